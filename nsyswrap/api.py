@@ -2,35 +2,25 @@
 
 import os
 import re
-import tempfile
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 
 import pandas as pd
 
-from nsyswrap.capture.locate import find_nsys
-from nsyswrap.capture.nsys import export_report
-from nsyswrap.capture.recorded_run import recorded_copy_rates, recorded_host, recorded_profiler_cost
+from nsyswrap.capture_file import exported, with_recorded
 from nsyswrap.db.load import load_export
-from nsyswrap.errors import CaptureError, ExportError, UsageError
-from nsyswrap.events.host_record import read_record
-from nsyswrap.hardware.copy_rates import read_rates
+from nsyswrap.errors import UsageError
 from nsyswrap.hardware.kernel_names.user_rules import read_rules
-from nsyswrap.hardware.profiler_cost import read_cost
 from nsyswrap.intervals import Window
 from nsyswrap.loop.context import Settings, find_context
 from nsyswrap.loop.phase_detection import PhaseRule
 from nsyswrap.model import Finding, Report, Section
-from nsyswrap.privacy import neutral
 from nsyswrap.render import notebook_view
 from nsyswrap.report import check_request, report_of
 from nsyswrap.tables import Trace
 from nsyswrap.timeline.event_frames import COLUMNS, event_frames
-
-CAPTURE_SUFFIX = ".nsys-rep"
 
 
 class OpenedCapture:
@@ -160,11 +150,10 @@ def open_capture(  # noqa: PLR0913, PLR0917 - one argument an option
     names = tuple(rule for file in kernel_rules for rule in read_rules(file))
     settings = Settings(step_range, _phase_rules(phases or {}), names, step_kernel=step_kernel)
     check_request(window, settings)
-    trace = _trace_of(path)
-    named = replace(trace, capture=replace(trace.capture, name=neutral(path.name)))
-    rates, cost = read_rates(recorded_copy_rates(path)), read_cost(recorded_profiler_cost(path))
-    host = read_record(recorded_host(path), trace.epoch_ns)
-    return OpenedCapture(named, window, replace(settings, copy_rates=rates, host=host, profiler_cost=cost))
+    with exported(path) as export:
+        trace = load_export(export, os.environ)
+    named, complete = with_recorded(trace, path, settings)
+    return OpenedCapture(named, window, complete)
 
 
 def _phase_rules(phases: Mapping[str, str]) -> tuple[PhaseRule, ...]:
@@ -181,20 +170,3 @@ def _phase_rules(phases: Mapping[str, str]) -> tuple[PhaseRule, ...]:
         return tuple(PhaseRule(name, re.compile(pattern)) for name, pattern in phases.items())
     except re.error as error:
         raise UsageError(f"the pattern of a phase is not a valid regular expression: {error}", hint=hint) from error
-
-
-def _trace_of(path: Path) -> Trace:
-    """Return the tables of an export, or of a capture that is exported first.
-
-    Raises:
-        ExportError: The file cannot be exported, as where there is no nsys, or it cannot be read.
-    """
-    if path.suffix != CAPTURE_SUFFIX:
-        return load_export(path, os.environ)
-    with tempfile.TemporaryDirectory(prefix="nsyswrap-") as folder:
-        target = Path(folder) / f"{path.stem}.sqlite"
-        try:
-            export_report(find_nsys(), path, target)
-        except CaptureError as error:
-            raise ExportError(error.message, hint=error.hint) from error
-        return load_export(target, os.environ)

@@ -6,7 +6,7 @@ its nsys ``globalPid``, a thread by its ``globalTid``: 64-bit ids in which bits 
 the process and the higher bits the machine.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, NamedTuple
@@ -284,6 +284,21 @@ def array(frame: pd.DataFrame, column: str) -> npt.NDArray[Any]:
 def distinct(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Return the distinct values, ascending; fast for many rows with few values, such as threads."""
     return np.sort(pd.unique(values))
+
+
+def groups(columns: Sequence[npt.NDArray[Any]]) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+    """Return the group of each row, and the first row of each group; the rows of a group are equal in all columns.
+
+    Args:
+        columns: At least one, of equal length.
+    """
+    codes, _ = pd.factorize(columns[0])
+    for column in columns[1:]:
+        other, unique = pd.factorize(column)
+        codes, _ = pd.factorize(codes * np.int64(len(unique)) + other)
+    first = np.empty(int(codes.max(initial=-1)) + 1, np.intp)
+    first[codes[::-1]] = np.arange(len(codes))[::-1]
+    return codes, first
 
 
 def process_of(thread: Ids) -> Ids:

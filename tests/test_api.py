@@ -15,8 +15,9 @@ from export_builder import ExportBuilder
 from hand_made import HOSTILE
 
 import nsyswrap
-from nsyswrap import api
+from nsyswrap import capture_file
 from nsyswrap.capture.locate import Nsys
+from nsyswrap.capture.progress import Progress
 from nsyswrap.errors import ExportError, UsageError
 from nsyswrap.model import Report
 from nsyswrap.render import notebook_view
@@ -145,12 +146,12 @@ def test_an_nsys_rep_is_exported_first(tmp_path: Path, monkeypatch: pytest.Monke
     """Nsys exports it into a temporary folder, which is removed afterwards."""
     made: list[Path] = []
 
-    def export(_: Nsys, capture: Path, target: Path) -> None:
+    def export(_: Nsys, capture: Path, target: Path, progress: Progress) -> None:  # noqa: ARG001 - as the real one
         assert capture.name == "mine.nsys-rep"
         made.append(ExportBuilder().gpu().kernel(100, 200).write(target))
 
-    monkeypatch.setattr(api, "find_nsys", lambda: None)
-    monkeypatch.setattr(api, "export_report", export)
+    monkeypatch.setattr(capture_file, "find_nsys", lambda: None)
+    monkeypatch.setattr(capture_file, "export_report", export)
     run = nsyswrap.open(tmp_path / "mine.nsys-rep")
     assert run.trace.capture.name == "mine.nsys-rep"
     assert len(run.kernels) == 1

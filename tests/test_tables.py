@@ -80,3 +80,11 @@ def test_ids_of_nsys_itself_are_negative() -> None:
 
 def test_threads_of_one_process_share_it() -> None:
     assert tables.process_of(np.array([MAIN, global_id(PID, 9)])).tolist() == [PROCESS, PROCESS]
+
+
+@given(st.lists(st.tuples(st.integers(-3, 3), st.integers(-3, 3)), max_size=30))
+def test_rows_of_one_group_are_alike_and_no_others(rows: list[tuple[int, int]]) -> None:
+    columns = [np.array([row[place] for row in rows], np.int64) for place in (0, 1)]
+    codes, first = tables.groups(columns)
+    assert [rows[first[code]] for code in codes] == rows
+    assert len(first) == len(set(rows))

@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from nsyswrap.attribution.causes import CAUSES, find_causes
+from nsyswrap.attribution.gaps import find_gaps
 from nsyswrap.attribution.idle_pieces import GENERIC, IdlePieces, Mask
 from nsyswrap.attribution.launch_pace import LaunchTimes
 from nsyswrap.attribution.pieces import Pieces
@@ -94,8 +95,9 @@ def find_attributions(  # noqa: PLR0913, PLR0917 - one argument a value
     """
     found = []
     for device in context.operations.used_in(window):
-        pieces = with_profiler_time(find_causes(context, states, device, window), recorded_calls)
-        found.append(_attribution(IdlePieces(context, states, device, window, pieces, copies, launches)))
+        gaps = find_gaps(context, states, device, window)
+        pieces = with_profiler_time(find_causes(context, states, gaps), recorded_calls)
+        found.append(_attribution(IdlePieces(context, states, device, window, gaps, pieces, copies, launches)))
     return tuple(found)
 
 

@@ -18,12 +18,12 @@ import numpy as np
 import numpy.typing as npt
 
 from nsyswrap import tables
-from nsyswrap.attribution.gaps import DeviceGaps, find_gaps
+from nsyswrap.attribution.gaps import DeviceGaps
 from nsyswrap.attribution.pieces import Pieces, joined_in_order
 from nsyswrap.events import api_calls
 from nsyswrap.events.operations import SOURCES
 from nsyswrap.events.thread_states import NAMES, NO_NAME, WAITS, ThreadStates
-from nsyswrap.intervals import NOTHING, Indices, LabelledSpans, Spans, Times, Window, fill, overlay, within
+from nsyswrap.intervals import NOTHING, Indices, LabelledSpans, Spans, Times, fill, overlay, within
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import BATCH, COPY, DATA, NO_PHASE
 from nsyswrap.tables import Trace, array, blocks
@@ -70,19 +70,17 @@ _WAITING = np.isin(np.arange(len(_BY_STATE)), WAITS)
 EMPTY = LabelledSpans(NOTHING, np.empty(0, np.int32))
 
 
-def find_causes(context: TraceContext, states: ThreadStates, device_id: int, window: Window) -> Pieces:
+def find_causes(context: TraceContext, states: ThreadStates, found: DeviceGaps) -> Pieces:
     """Return the idle time of one device inside a window, each piece with its cause.
 
     Args:
         context: The trace, its operations and its phases.
         states: What the threads do inside the window.
-        device_id: The GPU.
-        window: Interval of time.
+        found: The gaps of the device.
 
     Returns:
-        Pieces in order of time; their lengths add up to the device's idle time exactly.
+        Pieces in order of time, at least one for each gap; their lengths add up to the device's idle time exactly.
     """
-    found = find_gaps(context, states, device_id, window)
     # A few gaps at a time, because the intermediate pieces need much memory.
     return joined_in_order(
         _merge_equal(_sort_by_start(_Explainer(context, states, found.of(block), block.start).pieces()))

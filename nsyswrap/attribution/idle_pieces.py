@@ -16,6 +16,7 @@ import pandas as pd
 
 from nsyswrap import tables
 from nsyswrap.attribution.causes import CODE
+from nsyswrap.attribution.gaps import DeviceGaps
 from nsyswrap.attribution.launch_pace import LaunchTimes, Pace, find_pace, usual_gap_at
 from nsyswrap.attribution.loader_processes import has_loader_processes
 from nsyswrap.attribution.pieces import Pieces
@@ -42,7 +43,8 @@ class IdlePieces:
         states: What the threads do inside the window.
         device_id: The GPU.
         window: Interval of time.
-        pieces: Its idle time with causes.
+        gaps: Its gaps, with the operation that ends each.
+        pieces: Its idle time with causes, at least one piece for each gap.
         copies: The copies of the window on all devices, as ``find_copies`` returns them.
         launches: The operations of the window on all devices whose launch is known.
     """
@@ -51,6 +53,7 @@ class IdlePieces:
     states: ThreadStates
     device_id: int
     window: Window
+    gaps: DeviceGaps
     pieces: Pieces
     copies: pd.DataFrame
     launches: LaunchTimes
@@ -65,21 +68,15 @@ class IdlePieces:
         """Return the length of each piece, in ns."""
         return self.pieces.length
 
-    @cached_property
+    @property
     def gap(self) -> Indices:
         """Return the gap of each piece, counted from 0."""
-        return (np.cumsum(np.append(True, self.pieces.gap[1:] != self.pieces.gap[:-1])) - 1).astype(np.intp)
+        return self.pieces.gap
 
     @cached_property
     def first(self) -> Indices:
         """Return the first piece of each gap."""
         return np.flatnonzero(np.append(True, self.gap[1:] != self.gap[:-1]))
-
-    @cached_property
-    def gaps(self) -> Spans:
-        """Return the gaps."""
-        last = np.append(self.first[1:], len(self.gap)) - 1
-        return Spans(self.pieces.start[self.first], self.pieces.end[last])
 
     @cached_property
     def process(self) -> Times:
@@ -95,15 +92,6 @@ class IdlePieces:
     def usual_gap_ns(self) -> float:
         """Return how long a gap may last between launches at their usual pace, in ns."""
         return usual_gap_at(self.pace)
-
-    @cached_property
-    def ender(self) -> Indices:
-        """Return the first operation of the device at or after the end of each gap; -1 where none follows."""
-        operations = self.context.operations
-        mine = operations.on(self.device_id)
-        at = np.searchsorted(operations.start[mine], self.gaps.end, side="left")
-        found: Indices = np.where(at < len(mine), mine[np.minimum(at, len(mine) - 1)], -1)
-        return found
 
     def is_cause(self, *causes: str) -> Mask:
         """Return the pieces that have one of these causes."""
@@ -206,7 +194,7 @@ class IdlePieces:
             chosen: Which gaps to look at.
         """
         found = np.zeros(len(self.first), np.int64)
-        thread, start = self.pieces.thread[self.first], self.gaps.start
+        thread, start = self.pieces.thread[self.first], self.gaps.spans.start
         for each in tables.distinct(thread[chosen]).tolist():
             spans, code = self.states.of(each)
             wanted = np.isin(code // NAMES, kinds)
@@ -224,7 +212,7 @@ class IdlePieces:
         mine = mine[operations.call[mine] >= 0]
         lead = operations.start[mine] - array(calls, "end")[operations.call[mine]]
         ahead = operations.start[mine[lead > self.usual_gap_ns]]
-        found: Indices = np.searchsorted(ahead, self.gaps.start, side="right")
+        found: Indices = np.searchsorted(ahead, self.gaps.spans.start, side="right")
         return found
 
 

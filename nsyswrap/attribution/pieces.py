@@ -17,7 +17,7 @@ class Pieces:
     Attributes:
         start: ns since capture start.
         end: ns since capture start.
-        gap: Index of the gap that each piece is part of.
+        gap: Index of the gap of each piece among all gaps of the device.
         cause: Index into ``causes.CAUSES``, int8.
         phase: Phase code, int32; -1 for none.
         thread: Global id of the thread that explains the piece; its process and thread 0 where none is known.

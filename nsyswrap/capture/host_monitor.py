@@ -73,6 +73,8 @@ class HostMonitor:
     """Samples a program and the machine from its start to its end, in a thread of this process."""
 
     def __init__(self) -> None:
+        # The clock of the wall may be set while the program runs; that of the capture runs on, and so does this one.
+        self._epoch_ns = time.time_ns() - time.monotonic_ns()
         self._times: list[int] = []
         self._threads: dict[tuple[int, int], _Thread] = {}
         self._processes: dict[int, tuple[int, Series]] = {}
@@ -100,7 +102,7 @@ class HostMonitor:
     def record(self) -> dict[str, object] | None:
         """Return the samples as `host.json` keeps them; None where there are none.
 
-        Times are nanoseconds since 1970 (UTC), like the start of a capture.
+        Times are nanoseconds since 1970 (UTC), like the start of a capture, and never go back.
         """
         if not self._times:
             return None
@@ -144,7 +146,7 @@ class HostMonitor:
             self._living = [each for each in (program, *descendants(program)) if is_alive(each)]
             self._cores = _cores(program) or self._cores
             self._quota = self._quota or cpu_quota.find_quota(program)
-        self._times.append(time.time_ns())
+        self._times.append(self._epoch_ns + time.monotonic_ns())
         for process in self._living:
             self._sample_process(process, number)
         if self._quota is not None and (throttled := self._quota.throttled()) is not None:

@@ -13,8 +13,9 @@ SCHEMA = "nsyswrap.run/1"
 COPY_RATES = "pinned_copy_rates"
 PROFILER_COST = "profiler_cost"
 HOST_SCHEMA = "nsyswrap.host/1"
-# The name of a capture of `profile` and of its export, without suffix.
+# The name of a capture of `profile` and of its export, without suffix; and the suffix of what nsys records.
 CAPTURE_STEM = "capture"
+CAPTURE_SUFFIX = ".nsys-rep"
 
 # Variables in which launchers set the rank and the number of ranks: torchrun, Open MPI, SLURM.
 RANK_VARIABLES = ("RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID")

@@ -7,18 +7,15 @@ numbers of one window, so options that change how a capture is read do not apply
 import functools
 import os
 import re
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from nsyswrap.cli.interrupts import leaving_at_once
-from nsyswrap.errors import CaptureError, ExportError, UsageError
-from nsyswrap.privacy import neutral
+from nsyswrap.errors import UsageError
 
 if TYPE_CHECKING:
     from nsyswrap.hardware.kernel_names.user_rules import NameRule
@@ -27,7 +24,6 @@ if TYPE_CHECKING:
 
 Command = Callable[..., object]
 
-CAPTURE_SUFFIX = ".nsys-rep"
 REPORT_SUFFIX = ".json"
 
 # What `profile` writes, the quickest to read first.
@@ -230,26 +226,16 @@ def trace_context(capture: Path, options: ReadOptions, *, quiet: bool = False) -
         ExportError: The file cannot be exported or read.
         UsageError: A pattern, a phase or a rules file is invalid.
     """
-    from nsyswrap.capture.recorded_run import (  # noqa: PLC0415
-        recorded_copy_rates,
-        recorded_host,
-        recorded_profiler_cost,
-    )
+    from nsyswrap.capture_file import with_recorded  # noqa: PLC0415
     from nsyswrap.cli.malloc_settings import tune_malloc  # noqa: PLC0415
     from nsyswrap.cli.progress import working  # noqa: PLC0415
     from nsyswrap.db.load import load_export  # noqa: PLC0415
-    from nsyswrap.events.host_record import read_record  # noqa: PLC0415
-    from nsyswrap.hardware.copy_rates import read_rates  # noqa: PLC0415
-    from nsyswrap.hardware.profiler_cost import read_cost  # noqa: PLC0415
     from nsyswrap.loop.context import find_context  # noqa: PLC0415 - heavy; loaded when a capture is read
 
     tune_malloc()
     with sqlite_export(capture) as export, working("reading the export", quiet=quiet):
         trace = load_export(export, os.environ)
-    named = replace(trace, capture=replace(trace.capture, name=neutral(capture.name)))
-    rates, cost = read_rates(recorded_copy_rates(capture)), read_cost(recorded_profiler_cost(capture))
-    host = read_record(recorded_host(capture), trace.epoch_ns)
-    return find_context(named, replace(options.settings(), copy_rates=rates, host=host, profiler_cost=cost))
+    return find_context(*with_recorded(trace, capture, options.settings()))
 
 
 @contextmanager
@@ -264,21 +250,11 @@ def sqlite_export(capture: Path) -> Iterator[Path]:
         raise UsageError(
             f"{capture} is a report and holds no events of the capture", hint=f"give {_capture_of(capture)} instead"
         )
-    if capture.suffix != CAPTURE_SUFFIX:
-        yield capture
-        return
-    from nsyswrap.capture.locate import find_nsys  # noqa: PLC0415 - only a .nsys-rep needs nsys
-    from nsyswrap.capture.nsys import export_report  # noqa: PLC0415
+    from nsyswrap.capture_file import exported  # noqa: PLC0415 - heavy; loaded when a capture is read
     from nsyswrap.cli.progress import shown  # noqa: PLC0415
 
-    with tempfile.TemporaryDirectory(prefix="nsyswrap-") as folder:
-        target = Path(folder) / f"{capture.stem}.sqlite"
-        try:
-            with shown() as progress:
-                export_report(find_nsys(), capture, target, progress)
-        except CaptureError as error:
-            raise ExportError(error.message, hint=error.hint) from error
-        yield target
+    with exported(capture, shown()) as export:
+        yield export
 
 
 def _capture_of(report: Path) -> str:

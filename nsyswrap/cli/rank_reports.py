@@ -7,7 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nsyswrap.cli.inputs import CAPTURE_NAMES, CAPTURE_SUFFIX, ReadOptions, sqlite_export
+from nsyswrap.capture.recorded_run import CAPTURE_SUFFIX
+from nsyswrap.cli.inputs import CAPTURE_NAMES, ReadOptions, sqlite_export
 from nsyswrap.errors import UsageError
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""The step times of a report in order, one for each step; processes that run in parallel are averaged."""
+"""The step times of a report in order, one for each step; processes that run at the same time are averaged."""
 
 import re
 from dataclasses import dataclass, field
@@ -67,7 +67,8 @@ def step_times(report: Report) -> StepTimes:
     """Return the measured steps that lie inside the window of a report.
 
     Ranks run the same steps in parallel, so step k is the mean of the k-th step of each process, up to the shortest
-    process. Counting ranks as more steps would overstate the evidence.
+    process. Counting ranks as more steps would overstate the evidence. Of programs that run one after another, as in a
+    sweep, the one that uses the GPU longest counts, as in the report itself.
     """
     section = report.section("steps")
     table = section.tables.get("steps") if section is not None else None
@@ -79,20 +80,51 @@ def step_times(report: Report) -> StepTimes:
     if not len(measured):
         return NO_STEPS
     devices = [one for _, one in measured.groupby("device_id", sort=True)] if "device_id" in measured else [measured]
-    runs = _runs(devices[0])
+    by_device = [_runs(one) for one in devices]
+    chosen = _at_one_time(by_device)
+    by_device = [[runs[number] for number in chosen] for runs in by_device]
+    runs = by_device[0]
     count = min(len(run) for run in runs)
     length = np.maximum(np.mean([_lengths(run)[:count] for run in runs], axis=0), 1)
     period = np.maximum(np.mean([_periods(run)[:count] for run in runs], axis=0), 1)
-    family = _NUMBER.sub("#", str(devices[0]["name"].iloc[0]))
-    return StepTimes(length, period, _parts(devices, count), family)
+    family = _NUMBER.sub("#", str(runs[0]["name"].iloc[0]))
+    return StepTimes(length, period, _parts(by_device, count), family)
 
 
 def _runs(steps: pd.DataFrame) -> list[pd.DataFrame]:
-    """Return the steps of each process; rows are sorted by process and start, so an earlier start is a new process."""
+    """Return the steps of each process; rows are sorted by process and start.
+
+    An earlier start is a new process, too: reports of older versions name no process, and two machines may give
+    processes the same number.
+    """
     start = steps["start_ns"].to_numpy()
-    cuts = np.flatnonzero(start[1:] < start[:-1]) + 1
+    process = steps["process"].to_numpy() if "process" in steps else np.zeros(len(steps), np.int64)
+    cuts = np.flatnonzero((start[1:] < start[:-1]) | (process[1:] != process[:-1])) + 1
     bounds = [0, *cuts.tolist(), len(steps)]
     return [steps.iloc[low:high] for low, high in pairwise(bounds)]
+
+
+def _at_one_time(by_device: list[list[pd.DataFrame]]) -> list[int]:
+    """Return the numbers of the processes whose steps count: those that run at the same time, as ranks do.
+
+    Args:
+        by_device: The steps of each process, with a row for each GPU: the same processes for each device.
+    """
+    runs = by_device[0]
+    together: list[list[int]] = []
+    last = -np.inf
+    for number in sorted(range(len(runs)), key=lambda each: int(runs[each]["start_ns"].iloc[0])):
+        if int(runs[number]["start_ns"].iloc[0]) >= last:
+            together.append([])
+        together[-1].append(number)
+        last = max(last, int(runs[number]["end_ns"].iloc[-1]))
+    used = [sum(_gpu_time(mine[number]) for mine in by_device) for number in range(len(runs))]
+    return sorted(max(together, key=lambda numbers: sum(used[number] for number in numbers)))
+
+
+def _gpu_time(run: pd.DataFrame) -> float:
+    """Return how long a GPU is busy in the steps of a process, in ns; their length where there is no GPU."""
+    return float(_lengths(run).sum() - (_floats(run["idle_ns"]).sum() if "idle_ns" in run else 0))
 
 
 def _lengths(run: pd.DataFrame) -> Series:
@@ -104,11 +136,11 @@ def _periods(run: pd.DataFrame) -> Series:
     return np.append(start[1:], end[-1]) - start
 
 
-def _parts(devices: list[pd.DataFrame], count: int) -> dict[str, Series]:
+def _parts(by_device: list[list[pd.DataFrame]], count: int) -> dict[str, Series]:
     """Return the ledger of each step, mean over GPUs and processes."""
-    if not set(LEDGER_ROWS) <= set(devices[0].columns):
+    if not set(LEDGER_ROWS) <= set(by_device[0][0].columns):
         return {}
-    runs = [run.iloc[:count] for steps in devices for run in _runs(steps)]
+    runs = [run.iloc[:count] for steps in by_device for run in steps]
     return {row: np.mean([_floats(run[row]) for run in runs], axis=0) for row in LEDGER_ROWS}
 
 

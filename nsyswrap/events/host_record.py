@@ -107,6 +107,8 @@ def read_record(recorded: object, epoch_ns: int | None) -> HostRecord:
 
 def _record(recorded: Mapping[str, Any], epoch_ns: int) -> HostRecord:
     times = np.array(recorded["times_ns"], np.int64) - epoch_ns
+    if (times[1:] < times[:-1]).any():
+        raise ValueError("the clock went back while samples were taken")
     quota = recorded["quota_cores"]
     return HostRecord(
         times=times,

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from nsyswrap import tables
 from nsyswrap.events.gpu_counters import CounterSamples, find_counter_samples
 from nsyswrap.events.host_record import NO_RECORD, HostRecord
+from nsyswrap.events.kernel_names import KernelNames, find_kernel_names
 from nsyswrap.events.lost_events import SilentThread, silent_threads
 from nsyswrap.events.operations import Operations, find_operations, launching_threads
 from nsyswrap.events.python_stacks import SourceLines, find_lines
@@ -66,6 +67,7 @@ class TraceContext:
         trace: The tables of one export.
         settings: The user's settings for steps, phases and kernel names.
         operations: All that ran on the GPUs, joined to the calls that launched it.
+        kernel_names: What the names of the kernels say.
         silences: Main threads whose calls were lost.
         counter_samples: The samples of each GPU counter; empty where none were taken.
         lines: The line of Python of each sampled stack.
@@ -78,6 +80,7 @@ class TraceContext:
     trace: Trace
     settings: Settings
     operations: Operations
+    kernel_names: KernelNames
     silences: tuple[SilentThread, ...]
     counter_samples: tuple[CounterSamples, ...]
     lines: SourceLines
@@ -108,6 +111,7 @@ def find_context(trace: Trace, settings: Settings = NO_SETTINGS) -> TraceContext
         trace=trace,
         settings=settings,
         operations=operations,
+        kernel_names=find_kernel_names(trace, operations, settings.kernel_rules),
         silences=tuple(silent_threads(trace, operations)),
         counter_samples=counter_samples,
         lines=lines,

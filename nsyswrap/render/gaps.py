@@ -3,7 +3,7 @@
 The table ``gaps`` cuts a gap where its cause changes::
 
     gap     |------------------------|
-    rows    |data_wait|host|input_w.|      same GPU, each starts where the one before ends
+    rows    |data_wait|cpu|  launch |      same GPU, each starts where the one before ends
 """
 
 from typing import NamedTuple
@@ -105,10 +105,9 @@ def longest(table: pd.DataFrame, most: int) -> Longest:
 
 
 class Cut(NamedTuple):
-    """The rows of the longest gaps, and what was left out."""
+    """The rows of the longest gaps, and the length of the gaps that were left out."""
 
     rows: pd.DataFrame
-    left_out_rows: int
     left_out_ns: int
 
 
@@ -120,15 +119,14 @@ def cut(table: pd.DataFrame, most_rows: int) -> Cut:
         most_rows: Largest number of rows that are kept.
     """
     if len(table) <= most_rows:
-        return Cut(table, 0, 0)
+        return Cut(table, 0)
     ranked = rank(table)
     size = np.diff(np.append(ranked.first, len(ranked.rows)))[ranked.longest]
     kept = ranked.longest[np.cumsum(size) <= most_rows]
     stays = np.zeros(len(ranked.first), bool)
     stays[kept] = True
     left_out = int(ranked.length_ns[~stays].sum(dtype=np.int64))
-    rows = ranked.rows[stays[ranked.gap]]
-    return Cut(rows, len(table) - len(rows), left_out)
+    return Cut(ranked.rows[stays[ranked.gap]], left_out)
 
 
 def _gap(ranked: Ranked, number: int) -> Gap:

@@ -7,7 +7,6 @@ program chose go through ``visible`` first. The script adds sorting, filtering a
 import functools
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from importlib import resources
 from typing import Any, NamedTuple
 
 import jinja2
@@ -18,6 +17,7 @@ from nsyswrap.model import Report, Section
 from nsyswrap.render import (
     markdown_report,
     page_counters,
+    page_files,
     page_findings,
     page_parts,
     page_phases,
@@ -89,14 +89,7 @@ def render_slim(report: Report) -> str:
 
 @functools.cache
 def _environment(*, slim: bool = False) -> jinja2.Environment:
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("nsyswrap.render"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
+    environment = page_files.environment()
     environment.filters["visible"] = visible
     environment.filters["duration"] = units.duration
     environment.filters["share"] = units.share
@@ -106,11 +99,6 @@ def _environment(*, slim: bool = False) -> jinja2.Environment:
     environment.filters["term"] = (lambda _label: "") if slim else vocabulary.term_anchor
     environment.globals["slim"] = slim
     return environment
-
-
-@functools.cache
-def _static(name: str) -> str:
-    return resources.files("nsyswrap.render").joinpath("static", name).read_text(encoding="utf-8")
 
 
 def _context(report: Report) -> dict[str, Any]:
@@ -218,8 +206,8 @@ def _assets(scripts: tuple[str, ...], late_scripts: tuple[str, ...]) -> dict[str
         scripts: Names of the scripts at the top of the page.
         late_scripts: Scripts that read the page when they start, so they come after it.
     """
-    styles = [_static(name) for name in STYLES] + ([timeline_view.style()] if late_scripts else [])
-    loaded = [_static(name) for name in scripts]
+    styles = [page_files.static(name) for name in STYLES] + ([timeline_view.style()] if late_scripts else [])
+    loaded = [page_files.static(name) for name in scripts]
     return {
         "policy": policy(styles, [*loaded, *late_scripts]),
         # These are our own files, and the policy holds their hashes; everything else in the page is escaped.

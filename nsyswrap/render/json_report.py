@@ -186,7 +186,7 @@ def _cut(key: str, name: str, table: pd.DataFrame) -> tuple[pd.DataFrame, str]:
     left_ns: int | None = None
     weight = weight_column(table)
     if (key, name) == ("idle", "gaps"):
-        kept, _, left_ns = gaps.cut(table, MOST_ROWS)
+        kept, left_ns = gaps.cut(table, MOST_ROWS)
         which = "those of the longest gaps"
     elif weight is None:
         kept, which = table.head(MOST_ROWS), "the first"

@@ -70,7 +70,8 @@ def _parts(report: Report) -> Iterator[str]:
     """Yield the parts of the comment, the most important first."""
     yield f"### nsyswrap: {name(report.capture.name)}"
     yield f"**{escape(report.verdict)}**"
-    yield escape(f"{_gpus(report)}, {report.window.label}, {units.duration(report.window.length_ns)}.")
+    gpus = summary_model.gpu_names(report) or "No GPU"
+    yield escape(f"{gpus}, {report.window.label}, {units.duration(report.window.length_ns)}.")
     if report.notes:
         yield "\n".join(f"> {escape(note)}  " for note in report.notes)
     yield from _plan(report)
@@ -83,11 +84,6 @@ def _parts(report: Report) -> Iterator[str]:
         section = report.section(key)
         if section is not None and table in section.tables and len(section.tables[table]):
             yield _folded(section, table)
-
-
-def _gpus(report: Report) -> str:
-    kinds = sorted({gpu.name for gpu in report.gpus})
-    return f"{len(report.gpus)} x {', '.join(kinds)}" if kinds else "No GPU"
 
 
 def _plan(report: Report) -> Iterator[str]:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from nsyswrap import __version__, units
 from nsyswrap.model import Gpu, Report
-from nsyswrap.render import vocabulary
+from nsyswrap.render import summary_model, vocabulary
 from nsyswrap.render.escape import visible
 
 
@@ -24,11 +24,8 @@ def window(report: Report) -> str:
 
 
 def gpus(report: Report) -> str:
-    """Return the kinds of GPU and the number of each: ``2 × NVIDIA H200``."""  # noqa: RUF002
-    names = [gpu.name for gpu in report.gpus]
-    kinds = sorted(set(names))
-    counted = (f"{names.count(kind)} × {kind}" if names.count(kind) > 1 else kind for kind in kinds)  # noqa: RUF001
-    return visible(", ".join(counted)) or "no GPU"
+    """Return the kinds of GPU and the number of each."""
+    return summary_model.gpu_names(report) or "no GPU"
 
 
 def provenance(report: Report) -> Iterator[Row]:

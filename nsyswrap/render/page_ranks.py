@@ -17,9 +17,9 @@ MOST_ROWS = 100
 SLIM_ROWS, SLIM_SEGMENTS = 8, 12
 # Pixels: the most width of the drawn matrix and of a cell. A cell is as high as a row of the picture beside it.
 _MATRIX_WIDTH, _WIDEST_CELL = 320, 20
-# Shades of a cell, by share of the longest wait. Ours. Cells below the first are blank.
 # The headline names a rank that is not late beyond chance from this share of its time on. Ours.
-_WORTH = 0.05
+_NAMED_SHARE = 0.05
+# Shades of a cell, by share of the longest wait. Ours. Cells below the first are blank.
 _SHADES = (0.02, 0.1, 0.25, 0.5, 0.75)
 _LABELS = {
     "compute": "compute",
@@ -163,7 +163,7 @@ def _said(report: Report, rows: Sequence[Row], measure: str) -> tuple[tuple[str,
     waited = units.share_of(sum(row["wait_ns"] for row in rows), sum(row["length_ns"] for row in rows))
     first = max(rows, key=lambda row: int(row["waited_for_ns"]))
     longest = ""
-    if first["rule"] not in UNNAMED and first["waited_for_ns"] >= _WORTH * first["length_ns"]:
+    if first["rule"] not in UNNAMED and first["waited_for_ns"] >= _NAMED_SHARE * first["length_ns"]:
         time = units.duration(int(first["waited_for_ns"]))
         longest = f" Longest for rank {first['rank']}, {time} {measure}: {why(first)}."
     return ((f"No rank is late beyond chance. Ranks wait for one another for {waited} of their time.{longest}", ""),)

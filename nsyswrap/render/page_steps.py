@@ -88,11 +88,11 @@ def _drawn(section: Section, table: pd.DataFrame) -> charts.Steps:
 
 def _one_row_a_step(table: pd.DataFrame) -> pd.DataFrame:
     """Return the steps with their length, and with the mean over GPUs where each GPU has a row."""
+    if "process" in table and len(table["process"].unique()) == 1:
+        table = table.drop(columns="process")
     if "device_id" in table:
-        table = table.groupby(
-            ["start_ns", "end_ns", "name", "warm_up"], as_index=False, sort=True, observed=True
-        ).mean()
-        table = table.drop(columns="device_id")
+        keys = ["start_ns", "end_ns", "name", "warm_up", *(["process"] if "process" in table else [])]
+        table = table.groupby(keys, as_index=False, sort=True, observed=True).mean().drop(columns="device_id")
     table = table.assign(length_ns=table["end_ns"] - table["start_ns"])
     first = ["name", "start_ns", "end_ns", "length_ns", "warm_up"]
     return table[[*first, *(name for name in table.columns if name not in first)]]

@@ -90,7 +90,7 @@ class Bar(NamedTuple):
     is_marked: bool
 
 
-class RowView(NamedTuple):
+class RankView(NamedTuple):
     """One rank: its name, why others wait for it, top of its bar and its lane in pixels, segments and collectives."""
 
     name: str
@@ -137,7 +137,7 @@ class PictureView(NamedTuple):
     title: str
     note: str
     label: str
-    rows: tuple[RowView, ...]
+    rows: tuple[RankView, ...]
     lines: tuple[Line, ...]
     ticks: tuple[Tick, ...]
     sizes: Sizes
@@ -216,13 +216,13 @@ def _row(
     segments: Sequence[Row],
     bars: Sequence[Row],
     awaited: Mapping[int, int],
-) -> RowView:
+) -> RankView:
     at, sizes, axis = place
     top = at * sizes.pitch + sizes.head
     number, is_late = int(rank["rank"]), bool(rank["late"])
     span = Span(int(segments[0]["start_ns"]), int(segments[-1]["end_ns"]))
     is_labelled = is_late or at % sizes.every == 0
-    return RowView(
+    return RankView(
         name=f"rank {number}, GPU {rank['device_id']}",
         brief=f"rank {number}",
         short=str(number) if is_labelled else "",
@@ -328,7 +328,7 @@ def _lines(axis: Axis, bars: Sequence[Row], awaited: Mapping[int, int]) -> Itera
     for row in bars:
         if row["is_last"] and row["collective"] in awaited:
             wait = units.duration(awaited[row["collective"]])
-            title = f"rank {row['rank']} arrives last at an {row['kind']}; the first rank waits {wait}"
+            title = f"rank {row['rank']} arrives last at this {row['kind']}; the first rank waits {wait}"
             yield Line(_per_cent(axis.x(int(row["arrival_ns"]))), visible(title))
 
 

@@ -57,7 +57,7 @@ def reason(row: Row) -> str:
 
 
 def said(row: Row) -> str:
-    """Return the same with a word before it where others wait: "late: data loader wait in data"."""
+    """Return the reason, after "late" or "others wait" where others wait: "late: data loader wait in data"."""
     found = reason(row)
     if not found or found.startswith(WAITS):
         return found

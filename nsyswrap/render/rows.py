@@ -97,7 +97,7 @@ def _kind(name: str, column: "pd.Series[Any]") -> units.ColumnUnit:
 
 def _column(name: str, column: "pd.Series[Any]", scales: dict[str, units.Scale]) -> Column:
     values, kind, label = plain(column), _kind(name, column), column_label(name)
-    if kind == "number" and name.endswith("_id"):
+    if kind == "number" and (name.endswith("_id") or name == "process"):
         return Column(name, label, "", kind, values, [_cell(value, "text") for value in values])
     if name in scales:
         scale = scales[name]

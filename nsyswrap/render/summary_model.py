@@ -14,6 +14,7 @@ from nsyswrap import units
 from nsyswrap.intervals import Window
 from nsyswrap.model import Fact, Finding, Gpu, Report, Section
 from nsyswrap.render import gaps
+from nsyswrap.render.escape import visible
 from nsyswrap.render.vocabulary import LEDGER_PARTS, LedgerPart, cause_name
 from nsyswrap.verdict import typical
 
@@ -137,6 +138,14 @@ def ledgers(report: Report) -> tuple[DeviceLedger, ...]:
         gpu = gpus.get(device, Gpu(device, ""))
         ledgers.append(DeviceLedger(device, gpu.name, window, parts, over_phases(idle, device), gpu.rank))
     return tuple(ledgers)
+
+
+def gpu_names(report: Report) -> str:
+    """Return the kinds of GPU and the number of each, such as ``2 × NVIDIA H200``; empty without a GPU."""  # noqa: RUF002
+    names = [gpu.name for gpu in report.gpus]
+    kinds = sorted(set(names))
+    counted = (f"{names.count(kind)} × {kind}" if names.count(kind) > 1 else kind for kind in kinds)  # noqa: RUF001
+    return visible(", ".join(counted))
 
 
 def idle_by_phase(report: Report, windows: dict[int, int] | None = None) -> tuple[IdlePart, ...]:
@@ -321,10 +330,8 @@ def finding_share(finding: Finding) -> str:
 def median_step(report: Report) -> Fact | None:
     """Return the median time of a step; None where no steps were found."""
     section = report.section("steps")
-    if section is None:
-        return None
-    timed = [fact for fact in section.facts if fact.unit == "ns" and not units.is_missing(fact.value)]
-    return next((fact for fact in timed if "median" in fact.label.lower()), None)
+    found = None if section is None else section.fact("median_ns")
+    return None if found is None or units.is_missing(found.value) else found
 
 
 def _busy_and_idle(report: Report) -> tuple[KeyNumber, ...]:

@@ -93,11 +93,9 @@ def _blocks(report: Report) -> Iterator[RenderableType]:
 
 
 def _header(report: Report) -> Iterator[Text]:
-    kinds = sorted({gpu.name for gpu in report.gpus})
-    what = visible(" + ".join(kinds)) if kinds else "no GPU"
-    count = f"{len(report.gpus)} x " if len(report.gpus) > 1 else ""
     line = Text("nsyswrap  ", style=_MUTED)
-    yield line.append(visible(report.capture.name), style=_HEADING).append(f"  {count}{what}")
+    gpus = summary_model.gpu_names(report) or "no GPU"
+    yield line.append(visible(report.capture.name), style=_HEADING).append(f"  {gpus}")
     yield _line(f"{report.window.label}, {units.duration(report.window.length_ns)}", _MUTED)
 
 
@@ -290,11 +288,11 @@ def _facts(section: Section) -> str:
     return "; ".join(shown)
 
 
-def _table(labels: Sequence[str], *, left: int = 0) -> Table:
-    """Return an empty table; the first ``left`` columns are texts."""
+def _table(labels: Sequence[str]) -> Table:
+    """Return an empty table of numbers."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style=_MUTED)
-    for at, label in enumerate(labels):
-        table.add_column(label, justify="left" if at < left else "right", vertical="bottom")
+    for label in labels:
+        table.add_column(label, justify="right", vertical="bottom")
     return table
 
 
@@ -314,5 +312,5 @@ def _line(words: str, style: str = "") -> Text:
     return Text(visible(words), style=style)
 
 
-def _indented(words: RenderableType, by: int = 2) -> Padding:
-    return Padding(words, (0, 0, 0, by))
+def _indented(words: RenderableType) -> Padding:
+    return Padding(words, (0, 0, 0, 2))

@@ -1,7 +1,6 @@
 """The timeline for the template: packed data, a summary in words, and a strip for pages without scripts."""
 
 import functools
-from importlib import resources
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,6 +9,7 @@ from nsyswrap import units
 from nsyswrap.model import Numbers, Report, TimelineData, TimelineRow
 from nsyswrap.render import charts, vocabulary
 from nsyswrap.render.escape import elide, visible
+from nsyswrap.render.page_files import static
 from nsyswrap.render.timeline_codec import LARGEST, Packer
 
 SCRIPTS = (
@@ -70,18 +70,14 @@ def view(report: Report) -> TimelineView | None:
 @functools.cache
 def script() -> str:
     """Return the script of the timeline."""
-    parts = "\n".join(_static(name) for name in SCRIPTS)
+    parts = "\n".join(static(name) for name in SCRIPTS)
     return f'(() => {{\n"use strict";\n{parts}}})();\n'
 
 
 @functools.cache
 def style() -> str:
     """Return the style sheet of the timeline."""
-    return _static(STYLE)
-
-
-def _static(name: str) -> str:
-    return resources.files("nsyswrap.render").joinpath("static", name).read_text(encoding="utf-8")
+    return static(STYLE)
 
 
 def packed(data: TimelineData) -> str:

@@ -10,13 +10,14 @@ from nsyswrap.attribution.attribution import Attribution
 from nsyswrap.attribution.copy_table import KEYS, UPLOAD, find_memsets, held_by, staged_of
 from nsyswrap.attribution.root_causes import pageable_copies
 from nsyswrap.events.duration_stats import summarize
-from nsyswrap.events.operations import COMMUNICATION, COMPUTE, COPY
-from nsyswrap.intervals import Window, clip, merge, subtract, total, union
+from nsyswrap.events.operations import COPY
+from nsyswrap.intervals import Window, clip, intersect, merge, total
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Fact, Finding, Section
 from nsyswrap.sections.idle_findings import most_sampled
 from nsyswrap.sections.severity import make_finding, worth_printing
 from nsyswrap.sections.spec import SectionSpec
+from nsyswrap.tables import array
 from nsyswrap.what_if.changes import beside_kernels, pinned_copies, predict
 from nsyswrap.what_if.simulate import Simulation
 
@@ -78,29 +79,32 @@ def _findings(
 def _pageable(simulation: Simulation, attribution: Attribution, copies: pd.DataFrame, window: Window) -> Finding | None:
     """Return the finding on copies of pageable memory: their calls block the host until the driver staged the data.
 
+    The time lost is the idle time that is attributed to these copies, and their exposed time in the ledger.
+
     ::
 
-        call    |--------|           time lost: the host is blocked, and no kernel runs
-        kernel  ####|      |###
-        lost        |-----|
+        call   |----------------|
+        GPU    kernel|.. |##copy##|....|kernel
+        lost         idle  exposed  idle
     """
     context, device = simulation.context, attribution.device_id
     mine = copies[staged_of(copies)]
     call, held = held_by(context, mine, window)
-    exclusive = context.operations.exclusive(device, window)
-    lost = total(subtract(held, union(exclusive[COMPUTE], exclusive[COMMUNICATION])))
+    idle, exposed = attribution.idle_of(pageable_copies.RULE), _exposed_time(context, device, mine, window)
+    lost = idle + exposed
     if not worth_printing(lost, window):
         return None
-    share = units.share(lost / window.length_ns)
+    share, waits, copying = units.share(lost / window.length_ns), units.duration(idle), units.duration(exposed)
     return make_finding(
         rule=pageable_copies.RULE,
-        headline=f"Copies of pageable memory block the host, with no kernel running, for {share} of the time.",
+        headline=f"The GPU computes nothing for {share} of the time because copies of pageable memory block the host.",
         lost_ns=lost,
         saving=predict(simulation, pinned_copies),
         advice="Copy from pinned memory without blocking: DataLoader(pin_memory=True) and tensor.to(device, "
         "non_blocking=True). To the host, copy into a pinned tensor, and less often.",
         evidence=(
-            f"{units.duration(total(held))} of the host in {len(call)} calls",
+            f"the GPU is idle for {waits} because of them, and copies for {copying} with no kernel running",
+            f"they block the host for {units.duration(total(held))}, in {len(call)} calls",
             *most_sampled(attribution, pageable_copies.RULE),
             *_by_kind(mine),
         ),
@@ -111,10 +115,10 @@ def _pageable(simulation: Simulation, attribution: Attribution, copies: pd.DataF
 
 def _exposed(simulation: Simulation, device: int, copies: pd.DataFrame, window: Window) -> Finding | None:
     """Return the finding on exposed copies."""
-    staged = staged_of(copies)
+    context, staged = simulation.context, staged_of(copies)
     mine = copies[(copies["exposed"] > 0) & ~staged]
-    whole = total(simulation.context.operations.exclusive(device, window)[COPY])
-    lost = max(whole - int(copies["exposed"][staged].sum()), 0)
+    whole = total(context.operations.exclusive(device, window)[COPY])
+    lost = whole - _exposed_time(context, device, copies[staged], window)
     if not worth_printing(lost, window):
         return None
     return make_finding(
@@ -127,6 +131,12 @@ def _exposed(simulation: Simulation, device: int, copies: pd.DataFrame, window: 
         device_id=device,
         window=window,
     )
+
+
+def _exposed_time(context: TraceContext, device: int, copies: pd.DataFrame, window: Window) -> int:
+    """Return how long some copies are exposed, in ns; time in which several of them run counts once."""
+    ran = merge(array(copies, "start"), array(copies, "end"))
+    return total(intersect(context.operations.exclusive(device, window)[COPY], ran))
 
 
 def _advice(copies: pd.DataFrame) -> str:

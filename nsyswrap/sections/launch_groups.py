@@ -1,15 +1,12 @@
 """The compute kernels of a window, and the same kernels grouped by launch configuration."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from nsyswrap import tables
 from nsyswrap.events.operations import COMPUTE
-from nsyswrap.hardware.kernel_names.classify import classify
 from nsyswrap.hardware.launch_estimates import estimates
 from nsyswrap.intervals import Indices, Times, Window
 from nsyswrap.loop.context import TraceContext
@@ -56,7 +53,7 @@ def launch_groups(context: TraceContext, kernels: Mapping[int, Indices], window:
 def _of_device(context: TraceContext, rows: Indices, gpu: Gpu, window: Window) -> pd.DataFrame:
     operations, frame = context.operations, context.trace[tables.KERNELS]
     kernel = operations.row[rows]
-    codes, first = groups(
+    codes, first = tables.groups(
         [
             array(frame, "name_id")[kernel],
             array(frame, "grid_blocks")[kernel],
@@ -67,13 +64,12 @@ def _of_device(context: TraceContext, rows: Indices, gpu: Gpu, window: Window) -
     duration = np.minimum(operations.end[rows], window.end_ns) - np.maximum(operations.start[rows], window.start_ns)
     total = np.zeros(len(first), np.int64)
     np.add.at(total, codes, duration)
-    shown, learned = kernel[first], context.settings.kernel_rules
-    names = [context.trace.text(int(each)) for each in array(frame, "name_id")[shown]]
+    shown, kinds = kernel[first], context.kernel_names.of(rows[first])
     launches = pd.DataFrame(
         {
             "device_id": gpu.device_id,
-            "name": names,
-            "verdict": [str(classify(name, gpu.compute_capability, learned).verdict) for name in names],
+            "name": [each.name for each in kinds],
+            "verdict": [str(each.verdict) for each in kinds],
             "count": np.bincount(codes, minlength=len(first)),
             "total_ns": total,
             "blocks": array(frame, "grid_blocks")[shown],
@@ -86,14 +82,3 @@ def _pair(frame: pd.DataFrame, high: str, low: str, rows: Indices) -> Times:
     """Return two columns of 32 bits as one number, different for each pair of values."""
     both: Times = array(frame, high)[rows].astype(np.int64) * _INT32 + array(frame, low)[rows]
     return both
-
-
-def groups(columns: Sequence[npt.NDArray[Any]]) -> tuple[Indices, Indices]:
-    """Return the group of each row, and the first row of each group; the rows of a group are equal in all columns."""
-    codes, _ = pd.factorize(columns[0])
-    for column in columns[1:]:
-        other, distinct = pd.factorize(column)
-        codes, _ = pd.factorize(codes * np.int64(len(distinct)) + other)
-    first = np.empty(int(codes.max(initial=-1)) + 1, np.intp)
-    first[codes[::-1]] = np.arange(len(codes))[::-1]
-    return codes, first

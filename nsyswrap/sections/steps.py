@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 
+from nsyswrap import tables
 from nsyswrap.attribution.attribution import Attribution
 from nsyswrap.intervals import Times, Window
 from nsyswrap.loop.context import TraceContext
@@ -97,7 +98,14 @@ def _notes(context: TraceContext, window: Window) -> tuple[str, ...]:
 def _table(context: TraceContext, collectives: Collectives) -> pd.DataFrame:
     frame = context.steps.frame
     start, end = array(frame, "start"), array(frame, "end")
-    base = {"name": frame["name"], "start_ns": start, "end_ns": end, "warm_up": frame["warm_up"]}
+    process = tables.pid_column(array(frame, "process"))
+    base = {
+        "process": process,
+        "name": frame["name"],
+        "start_ns": start,
+        "end_ns": end,
+        "warm_up": frame["warm_up"],
+    }
     if not len(frame) or not context.operations.devices:
         return pd.DataFrame(base)
     whole = Window(int(start.min()), int(max(end.max(), start.min() + 1)), "all steps", context.steps.source)

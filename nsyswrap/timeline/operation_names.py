@@ -1,6 +1,5 @@
 """Names of the operations of the timeline and of the calls that launched them, and the class that sets their colour."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +10,7 @@ import pandas as pd
 from nsyswrap import tables
 from nsyswrap.events.api_calls import base_name
 from nsyswrap.events.operations import COMMUNICATION, COPY, MEMSET, SOURCES
-from nsyswrap.hardware.kernel_names.classify import Verdict, classify
+from nsyswrap.hardware.kernel_names.classify import Verdict
 from nsyswrap.intervals import Indices
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import KernelName, Numbers
@@ -92,22 +91,14 @@ def _named(context: TraceContext, spec: TableSpec, rows: Indices) -> tuple[npt.N
     if spec is tables.GRAPHS:
         return np.zeros(len(rows), np.int64), [GRAPH]
     if spec is tables.KERNELS:
-        key = array(frame, "name_id")[origin] * np.int64(1 << 16) + context.operations.device_id[rows]
-        codes, unique = pd.factorize(key)
-        return codes, list(_kernels(context, unique.tolist()))
+        kernels = context.kernel_names
+        names = [KernelName(each.name, str(each.verdict), each.precision, each.library) for each in kernels.kinds]
+        return kernels.code[rows], names
     kinds = ("copy_kind", "source_kind", "target_kind") if spec is tables.COPIES else ("memory_kind",)
     columns = [array(frame, kind)[origin] for kind in kinds]
     codes, found = pd.factorize(pd.MultiIndex.from_arrays(columns))
     spelled = _copy if spec is tables.COPIES else _fill
     return codes, [KernelName(spelled(context.trace, *(int(part) for part in key))) for key in found]
-
-
-def _kernels(context: TraceContext, keys: list[int]) -> Iterator[KernelName]:
-    capability = {gpu.device_id: gpu.compute_capability for gpu in context.trace.gpus}
-    for key in keys:
-        name = context.trace.text(key >> 16)
-        said = classify(name, capability.get(key & 0xFFFF), context.settings.kernel_rules)
-        yield KernelName(name, str(said.verdict), said.precision, said.library)
 
 
 def _copy(trace: Trace, kind: int, source: int, target: int) -> str:

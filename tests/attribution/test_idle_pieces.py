@@ -149,7 +149,7 @@ def test_a_delay_explains_nothing_after_the_host_has_caught_up(
 ) -> None:
     """A delay of 100 us has 80 us left after the first gap. They no longer count once the host is ahead of the GPU."""
     idle = idle_pieces(trace_of(catching_up(ahead=ahead)), 10 * US, 150 * US)
-    assert (idle.gaps.start // US).tolist() == [20, 120]
+    assert (idle.gaps.spans.start // US).tolist() == [20, 120]
     assert explained(idle, 100, 0) == expected
 
 
@@ -190,4 +190,4 @@ def test_masks_over_the_pieces_of_gaps(trace_of: TraceOf) -> None:
     assert idle.any_in_gap(second).tolist() == [False, True]
     assert idle.from_first(second).tolist() == [False] * 4 + [True] * 2
     assert idle.until_last(second).tolist() == [False] * 3 + [True, True, False]
-    assert idle.ender.tolist() == [1, 2]
+    assert idle.gaps.ender.tolist() == [1, 2]

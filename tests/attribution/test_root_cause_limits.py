@@ -63,6 +63,12 @@ def test_a_gap_that_the_launch_reaches_into_is_not_the_gpus_own_pace(trace_of: T
     assert between(trace_of(made), 28) == [8]
 
 
+def test_a_gap_that_a_migration_ends_is_not_the_gpus_own_pace(trace_of: TraceOf) -> None:
+    """A page fault starts the copy at 10 us, so the next queued kernel does not follow the first one directly."""
+    made = queued((0, 8), (14, 22), (24, 32)).copy(10 * US, 12 * US, 12, stream=None)
+    assert between(trace_of(made), 32) == [22]
+
+
 def test_a_gap_of_more_than_ten_usual_ones_is_not_the_gpus_own_pace(trace_of: TraceOf) -> None:
     """Usual gaps are 2 us, so a gap of 20 us still counts and a gap of 21 us does not."""
     kernels = [(0, 8), (10, 18), (20, 28), (48, 60), (81, 90), (92, 100)]

@@ -72,6 +72,21 @@ def test_bytes_from_the_disk_are_sampled(tmp_path: Path) -> None:
     assert written[-1] >= 1 << 22
 
 
+def test_a_clock_that_is_set_while_sampling_changes_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The clock of the wall goes back to 1970 before the first sample; the times go on from where it was."""
+    began = time.time_ns()
+    monitor = HostMonitor()
+    monkeypatch.setattr(time, "time_ns", lambda: 0)
+    monitor.start(os.getpid())
+    monitor.stop()
+    found = monitor.record()
+    assert found is not None
+    times = found["times_ns"]
+    assert isinstance(times, list)
+    assert began <= times[0]
+    assert times == sorted(times)
+
+
 def test_a_monitor_that_never_started_has_no_record() -> None:
     monitor = HostMonitor()
     monitor.stop()

@@ -10,6 +10,7 @@ from paired_reports import MS
 
 from nsyswrap.compare.step_times import LEDGER_ROWS, step_times
 from nsyswrap.intervals import Window
+from nsyswrap.model import Report
 
 THREE = [4 * MS, 6 * MS, 5 * MS]
 
@@ -50,6 +51,40 @@ def test_a_step_of_several_ranks_is_their_mean() -> None:
     tables = [one.section("steps").tables["steps"] for one in (slow, quick)]  # type: ignore[union-attr]
     both = pairs.with_section(slow, "steps", steps=pd.concat(tables, ignore_index=True))
     assert step_times(both).length.tolist() == [3 * MS, 4 * MS]
+
+
+def sweep(first: list[int], second: list[int], *, named: bool = True) -> Report:
+    """Return the report of all time of two programs: the second starts 1 s after the first."""
+    one, two = (pairs.report(steps, busy=busy) for steps, busy in ((first, False), (second, True)))
+    tables = [one.section("steps").tables["steps"], two.section("steps").tables["steps"]]  # type: ignore[union-attr]
+    for number, table in enumerate(tables):
+        tables[number] = table.assign(**{name: table[name] + number * 1000 * MS for name in ("start_ns", "end_ns")})
+        if named:
+            tables[number].insert(0, "process", 4711 + number)
+    both = pairs.with_section(one, "steps", steps=pd.concat(tables, ignore_index=True))
+    return replace(both, window=Window(0, 2000 * MS, "all", "operations"))
+
+
+def test_programs_that_run_one_after_another_are_not_joined() -> None:
+    """The second program uses the GPU longer, so its steps count, and no period reaches into it."""
+    found = step_times(sweep(THREE, [2 * MS, 3 * MS]))
+    assert found.length.tolist() == found.period.tolist() == [2 * MS, 3 * MS]
+    assert sum(found.parts.values()) == pytest.approx(found.length)
+
+
+def test_reports_of_older_versions_name_no_process() -> None:
+    """Their programs one after another look like one."""
+    assert step_times(sweep(THREE, [2 * MS], named=False)).count == 4
+
+
+def test_ranks_with_process_numbers_are_one_step() -> None:
+    """Processes of two machines may have the same number, and each GPU has rows of its own."""
+    for numbers in ((1, 2), (1, 1)):
+        whole = pairs.report(THREE, gpus=2, ranks=2)
+        table = whole.section("steps").tables["steps"]  # type: ignore[union-attr]
+        ranks = np.repeat([*numbers, *numbers], len(THREE) + 2)
+        named = pairs.with_section(whole, "steps", steps=table.assign(process=ranks))
+        assert step_times(named).length.tolist() == THREE
 
 
 def test_parts_are_the_mean_over_gpus() -> None:

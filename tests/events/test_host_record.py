@@ -48,6 +48,7 @@ def test_a_thread_without_samples_has_none() -> None:
         None,
         [],
         {},
+        recorded([0, 100, 50]),
         {**MADE, "times_ns": "x"},
         {**MADE, "threads": [{"process": 1}]},
         {**MADE, "threads": [{**thread_samples([1, 2]), "delay_ns": [1]}]},

@@ -234,7 +234,7 @@ def test_a_kernel_across_two_steps_is_cut_between_them(trace_of: TraceOf) -> Non
 
 def test_without_a_gpu_steps_have_lengths_and_no_ledger(trace_of: TraceOf) -> None:
     rows = run_section(steps, find_context(trace_of(loop(2))), Window(0, 210, "both", "steps")).tables["steps"]
-    assert list(rows.columns) == ["name", "start_ns", "end_ns", "warm_up"]
+    assert list(rows.columns) == ["process", "name", "start_ns", "end_ns", "warm_up"]
 
 
 def test_without_steps_the_section_says_what_to_do(trace_of: TraceOf) -> None:

@@ -47,6 +47,16 @@ def test_the_axis_names_the_first_step_and_the_last() -> None:
     assert (view.first, view.last) == ("step 1", "step 20")
 
 
+def test_slowest_steps_name_their_process_where_there_are_several() -> None:
+    """A process has a number, not a count: 4711 has no separator of thousands."""
+    other = TABLE.assign(process=4712, start_ns=TABLE["start_ns"] + 1, end_ns=TABLE["end_ns"] + 1)
+    both = pd.concat([TABLE.assign(process=4711), other], ignore_index=True)
+    one, two = (view_of(with_steps(steps=table)).slowest for table in (TABLE.assign(process=4711), both))
+    assert "process" not in [head.label for head in one.heads]
+    place = [head.label for head in two.heads].index("process")
+    assert {row[place].text for row in two.rows} == {"4711", "4712"}
+
+
 def test_the_slowest_steps_are_measured_ones() -> None:
     assert {"step 1", "step 2"}.isdisjoint(row[0].text for row in view_of(FULL).slowest.rows)
 

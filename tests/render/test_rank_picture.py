@@ -105,7 +105,7 @@ def test_a_collective_waits_from_its_arrival_and_then_transfers() -> None:
 def test_a_line_shows_the_arrival_of_the_last_rank() -> None:
     (line,) = TWO.lines
     assert line.x == TWO.rows[1].bars[0].x
-    assert line.title == "rank 1 arrives last at an AllReduce; the first rank waits 15.0 ms"
+    assert line.title == "rank 1 arrives last at this AllReduce; the first rank waits 15.0 ms"
 
 
 def test_short_waits_have_no_line() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from analysis_fixtures import run_section, window
+from analysis_fixtures import attributions_of, run_section, window
 from export_builder import (
     DEVICE,
     DEVICE_TO_DEVICE,
@@ -173,8 +173,8 @@ def test_a_window_without_copies_is_empty(trace_of: TraceOf) -> None:
     assert [fact.value for fact in found.facts] == [0, 0, None, 0]
 
 
-def test_pageable_copies_lose_the_time_in_which_no_kernel_runs(trace_of: TraceOf) -> None:
-    """The call blocks the CPU for 300 ns, and a kernel runs during 100 of them. Its launch is unknown: no simulation.
+def test_pageable_copies_lose_their_idle_and_their_exposed_time(trace_of: TraceOf) -> None:
+    """The kernel's launch is unknown, so the idle time before it is not traced, and there is no simulation.
 
     ::
 
@@ -185,9 +185,10 @@ def test_pageable_copies_lose_the_time_in_which_no_kernel_runs(trace_of: TraceOf
     built = ExportBuilder().copy(200, 390, launched=(100, 400), bytes=1900, **FROM_PAGEABLE)
     found = finding(section(trace_of(built.kernel(200, 300, stream=8))), "copies/pageable")
     assert found is not None
-    assert (found.lost_ns, found.saving_low_ns, found.saving_high_ns, found.device_id) == (200, None, None, 0)
+    assert (found.lost_ns, found.saving_low_ns, found.saving_high_ns, found.device_id) == (100, None, None, 0)
     assert found.evidence == (
-        "300 ns of the host in 1 calls",
+        "the GPU is idle for 10 ns because of them, and copies for 90 ns with no kernel running",
+        "they block the host for 300 ns, in 1 calls",
         "190 ns in 1 Host-to-Device copies, Pageable to Device, 1.86 KiB, 9.31 GiB a second, 90 ns of it exposed",
         "no saving is predicted: the simulation does not reproduce this run",
     )
@@ -199,7 +200,7 @@ def test_a_call_of_several_copies_is_counted_once(trace_of: TraceOf) -> None:
     found = finding(section(trace_of(built.copy(300, 390, correlation=9, **FROM_PAGEABLE))), "copies/pageable")
     assert found is not None
     assert found.lost_ns == 300
-    assert found.evidence[0] == "300 ns of the host in 1 calls"
+    assert found.evidence[1] == "they block the host for 300 ns, in 1 calls"
 
 
 LARGE = 1 << 16
@@ -220,13 +221,14 @@ def read(size: int, memory: int = PAGEABLE) -> ExportBuilder:
 
 
 def test_a_large_pageable_copy_to_the_cpu_is_staged(trace_of: TraceOf) -> None:
-    """The call blocks the CPU for 400 ns, and no kernel runs from 100 to 450."""
+    """The copy takes 300 ns. Because the call blocks the CPU until 450, the GPU is idle from 400 to 460."""
     found = section(trace_of(read(LARGE)))
     pageable = finding(found, "copies/pageable")
     assert pageable is not None
-    assert (pageable.lost_ns, pageable.severity) == (350, "problem")
-    assert pageable.evidence[:2] == (
-        "400 ns of the host in 1 calls",
+    assert (pageable.lost_ns, pageable.severity) == (360, "problem")
+    assert pageable.evidence[:3] == (
+        "the GPU is idle for 60 ns because of them, and copies for 300 ns with no kernel running",
+        "they block the host for 400 ns, in 1 calls",
         "300 ns in 1 Device-to-Host copies, Device to Pageable, 64.0 KiB, 203 GiB a second, 300 ns of it exposed",
     )
     assert "To the host, copy into a pinned tensor" in pageable.advice
@@ -336,4 +338,23 @@ def test_a_real_capture_shows_its_pageable_batches(real_context: RealContext) ->
     assert value(found, "blocking_count") == 28
     pageable = finding(found, "copies/pageable")
     assert pageable is not None
-    assert pageable.evidence[0].endswith("of the host in 28 calls")
+    assert pageable.evidence[1].startswith("they block the host for ")
+    assert pageable.evidence[1].endswith(", in 28 calls")
+
+
+@WITH_COPIES
+def test_the_findings_count_the_idle_and_the_exposed_time_of_other_sections(
+    real_context: RealContext, name: str
+) -> None:
+    """Of each GPU, both findings lose the idle time of copies in the attribution and the ledger's exposed copies."""
+    context = real_context(name)
+    chosen = choose_window(context)
+    found = run_section(copies, context, chosen)
+    exposed = run_section(ledger, context, chosen).tables["devices"].set_index("device_id")["copy_exposed_ns"]
+    for attribution in attributions_of(context, chosen):
+        device = attribution.device_id
+        lost = {each.rule: each.lost_ns for each in found.findings if each.device_id == device}
+        if set(lost) == {"copies/pageable", "copies/exposed"}:
+            assert sum(lost.values()) == attribution.idle_of("copies/pageable") + exposed[device]
+        assert lost.get("copies/exposed", 0) <= exposed[device]
+        assert lost.get("copies/pageable", 0) <= attribution.idle_of("copies/pageable") + exposed[device]

@@ -19,7 +19,6 @@ from nsyswrap.loop.context import find_context
 from nsyswrap.model import Fact, Finding, Section
 from nsyswrap.report import choose_window
 from nsyswrap.sections import ledger, occupancy
-from nsyswrap.sections.launch_groups import groups
 from nsyswrap.sections.occupancy import busy_multiprocessors
 from nsyswrap.tables import Trace
 
@@ -254,14 +253,6 @@ def test_busy_multiprocessors_are_what_counting_finds(kernels: list[tuple[int, i
     blocks = [k[2] for k in kernels]
     found = busy_multiprocessors(np.array(start), np.array(end), np.array(blocks, np.int64), 5)
     assert found == counted(start, end, blocks, 5)
-
-
-@given(st.lists(st.tuples(st.integers(-3, 3), st.integers(-3, 3)), max_size=30))
-def test_rows_of_one_group_are_alike_and_no_others(rows: list[tuple[int, int]]) -> None:
-    columns = [np.array([row[place] for row in rows], np.int64) for place in (0, 1)]
-    codes, first = groups(columns)
-    assert [rows[first[code]] for code in codes] == rows
-    assert len(first) == len(set(rows))
 
 
 @WITH_KERNELS

@@ -5,6 +5,7 @@ from typing import NamedTuple, Protocol
 from nsyswrap.attribution.attribution import Attribution, find_attributions
 from nsyswrap.attribution.causes import find_causes
 from nsyswrap.attribution.copy_table import find_copies
+from nsyswrap.attribution.gaps import find_gaps
 from nsyswrap.attribution.idle_pieces import IdlePieces
 from nsyswrap.attribution.launch_pace import find_launches
 from nsyswrap.intervals import Window
@@ -52,9 +53,10 @@ def idle_pieces(trace: Trace, start: int, end: int, device: int = 0) -> IdlePiec
     """Return the idle time of one device as the rules for root causes use it."""
     context, chosen = find_context(trace), window(start, end)
     states = find_states(context, chosen)
-    pieces = find_causes(context, states, device, chosen)
+    gaps = find_gaps(context, states, device, chosen)
+    pieces = find_causes(context, states, gaps)
     copies, launches = find_copies(context, chosen), find_launches(context, chosen)
-    return IdlePieces(context, states, device, chosen, pieces, copies, launches)
+    return IdlePieces(context, states, device, chosen, gaps, pieces, copies, launches)
 
 
 def idle_section(trace: Trace, start: int, end: int, settings: Settings | None = None) -> Section:

@@ -27,6 +27,7 @@ LAYERS = {
     "events": 4,
     "loop": 5,
     "attribution": 6,
+    "capture_file": 6,
     "ranks": 7,
     "what_if": 8,
     "sections": 9,

@@ -21,6 +21,6 @@ def find(idle: IdlePieces, free: Mask) -> Mask:  # noqa: ARG001 - the signature 
         return idle.none
     if idle.pace is None or not idle.pace.is_bound:
         return idle.none
-    short = idle.gaps.end - idle.gaps.start <= idle.usual_gap_ns
+    short = idle.gaps.spans.end - idle.gaps.spans.start <= idle.usual_gap_ns
     found: Mask = short[idle.gap] & idle.is_cause("cpu", "launch", "queued")
     return found

@@ -13,6 +13,7 @@ def find(idle: IdlePieces, free: Mask) -> Mask:  # noqa: ARG001 - the signature 
     found = find_pass(idle.context, idle.device_id, idle.window)
     if found is None or not found.is_many:
         return idle.none
-    phase = idle.context.phase_of_operations[np.maximum(idle.ender, 0)]
-    ends: Mask = (idle.ender >= 0) & (phase == idle.context.phases.code(PHASE))
+    ender = idle.gaps.ender
+    phase = idle.context.phase_of_operations[np.maximum(ender, 0)]
+    ends: Mask = (ender >= 0) & (phase == idle.context.phases.code(PHASE))
     return ends[idle.gap] & idle.is_cause(*GENERIC)

@@ -10,7 +10,7 @@ RULE = "data/worker_start"
 def find(idle: IdlePieces, free: Mask) -> Mask:
     """Return the pieces of gaps in which loader processes are started, where that happens in more than one step."""
     starts = find_starts(idle.context, idle.window)
-    where = containing(idle.gaps, starts)
+    where = containing(idle.gaps.spans, starts)
     started = idle.none[: len(idle.first)]
     started[where[where >= 0]] = True
     return free & started[idle.gap] & idle.is_cause(*DATA_CAUSES, "cpu", "unknown", "lock", "file_io", "off_cpu")

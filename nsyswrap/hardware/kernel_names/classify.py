@@ -92,7 +92,7 @@ def classify(
 
 @lru_cache(maxsize=4096)
 def _by_rules(name: str) -> Classification:
-    """Return what our own rules say about a name. Several sections ask about each name, for each device and size."""
+    """Return what our own rules say about a name; the GPUs and ranks of a job run kernels of the same names."""
     text = subject(name)
     rule = next((each for each in RULES if each.pattern.search(text)), None)
     if rule is None:

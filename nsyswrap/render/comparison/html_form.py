@@ -6,7 +6,6 @@ The template escapes all values; names that programs chose go through ``visible`
 import functools
 import shlex
 from collections.abc import Iterator
-from importlib import resources
 from typing import Any, NamedTuple
 
 import jinja2
@@ -17,6 +16,7 @@ from nsyswrap.render import vocabulary
 from nsyswrap.render.comparison import drawings, summary_model
 from nsyswrap.render.content_policy import policy
 from nsyswrap.render.escape import elide, shorten, visible
+from nsyswrap.render.page_files import environment, static
 
 _NAME_WIDTH = 60
 _TITLE_WIDTH = 80
@@ -27,7 +27,7 @@ _OPEN = ("phases", "families", "kernels")
 _FOLDED = ("idle_in_phases", "phases_on_gpu", "copies", "copied", "host_calls")
 
 
-class RowView(NamedTuple):
+class ChangeView(NamedTuple):
     """A change: its name, cut and in full, its amounts, and the bar of its difference."""
 
     name: str
@@ -49,8 +49,8 @@ class TableView(NamedTuple):
     of: str
     counted: bool
     sure: bool
-    rows: tuple[RowView, ...]
-    folded: tuple[RowView, ...]
+    rows: tuple[ChangeView, ...]
+    folded: tuple[ChangeView, ...]
     cut: str
 
 
@@ -97,20 +97,12 @@ def render(comparison: Comparison) -> str:
 
 @functools.cache
 def _environment() -> jinja2.Environment:
-    return jinja2.Environment(
-        loader=jinja2.PackageLoader("nsyswrap.render"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
+    return environment()
 
 
 @functools.cache
 def _style() -> str:
-    folder = resources.files("nsyswrap.render").joinpath("static")
-    return "\n".join(folder.joinpath(name).read_text(encoding="utf-8") for name in _STYLES)
+    return "\n".join(static(name) for name in _STYLES)
 
 
 def _context(comparison: Comparison) -> dict[str, Any]:
@@ -180,7 +172,7 @@ def _table(table: ChangeTable | None, scale: float) -> TableView | None:
     deltas = [change.delta for change in shown.changes]
     bars = drawings.bars(deltas, max(map(abs, deltas)) if table.unit == "bytes" else scale)
     rows = tuple(
-        RowView(
+        ChangeView(
             name=(brief := shorten(line.name, _NAME_WIDTH)),
             whole="" if brief == line.name else visible(line.name),
             base=line.base,

@@ -8,6 +8,7 @@ from nsyswrap.compare import Change, ChangeTable, Comparison, Estimate, FindingC
 from nsyswrap.model import Unit
 from nsyswrap.render import vocabulary
 from nsyswrap.render.rows import MISSING
+from nsyswrap.render.summary_model import gpu_names
 
 
 def _rule_in_phase(key: str) -> str:
@@ -182,9 +183,8 @@ def steps_of(side: Side) -> str:
 
 
 def gpus_of(side: Side) -> str:
-    """Return the number and the names of a side's GPUs."""
-    kinds = sorted({gpu.name for gpu in side.report.gpus})
-    return f"{len(side.report.gpus)} x {', '.join(kinds)}" if kinds else "no GPU"
+    """Return the kinds of a side's GPUs, with the number of each."""
+    return gpu_names(side.report) or "no GPU"
 
 
 def interval_of(estimate: Estimate) -> str:

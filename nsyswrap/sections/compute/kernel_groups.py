@@ -8,12 +8,12 @@ import numpy.typing as npt
 import pandas as pd
 
 from nsyswrap import tables
-from nsyswrap.hardware.kernel_names.classify import Classification, classify
+from nsyswrap.hardware.kernel_names.classify import Classification
 from nsyswrap.hardware.kernel_work import ElementWork, LaunchWork, element_work, is_newer, launch_work
 from nsyswrap.intervals import Indices, Times, Window
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Gpu
-from nsyswrap.sections.launch_groups import groups, kernels_in
+from nsyswrap.sections.launch_groups import kernels_in
 from nsyswrap.tables import array
 
 
@@ -87,35 +87,29 @@ class GroupedKernels:
 
 
 def grouped_kernels(context: TraceContext, window: Window) -> GroupedKernels:
-    """Return the compute kernels of a window in groups; names are read once for each group."""
+    """Return the compute kernels of a window in groups."""
     operations, frame, rows = context.operations, context.trace[tables.KERNELS], kernels_in(context, window)
-    kernel, device = operations.row[rows], operations.device_id[rows]
-    names, grid, block = (array(frame, each)[kernel] for each in ("name_id", "grid_blocks", "block_threads"))
-    code, first = groups([names, grid, device.astype(np.int64) << 32 | block])
+    grid, block = (array(frame, each)[operations.row[rows]] for each in ("grid_blocks", "block_threads"))
+    code, first = tables.groups([context.kernel_names.code[rows], grid, block])
     start, end = operations.start[rows], operations.end[rows]
     inside = np.minimum(end, window.end_ns) - np.maximum(start, window.start_ns)
     total = np.zeros(len(first), np.int64)
     np.add.at(total, code, inside)
     whole, count = np.bincount(code, end - start, len(first)), np.bincount(code, minlength=len(first))
-    keys = [
-        (context.trace.text(int(name)), int(blocks), int(threads), int(number))
-        for name, blocks, threads, number in zip(*(each[first] for each in (names, grid, block, device)), strict=True)
-    ]
-    return GroupedKernels(rows, code, inside, _groups(context, keys), total, count, whole / np.maximum(count, 1))
+    found = _groups(context, rows[first], grid[first].tolist(), block[first].tolist())
+    return GroupedKernels(rows, code, inside, found, total, count, whole / np.maximum(count, 1))
 
 
-def _groups(context: TraceContext, keys: Sequence[tuple[str, int, int, int]]) -> list[Group]:
+def _groups(context: TraceContext, rows: Indices, grid: list[int], block: list[int]) -> list[Group]:
+    """Return a group for each of some kernels, which have its grid and its block."""
     gpus = {gpu.device_id: gpu for gpu in context.trace.gpus}
     newer = any(is_newer(name) for name in context.trace.strings.values())
-    kinds: dict[tuple[str, int], Classification] = {}
+    devices, kinds = context.operations.device_id[rows].tolist(), context.kernel_names.of(rows)
     found = []
-    for name, blocks, threads, device in keys:
-        gpu = gpus.get(device, Gpu(device, ""))
-        if (name, device) not in kinds:
-            kinds[name, device] = classify(name, gpu.compute_capability, context.settings.kernel_rules)
-        each = element_work(name, newer=newer)
+    for device, kind, blocks, threads in zip(devices, kinds, grid, block, strict=True):
+        each = element_work(kind.name, newer=newer)
         work = launch_work(each, blocks, threads) if each and blocks > 0 and threads > 0 else None
-        found.append(Group(gpu, kinds[name, device], blocks, threads, each, work))
+        found.append(Group(gpus.get(device, Gpu(device, "")), kind, blocks, threads, each, work))
     return found
 
 

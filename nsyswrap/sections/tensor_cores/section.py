@@ -7,7 +7,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from nsyswrap import tables
-from nsyswrap.hardware.kernel_names.classify import Verdict, classify
+from nsyswrap.hardware.kernel_names.classify import Verdict
 from nsyswrap.intervals import Indices, Times, Window
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Fact, Section
@@ -16,7 +16,6 @@ from nsyswrap.sections.spec import SectionSpec
 from nsyswrap.sections.tensor_cores import layout_kernels
 from nsyswrap.sections.tensor_cores.counter_check import contradictions, count_tensor_work
 from nsyswrap.sections.tensor_cores.eligibility import ClassifiedKernels, find_findings, not_used, on_tensor_cores
-from nsyswrap.tables import array
 from nsyswrap.what_if.changes import predict
 from nsyswrap.what_if.simulate import Simulation
 
@@ -75,16 +74,10 @@ def _notes(context: TraceContext) -> tuple[str, ...]:
 
 def _classified(context: TraceContext, rows: Indices, duration: Times) -> ClassifiedKernels:
     """Return the kernels with the classification of each name on each GPU."""
-    operations, trace = context.operations, context.trace
-    ids = array(trace[tables.KERNELS], "name_id")[operations.row[rows]]
-    by_device = {gpu.device_id: gpu.compute_capability for gpu in trace.gpus}
-    codes, unique = pd.factorize(ids * np.int64(1 << 16) + operations.device_id[rows])
-    capability = [by_device.get(int(key) & 0xFFFF) for key in unique]
-    names = [trace.text(int(key) >> 16) for key in unique]
-    learned = context.settings.kernel_rules
-    found = [classify(name, able, learned) for name, able in zip(names, capability, strict=True)]
-    phase = context.phase_of_operations[rows]
-    return ClassifiedKernels(found, capability, codes, phase, duration)
+    names = context.kernel_names
+    codes, used = pd.factorize(names.code[rows])
+    kinds, capability = [names.kinds[each] for each in used], [names.capability[each] for each in used]
+    return ClassifiedKernels(kinds, capability, codes, context.phase_of_operations[rows], duration)
 
 
 def _verdicts(kernels: ClassifiedKernels) -> npt.NDArray[np.int8]:

@@ -1,0 +1,60 @@
+"""A capture on disk: its SQLite export, and what `profile` recorded beside it."""
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
+from pathlib import Path
+
+from nsyswrap.capture.locate import find_nsys
+from nsyswrap.capture.nsys import export_report
+from nsyswrap.capture.progress import Progress, silent
+from nsyswrap.capture.recorded_run import CAPTURE_SUFFIX, recorded_copy_rates, recorded_host, recorded_profiler_cost
+from nsyswrap.errors import CaptureError, ExportError
+from nsyswrap.events.host_record import read_record
+from nsyswrap.hardware.copy_rates import read_rates
+from nsyswrap.hardware.profiler_cost import read_cost
+from nsyswrap.loop.context import Settings
+from nsyswrap.privacy import neutral
+from nsyswrap.tables import Trace
+
+
+@contextmanager
+def exported(capture: Path, display: AbstractContextManager[Progress] | None = None) -> Iterator[Path]:
+    """Yield the SQLite export of a capture: the file itself, or a temporary export of a ``.nsys-rep``.
+
+    Args:
+        capture: The file.
+        display: Shows the progress of an export; None for no display.
+
+    Raises:
+        ExportError: nsys cannot export it, or there is no nsys.
+    """
+    if capture.suffix != CAPTURE_SUFFIX:
+        yield capture
+        return
+    with tempfile.TemporaryDirectory(prefix="nsyswrap-") as folder:
+        target = Path(folder) / f"{capture.stem}.sqlite"
+        try:
+            with display or nullcontext(silent) as progress:
+                export_report(find_nsys(), capture, target, progress)
+        except CaptureError as error:
+            raise ExportError(error.message, hint=error.hint) from error
+        yield target
+
+
+def with_recorded(trace: Trace, capture: Path, settings: Settings) -> tuple[Trace, Settings]:
+    """Return a trace named after its file, and the settings with what `profile` recorded beside that file.
+
+    Args:
+        trace: The tables of the capture.
+        capture: The file that the user named.
+        settings: The user's settings.
+    """
+    named = replace(trace, capture=replace(trace.capture, name=neutral(capture.name)))
+    return named, replace(
+        settings,
+        copy_rates=read_rates(recorded_copy_rates(capture)),
+        profiler_cost=read_cost(recorded_profiler_cost(capture)),
+        host=read_record(recorded_host(capture), trace.epoch_ns),
+    )

@@ -1,0 +1,53 @@
+"""What the names of the kernels say, each name on each GPU classified once for all who read it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from nsyswrap import tables
+from nsyswrap.events.operations import Operations
+from nsyswrap.hardware.kernel_names.classify import Capability, Classification, classify
+from nsyswrap.hardware.kernel_names.user_rules import NameRule
+from nsyswrap.intervals import Indices
+from nsyswrap.tables import Trace, array
+
+
+@dataclass(frozen=True, slots=True)
+class KernelNames:
+    """The classified names of the kernels of a trace.
+
+    Attributes:
+        kinds: Classification of each distinct name on each GPU, in order of its first kernel.
+        capability: Compute capability of the GPU of each kind; None where it is unknown.
+        code: Index into ``kinds`` of each operation, shape (operations,), int32; -1 for those that are no kernels.
+    """
+
+    kinds: Sequence[Classification]
+    capability: Sequence[Capability | None]
+    code: npt.NDArray[np.int32]
+
+    def of(self, rows: Indices) -> list[Classification]:
+        """Return the classification of some operations, all of them kernels."""
+        return [self.kinds[code] for code in self.code[rows].tolist()]
+
+
+def find_kernel_names(trace: Trace, operations: Operations, learned: Sequence[NameRule] = ()) -> KernelNames:
+    """Return the classified names of the kernels of a trace.
+
+    Args:
+        trace: The tables of one export.
+        operations: Its operations.
+        learned: Rules from files, which come before our own.
+    """
+    able = {gpu.device_id: gpu.compute_capability for gpu in trace.gpus}
+    rows = operations.from_table(tables.KERNELS)
+    name, device = array(trace[tables.KERNELS], "name_id")[operations.row[rows]], operations.device_id[rows]
+    codes, first = tables.groups([name, device])
+    capability = [able.get(each) for each in device[first].tolist()]
+    names = [trace.text(each) for each in name[first].tolist()]
+    kinds = [classify(text, each, learned) for text, each in zip(names, capability, strict=True)]
+    code = np.full(len(operations.start), -1, np.int32)
+    code[rows] = codes
+    return KernelNames(tuple(kinds), tuple(capability), code)

@@ -1,0 +1,24 @@
+"""The files that pages are made of: the templates, with the settings of all pages, and the styles and scripts."""
+
+import functools
+from importlib import resources
+
+import jinja2
+
+
+def environment() -> jinja2.Environment:
+    """Return an environment for templates that escapes all values and refuses unknown names."""
+    return jinja2.Environment(
+        loader=jinja2.PackageLoader("nsyswrap.render"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+
+
+@functools.cache
+def static(name: str) -> str:
+    """Return the text of a style sheet or a script."""
+    return resources.files("nsyswrap.render").joinpath("static", name).read_text(encoding="utf-8")
