@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from nsyswrap.capture.process_tree import start_time
 from nsyswrap.errors import UsageError
 
 LOCK_NAME = ".lock"
@@ -41,7 +42,7 @@ class Holder:
 
     def lives(self) -> bool:
         """Return whether it runs; of another host that is unknown, and taken as yes."""
-        return self.host != socket.gethostname() or _started(self.pid) == self.started
+        return self.host != socket.gethostname() or start_time(self.pid) == self.started
 
 
 @contextmanager
@@ -55,7 +56,7 @@ def folder_lock(folder: Path) -> Iterator[None]:
     path = folder / LOCK_NAME
     descriptor = _locked(path)
     try:
-        own = Holder(os.getpid(), socket.gethostname(), _started(os.getpid()))
+        own = Holder(os.getpid(), socket.gethostname(), start_time(os.getpid()))
         text = json.dumps({"pid": own.pid, "host": own.host, "started": own.started}).encode()
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, text, 0)
@@ -117,11 +118,3 @@ def _in_use(folder: Path, holder: Holder | None) -> FolderInUseError:
     by = "" if holder is None else f" by process {holder.pid} on {holder.host}"
     return FolderInUseError(f"{folder} is in use{by}", hint="Wait until it has ended, or give another folder with -o")
 
-
-def _started(pid: int) -> str:
-    """Return when a process started, in clock ticks since the boot; empty if it has ended."""
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""
-    return text.rpartition(")")[2].split()[19]

@@ -53,6 +53,11 @@ _POLL_S = 0.05
 # The time that an agent has to end after nsys; nsys waits for it, unless it crashed.
 _AGENT_S = 1.0
 
+# Seen with nsys 2023.4.4 on a busy machine: in about one of several hundred runs its agent, or nsys itself, crashes.
+_MORE_STARTS = 2
+_AGENT_LOST = "Connection to Agent lost"
+_CRASHED_CODES = frozenset(128 + number for number in (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT))
+
 DISK_FULL_HINT = "Free some space, give a folder on another disk with -o and TMPDIR, or record less (--duration)"
 
 
@@ -134,6 +139,8 @@ class ForegroundCall:
 def run_in_foreground(call: ForegroundCall, progress: Progress) -> RunResult:
     """Run nsys and the program under it until both have ended.
 
+    An nsys that crashed before it started the program is started again.
+
     Args:
         call: What to run.
         progress: Called with each phase, from this thread.
@@ -146,6 +153,22 @@ def run_in_foreground(call: ForegroundCall, progress: Progress) -> RunResult:
         CaptureInterruptedError: Ctrl-C was pressed twice.
         CaptureTerminatedError: Another ending signal was received twice.
     """
+    result = _run_once(call, progress)
+    for _ in range(_MORE_STARTS):
+        # Whatever was left of the crashed nsys has been killed, so the program cannot start any more.
+        if result.started or call.run_dir.pid.exists() or not _has_crashed(result) or result.stopped_by is not None:
+            break
+        result = _run_once(call, progress)
+    return result
+
+
+def _has_crashed(result: RunResult) -> bool:
+    """Return whether nsys itself crashed or lost its agent, which crashed: then it prints so, and exits with 0."""
+    return result.code in _CRASHED_CODES or _AGENT_LOST in result.nsys_output
+
+
+def _run_once(call: ForegroundCall, progress: Progress) -> RunResult:
+    """Start nsys once, and run it and the program to their end, as ``run_in_foreground`` does."""
     excluded = frozenset(children_by_parent().get(os.getpid(), ()))
     with adopting_orphans(), collected_signals() as received:
         process = subprocess.Popen(  # noqa: S603 - running the user's command is the purpose; no shell reads it
@@ -165,7 +188,8 @@ def run_in_foreground(call: ForegroundCall, progress: Progress) -> RunResult:
         finally:
             if run.abandoned:
                 kill_all(os.getpid(), excluded)
-            process.wait()
+            with contextlib.suppress(subprocess.TimeoutExpired):  # a process that waits for a disk cannot be killed
+                process.wait(_AGENT_S)
             _end_what_nsys_left(call.run_dir, excluded)
             reap_children(excluded)
 
@@ -241,8 +265,8 @@ class _Run:
             self._pause()
         wall_ns = round((time.monotonic() - self.started_at) * 1e9)
         self._write(progress)
-        self.abandoned = False
-        stopped_by = self.ending if self.received.ending and not self.timed_out else None
+        self.abandoned = not self.launched
+        stopped_by = None if self.timed_out else next(iter(self.received.ending), None)
         printed = self.run_dir.nsys_output()
         return RunResult(
             self._code(), self.launched, wall_ns, stopped_by, self.timed_out, printed, out_of_space=self.out_of_space

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from nsyswrap.capture import cpu_quota, nvml
-from nsyswrap.capture.process_tree import descendants, is_alive
+from nsyswrap.capture.process_tree import descendants, is_alive, own_id, status_fields
 from nsyswrap.capture.recorded_run import HOST_SCHEMA
 
 PERIOD_S = 0.1
@@ -180,10 +180,8 @@ def _text(path: str) -> str:
 
 def _own_ids(status: str) -> tuple[int, int]:
     """Return process and thread id of a task in its own process namespace, as the capture has them."""
-    fields = dict(line.split(":", 1) for line in _text(status).splitlines() if ":" in line)
-    process = fields.get("NStgid") or fields["Tgid"]
-    thread = fields.get("NSpid") or fields["Pid"]
-    return int(process.split()[-1]), int(thread.split()[-1])
+    fields = status_fields(status)
+    return own_id(fields, "NStgid", "Tgid"), own_id(fields, "NSpid", "Pid")
 
 
 def _major_faults(process: int) -> int:

@@ -30,6 +30,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from nsyswrap.capture.process_tree import status_fields
+
 _BASH = Path("/bin/bash")
 _SHELL_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # POSIX shells redirect descriptors of one digit only.
@@ -88,11 +90,13 @@ def inherited(environ: Mapping[str, str], umask: int | None = None) -> Inherited
 
 
 def present_umask() -> int:
-    """Return the umask of this process. ``os.umask`` would have to change it for a moment."""
-    for line in Path("/proc/self/status").read_text(encoding="utf-8", errors="replace").splitlines():
-        if line.startswith("Umask:"):
-            return int(line.split()[1], 8)
-    raise OSError("/proc/self/status has no umask")  # pragma: no cover - Linux has it since 4.7
+    """Return the umask of this process. ``os.umask`` has to change it for a moment, so it is asked only at need."""
+    shown = status_fields("/proc/self/status").get("Umask")
+    if shown is not None:
+        return int(shown, 8)
+    umask = os.umask(0o077)
+    os.umask(umask)
+    return umask
 
 
 def ignored_signals() -> tuple[int, ...]:

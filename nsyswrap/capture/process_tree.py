@@ -92,10 +92,33 @@ def outer_pid(inner: int, candidates: list[int]) -> int | None:
     """
     for pid in candidates:
         with contextlib.suppress(OSError):
-            for line in Path(f"/proc/{pid}/status").read_text(encoding="utf-8", errors="replace").splitlines():
-                if line.startswith("NSpid:") and int(line.split()[-1]) == inner:
-                    return pid
+            if own_id(status_fields(f"/proc/{pid}/status"), "NSpid", "Pid") == inner:
+                return pid
     return None
+
+
+def status_fields(path: str) -> dict[str, str]:
+    """Return the fields of a ``status`` file of a process or thread; gVisor leaves out many of them.
+
+    Raises:
+        OSError: The process has ended.
+    """
+    with open(path, encoding="utf-8", errors="replace") as file:  # noqa: PTH123 - read many times
+        return {name: value.strip() for name, _, value in (line.partition(":") for line in file)}
+
+
+def own_id(fields: dict[str, str], by_namespace: str, plain: str) -> int:
+    """Return an id in the process's own namespace; a kernel that does not list ids by namespace has only one."""
+    return int(fields.get(by_namespace, fields[plain]).split()[-1])
+
+
+def start_time(pid: int) -> str:
+    """Return when a process started, in clock ticks since the boot; empty if it has ended."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+    return text.rpartition(")")[2].split()[19]
 
 
 def kill_all(pid: int, excluded: frozenset[int]) -> bool:

@@ -4,10 +4,10 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from threading import current_thread, main_thread
 from types import FrameType
 
+from nsyswrap.capture.process_tree import status_fields
 from nsyswrap.errors import CaptureError
 
 # What a terminal, a user or a scheduler ends a program with.
@@ -122,13 +122,15 @@ def signals_as_errors() -> Iterator[None]:
 
 
 def survives(pid: int, number: signal.Signals) -> bool:
-    """Return whether a process has a handler for a signal, blocks it or ignores it; all of these end it otherwise."""
+    """Return whether a process has a handler for a signal, blocks it or ignores it; all of these end it otherwise.
+
+    Where the kernel does not say, the answer is no: the recording is then stopped before the process gets the signal.
+    """
     try:
-        lines = Path(f"/proc/{pid}/status").read_text(encoding="utf-8", errors="replace").splitlines()
+        fields = status_fields(f"/proc/{pid}/status")
     except OSError:
         return False
-    fields = dict(line.split(":", 1) for line in lines if ":" in line)
-    return any(int(fields[name], 16) >> (number - 1) & 1 for name in ("SigCgt", "SigIgn", "SigBlk"))
+    return any(int(fields.get(name, "0"), 16) >> (number - 1) & 1 for name in ("SigCgt", "SigIgn", "SigBlk"))
 
 
 def aborted_error(number: signal.Signals) -> CaptureError:

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from nsyswrap.capture.process_tree import start_time
+
 # Seconds that the program has between SIGTERM and SIGKILL: as many as after a time-out.
 GRACE_S = 10
 
@@ -75,7 +77,7 @@ def watched(
                 watchdog.stdin.flush()
 
     try:
-        yield lambda program: tell(f"{program} {_start_time(program)}\n")
+        yield lambda program: tell(f"{program} {start_time(program)}\n")
     finally:
         tell("over\n")
         if watchdog.stdin is not None:
@@ -83,11 +85,3 @@ def watched(
                 watchdog.stdin.close()
         watchdog.wait()
 
-
-def _start_time(pid: int) -> str:
-    """Return when a process started, in clock ticks since the boot; empty if it has ended."""
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""
-    return text.rpartition(")")[2].split()[19]

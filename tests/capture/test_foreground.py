@@ -1,9 +1,11 @@
 """A program under a fake nsys in the user's terminal: its output, its signals, its end."""
 
+import os
 import signal
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -216,6 +218,27 @@ def test_an_nsys_that_does_not_start_the_program_is_killed(fake_nsys: Nsys, tmp_
     with pytest.raises(CaptureError, match=r"did not start the program within 0\.5 s"):
         run_in_foreground(call, silent)
     assert living(marker) == []
+
+
+@pytest.mark.parametrize(("crashes", "interrupted", "starts"), [(2, False, 3), (9, False, 3), (9, True, 1)])
+def test_an_nsys_that_crashes_before_the_program_is_started_again(
+    fake_nsys: Nsys, tmp_path: Path, marker: str, *, crashes: int, interrupted: bool, starts: int
+) -> None:
+    """The program starts once at most, also where a process of the crashed nsys is left, and not after Ctrl-C."""
+    program = ("sh", "-c", f"echo ran >>{tmp_path / 'runs'}; exit 4", marker)
+    call = foreground(fake_nsys, tmp_path / "w", *program)
+    log = {"FAKE_NSYS_FAILURE": "loses-agent", "FAKE_NSYS_LOG": str(tmp_path / "log"), "FAKE_NSYS_CRASHES": f"{crashes}"}
+
+    def press_ctrl_c(_phase: Phase, _share: float | None) -> None:
+        if interrupted:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    ended = run_in_foreground(replace(call, env={**call.env, **log}), press_ctrl_c)
+    assert (tmp_path / "log").read_text() == "start\n" * starts
+    assert living(marker) == []
+    runs = int(starts > crashes)
+    assert ((tmp_path / "runs").exists(), ended.started, ended.code) == (bool(runs), bool(runs), 4 * runs)
+    assert not runs or (tmp_path / "runs").read_text() == "ran\n"
 
 
 def test_an_nsys_that_hangs_while_writing_is_killed(fake_nsys: Nsys, tmp_path: Path, marker: str) -> None:

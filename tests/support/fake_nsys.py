@@ -5,6 +5,8 @@ The tests put it on PATH under the name nsys. ``FAKE_NSYS_FAILURE`` selects the 
 ==================  =====================================================================================
 ``never-starts``    ends with code 1 before it starts the program
 ``hangs-at-start``  does not start the program and does not end
+``loses-agent``     as often as ``FAKE_NSYS_CRASHES`` says, it loses its agent and exits with 0 before it starts the
+                    program, which would be started a little later by a process that is left
 ``no-importer``     leaves a .qdstrm, prints 'Importer error status' and exits with 0
 ``no-report``       exits with 0 and writes nothing
 ``hangs-writing``   does not end after the program has ended
@@ -125,6 +127,10 @@ def profile(arguments: list[str]) -> int:
         return 1
     if FAILURE == "hangs-at-start":
         time.sleep(600)
+    if FAILURE == "loses-agent" and loses_agent():
+        subprocess.Popen(["/bin/sh", "-c", 'sleep 1; exec "$@"', "left", *arguments[first:]], start_new_session=True)
+        say("Connection to Agent lost. This is most likely a bug. Internal reason: 'End of file'.")
+        return 0
     os.umask(0)
     for number in (signal.SIGINT, signal.SIGQUIT):
         signal.signal(number, signal.SIG_DFL)
@@ -140,6 +146,14 @@ def profile(arguments: list[str]) -> int:
     ).returncode
     say("Generating '/tmp/nsys-report-fa4e.qdstrm'")
     return write(output, arguments) or (128 - code if code < 0 else code)
+
+
+def loses_agent() -> bool:
+    """Count this start in the log, and return whether it is one of those that fail."""
+    with Path(os.environ["FAKE_NSYS_LOG"]).open("a+", encoding="utf-8") as log:
+        log.write("start\n")
+        log.seek(0)
+        return len(log.readlines()) <= int(os.environ["FAKE_NSYS_CRASHES"])
 
 
 def write(output: str, arguments: list[str]) -> int:
