@@ -16,7 +16,13 @@ from nsyswrap.capture.process_tree import start_time
 # Seconds that the program has between SIGTERM and SIGKILL: as many as after a time-out.
 GRACE_S = 10
 
-# $1 is the process id of nsys, $2 the file with the program's id, $3 the grace period; the rest stops the recording.
+# Seconds that nsys may take to stop the recording before the program is ended: as many as in `foreground.Limits`.
+COLLECT_S = 60
+# Seconds for the shell to end once it is told to; it waits for nothing then.
+_END_S = 5.0
+
+# $1 is the process id of nsys, $2 the file with the program's id, $3 the grace period, $4 the time to stop the
+# recording, which the rest does.
 # Its input names the program and when it started, as in /proc/<pid>/stat, since process ids are used again.
 _SCRIPT = """
 started() { read -r line <"/proc/$1/stat" && set -- ${line##*) } && echo "${20}"; }
@@ -26,15 +32,21 @@ while read -r word rest; do
     [ "$word" = over ] && exit
     program=$word born=$rest
 done
-nsys=$1 file=$2 left=$3
-shift 3
+nsys=$1 file=$2 left=$3 patience=$4
+shift 4
 if [ -z "$program" ]; then
     kill -s KILL "$nsys"
     [ -s "$file" ] && end KILL "$(cat "$file")"
     exit
 fi
 [ "$(started "$program")" = "$born" ] || exit
-[ $# -eq 0 ] || "$@"
+if [ $# -gt 0 ]; then
+    "$@" &
+    while [ "$patience" -gt 0 ] && kill -s 0 "$!"; do
+        sleep 1
+        patience=$((patience - 1))
+    done
+fi
 end TERM "$program"
 while [ "$left" -gt 0 ] && [ "$(started "$program")" = "$born" ]; do
     sleep 1
@@ -46,7 +58,12 @@ done
 
 @contextmanager
 def watched(
-    nsys: int, pid_file: Path, stop: Sequence[str], env: Mapping[str, str], grace_s: int = GRACE_S
+    nsys: int,
+    pid_file: Path,
+    stop: Sequence[str],
+    env: Mapping[str, str],
+    grace_s: int = GRACE_S,
+    collect_s: int = COLLECT_S,
 ) -> Iterator[Callable[[int], None]]:
     """End the run if this process is killed inside the block.
 
@@ -56,12 +73,13 @@ def watched(
         stop: The command that stops the recording; empty for none.
         env: Environment of that command.
         grace_s: Seconds from SIGTERM to SIGKILL for the program.
+        collect_s: Seconds that the stop command may take before the program gets SIGTERM; the command goes on.
 
     Yields:
         A function to call with the program's process id once it is known.
     """
     watchdog = subprocess.Popen(  # noqa: S603 - a script of this module
-        ("/bin/sh", "-c", _SCRIPT, "nsyswrap", str(nsys), str(pid_file), str(grace_s), *stop),
+        ("/bin/sh", "-c", _SCRIPT, "nsyswrap", str(nsys), str(pid_file), str(grace_s), str(collect_s), *stop),
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -83,5 +101,9 @@ def watched(
         if watchdog.stdin is not None:
             with contextlib.suppress(OSError):
                 watchdog.stdin.close()
-        watchdog.wait()
+        try:
+            watchdog.wait(_END_S)
+        except subprocess.TimeoutExpired:  # somebody stopped it
+            watchdog.kill()
+            watchdog.wait()
 

@@ -1,5 +1,6 @@
 """What is left when the process that records is killed: no program, and its capture."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -7,6 +8,9 @@ from pathlib import Path
 
 import pytest
 from capture_fixtures import fake_nsys, living, marker, python, until
+
+from nsyswrap.capture.process_tree import children_by_parent, is_alive
+from nsyswrap.capture.watchdog import watched
 
 __all__ = ["fake_nsys", "marker"]
 
@@ -82,9 +86,27 @@ def test_a_program_that_ignores_sigterm_is_killed(tmp_path: Path, marker: str) -
     until(lambda: not living(marker), "the program killed")
 
 
+def test_a_stop_command_that_hangs_does_not_keep_the_program(tmp_path: Path, marker: str) -> None:
+    """The command itself goes on, because it may still write the report."""
+    hanging = f"('sh', '-c', 'sleep 60; true', '{marker}-stop'), dict(os.environ), collect_s=1,"
+    subprocess.run(
+        [sys.executable, "-c", WATCHED.replace("(), dict(os.environ),", hanging), marker, tmp_path / "ready"], check=True
+    )
+    until(lambda: len(living(marker)) == 1, "the program killed")
+    assert living(marker) == living(f"{marker}-stop")
+
+
+def test_a_watchdog_that_is_stopped_does_not_hold_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nsyswrap.capture.watchdog._END_S", 0.2)
+    with watched(os.getpid(), tmp_path / "none", (), dict(os.environ)):
+        (watchdog,) = (pid for pid in children_by_parent()[os.getpid()] if pid in living("born=$rest"))
+        os.kill(watchdog, signal.SIGSTOP)
+    assert not is_alive(watchdog)
+
+
 def test_a_process_with_the_id_of_the_program_is_left_alone(tmp_path: Path, marker: str) -> None:
     """The program may have ended before, and its id may be of another process by now."""
-    code = WATCHED.replace("tell(child.pid)", "watchdog._start_time = lambda _pid: '1'; tell(child.pid)")
+    code = WATCHED.replace("tell(child.pid)", "watchdog.start_time = lambda _pid: '1'; tell(child.pid)")
     code = code.replace("import os, ", "from nsyswrap.capture import watchdog\nimport os, ").replace(
         ", (), dict", ", AFTER, dict"
     )
