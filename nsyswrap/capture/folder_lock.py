@@ -117,4 +117,3 @@ def _holder(descriptor: int) -> Holder | None:
 def _in_use(folder: Path, holder: Holder | None) -> FolderInUseError:
     by = "" if holder is None else f" by process {holder.pid} on {holder.host}"
     return FolderInUseError(f"{folder} is in use{by}", hint="Wait until it has ended, or give another folder with -o")
-

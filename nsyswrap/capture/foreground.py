@@ -21,6 +21,7 @@ Three observations of nsys 2023.4.4 determine the design.
 
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -53,10 +54,8 @@ _POLL_S = 0.05
 # The time that an agent has to end after nsys; nsys waits for it, unless it crashed.
 _AGENT_S = 1.0
 
-# Seen with nsys 2023.4.4 on a busy machine: in about one of several hundred runs its agent, or nsys itself, crashes.
+# Seen with nsys 2023.4.4: on a busy machine, one start of several hundred fails, because its agent crashes.
 _MORE_STARTS = 2
-_AGENT_LOST = "Connection to Agent lost"
-_CRASHED_CODES = frozenset(128 + number for number in (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT))
 
 DISK_FULL_HINT = "Free some space, give a folder on another disk with -o and TMPDIR, or record less (--duration)"
 
@@ -139,7 +138,7 @@ class ForegroundCall:
 def run_in_foreground(call: ForegroundCall, progress: Progress) -> RunResult:
     """Run nsys and the program under it until both have ended.
 
-    An nsys that crashed before it started the program is started again.
+    An nsys that ends before it has started the program is started again.
 
     Args:
         call: What to run.
@@ -153,18 +152,23 @@ def run_in_foreground(call: ForegroundCall, progress: Progress) -> RunResult:
         CaptureInterruptedError: Ctrl-C was pressed twice.
         CaptureTerminatedError: Another ending signal was received twice.
     """
+    ours = set(call.run_dir.folder.iterdir())
     result = _run_once(call, progress)
     for _ in range(_MORE_STARTS):
-        # Whatever was left of the crashed nsys has been killed, so the program cannot start any more.
-        if result.started or call.run_dir.pid.exists() or not _has_crashed(result) or result.stopped_by is not None:
+        # Whatever was left of that nsys has been killed, so the program cannot start any more.
+        if result.started or call.run_dir.pid.exists() or result.stopped_by is not None:
             break
+        for path in set(call.run_dir.folder.iterdir()) - ours:
+            _remove(path)  # the state of the session, whose name is taken as long as it exists
         result = _run_once(call, progress)
     return result
 
 
-def _has_crashed(result: RunResult) -> bool:
-    """Return whether nsys itself crashed or lost its agent, which crashed: then it prints so, and exits with 0."""
-    return result.code in _CRASHED_CODES or _AGENT_LOST in result.nsys_output
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def _run_once(call: ForegroundCall, progress: Progress) -> RunResult:

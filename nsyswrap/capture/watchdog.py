@@ -10,14 +10,25 @@ import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 from nsyswrap.capture.process_tree import start_time
 
-# Seconds that the program has between SIGTERM and SIGKILL: as many as after a time-out.
-GRACE_S = 10
 
-# Seconds that nsys may take to stop the recording before the program is ended: as many as in `foreground.Limits`.
-COLLECT_S = 60
+class Patience(NamedTuple):
+    """How long the watchdog waits, in seconds; by default as long as `foreground.Limits` says.
+
+    Attributes:
+        grace_s: From SIGTERM to SIGKILL for the program.
+        collect_s: For the stop command, before the program gets SIGTERM; the command then goes on.
+    """
+
+    grace_s: int = 10
+    collect_s: int = 60
+
+
+USUAL = Patience()
+
 # Seconds for the shell to end once it is told to; it waits for nothing then.
 _END_S = 5.0
 
@@ -58,12 +69,7 @@ done
 
 @contextmanager
 def watched(
-    nsys: int,
-    pid_file: Path,
-    stop: Sequence[str],
-    env: Mapping[str, str],
-    grace_s: int = GRACE_S,
-    collect_s: int = COLLECT_S,
+    nsys: int, pid_file: Path, stop: Sequence[str], env: Mapping[str, str], patience: Patience = USUAL
 ) -> Iterator[Callable[[int], None]]:
     """End the run if this process is killed inside the block.
 
@@ -72,14 +78,13 @@ def watched(
         pid_file: The file with the program's process id; one that never exists if that id is of another namespace.
         stop: The command that stops the recording; empty for none.
         env: Environment of that command.
-        grace_s: Seconds from SIGTERM to SIGKILL for the program.
-        collect_s: Seconds that the stop command may take before the program gets SIGTERM; the command goes on.
+        patience: How long to wait.
 
     Yields:
         A function to call with the program's process id once it is known.
     """
     watchdog = subprocess.Popen(  # noqa: S603 - a script of this module
-        ("/bin/sh", "-c", _SCRIPT, "nsyswrap", str(nsys), str(pid_file), str(grace_s), str(collect_s), *stop),
+        ("/bin/sh", "-c", _SCRIPT, "nsyswrap", str(nsys), str(pid_file), *map(str, patience), *stop),
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -106,4 +111,3 @@ def watched(
         except subprocess.TimeoutExpired:  # somebody stopped it
             watchdog.kill()
             watchdog.wait()
-

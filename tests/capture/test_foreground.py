@@ -220,20 +220,21 @@ def test_an_nsys_that_does_not_start_the_program_is_killed(fake_nsys: Nsys, tmp_
     assert living(marker) == []
 
 
-@pytest.mark.parametrize(("crashes", "interrupted", "starts"), [(2, False, 3), (9, False, 3), (9, True, 1)])
-def test_an_nsys_that_crashes_before_the_program_is_started_again(
-    fake_nsys: Nsys, tmp_path: Path, marker: str, *, crashes: int, interrupted: bool, starts: int
+@pytest.mark.parametrize(("crashes", "starts"), [(2, 3), (9, 3), (1, 1)])
+def test_an_nsys_that_ends_before_the_program_is_started_again(
+    fake_nsys: Nsys, tmp_path: Path, marker: str, crashes: int, starts: int
 ) -> None:
     """The program starts once at most, also where a process of the crashed nsys is left, and not after Ctrl-C."""
     program = ("sh", "-c", f"echo ran >>{tmp_path / 'runs'}; exit 4", marker)
     call = foreground(fake_nsys, tmp_path / "w", *program)
-    log = {"FAKE_NSYS_FAILURE": "loses-agent", "FAKE_NSYS_LOG": str(tmp_path / "log"), "FAKE_NSYS_CRASHES": f"{crashes}"}
+    log = {"FAKE_NSYS_FAILURE": "loses-agent", "FAKE_NSYS_LOG": str(tmp_path / "log")}
+    env = {**call.env, **log, "FAKE_NSYS_CRASHES": f"{crashes}", "TMPDIR": str(tmp_path / "w")}
 
     def press_ctrl_c(_phase: Phase, _share: float | None) -> None:
-        if interrupted:
+        if starts == 1:
             os.kill(os.getpid(), signal.SIGINT)
 
-    ended = run_in_foreground(replace(call, env={**call.env, **log}), press_ctrl_c)
+    ended = run_in_foreground(replace(call, env=env), press_ctrl_c)
     assert (tmp_path / "log").read_text() == "start\n" * starts
     assert living(marker) == []
     runs = int(starts > crashes)

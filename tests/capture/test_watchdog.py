@@ -30,10 +30,10 @@ time.sleep(60)
 WATCHED = """
 import os, subprocess, sys, time
 from pathlib import Path
-from nsyswrap.capture.watchdog import watched
+from nsyswrap.capture.watchdog import Patience, watched
 deaf = "import signal, sys, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); open(sys.argv[2], 'w'); time.sleep(60)"
 child = subprocess.Popen([sys.executable, "-c", deaf, *sys.argv[1:]], start_new_session=True)
-with watched(child.pid, Path("/dev/null"), (), dict(os.environ), grace_s=1) as tell:
+with watched(child.pid, Path("/dev/null"), (), dict(os.environ), Patience(grace_s=1)) as tell:
     while not Path(sys.argv[2]).exists():
         time.sleep(0.02)
     tell(child.pid)
@@ -88,9 +88,16 @@ def test_a_program_that_ignores_sigterm_is_killed(tmp_path: Path, marker: str) -
 
 def test_a_stop_command_that_hangs_does_not_keep_the_program(tmp_path: Path, marker: str) -> None:
     """The command itself goes on, because it may still write the report."""
-    hanging = f"('sh', '-c', 'sleep 60; true', '{marker}-stop'), dict(os.environ), collect_s=1,"
+    hanging = f"('sh', '-c', 'sleep 60; true', '{marker}-stop'), dict(os.environ),"
     subprocess.run(
-        [sys.executable, "-c", WATCHED.replace("(), dict(os.environ),", hanging), marker, tmp_path / "ready"], check=True
+        [
+            sys.executable,
+            "-c",
+            WATCHED.replace("(), dict(os.environ),", hanging).replace("grace_s=1", "1, 1"),
+            marker,
+            tmp_path / "ready",
+        ],
+        check=True,
     )
     until(lambda: len(living(marker)) == 1, "the program killed")
     assert living(marker) == living(f"{marker}-stop")

@@ -128,6 +128,7 @@ def profile(arguments: list[str]) -> int:
     if FAILURE == "hangs-at-start":
         time.sleep(600)
     if FAILURE == "loses-agent" and loses_agent():
+        (Path(os.environ["TMPDIR"]) / "nvidia").mkdir()  # its session, which must be gone before the next start
         subprocess.Popen(["/bin/sh", "-c", 'sleep 1; exec "$@"', "left", *arguments[first:]], start_new_session=True)
         say("Connection to Agent lost. This is most likely a bug. Internal reason: 'End of file'.")
         return 0
