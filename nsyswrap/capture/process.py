@@ -13,6 +13,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from nsyswrap.capture.process_tree import descendants
+
+_POLL_S = 0.1
+# How long the pipes of a tool that has ended are read: what it wrote is in them already.
+_LEFT_OPEN_S = 1.0
+_KILLED_S = 5.0
+
 
 @dataclass(frozen=True, slots=True)
 class Output:
@@ -58,14 +65,15 @@ def output_of(
         TimeoutError: It ran longer than ``timeout_s``.
         OSError: It cannot be started.
     """
+    deadline = time.monotonic() + timeout_s
     process = _started(argv, env, cwd)
     try:
-        output = _drain(process, time.monotonic() + timeout_s, on_stderr)
-        code = process.wait(timeout_s)
+        output = _drain(process, deadline, on_stderr)
+        code = process.wait(max(deadline - time.monotonic(), 0.0))
     except (TimeoutError, subprocess.TimeoutExpired) as error:
         raise TimeoutError(f"{os.fspath(argv[0])} ran longer than {timeout_s:g} s") from error
     finally:
-        _end(process)  # by its session, so its children end too
+        _end(process)
     return Output(code, *(pipe.decode(errors="replace") for pipe in output))
 
 
@@ -84,17 +92,26 @@ def _started(argv: Sequence[str | Path], env: Mapping[str, str] | None, cwd: Pat
 def _drain(
     process: subprocess.Popen[bytes], deadline: float, on_stderr: Callable[[bytes], None] | None
 ) -> tuple[bytes, bytes]:
-    """Read both pipes at once until both are closed; reading one after the other could block."""
+    """Read both pipes at once until both are closed; reading one after the other could block.
+
+    A process that the tool has left may keep them open for ever, so after the tool's end they are read a little longer.
+    """
+    ended_at: float | None = None
     collected: dict[str, list[bytes]] = {"stdout": [], "stderr": []}
     with selectors.DefaultSelector() as selector:
         for name, pipe in (("stdout", process.stdout), ("stderr", process.stderr)):
             if pipe is not None:
                 selector.register(pipe, selectors.EVENT_READ, name)
         while selector.get_map():
-            remaining_s = deadline - time.monotonic()
-            if remaining_s <= 0:
+            now = time.monotonic()
+            if ended_at is None and process.poll() is not None:
+                ended_at = now
+            if ended_at is not None and now > ended_at + _LEFT_OPEN_S:
+                _signal_session(process.pid)
+                break
+            if ended_at is None and now >= deadline:
                 raise TimeoutError
-            for key, _ in selector.select(remaining_s):
+            for key, _ in selector.select(_POLL_S):
                 piece = os.read(key.fd, 65536)
                 if not piece:
                     selector.unregister(key.fileobj)
@@ -106,11 +123,21 @@ def _drain(
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Kill the session of a tool if it still runs, and close its pipes."""
+    """Kill a tool that still runs and its descendants, also those in other sessions, and close its pipes."""
     if process.poll() is None:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+        below = descendants(process.pid)  # after its end they have another parent
+        _signal_session(process.pid)
+        for pid in below:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        with contextlib.suppress(subprocess.TimeoutExpired):  # a process that waits for a disk cannot be killed
+            process.wait(_KILLED_S)
     for pipe in (process.stdout, process.stderr):
         if pipe is not None:
             pipe.close()
+
+
+def _signal_session(leader: int) -> None:
+    """Kill the processes of a tool's own session; no other session has its number as long as one of them runs."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(leader, signal.SIGKILL)

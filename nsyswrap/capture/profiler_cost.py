@@ -21,6 +21,7 @@ from nsyswrap.capture.locate import Nsys
 from nsyswrap.capture.nsys import private_folder
 from nsyswrap.capture.options import CaptureOptions, profile_invocation
 from nsyswrap.capture.process import output_of
+from nsyswrap.capture.process_tree import adopting_orphans, children_by_parent, kill_all, reap_children
 from nsyswrap.capture.run_dir import RunDir
 from nsyswrap.errors import NsyswrapError
 
@@ -145,7 +146,13 @@ def _timed(prefix: tuple[str, ...], target: Path) -> Times:
         ValueError: What it wrote cannot be read.
     """
     command = (sys.executable, "-m", "nsyswrap.capture.cost_probe", str(target))
-    output_of((*prefix, *command), timeout_s=TIMEOUT_S)
+    excluded = frozenset(children_by_parent().get(os.getpid(), ()))
+    with adopting_orphans():
+        try:
+            output_of((*prefix, *command), timeout_s=TIMEOUT_S)
+        finally:
+            kill_all(os.getpid(), excluded)  # an nsys that crashed leaves its agent and the program
+            reap_children(excluded)
     found: Times = json.loads(target.read_text(encoding="utf-8"))
     return found
 

@@ -81,6 +81,25 @@ def test_a_time_out_names_the_tool_and_ends_its_children(marker: str) -> None:
     until(lambda: not living(marker), "the tool gone")
 
 
+def test_a_time_out_ends_children_in_other_sessions_too(marker: str) -> None:
+    """Like the agent of nsys, and the program under ncu."""
+    inner = f"import subprocess, time; subprocess.Popen({python('import time; time.sleep(60)', marker)!r}, "
+    with pytest.raises(TimeoutError):
+        output_of(python(f"{inner}start_new_session=True); time.sleep(60)", marker), timeout_s=1.0)
+    until(lambda: not living(marker), "the tool and its child gone")
+
+
+@pytest.mark.parametrize("session", ["", "setsid"])
+def test_a_process_that_a_tool_leaves_does_not_hold_its_output(marker: str, session: str) -> None:
+    """A crashed nsys leaves its agent, which keeps the pipes open; one in another session goes on."""
+    left = f'{session} "$@" & echo done; exit 3'
+    began = time.monotonic()
+    output = output_of(["sh", "-c", left, "sh", *python("import time; time.sleep(60)", marker)], timeout_s=60)
+    assert output == Output(3, "done\n", "")
+    assert time.monotonic() - began < 30
+    until(lambda: bool(living(marker)) is bool(session), "the end of the tool's session")
+
+
 def test_an_error_while_reading_ends_the_tool(marker: str) -> None:
     """The error may come from the caller."""
 
