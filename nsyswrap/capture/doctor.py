@@ -163,8 +163,12 @@ def check_disk(machine: Machine) -> Check:
 def check_temporary(machine: Machine) -> Check:
     """Check that nsys can use the temporary folder for its data and its sockets."""
     del machine
-    folder = tempfile.gettempdir()
-    free_bytes = shutil.disk_usage(folder).free
+    try:
+        folder = tempfile.gettempdir()
+        free_bytes = shutil.disk_usage(folder).free
+    except OSError as error:
+        detail = f"there is none that is writable: {error.strerror}"
+        return Check("temporary folder", Status.FAILED, detail, "Set TMPDIR to a folder that is writable")
     if len(os.fsencode(folder)) > _LONGEST_TEMPORARY:
         detail = f"the path {folder} is too long for nsys's sockets"
         return Check("temporary folder", Status.FAILED, detail, "Set TMPDIR to a folder with a short path")

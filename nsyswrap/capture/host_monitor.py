@@ -86,6 +86,7 @@ class HostMonitor:
         self._spent_ns = 0
         self._over = threading.Event()
         self._worker: threading.Thread | None = None
+        self._hangs = False
 
     def start(self, program: int) -> None:
         """Start sampling a process and its descendants; a second call does nothing."""
@@ -94,17 +95,18 @@ class HostMonitor:
             self._worker.start()
 
     def stop(self) -> None:
-        """Take a last sample and stop."""
+        """Take a last sample and stop; NVML may hang, and then there is no record."""
         self._over.set()
         if self._worker is not None:
             self._worker.join(_STOP_TIMEOUT_S)
+            self._hangs = self._worker.is_alive()
 
     def record(self) -> dict[str, object] | None:
-        """Return the samples as `host.json` keeps them; None where there are none.
+        """Return the samples as `host.json` keeps them; None where there are none, or where sampling hangs.
 
         Times are nanoseconds since 1970 (UTC), like the start of a capture, and never go back.
         """
-        if not self._times:
+        if not self._times or self._hangs:
             return None
         return {
             "schema": HOST_SCHEMA,

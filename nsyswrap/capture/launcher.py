@@ -105,12 +105,11 @@ def _launcher(pid: int) -> tuple[int, str] | None:
     while pid > 1:
         try:
             text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-            names = {
-                pair.partition(b"=")[0].decode() for pair in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-            }
+            pairs = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
         except OSError:
             return None
         _state, parent, *others = text.rpartition(")")[2].split()
+        names = {os.fsdecode(pair.partition(b"=")[0]) for pair in pairs}
         if names.isdisjoint(RANK_VARIABLES):
             return pid, others[17]
         pid = int(parent)

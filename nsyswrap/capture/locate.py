@@ -104,15 +104,22 @@ def importer_of(nsys: Nsys) -> Path | None:
 
 
 def installed_folder(environ: Mapping[str, str] | None = None) -> Path:
-    """Return the folder where ``nsyswrap setup`` installs nsys, one folder for each version.
-
-    ``XDG_DATA_HOME`` is used if it is absolute, as its specification says.
-    """
+    """Return the folder where ``nsyswrap setup`` installs nsys, one folder for each version."""
     environ = os.environ if environ is None else environ
-    data = Path(environ.get("XDG_DATA_HOME", ""))
-    if not data.is_absolute():
-        data = Path(environ.get("HOME") or Path.home()) / ".local" / "share"
-    return data / "nsyswrap" / "nsys"
+    return user_folder(environ, "XDG_DATA_HOME", ".local/share") / "nsyswrap" / "nsys"
+
+
+def user_folder(environ: Mapping[str, str], variable: str, below_home: str) -> Path:
+    """Return a base folder of the user: that of a variable, or one below the home folder.
+
+    A user without a home folder, as in some containers, has ``/`` as one, where nothing can be written.
+
+    Source: XDG Base Directory Specification; it ignores paths that are not absolute.
+    """
+    named = Path(environ.get(variable, ""))
+    # Path.home() raises where there is no home folder.
+    home = Path(environ.get("HOME") or os.path.expanduser("~"))  # noqa: PTH111
+    return named if named.is_absolute() else (home if home.is_absolute() else Path("/")) / below_home
 
 
 def version_in(text: str) -> tuple[int, ...]:
@@ -123,7 +130,7 @@ def version_in(text: str) -> tuple[int, ...]:
 
 def _named(value: str) -> Nsys:
     """Return the nsys that the variable names; a wrong value is an error and not ignored."""
-    path = Path(value).expanduser()
+    path = Path(os.path.expanduser(value))  # noqa: PTH111 - Path.expanduser() raises for a user that does not exist
     nsys = nsys_at(path, VARIABLE)
     if nsys is None:
         reason = "does not exist" if not path.is_file() else "is not a working nsys: its --version shows none"

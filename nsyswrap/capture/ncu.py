@@ -70,7 +70,7 @@ def find_ncu(environ: Mapping[str, str] | None = None, root: Path = Path("/")) -
     environ = os.environ if environ is None else environ
     named = environ.get(VARIABLE)
     if named:
-        ncu = ncu_at(Path(named).expanduser(), VARIABLE)
+        ncu = ncu_at(Path(os.path.expanduser(named)), VARIABLE)  # noqa: PTH111 - Path.expanduser() may raise
         if ncu is None:
             raise NcuNotFoundError(
                 f"{VARIABLE} is {named}, which is not a working ncu", hint=f"Correct {VARIABLE}, or unset it"

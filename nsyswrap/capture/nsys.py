@@ -11,7 +11,7 @@ import signal
 import sqlite3
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -59,7 +59,6 @@ _SQLITE_HEADER = b"SQLite format 3\0"
 # Exit codes of a shell for signals. Codes of real-time signals are left out: they are more often a program's own.
 _LAST_PLAIN_SIGNAL = 31
 _SIGNAL_BY_CODE = {128 + number: number.name for number in signal.Signals if number <= _LAST_PLAIN_SIGNAL}
-
 
 # The result of a run, and what was sampled of the host and the GPUs meanwhile.
 Recorded = tuple[RunResult, dict[str, object] | None]
@@ -163,7 +162,7 @@ def _monitored_or_rescued(call: ForegroundCall, progress: Progress, folders: tup
         unfinished = next((path for path in files_below(temporary) if path.suffix == ".qdstrm"), None)
         if unfinished is None:
             raise
-        _rescue(unfinished, private / UNFINISHED_NAME)
+        move_recorded(unfinished, private / UNFINISHED_NAME)
         hint = f"{error.hint}. What was recorded is kept: 'nsyswrap resume {private.parent}' tries to read it"
         raise CaptureError(error.message, hint=hint) from error
 
@@ -241,7 +240,7 @@ def is_export(path: Path) -> bool:
         with path.open("rb") as file:
             if file.read(len(_SQLITE_HEADER)) != _SQLITE_HEADER:
                 return False
-        with sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True) as database:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as database:
             return bool(database.execute("SELECT count(*) FROM sqlite_master").fetchone()[0])
     except (OSError, sqlite3.DatabaseError):
         return False
@@ -336,12 +335,16 @@ def _keep_report(recorded: Recorded, options: CaptureOptions, nsys: Nsys, folder
     written = (*files_below(private), *files_below(temporary))
     unfinished = [path for path in written if path.suffix == ".qdstrm"]
     if unfinished:
-        _rescue(unfinished[0], private / UNFINISHED_NAME)
+        move_recorded(unfinished[0], private / UNFINISHED_NAME)
     raise no_report(run, options, nsys, private.parent / UNFINISHED_NAME if unfinished else None)
 
 
-def _rescue(unfinished: Path, target: Path) -> None:
-    """Move the recorded data to the result folder, which may be on another disk; an incomplete copy is removed."""
+def move_recorded(unfinished: Path, target: Path) -> None:
+    """Move recorded data to the result folder, which may be on another disk; an incomplete copy is removed.
+
+    Raises:
+        CaptureError: It cannot be moved.
+    """
     try:
         shutil.move(unfinished, target)
         target.chmod(0o600)
@@ -376,12 +379,21 @@ def _search_path(options: CaptureOptions) -> str | None:
 
 @contextmanager
 def private_folder(parent: Path | None = None) -> Iterator[Path]:
-    """Yield a temporary folder for this user only. nsys puts sockets in it, so its name is short and has no ``%``."""
-    place = str(parent) if parent is not None else tempfile.gettempdir()
-    if parent is None and "%" in place:
-        place = "/tmp"  # noqa: S108 - the folder below it is made exclusively and for its owner only
-    # Absolute, because nsys would treat a name that begins with dashes as an option.
-    folder = Path(tempfile.mkdtemp(prefix=f".{TEMPORARY_PREFIX}" if parent else TEMPORARY_PREFIX, dir=place)).absolute()
+    """Yield a temporary folder for this user only. nsys puts sockets in it, so its name is short and has no ``%``.
+
+    Raises:
+        CaptureError: It cannot be created.
+    """
+    try:
+        place = str(parent) if parent is not None else tempfile.gettempdir()
+        if parent is None and "%" in place:
+            place = "/tmp"  # noqa: S108 - the folder below it is made exclusively and for its owner only
+        # Absolute, because nsys would treat a name that begins with dashes as an option.
+        name = tempfile.mkdtemp(prefix=f".{TEMPORARY_PREFIX}" if parent else TEMPORARY_PREFIX, dir=place)
+        folder = Path(name).absolute()
+    except OSError as error:
+        hint = "Give another folder with -o" if parent else "Set TMPDIR to a folder that is writable and has space"
+        raise CaptureError(f"no temporary folder can be created: {error.strerror}", hint=hint) from error
     try:
         yield folder
     finally:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from nsyswrap.capture.capabilities import capabilities_of
-from nsyswrap.capture.locate import Nsys
+from nsyswrap.capture.locate import Nsys, user_folder
 from nsyswrap.capture.nsys import private_folder
 from nsyswrap.capture.options import CaptureOptions, profile_invocation
 from nsyswrap.capture.process import output_of
@@ -109,7 +109,7 @@ def conditions_of(options: CaptureOptions, nsys: Nsys) -> dict[str, Any]:
 
 def kept_at(conditions: Mapping[str, Any]) -> Path:
     """Return the file in the user's cache folder that keeps the costs for these conditions."""
-    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    base = user_folder(os.environ, "XDG_CACHE_HOME", ".cache")
     text = json.dumps(conditions, sort_keys=True)
     return base / "nsyswrap" / "profiler_cost" / f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.json"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from nsyswrap.capture.failures import import_failed
 from nsyswrap.capture.locate import Nsys, find_nsys, importer_of
-from nsyswrap.capture.nsys import TEMPORARY_PREFIX, export_report, is_export
+from nsyswrap.capture.nsys import TEMPORARY_PREFIX, export_report, is_export, move_recorded
 from nsyswrap.capture.process import output_of
 from nsyswrap.capture.progress import Phase, Progress
 from nsyswrap.capture.result_folder import (
@@ -61,7 +61,7 @@ def _keep_recorded(place: ReservedFolder) -> None:
     private = place.folder / RUN_FOLDER
     if not (private / REPORT_NAME).is_file():
         for path in left_behind(place.folder)[:1]:
-            shutil.move(path, private / UNFINISHED_NAME)
+            move_recorded(path, private / UNFINISHED_NAME)
     for name in (REPORT_NAME, UNFINISHED_NAME):
         if (private / name).is_file():
             (private / name).chmod(0o600)

@@ -7,14 +7,13 @@ the capture, and those of 0.2.10 are recorded.
 import importlib.metadata
 import sqlite3
 import sys
-import tempfile
 from contextlib import closing
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
 from nsyswrap.capture.locate import Nsys
-from nsyswrap.capture.nsys import profile
+from nsyswrap.capture.nsys import private_folder, profile
 from nsyswrap.capture.options import CaptureOptions
 from nsyswrap.errors import NsyswrapError
 
@@ -62,10 +61,10 @@ def self_test(nsys: Nsys) -> Check:
     version = nvtx_version()
     program = _WITH_RANGE if version else _WITHOUT_RANGE
     try:
-        with tempfile.TemporaryDirectory(prefix="nsyswrap-") as folder:
+        with private_folder() as folder:
             options = CaptureOptions(
                 command=(sys.executable, "-c", program),
-                folder=Path(folder) / "self-test",
+                folder=folder / "self-test",
                 traces=("nvtx",),
                 output_to_stderr=True,
             )

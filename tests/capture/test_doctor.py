@@ -1,5 +1,6 @@
 """The checks of the doctor and their results, with replacements for what this machine may lack."""
 
+import errno
 import os
 import shutil
 from collections.abc import Callable
@@ -280,3 +281,16 @@ def test_a_cost_that_cannot_be_measured_is_a_warning(tmp_path: Path) -> None:
     check = doctor.check_profiler_cost(Machine(Nsys(tmp_path / "gone", (2025, 3, 1), "PATH")))
     assert (check.status, bool(check.remedy)) == (Status.WARNING, True)
     assert doctor.check_profiler_cost(Machine(None)).detail == "not measured, because there is no nsys"
+
+
+def test_a_machine_without_a_writable_temporary_folder_fails(fake_nsys: Nsys, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All other checks are still made."""
+
+    def none() -> str:
+        raise FileNotFoundError(errno.ENOENT, "No usable temporary directory found")
+
+    monkeypatch.setattr("tempfile.gettempdir", none)
+    found = {check.name: check for check in run_checks(Machine(fake_nsys))}
+    assert len(found) == len(CHECKS)
+    assert (found["temporary folder"].status, found["self-test"].status) == (Status.FAILED, Status.FAILED)
+    assert "Set TMPDIR" in found["self-test"].remedy

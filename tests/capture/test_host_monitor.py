@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -119,3 +120,21 @@ def test_ids_are_those_of_this_process() -> None:
     pid, found = sampled("import time\ntime.sleep(5)", 0.2)
     assert found["threads"][0]["process"] == pid
     assert os.getpid() not in {each["process"] for each in found["threads"]}
+
+
+def test_a_sample_that_hangs_leaves_no_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A driver in trouble may not answer. The thread would change the record while it is written."""
+    began, answers = threading.Event(), threading.Event()
+
+    def hang(*_: object) -> None:
+        began.set()
+        answers.wait(60)
+
+    monkeypatch.setattr("nsyswrap.capture.host_monitor._STOP_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(HostMonitor, "_sample_process", hang)
+    monitor = HostMonitor()
+    monitor.start(os.getpid())
+    assert began.wait(60)
+    monitor.stop()
+    assert monitor.record() is None
+    answers.set()

@@ -111,3 +111,10 @@ def test_the_streams_use_descriptors_that_the_program_does_not_inherit(
 
 def test_a_plain_environment_needs_no_bash() -> None:
     assert inherited({"A": "1", "_b2": ""}).shell == ("/bin/sh",)
+
+
+def test_a_kernel_that_shows_no_umask_is_asked_in_another_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """GVisor leaves it out of /proc/self/status. It stays the same."""
+    before = present_umask()
+    monkeypatch.setattr("nsyswrap.capture.inherited.status_fields", lambda _path: {"Pid": "1"})
+    assert (present_umask(), present_umask()) == (before, before)

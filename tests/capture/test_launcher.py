@@ -9,6 +9,7 @@ import pytest
 
 from nsyswrap.capture.launcher import (
     LaunchedRank,
+    _launcher,
     chosen_ranks,
     common_name,
     folder_of_rank,
@@ -159,3 +160,12 @@ def test_ranks_of_a_node_have_the_name_of_their_launcher() -> None:
 
 def test_ranks_of_several_nodes_have_no_common_name() -> None:
     assert common_name(TORCHRUN) is None
+
+
+def test_a_variable_whose_name_is_no_text_does_not_matter() -> None:
+    """Names of variables are bytes."""
+    with subprocess.Popen(["cat"], env={b"\xff": b"1"}, stdin=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        found = _launcher(process.pid)
+    assert found is not None
+    assert found[0] == process.pid

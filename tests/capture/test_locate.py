@@ -15,6 +15,7 @@ from nsyswrap.capture.locate import (
     installed_folder,
     is_complete,
     nsys_at,
+    user_folder,
     version_in,
 )
 from nsyswrap.errors import NsysNotFoundError
@@ -225,3 +226,16 @@ def test_a_relative_path_is_made_absolute(tmp_path: Path, monkeypatch: pytest.Mo
     assert nsys is not None
     assert nsys.path == tmp_path / "target-linux-x64" / "nsys"
     assert os.access(nsys.path, os.X_OK)
+
+
+def test_a_user_without_a_home_folder_has_folders_that_cannot_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Containers may run as a user that the machine does not know."""
+    monkeypatch.setattr("os.path.expanduser", lambda path: path)
+    assert user_folder({}, "XDG_CACHE_HOME", ".cache") == Path("/.cache")
+    assert user_folder({"XDG_CACHE_HOME": "/c"}, "XDG_CACHE_HOME", ".cache") == Path("/c")
+    assert user_folder({"XDG_CACHE_HOME": "c", "HOME": "/h"}, "XDG_CACHE_HOME", ".cache") == Path("/h/.cache")
+
+
+def test_a_variable_with_an_unknown_user_is_an_error_with_its_name() -> None:
+    with pytest.raises(NsysNotFoundError, match="which does not exist"):
+        find_nsys({"NSYSWRAP_NSYS": "~no-such-user/nsys"})

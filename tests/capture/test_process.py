@@ -200,3 +200,12 @@ def test_names_with_brackets_and_spaces_are_parsed(tmp_path: Path) -> None:
 def test_exit_codes_are_those_of_a_shell(code: int, shell: int) -> None:
     """A signal n gives 128 + n."""
     assert shell_code(code) == shell
+
+
+def test_a_process_is_found_without_namespaces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """GVisor does not list ids by namespace."""
+    monkeypatch.setattr(
+        "nsyswrap.capture.process_tree.status_fields", lambda path: {"Pid": path.split("/")[2]} if "1" in path else {}
+    )
+    assert outer_pid(17, [71, 17]) == 17
+    assert outer_pid(18, [71, 17]) is None

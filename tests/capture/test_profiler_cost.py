@@ -6,15 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from capture_fixtures import fake_nsys, options
+from capture_fixtures import fake_nsys, living, marker, options
 
 from nsyswrap.capture import profiler_cost as measuring
 from nsyswrap.capture.locate import Nsys
 from nsyswrap.capture.options import CaptureOptions
-from nsyswrap.capture.profiler_cost import Times, conditions_of, costs, kept_at, profiler_cost
+from nsyswrap.capture.profiler_cost import Times, _timed, conditions_of, costs, kept_at, profiler_cost
 from nsyswrap.hardware.profiler_cost import CallCost, read_cost
 
-__all__ = ["fake_nsys"]
+__all__ = ["fake_nsys", "marker"]
 
 PACE = 10_000
 SETTINGS = ("tight", "python", "evicted")
@@ -177,3 +177,10 @@ def test_the_real_nsys_adds_time_to_ranges_and_marks(
     assert cost is not None
     assert all(50 < cost[kind].usual <= cost[kind].high < 20_000 for kind in ("range", "mark"))
     assert cost["range"].alone < cost["range"].usual
+
+
+def test_what_a_crashed_nsys_leaves_is_ended(marker: str, tmp_path: Path) -> None:
+    """Its agent and the program run in sessions of their own."""
+    left = 'setsid sh -c "sleep 60; true" "$0" & for target; do :; done; echo {} >"$target"'
+    assert _timed(("sh", "-c", left, marker), tmp_path / "times") == {}
+    assert living(marker) == []

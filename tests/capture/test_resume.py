@@ -1,5 +1,6 @@
 """Finishing an interrupted run: from each state in which a kill may leave it."""
 
+import errno
 import os
 import sys
 from collections.abc import Callable
@@ -104,3 +105,20 @@ def test_a_run_that_goes_on_is_left_alone(killed: Killed, tmp_path: Path) -> Non
 def test_a_missing_folder_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no such is no folder"):
         resumed(tmp_path / "no such", silent).__enter__()
+
+
+def test_a_full_disk_keeps_what_was_recorded(killed: Killed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The data in the temporary folder is not lost."""
+
+    def fails(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    private = killed()
+    with private_folder() as temporary:
+        recorded = temporary / "nsys-report-1.qdstrm"
+        recorded.write_text("recorded")
+        (private / "temporary").symlink_to(temporary)
+        monkeypatch.setattr("shutil.move", fails)
+        with pytest.raises(CaptureError, match="cannot be kept: No space left on device"):
+            resumed(tmp_path / "out", silent).__enter__()
+        assert recorded.read_text() == "recorded"

@@ -1,5 +1,6 @@
 """Which signals end a run, which the program gets as they are, and which count as a demand to end at once."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -144,3 +145,9 @@ def test_an_interrupt_of_python_is_ctrl_c() -> None:
     assert number_of(KeyboardInterrupt()) is None
     assert stopped_error(None, "stopped", "").exit_code == 130
     assert stopped_error(signal.SIGTERM, "stopped", "").exit_code == 143
+
+
+def test_a_process_whose_handlers_are_not_shown_may_not_survive(monkeypatch: pytest.MonkeyPatch) -> None:
+    """GVisor does not list them."""
+    monkeypatch.setattr("nsyswrap.capture.signals.status_fields", lambda _path: {"Pid": "1"})
+    assert not survives(os.getpid(), signal.SIGUSR1)

@@ -2,9 +2,11 @@
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from nsyswrap.capture.annotate.process_start import (
     CACHED_BATCHES_VARIABLE,
@@ -89,13 +91,12 @@ class Injection:
 
     def timed_ranges(self) -> list[dict[str, object]]:
         """Return the timed ranges of each process of the program, after the program has ended."""
-        paths = sorted(self._status_files.glob(f"*{SUFFIX}"))
-        return [json.loads(path.read_text(encoding="utf-8")) for path in paths]
+        return list(_complete(self._status_files.glob(f"*{SUFFIX}")))
 
     def notes(self) -> tuple[str, ...]:
         """Return notes on which processes marked their phases, after the program has ended."""
-        written = [path for path in sorted(self._status_files.glob("*.json")) if not path.name.endswith(SUFFIX)]
-        statuses = [json.loads(path.read_text(encoding="utf-8")) for path in written]
+        written = (path for path in self._status_files.glob("*.json") if not path.name.endswith(SUFFIX))
+        statuses = list(_complete(written))
         marked = [each for each in statuses if not each["problem"]]
         problems = sorted({each["problem"] for each in statuses if each["problem"]})
         notes = [f"No phases were marked in a process with PyTorch: {problem}" for problem in problems]
@@ -119,3 +120,10 @@ class Injection:
     @property
     def _status_files(self) -> Path:
         return self.folder / "status"
+
+
+def _complete(paths: Iterable[Path]) -> Iterator[dict[str, Any]]:
+    """Yield the contents of the files of processes; a process that was killed while it wrote left half a file."""
+    for path in sorted(paths):
+        with suppress(OSError, ValueError):
+            yield json.loads(path.read_text(encoding="utf-8"))

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from .marker import warn
 from .nvtx_calls import DOMAIN, Prepared
 
 # The end of the name of the file that a process writes.
@@ -78,10 +79,12 @@ class StepClock:
         if not self.ranges:
             return
         path = os.path.join(folder, f"{os.getpid()}{SUFFIX}")  # noqa: PTH118 - pathlib takes long to import
-        with open(path, "w", encoding="utf-8") as file:  # noqa: PTH123
-            json.dump(
-                {"pid": os.getpid(), "main_thread": threading.main_thread().native_id, "ranges": self.ranges}, file
-            )
+        found = {"pid": os.getpid(), "main_thread": threading.main_thread().native_id, "ranges": self.ranges}
+        try:
+            with open(path, "w", encoding="utf-8") as file:  # noqa: PTH123
+                json.dump(found, file)
+        except OSError as error:  # a daemon of the program ends after the run, whose folder is gone
+            warn(f"the times of ranges cannot be written: {error.strerror}")
 
 
 def watch_torch(nvtx: Any, clock: StepClock) -> None:

@@ -315,3 +315,16 @@ def test_the_environment_keeps_the_program_s_path_and_requests_cached_batches(tm
     assert path == f"{tmp_path / 'startup'}{os.pathsep}/own:/more"
     assert process_start.CACHED_BATCHES_VARIABLE not in Injection(tmp_path).environment({})
     assert Injection(tmp_path, 4).environment({})[process_start.CACHED_BATCHES_VARIABLE] == "4"
+
+
+def test_a_process_that_was_killed_while_it_wrote_does_not_lose_the_notes(tmp_path: Path) -> None:
+    """The same is true of the times of its ranges."""
+    injection = Injection(tmp_path / "annotate", timed_text="step")
+    injection.prepare()
+    folder = Path(injection.environment({})[process_start.STATUS_VARIABLE])
+    for name, text in {"1.json": "", "2.json": '{"pid": 2, "torch": "2.9", "problem": ""}'}.items():
+        (folder / name).write_text(text)
+    for name, text in {"1.ranges.json": '{"pid": 1, "ra', "2.ranges.json": '{"pid": 2}'}.items():
+        (folder / name).write_text(text)
+    assert [note[:33] for note in injection.notes()] == ["Phases were marked in 1 process b"]
+    assert injection.timed_ranges() == [{"pid": 2}]

@@ -145,3 +145,13 @@ def test_ranges_of_the_package_nvtx_are_timed_in_each_form(clock: StepClock) -> 
         ("", "step 3"),
         ("own", "step 4"),
     ]
+
+
+def test_a_process_that_ends_after_the_run_gets_a_warning(
+    clock: StepClock, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A daemon of the program may do so; the folder is gone by then."""
+    clock.push("step 1")
+    clock.pop()
+    clock.write(str(tmp_path / "gone"))
+    assert capsys.readouterr().err.startswith("nsyswrap: annotate: the times of ranges cannot be written: ")
