@@ -1,17 +1,18 @@
 """Captures with the real nsys of this machine, for behaviour that the fake nsys only imitates."""
 
 import os
+import select
 import signal
 import sqlite3
 import sys
+import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
 import pytest
-from capture_fixtures import Run, driven, living, marker, options, python, results_in, until
+from capture_fixtures import Run, driven, living, marker, namespaces_or_skip, options, python, results_in, until
 
-from nsyswrap.capture.isolate import namespace_prefix
 from nsyswrap.capture.locate import Nsys, importer_of, nsys_at
 from nsyswrap.capture.nsys import export_report, profile
 from nsyswrap.capture.progress import Phase
@@ -32,8 +33,12 @@ print("ready", flush=True)
 try:
     time.sleep(60)
 except KeyboardInterrupt:
+    print("interrupted", flush=True)
     sys.exit(9)
 """
+# In 1 of 680 runs on a busy machine, nsys 2023.4.4 lost the exit code of a program that ended while `nsys stop` still
+# ran, and exited with 0. So what the program prints is the proof that it got the signal.
+INTERRUPTED = {9, 0}
 
 DEAF = """
 import signal, subprocess, sys, time
@@ -132,7 +137,8 @@ def test_ctrl_c_keeps_the_recorded_data(driven: Driven) -> None:
     run = driven(*python(SLEEPER), traces=["nvtx"])
     run.wait_for_output("ready")
     run.send(signal.SIGINT)
-    assert run.finish() == 9
+    assert run.finish() in INTERRUPTED
+    assert "interrupted" in run.output
     assert holds_range(run.result_path.parent / "result" / "capture.sqlite", "before the end")
 
 
@@ -205,16 +211,9 @@ def test_a_hidden_program_can_be_stopped_too(driven: Driven) -> None:
     run = driven(*python(SLEEPER), traces=["nvtx"], hide_environment=True)
     run.wait_for_output("ready")
     run.send(signal.SIGINT)
-    assert run.finish() == 9
+    assert run.finish() in INTERRUPTED
+    assert "interrupted" in run.output
     assert holds_range(run.result_path.parent / "result" / "capture.sqlite", "before the end")
-
-
-def namespaces_or_skip() -> None:
-    """Skip the test if the kernel or a container forbids process namespaces."""
-    try:
-        namespace_prefix()
-    except CaptureError as error:
-        pytest.skip(error.message)
 
 
 def test_only_the_capture_range_is_recorded(nsys: Nsys, tmp_path: Path) -> None:
@@ -313,29 +312,40 @@ def test_ctrl_c_in_a_terminal_reaches_the_program(nsys: Nsys, tmp_path: Path) ->
         "sys.exit(profile(wanted, nsys).exit_code)\n"
     )
     shown, status = in_terminal([sys.executable, "-c", script], {"ready": "\x03"})
-    assert os.waitstatus_to_exitcode(status) == 9, shown
+    assert os.waitstatus_to_exitcode(status) in INTERRUPTED, shown
+    assert "interrupted" in shown
     assert "Generating" not in shown
     assert holds_range(tmp_path / "result" / "capture.sqlite", "before the end")
 
 
-def in_terminal(argv: list[str], answers: dict[str, str]) -> tuple[str, int]:
-    """Run a command in a new terminal, and type each answer when its question appears."""
+def in_terminal(argv: list[str], answers: dict[str, str], timeout_s: float = 120) -> tuple[str, int]:
+    """Run a command in a new terminal, and type each answer when its question appears; kill it after the time-out.
+
+    The terminal is read until the command ends, and not until its end, which a process that is left would put off.
+    """
     import pty  # noqa: PLC0415 - it exists only on Linux and macOS, and only this needs it
 
     pid, terminal = pty.fork()
     if pid == 0:  # pragma: no cover - the child becomes the command
         os.chdir(Path(__file__).parents[1] / "support")
         os.execv(argv[0], argv)  # noqa: S606 - no shell is wanted
-    shown = b""
-    while True:
-        try:
-            piece = os.read(terminal, 4096)
-        except OSError:
-            break
-        if not piece:
-            break
-        shown += piece
-        for question in [text for text in answers if text.encode() in shown]:
-            os.write(terminal, answers.pop(question).encode())
+    shown, ended, deadline = b"", 0, time.monotonic() + timeout_s
+    while not ended:
+        if time.monotonic() > deadline:
+            os.kill(pid, signal.SIGKILL)
+        ended, status = os.waitpid(pid, os.WNOHANG)
+        while select.select([terminal], [], [], 0.05)[0] and (piece := read_from(terminal)):
+            shown += piece
+            for question in [text for text in answers if text.encode() in shown]:
+                os.write(terminal, answers.pop(question).encode())
     os.close(terminal)
-    return shown.decode(), os.waitpid(pid, 0)[1]
+    return shown.decode(), status
+
+
+def read_from(terminal: int) -> bytes:
+    """Return what a terminal shows; nothing if no process has it any more."""
+    try:
+        return os.read(terminal, 4096)
+    except OSError:
+        time.sleep(0.05)
+        return b""

@@ -16,9 +16,11 @@ from typing import Any
 
 import pytest
 
+from nsyswrap.capture.isolate import namespace_prefix
 from nsyswrap.capture.locate import Nsys
 from nsyswrap.capture.options import CaptureOptions
 from nsyswrap.capture.result_folder import HOST_NAME
+from nsyswrap.errors import CaptureError
 
 SUPPORT = Path(__file__).parent
 DRIVER = SUPPORT / "capture_driver.py"
@@ -184,6 +186,14 @@ def marker() -> Iterator[str]:
     for pid in living(word):
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
+
+
+def namespaces_or_skip() -> None:
+    """Skip the test if the kernel or a container forbids process namespaces."""
+    try:
+        namespace_prefix()
+    except CaptureError as error:
+        pytest.skip(error.message)
 
 
 def tool_path(folder: Path, *names: str) -> str:
