@@ -22,7 +22,7 @@ import fault_captures
 from judge_faults import redact
 
 from nsyswrap.db.load import load_export
-from nsyswrap.model import Finding, Report
+from nsyswrap.model import Report
 from nsyswrap.report import build_report
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -133,34 +133,36 @@ def kept_by(report: Report, rank: int) -> tuple[str, str]:
     return str(first["rule"]), str(first["phase"])
 
 
-def is_right(case: Case, report: Report, first: Finding) -> bool:
-    """Return whether the first finding names the planted fault; without one, that it names no rank."""
-    if case.rank is None:
-        return all(each.rule != "ranks/late" for each in report.findings)
+def is_right(case: Case, report: Report) -> bool:
+    """Return whether the first finding names the planted fault; without one, that no finding names a rank."""
+    if case.rank is None or not report.findings:
+        return case.rank is None and all(each.rule != "ranks/late" for each in report.findings)
+    first = report.findings[0]
     gpu = next((gpu for gpu in report.gpus if gpu.device_id == first.device_id), None)
     named = first.rule == "ranks/late" and gpu is not None and gpu.rank == case.rank
     return named and kept_by(report, case.rank)[0] in case.rule
 
 
-def row(name: str, report: Report, balanced: float) -> str:
-    """Return the line of the table of one case."""
-    case, first, count = CASES[name], report.findings[0], max(report.step.count or 0, 1)
-    measured = (step_ns(report) - balanced) / 1e6
+def row(name: str, report: Report, balanced: float | None) -> str:
+    """Return the line of the table of one case; ``balanced`` is a step without a fault in ns, None if not measured."""
+    case, first, count = CASES[name], next(iter(report.findings), None), max(report.step.count or 0, 1)
+    measured = None if balanced is None or case.rank is None else (step_ns(report) - balanced) / 1e6
     rule, phase = kept_by(report, case.rank) if case.rank is not None else ("", "")
-    low, high = ((each or 0) / count / 1e6 for each in (first.saving_low_ns, first.saving_high_ns))
-    late = case.rank is not None and first.rule == "ranks/late"
-    near = "yes" if late and abs(high - measured) <= NEAR * measured else "no" if case.rank is not None else "-"
-    said = first.headline.split(":")[0] if first.rule == "ranks/late" else f"`{first.rule}`"
-    predicted = f"{low:.1f} to {high:.1f}" if late else "-"
+    said, predicted, near = "none" if first is None else f"`{first.rule}`", "-", "-" if measured is None else "no"
+    if first is not None and first.rule == "ranks/late":
+        said = first.headline.split(":")[0]
+        low, high = ((each or 0) / count / 1e6 for each in (first.saving_low_ns, first.saving_high_ns))
+        predicted = f"{low:.1f} to {high:.1f}" if case.rank is not None else "-"
+        near = "yes" if measured is not None and abs(high - measured) <= NEAR * measured else near
     cells = (
         f"`{name}`",
         case.planted,
         said,
-        "yes" if is_right(case, report, first) else "no",
+        "yes" if is_right(case, report) else "no",
         f"`{rule}`, {phase}" if rule else "-",
         f"{step_ns(report) / 1e6:.1f}",
         predicted,
-        f"{measured:.1f}" if case.rank is not None else "-",
+        "-" if measured is None else f"{measured:.1f}",
         near,
     )
     return f"| {' | '.join(cells)} |"
@@ -171,11 +173,12 @@ def table(folder: Path) -> str:
     found = {name: folder / f"{name}.sqlite" for name in CASES if (folder / f"{name}.sqlite").is_file()}
     reports = {name: build_report(load_export(path)) for name, path in found.items()}
     plain = [step_ns(report) for name, report in reports.items() if name.startswith("balanced")]
+    balanced = sum(plain) / len(plain) if plain else None
     head = (
         "| case | planted | first finding | right | what kept the rank | step, ms | predicted saving, ms a step "
         "| measured | within 25 % |\n|---|---|---|---|---|---|---|---|---|"
     )
-    return "\n".join([head, *(row(name, report, sum(plain) / len(plain)) for name, report in reports.items())])
+    return "\n".join([head, *(row(name, report, balanced) for name, report in reports.items())])
 
 
 def write_page(text: str, page: Path = PAGE) -> None:

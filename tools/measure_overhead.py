@@ -22,6 +22,8 @@ from typing import Any
 
 import overhead_page
 
+from nsyswrap.capture.process import output_of
+
 ROOT = Path(__file__).resolve().parent.parent
 PROGRAM = ROOT / "tools" / "overhead_programs.py"
 RESULTS = ROOT / "reports" / "overhead.json"
@@ -63,12 +65,12 @@ def alone(names: Sequence[str], folder: Path, prefix: Sequence[str] = ()) -> dic
     target.unlink(missing_ok=True)
     words = [*prefix, sys.executable, str(PROGRAM), *names, "--times", str(target)]
     try:
-        done = subprocess.run(words, capture_output=True, text=True, timeout=LONGEST_S, check=False)  # noqa: S603
-    except subprocess.TimeoutExpired:
+        done = output_of(words, timeout_s=LONGEST_S)  # it also ends the program and the agent of nsys
+    except TimeoutError:
         print(f"{', '.join(names)}: no end after {LONGEST_S} s", flush=True)
         return {}
-    if done.returncode or not target.is_file():
-        print(f"{', '.join(names)}: exit code {done.returncode}: {done.stderr[-400:]}", flush=True)
+    if done.code or not target.is_file():
+        print(f"{', '.join(names)}: exit code {done.code}: {done.stderr[-400:]}", flush=True)
         return {}
     found: dict[str, list[int]] = json.loads(target.read_text(encoding="utf-8"))
     return found

@@ -4,24 +4,16 @@
 A sample is a folder with `capture.sqlite.xz`; it gets `report.html` and `report.json`.
 """
 
-import lzma
-import shutil
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
+from fault_captures import unpack
+
 ROOT = Path(__file__).resolve().parent.parent
 SAMPLES = ROOT / "reports" / "samples"
 PACKED = "capture.sqlite.xz"
-
-
-def unpack(packed: Path, folder: Path) -> Path:
-    """Unpack an .sqlite.xz export into a folder; return the .sqlite file."""
-    export = folder / packed.stem
-    with lzma.open(packed) as source, export.open("wb") as target:
-        shutil.copyfileobj(source, target)
-    return export
 
 
 def commands(export: Path, sample: Path) -> list[list[str]]:

@@ -3,6 +3,7 @@
 import importlib
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
@@ -38,9 +39,9 @@ def test_committed_cases_are_committed(tool: ModuleType) -> None:
 @pytest.mark.parametrize("name", ["loader", "uneven_input", "balanced"])
 def test_a_report_is_judged_by_its_first_finding(tool: ModuleType, real_trace: RealTrace, name: str) -> None:
     report = build_report(real_trace(f"ranks/{name}"))
-    assert tool.is_right(tool.CASES[name], report, report.findings[0])
+    assert tool.is_right(tool.CASES[name], report)
     other = tool.CASES["checkpoints"]
-    assert not tool.is_right(other, report, report.findings[0])
+    assert not tool.is_right(other, report)
 
 
 def test_a_row_has_predicted_and_measured_savings(tool: ModuleType, real_trace: RealTrace) -> None:
@@ -49,6 +50,18 @@ def test_a_row_has_predicted_and_measured_savings(tool: ModuleType, real_trace: 
     assert "| Rank 1 is late by" in row
     assert "| `idle/data_wait`, data |" in row
     assert row.endswith("| 30.0 | yes |")
+
+
+def test_a_case_is_judged_without_findings_and_without_the_balanced_run(
+    tool: ModuleType, real_trace: RealTrace
+) -> None:
+    """Cases may be profiled one by one."""
+    report = build_report(real_trace("ranks/loader"))
+    assert tool.row("loader", report, None).endswith("| - | - |")
+    silent = replace(report, findings=())
+    assert not tool.is_right(tool.CASES["loader"], silent)
+    assert tool.is_right(tool.CASES["balanced"], silent)
+    assert "| none | no |" in tool.row("loader", silent, tool.step_ns(report) - 30e6)
 
 
 def test_the_table_goes_between_its_marks(tool: ModuleType, tmp_path: Path) -> None:
