@@ -90,7 +90,7 @@ def inherited(environ: Mapping[str, str], umask: int | None = None) -> Inherited
 
 
 def present_umask() -> int:
-    """Return the umask of this process. ``os.umask`` has to change it for a moment, so it is asked only at need."""
+    """Return the umask of this process. ``os.umask`` has to change it for a moment, so it is used only at need."""
     shown = status_fields("/proc/self/status").get("Umask")
     if shown is not None:
         return int(shown, 8)

@@ -29,7 +29,7 @@ class Patience(NamedTuple):
 
 USUAL = Patience()
 
-# Seconds for the shell to end once it is told to; it waits for nothing then.
+# Seconds for the shell to end after the run is over; it waits for nothing then.
 _END_S = 5.0
 
 # $1 is the process id of nsys, $2 the file with the program's id, $3 the grace period, $4 the time to stop the

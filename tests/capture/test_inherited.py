@@ -113,7 +113,7 @@ def test_a_plain_environment_needs_no_bash() -> None:
     assert inherited({"A": "1", "_b2": ""}).shell == ("/bin/sh",)
 
 
-def test_a_kernel_that_shows_no_umask_is_asked_in_another_way(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kernel_that_shows_no_umask_is_no_problem(monkeypatch: pytest.MonkeyPatch) -> None:
     """GVisor leaves it out of /proc/self/status. It stays the same."""
     before = present_umask()
     monkeypatch.setattr("nsyswrap.capture.inherited.status_fields", lambda _path: {"Pid": "1"})
