@@ -15,6 +15,7 @@ from markupsafe import Markup
 from nsyswrap import units
 from nsyswrap.model import Report, Section
 from nsyswrap.render import (
+    hues,
     markdown_report,
     page_counters,
     page_files,
@@ -27,6 +28,7 @@ from nsyswrap.render import (
     page_tensor,
     plan_view,
     rank_rows,
+    step_view,
     summary_model,
     timeline_view,
     vocabulary,
@@ -35,7 +37,7 @@ from nsyswrap.render.content_policy import policy
 from nsyswrap.render.escape import elide, visible
 from nsyswrap.render.page_parts import SectionView
 
-STYLES = ("page.css", "tables.css", "ranks.css")
+STYLES = ("page.css", "tables.css", "ranks.css", "step.css")
 SCRIPTS = ("copying.js", "page.js", "tables.js")
 SLIM_SCRIPTS = ("copying.js", "page.js")
 _MOST_GAPS = 20
@@ -98,6 +100,7 @@ def _environment(*, slim: bool = False) -> jinja2.Environment:
     # The slim page has no glossary to lead to.
     environment.filters["term"] = (lambda _label: "") if slim else vocabulary.term_anchor
     environment.globals["slim"] = slim
+    environment.globals["idle_hues"] = tuple((name, hues.LIGHT[name]) for name in hues.FAMILIES)
     return environment
 
 
@@ -129,6 +132,7 @@ def _context(report: Report) -> dict[str, Any]:
         "patterns": page_parts.patterns(report),
         "verdict_finding": page_findings.verdict_anchor(report),
         "timeline": timeline,
+        "step": step_view.view(report),
         **_charts(report),
         "ranks": ranks,
         "groups": groups,

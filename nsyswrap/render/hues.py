@@ -1,7 +1,7 @@
 """The hue of each account of GPU time, of each phase and of each state of a thread, in one table for the whole page.
 
-A hue is a variable of the style sheet, which has its values for light and dark pages. Idle time is drawn with stripes in
-the hue of its family; compute, communication and copies have hues of their own; phases have shades of grey.
+A hue is a variable of the style sheet, which has its values for light and dark pages. Idle time is drawn with stripes
+in the hue of its family; compute, communication and copies have hues of their own; phases have shades of grey.
 """
 
 from collections.abc import Mapping
@@ -48,7 +48,8 @@ the key of a rule."""
 
 LIGHT: Mapping[str, str] = MappingProxyType(
     {
-        "compute": "#0054A9", "communication": "#873267", "rank-wait": "#B5638F", "copy": "#604900", "neutral": "#808080",
+        "compute": "#0054A9", "communication": "#873267", "rank-wait": "#B5638F", "copy": "#604900",
+        "neutral": "#808080",
         "idle-data": "#FF5F1B", "idle-cpu": "#CD8B74", "idle-launch": "#8086FC", "idle-wait": "#2724AF",
         "idle-setup": "#643076", "idle-other": "#711C2F", "plain-kernel": "#6D7F95", "waiting": "#C3CBD6",
         "eligible": "#0398CE", "phase-batch": "#EEF1F5", "phase-data": "#D3DBE5", "phase-copy": "#AEBBCB",

@@ -1,13 +1,14 @@
 """The timeline for the template: packed data, a summary in words, and a strip for pages without scripts."""
 
 import functools
+import json
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from nsyswrap import units
 from nsyswrap.model import Numbers, Report, TimelineData, TimelineRow
-from nsyswrap.render import charts, vocabulary
+from nsyswrap.render import charts, hues, vocabulary
 from nsyswrap.render.escape import elide, visible
 from nsyswrap.render.page_files import static
 from nsyswrap.render.timeline_codec import LARGEST, Packer
@@ -20,6 +21,8 @@ SCRIPTS = (
     "timeline_panels.js",
     "timeline_view.js",
     "timeline_input.js",
+    "step_draw.js",
+    "step_picture.js",
     "timeline.js",
 )
 STYLE = "timeline.css"
@@ -71,7 +74,8 @@ def view(report: Report) -> TimelineView | None:
 def script() -> str:
     """Return the script of the timeline."""
     parts = "\n".join(static(name) for name in SCRIPTS)
-    return f'(() => {{\n"use strict";\n{parts}}})();\n'
+    table = json.dumps({kind: dict(names) for kind, names in hues.TABLE.items()}, separators=(",", ":"))
+    return f'(() => {{\n"use strict";\nconst HUES = {table};\n{parts}}})();\n'
 
 
 @functools.cache

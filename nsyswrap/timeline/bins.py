@@ -120,7 +120,7 @@ def _even(interval: Window, count: int) -> Times:
 
 
 def _order(edges: Times, first: Sequence[Spans], then: Spans | None, begin_ns: int) -> Indices:
-    """Return all bins in order: those around the first spans, those in the next ones, those from a time on, the rest."""
+    """Return all bins in order: around the first spans, in the next ones, from a time on, then the rest."""
     count = len(edges) - 1
     found = []
     for spans in first:
