@@ -19,7 +19,7 @@ TABLE: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {
         "gpu": {
             "compute": "compute", "communication": "communication", "communication_wait": "rank-wait", "copy": "copy",
-            "memset": "neutral",
+            "memset": "neutral", "outside": "neutral",
         },
         "causes": _CAUSES,
         "rules": {

@@ -87,7 +87,8 @@ def _is_free(taken: Sequence[tuple[float, float]], start: float, end: float) -> 
 def _free_place(taken: Sequence[tuple[float, float]], middle: float, width: int) -> float | None:
     """Return the free place for a circle that is nearest to where it belongs; None where all near places are taken."""
     for number in range(2 * _NUDGES + 1):
-        moved = middle + (-1) ** number * ((number + 1) // 2) * _NUDGE
+        aside = (number + 1) // 2 * _NUDGE
+        moved = middle - aside if number % 2 else middle + aside
         at = min(max(moved, float(_HALF)), float(width - _HALF))
         if _is_free(taken, at - _HALF, at + _HALF):
             return at

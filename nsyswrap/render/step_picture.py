@@ -15,7 +15,7 @@ from nsyswrap.render import hues
 from nsyswrap.render.escape import elide, visible
 from nsyswrap.render.step_columns import Sums, cluster, column_edges, heights, outline, taken
 from nsyswrap.render.step_marks import Mark, Wanted, place
-from nsyswrap.render.vocabulary import rule_name
+from nsyswrap.render.vocabulary import LEDGER_PARTS, rule_name
 
 # Columns of a whole drawing: about the pixels of a wide page.
 COLUMNS = 1200
@@ -46,9 +46,17 @@ GPU_LANES = (
     LaneKind("copies", "exposed copies", ("copy", "memset"), 16),
     LaneKind("idle", "idle, by account", (), 26),
 )
+WORDS: Mapping[str, str] = {part.key: part.label for part in LEDGER_PARTS} | {
+    "communication_wait": "waiting for other ranks",
+    "outside": "idle outside the window",
+}
 WORK = frozenset(name for kind in GPU_LANES for name in kind.classes)
-# States in which a thread cannot go on.
-WAITS = frozenset({"synchronization", "blocking_copy", "lock", "wait", "thread_wait", "off_cpu"})
+# What a thread does: hue, words, and the classes of its row.
+STATES = (
+    ("idle-launch", "in CUDA calls", ("launch",)),
+    ("idle-wait", "blocked in CUDA calls", ("synchronization", "blocking_copy")),
+    ("waiting", "waiting", ("lock", "wait", "thread_wait", "off_cpu")),
+)
 # Classes of GPU time, or of kernels, that findings are about; findings on idle time have the class of their rule.
 PLACES: Mapping[str, tuple[str, str]] = {
     "communication/exposed": ("gpu", "communication"),
@@ -79,12 +87,20 @@ class Part(NamedTuple):
     title: str
 
 
+class Amount(NamedTuple):
+    """A time in words, with hue and fill of its colour in the lane; empty where it is the whole lane."""
+
+    hue: str
+    fill: str
+    text: str
+
+
 class Lane(NamedTuple):
-    """A lane: key, name, its time, top and height of its bar in pixels, parts from the upper one, and marks."""
+    """A lane: key, name, its times, top and height of its bar in pixels, parts from the upper one, and marks."""
 
     key: str
     name: str
-    amount: str
+    amounts: tuple[Amount, ...]
     y: int
     height: int
     parts: tuple[Part, ...]
@@ -208,7 +224,7 @@ def _host_lanes(data: TimelineData, process: int, edges: Times, *, inferred: boo
         if layers:
             wanted = [_named(layer) for layer in _largest(layers) if layer.key != "batch"]
             name = "phases, inferred" if inferred else "phases"
-            yield _lane(PHASES._replace(name=name), layers, edges, wanted, amount="")
+            yield _lane(PHASES._replace(name=name), layers, edges, wanted, amounts=())
     main = {row.thread for row in rows_of(data, "phases", process)}
     threads = [row for row in data.rows if row.kind == "thread" and (row.process == process or not process)]
     shown = 0
@@ -221,15 +237,17 @@ def _host_lanes(data: TimelineData, process: int, edges: Times, *, inferred: boo
             shown += 1
             name = elide(row.label.rpartition(", ")[2], _NAME_WIDTH)
             kind = THREAD._replace(key=f"thread-{row.thread}", name=name)
-            yield _lane(kind, layers, edges, (), amount=_thread_time(layers))
+            yield _lane(kind, layers, edges, (), amounts=_thread_times(layers))
 
 
-def _thread_time(layers: Sequence[_Layer]) -> str:
+def _thread_times(layers: Sequence[_Layer]) -> tuple[Amount, ...]:
     """Return how long a thread was in CUDA calls, and how long it could not go on."""
-    calls = sum(int(layer.sums.sum()) for layer in layers if layer.key == "launch")
-    waits = sum(int(layer.sums.sum()) for layer in layers if layer.key in WAITS)
-    said = [f"{units.duration(calls)} in CUDA calls"] if calls else []
-    return " · ".join([*said, *([f"{units.duration(waits)} waiting"] if waits else [])])
+    found = []
+    for hue, words, keys in STATES:
+        ns = sum(int(layer.sums.sum()) for layer in layers if layer.key in keys)
+        if ns:
+            found.append(Amount(hue, hues.LIGHT[hue], f"{units.duration(ns)} {words}"))
+    return tuple(found)
 
 
 def _gpu_lanes(
@@ -262,11 +280,7 @@ def _of_kernels(data: TimelineData, streams: Sequence[TimelineRow], name: str, e
 
 
 def _layer(name: str, sums: Sums) -> _Layer:
-    words = {"communication_wait": "waiting for other ranks", "communication": "exposed communication"}
-    label = (
-        rule_name(name) if name not in WORK else words.get(name, "compute" if name == "compute" else f"exposed {name}")
-    )
-    return _Layer(name, hues.hue("gpu", name), visible(label), sums)
+    return _Layer(name, hues.hue("gpu", name), visible(WORDS.get(name) or rule_name(name)), sums)
 
 
 def _largest(layers: Sequence[_Layer]) -> list[_Layer]:
@@ -286,7 +300,11 @@ def _numbered(one: Pinned, sums: Sums) -> Wanted:
 
 
 def _lane(
-    kind: LaneKind, layers: Sequence[_Layer], edges: Times, wanted: Sequence[Wanted], amount: str | None = None
+    kind: LaneKind,
+    layers: Sequence[_Layer],
+    edges: Times,
+    wanted: Sequence[Wanted],
+    amounts: tuple[Amount, ...] | None = None,
 ) -> Lane:
     """Return a lane at the top of the picture; its largest class lies at the bottom."""
     ordered, whole = _largest(layers), int(edges[-1] - edges[0])
@@ -295,7 +313,7 @@ def _lane(
     bottoms = [np.zeros(len(widths), np.int64), *tops[:-1]]
     parts = [_part(*each, whole) for each in zip(ordered, bottoms, tops, strict=True)]
     ns = sum(part.ns for part in parts)
-    said = f"{units.duration(ns)} · {units.share_of(ns, whole)}" if amount is None else amount
+    said = (Amount("", "", f"{units.duration(ns)} · {units.share_of(ns, whole)}"),) if amounts is None else amounts
     drawn = tuple(part for part in reversed(parts) if part.path)
     return Lane(kind.key, kind.name, said, 0, kind.height, drawn, tuple(place(wanted, len(widths))))
 
@@ -374,5 +392,6 @@ def _ticks(length: int) -> Iterator[Tick]:
 
 def _label(lanes: Sequence[Lane], span: tuple[int, int]) -> str:
     """Return the picture in words."""
-    parts = ", ".join(f"{lane.name} {lane.amount}" for lane in lanes if lane.amount and "thread" not in lane.key)
+    said = [(lane.name, lane.amounts[0].text) for lane in lanes if lane.amounts and "thread" not in lane.key]
+    parts = ", ".join(f"{name} {text}" for name, text in said)
     return f"A step of {units.duration(span[1] - span[0])}: {parts}"

@@ -128,7 +128,7 @@ def _data(found: tuple[Pinned, ...], *, inferred: bool) -> Markup:
         "lanes": [[kind.key, kind.name, list(kind.classes), kind.height] for kind in picture.GPU_LANES],
         "phases": picture.PHASES.height,
         "thread": picture.THREAD.height,
-        "waits": sorted(picture.WAITS),
+        "states": picture.STATES,
         "inferred": inferred,
         "findings": [
             {

@@ -131,9 +131,9 @@ def _order(edges: Times, first: Sequence[Spans], then: Spans | None, begin_ns: i
             # The start and the end of a very long gap show most about it.
             found.append(around if len(around) <= 2 * AT_END else np.concatenate([around[:AT_END], around[-AT_END:]]))
     if then is not None:
-        low = np.clip(np.searchsorted(edges, then.start, side="right") - 1, 0, count)
-        high = np.clip(np.searchsorted(edges, then.end, side="left"), 0, count)
-        found += [np.arange(*each) for each in zip(low.tolist(), high.tolist(), strict=True)]
+        lows = np.clip(np.searchsorted(edges, then.start, side="right") - 1, 0, count)
+        highs = np.clip(np.searchsorted(edges, then.end, side="left"), 0, count)
+        found += [np.arange(*each) for each in zip(lows.tolist(), highs.tolist(), strict=True)]
     begin = min(max(int(np.searchsorted(edges, begin_ns, side="right")) - 1, 0), count)
     every = np.concatenate([*found, np.arange(begin, count), np.arange(begin)])
     _, at = np.unique(every, return_index=True)

@@ -7,7 +7,7 @@ from nsyswrap.model import Flags
 
 
 def by_length(start: Times, end: Times, warm_up: Flags, window: Window) -> Indices:
-    """Return the measured steps inside a window, the fastest first; on a tie the earlier one.
+    """Return the measured steps whose middle is inside a window, the fastest first; on a tie the earlier one.
 
     The typical step is the one in the middle: at ``(count - 1) // 2``.
 
@@ -17,7 +17,8 @@ def by_length(start: Times, end: Times, warm_up: Flags, window: Window) -> Indic
         warm_up: Whether each is a warm-up step, shape (steps,).
         window: Window of the report.
     """
-    inside = ~warm_up & (start >= window.start_ns) & (end <= window.end_ns) & (end > start)
+    middle = start + (end - start) // 2
+    inside = ~warm_up & (middle >= window.start_ns) & (middle < window.end_ns) & (end > start)
     found = np.flatnonzero(inside)
     ordered: Indices = found[np.lexsort((start[found], (end - start)[found]))]
     return ordered

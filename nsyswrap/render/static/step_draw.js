@@ -163,7 +163,8 @@ function stepsOf(data, gpu) {
   }
   const [from, to] = data.window;
   const length = (at) => row.end[at] - row.start[at];
-  const inside = [...row.start.keys()].filter((at) => row.code[at] !== 1 && row.start[at] >= from && row.end[at] <= to && length(at) > 0);
+  const middle = (at) => row.start[at] + Math.floor(length(at) / 2);
+  const inside = [...row.start.keys()].filter((at) => row.code[at] !== 1 && middle(at) >= from && middle(at) < to && length(at) > 0);
   return { row, order: inside.sort((one, other) => length(one) - length(other) || row.start[one] - row.start[other]) };
 }
 
@@ -188,7 +189,7 @@ function hostLanes(data, say, process, columns, widths, whole) {
     if (layers.length) {
       const wanted = largestFirst(layers).filter(({ key }) => key !== "batch").map(({ key, sums }) => stepWanted(key, sums, say.apart));
       const kind = { key: "phases", name: say.inferred ? "phases, inferred" : "phases", height: say.phases, row };
-      lanes.push({ ...stepLane(kind, layers, widths, wanted, whole), amount: "" });
+      lanes.push({ ...stepLane(kind, layers, widths, wanted, whole), amounts: [] });
     }
   }
   const main = new Set(phases.map(({ thread }) => thread));
@@ -199,18 +200,17 @@ function hostLanes(data, say, process, columns, widths, whole) {
     if (layers.length && lanes.filter(({ isThread }) => isThread).length < say.most.threads) {
       const name = row.label.slice(row.label.lastIndexOf(", ") + 1).trim();
       const kind = { key: `thread-${row.thread}`, name, height: say.thread, row, isThread: true };
-      lanes.push({ ...stepLane(kind, layers, widths, [], whole), amount: threadTime(layers, say.waits) });
+      lanes.push({ ...stepLane(kind, layers, widths, [], whole), amounts: threadTimes(layers, say.states) });
     }
   }
   return lanes;
 }
 
 /** Return how long a thread was in CUDA calls, and how long it could not go on. */
-function threadTime(layers, waits) {
-  const time = (isOne) => total(layers.filter(({ key }) => isOne(key)).map(({ sums }) => total(sums)));
-  const [calls, waiting] = [time((key) => key === "launch"), time((key) => waits.includes(key))];
-  const said = [calls && `${duration(calls)} in CUDA calls`, waiting && `${duration(waiting)} waiting`];
-  return said.filter(Boolean).join(" · ");
+function threadTimes(layers, states) {
+  const time = (keys) => total(layers.filter(({ key }) => keys.includes(key)).map(({ sums }) => total(sums)));
+  const timed = states.map(([hue, words, keys]) => ({ hue, words, ns: time(keys) })).filter(({ ns }) => ns > 0);
+  return timed.map(({ hue, words, ns }) => ({ hue, text: `${duration(ns)} ${words}` }));
 }
 
 /** Return the time of kernels of one class in each column; null where none ran. */
@@ -243,7 +243,7 @@ function gpuLanes(data, say, gpu, taken, findings, widths, whole) {
     ];
     if (layers.length) {
       const lane = stepLane({ key, name, height, row: gpu }, layers, widths, wanted, whole);
-      lanes.push({ ...lane, amount: `${duration(lane.ns)} · ${share(lane.ns, total(widths))}` });
+      lanes.push({ ...lane, amounts: [{ hue: "", text: `${duration(lane.ns)} · ${share(lane.ns, total(widths))}` }] });
     }
   }
   return lanes;
@@ -327,8 +327,11 @@ function markDrawing(one, lane) {
 /** Return the drawing of a lane: its name, its time and its colours. */
 function laneDrawing(lane, model) {
   const { y, height } = lane;
-  const amount = drawn("tspan", { class: `st-amount${lane.isThread ? " wide" : ""}`, dx: 8 }, lane.amount);
-  const found = [drawn("text", { class: "st-head", y: y - 5, "font-size": 12 }, lane.name, amount)];
+  const amounts = lane.amounts.flatMap(({ hue, text }) => [
+    ...(hue ? [drawn("tspan", { class: `h-${hue} wide`, dx: 10 }, "■")] : []),
+    drawn("tspan", { class: `st-amount${hue ? " wide" : ""}`, dx: hue ? 4 : 8 }, text),
+  ]);
+  const found = [drawn("text", { class: "st-head", y: y - 5, "font-size": 12 }, lane.name, ...amounts)];
   const width = `${100 * model.part}%`;
   if (lane.key !== "idle") {
     found.push(drawn("rect", { class: "st-ground", y, width, height }));
@@ -351,7 +354,8 @@ function arrowDrawing({ wait, start, lane, compute }, { span, scale }) {
 
 /** Return the whole drawing of a step. */
 function stepDrawing(model) {
-  const words = model.lanes.filter((lane) => lane.amount && !lane.isThread).map((lane) => `${lane.name} ${lane.amount}`);
+  const timed = model.lanes.filter((lane) => lane.amounts.length && !lane.isThread);
+  const words = timed.map(({ name, amounts }) => `${name} ${amounts[0].text}`);
   const label = `A step of ${duration(model.span.end - model.span.start)}: ${words.join(", ")}`;
   const drawing = drawn("svg", { class: "st", width: "100%", height: model.height, role: "group", "aria-label": label });
   for (const [n, tick] of stepTicks(model.scale).entries()) {

@@ -120,7 +120,9 @@ class StepPicture {
   follow() {
     const span = /^#t=(-?\d+)-(-?\d+)$/.exec(location.hash);
     if (span) {
-      return this.goTo(Number(span[1]), Number(span[2]));
+      const own = this.pinned?.row;
+      const isPinned = own && own.start[this.pinned.item] === Number(span[1]) && own.end[this.pinned.item] === Number(span[2]);
+      return !isPinned && this.goTo(Number(span[1]), Number(span[2]));
     }
     const found = /^#step=(\d+)(?:&gpu=(\d+))?(?:&pin=(\d+)-(\d+))?$/.exec(location.hash);
     const gpu = found && this.gpus[Number(found[2] ?? 0)];
@@ -149,7 +151,7 @@ class StepPicture {
     const [at, last] = [order.indexOf(item), order.length - 1];
     const of = `of ${order.length} steps in the window`;
     const place = last === 0 ? "the only step in the window" : at === (last >> 1) ? `the middle ${of}` : at === 0 ? `the fastest ${of}`
-      : at === last ? `the slowest ${of}` : `number ${at + 1} ${of}, from the fastest on`;
+      : at === last ? `the slowest ${of}` : `number ${at + 1} ${of} by length`;
     return `${duration(row.end[item] - row.start[item])}, ${place}${this.gpus.length > 1 ? `, ${gpu.label}` : ""}`;
   }
 

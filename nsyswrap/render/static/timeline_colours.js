@@ -5,7 +5,7 @@ const STRIPED = { stream: new Set(["unknown"]), steps: new Set(["warm_up"]) };
 
 /** Return whether a class of a GPU's row is idle time inside the window: a cause, or the rule of a finding. */
 function isIdle(name) {
-  return !Object.hasOwn(BUSY_COLOURS, name) && name !== "outside";
+  return !Object.hasOwn(BUSY_COLOURS, name);
 }
 
 /** Return the hue of idle time of a rule or a cause; of an unknown one, that of other idle time. */
