@@ -15,7 +15,6 @@ from markupsafe import Markup
 from nsyswrap import units
 from nsyswrap.model import Report, Section
 from nsyswrap.render import (
-    hues,
     markdown_report,
     page_counters,
     page_files,
@@ -37,7 +36,7 @@ from nsyswrap.render.content_policy import policy
 from nsyswrap.render.escape import elide, visible
 from nsyswrap.render.page_parts import SectionView
 
-STYLES = ("page.css", "tables.css", "ranks.css", "step.css")
+STYLES = ("page.css", "tables.css", "ranks.css")
 SCRIPTS = ("copying.js", "page.js", "tables.js")
 SLIM_SCRIPTS = ("copying.js", "page.js")
 _MOST_GAPS = 20
@@ -100,7 +99,6 @@ def _environment(*, slim: bool = False) -> jinja2.Environment:
     # The slim page has no glossary to lead to.
     environment.filters["term"] = (lambda _label: "") if slim else vocabulary.term_anchor
     environment.globals["slim"] = slim
-    environment.globals["idle_hues"] = tuple((name, hues.LIGHT[name]) for name in hues.FAMILIES)
     return environment
 
 
@@ -110,10 +108,10 @@ def _context(report: Report) -> dict[str, Any]:
     everything = list(_groups(report))
     groups = [shown for group in everything if (shown := _shown(group)).sections or group.title == _LAST]
     gaps = page_parts.worst_gaps(report, _MOST_GAPS)
-    timeline, ranks = timeline_view.view(report), page_ranks.ranks(report)
+    timeline, ranks, step = timeline_view.view(report), page_ranks.ranks(report), step_view.view(report)
     findings, has = (
         page_findings.findings(report),
-        {"has_timeline": timeline is not None, "has_ranks": ranks is not None},
+        {"has_timeline": timeline is not None, "has_ranks": ranks is not None, "has_step": step is not None},
     )
     return {
         **_assets(SCRIPTS, () if timeline is None else (timeline_view.script(),)),
@@ -132,7 +130,7 @@ def _context(report: Report) -> dict[str, Any]:
         "patterns": page_parts.patterns(report),
         "verdict_finding": page_findings.verdict_anchor(report),
         "timeline": timeline,
-        "step": step_view.view(report),
+        "step": step,
         **_charts(report),
         "ranks": ranks,
         "groups": groups,
@@ -159,8 +157,10 @@ def _charts(report: Report) -> dict[str, Any]:
 def _devices(report: Report) -> dict[str, Any]:
     """Return the bars of GPUs, how many of them are open, and how many GPUs there are."""
     ledgers = summary_model.ledgers(report)
+    devices = page_parts.devices(report, rank_rows.first_ledgers(report, ledgers, _MOST_GPUS))
     return {
-        "devices": page_parts.devices(report, rank_rows.first_ledgers(report, ledgers, _MOST_GPUS)),
+        "devices": devices,
+        "idle_fills": page_parts.idle_fills(devices),
         "open_gpus": len(ledgers) if len(ledgers) <= _OPEN_GPUS else _OPEN_GPUS // 2,
         "gpu_count": len(ledgers),
     }
@@ -222,10 +222,11 @@ def _assets(scripts: tuple[str, ...], late_scripts: tuple[str, ...]) -> dict[str
 
 
 def _contents(
-    report: Report, groups: list[Group], *, has_gaps: bool, has_timeline: bool, has_ranks: bool
+    report: Report, groups: list[Group], *, has_gaps: bool, has_timeline: bool, has_ranks: bool, has_step: bool
 ) -> Iterator[tuple[str, list[tuple[str, str]]]]:
     """Yield each group of the table of contents: its title, then anchor and label of its entries."""
     planned = [("plan", "Plan")] if report.plan.changes else []
+    planned += [("step", "Typical step")] if has_step else []
     planned += [("ranks", "Ranks")] if has_ranks else []
     first = [("verdict", "Verdict"), *planned, ("ledger", "Breakdown"), ("findings", "Findings")]
     first += [("timeline", "Timeline")] if has_timeline else []

@@ -58,9 +58,6 @@ LIGHT: Mapping[str, str] = MappingProxyType(
 )  # fmt: skip
 """Values on a light page: the ``fill`` attributes of drawings, for where style sheets are forbidden."""
 
-FAMILIES = tuple(name for name in LIGHT if name.startswith("idle-"))
-"""The hues of idle time."""
-
 
 def hue(kind: str, name: str) -> str:
     """Return the hue of a class of a row; that of idle time for a class of a GPU that is no work.

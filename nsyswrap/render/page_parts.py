@@ -17,6 +17,8 @@ _PHASE_WIDTH = 40
 # Accounts of idle time in a bar. Ours: more are too narrow.
 _MOST_RULES = 6
 _SHOWN_PIECES = 2
+# End of the name of a lighter fill, for the second account of a family.
+_LIGHTER = "-2"
 _SPECIAL = {
     "ledger": ("devices", "over_time"),
     "idle": ("attribution", "gaps", "patterns"),
@@ -69,6 +71,15 @@ class Device(NamedTuple):
     zoom: str
     area: str
     attribution: TableView
+
+
+class IdleFill(NamedTuple):
+    """A fill of idle time: name of its pattern, hue, colour on a light page, and opacity."""
+
+    name: str
+    hue: str
+    colour: str
+    tint: str
 
 
 class PieceView(NamedTuple):
@@ -134,6 +145,15 @@ def devices(report: Report, ledgers: Sequence[summary_model.DeviceLedger]) -> tu
         )
         for one in ledgers
     )
+
+
+def idle_fills(shown: Sequence[Device]) -> tuple[IdleFill, ...]:
+    """Return the fills that the bars of GPUs use for idle time."""
+    found = []
+    for name in sorted({row.key for device in shown for row in device.idle}):
+        hue = name.removesuffix(_LIGHTER)
+        found.append(IdleFill(name, hue, hues.LIGHT[hue], ".6" if name != hue else "1"))
+    return tuple(found)
 
 
 def ranked(ledger: summary_model.DeviceLedger) -> tuple[str, ...]:
@@ -231,8 +251,7 @@ def _idle_bar(ledger: summary_model.DeviceLedger) -> tuple[LegendRow, ...]:
     own = [hues.idle_hue(one.rule) for one in ledger.idle[: len(kept)]]
     if len(ledger.idle) > _MOST_RULES:
         own[-1] = "idle-other"
-    # The second account of a family is lighter.
-    fills = [hue + "-2" * (hue in own[:at]) for at, hue in enumerate(own)]
+    fills = [hue + _LIGHTER * (hue in own[:at]) for at, hue in enumerate(own)]
     return tuple(
         LegendRow(
             fill, visible(name), visible(meaning), f"url(#{fill})", units.duration(ns), units.share(share),

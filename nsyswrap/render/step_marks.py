@@ -7,7 +7,7 @@ from nsyswrap.render.step_columns import Cluster
 
 # Pixels of the drawing on a page of 1,280 and of 390 pixels, and of a letter of its texts.
 WIDTHS = (("wide", 960), ("narrow", 340))
-LETTER = 7.2
+LETTER = 7.6
 # Half a numbered circle with the space around it, and the space around a text.
 _HALF, _SPACE = 9, 6
 # A circle moves aside in steps of so many pixels, at most so often.

@@ -96,7 +96,7 @@ class Amount(NamedTuple):
 
 
 class Lane(NamedTuple):
-    """A lane: key, name, its times, top and height of its bar in pixels, parts from the upper one, and marks."""
+    """A lane: key, name, times, top and height of its bar in pixels, parts from the upper one, marks, and its ns."""
 
     key: str
     name: str
@@ -105,6 +105,7 @@ class Lane(NamedTuple):
     height: int
     parts: tuple[Part, ...]
     marks: tuple[Mark, ...]
+    ns: int = 0
 
 
 class Arrow(NamedTuple):
@@ -315,7 +316,7 @@ def _lane(
     ns = sum(part.ns for part in parts)
     said = (Amount("", "", f"{units.duration(ns)} · {units.share_of(ns, whole)}"),) if amounts is None else amounts
     drawn = tuple(part for part in reversed(parts) if part.path)
-    return Lane(kind.key, kind.name, said, 0, kind.height, drawn, tuple(place(wanted, len(widths))))
+    return Lane(kind.key, kind.name, said, 0, kind.height, drawn, tuple(place(wanted, len(widths))), ns)
 
 
 def _part(layer: _Layer, bottom: Sums, top: Sums, whole: int) -> Part:

@@ -25,7 +25,7 @@ SCRIPTS = (
     "step_picture.js",
     "timeline.js",
 )
-STYLE = "timeline.css"
+STYLES = ("timeline.css", "step.css")
 _NAME_WIDTH = 320
 _TEXT_WIDTH = 120
 _STRIP_BINS = 400
@@ -80,8 +80,8 @@ def script() -> str:
 
 @functools.cache
 def style() -> str:
-    """Return the style sheet of the timeline."""
-    return static(STYLE)
+    """Return the style sheet of the timeline and the typical step."""
+    return "\n".join(static(name) for name in STYLES)
 
 
 def packed(data: TimelineData) -> str:

@@ -3,7 +3,7 @@
 const STEP_UNITS = 20;
 // Pixels of the drawing on a wide and on a narrow page, of a letter, of half a circle, and around a text.
 const STEP_WIDTHS = [["wide", 960], ["narrow", 340]];
-const STEP_LETTER = 7.2;
+const STEP_LETTER = 7.6;
 const STEP_HALF = 9;
 const STEP_SPACE = 6;
 const STEP_NUDGES = 15;
