@@ -5,7 +5,7 @@ program chose go through ``visible`` first. The script adds sorting, filtering a
 """
 
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -111,11 +111,11 @@ def _context(report: Report) -> dict[str, Any]:
     timeline, ranks, step = timeline_view.view(report), page_ranks.ranks(report), step_view.view(report)
     findings, has = (
         page_findings.findings(report),
-        {"has_timeline": timeline is not None, "has_ranks": ranks is not None, "has_step": step is not None},
+        {"timeline": timeline, "ranks": ranks, "step": step, "gaps": gaps.gaps},
     )
     return {
         **_assets(SCRIPTS, () if timeline is None else (timeline_view.script(),)),
-        "contents": list(_contents(report, groups, has_gaps=bool(gaps.gaps), **has)),
+        "contents": list(_contents(report, groups, {name for name, part in has.items() if part})),
         "title": _title(report),
         "gpus": page_provenance.gpus(report),
         "report": report,
@@ -221,16 +221,15 @@ def _assets(scripts: tuple[str, ...], late_scripts: tuple[str, ...]) -> dict[str
     }
 
 
-def _contents(
-    report: Report, groups: list[Group], *, has_gaps: bool, has_timeline: bool, has_ranks: bool, has_step: bool
-) -> Iterator[tuple[str, list[tuple[str, str]]]]:
+def _contents(report: Report, groups: list[Group], has: Collection[str]) -> Iterator[tuple[str, list[tuple[str, str]]]]:
     """Yield each group of the table of contents: its title, then anchor and label of its entries."""
     planned = [("plan", "Plan")] if report.plan.changes else []
-    planned += [("step", "Typical step")] if has_step else []
-    planned += [("ranks", "Ranks")] if has_ranks else []
-    first = [("verdict", "Verdict"), *planned, ("ledger", "Breakdown"), ("findings", "Findings")]
-    first += [("timeline", "Timeline")] if has_timeline else []
-    yield "Answer", [*first, ("gaps", "Gaps")] if has_gaps else first
+    first = [
+        *[("verdict", "Verdict"), *planned, ("step", "Typical step"), ("ranks", "Ranks"), ("ledger", "Breakdown")],
+        *[("findings", "Findings"), ("timeline", "Timeline"), ("gaps", "Gaps")],
+    ]
+    optional = {"step", "ranks", "timeline", "gaps"}
+    yield "Answer", [(anchor, label) for anchor, label in first if anchor not in optional or anchor in has]
     for group in groups[:-1]:
         yield group.title, [(f"section-{one.key}", one.title) for one in group.sections]
     last = [(f"section-{one.key}", one.title) for one in groups[-1].sections]

@@ -46,6 +46,7 @@ GPU_LANES = (
     LaneKind("copies", "exposed copies", ("copy", "memset"), 16),
     LaneKind("idle", "idle, by account", (), 26),
 )
+HOST_ROWS = frozenset({"steps", "phases", "thread"})
 WORDS: Mapping[str, str] = {part.key: part.label for part in LEDGER_PARTS} | {
     "communication_wait": "waiting for other ranks",
     "outside": "idle outside the window",
@@ -168,16 +169,25 @@ class _Layer(NamedTuple):
     sums: Sums
 
 
-def process_of(data: TimelineData, device_id: int) -> int:
-    """Return the process that most streams of a GPU belong to; 0 where its streams have no rows."""
-    found = (row.process for row in data.rows if row.kind == "stream" and row.device_id == device_id and row.process)
-    return next(found, 0)
+def process_of(data: TimelineData, gpu: TimelineRow) -> int:
+    """Return the process that launches on a GPU: that of its streams, the only one, or that of its rank; else -1."""
+    streams = [row for row in data.rows if row.kind == "stream" and row.device_id == gpu.device_id and row.process]
+    host = [row for row in data.rows if row.kind in HOST_ROWS]
+    rank, comma, _ = gpu.label.partition(", ")
+    of_rank = [row for row in host if comma and row.label.startswith(f"{rank}, ")]
+    only = host if len({row.process for row in host}) == 1 else []
+    return next((row.process for row in (*streams, *only, *of_rank)), -1)
 
 
 def rows_of(data: TimelineData, kind: str, process: int) -> list[TimelineRow]:
-    """Return the rows of a process; of any process where none has that one."""
-    rows = [row for row in data.rows if row.kind == kind]
-    return [row for row in rows if row.process == process] or rows[:1]
+    """Return the rows of one kind of a process."""
+    return [row for row in data.rows if row.kind == kind and row.process == process]
+
+
+def steps_of(data: TimelineData, gpu: TimelineRow) -> TimelineRow | None:
+    """Return the row of the steps of a GPU's process; where it has none, the first one, since ranks step together."""
+    own = rows_of(data, "steps", process_of(data, gpu))
+    return next(iter([*own, *(row for row in data.rows if row.kind == "steps")]), None)
 
 
 def draw(
@@ -192,7 +202,7 @@ def draw(
         findings: The findings of the report that may have a place in it.
         inferred: Whether its phases are inferred.
     """
-    process, columns = process_of(data, gpu.device_id), min(COLUMNS, span[1] - span[0])
+    process, columns = process_of(data, gpu), min(COLUMNS, span[1] - span[0])
     edges = column_edges(*span, columns)
     streams = [row for row in data.rows if row.kind == "stream" and row.device_id == gpu.device_id]
     mine = [one for one in findings if not one.devices or gpu.device_id in one.devices]
@@ -227,9 +237,8 @@ def _host_lanes(data: TimelineData, process: int, edges: Times, *, inferred: boo
             name = "phases, inferred" if inferred else "phases"
             yield _lane(PHASES._replace(name=name), layers, edges, wanted, amounts=())
     main = {row.thread for row in rows_of(data, "phases", process)}
-    threads = [row for row in data.rows if row.kind == "thread" and (row.process == process or not process)]
     shown = 0
-    for row in sorted(threads, key=lambda row: row.thread not in main):
+    for row in sorted(rows_of(data, "thread", process), key=lambda row: row.thread not in main):
         layers = [
             _Layer(row.classes[code], hues.hue("thread", row.classes[code]), row.classes[code].replace("_", " "), sums)
             for code, sums in taken(row, data.edges, edges).items()

@@ -53,7 +53,7 @@ def view(report: Report) -> StepView | None:
     gpus = [] if data is None else [row for row in data.rows if row.kind == "gpu"]
     if data is None or not gpus:
         return None
-    row = next(iter(step_picture.rows_of(data, "steps", step_picture.process_of(data, gpus[0].device_id))), None)
+    row = step_picture.steps_of(data, gpus[0])
     if row is None:
         return None
     start, end = row.items.start, row.items.end

@@ -143,21 +143,25 @@ function stepWanted(name, sums, apart, finding) {
   return { cluster: stepCluster(sums, apart), number, texts: [`${name} ${time}`, name], anchor, title: `${name}: ${time}` };
 }
 
-/** Return the process that a GPU belongs to; 0 where that is unknown. */
+/** Return the process that launches on a GPU: that of its streams, the only one, or that of its rank; else -1. */
 function processOf(data, gpu) {
-  return data.rows.find((row) => row.kind === "stream" && row.device === gpu.device && row.process)?.process ?? 0;
+  const streams = data.rows.filter((row) => row.kind === "stream" && row.device === gpu.device && row.process);
+  const host = data.rows.filter(({ kind }) => ["steps", "phases", "thread"].includes(kind));
+  const only = new Set(host.map(({ process }) => process)).size === 1 ? host : [];
+  const comma = gpu.label.indexOf(", ") + 1;
+  const ofRank = comma ? host.filter(({ label }) => label.startsWith(gpu.label.slice(0, comma + 1))) : [];
+  return [...streams, ...only, ...ofRank][0]?.process ?? -1;
 }
 
-/** Return the rows of one kind of a process; the first row of any process where that one has none. */
+/** Return the rows of one kind of a process. */
 function rowsOf(data, kind, process) {
-  const rows = data.rows.filter((row) => row.kind === kind);
-  const own = rows.filter((row) => row.process === process);
-  return own.length ? own : rows.slice(0, 1);
+  return data.rows.filter((row) => row.kind === kind && row.process === process);
 }
 
 /** Return the measured steps inside the window as items of their row, the fastest first. */
 function stepsOf(data, gpu) {
-  const row = rowsOf(data, "steps", processOf(data, gpu))[0];
+  // Ranks step together, so the first row of steps stands for a process without one.
+  const row = rowsOf(data, "steps", processOf(data, gpu))[0] ?? data.rows.find(({ kind }) => kind === "steps");
   if (!row) {
     return { row: null, order: [] };
   }
@@ -193,7 +197,7 @@ function hostLanes(data, say, process, columns, widths, whole) {
     }
   }
   const main = new Set(phases.map(({ thread }) => thread));
-  const threads = data.rows.filter((row) => row.kind === "thread" && (row.process === process || !process));
+  const threads = rowsOf(data, "thread", process);
   threads.sort((one, other) => main.has(other.thread) - main.has(one.thread));
   for (const row of threads) {
     const layers = [...stepTaken(row, data.edges, columns)].map(([key, sums]) => ({ key, hue: hueOf("thread", key), sums }));
