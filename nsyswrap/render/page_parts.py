@@ -74,7 +74,7 @@ class Device(NamedTuple):
 
 
 class IdleFill(NamedTuple):
-    """A fill of idle time: name of its pattern, hue, colour on a light page, and opacity."""
+    """The pattern of an account of idle time: its name, hue, colour on a light page, and opacity."""
 
     name: str
     hue: str
@@ -148,7 +148,7 @@ def devices(report: Report, ledgers: Sequence[summary_model.DeviceLedger]) -> tu
 
 
 def idle_fills(shown: Sequence[Device]) -> tuple[IdleFill, ...]:
-    """Return the fills that the bars of GPUs use for idle time."""
+    """Return the patterns that the bars of GPUs use for idle time."""
     found = []
     for name in sorted({row.key for device in shown for row in device.idle}):
         hue = name.removesuffix(_LIGHTER)

@@ -11,6 +11,7 @@ from nsyswrap.render import page_findings, step_picture, summary_model
 from nsyswrap.render.escape import elide, visible
 from nsyswrap.render.page_tables import Span
 from nsyswrap.render.step_picture import Picture, Pinned
+from nsyswrap.render.step_rows import steps_of
 from nsyswrap.rule_names import rule_name
 from nsyswrap.timeline.typical_step import by_length
 
@@ -53,7 +54,7 @@ def view(report: Report) -> StepView | None:
     gpus = [] if data is None else [row for row in data.rows if row.kind == "gpu"]
     if data is None or not gpus:
         return None
-    row = step_picture.steps_of(data, gpus[0])
+    row = steps_of(data, gpus[0])
     if row is None:
         return None
     start, end = row.items.start, row.items.end

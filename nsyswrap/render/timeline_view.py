@@ -153,7 +153,7 @@ def _exactness(data: TimelineData) -> str:
         return "Exact everywhere: the timeline shows each operation and each call."
     width = units.duration(int(np.diff(data.edges).max()))
     return (
-        "Exact around the longest gaps, in the typical step and at the start of the window. Elsewhere the timeline shows "
-        f"sums over bins of at most {width}, shorter where there are many operations. Sums over the window, a step or a listed gap are "
-        "always exact."
+        "Exact around the longest gaps, in the typical step and at the start of the window. Elsewhere the timeline "
+        f"shows sums over bins of at most {width}, shorter where there are many operations. Sums over the window, a "
+        "step or a listed gap are always exact."
     )

@@ -50,7 +50,7 @@ def test_an_outline_joins_equal_columns() -> None:
 
 @given(start=st.integers(0, END - 1), length=st.integers(1, END), count=st.integers(1, 60), is_exact=st.booleans())
 def test_the_classes_of_a_gpu_fill_each_column(*, start: int, length: int, count: int, is_exact: bool) -> None:
-    """Also where an interval begins or ends inside a bin of which only the sum is known, to a ns for each class."""
+    """Also where an interval begins or ends inside a bin without items, to a ns for each class."""
     data = timeline_data(is_exact=is_exact)
     row = next(row for row in data.rows if row.label == "GPU 0")
     edges = column_edges(start, min(start + length, END), count)

@@ -1,14 +1,13 @@
 """The picture of a step: its GPU lanes add up to it, its findings lie in it, and it stays small."""
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 from timeline_fixtures import US, timeline_data, timeline_report
 
 from nsyswrap.model import Report, TimelineRow
 from nsyswrap.render import render
-from nsyswrap.render.step_picture import GPU_LANES, Picture, Pinned, draw, process_of, steps_of
+from nsyswrap.render.step_picture import GPU_LANES, Picture, Pinned, draw
 from nsyswrap.render.step_view import findings
 from nsyswrap.report import build_report
 from nsyswrap.tables import Trace
@@ -97,19 +96,3 @@ def test_arrows_lead_from_launch_to_start() -> None:
         ("23.80", "25.00"),
     ]
     assert "starts 12.0 µs after its launch" in picture.arrows[0].title
-
-
-def test_a_gpu_without_streams_has_the_host_of_its_rank() -> None:
-    """With many GPUs, streams have no rows. Where the rank is unknown, no other rank's phases are shown."""
-    data = timeline_data()
-    gpu = next(row for row in data.rows if row.label == "GPU 0")
-    host = [row for row in data.rows if row.kind in ("steps", "phases")]
-    of_ranks = [replace(row, label=f"rank {rank}, {row.kind}", process=rank) for rank in (3, 4) for row in host]
-    without = replace(data, rows=tuple(of_ranks))
-    assert process_of(without, replace(gpu, label="rank 4, GPU 0")) == 4
-    assert process_of(without, gpu) == -1
-    picture = draw(replace(without, rows=(gpu, *of_ranks)), gpu, (1_000 * US, 2_000 * US), (), inferred=False)
-    assert [lane.key for lane in picture.lanes] == ["compute", "idle"]
-    steps = steps_of(without, gpu)
-    assert steps is not None
-    assert steps.process == 3

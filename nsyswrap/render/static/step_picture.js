@@ -289,7 +289,7 @@ class StepPointer {
     }
   }
 
-  /** Hide it. */
+  /** Take both away. */
   clear() {
     this.tip.hidden = true;
     this.way?.remove();
