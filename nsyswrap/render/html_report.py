@@ -5,7 +5,7 @@ program chose go through ``visible`` first. The script adds sorting, filtering a
 """
 
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -27,6 +27,7 @@ from nsyswrap.render import (
     page_tensor,
     plan_view,
     rank_rows,
+    step_view,
     summary_model,
     timeline_view,
     vocabulary,
@@ -107,14 +108,14 @@ def _context(report: Report) -> dict[str, Any]:
     everything = list(_groups(report))
     groups = [shown for group in everything if (shown := _shown(group)).sections or group.title == _LAST]
     gaps = page_parts.worst_gaps(report, _MOST_GAPS)
-    timeline, ranks = timeline_view.view(report), page_ranks.ranks(report)
+    timeline, ranks, step = timeline_view.view(report), page_ranks.ranks(report), step_view.view(report)
     findings, has = (
         page_findings.findings(report),
-        {"has_timeline": timeline is not None, "has_ranks": ranks is not None},
+        {"timeline": timeline, "ranks": ranks, "step": step, "gaps": gaps.gaps},
     )
     return {
         **_assets(SCRIPTS, () if timeline is None else (timeline_view.script(),)),
-        "contents": list(_contents(report, groups, has_gaps=bool(gaps.gaps), **has)),
+        "contents": list(_contents(report, groups, {name for name, part in has.items() if part})),
         "title": _title(report),
         "gpus": page_provenance.gpus(report),
         "report": report,
@@ -129,6 +130,7 @@ def _context(report: Report) -> dict[str, Any]:
         "patterns": page_parts.patterns(report),
         "verdict_finding": page_findings.verdict_anchor(report),
         "timeline": timeline,
+        "step": step,
         **_charts(report),
         "ranks": ranks,
         "groups": groups,
@@ -155,8 +157,10 @@ def _charts(report: Report) -> dict[str, Any]:
 def _devices(report: Report) -> dict[str, Any]:
     """Return the bars of GPUs, how many of them are open, and how many GPUs there are."""
     ledgers = summary_model.ledgers(report)
+    devices = page_parts.devices(report, rank_rows.first_ledgers(report, ledgers, _MOST_GPUS))
     return {
-        "devices": page_parts.devices(report, rank_rows.first_ledgers(report, ledgers, _MOST_GPUS)),
+        "devices": devices,
+        "idle_fills": page_parts.idle_fills(devices),
         "open_gpus": len(ledgers) if len(ledgers) <= _OPEN_GPUS else _OPEN_GPUS // 2,
         "gpu_count": len(ledgers),
     }
@@ -217,15 +221,15 @@ def _assets(scripts: tuple[str, ...], late_scripts: tuple[str, ...]) -> dict[str
     }
 
 
-def _contents(
-    report: Report, groups: list[Group], *, has_gaps: bool, has_timeline: bool, has_ranks: bool
-) -> Iterator[tuple[str, list[tuple[str, str]]]]:
+def _contents(report: Report, groups: list[Group], has: Collection[str]) -> Iterator[tuple[str, list[tuple[str, str]]]]:
     """Yield each group of the table of contents: its title, then anchor and label of its entries."""
     planned = [("plan", "Plan")] if report.plan.changes else []
-    planned += [("ranks", "Ranks")] if has_ranks else []
-    first = [("verdict", "Verdict"), *planned, ("ledger", "Breakdown"), ("findings", "Findings")]
-    first += [("timeline", "Timeline")] if has_timeline else []
-    yield "Answer", [*first, ("gaps", "Gaps")] if has_gaps else first
+    first = [
+        *[("verdict", "Verdict"), *planned, ("step", "Typical step"), ("ranks", "Ranks"), ("ledger", "Breakdown")],
+        *[("findings", "Findings"), ("timeline", "Timeline"), ("gaps", "Gaps")],
+    ]
+    optional = {"step", "ranks", "timeline", "gaps"}
+    yield "Answer", [(anchor, label) for anchor, label in first if anchor not in optional or anchor in has]
     for group in groups[:-1]:
         yield group.title, [(f"section-{one.key}", one.title) for one in group.sections]
     last = [(f"section-{one.key}", one.title) for one in groups[-1].sections]

@@ -7,16 +7,18 @@ import pandas as pd
 
 from nsyswrap import units
 from nsyswrap.model import Report, Section
-from nsyswrap.render import charts, summary_model, vocabulary
+from nsyswrap.render import charts, hues, summary_model, vocabulary
 from nsyswrap.render.escape import elide, visible
 from nsyswrap.render.gaps import Gap
 from nsyswrap.render.page_tables import Span, TableView, table_view
 from nsyswrap.render.page_tensor import PARTS
 
 _PHASE_WIDTH = 40
-# The number of shades of idle time in the templates.
+# Accounts of idle time in a bar. Ours: more are too narrow.
 _MOST_RULES = 6
 _SHOWN_PIECES = 2
+# End of the name of a lighter fill, for the second account of a family.
+_LIGHTER = "-2"
 _SPECIAL = {
     "ledger": ("devices", "over_time"),
     "idle": ("attribution", "gaps", "patterns"),
@@ -69,6 +71,15 @@ class Device(NamedTuple):
     zoom: str
     area: str
     attribution: TableView
+
+
+class IdleFill(NamedTuple):
+    """The pattern of an account of idle time: its name, hue, colour on a light page, and opacity."""
+
+    name: str
+    hue: str
+    colour: str
+    tint: str
 
 
 class PieceView(NamedTuple):
@@ -134,6 +145,15 @@ def devices(report: Report, ledgers: Sequence[summary_model.DeviceLedger]) -> tu
         )
         for one in ledgers
     )
+
+
+def idle_fills(shown: Sequence[Device]) -> tuple[IdleFill, ...]:
+    """Return the patterns that the bars of GPUs use for idle time."""
+    found = []
+    for name in sorted({row.key for device in shown for row in device.idle}):
+        hue = name.removesuffix(_LIGHTER)
+        found.append(IdleFill(name, hue, hues.LIGHT[hue], ".6" if name != hue else "1"))
+    return tuple(found)
 
 
 def ranked(ledger: summary_model.DeviceLedger) -> tuple[str, ...]:
@@ -228,12 +248,16 @@ def _idle_bar(ledger: summary_model.DeviceLedger) -> tuple[LegendRow, ...]:
         names = ", ".join(name for name, *_ in rest)
         kept = [*kept[: _MOST_RULES - 1], ("other", names, sum(r[2] for r in rest), sum(r[3] for r in rest))]
     segments = charts.bar([ns for _, _, ns, _ in kept])
+    own = [hues.idle_hue(one.rule) for one in ledger.idle[: len(kept)]]
+    if len(ledger.idle) > _MOST_RULES:
+        own[-1] = "idle-other"
+    fills = [hue + _LIGHTER * (hue in own[:at]) for at, hue in enumerate(own)]
     return tuple(
         LegendRow(
-            f"idle-{at}", visible(name), visible(meaning), f"url(#idle-{at})", units.duration(ns), units.share(share),
+            fill, visible(name), visible(meaning), f"url(#{fill})", units.duration(ns), units.share(share),
             segment.x, segment.width,
         )
-        for at, ((name, meaning, ns, share), segment) in enumerate(zip(kept, segments, strict=True))
+        for fill, (name, meaning, ns, share), segment in zip(fills, kept, segments, strict=True)
     )  # fmt: skip
 
 

@@ -1,13 +1,14 @@
 """The timeline for the template: packed data, a summary in words, and a strip for pages without scripts."""
 
 import functools
+import json
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from nsyswrap import units
 from nsyswrap.model import Numbers, Report, TimelineData, TimelineRow
-from nsyswrap.render import charts, vocabulary
+from nsyswrap.render import charts, hues, vocabulary
 from nsyswrap.render.escape import elide, visible
 from nsyswrap.render.page_files import static
 from nsyswrap.render.timeline_codec import LARGEST, Packer
@@ -20,9 +21,11 @@ SCRIPTS = (
     "timeline_panels.js",
     "timeline_view.js",
     "timeline_input.js",
+    "step_draw.js",
+    "step_picture.js",
     "timeline.js",
 )
-STYLE = "timeline.css"
+STYLES = ("timeline.css", "step.css")
 _NAME_WIDTH = 320
 _TEXT_WIDTH = 120
 _STRIP_BINS = 400
@@ -71,13 +74,14 @@ def view(report: Report) -> TimelineView | None:
 def script() -> str:
     """Return the script of the timeline."""
     parts = "\n".join(static(name) for name in SCRIPTS)
-    return f'(() => {{\n"use strict";\n{parts}}})();\n'
+    table = json.dumps({kind: dict(names) for kind, names in hues.TABLE.items()}, separators=(",", ":"))
+    return f'(() => {{\n"use strict";\nconst HUES = {table};\n{parts}}})();\n'
 
 
 @functools.cache
 def style() -> str:
-    """Return the style sheet of the timeline."""
-    return static(STYLE)
+    """Return the style sheet of the timeline and the typical step."""
+    return "\n".join(static(name) for name in STYLES)
 
 
 def packed(data: TimelineData) -> str:
@@ -149,7 +153,7 @@ def _exactness(data: TimelineData) -> str:
         return "Exact everywhere: the timeline shows each operation and each call."
     width = units.duration(int(np.diff(data.edges).max()))
     return (
-        "Exact around the longest gaps and at the start of the window. Elsewhere the timeline shows sums over bins of "
-        f"at most {width}, shorter where there are many operations. Sums over the window, a step or a listed gap are "
-        "always exact."
+        "Exact around the longest gaps, in the typical step and at the start of the window. Elsewhere the timeline "
+        f"shows sums over bins of at most {width}, shorter where there are many operations. Sums over the window, a "
+        "step or a listed gap are always exact."
     )

@@ -84,8 +84,13 @@ def bins_of(devices: int) -> int:
     return max(BINS // max(devices, 1), min(FEWEST_BINS, BINS))
 
 
-def cut(
-    intervals: tuple[Window, Window], bins: int, dense: Times, marks: Iterable[Times], first: Sequence[Spans]
+def cut(  # noqa: PLR0913, PLR0917 - one argument a source of edges, and two of the order
+    intervals: tuple[Window, Window],
+    bins: int,
+    dense: Times,
+    marks: Iterable[Times],
+    first: Sequence[Spans],
+    then: Spans | None = None,
 ) -> Grid:
     """Return the grid of a timeline.
 
@@ -96,6 +101,7 @@ def cut(
         dense: Times in ascending order; every n-th of them becomes an edge, at most ``bins`` of them.
         marks: Times that become edges, too, unless there are very many of them.
         first: Spans around which items are shown first, the most important spans first.
+        then: Spans whose items are all shown next, the most important first.
     """
     whole, window = intervals
     wanted = [each for each in marks if len(each) <= MOST_MARKS]
@@ -103,7 +109,7 @@ def cut(
     even = [_even(whole, max(bins // 2, 1)), _even(window, bins)]
     edges = np.unique(np.concatenate([*even, dense[::every], *wanted]))
     edges = times(edges[(edges >= whole.start_ns) & (edges <= whole.end_ns)])
-    return Grid(edges, _order(edges, first, window.start_ns))
+    return Grid(edges, _order(edges, first, then, window.start_ns))
 
 
 def _even(interval: Window, count: int) -> Times:
@@ -113,8 +119,8 @@ def _even(interval: Window, count: int) -> Times:
     return interval.start_ns + length // count * number + length % count * number // count
 
 
-def _order(edges: Times, first: Sequence[Spans], begin_ns: int) -> Indices:
-    """Return all bins in order: those around the first spans, those from a time on, then the rest."""
+def _order(edges: Times, first: Sequence[Spans], then: Spans | None, begin_ns: int) -> Indices:
+    """Return all bins in order: around the first spans, in the next ones, from a time on, then the rest."""
     count = len(edges) - 1
     found = []
     for spans in first:
@@ -124,6 +130,10 @@ def _order(edges: Times, first: Sequence[Spans], begin_ns: int) -> Indices:
             around = np.arange(max(low, 0), min(high, count))
             # The start and the end of a very long gap show most about it.
             found.append(around if len(around) <= 2 * AT_END else np.concatenate([around[:AT_END], around[-AT_END:]]))
+    if then is not None:
+        lows = np.clip(np.searchsorted(edges, then.start, side="right") - 1, 0, count)
+        highs = np.clip(np.searchsorted(edges, then.end, side="left"), 0, count)
+        found += [np.arange(*each) for each in zip(lows.tolist(), highs.tolist(), strict=True)]
     begin = min(max(int(np.searchsorted(edges, begin_ns, side="right")) - 1, 0), count)
     every = np.concatenate([*found, np.arange(begin, count), np.arange(begin)])
     _, at = np.unique(every, return_index=True)

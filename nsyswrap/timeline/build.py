@@ -17,6 +17,7 @@ from nsyswrap.timeline.bins import Grid, bins_of, cut
 from nsyswrap.timeline.gpu_rows import counter_rows, gpu_row, stream_rows
 from nsyswrap.timeline.host_rows import HostRows, host_rows, phase_rows, step_rows
 from nsyswrap.timeline.operation_names import OperationNames, operation_names
+from nsyswrap.timeline.typical_step import shown_first
 
 LISTED_GAPS = 50
 # JavaScript numbers are floats of 64 bits, exact for integers up to 53 bits: 104 days in ns.
@@ -145,4 +146,16 @@ def _grid(context: TraceContext, window: Window, longest: tuple[LongGap, ...]) -
     around = [Spans(times([gap.start_ns]), times([gap.end_ns])) for gap in shown]
     bounds = times([window.start_ns, window.end_ns, *(at for gap in longest for at in gap[1:])])
     bins = bins_of(len(context.operations.devices))
-    return cut((_whole(context, window), window), bins, context.operations.start, [bounds, *steps], around)
+    first = _first_steps(frame, window)
+    return cut((_whole(context, window), window), bins, context.operations.start, [bounds, *steps], around, first)
+
+
+def _first_steps(frame: pd.DataFrame, window: Window) -> Spans:
+    """Return the steps that the page shows first, those of each process in turn."""
+    starts, ends, warm_up = (array(frame, name) for name in ("start", "end", "warm_up"))
+    rows: list[int] = []
+    for process in frame["process"].unique().tolist():
+        mine = np.flatnonzero(array(frame, "process") == process)
+        found = shown_first(starts[mine], ends[mine], warm_up[mine].astype(bool), window)
+        rows += mine[found].tolist()
+    return Spans(starts[rows], ends[rows])

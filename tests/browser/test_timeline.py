@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from browser_pages import needs_chromium, write
 from playwright.sync_api import Browser, Page
-from timeline_fixtures import DATA_WAIT, US, WINDOW, timeline_report
+from timeline_fixtures import DATA_WAIT, US, timeline_report
 from timeline_page import (  # noqa: F401 - a fixture
     DETAIL,
     LEDGER,
@@ -32,6 +32,8 @@ from nsyswrap.tables import Trace
 
 pytestmark = needs_chromium
 
+# Three steps: the typical one in the middle.
+OPENING = (1_000 * US, 4_000 * US)
 SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
 KINDS = {
     "compute": "compute_ns",
@@ -61,6 +63,7 @@ def test_the_window_has_the_numbers_of_the_ledger(
 ) -> None:
     report = build_report(real_trace(name), with_timeline=True)
     page = opened(report)
+    press(page, "0")
     assert view(page) == (report.window.start_ns, report.window.end_ns)
     assert ledger(page) == expected(report)
     assert page.locator(f"{LEDGER} [data-exact=true]").count() == 1
@@ -141,7 +144,7 @@ def test_a_link_leads_to_a_time_or_a_gap(opened: Callable[..., Page], fragment: 
 )
 def test_a_link_that_leads_nowhere_does_no_harm(opened: Callable[..., Page], fragment: str) -> None:
     page = opened(timeline_report(), fragment)
-    assert view(page) == (WINDOW.start_ns, WINDOW.end_ns)
+    assert view(page) == OPENING
 
 
 def test_a_link_on_the_page_is_followed(opened: Callable[..., Page]) -> None:
@@ -246,7 +249,7 @@ def test_nothing_of_hostile_names_runs_or_reaches_the_markup(opened: Callable[..
     assert "<img src=x onerror=alert(1)>" in page.inner_text(DETAIL)
     assert "[U+202E]" in page.inner_text(DETAIL)
     assert page.locator("img").count() == 0
-    assert page.locator("script").count() == len(SCRIPTS) + 2
+    assert page.locator("script").count() == len(SCRIPTS) + 3
 
 
 def test_dark_pages_have_dark_rows(browser: Browser, tmp_path: Path) -> None:

@@ -77,7 +77,7 @@ def test_names_do_not_reach_the_markup() -> None:
     """Names are in the packed data, which consists of letters."""
     page = render("html", timeline_report(hostile=hand_made.HOSTILE))
     assert page.count("<img src=x") == 0
-    assert page.count("</script>") == 2 + len(SCRIPTS)
+    assert page.count("</script>") == 3 + len(SCRIPTS)
 
 
 def test_the_same_report_gives_the_same_page() -> None:

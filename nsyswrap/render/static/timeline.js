@@ -18,6 +18,7 @@ async function startTimeline() {
   listenToPage(timeline);
   new Pointers(timeline);
   followAddress(timeline);
+  startStep(data);
   performance.mark("timeline-ready");
 }
 

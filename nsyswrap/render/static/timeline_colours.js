@@ -1,57 +1,28 @@
-// The colours of the timeline by class; the style sheet has their values.
+// The colours of the timeline by class: variables of the style sheet, which has their values. HUES is written by Python.
 
-// What a GPU does while it is busy, by class: its variable of the style sheet.
-const BUSY_COLOURS = {
-  compute: "--compute", communication: "--communication", communication_wait: "--rank-wait", copy: "--copy",
-  memset: "--neutral",
-};
-// Families of idle time by cause, and by the first part of a rule's key.
-const CAUSE_COLOURS = {
-  data_wait: "--idle-data", data_work: "--idle-data", cpu: "--idle-cpu", lock: "--idle-cpu", off_cpu: "--idle-cpu",
-  garbage_collection: "--idle-cpu", file_io: "--idle-data", launch: "--idle-launch", queued: "--idle-launch",
-  synchronization: "--idle-wait", blocking_copy: "--idle-wait", module_load: "--idle-setup",
-  allocation: "--idle-setup", profiler: "--idle-other", unknown: "--idle-other", not_traced: "--idle-other",
-  peer_wait: "--idle-other",
-};
-const RULE_COLOURS = {
-  data: "--idle-data", steps: "--idle-cpu", launches: "--idle-launch", optimizer: "--idle-launch",
-  gpu: "--idle-launch", host: "--idle-cpu", synchronization: "--idle-wait", copies: "--idle-wait", modules: "--idle-setup",
-  memory: "--idle-setup", capture: "--idle-other",
-};
-const COLOURS = {
-  stream: {
-    tensor: "--compute", simt_eligible: "--eligible", not_eligible: "--plain-kernel", unknown: "--plain-kernel",
-    communication: "--communication", copy: "--copy", memset: "--neutral",
-  },
-  phases: {
-    batch: "--line", data: "--idle-data", copy: "--copy", forward: "--eligible", backward: "--compute",
-    optimizer: "--communication",
-  },
-  steps: { measured: "--plain-kernel", warm_up: "--neutral" },
-  thread: { ...CAUSE_COLOURS, lock: "--waiting", wait: "--waiting", thread_wait: "--waiting", off_cpu: "--waiting",
-    checkpoint: "--idle-data", tokenizer: "--idle-data" },
-  python: { sampled: "--plain-kernel" },
-};
+const BUSY_COLOURS = HUES.gpu;
 const STRIPED = { stream: new Set(["unknown"]), steps: new Set(["warm_up"]) };
 
 /** Return whether a class of a GPU's row is idle time inside the window: a cause, or the rule of a finding. */
 function isIdle(name) {
-  return !Object.hasOwn(BUSY_COLOURS, name) && name !== "outside";
+  return !Object.hasOwn(BUSY_COLOURS, name);
 }
 
-/** Return the variable that colours idle time of a rule or a cause; of an unknown one, that of other idle time. */
-function idleColour(name) {
+/** Return the hue of idle time of a rule or a cause; of an unknown one, that of other idle time. */
+function idleHue(name) {
   const [first, rest] = name.split("/");
-  const colour = rest === undefined || first === "idle" ? CAUSE_COLOURS[rest ?? first] : RULE_COLOURS[first];
-  return colour ?? "--idle-other";
+  return (rest === undefined || first === "idle" ? HUES.causes[rest ?? first] : HUES.rules[first]) ?? "idle-other";
+}
+
+/** Return the hue of a class, by the kind of its row; the style sheet has a variable of this name. */
+function hueOf(kind, name) {
+  const known = HUES[kind] && Object.hasOwn(HUES[kind], name) ? HUES[kind][name] : null;
+  return known ?? (kind === "gpu" && isIdle(name) ? idleHue(name) : kind === "phases" ? "phase-other" : "neutral");
 }
 
 /** Return the variable that colours a class, by the kind of its row. */
 function colourOf(kind, name) {
-  if (kind === "gpu") {
-    return isIdle(name) ? idleColour(name) : (BUSY_COLOURS[name] ?? "--neutral");
-  }
-  return COLOURS[kind]?.[name] ?? "--neutral";
+  return `--${hueOf(kind, name)}`;
 }
 
 /** Return whether a class is drawn with stripes, by the kind of its row. */

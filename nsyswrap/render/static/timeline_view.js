@@ -10,7 +10,7 @@ class TimelineView {
     this.root = root;
     this.data = data;
     this.bounds = { start: data.edges[0], end: data.edges[data.edges.length - 1] };
-    this.view = { start: data.window[0], end: data.window[1] };
+    this.view = openingView(data);
     this.selection = null;
     this.chosen = null;
     this.rowIndex = -1;

@@ -1,0 +1,82 @@
+"""The hue of each account of GPU time, of each phase and of each state of a thread, in one table for the whole page.
+
+A hue is a variable of the style sheet, which has its values for light and dark pages. Idle time is drawn with stripes
+in the hue of its family; compute, communication and copies have hues of their own; phases have shades of grey.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+_CAUSES = {
+    "data_wait": "idle-data", "data_work": "idle-data", "file_io": "idle-data",
+    "cpu": "idle-cpu", "lock": "idle-cpu", "off_cpu": "idle-cpu", "garbage_collection": "idle-cpu",
+    "launch": "idle-launch", "queued": "idle-launch",
+    "synchronization": "idle-wait", "blocking_copy": "idle-wait",
+    "module_load": "idle-setup", "allocation": "idle-setup",
+    "profiler": "idle-other", "unknown": "idle-other", "not_traced": "idle-other", "peer_wait": "idle-other",
+}  # fmt: skip
+TABLE: Mapping[str, Mapping[str, str]] = MappingProxyType(
+    {
+        "gpu": {
+            "compute": "compute", "communication": "communication", "communication_wait": "rank-wait", "copy": "copy",
+            "memset": "neutral", "outside": "neutral",
+        },
+        "causes": _CAUSES,
+        "rules": {
+            "data": "idle-data", "steps": "idle-cpu", "host": "idle-cpu", "launches": "idle-launch",
+            "optimizer": "idle-launch", "gpu": "idle-launch", "synchronization": "idle-wait", "copies": "idle-wait",
+            "modules": "idle-setup", "memory": "idle-setup", "capture": "idle-other",
+        },
+        "stream": {
+            "tensor": "compute", "simt_eligible": "eligible", "not_eligible": "plain-kernel", "unknown": "plain-kernel",
+            "communication": "communication", "copy": "copy", "memset": "neutral",
+        },
+        "phases": {
+            "batch": "phase-batch", "data": "phase-data", "copy": "phase-copy", "forward": "phase-forward",
+            "backward": "phase-backward", "optimizer": "phase-optimizer",
+        },
+        "steps": {"measured": "plain-kernel", "warm_up": "neutral"},
+        "thread": {
+            **_CAUSES, "lock": "waiting", "wait": "waiting", "thread_wait": "waiting", "off_cpu": "waiting",
+            "checkpoint": "idle-data", "tokenizer": "idle-data",
+        },
+        "python": {"sampled": "plain-kernel"},
+    }
+)  # fmt: skip
+"""The hue of each class, by kind of row; ``causes`` and ``rules`` are those of idle time: a cause, or the first part of
+the key of a rule."""
+
+LIGHT: Mapping[str, str] = MappingProxyType(
+    {
+        "compute": "#0054A9", "communication": "#873267", "rank-wait": "#B5638F", "copy": "#604900",
+        "neutral": "#808080",
+        "idle-data": "#FF5F1B", "idle-cpu": "#CD8B74", "idle-launch": "#8086FC", "idle-wait": "#2724AF",
+        "idle-setup": "#643076", "idle-other": "#711C2F", "plain-kernel": "#6D7F95", "waiting": "#C3CBD6",
+        "eligible": "#0398CE", "phase-batch": "#EEF1F5", "phase-data": "#D3DBE5", "phase-copy": "#AEBBCB",
+        "phase-forward": "#DDE3EB", "phase-backward": "#C3CEDB", "phase-optimizer": "#DDE3EB", "phase-other": "#C3CEDB",
+    }
+)  # fmt: skip
+"""Values on a light page: the ``fill`` attributes of drawings, for where style sheets are forbidden."""
+
+
+def hue(kind: str, name: str) -> str:
+    """Return the hue of a class of a row; that of idle time for a class of a GPU that is no work.
+
+    Args:
+        kind: Kind of the row, as in ``TABLE``.
+        name: The class: a kind of work, a rule or a cause of idle time, a phase, or a state of a thread.
+    """
+    known = TABLE[kind].get(name)
+    if known is not None:
+        return known
+    if kind == "gpu":
+        return idle_hue(name)
+    return "phase-other" if kind == "phases" else "neutral"
+
+
+def idle_hue(name: str) -> str:
+    """Return the hue of idle time with a rule such as ``idle/data_wait``, or with a cause such as ``data_wait``."""
+    first, slash, rest = name.partition("/")
+    if not slash or first == "idle":
+        return TABLE["causes"].get(rest or first, "idle-other")
+    return TABLE["rules"].get(first, "idle-other")

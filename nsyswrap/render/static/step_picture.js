@@ -1,0 +1,303 @@
+// The typical step of the page: a slider to any other step, a second step pinned below it, and its address.
+
+const SELECT = "nsyswrap:select";
+
+/** The step that is shown, the one that is pinned, and the actions that change them. */
+class StepPicture {
+  constructor(root, data) {
+    this.data = data;
+    this.say = JSON.parse(document.getElementById("step-data").textContent);
+    this.part = (name) => root.querySelector(`[data-step="${name}"]`);
+    this.root = root;
+    this.gpus = data.rows.filter(({ kind }) => kind === "gpu");
+    this.pinned = null;
+    this.choose(this.gpus[0]);
+    this.part("controls").hidden = false;
+    this.listen();
+    this.follow();
+    this.show();
+  }
+
+  /** Take a GPU and the steps of its process; the step of the same number stays. */
+  choose(gpu, number = -1) {
+    this.gpu = gpu;
+    Object.assign(this, stepsOf(this.data, gpu));
+    this.byTime = [...this.order].sort((one, other) => one - other);
+    const same = this.byTime[number];
+    this.at = same === undefined ? this.typical : this.order.indexOf(same);
+  }
+
+  /** Return the place of the typical step in the order of length. */
+  get typical() {
+    return (this.order.length - 1) >> 1;
+  }
+
+  /** Return the step that is shown. */
+  get shown() {
+    return { gpu: this.gpu, row: this.row, item: this.order[this.at] };
+  }
+
+  /** Listen to the slider, the buttons, the address, and selections made elsewhere. */
+  listen() {
+    const slider = this.part("slider");
+    slider.addEventListener("input", () => this.go(Number(slider.value) - 1));
+    this.part("fastest").addEventListener("click", () => this.go(0));
+    this.part("typical").addEventListener("click", () => this.go(this.typical));
+    this.part("slowest").addEventListener("click", () => this.go(this.order.length - 1));
+    this.part("pin").addEventListener("click", () => this.pin());
+    this.part("gpu")?.addEventListener("change", (event) => {
+      this.choose(this.gpus[Number(event.target.value)], this.byTime.indexOf(this.order[this.at]));
+      this.changed();
+    });
+    window.addEventListener("hashchange", () => this.follow() && this.show());
+    // Selections of other parts, wherever on the page they are dispatched.
+    window.addEventListener(SELECT, ({ detail }) => this.isSaying || this.take(detail), true);
+  }
+
+  /** Show a step by its place in the order of length. */
+  go(at) {
+    this.at = Math.min(Math.max(at, 0), this.order.length - 1);
+    this.changed();
+  }
+
+  /** Keep the step that is shown below those that follow; without a step, remove the one that is kept. */
+  pin(step = this.shown) {
+    this.pinned = step;
+    this.writeAddress();
+    this.show();
+    const said = step ? `${this.nameOf(step)} is pinned. Choose another step to compare it with.` : "Nothing is pinned.";
+    document.getElementById("status").textContent = said;
+  }
+
+  /** Draw, write the address, and tell the other parts of the page. */
+  changed() {
+    this.writeAddress();
+    this.show();
+    const { row, item } = this.shown;
+    const detail = { kind: "step", id: this.nameOf(this.shown), start_ns: row.start[item], end_ns: row.end[item] };
+    this.isSaying = true;
+    document.dispatchEvent(new CustomEvent(SELECT, { bubbles: true, detail }));
+    this.isSaying = false;
+  }
+
+  /** Follow a selection of another part of the page: a step by its interval, a rank by its number. */
+  take(detail) {
+    if (detail?.kind === "step" && this.goTo(detail.start_ns, detail.end_ns)) {
+      this.show();
+    } else if (detail?.kind === "rank") {
+      const gpu = this.gpus.find(({ label }) => label.startsWith(`rank ${detail.id},`));
+      if (gpu) {
+        this.choose(gpu, this.byTime.indexOf(this.order[this.at]));
+        this.show();
+      }
+    }
+  }
+
+  /** Go to the step with an interval, of any GPU; return whether there is one. */
+  goTo(start, end) {
+    const own = (gpu) => {
+      const { row, order } = stepsOf(this.data, gpu);
+      return order.findIndex((at) => row.start[at] === start && row.end[at] === end);
+    };
+    const gpu = [this.gpu, ...this.gpus].find((one) => own(one) >= 0);
+    if (gpu) {
+      const at = own(gpu);
+      this.choose(gpu);
+      this.at = at;
+    }
+    return Boolean(gpu);
+  }
+
+  /** Write the step, its GPU and the pinned step into the address: `#step=14&gpu=1&pin=3-0`. */
+  writeAddress() {
+    const text = ({ row, item }) => row.start.length && `${item + 1}`;
+    const gpu = this.gpus.indexOf(this.gpu);
+    const pinned = this.pinned ? `&pin=${text(this.pinned)}-${this.gpus.indexOf(this.pinned.gpu)}` : "";
+    history.replaceState(null, "", `#step=${text(this.shown)}${gpu ? `&gpu=${gpu}` : ""}${pinned}`);
+  }
+
+  /** Follow the address; return whether it names a step. */
+  follow() {
+    const span = /^#t=(-?\d+)-(-?\d+)$/.exec(location.hash);
+    if (span) {
+      const own = this.pinned?.row;
+      const isPinned = own && own.start[this.pinned.item] === Number(span[1]) && own.end[this.pinned.item] === Number(span[2]);
+      return !isPinned && this.goTo(Number(span[1]), Number(span[2]));
+    }
+    const found = /^#step=(\d+)(?:&gpu=(\d+))?(?:&pin=(\d+)-(\d+))?$/.exec(location.hash);
+    const gpu = found && this.gpus[Number(found[2] ?? 0)];
+    if (!gpu) {
+      return false;
+    }
+    const place = (one, number) => stepsOf(this.data, one).order.indexOf(Number(number) - 1);
+    const kept = this.gpus[found[4]];
+    const isKept = kept && place(kept, found[3]) >= 0;
+    this.pinned = isKept ? { gpu: kept, row: stepsOf(this.data, kept).row, item: found[3] - 1 } : null;
+    this.choose(gpu);
+    const at = place(gpu, found[1]);
+    this.at = at < 0 ? this.typical : at;
+    this.root.scrollIntoView({ block: "start" });
+    return true;
+  }
+
+  /** Return the name of a step. */
+  nameOf({ row, item }) {
+    return itemName(this.data, row, item);
+  }
+
+  /** Return a step in words: its length, its place among the others, and its GPU. */
+  noteOf({ gpu, row, item }) {
+    const { order } = stepsOf(this.data, gpu);
+    const [at, last] = [order.indexOf(item), order.length - 1];
+    const of = `of ${order.length} steps in the window`;
+    const place = last === 0 ? "the only step in the window" : at === (last >> 1) ? `the middle ${of}` : at === 0 ? `the fastest ${of}`
+      : at === last ? `the slowest ${of}` : `number ${at + 1} ${of} by length`;
+    return `${duration(row.end[item] - row.start[item])}, ${place}${this.gpus.length > 1 ? `, ${gpu.label}` : ""}`;
+  }
+
+  /** Return how much longer or shorter the shown step is than the pinned one. */
+  difference() {
+    const length = ({ row, item }) => row.end[item] - row.start[item];
+    const more = this.pinned ? length(this.shown) - length(this.pinned) : 0;
+    return more ? `, ${duration(Math.abs(more))} ${more > 0 ? "longer" : "shorter"} than the pinned step` : "";
+  }
+
+  /** Draw the shown step and the pinned one on one scale, and set the controls. */
+  show() {
+    const steps = [this.shown, ...(this.pinned ? [this.pinned] : [])];
+    const scale = Math.max(...steps.map(({ row, item }) => row.end[item] - row.start[item]));
+    this.fill(this.part("shown"), this.shown, scale, this.difference());
+    const below = this.part("pinned");
+    below.hidden = !this.pinned;
+    if (this.pinned) {
+      this.fill(below, this.pinned, scale, "");
+    }
+    const slider = this.part("slider");
+    slider.max = this.order.length;
+    slider.value = this.at + 1;
+    slider.setAttribute("aria-valuetext", `${this.nameOf(this.shown)}, ${this.noteOf(this.shown)}`);
+    const ends = { fastest: 0, typical: this.typical, slowest: this.order.length - 1 };
+    for (const [name, at] of Object.entries(ends)) {
+      const time = duration(this.row.end[this.order[at]] - this.row.start[this.order[at]]);
+      this.part(name).textContent = `${name} ${time}`;
+      this.part(name).setAttribute("aria-pressed", String(at === this.at));
+    }
+    const select = this.part("gpu");
+    if (select) {
+      select.value = this.gpus.indexOf(this.gpu);
+    }
+  }
+
+  /** Put a step into a figure: its name, its drawing and its findings. */
+  fill(figure, step, scale, more) {
+    const span = { start: step.row.start[step.item], end: step.row.end[step.item] };
+    const model = stepModel(this.data, this.say, step.gpu, span, scale);
+    const caption = document.createElement("figcaption");
+    const link = element("a", "", "show in the timeline");
+    link.href = `#t=${span.start}-${span.end}`;
+    caption.append(element("b", "", this.nameOf(step)), element("span", "", this.noteOf(step) + more), link);
+    if (figure === this.part("pinned")) {
+      caption.firstChild.before(element("span", "st-kept", "pinned"));
+      const remove = element("button", "", "Remove");
+      remove.type = "button";
+      remove.addEventListener("click", () => {
+        this.pin(null);
+        this.part("pin").focus();
+      });
+      caption.append(remove);
+    }
+    const drawing = stepDrawing(model);
+    figure.replaceChildren(caption, drawing, stepFound(model));
+    new StepPointer(this, figure, drawing, model);
+  }
+}
+
+/** Return the list of the findings that have time in a step. */
+function stepFound(model) {
+  const list = element("ol", "st-found");
+  list.setAttribute("aria-label", "Findings with time in this step");
+  for (const one of model.findings) {
+    const [entry, link] = [document.createElement("li"), element("a", "", one.name)];
+    const ns = total(one.sums);
+    entry.value = one.number;
+    link.href = `#${one.anchor}`;
+    const hue = hueOf(one.place[0], one.place[1]);
+    const colour = drawn("svg", { class: "swatch", width: 12, height: 12, "aria-hidden": "true" }, drawn("rect", { class: `h-${hue}`, width: 12, height: 12, rx: 2 }));
+    entry.append(colour, link, " ", element("span", "", `${duration(ns)}, ${share(ns, model.span.end - model.span.start)}`));
+    list.append(entry);
+  }
+  return list;
+}
+
+/** Shows what is under the pointer in a drawing, and the way of a kernel from its launch. */
+class StepPointer {
+  constructor(picture, figure, drawing, model) {
+    Object.assign(this, { picture, drawing, model });
+    this.tip = element("div", "tl-tip");
+    this.tip.hidden = true;
+    figure.append(this.tip);
+    drawing.addEventListener("pointermove", (event) => this.point(event));
+    drawing.addEventListener("pointerdown", (event) => this.point(event));
+    drawing.addEventListener("pointerleave", () => this.clear());
+  }
+
+  /** Return the row and the item at a position of the drawing; null where there is none. */
+  find(x, y) {
+    const { lanes, span, scale, streams } = this.model;
+    const lane = lanes.find((one) => y >= one.y && y < one.y + one.height);
+    const pixel = scale / this.drawing.clientWidth;
+    const time = span.start + x * pixel;
+    if (!lane || time >= span.end) {
+      return null;
+    }
+    const rows = lane.key === "compute" || lane.key.includes("cop") ? [...streams, lane.row] : [lane.row];
+    for (const row of rows) {
+      const item = itemAt(row, time, pixel);
+      if (item >= 0 && (row.kind !== "gpu" || lane.parts.some(({ key }) => key === row.classes[row.code[item]]))) {
+        return { row, item, lane };
+      }
+    }
+    return null;
+  }
+
+  /** Show what is under the pointer. */
+  point(event) {
+    this.clear();
+    const box = this.drawing.getBoundingClientRect();
+    const found = this.find(event.clientX - box.left, event.clientY - box.top);
+    if (!found) {
+      return;
+    }
+    showFacts(this.tip, describeItem(this.picture.data, found.row, found.item), "p");
+    this.tip.hidden = false;
+    const around = this.tip.offsetParent.getBoundingClientRect();
+    const room = around.width - this.tip.offsetWidth;
+    this.tip.style.left = `${Math.min(Math.max(event.clientX - around.left + 14, 0), Math.max(room, 0))}px`;
+    this.tip.style.top = `${event.clientY - around.top + 18}px`;
+    this.drawWay(found);
+  }
+
+  /** Draw the arrow from the launch of a kernel to its start, where its thread has a lane. */
+  drawWay({ row, item, lane }) {
+    const thread = row.kind === "stream" ? this.picture.data.threads[row.details.thread[item] - 1] : null;
+    const from = thread && this.model.lanes.find((one) => one.row === thread);
+    const wait = from ? row.details.latency[item] : 0;
+    if (from && row.start[item] - wait >= this.model.span.start) {
+      this.way = arrowDrawing({ wait, start: row.start[item], lane: from, compute: lane }, this.model);
+      this.way.classList.add("st-way");
+      this.drawing.append(this.way);
+    }
+  }
+
+  /** Take both away. */
+  clear() {
+    this.tip.hidden = true;
+    this.way?.remove();
+  }
+}
+
+/** Start the picture of the typical step, where the page has one. */
+function startStep(data) {
+  const root = document.getElementById("step");
+  return root ? new StepPicture(root, data) : null;
+}
