@@ -1,6 +1,5 @@
 """Reads one capture of many to its sums, in any process: what it returns is a text, also where the capture is broken."""
 
-import os
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -36,7 +35,7 @@ def read_capture(task: CaptureTask) -> str:
     try:
         return encoded(_sums(task))
     except NsyswrapError as error:
-        return failed(_without_folder(error.message, task.path))
+        return failed(_impersonal(error.message, task.path))
     except MemoryError:
         return failed("there is not enough memory to analyze it")
     except Exception as error:  # noqa: BLE001 - one capture must not end the others; `analyze` shows the traceback
@@ -64,6 +63,7 @@ def _host(export: Path) -> str:
     return read_host(export)
 
 
-def _without_folder(message: str, path: Path) -> str:
-    """Return a message that names a file without its folder, which is private and differs between machines."""
-    return neutral(message.replace(f"{path.parent}{os.sep}", ""))
+def _impersonal(message: str, path: Path) -> str:
+    """Return a message that calls the file "it": a row names it, and the same file may lie elsewhere, too."""
+    words = message.replace(str(path), "it")
+    return neutral(words.replace(path.name, "it"))

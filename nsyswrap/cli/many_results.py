@@ -73,8 +73,11 @@ def many_captures(
     if kept:
         click.echo(f"nsyswrap: {len(kept)} captures were analyzed before", err=True)
     texts = _analyzed([(number, keys[number], found[number]) for number in missing], options, engine, results, reasons)
-    repeated = [(names[number], names[first[key]]) for number, key in enumerate(keys) if key and first[key] != number]
-    counted = [number for number, key in enumerate(keys) if not key or first[key] == number]
+    # What cannot be read is named each time, and what is repeated counts once.
+    reasons |= {number: reasons[first[key]] for number, key in enumerate(keys) if key and first[key] in reasons}
+    again = {number: first[key] for number, key in enumerate(keys) if number not in reasons and first[key] != number}
+    repeated = [(names[number], names[other]) for number, other in again.items()]
+    counted = [number for number in range(len(keys)) if number not in again]
     many = totals_of(
         ((names[number], reasons.get(number) or _sums(results, keys[number], texts)) for number in counted), repeated
     )

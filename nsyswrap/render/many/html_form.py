@@ -25,6 +25,7 @@ SCRIPTS = ("copying.js", "page.js", "tables.js")
 # So many groups have a bar; the table has all. Ours: more fill several screens.
 _MOST_BARS = 16
 _NAME_WIDTH = 40
+_ALWAYS_SHOWN = frozenset({"compute", "idle"})
 # Tables that are long and read last are folded.
 _FOLDED = frozenset({"captures"})
 
@@ -108,7 +109,8 @@ def _about(many: ManyCaptures) -> list[tuple[str, str]]:
 def ledger_bar(ledger: Mapping[str, int]) -> tuple[LegendRow, ...]:
     """Return GPU time as a bar with a legend; its parts add up to the whole."""
     whole = sum(ledger.values())
-    segments = charts.bar([ledger[part.column] for part in vocabulary.LEDGER_PARTS])
+    shown = [part for part in vocabulary.LEDGER_PARTS if ledger[part.column] or part.key in _ALWAYS_SHOWN]
+    segments = charts.bar([ledger[part.column] for part in shown])
     return tuple(
         LegendRow(
             key=part.key,
@@ -120,7 +122,7 @@ def ledger_bar(ledger: Mapping[str, int]) -> tuple[LegendRow, ...]:
             x=segment.x,
             width=segment.width,
         )
-        for part, segment in zip(vocabulary.LEDGER_PARTS, segments, strict=True)
+        for part, segment in zip(shown, segments, strict=True)
     )
 
 
