@@ -11,7 +11,6 @@ import argparse
 import json
 import lzma
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -35,7 +34,7 @@ SOURCES = ("cuda_graph_graph_trace", "faults/few_workers", "faults/pageable_copi
 BROKEN, SLOW = 10, 5
 KILLED_AT = 0.4
 LIMIT_S = 1800
-PAGE = os.sysconf("SC_PAGE_SIZE")
+PAGE, TICKS = os.sysconf("SC_PAGE_SIZE"), os.sysconf("SC_CLK_TCK")
 OWN = {**os.environ, "PYTHONPATH": str(ROOT), "DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED": "False"}
 
 
@@ -63,7 +62,8 @@ class Watch(threading.Thread):
         super().__init__(daemon=True)
         self._readers, self._cache, self._kill_at = readers, cache, kill_at
         self.ended = threading.Event()
-        self.largest = self.together = self.cpu_s = 0.0
+        self.largest = self.together = 0.0
+        self._cpu: dict[int, float] = {}
         self.killed = 0
 
     def run(self) -> None:
@@ -72,8 +72,14 @@ class Watch(threading.Thread):
             sizes = {pid: size for pid in below(os.getpid()) if (size := resident(pid))}
             self.largest = max(self.largest, *sizes.values(), 0.0)
             self.together = max(self.together, sum(sizes.values()))
+            self._cpu |= {pid: used for pid in sizes if (used := cpu_time(pid))}
             if not self.killed and sum(1 for _ in self._cache.glob("*/*.json")) >= self._kill_at:
                 self._kill(sizes)
+
+    @property
+    def cpu_s(self) -> float:
+        """Return the CPU time of all processes, as last seen."""
+        return sum(self._cpu.values())
 
     def _kill(self, sizes: dict[int, float]) -> None:
         """Kill the largest process that reads captures."""
@@ -99,6 +105,14 @@ def resident(pid: int) -> float:
     return 0.0
 
 
+def cpu_time(pid: int) -> float:
+    """Return the CPU time of a process in s; 0 if it has ended."""
+    with suppress(OSError, IndexError, ValueError):
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / TICKS
+    return 0.0
+
+
 def command_of(pid: int) -> str:
     """Return the command line of a process; empty if it has ended."""
     with suppress(OSError):
@@ -116,15 +130,14 @@ def command(folder: Path, cache: Path, result: Path, *options: str) -> list[str]
 
 
 def timed(engine: str, words: list[str], watch: Watch) -> Measured:
-    """Run the command beside its watch and return what it took. CPU time includes children that have ended."""
-    before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
+    """Run the command beside its watch and return what it took."""
     watch.start()
+    began = time.monotonic()
     subprocess.run(words, check=True, env=OWN, timeout=LIMIT_S)  # noqa: S603 - our own program
-    wall, after = time.monotonic() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
+    wall = time.monotonic() - began
     watch.ended.set()
     watch.join()
-    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return Measured(engine, wall, cpu, watch.largest, watch.together, watch.killed)
+    return Measured(engine, wall, watch.cpu_s, watch.largest, watch.together, watch.killed)
 
 
 @contextmanager

@@ -80,13 +80,12 @@ def _static(name: str) -> str:
 def _context(many: ManyCaptures) -> dict[str, Any]:
     styles, scripts = ([_static(name) for name in names] for names in (STYLES, SCRIPTS))
     parts = [_part(table, many) for table in summary_model.tables(many)]
-    count = len(many.captures)
     return {
         "policy": policy(styles, scripts),
         # These are our own files, and the policy holds their hashes; everything else in the page is escaped.
         "styles": [Markup(text) for text in styles],  # noqa: S704
         "scripts": [Markup(text) for text in scripts],  # noqa: S704
-        "title": f"{units.count(count)} capture{'' if count == 1 else 's'}",
+        "title": summary_model.captures(len(many.captures)),
         "about": _about(many),
         "verdict": visible(summary_model.verdict(many)),
         "notes": [visible(note) for note in summary_model.notes(many)],

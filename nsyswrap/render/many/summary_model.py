@@ -51,12 +51,12 @@ class Table(NamedTuple):
 
 def verdict(many: ManyCaptures) -> str:
     """Return what the captures have in common, in some sentences."""
-    count = _captures(len(many.captures))
+    count, hold = captures(len(many.captures)), "holds" if len(many.captures) == 1 else "hold"
     if not many.gpu_ns:
-        return f"{count} hold no GPU work."
+        return f"{count} {hold} no GPU work."
     busy = many.ledger["compute_ns"]
     sentences = [
-        f"{count} hold {units.duration(many.gpu_ns)} of GPU time: "
+        f"{count} {hold} {units.duration(many.gpu_ns)} of GPU time: "
         f"{units.share_of(busy, many.gpu_ns)} compute, {units.share_of(many.ledger['idle_ns'], many.gpu_ns)} idle."
     ]
     most = next((each for each in many.findings if each.severity != Severity.NOTE.value and each.lost_ns), None)
@@ -68,20 +68,21 @@ def verdict(many: ManyCaptures) -> str:
     return " ".join(sentences)
 
 
-def _captures(number: int) -> str:
+def captures(number: int) -> str:
+    """Return a number of captures in words: ``1 capture``."""
     return f"{units.count(number)} capture{'' if number == 1 else 's'}"
 
 
 def notes(many: ManyCaptures) -> Iterator[str]:
     """Yield what the totals do not hold."""
     if many.failed:
-        yield f"{_captures(len(many.failed))} could not be read and {_count(many.failed)} in no total."
+        yield f"{captures(len(many.failed))} could not be read and {_count(many.failed)} in no total."
     for name, other in many.repeated[:3]:
         yield f"{name} is the same as {other}, and counts once."
     if len(many.repeated) > 3:  # noqa: PLR2004 - as above
         yield f"{len(many.repeated) - 3} more captures are the same as another one, and count once."
     if many.without_steps:
-        yield f"{_captures(many.without_steps)} without steps or GPU work cannot be compared by step."
+        yield f"{captures(many.without_steps)} without steps or GPU work cannot be compared by step."
     if many.other_kernels.count:
         share = units.share_of(many.other_kernels.total_ns, many.kernel_ns)
         yield f"Kernels below the largest of their capture take {share} of the kernel time and have no row."

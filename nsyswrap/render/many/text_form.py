@@ -63,7 +63,7 @@ def _findings(many: ManyCaptures) -> Iterator[RenderableType]:
     for each in rows:
         lost = units.share_of(each.lost_ns, many.gpu_ns) if many.gpu_ns else ""
         most = units.share(each.most_share)
-        table.add_row(rule_name(each.rule), units.count(each.captures), units.duration(each.lost_ns), lost, most)
+        table.add_row(visible(rule_name(each.rule)), units.count(each.captures), units.duration(each.lost_ns), lost, most)
     yield _indented(table)
 
 
@@ -82,11 +82,11 @@ def _kernels(many: ManyCaptures) -> Iterator[RenderableType]:
 def _outliers(many: ManyCaptures) -> Iterator[RenderableType]:
     if not many.outliers:
         return
-    yield _title("Outliers", f"{len(many.outliers)} captures, by step")
+    yield _title("Outliers", f"{summary_model.captures(len(many.outliers))}, by step")
     table = _table(("", "step", "usual", "what changed most", "by"))
     for each in many.outliers[:_MOST_OUTLIERS]:
         times = (units.duration(each.step_ns), units.duration(each.usual_ns))
-        part = summary_model.part_name(each.part)
+        part = visible(summary_model.part_name(each.part))
         table.add_row(elide(each.name, _NAME_WIDTH), *times, part, units.duration(each.part_ns) if part else "")
     yield _indented(table)
 
@@ -101,7 +101,7 @@ def _groups(grouping: str, many: ManyCaptures) -> Iterator[RenderableType]:
     for each in shown:
         idle = units.share_of(each.ledger["idle_ns"], each.gpu_ns) if each.gpu_ns else ""
         usual = "" if each.usual_share is None else units.number(each.usual_share)
-        rule = rule_name(each.rule) if each.rule else ""
+        rule = visible(rule_name(each.rule)) if each.rule else ""
         name = elide(each.name, _NAME_WIDTH)
         table.add_row(name, units.count(each.captures), units.duration(each.gpu_ns), idle, usual, rule)
     yield _indented(table)
@@ -110,7 +110,7 @@ def _groups(grouping: str, many: ManyCaptures) -> Iterator[RenderableType]:
 def _failed(many: ManyCaptures) -> Iterator[RenderableType]:
     if not many.failed:
         return
-    yield _title("Not read", f"{len(many.failed)} captures")
+    yield _title("Not read", summary_model.captures(len(many.failed)))
     for each in many.failed[:_MOST_FAILED]:
         yield _indented(Text(f"{visible(each.name)}: {visible(each.error)}"))
     if len(many.failed) > _MOST_FAILED:
