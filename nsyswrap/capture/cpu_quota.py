@@ -43,7 +43,9 @@ def find_quota(process: int, proc: Path = PROC, mounts: Path = MOUNTS) -> Quota 
         proc: Where the kernel's process files are.
         mounts: Where control groups are mounted.
     """
-    found = [quota for folder in group_folders(process, "cpu", proc, mounts) if (quota := _quota_of(folder)) is not None]
+    found = [
+        quota for folder in group_folders(process, "cpu", proc, mounts) if (quota := _quota_of(folder)) is not None
+    ]
     return min(found, key=lambda quota: quota.cores, default=None)
 
 

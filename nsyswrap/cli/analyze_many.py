@@ -94,7 +94,7 @@ def analyze_many(  # noqa: PLR0913 - one argument an option
     \b
       nsyswrap analyze-many reports -o many.html -o many.json
       nsyswrap analyze-many 'runs/**/*.sqlite' --processes 4
-      nsyswrap analyze-many captures.txt --scheduler tcp://10.0.0.5:8786 -o many.html
+      nsyswrap analyze-many list.txt --scheduler tcp://10.0.0.5:8786 -o many.html
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
     cluster = _cluster(scheduler, scheduler_file, processes)
     check_outputs(outputs, form, force=force)
@@ -103,9 +103,8 @@ def analyze_many(  # noqa: PLR0913 - one argument an option
     for output in outputs:
         check_not_input(output, *(each.path for each in found), *options.kernel_rules)
     many = many_captures(found, options, Engine(cluster, processes, limit_s), kept_results(cache), fresh=fresh)
-    for output in outputs or (None,):
-        text = rendered_many(form_of(form, output, FORMS), many, to_terminal=output is None)
-        write_result(text, output, force=force)
+    for place in outputs or (None,):
+        write_result(rendered_many(form_of(form, place, FORMS), many, to_terminal=place is None), place, force=force)
     _warn_of_failed(many)
 
 

@@ -1,14 +1,16 @@
-"""Reads one capture of many to its sums, in any process: what it returns is a text, also where the capture is broken."""
+"""Reads one capture of many to its sums, in any process: it returns a text, also where the capture is broken."""
 
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from nsyswrap.cli.inputs import ReadOptions, context_of_export, is_report, report_from, sqlite_export
 from nsyswrap.errors import ExportError, NsyswrapError
-from nsyswrap.many.capture_sums import CaptureSums, encoded, failed, sums_of
 from nsyswrap.privacy import neutral
+
+if TYPE_CHECKING:
+    from nsyswrap.many.capture_sums import CaptureSums
 
 
 class CaptureTask(NamedTuple):
@@ -32,6 +34,8 @@ def reader() -> Callable[[CaptureTask], str]:
 
 def read_capture(task: CaptureTask) -> str:
     """Return the sums of a capture as JSON, or the reason why it has none."""
+    from nsyswrap.many.capture_sums import encoded, failed  # noqa: PLC0415 - heavy; loaded when a capture is read
+
     try:
         return encoded(_sums(task))
     except NsyswrapError as error:
@@ -42,7 +46,9 @@ def read_capture(task: CaptureTask) -> str:
         return failed(f"a fault of nsyswrap ({type(error).__name__}): 'nsyswrap analyze' on this file shows where")
 
 
-def _sums(task: CaptureTask) -> CaptureSums:
+def _sums(task: CaptureTask) -> "CaptureSums":
+    from nsyswrap.many.capture_sums import sums_of  # noqa: PLC0415 - as above
+
     if is_report(task.path):
         host = ""
         if task.host_from is not None:

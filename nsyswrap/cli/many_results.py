@@ -1,7 +1,7 @@
 """Reads many captures with one of the two engines: keeps the result of each, and adds up all of them in their order."""
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
@@ -16,6 +16,7 @@ from nsyswrap.cli.progress import counting, working
 from nsyswrap.errors import ExportError
 
 if TYPE_CHECKING:
+    from nsyswrap.many.capture_sums import CaptureSums
     from nsyswrap.many.dask_cluster import Cluster
     from nsyswrap.many.kept_results import KeptResults
     from nsyswrap.many.processes import Answer
@@ -35,7 +36,7 @@ class Engine(NamedTuple):
     processes: int | None
     limit_s: float
 
-    def answers(self, tasks: Sequence[CaptureTask]) -> "Iterator[Answer]":
+    def answers(self, tasks: Sequence[CaptureTask]) -> "Generator[Answer, None, None]":
         """Yield the number of each task and its answer, as they come."""
         from nsyswrap.many import dask_cluster, processes  # noqa: PLC0415 - loaded when captures are read
         from nsyswrap.many.memory import needed_bytes  # noqa: PLC0415
@@ -157,7 +158,7 @@ def _keep(results: "KeptResults", key: str, text: str, held: dict[str, str]) -> 
         held[key] = text
 
 
-def _sums(results: "KeptResults", key: str, held: Mapping[str, str]) -> object:
+def _sums(results: "KeptResults", key: str, held: Mapping[str, str]) -> "CaptureSums | str":
     """Return the sums of a capture that was analyzed, or why there are none."""
     from nsyswrap.many.capture_sums import decoded  # noqa: PLC0415
 

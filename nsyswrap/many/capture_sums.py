@@ -39,10 +39,10 @@ class FindingSum(NamedTuple):
 
 
 class KernelSum(NamedTuple):
-    """The launches of one kernel: name, count and total time."""
+    """The launches of one kernel: its name, how often it was launched, and its total time."""
 
     name: str
-    count: int
+    launches: int
     total_ns: int
 
 
@@ -151,7 +151,7 @@ def _kernels(summary: pd.DataFrame) -> tuple[tuple[KernelSum, ...], KernelSum]:
     rows = [KernelSum(str(name), int(count), int(total)) for name, count, total in zip(*columns, strict=True)]
     rows.sort(key=lambda row: (-row.total_ns, row.name))
     rest = rows[MOST_KERNELS:]
-    others = KernelSum("", sum(row.count for row in rest), sum(row.total_ns for row in rest))
+    others = KernelSum("", sum(row.launches for row in rest), sum(row.total_ns for row in rest))
     return tuple(rows[:MOST_KERNELS]), others
 
 

@@ -1,4 +1,4 @@
-"""The Dask engine: captures are read by the workers of a cluster. Dask is imported only when it is asked for.
+"""The Dask engine: captures are read by the workers of a cluster. Dask is imported when a cluster is given.
 
 Workers need nsyswrap of the same source and a disk with the captures at the same path. Dask runs the task of a lost
 worker again on another one.
@@ -6,7 +6,7 @@ worker again on another one.
 
 import queue
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -36,7 +36,7 @@ class Cluster(NamedTuple):
 
 def answers(
     cluster: Cluster, function: Callable[[Any], str], tasks: Sequence[object], limit_s: float
-) -> Iterator[Answer]:
+) -> Generator[Answer, None, None]:
     """Yield the number of each task and its answer, as they come; or why there is none.
 
     Args:

@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from multiprocessing.connection import wait
 from typing import NamedTuple
 
@@ -79,7 +79,7 @@ class Processes:
         """Return the numbers of the processes that work."""
         return [worker.pid for worker in self._running]
 
-    def answers(self, tasks: Sequence[object], needs: Sequence[int]) -> Iterator[Answer]:
+    def answers(self, tasks: Sequence[object], needs: Sequence[int]) -> Generator[Answer, None, None]:
         """Yield the number of each task and its answer, as they come; or why there is none.
 
         Args:

@@ -1,4 +1,4 @@
-"""Adds up the sums of many captures: one at a time, in the order of the captures, so that the result is always the same."""
+"""Adds up the sums of many captures, one at a time and in their order, so that the result is always the same."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -78,7 +78,7 @@ class KernelRow(NamedTuple):
 
     name: str
     captures: int
-    count: int
+    launches: int
     total_ns: int
 
 
@@ -183,10 +183,10 @@ class _Totals:
             found.lost += each.lost_ns
             found.savings += [] if each.saving_ns is None else [each.saving_ns]
             found.shares.append((each.lost_ns / sums.gpu_ns if sums.gpu_ns else 0.0, row.name))
-        for name, count, total in sums.kernels:
-            self.kernels[name] = _sum(self.kernels.get(name, (0, 0, 0)), (1, count, total))
-        if sums.other_kernels.count:
-            self.others = _sum(self.others, (1, sums.other_kernels.count, sums.other_kernels.total_ns))
+        for name, launches, total in sums.kernels:
+            self.kernels[name] = _sum(self.kernels.get(name, (0, 0, 0)), (1, launches, total))
+        if sums.other_kernels.launches:
+            self.others = _sum(self.others, (1, sums.other_kernels.launches, sums.other_kernels.total_ns))
         for grouping in GROUPINGS:
             group = row.group(grouping)
             _add(self.ledgers.setdefault((grouping, group), dict.fromkeys(LEDGER, 0)), sums.ledger)

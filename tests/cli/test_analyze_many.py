@@ -1,4 +1,4 @@
-"""`nsyswrap analyze-many`: one page and one JSON of many captures; broken ones are rows; a second call reads no capture."""
+"""`nsyswrap analyze-many`: one page and one JSON; broken captures are rows; a second call reads no capture."""
 
 import json
 from collections.abc import Iterator
@@ -128,7 +128,7 @@ def test_nothing_readable_is_an_error(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_loses_no_result(place: Path, tmp_path: Path) -> None:
-    """A cache that cannot be written is said once, and the totals are the same."""
+    """One warning names a cache that cannot be written, and the totals are the same."""
     (tmp_path / "file").touch()
     out = tmp_path / "two.json"
     done = CliRunner().invoke(

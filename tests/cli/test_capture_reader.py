@@ -8,9 +8,8 @@ from made_steps import made_loop
 
 from nsyswrap.cli import capture_reader
 from nsyswrap.cli.capture_reader import CaptureTask, read_capture
-from nsyswrap.cli.inputs import ReadOptions
+from nsyswrap.cli.inputs import ReadOptions, report_from
 from nsyswrap.cli.terminal import rendered
-from nsyswrap.cli.inputs import report_from
 from nsyswrap.many.capture_sums import CaptureSums, decoded
 from nsyswrap.privacy import neutral_host
 
@@ -24,7 +23,8 @@ def capture(tmp_path: Path) -> Path:
     """Return a capture of ten steps, which names its host."""
     builder = made_loop(builder=ExportBuilder().gpu())
     builder.row("TARGET_INFO_SYSTEM_ENV", name="Hostname", value="node-7.example")
-    return builder.write(tmp_path / "run" / "capture.sqlite") if (tmp_path / "run").mkdir() is None else tmp_path
+    (tmp_path / "run").mkdir()
+    return builder.write(tmp_path / "run" / "capture.sqlite")
 
 
 def test_an_export_and_its_report_have_the_same_sums(capture: Path) -> None:

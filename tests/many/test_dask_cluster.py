@@ -1,4 +1,4 @@
-"""A real Dask cluster of two processes answers as this machine does; what it lacks is said."""
+"""A real Dask cluster of two processes answers as this machine does; errors name what it lacks."""
 
 import os
 import sys
@@ -15,6 +15,7 @@ from nsyswrap.cli.inputs import ReadOptions
 from nsyswrap.errors import ExportError, UsageError
 from nsyswrap.many import dask_cluster
 from nsyswrap.many.dask_cluster import Cluster, answers, checked
+from nsyswrap.many.kept_results import source_digest
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -50,7 +51,7 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_worker_with_another_source_is_refused() -> None:
-    assert checked(dask_cluster.source_digest(), worker_tasks.answer, "a") == "answer to a"
+    assert checked(source_digest(), worker_tasks.answer, "a") == "answer to a"
     with pytest.raises(UsageError, match="another nsyswrap"):
         checked("other", worker_tasks.answer, "a")
 

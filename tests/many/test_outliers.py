@@ -1,4 +1,4 @@
-"""A capture with another step than its like is an outlier, with the part that changed; equal ones are none."""
+"""A capture with another step than its like is an outlier, with the part that changed."""
 
 import pytest
 from made_sums import MS, made_sums
@@ -11,9 +11,9 @@ def outliers(*every: CaptureSums) -> tuple[Outlier, ...]:
     return find_outliers([StepAccount.of(f"c{number}", sums) for number, sums in enumerate(every)])
 
 
-def usual(count: int, **fields: object) -> list[CaptureSums]:
+def usual(count: int) -> list[CaptureSums]:
     """Return captures with steps of 100 to 102 ms."""
-    return [made_sums(100 + number % 3, **fields) for number in range(count)]
+    return [made_sums(100 + number % 3) for number in range(count)]
 
 
 def slow_loader() -> CaptureSums:

@@ -1,12 +1,11 @@
 """Totals of many captures: sums over groups are the sum over all, and neither order nor names change them."""
 
+from hypothesis import given
+from hypothesis import strategies as st
 from made_sums import MS, made_sums
 
 from nsyswrap.many.capture_sums import CaptureSums, FindingSum, KernelSum
 from nsyswrap.many.totals import GROUPINGS, gpu_words, totals_of
-
-from hypothesis import given
-from hypothesis import strategies as st
 
 
 def captures() -> st.SearchStrategy[list[CaptureSums]]:

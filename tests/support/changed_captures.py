@@ -16,7 +16,7 @@ DAY_NS = 86_400 * 10**9
 class Change(NamedTuple):
     """What differs in a copy: all times are longer by a factor, in millionths; the day; the host."""
 
-    stretch: int = 1_000_000
+    factor: int = 1_000_000
     day: str = "2026-11-21"
     host: str = ""
 
@@ -28,7 +28,7 @@ def write_changed(source: Path, target: Path, change: Change) -> None:
         export.execute("PRAGMA journal_mode = OFF")
         export.execute("BEGIN")
         for table, columns in _times_of(export):
-            assigned = ", ".join(f'"{name}" = "{name}" * {change.stretch} / 1000000' for name in columns)
+            assigned = ", ".join(f'"{name}" = "{name}" * {change.factor} / 1000000' for name in columns)
             export.execute(f'UPDATE "{table}" SET {assigned}')  # noqa: S608 - names from the file itself
         export.execute(f"UPDATE {SESSION} SET utcTime = ? || substr(utcTime, 11)", (change.day,))  # noqa: S608
         if change.host:
@@ -72,10 +72,10 @@ def write_many(sources: Sequence[Path], folder: Path, count: int, broken: int, s
     paths = tuple(folder / f"run-{number:04d}.sqlite" for number in range(count))
     for number, path in enumerate(paths):
         host = number % 10
-        stretch = draw.randint(980_000, 1_020_000) + 100_000 * (host == 3) + 400_000 * (number in late)  # noqa: PLR2004
+        factor = draw.randint(980_000, 1_020_000) + 100_000 * (host == 3) + 400_000 * (number in late)
         # Sources and hosts must not take turns together.
         source = sources[(number // 10) % len(sources)]
-        write_changed(source, path, Change(stretch, f"2026-11-{15 + number % 7:02d}", f"node-{host}.cluster.example"))
+        write_changed(source, path, Change(factor, f"2026-11-{15 + number % 7:02d}", f"node-{host}.cluster.example"))
         if number in bad:
             _break(path, number)
     slow_ones, broken_ones = (tuple(paths[number] for number in sorted(some)) for some in (late, bad))

@@ -1,4 +1,4 @@
-"""The totals of many captures as JSON, schema ``nsyswrap.many/1``: every number unrounded; a row of a table is a line."""
+"""The totals of many captures as JSON, schema ``nsyswrap.many/1``: all numbers unrounded; a row is a line."""
 
 from collections.abc import Mapping
 

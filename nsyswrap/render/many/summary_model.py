@@ -54,11 +54,8 @@ def verdict(many: ManyCaptures) -> str:
     count, hold = captures(len(many.captures)), "holds" if len(many.captures) == 1 else "hold"
     if not many.gpu_ns:
         return f"{count} {hold} no GPU work."
-    busy = many.ledger["compute_ns"]
-    sentences = [
-        f"{count} {hold} {units.duration(many.gpu_ns)} of GPU time: "
-        f"{units.share_of(busy, many.gpu_ns)} compute, {units.share_of(many.ledger['idle_ns'], many.gpu_ns)} idle."
-    ]
+    compute, idle = (units.share_of(many.ledger[part], many.gpu_ns) for part in ("compute_ns", "idle_ns"))
+    sentences = [f"{count} {hold} {units.duration(many.gpu_ns)} of GPU time: {compute} compute, {idle} idle."]
     most = next((each for each in many.findings if each.severity != Severity.NOTE.value and each.lost_ns), None)
     if most is not None:
         name = rule_name(most.rule)
@@ -83,7 +80,7 @@ def notes(many: ManyCaptures) -> Iterator[str]:
         yield f"{len(many.repeated) - 3} more captures are the same as another one, and count once."
     if many.without_steps:
         yield f"{captures(many.without_steps)} without steps or GPU work cannot be compared by step."
-    if many.other_kernels.count:
+    if many.other_kernels.launches:
         share = units.share_of(many.other_kernels.total_ns, many.kernel_ns)
         yield f"Kernels below the largest of their capture take {share} of the kernel time and have no row."
 
@@ -196,7 +193,7 @@ def _kernels(many: ManyCaptures) -> Table:
         {
             "name": each.name,
             "captures": each.captures,
-            "count": each.count,
+            "launches": each.launches,
             "total_ns": each.total_ns,
             "total_share": _ratio(each.total_ns, whole),
         }

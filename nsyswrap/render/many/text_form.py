@@ -63,7 +63,9 @@ def _findings(many: ManyCaptures) -> Iterator[RenderableType]:
     for each in rows:
         lost = units.share_of(each.lost_ns, many.gpu_ns) if many.gpu_ns else ""
         most = units.share(each.most_share)
-        table.add_row(visible(rule_name(each.rule)), units.count(each.captures), units.duration(each.lost_ns), lost, most)
+        table.add_row(
+            visible(rule_name(each.rule)), units.count(each.captures), units.duration(each.lost_ns), lost, most
+        )
     yield _indented(table)
 
 
@@ -96,7 +98,9 @@ def _groups(grouping: str, many: ManyCaptures) -> Iterator[RenderableType]:
     if not rows:
         return
     shown = rows[-_MOST_GROUPS:] if grouping == "day" else rows[:_MOST_GROUPS]
-    yield _title(summary_model.GROUP_TITLES[grouping], "" if len(rows) == len(shown) else f"{len(shown)} of {len(rows)}")
+    yield _title(
+        summary_model.GROUP_TITLES[grouping], "" if len(rows) == len(shown) else f"{len(shown)} of {len(rows)}"
+    )
     table = _table(("", "captures", "GPU time", "idle", "step / usual", "costs most"))
     for each in shown:
         idle = units.share_of(each.ledger["idle_ns"], each.gpu_ns) if each.gpu_ns else ""
