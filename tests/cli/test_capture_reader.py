@@ -3,15 +3,19 @@
 from pathlib import Path
 
 import pytest
+from capture_fixtures import fake_nsys
 from export_builder import ExportBuilder
 from made_steps import made_loop
 
+from nsyswrap.capture.locate import Nsys
 from nsyswrap.cli import capture_reader
 from nsyswrap.cli.capture_reader import CaptureTask, read_capture
 from nsyswrap.cli.inputs import ReadOptions, report_from
 from nsyswrap.cli.terminal import rendered
 from nsyswrap.many.capture_sums import CaptureSums, decoded
 from nsyswrap.privacy import neutral_host
+
+__all__ = ["fake_nsys"]
 
 
 def read(path: Path, host_from: Path | None = None, options: ReadOptions | None = None) -> CaptureSums | str:
@@ -54,3 +58,27 @@ def test_a_fault_is_a_reason_too(capture: Path, monkeypatch: pytest.MonkeyPatch,
 
     monkeypatch.setattr(capture_reader, "_sums", fail)
     assert words in str(read(capture))
+
+
+EXPORTER = """#!/bin/sh
+# Stands for nsys: its export of a capture is the file itself.
+if [ "$1" != export ] || [ "$2" = --help ]; then exec "{}" "$@"; fi
+for word; do case "$word" in --output=*) to="${{word#--output=}}" ;; esac; last="$word"; done
+exec cp "$last" "$to"
+"""
+
+
+def test_a_capture_of_nsys_is_exported_first(
+    capture: Path, fake_nsys: Nsys, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A process that reads captures prints nothing: others show the progress."""
+    tool = capture.with_name("nsys")
+    tool.write_text(EXPORTER.format(fake_nsys.path))
+    tool.chmod(0o700)
+    monkeypatch.setenv("NSYSWRAP_NSYS", str(tool))
+    whole = capture.with_name("capture.nsys-rep")
+    whole.write_bytes(capture.read_bytes())
+    assert read(whole) == read(capture)
+    assert capfd.readouterr() == ("", "")
+    monkeypatch.setenv("NSYSWRAP_NSYS", str(tool.with_name("nowhere")))
+    assert "NSYSWRAP_NSYS" in str(read(whole))

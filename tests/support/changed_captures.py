@@ -10,7 +10,6 @@ from typing import NamedTuple
 # Columns of nsys that hold times, all of them since capture start.
 TIMES = ("start", "end", "timestamp", "rawTimestamp", "startTime", "stopTime", "duration")
 SESSION, SYSTEM = "TARGET_INFO_SESSION_START_TIME", "TARGET_INFO_SYSTEM_ENV"
-DAY_NS = 86_400 * 10**9
 
 
 class Change(NamedTuple):
