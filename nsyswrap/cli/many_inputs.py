@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from nsyswrap.cli.inputs import CAPTURE_NAMES, CAPTURE_SUFFIX, REPORT_SUFFIX
+from nsyswrap.capture.recorded_run import CAPTURE_SUFFIX
+from nsyswrap.cli.inputs import CAPTURE_NAMES, REPORT_SUFFIX
 from nsyswrap.errors import ExportError, UsageError
 from nsyswrap.privacy import neutral
 
