@@ -43,12 +43,21 @@ def find_quota(process: int, proc: Path = PROC, mounts: Path = MOUNTS) -> Quota 
         proc: Where the kernel's process files are.
         mounts: Where control groups are mounted.
     """
-    found = [quota for folder in _folders(process, proc, mounts) if (quota := _quota_of(folder)) is not None]
+    found = [
+        quota for folder in group_folders(process, "cpu", proc, mounts) if (quota := _quota_of(folder)) is not None
+    ]
     return min(found, key=lambda quota: quota.cores, default=None)
 
 
-def _folders(process: int, proc: Path, mounts: Path) -> Iterator[Path]:
-    """Yield the folders of a process's control group for CPU time, and of all groups above it."""
+def group_folders(process: int, controller: str, proc: Path = PROC, mounts: Path = MOUNTS) -> Iterator[Path]:
+    """Yield the folders of a process's control group, and of all groups above it.
+
+    Args:
+        process: The process.
+        controller: What the group limits, such as "cpu" or "memory".
+        proc: Where the kernel's process files are.
+        mounts: Where control groups are mounted.
+    """
     try:
         lines = (proc / str(process) / "cgroup").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
@@ -58,7 +67,7 @@ def _folders(process: int, proc: Path, mounts: Path) -> Iterator[Path]:
         controllers, _, path = rest.partition(":")
         if number == "0":
             roots = [root for root in (mounts, mounts / "unified") if (root / "cgroup.controllers").exists()]
-        elif "cpu" in controllers.split(","):
+        elif controller in controllers.split(","):
             roots = [root for root in (mounts / controllers, mounts / "cpu") if root.is_dir()]
         else:
             continue

@@ -23,6 +23,7 @@ COMMANDS: Mapping[str, str] = {
     "analyze": "Print the report of a capture.",
     "report": "Write the report of a capture as one HTML page.",
     "ranks": "Print one report of all ranks of a job that has a capture for each rank.",
+    "analyze-many": "Find what many captures have in common: findings, kernels, outliers, hosts, days.",
     "compare": "Compare two captures: faster or slower, and what changed.",
     "export": "Write events or tables of a capture for other programs: Perfetto, Parquet, CSV.",
     "verify-tensor-cores": "Check what kernel names say about tensor cores against hardware counters.",

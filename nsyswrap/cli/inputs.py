@@ -226,6 +226,23 @@ def trace_context(capture: Path, options: ReadOptions, *, quiet: bool = False) -
         ExportError: The file cannot be exported or read.
         UsageError: A pattern, a phase or a rules file is invalid.
     """
+    with sqlite_export(capture, quiet=quiet) as export:
+        return context_of_export(export, capture, options, quiet=quiet)
+
+
+def context_of_export(export: Path, capture: Path, options: ReadOptions, *, quiet: bool = False) -> "TraceContext":
+    """Read the export of a capture and return its trace with its training loop, named after the capture.
+
+    Args:
+        export: The export.
+        capture: The file that it was made from, or the export itself; beside it is what `profile` recorded.
+        options: How to read it.
+        quiet: Show no progress.
+
+    Raises:
+        ExportError: The file cannot be read.
+        UsageError: A pattern, a phase or a rules file is invalid.
+    """
     from nsyswrap.capture_file import with_recorded  # noqa: PLC0415
     from nsyswrap.cli.malloc_settings import tune_malloc  # noqa: PLC0415
     from nsyswrap.cli.progress import working  # noqa: PLC0415
@@ -233,14 +250,18 @@ def trace_context(capture: Path, options: ReadOptions, *, quiet: bool = False) -
     from nsyswrap.loop.context import find_context  # noqa: PLC0415 - heavy; loaded when a capture is read
 
     tune_malloc()
-    with sqlite_export(capture) as export, working("reading the export", quiet=quiet):
+    with working("reading the export", quiet=quiet):
         trace = load_export(export, os.environ)
     return find_context(*with_recorded(trace, capture, options.settings()))
 
 
 @contextmanager
-def sqlite_export(capture: Path) -> Iterator[Path]:
+def sqlite_export(capture: Path, *, quiet: bool = False) -> Iterator[Path]:
     """Yield the SQLite export of a capture: the file itself, or a temporary export of a ``.nsys-rep``.
+
+    Args:
+        capture: The file.
+        quiet: Show no progress.
 
     Raises:
         UsageError: The file is a report.json, which holds no events.
@@ -253,7 +274,7 @@ def sqlite_export(capture: Path) -> Iterator[Path]:
     from nsyswrap.capture_file import exported  # noqa: PLC0415 - heavy; loaded when a capture is read
     from nsyswrap.cli.progress import shown  # noqa: PLC0415
 
-    with exported(capture, shown()) as export:
+    with exported(capture, shown(quiet=quiet)) as export:
         yield export
 
 

@@ -4,10 +4,11 @@ While the program runs, the terminal belongs to it: progress is shown in the ter
 the program's output.
 """
 
+import itertools
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
 
@@ -52,6 +53,38 @@ def working(activity: str, *, quiet: bool = False) -> Iterator[None]:
     with Progress(*columns, console=Console(stderr=True), transient=True) as display:
         display.add_task(activity, total=None)
         yield
+
+
+# Where there is no terminal, a line for each of so many parts of the work.
+_PARTS = 10
+
+
+@contextmanager
+def counting(done: str, things: str, total: int) -> Iterator[Callable[[], None]]:
+    """Yield a function to call after each thing; a terminal shows a bar, and elsewhere each tenth has a line.
+
+    Args:
+        done: What is done with each, such as ``analyzed``.
+        things: What they are, such as ``captures``.
+        total: Their number.
+    """
+    if not sys.stderr.isatty():
+        count = itertools.count(1)
+
+        def line() -> None:
+            number = next(count)
+            if number * _PARTS // total > (number - 1) * _PARTS // total:
+                click.echo(f"nsyswrap: {done} {number} of {total} {things}", err=True)
+
+        yield line
+        return
+    from rich.console import Console  # noqa: PLC0415 - loaded when something is shown
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn  # noqa: PLC0415
+
+    columns = (TextColumn("nsyswrap: {task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as display:
+        task = display.add_task(f"{done} {things}", total=total)
+        yield lambda: display.advance(task)
 
 
 class _Lines:

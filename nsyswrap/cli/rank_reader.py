@@ -3,17 +3,16 @@
 The captures are read twice where they do not fit in memory together; otherwise once.
 """
 
-import multiprocessing
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from nsyswrap.cli.inputs import sqlite_export
-from nsyswrap.errors import ExportError, NsyswrapError
+from nsyswrap.errors import ExportError
+from nsyswrap.many.worker import Worker
 from nsyswrap.ranks.heads import Head, Joint, head_of, rank_times
 
 if TYPE_CHECKING:
@@ -101,8 +100,8 @@ class RankReader:
         return find_context(trace, replace(self._settings, launched_as=launched))
 
 
-class _Remote:
-    """A ``RankReader`` in another process.
+class _Answers:
+    """Answers the two messages of ``Readers`` in a process of its own: None for the heads, then joints for the times.
 
     Args:
         sources: The captures.
@@ -110,46 +109,10 @@ class _Remote:
     """
 
     def __init__(self, sources: Sequence[Source], settings: "Settings") -> None:
-        context = multiprocessing.get_context("spawn")
-        self._connection, other = context.Pipe()
-        self.process = context.Process(target=_serve, args=(other, sources, settings), daemon=True)
-        self.process.start()
-        other.close()
+        self._reader = RankReader(sources, settings)
 
-    def send(self, message: object) -> None:
-        """Send the worker its next task."""
-        self._connection.send(message)
-
-    def answer(self) -> object:
-        """Return the answer to the last task.
-
-        Raises:
-            ExportError: The process ended.
-        """
-        try:
-            found = self._connection.recv()
-        except EOFError as error:
-            raise ExportError("a process that reads captures ended", hint="give fewer captures at once") from error
-        if isinstance(found, Exception):
-            raise found
-        return found
-
-    def end(self) -> None:
-        """End the process."""
-        self._connection.close()
-        self.process.join()
-
-
-def _serve(connection: Connection, sources: Sequence[Source], settings: "Settings") -> None:
-    """Answer the two tasks of a reader in its own process."""
-    try:
-        reader = RankReader(sources, settings)
-        connection.send(reader.heads())
-        connection.send(reader.times(connection.recv()))
-    except EOFError:
-        return  # The other side gave up.
-    except Exception as error:  # noqa: BLE001 - raised on the other side
-        connection.send(error if isinstance(error, NsyswrapError) else RuntimeError(repr(error)))
+    def __call__(self, joints: Sequence[Joint | None] | None) -> object:
+        return self._reader.heads() if joints is None else self._reader.times(joints)
 
 
 class Readers:
@@ -165,7 +128,9 @@ class Readers:
         self._count, self._total = count, len(sources)
         shares = [sources[each::count] for each in range(count)]
         self._own = RankReader(sources, settings) if count == 1 else None
-        self._remote = [_Remote(each, settings) for each in shares] if count > 1 else []
+        self._remote = [Worker(_Answers, each, settings) for each in shares] if count > 1 else []
+        for each in self._remote:
+            each.send(None)
 
     def heads(self) -> list[Head | Unreadable]:
         """Return what joins the ranks, in the order of the captures."""

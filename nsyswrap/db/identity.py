@@ -2,10 +2,11 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 
 from nsyswrap.db import queries, schema
-from nsyswrap.db.connection import Export
-from nsyswrap.privacy import FOLDERS, HOMES, NAMES, Identity, identity_from
+from nsyswrap.db.connection import Export, opened
+from nsyswrap.privacy import FOLDERS, HOMES, NAMES, Identity, identity_from, neutral_host
 
 _VARIABLE = re.compile(r"([A-Za-z_]\w*)=(.*)", re.ASCII | re.DOTALL)
 
@@ -29,6 +30,16 @@ def report_identity(export: Export, environ: Mapping[str, str]) -> Identity:
     """
     described = (value for name, value in _described(export) if name in NAMES)
     return identity_from((*variables(export), *environ.items()), described, kept=HOMES)
+
+
+def read_host(path: Path) -> str:
+    """Return a neutral name of the machine of an export; empty where the export does not name it.
+
+    Raises:
+        ExportError: The file is not a readable export.
+    """
+    with opened(path) as export:
+        return neutral_host(next((value for name, value in export.pairs(schema.SYSTEM) if name == "Hostname"), ""))
 
 
 def variables(export: Export) -> Iterator[tuple[str, str]]:

@@ -9,7 +9,7 @@ from nsyswrap.render.escape import shorten, visible
 
 MOST_ROWS = 100
 # Kernel names repeat under each range and would be the largest part of a page.
-_MOST_ROWS_OF = {("ranges", "kernels"): 40}
+_MOST_ROWS_OF = {("ranges", "kernels"): 40, ("many", "captures"): 2000, ("many", "failed"): 1000, ("many", "day"): 400}
 _NAME_WIDTH = 52
 _MOST_BARRED, _LEAST_BARRED = 3, 2
 _PROSE = frozenset({"text"})

@@ -1,0 +1,148 @@
+"""`nsyswrap analyze-many`: what many captures have in common."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from nsyswrap.cli.inputs import ReadOptions, read_options
+from nsyswrap.cli.many_inputs import find_captures
+from nsyswrap.cli.many_results import Engine, kept_results, many_captures
+from nsyswrap.cli.output import check_not_input, form_of, write_result
+from nsyswrap.cli.terminal import printable, rendered_many
+from nsyswrap.errors import UsageError
+
+if TYPE_CHECKING:
+    from nsyswrap.many.dask_cluster import Cluster
+    from nsyswrap.many.totals import ManyCaptures
+
+FORMS = ("text", "json", "html")
+# A capture of some gigabytes takes minutes. Source: docs/method.md, 725 MB in 9 s.
+LIMIT_S = 3600.0
+
+
+@click.command("analyze-many")
+@click.argument("captures", nargs=-1, required=True, metavar="FOLDER|GLOB|LIST...")
+@read_options
+@click.option(
+    "--processes",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Largest number of processes on this machine; by default one a core, as far as its memory allows.",
+)
+@click.option("--scheduler", metavar="ADDRESS", default="", help="Read the captures with this Dask cluster.")
+@click.option(
+    "--scheduler-file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="The same, by the file that its scheduler wrote.",
+)
+@click.option(
+    "--limit",
+    "limit_s",
+    type=click.FloatRange(min=1),
+    metavar="SECONDS",
+    default=LIMIT_S,
+    show_default=True,
+    help="Give up a capture that takes longer. With a Dask cluster: longest time without an answer.",
+)
+@click.option(
+    "--cache",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="FOLDER",
+    help="Where the result of each capture is kept; by default nsyswrap/captures in the user's cache.",
+)
+@click.option("--fresh", is_flag=True, help="Analyze all captures, also those that have a result.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(FORMS),
+    help="Output format; by default the one that the name of the -o file implies, else text.",
+)
+@click.option(
+    "-o",
+    "--output",
+    "outputs",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    help="Write to this file instead of stdout; may be repeated, as for a page and a JSON file.",
+)
+@click.option("-f", "--force", is_flag=True, help="Replace files that exist.")
+def analyze_many(  # noqa: PLR0913 - one argument an option
+    *,
+    captures: tuple[str, ...],
+    options: ReadOptions,
+    processes: int | None,
+    scheduler: str,
+    scheduler_file: Path | None,
+    limit_s: float,
+    cache: Path | None,
+    fresh: bool,
+    form: str | None,
+    outputs: tuple[Path, ...],
+    force: bool,
+) -> None:
+    """Say what many captures have in common: findings, kernels, outliers, by program, GPU, host and day.
+
+    FOLDER is searched with all folders in it. GLOB is a pattern in quotes; ** stands for any folders. LIST is a .txt
+    file with a path on each line, or - for stdin. Captures are .sqlite exports, .nsys-rep files, folders written by
+    profile, and report.json files, of any programs and machines.
+
+    The result of each capture is kept, so a second call analyzes only what is missing. A capture that cannot be read is
+    a row of the result.
+
+    \b
+      nsyswrap analyze-many reports -o many.html -o many.json
+      nsyswrap analyze-many 'runs/**/*.sqlite' --processes 4
+      nsyswrap analyze-many list.txt --scheduler tcp://10.0.0.5:8786 -o many.html
+    """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
+    cluster = _cluster(scheduler, scheduler_file, processes)
+    check_outputs(outputs, form, force=force)
+    options.check()
+    found = find_captures(captures, with_reports=not options.flags())
+    for output in outputs:
+        check_not_input(output, *(each.path for each in found), *options.kernel_rules)
+    many = many_captures(found, options, Engine(cluster, processes, limit_s), kept_results(cache), fresh=fresh)
+    for place in outputs or (None,):
+        write_result(rendered_many(form_of(form, place, FORMS), many, to_terminal=place is None), place, force=force)
+    _warn_of_failed(many)
+
+
+def _cluster(scheduler: str, scheduler_file: Path | None, processes: int | None) -> "Cluster | None":
+    """Return the cluster that the options name; None for processes on this machine.
+
+    Raises:
+        UsageError: Two options exclude one another.
+    """
+    if not scheduler and scheduler_file is None:
+        return None
+    if scheduler and scheduler_file is not None:
+        raise UsageError("--scheduler and --scheduler-file name two clusters", hint="give one of them")
+    if processes is not None:
+        raise UsageError("--processes is for this machine, and the cluster has its own", hint="leave out one of them")
+    from nsyswrap.many.dask_cluster import Cluster  # noqa: PLC0415 - loaded when a cluster is given
+
+    return Cluster(scheduler, scheduler_file)
+
+
+def check_outputs(outputs: tuple[Path, ...], form: str | None, *, force: bool) -> None:
+    """Check the files to write before captures are read for hours.
+
+    Raises:
+        UsageError: A file exists, or one format is given for several files.
+    """
+    if form is not None and len(outputs) > 1:
+        raise UsageError("--format is for one result, and there are several files", hint="let their names say it")
+    for output in outputs:
+        if not force and (output.exists() or output.is_symlink()):
+            raise UsageError(f"{output} exists already", hint="give another file, or --force to replace it")
+
+
+def _warn_of_failed(many: "ManyCaptures") -> None:
+    """Say on stderr which captures are missing from the result."""
+    if not many.failed:
+        return
+    one = many.failed[0]
+    count = len(many.failed) + len(many.captures)
+    words = f"warning: {len(many.failed)} of {count} captures could not be read, such as {one.name}: {one.error}"
+    click.echo(printable(words), err=True)

@@ -1,0 +1,75 @@
+"""Reads one capture of many to its sums, in any process: it returns a text, also where the capture is broken."""
+
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from nsyswrap.cli.inputs import ReadOptions, context_of_export, is_report, report_from, sqlite_export
+from nsyswrap.errors import ExportError, NsyswrapError
+from nsyswrap.privacy import neutral
+
+if TYPE_CHECKING:
+    from nsyswrap.many.capture_sums import CaptureSums
+
+
+class CaptureTask(NamedTuple):
+    """A capture to read.
+
+    Attributes:
+        path: A ``.sqlite``, a ``.nsys-rep`` or a ``report.json``; absolute, since a worker has another working folder.
+        host_from: The export beside a report.json, which names the host; None where there is none.
+        options: How to read it.
+    """
+
+    path: Path
+    host_from: Path | None
+    options: ReadOptions
+
+
+def reader() -> Callable[[CaptureTask], str]:
+    """Return the function that reads a capture, for a process of its own."""
+    return read_capture
+
+
+def read_capture(task: CaptureTask) -> str:
+    """Return the sums of a capture as JSON, or the reason why it has none."""
+    from nsyswrap.many.capture_sums import encoded, failed  # noqa: PLC0415 - heavy; loaded when a capture is read
+
+    try:
+        return encoded(_sums(task))
+    except NsyswrapError as error:
+        return failed(_impersonal(error.message, task.path))
+    except MemoryError:
+        return failed("there is not enough memory to analyze it")
+    except Exception as error:  # noqa: BLE001 - one capture must not end the others; `analyze` shows the traceback
+        return failed(f"a fault of nsyswrap ({type(error).__name__}): 'nsyswrap analyze' on this file shows where")
+
+
+def _sums(task: CaptureTask) -> "CaptureSums":
+    from nsyswrap.many.capture_sums import sums_of  # noqa: PLC0415 - as above
+
+    if is_report(task.path):
+        host = ""
+        if task.host_from is not None:
+            with suppress(ExportError):
+                host = _host(task.host_from)
+        return sums_of(report_from(task.path, task.options), host)
+    from nsyswrap.report import report_of  # noqa: PLC0415 - heavy; loaded when a capture is read
+
+    with sqlite_export(task.path, quiet=True) as export:
+        context = context_of_export(export, task.path, task.options, quiet=True)
+        host = _host(export)
+    return sums_of(report_of(context, task.options.window), host)
+
+
+def _host(export: Path) -> str:
+    from nsyswrap.db.identity import read_host  # noqa: PLC0415 - heavy; loaded when a capture is read
+
+    return read_host(export)
+
+
+def _impersonal(message: str, path: Path) -> str:
+    """Return a message that calls the file "it": a row names it, and the same file may lie elsewhere, too."""
+    words = message.replace(str(path), "it")
+    return neutral(words.replace(path.name, "it"))

@@ -1,0 +1,202 @@
+"""The sums of one capture, small enough to travel: where its GPU time went, its findings, its largest kernels.
+
+Times are int64 ns, added over the GPUs of the capture: GPU time. Two GPUs in a window of 3 s have 6 s of it.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import NamedTuple
+
+import pandas as pd
+
+from nsyswrap.errors import ExportError
+from nsyswrap.model import Finding, Report, Severity
+
+SCHEMA = "nsyswrap.capture-sums/1"
+LEDGER = (
+    *("compute_ns", "communication_wait_ns", "communication_transfer_ns", "copy_exposed_ns", "memset_exposed_ns"),
+    "idle_ns",
+)
+# So many kernels of a capture have a row of their own; the rest is one sum. Ours: one capture has at most some 60 kB.
+MOST_KERNELS = 200
+
+
+class FindingSum(NamedTuple):
+    """The findings of one rule.
+
+    Attributes:
+        rule: Key of the rule.
+        severity: The most severe of them.
+        lost_ns: GPU time lost.
+        saving_ns: Middle of the predicted saving as GPU time; None where none of them has one.
+    """
+
+    rule: str
+    severity: str
+    lost_ns: int
+    saving_ns: int | None
+
+
+class KernelSum(NamedTuple):
+    """The launches of one kernel: its name, how often it was launched, and its total time."""
+
+    name: str
+    launches: int
+    total_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureSums:
+    """The sums of one capture.
+
+    Attributes:
+        program: The script or module that ran, such as "train.py"; empty if unknown.
+        command: The whole command.
+        gpus: Name of each GPU that ran something, sorted.
+        host: Neutral name of the machine; empty if unknown.
+        started_utc: Start of the capture, ISO 8601 in UTC; empty if unknown.
+        nsys_version: Version of nsys; empty if unknown.
+        window_source: How the window was found: "steps", "pattern", "operations", "session" or "user".
+        window_ns: Length of the window.
+        step_count: Measured steps; None where there are none.
+        step_ns: Their median length.
+        verdict: What limits the run.
+        ledger: GPU time by row of the ledger. The values add up to the window of all GPUs.
+        idle: Idle GPU time by rule. The values add up to the ledger's idle time.
+        findings: The findings by rule, as the report has them.
+        kernels: The largest kernels, the most time first.
+        other_kernels: All others in one row, without a name.
+    """
+
+    program: str
+    command: tuple[str, ...]
+    gpus: tuple[str, ...]
+    host: str
+    started_utc: str
+    nsys_version: str
+    window_source: str
+    window_ns: int
+    step_count: int | None
+    step_ns: int | None
+    verdict: str
+    ledger: Mapping[str, int]
+    idle: Mapping[str, int]
+    findings: tuple[FindingSum, ...]
+    kernels: tuple[KernelSum, ...]
+    other_kernels: KernelSum
+
+    @property
+    def gpu_ns(self) -> int:
+        """Return the GPU time of the window, over all GPUs."""
+        return sum(self.ledger.values())
+
+
+def sums_of(report: Report, host: str = "") -> CaptureSums:
+    """Return the sums of a report.
+
+    Args:
+        report: The report of one capture, or of the ranks of a job.
+        host: Neutral name of the machine; reports do not have it.
+    """
+    devices, idle = _table(report, "ledger", "devices"), _table(report, "idle", "attribution")
+    kernels, others = _kernels(_table(report, "kernels", "summary"))
+    return CaptureSums(
+        program=program_of(report.session.command),
+        command=report.session.command,
+        gpus=tuple(sorted(gpu.name for gpu in report.gpus)),
+        host=host,
+        started_utc=report.session.started_utc,
+        nsys_version=report.session.nsys_version,
+        window_source=report.window.source,
+        window_ns=report.window.length_ns,
+        step_count=report.step.count,
+        step_ns=None if report.step.median_ns is None else int(report.step.median_ns),
+        verdict=report.verdict,
+        ledger={name: int(devices[name].sum()) if len(devices) else 0 for name in LEDGER},
+        idle={str(rule): int(each.sum()) for rule, each in idle.groupby("rule")["idle_ns"]} if len(idle) else {},
+        findings=_findings(report.findings, max(len(devices), 1)),
+        kernels=kernels,
+        other_kernels=others,
+    )
+
+
+def _table(report: Report, key: str, name: str) -> pd.DataFrame:
+    section = report.section(key)
+    return section.tables.get(name, pd.DataFrame()) if section is not None else pd.DataFrame()
+
+
+def _findings(findings: Iterable[Finding], gpus: int) -> tuple[FindingSum, ...]:
+    """Return one row for each rule, in the order of the report.
+
+    Times of a finding about several GPUs are means over them, so they count once for each GPU.
+    """
+    found: dict[str, FindingSum] = {}
+    for each in findings:
+        times = gpus if each.device_id is None else 1
+        saving = None if each.saving_ns is None else each.saving_ns * times
+        known = found.get(each.rule, FindingSum(each.rule, each.severity.value, 0, None))
+        severity = min(known.severity, each.severity.value, key=lambda one: Severity(one).rank)
+        both = [one for one in (known.saving_ns, saving) if one is not None]
+        lost = known.lost_ns + int(each.lost_ns) * times
+        found[each.rule] = FindingSum(each.rule, severity, lost, int(sum(both)) if both else None)
+    return tuple(found.values())
+
+
+def _kernels(summary: pd.DataFrame) -> tuple[tuple[KernelSum, ...], KernelSum]:
+    """Return the largest kernels, and the sum of all others."""
+    if not len(summary):
+        return (), KernelSum("", 0, 0)
+    columns = (summary[name].tolist() for name in ("name", "count", "total_ns"))
+    rows = [KernelSum(str(name), int(count), int(total)) for name, count, total in zip(*columns, strict=True)]
+    rows.sort(key=lambda row: (-row.total_ns, row.name))
+    rest = rows[MOST_KERNELS:]
+    others = KernelSum("", sum(row.launches for row in rest), sum(row.total_ns for row in rest))
+    return tuple(rows[:MOST_KERNELS]), others
+
+
+def program_of(command: tuple[str, ...]) -> str:
+    """Return what a command runs: its script or module without folders, else its program; empty for no command."""
+    words = command[1:]
+    for at, word in enumerate(words):
+        if word.endswith(".py"):
+            return word.rpartition("/")[2]
+        if word == "-m" and at + 1 < len(words) and not _is_launcher(words[at + 1]):
+            return words[at + 1]
+    return command[0].rpartition("/")[2] if command else ""
+
+
+def _is_launcher(module: str) -> bool:
+    """Return whether a module starts the program that follows it."""
+    return module.startswith(("torch.distributed", "accelerate.", "deepspeed."))
+
+
+def encoded(sums: CaptureSums) -> str:
+    """Return sums as JSON: the same text for the same sums."""
+    return json.dumps({"schema": SCHEMA, **asdict(sums)}, ensure_ascii=True, allow_nan=False, sort_keys=True)
+
+
+def failed(reason: str) -> str:
+    """Return JSON that says why a capture has no sums."""
+    return json.dumps({"schema": SCHEMA, "error": reason}, ensure_ascii=True)
+
+
+def decoded(text: str) -> CaptureSums | str:
+    """Return the sums in JSON of ``encoded``, or the reason in JSON of ``failed``.
+
+    Raises:
+        ExportError: The text is something else, or damaged.
+    """
+    try:
+        tree = json.loads(text)
+        if tree.pop("schema") != SCHEMA:
+            raise ExportError("these sums are of another version")
+        if "error" in tree:
+            return str(tree["error"])
+        tree["findings"] = tuple(FindingSum(*each) for each in tree["findings"])
+        tree["kernels"] = tuple(KernelSum(*each) for each in tree["kernels"])
+        tree["other_kernels"] = KernelSum(*tree["other_kernels"])
+        tuples = {name: tuple(tree[name]) for name in ("command", "gpus")}
+        return CaptureSums(**{each.name: tree[each.name] for each in fields(CaptureSums)} | tuples)
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise ExportError("these sums are damaged") from error

@@ -1,0 +1,108 @@
+"""The results of captures as small files: a second call reads those, and analyzes only what is missing.
+
+A result is found by what it was made from: the bytes of the capture and of what lies beside it, the options, and the
+source of nsyswrap. So it is never out of date, and a capture that was moved or renamed keeps its result.
+"""
+
+import hashlib
+import os
+import secrets
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from functools import cache
+from importlib import resources
+from pathlib import Path
+
+from nsyswrap.errors import ExportError
+from nsyswrap.many.capture_sums import CaptureSums, decoded
+
+# What `profile` writes beside a capture, and its analysis reads.
+BESIDE = ("run.json", "host.json")
+
+
+def default_folder(environ: Mapping[str, str]) -> Path:
+    """Return where results are kept by default: in the user's cache.
+
+    Source:
+        XDG Base Directory Specification 0.8, XDG_CACHE_HOME.
+    """
+    given = environ.get("XDG_CACHE_HOME", "")
+    root = Path(given) if Path(given).is_absolute() else Path(environ.get("HOME", "/"), ".cache")
+    return root / "nsyswrap" / "captures"
+
+
+@cache
+def source_digest() -> str:
+    """Return a text that changes with the source of nsyswrap."""
+    found = hashlib.sha256()
+    with resources.as_file(resources.files("nsyswrap")) as folder:
+        for path in sorted(folder.rglob("*.py")):
+            found.update(f"{path.relative_to(folder)}\0".encode())
+            found.update(path.read_bytes())
+    return found.hexdigest()
+
+
+def content_key(path: Path, options: str, host_from: Path | None = None) -> str:
+    """Return the key of a capture's result.
+
+    Args:
+        path: The capture.
+        options: How it is read, as text.
+        host_from: A file that only its host is read from; it counts by its size and time.
+
+    Raises:
+        OSError: The capture cannot be read.
+    """
+    found = hashlib.sha256(f"{source_digest()}\0{path.suffix}\0{options}\0".encode())
+    for each in (path, *(path.parent / name for name in BESIDE)):
+        if each is path or each.is_file():
+            with each.open("rb") as file:
+                found.update(hashlib.file_digest(file, "sha256").digest())
+        found.update(b"\0")
+    if host_from is not None:
+        with suppress(OSError):
+            status = host_from.stat()
+            found.update(f"{status.st_size} {status.st_mtime_ns}".encode())
+    return found.hexdigest()
+
+
+class KeptResults:
+    """Results in a folder, by key.
+
+    Args:
+        folder: The folder; made when the first result is kept.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def find(self, key: str) -> CaptureSums | None:
+        """Return the sums with this key; None where there are none, or where they are damaged."""
+        with suppress(OSError, UnicodeDecodeError, ExportError):
+            found = decoded(self._path(key).read_text(encoding="utf-8"))
+            return None if isinstance(found, str) else found
+        return None
+
+    def has(self, keys: Iterable[str]) -> frozenset[str]:
+        """Return the keys that have sums."""
+        return frozenset(key for key in keys if self.find(key) is not None)
+
+    def keep(self, key: str, text: str) -> None:
+        """Keep a result, in one step.
+
+        Raises:
+            OSError: It cannot be written.
+        """
+        path = self._path(key)
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        temporary = path.with_name(f".{key[:16]}-{secrets.token_hex(8)}")
+        try:
+            with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+                file.write(text)
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+    def _path(self, key: str) -> Path:
+        # Folders of more than some thousand files are slow on some network disks.
+        return self._folder / key[:2] / f"{key}.json"

@@ -1,0 +1,133 @@
+"""Captures whose step takes far longer or shorter than that of other captures of the same program on the same GPUs."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean, median
+from typing import NamedTuple
+
+from nsyswrap.many.capture_sums import CaptureSums
+
+# A value with a modified z-score above 3.5 is an outlier, with these factors for the median and the mean absolute
+# deviation. Source: Iglewicz and Hoaglin, How to Detect and Handle Outliers, ASQC 1993, section 3.3; the mean is for
+# the case where more than half of the values are equal.
+MOST_SCORE = 3.5
+MEDIAN_FACTOR = 1.4826
+MEAN_FACTOR = 1.2533
+# Fewer captures do not show what is usual. Source: ours; the deviation of four has two values on each side of it.
+FEWEST = 5
+# A smaller change of the step is not called one. Source: the default of `nsyswrap compare --margin`.
+LEAST_SHARE = 0.03
+
+
+@dataclass(frozen=True, slots=True)
+class StepAccount:
+    """What a step of one capture is spent on.
+
+    Attributes:
+        name: The capture.
+        like: Program and GPUs; captures of one kind are compared.
+        command: The command, since other arguments may be other work.
+        step_ns: Median step.
+        parts: Time of a step by part: a row of the ledger without idle time, or the rule of idle time; ns a GPU.
+    """
+
+    name: str
+    like: tuple[str, tuple[str, ...]]
+    command: tuple[str, ...]
+    step_ns: int
+    parts: Mapping[str, float]
+
+    @classmethod
+    def of(cls, name: str, sums: CaptureSums) -> "StepAccount":
+        """Return the account of a capture with steps and GPUs."""
+        steps = (sums.step_count or 1) * len(sums.gpus)
+        busy = {row: total / steps for row, total in sums.ledger.items() if row != "idle_ns"}
+        idle = {rule: total / steps for rule, total in sums.idle.items()}
+        return cls(name, (sums.program, sums.gpus), sums.command, sums.step_ns or 0, busy | idle)
+
+
+class Outlier(NamedTuple):
+    """A capture whose step is far from the usual one.
+
+    Attributes:
+        name: The capture.
+        program: What it ran.
+        step_ns: Its median step.
+        usual_ns: The median of the steps of all captures of this program on these GPUs.
+        share: Step by usual step.
+        score: Modified z-score of the step.
+        among: Number of these captures.
+        part: Row of the ledger, or rule of idle time, that changed most in this direction; empty where none did.
+        part_ns: By how much, in a step of one GPU.
+        other_arguments: Whether most of these captures have other arguments, so that it may do other work.
+    """
+
+    name: str
+    program: str
+    step_ns: int
+    usual_ns: float
+    share: float
+    score: float
+    among: int
+    part: str
+    part_ns: int
+    other_arguments: bool
+
+
+def usual_steps(accounts: Iterable[StepAccount]) -> dict[str, float]:
+    """Return the step of each capture as a share of the usual one, by name, where there is another to compare with."""
+    found = {}
+    for its in _alike(accounts):
+        usual = median(each.step_ns for each in its)
+        found.update({each.name: each.step_ns / usual for each in its if len(its) > 1})
+    return found
+
+
+def find_outliers(accounts: Iterable[StepAccount]) -> tuple[Outlier, ...]:
+    """Return the captures whose step is far from the usual one, the largest change first."""
+    found = [outlier for its in _alike(accounts) if len(its) >= FEWEST for outlier in _among(its)]
+    return tuple(sorted(found, key=lambda each: (-abs(each.share - 1), each.name)))
+
+
+def _alike(accounts: Iterable[StepAccount]) -> list[list[StepAccount]]:
+    """Return the captures of each program on the same GPUs."""
+    kinds: dict[tuple[str, tuple[str, ...]], list[StepAccount]] = {}
+    for each in accounts:
+        kinds.setdefault(each.like, []).append(each)
+    return list(kinds.values())
+
+
+def _among(its: Sequence[StepAccount]) -> list[Outlier]:
+    steps = [each.step_ns for each in its]
+    usual = median(steps)
+    scores = modified_scores(steps)
+    commands = Counter(each.command for each in its)
+    parts = sorted({part for each in its for part in each.parts})
+    middle = {part: median(each.parts.get(part, 0.0) for each in its) for part in parts}
+    found = []
+    for each, score in zip(its, scores, strict=True):
+        share = each.step_ns / usual
+        if abs(score) <= MOST_SCORE or abs(share - 1) < LEAST_SHARE:
+            continue
+        part, part_ns = _changed_most(each, middle, longer=share > 1)
+        other = 2 * commands[each.command] < len(its)
+        program = each.like[0]
+        found.append(Outlier(each.name, program, each.step_ns, usual, share, score, len(its), part, part_ns, other))
+    return found
+
+
+def modified_scores(values: Sequence[float]) -> list[float]:
+    """Return the modified z-score of each value; all are 0 where all values are equal."""
+    middle = median(values)
+    off = [abs(value - middle) for value in values]
+    scale = MEDIAN_FACTOR * median(off) or MEAN_FACTOR * fmean(off)
+    return [(value - middle) / scale if scale else 0.0 for value in values]
+
+
+def _changed_most(one: StepAccount, usual: Mapping[str, float], *, longer: bool) -> tuple[str, int]:
+    """Return the part of a step that is most longer, or shorter, than the usual one, and by how much."""
+    changes = {part: one.parts.get(part, 0.0) - its for part, its in usual.items()}
+    sign = 1 if longer else -1
+    part = max(changes, key=lambda each: sign * changes[each], default="")
+    return (part, round(changes[part])) if part and sign * changes[part] > 0 else ("", 0)

@@ -1,0 +1,307 @@
+"""Adds up the sums of many captures, one at a time and in their order, so that the result is always the same."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+from typing import NamedTuple, TypeVar
+
+from nsyswrap.many.capture_sums import LEDGER, CaptureSums
+from nsyswrap.many.outliers import Outlier, StepAccount, find_outliers, usual_steps
+from nsyswrap.model import Severity
+
+Key = TypeVar("Key")
+# What captures are grouped by, in the order of the page.
+GROUPINGS = ("program", "gpu", "host", "day")
+UNKNOWN = "unknown"
+NO_GPU = "none"
+
+
+class CaptureRow(NamedTuple):
+    """One capture in the list of all.
+
+    Attributes:
+        name: Its path below the folder of all captures.
+        program, gpu, host, day: Its groups.
+        gpu_ns: GPU time of its window.
+        step_ns: Median step; None where there are no steps.
+        usual_share: Its step as a share of the usual one of its program and GPUs; None where there is none to compare.
+        busy_ns, idle_ns: GPU time with and without an operation.
+        rule: Rule of the finding that loses most; empty without one.
+        lost_ns: GPU time that it loses.
+        verdict: What limits the run.
+    """
+
+    name: str
+    program: str
+    gpu: str
+    host: str
+    day: str
+    gpu_ns: int
+    step_ns: int | None
+    usual_share: float | None
+    busy_ns: int
+    idle_ns: int
+    rule: str
+    lost_ns: int
+    verdict: str
+
+    def group(self, grouping: str) -> str:
+        """Return its group in one of ``GROUPINGS``."""
+        return str(getattr(self, grouping))
+
+
+class FindingRow(NamedTuple):
+    """The findings of one rule over all captures.
+
+    Attributes:
+        rule: Key of the rule.
+        severity: The most severe of them.
+        captures: Number of captures that have it.
+        lost_ns: GPU time lost.
+        saving_ns: Predicted saving as GPU time, of the captures that have a prediction; None where none has.
+        median_share: Median over these captures of the share of their GPU time that is lost.
+        most_share: The largest share, and ``worst`` the capture that has it.
+    """
+
+    rule: str
+    severity: str
+    captures: int
+    lost_ns: int
+    saving_ns: int | None
+    median_share: float
+    most_share: float
+    worst: str
+
+
+class KernelRow(NamedTuple):
+    """The launches of one kernel over all captures."""
+
+    name: str
+    captures: int
+    launches: int
+    total_ns: int
+
+
+class GroupRow(NamedTuple):
+    """The captures of one program, GPU, host or day.
+
+    Attributes:
+        name: The program, GPU, host or day.
+        captures: Number of captures.
+        gpu_ns: Their GPU time.
+        ledger: GPU time by row of the ledger; adds up to ``gpu_ns``.
+        usual_share: Median over the captures of the step as a share of the usual one; None where none is compared.
+        rule: Rule of the finding that loses most; empty without one.
+        lost_ns: GPU time that it loses.
+    """
+
+    name: str
+    captures: int
+    gpu_ns: int
+    ledger: Mapping[str, int]
+    usual_share: float | None
+    rule: str
+    lost_ns: int
+
+
+class FailedRow(NamedTuple):
+    """A capture that could not be read or analyzed, and why."""
+
+    name: str
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class ManyCaptures:
+    """What many captures have in common.
+
+    Attributes:
+        captures: The captures, in their order.
+        failed: Those without sums.
+        repeated: Captures that are the same as another one, and the name of that one; they count once.
+        ledger: GPU time by row of the ledger; adds up to the windows of all GPUs.
+        idle: Idle GPU time by rule; adds up to the ledger's idle time.
+        findings: Findings by rule, those that lose most first; notes after the rest.
+        kernels: Kernels by name, the most time first.
+        other_kernels: Kernels below the largest of their capture, in one row without a name.
+        outliers: Captures whose step is far from that of their like.
+        groups: For each of ``GROUPINGS``, its groups, the most GPU time first; days in their order.
+        without_steps: Number of captures without steps, whose step cannot be compared.
+    """
+
+    captures: tuple[CaptureRow, ...]
+    failed: tuple[FailedRow, ...]
+    repeated: tuple[tuple[str, str], ...]
+    ledger: Mapping[str, int]
+    idle: Mapping[str, int]
+    findings: tuple[FindingRow, ...]
+    kernels: tuple[KernelRow, ...]
+    other_kernels: KernelRow
+    outliers: tuple[Outlier, ...]
+    groups: Mapping[str, tuple[GroupRow, ...]]
+    without_steps: int
+
+    @property
+    def gpu_ns(self) -> int:
+        """Return the GPU time of all captures."""
+        return sum(self.ledger.values())
+
+    @property
+    def kernel_ns(self) -> int:
+        """Return the time of all kernels."""
+        return sum(each.total_ns for each in self.kernels) + self.other_kernels.total_ns
+
+
+@dataclass(slots=True)
+class _Finding:
+    severity: str
+    lost: int = 0
+    savings: list[int] = field(default_factory=list)
+    shares: list[tuple[float, str]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Totals:
+    """What is added up while captures are read."""
+
+    ledger: dict[str, int] = field(default_factory=lambda: dict.fromkeys(LEDGER, 0))
+    idle: dict[str, int] = field(default_factory=dict)
+    findings: dict[str, _Finding] = field(default_factory=dict)
+    kernels: dict[str, tuple[int, int, int]] = field(default_factory=dict)
+    others: tuple[int, int, int] = (0, 0, 0)
+    # GPU time lost, by grouping, group and rule.
+    lost: dict[tuple[str, str, str], int] = field(default_factory=dict)
+    ledgers: dict[tuple[str, str], dict[str, int]] = field(default_factory=dict)
+
+    def add(self, row: CaptureRow, sums: CaptureSums) -> None:
+        """Add one capture."""
+        _add(self.ledger, sums.ledger)
+        _add(self.idle, sums.idle)
+        for each in sums.findings:
+            found = self.findings.setdefault(each.rule, _Finding(each.severity))
+            found.severity = min(found.severity, each.severity, key=lambda one: Severity(one).rank)
+            found.lost += each.lost_ns
+            found.savings += [] if each.saving_ns is None else [each.saving_ns]
+            found.shares.append((each.lost_ns / sums.gpu_ns if sums.gpu_ns else 0.0, row.name))
+        for name, launches, total in sums.kernels:
+            self.kernels[name] = _sum(self.kernels.get(name, (0, 0, 0)), (1, launches, total))
+        if sums.other_kernels.launches:
+            self.others = _sum(self.others, (1, sums.other_kernels.launches, sums.other_kernels.total_ns))
+        for grouping in GROUPINGS:
+            group = row.group(grouping)
+            _add(self.ledgers.setdefault((grouping, group), dict.fromkeys(LEDGER, 0)), sums.ledger)
+            _add(self.lost, {(grouping, group, rule): lost for rule, lost in _problems(sums).items()})
+
+
+def _add(to: dict[Key, int], more: Mapping[Key, int]) -> None:
+    for key, value in more.items():
+        to[key] = to.get(key, 0) + value
+
+
+def _sum(one: tuple[int, int, int], other: tuple[int, int, int]) -> tuple[int, int, int]:
+    return (one[0] + other[0], one[1] + other[1], one[2] + other[2])
+
+
+def _problems(sums: CaptureSums) -> dict[str, int]:
+    """Return the GPU time that each finding loses, without notes, which are not why a run is slow."""
+    return {each.rule: each.lost_ns for each in sums.findings if each.severity != Severity.NOTE.value}
+
+
+def _most(lost: Mapping[str, int]) -> tuple[str, int]:
+    """Return the rule that loses most, and how much; an empty rule where nothing is lost."""
+    rule = min(lost, key=lambda one: (-lost[one], one), default="")
+    return (rule, lost[rule]) if rule and lost[rule] else ("", 0)
+
+
+def totals_of(
+    captures: Iterable[tuple[str, CaptureSums | str]], repeated: Sequence[tuple[str, str]] = ()
+) -> ManyCaptures:
+    """Return the totals of many captures.
+
+    Args:
+        captures: Name and sums of each, or the reason why it has none. They are read once, one at a time.
+        repeated: Name of each capture that is left out, and of the one that it is the same as.
+    """
+    totals, rows, failed, accounts = _Totals(), [], [], []
+    for name, sums in captures:
+        if isinstance(sums, str):
+            failed.append(FailedRow(name, sums))
+            continue
+        row = _row(name, sums)
+        rows.append(row)
+        totals.add(row, sums)
+        if sums.step_ns and sums.step_count and sums.gpus:
+            accounts.append(StepAccount.of(name, sums))
+    usual = usual_steps(accounts)
+    listed = tuple(row._replace(usual_share=usual.get(row.name)) for row in rows)
+    return ManyCaptures(
+        captures=listed,
+        failed=tuple(failed),
+        repeated=tuple(repeated),
+        ledger=totals.ledger,
+        idle=dict(sorted(totals.idle.items(), key=lambda each: (-each[1], each[0]))),
+        findings=_finding_rows(totals),
+        kernels=_kernel_rows(totals),
+        other_kernels=KernelRow("", *totals.others),
+        outliers=find_outliers(accounts),
+        groups={grouping: _group_rows(grouping, totals, listed) for grouping in GROUPINGS},
+        without_steps=len(rows) - len(accounts),
+    )
+
+
+def _row(name: str, sums: CaptureSums) -> CaptureRow:
+    rule, lost = _most(_problems(sums))
+    idle = sums.ledger["idle_ns"]
+    return CaptureRow(
+        name=name,
+        program=sums.program or UNKNOWN,
+        gpu=gpu_words(sums.gpus),
+        host=sums.host or UNKNOWN,
+        day=sums.started_utc[:10] or UNKNOWN,
+        gpu_ns=sums.gpu_ns,
+        step_ns=sums.step_ns,
+        usual_share=None,
+        busy_ns=sums.gpu_ns - idle,
+        idle_ns=idle,
+        rule=rule,
+        lost_ns=lost,
+        verdict=sums.verdict,
+    )
+
+
+def gpu_words(gpus: Sequence[str]) -> str:
+    """Return the GPUs of a capture in words: ``2 x NVIDIA H200``."""
+    names = sorted(set(gpus))
+    return " and ".join(f"{gpus.count(name)} x {name or UNKNOWN}" for name in names) or NO_GPU
+
+
+def _finding_rows(totals: _Totals) -> tuple[FindingRow, ...]:
+    rows = []
+    for rule, found in totals.findings.items():
+        most, worst = min(found.shares, key=lambda each: (-each[0], each[1]))
+        share, saving = median(share for share, _ in found.shares), sum(found.savings) if found.savings else None
+        rows.append(FindingRow(rule, found.severity, len(found.shares), found.lost, saving, share, most, worst))
+    note = Severity.NOTE.value
+    return tuple(sorted(rows, key=lambda each: (each.severity == note, -each.lost_ns, each.rule)))
+
+
+def _kernel_rows(totals: _Totals) -> tuple[KernelRow, ...]:
+    rows = [KernelRow(name, *sums) for name, sums in totals.kernels.items()]
+    return tuple(sorted(rows, key=lambda each: (-each.total_ns, each.name)))
+
+
+def _group_rows(grouping: str, totals: _Totals, rows: Sequence[CaptureRow]) -> tuple[GroupRow, ...]:
+    members: dict[str, list[CaptureRow]] = {}
+    for row in rows:
+        members.setdefault(row.group(grouping), []).append(row)
+    lost: dict[str, dict[str, int]] = {}
+    for (kind, group, rule), time in totals.lost.items():
+        if kind == grouping:
+            lost.setdefault(group, {})[rule] = time
+    found = []
+    for name, its in members.items():
+        ledger = totals.ledgers[grouping, name]
+        shares = [each.usual_share for each in its if each.usual_share is not None]
+        usual = median(shares) if shares else None
+        found.append(GroupRow(name, len(its), sum(ledger.values()), ledger, usual, *_most(lost.get(name, {}))))
+    return tuple(sorted(found, key=lambda each: (each.name if grouping == "day" else "", -each.gpu_ns, each.name)))
