@@ -20,12 +20,14 @@ What a gate reads::
         gpu: str | None             "NVIDIA H200"; empty for a run without a GPU
         gpu_count: int | None
         ranks: int | None           1 for a run of one rank
+        rank: str | None            empty for a whole job, "3" for a report of rank 3 alone
         host: str | None            a neutral number of the machine; empty if unknown
 
     class SeriesRun(NamedTuple)
         row: RunRow                 .run_id .started_utc .commit .committed_s .is_dirty and the fields of `Program`
-        step: StepSummary | None    .count .mean_ns .median_ns .p05_ns .p25_ns .p75_ns .p95_ns .stddev_ns; None without
-                                    steps. A length is start to start, as in `compare`; ranks are averaged step by step.
+        step: StepSummary | None    .count .mean_ns (time per step, start to start) and, of the lengths of steps,
+                                    .median_ns .p05_ns .p25_ns .p75_ns .p95_ns .stddev_ns; .cpu_share. As in `compare`,
+                                    step k is the mean over ranks. None without steps.
         accounts: tuple[Account, ...]
 
     class Account(NamedTuple)       time of one part, summed over GPUs, exact to the nanosecond
@@ -41,3 +43,43 @@ What a gate reads::
 Runs come in order of commit time, then of start; runs without a commit by their start. ``revisions`` is a range of git
 ("main~10..main", "v1.2.."), resolved in ``folder``; empty for all runs. Dirty runs of a commit count as runs of it.
 """
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from nsyswrap.runs.history import History
+    from nsyswrap.runs.run import Program, SeriesRun
+
+
+def open(url: str | None = None) -> "History":  # noqa: A001 - as in `nsyswrap.runs.open`
+    """Open the history of runs.
+
+    Args:
+        url: The path of an SQLite file or a URL of PostgreSQL; None for that in ``NSYSWRAP_DB``, else
+            ``.nsyswrap/history.sqlite`` in the project.
+
+    Raises:
+        HistoryError: It cannot be opened, or was written by a newer nsyswrap.
+    """
+    from nsyswrap.runs.history import open_history  # noqa: PLC0415 - loads SQLAlchemy
+
+    return open_history(url)
+
+
+def series(
+    history: "History", program: "Program", revisions: str = "", folder: Path | None = None
+) -> "tuple[SeriesRun, ...]":
+    """Return the runs of one program in order of their commits, then of their start.
+
+    Args:
+        history: The history.
+        program: What was run, and on what.
+        revisions: A range of git, such as "main~10..main"; empty for all runs.
+        folder: A folder of the repository; None for the working folder.
+
+    Raises:
+        HistoryError: The history cannot be read.
+        UsageError: Git does not know the range.
+    """
+    return history.series(program, revisions, folder)
