@@ -7,7 +7,19 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
-from sqlalchemy import BigInteger, Boolean, ColumnElement, Double, Engine, Integer, Select, SmallInteger, cast, func, select
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    ColumnElement,
+    Double,
+    Engine,
+    Integer,
+    Select,
+    SmallInteger,
+    cast,
+    func,
+    select,
+)
 
 from nsyswrap.runs.database import reading
 from nsyswrap.runs.run import Program

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from nsyswrap.compare.step_times import LEDGER_ROWS, step_times
+from nsyswrap.compare.step_times import KERNEL_ROWS, LEDGER_ROWS, step_times
 from nsyswrap.model import Fact, Report
 from nsyswrap.privacy import ANYBODY, Cleaner
 from nsyswrap.runs.program_name import program_and_arguments
@@ -17,6 +17,8 @@ from nsyswrap.runs.run import Account, Run, RunFact, RunFinding, RunRow, StepSum
 
 # Variables in which launchers set the number of ranks: torchrun, Open MPI, SLURM.
 _SIZE_VARIABLES = ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_NTASKS")
+# Sources of a window that consists of steps.
+_OF_STEPS = ("steps", "pattern")
 _QUANTILES = (0.5, 0.05, 0.25, 0.75, 0.95)
 # What a run is about, but not what was measured: a run that was moved is the same run.
 _NOT_CONTENT = ("run_id", "added_utc", "committed_s", "folder")
@@ -136,11 +138,36 @@ def _row(report: Report, record: Tree, place: Place, texts: _Texts) -> RunRow:
 def _step_summary(report: Report) -> StepSummary | None:
     """Return the summary of the measured steps; None without steps."""
     steps = step_times(report)
+    if steps.count < (report.step.count or 0):
+        return _shortened(report)
     if not steps.count:
         return None
     quantiles = np.quantile(steps.length, _QUANTILES).tolist()
     spread = float(steps.length.std(ddof=1)) if steps.count > 1 else 0.0
     return StepSummary(steps.count, float(steps.period.mean()), *quantiles, spread, steps.cpu_share)
+
+
+def _shortened(report: Report) -> StepSummary | None:
+    """Return the summary of steps of which the report does not list all: what its facts say of them."""
+    count, median = report.step.count, report.step.median_ns
+    section = report.section("steps")
+    if not count or median is None or section is None or report.window.source not in _OF_STEPS:
+        return None
+    low, high = (fact.value if (fact := section.fact(name)) else None for name in ("p05_ns", "p95_ns"))
+    devices = _rows(report, "ledger", "devices")
+    window = sum(row["window_ns"] for row in devices)
+    kernels = sum(row[name] for row in devices for name in KERNEL_ROWS)
+    return StepSummary(
+        count=count,
+        mean_ns=report.window.length_ns / count,
+        median_ns=float(median),
+        p05_ns=None if low is None else float(low),
+        p25_ns=None,
+        p75_ns=None,
+        p95_ns=None if high is None else float(high),
+        stddev_ns=None,
+        cpu_share=1 - kernels / window if window else 1.0,
+    )
 
 
 def _accounts(report: Report, texts: _Texts) -> list[Account]:

@@ -52,6 +52,14 @@ class History:
         """
         return select.list_runs(self.engine, program, limit)
 
+    def count(self, program: Program | None = None) -> int:
+        """Return the number of runs: of all, or of those of a program.
+
+        Raises:
+            HistoryError: The history cannot be read.
+        """
+        return select.count_runs(self.engine, program)
+
     def find(self, name: str) -> RunRow:
         """Return the run whose id begins so.
 

@@ -6,7 +6,6 @@ Times are ns, sizes bytes, ratios shares of 1, as in a report. Texts hold no sec
 from dataclasses import dataclass
 from typing import NamedTuple
 
-
 # Kinds of accounts: they add up to the window, to its idle time, and to its waits for other ranks.
 KINDS = ("ledger", "idle", "wait")
 
@@ -114,19 +113,20 @@ class StepSummary(NamedTuple):
     Attributes:
         count: Number of steps.
         mean_ns: Time per step, start to start.
-        median_ns, p05_ns, p25_ns, p75_ns, p95_ns: Quantiles of their lengths.
-        stddev_ns: Standard deviation of their lengths; 0 for one step.
+        median_ns: Median of their lengths.
+        p05_ns, p25_ns, p75_ns, p95_ns: Quantiles of their lengths; None where the report does not list all steps.
+        stddev_ns: Standard deviation of their lengths; 0 for one step; None as for the quantiles.
         cpu_share: Share of the time in which no kernel runs.
     """
 
     count: int
     mean_ns: float
     median_ns: float
-    p05_ns: float
-    p25_ns: float
-    p75_ns: float
-    p95_ns: float
-    stddev_ns: float
+    p05_ns: float | None
+    p25_ns: float | None
+    p75_ns: float | None
+    p95_ns: float | None
+    stddev_ns: float | None
     cpu_share: float
 
 

@@ -14,7 +14,6 @@ from nsyswrap.runs.tables import (
     ACCOUNT_COLUMNS,
     ACCOUNTS,
     FACT_COLUMNS,
-    FACTS,
     FINDING_COLUMNS,
     FINDINGS,
     RUN_COLUMNS,
@@ -107,9 +106,7 @@ def facts_of(engine: Engine, run: RunRow) -> tuple[RunFact, ...]:
         return tuple(sorted((RunFact(*row) for row in connection.execute(query)), key=lambda one: one[:2]))
 
 
-def series(
-    engine: Engine, program: Program, revisions: str = "", folder: Path | None = None
-) -> tuple[SeriesRun, ...]:
+def series(engine: Engine, program: Program, revisions: str = "", folder: Path | None = None) -> tuple[SeriesRun, ...]:
     """Return the runs of one program in order of their commits, then of their start.
 
     Args:

@@ -1,6 +1,6 @@
 """Adds runs to a history and removes them, each in one transaction."""
 
-import datetime
+import datetime as dt
 from collections.abc import Collection, Sequence
 from enum import StrEnum
 from typing import Any
@@ -54,7 +54,7 @@ def add_run(engine: Engine, run: Run, *, replace: bool = False) -> Added:
 def _insert(connection: Connection, run: Run) -> int | None:
     """Insert the row of a run and return its number; None where the run is there already."""
     insert: Any = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}[connection.dialect.name]
-    now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    now = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
     values = {**run.row._asdict(), "added_utc": now.removesuffix("+00:00"), "content": run.content}
     statement = insert(RUNS).values(values).on_conflict_do_nothing(index_elements=["run_id"])
     number: int | None = connection.execute(statement.returning(RUNS.c.number)).scalar()
