@@ -81,8 +81,8 @@ def run_record(
 
     Returns:
         The JSON object: ``schema``, ``command``, ``environment`` (``names``, ``values``), ``versions``, ``git`` (as in
-        `git_state`), ``host`` (as in `machine_number`), ``exit_code``, ``wall_ns``, ``notes``, and ``pinned_copy_rates``
-        and ``profiler_cost``, which are empty where nothing was measured.
+        `git_state`), ``host`` (as in `machine_number`), ``exit_code``, ``wall_ns``, ``notes``, ``pinned_copy_rates``
+        (by direction; empty without a GPU) and ``profiler_cost`` (empty without a measurement).
     """
     environ = dict(os.environ if environ is None else environ)
     inherited = kept_environment(environ) if options.hide_environment else environ
@@ -96,13 +96,18 @@ def run_record(
             "nsys": result.nsys.version_text,
             **program_versions(result.command),
         },
-        **{"git": git_state(_source_folder(result.command, cwd)), "host": machine_number()},
+        **_origin(result.command, cwd),
         "exit_code": result.exit_code,
         "wall_ns": result.wall_ns,
         "notes": [cleaner.text(note) for note in result.notes],
         COPY_RATES: copy_rates(),
         PROFILER_COST: dict(cost or {}),
     }
+
+
+def _origin(command: tuple[str, ...], cwd: Path) -> dict[str, object]:
+    """Return where the program comes from, and where it ran."""
+    return {"git": git_state(_source_folder(command, cwd)), "host": machine_number()}
 
 
 def shareable_command(command: tuple[str, ...], cwd: Path, home: str) -> list[str]:
