@@ -36,8 +36,13 @@ from nsyswrap.runs.tables import ACCOUNTS, FACTS, FINDINGS, RUNS  # noqa: E402
 AT_ONCE = 5_000
 # Each program has this many runs of each commit.
 RUNS_OF_COMMIT = 5
-PROGRAM = "import sys, time; from nsyswrap.runs import open; h = open(sys.argv[1]); t = time.monotonic(); {}; " \
-    "print(time.monotonic() - t)"  # fmt: skip
+PROGRAM = """
+import sys, time
+from nsyswrap.runs import open
+h, t = open(sys.argv[1]), time.monotonic()
+{}
+print(time.monotonic() - t)
+"""
 
 
 def fill(history: History, count: int) -> None:

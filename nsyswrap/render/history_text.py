@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from nsyswrap import units
-from nsyswrap.render.csv_report import safe
 from nsyswrap.render.escape import escape_in_json, visible
 from nsyswrap.rule_names import cause_name, rule_name
 from nsyswrap.runs.run import Account, RunFact, RunFinding, RunRow
@@ -67,6 +66,8 @@ def list_as_json(rows: Sequence[RunRow]) -> str:
 
 def list_as_csv(rows: Sequence[RunRow]) -> str:
     """Return the runs with all their fields as CSV; a text that a spreadsheet would run gets an apostrophe."""
+    from nsyswrap.render.csv_report import safe  # noqa: PLC0415 - loads pandas, which the other forms do not need
+
     target = io.StringIO()
     writer = csv.writer(target)
     writer.writerow(RunRow._fields)

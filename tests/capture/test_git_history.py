@@ -16,7 +16,7 @@ def repository(tmp_path: Path) -> tuple[Path, list[str]]:
     subprocess.run([*git, "init", "-q"], check=True)
     commits = []
     for number in range(3):
-        dates = {name: f"{1_700_000_000 + 60 * number} +0000" for name in ("GIT_COMMITTER_DATE", "GIT_AUTHOR_DATE")}
+        dates = dict.fromkeys(("GIT_COMMITTER_DATE", "GIT_AUTHOR_DATE"), f"{1_700_000_000 + 60 * number} +0000")
         environment = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": str(tmp_path), **dates}
         subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", str(number)], check=True, env=environment)
         done = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True)

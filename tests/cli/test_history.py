@@ -65,7 +65,8 @@ def test_other_numbers_of_a_run_are_kept_out_until_they_are_wanted(project: Path
     assert "Analyzed again." in run("list", "--format", "json").stdout
 
 
-def test_the_list_has_the_newest_first_in_each_form(project: Path) -> None:
+@pytest.mark.usefixtures("project")
+def test_the_list_has_the_newest_first_in_each_form() -> None:
     ids = added()
     text, tree = run("list").stdout, json.loads(run("list", "--format", "json").stdout)
     rows = list(csv.DictReader(run("list", "--format", "csv").stdout.splitlines()))
@@ -78,7 +79,8 @@ def test_the_list_has_the_newest_first_in_each_form(project: Path) -> None:
     assert tree["runs"] == sorted(tree["runs"], key=lambda row: row["started_utc"], reverse=True)
 
 
-def test_the_list_is_cut_and_says_so(project: Path) -> None:
+@pytest.mark.usefixtures("project")
+def test_the_list_is_cut_and_says_so() -> None:
     added()
     done = run("list", "-n", "1")
     assert len(done.stdout.splitlines()) == 2
@@ -88,7 +90,8 @@ def test_the_list_is_cut_and_says_so(project: Path) -> None:
     assert run("list", "--program", "other.py").stdout.strip() == ""
 
 
-def test_a_run_is_shown_with_its_account_and_findings(project: Path) -> None:
+@pytest.mark.usefixtures("project")
+def test_a_run_is_shown_with_its_account_and_findings() -> None:
     ids = added()
     text = run("show", ids[0][:8]).stdout
     tree = json.loads(run("show", ids[0], "--format", "json").stdout)
@@ -99,7 +102,8 @@ def test_a_run_is_shown_with_its_account_and_findings(project: Path) -> None:
     assert sum(one["total_ns"] for one in tree["accounts"] if one["kind"] == "idle") == idle["total_ns"]
 
 
-def test_runs_are_removed_all_or_none(project: Path) -> None:
+@pytest.mark.usefixtures("project")
+def test_runs_are_removed_all_or_none() -> None:
     ids = added()
     assert run("rm", ids[0], "ffffffff").exit_code == 1
     assert "2 of 2 runs" in run("list").stderr

@@ -13,16 +13,18 @@ import hand_made
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
-from history_fixtures import database, history, postgres  # noqa: F401 - fixtures
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from alembic.operations import Operations
 from made_runs import IDENTITY, STEPS, made_run
 from sqlalchemy import func, inspect, select, text
 
-from nsyswrap.runs.database import HistoryError, connect, database_url, reading, writing
 from nsyswrap.model import Report
+from nsyswrap.runs.database import HistoryError, connect, database_url, reading, writing
 from nsyswrap.runs.frames import COLUMNS, write_parquet
 from nsyswrap.runs.from_report import run_from_report
 from nsyswrap.runs.history import History, open_history
-from nsyswrap.runs.migrate import VERSION_TABLE, migrate, scripts
+from nsyswrap.runs.migrate import migrate, scripts
 from nsyswrap.runs.run import Program, Run
 from nsyswrap.runs.store import Added
 from nsyswrap.runs.tables import FACTS, HEAD, METADATA, RUNS
@@ -189,9 +191,6 @@ def test_parquet_has_the_rows_of_the_frames(history: History, tmp_path: Path) ->
 
 def test_the_migrations_make_the_tables_that_the_code_uses(history: History) -> None:
     """Alembic finds no difference, and the version in the code is the last one."""
-    from alembic.autogenerate import compare_metadata
-    from alembic.migration import MigrationContext
-
     assert scripts().get_current_head() == HEAD
     with reading(history.engine) as connection:
         assert compare_metadata(MigrationContext.configure(connection), METADATA) == []
@@ -205,15 +204,13 @@ def test_opening_again_keeps_what_is_there(database: str) -> None:
 def test_a_history_of_a_newer_nsyswrap_is_refused(database: str) -> None:
     found = open_history(database)
     with writing(found.engine) as connection:
-        connection.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = '9999'"))
+        connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
     with pytest.raises(HistoryError, match="version 9999, which this nsyswrap does not know"):
         open_history(database)
 
 
 def test_a_migration_that_fails_leaves_nothing(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The next one makes the tables."""
-    from alembic.operations import Operations
-
     engine = connect(database_url(database))
     with monkeypatch.context() as patch:
         patch.setattr(Operations, "create_index", property(lambda _self: 1 / 0))

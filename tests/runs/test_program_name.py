@@ -12,8 +12,7 @@ from nsyswrap.runs.program_name import program_and_arguments
         ("/opt/venv/bin/python3.12 -u src/train.py", "src/train.py", "-u"),
         ("python ./train.py", "train.py", ""),
         ("torchrun --nproc-per-node 2 train.py --lr 0.1", "train.py", "torchrun --nproc-per-node 2 --lr 0.1"),
-        ("python -m torch.distributed.run --nproc-per-node=2 train.py", "train.py", "-m torch.distributed.run "
-         "--nproc-per-node=2"),
+        ("python -m torch.run --nnodes=2 train.py", "train.py", "-m torch.run --nnodes=2"),
         ("python -m package.train --lr 0.1", "package.train", "--lr 0.1"),
         ("python -c print(1)", "python", "-c 'print(1)'"),
         ("./bin/simulate --fast", "simulate", "--fast"),

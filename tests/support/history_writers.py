@@ -1,3 +1,4 @@
+# ruff: noqa: T201 - a program for tests
 """Writers of a history, each in a process of its own: `history_writers.py URL WRITERS RUNS [LIMIT_BYTES]`.
 
 Each writer adds its runs and prints the id of a run when that is on the disk. Run number 0 is added by all of them.
@@ -49,4 +50,4 @@ def main(url: str, writers: int, count: int, limit: int | None) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]) if len(sys.argv) > 4 else None)  # noqa: PLR2004
+    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]) if len(sys.argv) > 4 else None)

@@ -1,8 +1,11 @@
 """Made runs for tests and measurements of the history; pandas is not loaded, since many processes make them."""
 
+import datetime as dt
+
 from nsyswrap.runs.run import Account, Program, Run, RunFact, RunFinding, RunRow
 
 MS = 1_000_000
+FIRST = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 STEPS = 50
 IDENTITY = Program("train.py", "--epochs 1", "NVIDIA H200", 1, 1, "", "0123456789ab")
 
@@ -16,10 +19,10 @@ def made_run(number: int, step_ms: float = 10.0, commit: str = "", committed_s: 
         commit: Its commit.
         committed_s: When that was made.
     """
-    step = step_ms * MS
+    step, day = step_ms * MS, FIRST + dt.timedelta(minutes=number % 1_000_000)
     row = RunRow(
         run_id=f"{number:08x}{'e' * 56}",
-        started_utc=f"2026-{1 + number // 40_000 % 12:02}-{1 + number // 1440 % 28:02}T{number // 60 % 24:02}:{number % 60:02}:00",
+        started_utc=f"{day:%Y-%m-%dT%H:%M:%S}",
         added_utc="",
         **IDENTITY._asdict(),
         commit=commit,

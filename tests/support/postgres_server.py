@@ -33,7 +33,7 @@ def server(binaries: Path) -> Iterator[str]:
 
     The folder is in /tmp, since the path of a socket has at most 107 characters.
     """
-    folder = Path(tempfile.mkdtemp(prefix="nsyswrap-pg-", dir="/tmp"))  # noqa: S108
+    folder = Path(tempfile.mkdtemp(prefix="nsyswrap-pg-", dir="/tmp"))
     user = next(each for each in _USERS if _exists(each)) if os.geteuid() == 0 else ""
     try:
         if user:
@@ -65,7 +65,7 @@ def _run(user: str, command: list[str | Path], folder: Path) -> None:
     log = folder / "output"
     with log.open("ab") as output:
         # Into a file and not a pipe: the server keeps its output open.
-        done = subprocess.run(  # noqa: S603 - the programs of PostgreSQL
+        done = subprocess.run(
             [str(word) for word in command],
             stdin=subprocess.DEVNULL,
             stdout=output,
