@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from sqlalchemy import insert, literal_column, select, text
+from sqlalchemy import ColumnElement, insert, literal_column, select, text
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests" / "support"))
@@ -56,7 +56,7 @@ def fill(history: History, count: int) -> None:
         for start in range(0, len(made), AT_ONCE):
             connection.execute(insert(RUNS), made[start : start + AT_ONCE])
         # Numbers of runs begin with 1, and a copy has the rows of the run that it is a copy of.
-        same = literal_column(f"1 + (runs.number - 1) % {len(real)}")
+        same: ColumnElement[int] = literal_column(f"1 + (runs.number - 1) % {len(real)}")
         for table in (ACCOUNTS, FINDINGS, FACTS):
             names = [column.name for column in table.columns]
             rows = select(RUNS.c.number, *(table.c[name] for name in names[1:])).join_from(

@@ -13,7 +13,7 @@ from nsyswrap.compare.step_times import KERNEL_ROWS, LEDGER_ROWS, step_times
 from nsyswrap.model import Fact, Report
 from nsyswrap.privacy import ANYBODY, Cleaner
 from nsyswrap.runs.program_name import program_and_arguments
-from nsyswrap.runs.run import Account, Run, RunFact, RunFinding, RunRow, StepSummary
+from nsyswrap.runs.run import STEP_FIELDS, Account, Run, RunFact, RunFinding, RunRow, StepSummary
 
 # Variables in which launchers set the number of ranks: torchrun, Open MPI, SLURM.
 _SIZE_VARIABLES = ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_NTASKS")
@@ -68,7 +68,9 @@ def run_from_report(
         for position, each in enumerate(report.findings)
     )
     accounts = tuple(sorted(_accounts(report, texts)))
-    row = _row(report, record or {}, place or Place(), texts)
+    row, step = _row(report, record or {}, place or Place(), texts), _step_summary(report)
+    if step is not None:
+        row = row._replace(step_count=step.count, **{name: getattr(step, name) for name in STEP_FIELDS})
     kept = {name: value for name, value in row._asdict().items() if name not in _NOT_CONTENT}
     content = _digest([kept, *accounts, *findings, *sorted(facts, key=lambda one: one[:2])])
     return Run(row._replace(run_id=_run_id(report, row.rank, content)), content, accounts, findings, facts)
@@ -96,7 +98,7 @@ class _Texts:
 
 
 def _row(report: Report, record: Tree, place: Place, texts: _Texts) -> RunRow:
-    """Return the row of a run, still without its id."""
+    """Return the row of a run, still without its id and its steps."""
     session, versions = report.session, _tree(record, "versions")
     program, arguments = program_and_arguments(texts.command(record.get("command") or session.command))
     git, launch = _tree(record, "git"), _tree(record, "launch")
@@ -104,7 +106,6 @@ def _row(report: Report, record: Tree, place: Place, texts: _Texts) -> RunRow:
     named = _tree(_tree(record, "environment"), "values")
     sizes = (_whole(_number_of(named.get(name))) for name in _SIZE_VARIABLES)
     is_dirty = git.get("dirty")
-    summary = _step_summary(report)
     return RunRow(
         run_id="",
         started_utc=texts(session.started_utc),
@@ -122,7 +123,9 @@ def _row(report: Report, record: Tree, place: Place, texts: _Texts) -> RunRow:
         driver=texts(session.driver_version),
         cuda=texts(session.cuda_version),
         nsys=texts(session.nsys_version or versions.get("nsys")),
-        **{name: texts(versions.get(name)) for name in ("torch", "python", "nsyswrap")},
+        torch=texts(versions.get("torch")),
+        python=texts(versions.get("python")),
+        nsyswrap=texts(versions.get("nsyswrap")),
         window=texts(report.window.label),
         window_ns=report.window.length_ns,
         verdict=texts(report.verdict),
@@ -130,8 +133,8 @@ def _row(report: Report, record: Tree, place: Place, texts: _Texts) -> RunRow:
         exit_code=_whole(record.get("exit_code")),
         wall_ns=_whole(record.get("wall_ns")),
         folder=texts(place.folder),
-        step_count=summary.count if summary else 0,
-        **{name: getattr(summary, name) if summary else None for name in StepSummary._fields[1:]},
+        step_count=0,
+        **dict.fromkeys(STEP_FIELDS),
     )
 
 
@@ -142,9 +145,9 @@ def _step_summary(report: Report) -> StepSummary | None:
         return _shortened(report)
     if not steps.count:
         return None
-    quantiles = np.quantile(steps.length, _QUANTILES).tolist()
+    median, p05, p25, p75, p95 = (float(each) for each in np.quantile(steps.length, _QUANTILES))
     spread = float(steps.length.std(ddof=1)) if steps.count > 1 else 0.0
-    return StepSummary(steps.count, float(steps.period.mean()), *quantiles, spread, steps.cpu_share)
+    return StepSummary(steps.count, float(steps.period.mean()), median, p05, p25, p75, p95, spread, steps.cpu_share)
 
 
 def _shortened(report: Report) -> StepSummary | None:
@@ -228,8 +231,9 @@ def _tree(record: Tree, name: str) -> Tree:
 
 def _whole(value: object) -> int | None:
     """Return a whole number as Python's own; None for anything else."""
-    is_number = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    return int(value) if is_number else None  # type: ignore[arg-type]
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        return None
+    return int(value)
 
 
 def _number_of(text: object) -> int | None:

@@ -103,11 +103,16 @@ class RunRow(NamedTuple):
         """Return the summary of the steps; None without steps."""
         if not self.step_count:
             return None
-        values = (getattr(self, name) for name in StepSummary._fields[1:])
-        return StepSummary(self.step_count, *values)
+        values = {name: getattr(self, name) for name in STEP_FIELDS}
+        return StepSummary(count=self.step_count, **values)
 
 
-class StepSummary(NamedTuple):
+# The fields of a summary that are columns of a run, too.
+STEP_FIELDS = ("mean_ns", "median_ns", "p05_ns", "p25_ns", "p75_ns", "p95_ns", "stddev_ns", "cpu_share")
+
+
+@dataclass(frozen=True, slots=True)
+class StepSummary:
     """The measured steps of a run: their number, the time per step, and how far their lengths spread.
 
     Attributes:

@@ -155,8 +155,9 @@ def _accounts(connection: Connection, rows: Sequence[RunRow]) -> dict[str, list[
     of_run = {row.run_id: row for row in rows}
     for some in _parts(list(of_run)):
         query = select(RUNS.c.run_id, *ACCOUNT_COLUMNS).join_from(ACCOUNTS, RUNS).where(RUNS.c.run_id.in_(some))
-        for run_id, *values in connection.execute(query.order_by(ACCOUNTS.c.number)):
-            found[run_id].append(Account(*values, step_ns=per_step(values[-1], of_run[run_id])))
+        for run_id, kind, name, rule, phase, total_ns in connection.execute(query.order_by(ACCOUNTS.c.number)):
+            step_ns = per_step(total_ns, of_run[run_id])
+            found[run_id].append(Account(kind, name, rule, phase, total_ns, step_ns))
     return found
 
 

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import hand_made
-import numpy as np
 import pytest
 from hand_made import HOSTILE
 
@@ -72,11 +71,8 @@ def test_steps_that_the_report_does_not_list_are_known_from_its_facts() -> None:
     cut = dataclasses.replace(steps, tables={"steps": table.nlargest(9, "end_ns")})
     sections = tuple(cut if one.key == "steps" else one for one in report.sections)
     whole, row = run_from_report(report).row, run_from_report(dataclasses.replace(report, sections=sections)).row
-    assert (row.step_count, row.median_ns, row.p05_ns) == (
-        whole.step_count,
-        whole.median_ns,
-        pytest.approx(whole.p05_ns),
-    )
+    assert (row.step_count, row.median_ns) == (whole.step_count, whole.median_ns)
+    assert row.p05_ns == pytest.approx(whole.p05_ns)
     assert row.mean_ns == pytest.approx(whole.mean_ns)
     assert row.cpu_share == pytest.approx(whole.cpu_share)
     assert (row.p25_ns, row.stddev_ns) == (None, None)
@@ -119,7 +115,7 @@ def test_nothing_private_gets_in() -> None:
 def test_hostile_texts_and_values_can_be_stored() -> None:
     """NUL bytes and lone surrogates have no place in a database; a number that is none is missing."""
     report = hand_made.empty_report()
-    facts = (Fact("nan", float("nan"), "ns"), Fact("inf", float("inf"), "ns"), Fact("int", np.int64(3), "count"))
+    facts = (Fact("nan", float("nan"), "ns"), Fact("inf", float("inf"), "ns"), Fact("int", 3, "count"))
     section = dataclasses.replace(
         sample()[0].sections[0], facts=(*facts, Fact("a\0b\ud800", HOSTILE, "text")), tables={}
     )

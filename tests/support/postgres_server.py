@@ -8,7 +8,7 @@ import pwd
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -40,7 +40,7 @@ def server(binaries: Path) -> Iterator[str]:
             shutil.chown(folder, user)
         data = folder / "data"
         _run(user, [binaries / "initdb", "-D", data, "-A", "trust", "-U", "tester", "-E", "UTF8", "--no-sync"], folder)
-        control = [binaries / "pg_ctl", "-D", data, "-w", "-t", str(_TIMEOUT_S)]
+        control: list[str | Path] = [binaries / "pg_ctl", "-D", data, "-w", "-t", str(_TIMEOUT_S)]
         _run(user, [*control, "-l", folder / "log", "-o", f"-k {folder} {_OPTIONS}", "start"], folder)
         try:
             yield f"postgresql://tester@/postgres?host={folder}"
@@ -58,10 +58,9 @@ def _exists(user: str) -> bool:
     return True
 
 
-def _run(user: str, command: list[str | Path], folder: Path) -> None:
+def _run(user: str, command: Sequence[str | Path], folder: Path) -> None:
     """Run a program as a user, in a folder that the user may read; its output is in the error if it fails."""
     ids = pwd.getpwnam(user) if user else None
-    identity = {"user": ids.pw_uid, "group": ids.pw_gid, "extra_groups": ()} if ids else {}
     log = folder / "output"
     with log.open("ab") as output:
         # Into a file and not a pipe: the server keeps its output open.
@@ -74,7 +73,9 @@ def _run(user: str, command: list[str | Path], folder: Path) -> None:
             env={"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8"},
             timeout=_TIMEOUT_S,
             check=False,
-            **identity,  # type: ignore[arg-type]
+            user=ids.pw_uid if ids else None,
+            group=ids.pw_gid if ids else None,
+            extra_groups=() if ids else None,
         )
     if done.returncode:
         raise RuntimeError(f"{command[0]} failed: {log.read_text(errors='replace')}")

@@ -3,6 +3,8 @@
 Written out, not taken from `tables`: what a migration does never changes.
 """
 
+from typing import Any
+
 import sqlalchemy as sa
 from alembic import op
 
@@ -65,7 +67,7 @@ def _make_runs() -> None:
     op.create_index("runs_by_program", "runs", ["program", "started_utc"])
 
 
-def _make_rows(name: str, *columns: "sa.Column[object]") -> None:
+def _make_rows(name: str, *columns: "sa.Column[Any]") -> None:
     """Make a table of rows that belong to a run, and go with it."""
     run = sa.Column("number", sa.Integer, sa.ForeignKey("runs.number", ondelete="CASCADE"), primary_key=True)
     op.create_table(name, run, *columns, sqlite_with_rowid=False)
