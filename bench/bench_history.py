@@ -4,7 +4,7 @@
 python bench/bench_history.py 100000
 
 Each run has the accounts, findings and facts of a real one, from reports/gallery. PostgreSQL is a server of its own in
-a temporary folder, with its usual settings but for fsync; without it only SQLite is measured.
+a temporary folder, with its usual settings except fsync; where it is not installed, only SQLite is measured.
 """
 
 import argparse
@@ -147,10 +147,13 @@ def main() -> None:
     """Measure both databases."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("runs", type=int, nargs="?", default=100_000)
+    parser.add_argument("--only", choices=["sqlite", "postgresql"], help="Measure one database.")
     options = parser.parse_args()
     with addresses() as found:
         for address in found:
-            measured(address, options.runs)
+            kind = "postgresql" if "://" in address else "sqlite"
+            if options.only in {None, kind}:
+                measured(address, options.runs)
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ from nsyswrap.cli.rank_launch import (
     remove_joint_report,
     this_launch,
 )
-from nsyswrap.cli.recording import history_of, record_result
+from nsyswrap.cli.recording import history_to_record, record_result
 from nsyswrap.cli.terminal import rendered
 from nsyswrap.errors import CaptureError, ExportError, NsyswrapError, UsageError
 
@@ -250,7 +250,7 @@ def checked_before(
         NsyswrapError: An option is invalid, the earlier report has no plan, or the history cannot be opened.
     """
     options.check()
-    return plan_before(base, options), history_of(None, create=True) if to_history else None
+    return plan_before(base, options), history_to_record(to_history)
 
 
 def plan_before(base: Path | None, options: ReadOptions) -> "Report | None":

@@ -80,7 +80,7 @@ def record_beside(folder: Path) -> Mapping[str, Any]:
 
 
 def _record(file: Path) -> dict[str, Any]:
-    """Return the record of a run in a file; empty where it is none."""
+    """Return the record of a run in a file; empty for any other file."""
     from nsyswrap.capture.recorded_run import SCHEMA  # noqa: PLC0415 - loaded when a run is added
 
     try:
@@ -99,6 +99,18 @@ def history_of(url: str | None, *, create: bool) -> "History":
     from nsyswrap.runs.history import open_history  # noqa: PLC0415 - loads SQLAlchemy
 
     return open_history(url, create=create)
+
+
+def history_to_record(wanted: bool) -> "History | None":  # noqa: FBT001 - the value of --record
+    """Open the history for `profile --record`; None without that option.
+
+    Raises:
+        CaptureError: It cannot be opened.
+    """
+    try:
+        return history_of(None, create=True) if wanted else None
+    except NsyswrapError as error:
+        raise CaptureError(error.message, hint=error.hint) from error
 
 
 def record_result(history: "History | None", folder: Path | None) -> None:

@@ -72,7 +72,7 @@ def shown(url: URL) -> str:
 
 
 def exists(url: URL) -> bool:
-    """Return whether there is something to read; a server is asked when it is opened."""
+    """Return whether there is something to read; true for any server."""
     return url.drivername != "sqlite" or Path(str(url.database)).is_file()
 
 

@@ -151,7 +151,7 @@ def _step_summary(report: Report) -> StepSummary | None:
 
 
 def _shortened(report: Report) -> StepSummary | None:
-    """Return the summary of steps of which the report does not list all: what its facts say of them."""
+    """Return the summary of steps where the report lists only some of them: its facts are about all."""
     count, median = report.step.count, report.step.median_ns
     section = report.section("steps")
     if not count or median is None or section is None or report.window.source not in _OF_STEPS:

@@ -145,7 +145,7 @@ def is_of(program: Program | None) -> ColumnElement[bool]:
 
 
 def _parts(values: Sequence[str]) -> Iterator[Sequence[str]]:
-    """Yield values in parts of which each fits into one query."""
+    """Yield values in parts that each fit into one query."""
     return (values[start : start + _AT_ONCE] for start in range(0, len(values), _AT_ONCE))
 
 

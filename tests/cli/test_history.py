@@ -45,7 +45,7 @@ def added(*arguments: str) -> list[str]:
 
 
 def test_runs_are_added_once(project: Path) -> None:
-    """Whether as a folder or as a file; what became of each is said."""
+    """Whether as a folder or as a file; each has a line of output."""
     first = run("add", "reports/mnist-1-worker")
     again = run("add", "reports/mnist-1-worker/report.json")
     assert first.stdout.endswith("reports/mnist-1-worker was added\n")

@@ -1,4 +1,4 @@
-"""Where the history is, and what is said where it cannot be opened or written."""
+"""Where the history is, and the message where it cannot be opened or written."""
 
 import stat
 from pathlib import Path

@@ -88,7 +88,7 @@ def test_reports_of_one_capture_are_one_run_with_other_contents() -> None:
 
 
 def test_other_captures_are_other_runs() -> None:
-    """Captures are told apart by their length in ns; reports without one, by all that they hold."""
+    """Captures differ in their length in ns; reports without one differ in any of their contents."""
     report, _ = sample()
     session = dataclasses.replace(report.session, duration_ns=report.session.duration_ns + 1)
     longer = dataclasses.replace(report, session=session)

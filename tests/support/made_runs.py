@@ -11,14 +11,7 @@ IDENTITY = Program("train.py", "--epochs 1", "NVIDIA H200", 1, 1, "", "012345678
 
 
 def made_run(number: int, step_ms: float = 10.0, commit: str = "", committed_s: int | None = None) -> Run:
-    """Return a run of 50 steps, its id made of its number.
-
-    Args:
-        number: Tells runs apart; a later one starts later.
-        step_ms: Its time per step.
-        commit: Its commit.
-        committed_s: When that was made.
-    """
+    """Return a run of 50 steps; its number makes its id, and a later number a later start."""
     step, day = step_ms * MS, FIRST + dt.timedelta(minutes=number % 1_000_000)
     row = RunRow(
         run_id=f"{number:08x}{'e' * 56}",

@@ -15,7 +15,7 @@ from pathlib import Path
 # Where Debian and Fedora keep its programs, which are not on PATH.
 _PLACES = ("/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin")
 _TIMEOUT_S = 120
-_USERS = ("postgres", "nobody")
+_USERS = ("postgres", "daemon")
 # Nothing that the tests write must survive a power cut.
 _OPTIONS = "-c listen_addresses= -c fsync=off -c full_page_writes=off -c max_connections=60 -c shared_buffers=16MB"
 
