@@ -1,4 +1,3 @@
-# ruff: noqa: T201 - a program for tests
 """Writers of a history, each in a process of its own: `history_writers.py URL WRITERS RUNS [LIMIT_BYTES]`.
 
 Each writer adds its runs and prints the id of a run when that is on the disk. Run number 0 is added by all of them.
@@ -27,9 +26,14 @@ def write(url: str, writer: int, count: int) -> None:
         try:
             history.add(run)
         except HistoryError as error:
-            print(f"failed {error.message}", flush=True)
+            say(f"failed {error.message}")
             return
-        print(f"added {run.row.run_id}", flush=True)
+        say(f"added {run.row.run_id}")
+
+
+def say(line: str) -> None:
+    """Print a line in one piece: that of another writer cannot come between it and its end."""
+    os.write(1, f"{line}\n".encode())
 
 
 def main(url: str, writers: int, count: int, limit: int | None) -> None:
