@@ -15,7 +15,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from nsyswrap.capture.copy_rates import copy_rates
+from nsyswrap.capture.git_history import committed_s
 from nsyswrap.capture.isolate import kept_environment
+from nsyswrap.capture.machine_number import machine_number
 from nsyswrap.capture.nsys import CaptureResult
 from nsyswrap.capture.options import CaptureOptions, extra_environment
 from nsyswrap.capture.process import output_of
@@ -75,12 +77,12 @@ def run_record(
         options: The options of the capture.
         nsyswrap_version: The version of nsyswrap.
         environ: The environment that the program inherited; None for ours.
-        cost: What nsys adds to each call, as ``profiler_cost`` returns it; None where it was not measured.
+        cost: What nsys adds to each call, as from ``profiler_cost``; None where it was not measured.
 
     Returns:
-        The JSON object: ``schema``, ``command``, ``environment`` (``names`` and ``values``), ``versions``,
-        ``git`` (``commit`` and ``dirty``; None outside a repository), ``exit_code``, ``wall_ns``, ``notes``,
-        ``pinned_copy_rates`` (by direction; empty without a GPU) and ``profiler_cost`` (empty without a measurement).
+        The JSON object: ``schema``, ``command``, ``environment`` (``names``, ``values``), ``versions``, ``git`` (as in
+        `git_state`), ``host`` (as in `machine_number`), ``exit_code``, ``wall_ns``, ``notes``, ``pinned_copy_rates``
+        (by direction; empty without a GPU) and ``profiler_cost`` (empty without a measurement).
     """
     environ = dict(os.environ if environ is None else environ)
     inherited = kept_environment(environ) if options.hide_environment else environ
@@ -94,13 +96,18 @@ def run_record(
             "nsys": result.nsys.version_text,
             **program_versions(result.command),
         },
-        "git": git_state(_source_folder(result.command, cwd)),
+        **_origin(result.command, cwd),
         "exit_code": result.exit_code,
         "wall_ns": result.wall_ns,
         "notes": [cleaner.text(note) for note in result.notes],
         COPY_RATES: copy_rates(),
         PROFILER_COST: dict(cost or {}),
     }
+
+
+def _origin(command: tuple[str, ...], cwd: Path) -> dict[str, object]:
+    """Return where the program comes from, and where it ran."""
+    return {"git": git_state(_source_folder(command, cwd)), "host": machine_number()}
 
 
 def shareable_command(command: tuple[str, ...], cwd: Path, home: str) -> list[str]:
@@ -140,7 +147,7 @@ def program_versions(command: tuple[str, ...]) -> dict[str, str]:
 
 
 def git_state(folder: Path) -> dict[str, object] | None:
-    """Return the commit of a folder and whether tracked files differ from it; None outside a repository."""
+    """Return the commit of a folder, when it was made, and whether tracked files differ; None outside a repository."""
     # This only reads: it takes no lock and runs no program from the repository's configuration.
     git = ["git", "--no-optional-locks", "-c", "core.fsmonitor=false", "-C", str(folder)]
     try:
@@ -150,7 +157,8 @@ def git_state(folder: Path) -> dict[str, object] | None:
         status = output_of([*git, "status", "--porcelain", "--untracked-files=no"], timeout_s=_TOOL_TIMEOUT_S)
     except (OSError, TimeoutError):
         return None
-    return {"commit": commit.stdout.strip(), "dirty": bool(status.stdout.strip())}
+    name = commit.stdout.strip()
+    return {"commit": name, "dirty": bool(status.stdout.strip()), "committed_s": committed_s(name, folder)}
 
 
 def _own_packages() -> dict[str, str]:

@@ -27,6 +27,7 @@ from nsyswrap.cli.rank_launch import (
     remove_joint_report,
     this_launch,
 )
+from nsyswrap.cli.recording import history_to_record, record_result
 from nsyswrap.cli.terminal import rendered
 from nsyswrap.errors import CaptureError, ExportError, NsyswrapError, UsageError
 
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from nsyswrap.capture.options import CaptureOptions
     from nsyswrap.capture.result_folder import ReservedFolder
     from nsyswrap.model import Report, Section
+    from nsyswrap.runs.history import History
 
 # The folder of the second run, inside that of the first.
 COUNTERFACTUAL_FOLDER = "counterfactual-data"
@@ -82,6 +84,7 @@ KEPT_BATCHES = 4
     envvar="NSYSWRAP_PROFILER_COST",
     help="Before the first profile on a machine, measure what nsys adds to each call, to take it out of the report.",
 )
+@click.option("--record", "to_history", is_flag=True, help="Add the run to the history, as `history add` does.")
 @click.option("-q", "--quiet", is_flag=True, help="Show no progress and no summary, only the path of the report.")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="SCRIPT.py [ARGS]...")
 def profile(  # noqa: PLR0913 - one parameter an option
@@ -93,6 +96,7 @@ def profile(  # noqa: PLR0913 - one parameter an option
     before: Path | None,
     baseline: bool,
     with_cost: bool,
+    to_history: bool,
     quiet: bool,
     ranks: str | None,
     **capture: object,
@@ -106,12 +110,10 @@ def profile(  # noqa: PLR0913 - one parameter an option
 
     The exit code is that of the program, or 125 if nsys or nsyswrap fails.
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
-    options.check()
-    planned = plan_before(before, options)
-    umask = os.umask(0o077)
+    planned, history = checked_before(before, options, to_history=to_history)
     launch = this_launch(ranks, os.environ)
     wanted = options_of(command, capture, output_to_stderr=form == "json", annotate=counterfactual is not None)
-    wanted = for_launch(dataclasses.replace(wanted, umask=umask), launch)
+    wanted = for_launch(dataclasses.replace(wanted, umask=os.umask(0o077)), launch)
     record = functools.partial(captured, quiet=quiet)
     read = functools.partial(report_of_capture, options=options, with_timeline=True, quiet=quiet)
     cost = measured_cost(wanted, quiet=quiet, kept_only=launch is not None) if with_cost else {}
@@ -122,7 +124,8 @@ def profile(  # noqa: PLR0913 - one parameter an option
         report = add_counterfactual(report, wanted, counterfactual, record, read, code=result.exit_code)
         report = add_baseline(report, wanted, options.step_range, wanted=baseline, code=result.exit_code)
         write_report(report, place.folder)
-    show_end(report, result, launch, options, functools.partial(print_summary, form=form, quiet=quiet))
+    show = functools.partial(print_summary, form=form, quiet=quiet)
+    record_result(history, show_end(report, result, launch, options, show))
     sys.exit(result.exit_code)
 
 
@@ -138,12 +141,15 @@ def show_end(
     launch: Launch | None,
     options: ReadOptions,
     show: "Callable[[Report, Path, tuple[str, ...]], None]",
-) -> None:
-    """Show the report of a run; of one of several ranks only the joint report, once all have ended."""
+) -> Path | None:
+    """Show the report of a run, and return its folder; None where another rank shows it.
+
+    Of one of several ranks only the joint report is shown, once all have ended.
+    """
     if launch is not None and is_joint(launch):
-        finish_rank(result.folder, launch, options, functools.partial(write_joint, show=show))
-    else:
-        show(report, result.folder, result.notes)
+        return finish_rank(result.folder, launch, options, functools.partial(write_joint, show=show))
+    show(report, result.folder, result.notes)
+    return result.folder
 
 
 def recorder(
@@ -233,6 +239,18 @@ def analyzed(export: Path, read: "Callable[[Path], Report]") -> "Report":
     except NsyswrapError as error:
         message = f"the capture is in {export.parent}, but cannot be analyzed: {error.message}"
         raise CaptureError(message, hint=error.hint) from error
+
+
+def checked_before(
+    base: Path | None, options: ReadOptions, *, to_history: bool
+) -> "tuple[Report | None, History | None]":
+    """Return the report with the earlier plan, and the history to add to: what can fail fails before a run of hours.
+
+    Raises:
+        NsyswrapError: An option is invalid, the earlier report has no plan, or the history cannot be opened.
+    """
+    options.check()
+    return plan_before(base, options), history_to_record(to_history)
 
 
 def plan_before(base: Path | None, options: ReadOptions) -> "Report | None":

@@ -138,7 +138,9 @@ def is_joint(launch: Launch | None) -> bool:
     return launch is not None and len(launch.chosen) > 1
 
 
-def finish_rank(folder: Path, launch: Launch, options: "ReadOptions", write: "Callable[[Report, Path], None]") -> None:
+def finish_rank(
+    folder: Path, launch: Launch, options: "ReadOptions", write: "Callable[[Report, Path], None]"
+) -> Path | None:
     """Make the joint report if all recorded ranks have a result, unless another rank makes it.
 
     Args:
@@ -146,6 +148,9 @@ def finish_rank(folder: Path, launch: Launch, options: "ReadOptions", write: "Ca
         launch: The job.
         options: How to read the captures.
         write: Writes a report to a folder, and shows it.
+
+    Returns:
+        The folder of the joint report; None where it was not made here.
     """
     from nsyswrap.capture.folder_lock import folder_lock  # noqa: PLC0415 - loaded when something is captured
     from nsyswrap.capture.launcher import rank_folder  # noqa: PLC0415
@@ -159,16 +164,19 @@ def finish_rank(folder: Path, launch: Launch, options: "ReadOptions", write: "Ca
         err=True,
     )
     if ended < len(folders):
-        return
+        return None
     with suppress(FolderInUseError), folder_lock(job):
         if _is_newer(job, folders):
-            return
+            return None
         try:
             with leaving_at_once("stopped before the joint report was made", f"Make it with 'nsyswrap ranks {job}'"):
                 report = report_of_ranks([each / EXPORT_NAME for each in folders], options, with_timeline=True)
             write(report, job)
         except NsyswrapError as error:
             click.echo(f"nsyswrap: the ranks have no joint report: {error.message}", err=True)
+        else:
+            return job
+    return None
 
 
 def remove_joint_report(folder: Path) -> None:

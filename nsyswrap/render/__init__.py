@@ -6,17 +6,20 @@ The same report always gives the same bytes: renderers read no clock and no envi
 import importlib
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from nsyswrap.errors import UsageError
-from nsyswrap.model import Report
 
-Renderer = Callable[[Report], str]
+if TYPE_CHECKING:
+    from nsyswrap.model import Report
+
+Renderer = Callable[["Report"], str]
 
 
 def _renderer(module: str) -> Renderer:
     """Return a renderer that loads its module and its libraries when it is called."""
 
-    def draw(report: Report) -> str:
+    def draw(report: "Report") -> str:
         return str(importlib.import_module(f"nsyswrap.render.{module}").render(report))
 
     return draw
@@ -34,7 +37,7 @@ RENDERERS: Mapping[str, Renderer] = MappingProxyType(
 """Each form a report can take, by name."""
 
 
-def render(form: str, report: Report) -> str:
+def render(form: str, report: "Report") -> str:
     """Return the report in one form.
 
     Args:

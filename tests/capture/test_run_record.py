@@ -68,6 +68,7 @@ def test_a_record_has_the_fields_of_the_contract(tmp_path: Path) -> None:
         "environment",
         "versions",
         "git",
+        "host",
         "exit_code",
         "wall_ns",
         "notes",

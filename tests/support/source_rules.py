@@ -36,10 +36,11 @@ LAYERS = {
     "report": 11,
     "compare": 12,
     "many": 12,
-    "render": 13,
-    "api": 14,
-    "cli": 14,
-    "__main__": 15,
+    "runs": 13,
+    "render": 14,
+    "api": 15,
+    "cli": 15,
+    "__main__": 16,
 }
 
 # The packages that may import a dependency.
@@ -49,6 +50,8 @@ HOMES = {
     "adbc_driver_manager": ("nsyswrap.db",),
     "adbc_driver_sqlite": ("nsyswrap.db",),
     "connectorx": ("nsyswrap.db",),
+    "alembic": ("nsyswrap.runs",),
+    "psycopg": ("nsyswrap.runs",),
     "dask": ("nsyswrap.many",),
     "distributed": ("nsyswrap.many",),
     "jinja2": ("nsyswrap.render",),

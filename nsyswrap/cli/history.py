@@ -1,0 +1,148 @@
+"""`nsyswrap history`: keep runs in a database, list and show them, and export them."""
+
+from pathlib import Path
+
+import click
+
+from nsyswrap.cli.output import atomic_folder, form_of, write_result
+from nsyswrap.cli.recording import history_of, recorded_run
+from nsyswrap.cli.terminal import printable
+from nsyswrap.errors import ExportError, UsageError
+
+FORMS = ("text", "json", "csv")
+LISTED = 30
+
+_output = click.option("-o", "--output", type=click.Path(path_type=Path), help="Write to this file instead of stdout.")
+_force = click.option("-f", "--force", is_flag=True, help="Replace files that exist.")
+_program = click.option("--program", help="Only runs of this script, such as train.py.")
+
+
+@click.group()
+@click.option(
+    "--db",
+    metavar="URL",
+    envvar="NSYSWRAP_DB",
+    help="The history: the path of an SQLite file, or postgresql://USER@HOST/DATABASE.  [default: $NSYSWRAP_DB, else "
+    ".nsyswrap/history.sqlite in the project]",
+)
+@click.pass_context
+def history(context: click.Context, *, db: str | None) -> None:
+    """Keep runs with their findings in a database, to see how a program changes over time.
+
+    \b
+      nsyswrap profile --record train.py
+      nsyswrap history add reports/base reports/change/report.json
+      nsyswrap history list --program train.py
+      nsyswrap history show 3f2a91
+      nsyswrap history export -o history/
+    """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
+    context.obj = db
+
+
+@history.command()
+@click.argument("reports", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="REPORT...")
+@click.option("--replace", is_flag=True, help="Where a run is there with other numbers, take those of the report.")
+@click.pass_obj
+def add(db: str | None, *, reports: tuple[Path, ...], replace: bool) -> None:
+    """Add runs: each REPORT is a report.json, or the folder of a result.
+
+    A run that is in the history already is not added twice, whatever its report is called. Each run is added whole or
+    not at all; what is printed as added is on the disk.
+    """
+    from nsyswrap.render.history_text import ID_DIGITS  # noqa: PLC0415 - loads what a report is read with
+
+    kept = history_of(db, create=True)
+    for path in reports:
+        run = recorded_run(path)
+        became = kept.add(run, replace=replace)
+        hint = "; --replace takes those of the report" if became == became.OTHER else ""
+        click.echo(f"{run.row.run_id[:ID_DIGITS]}  {printable(str(path))} {_verb(became)}{hint}")
+
+
+def _verb(became: str) -> str:
+    """Return what became of a run, as the end of a sentence."""
+    return f"was {became}" if became in {"added", "replaced"} else became
+
+
+@history.command("list")
+@_program
+@click.option(
+    "-n",
+    "--limit",
+    type=click.IntRange(min=0),
+    default=LISTED,
+    show_default=True,
+    help="How many runs to list, the newest first; 0 for all.",
+)
+@click.option("--format", "form", type=click.Choice(FORMS), help="Output format.  [default: that of the file, or text]")
+@_output
+@_force
+@click.pass_obj
+def list_(  # noqa: PLR0913 - one argument an option
+    db: str | None, program: str | None, limit: int, form: str | None, output: Path | None, *, force: bool
+) -> None:
+    """List the runs, the newest first. A star behind the commit: the program had changes that were not committed."""
+    from nsyswrap.render.history_text import LISTS  # noqa: PLC0415 - loaded when there is something to list
+    from nsyswrap.runs.run import Program  # noqa: PLC0415
+
+    kept, wanted = history_of(db, create=False), Program(program) if program else None
+    rows = kept.runs(wanted, limit or None)
+    write_result(LISTS[form_of(form, output, FORMS)](rows), output, force=force)
+    total = kept.count(wanted) if limit and len(rows) == limit else len(rows)
+    more = "; --limit 0 lists all" if total > len(rows) else ""
+    click.echo(f"{len(rows)} of {total} runs in {printable(kept.place)}{more}", err=True)
+
+
+@history.command()
+@click.argument("run")
+@click.option("--format", "form", type=click.Choice(FORMS[:2]), help="Output format.  [default: that of the file]")
+@_output
+@_force
+@click.pass_obj
+def show(db: str | None, run: str, form: str | None, output: Path | None, *, force: bool) -> None:
+    """Show one RUN: what ran, its steps, where the time went, and its findings. The first digits of its id suffice."""
+    from nsyswrap.render.history_text import run_as_json, run_as_text  # noqa: PLC0415 - loaded when there is a run
+
+    kept = history_of(db, create=False)
+    row = kept.find(run)
+    render = run_as_json if form_of(form, output, FORMS[:2]) == "json" else run_as_text
+    write_result(render(row, kept.accounts(row), kept.findings(row), kept.facts(row)), output, force=force)
+
+
+@history.command()
+@click.argument("runs", nargs=-1, required=True, metavar="RUN...")
+@click.pass_obj
+def rm(db: str | None, *, runs: tuple[str, ...]) -> None:
+    """Remove runs from the history, all of them or none. Their reports stay where they are."""
+    kept = history_of(db, create=False)
+    rows = [kept.find(name) for name in runs]
+    kept.remove([row.run_id for row in rows])
+    for row in rows:
+        click.echo(f"{row.run_id[:10]}  {printable(f'{row.program} {row.arguments}'.strip())} was removed")
+
+
+@history.command()
+@_program
+@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="The folder to write.")
+@_force
+@click.pass_obj
+def export(db: str | None, *, program: str | None, output: Path, force: bool) -> None:
+    """Write the history as Parquet files for other programs: runs, accounts, findings and facts.
+
+    The library has the same columns as data frames: nsyswrap.runs.open().frame("runs").
+    """
+    from nsyswrap.runs.frames import write_parquet  # noqa: PLC0415 - loads pyarrow
+    from nsyswrap.runs.run import Program  # noqa: PLC0415
+
+    if output.exists() and (not output.is_dir() or (any(output.iterdir()) and not force)):
+        raise UsageError(
+            f"{output} exists already", hint="give another folder with -o, or --force to replace its files"
+        )
+    kept = history_of(db, create=False)
+    try:
+        with atomic_folder(output) as temporary:
+            written = write_parquet(kept.engine, temporary, Program(program) if program else None)
+    except OSError as error:
+        raise ExportError(f"cannot write {output}: {error.strerror}", hint="give another path with -o") from error
+    for name, rows in written.items():
+        click.echo(f"wrote {printable(str(output / name))}.parquet, {rows} rows", err=True)

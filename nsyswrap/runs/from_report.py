@@ -1,0 +1,241 @@
+"""From a report and its run.json to a run of the history."""
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from nsyswrap.compare.step_times import KERNEL_ROWS, LEDGER_ROWS, step_times
+from nsyswrap.model import Fact, Report
+from nsyswrap.privacy import ANYBODY, Cleaner
+from nsyswrap.runs.program_name import program_and_arguments
+from nsyswrap.runs.run import STEP_FIELDS, Account, Run, RunFact, RunFinding, RunRow, StepSummary
+
+# Variables in which launchers set the number of ranks: torchrun, Open MPI, SLURM.
+_SIZE_VARIABLES = ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_NTASKS")
+# Sources of a window that consists of steps.
+_OF_STEPS = ("steps", "pattern")
+_QUANTILES = (0.5, 0.05, 0.25, 0.75, 0.95)
+# What a run is about, but not what was measured: a run that was moved is the same run.
+_NOT_CONTENT = ("run_id", "added_utc", "committed_s", "folder")
+
+Tree = Mapping[str, Any]
+
+
+class Place(NamedTuple):
+    """Where a run comes from, as far as its report does not say.
+
+    Attributes:
+        committed_s: When its commit was made, seconds since 1970 in UTC; None if unknown.
+        folder: Folder of the report, relative to that of the project; empty where it is elsewhere.
+    """
+
+    committed_s: int | None = None
+    folder: str = ""
+
+
+def run_from_report(
+    report: Report, record: Tree | None = None, place: Place | None = None, cleaner: Cleaner = ANYBODY
+) -> Run:
+    """Return the run that a report is about.
+
+    Every text is cleaned once more, since the report may come from anywhere.
+
+    Args:
+        report: The report.
+        record: Its run.json; None where there is none.
+        place: Where it comes from.
+        cleaner: Removes what is private.
+    """
+    texts = _Texts(cleaner)
+    each_fact = (_fact(section.key, fact, texts) for section in report.sections for fact in section.facts)
+    facts = tuple({(fact.section, fact.label): fact for fact in each_fact}.values())
+    findings = tuple(
+        RunFinding(
+            position,
+            texts(each.rule),
+            each.severity.value,
+            texts(each.headline),
+            each.device_id,
+            each.lost_ns,
+            each.saving_low_ns,
+            each.saving_high_ns,
+        )
+        for position, each in enumerate(report.findings)
+    )
+    accounts = tuple(sorted(_accounts(report, texts)))
+    row, step = _row(report, record or {}, place or Place(), texts), _step_summary(report)
+    if step is not None:
+        row = row._replace(step_count=step.count, **{name: getattr(step, name) for name in STEP_FIELDS})
+    kept = {name: value for name, value in row._asdict().items() if name not in _NOT_CONTENT}
+    content = _digest([kept, *accounts, *findings, *sorted(facts, key=lambda one: one[:2])])
+    return Run(row._replace(run_id=_run_id(report, row.rank, content)), content, accounts, findings, facts)
+
+
+class _Texts:
+    """Makes texts fit for a database: without what is private, and without what PostgreSQL cannot hold."""
+
+    def __init__(self, cleaner: Cleaner) -> None:
+        self._cleaner = cleaner
+
+    def __call__(self, value: object) -> str:
+        """Return a value as a cleaned text; empty for a missing one."""
+        text = "" if value is None else str(value)
+        return self._storable(self._cleaner.text(text))
+
+    def command(self, words: object) -> tuple[str, ...]:
+        """Return the cleaned words of a command; none for anything that is no list of texts."""
+        given = words if isinstance(words, list | tuple) else ()
+        return tuple(map(self._storable, self._cleaner.command(tuple(map(str, given)))))
+
+    @staticmethod
+    def _storable(text: str) -> str:
+        return text.encode("utf-8", "backslashreplace").decode().replace("\0", "\\0")
+
+
+def _row(report: Report, record: Tree, place: Place, texts: _Texts) -> RunRow:
+    """Return the row of a run, still without its id and its steps."""
+    session, versions = report.session, _tree(record, "versions")
+    program, arguments = program_and_arguments(texts.command(record.get("command") or session.command))
+    git, launch = _tree(record, "git"), _tree(record, "launch")
+    gpus = {gpu.rank for gpu in report.gpus if gpu.rank is not None}
+    named = _tree(_tree(record, "environment"), "values")
+    sizes = (_whole(_number_of(named.get(name))) for name in _SIZE_VARIABLES)
+    is_dirty = git.get("dirty")
+    return RunRow(
+        run_id="",
+        started_utc=texts(session.started_utc),
+        added_utc="",
+        program=program,
+        arguments=arguments,
+        gpu=texts(", ".join(sorted({gpu.name for gpu in report.gpus}))),
+        gpu_count=len(report.gpus),
+        ranks=max(1, len(gpus), _whole(launch.get("size")) or 0, *(size or 0 for size in sizes)),
+        rank=texts(launch.get("rank")),
+        host=texts(record.get("host")),
+        commit=texts(git.get("commit")),
+        committed_s=place.committed_s,
+        is_dirty=is_dirty if isinstance(is_dirty, bool) else None,
+        driver=texts(session.driver_version),
+        cuda=texts(session.cuda_version),
+        nsys=texts(session.nsys_version or versions.get("nsys")),
+        torch=texts(versions.get("torch")),
+        python=texts(versions.get("python")),
+        nsyswrap=texts(versions.get("nsyswrap")),
+        window=texts(report.window.label),
+        window_ns=report.window.length_ns,
+        verdict=texts(report.verdict),
+        verdict_rule=texts(report.verdict_rule),
+        exit_code=_whole(record.get("exit_code")),
+        wall_ns=_whole(record.get("wall_ns")),
+        folder=texts(place.folder),
+        step_count=0,
+        **dict.fromkeys(STEP_FIELDS),
+    )
+
+
+def _step_summary(report: Report) -> StepSummary | None:
+    """Return the summary of the measured steps; None without steps."""
+    steps = step_times(report)
+    if steps.count < (report.step.count or 0):
+        return _shortened(report)
+    if not steps.count:
+        return None
+    median, p05, p25, p75, p95 = (float(each) for each in np.quantile(steps.length, _QUANTILES))
+    spread = float(steps.length.std(ddof=1)) if steps.count > 1 else 0.0
+    return StepSummary(steps.count, float(steps.period.mean()), median, p05, p25, p75, p95, spread, steps.cpu_share)
+
+
+def _shortened(report: Report) -> StepSummary | None:
+    """Return the summary of steps where the report lists only some of them: its facts are about all."""
+    count, median = report.step.count, report.step.median_ns
+    section = report.section("steps")
+    if not count or median is None or section is None or report.window.source not in _OF_STEPS:
+        return None
+    low, high = (fact.value if (fact := section.fact(name)) else None for name in ("p05_ns", "p95_ns"))
+    devices = _rows(report, "ledger", "devices")
+    window = sum(row["window_ns"] for row in devices)
+    kernels = sum(row[name] for row in devices for name in KERNEL_ROWS)
+    return StepSummary(
+        count=count,
+        mean_ns=report.window.length_ns / count,
+        median_ns=float(median),
+        p05_ns=None if low is None else float(low),
+        p25_ns=None,
+        p75_ns=None,
+        p95_ns=None if high is None else float(high),
+        stddev_ns=None,
+        cpu_share=1 - kernels / window if window else 1.0,
+    )
+
+
+def _accounts(report: Report, texts: _Texts) -> list[Account]:
+    """Return the accounts of a report: rows of one name, rule and phase are added."""
+    sums: dict[tuple[str, str, str, str], int] = {}
+
+    def add(key: tuple[str, str, str, str], amount: int) -> None:
+        sums[key] = sums.get(key, 0) + int(amount)
+
+    for row in _rows(report, "ledger", "devices"):
+        for name in LEDGER_ROWS:
+            add(("ledger", name, "", ""), row[name])
+    for row in _rows(report, "idle", "attribution"):
+        add(("idle", texts(row["cause"]), texts(row["rule"]), texts(row["phase"])), row["idle_ns"])
+    for row in _rows(report, "communication", "waits"):
+        late = _whole(row.get("late_rank"))
+        add(("wait", texts(late), texts(row.get("rule")), texts(row.get("phase"))), row.get("wait_ns", 0))
+    return [Account(*key, total) for key, total in sums.items()]
+
+
+def _rows(report: Report, section: str, table: str) -> list[dict[Any, Any]]:
+    """Return the rows of a table; none where the report does not have it."""
+    found = report.section(section)
+    frame = found.tables.get(table) if found else None
+    return [] if frame is None else frame.to_dict("records")
+
+
+def _fact(section: str, fact: Fact, texts: _Texts) -> RunFact:
+    """Return a fact; a number that is missing or not finite has neither number nor text."""
+    place = texts(section), texts(fact.label)
+    if isinstance(fact.value, str):
+        return RunFact(*place, None, texts(fact.value), fact.unit)
+    number = None if fact.value is None or pd.isna(fact.value) else float(fact.value)
+    return RunFact(*place, number if number is not None and math.isfinite(number) else None, None, fact.unit)
+
+
+def _run_id(report: Report, rank: str, content: str) -> str:
+    """Return the id of a run: the same for each report of one capture.
+
+    A capture is known by its start, its length in nanoseconds and its GPUs. Where these are unknown, only equal reports
+    are one run.
+    """
+    session = report.session
+    known = session.started_utc and session.duration_ns
+    gpus = [(gpu.device_id, gpu.name, gpu.rank) for gpu in report.gpus]
+    return _digest([session.started_utc, session.duration_ns, gpus, rank, "" if known else content])
+
+
+def _digest(value: object) -> str:
+    """Return 64 hexadecimal digits that are the same for equal values."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+
+
+def _tree(record: Tree, name: str) -> Tree:
+    found = record.get(name)
+    return found if isinstance(found, Mapping) else {}
+
+
+def _whole(value: object) -> int | None:
+    """Return a whole number as Python's own; None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        return None
+    return int(value)
+
+
+def _number_of(text: object) -> int | None:
+    """Return the number in a text of digits; None for any other text."""
+    return int(text) if isinstance(text, str) and text.isascii() and text.isdigit() else None

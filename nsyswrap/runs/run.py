@@ -1,0 +1,229 @@
+"""The types of the history: a run with its facts, accounts and findings, and rows of it.
+
+Times are ns, sizes bytes, ratios shares of 1, as in a report. Texts hold no secret, no host and no home folder.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+# Kinds of accounts: they add up to the window, to its idle time, and to its waits for other ranks.
+KINDS = ("ledger", "idle", "wait")
+
+
+class Program(NamedTuple):
+    """What is run, and on what: runs of one program can be compared. None in a field means any.
+
+    Attributes:
+        program: The script, such as "train.py", or the program where there is none.
+        arguments: The other words of the command as a shell writes them, with those of a launcher.
+        gpu: Name of the GPUs, such as "NVIDIA H200"; empty without a GPU.
+        gpu_count: Number of GPUs that ran something.
+        ranks: Number of ranks of the job.
+        rank: The rank that the report is about; empty for all of a job.
+        host: Neutral number of the machine; empty if unknown.
+    """
+
+    program: str
+    arguments: str | None = None
+    gpu: str | None = None
+    gpu_count: int | None = None
+    ranks: int | None = None
+    rank: str | None = None
+    host: str | None = None
+
+
+class RunRow(NamedTuple):
+    """One run without its accounts, findings and facts.
+
+    Attributes:
+        run_id: 64 hexadecimal digits; a prefix that no other run has names it, too.
+        started_utc: Start of the capture, ISO 8601 in UTC; empty if unknown.
+        added_utc: When it was added.
+        program, arguments, gpu, gpu_count, ranks, rank, host: The fields of ``Program``.
+        commit: Git commit of the program; empty if unknown.
+        committed_s: When it was committed, seconds since 1970 in UTC; None if unknown.
+        is_dirty: Whether tracked files differed from the commit; None if unknown.
+        driver, cuda, torch, python, nsys, nsyswrap: Versions; empty if unknown.
+        window: Label of the report's window.
+        window_ns: Its length.
+        verdict: The verdict of the report.
+        verdict_rule: Rule of its first finding; empty if there is none.
+        exit_code: Exit code of the program; None if unknown.
+        wall_ns: Time that the program took; None if unknown.
+        folder: Folder of the report, relative to that of the project; empty where it is elsewhere.
+        step_count: Number of measured steps; 0 without steps.
+        mean_ns: Time per step, start to start; None without steps, as the others.
+        median_ns, p05_ns, p25_ns, p75_ns, p95_ns, stddev_ns: Of the lengths of steps: the noise inside this run.
+        cpu_share: Share of the time in which no kernel runs.
+    """
+
+    run_id: str
+    started_utc: str
+    added_utc: str
+    program: str
+    arguments: str
+    gpu: str
+    gpu_count: int
+    ranks: int
+    rank: str
+    host: str
+    commit: str
+    committed_s: int | None
+    is_dirty: bool | None
+    driver: str
+    cuda: str
+    torch: str
+    python: str
+    nsys: str
+    nsyswrap: str
+    window: str
+    window_ns: int
+    verdict: str
+    verdict_rule: str
+    exit_code: int | None
+    wall_ns: int | None
+    folder: str
+    step_count: int
+    mean_ns: float | None
+    median_ns: float | None
+    p05_ns: float | None
+    p25_ns: float | None
+    p75_ns: float | None
+    p95_ns: float | None
+    stddev_ns: float | None
+    cpu_share: float | None
+
+    @property
+    def identity(self) -> Program:
+        """Return what was run, and on what."""
+        return Program(*(getattr(self, name) for name in Program._fields))
+
+    @property
+    def step(self) -> "StepSummary | None":
+        """Return the summary of the steps; None without steps."""
+        if not self.step_count:
+            return None
+        values = {name: getattr(self, name) for name in STEP_FIELDS}
+        return StepSummary(count=self.step_count, **values)
+
+
+# The fields of a summary that are columns of a run, too.
+STEP_FIELDS = ("mean_ns", "median_ns", "p05_ns", "p25_ns", "p75_ns", "p95_ns", "stddev_ns", "cpu_share")
+
+
+@dataclass(frozen=True, slots=True)
+class StepSummary:
+    """The measured steps of a run: their number, the time per step, and how far their lengths spread.
+
+    Attributes:
+        count: Number of steps.
+        mean_ns: Time per step, start to start.
+        median_ns: Median of their lengths.
+        p05_ns, p25_ns, p75_ns, p95_ns: Quantiles of their lengths; None where the report does not list all steps.
+        stddev_ns: Standard deviation of their lengths; 0 for one step; None as for the quantiles.
+        cpu_share: Share of the time in which no kernel runs.
+    """
+
+    count: int
+    mean_ns: float
+    median_ns: float
+    p05_ns: float | None
+    p25_ns: float | None
+    p75_ns: float | None
+    p95_ns: float | None
+    stddev_ns: float | None
+    cpu_share: float
+
+
+class Account(NamedTuple):
+    """Time of one part of a run, summed over its GPUs.
+
+    Attributes:
+        kind: "ledger", "idle" or "wait".
+        name: Row of the ledger, cause of idle time, or the late rank.
+        rule: Rule of the finding it belongs to; empty in the ledger.
+        phase: Phase; empty in the ledger.
+        total_ns: Time in the window.
+        step_ns: Mean over GPUs of the time per step; None without steps.
+    """
+
+    kind: str
+    name: str
+    rule: str
+    phase: str
+    total_ns: int
+    step_ns: float | None = None
+
+
+class RunFinding(NamedTuple):
+    """One finding of a run.
+
+    Attributes:
+        position: 0 for the first of the report.
+        rule: Key of its rule.
+        severity: "note", "warning" or "problem".
+        headline: What is wrong.
+        device_id: Its GPU; None for all.
+        lost_ns: Time lost in the window.
+        saving_low_ns, saving_high_ns: Bounds of the predicted saving in the window; None where nothing is predicted.
+        lost_step_ns: Time lost per step; None without steps.
+    """
+
+    position: int
+    rule: str
+    severity: str
+    headline: str
+    device_id: int | None
+    lost_ns: int
+    saving_low_ns: int | None
+    saving_high_ns: int | None
+    lost_step_ns: float | None = None
+
+
+class RunFact(NamedTuple):
+    """One fact of a section: a number with its unit, or a text.
+
+    Attributes:
+        section: Key of the section.
+        label: Its label.
+        value: Its number; None for a text.
+        text: Its text; None for a number.
+        unit: "ns", "share", "count", "bytes" or "text".
+    """
+
+    section: str
+    label: str
+    value: float | None
+    text: str | None
+    unit: str
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run with all that the history keeps of it.
+
+    Attributes:
+        row: The run; ``added_utc`` is set when it is added.
+        content: Digest of all that is kept; equal for equal runs.
+        accounts, findings, facts: Their rows.
+    """
+
+    row: RunRow
+    content: str
+    accounts: tuple[Account, ...]
+    findings: tuple[RunFinding, ...]
+    facts: tuple[RunFact, ...]
+
+
+class SeriesRun(NamedTuple):
+    """One run of a series.
+
+    Attributes:
+        row: The run.
+        step: Its steps; None without steps.
+        accounts: Its accounts, with ``step_ns``.
+    """
+
+    row: RunRow
+    step: StepSummary | None
+    accounts: tuple[Account, ...]

@@ -1,0 +1,167 @@
+"""Reads runs of a history: lists, one run, and the series of one program in order of its commits."""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from sqlalchemy import ColumnElement, Connection, Engine, and_, func, or_, select, true
+
+from nsyswrap.capture.git_history import commits_in
+from nsyswrap.runs.database import HistoryError, reading
+from nsyswrap.runs.run import KINDS, Account, Program, RunFact, RunFinding, RunRow, SeriesRun
+from nsyswrap.runs.tables import (
+    ACCOUNT_COLUMNS,
+    ACCOUNTS,
+    FACT_COLUMNS,
+    FINDING_COLUMNS,
+    FINDINGS,
+    RUN_COLUMNS,
+    RUNS,
+)
+
+# Shorter prefixes of an id are likely to have several runs, and one may be a mistyped number.
+LEAST_DIGITS = 4
+# Values in one query. Source: https://www.sqlite.org/limits.html, at most 32766.
+_AT_ONCE = 10_000
+
+
+def list_runs(engine: Engine, program: Program | None = None, limit: int | None = None) -> list[RunRow]:
+    """Return runs, the newest first.
+
+    Args:
+        engine: The database.
+        program: Which runs; None for all. An argument, such as "train.py", also finds "src/train.py".
+        limit: How many at most; None for all.
+
+    Raises:
+        HistoryError: The history cannot be read.
+    """
+    newest = (RUNS.c.started_utc.desc(), RUNS.c.run_id.desc())
+    query = select(*RUN_COLUMNS).where(is_of(program)).order_by(*newest).limit(limit)
+    with reading(engine) as connection:
+        return [RunRow(*row) for row in connection.execute(query)]
+
+
+def count_runs(engine: Engine, program: Program | None = None) -> int:
+    """Return the number of runs.
+
+    Raises:
+        HistoryError: The history cannot be read.
+    """
+    with reading(engine) as connection:
+        return int(connection.execute(select(func.count()).select_from(RUNS).where(is_of(program))).scalar_one())
+
+
+def find_run(engine: Engine, name: str) -> RunRow:
+    """Return the run with an id, or with the one id that begins so.
+
+    Raises:
+        HistoryError: There is no such run, or more than one.
+    """
+    if not re.fullmatch(rf"[0-9a-f]{{{LEAST_DIGITS},64}}", name):
+        hint = "give the digits that 'nsyswrap history list' shows"
+        raise HistoryError(f"{name!r} is not the id of a run: at least {LEAST_DIGITS} hexadecimal digits", hint=hint)
+    query = select(*RUN_COLUMNS).where(RUNS.c.run_id >= name, RUNS.c.run_id < f"{name}g").limit(2)
+    with reading(engine) as connection:
+        found = [RunRow(*row) for row in connection.execute(query)]
+    if not found:
+        raise HistoryError(f"the history has no run {name}", hint="see 'nsyswrap history list'")
+    if len(found) > 1:
+        raise HistoryError(f"several runs begin with {name}", hint="give more digits")
+    return found[0]
+
+
+def accounts_of(engine: Engine, run: RunRow) -> tuple[Account, ...]:
+    """Return the accounts of a run, the most time of each kind first.
+
+    Raises:
+        HistoryError: The history cannot be read.
+    """
+    with reading(engine) as connection:
+        found = _accounts(connection, [run])[run.run_id]
+    return tuple(sorted(found, key=lambda one: (KINDS.index(one.kind), -one.total_ns, one[:4])))
+
+
+def findings_of(engine: Engine, run: RunRow) -> tuple[RunFinding, ...]:
+    """Return the findings of a run, in the order of its report.
+
+    Raises:
+        HistoryError: The history cannot be read.
+    """
+    query = select(*FINDING_COLUMNS).join(RUNS).where(RUNS.c.run_id == run.run_id).order_by(FINDINGS.c.position)
+    with reading(engine) as connection:
+        found = [RunFinding(*row) for row in connection.execute(query)]
+    return tuple(one._replace(lost_step_ns=one.lost_ns / run.step_count if run.step_count else None) for one in found)
+
+
+def facts_of(engine: Engine, run: RunRow) -> tuple[RunFact, ...]:
+    """Return the facts of a run by section and label.
+
+    Raises:
+        HistoryError: The history cannot be read.
+    """
+    query = select(*FACT_COLUMNS).join(RUNS).where(RUNS.c.run_id == run.run_id)
+    with reading(engine) as connection:
+        return tuple(sorted((RunFact(*row) for row in connection.execute(query)), key=lambda one: one[:2]))
+
+
+def series(engine: Engine, program: Program, revisions: str = "", folder: Path | None = None) -> tuple[SeriesRun, ...]:
+    """Return the runs of one program in order of their commits, then of their start.
+
+    Args:
+        engine: The database.
+        program: What was run, and on what.
+        revisions: A range of git, such as "main~10..main"; empty for all runs.
+        folder: A folder of the repository; None for the working folder.
+
+    Raises:
+        HistoryError: The history cannot be read.
+        UsageError: Git does not know the range.
+    """
+    wanted = is_of(program)
+    filters = [wanted]
+    if revisions:
+        commits = commits_in(revisions, folder or Path())
+        filters = [and_(wanted, RUNS.c.commit.in_(some)) for some in _parts(commits)]
+    with reading(engine) as connection:
+        rows = [RunRow(*row) for each in filters for row in connection.execute(select(*RUN_COLUMNS).where(each))]
+        accounts = _accounts(connection, rows)
+    return tuple(SeriesRun(row, row.step, tuple(accounts[row.run_id])) for row in sorted(rows, key=_by_commit))
+
+
+def _by_commit(row: RunRow) -> tuple[bool, int, str, str]:
+    """Return the sort key of a series: runs without a commit come first, by their start."""
+    return (row.committed_s is not None, row.committed_s or 0, row.started_utc, row.run_id)
+
+
+def is_of(program: Program | None) -> ColumnElement[bool]:
+    """Return the condition that a run is of a program."""
+    if program is None:
+        return true()
+    named = or_(RUNS.c.program == program.program, RUNS.c.program.endswith(f"/{program.program}", autoescape=True))
+    given = {name: value for name, value in program._asdict().items() if name != "program" and value is not None}
+    return and_(named if program.program else true(), *(RUNS.c[name] == value for name, value in given.items()))
+
+
+def _parts(values: Sequence[str]) -> Iterator[Sequence[str]]:
+    """Yield values in parts that each fit into one query."""
+    return (values[start : start + _AT_ONCE] for start in range(0, len(values), _AT_ONCE))
+
+
+def _accounts(connection: Connection, rows: Sequence[RunRow]) -> dict[str, list[Account]]:
+    """Return the accounts of runs by their ids."""
+    found: dict[str, list[Account]] = defaultdict(list)
+    of_run = {row.run_id: row for row in rows}
+    for some in _parts(list(of_run)):
+        query = select(RUNS.c.run_id, *ACCOUNT_COLUMNS).join_from(ACCOUNTS, RUNS).where(RUNS.c.run_id.in_(some))
+        for run_id, kind, name, rule, phase, total_ns in connection.execute(query.order_by(ACCOUNTS.c.number)):
+            step_ns = per_step(total_ns, of_run[run_id])
+            found[run_id].append(Account(kind, name, rule, phase, total_ns, step_ns))
+    return found
+
+
+def per_step(total_ns: int, run: RunRow) -> float | None:
+    """Return the mean over GPUs of a time per step; None without steps or GPUs."""
+    shares = run.step_count * run.gpu_count
+    return total_ns / shares if shares else None
