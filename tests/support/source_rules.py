@@ -35,10 +35,11 @@ LAYERS = {
     "verdict": 10,
     "report": 11,
     "compare": 12,
-    "render": 13,
-    "api": 14,
-    "cli": 14,
-    "__main__": 15,
+    "gate": 13,
+    "render": 14,
+    "api": 15,
+    "cli": 15,
+    "__main__": 16,
 }
 
 # The packages that may import a dependency.
