@@ -24,6 +24,7 @@ COMMANDS: Mapping[str, str] = {
     "report": "Write the report of a capture as one HTML page.",
     "ranks": "Print one report of all ranks of a job that has a capture for each rank.",
     "compare": "Compare two captures: faster or slower, and what changed.",
+    "gate": "Tell from runs of a program whether the newest ones became slower.",
     "export": "Write events or tables of a capture for other programs: Perfetto, Parquet, CSV.",
     "verify-tensor-cores": "Check what kernel names say about tensor cores against hardware counters.",
     "classify": "Tell from kernel names which kernels run on tensor cores.",

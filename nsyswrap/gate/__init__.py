@@ -5,7 +5,16 @@ All but ``reports`` are functions of numbers, one for each run; it does not matt
 
 from nsyswrap.gate.decision import judge
 from nsyswrap.gate.reports import gate_reports
-from nsyswrap.gate.timed_runs import Gate, GateOptions, GateOutcome, Measure, PartChange, TimedRun, part_words
+from nsyswrap.gate.timed_runs import (
+    Gate,
+    GateOptions,
+    GateOutcome,
+    Measure,
+    PartChange,
+    TimedRun,
+    noise_words,
+    part_words,
+)
 
 __all__ = [
     "Gate",
@@ -16,5 +25,6 @@ __all__ = [
     "TimedRun",
     "gate_reports",
     "judge",
+    "noise_words",
     "part_words",
 ]

@@ -13,7 +13,7 @@ from nsyswrap.compare.estimates import MEAN, MEDIAN
 from nsyswrap.gate.blame import blame_words, blamed
 from nsyswrap.gate.change_points import ChangePoint, Shape, change_points, trend_of
 from nsyswrap.gate.noise import FEWEST, MOST, limit, middle, runs_needed
-from nsyswrap.gate.timed_runs import Gate, GateOptions, GateOutcome, Measure, TimedRun
+from nsyswrap.gate.timed_runs import Gate, GateOptions, GateOutcome, Measure, TimedRun, noise_words
 
 # After a change of the program, the runs before it count only where fewer runs than this came after it.
 SHORTEST_REFERENCE = 5
@@ -169,14 +169,12 @@ def _sentence(outcome: GateOutcome, measures: Sequence[Measure], options: GateOp
     shown = _deciding(measures, outcome)
     which = "a step" if shown.label == MEAN else "the median step"
     times = f"{units.duration(shown.new_ns)} instead of {units.duration(shown.earlier_ns)}"
-    noise = f"unchanged runs differ by up to {units.share(shown.limit)}"
+    noise = f"unchanged runs may differ by {noise_words(shown.limit)}"
     if outcome is GateOutcome.REGRESSED:
         return f"Regressed: {units.change(shown.change)} {which} ({times}; {noise})"
     if outcome is GateOutcome.PASSES:
-        return (
-            f"Passes: {units.change(shown.change)} {which} ({times}); a slowdown of {units.share(shown.most)} or more "
-            "is excluded"
-        )
+        most = units.share(max(shown.most, options.margin))
+        return f"Passes: {units.change(shown.change)} {which} ({times}); a slowdown of more than {most} is excluded"
     return (
         f"Cannot tell: {units.change(shown.change)} {which} ({times}), but {noise}, so a slowdown of "
         f"{units.share(options.find)} is neither shown nor excluded"

@@ -13,7 +13,7 @@ from nsyswrap.gate.decision import judge
 from nsyswrap.gate.timed_runs import Gate, GateOptions, GateOutcome, TimedRun, part_words
 from nsyswrap.model import Report, Session
 
-EARLIER, NEW = "the earlier runs", "the new runs"
+EARLIER, NEW = "OLD", "NEW"
 IDLE, WAIT = "idle_ns", "communication_wait_ns"
 
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from nsyswrap import units
 from nsyswrap.compare import ComparabilityIssue, IssueKind
 from nsyswrap.errors import UsageError
 from nsyswrap.rule_names import rule_name
@@ -14,6 +15,9 @@ MARGIN = 0.01
 """The smallest slowdown that fails, as a share: a convention."""
 FALSE_ALARMS = 0.01
 """How often an unchanged program may be called slower, as a share: a convention."""
+
+MOST_FIND = 10.0
+"""The largest slowdown that can be asked for, as a share."""
 
 
 class GateOutcome(StrEnum):
@@ -45,10 +49,10 @@ class GateOptions:
 
     def __post_init__(self) -> None:
         """Check the shares."""
-        if not 0 <= self.margin < self.find < 1:
+        if not 0 <= self.margin < self.find <= MOST_FIND:
             raise UsageError(
-                f"a margin of {100 * self.margin:g} % with --find {100 * self.find:g} is out of range",
-                hint="--find is more than --margin, --margin at least 0, and both less than 100: --find 5 --margin 1",
+                f"--find {100 * self.find:g} with --margin {100 * self.margin:g} is out of range",
+                hint=f"--margin is at least 0, and --find more, up to {100 * MOST_FIND:g}: --find 5 --margin 1",
             )
 
 
@@ -144,6 +148,11 @@ class Gate:
     more_runs: int | None = None
     notes: tuple[str, ...] = ()
     issues: tuple[ComparabilityIssue, ...] = ()
+
+
+def noise_words(limit: float) -> str:
+    """Return a limit of the noise in words: ``up to 3.4 %``; beyond ``MOST_FIND`` the number means nothing."""
+    return f"up to {units.share(limit)}" if limit <= MOST_FIND else f"more than {units.share(MOST_FIND)}"
 
 
 _LEDGER_WORDS = {
