@@ -67,6 +67,8 @@ def change_points(series: Series) -> tuple[ChangePoint, ...]:
 
 
 def _with_levels(series: Series, cuts: dict[int, float]) -> tuple[ChangePoint, ...]:
+    if not cuts:
+        return ()
     ordered = sorted(cuts)
     bounds = [0, *ordered, len(series)]
     levels = [float(np.median(series[low:high])) for low, high in pairwise(bounds)]
