@@ -152,7 +152,7 @@ class Gate:
 
 def noise_words(limit: float) -> str:
     """Return a limit of the noise in words: ``up to 3.4 %``; beyond ``MOST_FIND`` the number means nothing."""
-    return f"up to {units.share(limit)}" if limit <= MOST_FIND else f"more than {units.share(MOST_FIND)}"
+    return f"up to {units.share(limit)}" if limit <= MOST_FIND else f"more than {100 * MOST_FIND:,.0f} %"
 
 
 _LEDGER_WORDS = {

@@ -1,5 +1,6 @@
 """The result of the gate as text, as Markdown for a comment, and as JSON; each form is a pure function."""
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 
@@ -154,7 +155,7 @@ def tree(gate: Gate) -> Tree:
                 "earlier_ns": one.earlier_ns,
                 "new_ns": one.new_ns,
                 "change_share": one.change,
-                "noise_share": one.limit,
+                "noise_share": one.limit if math.isfinite(one.limit) else None,
                 "outcome": one.outcome.value,
             }
             for one in gate.measures

@@ -44,7 +44,7 @@ def test_unchanged_runs_rarely_exceed_the_limit(kind: str, earlier: int, new: in
 
 
 def test_three_runs_have_student_s_limit() -> None:
-    """With -1, 0, 1 the spread is 1, and Student's t of two degrees is 9.925 at 99.5 %; no interval of two has a rest."""
+    """The spread of -1, 0, 1 is 1; Student's t of two degrees is 9.925 at 99.5 %; intervals of two have no rest."""
     expected = 9.925 * math.sqrt(math.pi / 4 + math.pi / 6)
     assert limit(np.array([-1.0, 0.0, 1.0]), 2, 0.005) == pytest.approx(expected, rel=1e-3)
 
