@@ -21,21 +21,23 @@ from nsyswrap.compare.run_noise import GPU_SPREAD
 from nsyswrap.compare.step_times import step_times
 from nsyswrap.gate import GateOutcome, TimedRun, judge
 from nsyswrap.gate.noise import middle
+from nsyswrap.gate.reports import NamedReport, timed_run
 from nsyswrap.render.json_reader import read_report
 
 Series = npt.NDArray[np.float64]
-# Time per step and median step of each run, in ns, shape (runs, 2).
+# Time per step, median step, and wait for a core a step of each run, in ns, shape (runs, 3); nan for an unknown wait.
 Runs = npt.NDArray[np.float64]
 Judge = Callable[[Runs, Runs], bool]
 
 SEED = 15
-DRAWS = 1_000
+DRAWS = 500
 EARLIER = (10, 20, 30)
 EARLIER_FOUND = (10, 20)
 NEW = (1, 2, 3)
 PLANTED = (3, 5, 10)
 BLOCK = 5
 FIXED = 0.05
+UNKNOWN_WAIT = np.array([[1.0, 1.0, np.nan]])
 # Otava looks at these many runs at a time, and calls a change at this p-value: its defaults.
 OTAVA_WINDOW, OTAVA_P = 50, 0.001
 
@@ -48,7 +50,7 @@ class Loop:
         name: Its name.
         work: Work of each run in per cent of the unchanged loop, shape (n,).
         load: Load of the machine at the start of each run, shape (n,).
-        times: Shape (n, 2).
+        times: Shape (n, 3).
     """
 
     name: str
@@ -59,12 +61,19 @@ class Loop:
     @property
     def unchanged(self) -> Runs:
         """Return the unchanged runs in order."""
-        return self.times[self.work == 100]  # noqa: PLR2004 - per cent
+        found: Runs = self.times[self.work == 100]  # noqa: PLR2004 - per cent
+        return found
 
 
 def by_gate(earlier: Runs, new: Runs) -> bool:
     """Return whether the gate calls the new runs slower."""
-    sides = [[TimedRun(str(at), mean, median) for at, (mean, median) in enumerate(runs)] for runs in (earlier, new)]
+    sides = [
+        [
+            TimedRun(str(at), mean, median, waiting_ns=None if np.isnan(waits) else waits)
+            for at, (mean, median, waits) in enumerate(runs.tolist())
+        ]
+        for runs in (earlier, new)
+    ]
     return judge(sides[0], sides[1]).outcome is GateOutcome.REGRESSED
 
 
@@ -116,19 +125,20 @@ def in_random_order(series: Runs, count: int) -> Iterator[Runs]:
 def normal(spread: float) -> Callable[[Runs, int], Iterator[Runs]]:
     """Return a function that yields series of normal noise; the argument that it takes is not used."""
 
-    def draw(_: Runs, count: int) -> Iterator[Runs]:
+    def draw(_series: Runs, count: int) -> Iterator[Runs]:
         generator = np.random.default_rng(SEED)
         for _ in range(DRAWS):
-            yield 1e7 * np.exp(spread * generator.standard_normal((count, 1))) * np.ones((1, 2))
+            yield 1e7 * np.exp(spread * generator.standard_normal((count, 1))) * UNKNOWN_WAIT
 
     return draw
 
 
 def scaled(series: Runs, spread: float) -> Runs:
     """Return a real series with its noise made as large as that of another program, its shape and order kept."""
-    logarithms = np.log(series)
-    centred = logarithms - np.median(logarithms, axis=0)
-    return 1e7 * np.exp(centred * (spread / centred[:, 0].std(ddof=1)))
+    logarithms = np.log(series[:, 0])
+    centred = logarithms - np.median(logarithms)
+    found: Runs = 1e7 * np.exp(centred * (spread / centred.std(ddof=1)))[:, None] * UNKNOWN_WAIT
+    return found
 
 
 def share(flags: Sequence[bool]) -> str:
@@ -200,8 +210,9 @@ def read(folder: Path) -> Loop:
     notes = json.loads((folder / "runs.json").read_text())
     times = []
     for one in notes:
-        steps = step_times(read_report(folder / f"run-{one['run']:03d}" / "report.json"))
-        times.append((float(steps.period.mean()), float(np.median(steps.length))))
+        report = read_report(folder / f"run-{one['run']:03d}" / "report.json")
+        run = timed_run(NamedReport(report, ""), step_times(report))
+        times.append((run.mean_ns, run.median_ns, np.nan if run.waiting_ns is None else run.waiting_ns))
     work, load = (np.array([one[key] for one in notes]) for key in ("work", "load"))
     return Loop(folder.name, work, load, np.array(times))
 
@@ -210,8 +221,14 @@ def keep(loops: Sequence[Loop], target: Path) -> None:
     """Write the step times of loops to a file, one line a run."""
     written = {
         loop.name: [
-            {"work": int(work), "load": float(load), "mean_ns": round(mean), "median_ns": round(median)}
-            for work, load, (mean, median) in zip(loop.work, loop.load, loop.times, strict=True)
+            {
+                "work": int(work),
+                "load": float(load),
+                "mean_ns": round(mean),
+                "median_ns": round(median),
+                "waiting_ns": None if np.isnan(waits) else round(waits),
+            }
+            for work, load, (mean, median, waits) in zip(loop.work, loop.load, loop.times, strict=True)
         ]
         for loop in loops
     }
@@ -228,7 +245,7 @@ def kept(source: Path) -> list[Loop]:
             name,
             np.array([one["work"] for one in runs]),
             np.array([one["load"] for one in runs]),
-            np.array([(one["mean_ns"], one["median_ns"]) for one in runs], np.float64),
+            np.array([(one["mean_ns"], one["median_ns"], one["waiting_ns"]) for one in runs], np.float64),
         )
         for name, runs in json.loads(source.read_text()).items()
     ]
@@ -252,8 +269,8 @@ def main(source: Path) -> None:
         show(f"{loop.name}: more work, found within three runs", ["slower", "OLD", "series"], planted_by_work(loop))
         shaped = scaled(loop.unchanged, GPU_SPREAD)
         show(f"noise of {loop.name} scaled, blocks of 5", ["slower", "OLD"], planted_by_number(shaped, in_blocks))
-    show("normal noise", ["slower", "OLD"], planted_by_number(np.empty((0, 2)), normal(GPU_SPREAD)))
-    show("normal noise: false alarms", ["OLD"], false_alarms(np.empty((0, 2)), normal(GPU_SPREAD)))
+    show("normal noise", ["slower", "OLD"], planted_by_number(np.empty((0, 3)), normal(GPU_SPREAD)))
+    show("normal noise: false alarms", ["OLD"], false_alarms(np.empty((0, 3)), normal(GPU_SPREAD)))
 
 
 if __name__ == "__main__":

@@ -19,6 +19,8 @@ from nsyswrap.gate.timed_runs import Gate, GateOptions, GateOutcome, Measure, Ti
 SHORTEST_REFERENCE = 5
 # A step that began at most this many runs before the new ones is found together with them.
 MOST_BEFORE = 2
+# Waits that grew by less than this share of a step explain nothing.
+_LEAST_WAIT = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,9 @@ def judge(
     split = _with_recent_step(since, new, chosen)
     measures = _measures(split, chosen)
     outcome = _outcome(measures)
+    waits = _longer_waits(split, chosen) if outcome is GateOutcome.REGRESSED else 0.0
+    if waits:
+        return _other_load(split, measures, waits, chosen, issues)
     needed = None
     if outcome is GateOutcome.CANNOT_TELL:
         # Below half of what must be found, a slowdown is either shown or excluded.
@@ -83,6 +88,46 @@ def _too_few(
     verdict = f"Cannot tell: {_counted(len(earlier), 'earlier run')}: too few to show how much runs differ."
     hint = f"give at least {FEWEST} runs of the program before the change with --against, better 10 or more"
     return Gate(tuple(earlier), tuple(new), options, GateOutcome.CANNOT_TELL, verdict, hint=hint, issues=tuple(issues))
+
+
+def _longer_waits(split: _Split, options: GateOptions) -> float:
+    """Return by how many ns a step the new runs wait longer for a CPU core, if the slowdown is not shown without it.
+
+    A program that others keep from its cores is slower, but not by a change of its own. 0 where waits are unknown,
+    where they grew by less than the margin, or where a step without them is slower, too.
+    """
+    known = [[run for run in runs if run.waiting_ns is not None] for runs in (split.earlier, split.new)]
+    if len(known[0]) < FEWEST or len(known[1]) < len(split.new):
+        return 0.0
+    before, now = (np.array([run.waiting_ns or 0.0 for run in runs]) for runs in known)
+    longer = middle(now) - float(np.median(before))
+    whole = float(np.median([run.mean_ns for run in split.earlier]))
+    if longer <= max(options.margin, _LEAST_WAIT) * whole:
+        return 0.0
+    own = [np.log([max(run.mean_ns - (run.waiting_ns or 0.0), 1.0) for run in runs]) for runs in known]
+    slower = _measure("a step without waits for a core", own[0], own[1], options).outcome is GateOutcome.REGRESSED
+    return 0.0 if slower else longer
+
+
+def _other_load(
+    split: _Split,
+    measures: tuple[Measure, ...],
+    waits_ns: float,
+    options: GateOptions,
+    issues: Sequence[ComparabilityIssue],
+) -> Gate:
+    """Return that a slowdown is not the program's own as far as can be told."""
+    shown = _deciding(measures, GateOutcome.REGRESSED)
+    verdict = (
+        f"Cannot tell: {units.change(shown.change)} a step ({units.duration(shown.new_ns)} instead of "
+        f"{units.duration(shown.earlier_ns)}), but the new runs wait {units.duration(waits_ns)} a step longer for a "
+        "CPU core, and without these waits no slowdown is shown."
+    )
+    hint = "run again without other load; if there is none, look at what the program's own processes do"
+    outcome = GateOutcome.CANNOT_TELL
+    return Gate(
+        split.earlier, split.new, options, outcome, verdict, hint, measures, notes=split.notes, issues=tuple(issues)
+    )
 
 
 def _logarithms(runs: Sequence[TimedRun]) -> tuple[Series, Series]:

@@ -20,6 +20,8 @@ from nsyswrap.compare.bootstrap import Series, student_limit
 
 # Fewer runs than this do not show how much runs differ.
 FEWEST = 3
+# A higher correlation cannot be told from 1 with some tens of runs.
+MOST_CORRELATED = 0.9
 # Most runs that an answer asks for; beyond it the runs have to be made more alike instead.
 MOST = 60
 
@@ -58,16 +60,32 @@ def _variance(count: int) -> float:
 def _placebo(earlier: Series, length: int, false_alarms: float) -> float:
     """Return the limit that intervals of the earlier runs give.
 
-    One more difference exceeds the largest of n with a probability of 1 / (n + 1). Where this is more than the share
-    that is allowed, the largest is multiplied: with tail index 2 a factor of f divides the probability by f^2.
+    One more difference exceeds the largest of n with a probability of 1 / (n + 1), n counted as independent ones. Where
+    this is more than the share that is allowed, the largest is multiplied: with tail index 2 a factor of f divides the
+    probability by f^2.
     """
     differences = np.sort(np.abs(interval_differences(earlier, length)))
     if not len(differences):
         return 0.0
-    allowed = false_alarms * (len(differences) + 1)
+    allowed = false_alarms * (len(differences) + 1) / dependence(earlier)
     if allowed >= 1:
         return float(differences[-int(allowed)])
     return float(differences[-1]) / math.sqrt(allowed)
+
+
+def dependence(runs: Series) -> float:
+    """Return how many runs in a row say as much as one independent run, at least 1: load that lasts makes it more.
+
+    It comes from the correlation of the ranks of neighbouring runs, corrected for its bias in short series.
+
+    Source:
+        Effective sample size: Bayley and Hammersley, 1946, for a series in which each run depends on the one before it.
+    """
+    ranks = np.argsort(np.argsort(runs)).astype(np.float64)
+    centred = ranks - ranks.mean()
+    correlation = float(centred[1:] @ centred[:-1]) / float(centred @ centred) + 1 / len(runs)
+    bounded = min(max(correlation, 0.0), MOST_CORRELATED)
+    return (1 + bounded) / (1 - bounded)
 
 
 def interval_differences(runs: Series, length: int) -> Series:

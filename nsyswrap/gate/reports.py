@@ -15,6 +15,7 @@ from nsyswrap.model import Report, Session
 
 EARLIER, NEW = "OLD", "NEW"
 IDLE, WAIT = "idle_ns", "communication_wait_ns"
+WAITS_FOR_CORE = "idle/off_cpu"
 
 
 class NamedReport(NamedTuple):
@@ -64,7 +65,29 @@ def timed_run(named: NamedReport, steps: StepTimes) -> TimedRun:
         median_ns=float(np.median(steps.length)),
         parts=parts_of(named.report, steps.count),
         commit=named.commit,
+        waiting_ns=waiting_of(named.report, steps.count),
     )
+
+
+def waiting_of(report: Report, step_count: int) -> float | None:
+    """Return ns a step that the loop waits for a CPU core; None where the machine was not sampled.
+
+    With GPU work it is the idle time that these waits explain, as the mean over GPUs; without, the wait of the thread
+    that waits longest.
+    """
+    machine = report.section("machine")
+    sampled = machine.fact("cpu_time_ns") if machine is not None else None
+    if sampled is None or not sampled.value or not step_count or not report.window.is_of_steps:
+        return None
+    devices, idle = _rows(report, "ledger", "devices"), _rows(report, "idle", "attribution")
+    if devices is not None:
+        waits = 0.0 if idle is None else float(idle.loc[idle["rule"] == WAITS_FOR_CORE, "idle_ns"].sum())
+        return waits / (len(devices) * step_count)
+    threads = _rows(report, "machine", "host")
+    if threads is None:
+        return 0.0
+    waiting = threads.loc[threads["rule"] == WAITS_FOR_CORE].groupby("thread_id")["total_ns"].sum()
+    return float(waiting.max()) / step_count if len(waiting) else 0.0
 
 
 def parts_of(report: Report, step_count: int) -> Mapping[str, float]:

@@ -66,6 +66,7 @@ class TimedRun:
         median_ns: Median length of its steps.
         parts: ns a step of each part of a step, by its words; empty where unknown.
         commit: Commit of the program; empty if unknown.
+        waiting_ns: ns a step that the loop waits for a CPU core that others use; None where it was not measured.
     """
 
     name: str
@@ -73,6 +74,7 @@ class TimedRun:
     median_ns: float
     parts: Mapping[str, float] = field(default_factory=dict)
     commit: str = ""
+    waiting_ns: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -170,6 +170,40 @@ def test_an_issue_that_blocks_withholds_the_verdict() -> None:
     assert found.verdict.startswith("Cannot tell: The GPUs differ: A and B. Apart from that: Regressed: +20.")
 
 
+def waiting(count: int, own: float, waits: float | None, seed: int, first: int = 1) -> tuple[TimedRun, ...]:
+    """Return runs of so many ms of their own a step, and of waits for a core, both with 2 % noise."""
+    noise = noisy(count, seed, 0.02)
+    return tuple(
+        TimedRun(
+            f"run {first + at}",
+            1e6 * one * (own + (waits or 0.0)),
+            1e6 * one * (own + (waits or 0.0)),
+            waiting_ns=None if waits is None else 1e6 * one * waits,
+        )
+        for at, one in enumerate(noise)
+    )
+
+
+def test_runs_that_wait_longer_for_a_core_are_not_called_slower() -> None:
+    """A step takes 30 ms instead of 10, and 20 of them are waits for a core."""
+    found = judge(waiting(20, 9.0, 1.0, 1), waiting(3, 9.0, 21.0, 2, 21))
+    assert found.outcome is CANNOT_TELL
+    assert "wait 20" in found.verdict
+    assert "longer for a CPU core" in found.verdict
+    assert found.hint.startswith("run again without other load")
+
+
+@pytest.mark.parametrize(("own", "waits"), [(27.0, 3.0), (30.0, 0.5), (18.0, 15.0)])
+def test_a_slowdown_beside_waits_for_a_core_is_found(own: float, waits: float) -> None:
+    """Without the waits a step takes at least twice as long."""
+    assert judge(waiting(20, 9.0, 1.0, 1), waiting(3, own, waits, 2, 21)).outcome is REGRESSED
+
+
+def test_waits_that_were_not_measured_explain_nothing() -> None:
+    assert judge(waiting(20, 10.0, None, 1), waiting(3, 30.0, None, 2, 21)).outcome is REGRESSED
+    assert judge(waiting(20, 9.0, 1.0, 1), waiting(3, 30.0, None, 2, 21)).outcome is REGRESSED
+
+
 def test_the_verdict_names_the_parts_in_points_of_a_step() -> None:
     """A step takes 10 ms; compute grows by 0.5 ms and the wait for the loader by 1.5 ms."""
     parts = {"compute": 6e6, "idle GPU (data loader wait)": 4e6}

@@ -9,7 +9,7 @@ from paired_reports import MS
 
 from nsyswrap.compare.step_times import step_times
 from nsyswrap.gate import Gate, GateOptions, GateOutcome, gate_reports
-from nsyswrap.gate.reports import NamedReport, in_order, parts_of, timed_run
+from nsyswrap.gate.reports import NamedReport, in_order, parts_of, timed_run, waiting_of
 from nsyswrap.model import Report
 
 
@@ -71,6 +71,29 @@ def test_without_gpu_work_the_parts_are_the_phases() -> None:
     phases = pd.DataFrame({"phase": ["data", "forward"], "count": 60, "host_ns": [60 * MS, 120 * MS], "gpu_ns": 0})
     found = parts_of(pairs.with_section(whole, "phases", phases=phases), 60)
     assert found == {"phase data on the CPU": MS, "phase forward on the CPU": 2 * MS}
+
+
+def test_waits_for_a_core_are_those_of_idle_time_or_of_the_thread_that_waits_longest() -> None:
+    """With GPU work 6 ms of idle time in 60 steps; without it the host table, added up for each thread."""
+    whole = pairs.with_attribution(report(4.0, 1).report, ("off_cpu", "idle/off_cpu", "forward", 6 * MS))
+    host = pd.DataFrame(
+        {
+            "thread_id": [1, 1, 2, 2],
+            "rule": ["idle/off_cpu", "idle/off_cpu", "idle/off_cpu", "idle/file_io"],
+            "total_ns": [60 * MS, 60 * MS, 90 * MS, 900 * MS],
+        }
+    )
+    sampled = pairs.with_section(whole, "machine", {"cpu_time_ns": 100}, host=host)
+    assert waiting_of(sampled, 60) == pytest.approx(MS / 10)
+    alone = replace(sampled, sections=tuple(one for one in sampled.sections if one.key == "machine"))
+    assert waiting_of(alone, 60) == pytest.approx(2 * MS)
+
+
+def test_waits_for_a_core_are_unknown_where_the_machine_was_not_sampled() -> None:
+    whole = report(4.0, 1).report
+    assert waiting_of(whole, 60) is None
+    assert waiting_of(pairs.with_section(whole, "machine", {"cpu_time_ns": 0}), 60) is None
+    assert waiting_of(pairs.with_section(whole, "machine", {"cpu_time_ns": 100}), 60) == 0.0
 
 
 def test_a_window_without_steps_has_no_parts() -> None:
