@@ -81,7 +81,10 @@ def dependence(runs: Series) -> float:
     Source:
         Effective sample size: Bayley and Hammersley, 1946, for a series in which each run depends on the one before it.
     """
-    ranks = np.argsort(np.argsort(runs)).astype(np.float64)
+    _, places, counts = np.unique(runs, return_inverse=True, return_counts=True)
+    if len(counts) == 1:
+        return 1.0
+    ranks = (np.cumsum(counts) - (counts - 1) / 2)[places]
     centred = ranks - ranks.mean()
     correlation = float(centred[1:] @ centred[:-1]) / float(centred @ centred) + 1 / len(runs)
     bounded = min(max(correlation, 0.0), MOST_CORRELATED)

@@ -5,7 +5,7 @@ import numpy as np
 from nsyswrap.gate import PartChange, TimedRun
 from nsyswrap.gate.blame import blame_words, blamed
 
-NOISE = np.linspace(-1, 1, 10)
+NOISE = np.array([-1.0, 0.6, -0.2, 1.0, -0.6, 0.2, -0.8, 0.4, -0.4, 0.8])
 
 
 def runs(count: int, **parts: float) -> list[TimedRun]:

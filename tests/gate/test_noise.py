@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nsyswrap.gate.noise import FEWEST, MOST, interval_differences, limit, middle, runs_needed
+from nsyswrap.gate.noise import FEWEST, MOST, dependence, interval_differences, limit, middle, runs_needed
 
 Series = npt.NDArray[np.float64]
 # Shifts that add up are no noise that earlier runs could show in full.
@@ -50,17 +50,25 @@ def test_three_runs_have_student_s_limit() -> None:
 
 
 def test_the_largest_difference_is_extended_where_intervals_are_few() -> None:
-    """One of 20 runs lies 10 above all others: the limit for one run is 10 / sqrt(21 * 0.005)."""
+    """One of 20 runs lies 10 above all others: the limit for one run is 10 / sqrt(21 * 0.005), for independent runs."""
     runs = np.zeros(20)
     runs[7] = 10.0
-    assert limit(runs, 1, 0.005) == pytest.approx(10 / math.sqrt(21 * 0.005))
+    assert limit(runs, 1, 0.005) == pytest.approx(10 / math.sqrt(21 * 0.005 / dependence(runs)))
 
 
 def test_with_many_runs_the_limit_is_one_of_their_differences() -> None:
-    """Of 399 differences two may be exceeded at 1 in 200, so the second largest is the limit."""
-    runs = np.zeros(399)
+    """Of 499 differences two may be exceeded at 1 in 200, so the second largest is the limit."""
+    runs = np.zeros(499)
     runs[[5, 50, 300]] = 9.0, 7.0, 5.0
     assert limit(runs, 1, 0.005) == pytest.approx(7.0)
+
+
+def test_load_that_lasts_makes_runs_count_for_less() -> None:
+    """Alternating and equal runs count in full; ten quiet runs and ten slow ones hardly."""
+    assert dependence(np.tile([1.0, 2.0], 10)) == 1.0
+    assert dependence(np.ones(20)) == 1.0
+    assert dependence(np.repeat([1.0, 2.0], 10)) == pytest.approx((1 + 0.9) / (1 - 0.9))
+    assert dependence(np.random.default_rng(1).standard_normal(400)) < 1.3
 
 
 def test_a_level_that_changed_once_makes_the_limit_larger_than_the_change() -> None:
@@ -69,11 +77,16 @@ def test_a_level_that_changed_once_makes_the_limit_larger_than_the_change() -> N
     assert limit(runs, 3, 0.005) > 1.0
 
 
-@given(st.lists(st.floats(-5, 5), min_size=3, max_size=25), st.integers(1, 5), st.floats(0.1, 10), st.floats(-9, 9))
+@given(
+    st.lists(st.integers(-500, 500), min_size=3, max_size=25),
+    st.integers(1, 5),
+    st.sampled_from([0.25, 2.0, 8.0]),
+    st.integers(-9, 9),
+)
 @settings(max_examples=60, deadline=None)
-def test_the_limit_scales_with_the_noise(values: list[float], new: int, factor: float, shift: float) -> None:
+def test_the_limit_scales_with_the_noise(values: list[int], new: int, factor: float, shift: int) -> None:
     """It does not depend on the level, and grows in proportion to the noise."""
-    runs = np.array(values)
+    runs = np.array(values, np.float64)
     assert limit(factor * runs + shift, new, 0.01) == pytest.approx(factor * limit(runs, new, 0.01), abs=1e-6)
 
 
