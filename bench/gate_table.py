@@ -2,7 +2,9 @@
 """Print the tables of docs/gate.md: false alarms and slowdowns found, by the gate, a fixed 5 %, and Otava.
 
     python bench/gate_table.py --keep FILE FOLDER...    read the runs of bench/gate_runs.py, and keep their step times
-    python bench/gate_table.py FILE                     the tables of kept step times; bench/gate_runs.json is committed
+    python bench/gate_table.py FILE [NAME...]           the tables of kept step times; bench/gate_runs.json is committed
+
+NAME is a loop of the file, or "normal" for made noise; all without one.
 
 Otava is one more column where it can be imported (`pip install apache-otava` into a folder on PYTHONPATH).
 """
@@ -259,22 +261,35 @@ def show(title: str, heads: Sequence[str], rows: Iterator[str]) -> None:
         print(row, flush=True)
 
 
-def main(source: Path) -> None:
-    """Print all tables."""
+def show_loop(loop: Loop) -> None:
+    """Print the tables of one loop."""
     ways = {"consecutive": consecutive, "blocks of 5": in_blocks, "random order": in_random_order}
+    print(f"\n{describe(loop)}")
+    for way, draw in ways.items():
+        show(f"{loop.name}, {way}: false alarms of 1 / 2 / 3 new runs", ["OLD"], false_alarms(loop.unchanged, draw))
+    show(f"{loop.name}: more work, found within three runs", ["slower", "OLD", "series"], planted_by_work(loop))
+    shaped = scaled(loop.unchanged, GPU_SPREAD)
+    show(f"noise of {loop.name} scaled, blocks of 5", ["slower", "OLD"], planted_by_number(shaped, in_blocks))
+
+
+def show_normal() -> None:
+    """Print the tables of normal noise."""
+    none, draw = np.empty((0, 3)), normal(GPU_SPREAD)
+    show("normal noise: false alarms of 1 / 2 / 3 new runs", ["OLD"], false_alarms(none, draw))
+    show("normal noise: found within three runs", ["slower", "OLD"], planted_by_number(none, draw))
+
+
+def main(source: Path, names: Sequence[str]) -> None:
+    """Print all tables, or those of some loops."""
     for loop in kept(source):
-        print(f"\n{describe(loop)}")
-        for way, draw in ways.items():
-            show(f"{loop.name}, {way}: false alarms of 1 / 2 / 3 new runs", ["OLD"], false_alarms(loop.unchanged, draw))
-        show(f"{loop.name}: more work, found within three runs", ["slower", "OLD", "series"], planted_by_work(loop))
-        shaped = scaled(loop.unchanged, GPU_SPREAD)
-        show(f"noise of {loop.name} scaled, blocks of 5", ["slower", "OLD"], planted_by_number(shaped, in_blocks))
-    show("normal noise", ["slower", "OLD"], planted_by_number(np.empty((0, 3)), normal(GPU_SPREAD)))
-    show("normal noise: false alarms", ["OLD"], false_alarms(np.empty((0, 3)), normal(GPU_SPREAD)))
+        if not names or loop.name in names:
+            show_loop(loop)
+    if not names or "normal" in names:
+        show_normal()
 
 
 if __name__ == "__main__":
     if sys.argv[1] == "--keep":
         keep([read(Path(folder)) for folder in sys.argv[3:]], Path(sys.argv[2]))
     else:
-        main(Path(sys.argv[1]))
+        main(Path(sys.argv[1]), sys.argv[2:])
