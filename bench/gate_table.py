@@ -33,8 +33,7 @@ Judge = Callable[[Runs, Runs], bool]
 
 SEED = 15
 DRAWS = 500
-EARLIER = (10, 20, 30)
-EARLIER_FOUND = (10, 20)
+EARLIER = (10, 20)
 NEW = (1, 2, 3)
 PLANTED = (3, 5, 10)
 BLOCK = 5
@@ -176,7 +175,7 @@ def found(windows: Iterator[Runs], earlier: int, factor: float) -> list[str]:
 def planted_by_number(series: Runs, draw: Callable[[Runs, int], Iterator[Runs]]) -> Iterator[str]:
     """Yield rows: slowdowns put into the numbers of a series, found within three runs."""
     for percent in (0, *PLANTED):
-        for earlier in EARLIER_FOUND:
+        for earlier in EARLIER:
             cells = found(draw(series, earlier + max(NEW)), earlier, 1 + percent / 100)
             yield f"| {percent} % | {earlier} | {' | '.join(cells)} |"
 
@@ -186,7 +185,7 @@ def planted_by_work(loop: Loop) -> Iterator[str]:
     places = np.flatnonzero(loop.work == 100)  # noqa: PLR2004 - per cent
     for percent in PLANTED:
         slower = np.flatnonzero(loop.work == 100 + percent)
-        for earlier in EARLIER_FOUND:
+        for earlier in EARLIER:
             series = []
             for first in range(len(places) - earlier + 1):
                 after = slower[slower > places[first + earlier - 1]][: max(NEW)]
