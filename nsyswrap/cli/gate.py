@@ -63,7 +63,7 @@ def _repeated(args: Sequence[str]) -> Iterator[str]:
     metavar="PERCENT",
     default=5.0,
     show_default=True,
-    help="Smallest slowdown that must not pass unseen; where noise hides it, the answer is cannot tell.",
+    help="Smallest slowdown that must not pass unseen; cannot tell if the noise is too large for it.",
 )
 @click.option(
     "--margin",

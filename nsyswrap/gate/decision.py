@@ -43,7 +43,7 @@ def judge(
     Args:
         earlier: Runs of the program before, in order of time.
         new: The newest runs, at least one.
-        options: What is asked for.
+        options: What the user wants to find.
         issues: Differences between the runs; one that blocks withholds the verdict.
     """
     chosen = options or GateOptions()
@@ -56,11 +56,7 @@ def judge(
     waits = _longer_waits(split, chosen) if outcome is GateOutcome.REGRESSED else 0.0
     if waits:
         return _other_load(split, measures, waits, chosen, issues)
-    needed = None
-    if outcome is GateOutcome.CANNOT_TELL:
-        # Below half of what must be found, a slowdown is either shown or excluded.
-        target = math.log1p(chosen.find) / 2
-        needed = runs_needed(_logarithms(split.earlier)[0], target, chosen.false_alarms / len(measures))
+    needed = _needed(split, chosen) if outcome is GateOutcome.CANNOT_TELL else None
     blame = blamed(split.earlier, split.new, chosen.false_alarms) if outcome is GateOutcome.REGRESSED else ()
     block = next((one for one in issues if one.blocks), None)
     verdict = _sentence(outcome, measures, chosen) + (blame_words(blame) if blame else "") + "."
@@ -77,6 +73,11 @@ def judge(
         notes=(*since.notes, *split.notes, *_trend_notes(split.earlier)),
         issues=tuple(issues),
     )
+
+
+def _needed(split: _Split, options: GateOptions) -> int | None:
+    """Return the new runs that tell in any case: below half of what must be found, a slowdown is shown or excluded."""
+    return runs_needed(_logarithms(split.earlier)[0], math.log1p(options.find) / 2, options.false_alarms / 2)
 
 
 def _too_few(
@@ -116,7 +117,7 @@ def _other_load(
     options: GateOptions,
     issues: Sequence[ComparabilityIssue],
 ) -> Gate:
-    """Return that a slowdown is not the program's own as far as can be told."""
+    """Return that a slowdown is not the program's own as far as the runs show."""
     shown = _deciding(measures, GateOutcome.REGRESSED)
     verdict = (
         f"Cannot tell: {units.change(shown.change)} a step ({units.duration(shown.new_ns)} instead of "

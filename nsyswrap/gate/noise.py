@@ -20,7 +20,7 @@ from nsyswrap.compare.bootstrap import Series, student_limit
 
 # Fewer runs than this do not show how much runs differ.
 FEWEST = 3
-# A higher correlation cannot be told from 1 with some tens of runs.
+# Some tens of runs do not show whether a higher correlation is 1.
 MOST_CORRELATED = 0.9
 # Most runs that an answer asks for; beyond it the runs have to be made more alike instead.
 MOST = 60

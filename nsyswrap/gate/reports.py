@@ -34,7 +34,7 @@ def gate_reports(
     Args:
         earlier: The reports before, at least one; they are put in order of their start where all of them know it.
         new: The newest reports, at least one.
-        options: What is asked for.
+        options: What the user wants to find.
     """
     chosen = options or GateOptions()
     before = in_order(earlier)

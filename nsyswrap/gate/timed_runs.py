@@ -17,7 +17,7 @@ FALSE_ALARMS = 0.01
 """How often an unchanged program may be called slower, as a share: a convention."""
 
 MOST_FIND = 10.0
-"""The largest slowdown that can be asked for, as a share."""
+"""The largest `find`, as a share."""
 
 
 class GateOutcome(StrEnum):
@@ -30,7 +30,7 @@ class GateOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class GateOptions:
-    """What the gate is asked for.
+    """What the user wants to find.
 
     Attributes:
         find: Smallest slowdown that must not pass unseen, as a share.
@@ -128,7 +128,7 @@ class Gate:
     Attributes:
         earlier: The runs that were compared with, in order.
         new: The new runs; with earlier ones that belong to the same step, if there are.
-        options: What was asked for.
+        options: What the user wants to find.
         outcome: The result.
         verdict: The result in one or two sentences.
         hint: What to do where the result is "cannot tell"; empty otherwise.

@@ -1,4 +1,4 @@
-"""Change points: found where the level changes, not in noise, and told apart from drift."""
+"""Change points: found where the level changes, not in noise, and different from drift."""
 
 from itertools import combinations
 
@@ -68,7 +68,7 @@ def test_short_and_constant_series_have_no_change_points(values: list[float]) ->
     ],
     ids=["noise", "a step", "drift up", "drift down"],
 )
-def test_a_step_is_told_from_drift_and_from_noise(series: Series, shape: Shape, change: float) -> None:
+def test_step_drift_and_noise_are_different(series: Series, shape: Shape, change: float) -> None:
     found = trend_of(series, change_points(series))
     assert found.shape is shape
     assert found.change == pytest.approx(change, abs=0.02)

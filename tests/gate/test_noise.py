@@ -1,4 +1,4 @@
-"""The limit of the noise between runs: how often unchanged runs exceed it, and how many runs are asked for."""
+"""The limit of the noise between runs: how often unchanged runs exceed it, and how many runs a hint wants."""
 
 import math
 
