@@ -53,8 +53,7 @@ def judge(
     split = _with_recent_step(since, new, chosen)
     measures = _measures(split, chosen)
     outcome = _outcome(measures)
-    waits = _longer_waits(split, chosen) if outcome is GateOutcome.REGRESSED else 0.0
-    if waits:
+    if outcome is GateOutcome.REGRESSED and (waits := _longer_waits(split, chosen)):
         return _other_load(split, measures, waits, chosen, issues)
     needed = _needed(split, chosen) if outcome is GateOutcome.CANNOT_TELL else None
     blame = blamed(split.earlier, split.new, chosen.false_alarms) if outcome is GateOutcome.REGRESSED else ()
