@@ -9,6 +9,7 @@ from nsyswrap.errors import UsageError
 
 if TYPE_CHECKING:
     from nsyswrap.compare import Comparison
+    from nsyswrap.gate import Gate
     from nsyswrap.many.totals import ManyCaptures
     from nsyswrap.model import Report
 
@@ -105,6 +106,21 @@ def rendered_many(form: str, many: "ManyCaptures", *, to_terminal: bool) -> str:
 
     is_terminal = to_terminal and _is_terminal(sys.stdout)
     return text_form.render(many, width=_width(is_terminal), colour=_has_colour(is_terminal))
+
+
+def rendered_gate(form: str, gate: "Gate", *, to_terminal: bool, stream: TextIO | None = None) -> str:
+    """Return the result of the gate in one format; text is fitted to the terminal.
+
+    Args:
+        form: A format of ``nsyswrap.render.gate_result``.
+        gate: The result.
+        to_terminal: Whether the result goes to ``stream``, which may be a terminal.
+        stream: Where it would be printed; stdout if None.
+    """
+    from nsyswrap.render.gate_result import render  # noqa: PLC0415 - loads rich
+
+    is_terminal = to_terminal and _is_terminal(stream or sys.stdout)
+    return render(form, gate, width=_width(is_terminal), colour=_has_colour(is_terminal))
 
 
 def columns() -> int | None:

@@ -89,7 +89,7 @@ def runs_interval(base: Series, new: Series, confidence: float) -> Spread:
     freedom = len(base) + len(new) - 2
     spread = math.sqrt(sum(float(((one - one.mean()) ** 2).sum()) for one in (base, new)) / freedom)
     centre = float(new.mean() - base.mean())
-    reach = _student((1 + confidence) / 2, freedom) * spread * math.sqrt(1 / len(base) + 1 / len(new))
+    reach = student_limit((1 + confidence) / 2, freedom) * spread * math.sqrt(1 / len(base) + 1 / len(new))
     return Spread(centre - reach, centre + reach)
 
 
@@ -183,7 +183,7 @@ def student_quantile(quantile: float, freedom: float) -> float:
     return x + sum(term / freedom ** (power + 1) for power, term in enumerate(terms))
 
 
-def _student(quantile: float, freedom: int) -> float:
+def student_limit(quantile: float, freedom: int) -> float:
     """Return a quantile of Student's t, exact for 1 and 2 degrees of freedom, where the expansion is inaccurate."""
     if freedom == 1:
         return math.tan(math.pi * (quantile - 0.5))

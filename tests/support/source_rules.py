@@ -37,6 +37,7 @@ LAYERS = {
     "compare": 12,
     "many": 12,
     "runs": 13,
+    "gate": 13,
     "render": 14,
     "api": 15,
     "cli": 15,

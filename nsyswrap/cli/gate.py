@@ -1,0 +1,196 @@
+"""`nsyswrap gate`: tell from runs of a program whether the newest ones became slower."""
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from nsyswrap.cli.compare import ACCEPTABLE, REPORT_NAME, GateError, report_at
+from nsyswrap.cli.inputs import ReadOptions
+from nsyswrap.cli.output import check_not_input, form_of, write_result
+from nsyswrap.cli.terminal import rendered_gate
+from nsyswrap.errors import CannotTellError, UsageError
+
+if TYPE_CHECKING:
+    from nsyswrap.gate import Gate, GateOptions
+    from nsyswrap.gate.reports import NamedReport
+
+AGAINST = "--against"
+FORMS = ("text", "json", "markdown")
+
+
+class _SeriesCommand(click.Command):
+    """A command whose option ``--against`` takes all paths that follow it, as a shell expands them."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the command line with ``--against`` before each of its paths."""
+        return super().parse_args(ctx, list(_repeated(args)))
+
+
+def _repeated(args: Sequence[str]) -> Iterator[str]:
+    """Yield the arguments with ``--against`` repeated before each path after it, up to the next option."""
+    after, found = False, 0
+    for at, word in enumerate(args):
+        if word == AGAINST:
+            after, found = True, 0
+            if at + 1 == len(args) or args[at + 1].startswith("-"):
+                yield word
+            continue
+        after = after and not word.startswith("-")
+        if after:
+            found += 1
+            yield AGAINST
+        yield word
+
+
+@click.command(cls=_SeriesCommand)
+@click.argument("new", type=click.Path(path_type=Path), nargs=-1, required=True)
+@click.option(
+    AGAINST,
+    "earlier",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    required=True,
+    metavar="OLD...",
+    help="The runs before: all paths up to the next option.",
+)
+@click.option(
+    "--find",
+    type=float,
+    metavar="PERCENT",
+    default=5.0,
+    show_default=True,
+    help="Smallest slowdown that must not pass unseen; cannot tell if the noise is too large for it.",
+)
+@click.option(
+    "--margin",
+    type=float,
+    metavar="PERCENT",
+    default=1.0,
+    show_default=True,
+    help="Smallest slowdown that fails; smaller ones pass even where they are shown.",
+)
+@click.option(
+    "--accept",
+    type=click.Choice(ACCEPTABLE),
+    multiple=True,
+    help="Compare even though this differs; may be repeated.",
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(FORMS),
+    help="Output format; by default the one that the name of the -o file implies, else text.",
+)
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write to this file instead of stdout.")
+@click.option("-f", "--force", is_flag=True, help="Replace the file if it exists.")
+def gate(  # noqa: PLR0913 - one argument an option
+    *,
+    new: tuple[Path, ...],
+    earlier: tuple[Path, ...],
+    find: float,
+    margin: float,
+    accept: tuple[str, ...],
+    form: str | None,
+    output: Path | None,
+    force: bool,
+) -> None:
+    """Tell whether the NEW runs are slower than the OLD ones, by how much the OLD runs differ from each other.
+
+    NEW and OLD are report.json files, folders written by profile, or folders of such folders. The exit code is 0 if NEW
+    passes, 1 if it regressed and 3 if the runs cannot tell; then a hint says how many runs would.
+
+    \b
+      nsyswrap gate new1 new2 new3 --against main/run-*
+      nsyswrap gate reports/new --against reports/main --find 10
+      nsyswrap gate new/report.json --against main/*/report.json -o gate.md
+    """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
+    settings = gate_settings(find, margin, accept)
+    check_not_input(output, *new, *earlier)
+    found = gate_of(runs_at(earlier), runs_at(new), settings)
+    write_result(rendered_gate(form_of(form, output, FORMS), found, to_terminal=output is None), output, force=force)
+    check_outcome(found)
+
+
+def gate_settings(find: float, margin: float, accept: tuple[str, ...]) -> "GateOptions":
+    """Return the settings of the gate.
+
+    Args:
+        find: Smallest slowdown that must not pass unseen, in per cent.
+        margin: Smallest slowdown that fails, in per cent.
+        accept: Kinds of differences that the user accepts.
+
+    Raises:
+        UsageError: A percentage is out of range.
+    """
+    from nsyswrap.compare import IssueKind  # noqa: PLC0415 - loads pandas
+    from nsyswrap.gate import GateOptions  # noqa: PLC0415
+
+    return GateOptions(find=find / 100, margin=margin / 100, accept=frozenset(map(IssueKind, accept)))
+
+
+def runs_at(paths: Sequence[Path]) -> tuple[Path, ...]:
+    """Return the paths of runs; a folder without a report of its own stands for the results in it, in order of names.
+
+    Raises:
+        UsageError: A path does not exist, or a folder holds no results.
+    """
+    found: list[Path] = []
+    for path in paths:
+        if not path.exists():
+            raise UsageError(f"there is no run at {path}", hint="give report.json files or folders written by profile")
+        inside = sorted(path.glob(f"*/{REPORT_NAME}")) if path.is_dir() and not (path / REPORT_NAME).exists() else []
+        if path.is_dir() and not inside and not (path / REPORT_NAME).exists():
+            raise UsageError(f"{path} holds no {REPORT_NAME}", hint="give folders written by profile")
+        found += [report.parent for report in inside] or [path]
+    return tuple(found)
+
+
+def gate_of(earlier: Sequence[Path], new: Sequence[Path], options: "GateOptions") -> "Gate":
+    """Read the reports of all runs and return the result of the gate.
+
+    Raises:
+        ExportError: A file cannot be read.
+    """
+    from nsyswrap.gate import gate_reports  # noqa: PLC0415 - loads pandas
+
+    return gate_reports(_named(earlier), _named(new), options)
+
+
+def _named(paths: Sequence[Path]) -> "tuple[NamedReport, ...]":
+    from nsyswrap.gate.reports import NamedReport  # noqa: PLC0415 - loads pandas
+
+    return tuple(NamedReport(report_at(path, ReadOptions()), _name_of(path), _commit_of(path)) for path in paths)
+
+
+def _name_of(path: Path) -> str:
+    """Return a name for a run: its folder's, since parent folders may not be shown to others."""
+    folder = path if path.is_dir() or path.name != REPORT_NAME else path.absolute().parent
+    return folder.absolute().name
+
+
+def _commit_of(path: Path) -> str:
+    """Return the commit that `profile` wrote beside a report, with a mark for changed files; empty if unknown."""
+    folder = path if path.is_dir() else path.parent
+    with suppress(OSError, ValueError, AttributeError, TypeError):
+        git = json.loads((folder / "run.json").read_text(encoding="utf-8")).get("git") or {}
+        return str(git.get("commit") or "") + ("+changes" if git.get("dirty") else "")
+    return ""
+
+
+def check_outcome(gate: "Gate") -> None:
+    """Raise the error that sets the exit code; the result has been written by then.
+
+    Raises:
+        GateError: The new runs are slower.
+        CannotTellError: The runs cannot tell.
+    """
+    from nsyswrap.gate import GateOutcome  # noqa: PLC0415 - loads pandas
+
+    if gate.outcome is GateOutcome.REGRESSED:
+        raise GateError("the new runs are slower", hint="see the result for what takes longer")
+    if gate.outcome is GateOutcome.CANNOT_TELL:
+        raise CannotTellError("the runs cannot tell whether a step became slower", hint=gate.hint)

@@ -1,0 +1,168 @@
+"""Change points of a series of runs: where its level changes, and whether this is a step or a drift.
+
+Otava, ruptures and signal-processing-algorithms find change points, too. Otava needs BigQuery, PostgreSQL and one exact
+numpy; signal-processing-algorithms needs numpy 1; ruptures has no test that says whether a change point is real.
+"""
+
+import math
+from collections.abc import Sequence
+from enum import StrEnum
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from nsyswrap.compare.bootstrap import Series
+
+SIGNIFICANCE = 0.01
+_PERMUTATIONS = 299
+_SEED = 15
+# A mean of fewer runs is no level.
+_SHORTEST = 2
+
+
+class ChangePoint(NamedTuple):
+    """A change of level.
+
+    Attributes:
+        first: Position of the first run of the new level.
+        change: New level less old level, in the unit of the series; levels are medians up to the next change points.
+        p_value: Share of random orders of the same runs that show a change as large.
+    """
+
+    first: int
+    change: float
+    p_value: float
+
+
+class Shape(StrEnum):
+    """What a series does."""
+
+    LEVEL = "level"
+    STEP = "step"
+    DRIFT = "drift"
+
+
+def change_points(series: Series) -> tuple[ChangePoint, ...]:
+    """Return the change points of a series in order; the same series gives the same points.
+
+    The series is cut where both sides differ most, then each part again, as long as random orders of a part show such
+    a difference in at most ``SIGNIFICANCE`` of cases. The test assumes that runs do not depend on each other, so
+    load that lasts shows as change points, too.
+
+    Source:
+        E-divisive with its permutation test: Matteson and James, 2014; for benchmarks: Daly and others, 2020. Distances
+        are absolute differences. Parts are cut in two, without the third interval of Matteson and James.
+    """
+    generator = np.random.default_rng(_SEED)
+    cuts: dict[int, float] = {}
+    parts = [(0, len(series))]
+    while parts:
+        start, end = parts.pop()
+        found = _cut(series[start:end], generator)
+        if found is not None:
+            cuts[start + found[0]] = found[1]
+            parts += [(start, start + found[0]), (start + found[0], end)]
+    return _with_levels(series, cuts)
+
+
+def _with_levels(series: Series, cuts: dict[int, float]) -> tuple[ChangePoint, ...]:
+    if not cuts:
+        return ()
+    ordered = sorted(cuts)
+    bounds = [0, *ordered, len(series)]
+    levels = [float(np.median(series[low:high])) for low, high in pairwise(bounds)]
+    return tuple(ChangePoint(cut, levels[at + 1] - levels[at], cuts[cut]) for at, cut in enumerate(ordered))
+
+
+def _cut(part: Series, generator: np.random.Generator) -> tuple[int, float] | None:
+    """Return the best place to cut a part and its p-value; None where it is not significant."""
+    if len(part) < 2 * _SHORTEST:
+        return None
+    distances = np.abs(part[:, None] - part[None, :])
+    divergence = _divergence(distances)
+    place = int(divergence.argmax())
+    as_large = 0
+    for _ in range(_PERMUTATIONS):
+        order = generator.permutation(len(part))
+        as_large += bool(_divergence(distances[np.ix_(order, order)]).max() >= divergence[place])
+        if (as_large + 1) / (_PERMUTATIONS + 1) > SIGNIFICANCE:
+            return None
+    return place + _SHORTEST, (as_large + 1) / (_PERMUTATIONS + 1)
+
+
+def _divergence(distances: Series) -> Series:
+    """Return how much both sides of each cut differ, for cuts that leave at least ``_SHORTEST`` runs on each side."""
+    count = len(distances)
+    above = np.triu(distances)
+    left = np.cumsum(above.sum(axis=0))[:-1]
+    right = np.cumsum(above.sum(axis=1)[::-1])[::-1][1:]
+    between = left[-1] + float(above[:, -1].sum()) - left - right
+    first = np.arange(1, count)[_SHORTEST - 1 : count - _SHORTEST]
+    at, rest = first - 1, count - first
+    mean_between = 2 * between[at] / (first * rest)
+    mean_left, mean_right = (2 * side[at] / (size * (size - 1)) for side, size in ((left, first), (right, rest)))
+    result: Series = first * rest / count * (mean_between - mean_left - mean_right)
+    return result
+
+
+class Trend(NamedTuple):
+    """The shape of a series, and by how much it changes.
+
+    Attributes:
+        shape: Level, step or drift.
+        change: Size of the last step, or the change over the whole series where it drifts; 0 for a level.
+        first: Position of the first run after the last step; 0 otherwise.
+    """
+
+    shape: Shape
+    change: float = 0.0
+    first: int = 0
+
+
+def trend_of(series: Series, points: Sequence[ChangePoint]) -> Trend:
+    """Return whether a series keeps its level, steps or drifts.
+
+    A series drifts where runs are in order of time too often for chance, and where a line leaves less of the scatter
+    than as many levels as its change points make.
+
+    Source:
+        Test: Mann, 1945, and Kendall, 1975. Slope: Theil, 1950, and Sen, 1968.
+    """
+    slope = _slope(series) if _has_trend(series) else 0.0
+    line = slope * np.arange(len(series))
+    if slope and _scatter(series - line) <= _scatter(series - _levels(series, points)):
+        return Trend(Shape.DRIFT, slope * (len(series) - 1))
+    if points:
+        return Trend(Shape.STEP, points[-1].change, points[-1].first)
+    return Trend(Shape.LEVEL)
+
+
+def _levels(series: Series, points: Sequence[ChangePoint]) -> Series:
+    result = np.empty(len(series))
+    for low, high in zip(
+        [0, *(one.first for one in points)], [*(one.first for one in points), len(series)], strict=True
+    ):
+        result[low:high] = np.median(series[low:high])
+    return result
+
+
+def _scatter(rest: Series) -> float:
+    return float(np.abs(rest - np.median(rest)).sum())
+
+
+def _has_trend(series: Series) -> bool:
+    """Return whether later runs are longer, or shorter, than earlier ones too often for chance."""
+    count = len(series)
+    if count <= 2 * _SHORTEST:
+        return False
+    signs = np.sign(series[None, :] - series[:, None])
+    score = float(np.triu(signs).sum())
+    deviation = math.sqrt(count * (count - 1) * (2 * count + 5) / 18)
+    return math.erfc((abs(score) - 1) / deviation / math.sqrt(2)) <= SIGNIFICANCE
+
+
+def _slope(series: Series) -> float:
+    """Return the median slope between two runs, for each run."""
+    low, high = np.triu_indices(len(series), 1)
+    return float(np.median((series[high] - series[low]) / (high - low)))

@@ -1,0 +1,273 @@
+"""Decides whether new runs are slower than earlier ones, by the noise of the earlier ones, and names the parts."""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from nsyswrap import units
+from nsyswrap.compare import ComparabilityIssue
+from nsyswrap.compare.bootstrap import Series
+from nsyswrap.compare.estimates import MEAN, MEDIAN
+from nsyswrap.gate.blame import blame_words, blamed
+from nsyswrap.gate.change_points import ChangePoint, Shape, change_points, trend_of
+from nsyswrap.gate.noise import FEWEST, MOST, limit, middle, runs_needed
+from nsyswrap.gate.timed_runs import Gate, GateOptions, GateOutcome, Measure, TimedRun, noise_words
+
+# After a change of the program, the runs before it count only where fewer runs than this came after it.
+SHORTEST_REFERENCE = 5
+# A step that began at most this many runs before the new ones is found together with them.
+MOST_BEFORE = 2
+# Waits that grew by less than this share of a step explain nothing.
+_LEAST_WAIT = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class _Split:
+    """Earlier and new runs, as they are compared, and sentences about how they were chosen."""
+
+    earlier: tuple[TimedRun, ...]
+    new: tuple[TimedRun, ...]
+    notes: tuple[str, ...] = ()
+
+
+def judge(
+    earlier: Sequence[TimedRun],
+    new: Sequence[TimedRun],
+    options: GateOptions | None = None,
+    issues: Sequence[ComparabilityIssue] = (),
+) -> Gate:
+    """Return whether new runs are slower than earlier ones.
+
+    Args:
+        earlier: Runs of the program before, in order of time.
+        new: The newest runs, at least one.
+        options: What the user wants to find.
+        issues: Differences between the runs; one that blocks withholds the verdict.
+    """
+    chosen = options or GateOptions()
+    since = _since_last_change(earlier)
+    if len(since.earlier) < FEWEST:
+        return _too_few(earlier, new, chosen, issues)
+    split = _with_recent_step(since, new, chosen)
+    measures = _measures(split, chosen)
+    outcome = _outcome(measures)
+    if outcome is GateOutcome.REGRESSED and (waits := _longer_waits(split, chosen)):
+        return _other_load(split, measures, waits, chosen, issues)
+    needed = _needed(split, chosen) if outcome is GateOutcome.CANNOT_TELL else None
+    blame = blamed(split.earlier, split.new, chosen.false_alarms) if outcome is GateOutcome.REGRESSED else ()
+    block = next((one for one in issues if one.blocks), None)
+    verdict = _sentence(outcome, measures, chosen) + (blame_words(blame) if blame else "") + "."
+    return Gate(
+        earlier=split.earlier,
+        new=split.new,
+        options=chosen,
+        outcome=outcome if block is None else GateOutcome.CANNOT_TELL,
+        verdict=verdict if block is None else f"Cannot tell: {block.message} Apart from that: {verdict}",
+        hint=_hint(split, measures, outcome, chosen, needed) if block is None else block.hint,
+        measures=measures,
+        blame=blame,
+        more_runs=needed,
+        notes=(*since.notes, *split.notes, *_trend_notes(split.earlier)),
+        issues=tuple(issues),
+    )
+
+
+def _needed(split: _Split, options: GateOptions) -> int | None:
+    """Return the new runs that tell in any case: below half of what must be found, a slowdown is shown or excluded."""
+    return runs_needed(_logarithms(split.earlier)[0], math.log1p(options.find) / 2, options.false_alarms / 2)
+
+
+def _too_few(
+    earlier: Sequence[TimedRun],
+    new: Sequence[TimedRun],
+    options: GateOptions,
+    issues: Sequence[ComparabilityIssue],
+) -> Gate:
+    verdict = f"Cannot tell: {_counted(len(earlier), 'earlier run')}: too few to show how much runs differ."
+    hint = f"give at least {FEWEST} runs of the program before the change with --against, better 10 or more"
+    return Gate(tuple(earlier), tuple(new), options, GateOutcome.CANNOT_TELL, verdict, hint=hint, issues=tuple(issues))
+
+
+def _longer_waits(split: _Split, options: GateOptions) -> float:
+    """Return by how many ns a step the new runs wait longer for a CPU core, if the slowdown is not shown without it.
+
+    A program that others keep from its cores is slower, but not by a change of its own. 0 where waits are unknown,
+    where they grew by less than the margin, or where a step without them is slower, too.
+    """
+    known = [[run for run in runs if run.waiting_ns is not None] for runs in (split.earlier, split.new)]
+    if len(known[0]) < FEWEST or len(known[1]) < len(split.new):
+        return 0.0
+    before, now = (np.array([run.waiting_ns or 0.0 for run in runs]) for runs in known)
+    longer = middle(now) - float(np.median(before))
+    whole = float(np.median([run.mean_ns for run in split.earlier]))
+    if longer <= max(options.margin, _LEAST_WAIT) * whole:
+        return 0.0
+    own = [np.log([max(run.mean_ns - (run.waiting_ns or 0.0), 1.0) for run in runs]) for runs in known]
+    slower = _measure("a step without waits for a core", own[0], own[1], options).outcome is GateOutcome.REGRESSED
+    return 0.0 if slower else longer
+
+
+def _other_load(
+    split: _Split,
+    measures: tuple[Measure, ...],
+    waits_ns: float,
+    options: GateOptions,
+    issues: Sequence[ComparabilityIssue],
+) -> Gate:
+    """Return that a slowdown is not the program's own as far as the runs show."""
+    shown = _deciding(measures, GateOutcome.REGRESSED)
+    verdict = (
+        f"Cannot tell: {units.change(shown.change)} a step ({units.duration(shown.new_ns)} instead of "
+        f"{units.duration(shown.earlier_ns)}), but the new runs wait {units.duration(waits_ns)} a step longer for a "
+        "CPU core, and without these waits no slowdown is shown."
+    )
+    hint = "run again without other load; if there is none, look at what the program's own processes do"
+    outcome = GateOutcome.CANNOT_TELL
+    return Gate(
+        split.earlier, split.new, options, outcome, verdict, hint, measures, notes=split.notes, issues=tuple(issues)
+    )
+
+
+def _logarithms(runs: Sequence[TimedRun]) -> tuple[Series, Series]:
+    """Return the logarithms of time per step and median step of each run."""
+    return np.log([run.mean_ns for run in runs]), np.log([run.median_ns for run in runs])
+
+
+def _since_last_change(earlier: Sequence[TimedRun]) -> _Split:
+    """Return the earlier runs since their level last changed together with the commit.
+
+    A level that changes while the commit stays is noise of the machine and remains part of the noise, and so does one
+    where commits are unknown.
+    """
+    if len(earlier) < 2 * FEWEST:
+        return _Split(tuple(earlier), ())
+    for point in reversed(change_points(_logarithms(earlier)[0])):
+        before, after = earlier[point.first - 1], earlier[point.first]
+        with_program = before.commit and after.commit and before.commit != after.commit
+        if with_program and len(earlier) - point.first >= SHORTEST_REFERENCE:
+            note = (
+                f"Earlier runs count from {after.name} on: there the program changed and a step became "
+                f"{units.change(math.expm1(point.change))} long."
+            )
+            return _Split(tuple(earlier[point.first :]), (), (note,))
+    return _Split(tuple(earlier), ())
+
+
+def _with_recent_step(since: _Split, new: Sequence[TimedRun], options: GateOptions) -> _Split:
+    """Return the runs with a slowdown that began shortly before the new runs as one of the new runs."""
+    earlier = since.earlier
+    plain = _Split(earlier, tuple(new))
+    points = change_points(_logarithms([*earlier, *new])[0])
+    for point in points:
+        before = len(earlier) - point.first
+        if not 0 < before <= MOST_BEFORE or point.first < FEWEST or point.change <= 0:
+            continue
+        began = earlier[point.first]
+        note = f"The step began at {began.name}, {_counted(before, 'run')} before the new ones."
+        moved = _Split(earlier[: point.first], (*earlier[point.first :], *new), (note,))
+        if _outcome(_measures(moved, options)) is GateOutcome.REGRESSED:
+            return moved
+    return plain
+
+
+def _measures(split: _Split, options: GateOptions) -> tuple[Measure, ...]:
+    before, now = _logarithms(split.earlier), _logarithms(split.new)
+    return tuple(
+        _measure(label, one, other, options) for label, one, other in zip((MEAN, MEDIAN), before, now, strict=True)
+    )
+
+
+def _measure(label: str, earlier: Series, new: Series, options: GateOptions) -> Measure:
+    """Return one measure; each of the two may give half of the false alarms."""
+    level, now = float(np.median(earlier)), middle(new)
+    noise = limit(earlier, len(new), options.false_alarms / 2)
+    if now - level > max(noise, math.log1p(options.margin)):
+        outcome = GateOutcome.REGRESSED
+    elif now - level + noise < math.log1p(options.find):
+        outcome = GateOutcome.PASSES
+    else:
+        outcome = GateOutcome.CANNOT_TELL
+    return Measure(label, math.exp(level), math.exp(now), _share(noise), outcome)
+
+
+def _share(logarithm: float) -> float:
+    """Return a change as a share; beyond what a float holds, infinity."""
+    return math.expm1(logarithm) if logarithm < np.log(np.finfo(np.float64).max) else math.inf
+
+
+def _outcome(measures: Sequence[Measure]) -> GateOutcome:
+    """Return the outcome of both measures: time per step decides, since it is the time that training takes.
+
+    The median step may show what outliers hide. It counts unless the time per step excludes as much.
+    """
+    of_mean, of_median = measures
+    if of_median.outcome is GateOutcome.REGRESSED and of_mean.outcome is not GateOutcome.REGRESSED:
+        least = (1 + of_median.change) / (1 + of_median.limit) - 1
+        return GateOutcome.REGRESSED if of_mean.most >= least else GateOutcome.CANNOT_TELL
+    return of_mean.outcome
+
+
+def _sentence(outcome: GateOutcome, measures: Sequence[Measure], options: GateOptions) -> str:
+    """Return the verdict without its full stop."""
+    shown = _deciding(measures, outcome)
+    which = "a step" if shown.label == MEAN else "the median step"
+    times = f"{units.duration(shown.new_ns)} instead of {units.duration(shown.earlier_ns)}"
+    noise = f"unchanged runs may differ by {noise_words(shown.limit)}"
+    if outcome is GateOutcome.REGRESSED:
+        return f"Regressed: {units.change(shown.change)} {which} ({times}; {noise})"
+    if outcome is GateOutcome.PASSES:
+        most = units.share(max(shown.most, options.margin))
+        return f"Passes: {units.change(shown.change)} {which} ({times}); a slowdown of more than {most} is excluded"
+    return (
+        f"Cannot tell: {units.change(shown.change)} {which} ({times}), but {noise}, so a slowdown of "
+        f"{units.share(options.find)} is neither shown nor excluded"
+    )
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _deciding(measures: Sequence[Measure], outcome: GateOutcome) -> Measure:
+    return next((one for one in measures if one.outcome is outcome), measures[0])
+
+
+def _hint(
+    split: _Split, measures: Sequence[Measure], outcome: GateOutcome, options: GateOptions, needed: int | None
+) -> str:
+    """Return how many runs would tell; empty where the gate tells."""
+    if outcome is not GateOutcome.CANNOT_TELL:
+        return ""
+    have, earlier = len(split.new), _logarithms(split.earlier)[0]
+    change = math.log1p(measures[0].change)
+    as_slow = runs_needed(earlier, change, options.false_alarms / 2) if change > math.log1p(options.margin) else None
+    words = []
+    if as_slow is not None and as_slow > have and (needed is None or as_slow < needed):
+        words.append(f"{_counted(as_slow - have, 'more run')} as slow would show a regression")
+    if needed is not None and needed > len(earlier) // 2:
+        words.append(f"about {needed} new runs against {2 * needed} earlier ones would tell")
+    elif needed is not None and needed > have:
+        words.append(f"{_counted(needed - have, 'more new run')} would tell")
+    if not words:
+        words.append(
+            f"more than {MOST} runs would be needed: make runs more alike first, with more steps, no other load and "
+            "fixed clocks, or find larger slowdowns only (--find)"
+        )
+    return "; ".join(words)
+
+
+def _trend_notes(earlier: Sequence[TimedRun]) -> Iterator[str]:
+    """Yield sentences about a step or a drift of the earlier runs, which makes the noise larger."""
+    series = _logarithms(earlier)[0]
+    points: tuple[ChangePoint, ...] = change_points(series)
+    trend = trend_of(series, points)
+    size = units.change(math.expm1(trend.change))
+    if trend.shape is Shape.DRIFT:
+        yield f"The earlier runs drift by {size} from the first to the last, and the noise includes this."
+    if trend.shape is Shape.STEP:
+        yield (
+            f"The earlier runs change by {size} at {earlier[trend.first].name} (run {trend.first + 1} of "
+            f"{len(earlier)}), and the noise includes this. If the program changed there, give the runs from there on."
+        )

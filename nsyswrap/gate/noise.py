@@ -1,0 +1,119 @@
+"""How far the newest runs may lie from earlier ones when nothing changed: measured on the earlier runs.
+
+Two limits are taken, and the larger one counts. The first is Student's: right for noise that is normal and independent.
+The second asks the earlier runs themselves. Each interval of as many runs in a row as there are new ones plays the new
+runs, against the rest::
+
+    earlier runs    o o o[o o]o o o o o      middle of the interval - middle of the rest: one difference
+                    o o o o[o o]o o o o      the next one, and so on
+
+Nothing changed, so all of these differences are noise. Load that lasts for several runs, outliers, drift and shifts of
+the machine are all in them, with no assumption about their kind.
+"""
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from nsyswrap.compare.bootstrap import Series, student_limit
+
+# Fewer runs than this do not show how much runs differ.
+FEWEST = 3
+# Some tens of runs do not show whether a higher correlation is 1.
+MOST_CORRELATED = 0.9
+# Most runs that an answer asks for; beyond it the runs have to be made more alike instead.
+MOST = 60
+
+
+def middle(runs: Series) -> float:
+    """Return the middle of runs: the median, the smaller of the two in the middle where their number is even.
+
+    A single disturbed run is longer than the others, so it does not move the middle of two runs or more.
+    """
+    return float(np.sort(runs)[(len(runs) - 1) // 2])
+
+
+def limit(earlier: Series, new_count: int, false_alarms: float) -> float:
+    """Return how far the middle of new runs may lie above that of earlier runs when nothing changed.
+
+    Args:
+        earlier: One number for each earlier run in order, such as the logarithm of its step time, shape (n,), n >= 3.
+        new_count: Number of new runs, at least 1.
+        false_alarms: Share of unchanged programs whose new runs lie farther above.
+
+    Source:
+        Differences of intervals are a placebo test, Abadie, Diamond and Hainmueller, 2010, with intervals of the series
+        itself. Their tail is extended as in Weissman, 1978, with index 2, the heaviest that has a variance.
+    """
+    spread = float(earlier.std(ddof=1))
+    student = student_limit(1 - false_alarms, len(earlier) - 1) * spread
+    normal = student * math.sqrt(_variance(new_count) + _variance(len(earlier)))
+    return max(normal, _placebo(earlier, new_count, false_alarms))
+
+
+def _variance(count: int) -> float:
+    """Return the variance of the middle of normal numbers with variance 1; exact for one, an upper bound for others."""
+    return 1.0 if count == 1 else math.pi / 2 / count
+
+
+def _placebo(earlier: Series, length: int, false_alarms: float) -> float:
+    """Return the limit that intervals of the earlier runs give.
+
+    One more difference exceeds the largest of n with a probability of 1 / (n + 1), n counted as independent ones. Where
+    this is more than the share that is allowed, the largest is multiplied: with tail index 2 a factor of f divides the
+    probability by f^2.
+    """
+    differences = np.sort(np.abs(interval_differences(earlier, length)))
+    if not len(differences):
+        return 0.0
+    allowed = false_alarms * (len(differences) + 1) / dependence(earlier)
+    if allowed >= 1:
+        return float(differences[-int(allowed)])
+    return float(differences[-1]) / math.sqrt(allowed)
+
+
+def dependence(runs: Series) -> float:
+    """Return how many runs in a row say as much as one independent run, at least 1: load that lasts makes it more.
+
+    It comes from the correlation of the ranks of neighbouring runs, corrected for its bias in short series.
+
+    Source:
+        Effective sample size: Bayley and Hammersley, 1946, for a series in which each run depends on the one before it.
+    """
+    _, places, counts = np.unique(runs, return_inverse=True, return_counts=True)
+    if len(counts) == 1:
+        return 1.0
+    ranks = (np.cumsum(counts) - (counts - 1) / 2)[places]
+    centred = ranks - ranks.mean()
+    correlation = float(centred[1:] @ centred[:-1]) / float(centred @ centred) + 1 / len(runs)
+    bounded = min(max(correlation, 0.0), MOST_CORRELATED)
+    return (1 + bounded) / (1 - bounded)
+
+
+def interval_differences(runs: Series, length: int) -> Series:
+    """Return the middle of each interval of runs less that of all others, shape (n - length + 1,); empty if too few."""
+    count = len(runs) - length + 1
+    if len(runs) < length + 2:
+        return np.empty(0)
+    places = np.arange(len(runs))
+    inside = (places >= np.arange(count)[:, None]) & (places < np.arange(count)[:, None] + length)
+    found: npt.NDArray[np.float64] = np.array([middle(runs[one]) - middle(runs[~one]) for one in inside])
+    return found
+
+
+def runs_needed(earlier: Series, difference: float, false_alarms: float) -> int | None:
+    """Return how many new runs have a limit below a difference; None where more than ``MOST`` are needed.
+
+    Up to half of the earlier runs this is measured. Beyond, the last measured limit shrinks with the root of the number
+    of runs, which needs as many earlier runs, and no load that outlasts them.
+    """
+    last, measured = 0.0, max(len(earlier) // 2, 1)
+    for count in range(1, measured + 1):
+        last = limit(earlier, count, false_alarms)
+        if last < difference:
+            return count
+    if difference <= 0 or not math.isfinite(last):
+        return None
+    needed = math.ceil(measured * (last / difference) ** 2)
+    return needed if needed <= MOST else None

@@ -1,0 +1,183 @@
+"""The types of the gate: runs with their step times and parts, and the result."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from nsyswrap import units
+from nsyswrap.compare import ComparabilityIssue, IssueKind
+from nsyswrap.errors import UsageError
+from nsyswrap.rule_names import rule_name
+
+FIND = 0.05
+"""The smallest slowdown that must not pass unseen, as a share: what most jobs want to find."""
+MARGIN = 0.01
+"""The smallest slowdown that fails, as a share: a convention."""
+FALSE_ALARMS = 0.01
+"""How often an unchanged program may be called slower, as a share: a convention."""
+
+MOST_FIND = 10.0
+"""The largest `find`, as a share."""
+
+
+class GateOutcome(StrEnum):
+    """The result of the gate."""
+
+    PASSES = "passes"
+    REGRESSED = "regressed"
+    CANNOT_TELL = "cannot tell"
+
+
+@dataclass(frozen=True, slots=True)
+class GateOptions:
+    """What the user wants to find.
+
+    Attributes:
+        find: Smallest slowdown that must not pass unseen, as a share.
+        margin: Smallest slowdown that fails, as a share.
+        false_alarms: How often an unchanged program may be called slower, as a share.
+        accept: Kinds of issues that the user accepts.
+
+    Raises:
+        UsageError: A share is out of range.
+    """
+
+    find: float = FIND
+    margin: float = MARGIN
+    false_alarms: float = FALSE_ALARMS
+    accept: frozenset[IssueKind] = frozenset()
+
+    def __post_init__(self) -> None:
+        """Check the shares."""
+        if not 0 <= self.margin < self.find <= MOST_FIND:
+            raise UsageError(
+                f"--find {100 * self.find:g} with --margin {100 * self.margin:g} is out of range",
+                hint=f"--margin is at least 0, and --find more, up to {100 * MOST_FIND:g}: --find 5 --margin 1",
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class TimedRun:
+    """One run of a program as the gate sees it.
+
+    Attributes:
+        name: Its name in texts.
+        mean_ns: Time per step: mean from the start of a step to the start of the next.
+        median_ns: Median length of its steps.
+        parts: ns a step of each part of a step, by its words; empty where unknown.
+        commit: Commit of the program; empty if unknown.
+        waiting_ns: ns a step that the loop waits for a CPU core that others use; None where it was not measured.
+    """
+
+    name: str
+    mean_ns: float
+    median_ns: float
+    parts: Mapping[str, float] = field(default_factory=dict)
+    commit: str = ""
+    waiting_ns: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """One measure of the step time: earlier runs against new ones.
+
+    Attributes:
+        label: What is measured.
+        earlier_ns: Median of the earlier runs.
+        new_ns: Median of the new runs; of two the smaller.
+        limit: Change that the noise between runs explains, as a share; infinite where it is unknown.
+        outcome: Result of this measure alone.
+    """
+
+    label: str
+    earlier_ns: float
+    new_ns: float
+    limit: float
+    outcome: GateOutcome
+
+    @property
+    def change(self) -> float:
+        """Return new over earlier, minus 1."""
+        return self.new_ns / self.earlier_ns - 1
+
+    @property
+    def most(self) -> float:
+        """Return the largest slowdown that is not excluded, as a share; at least 0."""
+        return max((1 + self.change) * (1 + self.limit) - 1, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class PartChange:
+    """A part of the step that takes longer in the new runs than noise explains.
+
+    Attributes:
+        words: The part.
+        delta_ns: New less earlier, ns a step.
+        share: The same as a share of an earlier step.
+    """
+
+    words: str
+    delta_ns: float
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """The result of the gate.
+
+    Attributes:
+        earlier: The runs that were compared with, in order.
+        new: The new runs; with earlier ones that belong to the same step, if there are.
+        options: What the user wants to find.
+        outcome: The result.
+        verdict: The result in one or two sentences.
+        hint: What to do where the result is "cannot tell"; empty otherwise.
+        measures: Time per step, then the median step; empty where runs are missing.
+        blame: Parts that explain a slowdown, the largest first.
+        more_runs: Number of new runs that would tell in any case; None where unknown, or where the gate tells.
+        notes: Sentences about the series: steps and drift of the earlier runs.
+        issues: Differences between the runs that a reader must know; those that withhold the verdict come first.
+    """
+
+    earlier: tuple[TimedRun, ...]
+    new: tuple[TimedRun, ...]
+    options: GateOptions
+    outcome: GateOutcome
+    verdict: str
+    hint: str = ""
+    measures: tuple[Measure, ...] = ()
+    blame: tuple[PartChange, ...] = ()
+    more_runs: int | None = None
+    notes: tuple[str, ...] = ()
+    issues: tuple[ComparabilityIssue, ...] = ()
+
+
+def noise_words(limit: float) -> str:
+    """Return a limit of the noise in words: ``up to 3.4 %``; beyond ``MOST_FIND`` the number means nothing."""
+    return f"up to {units.share(limit)}" if limit <= MOST_FIND else f"more than {100 * MOST_FIND:,.0f} %"
+
+
+_LEDGER_WORDS = {
+    "compute_ns": "compute",
+    "communication_wait_ns": "waiting for other ranks",
+    "communication_transfer_ns": "exposed communication",
+    "copy_exposed_ns": "exposed copying",
+    "memset_exposed_ns": "exposed memset",
+}
+
+
+def part_words(kind: str, name: str, rule: str = "") -> str:
+    """Return the words for a part of a step; empty for a row that its own parts replace, such as idle time.
+
+    Args:
+        kind: "ledger", "idle", "wait" or "phase".
+        name: Row of the ledger, late rank of a wait, or phase on the CPU.
+        rule: Rule of idle time, or of a wait.
+    """
+    if kind == "ledger":
+        return _LEDGER_WORDS.get(name, "")
+    if kind == "idle":
+        return f"idle GPU ({rule_name(rule)})"
+    if kind == "wait":
+        return f"wait for rank {name} ({rule_name(rule)})" if rule else f"wait for rank {name}"
+    return f"phase {name} on the CPU"

@@ -1,0 +1,150 @@
+"""`nsyswrap gate` as a user runs it: inputs, outputs and exit codes."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import paired_reports as pairs
+import pytest
+from click.testing import CliRunner, Result
+
+from nsyswrap.cli import cli
+from nsyswrap.cli.gate import _repeated
+from nsyswrap.render import json_report
+
+
+def run(*arguments: object) -> Result:
+    """Run gate in this process; an unexpected exception fails the test."""
+    result = CliRunner().invoke(cli, ["gate", *map(str, arguments)])
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result
+
+
+def stored(folder: Path, median_ms: float, number: int, commit: str = "") -> Path:
+    """Write a result folder with a report of steps of so many ms, as `profile` does."""
+    target = folder / f"run-{number:02d}"
+    target.mkdir(parents=True)
+    whole = pairs.with_session(
+        pairs.report(pairs.lengths(median_ms, seed=number)), started_utc=f"2026-11-21T04:{number:02d}:00"
+    )
+    (target / "report.json").write_text(json_report.render(whole), encoding="utf-8")
+    if commit:
+        (target / "run.json").write_text(json.dumps({"git": {"commit": commit, "dirty": number % 2 == 0}}))
+    return target
+
+
+@pytest.fixture
+def earlier(tmp_path: Path) -> Path:
+    """Return a folder of eight result folders with steps of 4 ms."""
+    for number in range(8):
+        stored(tmp_path / "main", 4.0, number, "abc")
+    return tmp_path / "main"
+
+
+@pytest.fixture
+def slow(tmp_path: Path) -> list[Path]:
+    """Return two result folders with steps of 5 ms."""
+    return [stored(tmp_path / "new", 5.0, number) for number in (10, 11)]
+
+
+def in_json(*arguments: object) -> dict[str, Any]:
+    """Return the JSON output of gate."""
+    found: dict[str, Any] = json.loads(run(*arguments, "--format", "json").stdout)
+    return found
+
+
+def test_slower_runs_exit_with_1(earlier: Path, slow: list[Path]) -> None:
+    result = run(*slow, "--against", earlier)
+    assert result.exit_code == 1
+    assert "Regressed: +24.3 % a step" in " ".join(result.stdout.split())
+    assert result.stderr == "nsyswrap: the new runs are slower\nhint: see the result for what takes longer\n"
+
+
+def test_equal_runs_exit_with_0(earlier: Path, tmp_path: Path) -> None:
+    result = run(stored(tmp_path, 4.0, 20), "--against", earlier)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert "\nPasses:" in result.stdout
+
+
+def test_runs_that_cannot_tell_exit_with_3_and_say_how_many_would(earlier: Path, tmp_path: Path) -> None:
+    new = stored(tmp_path, 4.0, 20)
+    result = run(new, "--find", 1.1, "--against", earlier / "run-01", earlier / "run-02", earlier / "run-03")
+    assert result.exit_code == 3
+    assert result.stderr.startswith("nsyswrap: the runs cannot tell whether a step became slower\nhint: ")
+    assert "runs" in result.stderr.splitlines()[1]
+
+
+def test_against_takes_all_paths_up_to_the_next_option(earlier: Path, slow: list[Path]) -> None:
+    """Files, folders and folders of folders give the same result; options and new runs may follow."""
+    whole = in_json(*slow, "--against", earlier)
+    folders = sorted(earlier.iterdir())
+    files = [folder / "report.json" for folder in folders]
+    for arguments in (
+        (*slow, "--against", *folders),
+        (*slow, "--against", *files),
+        ("--against", *folders[:3], "--against", *folders[3:], "--margin", 1, *slow),
+        (slow[0].parent, "--against", earlier),
+    ):
+        assert in_json(*arguments) == whole
+
+
+def test_against_is_repeated_before_each_path() -> None:
+    words = ["new", "--against", "a", "b", "--find", "5", "more", "--against"]
+    expected = ["new", "--against", "a", "--against", "b", "--find", "5", "more", "--against"]
+    assert list(_repeated(words)) == expected
+
+
+def test_runs_have_the_name_of_their_folder_and_their_commit(earlier: Path, slow: list[Path]) -> None:
+    found = in_json(*slow, "--against", earlier)
+    assert [(one["name"], one["commit"]) for one in found["earlier"][:2]] == [
+        ("run-00", "abc+changes"),
+        ("run-01", "abc"),
+    ]
+    assert found["new"][0]["commit"] == ""
+
+
+def test_markdown_is_written_where_the_file_says_so(earlier: Path, slow: list[Path], tmp_path: Path) -> None:
+    target = tmp_path / "gate.md"
+    assert run(*slow, "--against", earlier, "-o", target).exit_code == 1
+    assert target.read_text().startswith("<!-- nsyswrap gate -->\n### nsyswrap gate: regressed")
+    assert run(*slow, "--against", earlier, "-o", target).exit_code == 2
+    assert run(*slow, "--against", earlier, "-o", target, "--force").exit_code == 1
+
+
+@pytest.mark.parametrize(
+    "options", [("--find", "1", "--margin", "1"), ("--margin", "-1"), ("--find", "nan"), ("--accept", "anything")]
+)
+def test_wrong_options_exit_with_2(earlier: Path, slow: list[Path], options: tuple[str, ...]) -> None:
+    assert run(*slow, "--against", earlier, *options).exit_code == 2
+
+
+def test_missing_sides_exit_with_2(slow: list[Path]) -> None:
+    assert run(*slow).exit_code == 2
+    assert run("--against", slow[0]).exit_code == 2
+    assert run(slow[0], "--against").exit_code == 2
+
+
+def test_paths_without_a_run_exit_with_2(tmp_path: Path, slow: list[Path]) -> None:
+    (tmp_path / "empty").mkdir()
+    for path, words in ((tmp_path / "empty", "holds no report.json"), (tmp_path / "gone", "there is no run at")):
+        result = run(*slow, "--against", path)
+        assert result.exit_code == 2
+        assert words in result.stderr
+
+
+def test_a_damaged_report_exits_with_1(earlier: Path, slow: list[Path]) -> None:
+    (earlier / "run-03" / "report.json").write_text("{")
+    result = run(*slow, "--against", earlier)
+    assert (result.exit_code, result.stdout) == (1, "")
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"git": null}', '{"git": 3}'])
+def test_a_damaged_run_json_means_an_unknown_commit(earlier: Path, slow: list[Path], text: str) -> None:
+    (earlier / "run-00" / "run.json").write_text(text)
+    assert in_json(*slow, "--against", earlier)["earlier"][0]["commit"] == ""
+
+
+def test_an_input_is_not_overwritten(earlier: Path, slow: list[Path]) -> None:
+    result = run(*slow, "--against", earlier / "run-00", "-o", earlier / "run-00" / "report.json", "--force")
+    assert result.exit_code == 2
+    assert "is an input" in result.stderr

@@ -1,0 +1,227 @@
+"""The decision of the gate: passes, regressed, cannot tell, and what it says."""
+
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nsyswrap.compare import ComparabilityIssue, IssueKind
+from nsyswrap.compare.run_noise import GPU_SPREAD
+from nsyswrap.gate import Gate, GateOptions, GateOutcome, TimedRun, judge
+
+STEP_NS = 10e6
+PASSES, REGRESSED, CANNOT_TELL = GateOutcome.PASSES, GateOutcome.REGRESSED, GateOutcome.CANNOT_TELL
+
+
+def runs(factors: list[float], first: int = 1, commit: str = "") -> tuple[TimedRun, ...]:
+    """Return runs with these step times, in units of 10 ms."""
+    return tuple(
+        TimedRun(f"run {first + at}", STEP_NS * one, 0.98 * STEP_NS * one, commit=commit)
+        for at, one in enumerate(factors)
+    )
+
+
+def noisy(count: int, seed: int, spread: float = GPU_SPREAD) -> list[float]:
+    """Return factors with normal noise between runs."""
+    found: list[float] = np.exp(spread * np.random.default_rng([7, seed]).standard_normal(count)).tolist()
+    return found
+
+
+def gate(earlier: int, new: int, slower: float, seed: int, spread: float = GPU_SPREAD) -> Gate:
+    """Return the result for new runs that are slower by a share, with noise between all runs."""
+    factors = noisy(earlier + new, seed, spread)
+    return judge(runs(factors[:earlier]), runs([one * (1 + slower) for one in factors[earlier:]], earlier + 1))
+
+
+@pytest.mark.parametrize(("slower", "least"), [(0.03, 0.5), (0.05, 0.9), (0.10, 1.0)], ids=["3 %", "5 %", "10 %"])
+def test_slowdowns_of_a_gpu_bound_loop_are_found_within_three_runs(slower: float, least: float) -> None:
+    """Twenty earlier runs with the noise of GPU-bound loops; 25 series with fixed seeds."""
+    found = [gate(20, 3, slower, seed).outcome is REGRESSED for seed in range(25)]
+    assert sum(found) / len(found) >= least
+
+
+def test_unchanged_runs_pass() -> None:
+    """None of 50 series is called slower, and nearly all pass."""
+    said = Counter(gate(20, 3, 0.0, seed).outcome for seed in range(50))
+    assert said[REGRESSED] == 0
+    assert said[PASSES] >= 47
+
+
+def test_a_slowdown_that_must_be_found_does_not_pass() -> None:
+    """Of 100 runs that are 5 % slower, with ten noisy earlier ones, none passes."""
+    said = Counter(gate(10, 1, 0.05, seed, 0.01).outcome for seed in range(100))
+    assert said[PASSES] == 0
+
+
+def test_faster_runs_pass() -> None:
+    found = gate(20, 2, -0.2, 1)
+    assert found.outcome is PASSES
+    assert found.verdict.startswith("Passes: -20.")
+    assert found.hint == ""
+
+
+def test_noisy_runs_cannot_tell_and_say_how_many_would() -> None:
+    """With that many new runs, a slowdown of 5 % is shown."""
+    found = gate(40, 1, 0.03, 2, 0.01)
+    assert found.outcome is CANNOT_TELL
+    assert found.more_runs is not None
+    assert found.more_runs > 1
+    assert "would tell" in found.hint
+    again = gate(40, found.more_runs, 0.05, 2, 0.01)
+    assert again.outcome is REGRESSED
+
+
+def test_a_hint_counts_the_runs_that_are_missing() -> None:
+    earlier = runs(noisy(40, 2, 0.01))
+    one, two = (judge(earlier, runs([1.03] * count, 41)) for count in (1, 2))
+    assert one.more_runs == two.more_runs
+    assert one.more_runs is not None
+    assert f"{one.more_runs - 1} more new runs would tell" in one.hint
+    assert f"{one.more_runs - 2} more new runs would tell" in two.hint
+
+
+def test_runs_that_differ_too_much_are_to_be_made_alike() -> None:
+    found = gate(10, 1, 0.0, 4, 0.5)
+    assert (found.outcome, found.more_runs) == (CANNOT_TELL, None)
+    assert found.hint.startswith("more than 60 runs would be needed")
+
+
+@pytest.mark.parametrize("count", [0, 1, 2])
+def test_too_few_earlier_runs_cannot_tell(count: int) -> None:
+    found = judge(runs([1.0] * count), runs([3.0]))
+    assert (found.outcome, found.measures) == (CANNOT_TELL, ())
+    assert found.hint.startswith("give at least 3 runs")
+
+
+def test_a_shown_slowdown_below_the_margin_passes() -> None:
+    """0.5 % is shown here, since earlier runs are equal to 0.02 %. It fails only if the margin is 0."""
+    earlier, new = runs([1.0, 1.0002] * 10), runs([1.005] * 3, 21)
+    assert judge(earlier, new).outcome is PASSES
+    assert judge(earlier, new, GateOptions(margin=0.0)).outcome is REGRESSED
+
+
+def test_the_median_step_shows_what_outliers_hide() -> None:
+    """The time per step scatters by 10 % between runs, the median step by 0.1 %, and it takes 8 % longer."""
+    earlier = tuple(
+        replace(one, median_ns=STEP_NS * other)
+        for one, other in zip(runs(noisy(20, 5, 0.1)), noisy(20, 6, 0.001), strict=True)
+    )
+    new = tuple(replace(one, median_ns=1.08 * STEP_NS) for one in runs([1.08, 1.1], 21))
+    found = judge(earlier, new)
+    assert found.outcome is REGRESSED
+    assert found.verdict.startswith("Regressed: +8.")
+    assert "the median step" in found.verdict
+
+
+def test_a_longer_median_step_is_no_slowdown_where_the_time_per_step_excludes_it() -> None:
+    """Time moved from between steps into them."""
+    new = tuple(replace(one, median_ns=1.2 * one.median_ns) for one in runs(noisy(3, 9), 21))
+    assert judge(runs(noisy(20, 5)), new).outcome is CANNOT_TELL
+
+
+def test_earlier_runs_count_from_a_change_of_the_program_on() -> None:
+    """It became 10 % slower at run 11 with another commit. New runs like the later ones pass; a note says why."""
+    factors = noisy(23, 3)
+    earlier = (*runs(factors[:10], commit="a"), *runs([1.1 * one for one in factors[10:20]], 11, commit="b"))
+    found = judge(earlier, runs([1.1 * one for one in factors[20:]], 21, commit="c"))
+    assert found.outcome is PASSES
+    assert len(found.earlier) == 10
+    assert found.notes[0].startswith("Earlier runs count from run 11 on: there the program changed")
+    assert judge(earlier, runs([1.15 * one for one in factors[20:]], 21)).outcome is REGRESSED
+
+
+@pytest.mark.parametrize("commit", ["", "a"])
+def test_a_level_that_changes_with_the_same_program_is_noise(commit: str) -> None:
+    """What the machine did once explains as much again."""
+    factors = noisy(23, 3)
+    earlier = (*runs(factors[:10], commit=commit), *runs([1.1 * one for one in factors[10:20]], 11, commit=commit))
+    found = judge(earlier, runs([1.2 * one for one in factors[20:]], 21, commit="c"))
+    assert found.outcome is CANNOT_TELL
+    assert len(found.earlier) == 20
+    assert "change by +10." in found.notes[0]
+    assert "at run 11 (run 11 of 20)" in found.notes[0]
+
+
+def test_drift_is_named_and_is_noise() -> None:
+    """Earlier runs get slower by 0.5 % a run. New runs that go on like this are not called slower."""
+    factors = [one * 1.005**at for at, one in enumerate(noisy(23, 8, 0.001))]
+    found = judge(runs(factors[:20]), runs(factors[20:], 21))
+    assert found.outcome is CANNOT_TELL
+    assert found.notes[0].startswith("The earlier runs drift by +10.0 %")
+
+
+def test_a_step_shortly_before_the_new_run_is_found_with_it() -> None:
+    """Runs 19 and 20 are slow already. The gate says where the step began."""
+    factors = noisy(21, 4)
+    found = judge(runs([*factors[:18], *(1.06 * one for one in factors[18:20])]), runs([1.06 * factors[20]], 21))
+    assert found.outcome is REGRESSED
+    assert (len(found.earlier), len(found.new)) == (18, 3)
+    assert "The step began at run 19, 2 runs before the new ones." in found.notes
+
+
+def test_an_issue_that_blocks_withholds_the_verdict() -> None:
+    issue = ComparabilityIssue(IssueKind.GPU, "The GPUs differ: A and B.", blocks=True, hint="use the same GPU")
+    earlier, new = runs(noisy(20, 1)), runs([1.2] * 3, 21)
+    found = judge(earlier, new, issues=[issue])
+    assert (found.outcome, found.hint) == (CANNOT_TELL, "use the same GPU")
+    assert found.verdict.startswith("Cannot tell: The GPUs differ: A and B. Apart from that: Regressed: +20.")
+
+
+def waiting(count: int, own: float, waits: float | None, seed: int, first: int = 1) -> tuple[TimedRun, ...]:
+    """Return runs of so many ms of their own a step, and of waits for a core, both with 2 % noise."""
+    noise = noisy(count, seed, 0.02)
+    return tuple(
+        TimedRun(
+            f"run {first + at}",
+            1e6 * one * (own + (waits or 0.0)),
+            1e6 * one * (own + (waits or 0.0)),
+            waiting_ns=None if waits is None else 1e6 * one * waits,
+        )
+        for at, one in enumerate(noise)
+    )
+
+
+def test_runs_that_wait_longer_for_a_core_are_not_called_slower() -> None:
+    """A step takes 30 ms instead of 10, and 20 of them are waits for a core."""
+    found = judge(waiting(20, 9.0, 1.0, 1), waiting(3, 9.0, 21.0, 2, 21))
+    assert found.outcome is CANNOT_TELL
+    assert "ms a step longer for a CPU core" in found.verdict
+    assert found.hint.startswith("run again without other load")
+
+
+@pytest.mark.parametrize(("own", "waits"), [(27.0, 3.0), (30.0, 0.5), (18.0, 15.0)])
+def test_a_slowdown_beside_waits_for_a_core_is_found(own: float, waits: float) -> None:
+    """Without the waits a step takes at least twice as long."""
+    assert judge(waiting(20, 9.0, 1.0, 1), waiting(3, own, waits, 2, 21)).outcome is REGRESSED
+
+
+def test_waits_that_were_not_measured_explain_nothing() -> None:
+    assert judge(waiting(20, 10.0, None, 1), waiting(3, 30.0, None, 2, 21)).outcome is REGRESSED
+    assert judge(waiting(20, 9.0, 1.0, 1), waiting(3, 30.0, None, 2, 21)).outcome is REGRESSED
+
+
+def test_the_verdict_names_the_parts_in_points_of_a_step() -> None:
+    """A step takes 10 ms; compute grows by 0.5 ms and the wait for the loader by 1.5 ms."""
+    parts = {"compute": 6e6, "idle GPU (data loader wait)": 4e6}
+    earlier = tuple(replace(one, parts=parts) for one in runs(noisy(20, 1)))
+    slow = {"compute": 6.5e6, "idle GPU (data loader wait)": 5.5e6}
+    found = judge(earlier, tuple(replace(one, parts=slow) for one in runs([1.2] * 2, 21)))
+    assert found.verdict.endswith(": 15.0 of it idle GPU (data loader wait), 5.0 compute.")
+
+
+@given(
+    st.lists(st.floats(0.5, 2.0), min_size=3, max_size=12),
+    st.lists(st.floats(0.5, 2.0), min_size=1, max_size=4),
+    st.floats(1e-3, 1e6),
+)
+@settings(max_examples=40, deadline=None)
+def test_the_unit_of_time_does_not_matter(earlier: list[float], new: list[float], unit: float) -> None:
+    """Runs that are all as many times longer have the same outcome and the same limits."""
+    plain = judge(runs(earlier), runs(new))
+    scaled = judge(runs([unit * one for one in earlier]), runs([unit * one for one in new]))
+    for one, other in zip(plain.measures, scaled.measures, strict=True):
+        assert other.change == pytest.approx(one.change, abs=1e-9)
+        assert other.limit == pytest.approx(one.limit, rel=1e-6, abs=1e-9)
