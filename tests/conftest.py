@@ -1,7 +1,9 @@
 """Fixtures and markers: exports built by hand, the real captures in tests/captures, and the nsys of this machine."""
 
+import gc
 import importlib
 import lzma
+import os
 import re
 import signal
 import sys
@@ -30,8 +32,9 @@ if TYPE_CHECKING:
 TESTS = Path(__file__).parent
 # The fixtures that unpack or read whole captures.
 WHOLE_CAPTURES = {"captures", "real_trace", "real_context", "real_report"}
-# Files whose tests or imports take more than a second, by `pytest --durations=40` on two cores: laws over random
-# traces, programs that train or compile, and programs that run to a time limit. Single tests have the mark themselves.
+# Files that take more than one or two seconds, by `pytest --durations=40` on two cores: laws over random traces,
+# programs that train or compile, jobs of many ranks, and commands in processes of their own that run to a time limit.
+# Each package keeps quick files. Single tests have the mark themselves.
 SLOW = frozenset({
     *("attribution/test_laws.py", "what_if/test_laws.py", "test_report_laws.py", "timeline/test_build.py"),
     *("sections/test_step_breakdown.py", "sections/test_on_captures.py", "db/test_fuzz.py", "db/test_broken.py"),
@@ -43,6 +46,14 @@ SLOW = frozenset({
     *("tools/test_samples.py", "tools/test_gallery.py", "tools/test_gallery_capture.py", "tools/test_faults.py"),
     *("test_package.py", "test_words.py", "workloads/test_ranks.py", "capture/annotate/test_host_marks.py"),
     *("tools/test_plans.py", "workloads/test_combined.py"),
+    *("tools/test_fault_tools.py", "tools/test_without_ranges.py", "ranks/test_laws.py"),
+    *("attribution/test_root_causes.py", "attribution/test_host_causes.py"),
+    *("cli/test_many_ranks.py", "cli/test_rank_reader.py", "cli/test_interrupts.py", "cli/test_streams.py"),
+    *("cli/test_resume.py", "cli/test_ranks.py", "capture/test_resume.py", "capture/test_kernel_counters.py"),
+    *("capture/test_doctor.py", "capture/test_inherited.py", "capture/test_watchdog.py", "capture/test_isolate.py"),
+    *("db/test_private_texts.py", "what_if/test_on_captures.py", "compare/test_estimates.py"),
+    *("render/test_contract.py", "render/test_code_changes.py", "render/test_html.py", "render/test_json_reader.py"),
+    *("cli/test_compare.py", "cli/test_analyze.py"),
 })  # fmt: skip
 # Any example may take long on a busy machine, so a deadline would make tests fail at random.
 settings.register_profile("nsyswrap", deadline=None)
@@ -59,7 +70,12 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 def pytest_configure() -> None:
-    """Take signals as a program in the foreground does: a shell starts one behind ``&`` with SIGINT ignored."""
+    """Take signals as a program in the foreground does, and let PyTorch and BLAS use one thread in each process.
+
+    A shell starts a program behind ``&`` with SIGINT ignored. Tests run in as many processes as there are cores, and
+    threads that wait for a core take half of the time of small programs.
+    """
+    os.environ["OMP_NUM_THREADS"] = "1"
     for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
@@ -90,6 +106,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if path.as_posix() in SLOW or fixtures & WHOLE_CAPTURES:
             item.add_marker(pytest.mark.slow)
     items.sort(key=lambda item: _turn(item.path))
+
+
+def pytest_collection_finish() -> None:
+    """Leave modules and tests out of garbage collection: they stay to the end, and searching them takes a tenth."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from capture_fixtures import living, until
 
 from nsyswrap.capture.folder_lock import FolderInUseError
 from nsyswrap.capture.result_folder import is_interrupted, reserve_folder, run_folder, was_begun
@@ -262,6 +263,8 @@ def test_a_folder_that_nsys_still_writes_to_is_in_use(tmp_path: Path) -> None:
     (tmp_path / "r" / ".run" / "temporary").symlink_to(tmp_path / "nsyswrap-of-this-test")
     argv = ["sh", "-c", "read x", "--session-new=nsyswrap-of-this-test"]
     with subprocess.Popen(argv, stdin=subprocess.PIPE) as nsys:
+        # Popen returns before the new command line can be read.
+        until(lambda: living("session-new=nsyswrap-of-this-test"), "the command line of nsys")
         with pytest.raises(FolderInUseError, match=f"in use by nsys, process {nsys.pid}, of a run that was killed"):
             fill(tmp_path / "r", "capture.sqlite", force=True)
         nsys.communicate(b"x\n")

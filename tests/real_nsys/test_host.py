@@ -4,7 +4,6 @@ There is no GPU here, so the findings count the time of the loop. Other work on 
 So waits for a core and uneven steps count only if the program plants them, and one run of three must show it.
 """
 
-import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -20,7 +19,18 @@ from nsyswrap.model import Finding, Report
 
 PROGRAM = Path(__file__).parents[1] / "support" / "host_program.py"
 RUNS = 6
-BUSY = "import os; os.sched_setaffinity(0, {{{core}}})\nwhile True: pass"
+# Another program, which is busy only during the loop.
+BUSY = """
+import os, sys, time
+from pathlib import Path
+wanted, busy = map(Path, sys.argv[1:])
+os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+while True:
+    time.sleep(0.02)
+    while wanted.exists():
+        busy.touch()
+        for _ in range(100_000): pass
+"""
 # Findings that a busy machine causes in any program.
 OF_THE_MACHINE = {"idle/off_cpu", "host/cpu_quota", "steps/uneven"}
 GROUPS = (Path("/sys/fs/cgroup/cpu"), Path("/sys/fs/cgroup"))
@@ -75,13 +85,13 @@ def test_a_loop_without_trouble_has_no_finding(nsys: Nsys, tmp_path: Path) -> No
 
 def test_a_shared_core_is_named_first(nsys: Nsys, tmp_path: Path) -> None:
     """Two processes on one core are always ready to run, so each waits about half of the time."""
-    loop = (sys.executable, str(PROGRAM), "shares")
+    files = (str(tmp_path / "wanted"), str(tmp_path / "busy"))
+    loop = (sys.executable, str(PROGRAM), "shares", *files)
 
     def is_named(report: Report) -> bool:
         return report.verdict_rule == "idle/off_cpu" and "Other programs use the cores" in report.findings[0].advice
 
-    core = min(os.sched_getaffinity(0))
-    with subprocess.Popen([sys.executable, "-c", BUSY.format(core=core)]) as other:
+    with subprocess.Popen([sys.executable, "-c", BUSY, *files]) as other:
         try:
             report = shown(nsys, tmp_path, is_named, *loop)
         finally:

@@ -2,7 +2,9 @@
 
 import html
 import re
+from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from html.parser import HTMLParser
 from importlib import resources
 from itertools import pairwise
@@ -63,24 +65,33 @@ class Page(HTMLParser):
         return " ".join(" ".join(self.words).split())
 
 
-FULL_TEXT = html_report.render(hand_made.full_report())
-FULL = Page(FULL_TEXT)
-PAGES = {
-    "full": FULL,
-    "two GPUs": Page(html_report.render(hand_made.two_gpu_report())),
-    "no GPU": Page(html_report.render(hand_made.no_gpu_report())),
-    "empty": Page(html_report.render(hand_made.empty_report())),
-    "hostile": Page(html_report.render(hand_made.hostile_report())),
-    "2 ranks": Page(html_report.render(with_ranks(hand_made.full_report(), 2, 1, pictures=2))),
-    "1,024 ranks": Page(html_report.render(with_ranks(hand_made.full_report(), 1_024, 700))),
-    "slim, 64 ranks": Page(html_report.render_slim(with_ranks(hand_made.full_report(), 64, 21))),
-    "slim": Page(html_report.render_slim(hand_made.full_report())),
-    "slim, two GPUs": Page(html_report.render_slim(hand_made.two_gpu_report())),
-    "slim, no GPU": Page(html_report.render_slim(hand_made.no_gpu_report())),
-    "slim, empty": Page(html_report.render_slim(hand_made.empty_report())),
-    "slim, hostile": Page(html_report.render_slim(hand_made.hostile_report())),
+REPORTS: dict[str, Callable[[], str]] = {
+    "full": lambda: html_report.render(hand_made.full_report()),
+    "two GPUs": lambda: html_report.render(hand_made.two_gpu_report()),
+    "no GPU": lambda: html_report.render(hand_made.no_gpu_report()),
+    "empty": lambda: html_report.render(hand_made.empty_report()),
+    "hostile": lambda: html_report.render(hand_made.hostile_report()),
+    "2 ranks": lambda: html_report.render(with_ranks(hand_made.full_report(), 2, 1, pictures=2)),
+    "1,024 ranks": lambda: html_report.render(with_ranks(hand_made.full_report(), 1_024, 700)),
+    "slim, 64 ranks": lambda: html_report.render_slim(with_ranks(hand_made.full_report(), 64, 21)),
+    "slim": lambda: html_report.render_slim(hand_made.full_report()),
+    "slim, two GPUs": lambda: html_report.render_slim(hand_made.two_gpu_report()),
+    "slim, no GPU": lambda: html_report.render_slim(hand_made.no_gpu_report()),
+    "slim, empty": lambda: html_report.render_slim(hand_made.empty_report()),
+    "slim, hostile": lambda: html_report.render_slim(hand_made.hostile_report()),
 }
-every_page = pytest.mark.parametrize("page", PAGES.values(), ids=PAGES)
+every_page = pytest.mark.parametrize("page", REPORTS, indirect=True)
+
+
+# Each page is made and parsed once.
+text_of = cache(lambda name: REPORTS[name]())
+page_of = cache(lambda name: Page(text_of(name)))
+
+
+@pytest.fixture
+def page(request: pytest.FixtureRequest) -> Page:
+    """Return the page that a test names."""
+    return page_of(request.param)
 
 
 def ids(page: Page) -> list[str]:
@@ -126,11 +137,13 @@ def test_nothing_is_loaded(page: Page) -> None:
 
 def test_a_policy_forbids_everything_but_what_the_page_holds() -> None:
     """The policy names each style sheet and script by the hash of its bytes in the page."""
-    (content,) = (meta["content"] for meta in FULL.all("meta") if meta.get("http-equiv") == "Content-Security-Policy")
+    (content,) = (
+        meta["content"] for meta in page_of("full").all("meta") if meta.get("http-equiv") == "Content-Security-Policy"
+    )
     rules = dict(rule.split(" ", 1) for rule in content.split("; "))
     assert rules["default-src"] == "'none'"
     for kind, tag in (("style-src", "style"), ("script-src", "script")):
-        texts = re.findall(f"<{tag}>(.*?)</{tag}>", FULL_TEXT, re.DOTALL)
+        texts = re.findall(f"<{tag}>(.*?)</{tag}>", text_of("full"), re.DOTALL)
         assert rules[kind].split() == [digest(text) for text in texts]
         assert not any(re.search(r"url\(|@import", text) for text in texts)
 
@@ -180,7 +193,7 @@ def test_pictures_have_words(page: Page) -> None:
 
 def test_the_ledger_bar_adds_up() -> None:
     """The widths of the first bar, in per cent, are those of the ledger, and they fill the bar."""
-    bar = FULL_TEXT[FULL_TEXT.index('<svg class="bar ledger"') :]
+    bar = text_of("full")[text_of("full").index('<svg class="bar ledger"') :]
     bar = bar[: bar.index("<polygon")]
     widths = [float(width) for width in re.findall(r'width="([\d.]+)%" height="40"', bar)]
     assert widths == [53.0, 5.0, 3.3, 0.1, 38.6]
@@ -189,7 +202,7 @@ def test_the_ledger_bar_adds_up() -> None:
 
 def test_parts_of_the_page_are_in_order() -> None:
     parts = ("verdict", "ledger", "findings", "gaps", "provenance", "glossary")
-    sections = [one for one in ids(FULL) if one.startswith("section-") or one in parts]
+    sections = [one for one in ids(page_of("full")) if one.startswith("section-") or one in parts]
     assert sections[:6] == ["verdict", "ledger", "findings", "gaps", "section-tensor_cores", "section-counters"]
     assert sections[-3:] == ["section-capture_check", "provenance", "glossary"]
 
@@ -218,27 +231,27 @@ def test_the_verdict_and_the_key_numbers_are_said() -> None:
         "111 ms",
         "of steps 3 to 20",
     ):
-        assert words in FULL.text
+        assert words in page_of("full").text
 
 
 def test_a_note_says_once_that_savings_do_not_add_up() -> None:
-    assert FULL.text.count("do not add up") == 1
+    assert page_of("full").text.count("do not add up") == 1
 
 
 def test_the_command_and_versions_are_said() -> None:
     for words in ("python train.py --batch-size 64 --run-name 'a b'", "2025.3.2.0", "3.20.3", "580.159.04", "13.0"):
-        assert words in FULL.text
+        assert words in page_of("full").text
 
 
 def test_each_term_of_the_glossary_is_explained() -> None:
     for title, terms in vocabulary.GLOSSARY:
-        assert title in FULL.text
+        assert title in page_of("full").text
         for term in terms:
-            assert f"{term.term} {term.meaning}" in FULL.text
+            assert f"{term.term} {term.meaning}" in page_of("full").text
 
 
 def test_an_underlined_term_leads_to_its_meaning() -> None:
-    links = {link["href"] for link in FULL.all("a") if link.get("class") == "term"}
+    links = {link["href"] for link in page_of("full").all("a") if link.get("class") == "term"}
     assert {"#term-busy", "#term-tensor-core-share", "#term-exposed", "#term-predicted-saving"} <= links
 
 
@@ -247,22 +260,24 @@ def test_numbers_keep_the_value_of_the_report() -> None:
     kernels = hand_made.full_report().section("kernels")
     assert kernels is not None
     for total in kernels.tables["summary"]["total_ns"].tolist():
-        assert f'data-v="{total}"' in FULL_TEXT
+        assert f'data-v="{total}"' in text_of("full")
 
 
 def test_a_gap_and_its_place_in_the_timeline_have_links() -> None:
-    (row, *_) = [one for one in FULL.all("tr") if "data-start" in one]
+    (row, *_) = [one for one in page_of("full").all("tr") if "data-start" in one]
     start, end = row["data-start"], row["data-end"]
     assert row["id"] == f"gap-0-{start}"
-    assert {"class": "span", "href": f"#t={start}-{end}", "data-start": start, "data-end": end} in FULL.all("a")
+    assert {"class": "span", "href": f"#t={start}-{end}", "data-start": start, "data-end": end} in page_of("full").all(
+        "a"
+    )
 
 
 def test_secrets_in_the_capture_are_named_so_that_it_is_not_shared() -> None:
-    assert "HF_TOKEN" in FULL.text
+    assert "HF_TOKEN" in page_of("full").text
 
 
 def test_a_name_is_text_and_nothing_else() -> None:
-    page = PAGES["hostile"]
+    page = page_of("hostile")
     assert page.all("img") == []
     assert "<img src=x onerror=alert(1)></script>`|[U+202E][U+001B][31m" in page.text
 
@@ -290,11 +305,11 @@ def test_a_long_table_is_cut_at_a_hundred_rows_and_says_so() -> None:
 
 def test_the_longest_gaps_say_causes_evidence_and_what_is_left_out() -> None:
     for words in ("20 of 36 gaps", "pthread_cond_wait 32.6 ms, 4 loader workers", "data loader wait in data 33.0 ms"):
-        assert words in FULL.text
+        assert words in page_of("full").text
 
 
 def test_without_a_gpu_the_page_says_so_and_shows_the_rest() -> None:
-    page = PAGES["no GPU"]
+    page = page_of("no GPU")
     assert vocabulary.NO_GPU in page.text
     assert "ledger, idle and tensor_cores were skipped" in page.text
     assert {"section-phases", "section-steps", "section-os_calls"} <= set(ids(page))
@@ -331,7 +346,7 @@ def test_steps_of_several_gpus_are_drawn_once() -> None:
 
 
 def test_the_title_is_the_program_that_ran() -> None:
-    assert "<title>train.py · nsyswrap</title>" in FULL_TEXT
+    assert "<title>train.py · nsyswrap</title>" in text_of("full")
 
 
 @pytest.mark.parametrize(
@@ -358,10 +373,10 @@ def test_more_rules_than_shades_are_added_up() -> None:
 
 
 def test_the_slim_page_has_the_first_part_and_says_what_it_leaves_out() -> None:
-    page = PAGES["slim"]
+    page = page_of("slim")
     for words in ("The training loop waits for its data loader", "if the data loader kept up", "38.6 %", "Try this"):
         assert words in page.text
-    sections = len(FULL.all("section")) - len(page.all("section")) - len(("gaps", "provenance", "glossary"))
+    sections = len(page_of("full").all("section")) - len(page.all("section")) - len(("gaps", "provenance", "glossary"))
     left_out = f"The whole report has the timeline, the longest gaps and {sections} more sections"
     assert f"{left_out}: nsyswrap report capture.sqlite" in page.text
     assert page.all("table")

@@ -1,5 +1,7 @@
 """A training program without any reference to nsyswrap, in variants selected by arguments; prints a hash of its losses.
 
+An argument is the modes of one training, separated by commas; several arguments are trainings one after another.
+
 ``tests/real_nsys/test_annotate.py`` runs it under the real nsys, with and without phase marking.
 """
 
@@ -82,13 +84,20 @@ def train(modes: set[str], name: str = "losses") -> None:
     model.eval()
     with torch.no_grad():
         losses += [float(model(inputs).sum()) for inputs, _ in loader_of(modes - {"spawned"})]
-    line = f"{name} {hashlib.sha256(repr(losses).encode()).hexdigest()} {sys.argv[1:]}\n"
+    line = f"{name} {hashlib.sha256(repr(losses).encode()).hexdigest()} {sorted(modes)}\n"
     print(line, end="")  # noqa: T201 - one call, so that lines of ranks do not mix
 
 
 def main() -> None:
-    """Train in the modes of the arguments."""
-    modes = set(sys.argv[1:])
+    """Train in the modes of each argument."""
+    for argument in sys.argv[1:]:
+        run(set(argument.split(",")))
+    # If a rank fails, torchrun kills the others, and nsys loses their last events.
+    sys.exit(0 if "ddp" in argument else 5)
+
+
+def run(modes: set[str]) -> None:
+    """Train in some modes."""
     if "ddp" in modes:
         # Imported first: an optimizer would import it later, and then it would keep the group and its threads alive.
         importlib.import_module("torch._dynamo")
@@ -102,8 +111,6 @@ def main() -> None:
         child.join()
     else:
         train(modes)
-    # If a rank fails, torchrun kills the others, and nsys loses their last events.
-    sys.exit(0 if "ddp" in modes else 5)
 
 
 if __name__ == "__main__":

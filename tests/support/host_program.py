@@ -4,6 +4,7 @@ import gc
 import os
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,6 +17,7 @@ STEPS = 14
 MANY, FEW = 10, 2
 OBJECTS = 200_000
 BYTES = 24 << 20
+LONGEST_S = 60
 
 
 def collects() -> Callable[[], object]:
@@ -56,11 +58,21 @@ def reads(folder: Path) -> Callable[[], object]:
     return read
 
 
-def shares() -> Callable[[], object]:
-    """Bind this process to its first core, where the test runs another program; return a function that does nothing."""
+def shares(wanted: Path, busy: Path) -> Callable[[], object]:
+    """Bind this process to its first core, where the test's other program is busy; return a function that does nothing.
+
+    Args:
+        wanted: A file; the other program is busy while it exists.
+        busy: A file that the other program makes when it is busy.
+    """
     core = {min(os.sched_getaffinity(0))}
     for task in Path("/proc/self/task").iterdir():
         os.sched_setaffinity(int(task.name), core)
+    busy.unlink(missing_ok=True)
+    wanted.touch()
+    end = time.monotonic() + LONGEST_S
+    while not busy.exists() and time.monotonic() < end:
+        time.sleep(0.01)
     return lambda: None
 
 
@@ -70,12 +82,20 @@ def joins(tasks: Path) -> Callable[[], object]:
     return lambda: None
 
 
+def descend(model: nn.Module) -> None:
+    """Change the weights by their gradients; an optimizer of PyTorch would import its compiler, which takes seconds."""
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.sub_(weight.grad, alpha=0.01)
+            weight.grad = None
+
+
 def main() -> None:
     """Train with one problem: collects, saves, writes, reads, shares, quota or none."""
     trouble = sys.argv[1]
     torch.set_num_threads(1)
     model = nn.Sequential(*(nn.Linear(256, 256) for _ in range(4)))
-    optimizer, inputs = torch.optim.SGD(model.parameters(), lr=0.01), torch.rand(256, 256)
+    inputs = torch.rand(256, 256)
     # Autograd's threads start here.
     model(inputs).sum().backward()
     with tempfile.TemporaryDirectory() as place:
@@ -85,7 +105,7 @@ def main() -> None:
             "saves": lambda: saves(folder, model),
             "writes": lambda: writes(folder),
             "reads": lambda: reads(folder),
-            "shares": shares,
+            "shares": lambda: shares(*map(Path, sys.argv[2:])),
             "quota": lambda: joins(Path(sys.argv[2])),
             "none": lambda: lambda: None,
         }
@@ -99,7 +119,9 @@ def main() -> None:
                     with nvtx.annotate("backward"):
                         loss.backward()
                     with nvtx.annotate("optimizer"):
-                        optimizer.step()
+                        descend(model)
+    if trouble == "shares":
+        Path(sys.argv[2]).unlink()
 
 
 if __name__ == "__main__":

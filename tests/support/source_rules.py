@@ -143,8 +143,12 @@ def imports(module: Module, known: frozenset[str] = frozenset()) -> Iterator[tup
             for alias in node.names:
                 full = f"{base}.{alias.name}"
                 yield node.lineno, full if full in known else base
-        elif isinstance(node, ast.Call) and ast.unparse(node.func) in {"importlib.import_module", "__import__"}:
-            yield from ((node.lineno, str(name.value)) for name in node.args[:1] if isinstance(name, ast.Constant))
+        elif (
+            isinstance(node, ast.Call)
+            and isinstance(name := next(iter(node.args), None), ast.Constant)
+            and ast.unparse(node.func) in {"importlib.import_module", "__import__"}
+        ):
+            yield node.lineno, str(name.value)
 
 
 def _base(module: Module, node: ast.ImportFrom) -> str:
@@ -269,10 +273,19 @@ def long_functions(sources: list[Module], limit: int = FUNCTION_LINES) -> list[s
     return [
         module.at(node.lineno, f"{node.name} has {lines} lines, more than {limit}")
         for module in sources
-        for node in ast.walk(module.tree)
+        for node in _statements(module.tree)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         and (lines := (node.end_lineno or node.lineno) - node.lineno + 1) > limit
     ]
+
+
+def _statements(tree: ast.Module) -> Iterator[ast.AST]:
+    """Yield all nodes but expressions, which are most of a tree and hold no functions."""
+    pending: list[ast.AST] = [tree]
+    while pending:
+        node = pending.pop()
+        yield node
+        pending.extend(each for each in ast.iter_child_nodes(node) if not isinstance(each, ast.expr))
 
 
 def import_effects(sources: list[Module]) -> list[str]:

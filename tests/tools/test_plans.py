@@ -25,9 +25,19 @@ SAVING_NOT_NEAR = {("epochs", "kept"), ("pictures", "workers")}
 
 @pytest.fixture(scope="module")
 def table() -> Iterator[ModuleType]:
-    """Import tools/plan_table.py in the same way as the other tools."""
+    """Import tools/plan_table.py in the same way as the other tools; each program is judged once for all tests."""
     sys.path.insert(0, str(ROOT / "tools"))
-    yield importlib.import_module("plan_table")
+    module = importlib.import_module("plan_table")
+    judge, made = module.judge, {}
+
+    def judged(program: Any, packed: Path, steps: Any) -> list[Any]:  # noqa: ANN401 - types of the tool
+        if packed not in made:
+            made[packed] = judge(program, packed, steps)
+        return made[packed]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "judge", judged)
+        yield module
     sys.path.remove(str(ROOT / "tools"))
 
 
