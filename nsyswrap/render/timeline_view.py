@@ -18,6 +18,8 @@ SCRIPTS = (
     "timeline_colours.js",
     "timeline_paint.js",
     "timeline_panels.js",
+    "timeline_statistics.js",
+    "timeline_selection.js",
     "timeline_view.js",
     "timeline_input.js",
     "timeline.js",

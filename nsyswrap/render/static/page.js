@@ -15,9 +15,16 @@
   const byId = (id) => document.getElementById(id);
   const announce = (text) => { byId("status").textContent = text; };
 
+  // Open all folded parts around an element.
+  function unfold(element) {
+    for (let around = element; around; around = around.parentElement) {
+      if (around instanceof HTMLDetailsElement) around.open = true;
+    }
+  }
+
   function startTheme() {
     const button = byId("theme");
-    const show = () => button.setAttribute("aria-pressed", String(isDark()));
+    const show = () => { button.textContent = isDark() ? "Light theme" : "Dark theme"; };
     button.addEventListener("click", () => {
       root.dataset.theme = isDark() ? "light" : "dark";
       store(root.dataset.theme);
@@ -68,24 +75,14 @@
     document.addEventListener("keydown", (event) => { if (event.key === "Escape") hide(); });
   }
 
-  // A link to a finding, a gap, a section or an interval opens its target.
+  // A link to a finding, a gap or a section opens its target.
   function startLinks() {
-    const span = /^#t=(-?\d+)-(-?\d+)$/;
     const arrive = () => {
-      document.querySelectorAll("tr.lit").forEach((row) => row.classList.remove("lit"));
-      const found = span.exec(location.hash);
-      if (found) {
-        document.querySelectorAll(`tr[data-start="${found[1]}"][data-end="${found[2]}"]`).forEach((row) => row.classList.add("lit"));
-        byId("timeline")?.scrollIntoView();
-        return;
-      }
       let name = "";
       try { name = decodeURIComponent(location.hash.slice(1)); } catch { return; }
       const target = name && byId(name);
       if (!target) return;
-      for (let around = target.parentElement; around; around = around.parentElement) {
-        if (around instanceof HTMLDetailsElement) around.open = true;
-      }
+      unfold(target.parentElement);
       if (target.classList.contains("finding")) {
         const evidence = target.querySelector("details");
         if (evidence) evidence.open = true;
@@ -95,8 +92,6 @@
     };
     addEventListener("hashchange", arrive);
     arrive();
-    const first = span.exec(location.hash);
-    if (first && !byId("timeline")) document.querySelector("tr.lit")?.scrollIntoView({ block: "center" });
   }
 
   function startContents() {
@@ -132,7 +127,7 @@
     document.addEventListener("keydown", (event) => {
       if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
       if (event.target instanceof Element && event.target.closest(`${typing}, dialog[open]`)) return;
-      const acts = { "/": () => byId("search")?.focus(), "?": openHelp, n: () => toFinding(1), p: () => toFinding(-1) };
+      const acts = { f: () => byId("search")?.focus(), "?": openHelp, n: () => toFinding(1), p: () => toFinding(-1) };
       const act = Object.hasOwn(acts, event.key) ? acts[event.key] : null;
       if (!act) return;
       event.preventDefault();
@@ -150,6 +145,7 @@
     addEventListener("afterprint", () => opened.splice(0).forEach((one) => { one.open = false; }));
   }
 
+  Object.assign(globalThis.nsyswrap, { announce, unfold });
   document.addEventListener("DOMContentLoaded", () => {
     document.querySelector(".tools").hidden = false;
     startTheme();
