@@ -44,14 +44,12 @@
       owner?.removeAttribute("aria-describedby");
       owner = null;
     };
-    const show = (place) => {
-      const entry = byId(place.dataset.term || place.hash.slice(1));
-      const meaning = entry?.querySelector("dd");
+    const say = (place, text) => {
       clearTimeout(leaving);
-      if (!meaning || owner === place) return;
+      if (!text || owner === place) return;
       hide();
       owner = place;
-      tip.textContent = meaning.textContent;
+      tip.textContent = text;
       tip.hidden = false;
       place.setAttribute("aria-describedby", "tip");
       const at = place.getBoundingClientRect();
@@ -61,6 +59,7 @@
       tip.style.left = `${left + scrollX}px`;
       tip.style.top = `${(above ? at.top - box.height - 6 : at.bottom + 6) + scrollY}px`;
     };
+    const show = (place) => say(place, byId(place.dataset.term || place.hash.slice(1))?.querySelector("dd")?.textContent);
     const place = (event) => (event.target instanceof Element ? event.target.closest("a.term, [data-term]") : null);
     const enter = (event) => {
       const found = place(event);
@@ -72,7 +71,33 @@
     document.addEventListener("mouseout", leave);
     document.addEventListener("focusin", enter);
     document.addEventListener("focusout", hide);
-    document.addEventListener("keydown", (event) => { if (event.key === "Escape") hide(); });
+    document.addEventListener("keydown", (event) => {
+      if (event.key !== "Escape" || tip.hidden) return;
+      hide();
+      event.preventDefault();
+    });
+    startTaps(place, show, say, () => owner);
+  }
+
+  // A tap shows the meaning of a term, or the text of a part of a chart, at the finger; a second tap follows the link.
+  function startTaps(place, show, say, owner) {
+    let before = null;
+    let isTouch = false;
+    document.addEventListener("pointerdown", (event) => {
+      isTouch = event.pointerType === "touch";
+      before = owner();
+    });
+    document.addEventListener("click", (event) => {
+      if (!isTouch || !(event.target instanceof Element)) return;
+      const term = place(event);
+      const shape = event.target.closest("svg *:has(> title)");
+      if (term && before !== term) {
+        event.preventDefault();
+        show(term);
+      } else if (shape && !shape.closest("a")) {
+        say(shape, shape.querySelector("title").textContent);
+      }
+    });
   }
 
   // A link to a finding, a gap or a section opens its target.
@@ -95,12 +120,15 @@
   }
 
   function startContents() {
+    const nav = document.querySelector("nav");
     const links = new Map([...document.querySelectorAll("nav a")].map((link) => [link.hash.slice(1), link]));
     const seen = new Set();
     const watch = new IntersectionObserver((entries) => {
       entries.forEach((one) => (one.isIntersecting ? seen.add(one.target.id) : seen.delete(one.target.id)));
       const current = [...links.keys()].find((id) => seen.has(id));
       links.forEach((link, id) => (id === current ? link.setAttribute("aria-current", "true") : link.removeAttribute("aria-current")));
+      const link = links.get(current);
+      if (link && nav.scrollWidth > nav.clientWidth) nav.scrollLeft = link.offsetLeft - nav.clientWidth / 3;
     }, { rootMargin: "-15% 0px -55% 0px" });
     links.forEach((_, id) => { const part = byId(id); if (part) watch.observe(part); });
   }

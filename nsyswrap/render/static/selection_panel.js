@@ -58,16 +58,19 @@
     return [finding ? selects(rule, things.plain("finding", finding.id)) : make("bdi", "", rule), ...text];
   }
 
+  /** Return the value of a row in a column as text with its unit. */
+  function shown(table, row, column) {
+    const at = table.columns.get(column);
+    const unit = table.heads[at].querySelector(".unit")?.textContent ?? "";
+    const isTime = column.endsWith("_ns") && nsyswrap.timeline && row.cells[at].dataset.v;
+    return isTime ? nsyswrap.timeline.duration(Math.round(table.number(row, column))) : `${row.cells[at].textContent.trim()}${unit && ` ${unit}`}`;
+  }
+
   /** Return the patterns of gaps of the table of the page that belong to a selection. */
   function patternsOfPage() {
     const table = nsyswrap.tables.find((one) => one.table.dataset.name === "idle-patterns");
     const rows = table ? table.first.filter((row) => row.classList.contains("belongs")) : [];
-    const shown = (row, column) => {
-      const at = table.columns.get(column);
-      const unit = table.heads[at].querySelector(".unit")?.textContent ?? "";
-      return `${row.cells[at].textContent.trim()}${unit && ` ${unit}`}`;
-    };
-    return rows.map((row) => [pattern(table.text(row, "rule"), table.text(row, "phase")), shown(row, "count"), shown(row, "median_ns"), shown(row, "idle_ns")]);
+    return rows.map((row) => [pattern(table.text(row, "rule"), table.text(row, "phase")), shown(table, row, "count"), shown(table, row, "median_ns"), shown(table, row, "idle_ns")]);
   }
 
   /** Return the numbers of a kernel from the table of all kernels. */
@@ -76,11 +79,7 @@
     const row = table?.first.find((one) => table.text(one, "name") === id);
     if (!row) return [];
     const labels = { count: "calls", total_ns: "total", median_ns: "median", share: "share of kernel time" };
-    return Object.entries(labels).filter(([column]) => table.columns.has(column)).map(([column, label]) => {
-      const at = table.columns.get(column);
-      const unit = table.heads[at].querySelector(".unit")?.textContent ?? "";
-      return [label, `${row.cells[at].textContent.trim()}${unit && ` ${unit}`}`];
-    });
+    return Object.entries(labels).filter(([column]) => table.columns.has(column)).map(([column, label]) => [label, shown(table, row, column)]);
   }
 
   /** Return label and value of what is known of a selection. */
@@ -119,11 +118,10 @@
   }
 
   /** Set the buttons that lead to the rows and places of a selection. */
-  function showWays(chosen) {
+  function showWays(statistics) {
     const rows = selection.rowCount();
-    const places = nsyswrap.timeline?.placeCount(chosen) ?? 0;
     const has = byId("timeline") !== null && nsyswrap.timeline !== undefined;
-    byId("selection-previous").hidden = byId("selection-next").hidden = places < 1;
+    byId("selection-previous").hidden = byId("selection-next").hidden = !statistics?.hasPlaces;
     byId("selection-timeline").hidden = !has;
     byId("selection-rows").hidden = rows < 1;
     byId("selection-rows").textContent = rows === 1 ? "Its row" : `Its ${rows} rows`;
@@ -142,7 +140,7 @@
     byId("selection-name").textContent = nameOf(chosen);
     showFacts(byId("selection-facts"), factsOf(chosen, statistics));
     byId("selection-lists").replaceChildren(...listsOf(chosen, statistics));
-    showWays(chosen);
+    showWays(statistics);
   }
 
   function announce() {

@@ -47,15 +47,24 @@
       title.setAttribute("aria-hidden", "true");
       caption.classList.add("unseen");
       this.count = make("span");
+      this.aside = make("button", "aside", "more columns →");
+      this.aside.hidden = true;
+      this.aside.addEventListener("click", () => this.scroll.scrollBy({ left: this.scroll.clientWidth * 0.8, behavior: "smooth" }));
       const copy = make("button", "copy", "Copy CSV");
       copy.setAttribute("aria-label", `Copy CSV of ${caption.textContent}`);
       copy.addEventListener("click", () => globalThis.nsyswrap.copy(copy, this.csv(), `Copied ${this.left.size} rows`));
-      bar.append(title, this.count, copy);
+      bar.append(title, this.count, this.aside, copy);
       this.scroll.before(bar);
       this.none = make("p", "none-left", "No row matches.");
       this.more = make("button", "more");
       this.more.addEventListener("click", () => { this.folded = !this.folded; this.show(); });
       this.scroll.after(this.none, this.more);
+    }
+
+    /** Say whether columns are beyond the right edge. */
+    measure() {
+      const { scrollLeft, clientWidth, scrollWidth } = this.scroll;
+      this.aside.hidden = scrollLeft + clientWidth >= scrollWidth - 2;
     }
 
     sortable(head, at) {
@@ -147,6 +156,15 @@
 
   }
 
+  function startMeasuring(tables) {
+    const byScroll = new Map(tables.map((table) => [table.scroll, table]));
+    const watch = new ResizeObserver((entries) => entries.forEach(({ target }) => byScroll.get(target).measure()));
+    byScroll.forEach((table, scroll) => {
+      watch.observe(scroll);
+      scroll.addEventListener("scroll", () => table.measure(), { passive: true });
+    });
+  }
+
   function startSearch(tables) {
     const box = document.getElementById("search");
     const found = document.getElementById("found");
@@ -203,6 +221,7 @@
     const tables = [...document.querySelectorAll("table.data")].map((table) => new Table(table));
     globalThis.nsyswrap.tables = tables;
     startSearch(tables);
+    startMeasuring(tables);
     startNames();
   });
 })();

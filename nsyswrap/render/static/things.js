@@ -52,10 +52,14 @@
   /** Return the names of kernels by what the page writes for them, and what it writes by name. */
   const shortNames = once(() => {
     const found = new Map();
+    const taken = new Set();
     for (const table of nsyswrap.tables.filter((one) => KERNEL_TABLES.test(named(one)))) {
       for (const row of table.first) {
         const cell = row.cells[table.columns.get("name")];
-        found.set(kernelOf(table, row), (cell.querySelector("summary") ?? cell).textContent.trim());
+        const [name, short] = [kernelOf(table, row), (cell.querySelector("summary") ?? cell).textContent.trim()];
+        // Two tables may cut different names to the same; then the second one is written in full.
+        if (!found.has(name)) found.set(name, taken.has(short) ? name : short);
+        taken.add(short);
       }
     }
     return found;

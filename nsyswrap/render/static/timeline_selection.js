@@ -126,7 +126,6 @@ function followSelection(timeline) {
       if (last?.selection !== selection) last = { selection, found: statisticsOf(data, selection, contextOf(data, selection)) };
       return last.found;
     },
-    placeCount: (selection) => (selection.kind === "step" ? 1 : listOfPlaces(timeline.places).length),
     stepPlace: (direction) => stepPlace(timeline, direction),
     isShort: (name, whole) => name !== whole && elided(whole) === name,
     duration,

@@ -183,7 +183,7 @@ function statisticsOf(data, selection, { finding, gpus, places }) {
   const names = new Set(kernels.map(({ name }) => name));
   const patterns = new Set(gaps.map(({ rule, phase }) => `${rule}\n${phase}`));
   return {
-    kernels, gaps, isInterval, isOfKernels,
+    kernels, gaps, isInterval, isOfKernels, hasPlaces: places.size > 0 || kind === "step",
     facts: selection.start_ns === null ? [] : [["length", duration(end - start)], ["start", moment(start, end - start)], ...busyFacts(data, start, end)],
     note: partNote(data, [...streams, ...devices], start, end),
     hasKernel: (name) => names.has(elided(name)),
