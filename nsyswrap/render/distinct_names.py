@@ -2,26 +2,29 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
+from itertools import pairwise
 from os.path import commonprefix
 
-from nsyswrap.render.escape import ELISION, elide, shorten, visible
+from nsyswrap.render.escape import ELISION, elide, essential, shorten, visible
 
-# Letters before the part in which names differ, of the width: enough to see the kind of a kernel. Ours.
-_HEAD_SHARE = 3
+# Letters at the start, and at the first of two differences, as parts of the width. Ours: enough to see the kind of a kernel.
+_HEAD_SHARE, _FIRST_SHARE = 3, 4
+# Letters before a difference, so that all digits of a number are there.
+_BEFORE = 4
 
 
 def shorten_all(texts: Sequence[str], width: int) -> list[str]:
     """Return each text in at most ``width`` characters; different texts have different short names.
 
-    A name that would be shortened like another one shows the part in which they differ: its start, an ellipsis, then the
-    text from the first difference on. Where even these are the same, a number follows.
+    A name that would be shortened like another one shows where they differ: its start, an ellipsis, then the text from the
+    difference on. Where even these are the same, a number follows.
 
     Args:
         texts: Names of one table or list; the same name may occur several times.
         width: Largest number of characters.
     """
     short = {text: shorten(text, width) for text in texts}
-    for apart in (_from_first_difference, _numbered, _numbered):
+    for apart in (_at_difference, _numbered, _numbered):
         taken = defaultdict(list)
         for text, name in short.items():
             taken[name].append(text)
@@ -31,18 +34,33 @@ def shorten_all(texts: Sequence[str], width: int) -> list[str]:
     return [short[text] for text in texts]
 
 
-def _from_first_difference(texts: Sequence[str], width: int) -> dict[str, str]:
-    """Return the start of each text and its part from the first letter on in which it differs from another one."""
-    shown = sorted((visible(text).removeprefix("void "), text) for text in texts)
-    names = [name for name, _ in shown]
-    head = width // _HEAD_SHARE
+def _at_difference(texts: Sequence[str], width: int) -> dict[str, str]:
+    """Return the start of each text and the parts in which it differs from the others.
+
+    In their order by letters, a name differs from one neighbour at one place and from the other neighbour at another.
+    """
+    names = {text: essential(visible(text)) for text in texts}
+    if len(set(names.values())) < len(names):
+        names = {text: visible(text) for text in texts}
+    ordered = sorted(names, key=names.__getitem__)
+    shared = [len(commonprefix([names[one], names[other]])) for one, other in pairwise(ordered)]
     found = {}
-    for at, (name, text) in enumerate(shown):
-        near = [*names[max(at - 1, 0) : at], *names[at + 1 : at + 2]]
-        first = min(len(commonprefix([name, other])) for other in near)
-        part = name[max(first - 2, head) :]
-        found[text] = name[:head] + ELISION + elide(part, width - head - 1)
+    for at, text in enumerate(ordered):
+        places = sorted(shared[max(at - 1, 0) : at + 1])
+        found[text] = _with_parts(names[text], places, width)
     return found
+
+
+def _with_parts(name: str, places: Sequence[int], width: int) -> str:
+    """Return the start of a name, and what follows each place."""
+    head = width // _HEAD_SHARE
+    first, last = (max(place - _BEFORE, 0) for place in (places[0], places[-1]))
+    parts = [name[:head]]
+    if first + width // _FIRST_SHARE < last and first >= head:
+        parts.append(name[first : first + width // _FIRST_SHARE])
+    rest = width - sum(len(part) + 1 for part in parts)
+    begin = max(min(last if len(parts) > 1 else first, len(name) - rest), head)
+    return ELISION.join([*parts, elide(name[begin:], rest)])
 
 
 def _numbered(texts: Sequence[str], width: int) -> dict[str, str]:

@@ -6,6 +6,7 @@
   const { selection, things } = nsyswrap;
   const KINDS = { window: "interval" };
   const byId = (id) => document.getElementById(id);
+  let isKnown = false;
 
   const make = (tag, className, text = "") => {
     const made = document.createElement(tag);
@@ -132,6 +133,9 @@
   function show() {
     const panel = byId("selection");
     const chosen = selection.current();
+    // Open where there is room, until the reader closes it.
+    if (chosen.kind && !isKnown) byId("selection-body").open = matchMedia("(min-width: 40.01rem)").matches;
+    isKnown ||= Boolean(chosen.kind);
     panel.hidden = !chosen.kind;
     document.documentElement.classList.toggle("has-selection", Boolean(chosen.kind));
     if (!chosen.kind) return;
@@ -161,7 +165,6 @@
     act("selection-only", () => selection.limit(!selection.isLimited()));
     act("selection-link", () => nsyswrap.copy(byId("selection-link"), location.href, "Copied"));
     act("selection-clear", selection.clear);
-    byId("selection-body").open = matchMedia("(min-width: 40.01rem)").matches;
     document.addEventListener(selection.EVENT, announce);
     document.addEventListener("nsyswrap:marked", show);
   }

@@ -82,8 +82,10 @@
     table.table.classList.toggle("picks", selects);
     const stop = () => {
       const seen = table.rows.filter((row) => !row.hidden && !row.classList.contains("over"));
-      table.rows.forEach((row) => row.removeAttribute("tabindex"));
-      if (seen.length) (seen.find((row) => row.classList.contains("lit")) ?? seen[0]).tabIndex = 0;
+      // A row with the focus keeps it.
+      const next = seen.find((row) => row === document.activeElement) ?? seen.find((row) => row.classList.contains("lit")) ?? seen[0];
+      table.rows.filter((row) => row !== next).forEach((row) => row.removeAttribute("tabindex"));
+      if (next) next.tabIndex = 0;
     };
     if (!selects) return;
     table.table.addEventListener("nsyswrap:shown", stop);

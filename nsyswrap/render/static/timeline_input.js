@@ -79,9 +79,17 @@ class Pointers {
     canvas.addEventListener("pointermove", (event) => this.move(event));
     canvas.addEventListener("pointerup", (event) => this.release(event));
     canvas.addEventListener("pointercancel", () => this.down.clear());
-    canvas.addEventListener("pointerleave", () => {
+    canvas.addEventListener("pointerleave", (event) => {
       timeline.pointer = null;
-      this.tip(null);
+      // A finger leaves when it is lifted, and then wants to read.
+      if (event.pointerType === "mouse") {
+        this.tip(null);
+      }
+    });
+    document.addEventListener("pointerdown", (event) => {
+      if (event.target !== canvas) {
+        this.tip(null);
+      }
     });
     canvas.addEventListener("dblclick", () => timeline.fit());
   }
