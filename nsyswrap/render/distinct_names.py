@@ -3,11 +3,10 @@
 from collections import defaultdict
 from collections.abc import Sequence
 from itertools import pairwise
-from os.path import commonprefix
 
 from nsyswrap.render.escape import ELISION, elide, essential, shorten, visible
 
-# Letters at the start, and at the first of two differences, as parts of the width. Ours: enough to see the kind of a kernel.
+# Letters at the start, and at the first of two differences, as parts of the width. Ours: enough to see the kind.
 _HEAD_SHARE, _FIRST_SHARE = 3, 4
 # Letters before a difference, so that all digits of a number are there.
 _BEFORE = 4
@@ -16,8 +15,8 @@ _BEFORE = 4
 def shorten_all(texts: Sequence[str], width: int) -> list[str]:
     """Return each text in at most ``width`` characters; different texts have different short names.
 
-    A name that would be shortened like another one shows where they differ: its start, an ellipsis, then the text from the
-    difference on. Where even these are the same, a number follows.
+    A name that would be shortened like another one shows where they differ: its start, an ellipsis, then the text from
+    the difference on. Where even these are the same, a number follows.
 
     Args:
         texts: Names of one table or list; the same name may occur several times.
@@ -43,12 +42,17 @@ def _at_difference(texts: Sequence[str], width: int) -> dict[str, str]:
     if len(set(names.values())) < len(names):
         names = {text: visible(text) for text in texts}
     ordered = sorted(names, key=names.__getitem__)
-    shared = [len(commonprefix([names[one], names[other]])) for one, other in pairwise(ordered)]
+    shared = [_shared(names[one], names[other]) for one, other in pairwise(ordered)]
     found = {}
     for at, text in enumerate(ordered):
         places = sorted(shared[max(at - 1, 0) : at + 1])
         found[text] = _with_parts(names[text], places, width)
     return found
+
+
+def _shared(one: str, other: str) -> int:
+    """Return how many letters two names have in common at their start."""
+    return next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
 
 
 def _with_parts(name: str, places: Sequence[int], width: int) -> str:

@@ -36,7 +36,9 @@ def test_slash_arrows_and_enter_select_and_unfold(page: Page) -> None:
     page.keyboard.press("ArrowUp")
     page.keyboard.press("ArrowDown")
     chosen = page.locator(ACTIVE).inner_text().split()[1]
-    assert page.locator("#palette-input").get_attribute("aria-activedescendant") == page.locator(ACTIVE).get_attribute("id")
+    assert page.locator("#palette-input").get_attribute("aria-activedescendant") == page.locator(ACTIVE).get_attribute(
+        "id"
+    )
     page.keyboard.press("Enter")
     assert not page.locator("#palette").is_visible()
     assert page.evaluate("nsyswrap.selection.current().id") == chosen
@@ -57,7 +59,8 @@ def test_escape_closes_and_keeps_the_selection(page: Page) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "kind"), [("data loader", "finding"), ("forward", "phase"), ("batch", "step"), ("occupancy", "part"), ("busy", "word")]
+    ("text", "kind"),
+    [("data loader", "finding"), ("forward", "phase"), ("step 17", "step"), ("occupancy", "part"), ("busy", "word")],
 )
 def test_each_kind_is_found_and_chosen_by_pointer(page: Page, text: str, kind: str) -> None:
     page.locator("#find").click()

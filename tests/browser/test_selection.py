@@ -99,7 +99,8 @@ def test_rows_are_walked_and_selected_by_keys(page: Page) -> None:
     page.keyboard.press("ArrowDown")
     page.keyboard.press("Enter")
     chosen = page.evaluate("nsyswrap.selection.current().id")
-    assert chosen == page.evaluate("nsyswrap.tables.find((one) => one.table.dataset.name === 'kernels-summary').text(document.activeElement, 'name')")
+    assert page.evaluate("document.activeElement.textContent").startswith(chosen[:8])
+    assert page.evaluate("document.activeElement.classList.contains('lit')")
     page.locator("#selection-rows").focus()
     page.keyboard.press("Enter")
     assert page.evaluate("document.activeElement.matches('tr.belongs')")
@@ -185,7 +186,8 @@ def test_w_zooms_where_the_pointer_is_without_the_focus(opened: Callable[..., Pa
 
 def test_hostile_names_stay_text_in_the_panel(opened: Callable[..., Page]) -> None:
     page = opened(timeline_report(hostile=hand_made.HOSTILE))
-    page.evaluate("nsyswrap.selection.select(nsyswrap.things.plain('kernel', [...nsyswrap.things.kernels()].find((one) => one.includes('<img'))))")
+    hostile = "[...nsyswrap.things.kernels()].find((one) => one.includes('<img'))"
+    page.evaluate(f"nsyswrap.selection.select(nsyswrap.things.plain('kernel', {hostile}))")
     settled(page)
     assert "<img src=x onerror=alert(1)>" in page.locator("#selection").inner_text()
     assert page.locator("img").count() == 0
@@ -217,10 +219,6 @@ def test_a_table_that_is_too_wide_says_so(browser: Browser, path: Path) -> None:
         more = table.locator("button.aside")
         more.wait_for(state="visible")
         more.click()
-            for _ in range(10):
-            if not more.is_visible():
-                break
-            more.click()
-            page.wait_for_timeout(300)
-        scroll = table.locator(".scroll")
-        assert scroll.evaluate("(one) => one.scrollLeft + one.clientWidth >= one.scrollWidth - 2")
+        until(page, "document.querySelector('table[data-name=kernels-summary]').closest('.scroll').scrollLeft > 0")
+        table.locator(".scroll").evaluate("(one) => one.scrollTo({ left: one.scrollWidth, behavior: 'instant' })")
+        more.wait_for(state="hidden")

@@ -28,7 +28,9 @@ def test_the_same_name_twice_stays_the_same() -> None:
     assert len(set(shorten_all(names, WIDTH))) == 1
 
 
-@given(st.lists(st.text("ab<>, ()", max_size=40).map(lambda part: f"k{part * 3}"), max_size=12), st.sampled_from([24, 52]))
+@given(
+    st.lists(st.text("ab<>, ()", max_size=40).map(lambda part: f"k{part * 3}"), max_size=12), st.sampled_from([24, 52])
+)
 def test_different_names_are_different_and_fit(names: list[str], width: int) -> None:
     found = shorten_all(names, width)
     assert len(set(zip(names, found, strict=True))) == len(set(names))

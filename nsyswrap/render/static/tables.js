@@ -46,9 +46,8 @@
       const title = make("span", "caption", caption.classList.contains("unseen") ? "" : caption.textContent);
       title.setAttribute("aria-hidden", "true");
       caption.classList.add("unseen");
-      this.count = make("span");
+      this.count = make("span", "count");
       this.aside = make("button", "aside", "more columns →");
-      this.aside.hidden = true;
       this.aside.addEventListener("click", () => this.scroll.scrollBy({ left: this.scroll.clientWidth * 0.8, behavior: "smooth" }));
       const copy = make("button", "copy", "Copy CSV");
       copy.setAttribute("aria-label", `Copy CSV of ${caption.textContent}`);
@@ -64,7 +63,7 @@
     /** Say whether columns are beyond the right edge. */
     measure() {
       const { scrollLeft, clientWidth, scrollWidth } = this.scroll;
-      this.aside.hidden = scrollLeft + clientWidth >= scrollWidth - 2;
+      this.aside.classList.toggle("needed", scrollLeft + clientWidth < scrollWidth - 2);
     }
 
     sortable(head, at) {

@@ -192,7 +192,8 @@ class TimelineView {
 
   /** Return the row and item at a position of the drawing; null where there is no row. */
   findAt(x, y) {
-    const place = this.layout.places.find(({ top, height }) => y >= top - 2 && y < top + height + 3);
+    const above = this.layout.narrow ? LABEL_LINE : 2;
+    const place = this.layout.places.find(({ top, height }) => y >= top - above && y < top + height + 3);
     if (!place || x < this.layout.gutter) {
       return null;
     }
