@@ -299,8 +299,8 @@ RAW = """() => Object.fromEntries([...document.querySelectorAll("table.data")].m
 
 
 def test_the_page_of_a_real_capture_is_small(sample: tuple[Path, dict[str, Any]]) -> None:
-    """Without the timeline, a page has at most 550 kB, half the limit of a page with its timeline."""
-    assert sample[0].stat().st_size <= 550_000
+    """Without the timeline, a page has at most 600 kB, which leaves 400 kB for it below the limit of 1 MB."""
+    assert sample[0].stat().st_size <= 600_000
 
 
 def test_no_column_of_a_table_is_left_without_a_name(browser: Browser, sample: tuple[Path, dict[str, Any]]) -> None:
