@@ -166,6 +166,15 @@ def test_a_kernel_s_gaps_are_those_that_end_when_it_starts(opened: Callable[...,
     assert table.locator("tbody tr").all_inner_texts()[0].split()[-5:] == ["32", "50.0", "µs", "1.60", "ms"]
 
 
+def test_a_finding_s_kernels_are_those_that_start_after_its_gaps(opened: Callable[..., Page]) -> None:
+    """GPU 0 waits for data before each of its 32 kernels in the window, except the first, which begins with it."""
+    page = opened(timeline_report())
+    page.evaluate("nsyswrap.selection.select(nsyswrap.things.plain('finding', 'finding-idle-data-wait'))")
+    settled(page)
+    table = page.locator("#selection-lists table", has_text="Kernels that start after its gaps")
+    assert table.locator("tbody tr").all_inner_texts()[0].split()[-3:] == ["31", "1.55", "ms"]
+
+
 def test_where_operations_are_sums_the_panel_says_so(opened: Callable[..., Page]) -> None:
     page = opened(timeline_report(is_exact=False), f"#t={900 * US}-{1_100 * US}")
     settled(page)

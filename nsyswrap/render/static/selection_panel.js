@@ -96,7 +96,7 @@
     const lists = [];
     if (statistics?.kernels.length && chosen.kind !== "kernel") {
       const rows = statistics.kernels.map(({ name, count, ns }) => [selects(things.shortName(name), things.plain("kernel", things.wholeName(name))), `${count}`, nsyswrap.timeline.duration(Math.round(ns))]);
-      lists.push(list("Top kernels", ["kernel", "calls", "time"], rows));
+      lists.push(list(statistics.isOfGaps ? "Kernels that start after its gaps" : "Top kernels", ["kernel", "calls", "time"], rows));
     }
     const heads = ["why the GPU was idle", "gaps", "median", "idle"];
     const own = statistics?.isInterval || statistics?.isOfKernels;

@@ -136,49 +136,54 @@ function followSelection(timeline) {
 
 /** Mark where the selection is in each row, and fade what is not of it. */
 function paintPlaces(sheet, places, shownGpus) {
-  const { layout, view } = sheet;
+  const { layout } = sheet;
   for (const place of layout.places) {
     const items = places.get(place.row);
     if (items) {
       paintItems(sheet, place, items);
     } else if (shownGpus && place.row.device >= 0 && !shownGpus.has(place.row.device)) {
-      fade(sheet, place, view.start, view.end);
+      const whole = new Path2D();
+      whole.rect(layout.gutter, place.top, sheet.width - layout.gutter, place.height);
+      fade(sheet, whole);
     }
   }
 }
 
-/** Fade a part of a row. */
-function fade({ context, palette, xOf }, { top, height }, start, end) {
+/** Fade the parts of a row that a path holds. */
+function fade({ context, palette }, path) {
   context.globalAlpha = 0.72;
   context.fillStyle = palette.text("--page");
-  context.fillRect(xOf(start), top, xOf(end) - xOf(start), height);
+  context.fill(path);
   context.globalAlpha = 1;
 }
 
 /** Mark items of a row with a line above them, at least a pixel wide, and fade the rest of the row. */
-function paintItems(sheet, place, items) {
+function paintItems(sheet, { row, top, height }, items) {
   const { context, palette, view, xOf } = sheet;
-  const { row, top } = place;
-  let until = view.start;
+  const [others, lines] = [new Path2D(), new Path2D()];
+  let until = xOf(view.start);
   let line = -1;
   for (const item of items) {
-    const [start, end] = [Math.max(row.start[item], view.start), Math.min(row.end[item], view.end)];
     if (row.start[item] > view.end) {
       break;
     }
-    if (end <= view.start) {
+    if (row.end[item] <= view.start) {
       continue;
     }
-    if (xOf(start) - xOf(until) > 0.5) {
-      fade(sheet, place, until, start);
+    const left = xOf(Math.max(row.start[item], view.start));
+    const right = xOf(Math.min(row.end[item], view.end));
+    if (left - until > 0.5) {
+      others.rect(until, top, left - until, height);
     }
-    until = Math.max(until, end);
-    const [left, right] = [Math.max(xOf(start), line), Math.max(xOf(end), xOf(start) + 1)];
-    if (right > line + 0.5) {
-      context.fillStyle = palette.text("--accent");
-      context.fillRect(left, top - 4, right - left, 3);
-      line = right;
+    until = Math.max(until, right);
+    if (Math.max(right, left + 1) > line + 0.5) {
+      const from = Math.max(left, line);
+      line = Math.max(right, left + 1);
+      lines.rect(from, top - 4, line - from, 3);
     }
   }
-  fade(sheet, place, until, view.end);
+  others.rect(until, top, xOf(view.end) - until, height);
+  fade(sheet, others);
+  context.fillStyle = palette.text("--accent");
+  context.fill(lines);
 }

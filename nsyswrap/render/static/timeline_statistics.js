@@ -155,6 +155,19 @@ function beginsAt(places) {
   return (row, time) => starts.get(row.device)?.has(time) ?? false;
 }
 
+/** Return a function that says whether an item begins where a gap ends that holds idle time of a rule. */
+function beginsAfter(data, rows, start, end, rule) {
+  const ends = new Map();
+  for (const row of rows) {
+    const mine = ends.get(row.device) ?? new Set();
+    ends.set(row.device, mine);
+    eachGap(data, row, start, end, (gap, until) => {
+      if ([...gap.values()].some((one) => one.rule === rule)) mine.add(until);
+    });
+  }
+  return (row, item) => ends.get(row.device)?.has(row.start[item]) ?? false;
+}
+
 /** Return a sentence about the part of an interval for which single operations are there; empty for all of it. */
 function partNote(data, rows, start, end) {
   const least = Math.min(1, ...rows.map((row) => exactShare(row, data.edges, start, end)));
@@ -178,12 +191,14 @@ function statisticsOf(data, selection, { finding, gpus, places }) {
   const isMine = (row, item) => mine.get(row)?.has(item) ?? false;
   const isOfKernels = kind === "kernel" || Boolean(finding?.kernels.size);
   const isInterval = selection.start_ns !== null || kind === "rank";
-  const kernels = isInterval || kind === "phase" || isOfKernels ? kernelsIn(data, streams, start, end, isInterval ? null : isMine) : [];
+  const isOfGaps = kind === "finding" && !isOfKernels;
+  const test = isInterval ? null : isOfGaps ? beginsAfter(data, devices, start, end, finding.rule) : isMine;
+  const kernels = kernelsIn(data, streams, start, end, test);
   const gaps = isInterval || isOfKernels ? gapsIn(data, devices, start, end, isOfKernels ? beginsAt(places) : null) : [];
   const names = new Set(kernels.map(({ name }) => name));
   const patterns = new Set(gaps.map(({ rule, phase }) => `${rule}\n${phase}`));
   return {
-    kernels, gaps, isInterval, isOfKernels, hasPlaces: places.size > 0 || kind === "step",
+    kernels, gaps, isInterval, isOfKernels, isOfGaps, hasPlaces: places.size > 0 || kind === "step",
     facts: selection.start_ns === null ? [] : [["length", duration(end - start)], ["start", moment(start, end - start)], ...busyFacts(data, start, end)],
     note: partNote(data, [...streams, ...devices], start, end),
     hasKernel: (name) => names.has(elided(name)),
