@@ -1,4 +1,4 @@
-"""Short names of which no two are the same, so that a reader can tell rows apart."""
+"""Short names for the rows of a table; different names stay different."""
 
 from collections import defaultdict
 from collections.abc import Sequence

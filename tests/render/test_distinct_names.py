@@ -39,7 +39,7 @@ def test_different_names_are_different_and_fit(names: list[str], width: int) -> 
 
 
 @pytest.mark.parametrize("count", [2, 30])
-def test_many_names_that_differ_only_far_behind_are_told_apart(count: int) -> None:
+def test_many_names_that_differ_only_far_behind_stay_different(count: int) -> None:
     names = ["k" * 400 + f"{at:03}" + "z" * 400 for at in range(count)]
     found = shorten_all(names, WIDTH)
     assert len(set(found)) == count

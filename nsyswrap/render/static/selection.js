@@ -57,7 +57,7 @@
 
   const isSame = (one, other) => Boolean(one && other) && one.kind === other.kind && one.id === other.id && one.start_ns === other.start_ns;
 
-  /** Write the selection into the address; what else stands there stays where nothing is selected. */
+  /** Write the selection into the address; without a selection, any other address stays. */
   function write() {
     const there = read();
     if (isSame(there, current) || (!current.kind && !there)) return;
@@ -75,7 +75,7 @@
     write();
   });
 
-  /** Follow the address of the page. A link to any other part keeps the selection, which then stands in the address again. */
+  /** Follow the address of the page. A link to any other part keeps the selection, which the address then names again. */
   function follow(event) {
     const found = read();
     if (found) {
