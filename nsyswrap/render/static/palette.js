@@ -23,7 +23,7 @@
 
   /** Return all entries, in the order in which they are shown. */
   function entries() {
-    const steps = [...things.steps().values()];
+    const steps = [...things.steps().values()].sort((one, other) => one.start_ns - other.start_ns);
     const names = new Set(steps.map((step) => step.id));
     const findings = things.findings().map((one) => selecting(things.plain("finding", one.id), one.querySelector("h3").textContent, things.ruleOf(one)));
     const parts = [...document.querySelectorAll("nav a")].map((link) => entry("part", link.textContent, go(link.hash.slice(1))));
