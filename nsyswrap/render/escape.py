@@ -40,11 +40,14 @@ def shorten(text: str, width: int) -> str:
     A long name first loses its return type, its argument list and unnamed namespaces; then its middle is cut.
     """
     shown = visible(text)
-    if len(shown) <= width:
-        return shown
+    return shown if len(shown) <= width else elide(essential(shown), width)
+
+
+def essential(shown: str) -> str:
+    """Return a visible name without its return type, its argument list and unnamed namespaces."""
     for noise in _NOISE:
         shown = shown.replace(noise, "")
-    return elide(_without_arguments(shown.removeprefix("void ")), width)
+    return _without_arguments(shown.removeprefix("void "))
 
 
 def _without_arguments(name: str) -> str:

@@ -36,8 +36,12 @@ from nsyswrap.render.content_policy import policy
 from nsyswrap.render.escape import elide, visible
 from nsyswrap.render.page_parts import SectionView
 
-STYLES = ("page.css", "tables.css", "ranks.css")
-SCRIPTS = ("copying.js", "page.js", "tables.js")
+SLIM_STYLES = ("page.css", "tables.css", "ranks.css")
+STYLES = (*SLIM_STYLES, "selection.css")
+SCRIPTS = (
+    *("copying.js", "page.js", "tables.js", "things.js"),
+    *("selection.js", "selection_rows.js", "selection_panel.js", "palette.js"),
+)
 SLIM_SCRIPTS = ("copying.js", "page.js")
 _MOST_GAPS = 20
 _SHOWN_FINDINGS = 3
@@ -114,7 +118,7 @@ def _context(report: Report) -> dict[str, Any]:
         {"timeline": timeline, "ranks": ranks, "step": step, "gaps": gaps.gaps},
     )
     return {
-        **_assets(SCRIPTS, () if timeline is None else (timeline_view.script(),)),
+        **_assets(STYLES, SCRIPTS, () if timeline is None else (timeline_view.script(),)),
         "contents": list(_contents(report, groups, {name for name, part in has.items() if part})),
         "title": _title(report),
         "gpus": page_provenance.gpus(report),
@@ -178,7 +182,7 @@ def _slim_context(report: Report) -> dict[str, Any]:
     rows = tuple(row._replace(anchor=row.anchor if row.anchor in anchors else "") for row in plan.rows)
     return {
         **whole,
-        **_assets(SLIM_SCRIPTS, ()),
+        **_assets(SLIM_STYLES, SLIM_SCRIPTS, ()),
         "contents": [(group, links[: -1 if whole["gaps"].gaps else None]) for group, links in whole["contents"][:1]],
         "plan": plan._replace(rows=rows),
         "devices": [device._replace(attribution=page_parts.NO_TABLE) for device in whole["devices"][:_SLIM_DEVICES]],
@@ -203,14 +207,15 @@ def _left_out(whole: Mapping[str, Any]) -> str:
     return ", ".join([*more, "the timeline", "the longest gaps"]) + f" and {sections} more sections"
 
 
-def _assets(scripts: tuple[str, ...], late_scripts: tuple[str, ...]) -> dict[str, Any]:
+def _assets(style_names: tuple[str, ...], scripts: tuple[str, ...], late_scripts: tuple[str, ...]) -> dict[str, Any]:
     """Return styles and scripts, and the policy that allows them and nothing else.
 
     Args:
+        style_names: Names of the style sheets.
         scripts: Names of the scripts at the top of the page.
         late_scripts: Scripts that read the page when they start, so they come after it.
     """
-    styles = [page_files.static(name) for name in STYLES] + ([timeline_view.style()] if late_scripts else [])
+    styles = [page_files.static(name) for name in style_names] + ([timeline_view.style()] if late_scripts else [])
     loaded = [page_files.static(name) for name in scripts]
     return {
         "policy": policy(styles, [*loaded, *late_scripts]),

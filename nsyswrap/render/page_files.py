@@ -1,9 +1,13 @@
 """The files that pages are made of: the templates, with the settings of all pages, and the styles and scripts."""
 
 import functools
+import re
 from importlib import resources
 
 import jinja2
+
+# Lines that are a comment as a whole, and indentation. Our files have no text that spans lines.
+_FOR_AUTHORS = re.compile(r"^[ \t]*(?:(?://[^\n]*|/\*(?:(?!\*/)[^\n])*\*/)[ \t]*\n|\n)|^[ \t]+", re.MULTILINE)
 
 
 def environment() -> jinja2.Environment:
@@ -20,5 +24,10 @@ def environment() -> jinja2.Environment:
 
 @functools.cache
 def static(name: str) -> str:
-    """Return the text of a style sheet or a script."""
-    return resources.files("nsyswrap.render").joinpath("static", name).read_text(encoding="utf-8")
+    """Return the text of a style sheet or a script without comments, blank lines and indentation.
+
+    Args:
+        name: Its file in ``static``, such as ``page.css``.
+    """
+    text = resources.files("nsyswrap.render").joinpath("static", name).read_text(encoding="utf-8")
+    return _FOR_AUTHORS.sub("", text)

@@ -17,13 +17,15 @@ class PhaseBar(NamedTuple):
     """One phase.
 
     Attributes:
-        name: The phase, and whether it is inferred.
+        phase: The phase.
+        name: The same, cut, and whether it is inferred.
         busy: Position and width of its busy part, in per cent of the longest phase.
         idle: The same for its idle part, which follows.
         numbers: Text and raw value of count, CPU time, GPU busy time, idle time and kernels.
         reasons: Why the GPUs were idle, largest first.
     """
 
+    phase: str
     name: str
     busy: charts.Segment
     idle: charts.Segment
@@ -47,7 +49,9 @@ def _bar(row: summary_model.Row, most: int, reasons: list[tuple[str, int]]) -> P
     shown = [f"{visible(rule_name(rule))} {units.duration(ns)}" for rule, ns in reasons[:_MOST_RULES]]
     more = [f"{len(reasons) - _MOST_RULES} more"] if len(reasons) > _MOST_RULES else []
     name = f"{row['phase']} (inferred)" if row.get("inferred") else str(row["phase"])
-    return PhaseBar(elide(name, _NAME_WIDTH), first, second, (counts[0], *times, counts[1]), ", ".join(shown + more))
+    numbers = (counts[0], *times, counts[1])
+    phase = visible(str(row["phase"]))
+    return PhaseBar(phase, elide(name, _NAME_WIDTH), first, second, numbers, ", ".join(shown + more))
 
 
 def _reasons(report: Report) -> dict[str, list[tuple[str, int]]]:

@@ -5,7 +5,8 @@ from typing import NamedTuple
 import pandas as pd
 
 from nsyswrap.render import rows, vocabulary
-from nsyswrap.render.escape import shorten, visible
+from nsyswrap.render.distinct_names import shorten_all
+from nsyswrap.render.escape import visible
 
 MOST_ROWS = 100
 # Kernel names repeat under each range and would be the largest part of a page.
@@ -139,7 +140,7 @@ def _cells(column: rows.Column, bar: _Bar | None, spans: list[Span]) -> list[Cel
     if column.name in _PROSE:
         return [Cell(text, is_text=True, prose=True) for text in column.cells]
     if column.kind == "text":
-        brief = [shorten(text, _NAME_WIDTH) for text in column.cells]
+        brief = shorten_all(column.cells, _NAME_WIDTH)
         whole = zip(brief, column.cells, strict=True)
         return [Cell(short, "" if short == text else text, is_text=True) for short, text in whole]
     raws = ["" if value is None else str(value) for value in column.raw]

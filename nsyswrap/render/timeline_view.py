@@ -19,6 +19,8 @@ SCRIPTS = (
     "timeline_colours.js",
     "timeline_paint.js",
     "timeline_panels.js",
+    "timeline_statistics.js",
+    "timeline_selection.js",
     "timeline_view.js",
     "timeline_input.js",
     "step_draw.js",

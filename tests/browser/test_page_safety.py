@@ -180,6 +180,23 @@ def test_the_page_is_accessible(browser: Browser, pages: dict[str, Path], name: 
     assert len(found["passes"]) > 15, "it did look"
 
 
+@pytest.mark.parametrize(("width", "scheme"), [(NARROW, "dark"), (WIDE, "light")])
+def test_a_selection_and_the_palette_are_accessible(
+    browser: Browser, pages: dict[str, Path], width: int, scheme: str
+) -> None:
+    """The panel is open and its rows are marked; then the palette is open over them."""
+    with opened(browser, pages["timeline"], width=width, color_scheme=scheme, bypass_csp=True) as page:
+        page.add_script_tag(path=AXE)
+        page.locator("table[data-name=kernels-summary] tbody tr").first.locator("td.n").first.click()
+        page.evaluate("document.getElementById('selection-body').open = true")
+        for key in ("", "/"):
+            if key:
+                page.keyboard.press(key)
+            found = page.evaluate("axe.run(document, { resultTypes: ['violations'] })")["violations"]
+            serious = [one for one in found if one["impact"] in ("serious", "critical")]
+            assert [(one["id"], [node["html"] for node in one["nodes"]][:3]) for one in serious] == []
+
+
 def test_the_help_is_accessible(browser: Browser, pages: dict[str, Path]) -> None:
     with opened(browser, pages["full"], bypass_csp=True) as page:
         page.keyboard.press("?")
@@ -282,8 +299,8 @@ RAW = """() => Object.fromEntries([...document.querySelectorAll("table.data")].m
 
 
 def test_the_page_of_a_real_capture_is_small(sample: tuple[Path, dict[str, Any]]) -> None:
-    """Without the timeline, a page has at most 550 kB, half the limit of a page with its timeline."""
-    assert sample[0].stat().st_size <= 550_000
+    """Without the timeline, a page has at most 600 kB, which leaves 400 kB for it below the limit of 1 MB."""
+    assert sample[0].stat().st_size <= 600_000
 
 
 def test_no_column_of_a_table_is_left_without_a_name(browser: Browser, sample: tuple[Path, dict[str, Any]]) -> None:

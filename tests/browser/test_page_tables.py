@@ -130,7 +130,7 @@ def test_after_sorting_the_first_rows_are_those_that_are_first_now(page: Page) -
 
 def test_the_filter_leaves_rows_that_hold_all_words_in_all_tables(page: Page) -> None:
     """The filter searches the full name, even if the page shows it cut, and ignores case."""
-    page.keyboard.press("/")
+    page.keyboard.press("f")
     page.keyboard.type("TENSOROP bf16")
     assert values(page, "total_ns") == ["476000000"]
     assert page.locator("#found").inner_text() == "5 rows in 5 tables"

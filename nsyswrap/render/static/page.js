@@ -15,9 +15,16 @@
   const byId = (id) => document.getElementById(id);
   const announce = (text) => { byId("status").textContent = text; };
 
+  // Open all folded parts around an element.
+  function unfold(element) {
+    for (let around = element; around; around = around.parentElement) {
+      if (around instanceof HTMLDetailsElement) around.open = true;
+    }
+  }
+
   function startTheme() {
     const button = byId("theme");
-    const show = () => button.setAttribute("aria-pressed", String(isDark()));
+    const show = () => { button.textContent = isDark() ? "Light theme" : "Dark theme"; };
     button.addEventListener("click", () => {
       root.dataset.theme = isDark() ? "light" : "dark";
       store(root.dataset.theme);
@@ -37,14 +44,12 @@
       owner?.removeAttribute("aria-describedby");
       owner = null;
     };
-    const show = (place) => {
-      const entry = byId(place.dataset.term || place.hash.slice(1));
-      const meaning = entry?.querySelector("dd");
+    const say = (place, text) => {
       clearTimeout(leaving);
-      if (!meaning || owner === place) return;
+      if (!text || owner === place) return;
       hide();
       owner = place;
-      tip.textContent = meaning.textContent;
+      tip.textContent = text;
       tip.hidden = false;
       place.setAttribute("aria-describedby", "tip");
       const at = place.getBoundingClientRect();
@@ -54,6 +59,7 @@
       tip.style.left = `${left + scrollX}px`;
       tip.style.top = `${(above ? at.top - box.height - 6 : at.bottom + 6) + scrollY}px`;
     };
+    const show = (place) => say(place, byId(place.dataset.term || place.hash.slice(1))?.querySelector("dd")?.textContent);
     const place = (event) => (event.target instanceof Element ? event.target.closest("a.term, [data-term]") : null);
     const enter = (event) => {
       const found = place(event);
@@ -65,27 +71,43 @@
     document.addEventListener("mouseout", leave);
     document.addEventListener("focusin", enter);
     document.addEventListener("focusout", hide);
-    document.addEventListener("keydown", (event) => { if (event.key === "Escape") hide(); });
+    document.addEventListener("keydown", (event) => {
+      if (event.key !== "Escape" || tip.hidden) return;
+      hide();
+      event.preventDefault();
+    });
+    startTaps(place, show, say, () => owner);
   }
 
-  // A link to a finding, a gap, a section or an interval opens its target.
-  function startLinks() {
-    const span = /^#t=(-?\d+)-(-?\d+)$/;
-    const arrive = () => {
-      document.querySelectorAll("tr.lit").forEach((row) => row.classList.remove("lit"));
-      const found = span.exec(location.hash);
-      if (found) {
-        document.querySelectorAll(`tr[data-start="${found[1]}"][data-end="${found[2]}"]`).forEach((row) => row.classList.add("lit"));
-        byId("timeline")?.scrollIntoView();
-        return;
+  // A tap shows the meaning of a term, or the text of a part of a chart, at the finger; a second tap follows the link.
+  function startTaps(place, show, say, owner) {
+    let before = null;
+    let isTouch = false;
+    document.addEventListener("pointerdown", (event) => {
+      isTouch = event.pointerType === "touch";
+      before = owner();
+    });
+    document.addEventListener("click", (event) => {
+      if (!isTouch || !(event.target instanceof Element)) return;
+      const term = place(event);
+      const shape = event.target.closest("svg *:has(> title)");
+      if (term && before !== term) {
+        event.preventDefault();
+        show(term);
+      } else if (shape && !shape.closest("a")) {
+        say(shape, shape.querySelector("title").textContent);
       }
+    });
+  }
+
+  // A link to a finding, a gap or a section opens its target.
+  function startLinks() {
+    const arrive = () => {
       let name = "";
       try { name = decodeURIComponent(location.hash.slice(1)); } catch { return; }
       const target = name && byId(name);
       if (!target) return;
-      for (let around = target.parentElement; around; around = around.parentElement) {
-        if (around instanceof HTMLDetailsElement) around.open = true;
-      }
+      unfold(target.parentElement);
       if (target.classList.contains("finding")) {
         const evidence = target.querySelector("details");
         if (evidence) evidence.open = true;
@@ -95,17 +117,18 @@
     };
     addEventListener("hashchange", arrive);
     arrive();
-    const first = span.exec(location.hash);
-    if (first && !byId("timeline")) document.querySelector("tr.lit")?.scrollIntoView({ block: "center" });
   }
 
   function startContents() {
+    const nav = document.querySelector("nav");
     const links = new Map([...document.querySelectorAll("nav a")].map((link) => [link.hash.slice(1), link]));
     const seen = new Set();
     const watch = new IntersectionObserver((entries) => {
       entries.forEach((one) => (one.isIntersecting ? seen.add(one.target.id) : seen.delete(one.target.id)));
       const current = [...links.keys()].find((id) => seen.has(id));
       links.forEach((link, id) => (id === current ? link.setAttribute("aria-current", "true") : link.removeAttribute("aria-current")));
+      const link = links.get(current);
+      if (link && nav.scrollWidth > nav.clientWidth) nav.scrollLeft = link.offsetLeft - nav.clientWidth / 3;
     }, { rootMargin: "-15% 0px -55% 0px" });
     links.forEach((_, id) => { const part = byId(id); if (part) watch.observe(part); });
   }
@@ -132,7 +155,7 @@
     document.addEventListener("keydown", (event) => {
       if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
       if (event.target instanceof Element && event.target.closest(`${typing}, dialog[open]`)) return;
-      const acts = { "/": () => byId("search")?.focus(), "?": openHelp, n: () => toFinding(1), p: () => toFinding(-1) };
+      const acts = { f: () => byId("search")?.focus(), "?": openHelp, n: () => toFinding(1), p: () => toFinding(-1) };
       const act = Object.hasOwn(acts, event.key) ? acts[event.key] : null;
       if (!act) return;
       event.preventDefault();
@@ -150,6 +173,7 @@
     addEventListener("afterprint", () => opened.splice(0).forEach((one) => { one.open = false; }));
   }
 
+  Object.assign(globalThis.nsyswrap, { announce, unfold });
   document.addEventListener("DOMContentLoaded", () => {
     document.querySelector(".tools").hidden = false;
     startTheme();

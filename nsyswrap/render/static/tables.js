@@ -31,6 +31,10 @@
       this.left = new Set(this.rows);
       this.folded = this.rows.length > FOLD + 3;
       this.scroll = table.closest(".scroll");
+      this.columns = new Map(this.heads.map((head, at) => [head.dataset.name, at]));
+      this.sought = [];
+      this.chosen = new Set();
+      this.isLimited = false;
       this.handles();
       this.heads.forEach((head, at) => { if (head.dataset.name) this.sortable(head, at); });
       this.show();
@@ -42,16 +46,24 @@
       const title = make("span", "caption", caption.classList.contains("unseen") ? "" : caption.textContent);
       title.setAttribute("aria-hidden", "true");
       caption.classList.add("unseen");
-      this.count = make("span");
+      this.count = make("span", "count");
+      this.aside = make("button", "aside", "more columns →");
+      this.aside.addEventListener("click", () => this.scroll.scrollBy({ left: this.scroll.clientWidth * 0.8, behavior: "smooth" }));
       const copy = make("button", "copy", "Copy CSV");
       copy.setAttribute("aria-label", `Copy CSV of ${caption.textContent}`);
       copy.addEventListener("click", () => globalThis.nsyswrap.copy(copy, this.csv(), `Copied ${this.left.size} rows`));
-      bar.append(title, this.count, copy);
+      bar.append(title, this.count, this.aside, copy);
       this.scroll.before(bar);
       this.none = make("p", "none-left", "No row matches.");
       this.more = make("button", "more");
       this.more.addEventListener("click", () => { this.folded = !this.folded; this.show(); });
       this.scroll.after(this.none, this.more);
+    }
+
+    /** Say whether columns are beyond the right edge. */
+    measure() {
+      const { scrollLeft, clientWidth, scrollWidth } = this.scroll;
+      this.aside.classList.toggle("needed", scrollLeft + clientWidth < scrollWidth - 2);
     }
 
     sortable(head, at) {
@@ -81,25 +93,53 @@
       this.show();
     }
 
+    /** Return the whole text of a row in a column; empty where the table lacks the column. */
+    text(row, column) {
+      const at = this.columns.get(column);
+      return at === undefined ? "" : textOf(row.cells[at]);
+    }
+
+    /** Return the value of a row in a column of numbers; NaN where there is none. */
+    number(row, column) {
+      const at = this.columns.get(column);
+      return at === undefined || !row.cells[at].dataset.v ? NaN : Number(row.cells[at].dataset.v);
+    }
+
     filter(words) {
-      const keep = this.first.filter((_, at) => words.every((word) => this.words[at].includes(word)));
-      this.left = new Set(keep);
-      this.sought = words.length > 0;
+      this.sought = words;
+      this.keep();
+      return this.left.size;
+    }
+
+    /** Mark the rows that belong to the selection; where `isLimited`, show only these. */
+    choose(rows, isLimited) {
+      this.chosen = rows;
+      this.isLimited = isLimited;
+      this.keep();
+    }
+
+    keep() {
+      const fits = (row, at) => this.sought.every((word) => this.words[at].includes(word)) && (!this.isLimited || this.chosen.has(row));
+      this.left = new Set(this.first.filter(fits));
       this.show();
-      return keep.length;
     }
 
     show() {
       const shown = this.rows.filter((row) => this.left.has(row));
+      const isCut = this.sought.length > 0 || this.isLimited;
+      const fold = this.folded && !isCut;
+      // A few chosen rows are shown wherever they are.
+      const isNear = (row) => this.chosen.size <= FOLD && this.chosen.has(row);
       this.rows.forEach((row) => { row.hidden = !this.left.has(row); row.classList.remove("over"); });
-      const fold = this.folded && !this.sought;
-      shown.slice(FOLD).forEach((row) => row.classList.toggle("over", fold));
+      shown.slice(FOLD).forEach((row) => row.classList.toggle("over", fold && !isNear(row)));
       this.table.toggleAttribute("data-folded", fold);
-      this.more.hidden = this.sought || this.rows.length <= FOLD + 3;
+      this.more.hidden = isCut || this.rows.length <= FOLD + 3;
       this.more.textContent = fold ? `Show all ${this.rows.length} rows` : `Show the first ${FOLD} rows`;
       this.more.setAttribute("aria-expanded", String(!fold));
       this.none.hidden = shown.length > 0;
-      this.count.textContent = this.sought ? `${shown.length} of ${this.rows.length} rows` : "";
+      const chosen = this.chosen.size ? `${this.chosen.size} of ${this.rows.length} rows selected` : "";
+      this.count.textContent = isCut ? `${shown.length} of ${this.rows.length} rows` : chosen;
+      this.table.dispatchEvent(new CustomEvent("nsyswrap:shown"));
     }
 
     csv() {
@@ -115,6 +155,15 @@
 
   }
 
+  function startMeasuring(tables) {
+    const byScroll = new Map(tables.map((table) => [table.scroll, table]));
+    const watch = new ResizeObserver((entries) => entries.forEach(({ target }) => byScroll.get(target).measure()));
+    byScroll.forEach((table, scroll) => {
+      watch.observe(scroll);
+      scroll.addEventListener("scroll", () => table.measure(), { passive: true });
+    });
+  }
+
   function startSearch(tables) {
     const box = document.getElementById("search");
     const found = document.getElementById("found");
@@ -124,7 +173,7 @@
     // A group with a match is open while it has one.
     const unfold = (searching) => {
       opened.forEach((group) => { group.open = false; });
-      const holds = (group) => tables.some((one) => one.sought && one.left.size && group.contains(one.table));
+      const holds = (group) => tables.some((one) => one.sought.length && one.left.size && group.contains(one.table));
       opened = searching ? groups.filter((group) => !group.open && holds(group)) : [];
       opened.forEach((group) => { group.open = true; });
     };
@@ -137,19 +186,22 @@
       at = -1;
     };
     box.addEventListener("input", seek);
+    globalThis.nsyswrap.filterTables = (text) => {
+      box.value = text.trim();
+      seek();
+      box.focus();
+    };
     box.addEventListener("keydown", (event) => {
       if (event.key === "Escape") {
         box.value = "";
         seek();
         box.blur();
       } else if (event.key === "Enter") {
-        const holding = tables.filter((one) => one.sought && one.left.size);
+        const holding = tables.filter((one) => one.sought.length && one.left.size);
         if (!holding.length) return;
         at = (at + (event.shiftKey ? holding.length - 1 : 1)) % holding.length;
         const { scroll } = holding[at];
-        for (let around = scroll; around; around = around.parentElement) {
-          if (around instanceof HTMLDetailsElement) around.open = true;
-        }
+        globalThis.nsyswrap.unfold(scroll);
         scroll.previousElementSibling.scrollIntoView({ block: "start" });
       }
     });
@@ -165,7 +217,10 @@
   }
 
   document.addEventListener("DOMContentLoaded", () => {
-    startSearch([...document.querySelectorAll("table.data")].map((table) => new Table(table)));
+    const tables = [...document.querySelectorAll("table.data")].map((table) => new Table(table));
+    globalThis.nsyswrap.tables = tables;
+    startSearch(tables);
+    startMeasuring(tables);
     startNames();
   });
 })();

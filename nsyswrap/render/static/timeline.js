@@ -17,6 +17,7 @@ async function startTimeline() {
   listenToButtons(timeline);
   listenToPage(timeline);
   new Pointers(timeline);
+  followSelection(timeline);
   followAddress(timeline);
   startStep(data);
   performance.mark("timeline-ready");

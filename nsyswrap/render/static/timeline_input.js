@@ -4,34 +4,20 @@ const ZOOM = 1.5;
 const PAN = 0.2;
 const MOVED = 4;
 
-/** Follow the page's address: `#gap=NUMBER`, or `#t=START-END` in ns (in s with a decimal point or the unit s). */
+/** Follow an address that counts the longest gaps, such as `#gap=3`; the page's selection follows all others. */
 function followAddress(timeline) {
-  const time = /^#t=(-?\d+(?:\.\d+)?)(s?)-(-?\d+(?:\.\d+)?)(s?)$/.exec(location.hash);
   const gap = /^#gap=(\d+)$/.exec(location.hash);
-  const nanoseconds = (text, unit) => Number(text) * (unit || text.includes(".") ? 1e9 : 1);
-  let span = null;
-  if (time) {
-    span = [nanoseconds(time[1], time[2]), nanoseconds(time[3], time[4])].map(Math.round);
-  } else if (gap && timeline.data.gaps[gap[1] - 1]) {
-    span = timeline.data.gaps[gap[1] - 1].slice(1);
-  }
-  if (span && span[1] > span[0]) {
-    timeline.show(...span);
+  const found = gap && timeline.data.gaps[gap[1] - 1];
+  if (found) {
+    selectInterval(found[1], found[2]);
     (timeline.root.closest("section") ?? timeline.root).scrollIntoView({ block: "start" });
-  }
-}
-
-/** Write the selection into the address of the page. */
-function writeAddress({ selection }) {
-  if (selection) {
-    history.replaceState(null, "", `#t=${Math.round(selection.start)}-${Math.round(selection.end)}`);
   }
 }
 
 /** Return the action of each key; letters are identified by their position on the keyboard. */
 function keysOf(timeline) {
-  const zoomIn = () => timeline.zoom(1 / ZOOM);
-  const zoomOut = () => timeline.zoom(ZOOM);
+  const zoomIn = () => timeline.zoom(1 / ZOOM, timeline.anchor());
+  const zoomOut = () => timeline.zoom(ZOOM, timeline.anchor());
   const [left, right] = [() => timeline.pan(-PAN), () => timeline.pan(PAN)];
   return {
     KeyW: zoomIn, Equal: zoomIn, NumpadAdd: zoomIn, KeyS: zoomOut, Minus: zoomOut, NumpadSubtract: zoomOut,
@@ -40,19 +26,30 @@ function keysOf(timeline) {
     Comma: () => timeline.stepItem(-1), Period: () => timeline.stepItem(1), Enter: () => timeline.fit(),
     KeyF: () => timeline.fit(), Digit0: () => timeline.look(...timeline.data.window), Home: () => timeline.look(...timeline.data.window),
     KeyN: () => timeline.stepGap(1), KeyP: () => timeline.stepGap(-1), Escape: () => timeline.clear(),
+    BracketLeft: () => stepPlace(timeline, -1), BracketRight: () => stepPlace(timeline, 1),
   };
 }
 
-/** Listen to keys while the drawing has the focus. */
+const POINTED_KEYS = new Set(["KeyW", "KeyA", "KeyS", "KeyD"]);
+
+/** Listen to keys while the drawing has the focus; those that zoom and move work where the pointer is, too. */
 function listenToKeys(timeline) {
   const keys = keysOf(timeline);
-  const signs = { "+": "Equal", "-": "Minus", ",": "Comma", ".": "Period" };
+  const signs = { "+": "Equal", "-": "Minus", ",": "Comma", ".": "Period", "[": "BracketLeft", "]": "BracketRight" };
+  const isCommand = (event) => event.ctrlKey || event.metaKey || event.altKey;
   timeline.canvas.addEventListener("keydown", (event) => {
     const action = keys[signs[event.key] ?? event.code];
-    if (action && !event.ctrlKey && !event.metaKey && !event.altKey) {
+    if (action && !isCommand(event)) {
       event.preventDefault();
       event.stopPropagation();
       action();
+    }
+  });
+  document.addEventListener("keydown", (event) => {
+    const typing = event.target instanceof Element && event.target.closest("input, textarea, select, dialog[open]");
+    if (timeline.pointer !== null && POINTED_KEYS.has(event.code) && !typing && !isCommand(event)) {
+      event.preventDefault();
+      keys[event.code]();
     }
   });
 }
@@ -82,7 +79,18 @@ class Pointers {
     canvas.addEventListener("pointermove", (event) => this.move(event));
     canvas.addEventListener("pointerup", (event) => this.release(event));
     canvas.addEventListener("pointercancel", () => this.down.clear());
-    canvas.addEventListener("pointerleave", () => this.tip(null));
+    canvas.addEventListener("pointerleave", (event) => {
+      timeline.pointer = null;
+      // A finger leaves when it is lifted, and then wants to read.
+      if (event.pointerType === "mouse") {
+        this.tip(null);
+      }
+    });
+    document.addEventListener("pointerdown", (event) => {
+      if (event.target !== canvas) {
+        this.tip(null);
+      }
+    });
     canvas.addEventListener("dblclick", () => timeline.fit());
   }
 
@@ -102,6 +110,7 @@ class Pointers {
 
   /** Continue it when a pointer moves; without a button down, show what is under the mouse. */
   move(event) {
+    this.timeline.pointer = event.pointerType === "mouse" ? event.offsetX : null;
     if (!this.down.has(event.pointerId)) {
       if (event.pointerType === "mouse") {
         this.tip(event);
@@ -145,12 +154,14 @@ class Pointers {
     if (!this.moved) {
       const found = this.timeline.findAt(event.offsetX, event.offsetY);
       if (found) {
-        this.timeline.choose(found);
+        selectItem(this.timeline, found);
+        this.tip(event.pointerType === "mouse" ? null : event);
       } else {
         this.timeline.clear();
       }
     } else if (!this.pans) {
-      writeAddress(this.timeline);
+      const { start, end } = this.timeline.selection;
+      selectOwn(() => selectInterval(Math.round(start), Math.round(end)));
     }
   }
 
@@ -163,7 +174,9 @@ class Pointers {
       showFacts(tip, this.timeline.describe(found), "p");
       const room = this.timeline.canvas.clientWidth - tip.offsetWidth;
       tip.style.left = `${Math.min(Math.max(event.offsetX + 14, 0), Math.max(room, 0))}px`;
-      tip.style.top = `${event.offsetY + 18}px`;
+      // Above the pointer where there is no room below it on the screen.
+      const isLow = event.clientY + tip.offsetHeight + 24 > window.innerHeight;
+      tip.style.top = `${isLow ? event.offsetY - tip.offsetHeight - 12 : event.offsetY + 18}px`;
     }
   }
 }

@@ -310,7 +310,7 @@ function paintChosen(sheet, chosen) {
 }
 
 /** Draw everything: axis, rows, names, flags, the selection and the chosen item. */
-function paintTimeline(canvas, data, palette, layout, { view, selection, chosen, rowIndex }) {
+function paintTimeline(canvas, data, palette, layout, { view, selection, chosen, rowIndex, places, shownGpus }) {
   const scale = window.devicePixelRatio || 1;
   const width = canvas.clientWidth;
   canvas.width = Math.round(width * scale);
@@ -331,6 +331,7 @@ function paintTimeline(canvas, data, palette, layout, { view, selection, chosen,
       labelItems(sheet, place);
     }
   });
+  paintPlaces(sheet, places, shownGpus);
   paintCurtains(sheet, selection);
   paintFlags(sheet);
   paintChosen(sheet, chosen);

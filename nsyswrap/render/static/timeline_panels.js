@@ -115,6 +115,6 @@ function showGaps(place, data, most) {
     entry.append(link, ` at ${moment(start, 1e6)}`);
     list.append(entry);
   }
-  const how = "Point at a bar for its details; click to keep them here. Drag to select an interval and see its breakdown.";
+  const how = "Point at a bar for its details. Click to keep them here and to select what the bar shows. Drag to select an interval.";
   place.replaceChildren(element("h3", "tl-name", "Longest gaps"), list, element("p", "fine", how));
 }

@@ -13,6 +13,9 @@ class TimelineView {
     this.view = openingView(data);
     this.selection = null;
     this.chosen = null;
+    this.places = new Map();
+    this.shownGpus = null;
+    this.pointer = null;
     this.rowIndex = -1;
     this.pans = matchMedia("(pointer: coarse)").matches;
     this.part = (name) => root.querySelector(`[data-tl="${name}"]`);
@@ -68,6 +71,12 @@ class TimelineView {
     this.part("where").textContent = `${moment(start, end - start)} to ${moment(end, end - start)} · ${duration(Math.round(end - start))}`;
   }
 
+  /** Return the time under the pointer; the middle of the view where it points elsewhere. */
+  anchor() {
+    const isInside = this.pointer !== null && this.pointer > this.layout.gutter;
+    return isInside ? this.timeAt(this.pointer) : undefined;
+  }
+
   /** Return the time at a position of the drawing, in pixels from its left. */
   timeAt(x) {
     const width = this.canvas.clientWidth - this.layout.gutter;
@@ -116,6 +125,12 @@ class TimelineView {
 
   /** Clear the selection and the chosen item. */
   clear() {
+    this.forget();
+    globalThis.nsyswrap.selection.clear();
+  }
+
+  /** Show nothing as selected or chosen. */
+  forget() {
     this.selection = null;
     this.chosen = null;
     showGaps(this.part("detail"), this.data, LISTED_GAPS);
@@ -139,7 +154,7 @@ class TimelineView {
     const ahead = gaps.filter(({ at }) => (at - middle) * direction > 0.5);
     ahead.sort((one, other) => (one.at - other.at) * direction);
     if (ahead.length) {
-      this.show(ahead[0].start, ahead[0].end);
+      selectInterval(ahead[0].start, ahead[0].end);
     }
   }
 
@@ -177,7 +192,8 @@ class TimelineView {
 
   /** Return the row and item at a position of the drawing; null where there is no row. */
   findAt(x, y) {
-    const place = this.layout.places.find(({ top, height }) => y >= top - 2 && y < top + height + 3);
+    const above = this.layout.narrow ? LABEL_LINE : 2;
+    const place = this.layout.places.find(({ top, height }) => y >= top - above && y < top + height + 3);
     if (!place || x < this.layout.gutter) {
       return null;
     }

@@ -1,0 +1,133 @@
+// The palette: finds kernels, findings, steps, ranges, parts of the page and words by name, selects what is chosen and goes there.
+(() => {
+  "use strict";
+  const MOST = 50;
+  const { nsyswrap } = globalThis;
+  const { selection, things } = nsyswrap;
+  const byId = (id) => document.getElementById(id);
+  let shown = [];
+  let at = 0;
+
+  const entry = (kind, label, act, also = "") => ({ kind, label, act, sought: `${kind} ${label} ${also}`.toLowerCase() });
+
+  /** Return an entry that selects. */
+  const selecting = (detail, label = detail.id, also = "") =>
+    entry(detail.kind, label, () => { selection.select(detail); selection.reveal(detail); }, also);
+
+  const go = (id) => () => {
+    nsyswrap.unfold(byId(id));
+    byId(id).scrollIntoView();
+    byId(id).classList.add("arrived");
+    setTimeout(() => byId(id).classList.remove("arrived"), 3000);
+  };
+
+  /** Return all entries, in the order in which they are shown. */
+  function entries() {
+    const steps = [...things.steps().values()].sort((one, other) => one.start_ns - other.start_ns);
+    const names = new Set(steps.map((step) => step.id));
+    const findings = things.findings().map((one) => selecting(things.plain("finding", one.id), one.querySelector("h3").textContent, things.ruleOf(one)));
+    const parts = [...document.querySelectorAll("nav a")].map((link) => entry("part", link.textContent, go(link.hash.slice(1))));
+    const plain = (kind, ids) => [...ids].map((id) => selecting(things.plain(kind, id)));
+    const kernels = [...things.kernels()].map((name) => selecting(things.plain("kernel", name), things.shortName(name), name));
+    const ranges = [...things.ranges()].filter((name) => !names.has(name));
+    const words = [...document.querySelectorAll("#glossary .pairs > div")].map((one) => entry("word", one.querySelector("dt").textContent, go(one.id)));
+    return [
+      ...findings, ...parts, ...steps.map((step) => selecting(step)), ...plain("phase", things.phases()), ...plain("rank", things.ranks()),
+      ...kernels, ...plain("range", ranges), ...words,
+    ];
+  }
+
+  /** Return the entries that hold all words; those whose name begins with the text come first. */
+  function matches(all, text) {
+    const query = text.trim().toLowerCase();
+    const words = query.split(/\s+/).filter(Boolean);
+    if (!words.length) return all.filter(({ kind }) => kind === "finding" || kind === "part");
+    const found = all.filter(({ sought }) => words.every((word) => sought.includes(word)));
+    const rank = ({ label }) => (label.toLowerCase() === query ? 0 : label.toLowerCase().startsWith(query) ? 1 : 2);
+    return found.sort((one, other) => rank(one) - rank(other));
+  }
+
+  /** Return the entry that filters the tables by the text. */
+  const filtering = (text) => entry("tables", `Show only rows with “${text.trim()}”`, () => nsyswrap.filterTables(text));
+
+  function option(one, number) {
+    const made = document.createElement("li");
+    made.id = `palette-${number}`;
+    made.setAttribute("role", "option");
+    const [kind, label] = [document.createElement("span"), document.createElement("bdi")];
+    kind.className = "kind";
+    kind.textContent = one.kind;
+    label.textContent = one.label;
+    made.append(kind, label);
+    return made;
+  }
+
+  /** Make an option the active one. */
+  function activate(number) {
+    const options = [...byId("palette-list").children];
+    at = options.length ? (number + options.length) % options.length : 0;
+    options.forEach((one, index) => one.setAttribute("aria-selected", String(index === at)));
+    if (options.length) byId("palette-input").setAttribute("aria-activedescendant", options[at].id);
+    else byId("palette-input").removeAttribute("aria-activedescendant");
+    options[at]?.scrollIntoView({ block: "nearest" });
+  }
+
+  function update() {
+    const text = byId("palette-input").value;
+    const all = matches(palette.all, text);
+    shown = all.slice(0, MOST);
+    if (text.trim()) shown.push(filtering(text));
+    byId("palette-list").replaceChildren(...shown.map(option));
+    byId("palette-note").textContent = all.length > MOST ? `${MOST} of ${all.length} matches. Type more to find the others.` : `${all.length} matches`;
+    activate(0);
+  }
+
+  const palette = {
+    all: [],
+    open() {
+      const dialog = byId("palette");
+      if (document.querySelector("dialog[open]")) return;
+      palette.all = entries();
+      byId("palette-input").value = "";
+      dialog.showModal();
+      update();
+    },
+    choose(number) {
+      const one = shown[number];
+      if (!one) return;
+      byId("palette").close();
+      one.act();
+    },
+  };
+
+  function startKeys() {
+    byId("palette-input").addEventListener("keydown", (event) => {
+      const acts = { ArrowDown: () => activate(at + 1), ArrowUp: () => activate(at - 1), Enter: () => palette.choose(at), Escape: () => byId("palette").close() };
+      const act = Object.hasOwn(acts, event.key) && !event.isComposing ? acts[event.key] : null;
+      if (!act) return;
+      event.preventDefault();
+      act();
+    });
+    document.addEventListener("keydown", (event) => {
+      const typing = event.target instanceof Element && event.target.closest("input, textarea, select, dialog[open]");
+      if (event.key !== "/" || typing || event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
+      event.preventDefault();
+      palette.open();
+    });
+  }
+
+  function startPointer() {
+    byId("find").addEventListener("click", palette.open);
+    byId("palette").addEventListener("click", (event) => { if (event.target === byId("palette")) byId("palette").close(); });
+    byId("palette-list").addEventListener("click", (event) => {
+      const chosen = event.target.closest("li");
+      if (chosen) palette.choose([...byId("palette-list").children].indexOf(chosen));
+    });
+  }
+
+  document.addEventListener("DOMContentLoaded", () => {
+    byId("palette-input").addEventListener("input", update);
+    startKeys();
+    startPointer();
+  });
+})();
