@@ -68,7 +68,11 @@ def reproducible() -> dict[str, bytes]:
 
 def pythons() -> list[Path]:
     """Return the Pythons of this machine that nsyswrap supports, one of each minor version."""
-    folders = [Path(sys.executable).resolve().parent, *map(Path, os.get_exec_path()), *Path.home().glob(".pyenv/versions/*/bin")]
+    folders = [
+        Path(sys.executable).resolve().parent,
+        *map(Path, os.get_exec_path()),
+        *Path.home().glob(".pyenv/versions/*/bin"),
+    ]
     program = "import sys, venv; print('%d.%d' % sys.version_info[:2])"
     found = []
     for minor in range(OLDEST, NEWEST + 1):

@@ -34,10 +34,17 @@ _END_S = 5.0
 
 # $1 is the process id of nsys, $2 the file with the program's id, $3 the grace period, $4 the time to stop the
 # recording, which the rest does.
+# nsys hands its TMPDIR, a folder of this run alone, to its agents, which have sessions of their own; the program gets
+# its user's back.
 # Its input names the program and when it started, as in /proc/<pid>/stat, since process ids are used again.
 _SCRIPT = """
 started() { read -r line <"/proc/$1/stat" && set -- ${line##*) } && echo "${20}"; }
 end() { kill -s "$1" -- "-$2" || kill -s "$1" "$2"; }
+end_agents() {
+    for each in /proc/[0-9]*; do
+        [ "${each#/proc/}" != $$ ] && grep -qzxF "TMPDIR=$TMPDIR" "$each/environ" && kill -s KILL "${each#/proc/}"
+    done
+}
 program=
 while read -r word rest; do
     [ "$word" = over ] && exit
@@ -48,6 +55,7 @@ shift 4
 if [ -z "$program" ]; then
     kill -s KILL "$nsys"
     [ -s "$file" ] && end KILL "$(cat "$file")"
+    end_agents
     exit
 fi
 [ "$(started "$program")" = "$born" ] || exit
