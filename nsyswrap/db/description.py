@@ -14,7 +14,9 @@ _BLOCK_VARIABLE = re.compile(r"(?:^|\x00)([A-Za-z_]\w*)=", re.ASCII)
 _LINE_VARIABLE = re.compile(r"(?:^|;)([A-Za-z_]\w*)=", re.ASCII)
 _VARIABLE = re.compile(r"([A-Za-z_]\w*)=", re.ASCII)
 _CUDA = re.compile(r"\d{4,6}", re.ASCII)
-_WRAPPER_WORDS = 6
+# The script of the shell that starts the program says how many words it takes first; an older one took two.
+_TAKEN_WORDS = re.compile(r"\bshift (\d); exec", re.ASCII)
+_OLD_TAKEN_WORDS = 2
 # Limits of one multiprocessor, by their fields of ``Gpu``: all of them are read, or none.
 _SM_LIMITS = {
     "sm_warps": "maxWarpsPerSm",
@@ -131,9 +133,16 @@ def _command(options: list[tuple[str, str]]) -> tuple[str, ...]:
     program = next((value for name, value in options if name == "PROCESS_0:COMMAND"), "")
     words = {int(found.group(1)): value for name, value in options if (found := _WORD.fullmatch(name))}
     command = ((program,) if program else ()) + tuple(words[index] for index in sorted(words))
-    # `nsyswrap profile` starts the program through a shell that calls itself "nsyswrap" and takes two arguments first.
-    wrapped = len(command) > _WRAPPER_WORDS and command[1] == "-c" and command[3] == "nsyswrap"
-    return command[_WRAPPER_WORDS:] if wrapped else command
+    return _without_shell(command)
+
+
+def _without_shell(command: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the program of a command: `nsyswrap profile` starts it through a shell that calls itself "nsyswrap"."""
+    for at in (1, 2):  # bash has an option before
+        if command[at : at + 1] == ("-c",) and command[at + 2 : at + 3] == ("nsyswrap",):
+            taken = _TAKEN_WORDS.search(command[at + 1])
+            return command[at + 3 + (int(taken[1]) if taken else _OLD_TAKEN_WORDS) :]
+    return command
 
 
 def _cuda_version(number: str) -> str:

@@ -8,6 +8,8 @@ import pytest
 from export_builder import ExportBuilder
 from real_captures import Planted
 
+from nsyswrap.capture.inherited import Inherited
+from nsyswrap.capture.run_dir import RunDir
 from nsyswrap.db.connection import Export, opened
 from nsyswrap.db.description import read_gpus, read_session, secret_names
 from nsyswrap.errors import ExportError
@@ -59,7 +61,18 @@ def test_a_command_is_neutral(build: Build, open_export: Opener) -> None:
     assert session.command == ("~/bin/python", "x.py", "--token=***", "--key", "***")
 
 
-def test_the_shell_of_nsyswrap_is_not_the_command(build: Build, open_export: Opener) -> None:
+@pytest.mark.parametrize("shell", [("/bin/sh",), ("/bin/bash", "-p")])
+def test_the_words_of_a_run_are_those_of_its_program(
+    build: Build, open_export: Opener, tmp_path: Path, shell: tuple[str, ...]
+) -> None:
+    """The shell of a run takes words of its own, some of them empty, before those of the program."""
+    of_run = Inherited(umask=0o022, ignored=(1,), shell=shell)
+    for run_dir in (RunDir(tmp_path), RunDir(tmp_path, of_run)):
+        words = run_dir.inner(("python", "-c", "print()", "nsyswrap"))
+        assert read_session(open_export(build().command(*words))).command == ("python", "-c", "print()", "nsyswrap")
+
+
+def test_the_shell_of_an_older_nsyswrap_is_not_the_command(build: Build, open_export: Opener) -> None:
     builder = build().command("/bin/sh", "-c", "exec ...", "nsyswrap", "/scratch", "x", "python", "train.py")
     assert read_session(open_export(builder)).command == ("python", "train.py")
 

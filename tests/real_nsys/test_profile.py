@@ -17,6 +17,8 @@ from nsyswrap.capture.locate import Nsys, importer_of, nsys_at
 from nsyswrap.capture.nsys import CaptureResult, export_report, profile
 from nsyswrap.capture.progress import Phase
 from nsyswrap.capture.self_test import holds_range
+from nsyswrap.db.connection import opened
+from nsyswrap.db.description import command_words
 from nsyswrap.db.load import load_export
 from nsyswrap.errors import CaptureError, ExportError
 
@@ -88,11 +90,13 @@ def without_library(real: Nsys, folder: Path, library: str) -> Nsys:
 
 
 def test_a_range_of_the_program_is_in_the_export(nsys: Nsys, tmp_path: Path) -> None:
-    """The exit code is the program's, and no trace is left out."""
+    """The exit code and the command are the program's, and no trace is left out."""
     result = profile(options(tmp_path / "result", *RANGE), nsys)
     assert (result.exit_code, result.notes) == (4, ("The program ended with exit code 4",))
     assert holds_range(result.export, "one range")
     assert not holds_range(result.export, "one ran")
+    with opened(result.export) as export:
+        assert command_words(export) == RANGE
 
 
 @pytest.mark.parametrize("name", ["a b 100%h %q{HOME} %p 'q' \"d\"", "Ünïcødé-模型"])
