@@ -183,9 +183,9 @@ def test_where_operations_are_sums_the_panel_says_so(opened: Callable[..., Page]
 
 def test_w_zooms_where_the_pointer_is_without_the_focus(opened: Callable[..., Page]) -> None:
     page = opened(timeline_report())
-    at = 1_000 * US
-    page.mouse.move(*place(page, "GPU 0", at))
     before = view(page)
+    at = before[0] + (before[1] - before[0]) / 4
+    page.mouse.move(*place(page, "GPU 0", at))
     page.keyboard.press("w")
     settled(page)
     start, end = view(page)

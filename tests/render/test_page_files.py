@@ -7,7 +7,7 @@ import pytest
 from nsyswrap.render import html_report, timeline_view
 from nsyswrap.render.page_files import static
 
-NAMES = [*html_report.STYLES, *html_report.SCRIPTS, *timeline_view.SCRIPTS, timeline_view.STYLE]
+NAMES = [*html_report.STYLES, *html_report.SCRIPTS, *timeline_view.SCRIPTS, *timeline_view.STYLES]
 
 
 @pytest.mark.parametrize("name", NAMES)

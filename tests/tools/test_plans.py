@@ -28,7 +28,8 @@ def table() -> Iterator[ModuleType]:
     """Import tools/plan_table.py in the same way as the other tools; each program is judged once for all tests."""
     sys.path.insert(0, str(ROOT / "tools"))
     module = importlib.import_module("plan_table")
-    judge, made = module.judge, {}
+    judge = module.judge
+    made: dict[Path, list[Any]] = {}
 
     def judged(program: Any, packed: Path, steps: Any) -> list[Any]:  # noqa: ANN401 - types of the tool
         if packed not in made:

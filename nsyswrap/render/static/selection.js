@@ -1,7 +1,7 @@
 // The selection of the page and its address. Each part selects with `nsyswrap.selection.select`, or dispatches the event
 // `nsyswrap:select` on the document itself, and follows that event. Its detail is { kind, id, start_ns, end_ns }: kind is
 // step, window, kernel, finding, phase, rank or range, and empty for no selection; start and end are null where it is not
-// an interval.
+// an interval. A part with an address of its own for a selection gives it as `address`.
 (() => {
   "use strict";
   const { nsyswrap } = globalThis;
@@ -19,7 +19,8 @@
   }
 
   /** Return the address of a selection. */
-  function addressOf({ kind, id, start_ns: start, end_ns: end }) {
+  function addressOf({ kind, id, start_ns: start, end_ns: end, address }) {
+    if (address) return address;
     if (start !== null && end !== null && kind !== "finding") return `#t=${start}-${end}`;
     if (kind === "finding") return `#${id}`;
     return kind === "kernel" ? `#kernel=${digits(id)}` : `#${kind}=${encodeURIComponent(id)}`;
@@ -70,8 +71,8 @@
 
   // Runs before all other listeners, since this script comes first.
   document.addEventListener(EVENT, (event) => {
-    const { kind = "", id = "", start_ns: start = null, end_ns: end = null } = event.detail ?? {};
-    current = kind ? Object.freeze({ kind, id: String(id), start_ns: start, end_ns: end }) : NOTHING;
+    const { kind = "", id = "", start_ns: start = null, end_ns: end = null, address = "" } = event.detail ?? {};
+    current = kind ? Object.freeze({ kind, id: String(id), start_ns: start, end_ns: end, address }) : NOTHING;
     write();
   });
 

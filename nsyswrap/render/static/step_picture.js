@@ -63,18 +63,17 @@ class StepPicture {
   /** Keep the step that is shown below those that follow; without a step, remove the one that is kept. */
   pin(step = this.shown) {
     this.pinned = step;
-    this.writeAddress();
+    history.replaceState(null, "", this.address());
     this.show();
     const said = step ? `${this.nameOf(step)} is pinned. Choose another step to compare it with.` : "Nothing is pinned.";
     document.getElementById("status").textContent = said;
   }
 
-  /** Draw, write the address, and tell the other parts of the page. */
+  /** Draw, and select the step, which also writes its address. */
   changed() {
-    this.writeAddress();
     this.show();
     const { row, item } = this.shown;
-    const detail = { kind: "step", id: this.nameOf(this.shown), start_ns: row.start[item], end_ns: row.end[item] };
+    const detail = { kind: "step", id: this.nameOf(this.shown), start_ns: row.start[item], end_ns: row.end[item], address: this.address() };
     this.isSaying = true;
     document.dispatchEvent(new CustomEvent(SELECT, { bubbles: true, detail }));
     this.isSaying = false;
@@ -108,12 +107,12 @@ class StepPicture {
     return Boolean(gpu);
   }
 
-  /** Write the step, its GPU and the pinned step into the address: `#step=14&gpu=1&pin=3-0`. */
-  writeAddress() {
+  /** Return the address of the step, its GPU and the pinned step: `#step=14&gpu=1&pin=3-0`. */
+  address() {
     const text = ({ row, item }) => row.start.length && `${item + 1}`;
     const gpu = this.gpus.indexOf(this.gpu);
     const pinned = this.pinned ? `&pin=${text(this.pinned)}-${this.gpus.indexOf(this.pinned.gpu)}` : "";
-    history.replaceState(null, "", `#step=${text(this.shown)}${gpu ? `&gpu=${gpu}` : ""}${pinned}`);
+    return `#step=${text(this.shown)}${gpu ? `&gpu=${gpu}` : ""}${pinned}`;
   }
 
   /** Follow the address; return whether it names a step. */

@@ -76,7 +76,7 @@ def _classified(context: TraceContext, rows: Indices, duration: Times) -> Classi
     """Return the kernels with the classification of each name on each GPU."""
     names = context.kernel_names
     codes, used = pd.factorize(names.code[rows])
-    kinds, capability = [names.kinds[each] for each in used], [names.capability[each] for each in used]
+    kinds, capability = [names.kinds[int(each)] for each in used], [names.capability[int(each)] for each in used]
     return ClassifiedKernels(kinds, capability, codes, context.phase_of_operations[rows], duration)
 
 
