@@ -5,7 +5,6 @@ The template escapes all values; names that programs and users chose go through 
 
 import functools
 from collections.abc import Mapping
-from importlib import resources
 from typing import Any, NamedTuple
 
 import jinja2
@@ -13,7 +12,7 @@ from markupsafe import Markup
 
 from nsyswrap import units
 from nsyswrap.many.totals import ManyCaptures
-from nsyswrap.render import charts, vocabulary
+from nsyswrap.render import charts, page_files, vocabulary
 from nsyswrap.render.content_policy import policy
 from nsyswrap.render.escape import elide, visible
 from nsyswrap.render.many import summary_model
@@ -57,14 +56,7 @@ def render(many: ManyCaptures) -> str:
 
 @functools.cache
 def _environment() -> jinja2.Environment:
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("nsyswrap.render"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
+    environment = page_files.environment()
     # The page has no glossary that terms could lead to.
     environment.filters["term"] = lambda _label: ""
     environment.filters["duration"] = units.duration
@@ -72,13 +64,8 @@ def _environment() -> jinja2.Environment:
     return environment
 
 
-@functools.cache
-def _static(name: str) -> str:
-    return resources.files("nsyswrap.render").joinpath("static", name).read_text(encoding="utf-8")
-
-
 def _context(many: ManyCaptures) -> dict[str, Any]:
-    styles, scripts = ([_static(name) for name in names] for names in (STYLES, SCRIPTS))
+    styles, scripts = ([page_files.static(name) for name in names] for names in (STYLES, SCRIPTS))
     parts = [_part(table, many) for table in summary_model.tables(many)]
     return {
         "policy": policy(styles, scripts),
