@@ -3,14 +3,17 @@
 # PYTHON    the Python that makes the virtual environment (3.11 or newer)
 # TORCH     auto, cpu or cuda: the build of PyTorch for the workloads; auto is cuda if there is an NVIDIA driver
 # WORKLOAD  the program that `make profile` profiles, and ARGS its arguments
-# TESTS     what `make test` and `make quick` pass to pytest, and WORKERS how files are shared by processes
+# TESTS     what `make test` and `make quick` pass to pytest
+# WORKERS   how processes share the test files. There is one process more than cores, because a quarter of the time of
+#           the tests is spent waiting: for nsys, browsers and time limits. Each further one imports and collects all
+#           tests again: 16 s of CPU time in a fresh clone. Long files come first (tests/conftest.py), so all end together.
 
 PYTHON ?= python3
 TORCH ?= auto
 WORKLOAD ?= workloads/mnist.py
 ARGS ?=
 TESTS ?=
-WORKERS ?= --numprocesses auto --dist loadfile --no-loadscope-reorder
+WORKERS ?= --numprocesses $$(($$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN) + 1)) --dist loadfile --no-loadscope-reorder
 
 VENV := .venv
 PY := $(VENV)/bin/python
@@ -23,21 +26,21 @@ SOURCES := nsyswrap workloads tests tools bench
 .NOTPARALLEL:
 # Tests start some hundred processes. Without bytecode, each compiles nsyswrap again.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help profile test quick check format docs reports gallery faults overhead bench fuzz soak release lock nsys nsys-if-possible browser
+.PHONY: help profile test quick check format docs site reports gallery faults overhead bench instructions fuzz soak release lock nsys nsys-if-possible browser
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 profile: $(VENV)/.base $(VENV)/.torch nsys ## set up, profile the MNIST example and write its report
 	$(PY) -m nsyswrap profile $(WORKLOAD) $(ARGS)
 
-test: $(VENV)/.base $(VENV)/.dev $(VENV)/.torch nsys-if-possible browser ## set up and run every test
+test: $(VENV)/.base $(VENV)/.dev $(VENV)/.site $(VENV)/.torch nsys-if-possible browser ## set up and run every test
 	$(PY) -m pytest $(WORKERS) $(TESTS)
 
 quick: $(VENV)/.base $(VENV)/.dev ## run the fast tests: no browser, no nsys, no whole captures
 	$(PY) -m pytest $(WORKERS) -m "not browser and not nsys and not slow" $(TESTS)
 
-check: $(VENV)/.base $(VENV)/.dev $(VENV)/.torch nsys-if-possible browser ## all that a change must pass: format, lint, types, tests with coverage, docs
+check: $(VENV)/.base $(VENV)/.dev $(VENV)/.site $(VENV)/.torch nsys-if-possible browser ## all that a change must pass: format, lint, types, tests with coverage, docs
 	$(PY) -m ruff format --check $(SOURCES)
 	$(PY) -m ruff check $(SOURCES)
 	$(PY) -m mypy --strict $(SOURCES)
@@ -52,6 +55,9 @@ format: $(VENV)/.dev ## format the source and fix what ruff can fix
 docs: $(VENV)/.base ## write docs/cli.md from --help, and docs/glossary.md from the terms of the reports
 	$(PY) tools/cli_reference.py
 	$(PY) tools/glossary_page.py
+
+site: $(VENV)/.base $(VENV)/.site ## build documentation, gallery and Python reference as one site in build/site
+	$(PY) tools/build_site.py
 
 reports: $(VENV)/.base ## render reports/samples again from their captures, and the pages about reports/gallery
 	$(PY) tools/sample_reports.py
@@ -69,6 +75,9 @@ overhead: $(VENV)/.base $(VENV)/.torch nsys ## run programs alone and profiled o
 
 bench: $(VENV)/.base ## time nsyswrap with the programs in bench/
 	@set -e; for program in bench/bench_*.py; do echo "$$program"; $(PY) "$$program"; done
+
+instructions: $(VENV)/.base ## count the instructions of fixed cases with valgrind, and compare them with the kept counts
+	$(PY) bench/count_instructions.py
 
 fuzz: $(VENV)/.base $(VENV)/.dev ## read random exports until Ctrl-C, and print what fails
 	$(PY) tools/fuzz.py
@@ -91,6 +100,9 @@ $(VENV)/.base: $(VENV)/.made requirements/base.lock pyproject.toml
 
 $(VENV)/.dev: $(VENV)/.made requirements/dev.lock
 	@$(SETUP) dev && touch $@
+
+$(VENV)/.site: $(VENV)/.made requirements/site.lock
+	@$(SETUP) site && touch $@
 
 $(VENV)/.torch: $(VENV)/.made requirements/torch-cpu.lock requirements/torch-cuda.lock
 	@$(SETUP) torch && touch $@

@@ -1,5 +1,5 @@
 # ruff: noqa: INP001, T201 - a program for the terminal
-"""Time the history with many runs: listing, showing, adding, a series, and data frames, on SQLite and PostgreSQL.
+"""Time the history with many runs: list, page, gate, show, add, a series, and data frames, on SQLite and PostgreSQL.
 
 python bench/bench_history.py 100000
 
@@ -11,6 +11,7 @@ import argparse
 import hashlib
 import os
 import resource
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -19,7 +20,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from sqlalchemy import ColumnElement, insert, literal_column, select, text
+from sqlalchemy import ColumnElement, insert, literal_column, select, text, update
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests" / "support"))
@@ -30,12 +31,14 @@ from nsyswrap.cli.recording import recorded_run  # noqa: E402 - after the folder
 from nsyswrap.runs.database import writing  # noqa: E402
 from nsyswrap.runs.frames import COLUMNS  # noqa: E402
 from nsyswrap.runs.history import History, open_history  # noqa: E402
-from nsyswrap.runs.run import Program  # noqa: E402
+from nsyswrap.runs.run import Program, RunRow  # noqa: E402
 from nsyswrap.runs.tables import ACCOUNTS, FACTS, FINDINGS, RUNS  # noqa: E402
 
 AT_ONCE = 5_000
 # Each program has this many runs of each commit.
 RUNS_OF_COMMIT = 5
+# The last runs of one program have commits of a real repository, for the gate.
+COMMITS = 20
 PROGRAM = """
 import sys, time
 from nsyswrap.runs import open
@@ -76,13 +79,32 @@ def _copy(row: dict[str, object], number: int) -> dict[str, object]:
     return {**row, "run_id": digest, "content": digest, "started_utc": started, "commit": commit, "committed_s": number}
 
 
-def command(*arguments: str) -> Callable[[str], tuple[float, float]]:
-    """Return a function that times a command of the history from start to end: wall and CPU seconds."""
+def with_commits(history: History, row: RunRow, folder: Path) -> None:
+    """Make a repository, and give its commits to the last runs of a program, some to each."""
+    git = ["git", "-C", str(folder), "-c", "user.name=bench", "-c", "user.email=bench@example.org"]
+    subprocess.run([*git, "init", "-q"], check=True)  # noqa: S603 - git
+    for number in range(COMMITS):
+        subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", str(number)], check=True)  # noqa: S603 - git
+    listed = subprocess.run([*git, "rev-list", "--reverse", "HEAD"], check=True, capture_output=True, text=True)  # noqa: S603
+    runs = history.last_runs(row.identity, COMMITS * RUNS_OF_COMMIT)
+    with writing(history.engine) as connection:
+        for at, one in enumerate(runs):
+            commit = listed.stdout.split()[at // RUNS_OF_COMMIT]
+            connection.execute(update(RUNS).where(RUNS.c.run_id == one.row.run_id).values(commit=commit))
+
+
+def command(*arguments: str, folder: Path | None = None) -> Callable[[str], tuple[float, float]]:
+    """Return a function that times a command from start to end: wall and CPU seconds."""
 
     def timed(address: str) -> tuple[float, float]:
-        words = [sys.executable, "-m", "nsyswrap", "history", "--db", address, *arguments]
+        words = [sys.executable, "-m", "nsyswrap", *arguments, "--db", address]
+        if arguments[0] == "history":
+            words = [sys.executable, "-m", "nsyswrap", "history", "--db", address, *arguments[1:]]
         before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
-        subprocess.run(words, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=_environment())  # noqa: S603
+        done = subprocess.run(words, check=False, cwd=folder, capture_output=True, text=True, env=_environment())  # noqa: S603
+        # A gate that cannot tell is a result, too.
+        if done.returncode not in {0, 3}:
+            raise RuntimeError(done.stderr)
         wall, after = time.monotonic() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
         return wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
@@ -114,19 +136,27 @@ def measured(address: str, count: int) -> None:
     print(f"{history.count()} runs in {history.engine.dialect.name}, made in {time.monotonic() - began:.0f} s")
     row = history.runs(Program("mnist.py"), limit=1)[0]
     folder = str(ROOT / "reports" / "samples" / "mnist-1-worker")
+    place = Path(tempfile.mkdtemp(prefix="nsyswrap-bench-"))
+    with_commits(history, row, place)
+    name = f"{row.program} {row.arguments}"
     program = f"from nsyswrap.runs.run import Program; p = Program({row.program!r}, {row.arguments!r})"
     uses = {
-        "list": command("list"),
-        "list --limit 0": command("list", "--limit", "0"),
-        "list --program mnist.py": command("list", "--program", "mnist.py"),
-        "show": command("show", row.run_id[:12]),
-        "add": command("add", folder),
+        "list": command("history", "list"),
+        "list --limit 0": command("history", "list", "--limit", "0"),
+        "list --program mnist.py": command("history", "list", "--program", "mnist.py"),
+        "page": command("history", "page", "-o", str(place / "page.html")),
+        "gate --against": command("gate", "--against", f"HEAD~{COMMITS - 1}..", "--program", name, folder=place),
+        "show": command("history", "show", row.run_id[:12]),
+        "add": command("history", "add", folder),
         "series of a program": call(f"{program}; h.series(p)"),
+        "frame of one fact": call('h.frame("facts", section="tensor_cores", label="share_low")'),
+        "frame of two columns": call('h.frame("runs", columns=("started_utc", "median_ns"))'),
         **{f"frame {name}": call(f"h.frame({name!r})") for name in COLUMNS},
     }
     for name, use in uses.items():
         wall, cpu = use(address)
         print(f"  {name:26} {wall:7.2f} s   (CPU time of the process {cpu:.2f} s)", flush=True)
+    shutil.rmtree(place)
 
 
 @contextmanager

@@ -195,6 +195,24 @@ def planted_by_work(loop: Loop) -> Iterator[str]:
             yield f"| {percent} % | {earlier} | {len(series)} | {' | '.join(cells)} |"
 
 
+def planted_in_random_order(loop: Loop) -> Iterator[str]:
+    """Yield rows: real runs that do more work after real unchanged ones, both drawn without repetition."""
+    generator = np.random.default_rng(SEED)
+    for percent in PLANTED:
+        slower = loop.times[loop.work == 100 + percent]
+        for earlier in EARLIER:
+            if len(loop.unchanged) < earlier or len(slower) < max(NEW):
+                continue
+            draws = (
+                np.concatenate(
+                    [generator.permutation(loop.unchanged)[:earlier], generator.permutation(slower)[: max(NEW)]]
+                )
+                for _ in range(DRAWS)
+            )
+            cells = found(draws, earlier, 1.0)
+            yield f"| {percent} % | {earlier} | {len(slower)} | {' | '.join(cells)} |"
+
+
 def describe(loop: Loop) -> str:
     """Return a sentence about a series."""
     noise = np.log(loop.unchanged[:, 0])
@@ -267,6 +285,8 @@ def show_loop(loop: Loop) -> None:
     for way, draw in ways.items():
         show(f"{loop.name}, {way}: false alarms of 1 / 2 / 3 new runs", ["OLD"], false_alarms(loop.unchanged, draw))
     show(f"{loop.name}: more work, found within three runs", ["slower", "OLD", "series"], planted_by_work(loop))
+    heads = ["slower", "OLD", "slower runs"]
+    show(f"{loop.name}: more work in random order, found within three runs", heads, planted_in_random_order(loop))
     shaped = scaled(loop.unchanged, GPU_SPREAD)
     show(f"noise of {loop.name} scaled, blocks of 5", ["slower", "OLD"], planted_by_number(shaped, in_blocks))
 

@@ -5,10 +5,8 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from nsyswrap.capture.locate import find_nsys
-from nsyswrap.capture.nsys import export_report
-from nsyswrap.capture.progress import Progress, silent
 from nsyswrap.capture.recorded_run import CAPTURE_SUFFIX, recorded_copy_rates, recorded_host, recorded_profiler_cost
 from nsyswrap.errors import CaptureError, ExportError
 from nsyswrap.events.host_record import read_record
@@ -18,9 +16,12 @@ from nsyswrap.loop.context import Settings
 from nsyswrap.privacy import neutral
 from nsyswrap.tables import Trace
 
+if TYPE_CHECKING:
+    from nsyswrap.capture.progress import Progress
+
 
 @contextmanager
-def exported(capture: Path, display: AbstractContextManager[Progress] | None = None) -> Iterator[Path]:
+def exported(capture: Path, display: "AbstractContextManager[Progress] | None" = None) -> Iterator[Path]:
     """Yield the SQLite export of a capture: the file itself, or a temporary export of a ``.nsys-rep``.
 
     Args:
@@ -33,6 +34,10 @@ def exported(capture: Path, display: AbstractContextManager[Progress] | None = N
     if capture.suffix != CAPTURE_SUFFIX:
         yield capture
         return
+    from nsyswrap.capture.convert import export_report  # noqa: PLC0415
+    from nsyswrap.capture.locate import find_nsys  # noqa: PLC0415 - heavy; most captures are exported already
+    from nsyswrap.capture.progress import silent  # noqa: PLC0415
+
     with tempfile.TemporaryDirectory(prefix="nsyswrap-") as folder:
         target = Path(folder) / f"{capture.stem}.sqlite"
         try:

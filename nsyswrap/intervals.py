@@ -10,7 +10,7 @@ All intervals are half open: ``[start, end)`` holds ``end - start`` nanoseconds.
 """
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -61,12 +61,35 @@ class Spans(NamedTuple):
     end: Times
 
 
+# With so many times for each edge, looking for the edges is faster; measured with 7 million times.
+MANY_TIMES = 4
+# Rows that are chosen at a time, so that intermediate arrays fit into the cache of a core.
+BLOCK = 1 << 16
+
 NOTHING = Spans(np.empty(0, np.int64), np.empty(0, np.int64))
 
 
 def times(values: npt.ArrayLike) -> Times:
     """Return the values as a contiguous int64 array of nanoseconds."""
     return np.ascontiguousarray(values, dtype=np.int64)
+
+
+def chosen(mask: npt.NDArray[np.bool_], *columns: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], ...]:
+    """Return the values of some columns where a mask is set; the columns themselves where it is set everywhere.
+
+    With an irregular mask this takes a quarter of the time of ``column[mask]``, and no list of all rows is made.
+    """
+    count = int(np.count_nonzero(mask))
+    if count == len(mask):
+        return columns
+    found = tuple(np.empty(count, column.dtype) for column in columns)
+    at = 0
+    for first in range(0, len(mask) if count else 0, BLOCK):
+        rows = np.flatnonzero(mask[first : first + BLOCK])
+        for column, values in zip(columns, found, strict=True):
+            values[at : at + len(rows)] = column[first : first + BLOCK][rows]
+        at += len(rows)
+    return found
 
 
 def merge(start: npt.ArrayLike, end: npt.ArrayLike) -> Spans:
@@ -77,9 +100,7 @@ def merge(start: npt.ArrayLike, end: npt.ArrayLike) -> Spans:
         end: Ends in ns, shape (n,).
     """
     starts, ends = times(start), times(end)
-    real = ends > starts
-    if not real.all():
-        starts, ends = starts[real], ends[real]
+    starts, ends = chosen(ends > starts, starts, ends)
     if not len(starts):
         return NOTHING
     if np.all(starts[1:] > ends[:-1]):
@@ -92,8 +113,8 @@ def merge(start: npt.ArrayLike, end: npt.ArrayLike) -> Spans:
     opens = np.empty(len(starts), bool)
     opens[0] = True
     np.greater(starts[1:], reach[:-1], out=opens[1:])
-    closes = np.append(np.flatnonzero(opens)[1:] - 1, len(starts) - 1)
-    return Spans(starts[opens], reach[closes])
+    first = np.flatnonzero(opens)
+    return Spans(starts[first], reach[np.append(first[1:] - 1, len(starts) - 1)])
 
 
 def union(*parts: Spans) -> Spans:
@@ -109,7 +130,10 @@ def clip(spans: Spans, start_ns: int, end_ns: int) -> Spans:
     last = int(np.searchsorted(spans.start, end_ns, side="left"))
     if first >= last or start_ns >= end_ns:
         return NOTHING
-    return Spans(np.maximum(spans.start[first:last], start_ns), np.minimum(spans.end[first:last], end_ns))
+    inside = Spans(spans.start[first:last], spans.end[first:last])
+    if inside.start[0] >= start_ns and inside.end[-1] <= end_ns:
+        return inside
+    return Spans(np.maximum(inside.start, start_ns), np.minimum(inside.end, end_ns))
 
 
 def gaps(spans: Spans, start_ns: int, end_ns: int) -> Spans:
@@ -117,8 +141,7 @@ def gaps(spans: Spans, start_ns: int, end_ns: int) -> Spans:
     inside = clip(spans, start_ns, end_ns)
     starts = np.concatenate([[np.int64(start_ns)], inside.end])
     ends = np.concatenate([inside.start, [np.int64(end_ns)]])
-    holes = ends > starts
-    return Spans(starts[holes], ends[holes])
+    return Spans(*chosen(ends > starts, starts, ends))
 
 
 def subtract(spans: Spans, taken: Spans) -> Spans:
@@ -130,8 +153,10 @@ def subtract(spans: Spans, taken: Spans) -> Spans:
         _, met, _, _ = overlay(spans, taken)
         met = met[np.append(True, met[1:] != met[:-1])] if len(met) else met
         taken = Spans(taken.start[met], taken.end[met])
-    low, high = int(spans.start[0]), int(spans.end[-1])
-    return intersect(spans, gaps(taken, low, high))
+    # A few spans at a time, because the intermediate arrays need much memory.
+    blocks = [Spans(*(side[first : first + BLOCK] for side in spans)) for first in range(0, len(spans.start), BLOCK)]
+    parts = [intersect(some, gaps(taken, int(some.start[0]), int(some.end[-1]))) for some in blocks]
+    return Spans(*(np.concatenate(sides) for sides in zip(*parts, strict=True))) if len(parts) > 1 else parts[0]
 
 
 def intersect(one: Spans, other: Spans) -> Spans:
@@ -142,7 +167,7 @@ def intersect(one: Spans, other: Spans) -> Spans:
 
 def total(spans: Spans) -> int:
     """Return the summed length of the spans in ns."""
-    return int(np.sum(spans.end - spans.start, dtype=np.int64))
+    return int(np.sum(spans.end, dtype=np.int64) - np.sum(spans.start, dtype=np.int64))
 
 
 def overlap(one: Spans, other: Spans) -> int:
@@ -157,8 +182,8 @@ def overlay(one: Spans, other: Spans) -> tuple[Indices, Indices, Times, Times]:
         Four arrays with one row for each overlap, in order of time: index into ``one``, index into ``other``, start
         and end of the overlap in ns.
     """
-    first = np.searchsorted(other.end, one.start, side="right")
-    last = np.searchsorted(other.start, one.end, side="left")
+    first = places(other.end, one.start)
+    last = places(other.start, one.end, side="left")
     count = np.maximum(last - first, 0)
     left = np.repeat(np.arange(len(one.start)), count)
     skipped = np.cumsum(count) - count
@@ -166,6 +191,22 @@ def overlay(one: Spans, other: Spans) -> tuple[Indices, Indices, Times, Times]:
     start = np.maximum(one.start[left], other.start[right])
     end = np.minimum(one.end[left], other.end[right])
     return left, right, start, end
+
+
+def places(edges: Times, at: Times, side: Literal["left", "right"] = "right") -> Indices:
+    """Return where each time belongs among sorted edges, as ``np.searchsorted`` does.
+
+    Args:
+        edges: Sorted times in ns.
+        at: Times in ns, any order.
+        side: "right" to count the edges at or before each time, "left" to count those before it.
+    """
+    if len(at) >= MANY_TIMES * max(len(edges), 1) and np.all(at[1:] >= at[:-1]):
+        # Finding the few edges among the many times is faster, and both are sorted.
+        cuts = np.searchsorted(at, edges, side="left" if side == "right" else "right")
+        return np.repeat(np.arange(len(edges) + 1), np.diff(cuts, prepend=0, append=len(at)))
+    found: Indices = np.searchsorted(edges, at, side=side)
+    return found
 
 
 def covered(spans: Spans, start: Times, end: Times) -> Times:
@@ -186,7 +227,7 @@ def covered(spans: Spans, start: Times, end: Times) -> Times:
 
 def _before(spans: Spans, whole: Times, at: Times) -> Times:
     """Return how many covered ns lie before each time; ``whole`` is how many lie before each span."""
-    index = np.searchsorted(spans.start, at, side="right")
+    index = places(spans.start, at)
     beyond = np.where(index > 0, np.maximum(spans.end[np.maximum(index - 1, 0)] - at, 0), 0)
     result: Times = whole[index] - beyond
     return result
@@ -196,7 +237,7 @@ def containing(spans: Spans, at: Times) -> Indices:
     """Return, for each time, the index of the span that holds it, or -1."""
     if not len(spans.start):
         return np.full(len(at), -1, np.intp)
-    index = np.searchsorted(spans.start, at, side="right") - 1
+    index = places(spans.start, at) - 1
     inside = (index >= 0) & (at < spans.end[np.maximum(index, 0)])
     found: Indices = np.where(inside, index, -1)
     return found
@@ -242,13 +283,12 @@ def innermost(start: npt.ArrayLike, end: npt.ArrayLike, code: npt.ArrayLike) -> 
         code: Labels, int32, shape (n,).
     """
     starts, ends, codes = times(start), times(end), np.asarray(code, np.int32)
-    real = ends > starts
-    if not real.any():
-        return _ordered([], [])
-    starts, ends, codes = starts[real], ends[real], codes[real]
-    order = np.argsort(starts, kind="stable")
-    if np.all(starts[order[1:]] >= ends[order[:-1]]):
-        return LabelledSpans(Spans(starts[order], ends[order]), codes[order])
+    starts, ends, codes = chosen(ends > starts, starts, ends, codes)
+    if np.any(starts[1:] < starts[:-1]):
+        order = np.argsort(starts, kind="stable")
+        starts, ends, codes = starts[order], ends[order], codes[order]
+    if np.all(starts[1:] >= ends[:-1]):
+        return LabelledSpans(Spans(starts, ends), codes)
     order = np.lexsort((-ends, starts))
     starts, ends, codes = starts[order], ends[order], codes[order]
     outer = _outlasting(ends)
@@ -284,6 +324,8 @@ def fill(over: LabelledSpans, under: LabelledSpans) -> LabelledSpans:
     """Return ``over``, filled with ``under`` where it has no label."""
     if not len(under.code):
         return over
+    if not len(over.code):
+        return under
     low, high = int(under.spans.start[0]), int(under.spans.end[-1])
     left, _, start, end = overlay(under.spans, gaps(over.spans, low, high))
     return _ordered([over.spans, Spans(start, end)], [over.code, under.code[left]])

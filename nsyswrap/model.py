@@ -237,7 +237,7 @@ class TimelineRow:
     """One row of the timeline.
 
     Attributes:
-        kind: "gpu", "stream", "phases", "steps", "thread", "python" or "counter".
+        kind: "gpu", "stream", "phases", "steps", "thread", "range", "python" or "counter".
         label: Its label.
         device_id: GPU; -1 for none.
         process: Number of the process; 0 for none.

@@ -6,6 +6,7 @@ passes through here before it is shown.
 
 import base64
 import hashlib
+import hmac
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -109,12 +110,25 @@ def _without_secret(found: re.Match[str]) -> str:
     return f"{first}{second}{'=' if name is second else ''}{WITHHELD if looks_secret(last) else value}"
 
 
-def neutral_host(name: str) -> str:
-    """Return a short name that is the same for the same host and does not name it; empty for no name.
+# 48 bits: two of a million machines share a number in one of 500 cases.
+_HOST_DIGITS = 12
 
-    It has 24 bits, so two of 1,000 hosts share one in about 3 of 100 cases. Who knows a host's name can compute it.
+
+def neutral_host(identity: str) -> str:
+    """Return the number of a machine, 12 hexadecimal digits: the same for the same id or name; empty for none.
+
+    The id of a machine cannot be found from it, as machine-id(5) asks of programs that store it. Who knows a host's
+    name can compute that of the name.
+
+    Args:
+        identity: The id of the machine, or the name of the host where the id is not known.
+
+    Source:
+        https://www.freedesktop.org/software/systemd/man/latest/machine-id.html
     """
-    return f"host-{hashlib.sha256(name.encode('utf-8', 'replace')).hexdigest()[:6]}" if name else ""
+    if not identity:
+        return ""
+    return hmac.new(identity.encode("utf-8", "replace"), b"nsyswrap", hashlib.sha256).hexdigest()[:_HOST_DIGITS]
 
 
 def neutral_command(words: tuple[str, ...]) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 import inspect
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 from functools import cache
@@ -15,6 +15,7 @@ from nsyswrap.attribution.attribution import find_attributions
 from nsyswrap.attribution.copy_table import find_copies
 from nsyswrap.attribution.launch_pace import find_launches
 from nsyswrap.errors import CannotTellError, UsageError
+from nsyswrap.fixed_step import typical
 from nsyswrap.intervals import Window
 from nsyswrap.loop.context import NO_SETTINGS, Settings, TraceContext, find_calls, find_context, find_states
 from nsyswrap.loop.pattern_steps import kernel_matcher
@@ -28,9 +29,9 @@ from nsyswrap.sections import SECTIONS, profiler_cost
 from nsyswrap.sections.spec import SectionSpec
 from nsyswrap.tables import Trace, array
 from nsyswrap.timeline.build import timeline
-from nsyswrap.verdict import find_verdict, typical
+from nsyswrap.verdict import find_verdict
 from nsyswrap.what_if.plan import find_plan
-from nsyswrap.what_if.simulate import find_simulation
+from nsyswrap.what_if.simulate import Simulation, find_simulation
 
 # numpy releases the GIL, so two threads can work at the same time.
 WORKERS = 2
@@ -45,6 +46,9 @@ SAMPLE = (
     "Phases, steps and operating system calls are below; reports/samples/ holds a report from a real GPU."
 )
 
+
+Keys = Collection[str]
+NO_VERDICT = "No verdict: it needs all sections, and only some were made."
 
 VALUES: Mapping[str, Callable[..., Any]] = {
     "others": lambda: NO_OTHERS,
@@ -95,7 +99,7 @@ def build_report(
 
 
 def report_of(
-    context: TraceContext, window: str = "", *, with_timeline: bool = False, whole: Whole | None = None
+    context: TraceContext, window: str = "", *, with_timeline: bool = False, whole: Whole | None = None, keys: Keys = ()
 ) -> Report:
     """Return the report of a trace, as ``build_report`` does, from its context.
 
@@ -104,35 +108,41 @@ def report_of(
         window: As for ``build_report``.
         with_timeline: As for ``build_report``.
         whole: What comes from all ranks, where the trace holds some of them.
+        keys: Keys of the sections to make; empty for all. Verdict and plan need all.
 
     Raises:
         UsageError, CannotTellError: As ``build_report``.
     """
     trace, chosen = context.trace, whole.window if whole else choose_window(context, window)
-    wanted, left_out = _wanted(context)
+    wanted, left_out = _wanted(context, keys)
     found = _values_and_sections(wanted, context, chosen, whole.values if whole else {})
-    sections = [found[_name(each)] for each in wanted]
+    sections = [found[f"section {each.key}"] for each in wanted]
     used = {gpu.device_id: gpu for gpu in trace.gpus}
     gpus = whole.gpus if whole else tuple(used[device] for device in context.operations.devices if device in used)
     findings = tuple(sorted((f for s in sections for f in s.findings), key=lambda finding: finding.order))
     step, collectives = _step_times(context, chosen, sections), found.get("collectives", NO_COLLECTIVES)
     ranks = found.get("of_all_ranks", collectives).ranks
-    sentence, rule = find_verdict(sections, findings, chosen, step)
-    plan = find_plan(found.get("simulation"), findings, typical(step, chosen, rule))
-    return Report(
+    made = Report(
         capture=trace.capture,
         session=trace.session,
         gpus=_ranked(gpus, ranks),
         window=chosen,
-        verdict=sentence,
+        verdict=NO_VERDICT,
         sections=tuple(sections),
         findings=findings,
         notes=(*_unmet(context, window, chosen), *left_out),
         timeline=_timeline(context, chosen, sections, collectives) if with_timeline else None,
-        verdict_rule=rule,
         step=step,
-        plan=plan,
     )
+    return made if keys else _concluded(made, found.get("simulation"))
+
+
+def _concluded(report: Report, simulation: Simulation | None) -> Report:
+    """Return a report of all sections with its verdict and its plan."""
+    findings, window, step = report.findings, report.window, report.step
+    sentence, rule = find_verdict(report.sections, findings, window, step)
+    plan = find_plan(simulation, findings, typical(step, window, rule))
+    return replace(report, verdict=sentence, verdict_rule=rule, plan=plan)
 
 
 def _timeline(
@@ -168,28 +178,29 @@ def _step_times(context: TraceContext, window: Window, sections: list[Section]) 
     return step if cost is None else profiler_cost.with_times(step, cost)
 
 
-def _wanted(context: TraceContext) -> tuple[list[SectionSpec], tuple[str, ...]]:
-    """Return the sections that the capture has tables for, and notes on the sections that are left out."""
-    missing = {each.key: [spec.name for spec in each.needs if not len(context.trace[spec])] for each in SECTIONS}
+def _wanted(context: TraceContext, keys: Keys) -> tuple[list[SectionSpec], tuple[str, ...]]:
+    """Return the sections that the capture has tables for, and notes on the others; of those with ``keys``, if any."""
+    candidates = [each for each in SECTIONS if not keys or each.key in keys]
+    missing = {each.key: [spec.name for spec in each.needs if not len(context.trace[spec])] for each in candidates}
     gpu_worked = len(context.operations.start) > 0
-    wanted = [each for each in SECTIONS if not missing[each.key] and (gpu_worked or not each.of_operations)]
+    wanted = [each for each in candidates if not missing[each.key] and (gpu_worked or not each.of_operations)]
     if not gpu_worked:
         return wanted, (SAMPLE,)
+    titles: dict[tuple[str, ...], list[str]] = {}
+    for each in candidates:
+        if missing[each.key]:
+            titles.setdefault(tuple(missing[each.key]), []).append(each.title)
+    words = {names: " and no ".join(names).replace("os_calls", "operating system calls") for names in titles}
     return wanted, tuple(
-        f"{each.title}: left out, the capture has no {' and no '.join(missing[each.key]).replace('_', ' ')}."
-        for each in SECTIONS
-        if missing[each.key]
+        f"Left out, the capture has no {words[names].replace('_', ' ')}: {', '.join(given)}."
+        for names, given in titles.items()
     )
 
 
 def run_sections(specs: list[SectionSpec], context: TraceContext, window: Window) -> list[Section]:
     """Return the sections. A value that several sections name is built once."""
     found = _values_and_sections(specs, context, window)
-    return [found[_name(each)] for each in specs]
-
-
-def _name(spec: SectionSpec) -> str:
-    return f"section {spec.key}"
+    return [found[f"section {each.key}"] for each in specs]
 
 
 def _values_and_sections(
@@ -200,23 +211,34 @@ def _values_and_sections(
 ) -> dict[str, Any]:
     """Return the sections and the values that they name.
 
-    A section or a value starts as soon as all values that it names are ready.
+    Each can start when all values that it names are ready. The one with the longest chain of others behind it is first.
     """
     found: dict[str, Any] = {"context": context, "window": window}
     values = {**VALUES, **(given or {})}
-    waiting: dict[str, Callable[..., Any]] = _needed(specs, values) | {_name(each): each.run for each in specs}
+    waiting: dict[str, Callable[..., Any]] = _needed(specs, values) | {
+        f"section {each.key}": each.run for each in specs
+    }
+    chain = _chains(waiting)
     running: dict[Future[Any], str] = {}
     with ThreadPoolExecutor(WORKERS) as pool:
         while waiting or running:
-            ready = {name: make for name, make in waiting.items() if set(_named(make)) <= found.keys()}
-            for name, make in ready.items():
+            ready = [name for name, make in waiting.items() if set(_named(make)) <= found.keys()]
+            ready.sort(key=chain.__getitem__, reverse=True)
+            for name, make in [(each, waiting.pop(each)) for each in ready[: WORKERS - len(running)]]:
                 running[pool.submit(make, **{each: found[each] for each in _named(make)})] = name
-                del waiting[name]
             if not running:
                 raise ValueError(f"no section can be made from the values that these name: {', '.join(waiting)}")
             done, _ = wait(running, return_when=FIRST_COMPLETED)
             found |= {running.pop(each): each.result() for each in done}
     return found
+
+
+def _chains(makers: Mapping[str, Callable[..., Any]]) -> dict[str, int]:
+    """Return, for each value and section, how many others have to follow it one after another."""
+    chain = dict.fromkeys(makers, 0)
+    for name in [*makers] * len(makers):
+        chain |= {each: max(chain[each], chain[name] + 1) for each in _named(makers[name]) if each in chain}
+    return chain
 
 
 @cache

@@ -39,6 +39,7 @@ RULE_NAMES: Mapping[str, str] = MappingProxyType(
         "host/checkpoint": "checkpoints",
         "host/cpu_quota": "CPU quota used up",
         "host/tokenizer": "tokenizing in the step",
+        "host/outside_wait": "waits for others in the step",
         "host/file_reads": "file reads in the training process",
         "gpu/slowed": "GPU clock lowered",
         "copies/pageable": "copies from pageable memory",
@@ -51,6 +52,7 @@ RULE_NAMES: Mapping[str, str] = MappingProxyType(
         "capture/incomplete": "incomplete capture",
         "capture/no_ranges": "no NVTX ranges",
         "communication/exposed": "exposed communication",
+        "communication/slow_links": "slow links between GPUs",
         "graphs/hidden": "CUDA graphs without a trace",
         "graphs/whole": "CUDA graphs traced as a whole",
         "compute/depthwise": "depthwise convolutions",
@@ -72,6 +74,11 @@ RULE_NAMES: Mapping[str, str] = MappingProxyType(
     }
 )
 """Name of each rule, by its key."""
+
+# Hosts of equal ranks differ in their pace, and a late rank has its own transfers. A stage of a pipeline waits for the
+# stage before it by design.
+LATE_WITHOUT_CAUSE = frozenset({"ranks/pace", "ranks/unknown", "ranks/pipeline"})
+"""Rules of late ranks that name no cause."""
 
 
 def rule_name(rule: str) -> str:

@@ -249,16 +249,38 @@ def by_name(
         meaning: Function from a name to its number; called once for each name.
         dtype: Type of the numbers.
     """
+    return numbers_by_name(trace, spec, meaning, dtype).of(array(trace[spec], "name_id"))
+
+
+class NameNumbers(NamedTuple):
+    """The number that the name of each string id maps to.
+
+    Attributes:
+        used: The string ids, ascending; None where an id is the index of its number.
+        numbers: The numbers.
+    """
+
+    used: Ids | None
+    numbers: npt.NDArray[Any]
+
+    def of(self, ids: Ids) -> npt.NDArray[Any]:
+        """Return the number of each string id."""
+        found: npt.NDArray[Any] = self.numbers[ids if self.used is None else np.searchsorted(self.used, ids)]
+        return found
+
+
+def numbers_by_name(
+    trace: Trace, spec: TableSpec, meaning: Callable[[str], int], dtype: type[np.integer[Any]]
+) -> NameNumbers:
+    """Return what the names of a table map to; the arguments are those of ``by_name``."""
     ids = array(trace[spec], "name_id")
     used = used_ids(ids)
-    if _dense(ids):
-        codes, numbers = ids, np.zeros(int(ids.max()) + 1, dtype)
-        numbers[used] = [meaning(trace.text(each)) for each in used.tolist()]
-    else:
-        codes = np.searchsorted(used, ids)
-        numbers = np.array([meaning(trace.text(each)) for each in used.tolist()], dtype)
-    found: npt.NDArray[Any] = numbers[codes]
-    return found
+    numbers = np.array([meaning(trace.text(each)) for each in used.tolist()], dtype)
+    if not _dense(ids):
+        return NameNumbers(used, numbers)
+    dense = np.zeros(int(used[-1]) + 1, dtype)
+    dense[used] = numbers
+    return NameNumbers(None, dense)
 
 
 def used_ids(ids: Ids) -> Ids:
@@ -283,6 +305,8 @@ def array(frame: pd.DataFrame, column: str) -> npt.NDArray[Any]:
 
 def distinct(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Return the distinct values, ascending; fast for many rows with few values, such as threads."""
+    if len(values) and not values.strides[0]:
+        return values[:1].copy()  # all rows share the memory of one
     return np.sort(pd.unique(values))
 
 

@@ -101,6 +101,15 @@ def _sign(value: Number) -> str:
     return "+" if float(value) > 0 else "-" if float(value) < 0 else ""
 
 
+def duration_range(low_ns: Number, high_ns: Number) -> str:
+    """Return two lengths of time as a range: ``2.50 to 2.90 ms``; a shared unit once, and one text where both agree."""
+    low, high = duration(low_ns), duration(high_ns)
+    if low == high:
+        return low
+    value, _, unit = low.rpartition(" ")
+    return f"{value if high.endswith(f' {unit}') else low} to {high}"
+
+
 def share_of(part: Number, whole: Number) -> str:
     """Return a part of a whole as a share, or ``not measured`` where the whole is zero."""
     return share(float(part) / float(whole)) if float(whole) else NOT_MEASURED
@@ -120,20 +129,33 @@ def share_band(low: Number | None, high: Number | None) -> str:
 
 
 def saving(low_ns: int | None, high_ns: int | None) -> str:
-    """Return a saving known within bounds: ``up to 57.1 ms``, ``9.80 ms to 57.1 ms``, ``none``, ``not predicted``."""
+    """Return a saving known within bounds: ``up to 57.1 ms``, ``9.80 to 57.1 ms``, ``none``, ``not predicted``."""
     if low_ns is None or high_ns is None:
         return "not predicted"
     if high_ns <= 0:
         return "none"
     if low_ns <= 0:
         return f"up to {duration(high_ns)}"
-    low, high = duration(low_ns), duration(high_ns)
-    return low if low == high else f"{low} to {high}"
+    return duration_range(low_ns, high_ns)
 
 
 def count(number: Number) -> str:
     """Return a count with its digits in groups of three: ``12,345``."""
     return f"{int(float(number)) if not isinstance(number, int) else number:,}"
+
+
+def counted(number: int, noun: str, several: str = "") -> str:
+    """Return a number with its noun: ``1 step``, ``1,000 steps``, ``2 launches``, ``0 copies``.
+
+    Args:
+        number: How many there are.
+        noun: The noun for one.
+        several: The noun for another number; empty for the regular plural.
+    """
+    if number != 1:
+        ending = "es" if noun.endswith(("s", "x", "ch", "sh")) else "ies" if noun.endswith(("py", "ry", "ty")) else "s"
+        noun = several or noun.removesuffix("y" if ending == "ies" else "") + ending
+    return f"{count(number)} {noun}"
 
 
 def number(value: Number) -> str:
@@ -195,10 +217,14 @@ class Scale:
         scaled = float(value) / self.divisor
         if not scaled:
             return "0"
-        rounded = f"{scaled:,.{self.decimals}f}"
-        if not float(rounded.replace(",", "")):
+        if self.hides(value):
             return f"<{10.0**-self.decimals:.{self.decimals}f}"
-        return rounded
+        return f"{scaled:,.{self.decimals}f}"
+
+    def hides(self, value: Number | None) -> bool:
+        """Return whether a value is not zero and only rounds to zero."""
+        scaled = 0.0 if is_missing(value) else float(value or 0) / self.divisor
+        return scaled != 0 and float(f"{scaled:.{self.decimals}f}") == 0
 
 
 def scale_for(values: Iterable[Number], unit: Literal["ns", "bytes", "hz"]) -> Scale:
@@ -232,7 +258,10 @@ def _scaled(value: Number, steps: tuple[tuple[int, str], ...]) -> str:
         return f"{value} {steps[0][1]}"
     ratio = steps[1][0]
     for divisor, sign in steps[:-1]:
-        shown = _three(float(value) / divisor)
+        scaled = float(value) / divisor
+        if abs(scaled) >= ratio:
+            continue
+        shown = _three(scaled)
         if abs(float(shown)) < ratio:
             return f"{shown} {sign}"
     divisor, sign = steps[-1]

@@ -4,52 +4,11 @@ from collections.abc import Mapping, Sequence
 
 from nsyswrap import units
 from nsyswrap.attribution.attribution import RULES
+from nsyswrap.fixed_step import IF_FIXED, typical
 from nsyswrap.intervals import Window
 from nsyswrap.model import Finding, Section, Severity, StepTimes
 from nsyswrap.sections.capture_check import outweighs
 from nsyswrap.sections.gpu_clocks import RULE as SLOWED
-from nsyswrap.what_if.plan import TypicalStep
-
-IF_FIXED = {
-    "idle/data_wait": "if the data loader kept up",
-    "idle/data_work": "if worker processes prepared the data",
-    "idle/cpu": "without that CPU time",
-    "idle/launch": "with fewer launches",
-    "idle/queued": "if operations began at once",
-    "idle/synchronization": "without these waits",
-    "idle/blocking_copy": "if copies did not block",
-    "idle/allocation": "without allocations in the step",
-    "idle/module_load": "if everything were loaded before",
-    "idle/lock": "without waits for locks",
-    "idle/off_cpu": "with enough CPU cores",
-    "idle/garbage_collection": "without garbage collection in the step",
-    "idle/file_io": "without these file reads and writes",
-    "host/checkpoint": "if checkpoints were written in the background",
-    "host/cpu_quota": "without the CPU quota",
-    "host/tokenizer": "if the text were tokenized before",
-    "host/file_reads": "if worker processes read the files",
-    "capture/overhead": "without the ranges in inner loops",
-    "modules/in_window": "if everything were compiled before",
-    "memory/churn": "without allocations in the step",
-    "data/worker_start": "if loader processes were kept",
-    "gpu/between_operations": "with fewer operations",
-    "synchronization/in_step": "without waits inside the step",
-    "launches/launch_bound": "with fewer launches",
-    "optimizer/many_kernels": "with a fused optimizer",
-    "steps/uneven": "if all steps were alike",
-    "copies/pageable": "with pinned memory",
-    "copies/exposed": "if the copies overlapped with kernels",
-    "ranks/late": "if that rank were in time",
-    "communication/exposed": "if the communication overlapped with kernels",
-    "tensor_cores/not_used": "on tensor cores",
-    "tensor_cores/layout": "with channels last",
-    "compute/unfused": "with fused kernels",
-    "compute/depthwise": "with faster depthwise convolutions",
-    "compute/small_matrices": "with batched products",
-    "occupancy/small_grid": "with larger grids",
-    "occupancy/low": "with more warps",
-}
-"""End of the sentence on the time of a step with the fix, by rule of the finding."""
 
 # Rules of findings whose cause the capture does not show.
 CANNOT_TELL = ("idle/unknown", "idle/not_traced")
@@ -59,9 +18,6 @@ NO_GPU_WORK = "No GPU work was recorded: this report is about the host's time, n
 LIMIT_SHARE = 0.10
 # A difference of less than this share of a step is not stated. Source: ours, as the least share of a finding.
 SLIGHT_SHARE = 0.02
-# Where the mean step is more than this many times the median step, a few long steps hold much of the time. Source:
-# ours.
-UNEVEN_FACTOR = 1.25
 
 
 def find_verdict(
@@ -137,25 +93,8 @@ def _per_step(finding: Finding, window: Window, step: StepTimes) -> str:
     said = f" A step takes {units.duration(now.length_ns)}{on_average}{_without_profiler(step)}"
     if finding.saving_low_ns is None or not finding.saving_high_ns:
         return f"{said}."
-    savings = (finding.saving_high_ns, finding.saving_low_ns)
-    low, high = (units.duration(now.after(saving)) for saving in savings)
-    return f"{said}; {low if low == high else f'{low} to {high}'} {IF_FIXED.get(finding.rule, 'if fixed')}."
-
-
-def typical(step: StepTimes, window: Window, rule: str | None) -> TypicalStep | None:
-    """Return the time of a step to which savings refer; None where there are no steps.
-
-    Args:
-        step: The measured steps of the window.
-        window: Interval of the findings.
-        rule: Rule of the first finding.
-    """
-    if not step.count or not step.median_ns:
-        return None
-    mean_ns = window.length_ns // step.count
-    # The median does not change where a few long steps get shorter.
-    uneven = rule == "steps/uneven" or mean_ns > UNEVEN_FACTOR * step.median_ns
-    return TypicalStep(mean_ns if uneven else step.median_ns, window.length_ns, uneven)
+    after = units.duration_range(now.after(finding.saving_high_ns), now.after(finding.saving_low_ns))
+    return f"{said}; {after} {IF_FIXED.get(finding.rule, 'if fixed')}."
 
 
 def _made_by_profiler(by_key: Mapping[str, Section], step: StepTimes) -> str:
@@ -184,8 +123,8 @@ def _without_profiler(step: StepTimes) -> str:
         return ""
     if step.median_ns - step.without_profiler_low_ns < SLIGHT_SHARE * step.median_ns:
         return ""
-    low, high = map(units.duration, (step.without_profiler_low_ns, step.without_profiler_high_ns))
-    return f" as recorded, {low if low == high else f'{low} to {high}'} without the profiler"
+    alone = units.duration_range(step.without_profiler_low_ns, step.without_profiler_high_ns)
+    return f" as recorded, {alone} without the profiler"
 
 
 def _compute_bound(ledger: Section, kernels: Section | None, window: Window) -> str:

@@ -17,13 +17,14 @@ from export_builder import ExportBuilder
 from hypothesis import settings
 from real_captures import CAPTURES, Planted, RealContext, RealReport, RealTrace
 
+from nsyswrap.capture.convert import export_report
 from nsyswrap.capture.locate import Nsys, find_nsys
-from nsyswrap.capture.nsys import export_report
 from nsyswrap.capture.process import output_of
 from nsyswrap.db.load import load_export
 from nsyswrap.errors import NsysNotFoundError
-from nsyswrap.loop.context import find_context
-from nsyswrap.report import report_of
+from nsyswrap.loop.context import NO_SETTINGS, TraceContext, find_context
+from nsyswrap.model import Report
+from nsyswrap.report import Keys, report_of
 from nsyswrap.tables import Trace
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ SLOW = frozenset({
     *("cli/test_output.py", "capture/test_install.py"),
     *("workloads/test_mnist.py", "workloads/test_cases.py", "workloads/test_digits.py", "workloads/test_faults.py"),
     *("tools/test_samples.py", "tools/test_gallery.py", "tools/test_gallery_capture.py", "tools/test_faults.py"),
+    *("tools/test_build_site.py", "tools/test_gallery_slim.py"),
     *("test_package.py", "test_words.py", "workloads/test_ranks.py", "capture/annotate/test_host_marks.py"),
     *("tools/test_plans.py", "workloads/test_combined.py"),
     *("tools/test_fault_tools.py", "tools/test_without_ranges.py", "ranks/test_laws.py"),
@@ -53,10 +55,18 @@ SLOW = frozenset({
     *("capture/test_doctor.py", "capture/test_inherited.py", "capture/test_watchdog.py", "capture/test_isolate.py"),
     *("db/test_private_texts.py", "what_if/test_on_captures.py", "compare/test_estimates.py"),
     *("render/test_contract.py", "render/test_code_changes.py", "render/test_html.py", "render/test_json_reader.py"),
-    *("cli/test_compare.py", "cli/test_analyze.py"),
+    *("cli/test_compare.py", "cli/test_analyze.py", "cli/test_recording.py", "cli/test_analyze_many.py"),
+    *("tools/test_soak.py", "tools/test_release.py", "capture/test_host_monitor.py"),
+    *("cli/test_kept_reports.py", "cli/test_sweep.py", "cli/test_history.py", "cli/test_gate.py"),
+    *("cli/test_gate_series.py", "cli/test_capture_reader.py", "capture/test_cost_probe_torch.py"),
+    *("attribution/test_causes_threads.py", "gate/test_decision.py", "capture/annotate/test_compiler.py"),
+    *("capture/test_process.py", "capture/test_cell_process.py"),
 })  # fmt: skip
-# Any example may take long on a busy machine, so a deadline would make tests fail at random.
-settings.register_profile("nsyswrap", deadline=None)
+# No test may fail by chance: any example may take long on a busy machine, and new examples are drawn only on demand.
+KEPT = os.environ.get("NSYSWRAP_NEW_EXAMPLES") is None
+settings.register_profile("nsyswrap", deadline=None, derandomize=KEPT)
+# `make quick` tries fewer examples of each law; `make test` tries all of them.
+settings.register_profile("quick", deadline=None, derandomize=KEPT, max_examples=20)
 settings.load_profile("nsyswrap")
 
 
@@ -66,15 +76,19 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         patch.setenv("NSYSWRAP_PROFILER_COST", "0")
+        # Each test analyzes its captures itself.
+        patch.setenv("NSYSWRAP_NO_CACHE", "1")
         yield
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """Take signals as a program in the foreground does, and let PyTorch and BLAS use one thread in each process.
 
     A shell starts a program behind ``&`` with SIGINT ignored. Tests run in as many processes as there are cores, and
     threads that wait for a core take half of the time of small programs.
     """
+    if "not slow" in config.getoption("markexpr"):
+        settings.load_profile("quick")
     os.environ["OMP_NUM_THREADS"] = "1"
     for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_IGN:
@@ -98,20 +112,24 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """
     for item in items:
         fixtures = set(getattr(item, "fixturenames", ()))
-        path = item.path.relative_to(TESTS) if item.path.is_relative_to(TESTS) else item.path
-        if path.parts[0] == "browser":
+        name = _name(item.path)
+        if name.startswith("browser/"):
             item.add_marker(pytest.mark.browser)
-        if path.parts[0] == "real_nsys" or "nsys" in fixtures:
+        if name.startswith("real_nsys/") or "nsys" in fixtures:
             item.add_marker(pytest.mark.nsys)
-        if path.as_posix() in SLOW or fixtures & WHOLE_CAPTURES:
+        if name in SLOW or fixtures & WHOLE_CAPTURES:
             item.add_marker(pytest.mark.slow)
     items.sort(key=lambda item: _turn(item.path))
 
 
 def pytest_collection_finish() -> None:
-    """Leave modules and tests out of garbage collection: they stay to the end, and searching them takes a tenth."""
+    """Let the garbage collector search old objects rarely, and modules and tests never: that takes a tenth.
+
+    Nearly all old objects stay to the end: reports of captures that tests share, and what libraries keep.
+    """
     gc.collect()
     gc.freeze()
+    gc.set_threshold(20_000, 20, 100)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -141,12 +159,28 @@ def _shares_analysis(path: Path) -> bool:
     return not words.isdisjoint(WHOLE_CAPTURES - {"captures"})
 
 
+@cache
+def _name(path: Path) -> str:
+    """Return the path of a file in this folder; empty for another file."""
+    return path.relative_to(TESTS).as_posix() if path.is_relative_to(TESTS) else ""
+
+
+@cache
 def _turn(path: Path) -> int:
-    """Return when a file is run: first those of whole captures, then the real nsys, pages, slow files and the rest."""
-    name = path.relative_to(TESTS).as_posix() if path.is_relative_to(TESTS) else ""
+    """Return when a file is run: first those of whole captures, then the real nsys, pages, slow tests and the rest.
+
+    The files of the rest take some seconds at most, so the processes end at about the same time.
+    """
+    name = _name(path)
     if name and _shares_analysis(path):
         return 0
-    return 1 if name.startswith("real_nsys/") else 2 if name.startswith("browser/") else 4 - (name in SLOW)
+    return 1 if name.startswith("real_nsys/") else 2 if name.startswith("browser/") else 4 - _has_slow_tests(path, name)
+
+
+@cache
+def _has_slow_tests(path: Path, name: str) -> bool:
+    """Return whether a file, or a test in it, has the mark `slow`."""
+    return name in SLOW or (path.is_file() and "mark.slow" in path.read_text(encoding="utf-8"))
 
 
 @pytest.fixture
@@ -200,9 +234,29 @@ def real_context(real_trace: RealTrace) -> RealContext:
 
 @pytest.fixture(scope="session")
 def real_report(real_context: RealContext) -> RealReport:
-    """Return a function that gives the report of a real capture by name and window, made once for all tests."""
-    made = cache(lambda name, wanted: report_of(real_context(name), wanted))
-    return lambda name, wanted="": made(name, wanted)
+    """Return a function that gives the report of a real capture, made once for all tests.
+
+    Its arguments are the name of the capture, the window, and whether the report has a timeline.
+    """
+    made = cache(lambda name, wanted, timeline: report_of(real_context(name), wanted, with_timeline=timeline))
+    return lambda name, wanted="", *, with_timeline=False: made(name, wanted, with_timeline)
+
+
+@pytest.fixture
+def analyzed_once(captures: Callable[[str], Path], real_report: RealReport, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let commands in this process use the reports of real captures that other tests made.
+
+    The commands read the captures themselves. A report with settings, or of another file, is made as usual.
+    """
+    folder = captures("cuda_graph_graph_trace").parent
+
+    def shared(context: TraceContext, window: str = "", *, keys: Keys = (), with_timeline: bool = False) -> Report:
+        name = context.trace.capture.name
+        if keys or context.settings != NO_SETTINGS or not (folder / name).exists():
+            return report_of(context, window, keys=keys, with_timeline=with_timeline)
+        return real_report(name.removesuffix(".sqlite"), window, with_timeline=with_timeline)
+
+    monkeypatch.setattr("nsyswrap.report.report_of", shared)
 
 
 @pytest.fixture(scope="session")

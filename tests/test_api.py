@@ -15,7 +15,6 @@ from export_builder import ExportBuilder
 from hand_made import HOSTILE
 
 import nsyswrap
-from nsyswrap import capture_file
 from nsyswrap.capture.locate import Nsys
 from nsyswrap.capture.progress import Progress
 from nsyswrap.errors import ExportError, UsageError
@@ -150,8 +149,8 @@ def test_an_nsys_rep_is_exported_first(tmp_path: Path, monkeypatch: pytest.Monke
         assert capture.name == "mine.nsys-rep"
         made.append(ExportBuilder().gpu().kernel(100, 200).write(target))
 
-    monkeypatch.setattr(capture_file, "find_nsys", lambda: None)
-    monkeypatch.setattr(capture_file, "export_report", export)
+    monkeypatch.setattr("nsyswrap.capture.locate.find_nsys", lambda: None)
+    monkeypatch.setattr("nsyswrap.capture.convert.export_report", export)
     run = nsyswrap.open(tmp_path / "mine.nsys-rep")
     assert run.trace.capture.name == "mine.nsys-rep"
     assert len(run.kernels) == 1

@@ -4,8 +4,10 @@ from collections.abc import Callable
 from itertools import chain
 
 import pytest
+from real_captures import RealReport
 
 import nsyswrap.tables
+from nsyswrap import intervals
 from nsyswrap.loop import range_projection
 from nsyswrap.render import render
 from nsyswrap.report import build_report
@@ -21,10 +23,11 @@ def test_blocks_cover_each_row_once_and_in_order(length: int) -> None:
 
 @pytest.mark.parametrize("name", ["cnn_amp_autograd_ranges", "alexnet_data_parallel_2gpu"])
 def test_the_size_of_a_block_changes_no_number(
-    name: str, real_trace: Callable[[str], Trace], monkeypatch: pytest.MonkeyPatch
+    name: str, real_trace: Callable[[str], Trace], real_report: RealReport, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """This holds for everything that is computed in blocks: operations and launches, causes, summaries, projections."""
-    whole = render("json", build_report(real_trace(name)))
+    whole = render("json", real_report(name))
     monkeypatch.setattr(nsyswrap.tables, "BLOCK", 7)
     monkeypatch.setattr(range_projection, "BLOCK", 7)
+    monkeypatch.setattr(intervals, "BLOCK", 7)
     assert render("json", build_report(real_trace(name))) == whole

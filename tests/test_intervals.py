@@ -1,6 +1,8 @@
 """Laws of intervals, each checked by counting nanoseconds."""
 
+from collections.abc import Callable
 from random import Random
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -283,3 +285,23 @@ def test_a_window_has_a_length() -> None:
 def test_a_window_is_never_empty(end: int) -> None:
     with pytest.raises(ValueError, match=f"empty window: 3 to {end} ns"):
         Window(3, end, "none", "user")
+
+
+@given(edges=st.lists(st.integers(0, 40), max_size=6), at=st.lists(st.integers(-2, 42), max_size=60))
+@pytest.mark.parametrize("side", ["left", "right"])
+@pytest.mark.parametrize("order", [sorted, list])
+def test_places_are_those_of_searchsorted(
+    edges: list[int], at: list[int], side: Literal["left", "right"], order: Callable[[list[int]], list[int]]
+) -> None:
+    borders, moments = np.array(sorted(edges), np.int64), np.array(order(at), np.int64)
+    assert np.array_equal(intervals.places(borders, moments, side), np.searchsorted(borders, moments, side))
+
+
+@given(mask=st.lists(st.booleans(), max_size=40), block=st.integers(1, 9))
+def test_chosen_values_are_those_of_the_mask(mask: list[bool], block: int) -> None:
+    where, column = np.array(mask, bool), np.arange(len(mask))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(intervals, "BLOCK", block)
+        one, other = intervals.chosen(where, column, -column)
+    assert one.tolist() == column[where].tolist()
+    assert other.tolist() == (-column)[where].tolist()

@@ -1,5 +1,7 @@
 """Secrets, users and home folders are replaced; everything else is kept."""
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,6 +16,7 @@ from nsyswrap.privacy import (
     looks_secret,
     neutral,
     neutral_command,
+    neutral_host,
 )
 
 
@@ -186,3 +189,12 @@ def test_different_texts_stay_different(parts: list[list[str]]) -> None:
 def test_the_number_of_a_text_is_at_what_replaces_the_secret() -> None:
     found = distinct(["run first-secret 1", "run other-secret 1", "run 1"], SECRET.text)
     assert list(found.values()) == ["run 1", "run *** 1", "run ***2 1"]
+
+
+@given(st.text())
+def test_a_host_has_one_number_that_does_not_hold_its_name(name: str) -> None:
+    """Twelve hexadecimal digits, also for names that UTF-8 cannot encode; no name has no number."""
+    number = neutral_host(name)
+    assert number == neutral_host(name)
+    assert bool(name) == bool(re.fullmatch("[0-9a-f]{12}", number))
+    assert neutral_host("\udcff") != neutral_host("a")

@@ -6,13 +6,14 @@ from collections.abc import Callable
 import pytest
 from export_builder import ExportBuilder, thread
 
+from nsyswrap.db.load import load_export
 from nsyswrap.errors import CannotTellError, UsageError
 from nsyswrap.intervals import Window
-from nsyswrap.loop.context import Settings
+from nsyswrap.loop.context import NO_SETTINGS, Settings, find_context
 from nsyswrap.loop.phase_detection import PhaseRule
 from nsyswrap.model import NO_STEP, Report, Severity, StepTimes
 from nsyswrap.render import RENDERERS, render
-from nsyswrap.report import ALL, STEPS, build_report
+from nsyswrap.report import ALL, STEPS, build_report, choose_window, report_of
 from nsyswrap.sections import SECTIONS
 from nsyswrap.tables import Trace
 
@@ -37,15 +38,38 @@ def one_kernel() -> ExportBuilder:
     return ExportBuilder().gpu().kernel(S, 2 * S, launched=(S - 10, S - 5))
 
 
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Trace:
+    """Return the trace of the six steps; the tests share it."""
+    return load_export(training().write(tmp_path_factory.mktemp("trained") / "built.sqlite"))
+
+
+@pytest.fixture(scope="module")
+def trained_report(trained: Trace) -> Report:
+    """Return the report of the six steps."""
+    return build_report(trained)
+
+
+@pytest.fixture(scope="module")
+def inner_report(trained: Trace) -> Report:
+    """Return the report of two of the six seconds."""
+    return build_report(trained, "1:3")
+
+
+def part_of(trace: Trace, key: str, wanted: str = "", settings: Settings = NO_SETTINGS) -> Report:
+    """Return the report of a trace with one section, for tests that read no other."""
+    return report_of(find_context(trace, settings), wanted, keys=(key,))
+
+
 def window_of(trace: Trace, wanted: str = "") -> tuple[int, int, str]:
     """Return start, end and source of the chosen window."""
-    window = build_report(trace, wanted).window
+    window = choose_window(find_context(trace), wanted)
     return window.start_ns, window.end_ns, window.source
 
 
 @pytest.mark.parametrize("wanted", ["", STEPS])
-def test_with_steps_the_window_is_the_measured_steps(wanted: str, trace_of: TraceOf) -> None:
-    assert window_of(trace_of(training()), wanted) == (2 * S, 6 * S, "steps")
+def test_with_steps_the_window_is_the_measured_steps(wanted: str, trained: Trace) -> None:
+    assert window_of(trained, wanted) == (2 * S, 6 * S, "steps")
 
 
 def test_all_is_from_the_first_operation_to_the_last(trace_of: TraceOf) -> None:
@@ -67,9 +91,9 @@ BETWEEN = {
 
 
 @pytest.mark.parametrize("wanted", BETWEEN)
-def test_a_window_between_two_times_is_read_to_the_nanosecond(wanted: str, trace_of: TraceOf) -> None:
+def test_a_window_between_two_times_is_read_to_the_nanosecond(wanted: str, trained: Trace) -> None:
     """The times are in seconds since the start of the capture."""
-    assert window_of(trace_of(training()), wanted) == (*BETWEEN[wanted], "user")
+    assert window_of(trained, wanted) == (*BETWEEN[wanted], "user")
 
 
 @pytest.mark.parametrize(
@@ -77,31 +101,31 @@ def test_a_window_between_two_times_is_read_to_the_nanosecond(wanted: str, trace
     [("-1:0.5", 0, S // 2, "0 s to 0.5 s"), ("5.5:40", 5 * S + S // 2, 6 * S, "5.5 s to 6 s")],
 )
 def test_a_window_beyond_the_recorded_events_is_cut_with_a_note(
-    wanted: str, start: int, end: int, label: str, trace_of: TraceOf
+    wanted: str, start: int, end: int, label: str, trained: Trace
 ) -> None:
     """The session lasts longer than its events, and nothing is known about the time after them."""
-    report = build_report(trace_of(training()), wanted)
+    report = part_of(trained, "ledger", wanted)
     assert report.window == Window(start, end, label, "user")
     assert report.notes[0].startswith("--window ")
     assert label in report.notes[0]
     assert report.notes[0].count("beyond what was recorded") == 1
 
 
-def test_a_window_inside_the_recorded_events_has_no_note(trace_of: TraceOf) -> None:
-    assert not any("--window" in note for note in build_report(trace_of(training()), "1:2").notes)
+def test_a_window_inside_the_recorded_events_has_no_note(trained: Trace) -> None:
+    assert not any("--window" in note for note in part_of(trained, "ledger", "1:2").notes)
 
 
 @pytest.mark.parametrize("wanted", ["1000:2000", "-3:-2", "6:7"])
-def test_a_window_without_recorded_events_is_a_usage_error(wanted: str, trace_of: TraceOf) -> None:
+def test_a_window_without_recorded_events_is_a_usage_error(wanted: str, trained: Trace) -> None:
     """Otherwise the GPU would count as idle for all of it."""
     with pytest.raises(UsageError, match="events lie from 0 s to 6 s"):
-        build_report(trace_of(training()), wanted)
+        build_report(trained, wanted)
 
 
-def test_patterns_that_match_nothing_are_noted(trace_of: TraceOf) -> None:
+def test_patterns_that_match_nothing_are_noted(trained: Trace) -> None:
     """Patterns that match are not noted, and the advice is not to name steps again."""
     rules = (PhaseRule("foo", re.compile("nosuch")), PhaseRule("mine", re.compile("^data")))
-    report = build_report(trace_of(training()), settings=Settings("nosuch", rules))
+    report = part_of(trained, "steps", settings=Settings("nosuch", rules))
     assert report.notes[:2] == (
         "--step-range nosuch: no range matches, so there are no steps.",
         "--phase foo=nosuch: no range matches.",
@@ -111,12 +135,12 @@ def test_patterns_that_match_nothing_are_noted(trace_of: TraceOf) -> None:
     assert steps is not None
     assert steps.notes == ("No range matches --step-range nosuch.",)
     with pytest.raises(CannotTellError, match="no range matches --step-range nosuch"):
-        build_report(trace_of(training()), STEPS, Settings("nosuch"))
+        build_report(trained, STEPS, Settings("nosuch"))
 
 
-def test_patterns_that_match_have_no_note(trace_of: TraceOf) -> None:
+def test_patterns_that_match_have_no_note(trained: Trace) -> None:
     settings = Settings("^batch", (PhaseRule("mine", re.compile("^data")),))
-    assert not any("matches" in note for note in build_report(trace_of(training()), settings=settings).notes)
+    assert not any("matches" in note for note in part_of(trained, "steps", settings=settings).notes)
 
 
 @pytest.mark.parametrize(
@@ -198,10 +222,10 @@ def test_the_sections_are_in_the_order_of_the_list(trace_of: TraceOf) -> None:
     assert report.notes == ()
 
 
-def test_every_section_and_finding_holds_the_window(trace_of: TraceOf) -> None:
-    report = build_report(trace_of(training()), "1:3")
-    assert {section.window for section in report.sections} == {report.window}
-    assert {finding.window for finding in report.findings} == {report.window}
+def test_every_section_and_finding_holds_the_window(inner_report: Report) -> None:
+    assert {section.window for section in inner_report.sections} == {inner_report.window}
+    assert {finding.window for finding in inner_report.findings} == {inner_report.window}
+    assert (inner_report.window.start_ns, inner_report.window.end_ns) == (S, 3 * S)
 
 
 KINDS: dict[str, Callable[[ExportBuilder], ExportBuilder]] = {
@@ -224,14 +248,17 @@ def test_an_operation_of_any_kind_is_work_of_the_gpu(kind: str, trace_of: TraceO
 def test_a_section_without_its_table_is_left_out_with_a_note(trace_of: TraceOf) -> None:
     report = build_report(trace_of(one_kernel()))
     assert report.section("os_calls") is None
-    assert "Operating system calls: left out, the capture has no os calls." in report.notes
+    notes = [note for note in report.notes if "has no operating system calls:" in note]
+    assert notes == [
+        "Left out, the capture has no operating system calls: Where the launching threads wait, Operating system calls."
+    ]
 
 
 def test_only_gpus_that_ran_something_are_listed(trace_of: TraceOf) -> None:
     """The GPUs are in order. The export lists all GPUs of the machine."""
     builder = ExportBuilder().gpu(2, "B").gpu(0, "A").gpu(1, "C")
     builder.kernel(0, 10, device=2, launched=(0, 1)).kernel(0, 10, device=0, launched=(2, 3))
-    assert [gpu.name for gpu in build_report(trace_of(builder)).gpus] == ["A", "B"]
+    assert [gpu.name for gpu in part_of(trace_of(builder), "ledger").gpus] == ["A", "B"]
 
 
 def test_findings_are_in_the_order_of_their_predicted_saving(trace_of: TraceOf) -> None:
@@ -261,12 +288,12 @@ def test_findings_are_in_the_order_of_their_predicted_saving(trace_of: TraceOf) 
     assert [each.order for each in report.findings] == sorted(each.order for each in report.findings)
 
 
-def test_a_finding_has_numbers_as_evidence(trace_of: TraceOf) -> None:
+def test_a_finding_has_numbers_as_evidence(trained_report: Report) -> None:
     """The evidence has the time lost, the saving, the time lost in a step and by phase, and the longest gaps.
 
     If batches are twice as fast, they come at 0.25, 0.75, 1.25 and 1.75 s. So the last kernel ends at 2.25 s, not 4 s.
     """
-    finding = next(each for each in build_report(trace_of(training())).findings if each.rule == "idle/data_wait")
+    finding = next(each for each in trained_report.findings if each.rule == "idle/data_wait")
     saving = finding.saving_low_ns, finding.saving_high_ns
     assert (finding.lost_ns, *saving, finding.device_id) == (2 * S, S * 7 // 4, 2 * S, 0)
     assert finding.evidence[0].startswith("500 ms a step, in 4 measured steps")
@@ -292,7 +319,7 @@ def test_the_time_lost_decides_the_severity(lost: int, severity: Severity | None
     """A finding is a note from 2 % of the window, a warning from 5 %, a problem from 20 %. Cases are in thousandths."""
     builder = ExportBuilder().kernel(2, 500, launched=(0, 1)).call("cudaMalloc", 500, 500 + lost)
     builder.kernel(502 + lost, 1000, launched=(500 + lost, 501 + lost))
-    report = build_report(trace_of(builder), "0:0.000001")
+    report = part_of(trace_of(builder), "idle", "0:0.000001")
     found = [(each.severity, each.lost_ns) for each in report.findings if each.rule == "idle/allocation"]
     assert found == ([] if severity is None else [(severity, lost)])
 
@@ -300,7 +327,7 @@ def test_the_time_lost_decides_the_severity(lost: int, severity: Severity | None
 def test_a_finding_that_saves_nothing_is_a_note(trace_of: TraceOf) -> None:
     """The GPU is idle for a quarter of the window, but no operation after that is launched in the window."""
     builder = ExportBuilder().kernel(0, 750, launched=(0, 1)).call("cudaMalloc", 750, 1000)
-    report = build_report(trace_of(builder.kernel(1000, 2000, launched=(1000, 1001))), "0:0.000001")
+    report = part_of(trace_of(builder.kernel(1000, 2000, launched=(1000, 1001))), "idle", "0:0.000001")
     finding = next(each for each in report.findings if each.rule == "idle/allocation")
     assert (finding.lost_ns, finding.severity) == (250, Severity.NOTE)
     assert (finding.saving_low_ns, finding.saving_high_ns) == (0, 0)
@@ -309,7 +336,7 @@ def test_a_finding_that_saves_nothing_is_a_note(trace_of: TraceOf) -> None:
 def test_time_that_the_capture_does_not_show_is_a_note_without_a_saving(trace_of: TraceOf) -> None:
     """No change of the program follows from it, so nothing is predicted."""
     builder = ExportBuilder().kernel(0, 500, launched=(0, 1)).kernel(1000, 2000)
-    finding = next(each for each in build_report(trace_of(builder)).findings if each.rule == "idle/not_traced")
+    finding = next(each for each in part_of(trace_of(builder), "idle").findings if each.rule == "idle/not_traced")
     assert (finding.severity, finding.lost_ns) == (Severity.NOTE, 500)
     assert (finding.saving_low_ns, finding.saving_high_ns, finding.saving_method) == (None, None, None)
 
@@ -317,32 +344,33 @@ def test_time_that_the_capture_does_not_show_is_a_note_without_a_saving(trace_of
 def test_time_of_the_profiler_is_a_note_that_saves_nothing(trace_of: TraceOf) -> None:
     """Without the profiler, the program does not have this idle time."""
     builder = ExportBuilder().kernel(0, S, launched=(0, 1)).overhead("CUPTI Buffer flush", S, 3 * S)
-    report = build_report(trace_of(builder.kernel(3 * S, 4 * S, launched=(3 * S, 3 * S + 1))))
+    report = part_of(trace_of(builder.kernel(3 * S, 4 * S, launched=(3 * S, 3 * S + 1))), "idle")
     (finding,) = [each for each in report.findings if each.rule == "idle/profiler"]
     assert (finding.severity, finding.lost_ns) == (Severity.NOTE, 2 * S)
     assert (finding.saving_low_ns, finding.saving_high_ns, finding.saving_method) == (0, 0, None)
 
 
-def test_the_report_has_count_and_median_length_of_the_measured_steps(trace_of: TraceOf) -> None:
+def test_the_report_has_count_and_median_length_of_the_measured_steps(
+    trained_report: Report, inner_report: Report
+) -> None:
     """Two of six steps of 1 s are warm-up. A window given by hand has no step times."""
-    assert build_report(trace_of(training())).step == StepTimes(4, S)
-    assert build_report(trace_of(training()), "1:3").step == NO_STEP
+    assert trained_report.step == StepTimes(4, S)
+    assert inner_report.step == NO_STEP
 
 
-def test_a_report_of_the_same_trace_is_the_same(trace_of: TraceOf) -> None:
+def test_a_report_of_the_same_trace_is_the_same(trained: Trace, trained_report: Report) -> None:
     """It does not depend on when or how often it was made."""
 
     def shown(report: Report) -> list[str]:
         return [render(form, report) for form in RENDERERS]
 
-    trace = trace_of(training())
-    assert shown(build_report(trace)) == shown(build_report(trace))
+    assert shown(build_report(trained)) == shown(trained_report)
 
 
 def test_a_window_far_from_all_events_is_idle(trace_of: TraceOf) -> None:
     """The idle time is explained by the thread that launches next, which did nothing until then."""
     late = training().kernel(300 * S, 301 * S, launched=(300 * S - 10, 300 * S - 5))
-    report = build_report(trace_of(late), "100:200")
+    report = part_of(trace_of(late), "idle", "100:200")
     section = report.section("idle")
     assert section
     assert section.tables["attribution"]["idle_ns"].sum() == 100 * S
@@ -354,5 +382,5 @@ def test_time_lost_in_a_step_is_that_of_one_process(trace_of: TraceOf) -> None:
     builder = training()
     for number in range(6):
         builder.range(f"batch {number}", number * S, number * S + S, thread=thread(5000, pid=5000))
-    finding = next(each for each in build_report(trace_of(builder)).findings if each.rule == "idle/data_wait")
+    finding = next(each for each in part_of(trace_of(builder), "idle").findings if each.rule == "idle/data_wait")
     assert finding.evidence[0].startswith("500 ms a step, in 4 measured steps")

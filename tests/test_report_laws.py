@@ -23,7 +23,7 @@ from nsyswrap.tables import Trace, array
 
 START, END = -40, LONGEST + 60
 SHIFTS = (-1_000, 61, 10**10)
-MOMENTS = {"start_ns", "end_ns"}
+MOMENTS = {"start_ns", "end_ns", "arrival_ns"}
 several = settings(deadline=None, max_examples=16)
 
 

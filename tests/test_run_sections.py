@@ -116,6 +116,33 @@ def test_two_sections_run_at_the_same_time(context: TraceContext) -> None:
     assert len(run_sections([named("one", meet), named("other", meet)], context, WHOLE)) == 2
 
 
+def test_the_longest_chain_starts_before_sections_that_nothing_waits_for(
+    context: TraceContext, values: Values, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One thread: the end of the chain starts as soon as its beginning is ready, before all other sections."""
+    monkeypatch.setattr(report, "WORKERS", 1)
+    order: list[str] = []
+
+    def begin() -> None:
+        order.append("begin")
+
+    def middle(begin: None) -> None:  # noqa: ARG001 - names the value
+        order.append("middle")
+
+    def end(window: Window, middle: None) -> Section:  # noqa: ARG001 - names the value
+        order.append("end")
+        return Section("end", "", window)
+
+    def free(window: Window) -> Section:
+        order.append("free")
+        return Section("free", "", window)
+
+    values.update(middle=middle, begin=begin)
+    specs = [named("free 1", free), named("end", end), named("free 2", free)]
+    assert [each.key for each in run_sections(specs, context, WHOLE)] == ["free", "end", "free"]
+    assert order == ["begin", "middle", "free", "end", "free"]
+
+
 def test_an_error_in_a_section_is_raised(context: TraceContext) -> None:
     """The run fails, although the sections before and after it work."""
 

@@ -104,7 +104,7 @@ def test_a_band_shows_both_bounds_unless_they_print_the_same(low: float | None, 
     ("low", "high", "shown"),
     [
         (0, 57_100_000, "up to 57.1 ms"),
-        (9_800_000, 57_100_000, "9.80 ms to 57.1 ms"),
+        (9_800_000, 57_100_000, "9.80 to 57.1 ms"),
         (5_000, 5_001, "5.00 µs"),
         (0, 0, "none"),
         (None, None, "not predicted"),
@@ -112,6 +112,36 @@ def test_a_band_shows_both_bounds_unless_they_print_the_same(low: float | None, 
 )
 def test_a_saving_is_a_range_with_an_upper_bound(low: int | None, high: int | None, shown: str) -> None:
     assert units.saving(low, high) == shown
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "shown"),
+    [
+        (2_500_000, 2_900_000, "2.50 to 2.90 ms"),
+        (900_000, 1_500_000, "900 µs to 1.50 ms"),
+        (2_500_000, 2_500_001, "2.50 ms"),
+    ],
+)
+def test_a_range_names_a_shared_unit_once(low: int, high: int, shown: str) -> None:
+    assert units.duration_range(low, high) == shown
+
+
+@pytest.mark.parametrize(
+    ("number", "noun", "several", "shown"),
+    [
+        (1, "step", "", "1 step"),
+        (0, "step", "", "0 steps"),
+        (1_000, "warm-up step", "", "1,000 warm-up steps"),
+        (2, "process", "", "2 processes"),
+        (3, "launch", "", "3 launches"),
+        (2, "Host-to-Device copy", "", "2 Host-to-Device copies"),
+        (2, "day", "", "2 days"),
+        (1, "capture was", "captures were", "1 capture was"),
+        (2, "capture was", "captures were", "2 captures were"),
+    ],
+)
+def test_a_number_has_its_noun_in_singular_or_plural(number: int, noun: str, several: str, shown: str) -> None:
+    assert units.counted(number, noun, several) == shown
 
 
 def test_counts_are_grouped_by_three() -> None:

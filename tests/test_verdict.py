@@ -10,11 +10,12 @@ from export_builder import ExportBuilder
 from real_captures import CAPTURE_NAMES, RealReport
 from verdict_checks import INCOMPLETE, check_verdict
 
+from nsyswrap.fixed_step import IF_FIXED
 from nsyswrap.intervals import Window
 from nsyswrap.model import NO_STEP, Fact, Finding, Section, Severity, StepTimes
 from nsyswrap.report import build_report
 from nsyswrap.tables import Trace
-from nsyswrap.verdict import IF_FIXED, find_verdict
+from nsyswrap.verdict import find_verdict
 
 TraceOf = Callable[[ExportBuilder], Trace]
 Fill = Callable[[ExportBuilder], ExportBuilder]
@@ -55,7 +56,7 @@ def verdict(*findings: Finding, affected_ns: int = 0, gpus: int = 1, step: StepT
 def test_the_first_finding_is_stated_with_step_times() -> None:
     """Ten steps take 100 ms each, and each can be 10 to 40 ms shorter."""
     assert verdict(finding(), finding("idle/cpu")) == (
-        "launches/launch_bound is first. A step takes 100 ms; 60.0 ms to 90.0 ms with fewer launches.",
+        "launches/launch_bound is first. A step takes 100 ms; 60.0 to 90.0 ms with fewer launches.",
         "launches/launch_bound",
     )
 
@@ -78,7 +79,7 @@ def test_without_steps_no_step_time_is_stated() -> None:
 def test_the_finding_on_uneven_steps_is_about_the_mean_step() -> None:
     """The window holds 10 steps in 1 s, 100 ms each on average; the median step of 95 ms would not get shorter."""
     text, _ = verdict(finding("steps/uneven"), step=StepTimes(10, 95 * MS))
-    assert text.endswith("A step takes 100 ms on average; 60.0 ms to 90.0 ms if all steps were alike.")
+    assert text.endswith("A step takes 100 ms on average; 60.0 to 90.0 ms if all steps were alike.")
 
 
 @pytest.mark.parametrize(("median_ms", "now"), [(80, "80.0 ms"), (79, "100 ms on average")])
@@ -88,7 +89,7 @@ def test_of_very_different_steps_the_mean_is_stated(median_ms: int, now: str) ->
 
 
 def test_a_rule_without_words_of_its_own_has_general_ones() -> None:
-    assert verdict(finding("new/rule"))[0].endswith("60.0 ms to 90.0 ms if fixed.")
+    assert verdict(finding("new/rule"))[0].endswith("60.0 to 90.0 ms if fixed.")
     assert all(text.startswith(("if ", "with ", "without ", "on ")) for text in IF_FIXED.values())
 
 
@@ -222,7 +223,7 @@ def test_a_run_that_only_the_profiler_keeps_idle_is_compute_bound() -> None:
     assert text == (
         "Compute-bound without the profiler: kernels run 80.0 % of the time as recorded, and at least 94.1 % by the "
         "simulation without the cost of recording. "
-        "A step takes 100 ms as recorded, 80.0 ms to 90.0 ms without the profiler."
+        "A step takes 100 ms as recorded, 80.0 to 90.0 ms without the profiler."
     )
 
 
@@ -239,7 +240,7 @@ def test_any_other_run_keeps_its_finding_and_says_the_step_without_the_profiler(
 ) -> None:
     text, found = find_verdict(with_profiler_cost(share, compute_ms), (finding(rule),), WHOLE, without(85))
     assert found == rule
-    assert " A step takes 100 ms as recorded, 80.0 ms to 90.0 ms without the profiler; 60.0 ms to 90.0 ms " in text
+    assert " A step takes 100 ms as recorded, 80.0 to 90.0 ms without the profiler; 60.0 to 90.0 ms " in text
 
 
 def test_a_step_that_the_profiler_hardly_changes_is_stated_once() -> None:

@@ -30,6 +30,7 @@ steps. They are profiled on a GPU; the captures, cut short, are in `tests/captur
 Each root cause of idle time has at least three programs of different shape. One of them runs the training loop of a
 library, not ours. `make faults` fails where that is not so.
 The root causes on the host, `host/...`, have one program each, and `host/cpu_quota` none: it needs a control group.
+Faults of one rank among several, of links and of pipelines are on the page [Ranks](ranks.md#what-it-finds).
 
 """
 MEANINGS = (

@@ -22,6 +22,7 @@ from pathlib import Path
 import gallery_capture
 import gallery_index
 import gallery_page
+import gallery_slim
 from gallery_cases import CASES, Case
 from gallery_results import (
     GALLERY,
@@ -207,6 +208,7 @@ def main(arguments: list[str] | None = None) -> int:
     found = results(chosen.gallery)
     wrong += [lack for each in found if (lack := broken(each, expects(each.case.program)))]
     if not chosen.no_pages:
+        gallery_slim.write_pages(found, chosen.gallery)
         (ROOT / "docs" / "results.md").write_text(gallery_page.page(found))
         (ROOT / "reports" / "index.html").write_text(gallery_index.page(found, chosen.gallery))
     print("\n".join(wrong), file=sys.stderr)

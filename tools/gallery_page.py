@@ -4,10 +4,12 @@
 import textwrap
 from collections.abc import Sequence
 
+import gallery_scaling
 from gallery_cases import CLAIMS, Claim, named
 from gallery_figures import AllFigures, kernel_ns, milliseconds, percent, phase_ns, three
 from gallery_remarks import REMARKS, RUNS
 from gallery_results import GALLERY, Result
+from gallery_slim import SLIM
 
 TOP = 10
 # Causes of idle time whose name differs from the words of their key.
@@ -39,8 +41,9 @@ Float32 cases run without TF32, except MNIST, which keeps PyTorch's defaults.
 def page(found: Sequence[Result]) -> str:
     """Return the whole page for the results that exist."""
     by_name = {each.case.name: each for each in found}
+    scaling = gallery_scaling.part()
     parts = [HEAD, machines(found), RUNS, *(_part(claim, by_name) for claim in CLAIMS)]
-    return "\n".join(parts)
+    return "\n".join([*parts, scaling] if scaling else parts)
 
 
 def machines(found: Sequence[Result]) -> str:
@@ -109,8 +112,8 @@ def tensor_share(result: Result) -> str:
 
 def _name(result: Result) -> str:
     case = result.case
-    if case.keeps_page and (GALLERY / case.name / "report.html").exists():
-        return f"[{case.name}](../reports/gallery/{case.name}/report.html)"
+    if (GALLERY / case.name / SLIM).exists():
+        return f"[{case.name}](../reports/gallery/{case.name}/{SLIM})"
     return case.name
 
 

@@ -7,7 +7,8 @@ Figures are written as `{case:measure}` or `{case / case:measure}`; gallery_figu
 RUNS = """\
 The cases were profiled and judged by nsyswrap before version 2 of report.json. In the committed `report.json` files
 only names and terms were converted to version 2. Values, findings and their order are those of that time, and so are
-the pages `report.html`.
+the pages `report.html`. The page that a case's name leads to has its numbers and findings, in the order and with the
+verdict of today's rules.
 
 26 cases were profiled in one run on one machine, one program after another and nothing else beside it. The other 15
 are of an earlier run on another machine of the same kind with a faster host: `inference-fp32`, `inference-fp16`,

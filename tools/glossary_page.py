@@ -11,7 +11,7 @@ PAGE = ROOT / "docs" / "glossary.md"
 HEAD = """# Glossary
 
 One term for one thing, in the source, the messages, the reports and these pages. A report explains the same terms.
-Written by `make docs` from `GLOSSARY` in `nsyswrap/render/vocabulary.py`.
+Written by `make docs` from `GLOSSARY` in `nsyswrap/render/glossary.py`.
 """
 
 
@@ -30,15 +30,15 @@ def page(groups: Iterable[tuple[str, Iterable[tuple[str, str]]]]) -> str:
 
 def main(arguments: list[str], target: Path = PAGE) -> int:
     """Write the page, or with ``--check`` compare it; return the exit code."""
-    from nsyswrap.render import vocabulary  # noqa: PLC0415 - the page is made from any groups of terms
+    from nsyswrap.render.glossary import GLOSSARY  # noqa: PLC0415 - the page is made from any groups of terms
 
-    text = page(vocabulary.GLOSSARY)
+    text = page(GLOSSARY)
     if "--check" not in arguments:
         target.write_text(text)
         return 0
     if target.is_file() and target.read_text() == text:
         return 0
-    print("docs/glossary.md differs from nsyswrap/render/vocabulary.py: run `make docs`", file=sys.stderr)
+    print("docs/glossary.md differs from nsyswrap/render/glossary.py: run `make docs`", file=sys.stderr)
     return 1
 
 

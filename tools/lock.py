@@ -63,6 +63,7 @@ def locks(project: dict[str, Any]) -> tuple[Lock, ...]:
         Lock("base.lock", ("What nsyswrap runs on, and hatchling, which installs it.",), base, bound_by=None),
         Lock("dev.lock", ("What the tests and checks run on.",), tuple(project["dependency-groups"]["dev"])),
         Lock("release.lock", ("What lists the parts of a release.",), tuple(project["dependency-groups"]["release"])),
+        Lock("site.lock", ("What builds the site.",), tuple(project["dependency-groups"]["site"])),
         Lock("torch-cpu.lock", cpu, (f"torch=={TORCH}+cpu", f"nvtx=={NVTX}"), has_hashes=False),
         Lock("torch-cuda.lock", cuda, (f"torch==={TORCH}", f"nvtx=={NVTX}"), has_hashes=False),
     )

@@ -1,7 +1,7 @@
 # ruff: noqa: INP001, T201 - a program for the terminal, not a package
 """Run programs alone and under the profiler in turn, and compare their steps with the simulated: `make overhead`.
 
-It needs a GPU. Each program of tools/overhead_programs.py runs alone, under `nsyswrap profile`, and alone again; some
+It needs a GPU. The programs of tools/overhead_programs.py run alone, under `nsyswrap profile`, and alone again; some
 also run under nsys with one option added or left out. The results go into reports/overhead.json, and a page into
 docs/overhead.md. With --again the page alone is written from the results that are there: that needs no GPU.
 """
@@ -56,7 +56,7 @@ OPTIONS = {
     ),
 }
 OF_OPTIONS = ("lstm_cells", "graph_launches")
-LONGEST_S = 120
+LONGEST_S = 240
 
 
 def alone(names: Sequence[str], folder: Path, prefix: Sequence[str] = ()) -> dict[str, list[int]]:
@@ -89,31 +89,50 @@ def profiled(name: str, folder: Path) -> dict[str, Any] | None:
     return report
 
 
-def compared(name: str, folder: Path, keep: Path | None) -> dict[str, Any] | None:
-    """Run a program alone, profiled and alone again, and return its row of the table; None where a run fails."""
-    began = time.monotonic()
-    before = alone([name], folder).get(name)
-    report = profiled(name, folder / "profile") if before else None
-    after = alone([name], folder).get(name) if report else None
-    if report is None or not before or not after:
-        return None
-    if keep is not None:
-        shutil.copytree(folder / "profile", keep / name, dirs_exist_ok=True)
+def row_of(name: str, alone_ns: Sequence[Sequence[int]], report: dict[str, Any]) -> dict[str, Any]:
+    """Return the row of a program: its steps in the runs alone and in its report, without the steps of the warm-up."""
     steps = report["sections"]["steps"]["facts"]
     skipped = int(steps["warm_up_steps"]["value"])
     cost = report["sections"].get("profiler_cost", {}).get("tables", {}).get("calls", [])
-    row = {
+    warm = [each[skipped:] for each in alone_ns]
+    return {
         "program": name,
-        "alone_ns": [round(statistics.median(each[skipped:])) for each in (before, after)],
-        "steps": len(before) - skipped,
+        "alone_ns": [round(statistics.median(each)) for each in warm],
+        "steps": len(warm[0]),
         "step": report["step"],
         "verdict": report["verdict"],
         "verdict_rule": report["verdict_rule"],
         "error_share": report["sections"]["prediction"]["facts"]["prediction_error_share"]["value"],
         "calls": [{key: each[key] for key in ("kind", "count")} for each in cost],
     }
-    print(f"{name}: {time.monotonic() - began:.0f} s: {overhead_page.line(row)}", flush=True)
-    return row
+
+
+def compared(programs: Sequence[str], folder: Path, keep: Path | None, ends: float) -> list[dict[str, Any]]:
+    """Run all programs alone, then each under the profiler, then all alone again; return a row of the table for each.
+
+    They also run alone in between, as the pace of a machine changes. The programs of one run alone share a process,
+    which saves the time that the imports take.
+    """
+    runs, reports = [alone(programs, folder)], {}
+    for number, name in enumerate(each for each in programs if each in runs[0]):
+        if number == len(programs) // 2:
+            runs.append(alone(programs, folder))
+        if time.monotonic() > ends:
+            print(f"{name}: left out, the time is over", flush=True)
+            continue
+        began, report = time.monotonic(), profiled(name, folder / name)
+        print(f"{name}: profiled in {time.monotonic() - began:.0f} s", flush=True)
+        if report is not None:
+            reports[name] = report
+            if keep is not None:
+                shutil.copytree(folder / name, keep / name, dirs_exist_ok=True)
+    runs.append(alone(programs, folder))
+    if keep is not None:
+        (keep / "alone.json").write_text(json.dumps(runs), encoding="utf-8")
+    rows = [row_of(name, [each[name] for each in runs if name in each], report) for name, report in reports.items()]
+    for row in rows:
+        print(overhead_page.line(row), flush=True)
+    return rows
 
 
 def of_options(folder: Path, nsys: str, ends: float) -> list[dict[str, Any]]:
@@ -153,23 +172,17 @@ def versions(report_folder: Path) -> dict[str, Any]:
 
 
 def measured(chosen: argparse.Namespace) -> dict[str, Any]:
-    """Run the programs, and return all results; what is measured is also written while the runs go on."""
+    """Run the programs, and return all results; the comparison is written before the options are tried."""
     from nsyswrap.capture.locate import find_nsys  # noqa: PLC0415 - needed here alone
 
     ends = time.monotonic() + chosen.limit
     results: dict[str, Any] = {"programs": [], "options": [], "machine": {}}
     with tempfile.TemporaryDirectory(prefix="overhead-") as name:
         folder = Path(name)
-        for program in chosen.programs:
-            if time.monotonic() > ends:
-                print(f"{program}: left out, the time is over", flush=True)
-                continue
-            row = compared(program, folder, chosen.keep)
-            if row is None:
-                continue
-            results["programs"].append(row)
-            results["machine"] = results["machine"] or versions(folder / "profile")
-            chosen.results.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+        results["programs"] = compared(chosen.programs, folder, chosen.keep, ends)
+        if results["programs"]:
+            results["machine"] = versions(folder / results["programs"][0]["program"])
+        chosen.results.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
         if chosen.options:
             results["options"] = of_options(folder, str(find_nsys().path), ends + chosen.options)
             chosen.results.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")

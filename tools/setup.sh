@@ -5,7 +5,8 @@
 #   tools/setup.sh base      nsyswrap itself, and what it runs on
 #   tools/setup.sh dev       what its tests and checks run on
 #   tools/setup.sh torch     PyTorch and nvtx, for workloads/
-#   tools/setup.sh browser   a Chromium for the tests of the HTML report
+#   tools/setup.sh site      what builds the site
+#   tools/setup.sh browser   a Chromium and a Firefox for the tests of the HTML report
 #
 # Each step may be run again. Only `apt-get install` of a missing package leaves the checkout, and only as root.
 set -euo pipefail
@@ -97,13 +98,27 @@ try_cpu_torch() {
   exit 1
 }
 
-install_browser() {
+install_site() {
+  say "installing the pinned packages that build the site"
+  pip_install --require-hashes --requirement requirements/site.lock
+}
+
+# has_one_of NAME...: whether one of these programs is installed
+has_one_of() {
   local name
-  for name in chromium chromium-browser google-chrome google-chrome-stable; do
+  for name in "$@"; do
     if command -v "$name" >/dev/null; then return; fi
   done
-  if can_apt && apt_install chromium; then return; fi
-  say "there is no Chromium: the tests that open the HTML report are skipped; for them run 'sudo apt-get install chromium'"
+  return 1
+}
+
+install_browser() {
+  local missing=()
+  has_one_of chromium chromium-browser google-chrome google-chrome-stable || missing+=(chromium)
+  has_one_of firefox-esr firefox || missing+=(firefox-esr)
+  if [ "${#missing[@]}" -eq 0 ] || { can_apt && apt_install "${missing[@]}"; }; then return; fi
+  say "these browsers are missing, so tests that open pages in them are skipped;" \
+    "for them run 'sudo apt-get install ${missing[*]}'"
 }
 
 case "${1:-}" in
@@ -111,6 +126,7 @@ case "${1:-}" in
   base) install_base ;;
   dev) install_dev ;;
   torch) install_torch ;;
+  site) install_site ;;
   browser) install_browser ;;
-  *) fail "usage: tools/setup.sh venv | base | dev | torch | browser" ;;
+  *) fail "usage: tools/setup.sh venv | base | dev | torch | site | browser" ;;
 esac

@@ -4,10 +4,13 @@
     python tools/without_ranges.py [CAPTURE | FOLDER]...
 
 Captures are SQLite exports, packed with xz or not; without arguments those of tests/captures. Only ranges of the
-program are taken out, those of libraries stay. For a capture whose ranges name steps, the tool compares the number of
-measured steps, their median, the rule of the verdict, and the share of the kernels' time that has the same phase.
-Captures without such ranges are listed with what is found in them. The exit code is 1 if anything differs by more than
-it may.
+program are taken out. Those of libraries stay, and the marks that nsyswrap makes of garbage collection, checkpoints
+and tokenizers, which need no steps. For a capture whose ranges name steps, the tool compares the number of measured
+steps, their median, the rule of the verdict, and the share of the kernels' time that has the same phase. Medians are
+of the steps that both have: a capture that was cut short ends with ranges whose work it lacks. Between ranges that
+name steps may be time, which no pattern can leave out; so the median may also agree with the median distance of their
+starts. Captures without such ranges are listed with what is found in them. The exit code is 1 if anything differs by
+more than it may.
 """
 
 import argparse
@@ -19,14 +22,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
 from nsyswrap import tables
 from nsyswrap.db.load import load_export
-from nsyswrap.intervals import Window
+from nsyswrap.events.host_marks import find_marks
+from nsyswrap.intervals import Times, Window
 from nsyswrap.loop.context import TraceContext, find_context
 from nsyswrap.loop.phase_detection import of_library
 from nsyswrap.report import report_of
-from nsyswrap.tables import Trace
+from nsyswrap.tables import Trace, array
 
 ROOT = Path(__file__).resolve().parent.parent
 CAPTURES = ROOT / "tests" / "captures"
@@ -40,7 +45,8 @@ class Difference:
     Attributes:
         name: The capture.
         steps: Number of measured steps, with ranges and without.
-        median_ns: Median of the measured steps in ns, with and without; None without steps.
+        median_ns: Median of the measured steps that both have in ns, with and without; None without steps.
+        distance_ns: Median distance of the starts of these steps with ranges.
         rule: Rule of the verdict, with and without; None where only compute limits the run.
         same_phase: Share of the kernels' time in the window that has the same phase; 1 where there is no kernel.
         says: How the steps were found, or why not.
@@ -48,7 +54,8 @@ class Difference:
 
     name: str
     steps: tuple[int, int]
-    median_ns: tuple[int | None, int | None]
+    median_ns: tuple[float | None, float | None]
+    distance_ns: float | None
     rule: tuple[str | None, str | None]
     same_phase: float
     says: str
@@ -58,8 +65,11 @@ class Difference:
         """Return what differs by more than it may: steps, median, verdict, phases; empty without steps in ranges."""
         if not self.steps[0]:
             return ()
-        before, after = self.median_ns
-        near = before is not None and after is not None and abs(after / before - 1) <= MOST_MEDIAN
+        after = self.median_ns[1]
+        near = after is not None and any(
+            before is not None and abs(after / before - 1) <= MOST_MEDIAN
+            for before in (self.median_ns[0], self.distance_ns)
+        )
         parts = {
             "steps": abs(self.steps[0] - self.steps[1]) <= MOST_STEPS,
             "median": near,
@@ -70,9 +80,9 @@ class Difference:
 
 
 def without_ranges(trace: Trace) -> Trace:
-    """Return a trace without the ranges of the program; those of libraries stay."""
+    """Return a trace without the ranges of the program; those of libraries and the marks of host work stay."""
     ranges = trace[tables.RANGES]
-    kept = ranges[of_library(ranges)].reset_index(drop=True)
+    kept = ranges[of_library(ranges) | ranges.index.isin(find_marks(trace).index)].reset_index(drop=True)
     return replace(trace, frames={**trace.frames, tables.RANGES.name: kept})
 
 
@@ -81,16 +91,42 @@ def compare(name: str, trace: Trace) -> Difference:
     marked, bare = find_context(trace), find_context(without_ranges(trace))
     first, second = report_of(marked), report_of(bare)
     section = second.section("steps")
+    common = _common(marked.steps.measured, bare.steps.measured)
     # Without GPU work there is nothing but ranges.
     worked = len(marked.operations.start) > 0
     return Difference(
         name=name,
         steps=(first.step.count or 0, second.step.count or 0) if worked else (0, 0),
-        median_ns=(first.step.median_ns, second.step.median_ns),
+        median_ns=(_median(*common[0]), _median(*common[1])),
+        distance_ns=_distance(*common[0]),
         rule=(first.verdict_rule, second.verdict_rule),
         same_phase=_same_phase(marked, bare, first.window),
         says=" ".join(section.notes) if section else "",
     )
+
+
+def _common(one: pd.DataFrame, other: pd.DataFrame) -> tuple[tuple[Times, Times], tuple[Times, Times]]:
+    """Return start and end of the steps of each that begin in the time that the steps of both cover."""
+    both = [(array(each, "start"), array(each, "end")) for each in (one, other)]
+    if not all(len(start) for start, _ in both):
+        return both[0], both[1]
+    # The start of the same step may differ by the time between two steps.
+    slack = int(np.median(both[0][1] - both[0][0])) // 2
+    first, last = max(start.min() for start, _ in both) - slack, min(start.max() for start, _ in both) + slack
+    found = [(start[inside], end[inside]) for start, end in both for inside in [(start >= first) & (start <= last)]]
+    return found[0], found[1]
+
+
+def _median(start: Times, end: Times) -> float | None:
+    """Return the median length of some steps in ns; None of none."""
+    return float(np.median(end - start)) if len(start) else None
+
+
+def _distance(start: Times, end: Times) -> float | None:
+    """Return the median distance of the starts of steps that follow one another, in ns; None of fewer than two."""
+    after = np.append(start[1:], 0)[: len(start)]
+    following = after >= end
+    return float(np.median((after - start)[following])) if following.any() else None
 
 
 def _same_phase(marked: TraceContext, bare: TraceContext, window: Window) -> float:

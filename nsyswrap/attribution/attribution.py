@@ -19,11 +19,12 @@ from nsyswrap.attribution.pieces import Pieces
 from nsyswrap.attribution.profiler_time import with_profiler_time
 from nsyswrap.attribution.root_causes import ROOT_CAUSES, uneven_steps
 from nsyswrap.attribution.sampled_lines import find_sampled_lines
+from nsyswrap.attribution.sampled_stacks import find_sampled_stacks
 from nsyswrap.events.recorded_calls import RecordedCalls
 from nsyswrap.events.thread_states import ThreadStates
-from nsyswrap.intervals import Spans, Times, Window, covered
+from nsyswrap.intervals import Times, Window
 from nsyswrap.loop.context import TraceContext
-from nsyswrap.tables import array
+from nsyswrap.tables import array, blocks
 
 # One rule for each cause, with the same code, then one for each root cause.
 RULES = (*(f"idle/{cause}" for cause in CAUSES), *(each.rule for each in ROOT_CAUSES))
@@ -43,6 +44,7 @@ class Attribution:
         steps_by_rule: Idle time by rule and row of the context's steps, clipped to the window, shape (rules, steps).
         steps_by_cause: The same by cause, shape (causes, steps).
         lines: Sampled lines of Python by cause, rule and phase, as ``find_sampled_lines`` returns them.
+        stacks: Sampled stacks of Python by rule, as ``find_sampled_stacks`` returns them.
         usual_gap_ns: The longest gap that the usual pace of launches explains, in ns; infinite where no pace is known.
     """
 
@@ -54,6 +56,7 @@ class Attribution:
     steps_by_rule: npt.NDArray[np.int64]
     steps_by_cause: npt.NDArray[np.int64]
     lines: pd.DataFrame
+    stacks: pd.DataFrame
     usual_gap_ns: float
 
     def of_rule(self, rule: str) -> Mask:
@@ -109,10 +112,11 @@ def _attribution(idle: IdlePieces) -> Attribution:
         window=idle.window,
         pieces=pieces,
         rule=rule,
-        idle_ns=_sums(rule, pieces.length),
+        idle_ns=pieces.sums(rule, len(RULES)),
         steps_by_rule=_by_step(context, pieces, rule, len(RULES)),
         steps_by_cause=_by_step(context, pieces, pieces.cause, len(CAUSES)),
         lines=find_sampled_lines(context, pieces, rule, (CAUSES, RULES)),
+        stacks=find_sampled_stacks(context, pieces, rule, RULES),
         usual_gap_ns=idle.usual_gap_ns,
     )
 
@@ -124,25 +128,38 @@ def _rules(idle: IdlePieces) -> npt.NDArray[np.int8]:
         return rule
     free = np.ones(len(rule), bool)
     for each in ROOT_CAUSES:
-        found = free & each.find(idle, free)
-        rule[found] = RULE_CODE[each.rule]
-        free &= ~found
+        found = each.find(idle, free)
+        found &= free
+        if found.any():
+            rule[found] = RULE_CODE[each.rule]
+            free ^= found
     return rule
-
-
-def _sums(rule: npt.NDArray[np.int8], length: Times) -> Times:
-    found = np.zeros(len(RULES), np.int64)
-    np.add.at(found, rule, length)
-    return found
 
 
 def _by_step(context: TraceContext, pieces: Pieces, code: npt.NDArray[np.int8], count: int) -> npt.NDArray[np.int64]:
     """Return idle time by code and step, shape (count, steps)."""
     start, end = array(context.steps.frame, "start"), array(context.steps.frame, "end")
-    found = np.zeros((count, len(start)), np.int64)
-    if not len(start):
-        return found
-    for each in np.flatnonzero(np.bincount(code, minlength=count)):
-        mine = code == each
-        found[each] = covered(Spans(pieces.start[mine], pieces.end[mine]), start, end)
+    edge = np.unique(np.concatenate([start, end]))
+    if not len(edge) or not len(code):
+        return np.zeros((count, len(start)), np.int64)
+    before = _sums_before(pieces, code, count, edge)
+    found = before[np.searchsorted(edge, np.maximum(start, end))] - before[np.searchsorted(edge, start)]
+    return np.ascontiguousarray(found.T)
+
+
+def _sums_before(pieces: Pieces, code: npt.NDArray[np.int8], count: int, edge: Times) -> npt.NDArray[np.int64]:
+    """Return the idle time of each code before some ascending times, shape (times, count)."""
+    begun = np.searchsorted(pieces.start, edge, side="left")
+    sums = np.zeros((len(edge) + 1, count), np.int64)
+    for some in blocks(len(code)):
+        low, high = np.searchsorted(begun, (some.start, some.stop), side="right")
+        # The number of times up to the start of each piece.
+        place = np.repeat(np.arange(high - low + 1), np.diff(begun[low:high], prepend=some.start, append=some.stop))
+        key = place * count + code[some]
+        np.add.at(sums[low : high + 1].reshape(-1), key, pieces.end[some] - pieces.start[some])
+    found = np.cumsum(sums[:-1], axis=0)
+    # A piece that ends after the time counts up to it.
+    last = begun - 1
+    beyond = np.where(last >= 0, np.maximum(pieces.end[last] - edge, 0), 0)
+    found[np.arange(len(edge)), code[last]] -= beyond
     return found

@@ -12,18 +12,19 @@ in docs/sections/idle.md.
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
 from nsyswrap import tables
+from nsyswrap.attribution.cuts import cut
 from nsyswrap.attribution.gaps import DeviceGaps
-from nsyswrap.attribution.pieces import Pieces, joined_in_order
+from nsyswrap.attribution.pieces import COLUMNS, Owners, Pieces, joined_in_order
 from nsyswrap.events import api_calls
 from nsyswrap.events.operations import SOURCES
-from nsyswrap.events.thread_states import NAMES, NO_NAME, WAITS, ThreadStates
-from nsyswrap.intervals import NOTHING, Indices, LabelledSpans, Spans, Times, fill, overlay, within
+from nsyswrap.events.thread_states import NAME_BITS, NAMES, NO_NAME, WAITS, ThreadStates
+from nsyswrap.intervals import Indices, Spans, Times, chosen
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import BATCH, COPY, DATA, NO_PHASE
 from nsyswrap.tables import Trace, array, blocks
@@ -67,8 +68,6 @@ _BY_STATE = {
 _STATE_CAUSE = np.array([CODE[_BY_STATE[kind]] for kind in range(len(_BY_STATE))], np.int8)
 _WAITING = np.isin(np.arange(len(_BY_STATE)), WAITS)
 
-EMPTY = LabelledSpans(NOTHING, np.empty(0, np.int32))
-
 
 def find_causes(context: TraceContext, states: ThreadStates, found: DeviceGaps) -> Pieces:
     """Return the idle time of one device inside a window, each piece with its cause.
@@ -82,9 +81,16 @@ def find_causes(context: TraceContext, states: ThreadStates, found: DeviceGaps) 
         Pieces in order of time, at least one for each gap; their lengths add up to the device's idle time exactly.
     """
     # A few gaps at a time, because the intermediate pieces need much memory.
+    parts = list(blocks(len(found.ender)))
+    waits = np.array(
+        [at for at, name in enumerate(states.names) if api_calls.os_call_kind(name) == api_calls.OTHER_WAIT], np.intp
+    )
     return joined_in_order(
-        _merge_equal(_sort_by_start(_Explainer(context, states, found.of(block), block.start).pieces()))
-        for block in blocks(len(found.ender))
+        (
+            _merge_equal(_sort_by_start(_Explainer(context, states, found.of(block), block.start).pieces()), waits)
+            for block in parts
+        ),
+        len(parts),
     )
 
 
@@ -104,68 +110,62 @@ class _Explainer:
     found: DeviceGaps
     number: int
 
-    def pieces(self) -> list[Pieces]:
-        """Return the pieces of all gaps, unordered: each gap is cut into segment A, launch, queued and not traced."""
-        spans, seen = self.found.spans, self.found.not_traced_from
-        begun = np.clip(self.found.call_start, spans.start, seen)
-        returned = np.clip(self.found.call_end, begun, seen)
-        before = [
-            piece
-            for thread, gap in _by_thread(self.found.active_thread)
-            for piece in self._before_launch(thread, gap, Spans(spans.start[gap], begun[gap]))
-        ]
-        after = [
-            self._fixed(cause, thread, gap, Spans(start[gap], end[gap]))
-            for thread, gap in _by_thread(self.found.launcher)
+    def pieces(self) -> Iterator[Pieces]:
+        """Yield the pieces of all gaps, unordered: each gap is cut into segment A, launch, queued and not traced."""
+        spans, seen, threads = self.found.spans, self.found.not_traced_from, self.found.threads.tolist()
+        call = self.found.calls(self.context)
+        begun = np.clip(call.start, spans.start, seen)
+        returned = np.clip(call.end, begun, seen)
+        for code, gap in _by_code(self.found.active_thread):
+            yield from self._before_launch(threads[code], *_real(gap, Spans(spans.start[gap], begun[gap])))
+        for code, gap in _by_code(self.found.launcher):
             for cause, start, end in (
                 ("launch", begun, returned),
                 ("queued", returned, seen),
                 ("not_traced", seen, spans.end),
-            )
-        ]
-        return before + after
+            ):
+                rows, segment = _real(gap, Spans(start[gap], end[gap]))
+                if len(rows):
+                    yield self._fixed(cause, threads[code], rows, segment)
 
     def _fixed(self, cause: str, thread: int, gap: Indices, spans: Spans) -> Pieces:
         """Return the pieces of segments whose cause does not depend on the thread's activity, cut by phase."""
-        gap, spans = _real(gap, spans)
-        part, phase, start, end = _cut(spans, self.context.phases.shown(thread), NO_PHASE)
+        part, phase, start, end = cut(spans, self.context.phases.shown(thread), NO_PHASE)
         gap = gap[part]
-        names = self._launch_names(gap) if cause != "not_traced" else np.full(len(gap), NO_NAME, np.int32)
+        names = np.full(len(gap), NO_NAME, np.int32) if cause == "not_traced" else self._launch_names[gap]
         causes = np.full(len(gap), CODE[cause], np.int8)
-        if cause == "launch" and len(gap):
+        if cause == "launch":
             # A thread can lose its core inside the call.
             part, code, start, end = self._states(thread, Spans(start, end))
-            lost = code // NAMES == api_calls.OFF_CPU
-            gap, phase, names = gap[part], phase[part], np.where(lost, np.int32(NO_NAME), names[part])
-            causes = np.where(lost, np.int8(CODE["off_cpu"]), np.int8(CODE[cause]))
+            lost = code >> NAME_BITS == api_calls.OFF_CPU
+            gap, phase, names, causes = gap[part], phase[part], names[part], causes[part]
+            names[lost], causes[lost] = NO_NAME, CODE["off_cpu"]
         return self._pieces(Spans(start, end), gap, causes, phase, thread, names)
 
-    def _before_launch(self, thread: int, gap: Indices, spans: Spans) -> list[Pieces]:
-        """Return the pieces before the launch calls, with causes from what the thread did then."""
-        gap, spans = _real(gap, spans)
-        if not len(gap):
-            return []
+    def _before_launch(self, thread: int, gap: Indices, spans: Spans) -> Iterator[Pieces]:
+        """Yield the pieces before the launch calls, with causes from what the thread did then."""
         part, code, start, end = self._states(thread, spans)
         awaited = self.context.phases.main_thread.get(thread & ~tables.THREAD_MASK, thread)
-        handed = (code // NAMES == api_calls.PEER_THREAD_WAIT) & (awaited != thread)
-        waits = Spans(start[handed], end[handed])
+        handed = code >> NAME_BITS == api_calls.PEER_THREAD_WAIT
+        if awaited == thread or not handed.any():
+            yield self._by_state(thread, gap[part], Spans(start, end), code)
+            return
         # A launching thread that waits for another thread waits for the main thread: its activity is the cause.
+        waits = Spans(start[handed], end[handed])
         then, its_code, its_start, its_end = self._states(awaited, waits)
-        return [
-            self._by_state(thread, gap[part[~handed]], Spans(start[~handed], end[~handed]), code[~handed]),
-            self._by_state(awaited, gap[part[handed][then]], Spans(its_start, its_end), its_code),
-        ]
+        yield self._by_state(thread, gap[part[~handed]], Spans(start[~handed], end[~handed]), code[~handed])
+        yield self._by_state(awaited, gap[part[handed][then]], Spans(its_start, its_end), its_code)
 
     def _states(self, thread: int, spans: Spans) -> tuple[Indices, npt.NDArray[np.int32], Times, Times]:
         """Cut spans where the thread's state changes: index of the span, state code, start, end."""
-        return _cut(spans, self.states.of(thread), api_calls.RUNNING * NAMES + NO_NAME)
+        return cut(spans, self.states.of(thread), api_calls.RUNNING * NAMES + NO_NAME)
 
     def _by_state(self, thread: int, gap: Indices, spans: Spans, code: npt.NDArray[np.int32]) -> Pieces:
         """Return pieces whose cause follows from the thread's state and phase."""
-        part, phase, start, end = _cut(spans, self.context.phases.shown(thread), NO_PHASE)
+        part, phase, start, end = cut(spans, self.context.phases.shown(thread), NO_PHASE)
         code, gap = code[part], gap[part]
-        cause = self._cause(thread, gap, code // NAMES, phase)
-        return self._pieces(Spans(start, end), gap, cause, phase, thread, code % NAMES)
+        cause = self._cause(thread, gap, code >> NAME_BITS, phase)
+        return self._pieces(Spans(start, end), gap, cause, phase, thread, code & NO_NAME)
 
     def _cause(
         self, thread: int, gap: Indices, kind: npt.NDArray[np.int32], phase: npt.NDArray[np.int32]
@@ -191,8 +191,10 @@ class _Explainer:
             return np.where(before_batch & outside & waiting, np.int8(CODE["data_wait"]), cause)
         return cause
 
-    def _launch_names(self, gap: Indices) -> npt.NDArray[np.int32]:
-        call = self.found.call[gap]
+    @cached_property
+    def _launch_names(self) -> npt.NDArray[np.int32]:
+        """Return the name index of the call that launched the end of each gap; NO_NAME where it is unknown."""
+        call = self.found.calls(self.context).row
         names = np.full(len(call), NO_NAME, np.int32)
         known = call >= 0
         names[known] = self.states.names_of(tables.CALLS, call[known])
@@ -202,31 +204,36 @@ class _Explainer:
         self,
         spans: Spans,
         gap: Indices,
-        cause: npt.NDArray[np.integer[Any]],
+        cause: npt.NDArray[np.int8],
         phase: npt.NDArray[np.int32],
         thread: int,
         name: npt.NDArray[np.int32],
     ) -> Pieces:
-        threads = np.full(len(gap), thread, np.int64)
-        return Pieces(spans.start, spans.end, gap + self.number, cause.astype(np.int8), phase, threads, name)
+        threads = self.found.threads
+        owner = np.full(len(gap), np.searchsorted(threads, thread), self.found.launcher.dtype)
+        # One more than the last phase fits as well, for codes that count from "no phase".
+        phases = phase.astype(np.min_scalar_type(-1 - len(self.context.phases.names)))
+        return Pieces(*spans, (gap + self.number).astype(np.int32), cause, phases, owner, name, threads)
 
 
-def _by_thread(threads: Times) -> Iterator[tuple[int, Indices]]:
-    """Yield each thread with the indices of its gaps."""
-    for thread in tables.distinct(threads):
-        yield int(thread), np.flatnonzero(threads == thread)
+def _by_code(codes: Owners) -> Iterator[tuple[int, Indices]]:
+    """Yield each code with its rows."""
+    for code in tables.distinct(codes).tolist():
+        yield code, np.flatnonzero(codes == code)
 
 
 def _real(gap: Indices, spans: Spans) -> tuple[Indices, Spans]:
     """Return the segments that are not empty."""
-    real = spans.end > spans.start
-    return gap[real], Spans(spans.start[real], spans.end[real])
+    gap, start, end = chosen(spans.end > spans.start, gap, *spans)
+    return gap, Spans(start, end)
 
 
 def _sort_by_start(parts: Iterable[Pieces]) -> Pieces:
     """Return the pieces of all parts, sorted by start."""
-    whole = joined_in_order(parts)
-    return whole.of(np.argsort(whole.start, kind="stable"))
+    every = list(parts)
+    order = np.argsort(np.concatenate([part.start for part in every]), kind="stable")
+    columns = [np.concatenate([getattr(part, name) for part in every])[order] for name in COLUMNS]
+    return Pieces(*[*columns, every[0].threads])
 
 
 def has_loader(trace: Trace, process: int) -> bool:
@@ -250,40 +257,30 @@ def _ends_with_batch(context: TraceContext, found: DeviceGaps) -> npt.NDArray[np
     return result
 
 
-def _cut(spans: Spans, labels: LabelledSpans, otherwise: int) -> tuple[Indices, npt.NDArray[np.int32], Times, Times]:
-    """Cut spans where their label changes: index of the span, label, start, end; ``otherwise`` is the default label."""
-    if not len(spans.start):
-        return np.empty(0, np.intp), np.empty(0, np.int32), spans.start, spans.end
-    low, high = int(spans.start[0]), int(spans.end[-1])
-    rest = LabelledSpans(Spans(np.array([low]), np.array([high])), np.array([otherwise], np.int32))
-    whole = fill(within(labels, low, high), rest)
-    part, other, start, end = overlay(spans, whole.spans)
-    return part, whole.code[other], start, end
+def _merge_equal(pieces: Pieces, waits: Indices) -> Pieces:
+    """Merge adjacent pieces of one gap with the same cause, phase and thread; the longest piece gives the call name.
 
-
-def _merge_equal(pieces: Pieces) -> Pieces:
-    """Merge adjacent pieces of one gap with the same cause, phase and thread; the longest piece gives the call name."""
-    if not len(pieces.start):
+    CPU time and waits for others, whose calls have the names ``waits``, stay apart: both have the cause "cpu".
+    """
+    waited = np.isin(pieces.name, waits) & (pieces.cause == CODE["cpu"])
+    differs = np.ones(len(pieces.start), bool)
+    differs[1:] = pieces.gap[1:] != pieces.gap[:-1]
+    for each in (pieces.cause, pieces.phase, pieces.owner, waited):
+        differs[1:] |= each[1:] != each[:-1]
+    first = np.flatnonzero(differs)
+    if len(first) == len(differs):
         return pieces
-    same = (
-        (pieces.gap[1:] == pieces.gap[:-1])
-        & (pieces.cause[1:] == pieces.cause[:-1])
-        & (pieces.phase[1:] == pieces.phase[:-1])
-        & (pieces.thread[1:] == pieces.thread[:-1])
-    )
-    first = np.flatnonzero(np.concatenate([[True], ~same]))
-    last = np.append(first[1:] - 1, len(pieces.start) - 1)
-    length = pieces.end - pieces.start
-    group = np.repeat(np.arange(len(first)), last - first + 1)
-    is_longest = np.flatnonzero(length == np.maximum.reduceat(length, first)[group])
-    its_group = group[is_longest]
-    longest = is_longest[np.append(True, its_group[1:] != its_group[:-1])]
-    return Pieces(
-        pieces.start[first],
-        pieces.end[last],
-        pieces.gap[first],
-        pieces.cause[first],
-        pieces.phase[first],
-        pieces.thread[first],
-        pieces.name[longest],
-    )
+    count = np.diff(first, append=len(differs))
+    found = pieces.of(first)
+    found.end[:] = pieces.end[first + count - 1]
+    merged = np.flatnonzero(count > 1)
+    first, count = first[merged], count[merged]
+    # The rows of all groups of several pieces, one after another.
+    begin = np.cumsum(count) - count
+    rows = np.arange(int(count.sum())) + np.repeat(first - begin, count)
+    length = pieces.end[rows] - pieces.start[rows]
+    group = np.repeat(np.arange(len(count)), count)
+    longest = np.flatnonzero(length == np.maximum.reduceat(length, begin)[group])
+    group = group[longest]
+    found.name[merged] = pieces.name[rows[longest[np.append(True, group[1:] != group[:-1])]]]
+    return found

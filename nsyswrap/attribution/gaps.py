@@ -8,18 +8,18 @@
 E is the operation that ends the gap, r the call that launched it, T the thread that made the call.
 """
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
-import pandas as pd
 
 from nsyswrap import tables
-from nsyswrap.events import api_calls
-from nsyswrap.events.operations import GRAPH_LAUNCHES, Operations, launching_threads
+from nsyswrap.attribution.pieces import Owners
+from nsyswrap.events.operations import Operations, launch_rows
 from nsyswrap.events.thread_states import ThreadStates
-from nsyswrap.intervals import Indices, Spans, Times, Window, covered, gaps
+from nsyswrap.intervals import NOTHING, Indices, Spans, Times, Window, clip, covered, gaps
 from nsyswrap.loop.context import TraceContext
-from nsyswrap.tables import array
+from nsyswrap.tables import array, blocks
 
 # T explains the gap unless it waited for more than this share of the time before r. Source: definitions of the
 # root-cause rule, section "three segments".
@@ -36,30 +36,50 @@ class DeviceGaps:
         spans: The gaps.
         ender: The operation E that ends each; where a migration of unified memory ends it, the first operation that the
             host launched after it; -1 for the last gap, where nothing follows.
-        call: Row in ``trace[CALLS]`` of r; -1 where it is unknown.
-        launcher: Global id of T; for the last gap the thread that launched last; where no thread is known, the id of
-            the process, whose thread number is 0.
-        active_thread: The thread whose activity before r explains the gap: T, or a busier one where T only waited.
-        call_start: When r began, in ns; the gap's end where r is unknown.
-        call_end: When r returned.
+        threads: Global ids of the threads that may explain a gap, ascending. Where no thread is known, the id of the
+            process counts as one, whose thread number is 0.
+        launcher: Index into ``threads`` of T; for the last gap the thread that launched last.
+        active_thread: Index of the thread whose activity before r explains the gap: T, or a busier one where T only
+            waited.
         not_traced_from: Start of the part of the gap in which work may have run that the capture does not show, in ns;
             the gap's end where there is no such part.
     """
 
     spans: Spans
     ender: Indices
-    call: Indices
-    launcher: Times
-    active_thread: Times
-    call_start: Times
-    call_end: Times
+    threads: Times
+    launcher: Owners
+    active_thread: Owners
     not_traced_from: Times
 
     def of(self, chosen: slice) -> "DeviceGaps":
         """Return a slice of the gaps."""
         start, end = (side[chosen] for side in self.spans)
-        rest = (getattr(self, each.name)[chosen] for each in fields(self)[1:])
-        return DeviceGaps(Spans(start, end), *rest)
+        columns = (each[chosen] for each in (self.launcher, self.active_thread, self.not_traced_from))
+        return DeviceGaps(Spans(start, end), self.ender[chosen], self.threads, *columns)
+
+    def calls(self, context: TraceContext) -> "LaunchCalls":
+        """Return the call r of each gap."""
+        calls = context.trace[tables.CALLS]
+        row = np.where(self.ender >= 0, context.operations.call[self.ender], -1)
+        known = np.flatnonzero(row >= 0)
+        start, end = self.spans.end.copy(), self.spans.end.copy()
+        start[known], end[known] = array(calls, "start")[row[known]], array(calls, "end")[row[known]]
+        return LaunchCalls(row, start, end)
+
+
+class LaunchCalls(NamedTuple):
+    """The calls that launched the operations that end some gaps: arrays of equal length.
+
+    Attributes:
+        row: Row in ``trace[CALLS]``; -1 where it is unknown.
+        start: When it began, in ns; the gap's end where it is unknown.
+        end: When it returned.
+    """
+
+    row: Indices
+    start: Times
+    end: Times
 
 
 def find_gaps(context: TraceContext, states: ThreadStates, device_id: int, window: Window) -> DeviceGaps:
@@ -71,25 +91,28 @@ def find_gaps(context: TraceContext, states: ThreadStates, device_id: int, windo
         device_id: The GPU; it ran at least one operation.
         window: Interval of time.
     """
-    operations, calls = context.operations, context.trace[tables.CALLS]
+    operations = context.operations
     spans = gaps(operations.busy(device_id), window.start_ns, window.end_ns)
     mine = _launched_by_host(operations, operations.on(device_id))
     ender = _enders(operations, mine, spans)
-    call = np.where(ender >= 0, operations.call[ender], -1)
-    known = call >= 0
-    call_start, call_end = spans.end.copy(), spans.end.copy()
-    call_start[known] = array(calls, "start")[call[known]]
-    call_end[known] = array(calls, "end")[call[known]]
-    # No operation follows the last gap: the thread that launched last explains it.
-    source = np.where(ender >= 0, ender, mine[-1])
-    by_call = operations.call[source]
-    launcher = operations.process[source]
-    launcher[by_call >= 0] = array(calls, "thread")[by_call[by_call >= 0]]
-    not_traced = _not_traced_from(context, mine, spans, operations.process[source])
-    not_traced = np.where(by_call >= 0, not_traced, spans.start)
-    before = Spans(spans.start, np.clip(call_start, spans.start, spans.end))
-    active = _active_threads(context, states, launcher, before)
-    return DeviceGaps(spans, ender, call, launcher, active, call_start, call_end, not_traced)
+    threads = np.union1d(
+        operations.launching_threads, np.array([*operations.processes_of(device_id), *states.activity], np.int64)
+    )
+    launcher, active = (np.empty(len(ender), np.min_scalar_type(-len(threads))) for _ in range(2))
+    found = DeviceGaps(spans, ender, threads, launcher, active, spans.end)
+    not_traced = _NotTraced(context, mine)
+    parts = [np.empty(0, np.int64)]
+    for block in blocks(len(ender)):
+        some = found.of(block)
+        # No operation follows the last gap: the thread that launched last explains it.
+        source = np.where(some.ender >= 0, some.ender, mine[-1])
+        by_call = operations.call[source]
+        launcher = operations.process[source]
+        launcher[by_call >= 0] = array(context.trace[tables.CALLS], "thread")[by_call[by_call >= 0]]
+        some.launcher[:] = np.searchsorted(threads, launcher)
+        some.active_thread[:] = _active_threads(context, states, some)
+        parts.append(np.where(by_call >= 0, not_traced.since(some.spans, operations.process[source]), some.spans.start))
+    return replace(found, not_traced_from=np.concatenate(parts))
 
 
 def _launched_by_host(operations: Operations, mine: Indices) -> Indices:
@@ -112,37 +135,41 @@ def _enders(operations: Operations, mine: Indices, spans: Spans) -> Indices:
     return found
 
 
-def _not_traced_from(context: TraceContext, mine: Indices, spans: Spans, process: Times) -> Times:
-    """Return when each gap may start to contain work of its process that the capture does not show, in ns.
+class _NotTraced:
+    """When each gap may start to contain work of its process that the capture does not show.
 
     Such work is a CUDA graph without any row in the capture. It may have been launched while the operation before the
     gap still ran. It was not launched before that operation: then it would have run first.
     """
-    not_traced = spans.end.copy()
-    opaque = _opaque_launches(context)
-    if not opaque:
+
+    def __init__(self, context: TraceContext, mine: Indices) -> None:
+        self.context, self.mine, self.opaque = context, mine, _opaque_launches(context)
+        self.start = context.operations.start[mine] if self.opaque else NOTHING.start
+
+    def since(self, spans: Spans, process: Times) -> Times:
+        """Return these times for some gaps and the process of each, in ns; the gap's end where there is none."""
+        not_traced = spans.end.copy()
+        if not self.opaque:
+            return not_traced
+        before = np.searchsorted(self.start, spans.start, side="left") - 1
+        call = np.where(before >= 0, self.context.operations.call[self.mine[np.maximum(before, 0)]], -1)
+        since = np.where(before >= 0, spans.start, EARLIEST)
+        since[call >= 0] = array(self.context.trace[tables.CALLS], "start")[call[call >= 0]]
+        for each, launches in self.opaque.items():
+            of_process = process == each
+            first = np.searchsorted(launches, since[of_process], side="right")
+            launched = np.append(launches, LATEST)[first]
+            not_traced[of_process] = np.clip(launched, spans.start[of_process], spans.end[of_process])
         return not_traced
-    operations = context.operations
-    before = np.searchsorted(operations.start[mine], spans.start, side="left") - 1
-    call = np.where(before >= 0, operations.call[mine[np.maximum(before, 0)]], -1)
-    since = np.where(before >= 0, spans.start, EARLIEST)
-    since[call >= 0] = array(context.trace[tables.CALLS], "start")[call[call >= 0]]
-    for each, launches in opaque.items():
-        of_process = process == each
-        first = np.searchsorted(launches, since[of_process], side="right")
-        launched = np.append(launches, LATEST)[first]
-        not_traced[of_process] = np.clip(launched, spans.start[of_process], spans.end[of_process])
-    return not_traced
 
 
 def _opaque_launches(context: TraceContext) -> dict[int, Times]:
     """Return the launch times of CUDA graphs without any operation in the capture, by process, in ns, ascending."""
-    calls = context.trace[tables.CALLS]
-    codes, ids = pd.factorize(array(calls, "name_id"))
-    launches = [api_calls.base_name(context.trace.text(int(i))) in GRAPH_LAUNCHES for i in ids]
-    if not any(launches):
+    calls, rows = context.trace[tables.CALLS], launch_rows(context.trace)
+    if not len(rows):
         return {}
-    is_launch = np.array(launches)[codes]
+    is_launch = np.zeros(len(calls), bool)
+    is_launch[rows] = True
     shown = context.operations.call
     is_launch[shown[shown >= 0]] = False
     start = array(calls, "start")[is_launch]
@@ -150,7 +177,7 @@ def _opaque_launches(context: TraceContext) -> dict[int, Times]:
     return {int(each): start[process == each] for each in tables.distinct(process)}
 
 
-def _active_threads(context: TraceContext, states: ThreadStates, launcher: Times, before: Spans) -> Times:
+def _active_threads(context: TraceContext, states: ThreadStates, some: DeviceGaps) -> Owners:
     """Return the thread that explains each gap: the launcher, or a busier thread where the launcher only waited.
 
     The busier one is typically the main thread, for which autograd's thread waits.
@@ -158,33 +185,34 @@ def _active_threads(context: TraceContext, states: ThreadStates, launcher: Times
     Args:
         context: The trace and its operations and phases.
         states: What the threads do.
-        launcher: Thread that launched what ends each gap.
-        before: The part of each gap before the launch call; may be empty.
+        some: Some gaps, with their launchers.
     """
-    active = launcher.copy()
-    length = before.end - before.start
-    launchers = _launching_threads(context)
-    for each in tables.distinct(launcher):
-        mine = np.flatnonzero((launcher == each) & (length > 0))
-        wait = covered(states.waits(int(each)), before.start[mine], before.end[mine])
-        idle = mine[wait > ONLY_WAITED * length[mine]]
-        least = ONLY_WAITED * length[idle]
-        process = int(each) & ~tables.THREAD_MASK
-        main = context.phases.main_thread.get(process)
-        # The main thread comes first, so it is preferred on ties.
-        others = sorted((t for t in launchers.get(process, []) if t != each), key=lambda t: (t != main, t))
-        for other in others:
+    active, threads, start = some.launcher.copy(), some.threads.tolist(), some.spans.start
+    # The part of each gap before the launch call; may be empty.
+    end = np.clip(some.calls(context).start, start, some.spans.end)
+    low, high = int(start[0]), int(end.max())
+    for code in tables.distinct(some.launcher).tolist():
+        each = threads[code]
+        mine = np.flatnonzero((some.launcher == code) & (end > start))
+        wait = covered(clip(states.waits(each), low, high), start[mine], end[mine])
+        idle = mine[wait > ONLY_WAITED * (end - start)[mine]]
+        least = ONLY_WAITED * (end - start)[idle]
+        for other in _other_launchers(context, each) if len(idle) else ():
             born, died = states.alive(other)
-            waited = covered(states.waits(other), before.start[idle], before.end[idle])
-            better = (waited < least) & (born <= before.start[idle]) & (died >= before.end[idle])
-            active[idle[better]] = other
+            waited = covered(clip(states.waits(other), low, high), start[idle], end[idle])
+            better = (waited < least) & (born <= start[idle]) & (died >= end[idle])
+            active[idle[better]] = threads.index(other)
             least = np.where(better, waited, least)
     return active
 
 
-def _launching_threads(context: TraceContext) -> dict[int, list[int]]:
-    """Return the threads of each process that launched an operation, which excludes pollers and watchdogs."""
-    found: dict[int, list[int]] = {}
-    for thread in launching_threads(context.trace, context.operations).tolist():
-        found.setdefault(thread & ~tables.THREAD_MASK, []).append(thread)
-    return found
+def _other_launchers(context: TraceContext, thread: int) -> list[int]:
+    """Return the other threads of a thread's process that launched an operation, the main thread first.
+
+    This excludes pollers and watchdogs. The main thread comes first, so it is preferred on ties.
+    """
+    process = thread & ~tables.THREAD_MASK
+    main = context.phases.main_thread.get(process)
+    launchers = context.operations.launching_threads
+    others = launchers[(tables.process_of(launchers) == process) & (launchers != thread)]
+    return sorted(others.tolist(), key=lambda each: (each != main, each))

@@ -7,14 +7,16 @@
 """
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from nsyswrap import tables
+from nsyswrap import intervals, tables
 from nsyswrap.attribution.causes import CODE
 from nsyswrap.attribution.gaps import DeviceGaps
 from nsyswrap.attribution.launch_pace import LaunchTimes, Pace, find_pace, usual_gap_at
@@ -22,10 +24,10 @@ from nsyswrap.attribution.loader_processes import has_loader_processes
 from nsyswrap.attribution.pieces import Pieces
 from nsyswrap.events import api_calls
 from nsyswrap.events.host_marks import find_marks, spans_of
-from nsyswrap.events.thread_states import NAMES, ThreadStates
-from nsyswrap.intervals import Indices, Spans, Times, Window, containing, covered
+from nsyswrap.events.thread_states import NAME_BITS, ThreadStates
+from nsyswrap.intervals import Indices, Spans, Times, Window, containing, covered, places
 from nsyswrap.loop.context import TraceContext
-from nsyswrap.tables import array
+from nsyswrap.tables import array, blocks
 
 Mask = npt.NDArray[np.bool_]
 
@@ -63,13 +65,13 @@ class IdlePieces:
         """Return a mask with no piece chosen."""
         return np.zeros(len(self.pieces.start), bool)
 
-    @cached_property
+    @property
     def length(self) -> Times:
         """Return the length of each piece, in ns."""
         return self.pieces.length
 
     @property
-    def gap(self) -> Indices:
+    def gap(self) -> "npt.NDArray[np.int32]":
         """Return the gap of each piece, counted from 0."""
         return self.pieces.gap
 
@@ -78,10 +80,15 @@ class IdlePieces:
         """Return the first piece of each gap."""
         return np.flatnonzero(np.append(True, self.gap[1:] != self.gap[:-1]))
 
-    @cached_property
-    def process(self) -> Times:
-        """Return the process of each piece's thread."""
-        return tables.process_of(self.pieces.thread)
+    def process_at(self, rows: Indices) -> Times:
+        """Return the process of some pieces' threads."""
+        return tables.process_of(self.pieces.threads)[self.pieces.owner[rows]]
+
+    def of_processes(self, processes: Iterable[int]) -> Mask:
+        """Return the pieces of some processes."""
+        wanted = np.isin(tables.process_of(self.pieces.threads), list(processes))
+        found: Mask = wanted[self.pieces.owner]
+        return found
 
     @cached_property
     def pace(self) -> Pace | None:
@@ -95,9 +102,11 @@ class IdlePieces:
 
     def is_cause(self, *causes: str) -> Mask:
         """Return the pieces that have one of these causes."""
-        wanted = np.zeros(len(CODE), bool)
-        wanted[[CODE[cause] for cause in causes]] = True
-        found: Mask = wanted[self.pieces.cause]
+        found, codes = self.none, [CODE[cause] for cause in causes]
+        for some in blocks(len(found)):
+            cause, mask = self.pieces.cause[some], found[some]
+            for code in codes:
+                mask |= cause == code
         return found
 
     def is_named(self, pattern: re.Pattern[str]) -> Mask:
@@ -106,11 +115,9 @@ class IdlePieces:
         found: Mask = np.isin(self.pieces.name, wanted)
         return found
 
-    def is_file_call(self) -> Mask:
-        """Return the pieces explained by a call on files."""
-        wanted = [
-            index for index, name in enumerate(self.states.names) if api_calls.os_call_kind(name) == api_calls.FILE_IO
-        ]
+    def is_os_call(self, kind: int) -> Mask:
+        """Return the pieces explained by a call of the operating system of this kind."""
+        wanted = [index for index, name in enumerate(self.states.names) if api_calls.os_call_kind(name) == kind]
         found: Mask = np.isin(self.pieces.name, wanted)
         return found
 
@@ -118,7 +125,7 @@ class IdlePieces:
         """Return the pieces that lie mostly inside marks of nsyswrap of some kinds, on their own thread."""
         marks, found = find_marks(self.context.trace), self.none
         for each in tables.distinct(array(marks, "thread")).tolist():
-            mine = np.flatnonzero(self.pieces.thread == each)
+            mine = np.flatnonzero(self.pieces.is_thread(each))
             inside = covered(spans_of(marks, each, kinds), self.pieces.start[mine], self.pieces.end[mine])
             found[mine] = 2 * inside > self.length[mine]
         return found
@@ -126,9 +133,8 @@ class IdlePieces:
     def has_loader(self) -> Mask:
         """Return the pieces in processes that get their batches from loader threads or processes."""
         trace, phases = self.context.trace, self.context.phases
-        loading = [each for each in tables.distinct(self.process).tolist() if has_loader_processes(trace, phases, each)]
-        found: Mask = np.isin(self.process, loading)
-        return found
+        processes = tables.distinct(tables.process_of(self.pieces.threads)).tolist()
+        return self.of_processes(each for each in processes if has_loader_processes(trace, phases, each))
 
     def any_in_gap(self, chosen: Mask) -> Mask:
         """Return which gaps contain a chosen piece."""
@@ -138,18 +144,31 @@ class IdlePieces:
 
     def from_first(self, chosen: Mask) -> Mask:
         """Return the pieces at or after the first chosen one of their gap."""
-        so_far = np.cumsum(chosen)
-        before: Times = (so_far - chosen)[self.first]
-        found: Mask = so_far > before[self.gap]
-        return found
+        rows = np.flatnonzero(chosen)
+        gap = self.gap[rows]
+        opens = np.append(True, gap[1:] != gap[:-1])[: len(rows)]
+        return self._in_ranges(rows[opens], self._end_of(gap[opens]))
 
     def until_last(self, chosen: Mask) -> Mask:
         """Return the pieces at or before the last chosen one of their gap."""
-        backwards = np.cumsum(chosen[::-1])[::-1]
-        last = np.append(self.first[1:], len(self.gap)) - 1
-        behind: Times = (backwards - chosen)[last]
-        found: Mask = backwards > behind[self.gap]
+        rows = np.flatnonzero(chosen)
+        gap = self.gap[rows]
+        closes = np.append(gap[1:] != gap[:-1], True)[: len(rows)]
+        return self._in_ranges(self.first[gap[closes]], rows[closes] + 1)
+
+    def _end_of(self, gap: Indices) -> Indices:
+        """Return one past the last piece of some gaps."""
+        found = np.full(len(gap), len(self.gap), np.intp)
+        inner = gap + 1 < len(self.first)
+        found[inner] = self.first[gap[inner] + 1]
         return found
+
+    def _in_ranges(self, begin: Indices, end: Indices) -> Mask:
+        """Return the pieces in some ranges of rows, which are not empty and do not overlap."""
+        change = np.zeros(len(self.gap) + 1, np.int8)
+        change[begin] += 1
+        change[end] -= 1
+        return np.cumsum(change[:-1], dtype=np.int8).view(np.bool_)
 
     def set_back(self, delayed: Mask, delay: Times, free: Mask, inside: Mask | None = None) -> Mask:
         """Return the idle time that delays of the host cause, in the gap of each delay and in the gaps after it.
@@ -171,20 +190,53 @@ class IdlePieces:
             inside: The pieces during the delays, which are a part of the time that these explain; None for none.
         """
         wanted = free if inside is None else free | inside
-        process, caught_up = self.process[self.first], self._caught_up()
         explained = self.none
-        for each in tables.distinct(process[delayed]):
-            own = np.flatnonzero(process == each)
-            # Where the host catches up between two gaps, the delays before no longer count.
-            spell = np.cumsum(np.diff(caught_up[own], prepend=0) > 0).astype(np.intp)
-            set_back = _running_sum(np.where(delayed[own], delay[own], 0), spell)
-            budget = np.zeros(len(self.first), np.int64)
-            group = np.full(len(self.first), -1, np.intp)
-            budget[own], group[own] = set_back, spell
-            rows = np.flatnonzero(wanted & (budget[self.gap] > 0))
-            before = _running_sum(self.length[rows], group[self.gap[rows]]) - self.length[rows]
-            explained[rows[before + self.length[rows] // 2 <= budget[self.gap[rows]]]] = True
+        late = np.flatnonzero(delayed & (delay > 0))
+        process = self.process_at(self.first[late])
+        for each in tables.distinct(process).tolist():
+            mine = late[process == each]
+            explained |= self._within(self._budgets(mine, delay[mine]), each, wanted)
         return explained & free
+
+    def _budgets(self, late: Indices, delay: Times) -> "_Budgets":
+        """Return how much idle time the delays of one process explain from each delayed gap on.
+
+        Args:
+            late: The delayed gaps, ascending.
+            delay: Length of the delay of each, in ns.
+        """
+        start, count = self.gaps.spans.start, len(self.first)
+        # Where the host catches up between two gaps, the delays before no longer count.
+        spell = np.searchsorted(self._caught_up, start[late], side="right")
+        last = np.append(self._caught_up, np.iinfo(np.int64).max)[spell]
+        stop = np.minimum(np.searchsorted(start, last, side="left"), np.append(late[1:], count))
+        return _Budgets(late, stop, _running_sum(delay, spell), spell)
+
+    def _within(self, budgets: "_Budgets", process: int, wanted: Mask) -> Mask:
+        """Return the wanted pieces of a process up to the budget of their gap.
+
+        The pieces of a spell count from its first delayed gap on; a piece counts if half of it is inside the budget.
+        """
+        found, last_spell, so_far = self.none, -1, 0
+        for some in blocks(len(found)):
+            gap = self.gap[some]
+            low, high = int(gap[0]), int(gap[-1]) + 1
+            if np.searchsorted(budgets.stop, low, side="right") >= np.searchsorted(budgets.gap, high, side="left"):
+                continue
+            every = np.arange(low, high)
+            budget = places(budgets.gap, every) - 1
+            has_budget = (budget >= 0) & (every < budgets.stop[budget])
+            has_budget &= self.process_at(self.first[low:high]) == process
+            rows = np.flatnonzero(wanted[some] & has_budget[gap - low])
+            if not len(rows):
+                continue
+            budget = budget[gap[rows] - low]
+            spell, length = budgets.spell[budget], self.pieces.end[some][rows] - self.pieces.start[some][rows]
+            used = _running_sum(length, spell)
+            used[: np.searchsorted(spell, last_spell, side="right")] += so_far
+            last_spell, so_far = int(spell[-1]), int(used[-1])
+            found[some][rows] = used - length + length // 2 <= budgets.ns[budget]
+        return found
 
     def call_length(self, kinds: tuple[int, ...], chosen: Mask) -> Times:
         """Return the length of the call in which each chosen gap begins, in ns inside the window; 0 for other gaps.
@@ -193,33 +245,53 @@ class IdlePieces:
             kinds: Kinds of the call, as ``api_calls`` has them.
             chosen: Which gaps to look at.
         """
-        found = np.zeros(len(self.first), np.int64)
-        thread, start = self.pieces.thread[self.first], self.gaps.spans.start
-        for each in tables.distinct(thread[chosen]).tolist():
+        found, start = np.zeros(len(self.first), np.int64), self.gaps.spans.start
+        wanted = np.isin(np.arange(api_calls.RUNNING + 1), kinds)
+        rows = np.flatnonzero(chosen)
+        thread = self.pieces.threads[self.pieces.owner[self.first[rows]]]
+        for each in tables.distinct(thread).tolist():
             spans, code = self.states.of(each)
-            wanted = np.isin(code // NAMES, kinds)
-            low = np.maximum(spans.start[wanted], self.window.start_ns)
-            high = np.minimum(spans.end[wanted], self.window.end_ns)
-            mine = np.flatnonzero(chosen & (thread == each))
+            low, high = intervals.chosen(wanted[code >> NAME_BITS], *spans)
+            low, high = np.maximum(low, self.window.start_ns), np.minimum(high, self.window.end_ns)
+            mine = rows[thread == each]
             at = containing(Spans(low, high), start[mine])
             found[mine[at >= 0]] = (high - low)[at[at >= 0]]
         return found
 
-    def _caught_up(self) -> Indices:
-        """Return how many operations before each gap were launched well before they began."""
-        operations, calls = self.context.operations, self.context.trace[tables.CALLS]
+    @cached_property
+    def _caught_up(self) -> Times:
+        """Return when the operations began that were launched well before they began, in ns, ascending."""
+        operations, returned = self.context.operations, array(self.context.trace[tables.CALLS], "end")
         mine = operations.on(self.device_id)
-        mine = mine[operations.call[mine] >= 0]
-        lead = operations.start[mine] - array(calls, "end")[operations.call[mine]]
-        ahead = operations.start[mine[lead > self.usual_gap_ns]]
-        found: Indices = np.searchsorted(ahead, self.gaps.spans.start, side="right")
-        return found
+        found = [np.empty(0, np.int64)]
+        for some in blocks(len(mine)):
+            rows = mine[some]
+            rows = rows[operations.call[rows] >= 0]
+            start = operations.start[rows]
+            found.append(start[start - returned[operations.call[rows]] > self.usual_gap_ns])
+        return np.concatenate(found)
+
+
+class _Budgets(NamedTuple):
+    """How much idle time delays of the host explain: one row for each delayed gap, ascending.
+
+    Attributes:
+        gap: The delayed gap, from which on the row counts.
+        stop: One past the last gap for which it counts.
+        ns: The sum of the delays of the spell so far.
+        spell: Number of the spell without catching up, ascending.
+    """
+
+    gap: Indices
+    stop: Indices
+    ns: Times
+    spell: Indices
 
 
 def _running_sum(values: Times, group: Indices) -> Times:
     """Return the running sum of the values in each group, each value included; the values are ordered by group."""
     so_far: Times = np.cumsum(values)
     first = np.flatnonzero(np.append(True, group[1:] != group[:-1])[: len(group)])
-    before = (so_far - values)[first]
-    found: Times = so_far - np.repeat(before, np.diff(np.append(first, len(group))))
-    return found
+    before = so_far[first] - values[first]
+    so_far -= np.repeat(before, np.diff(np.append(first, len(group))))
+    return so_far

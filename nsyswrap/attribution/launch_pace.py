@@ -144,12 +144,13 @@ def usual_gap_at(pace: Pace | None) -> float:
 
 def on_device(context: TraceContext, launched: LaunchTimes, device_id: int) -> LaunchTimes:
     """Return the launches of one device."""
-    return _only(launched, np.flatnonzero(context.operations.device_id[launched.row] == device_id))
+    chosen = context.operations.device_id[launched.row] == device_id
+    return launched if chosen.all() else _only(launched, np.flatnonzero(chosen))
 
 
 def pace_of(context: TraceContext, launched: LaunchTimes) -> Pace:
     """Return the pace of all given launches together."""
-    return _pace(context, launched, np.arange(len(launched.row)))
+    return _pace(context, launched, slice(None))
 
 
 def _only(launched: LaunchTimes, chosen: Indices) -> LaunchTimes:
@@ -164,10 +165,10 @@ def paces(context: TraceContext, launched: LaunchTimes) -> dict[str, Pace]:
     return {name: _pace(context, launched, mine) for name, mine in chosen.items() if len(mine)}
 
 
-def _pace(context: TraceContext, launched: LaunchTimes, chosen: Indices) -> Pace:
+def _pace(context: TraceContext, launched: LaunchTimes, chosen: Indices | slice) -> Pace:
     rows = launched.row[chosen]
     known = launched.since[chosen]
-    known = known[known >= 0]
+    known = known[np.flatnonzero(known >= 0)]
     return Pace(
         count=len(rows),
         just_in_time_share=float(launched.just_in_time[chosen].mean()),

@@ -8,6 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from nsyswrap.intervals import NOTHING, Indices, Times
+from nsyswrap.tables import blocks
+
+Owners = npt.NDArray[np.signedinteger[Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,22 +22,35 @@ class Pieces:
         end: ns since capture start.
         gap: Index of the gap of each piece among all gaps of the device.
         cause: Index into ``causes.CAUSES``, int8.
-        phase: Phase code, int32; -1 for none.
-        thread: Global id of the thread that explains the piece; its process and thread 0 where none is known.
+        phase: Phase code, in as few bytes as the phases need; -1 for none.
+        owner: Index into ``threads`` of the thread that explains the piece, in as few bytes as these need.
         name: Index into ``ThreadStates.names`` of the call that explains it; NO_NAME for none.
+        threads: Global ids of the threads, not one for each piece; a process and thread 0 where none is known.
     """
 
     start: Times
     end: Times
-    gap: Indices
+    gap: npt.NDArray[np.int32]
     cause: npt.NDArray[np.int8]
-    phase: npt.NDArray[np.int32]
-    thread: Times
+    phase: npt.NDArray[np.signedinteger[Any]]
+    owner: Owners
     name: npt.NDArray[np.int32]
+    threads: Times
 
     def of(self, rows: Indices | npt.NDArray[np.bool_]) -> "Pieces":
         """Return some of the pieces, in the order of ``rows``."""
-        return Pieces(*(getattr(self, each.name)[rows] for each in fields(Pieces)))
+        return Pieces(*[getattr(self, name)[rows] for name in COLUMNS] + [self.threads])
+
+    @property
+    def thread(self) -> Times:
+        """Return the global id of the thread that explains each piece."""
+        found: Times = self.threads[self.owner]
+        return found
+
+    def is_thread(self, thread: int) -> npt.NDArray[np.bool_]:
+        """Return the pieces that a thread explains."""
+        found: npt.NDArray[np.bool_] = (self.threads == thread)[self.owner]
+        return found
 
     @property
     def length(self) -> Times:
@@ -42,12 +58,49 @@ class Pieces:
         found: Times = self.end - self.start
         return found
 
+    def sums(self, code: npt.NDArray[np.integer[Any]], count: int) -> Times:
+        """Return the time of each code, in ns, shape (count,); ``code`` is that of each piece."""
+        found = np.zeros(count, np.int64)
+        for some in blocks(len(code)):
+            np.add.at(found, code[some], self.end[some] - self.start[some])
+        return found
 
-_NO_CODES: npt.NDArray[Any] = np.empty(0, np.int32)
-NO_PIECES = Pieces(*NOTHING, np.empty(0, np.intp), np.empty(0, np.int8), _NO_CODES, np.empty(0, np.int64), _NO_CODES)
+
+COLUMNS = tuple(each.name for each in fields(Pieces))[:-1]
+"""The columns with a value for each piece."""
+
+_NO_CODES: npt.NDArray[Any] = np.empty(0, np.int8)
+_NO_INDICES: npt.NDArray[Any] = np.empty(0, np.int32)
+NO_PIECES = Pieces(*NOTHING, _NO_INDICES, _NO_CODES, _NO_CODES, _NO_CODES, _NO_INDICES, NOTHING.start)
 
 
-def joined_in_order(parts: Iterable[Pieces]) -> Pieces:
-    """Return the pieces of all parts, part by part."""
-    every = [NO_PIECES, *parts]
-    return Pieces(*(np.concatenate([getattr(part, each.name) for part in every]) for each in fields(Pieces)))
+# Pieces of one part for which there is room after the first part, in shares of what all parts would need like it.
+SPARE = 1.25
+
+
+def joined_in_order(parts: Iterable[Pieces], part_count: int = 1) -> Pieces:
+    """Return the pieces of all parts, part by part.
+
+    Args:
+        parts: The pieces of each part, all with the same threads; each is copied before the next one is made, so that
+            not all are held twice.
+        part_count: About how many parts there are.
+    """
+    room = {name: getattr(NO_PIECES, name) for name in COLUMNS}
+    count, threads = 0, NO_PIECES.threads
+    for part in parts:
+        first, count = count, count + len(part.start)
+        if count > len(room["start"]):
+            wanted = round(SPARE * (count if first else count * part_count))
+            room = {name: _longer(values[:first], getattr(part, name), wanted) for name, values in room.items()}
+        for name, values in room.items():
+            values[first:count] = getattr(part, name)
+        threads = part.threads
+    return Pieces(*[room[name][:count] for name in COLUMNS] + [threads])
+
+
+def _longer(values: npt.NDArray[Any], like: npt.NDArray[Any], length: int) -> npt.NDArray[Any]:
+    """Return a longer array of another's type that begins with the values. Memory never written is never taken."""
+    found = np.empty(length, like.dtype)
+    found[: len(values)] = values
+    return found

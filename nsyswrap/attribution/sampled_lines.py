@@ -1,5 +1,7 @@
 """The lines of Python that ran while a GPU was idle, from the samples of the thread that explains the idle time."""
 
+from functools import cache
+
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
@@ -43,12 +45,12 @@ def find_sampled_lines(
         names: Names of the causes and of the rules, by code.
     """
     if not len(context.trace[tables.SAMPLES]):
-        return _table([])
+        return _no_rows().copy()
     causes, rules = names
-    sample, piece = _inside(context, pieces)
+    sample, piece = samples_inside(context, pieces)
     width = len(context.phases.names) + 1
     key = (pieces.cause.astype(np.int64) * len(rules) + rule) * width + pieces.phase + 1
-    idle = _idle_by_key(context, pieces, key)
+    idle = idle_by_key(context, pieces, key)
     stack = array(context.trace[tables.SAMPLES], "stack")[sample]
     rows: list[tuple[object, ...]] = []
     for each in np.unique(key[piece]).tolist():
@@ -68,31 +70,38 @@ def spelled(frame: Frame) -> str:
 
 
 def _table(rows: list[tuple[object, ...]]) -> pd.DataFrame:
+    if not rows:
+        return _no_rows().copy()
     columns = {name: kind for name, kind in COLUMNS.items() if name != "device_id"}
     frame = pd.DataFrame(rows, columns=list(columns)).astype(columns)
-    if not rows:
-        return frame
     return frame.sort_values(ORDER, ascending=[False, False, *([True] * 5)], ignore_index=True)
 
 
-def _inside(context: TraceContext, pieces: Pieces) -> tuple[Indices, Indices]:
+@cache
+def _no_rows() -> pd.DataFrame:
+    """Return the table without rows: made once, since each of a thousand ranks needs it."""
+    columns = {name: kind for name, kind in COLUMNS.items() if name != "device_id"}
+    return pd.DataFrame(columns=list(columns)).astype(columns)
+
+
+def samples_inside(context: TraceContext, pieces: Pieces) -> tuple[Indices, Indices]:
     """Return each sample inside a piece of its own thread, and that piece: two arrays of indices."""
     frame = context.trace[tables.SAMPLES]
     thread, start = array(frame, "thread"), array(frame, "start")
     samples, found = [np.empty(0, np.intp)], [np.empty(0, np.intp)]
-    for each in np.intersect1d(pieces.thread, thread).tolist():
-        mine, of_thread = np.flatnonzero(thread == each), np.flatnonzero(pieces.thread == each)
+    for each in np.intersect1d(pieces.threads, thread).tolist():
+        mine, of_thread = np.flatnonzero(thread == each), np.flatnonzero(pieces.is_thread(each))
         where = containing(Spans(pieces.start[of_thread], pieces.end[of_thread]), start[mine])
         samples.append(mine[where >= 0])
         found.append(of_thread[where[where >= 0]])
     return np.concatenate(samples), np.concatenate(found)
 
 
-def _idle_by_key(
+def idle_by_key(
     context: TraceContext, pieces: Pieces, key: "np.ndarray[tuple[int], np.dtype[np.int64]]"
 ) -> dict[int, int]:
     """Return the idle time of each key, in ns; only threads with samples count."""
-    sampled = np.isin(pieces.thread, array(context.trace[tables.SAMPLES], "thread"))
+    sampled = np.isin(pieces.threads, array(context.trace[tables.SAMPLES], "thread"))[pieces.owner]
     codes, unique = pd.factorize(key[sampled])
     total = np.zeros(len(unique), np.int64)
     np.add.at(total, codes, (pieces.end - pieces.start)[sampled])

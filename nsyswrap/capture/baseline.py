@@ -12,10 +12,10 @@ from nsyswrap.capture.annotate.injection import Injection
 from nsyswrap.capture.foreground import ForegroundCall, Limits, run_in_foreground
 from nsyswrap.capture.inherited import inherited
 from nsyswrap.capture.isolate import kept_environment
-from nsyswrap.capture.nsys import private_folder, resolved_command
+from nsyswrap.capture.nsys import resolved_command
 from nsyswrap.capture.options import CaptureOptions
 from nsyswrap.capture.progress import Progress, silent
-from nsyswrap.capture.run_dir import RunDir
+from nsyswrap.capture.run_dir import RunDir, private_folder
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,8 @@
 
 It makes many calls of each kind that a capture records: launches, other CUDA calls, NVTX ranges, and calls of the
 operating system. It writes the median time of a call in each of many blocks as JSON. It calls the CUDA libraries
-through ctypes, so it needs no torch. Where there is no GPU, it makes the other calls only.
+through ctypes; where torch is installed, it also times training steps of PyTorch. Where there is no GPU, it makes the
+other calls only.
 
 In a loop of nothing but launches, the profiler's code and data stay in the CPU's caches, and its cost is small. A real
 program evicts them. So each kind is timed in three settings, with different work before each call::
@@ -27,8 +28,10 @@ from collections.abc import Callable, Iterator
 from nsyswrap.capture.annotate.marker import DATA, Marker, Sink
 from nsyswrap.capture.annotate.nvtx_calls import connected, package_calls
 from nsyswrap.capture.cost_probe_cuda import Cuda
+from nsyswrap.capture.cost_probe_torch import Steps
 
 Call = Callable[[], object]
+Blocks = list[tuple[float, float]]
 
 # Blocks of each kind and setting, and calls in each block: enough for stable quartiles in a few seconds.
 BLOCKS = 12
@@ -36,6 +39,9 @@ CALLS = 100
 # Read and written before each call: many times the first-level cache of a core, and part of its second-level cache.
 # Between two launches, a training program touches a similar amount of its framework's code and data.
 EVICTED_BYTES = 512 << 10
+COUNT = "--count"
+# Training steps in each block: they take a hundred times as long as a call.
+STEPS = 6
 # How many times the work is timed next to each block.
 PACES = 9
 
@@ -68,7 +74,7 @@ class Work:
         self._target[:] = self._source
 
 
-def times(call: Call, before: Call, settle: Call | None, pace: Call) -> list[tuple[float, float]]:
+def times(call: Call, before: Call, settle: Call | None, pace: Call, calls: int | None = None) -> Blocks:
     """Return the median length of a call in each block, and that of some work timed next to the block, in ns.
 
     Args:
@@ -76,12 +82,13 @@ def times(call: Call, before: Call, settle: Call | None, pace: Call) -> list[tup
         before: What runs before each call; outside of the times.
         settle: Runs after each block, outside of the times; None for nothing.
         pace: The work that shows how fast the machine is.
+        calls: Calls in each block; None for the usual number.
     """
     found = []
     for _ in range(BLOCKS + 1):
         paces = [_length(pace) for _ in range(PACES)]
         lengths = []
-        for _ in range(CALLS):
+        for _ in range(CALLS if calls is None else calls):
             before()
             lengths.append(_length(call))
         found.append((statistics.median(lengths), statistics.median(paces)))
@@ -156,8 +163,32 @@ def os_kinds() -> Iterator[tuple[str, Call]]:
     yield "short_os_call", lambda: libc.write(null, memory, 1)
 
 
-def measure() -> dict[str, dict[str, list[tuple[float, float]]]]:
-    """Return the times of each kind and setting by block: of a call, and of the work that shows the pace, in ns."""
+def step_times(work: Work, *, count: bool) -> dict[str, dict[str, Blocks]]:
+    """Return the times of training steps by block, and the launches of one step by kind; nothing without torch.
+
+    Args:
+        work: Shows the pace of the machine.
+        count: Count the launches: PyTorch's own profiler does that, which nsys keeps from working.
+    """
+    try:
+        steps = Steps()
+        kinds = dict(steps.kinds())
+        found = {name: {"tight": times(step, work.tight, None, work.python, STEPS)} for name, step in kinds.items()}
+        if count:
+            for name, step in kinds.items():
+                found[f"{name}_launches"] = {kind: [(each, 0)] for kind, each in steps.launches(step).items()}
+    except (ImportError, OSError, AssertionError, RuntimeError) as error:  # no torch, no GPU for it, no memory left
+        sys.stderr.write(f"nsyswrap: without training steps: {error}\n")
+        return {}
+    return found
+
+
+def measure(*, count: bool = False) -> dict[str, dict[str, Blocks]]:
+    """Return the times of each kind and setting by block: of a call, and of the work that shows the pace, in ns.
+
+    Args:
+        count: Count the launches of the training steps too.
+    """
     work = Work()
     settings: dict[str, Call] = {"tight": work.tight, "python": work.python, "evicted": work.evicted}
     kinds: list[tuple[str, Call, Call | None]] = [("nothing", work.tight, None)]
@@ -175,12 +206,13 @@ def measure() -> dict[str, dict[str, list[tuple[float, float]]]]:
     }
     if cuda is not None:
         found["queued_kernel"] = {"device": [(each, 0) for each in cuda.queued()]}  # the CPU's pace does not apply
+        found |= step_times(work, count=count)
     return found
 
 
 def main() -> int:
-    """Write the times as JSON to the file that the command line names."""
-    found = measure()
+    """Write the times as JSON to the file that the command line names; with --count, also the counted launches."""
+    found = measure(count=COUNT in sys.argv[2:])
     with open(sys.argv[1], "w", encoding="utf-8") as file:  # noqa: PTH123 - the folder exists
         json.dump(found, file)
     return 0

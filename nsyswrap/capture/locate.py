@@ -1,23 +1,22 @@
-"""Find nsys on this machine, its version, its importer, and the libraries they lack."""
+"""Find nsys on this machine, its importer, and the libraries they lack."""
 
 import os
 import re
 import shutil
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from nsyswrap.capture.process import output_of
+from nsyswrap.capture.programs import Places, Program, find_programs, newest_first, program_at
 from nsyswrap.errors import NsysNotFoundError
 
 VARIABLE = "NSYSWRAP_NSYS"
 
-_VERSION_TIMEOUT_S = 60
 _LDD_TIMEOUT_S = 30
 
 # Installation paths in order of preference; of several versions in one place the newest is used. An nsys that somebody
 # installed on purpose comes before the copy that another tool brings along.
-_PLACES = (
+_PLACES: Places = (
     (
         "NVIDIA's installer",
         ("opt/nvidia/nsight-systems/*/bin/nsys", "opt/nvidia/nsight-systems/*/target-linux-*/nsys"),
@@ -35,24 +34,10 @@ _PLACES = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Nsys:
-    """An nsys that runs.
+class Nsys(Program):
+    """An nsys that runs."""
 
-    Args:
-        path: The program.
-        version: Its version, such as ``(2023, 4, 4, 54)``.
-        source: Where it was found, for messages.
-    """
-
-    path: Path
-    version: tuple[int, ...]
-    source: str
-
-    @property
-    def version_text(self) -> str:
-        """Return the version as nsys prints it, without its build number: ``2023.4.4.54``."""
-        return ".".join(map(str, self.version))
+    __slots__ = ()
 
 
 def find_nsys(environ: Mapping[str, str] | None = None, root: Path = Path("/")) -> Nsys:
@@ -86,6 +71,20 @@ def find_nsys(environ: Mapping[str, str] | None = None, root: Path = Path("/")) 
         "there is no nsys (NVIDIA Nsight Systems) on this machine",
         hint=f"Run 'nsyswrap setup' to install it, or set {VARIABLE} to the path of an nsys",
     )
+
+
+def candidates(environ: Mapping[str, str], root: Path = Path("/")) -> tuple[str, ...]:
+    """Return the real paths at which ``find_nsys`` looks and finds a file, without running any.
+
+    Args:
+        environ: The environment.
+        root: The root folder of the usual installation paths.
+    """
+    named = environ.get(VARIABLE) or shutil.which("nsys", path=environ.get("PATH", "")) or ""
+    usual = (path for _, patterns in _PLACES for pattern in patterns for path in root.glob(pattern))
+    installed = installed_folder(environ).glob("*/target-linux-*/nsys")
+    every = (named, *map(str, (*usual, *installed)))
+    return tuple(sorted({os.path.realpath(path) for path in every if path}))
 
 
 def is_complete(nsys: Nsys) -> bool:
@@ -122,12 +121,6 @@ def user_folder(environ: Mapping[str, str], variable: str, below_home: str) -> P
     return named if named.is_absolute() else (home if home.is_absolute() else Path("/")) / below_home
 
 
-def version_in(text: str) -> tuple[int, ...]:
-    """Return the version in the output of ``nsys --version``; empty if there is none."""
-    match = re.search(r"\b(\d{4}(?:\.\d+)+)", text)
-    return tuple(int(part) for part in match[1].split(".")) if match else ()
-
-
 def _named(value: str) -> Nsys:
     """Return the nsys that the variable names; a wrong value is an error and not ignored."""
     path = Path(os.path.expanduser(value))  # noqa: PTH111 - Path.expanduser() raises for a user that does not exist
@@ -140,29 +133,13 @@ def _named(value: str) -> Nsys:
 
 def _found(environ: Mapping[str, str], root: Path) -> Iterator[Nsys]:
     """Yield every nsys that runs, in order of preference."""
-    on_path = shutil.which("nsys", path=environ.get("PATH", ""))
-    nsys = nsys_at(Path(on_path), "PATH") if on_path else None
-    if nsys is not None:
-        yield nsys
-    for source, patterns in _PLACES:
-        paths = {path.resolve(): path for pattern in patterns for path in root.glob(pattern)}
-        yield from _newest_first(sorted(paths.values()), source)
-    yield from _newest_first(sorted(installed_folder(environ).glob("*/target-linux-*/nsys")), "nsyswrap setup")
-
-
-def _newest_first(paths: list[Path], source: str) -> list[Nsys]:
-    answers = (nsys_at(path, source) for path in paths)
-    return sorted((nsys for nsys in answers if nsys is not None), key=lambda nsys: nsys.version, reverse=True)
+    yield from find_programs(Nsys, "nsys", _PLACES, environ, root)
+    yield from newest_first(Nsys, installed_folder(environ).glob("*/target-linux-*/nsys"), "nsyswrap setup")
 
 
 def nsys_at(path: Path, source: str) -> Nsys | None:
     """Return the nsys at a path, or None if its ``--version`` is not that of nsys."""
-    try:
-        output = output_of([path.absolute(), "--version"], timeout_s=_VERSION_TIMEOUT_S)
-    except (OSError, TimeoutError):
-        return None
-    version = version_in(output.stdout)
-    return Nsys(path.absolute(), version, source) if output.code == 0 and version else None
+    return program_at(Nsys, path, source)
 
 
 def missing_libraries(program: Path) -> tuple[str, ...]:

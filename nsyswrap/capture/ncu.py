@@ -2,21 +2,18 @@
 
 import os
 import re
-import shutil
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
-from nsyswrap.capture.locate import version_in
 from nsyswrap.capture.process import Output, output_of
+from nsyswrap.capture.programs import Places, Program, find_programs, program_at
 from nsyswrap.errors import CaptureError
 
 VARIABLE = "NSYSWRAP_NCU"
 
-_VERSION_TIMEOUT_S = 60
 _QUERY_TIMEOUT_S = 120
 # NVIDIA's own installer first, then the copy in a CUDA toolkit; the newest of several.
-_PLACES = (
+_PLACES: Places = (
     ("NVIDIA's installer", ("opt/nvidia/nsight-compute/*/ncu",)),
     ("the CUDA toolkit", ("usr/local/cuda*/nsight-compute-*/ncu", "usr/local/cuda*/bin/ncu")),
     ("the distribution", ("usr/lib/nsight-compute/ncu",)),
@@ -29,24 +26,10 @@ _LISTS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Ncu:
-    """An ncu that runs.
+class Ncu(Program):
+    """An ncu that runs."""
 
-    Args:
-        path: The program.
-        version: Its version, such as ``(2025, 3, 1, 0)``.
-        source: Where it was found, for messages.
-    """
-
-    path: Path
-    version: tuple[int, ...]
-    source: str
-
-    @property
-    def version_text(self) -> str:
-        """Return the version as ncu prints it: ``2025.3.1.0``."""
-        return ".".join(map(str, self.version))
+    __slots__ = ()
 
 
 class NcuNotFoundError(CaptureError):
@@ -70,29 +53,19 @@ def find_ncu(environ: Mapping[str, str] | None = None, root: Path = Path("/")) -
     environ = os.environ if environ is None else environ
     named = environ.get(VARIABLE)
     if named:
-        ncu = ncu_at(Path(os.path.expanduser(named)), VARIABLE)  # noqa: PTH111 - Path.expanduser() may raise
+        ncu = program_at(Ncu, Path(os.path.expanduser(named)), VARIABLE)  # noqa: PTH111 - Path.expanduser() may raise
         if ncu is None:
             raise NcuNotFoundError(
                 f"{VARIABLE} is {named}, which is not a working ncu", hint=f"Correct {VARIABLE}, or unset it"
             )
         return ncu
-    ncu = next(_found(environ, root), None)
+    ncu = next(find_programs(Ncu, "ncu", _PLACES, environ, root), None)
     if ncu is None:
         raise NcuNotFoundError(
             "there is no ncu (NVIDIA Nsight Compute) on this machine",
             hint=f"Install Nsight Compute, which is part of CUDA toolkits, or set {VARIABLE} to the path of an ncu",
         )
     return ncu
-
-
-def ncu_at(path: Path, source: str) -> Ncu | None:
-    """Return the ncu at a path, or None if its ``--version`` is not that of ncu."""
-    try:
-        output = output_of([path.absolute(), "--version"], timeout_s=_VERSION_TIMEOUT_S)
-    except (OSError, TimeoutError):
-        return None
-    version = version_in(output.stdout)
-    return Ncu(path.absolute(), version, source) if output.code == 0 and version else None
 
 
 def counter_lists(ncu: Ncu) -> Iterator[frozenset[str]]:
@@ -145,15 +118,3 @@ def quoted_output(output: str, lines: int = 3) -> str:
     """Return the last lines of ncu's output in brackets, to append to a message; empty if there are none."""
     text = [line.strip() for line in output.replace("\r", "\n").splitlines() if line.strip()]
     return f" (ncu: {' / '.join(text[-lines:])})" if text else ""
-
-
-def _found(environ: Mapping[str, str], root: Path) -> Iterator[Ncu]:
-    """Yield every ncu that runs, in order of preference."""
-    on_path = shutil.which("ncu", path=environ.get("PATH", ""))
-    ncu = ncu_at(Path(on_path), "PATH") if on_path else None
-    if ncu is not None:
-        yield ncu
-    for source, patterns in _PLACES:
-        paths = {path.resolve(): path for pattern in patterns for path in root.glob(pattern)}
-        answers = (ncu_at(path, source) for path in sorted(paths.values()))
-        yield from sorted((each for each in answers if each is not None), key=lambda each: each.version, reverse=True)

@@ -17,15 +17,16 @@ from pathlib import Path
 from typing import Any
 
 from nsyswrap.capture.capabilities import capabilities_of
+from nsyswrap.capture.cost_probe import COUNT
 from nsyswrap.capture.locate import Nsys, user_folder
-from nsyswrap.capture.nsys import private_folder
 from nsyswrap.capture.options import CaptureOptions, profile_invocation
 from nsyswrap.capture.process import output_of
 from nsyswrap.capture.process_tree import adopting_orphans, children_by_parent, kill_all, reap_children
-from nsyswrap.capture.run_dir import RunDir
+from nsyswrap.capture.run_dir import RunDir, private_folder
 from nsyswrap.errors import NsyswrapError
+from nsyswrap.hardware.profiler_cost import CONVOLUTION_LAUNCH, LAUNCH
 
-SCHEMA = "nsyswrap.profiler-cost/1"
+SCHEMA = "nsyswrap.profiler-cost/3"
 DRIVER = Path("/proc/driver/nvidia/version")
 CPU = Path("/proc/cpuinfo")
 
@@ -44,6 +45,13 @@ PROBED = {
 }
 TIMEOUT_S = 120
 
+# A block within this factor of the fastest pace is at that pace. Source: measured on the machine of docs/overhead.md:
+# fast blocks are within a tenth of each other; where others use the other half of the core, work takes 1.7 times as
+# long.
+FAST = 1.15
+FEWEST_BLOCKS = 4
+# One block in so many may be an error of the clock, or a moment in which the machine stood still.
+FEWEST_PACES = 20
 # The settings of the program's calls in which nsys adds least, and in which it adds the usual.
 TIGHT, USUAL = "tight", "python"
 
@@ -71,21 +79,23 @@ def profiler_cost(
         kept_only: Measure nothing: other ranks of the job use the same machine.
 
     Returns:
-        ``conditions`` and ``calls``: ``low_ns``, ``usual_ns``, ``high_ns`` and ``alone_ns`` of each kind, with the
-        quartiles of each call and setting. ``calls`` is empty where the measurement failed; that is not kept.
+        ``conditions``, ``calls`` and ``pace``. ``calls`` has ``low_ns``, ``usual_ns``, ``high_ns`` and ``alone_ns`` of
+        each kind, with the quartiles of each call and setting; it is empty where the measurement failed, which is not
+        kept. ``pace`` has ``fastest_ns`` and ``slowest_ns`` of the same work.
     """
     conditions = conditions_of(options, nsys)
     path = kept_at({**conditions, "arguments": list(options.nsys_args)})
     kept = None if again else _kept(path)
     if kept is not None:
-        return {"conditions": conditions, "calls": kept}
+        return {"conditions": conditions, **kept}
     if kept_only:
         return {}
     announce()
-    calls = costs(*measure(options, nsys))
-    if calls:
-        _keep(path, calls)
-    return {"conditions": conditions, "calls": calls}
+    alone, recorded = measure(options, nsys)
+    measured = {"calls": costs(alone, recorded), "pace": pace_range((*alone, *recorded))}
+    if measured["calls"]:
+        _keep(path, measured)
+    return {"conditions": conditions, **measured}
 
 
 def conditions_of(options: CaptureOptions, nsys: Nsys) -> dict[str, Any]:
@@ -120,7 +130,7 @@ def measure(options: CaptureOptions, nsys: Nsys) -> tuple[list[Times], list[Time
     try:
         with private_folder() as folder:
             for number in range(RUNS):
-                alone.append(_timed((), folder / f"alone-{number}.json"))
+                alone.append(_timed((), folder / f"alone-{number}.json", COUNT))
                 target = folder / f"recorded-{number}.json"
                 recorded.append(_timed(_under_nsys(options, nsys, folder / f"run-{number}"), target))
     except (NsyswrapError, OSError, TimeoutError, ValueError):
@@ -138,14 +148,14 @@ def _under_nsys(options: CaptureOptions, nsys: Nsys, folder: Path) -> tuple[str,
     return argv[: -len(run_dir.inner(()))]
 
 
-def _timed(prefix: tuple[str, ...], target: Path) -> Times:
-    """Run the program, and return the times that it wrote.
+def _timed(prefix: tuple[str, ...], target: Path, *arguments: str) -> Times:
+    """Run the program with some arguments, and return the times that it wrote.
 
     Raises:
         OSError: It wrote none.
         ValueError: What it wrote cannot be read.
     """
-    command = (sys.executable, "-m", "nsyswrap.capture.cost_probe", str(target))
+    command = (sys.executable, "-m", "nsyswrap.capture.cost_probe", str(target), *arguments)
     excluded = frozenset(children_by_parent().get(os.getpid(), ()))
     with adopting_orphans():
         try:
@@ -187,7 +197,79 @@ def costs(alone: Sequence[Times], recorded: Sequence[Times]) -> dict[str, dict[s
     if one and many:
         node = [round(max(many[key] - one[key], 0) / (GRAPH_NODES - 1)) for key in (*KEYS, "alone_ns")]
         found["graph_node"] = dict(zip((*KEYS, "alone_ns"), (*sorted(node[:-1]), node[-1]), strict=True))
+    if "launch" in found:
+        found |= _launches_of_steps(found["launch"], alone, recorded)
     return found
+
+
+def _launches_of_steps(
+    launch: Mapping[str, Any], alone: Sequence[Times], recorded: Sequence[Times]
+) -> dict[str, dict[str, Any]]:
+    """Return what nsys adds to the launches of training steps, by kind; nothing where no steps were timed.
+
+    The step of linear layers has launches of one kind and gives their cost. In the step of convolutions that cost is
+    taken from all other launches, and the rest belongs to those of the convolutions.
+
+    Args:
+        launch: What it adds to a launch without PyTorch: the least, and how long the call takes alone.
+        alone: The times without nsys, with the number of launches.
+        recorded: The times under nsys.
+    """
+    plain, whole = (_added_to_step(name, alone, recorded) for name in ("plain_step", "convolution_step"))
+    if plain is None or whole is None:
+        return {}
+    (added, counts), (all_added, all_counts) = plain, whole
+    others, own = (all_counts.get(kind, 0) for kind in (LAUNCH, CONVOLUTION_LAUNCH))
+    per_launch = [each / sum(counts.values()) for each in added]
+    found = {LAUNCH: _with_costs(launch, per_launch)}
+    if own:
+        per_own = [(each - others * less) / own for each, less in zip(all_added, per_launch, strict=True)]
+        found[CONVOLUTION_LAUNCH] = _with_costs(launch, per_own)
+    return found
+
+
+def _with_costs(launch: Mapping[str, Any], added: Sequence[float]) -> dict[str, Any]:
+    """Return a launch with what nsys adds usually and at most, never less than the least."""
+    usual = max(added[0], launch["low_ns"])
+    return {**launch, "usual_ns": round(usual), "high_ns": round(max(usual, added[1], launch["high_ns"]))}
+
+
+def _added_to_step(
+    name: str, alone: Sequence[Times], recorded: Sequence[Times]
+) -> tuple[list[float], Mapping[str, float]] | None:
+    """Return what nsys adds to a step, in ns: usually and at most, and the launches of a step by kind.
+
+    Only blocks at the fastest pace of the machine count: how much slower a slow machine is differs from code to code.
+    None where a run has none, or where nothing was timed or counted.
+    """
+    runs = [[run[name][TIGHT] for run in each if name in run] for each in (alone, recorded)]
+    counts = next((run[f"{name}_launches"] for run in alone if f"{name}_launches" in run), {})
+    paces = [pace for run in (*alone, *recorded) for pace in _paces(run)]
+    if not all(runs) or not counts:
+        return None
+    fastest = min(paces) * FAST
+    lengths = [[time for run in each for time, pace in run if pace <= fastest] for each in runs]
+    if min(map(len, lengths)) < FEWEST_BLOCKS:
+        return None
+    (_, without, _), (_, under, most) = (statistics.quantiles(each) for each in lengths)
+    return [under - without, most - without], {kind: blocks[0][0] for kind, blocks in counts.items()}
+
+
+def pace_range(runs: Sequence[Times]) -> dict[str, int]:
+    """Return how long the work that shows the pace of the machine took at its fastest and at its slowest times, in ns.
+
+    The extremes of a few blocks may be errors, so one block in twenty is left out on each side; nothing of too few.
+    """
+    paces = sorted(pace for run in runs for pace in _paces(run))
+    if len(paces) < FEWEST_PACES:
+        return {}
+    cut = len(paces) // FEWEST_PACES
+    return {"fastest_ns": round(paces[cut]), "slowest_ns": round(paces[-1 - cut])}
+
+
+def _paces(run: Times) -> list[float]:
+    """Return the paces of the machine in the blocks of one run."""
+    return [pace for settings in run.values() for blocks in settings.values() for _, pace in blocks if pace]
 
 
 def _cost(name: str, alone: Sequence[Times], recorded: Sequence[Times], pace: float) -> dict[str, Any]:
@@ -235,16 +317,16 @@ def _kept(path: Path) -> dict[str, Any] | None:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    return found if isinstance(found, dict) and found else None
+    return found if isinstance(found, dict) and found.get("calls") else None
 
 
-def _keep(path: Path, calls: Mapping[str, Any]) -> None:
+def _keep(path: Path, measured: Mapping[str, Any]) -> None:
     """Write the costs to a file for this user only; nothing is kept if the folder cannot be written."""
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         fresh = path.with_suffix(f".{os.getpid()}")
         fresh.touch(mode=0o600)
-        fresh.write_text(json.dumps(calls, sort_keys=True), encoding="utf-8")
+        fresh.write_text(json.dumps(measured, sort_keys=True), encoding="utf-8")
         fresh.replace(path)
     except OSError:
         return

@@ -6,11 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from nsyswrap.capture.failures import import_failed
-from nsyswrap.capture.locate import Nsys, find_nsys, importer_of
-from nsyswrap.capture.nsys import TEMPORARY_PREFIX, export_report, is_export, move_recorded
-from nsyswrap.capture.process import output_of
-from nsyswrap.capture.progress import Phase, Progress
+from nsyswrap.capture.convert import export_report, import_recorded, is_export, move_recorded
+from nsyswrap.capture.locate import find_nsys
+from nsyswrap.capture.progress import Progress
 from nsyswrap.capture.result_folder import (
     EXPORT_NAME,
     REPORT_NAME,
@@ -22,9 +20,8 @@ from nsyswrap.capture.result_folder import (
     publish,
     reserve_folder,
 )
+from nsyswrap.capture.run_dir import TEMPORARY_PREFIX
 from nsyswrap.errors import UsageError
-
-_IMPORT_TIMEOUT_S = 24 * 3600.0
 
 
 @contextmanager
@@ -45,7 +42,7 @@ def resumed(folder: Path, progress: Progress) -> Iterator[Path]:
         _keep_recorded(place)
         report, export = folder / REPORT_NAME, folder / EXPORT_NAME
         if not report.is_file() and (folder / UNFINISHED_NAME).is_file():
-            _import(find_nsys(), folder / UNFINISHED_NAME, report, progress)
+            import_recorded(find_nsys(), folder / UNFINISHED_NAME, report, progress)
         if not report.is_file():
             raise UsageError(
                 f"{folder} holds nothing that a run recorded",
@@ -76,35 +73,3 @@ def _keep_recorded(place: ReservedFolder) -> None:
         ):
             shutil.rmtree(temporary, ignore_errors=True)
     shutil.rmtree(private, ignore_errors=True)
-
-
-def _import(nsys: Nsys, unfinished: Path, report: Path, progress: Progress) -> None:
-    """Make nsys's report from the data that it recorded.
-
-    Raises:
-        CaptureError: nsys cannot read the data.
-    """
-    importer = importer_of(nsys)
-    if importer is None:
-        raise import_failed(nsys, unfinished, "this nsys has no importer")
-    progress(Phase.WRITING, None)
-    fresh = report.with_name(f".{report.name}")
-    argv: list[str | Path] = [
-        importer,
-        "--input-file",
-        unfinished.absolute(),
-        "--output-file",
-        fresh.absolute(),
-        "--force-overwrite",
-    ]
-    try:
-        output = output_of(argv, timeout_s=_IMPORT_TIMEOUT_S)
-        if output.code or not fresh.is_file():
-            raise import_failed(nsys, unfinished, output.text)
-        fresh.chmod(0o600)
-        fresh.replace(report)
-        unfinished.unlink()
-    except (OSError, TimeoutError) as error:
-        raise import_failed(nsys, unfinished, str(error)) from error
-    finally:
-        fresh.unlink(missing_ok=True)

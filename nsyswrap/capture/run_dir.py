@@ -8,11 +8,14 @@ becomes the program, with those two descriptors as stdout and stderr.
 
 import contextlib
 import os
-from collections.abc import Sequence
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from nsyswrap.capture.inherited import Inherited
+from nsyswrap.errors import CaptureError
 
 # $1 is the file for nsys's output; the two numbers are descriptors that keep our stdout and stderr.
 _OUTER_SCRIPT = 'exec {0}>&1 {1}>&2 >"$1" 2>&1; shift; exec "$@"'
@@ -28,6 +31,7 @@ _INNER_SCRIPT = (
 # that stops the recording, which writes the report and may end after nsys.
 _NAMESPACE_INIT_SCRIPT = 'mark=$1; shift; "$@"; code=$?; while [ -e "$mark" ]; do sleep 0.1; done; exit $code'
 _TAIL_BYTES = 4096
+TEMPORARY_PREFIX = "nsyswrap-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,3 +125,26 @@ def _tail(path: Path, count: int | None) -> bytes:
             file.seek(max(0, file.seek(0, os.SEEK_END) - count))
         return file.read()
     return b""
+
+
+@contextlib.contextmanager
+def private_folder(parent: Path | None = None) -> Iterator[Path]:
+    """Yield a temporary folder for this user only. nsys puts sockets in it, so its name is short and has no ``%``.
+
+    Raises:
+        CaptureError: It cannot be created.
+    """
+    try:
+        place = str(parent) if parent is not None else tempfile.gettempdir()
+        if parent is None and "%" in place:
+            place = "/tmp"  # noqa: S108 - the folder below it is made exclusively and for its owner only
+        # Absolute, because nsys would treat a name that begins with dashes as an option.
+        name = tempfile.mkdtemp(prefix=f".{TEMPORARY_PREFIX}" if parent else TEMPORARY_PREFIX, dir=place)
+        folder = Path(name).absolute()
+    except OSError as error:
+        hint = "Give another folder with -o" if parent else "Set TMPDIR to a folder that is writable and has space"
+        raise CaptureError(f"no temporary folder can be created: {error.strerror}", hint=hint) from error
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

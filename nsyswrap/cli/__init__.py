@@ -26,6 +26,7 @@ COMMANDS: Mapping[str, str] = {
     "analyze-many": "Find what many captures have in common: findings, kernels, outliers, hosts, days.",
     "compare": "Compare two captures: faster or slower, and what changed.",
     "history": "Keep runs in a database: add, list, show, remove, export.",
+    "sweep": "Run a program over a grid of settings, such as workers, and say which to choose.",
     "gate": "Tell from runs of a program whether the newest ones became slower.",
     "export": "Write events or tables of a capture for other programs: Perfetto, Parquet, CSV.",
     "verify-tensor-cores": "Check what kernel names say about tensor cores against hardware counters.",

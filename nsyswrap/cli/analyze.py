@@ -4,22 +4,30 @@ from pathlib import Path
 
 import click
 
-from nsyswrap.cli.inputs import ReadOptions, capture_argument, read_options, report_from
-from nsyswrap.cli.output import check_not_input, form_of, write_result
+from nsyswrap.cli.inputs import ReadOptions, cache_option, capture_argument, read_options, report_from, sections_option
+from nsyswrap.cli.output import check_not_input, file_options, form_of, format_option, write_result
 from nsyswrap.cli.terminal import SUMMARY, check_view, rendered
+from nsyswrap.errors import UsageError
 
 FORMS = ("text", "json", "csv", "markdown")
+
+
+def check_all_sections(view: str, options: ReadOptions) -> None:
+    """Check that a view is not wanted of some sections.
+
+    Raises:
+        UsageError: It is: a view takes its numbers from several sections.
+    """
+    if view != SUMMARY and options.sections:
+        raise UsageError(f"--view {view} shows all of a report, not some sections", hint="leave out --sections")
 
 
 @click.command()
 @capture_argument
 @read_options
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(FORMS),
-    help="Output format; by default the one that the name of the -o file implies, else text.",
-)
+@sections_option
+@cache_option
+@format_option(FORMS)
 @click.option(
     "--view",
     type=click.Choice([SUMMARY, "nvprof", "breakdown"]),
@@ -28,8 +36,7 @@ FORMS = ("text", "json", "csv", "markdown")
     help="Layout of the text: the report, the two tables of nvprof, or the step-time breakdown of PyTorch's "
     "TensorBoard profiler.",
 )
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write to this file instead of stdout.")
-@click.option("-f", "--force", is_flag=True, help="Replace the file if it exists.")
+@file_options
 def analyze(  # noqa: PLR0913 - one argument an option
     *, capture: Path, options: ReadOptions, form: str | None, view: str, output: Path | None, force: bool
 ) -> None:
@@ -43,10 +50,12 @@ def analyze(  # noqa: PLR0913 - one argument an option
       nsyswrap analyze capture.sqlite --window 12.5:14 --format json
       nsyswrap analyze capture.sqlite --view nvprof --window all
       nsyswrap analyze capture.sqlite --step-range '^it' --phase data='^prefetch'
+      nsyswrap analyze capture.sqlite --sections ledger,kernels
       nsyswrap analyze report.json --format markdown
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
     form = form_of(form, output, FORMS) if view == SUMMARY else form or "text"
     check_view(view, form)
+    check_all_sections(view, options)
     options.check()
     check_not_input(output, capture, *options.kernel_rules)
     report = report_from(capture, options)

@@ -8,7 +8,7 @@ import click
 from nsyswrap.cli.inputs import ReadOptions, read_options
 from nsyswrap.cli.many_inputs import find_captures
 from nsyswrap.cli.many_results import Engine, kept_results, many_captures
-from nsyswrap.cli.output import check_not_input, form_of, write_result
+from nsyswrap.cli.output import check_not_input, form_of, format_option, write_result
 from nsyswrap.cli.terminal import printable, rendered_many
 from nsyswrap.errors import UsageError
 
@@ -53,12 +53,7 @@ LIMIT_S = 3600.0
     help="Where the result of each capture is kept; by default nsyswrap/captures in the user's cache.",
 )
 @click.option("--fresh", is_flag=True, help="Analyze all captures, also those that have a result.")
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(FORMS),
-    help="Output format; by default the one that the name of the -o file implies, else text.",
-)
+@format_option(FORMS)
 @click.option(
     "-o",
     "--output",

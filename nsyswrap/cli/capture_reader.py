@@ -1,16 +1,21 @@
 """Reads one capture of many to its sums, in any process: it returns a text, also where the capture is broken."""
 
+import re
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from nsyswrap.cli.inputs import ReadOptions, context_of_export, is_report, report_from, sqlite_export
+from nsyswrap.cli.inputs import CAPTURE_NAMES, ReadOptions, context_of_export, is_report, report_from, sqlite_export
+from nsyswrap.cli.recording import REPORT_NAME, record_beside
 from nsyswrap.errors import ExportError, NsyswrapError
 from nsyswrap.privacy import neutral
 
 if TYPE_CHECKING:
     from nsyswrap.many.capture_sums import CaptureSums
+
+# As `machine_number` makes it.
+_NUMBER = re.compile(r"[0-9a-f]{12}")
 
 
 class CaptureTask(NamedTuple):
@@ -50,8 +55,8 @@ def _sums(task: CaptureTask) -> "CaptureSums":
     from nsyswrap.many.capture_sums import sums_of  # noqa: PLC0415 - as above
 
     if is_report(task.path):
-        host = ""
-        if task.host_from is not None:
+        host = _recorded_host(task.path)
+        if not host and task.host_from is not None:
             with suppress(ExportError):
                 host = _host(task.host_from)
         return sums_of(report_from(task.path, task.options), host)
@@ -59,8 +64,16 @@ def _sums(task: CaptureTask) -> "CaptureSums":
 
     with sqlite_export(task.path, quiet=True) as export:
         context = context_of_export(export, task.path, task.options, quiet=True)
-        host = _host(export)
+        host = _recorded_host(task.path) or _host(export)
     return sums_of(report_of(context, task.options.window), host)
+
+
+def _recorded_host(path: Path) -> str:
+    """Return the number of the machine that `profile` wrote beside its result, as the history has it; empty if none."""
+    if path.name not in {REPORT_NAME, *CAPTURE_NAMES}:
+        return ""
+    host = record_beside(path.parent).get("host")
+    return host if isinstance(host, str) and _NUMBER.fullmatch(host) else ""
 
 
 def _host(export: Path) -> str:

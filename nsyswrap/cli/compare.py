@@ -1,5 +1,6 @@
 """`nsyswrap compare`: compare two captures, or their reports."""
 
+import dataclasses
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from nsyswrap.cli.inputs import ReadOptions, read_options, report_from
-from nsyswrap.cli.output import check_not_input, form_of, write_result
+from nsyswrap.cli.inputs import ReadOptions, cache_option, read_options, report_from
+from nsyswrap.cli.output import check_not_input, file_options, form_of, format_option, write_result
 from nsyswrap.cli.terminal import rendered_comparison
 from nsyswrap.errors import CannotTellError, NsyswrapError, UsageError
 
@@ -21,6 +22,14 @@ ACCEPTABLE = ("incomplete", "gpu", "traces", "window")
 
 REPORT_NAME = "report.json"
 EXPORT_NAME = "capture.sqlite"
+
+
+accept_option = click.option(
+    "--accept",
+    type=click.Choice(ACCEPTABLE),
+    multiple=True,
+    help="Compare even though this differs, because you want to measure its effect; may be repeated.",
+)
 
 
 class GateError(NsyswrapError):
@@ -41,6 +50,7 @@ class GateError(NsyswrapError):
     "--new-run", "more_new", type=click.Path(path_type=Path), multiple=True, help="Another run of NEW; may be repeated."
 )
 @read_options
+@cache_option
 @click.option(
     "--margin",
     type=float,
@@ -49,12 +59,7 @@ class GateError(NsyswrapError):
     show_default=True,
     help="Smallest change of step time that counts as faster or slower.",
 )
-@click.option(
-    "--accept",
-    type=click.Choice(ACCEPTABLE),
-    multiple=True,
-    help="Compare even though this differs, because you want to measure its effect; may be repeated.",
-)
+@accept_option
 @click.option(
     "--fail-on-regression",
     "most_slower",
@@ -62,14 +67,8 @@ class GateError(NsyswrapError):
     metavar="PERCENT",
     help="Exit with 1 if NEW is slower by more than this.",
 )
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(FORMS),
-    help="Output format; by default the one that the name of the -o file implies, else text.",
-)
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write to this file instead of stdout.")
-@click.option("-f", "--force", is_flag=True, help="Replace the file if it exists.")
+@format_option(FORMS)
+@file_options
 def compare(  # noqa: PLR0913 - one argument an option
     *,
     base: Path,
@@ -100,14 +99,20 @@ def compare(  # noqa: PLR0913 - one argument an option
     check_most_slower(most_slower)
     check_not_input(output, base, new, *more_base, *more_new, *options.kernel_rules)
     settings = comparison_settings(margin, accept)
-    found = comparison_of((base, *more_base), (new, *more_new), options, settings)
-    text = rendered_comparison(form_of(form, output, FORMS), found, to_terminal=output is None)
+    chosen = form_of(form, output, FORMS)
+    found = comparison_of((base, *more_base), (new, *more_new), options, settings, with_timeline=chosen == "html")
+    text = rendered_comparison(chosen, found, to_terminal=output is None)
     write_result(text, output, force=force)
     check_gate(found, most_slower)
 
 
 def comparison_of(
-    base: Sequence[Path], new: Sequence[Path], options: ReadOptions, comparison: "ComparisonOptions"
+    base: Sequence[Path],
+    new: Sequence[Path],
+    options: ReadOptions,
+    comparison: "ComparisonOptions",
+    *,
+    with_timeline: bool = False,
 ) -> "Comparison":
     """Read both sides and compare them.
 
@@ -116,6 +121,7 @@ def comparison_of(
         new: The same.
         options: How to read captures.
         comparison: How to compare.
+        with_timeline: Whether to add the timelines that the typical steps are drawn from.
 
     Raises:
         ExportError: A file cannot be read.
@@ -124,18 +130,29 @@ def comparison_of(
     """
     from nsyswrap.compare import compare_reports  # noqa: PLC0415 - loads pandas
 
-    base_reports, new_reports = ([report_at(path, options) for path in paths] for paths in (base, new))
+    base_reports, new_reports = (
+        [report_at(path, options, with_timeline=with_timeline) for path in paths] for paths in (base, new)
+    )
     return compare_reports(base_reports, new_reports, names_of(base[0], new[0]), comparison)
 
 
-def report_at(path: Path, options: ReadOptions) -> "Report":
+def report_at(path: Path, options: ReadOptions, *, with_timeline: bool = False) -> "Report":
     """Return the report of a file as ``report_from`` does, or of a folder that `profile` wrote.
 
-    In a folder it reads report.json, or the export where an option changes how it is read.
+    In a folder it reads report.json, or the export where an option changes how it is read. A timeline comes from the
+    export, which need not be there.
     """
-    if path.is_dir():
-        path = path / (EXPORT_NAME if options.flags() else REPORT_NAME)
-    return report_from(path, options)
+    if not path.is_dir():
+        return report_from(path, options, with_timeline=with_timeline)
+    export = path / EXPORT_NAME
+    if options.flags():
+        return report_from(export, options, with_timeline=with_timeline)
+    found = report_from(path / REPORT_NAME, options)
+    if not with_timeline or not export.is_file():
+        return found
+    drawn = report_from(export, options, with_timeline=True)
+    # Options of the run that made the report may have given it another window.
+    return dataclasses.replace(found, timeline=drawn.timeline) if drawn.window == found.window else found
 
 
 def names_of(base: Path, new: Path) -> tuple[str, str]:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from nsyswrap.cli.compare import ACCEPTABLE, REPORT_NAME, GateError, report_at
+from nsyswrap.cli.compare import REPORT_NAME, GateError, accept_option, report_at
+from nsyswrap.cli.gate_series import Wanted, gate_of_history, revisions_in
 from nsyswrap.cli.inputs import ReadOptions
-from nsyswrap.cli.output import check_not_input, form_of, write_result
+from nsyswrap.cli.output import check_not_input, file_options, form_of, format_option, write_result
 from nsyswrap.cli.terminal import rendered_gate
 from nsyswrap.errors import CannotTellError, UsageError
 
@@ -47,7 +48,7 @@ def _repeated(args: Sequence[str]) -> Iterator[str]:
 
 
 @click.command(cls=_SeriesCommand)
-@click.argument("new", type=click.Path(path_type=Path), nargs=-1, required=True)
+@click.argument("new", type=click.Path(path_type=Path), nargs=-1)
 @click.option(
     AGAINST,
     "earlier",
@@ -55,8 +56,10 @@ def _repeated(args: Sequence[str]) -> Iterator[str]:
     multiple=True,
     required=True,
     metavar="OLD...",
-    help="The runs before: all paths up to the next option.",
+    help="The runs before: all paths up to the next option; or of the history: a range of commits, a tag or a commit.",
 )
+@click.option("--program", default="", help="Without NEW: the script, such as train.py; with its arguments if need be.")
+@click.option("--db", metavar="URL", envvar="NSYSWRAP_DB", help="The history, as in nsyswrap history.")
 @click.option(
     "--find",
     type=float,
@@ -73,24 +76,15 @@ def _repeated(args: Sequence[str]) -> Iterator[str]:
     show_default=True,
     help="Smallest slowdown that fails; smaller ones pass even where they are shown.",
 )
-@click.option(
-    "--accept",
-    type=click.Choice(ACCEPTABLE),
-    multiple=True,
-    help="Compare even though this differs; may be repeated.",
-)
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(FORMS),
-    help="Output format; by default the one that the name of the -o file implies, else text.",
-)
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write to this file instead of stdout.")
-@click.option("-f", "--force", is_flag=True, help="Replace the file if it exists.")
+@accept_option
+@format_option(FORMS)
+@file_options
 def gate(  # noqa: PLR0913 - one argument an option
     *,
     new: tuple[Path, ...],
     earlier: tuple[Path, ...],
+    program: str,
+    db: str | None,
     find: float,
     margin: float,
     accept: tuple[str, ...],
@@ -100,19 +94,36 @@ def gate(  # noqa: PLR0913 - one argument an option
 ) -> None:
     """Tell whether the NEW runs are slower than the OLD ones, by how much the OLD runs differ from each other.
 
-    NEW and OLD are report.json files, folders written by profile, or folders of such folders. The exit code is 0 if NEW
-    passes, 1 if it regressed and 3 if the runs cannot tell; then a hint says how many runs would.
+    NEW and OLD are report.json files, folders written by profile, or folders of such folders. With a range of
+    commits, a tag or a commit as OLD, runs come from the history; without NEW, also those of the checked-out commit.
+
+    The exit code is 0 if NEW passes, 1 if it regressed and 3 if the runs cannot tell; then a hint says how many would.
 
     \b
       nsyswrap gate new1 new2 new3 --against main/run-*
       nsyswrap gate reports/new --against reports/main --find 10
       nsyswrap gate new/report.json --against main/*/report.json -o gate.md
+      nsyswrap gate --against main~10..
+      nsyswrap gate reports/new --against v1.2
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
     settings = gate_settings(find, margin, accept)
     check_not_input(output, *new, *earlier)
-    found = gate_of(runs_at(earlier), runs_at(new), settings)
+    found = _result(earlier, new, Wanted(revisions_in(earlier), program, db), settings)
     write_result(rendered_gate(form_of(form, output, FORMS), found, to_terminal=output is None), output, force=force)
     check_outcome(found)
+
+
+def _result(earlier: Sequence[Path], new: Sequence[Path], wanted: Wanted, options: "GateOptions") -> "Gate":
+    """Return the result for the runs of the history, or for reports alone.
+
+    Raises:
+        UsageError: Reports alone have no new runs.
+    """
+    if wanted.revisions:
+        return gate_of_history(wanted, runs_at(new), options)
+    if not new:
+        raise UsageError("there is no new run", hint="give its report, or a range of commits with --against main~10..")
+    return gate_of(runs_at(earlier), runs_at(new), options)
 
 
 def gate_settings(find: float, margin: float, accept: tuple[str, ...]) -> "GateOptions":

@@ -1,13 +1,20 @@
 """`nsyswrap history`: keep runs in a database, list and show them, and export them."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
+from nsyswrap import units
+from nsyswrap.cli.history_page import page
 from nsyswrap.cli.output import atomic_folder, form_of, write_result
 from nsyswrap.cli.recording import history_of, recorded_run
 from nsyswrap.cli.terminal import printable
 from nsyswrap.errors import ExportError, UsageError
+
+if TYPE_CHECKING:
+    from nsyswrap.runs.history import History
+    from nsyswrap.runs.run import Program
 
 FORMS = ("text", "json", "csv")
 LISTED = 30
@@ -34,6 +41,7 @@ def history(context: click.Context, *, db: str | None) -> None:
       nsyswrap history add reports/base reports/change/report.json
       nsyswrap history list --program train.py
       nsyswrap history show 3f2a91
+      nsyswrap history page -o history.html
       nsyswrap history export -o history/
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
     context.obj = db
@@ -82,15 +90,25 @@ def list_(  # noqa: PLR0913 - one argument an option
     db: str | None, program: str | None, limit: int, form: str | None, output: Path | None, *, force: bool
 ) -> None:
     """List the runs, the newest first. A star behind the commit: the program had changes that were not committed."""
-    from nsyswrap.render.history_text import LISTS  # noqa: PLC0415 - loaded when there is something to list
-    from nsyswrap.runs.run import Program  # noqa: PLC0415
+    from nsyswrap.runs.run import Program  # noqa: PLC0415 - loaded when there is something to list
 
     kept, wanted = history_of(db, create=False), Program(program) if program else None
-    rows = kept.runs(wanted, limit or None)
-    write_result(LISTS[form_of(form, output, FORMS)](rows), output, force=force)
-    total = kept.count(wanted) if limit and len(rows) == limit else len(rows)
-    more = "; --limit 0 lists all" if total > len(rows) else ""
-    click.echo(f"{len(rows)} of {total} runs in {printable(kept.place)}{more}", err=True)
+    count, text = _listed(kept, wanted, limit or None, form_of(form, output, FORMS))
+    write_result(text, output, force=force)
+    total = kept.count(wanted) if limit and count == limit else count
+    more = "; --limit 0 lists all" if total > count else ""
+    click.echo(f"{count} of {units.counted(total, 'run')} in {printable(kept.place)}{more}", err=True)
+
+
+def _listed(kept: "History", wanted: "Program | None", most: int | None, form: str) -> tuple[int, str]:
+    """Return the number of listed runs and the list; as text, only the columns that a line has are read."""
+    from nsyswrap.render.history_text import LISTS, list_as_text  # noqa: PLC0415 - loaded when there is a list
+
+    if form == "text":
+        lines = kept.lines(wanted, most)
+        return len(lines), list_as_text(lines)
+    rows = kept.runs(wanted, most)
+    return len(rows), LISTS[form](rows)
 
 
 @history.command()
@@ -121,6 +139,9 @@ def rm(db: str | None, *, runs: tuple[str, ...]) -> None:
         click.echo(f"{row.run_id[:10]}  {printable(f'{row.program} {row.arguments}'.strip())} was removed")
 
 
+history.add_command(page)
+
+
 @history.command()
 @_program
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="The folder to write.")
@@ -145,4 +166,4 @@ def export(db: str | None, *, program: str | None, output: Path, force: bool) ->
     except OSError as error:
         raise ExportError(f"cannot write {output}: {error.strerror}", hint="give another path with -o") from error
     for name, rows in written.items():
-        click.echo(f"wrote {printable(str(output / name))}.parquet, {rows} rows", err=True)
+        click.echo(f"wrote {printable(str(output / name))}.parquet, {units.counted(rows, 'row')}", err=True)

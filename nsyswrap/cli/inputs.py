@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 Command = Callable[..., object]
 
 REPORT_SUFFIX = ".json"
+CAPTURE_SUFFIX = ".nsys-rep"
 
 # What `profile` writes, the quickest to read first.
 CAPTURE_NAMES = ("capture.sqlite", "capture.nsys-rep")
@@ -40,6 +41,31 @@ kernel_rules_option = click.option(
     "repeated.",
 )
 
+cache_option = click.option(
+    "--no-cache",
+    is_flag=True,
+    envvar="NSYSWRAP_NO_CACHE",
+    help="Analyze the capture afresh, and keep no report in the folder .nsyswrap-cache beside it.",
+)
+
+
+def _section_keys(_context: click.Context, _option: click.Parameter, text: str | None) -> tuple[str, ...]:
+    """Return the keys of sections in the value of ``--sections``."""
+    if text is None:
+        return ()
+    from nsyswrap.sections.selection import checked_keys  # noqa: PLC0415 - heavy; loaded when it is needed
+
+    return checked_keys(text)
+
+
+sections_option = click.option(
+    "--sections",
+    metavar="KEY,...",
+    callback=_section_keys,
+    help="Make only these sections of the report, such as ledger,kernels: what they do not need is not read, and there "
+    "is no verdict and no plan. The keys are those of the sections in report.json.",
+)
+
 
 class ReadOptions(NamedTuple):
     """Options for reading a capture.
@@ -51,6 +77,8 @@ class ReadOptions(NamedTuple):
             pattern of GPU work.
         phases: ``NAME=REGEX`` for each phase.
         kernel_rules: Files with kernel name rules.
+        sections: Keys of the sections to make; empty for all.
+        no_cache: Whether to use no kept report, and to keep none.
     """
 
     window: str = ""
@@ -58,11 +86,22 @@ class ReadOptions(NamedTuple):
     step_kernel: str = ""
     phases: tuple[str, ...] = ()
     kernel_rules: tuple[Path, ...] = ()
+    sections: tuple[str, ...] = ()
+    no_cache: bool = False
 
     def flags(self) -> tuple[str, ...]:
-        """Return the names of the options that are set, as the user typed them."""
-        names = ("--window", "--step-range", "--step-kernel", "--phase", "--kernel-rules")
-        return tuple(name for name, value in zip(names, self, strict=True) if value)
+        """Return the names of the options that are set and change the report, as the user typed them."""
+        names = ("--window", "--step-range", "--step-kernel", "--phase", "--kernel-rules", "--sections")
+        return tuple(name for name, value in zip(names, self[: len(names)], strict=True) if value)
+
+    def text(self, capture: Path) -> str:
+        """Return the options that change the report of a capture as text, with the nsys that may export it."""
+        changing = self._replace(no_cache=False)
+        if capture.suffix != CAPTURE_SUFFIX:
+            return repr(changing)
+        from nsyswrap.capture.locate import candidates  # noqa: PLC0415 - only for a capture without its export
+
+        return repr((changing, candidates(os.environ)))
 
     def settings(self) -> "Settings":
         """Return the settings for finding steps, phases and kernel classes.
@@ -83,7 +122,7 @@ class ReadOptions(NamedTuple):
         Raises:
             UsageError: The window, a pattern, a phase or a rules file is invalid.
         """
-        if any(self):
+        if self.flags():
             from nsyswrap import report  # noqa: PLC0415 - heavy; loaded only when there is something to check
 
             report.check_request(self.window, self.settings())
@@ -94,7 +133,7 @@ def read_options(command: Command) -> Command:
 
     @functools.wraps(command)
     def with_read_options(**given: Any) -> object:  # noqa: ANN401 - options of any command
-        read = {name: given.pop(name) for name in ReadOptions._fields}
+        read = {name: given.pop(name) for name in ReadOptions._fields if name in given}
         return command(options=ReadOptions(**read), **given)
 
     decorated: Command = with_read_options
@@ -184,7 +223,7 @@ def report_from(path: Path, options: ReadOptions, *, with_timeline: bool = False
         CannotTellError: The capture holds too little.
     """
     if not is_report(path):
-        return report_of_capture(path, options, with_timeline=with_timeline)
+        return kept_report(path, options, with_timeline=with_timeline)
     if options.flags():
         raise UsageError(
             f"{path} is a finished report: {' and '.join(options.flags())} cannot change its numbers",
@@ -193,6 +232,30 @@ def report_from(path: Path, options: ReadOptions, *, with_timeline: bool = False
     from nsyswrap.render.json_reader import read_report  # noqa: PLC0415 - loads pandas
 
     return read_report(path)
+
+
+def kept_report(
+    capture: Path, options: ReadOptions, *, with_timeline: bool = False, quiet: bool = False, fresh: bool = False
+) -> "Report":
+    """Return the report of a capture, as ``report_of_capture`` does: the one that is kept beside it, or a new one.
+
+    Args:
+        capture: A ``.nsys-rep`` or an SQLite export.
+        options: How to read it, and whether to use and to keep reports.
+        with_timeline: Whether to add the timeline of the HTML page.
+        quiet: Show no progress.
+        fresh: Analyze in any case; the report is kept.
+
+    Raises:
+        NsyswrapError: As ``report_of_capture``.
+    """
+    make = functools.partial(report_of_capture, capture, options, with_timeline=with_timeline, quiet=quiet)
+    if options.no_cache:
+        return make()
+    from nsyswrap.cli.kept_reports import Wanted, kept_or_made, made_and_kept  # noqa: PLC0415 - only for captures
+
+    wanted = Wanted(capture, options.text(capture), options.kernel_rules, with_timeline)
+    return (made_and_kept if fresh else kept_or_made)(wanted, make)
 
 
 def report_of_capture(
@@ -216,7 +279,7 @@ def report_of_capture(
 
     context = trace_context(capture, options, quiet=quiet)
     with working("analyzing", quiet=quiet), leaving_at_once("stopped before the report was made"):
-        return report_of(context, options.window, with_timeline=with_timeline)
+        return report_of(context, options.window, with_timeline=with_timeline, keys=options.sections)
 
 
 def trace_context(capture: Path, options: ReadOptions, *, quiet: bool = False) -> "TraceContext":
@@ -248,10 +311,11 @@ def context_of_export(export: Path, capture: Path, options: ReadOptions, *, quie
     from nsyswrap.cli.progress import working  # noqa: PLC0415
     from nsyswrap.db.load import load_export  # noqa: PLC0415
     from nsyswrap.loop.context import find_context  # noqa: PLC0415 - heavy; loaded when a capture is read
+    from nsyswrap.sections.selection import unread_tables  # noqa: PLC0415
 
     tune_malloc()
     with working("reading the export", quiet=quiet):
-        trace = load_export(export, os.environ)
+        trace = load_export(export, os.environ, unread_tables(options.sections))
     return find_context(*with_recorded(trace, capture, options.settings()))
 
 

@@ -11,6 +11,7 @@ from nsyswrap.capture.recorded_run import CAPTURE_SUFFIX
 from nsyswrap.cli.inputs import CAPTURE_NAMES, REPORT_SUFFIX
 from nsyswrap.errors import ExportError, UsageError
 from nsyswrap.privacy import neutral
+from nsyswrap.text_file import read_text_file
 
 EXPORT_SUFFIX = ".sqlite"
 SUFFIXES = (EXPORT_SUFFIX, CAPTURE_SUFFIX, REPORT_SUFFIX)
@@ -95,7 +96,7 @@ def _at(path: Path, *, with_reports: bool) -> Iterator[FoundCapture]:
 def _listed(name: str, *, with_reports: bool) -> Iterator[FoundCapture]:
     """Yield the captures of a list: a path or a pattern on each line, relative to the list; # begins a comment."""
     try:
-        text = sys.stdin.read() if name == STDIN else Path(name).read_text(encoding="utf-8")
+        text = sys.stdin.read() if name == STDIN else read_text_file(Path(name))
     except (OSError, UnicodeDecodeError) as error:
         raise ExportError(f"cannot read the list {name}: {error}", hint=_HINT) from error
     folder = Path.cwd() if name == STDIN else Path(name).absolute().parent

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nsyswrap import units
 from nsyswrap.cli.inputs import sqlite_export
 from nsyswrap.cli.progress import working
-from nsyswrap.cli.rank_reader import Source, Unreadable, reading
+from nsyswrap.cli.rank_reader import Source, Unreadable, rank_report, reading
 from nsyswrap.errors import ExportError
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def report_of_many(
     from nsyswrap.report import choose_joint_window  # noqa: PLC0415
 
     with reading(sources, settings) as readers:
-        with working(f"reading {len(sources)} captures"):
+        with working(f"reading {units.counted(len(sources), 'capture')}"):
             answers = readers.heads()
         read = [number for number, each in enumerate(answers) if not isinstance(each, Unreadable)]
         bad = [each for each in answers if isinstance(each, Unreadable)]
@@ -149,14 +150,14 @@ def _context(
     """Return the context of the reports that some GPUs are in, in the clock of all and with their numbers."""
     from nsyswrap.db.load import load_export  # noqa: PLC0415
     from nsyswrap.loop.context import find_context  # noqa: PLC0415
-    from nsyswrap.ranks.join import RankReport, join  # noqa: PLC0415
+    from nsyswrap.ranks.join import join  # noqa: PLC0415
 
     reports = sorted({many.report_of(device) for device in devices})
     found = []
     for number in reports:
         source = sources[number]
         with sqlite_export(source.path) as export:
-            found.append(RankReport(source.name, load_export(export, os.environ), source.rank, source.world_size))
+            found.append(rank_report(source, load_export(export, os.environ)))
     clocks, numbers = [many.clocks[each] for each in reports], [many.gpu_numbers[each] for each in reports]
-    whole = join(found, f"{len(many.heads)} ranks", clocks, numbers)
-    return find_context(whole.trace, replace(settings, launched_as=whole.launched_as))
+    whole = join(found, units.counted(len(many.heads), "rank"), clocks, numbers)
+    return find_context(whole.trace, replace(whole.settings(settings), clock_errors=settings.clock_errors))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
+from nsyswrap import units
 from nsyswrap.cli.capture_reader import CaptureTask, read_capture, reader
 from nsyswrap.cli.inputs import ReadOptions
 from nsyswrap.cli.many_inputs import FoundCapture, names_of
@@ -72,7 +73,7 @@ def many_captures(
     first = {key: number for number, key in reversed(list(enumerate(keys)))}
     missing = [number for number, key in enumerate(keys) if key and key not in kept and first[key] == number]
     if kept:
-        click.echo(f"nsyswrap: {len(kept)} captures were analyzed before", err=True)
+        click.echo(f"nsyswrap: {units.counted(len(kept), 'capture was', 'captures were')} analyzed before", err=True)
     texts = _analyzed([(number, keys[number], found[number]) for number in missing], options, engine, results, reasons)
     # What cannot be read is named each time, and what is repeated counts once.
     reasons |= {number: reasons[first[key]] for number, key in enumerate(keys) if key and first[key] in reasons}

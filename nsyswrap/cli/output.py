@@ -5,9 +5,10 @@ import os
 import secrets
 import shutil
 import sys
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -18,6 +19,9 @@ from nsyswrap.errors import ExportError, UsageError
 # The files that commands read when they get a folder of `profile`.
 READ_IN_FOLDERS = ("capture.sqlite", "report.json")
 
+Command = Callable[..., Any]
+Decorator = Callable[[Command], Command]
+
 FORMS = {
     ".html": "html",
     ".htm": "html",
@@ -26,6 +30,27 @@ FORMS = {
     ".md": "markdown",
     ".markdown": "markdown",
 }
+
+
+def format_option(forms: Sequence[str]) -> Decorator:
+    """Return the option ``--format`` of a command, as ``form``; ``form_of`` decides where it is not given.
+
+    Args:
+        forms: The formats that the command has.
+    """
+    words = "Output format; by default the one that the name of the -o file implies, else text."
+    return click.option("--format", "form", type=click.Choice(forms), help=words)
+
+
+def file_options(command: Command) -> Command:
+    """Add the options ``--output`` and ``--force`` to a command with one result."""
+    options = (
+        click.option("-o", "--output", type=click.Path(path_type=Path), help="Write to this file instead of stdout."),
+        click.option("-f", "--force", is_flag=True, help="Replace the file if it exists."),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
 
 
 def form_of(form: str | None, output: Path | None, forms: Collection[str]) -> str:

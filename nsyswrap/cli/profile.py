@@ -14,9 +14,10 @@ from nsyswrap import __version__
 from nsyswrap.cli.baseline import add_baseline
 from nsyswrap.cli.capture_options import ProfileCommand, capture_options, options_of
 from nsyswrap.cli.compare import report_at
-from nsyswrap.cli.inputs import ReadOptions, read_options, report_of_capture
+from nsyswrap.cli.inputs import ReadOptions, cache_option, kept_report, read_options
 from nsyswrap.cli.interrupts import reserved, stopping_at_once
 from nsyswrap.cli.output import print_result, write_text
+from nsyswrap.cli.preload import load_in_background
 from nsyswrap.cli.progress import shown
 from nsyswrap.cli.rank_launch import (
     LAUNCH,
@@ -50,6 +51,7 @@ KEPT_BATCHES = 4
 @click.command(cls=ProfileCommand, context_settings={"allow_interspersed_args": False})
 @capture_options
 @read_options
+@cache_option
 @click.option(
     "--format",
     "form",
@@ -115,7 +117,7 @@ def profile(  # noqa: PLR0913 - one parameter an option
     wanted = options_of(command, capture, output_to_stderr=form == "json", annotate=counterfactual is not None)
     wanted = for_launch(dataclasses.replace(wanted, umask=os.umask(0o077)), launch)
     record = functools.partial(captured, quiet=quiet)
-    read = functools.partial(report_of_capture, options=options, with_timeline=True, quiet=quiet)
+    read = functools.partial(kept_report, options=options, with_timeline=True, quiet=quiet, fresh=True)
     cost = measured_cost(wanted, quiet=quiet, kept_only=launch is not None) if with_cost else {}
     with reserved(wanted) as place:
         wanted = dataclasses.replace(wanted, folder=place.folder, next_free=False)
@@ -155,7 +157,7 @@ def show_end(
 def recorder(
     options: "CaptureOptions", cost: "dict[str, Any]", launch: Launch | None
 ) -> "Callable[[CaptureResult, Path], None]":
-    """Return the function that writes run.json beside a fresh capture."""
+    """Return the function that writes run.json beside a fresh capture, and begins to load the analysis."""
     from nsyswrap.capture.run_record import run_record  # noqa: PLC0415 - loaded when something is captured
 
     def write(result: "CaptureResult", folder: Path) -> None:
@@ -164,6 +166,7 @@ def recorder(
             remove_joint_report(result.folder)
             record[LAUNCH] = launch.record()
         write_json(folder / "run.json", record)
+        load_in_background()
 
     return write
 
@@ -193,7 +196,7 @@ def measured_cost(options: "CaptureOptions", *, quiet: bool, kept_only: bool = F
 
     def announce() -> None:
         if not quiet:
-            click.echo("nsyswrap: measuring what nsys adds to each call on this machine, once ...", err=True)
+            click.echo("nsyswrap: measuring what nsys adds to each call here, once, for up to a minute ...", err=True)
 
     return profiler_cost(options, find_nsys(), announce, kept_only=kept_only)
 

@@ -3,6 +3,7 @@
 The captures are read twice where they do not fit in memory together; otherwise once.
 """
 
+import gc
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -17,7 +18,9 @@ from nsyswrap.ranks.heads import Head, Joint, head_of, rank_times
 
 if TYPE_CHECKING:
     from nsyswrap.loop.context import Settings, TraceContext
+    from nsyswrap.ranks.rank_report import RankReport
     from nsyswrap.ranks.rank_times import RankTimes
+    from nsyswrap.tables import Trace
 
 # What was read stays in memory up to this size of the exports in each process. Source: ours; a trace in memory takes
 # one to two times the size of its export, so that two processes stay below 4 GB.
@@ -51,6 +54,25 @@ class Unreadable:
     reason: str
 
 
+def rank_report(source: Source, trace: "Trace") -> "RankReport":
+    """Return the report of a rank, with what `profile` recorded beside it.
+
+    Args:
+        source: The capture.
+        trace: Its tables.
+    """
+    from nsyswrap.capture.recorded_run import recorded_host, recorded_profiler_cost  # noqa: PLC0415
+    from nsyswrap.events.host_record import read_record  # noqa: PLC0415 - heavy; loaded when captures are read
+    from nsyswrap.hardware.profiler_cost import read_cost  # noqa: PLC0415
+    from nsyswrap.ranks.rank_report import RankReport  # noqa: PLC0415
+
+    return RankReport(
+        *(source.name, trace, source.rank, source.world_size),
+        host=read_record(recorded_host(source.path), trace.epoch_ns),
+        profiler_cost=read_cost(recorded_profiler_cost(source.path)),
+    )
+
+
 class RankReader:
     """Reads some captures.
 
@@ -77,6 +99,8 @@ class RankReader:
             if self._held_bytes + size <= HELD_BYTES:
                 self._held[number] = context
                 self._held_bytes += size
+                # What is held is no garbage: the collector need not look at a thousand traces again and again.
+                gc.freeze()
             found.append(head_of(context, source.name, source.rank, source.world_size))
         return found
 
@@ -97,7 +121,9 @@ class RankReader:
             trace = load_export(export, os.environ)
         processes = distinct(trace[KERNELS]["process"].to_numpy()).tolist()
         launched = {} if source.rank is None else dict.fromkeys(processes, source.rank)
-        return find_context(trace, replace(self._settings, launched_as=launched))
+        report = rank_report(source, trace)
+        settings = replace(self._settings, host=report.host, profiler_cost=report.profiler_cost)
+        return find_context(trace, replace(settings, launched_as=launched))
 
 
 class _Answers:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from nsyswrap import units
 from nsyswrap.capture.recorded_run import CAPTURE_SUFFIX
 from nsyswrap.cli.inputs import CAPTURE_NAMES, ReadOptions, sqlite_export
 from nsyswrap.errors import UsageError
@@ -101,17 +102,17 @@ def report_of_ranks(paths: Sequence[Path], options: ReadOptions, *, with_timelin
 def report_of_all(sources: "Sequence[Source]", settings: "Settings", window: str, *, with_timeline: bool) -> "Report":
     """Return one report of captures whose ranks are all shown in detail."""
     from nsyswrap.cli.progress import working  # noqa: PLC0415
+    from nsyswrap.cli.rank_reader import rank_report  # noqa: PLC0415
     from nsyswrap.db.load import load_export  # noqa: PLC0415
     from nsyswrap.loop.context import find_context  # noqa: PLC0415
-    from nsyswrap.ranks.join import RankReport, join  # noqa: PLC0415
+    from nsyswrap.ranks.join import join  # noqa: PLC0415
     from nsyswrap.report import report_of  # noqa: PLC0415
 
     reports = []
     for each in sources:
         with sqlite_export(each.path) as export, working(f"reading {each.name}"):
-            reports.append(RankReport(each.name, load_export(export, os.environ), each.rank, each.world_size))
+            reports.append(rank_report(each, load_export(export, os.environ)))
     with working("analyzing"):
-        whole = join(reports, f"{len(reports)} ranks")
-        settings = replace(settings, launched_as=whole.launched_as, clock_errors=whole.clock_errors)
-        report = report_of(find_context(whole.trace, settings), window, with_timeline=with_timeline)
+        whole = join(reports, units.counted(len(reports), "rank"))
+        report = report_of(find_context(whole.trace, whole.settings(settings)), window, with_timeline=with_timeline)
     return replace(report, notes=(*report.notes, *whole.notes))

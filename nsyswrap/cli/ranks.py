@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from nsyswrap.cli.inputs import ReadOptions, read_options
-from nsyswrap.cli.output import check_not_input, form_of, write_result
+from nsyswrap.cli.output import check_not_input, file_options, form_of, format_option, write_result
 from nsyswrap.cli.rank_reports import find_reports, report_of_ranks
 from nsyswrap.cli.terminal import rendered
 
@@ -15,14 +15,8 @@ FORMS = ("text", "json", "csv", "markdown", "html")
 @click.command()
 @click.argument("captures", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="FOLDER|CAPTURE...")
 @read_options
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(FORMS),
-    help="Output format; by default the one that the name of the -o file implies, else text.",
-)
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write to this file instead of stdout.")
-@click.option("-f", "--force", is_flag=True, help="Replace the file if it exists.")
+@format_option(FORMS)
+@file_options
 def ranks(
     *, captures: tuple[Path, ...], options: ReadOptions, form: str | None, output: Path | None, force: bool
 ) -> None:

@@ -1,9 +1,11 @@
 """`nsyswrap redact`: write an export that is safe to share."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
 
+from nsyswrap import units
 from nsyswrap.cli.inputs import capture_argument, sqlite_export
 from nsyswrap.cli.output import check_not_input
 from nsyswrap.cli.terminal import printable
@@ -31,7 +33,10 @@ def redact(*, capture: Path, output: Path, force: bool) -> None:
     check_not_input(output, capture)
     with sqlite_export(capture) as export:
         done = redaction.redact(export, output, force=force)
-    click.echo(f"wrote {printable(str(output))}: {sum(done.kept.values()):,} rows of {len(done.kept)} tables", err=True)
-    rows, tables = sum(done.left_out.values()), len(done.left_out)
-    click.echo(f"left out: {rows:,} rows of {tables} tables, {done.texts_left_out:,} texts", err=True)
+    click.echo(f"wrote {printable(str(output))}: {_rows_of(done.kept)}", err=True)
+    click.echo(f"left out: {_rows_of(done.left_out)}, {units.counted(done.texts_left_out, 'text')}", err=True)
     click.echo(f"changed: {done.texts_changed:,} of the {done.texts_kept:,} texts that were kept", err=True)
+
+
+def _rows_of(tables: Mapping[str, int]) -> str:
+    return f"{units.counted(sum(tables.values()), 'row')} of {units.counted(len(tables), 'table')}"

@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from nsyswrap.cli.inputs import ReadOptions, capture_argument, is_report, read_options, report_from, timeline_hint
+from nsyswrap.cli.inputs import (
+    ReadOptions,
+    cache_option,
+    capture_argument,
+    is_report,
+    read_options,
+    report_from,
+    timeline_hint,
+)
 from nsyswrap.cli.output import check_not_input, write_result
 from nsyswrap.cli.terminal import printable, rendered
 
@@ -17,6 +25,7 @@ if TYPE_CHECKING:
 @click.command()
 @capture_argument
 @read_options
+@cache_option
 @click.option(
     "-o",
     "--output",

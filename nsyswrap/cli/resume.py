@@ -1,11 +1,12 @@
 """`nsyswrap resume`: finish a run that was interrupted."""
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from nsyswrap.cli.inputs import ReadOptions, read_options, report_of_capture
+from nsyswrap.cli.inputs import ReadOptions, cache_option, kept_report, read_options
 from nsyswrap.cli.interrupts import interrupt_hint, stopping_at_once
 from nsyswrap.cli.profile import analyzed, print_summary, write_report
 from nsyswrap.cli.progress import shown
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path), metavar="FOLDER")
 @read_options
+@cache_option
 @click.option("-q", "--quiet", is_flag=True, help="Show no progress and no summary, only the path of the report.")
 def resume(*, folder: Path, options: ReadOptions, quiet: bool) -> None:
     """Finish a run that was interrupted: keep what it recorded, export it, and write its report.
@@ -69,6 +71,7 @@ def finished(folder: Path, options: ReadOptions, *, quiet: bool) -> "Report":
         resumed(folder, progress) as export,
     ):
         with stopping_at_once(folder):
-            report = analyzed(export, lambda path: report_of_capture(path, options, with_timeline=True, quiet=quiet))
+            read = partial(kept_report, options=options, with_timeline=True, quiet=quiet, fresh=True)
+            report = analyzed(export, read)
         write_report(report, folder)
     return report

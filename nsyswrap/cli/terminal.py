@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from nsyswrap.gate import Gate
     from nsyswrap.many.totals import ManyCaptures
     from nsyswrap.model import Report
+    from nsyswrap.sweep.results import Sweep
 
 WIDEST = 120
 NARROWEST = 60
@@ -63,11 +64,13 @@ def rendered(
 
     if form != "text":
         return render(form, report)
-    from nsyswrap.render import text_report, views  # noqa: PLC0415 - loads rich
-
     is_terminal = to_terminal and _is_terminal(stream or sys.stdout)
     if view != SUMMARY:
+        from nsyswrap.render import views  # noqa: PLC0415 - rarely used
+
         return views.VIEWS[view](report, width=shutil.get_terminal_size().columns if is_terminal else None)
+    from nsyswrap.render import text_report  # noqa: PLC0415 - loads rich
+
     return text_report.render(report, width=_width(is_terminal), colour=_has_colour(is_terminal))
 
 
@@ -106,6 +109,24 @@ def rendered_many(form: str, many: "ManyCaptures", *, to_terminal: bool) -> str:
 
     is_terminal = to_terminal and _is_terminal(sys.stdout)
     return text_form.render(many, width=_width(is_terminal), colour=_has_colour(is_terminal))
+
+
+def rendered_sweep(form: str, sweep: "Sweep", *, to_terminal: bool) -> str:
+    """Return the result of a sweep in one format; text is fitted to the terminal.
+
+    Args:
+        form: A format of ``nsyswrap.render.sweep``.
+        sweep: The result.
+        to_terminal: Whether the result goes to stdout, which may be a terminal.
+    """
+    from nsyswrap.render.sweep import render  # noqa: PLC0415 - loads pandas
+
+    if form != "text":
+        return render(form, sweep)
+    from nsyswrap.render.sweep import text_form  # noqa: PLC0415 - loads rich
+
+    is_terminal = to_terminal and _is_terminal(sys.stdout)
+    return text_form.render(sweep, width=_width(is_terminal), colour=_has_colour(is_terminal))
 
 
 def rendered_gate(form: str, gate: "Gate", *, to_terminal: bool, stream: TextIO | None = None) -> str:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from nsyswrap import units
 from nsyswrap.cli.capture_options import program
 from nsyswrap.cli.inputs import kernel_rules_option, read_kernel_rules, sqlite_export
 from nsyswrap.cli.output import check_not_input, write_result
@@ -266,7 +267,8 @@ def _measured_launches(
     command = resolved_command(CaptureOptions(command=words, folder=Path()))
     count = min(choice.launches, request.launches)
     _print(
-        f"measuring {count} launches of {len(choice.functions)} functions, {choice.time_share:.0%} of kernel time ..."
+        f"measuring {units.counted(count, 'launch')} of {units.counted(len(choice.functions), 'function')}, "
+        f"{choice.time_share:.0%} of kernel time ..."
     )
     first = CounterRequest(command, choice.functions, request.launches, request.timeout_s)
     try:

@@ -1,5 +1,7 @@
 """Comparison of two reports: whether a step is faster or slower, how sure that is, and which amounts changed."""
 
+from typing import TYPE_CHECKING, Any
+
 from nsyswrap.compare.comparison import (
     ACCEPTABLE,
     MARGIN,
@@ -17,7 +19,9 @@ from nsyswrap.compare.comparison import (
     Outcome,
     Side,
 )
-from nsyswrap.compare.reports import compare_reports
+
+if TYPE_CHECKING:
+    from nsyswrap.compare.reports import compare_reports
 
 __all__ = [
     "ACCEPTABLE",
@@ -37,3 +41,12 @@ __all__ = [
     "Side",
     "compare_reports",
 ]
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - as the name it returns
+    """Return ``compare_reports``, which loads what a report is checked with; the types do without it."""
+    if name != "compare_reports":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from nsyswrap.compare.reports import compare_reports  # noqa: PLC0415 - see above
+
+    return compare_reports

@@ -60,7 +60,7 @@ def _sentence(report: Report, count: int) -> str:
         return measured
     inside = "inside" if low <= step.baseline_median_ns <= high else "outside"
     return (
-        f"{measured} Simulated: {units.duration(usual)} ({units.duration(low)} to {units.duration(high)}); the "
+        f"{measured} Simulated: {units.duration(usual)} ({units.duration_range(low, high)}); the "
         f"measured step is {inside} this interval."
     )
 

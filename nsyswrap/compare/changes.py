@@ -12,6 +12,7 @@ import pandas as pd
 
 from nsyswrap.compare.bootstrap import difference_interval, runs_interval
 from nsyswrap.compare.comparison import Basis, Change, ChangeTable, FactChange, Side
+from nsyswrap.compare.scaling import scaling_table
 from nsyswrap.compare.step_times import LEDGER_ROWS, MOST_BETWEEN, StepTimes
 from nsyswrap.model import Fact, Report, Section, Unit
 
@@ -98,8 +99,10 @@ def basis_of(base: Side, new: Side) -> Basis:
 
 def change_tables(base: Side, new: Side, basis: Basis) -> tuple[ChangeTable, ...]:
     """Return the tables of changes; a table without rows on both sides is left out."""
+    scaling = scaling_table(base, new, basis)
     tables = [
         _ledger(base, new, basis),
+        *([scaling] if scaling is not None else []),
         _tensor_share(base.report, new.report),
         *(_table(source, base, new, basis) for source in SOURCES if basis == "step" or source.unit == "ns"),
     ]

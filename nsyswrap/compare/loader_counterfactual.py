@@ -138,7 +138,7 @@ def headline(share: float, margin: float, before: Mean, after: Mean) -> str:
     return (
         f"The data loader takes {100 * share:.0f} % +- {max(round(100 * margin), 1)} of each step: "
         f"{units.duration(round(before.value_ns))} as it is, {units.duration(round(after.value_ns))} with batches that "
-        f"are on the GPU already (95 % confidence, {before.count} and {after.count} steps)."
+        f"are on the GPU already (95 % confidence, {before.count} and {units.counted(after.count, 'step')})."
     )
 
 

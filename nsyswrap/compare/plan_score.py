@@ -11,9 +11,9 @@ import pandas as pd
 
 from nsyswrap import units
 from nsyswrap.compare.comparison import MARGIN, FindingChange, FindingPair
+from nsyswrap.fixed_step import TypicalStep
 from nsyswrap.model import Fact, Plan, Report, Section
 from nsyswrap.rule_names import rule_name
-from nsyswrap.what_if.plan import TypicalStep
 
 KEY, TITLE = "plan_score", "Against the plan of the run before"
 # A change is partly made where at most this share of the time lost is left. Other changes of the plan make findings
@@ -114,8 +114,7 @@ def _notes(plan: Plan, states: dict[str, str], predicted: tuple[int, int] | None
 def _score(predicted: tuple[int, int], measured: int, measure: str) -> str:
     """Return one sentence on the prediction and the measured step."""
     low, high = predicted
-    said, now = units.duration(low), units.duration(measured)
-    said = said if low == high else f"{said} to {units.duration(high)}"
+    said, now = units.duration_range(low, high), units.duration(measured)
     if _holds(predicted, measured):
         verdict = "as predicted"
     elif measured > high:

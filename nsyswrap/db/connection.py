@@ -111,7 +111,7 @@ class Export:
         return set(names) <= self.columns.get(table, frozenset()) and table in self.columns
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=queries.KEPT)
 def _text(query: SelectBase) -> str:
     """Return a query as text; ``queries`` gives the same query again for the next export of a job."""
     return str(query.compile(dialect=sqlite.dialect(), compile_kwargs={"literal_binds": True}))

@@ -33,7 +33,7 @@ def report_identity(export: Export, environ: Mapping[str, str]) -> Identity:
 
 
 def read_host(path: Path) -> str:
-    """Return a neutral name of the machine of an export; empty where the export does not name it.
+    """Return the neutral number of the host of an export; empty where the export does not name it.
 
     Raises:
         ExportError: The file is not a readable export.

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,48 +18,36 @@ from nsyswrap.db.nccl_calls import read_nccl_calls
 from nsyswrap.db.read_table import UNKNOWN, Array, Arrays, TableReader, cut_text
 from nsyswrap.db.samples import read_samples
 from nsyswrap.db.schema import Source
+from nsyswrap.db.valid_rows import Bounds, find_bounds, keep_possible
 from nsyswrap.errors import ExportError
 from nsyswrap.model import Capture
 from nsyswrap.privacy import Cleaner, distinct, neutral
 from nsyswrap.tables import SPECS, TableSpec, Trace
 
-FARTHEST = np.int64(1 << 61)  # no valid time is 70 years from 1970, or from the start of its capture
-# No event is 52 days from the middle of its capture. Sums of such times over 1,000 GPUs or threads fit into int64.
-LONGEST = np.int64(1 << 52)
 MOST_NS = 1 << 62  # the lengths of a table's events must not add up to more
 # SQLite reads without Python's global lock, so two threads read two parts at once.
 READERS = 2
+# Below this size, threads and their connections take longer to start than the file to read. Measured on two cores.
+SMALL_BYTES = 1 << 19
 # A statement of SQLite has at most a million characters.
 IDS_AT_ONCE = 20_000
-# More bytes than any memory has, and small enough that sums cannot overflow.
-MOST_BYTES = np.int64(1 << 48)
 # The largest number of a device: tables store it in 32 bits.
 MOST_DEVICE = (1 << 31) - 1
 # Largest first, so that all threads end at about the same time.
 BY_SIZE = ("GPU_METRICS", "OSRT_API", "CUPTI_ACTIVITY_KIND_RUNTIME", "CUPTI_ACTIVITY_KIND_KERNEL")
 OPERATIONS = ("kernels", "copies", "memsets", "graphs")
 Devices = Mapping[tuple[int, int], tuple[int, ...]]
-
-
+Names = frozenset[str]
 NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
 
 
-class Bounds(NamedTuple):
-    """The bounds of valid times: later than ``low`` and earlier than ``high``, in ns since capture start."""
-
-    low: int
-    high: int
-
-
-EVERY = Bounds(-int(FARTHEST), int(FARTHEST))
-
-
-def load_export(path: Path, environ: Mapping[str, str] = NO_VARIABLES) -> Trace:
+def load_export(path: Path, environ: Mapping[str, str] = NO_VARIABLES, unread: Names = frozenset()) -> Trace:
     """Read an export of nsys into a trace. Its texts are cleaned of secrets, users, hosts and home folders.
 
     Args:
         path: A ``.sqlite`` export of nsys 2022 or newer; opened read-only and immutable.
         environ: The environment of this process, whose secrets and user are removed, too.
+        unread: Names of tables of the trace that are not read; they stay empty.
 
     Returns:
         Its tables, sorted by start, in int64 ns.
@@ -68,12 +56,12 @@ def load_export(path: Path, environ: Mapping[str, str] = NO_VARIABLES) -> Trace:
         ExportError: The file is missing, empty, truncated, locked, damaged or foreign, or a table lacks a column.
     """
     with opened(path) as export:
-        return _trace(export, report_identity(export, environ).cleaner())
+        return _trace(export, report_identity(export, environ).cleaner(), unread)
 
 
-def _trace(export: Export, cleaner: Cleaner) -> Trace:
+def _trace(export: Export, cleaner: Cleaner, unread: Names) -> Trace:
     """Return the trace of an open export, with cleaned texts."""
-    arrays, counts, dropped, bounds = _all_arrays(export)
+    arrays, counts, dropped, bounds = _all_arrays(export, unread)
     texts, strings = _texts(export, arrays), _cleaned(_strings(export, arrays), cleaner.symbol)
     session = read_session(export, cleaner)
     devices, domains = _devices(export), _domains(export, texts)
@@ -133,7 +121,7 @@ def _finish_ranges(arrays: Mapping[str, Arrays], duration_ns: int, bounds: Bound
     """End open ranges and drop invalid ones, in place; return how many were dropped."""
     ranges = arrays[tables.RANGES.name]
     _close(ranges, _latest(arrays, duration_ns, bounds), duration_ns)
-    return _keep_possible(ranges, bounds, is_operation=False)
+    return keep_possible(ranges, bounds, is_operation=False)
 
 
 def _latest(arrays: Mapping[str, Arrays], duration_ns: int, bounds: Bounds) -> int:
@@ -143,20 +131,15 @@ def _latest(arrays: Mapping[str, Arrays], duration_ns: int, bounds: Bounds) -> i
     return max(duration_ns if duration_ns < bounds.high else 0, last)
 
 
-def _all_arrays(export: Export) -> tuple[dict[str, Arrays], dict[str, int], dict[str, int], Bounds]:
+def _all_arrays(export: Export, unread: Names) -> tuple[dict[str, Arrays], dict[str, int], dict[str, int], Bounds]:
     """Read all known tables: columns by table, number of rows by family, number of rows left out by table; bounds."""
-    sources = [source for source in schema.SOURCES if source.table in export.columns]
+    sources = [each for each in schema.SOURCES if each.table in export.columns and each.spec.name not in unread]
     sources.sort(key=lambda s: BY_SIZE.index(s.table) if s.table in BY_SIZE else len(BY_SIZE))
     for source in sources:
         _check_columns(export, source)
-    arrays: dict[str, Arrays] = {}
+    arrays = _read(export, sources)
     counts, dropped = dict.fromkeys((s.family for s in sources if s.family), 0), {}
-    with ThreadPoolExecutor(READERS) as pool:
-        readers = [TableReader.begin(export, source) for source in sources]
-        running = [[pool.submit(reader.read, part) for part in reader.parts] for reader in readers]
-        for source, reader, parts in zip(sources, readers, running, strict=True):
-            arrays[source.spec.name] = reader.end([part.result() for part in parts])
-    bounds = _bounds(arrays)
+    bounds = find_bounds(arrays)
     for source in sources:
         found = arrays[source.spec.name]
         rows, left_out = len(next(iter(found.values()))), 0
@@ -164,11 +147,26 @@ def _all_arrays(export: Export) -> tuple[dict[str, Arrays], dict[str, int], dict
             # Only some rows of this table are read, and the ends of open ranges are set later.
             rows = export.row_count(source.table)
         else:
-            left_out = _keep_possible(found, bounds, is_operation=source.spec.name in OPERATIONS)
+            left_out = keep_possible(found, bounds, is_operation=source.spec.name in OPERATIONS)
         dropped[source.spec.name] = left_out
         if source.family:
             counts[source.family] += rows
     return arrays, counts, dropped, bounds
+
+
+def _read(export: Export, sources: list[Source]) -> dict[str, Arrays]:
+    """Return the columns of each table; several threads read the tables of a large export."""
+    if export.path.stat().st_size <= SMALL_BYTES:
+        small = [TableReader.begin(export, source) for source in sources]
+        parts_of = [[reader.read(part, in_own_thread=False) for part in reader.parts] for reader in small]
+        return {r.source.spec.name: r.end(counts) for r, counts in zip(small, parts_of, strict=True)}
+    arrays: dict[str, Arrays] = {}
+    with ThreadPoolExecutor(READERS) as pool:
+        readers = [TableReader.begin(export, source) for source in sources]
+        running = [[pool.submit(reader.read, part) for part in reader.parts] for reader in readers]
+        for source, reader, parts in zip(sources, readers, running, strict=True):
+            arrays[source.spec.name] = reader.end([part.result() for part in parts])
+    return arrays
 
 
 def _check_columns(export: Export, source: Source) -> None:
@@ -262,8 +260,10 @@ def _domain_rows(export: Export) -> list[tuple[Any, ...]]:
 def _close(ranges: Arrays, latest: int, duration: int) -> None:
     """End ranges that were never closed at the end of the capture, as nsys does, and mark them as open."""
     unknown = ranges["end"] == UNKNOWN
-    # nsys 2022 and 2023.4 write the end of the session as the end of such ranges.
-    ranges["open"] = unknown | ((ranges["end"] == duration) & (duration > 0))
+    # nsys 2022 and 2023.4 write the end of the session as the end of such ranges, or a later end that it saw by chance:
+    # the program goes on while nsys collects what was recorded. Where ranges begin later, the session did not end then.
+    is_end = duration > ranges["start"].max(initial=0)
+    ranges["open"] = unknown | ((ranges["end"] == duration) & (duration > 0)) | (is_end & (ranges["end"] > duration))
     ranges["end"] = np.where(unknown, np.int64(latest), ranges["end"])
 
 
@@ -275,9 +275,9 @@ def _ranges(
     # nsys fills the plain text only where there is no registered string.
     registered = np.array([texts.get(int(i)) for i in ids], dtype=object)[codes]
     columns["text"] = _category(np.where(pd.isna(registered), columns["text"], registered), cleaner)
-    keys = pd.MultiIndex.from_arrays([tables.process_of(columns["thread"]), columns.pop("domain_id")])
-    which, pairs = pd.factorize(keys)
-    names = [domains.get((int(process), int(number)), "") for process, number in pairs]
+    process, number = tables.process_of(columns["thread"]), columns.pop("domain_id")
+    which, first = tables.groups([process, number])
+    names = [domains.get((int(process[row]), int(number[row])), "") for row in first]
     columns["domain"] = _category(np.array(names, dtype=object)[which], cleaner)
     return columns
 
@@ -321,24 +321,6 @@ def _use_physical_devices(columns: Arrays, devices: Devices) -> None:
             columns["device_id"][mine & (ordinals == ordinal)] = gpu
 
 
-def _bounds(arrays: Mapping[str, Arrays]) -> Bounds:
-    """Return the bounds of valid times. A capture that is longer than any may be has events with wrong times.
-
-    They are far from the others, so the middle of the largest table is where the capture is.
-    """
-    starts = [columns["start"] for columns in arrays.values() if "start" in columns and len(columns["start"])]
-    ends = [columns["end"] for columns in arrays.values() if "end" in columns and len(columns["end"])]
-    if not starts:
-        return EVERY
-    first = min(int(each.min()) for each in starts)
-    last = max(int(each.max()) for each in (*starts, *ends))
-    if first > -FARTHEST and last < FARTHEST and last - first <= LONGEST:
-        return EVERY
-    largest = max(starts, key=len)
-    middle = int(np.partition(largest, len(largest) // 2)[len(largest) // 2])
-    return Bounds(max(middle - int(LONGEST), EVERY.low), min(middle + int(LONGEST), EVERY.high))
-
-
 def _check_sums(export: Export, arrays: Mapping[str, Arrays]) -> None:
     """Check that the lengths of each table's events add up within int64.
 
@@ -356,45 +338,3 @@ def _check_sums(export: Export, arrays: Mapping[str, Arrays]) -> None:
                 f"{export.path.name}: the times of its {name.replace('_', ' ')} add up to more than 146 years",
                 hint=AGAIN,
             )
-
-
-def _keep_possible(columns: Arrays, bounds: Bounds, *, is_operation: bool) -> int:
-    """Drop invalid rows, sort the others by start, and return how many were dropped."""
-    if "start" not in columns:
-        return 0
-    start = columns["start"]
-    end = columns.get("end", start)
-    good = end >= start
-    # Check the whole column first: in a valid export nothing is out of bounds.
-    if len(start) and (start.min() <= bounds.low or end.max() >= bounds.high):
-        good &= (start > bounds.low) & (end < bounds.high)
-    if is_operation:
-        # CUPTI writes start 0 and end 0 for an operation without times.
-        good &= (start != 0) | (end != 0)
-    if "bytes" in columns:
-        good &= (columns["bytes"] >= 0) & (columns["bytes"] < MOST_BYTES)
-    rows = len(start)
-    if not good.all():
-        for name in columns:
-            columns[name] = columns[name][good]
-        start = columns["start"]
-    if np.any(start[1:] < start[:-1]):
-        order = np.argsort(start, kind="stable")
-        for name in columns:
-            columns[name] = columns[name][order]
-    _order_ties(columns)
-    return rows - int(good.sum())
-
-
-def _order_ties(columns: Arrays) -> None:
-    """Sort rows of equal start by their other columns, since an export does not define an order of rows."""
-    start = columns["start"]
-    same = start[1:] == start[:-1]
-    tied = np.flatnonzero(np.append(same, False) | np.append(False, same))
-    if not len(tied):
-        return
-    names = sorted(columns, key=lambda name: (name != "start", name != "end"))
-    rows = pd.DataFrame({name: columns[name][tied] for name in names}, index=tied).sort_values(names).index.to_numpy()
-    moved = rows != tied
-    for name in columns:
-        columns[name][tied[moved]] = columns[name][rows[moved]]

@@ -5,7 +5,7 @@ that are the same for each export are made once.
 """
 
 from collections.abc import Iterable
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from sqlalchemy import (
@@ -27,6 +27,10 @@ from nsyswrap.db.schema import Source
 
 # The row number that SQLite gives each row of a table.
 ROW = literal_column("rowid", Integer)
+# To make a query and its text takes longer than to run it on a small table. So many are kept for the next export.
+KEPT = 256
+# Queries for more texts than this are not kept: it is improbable that they come again.
+FEW_IDS = 64
 
 
 def present_columns(source: Source, present: frozenset[str]) -> dict[str, str]:
@@ -40,6 +44,7 @@ def present_columns(source: Source, present: frozenset[str]) -> dict[str, str]:
     return {ours: theirs for ours, theirs in wanted.items() if schema.columns_in(theirs) <= present}
 
 
+@lru_cache(maxsize=KEPT)
 def rows(source: Source, present: frozenset[str], numbers: range | None = None) -> SelectBase:
     """Return the columns that are read from one table, under our names.
 
@@ -83,6 +88,7 @@ def foreign_values(source: Source, present: frozenset[str]) -> SelectBase:
     return select(*counts).select_from(table(source.table))
 
 
+@lru_cache(maxsize=KEPT)
 def ranges(source: Source, present: frozenset[str], numbers: range | None = None) -> SelectBase:
     """Return the NVTX ranges: events with a length, of one thread or across threads."""
     found = rows(source, present, numbers).subquery()
@@ -151,8 +157,18 @@ def pairs(name: str, key: str, value: str) -> SelectBase:
 
 def strings(ids: Iterable[int]) -> SelectBase:
     """Return only the texts of these string ids: the table also holds the environment of the machine."""
+    wanted = tuple(ids)
+    return _few_strings(wanted) if len(wanted) <= FEW_IDS else _strings(wanted)
+
+
+@lru_cache(maxsize=KEPT)
+def _few_strings(ids: tuple[int, ...]) -> SelectBase:
+    return _strings(ids)
+
+
+def _strings(ids: tuple[int, ...]) -> SelectBase:
     found = pairs(schema.STRINGS, "id", "value").subquery()
-    return select(found.c.id, _bytes(found.c.value)).where(found.c.id.in_(list(ids)))
+    return select(found.c.id, _bytes(found.c.value)).where(found.c.id.in_(ids))
 
 
 @cache
@@ -161,7 +177,8 @@ def texts_with_nul() -> SelectBase:
     return select(column("value")).select_from(table(schema.STRINGS)).where(text("instr(cast(value as blob), x'00')"))
 
 
-def columns_of(name: str, wanted: Iterable[str]) -> SelectBase:
+@cache
+def columns_of(name: str, wanted: tuple[str, ...]) -> SelectBase:
     """Return the named columns of a small table."""
     return select(*(column(each) for each in wanted)).select_from(table(name))
 
@@ -175,3 +192,18 @@ def table_columns() -> SelectBase:
     )
     source = text("sqlite_master m, pragma_table_info(m.name) p")
     return select(*names).select_from(source).where(text("m.type = 'table'"))
+
+
+@cache
+def stored_columns(name: str) -> SelectBase:
+    """Return a row for each column of a table in stored order: first page, name, and what makes it unusual.
+
+    The last is not 0 where a row does not store the column as one of its own values: a key, or a computed column.
+    """
+    found: tuple[ColumnElement[Any], ...] = (
+        literal_column("m.rootpage"),
+        literal_column("p.name"),
+        literal_column("p.pk + p.hidden"),
+    )
+    source = text("sqlite_master m, pragma_table_xinfo(m.name) p")
+    return select(*found).select_from(source).where(text("m.type = 'table'"), literal_column("m.name") == name)

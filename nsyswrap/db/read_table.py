@@ -1,10 +1,11 @@
 """One table of an export as numpy arrays of the contract's types.
 
 A large table is read in parts, by row number, so that several threads can read it at once. Each writes its own rows of
-the same arrays.
+the same arrays. Rows of whole numbers are decoded from the pages of the file; SQLite reads all that is unusual.
 """
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,9 @@ from sqlalchemy import SelectBase
 from nsyswrap import tables
 from nsyswrap.db import counters, queries, schema
 from nsyswrap.db.connection import AGAIN, Export, connected, text_of, wrong_type
+from nsyswrap.db.page_columns import PageColumns, check_range, first_rows
 from nsyswrap.db.schema import Source
+from nsyswrap.db.table_pages import UnknownFormatError, find_leaves
 from nsyswrap.errors import ExportError
 
 Array = npt.NDArray[Any]
@@ -38,11 +41,13 @@ class Part:
         at: Index of the first row in the arrays.
         length: Number of rows at most.
         first_row: Number of the first row in the export; None where the part is the whole table.
+        pages: Its leaf pages, counted from the first one of the table; empty where they are unknown.
     """
 
     at: int
     length: int
     first_row: int | None = None
+    pages: range = range(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +59,14 @@ class TableReader:
         source: Table and columns.
         parts: The parts of the table, in order.
         columns: Arrays with room for all parts, by our names; only columns that the export has.
+        pages: Reads the columns from pages of the file; None where SQLite has to.
     """
 
     export: Export
     source: Source
     parts: tuple[Part, ...]
     columns: Arrays
+    pages: PageColumns | None = None
 
     @classmethod
     def begin(cls, export: Export, source: Source) -> "TableReader":
@@ -70,16 +77,22 @@ class TableReader:
         """
         rows = export.row_numbers(source.table)
         length = len(rows) if rows else export.row_count(source.table)
-        parts = (
-            tuple(Part(at, min(PART_ROWS, length - at), rows.start + at) for at in range(0, length, PART_ROWS))
-            if rows
-            else (Part(0, length),)
-        )
         names = queries.present_columns(source, export.columns[source.table])
-        return cls(export, source, parts, {name: np.empty(length, _dtype(source, name)) for name in names})
+        columns: Arrays = {name: np.empty(length, _dtype(source, name)) for name in names}
+        pages = _pages(export, source, names) if rows else None
+        in_pages = _parts_of_pages(pages, rows) if pages else ()
+        if in_pages:
+            return cls(export, source, in_pages, columns, pages)
+        starts = range(0, length, PART_ROWS) if rows else ()
+        parts = (Part(at, min(PART_ROWS, length - at), rows.start + at) for at in starts)
+        return cls(export, source, tuple(parts) if rows else (Part(0, length),), columns)
 
-    def read(self, part: Part) -> int:
+    def read(self, part: Part, *, in_own_thread: bool = True) -> int:
         """Read the rows of one part into the arrays, NULL as the contract's missing value. Texts are not cleaned yet.
+
+        Args:
+            part: The rows.
+            in_own_thread: Whether other threads read at the same time: this one then needs a connection of its own.
 
         Returns:
             The number of rows.
@@ -87,11 +100,38 @@ class TableReader:
         Raises:
             ExportError: The table is damaged, or a column holds a value of the wrong type.
         """
-        with connected(self.export.path, self.export.columns) as own:
+        if self.pages and part.pages:
             try:
-                return self._stream(own, part)
-            except ExportError as error:
-                raise _column_at_fault(own, self.source) or error from error
+                return self._decode(self.pages, part)
+            except UnknownFormatError:
+                pass  # SQLite reads it, or says what is wrong.
+        if not in_own_thread:
+            return self._select(self.export, part)
+        with connected(self.export.path, self.export.columns) as own:
+            return self._select(own, part)
+
+    def _select(self, own: Export, part: Part) -> int:
+        """Let SQLite read a part."""
+        try:
+            return self._stream(own, part)
+        except ExportError as error:
+            raise _column_at_fault(own, self.source) or error from error
+
+    def _decode(self, pages: PageColumns, part: Part) -> int:
+        """Read a part from its pages.
+
+        Raises:
+            UnknownFormatError: SQLite has to read it.
+        """
+        rows = 0
+        for count, columns in pages.batches(part.pages):
+            first, rows = part.at + rows, rows + count
+            if rows > part.length:
+                raise UnknownFormatError
+            for name, values in columns.items():
+                check_range(values, _dtype(self.source, name))
+                self.columns[name][first : part.at + rows] = values
+        return rows
 
     def _stream(self, own: Export, part: Part) -> int:
         rows = 0
@@ -135,6 +175,36 @@ class TableReader:
             else np.full(rows, _missing(source, name), _dtype(source, name))
             for name in (*source.required, *source.optional)
         }
+
+
+def _pages(export: Export, source: Source, names: Mapping[str, str]) -> PageColumns | None:
+    """Return a reader of the pages of a table; None where SQLite has to read it."""
+    # Few samples of counters are shown, and SQLite finds them.
+    if source.texts or source.spec is tables.COUNTERS:
+        return None
+    try:
+        stored = export.rows(queries.stored_columns(source.table))
+    except ExportError:
+        return None
+    if not stored or any(unusual for _, _, unusual in stored):
+        return None
+    leaves = find_leaves(export.path, stored[0][0], len(stored))
+    numbers = {name: number for number, (_, name, _) in enumerate(stored)}
+    missing = {name: int(_missing(source, name)) for name in names if name not in schema.NEVER_NULL}
+    return PageColumns(export.path, leaves, numbers, names, missing) if leaves else None
+
+
+def _parts_of_pages(pages: PageColumns, rows: range) -> tuple[Part, ...]:
+    """Return parts of whole pages; none where the row numbers of the pages and of the table disagree."""
+    first = first_rows(pages.leaves, rows)
+    if first is None:
+        return ()
+    wanted = np.arange(rows.start, rows.stop, PART_ROWS)
+    cuts = np.unique(np.append(np.searchsorted(first, wanted), len(first) - 1)).tolist()
+    return tuple(
+        Part(int(first[begin]) - rows.start, int(first[end] - first[begin]), int(first[begin]), range(begin, end))
+        for begin, end in itertools.pairwise(cuts)
+    )
 
 
 def _column_at_fault(export: Export, source: Source) -> ExportError | None:

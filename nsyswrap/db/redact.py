@@ -24,6 +24,7 @@ from nsyswrap.db.identity import identity_of
 from nsyswrap.db.payloads import is_of_domain, nccl_domains, nccl_payload, python_sample
 from nsyswrap.errors import ExportError, NsyswrapError, UsageError
 from nsyswrap.privacy import Cleaner, DistinctCleaner, neutral_command
+from nsyswrap.report_cache.files import forget
 
 # The tables that are kept, and for each the text columns that are kept and how they are cleaned. Numbers are kept.
 TABLES: Mapping[str, Mapping[str, str]] = {
@@ -130,6 +131,7 @@ def redact(source: Path, target: Path, *, force: bool = False) -> Redaction:
                 found = _Copy(database, export, identity_of(export).cleaner()).run(target)
             temporary.chmod(0o644)
             temporary.replace(target)
+            forget(target)
         except sqlite3.DatabaseError as error:
             raise _failed(error, source, target) from error
         except OSError as error:

@@ -12,9 +12,9 @@ from nsyswrap import tables
 from nsyswrap.tables import TableSpec
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Source:
-    """Where one table of a trace comes from.
+    """Where one table of a trace comes from. There is one object for each table, so queries are kept by it.
 
     Attributes:
         spec: Contract of the table.

@@ -11,7 +11,7 @@ import pandas as pd
 
 from nsyswrap import tables
 from nsyswrap.events.api_calls import base_name
-from nsyswrap.intervals import NOTHING, Indices, Spans, Times, Window, clip, merge, subtract, union
+from nsyswrap.intervals import NOTHING, Indices, Spans, Times, Window, chosen, clip, merge, subtract
 from nsyswrap.tables import TableSpec, Trace, array, blocks
 
 COMPUTE, COMMUNICATION, COPY, MEMSET = range(4)
@@ -30,6 +30,7 @@ class DeviceWork(NamedTuple):
 
     Attributes:
         rows: Its rows of ``Operations``, ascending.
+        processes: The processes that ran something on it, ascending.
         first_ns: When its first operation starts, in ns since capture start.
         last_ns: When its last operation ends.
         busy: When it ran anything.
@@ -37,6 +38,7 @@ class DeviceWork(NamedTuple):
     """
 
     rows: Indices
+    processes: Times
     first_ns: int
     last_ns: int
     busy: Spans
@@ -58,6 +60,7 @@ class Operations:
         process: Global id of its process.
         migration: Whether it is a copy of unified memory that a page fault started: no host call launched it.
         by_device: The work of each device that ran something, by ascending device id.
+        launching_threads: Global ids of the threads that launched an operation, ascending.
     """
 
     start: Times
@@ -70,6 +73,7 @@ class Operations:
     process: Times
     migration: npt.NDArray[np.bool_]
     by_device: Mapping[int, DeviceWork]
+    launching_threads: Times
 
     @property
     def devices(self) -> list[int]:
@@ -92,6 +96,10 @@ class Operations:
     def on(self, device_id: int) -> Indices:
         """Return the rows of one device, ascending; none where the device ran nothing."""
         return self.by_device.get(device_id, NO_WORK).rows
+
+    def processes_of(self, device_id: int) -> Times:
+        """Return the processes that ran something on a device, by global id, ascending."""
+        return self.by_device.get(device_id, NO_WORK).processes
 
     def busy(self, device_id: int) -> Spans:
         """Return when the device ran anything."""
@@ -119,24 +127,25 @@ class Operations:
 
 
 SOURCES = (tables.KERNELS, tables.COPIES, tables.MEMSETS, tables.GRAPHS)
-NO_WORK = DeviceWork(np.empty(0, np.intp), 0, 0, NOTHING, (NOTHING,) * len(KINDS))
+NO_WORK = DeviceWork(np.empty(0, np.intp), np.empty(0, np.int64), 0, 0, NOTHING, (NOTHING,) * len(KINDS))
 
 
 def find_operations(trace: Trace) -> Operations:
     """Return all operations of a trace, joined to their launches on process and correlation id."""
     sources = [spec for spec in SOURCES if len(trace[spec])]
-    order = _order(trace, sources)
+    order, start = _order(trace, sources)
 
     def ordered(columns: Iterable[npt.NDArray[Any]], dtype: type[np.generic]) -> npt.NDArray[Any]:
-        return np.concatenate([np.empty(0, dtype), *columns])[order].astype(dtype, copy=False)
+        return np.concatenate([np.empty(0, dtype), *columns], dtype=dtype)[order]
 
     def column(name: str, dtype: type[np.integer[Any]] = np.int64) -> npt.NDArray[Any]:
-        return ordered((array(trace[spec], name) for spec in sources), dtype)
+        columns = [array(trace[spec], name) for spec in sources]
+        return _constant(columns, dtype) if _is_constant(columns) else ordered(columns, dtype)
 
-    start, end, process = column("start"), column("end"), column("process")
-    device_id = column("device_id", np.int32)
+    process, device_id = column("process"), column("device_id", np.int32)
     kind = ordered((_kinds(trace, spec, trace[spec]) for spec in sources), np.int8)
     call = launch_calls(trace, process, column("correlation_id"))
+    end = column("end")
     return Operations(
         start=start,
         end=end,
@@ -147,34 +156,55 @@ def find_operations(trace: Trace) -> Operations:
         row=ordered((np.arange(len(trace[spec])) for spec in sources), np.intp),
         process=process,
         migration=ordered((_unified(trace, spec) for spec in sources), np.bool_) & (call < 0),
-        by_device=_by_device(start, end, device_id, kind),
+        by_device=_by_device(start, end, device_id, process, kind),
+        launching_threads=_launching_threads(trace, call),
     )
 
 
+def _is_constant(columns: Sequence[npt.NDArray[Any]]) -> bool:
+    """Return whether all rows of some columns, of at least one row each, have the same value."""
+    return bool(columns) and all((values == columns[0][0]).all() for values in columns)
+
+
+def _constant(columns: Sequence[npt.NDArray[Any]], dtype: type[np.generic]) -> npt.NDArray[Any]:
+    """Return the rows of some columns that all have one value. They share its memory."""
+    return np.broadcast_to(columns[0][0].astype(dtype), sum(map(len, columns)))
+
+
 def _by_device(
-    start: Times, end: Times, device_id: npt.NDArray[np.int32], kind: npt.NDArray[np.int8]
+    start: Times,
+    end: Times,
+    device_id: npt.NDArray[np.int32],
+    process: Times,
+    kind: npt.NDArray[np.int8],
 ) -> Mapping[int, DeviceWork]:
     """Return the work of each device that ran something, by ascending device id."""
-    found = {}
-    for device in tables.distinct(device_id).tolist():
+    found, devices = {}, tables.distinct(device_id).tolist()
+    for device in devices:
         rows = np.flatnonzero(device_id == device)
-        found[device] = _work(rows, start[rows], end[rows], kind[rows])
+        mine = slice(None) if len(devices) == 1 else rows
+        found[device] = _work(rows, tables.distinct(process[mine]), start[mine], end[mine], kind[mine])
     return MappingProxyType(found)
 
 
-def _work(rows: Indices, start: Times, end: Times, kind: npt.NDArray[np.int8]) -> DeviceWork:
-    """Return the work of one device from its rows and the times and kinds of these."""
-    busy, exclusive = NOTHING, []
+def _work(rows: Indices, processes: Times, start: Times, end: Times, kind: npt.NDArray[np.int8]) -> DeviceWork:
+    """Return the work of one device from its rows and processes, and the times and kinds of its rows."""
+    of_kinds: list[Spans] = []
+    exclusive = []
     for each in range(len(KINDS)):
-        of_kind = kind == each
-        spans = merge(start[of_kind], end[of_kind])
-        exclusive.append(subtract(spans, busy))
-        busy = union(busy, spans)
-    return DeviceWork(rows, int(start[0]), int(end.max()), busy, tuple(exclusive))
+        spans = merge(*chosen(kind == each, start, end))
+        of_kinds.append(spans)
+        for before in of_kinds[:-1]:
+            spans = subtract(spans, before)
+        exclusive.append(spans)
+    return DeviceWork(rows, processes, int(start[0]), int(end.max()), merge(start, end), tuple(exclusive))
 
 
-def _order(trace: Trace, sources: Sequence[TableSpec]) -> Indices:
-    """Return the order by start; equal starts are ordered by content, since an export does not define an order."""
+def _order(trace: Trace, sources: Sequence[TableSpec]) -> tuple[Indices, Times]:
+    """Return the order by start, and the starts in it.
+
+    Equal starts are ordered by content, since an export does not define an order.
+    """
     start = np.concatenate([np.empty(0, np.int64), *(array(trace[spec], "start") for spec in sources)])
     order = np.argsort(start, kind="stable")
     start = start[order]
@@ -186,7 +216,7 @@ def _order(trace: Trace, sources: Sequence[TableSpec]) -> Indices:
         names = ("correlation_id", "process", "device_id", "end")
         *keys, end = (np.concatenate([array(trace[spec], name) for spec in sources])[rows] for name in names)
         order[tied] = rows[np.lexsort([*keys, table, end, start[tied]])]
-    return order
+    return order, start
 
 
 def _kinds(trace: Trace, spec: TableSpec, frame: pd.DataFrame) -> npt.NDArray[np.int8]:
@@ -231,7 +261,7 @@ def launch_calls(trace: Trace, process: Times, correlation_id: Times) -> Indices
     if len(processes) == 1 and len(ids) and ids.min() > 0:
         only_one = all((tables.process_of(thread[block]) == processes[0]).all() for block in blocks(len(ids)))
         if only_one:
-            return _lookup(ids, np.arange(len(ids)), correlation_id)
+            return _lookup(ids, None, correlation_id)
     owner = tables.process_of(thread)
     found = np.full(len(process), -1, np.intp)
     for each in processes:
@@ -242,14 +272,20 @@ def launch_calls(trace: Trace, process: Times, correlation_id: Times) -> Indices
     return found
 
 
-def _lookup(ids: Times, rows: Indices, wanted: Times) -> Indices:
-    """Return the row of each wanted id, or -1: through a table where ids are dense, else by binary search."""
+def _lookup(ids: Times, rows: Indices | None, wanted: Times) -> Indices:
+    """Return the row of each wanted id, or -1: through a table where ids are dense, else by binary search.
+
+    Args:
+        ids: The ids.
+        rows: The row of each id; None where these count from 0.
+        wanted: The wanted ids.
+    """
     low, high = int(ids.min()), int(ids.max())
     result = np.full(len(wanted), -1, np.intp)
     if high - low < 2 * len(ids) + 1024:
         table = np.full(high - low + 1, -1, np.int32)
         for block in blocks(len(ids)):
-            table[ids[block] - low] = rows[block]
+            table[ids[block] - low] = np.arange(block.start, block.stop) if rows is None else rows[block]
         for block in blocks(len(wanted)):
             some = wanted[block]
             inside = (some >= low) & (some <= high)
@@ -260,7 +296,8 @@ def _lookup(ids: Times, rows: Indices, wanted: Times) -> Indices:
     ordered = ids[order]
     at = np.searchsorted(ordered, wanted, side="right") - 1
     hit = inside & (ordered[np.maximum(at, 0)] == wanted)
-    result[hit] = rows[order][at[hit]]
+    found = order[at[hit]]
+    result[hit] = found if rows is None else rows[found]
     return result
 
 
@@ -270,7 +307,10 @@ def launch_rows(trace: Trace) -> Indices:
     return np.flatnonzero(np.isin(array(trace[tables.CALLS], "name_id"), ids)) if ids else np.empty(0, np.intp)
 
 
-def launching_threads(trace: Trace, operations: Operations) -> Times:
-    """Return the global ids of the threads that launched an operation, ascending."""
-    call = operations.call
-    return tables.distinct(array(trace[tables.CALLS], "thread")[call[call >= 0]])
+def _launching_threads(trace: Trace, call: Indices) -> Times:
+    """Return the global ids of the threads that made some calls, ascending; a row of -1 is no call."""
+    thread, found = array(trace[tables.CALLS], "thread"), [np.empty(0, np.int64)]
+    for some in blocks(len(call)):
+        rows = call[some]
+        found.append(pd.unique(thread[rows[rows >= 0]]))
+    return tables.distinct(np.concatenate(found))

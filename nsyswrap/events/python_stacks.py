@@ -24,10 +24,12 @@ class SourceLines:
         innermost: Innermost frame of each stack code, with its file as it is shown.
         own: Innermost frame of each stack code that is in the program itself, not in Python or a package; without such
             a frame, the innermost one.
+        stacks: All frames of each stack code, innermost first, with their files as they are shown.
     """
 
     innermost: tuple[Frame, ...]
     own: tuple[Frame, ...]
+    stacks: tuple[tuple[Frame, ...], ...] = ()
 
 
 def find_lines(trace: Trace) -> SourceLines:
@@ -40,7 +42,8 @@ def find_lines(trace: Trace) -> SourceLines:
     for stack in trace.stacks:
         innermost.append(_as_shown(stack[0], shown))
         own.append(_as_shown(_own_frame(stack, mine), shown))
-    return SourceLines(tuple(innermost), tuple(own))
+    stacks = tuple(tuple(_as_shown(frame, shown) for frame in stack) for stack in trace.stacks)
+    return SourceLines(tuple(innermost), tuple(own), stacks)
 
 
 def _own_frame(stack: tuple[Frame, ...], mine: set[str]) -> Frame:

@@ -17,6 +17,7 @@ import pandas as pd
 from nsyswrap import tables
 from nsyswrap.events.api_calls import base_name
 from nsyswrap.events.host_marks import DOMAIN
+from nsyswrap.events.kernel_names import KernelNames
 from nsyswrap.events.operations import GRAPH_LAUNCHES, Operations
 from nsyswrap.hardware import profiler_cost as kinds
 from nsyswrap.hardware.profiler_cost import ProfilerCost
@@ -97,28 +98,26 @@ NOT_MEASURED = RecordedCalls()
 
 
 def find_recorded_calls(
-    trace: Trace, operations: Operations, cost: ProfilerCost | None, window: Window, threads: Iterable[int]
-) -> RecordedCalls:
-    """Return the recorded calls of some threads inside a window.
+    trace: Trace, operations: Operations, names: KernelNames, window: Window, threads: Iterable[int]
+) -> dict[int, tuple[CallTimes, ...]]:
+    """Return the recorded calls of each of some threads inside a window.
 
     Args:
         trace: The tables of one export.
         operations: All that ran on the GPUs.
-        cost: The measured cost; None where it was not measured, and then no calls are returned.
+        names: What the names of the kernels say.
         window: Interval of time; calls that begin outside it are left out.
         threads: Global ids of the threads.
     """
-    if cost is None:
-        return NOT_MEASURED
     found: dict[int, list[CallTimes]] = {int(each): [] for each in threads}
     for thread, times in (
-        *_cuda_calls(trace, operations, window, found),
+        *_cuda_calls(trace, operations, names, window, found),
         *_range_ends(trace, window, found),
         *_os_calls(trace, window, found),
     ):
         if len(times.at):
             found[thread].append(times)
-    return RecordedCalls(cost, {thread: tuple(each) for thread, each in found.items()})
+    return {thread: tuple(each) for thread, each in found.items()}
 
 
 def _inside(trace: Trace, spec: TableSpec, window: Window) -> slice:
@@ -128,23 +127,28 @@ def _inside(trace: Trace, spec: TableSpec, window: Window) -> slice:
 
 
 def _cuda_calls(
-    trace: Trace, operations: Operations, window: Window, threads: Iterable[int]
+    trace: Trace, operations: Operations, names: KernelNames, window: Window, threads: Iterable[int]
 ) -> Iterator[tuple[int, CallTimes]]:
-    """Yield the CUDA calls: launches, launches of graphs, their nodes, and the rest."""
+    """Yield the CUDA calls: launches, those of convolutions, launches of graphs, their nodes, and the rest."""
     calls, rows = trace[tables.CALLS], _inside(trace, tables.CALLS, window)
     thread, start = array(calls, "thread")[rows], array(calls, "start")[rows]
-    names, ids = pd.factorize(array(calls, "name_id")[rows])
+    code, ids = pd.factorize(array(calls, "name_id")[rows])
     texts = [base_name(trace.text(int(each))) for each in ids]
     graph, own = (
-        np.array([text in wanted for text in texts], bool)[names] if texts else np.zeros(0, bool)
+        np.array([text in wanted for text in texts], bool)[code] if texts else np.zeros(0, bool)
         for wanted in (GRAPH_LAUNCHES, OWN_CALLS)
     )
-    inside = operations.call[(operations.call >= rows.start) & (operations.call < rows.stop)] - rows.start
-    launched = np.bincount(inside, minlength=len(start))
+    inside = np.flatnonzero((operations.call >= rows.start) & (operations.call < rows.stop))
+    by_call = operations.call[inside] - rows.start
+    launched = np.bincount(by_call, minlength=len(start))
+    of_convolution = np.array([*(kinds.launch_kind(each) == kinds.CONVOLUTION_LAUNCH for each in names.kinds), False])
+    convolution = np.zeros(len(start), bool)
+    convolution[by_call[of_convolution[names.code[inside]]]] = True  # no kernel has the code -1: the last flag
     for each in threads:
         mine = thread == each
         launches = mine & (launched > 0) & ~graph
-        yield each, CallTimes(kinds.LAUNCH, start[launches])
+        yield each, CallTimes(kinds.LAUNCH, start[launches & ~convolution])
+        yield each, CallTimes(kinds.CONVOLUTION_LAUNCH, start[launches & convolution])
         yield each, CallTimes(kinds.CALL, start[mine & ~launches & ~graph & ~own])
         yield each, CallTimes(kinds.GRAPH_LAUNCH, start[mine & graph])
         yield each, CallTimes(kinds.GRAPH_NODE, start[mine & graph], np.cumsum(launched[mine & graph]))

@@ -1,9 +1,9 @@
 """What a thread is doing at each time: the open call that explains an idle GPU, by the precedence of causes."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,7 @@ from nsyswrap.intervals import (
     Spans,
     Times,
     Window,
+    chosen,
     clip,
     fill,
     innermost,
@@ -31,11 +32,15 @@ from nsyswrap.intervals import (
     total,
     union,
 )
-from nsyswrap.tables import TableSpec, Trace, array, by_name
+from nsyswrap.tables import NameNumbers, TableSpec, Trace, array, blocks, numbers_by_name
 
 # A state code is kind * NAMES + index of the call's name, so that evidence can name the call.
-NAMES = 1 << 20
+NAME_BITS = 20
+NAMES = 1 << NAME_BITS
 NO_NAME = NAMES - 1
+NO_CODE = -1
+
+Rows = npt.NDArray[np.bool_]
 
 WAITS = (api_calls.LOCK_WAIT, api_calls.OTHER_WAIT, api_calls.PEER_THREAD_WAIT, api_calls.FILE_IO)
 # A thread in one of these waits is not ready, or is blocked in its call with or without a core.
@@ -110,7 +115,7 @@ def find_thread_states(
     """
     marks = find_marks(trace)
     names, name_index = _names(trace, marks["text"])
-    calls = _find_calls(trace, operations, window, name_index)
+    calls = _find_calls(trace, operations, window, names, name_index)
     sources = _Sources(trace, calls, marks, names, record)
     activity = {thread: _activity(sources, window, thread) for thread in sorted(set(threads))}
     return ThreadStates(trace, MappingProxyType(activity), names, MappingProxyType(name_index))
@@ -136,22 +141,32 @@ class _Calls(NamedTuple):
     """One table of calls.
 
     Attributes:
-        thread: Thread of each row of the table.
-        start: Start of each row, ascending.
-        end: End of each row.
-        touching: Whether each row touches the window.
-        explaining: Rows that touch the window and explain idle time.
-        kind: Kind of call of each explaining row.
-        code: State code of each explaining row.
+        frame: The table.
+        numbers: State code of each string id; ``NO_CODE`` where a call explains no idle time.
+        changed: Rows whose code is another one, ascending.
+        codes: The code of each of them.
+        window: Interval of time.
     """
 
-    thread: Times
-    start: Times
-    end: Times
-    touching: npt.NDArray[np.bool_]
-    explaining: Indices
-    kind: npt.NDArray[np.int8]
-    code: npt.NDArray[np.int32]
+    frame: pd.DataFrame
+    numbers: NameNumbers
+    changed: Indices
+    codes: npt.NDArray[np.int32]
+    window: Window
+
+    def touching(self, block: slice) -> Rows:
+        """Return which rows of a block touch the window."""
+        start, end = array(self.frame, "start")[block], array(self.frame, "end")[block]
+        found: Rows = (start < self.window.end_ns) & (end > self.window.start_ns)
+        return found
+
+    def code(self, block: slice) -> npt.NDArray[np.int32]:
+        """Return the state codes of a block; ``NO_CODE`` for what explains no idle time or lies outside the window."""
+        found = self.numbers.of(array(self.frame, "name_id")[block])
+        low, high = np.searchsorted(self.changed, (block.start, block.stop))
+        found[self.changed[low:high] - block.start] = self.codes[low:high]
+        found[~self.touching(block)] = NO_CODE
+        return found
 
 
 class _Sources(NamedTuple):
@@ -173,24 +188,50 @@ class _Sources(NamedTuple):
 
 
 def _find_calls(
-    trace: Trace, operations: Operations, window: Window, name_index: Mapping[int, int]
+    trace: Trace, operations: Operations, window: Window, names: tuple[str, ...], name_index: Mapping[int, int]
 ) -> dict[TableSpec, _Calls]:
-    """Return each table of calls with the rows in it that explain idle time."""
-    blocking, free = _copying_calls(trace, operations)
+    """Return each table of calls with the state codes of its rows."""
     found = {}
     for spec, kind_of in KIND_OF.items():
-        frame = trace[spec]
-        start, end = array(frame, "start"), array(frame, "end")
-        kinds = by_name(trace, spec, kind_of, np.int8)
+        numbers = numbers_by_name(trace, spec, _code_of(kind_of, names), np.int32)
+        changed, codes = np.empty(0, np.intp), np.empty(0, np.int32)
         if spec == tables.CALLS:
-            kinds[free[kinds[free] == api_calls.BLOCKING_COPY]] = NO_KIND
-            kinds[blocking] = api_calls.BLOCKING_COPY
-        touching = (start < window.end_ns) & (end > window.start_ns)
-        rows = np.flatnonzero((kinds != NO_KIND) & touching)
-        names = _indices(array(frame, "name_id")[rows], name_index)
-        code = kinds[rows].astype(np.int32) * np.int32(NAMES) + names
-        found[spec] = _Calls(array(frame, "thread"), start, end, touching, rows, kinds[rows], code)
+            changed, codes = _changed_codes(trace, numbers, name_index, *_copying_calls(trace, operations))
+        found[spec] = _Calls(trace[spec], numbers, changed, codes, window)
     return found
+
+
+def _changed_codes(
+    trace: Trace, numbers: NameNumbers, name_index: Mapping[int, int], blocking: Indices, free: Indices
+) -> tuple[Indices, npt.NDArray[np.int32]]:
+    """Return the calls whose state does not follow from their name, ascending, and the state code of each.
+
+    Args:
+        trace: The tables of one export.
+        numbers: The state codes by name.
+        name_index: Index of the name of each string id.
+        blocking: Calls of copies that block the host.
+        free: Calls of copies that do not.
+    """
+    ids = array(trace[tables.CALLS], "name_id")
+    free = free[numbers.of(ids[free]) >> NAME_BITS == api_calls.BLOCKING_COPY]
+    copying = np.int32(api_calls.BLOCKING_COPY * NAMES) + _indices(ids[blocking], name_index)
+    # Where one call makes several copies, one that blocks comes first.
+    rows = np.concatenate([blocking, free])
+    codes = np.concatenate([copying, np.full(len(free), NO_CODE, np.int32)])
+    changed, first = np.unique(rows, return_index=True)
+    return changed, codes[first]
+
+
+def _code_of(kind_of: Callable[[str], int], names: tuple[str, ...]) -> Callable[[str], int]:
+    """Return a function from a call's name to its state code."""
+    index = {name: number for number, name in enumerate(names)}
+
+    def code_of(name: str) -> int:
+        kind = kind_of(name)
+        return NO_CODE if kind == NO_KIND else kind * NAMES + index[api_calls.base_name(name)]
+
+    return code_of
 
 
 def _copying_calls(trace: Trace, operations: Operations) -> tuple[Indices, Indices]:
@@ -204,26 +245,45 @@ def _copying_calls(trace: Trace, operations: Operations) -> tuple[Indices, Indic
 def _activity(sources: _Sources, window: Window, thread: int) -> ThreadActivity:
     """Return what one thread does inside a window."""
     calls = sources.calls
-    rows = {spec: np.flatnonzero(calls[spec].thread == thread) for spec in (tables.CALLS, tables.OS_CALLS)}
-    in_cuda, in_os = (_open(calls[spec], mine) for spec, mine in rows.items())
+    in_cuda = _open(calls[tables.CALLS], thread)
     opened = _call_states(calls.values(), thread)
-    # Inside a call, the call is what takes the thread off the CPU.
-    off_cpu = subtract(subtract(_off_cpu(sources.trace, window, thread), in_cuda), in_os)
-    off_cpu = union(off_cpu, _without_core(sources.record, opened, (in_cuda, in_os), window, thread))
-    explained = opened.code // NAMES < api_calls.OFF_CPU
-    states = fill(_chosen(opened, explained), _constant(off_cpu, api_calls.OFF_CPU * NAMES + NO_NAME))
-    states = fill(states, _mark_states(sources, thread, api_calls.GARBAGE_COLLECTION))
-    states = fill(states, _chosen(opened, ~explained))
+    off_cpu = _off_cpu(sources.trace, window, thread)
+    if len(off_cpu.start) or len(sources.record.of_thread(thread).at):
+        in_os = _open(calls[tables.OS_CALLS], thread)
+        # Inside a call, the call is what takes the thread off the CPU.
+        off_cpu = subtract(subtract(off_cpu, in_cuda), in_os)
+        off_cpu = union(off_cpu, _without_core(sources.record, opened, (in_cuda, in_os), window, thread))
+    states = _with_unrecorded(sources, opened, off_cpu, thread)
+    waiting = _is_kind(states, WAITS)
+    waits = subtract(merge(*chosen(waiting, *states.spans)), in_cuda)
+    call_ns = total(clip(in_cuda, window.start_ns, window.end_ns))
+    alive = _alive((calls[spec] for spec in (tables.CALLS, tables.OS_CALLS)), thread)
+    return ThreadActivity(states, waits, call_ns, alive)
+
+
+def _with_unrecorded(sources: _Sources, opened: LabelledSpans, off_cpu: Spans, thread: int) -> LabelledSpans:
+    """Return the states of a thread: its calls, and what nsys does not record as a call, in the order of kinds."""
+    collecting = _mark_states(sources, thread, api_calls.GARBAGE_COLLECTION)
+    states = opened
+    if len(off_cpu.start) or len(collecting.code):
+        explained = opened.code >> NAME_BITS < api_calls.OFF_CPU
+        states = fill(_chosen(opened, explained), _constant(off_cpu, api_calls.OFF_CPU * NAMES + NO_NAME))
+        states = fill(fill(states, collecting), _chosen(opened, ~explained))
     for kind in (api_calls.CHECKPOINT, api_calls.TOKENIZER):
         states = fill(states, _mark_states(sources, thread, kind))
-    waiting = np.isin(states.code // NAMES, WAITS)
-    waits = subtract(merge(states.spans.start[waiting], states.spans.end[waiting]), in_cuda)
-    call_ns = total(clip(in_cuda, window.start_ns, window.end_ns))
-    return ThreadActivity(states, waits, call_ns, _alive((calls[spec], mine) for spec, mine in rows.items()))
+    return states
+
+
+def _is_kind(states: LabelledSpans, kinds: Sequence[int]) -> Rows:
+    """Return which states are of some kinds."""
+    wanted = np.isin(np.arange(api_calls.RUNNING + 1), kinds)
+    found: Rows = wanted[states.code >> NAME_BITS]
+    return found
 
 
 def _chosen(states: LabelledSpans, mask: npt.NDArray[np.bool_]) -> LabelledSpans:
-    return LabelledSpans(Spans(states.spans.start[mask], states.spans.end[mask]), states.code[mask])
+    start, end, code = chosen(mask, *states.spans, states.code)
+    return LabelledSpans(Spans(start, end), code)
 
 
 def _constant(spans: Spans, code: int) -> LabelledSpans:
@@ -246,41 +306,62 @@ def _without_core(
     samples = record.of_thread(thread)
     if not len(samples.at):
         return NOTHING
-    waiting = np.isin(opened.code // NAMES, _NOT_READY)
+    waiting = _is_kind(opened, _NOT_READY)
     edges = np.sort(np.concatenate([side for spans in in_calls for side in spans]))
     moments = Moments(edges, merge(opened.spans.start[waiting], opened.spans.end[waiting]))
     return find_core_waits(samples, moments, window.start_ns, window.end_ns)
 
 
-def _open(calls: _Calls, rows: Indices) -> Spans:
-    """Return when any of the chosen calls that touch the window is open."""
-    rows = rows[calls.touching[rows]]
-    return merge(calls.start[rows], calls.end[rows])
+def _open(calls: _Calls, thread: int) -> Spans:
+    """Return when any call of a thread that touches the window is open."""
+    start, end = (array(calls.frame, name) for name in ("start", "end"))
+    parts = [NOTHING]
+    for some, mine in _blocks_of(calls, thread):
+        parts.append(Spans(*chosen(mine & calls.touching(some), start[some], end[some])))
+    return merge(*_joined(parts))
 
 
-def _alive(parts: Iterable[tuple[_Calls, Indices]]) -> tuple[int, int]:
-    """Return when the first of some calls starts and when the last one ends; (0, 0) where there are none."""
-    found = [(int(calls.start[rows[0]]), int(calls.end[rows].max())) for calls, rows in parts if len(rows)]
-    if not found:
-        return 0, 0
-    return min(start for start, _ in found), max(end for _, end in found)
+def _blocks_of(calls: _Calls, thread: int) -> Iterator[tuple[slice, Rows]]:
+    """Yield the blocks of a table in which a thread has calls, with a mask of these."""
+    threads = array(calls.frame, "thread")
+    for some in blocks(len(threads)):
+        mine = threads[some] == thread
+        if mine.any():
+            yield some, mine
 
 
-def _call_states(parts: Iterable[_Calls], thread: int) -> LabelledSpans:
+def _joined(parts: Sequence[Sequence[npt.NDArray[Any]]]) -> Iterator[npt.NDArray[Any]]:
+    """Yield each column of all parts."""
+    return (np.concatenate(columns) for columns in zip(*parts, strict=True))
+
+
+def _alive(tables_of_calls: Iterable[_Calls], thread: int) -> tuple[int, int]:
+    """Return when the first call of a thread starts and when the last one ends; (0, 0) where it has none."""
+    begun: list[int] = []
+    ended: list[int] = []
+    for calls in tables_of_calls:
+        start, end = array(calls.frame, "start"), array(calls.frame, "end")
+        for some, mine in _blocks_of(calls, thread):
+            begun.append(int(start[some][mine.argmax()]))
+            ended.append(int(chosen(mine, end[some])[0].max()))
+    return (min(begun), max(ended)) if begun else (0, 0)
+
+
+def _call_states(every: Iterable[_Calls], thread: int) -> LabelledSpans:
     """Return the open call of a thread that explains idle time: of several, the first in order of kind."""
-    starts, ends, kinds, codes = [], [], [], []
-    for calls in parts:
-        mine = calls.thread[calls.explaining] == thread
-        rows = calls.explaining[mine]
-        starts.append(calls.start[rows])
-        ends.append(calls.end[rows])
-        kinds.append(calls.kind[mine])
-        codes.append(calls.code[mine])
-    start, end, kind, code = (np.concatenate(each) for each in (starts, ends, kinds, codes))
+    found: list[Sequence[npt.NDArray[Any]]] = [(*NOTHING, np.empty(0, np.int32))]
+    for calls in every:
+        start, end = array(calls.frame, "start"), array(calls.frame, "end")
+        for some, mine in _blocks_of(calls, thread):
+            code = calls.code(some)
+            found.append(chosen(mine & (code != NO_CODE), start[some], end[some], code))
+    start, end, code = _joined(found)
+    kind = (code >> NAME_BITS).astype(np.int8)
     states = NO_STATES
     for each in (*range(api_calls.OFF_CPU), api_calls.FILE_IO):
         of_kind = kind == each
-        states = fill(states, innermost(start[of_kind], end[of_kind], code[of_kind]))
+        if of_kind.any():
+            states = fill(states, innermost(*chosen(of_kind, start, end, code)))
     return states
 
 

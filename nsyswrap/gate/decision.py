@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from nsyswrap.compare.bootstrap import Series
 from nsyswrap.compare.estimates import MEAN, MEDIAN
 from nsyswrap.gate.blame import blame_words, blamed
 from nsyswrap.gate.change_points import ChangePoint, Shape, change_points, trend_of
-from nsyswrap.gate.noise import FEWEST, MOST, limit, middle, runs_needed
+from nsyswrap.gate.noise import FEWEST, MOST, is_certain, limit, middle, runs_needed
 from nsyswrap.gate.timed_runs import Gate, GateOptions, GateOutcome, Measure, TimedRun, noise_words
 
 # After a change of the program, the runs before it count only where fewer runs than this came after it.
@@ -85,7 +85,7 @@ def _too_few(
     options: GateOptions,
     issues: Sequence[ComparabilityIssue],
 ) -> Gate:
-    verdict = f"Cannot tell: {_counted(len(earlier), 'earlier run')}: too few to show how much runs differ."
+    verdict = f"Cannot tell: {units.counted(len(earlier), 'earlier run')}: too few to show how much runs differ."
     hint = f"give at least {FEWEST} runs of the program before the change with --against, better 10 or more"
     return Gate(tuple(earlier), tuple(new), options, GateOutcome.CANNOT_TELL, verdict, hint=hint, issues=tuple(issues))
 
@@ -159,15 +159,17 @@ def _with_recent_step(since: _Split, new: Sequence[TimedRun], options: GateOptio
     """Return the runs with a slowdown that began shortly before the new runs as one of the new runs."""
     earlier = since.earlier
     plain = _Split(earlier, tuple(new))
+    # Each place that is tried may give a false alarm, so all of them together get half of the share.
+    strict = replace(options, false_alarms=options.false_alarms / (2 * MOST_BEFORE))
     points = change_points(_logarithms([*earlier, *new])[0])
     for point in points:
         before = len(earlier) - point.first
         if not 0 < before <= MOST_BEFORE or point.first < FEWEST or point.change <= 0:
             continue
         began = earlier[point.first]
-        note = f"The step began at {began.name}, {_counted(before, 'run')} before the new ones."
+        note = f"The step began at {began.name}, {units.counted(before, 'run')} before the new ones."
         moved = _Split(earlier[: point.first], (*earlier[point.first :], *new), (note,))
-        if _outcome(_measures(moved, options)) is GateOutcome.REGRESSED:
+        if _outcome(_measures(moved, strict)) is GateOutcome.REGRESSED:
             return moved
     return plain
 
@@ -182,9 +184,11 @@ def _measures(split: _Split, options: GateOptions) -> tuple[Measure, ...]:
 def _measure(label: str, earlier: Series, new: Series, options: GateOptions) -> Measure:
     """Return one measure; each of the two may give half of the false alarms."""
     level, now = float(np.median(earlier)), middle(new)
-    noise = limit(earlier, len(new), options.false_alarms / 2)
+    allowed = options.false_alarms / 2
+    noise = limit(earlier, len(new), allowed)
     if now - level > max(noise, math.log1p(options.margin)):
-        outcome = GateOutcome.REGRESSED
+        is_slower = is_certain(earlier, new, allowed)
+        outcome = GateOutcome.REGRESSED if is_slower else GateOutcome.CANNOT_TELL
     elif now - level + noise < math.log1p(options.find):
         outcome = GateOutcome.PASSES
     else:
@@ -220,14 +224,15 @@ def _sentence(outcome: GateOutcome, measures: Sequence[Measure], options: GateOp
     if outcome is GateOutcome.PASSES:
         most = units.share(max(shown.most, options.margin))
         return f"Passes: {units.change(shown.change)} {which} ({times}); a slowdown of more than {most} is excluded"
+    if shown.change > max(shown.limit, options.margin):
+        return (
+            f"Cannot tell: {units.change(shown.change)} {which} ({times}; {noise}), but so few runs may be longer by "
+            "chance"
+        )
     return (
         f"Cannot tell: {units.change(shown.change)} {which} ({times}), but {noise}, so a slowdown of "
         f"{units.share(options.find)} is neither shown nor excluded"
     )
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _deciding(measures: Sequence[Measure], outcome: GateOutcome) -> Measure:
@@ -245,11 +250,11 @@ def _hint(
     as_slow = runs_needed(earlier, change, options.false_alarms / 2) if change > math.log1p(options.margin) else None
     words = []
     if as_slow is not None and as_slow > have and (needed is None or as_slow < needed):
-        words.append(f"{_counted(as_slow - have, 'more run')} as slow would show a regression")
+        words.append(f"{units.counted(as_slow - have, 'more run')} as slow would show a regression")
     if needed is not None and needed > len(earlier) // 2:
-        words.append(f"about {needed} new runs against {2 * needed} earlier ones would tell")
+        words.append(f"about {units.counted(needed, 'new run')} against {2 * needed} earlier ones would tell")
     elif needed is not None and needed > have:
-        words.append(f"{_counted(needed - have, 'more new run')} would tell")
+        words.append(f"{units.counted(needed - have, 'more new run')} would tell")
     if not words:
         words.append(
             f"more than {MOST} runs would be needed: make runs more alike first, with more steps, no other load and "

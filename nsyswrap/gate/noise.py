@@ -9,6 +9,11 @@ runs, against the rest::
 
 Nothing changed, so all of these differences are noise. Load that lasts for several runs, outliers, drift and shifts of
 the machine are all in them, with no assumption about their kind.
+
+Both limits go beyond what few runs show, so they assume something about the tail. Ten runs may hold none of the long
+ones that come now and then. So the order must show a slowdown as well: how often would chance put the new runs as far
+behind the earlier ones? This needs no assumption, but three new runs against ten, or two against twenty. With fewer,
+the difference has to exceed a limit with a far heavier tail.
 """
 
 import math
@@ -24,6 +29,8 @@ FEWEST = 3
 MOST_CORRELATED = 0.9
 # Most runs that an answer asks for; beyond it the runs have to be made more alike instead.
 MOST = 60
+# Tail indices: the heaviest tail that has a variance, and the heaviest that has a mean.
+WITH_VARIANCE, WITH_MEAN = 2.0, 1.0
 
 
 def middle(runs: Series) -> float:
@@ -49,7 +56,49 @@ def limit(earlier: Series, new_count: int, false_alarms: float) -> float:
     spread = float(earlier.std(ddof=1))
     student = student_limit(1 - false_alarms, len(earlier) - 1) * spread
     normal = student * math.sqrt(_variance(new_count) + _variance(len(earlier)))
-    return max(normal, _placebo(earlier, new_count, false_alarms))
+    return max(normal, _placebo(earlier, new_count, false_alarms, WITH_VARIANCE))
+
+
+def is_certain(earlier: Series, new: Series, false_alarms: float) -> bool:
+    """Return whether new runs beyond ``limit`` are slower, or too few to know.
+
+    Args:
+        earlier: One number for each earlier run in order, shape (n,), n >= 3.
+        new: One for each new run.
+        false_alarms: Share of unchanged programs whose new runs may be called slower.
+    """
+    # Where runs depend on each other, the order says less; the limit holds that.
+    if order_share(earlier, new) <= false_alarms:
+        return True
+    # Single runs: the middle of three jumps where two of three are long, which few intervals show.
+    return middle(new) - float(np.median(earlier)) > _placebo(earlier, 1, false_alarms, WITH_MEAN)
+
+
+def order_share(earlier: Series, new: Series) -> float:
+    """Return in what share of all orders of the runs the new ones are longer than as many of the earlier ones.
+
+    Source:
+        Mann and Whitney, 1947. The number of orders is the coefficient of a Gaussian binomial.
+    """
+    count, its = len(earlier), len(new)
+    longer = int((new[:, None] > earlier[None, :]).sum())
+    shares = np.zeros(count * its + 1)
+    shares[0] = 1.0
+    for each in range(1, its + 1):
+        # Times (1 - q^(count + each)) / (1 - q^each), which is 1 + q^each + ..., so a sum in steps of ``each``.
+        shares[count + each :] -= shares[: -(count + each)].copy()
+        for first in range(each):
+            shares[first::each] = np.cumsum(shares[first::each])
+        shares *= each / (count + each)
+    return float(shares[longer:].sum())
+
+
+def fewest_new(earlier_count: int, false_alarms: float) -> int:
+    """Return how many new runs can be so far behind the earlier ones that chance does not explain it."""
+    count = 1
+    while math.comb(earlier_count + count, count) < 1 / false_alarms:
+        count += 1
+    return count
 
 
 def _variance(count: int) -> float:
@@ -57,12 +106,12 @@ def _variance(count: int) -> float:
     return 1.0 if count == 1 else math.pi / 2 / count
 
 
-def _placebo(earlier: Series, length: int, false_alarms: float) -> float:
+def _placebo(earlier: Series, length: int, false_alarms: float, tail_index: float) -> float:
     """Return the limit that intervals of the earlier runs give.
 
     One more difference exceeds the largest of n with a probability of 1 / (n + 1), n counted as independent ones. Where
-    this is more than the share that is allowed, the largest is multiplied: with tail index 2 a factor of f divides the
-    probability by f^2.
+    this is more than the share that is allowed, the largest is multiplied: with tail index a, a factor of f divides the
+    probability by f^a.
     """
     differences = np.sort(np.abs(interval_differences(earlier, length)))
     if not len(differences):
@@ -70,7 +119,7 @@ def _placebo(earlier: Series, length: int, false_alarms: float) -> float:
     allowed = false_alarms * (len(differences) + 1) / dependence(earlier)
     if allowed >= 1:
         return float(differences[-int(allowed)])
-    return float(differences[-1]) / math.sqrt(allowed)
+    return float(differences[-1] / allowed ** (1 / tail_index))
 
 
 def dependence(runs: Series) -> float:
@@ -103,17 +152,17 @@ def interval_differences(runs: Series, length: int) -> Series:
 
 
 def runs_needed(earlier: Series, difference: float, false_alarms: float) -> int | None:
-    """Return how many new runs have a limit below a difference; None where more than ``MOST`` are needed.
+    """Return how many new runs show a difference by limit and order; None where more than ``MOST`` are needed.
 
     Up to half of the earlier runs this is measured. Beyond, the last measured limit shrinks with the root of the number
     of runs, which needs as many earlier runs, and no load that outlasts them.
     """
-    last, measured = 0.0, max(len(earlier) // 2, 1)
+    last, measured, fewest = 0.0, max(len(earlier) // 2, 1), fewest_new(len(earlier), false_alarms)
     for count in range(1, measured + 1):
         last = limit(earlier, count, false_alarms)
         if last < difference:
-            return count
+            return max(count, fewest)
     if difference <= 0 or not math.isfinite(last):
         return None
-    needed = math.ceil(measured * (last / difference) ** 2)
+    needed = max(math.ceil(measured * (last / difference) ** 2), fewest)
     return needed if needed <= MOST else None

@@ -4,10 +4,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-# The kinds of calls. A graph launch costs once for the launch and once for each recorded node of the graph. A mark is a
-# range that --annotate adds: without a profiler it does not exist. An operation is what the GPU does for one kernel.
-LAUNCH, GRAPH_LAUNCH, GRAPH_NODE, CALL, RANGE, MARK, OS_CALL, OPERATION = KINDS = (
+from nsyswrap.hardware.kernel_names.classify import Classification
+
+# The kinds of calls. More calls set up a convolution or a batch norm than another kernel. A graph launch costs once for
+# the launch and once for each recorded node of the graph. A mark is a range that --annotate adds: without a profiler it
+# does not exist. An operation is what the GPU does for one kernel.
+LAUNCH, CONVOLUTION_LAUNCH, GRAPH_LAUNCH, GRAPH_NODE, CALL, RANGE, MARK, OS_CALL, OPERATION = KINDS = (
     "launch",
+    "convolution_launch",
     "graph_launch",
     "graph_node",
     "call",
@@ -16,6 +20,9 @@ LAUNCH, GRAPH_LAUNCH, GRAPH_NODE, CALL, RANGE, MARK, OS_CALL, OPERATION = KINDS 
     "os_call",
     "operation",
 )
+
+# What classifies the kernels of a convolutional network: the library, the operations, and PyTorch's own batch norm.
+CUDNN, DEPTHWISE, NORM, BATCH = "cudnn", "conv_depthwise", "norm", "batch_norm"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +51,23 @@ class ProfilerCost:
 
     Attributes:
         calls: The cost of each kind in ``KINDS`` that was measured.
+        pace_range: How many times as long the same code took at the slowest times of the machine as at its fastest,
+            while the cost was measured; 1 where that is unknown.
     """
 
     calls: Mapping[str, CallCost] = field(default_factory=dict)
+    pace_range: float = 1.0
 
     def __getitem__(self, kind: str) -> CallCost:
-        """Return the cost of a kind; nothing where it was not measured."""
-        return self.calls.get(kind, FREE)
+        """Return the cost of a kind; that of a launch where a kind of launch was not measured, else nothing."""
+        known = LAUNCH if kind == CONVOLUTION_LAUNCH and kind not in self.calls else kind
+        return self.calls.get(known, FREE)
+
+
+def launch_kind(kernel: Classification) -> str:
+    """Return the kind of call that launches a kernel."""
+    convolution = kernel.library == CUDNN or kernel.op == DEPTHWISE or (kernel.op == NORM and BATCH in kernel.name)
+    return CONVOLUTION_LAUNCH if convolution else LAUNCH
 
 
 def read_cost(measured: object) -> ProfilerCost | None:
@@ -64,7 +81,16 @@ def read_cost(measured: object) -> ProfilerCost | None:
         return None
     found = {kind: _cost(calls[kind]) for kind in KINDS if kind in calls}
     known = {kind: cost for kind, cost in found.items() if cost is not None}
-    return ProfilerCost(known) if known else None
+    return ProfilerCost(known, _pace_range(measured)) if known else None
+
+
+def _pace_range(measured: object) -> float:
+    """Return how much the pace of the machine changed; 1 where a file does not say it."""
+    try:
+        fastest, slowest = (float(measured["pace"][name]) for name in ("fastest_ns", "slowest_ns"))  # type: ignore[index]
+    except (KeyError, TypeError, ValueError):
+        return 1.0
+    return slowest / fastest if 0 < fastest <= slowest < float("inf") else 1.0
 
 
 def _cost(measured: Any) -> CallCost | None:  # noqa: ANN401 - from a file

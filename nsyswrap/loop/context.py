@@ -13,9 +13,9 @@ from nsyswrap.events.gpu_counters import CounterSamples, find_counter_samples
 from nsyswrap.events.host_record import NO_RECORD, HostRecord
 from nsyswrap.events.kernel_names import KernelNames, find_kernel_names
 from nsyswrap.events.lost_events import SilentThread, silent_threads
-from nsyswrap.events.operations import Operations, find_operations, launching_threads
+from nsyswrap.events.operations import Operations, find_operations
 from nsyswrap.events.python_stacks import SourceLines, find_lines
-from nsyswrap.events.recorded_calls import RecordedCalls, find_recorded_calls
+from nsyswrap.events.recorded_calls import NOT_MEASURED, RecordedCalls, find_recorded_calls
 from nsyswrap.events.thread_states import ThreadStates, find_thread_states
 from nsyswrap.hardware.copy_rates import CopyRate
 from nsyswrap.hardware.kernel_names.user_rules import NameRule
@@ -152,12 +152,16 @@ def find_states(context: TraceContext, window: Window) -> ThreadStates:
 def find_calls(context: TraceContext, window: Window) -> RecordedCalls:
     """Return the recorded calls of the launching and main threads inside a window, with what recording each cost."""
     cost = context.settings.profiler_cost
-    return find_recorded_calls(context.trace, context.operations, cost, window, _host_threads(context))
+    if cost is None:
+        return NOT_MEASURED
+    threads = _host_threads(context)
+    return RecordedCalls(
+        cost, find_recorded_calls(context.trace, context.operations, context.kernel_names, window, threads)
+    )
 
 
 def _host_threads(context: TraceContext) -> set[int]:
     """Return the launching threads and the main threads."""
-    launching = launching_threads(context.trace, context.operations)
     # Where the launch of an operation is unknown, the process id is used as the thread id.
     processes = tables.distinct(context.operations.process)
-    return {*launching.tolist(), *processes.tolist(), *context.phases.main_thread.values()}
+    return {*context.operations.launching_threads.tolist(), *processes.tolist(), *context.phases.main_thread.values()}

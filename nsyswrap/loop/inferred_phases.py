@@ -98,10 +98,32 @@ def _batches(sequence: WorkSequence, rows: Indices, step: Indices, steps: StepSp
     following = np.append(own, own[-1:])[np.searchsorted(own, last) + 1] if len(own) else last
     waited = (sequence.kind[following] == WAIT) & (step[following] == which)
     start, end = sequence.start[copies[first]], sequence.end[np.where(waited, following, last)]
+    received = _received(sequence, end, sequence.start[np.minimum(first_kernel[which], len(sequence.start) - 1)])
     copied = steps.start.copy()
-    copied[which] = end
+    copied[which] = received
     known = (which > 0) & steps.alike[np.maximum(which - 1, 0)]
-    return copied, [(DATA, steps.start[which][known], start[known]), (COPY, start, end)]
+    found = [(DATA, steps.start[which][known], start[known]), (COPY, start, end), (DATA, end, received)]
+    return copied, found
+
+
+def _received(sequence: WorkSequence, copied: Times, kernel: Times) -> Times:
+    """Return when the thread has received the batch after the one that it copied; else when that was copied, in ns.
+
+    Accelerate, with which transformers train, takes the next batch from the loader before the step of this one::
+
+        |  wait for batch 2  |  copy of batch 2  |  wait for batch 3  | forward ...
+
+    Args:
+        sequence: What the process launched, and when its thread received something.
+        copied: When the batch of each step was copied, in ns.
+        kernel: When the first kernel of each step is launched.
+    """
+    receives = sequence.receives
+    last = np.searchsorted(receives.end, kernel, side="right") - 1
+    later = (last >= 0) & (receives.start[np.maximum(last, 0)] >= copied) if len(receives.end) else last >= 0
+    if not len(later) or later.mean() < MOST_STEPS:
+        return copied
+    return np.where(later, receives.end[np.maximum(last, 0)], copied)
 
 
 def _runs(sequence: WorkSequence, rows: Indices, step: Indices, begin: Times) -> _Runs:
@@ -141,7 +163,7 @@ def _latest(flags: Flags) -> Indices:
 
 def _autograd_threads(sequence: WorkSequence, rows: Indices, step: Indices, steps: int) -> Indices:
     """Return the threads, other than the loop's, that launch kernels in most steps."""
-    foreign = ~sequence.own[rows]
+    foreign = sequence.foreign[rows]
     pairs = pd.DataFrame({"thread": sequence.launcher[rows][foreign], "step": step[foreign]}).drop_duplicates()
     count = pairs["thread"].value_counts()
     return count.index[count.to_numpy() >= MOST_STEPS * steps].to_numpy(np.int64)

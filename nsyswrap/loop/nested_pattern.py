@@ -44,7 +44,7 @@ def find_step_pattern(sequence: WorkSequence) -> Pattern | None:
     if not pattern.backward and _is_upload(sequence, pattern, kinds):
         return None
     whole = pattern
-    while (more := _regular_work(sequence, whole, kinds)) is not None and _is_part(whole, more, kinds):
+    while (more := _regular_work(sequence, whole, kinds)) is not None and _is_part(sequence, whole, more, kinds):
         often = len(more.after) >= LEAST_REPETITIONS - 1
         longer = pattern_of(sequence, whole.marks[more.after], kinds) if often else None
         if whole.backward:
@@ -98,19 +98,35 @@ def _regular_work(sequence: WorkSequence, pattern: Pattern, kinds: Kinds) -> _Re
     return _RegularWork(after, usual, bool(usual[kinds.batches].sum()))
 
 
-def _is_part(pattern: Pattern, more: _RegularWork, kinds: Kinds) -> bool:
+def _is_part(sequence: WorkSequence, pattern: Pattern, more: _RegularWork, kinds: Kinds) -> bool:
     """Return whether a step consists of several repetitions and more work.
 
     A second network has a backward pass. The optimizer after accumulated gradients computes, and neither reads nor
-    waits. Without a backward pass, attention may come before several experts, and the input and output of a network
-    before and after several layers. A prompt runs through layers itself, so its kernels repeat; then a repetition is
-    whole. So it is if it copies a batch and the other work does not, as a log.
+    waits, unless the usual repetition cannot update the weights: then it may, as for the norm of the gradients.
+    Without a backward pass, attention may come before several experts, and the input and output of a network before
+    and after several layers. A prompt runs through layers itself, so its kernels repeat; then a repetition is whole.
+    So it is if it copies a batch and the other work does not, as a log.
     """
     if pattern.backward:
         if pattern.optimizer:
             return bool(more.counts[kinds.backward].sum())
-        return not more.counts[kinds.rounds].sum() and not more.counts[kinds.backward].sum()
+        reads = more.counts[kinds.rounds].sum() > 0 and _may_update(sequence, pattern)
+        return not reads and not more.counts[kinds.backward].sum()
     return not _repeats(more.counts, kinds) and (more.is_input or not pattern.batches)
+
+
+def _may_update(sequence: WorkSequence, pattern: Pattern) -> bool:
+    """Return whether a repetition has kernels between its backward pass and the next batch, which may be an update."""
+    inside = slice(int(pattern.marks[0]), int(pattern.marks[-1]))
+    kind, own = sequence.kind[inside], sequence.own[inside]
+    backward, batches = np.flatnonzero(sequence.foreign[inside]), np.flatnonzero(own & (kind == TO_DEVICE))
+    if not len(backward) or not len(batches):
+        return True
+    last = backward[np.searchsorted(backward, batches) - 1]
+    follows = (last < batches) & np.append(True, last[1:] != last[:-1])
+    kernels = np.append(0, np.cumsum(own & (kind == KERNEL)))
+    between = (kernels[batches] - kernels[last])[follows]
+    return not len(between) or bool(np.median(between) > 0)
 
 
 def _repeats(counts: npt.NDArray[np.float64], kinds: Kinds) -> bool:

@@ -7,12 +7,12 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from nsyswrap import tables
+from nsyswrap import tables, units
 from nsyswrap.errors import UsageError
 from nsyswrap.events.operations import SOURCES, Operations
-from nsyswrap.loop.nested_pattern import find_step_pattern
-from nsyswrap.loop.step_bounds import StepParts, find_parts
-from nsyswrap.loop.step_detection import PATTERN, Steps, at_one_time, counted, gpu_time, warm_up
+from nsyswrap.loop.step_bounds import StepParts
+from nsyswrap.loop.step_detection import PATTERN, Steps, at_one_time, gpu_time, warm_up
+from nsyswrap.loop.update_turns import FoundSteps, find_step_parts
 from nsyswrap.loop.work_pattern import LEAST_REPETITIONS
 from nsyswrap.loop.work_sequence import KERNEL, WorkSequence
 from nsyswrap.patterns import time_limit
@@ -31,12 +31,11 @@ def find_pattern_steps(trace: Trace, sequences: Sequence[WorkSequence]) -> Steps
     """
     parts, evidence = {}, []
     for sequence in sequences:
-        pattern = find_step_pattern(sequence)
-        found = find_parts(sequence, pattern) if pattern is not None else None
-        if pattern is None or found is None or len(found.start) < LEAST_REPETITIONS:
+        found = find_step_parts(sequence)
+        if found is None or len(found.parts.start) < LEAST_REPETITIONS:
             continue
-        parts[sequence.process] = (sequence.thread, found)
-        evidence.append((len(found.start), pattern.items, float(found.alike.mean()), pattern.is_whole))
+        parts[sequence.process] = (sequence.thread, found.parts)
+        evidence.append(found)
     return _steps(trace, parts, _how(evidence))
 
 
@@ -92,24 +91,28 @@ def _wanted(
     return found
 
 
-def _how(evidence: Sequence[tuple[int, int, float, bool]]) -> tuple[str, ...]:
-    """Return a note on how the steps were found.
-
-    Args:
-        evidence: For each process the number of steps, the number of operations in each, the share of similar steps,
-            and whether each is surely a whole step.
-    """
+def _how(evidence: Sequence[FoundSteps]) -> tuple[str, ...]:
+    """Return a note on how the steps of each process were found."""
     if not evidence:
         return ()
-    steps, items, alike, whole = (np.array(column) for column in zip(*evidence, strict=True))
-    where = f" of {counted(len(steps), 'process', 'processes')}" if len(steps) > 1 else ""
-    note = (
-        f"No range names a step. {_span(steps)} steps{where} were found by a pattern that the GPU's work repeats, "
-        f"{_span(items)} operations and waits each; {alike.mean():.0%} of the steps hold the same ones, except a few. "
-        f"{'' if whole.all() else UNSURE}"
-        "If this is not the training loop, --step-kernel names the kernel that begins a step."
-    )
-    return (note,)
+    steps = np.array([len(each.parts.start) for each in evidence])
+    items = np.concatenate([each.usual_items for each in evidence])
+    alike = np.mean([each.parts.alike.mean() for each in evidence])
+    where = f" of {units.counted(len(steps), 'process')}" if len(steps) > 1 else ""
+    found = f"No range names a step. {_span(steps)} steps{where} were found by"
+    if any(each.by_turns for each in evidence):
+        pattern = (
+            "the updates of the weights, each after a backward pass; their kernels differ. They have "
+            f"{_span(items)} operations and waits each. "
+        )
+    else:
+        pattern = (
+            f"a pattern that the GPU's work repeats, {_span(items)} operations and waits each; {alike:.0%} of the "
+            "steps hold the same ones, except a few. "
+        )
+    unsure = "" if all(each.pattern.is_whole for each in evidence) else UNSURE
+    hint = "If this is not the training loop, --step-kernel names the kernel that begins a step."
+    return (f"{found} {pattern}{unsure}{hint}",)
 
 
 def _span(numbers: npt.NDArray[np.int64]) -> str:

@@ -18,7 +18,7 @@ from nsyswrap.loop.step_detection import PATTERN, Steps
 from nsyswrap.loop.work_pattern import LEAST_REPETITIONS
 from nsyswrap.loop.work_sequence import WorkSequence
 from nsyswrap.patterns import time_limit
-from nsyswrap.tables import Trace, array
+from nsyswrap.tables import Trace, array, blocks
 
 NO_PHASE = -1
 NONE = "none"
@@ -130,9 +130,10 @@ class Phases:
         """Return the phase in which each operation was launched; -1 for no phase or an unknown launch."""
         calls = trace[tables.CALLS]
         found = np.full(len(operations.call), NO_PHASE, np.int32)
-        known = operations.call >= 0
-        rows = operations.call[known]
-        found[known] = self.at(array(calls, "thread")[rows], array(calls, "start")[rows])
+        for block in blocks(len(found)):
+            known = operations.call[block] >= 0
+            rows = operations.call[block][known]
+            found[block][known] = self.at(array(calls, "thread")[rows], array(calls, "start")[rows])
         return found
 
 

@@ -36,7 +36,7 @@ def enclosing(trace: Trace, thread: Times, start: Times, end: Times) -> Iterator
         if len(mine):
             calls = order[bounds[index] : bounds[index + 1]]
             instants = calls[start[calls] == end[calls]]
-            for level in _levels(array(ranges, "start")[mine], array(ranges, "end")[mine]):
+            for level in levels_of(array(ranges, "start")[mine], array(ranges, "end")[mine]):
                 rows = mine[level]
                 begins, ends = array(ranges, "start")[rows], array(ranges, "end")[rows]
                 at = np.searchsorted(begins, start[calls], side="right") - 1
@@ -49,7 +49,7 @@ def enclosing(trace: Trace, thread: Times, start: Times, end: Times) -> Iterator
                 yield instants[met], rows[at[met] - 1]
 
 
-def _levels(start: Times, end: Times) -> list[Indices]:
+def levels_of(start: Times, end: Times) -> list[Indices]:
     """Return the indices of the ranges of each level, by start; ranges of one level do not overlap.
 
     Where ranges nest, a level is a depth. Ranges that cross, as start-end ranges may, take the first free level. Ranges

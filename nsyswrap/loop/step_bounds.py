@@ -288,14 +288,15 @@ def _differences(
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     """Return the share of the usual items that each part lacks, and the share that it has in addition.
 
-    The first is the larger of two shares: of all items, and of kernels only.
+    The first is the largest of three shares: of all items, of kernels, and of kernels of the backward pass.
     """
-    kernel = np.zeros(len(pattern.content), bool)
+    kernel, backward, unfinished = np.zeros((3, len(pattern.content)), bool)
     kernel[sequence.named[sequence.kind == KERNEL]] = True
-    items, kernels = pattern.content.sum(), max(pattern.content[kernel].sum(), 1)
-    missing, more = np.empty(len(first)), np.empty(len(first))
-    unfinished = np.zeros(len(pattern.content), bool)
+    backward[sequence.named[sequence.foreign]] = True
     unfinished[sequence.named[sequence.kind == UNFINISHED]] = True
+    masks = (np.ones_like(kernel), kernel, backward)
+    sizes = [max(pattern.content[mask].sum(), 1) for mask in masks]
+    missing, more = np.empty(len(first)), np.empty(len(first))
     step = max(1, MOST_COUNTS // len(pattern.content))
     for begin in range(0, len(first), step):
         some = slice(begin, begin + step)
@@ -303,7 +304,7 @@ def _differences(
         lacking = np.maximum(pattern.content - counts, 0)
         # An item that has not run may be any of the usual items.
         unknown = counts[:, unfinished].sum(axis=1)
-        of_kernels = lacking[:, kernel].sum(axis=1) - unknown
-        missing[some] = np.maximum((lacking.sum(axis=1) - unknown) / items, of_kernels / kernels)
-        more[some] = np.maximum(counts - pattern.content, 0).sum(axis=1) / items
+        shares = [(lacking[:, mask].sum(axis=1) - unknown) / size for mask, size in zip(masks, sizes, strict=True)]
+        missing[some] = np.maximum.reduce(shares)
+        more[some] = np.maximum(counts - pattern.content, 0).sum(axis=1) / sizes[0]
     return missing, more

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from nsyswrap import tables
+from nsyswrap import tables, units
 from nsyswrap.errors import UsageError
 from nsyswrap.events.operations import SOURCES, launch_calls
 from nsyswrap.intervals import Window
@@ -98,14 +98,9 @@ class Steps:
         processes = measured["process"].nunique()
         count = self.measured_count
         name = f"{first['name']} to {last['name']}" if count > 1 else str(first["name"])
-        aside = f", {counted(skipped // processes, 'warm-up step')} left out" if skipped else ""
+        aside = f", {units.counted(skipped // processes, 'warm-up step')} left out" if skipped else ""
         how = " found by a pattern" if self.source == PATTERN else ""
-        return f"{counted(count, 'measured step')}{how} ({name}{aside})"
-
-
-def counted(count: int, what: str, several: str = "") -> str:
-    """Return a number with its noun: "1 step", "2 steps", "2 processes"."""
-    return f"{count} {what if count == 1 else several or f'{what}s'}"
+        return f"{units.counted(count, 'measured step')}{how} ({name}{aside})"
 
 
 def find_steps(trace: Trace, pattern: str = "") -> Steps:
@@ -124,13 +119,21 @@ def find_steps(trace: Trace, pattern: str = "") -> Steps:
     frame, notes = _of_working_processes(found, used)
     launching = _launching_threads(trace) if frame["thread"].nunique() > frame["process"].nunique() else set()
     if len(frame):
-        frame = pd.concat([_one_family(group, launching) for _, group in frame.groupby("process")])
+        frame = pd.concat([_one_family(group, launching) for group in _by_process(frame)])
     frame, left_open = frame[~frame["open"]], frame[frame["open"]]
-    frame = frame.drop(columns="open").sort_values(["process", "start"], kind="stable", ignore_index=True)
-    flags = [warm_up(array(group, "end") - array(group, "start")) for _, group in frame.groupby("process")]
+    order = np.lexsort([array(frame, "start"), array(frame, "process")])
+    frame = frame.drop(columns="open").iloc[order].reset_index(drop=True)
+    flags = [warm_up(array(group, "end") - array(group, "start")) for group in _by_process(frame)]
     frame["warm_up"] = np.concatenate(flags) if flags else np.empty(0, bool)
     processes, others = at_one_time(frame, used)
     return Steps(frame, processes, (*_never_ended(left_open), *notes, *others))
+
+
+def _by_process(steps: pd.DataFrame) -> list[pd.DataFrame]:
+    """Return the steps of each process, by its id."""
+    process = array(steps, "process")
+    known = tables.distinct(process).tolist()
+    return [steps[process == each] for each in known] if len(known) > 1 else [steps] * len(known)
 
 
 def _named_as_steps(trace: Trace, matcher: re.Pattern[str]) -> pd.DataFrame:
@@ -176,7 +179,7 @@ def _of_working_processes(steps: pd.DataFrame, used: Mapping[int, int]) -> tuple
     working = steps["process"].isin(used.keys())
     if not working.any() or working.all():
         return steps, ()
-    idle = counted(steps["process"][~working].nunique(), "process", "processes")
+    idle = units.counted(steps["process"][~working].nunique(), "process")
     return steps[working], (f"Left out: the steps of {idle} that launched nothing on a GPU.",)
 
 
@@ -239,11 +242,14 @@ def _one_family(steps: pd.DataFrame, launching: Collection[int]) -> pd.DataFrame
     Threads that launch kernels come first: a loader's thread numbers its batches, too. Ranges that never ended count as
     without length.
     """
-    family = steps["name"].map(lambda name: _NUMBER.sub("#", name))
-    length = (steps["end"] - steps["start"]).where(~steps["open"], 0)
-    time = length.groupby([steps["thread"], family]).sum()
-    thread, name = max(time.index, key=lambda key: (key[0] in launching, int(time[key]), str(key[1])))
-    kept: pd.DataFrame = steps[(steps["thread"] == thread) & (family == name)]
+    family = [_NUMBER.sub("#", name) for name in steps["name"]]
+    length = np.where(array(steps, "open"), 0, array(steps, "end") - array(steps, "start"))
+    time: dict[tuple[int, str], int] = {}
+    keys = list(zip(steps["thread"].tolist(), family, strict=True))
+    for key, ns in zip(keys, length.tolist(), strict=True):
+        time[key] = time.get(key, 0) + ns
+    chosen = max(time, key=lambda key: (key[0] in launching, time[key], key[1]))
+    kept: pd.DataFrame = steps[np.array([key == chosen for key in keys], bool)]
     return kept
 
 

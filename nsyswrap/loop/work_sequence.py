@@ -40,10 +40,15 @@ OPTIMIZER_KERNEL = re.compile(
 # Kernels of a backward pass. Source: PyTorch, cuDNN, cuBLAS, FlashAttention.
 BACKWARD_KERNEL = re.compile(r"backward|[_a-z]bwd|bwd_|dgrad|wgrad|_grad_", re.IGNORECASE)
 
+# Autograd names its threads pt_autograd_0 and so on. Source: torch/csrc/autograd/engine.cpp.
+AUTOGRAD_THREAD = "pt_autograd"
+
 # Calls that launch an operation.
 LAUNCH = re.compile(r"cu(?:da)?(?:Launch|GraphLaunch|Memcpy|Memset)")
 _WAITS, _LAUNCHES = 1, 2
 SLEEP = re.compile(r"(?:clock_)?nanosleep|u?sleep")
+# Calls with which a process receives what another one sends, as a batch from a process of the loader.
+RECEIVE = re.compile(r"p?poll|p?select|epoll_p?wait|read|recv(?:from|msg)?")
 LATEST = np.iinfo(np.int64).max
 
 # The loop's thread launches at least this share of what its process launches. Source: ours; the fewest in
@@ -74,7 +79,10 @@ class WorkSequence:
         optimizer: Whether it is a kernel of an optimizer, by its name.
         collective: Whether it is a collective.
         backward_name: Whether it is a kernel of a backward pass, by its name.
+        foreign: Whether it is a kernel that another thread launched, as autograd does in the backward pass; not where
+            the names of the threads show that autograd did not.
         sleeps: When the loop's thread sleeps, in ns; apart from the items.
+        receives: When it receives from another process, or waits for it.
     """
 
     process: int
@@ -90,18 +98,14 @@ class WorkSequence:
     optimizer: Flags
     collective: Flags
     backward_name: Flags
-    sleeps: Spans
+    foreign: Flags
+    sleeps: Spans = NOTHING
+    receives: Spans = NOTHING
 
     @property
     def own(self) -> Flags:
         """Return which items the loop's thread launched or waited in."""
         found: Flags = self.launcher == self.thread
-        return found
-
-    @property
-    def foreign(self) -> Flags:
-        """Return which items are kernels that another thread launched, as autograd does in the backward pass."""
-        found: Flags = (self.kind == KERNEL) & ~self.own
         return found
 
 
@@ -148,9 +152,20 @@ def work_sequences(trace: Trace, operations: Operations) -> Iterator[WorkSequenc
         others = call_start[calls_only], call_end[calls_only], call_thread[calls_only]
         kinds = np.repeat(np.array([WAIT, UNFINISHED], np.int8), [len(mine), len(late)])
         found = _sequence(process, thread, names, rows, (start, end, launcher), others, kinds)
-        length = (operations.end - operations.start)[np.maximum(found.operation, 0)]
-        length[found.operation < 0] = 0
-        yield replace(found, length=length, sleeps=_sleeps(trace, thread))
+        yield _completed(trace, operations, found)
+
+
+def _completed(trace: Trace, operations: Operations, found: WorkSequence) -> WorkSequence:
+    """Return a sequence with the lengths of its operations, autograd's kernels, and the system calls of its thread."""
+    length = (operations.end - operations.start)[np.maximum(found.operation, 0)]
+    length[found.operation < 0] = 0
+    return replace(
+        found,
+        length=length,
+        foreign=(found.kind == KERNEL) & ~found.own & _of_autograd(trace, found.launcher, found.process),
+        sleeps=_os_calls(trace, found.thread, SLEEP),
+        receives=_os_calls(trace, found.thread, RECEIVE),
+    )
 
 
 def _sequence(  # noqa: PLR0913, PLR0917 - one argument a part
@@ -191,16 +206,34 @@ def _sequence(  # noqa: PLR0913, PLR0917 - one argument a part
         optimizer=both(names.optimizer[rows], false),
         collective=both(names.collective[rows], false),
         backward_name=both(names.backward[rows], false),
-        sleeps=NOTHING,
+        foreign=np.zeros(len(order), bool),
     )
 
 
-def _sleeps(trace: Trace, thread: int) -> Spans:
-    """Return when a thread sleeps."""
+def _of_autograd(trace: Trace, launcher: Times, process: int) -> Flags:
+    """Return which operations a thread launched that is one of autograd's, or may be: where no thread has its name.
+
+    A thread that has another name is not.
+
+    Args:
+        trace: The tables of one export.
+        launcher: Thread that launched each operation, shape (n,).
+        process: Global id of their process.
+    """
+    threads, names = array(trace[tables.THREADS], "thread"), trace[tables.THREADS]["name"].astype(str)
+    mine = tables.process_of(threads) == process
+    autograd = names.str.startswith(AUTOGRAD_THREAD).to_numpy(bool)
+    if (mine & autograd).any():
+        return np.isin(launcher, threads[mine & autograd])
+    return ~np.isin(launcher, threads[mine & (names != "").to_numpy(bool)])
+
+
+def _os_calls(trace: Trace, thread: int, pattern: re.Pattern[str]) -> Spans:
+    """Return when a thread is in a call of the operating system whose name matches."""
     calls = trace[tables.OS_CALLS]
     if not len(calls):
         return NOTHING
-    named = tables.by_name(trace, tables.OS_CALLS, lambda name: int(SLEEP.fullmatch(name) is not None), np.int8) > 0
+    named = tables.by_name(trace, tables.OS_CALLS, lambda name: int(pattern.fullmatch(name) is not None), np.int8) > 0
     rows = np.flatnonzero(named & (array(calls, "thread") == thread))
     return merge(array(calls, "start")[rows], array(calls, "end")[rows])
 

@@ -11,9 +11,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from nsyswrap import units
 from nsyswrap.errors import ExportError, NsyswrapError, UsageError
-from nsyswrap.many.kept_results import source_digest
 from nsyswrap.many.processes import LOST, Answer, Lost
+from nsyswrap.report_cache.source import source_digest
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -115,7 +116,9 @@ def _next(done: "queue.SimpleQueue[tuple[int, Future]]", client: "Client", limit
                 raise ExportError("the Dask scheduler ended", hint=_HINT) from None
     count = len(client.scheduler_info()["workers"])
     hint = "start workers" if not count else "give more time with --limit"
-    raise ExportError(f"no answer in {limit_s:g} s from the Dask cluster, which has {count} workers", hint=hint)
+    raise ExportError(
+        f"no answer in {limit_s:g} s from the Dask cluster, which has {units.counted(count, 'worker')}", hint=hint
+    )
 
 
 def _answer(future: "Future", limit_s: float) -> str | Lost:

@@ -9,15 +9,11 @@ import os
 import secrets
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from functools import cache
-from importlib import resources
 from pathlib import Path
 
 from nsyswrap.errors import ExportError
 from nsyswrap.many.capture_sums import CaptureSums, decoded
-
-# What `profile` writes beside a capture, and its analysis reads.
-BESIDE = ("run.json", "host.json")
+from nsyswrap.report_cache.source import BESIDE, source_digest
 
 
 def default_folder(environ: Mapping[str, str]) -> Path:
@@ -29,17 +25,6 @@ def default_folder(environ: Mapping[str, str]) -> Path:
     given = environ.get("XDG_CACHE_HOME", "")
     root = Path(given) if Path(given).is_absolute() else Path(environ.get("HOME", "/"), ".cache")
     return root / "nsyswrap" / "captures"
-
-
-@cache
-def source_digest() -> str:
-    """Return a text that changes with the source of nsyswrap."""
-    found = hashlib.sha256()
-    with resources.as_file(resources.files("nsyswrap")) as folder:
-        for path in sorted(folder.rglob("*.py")):
-            found.update(f"{path.relative_to(folder)}\0".encode())
-            found.update(path.read_bytes())
-    return found.hexdigest()
 
 
 def content_key(path: Path, options: str, host_from: Path | None = None) -> str:

@@ -15,8 +15,9 @@ from nsyswrap.attribution.attribution import RULES
 from nsyswrap.intervals import Indices, Times, Window
 from nsyswrap.loop.phase_detection import NO_PHASE
 from nsyswrap.ranks.activity import COMPUTES, COPIES, TRANSFERS, USUAL, WAITS, account_of, code_of
-from nsyswrap.ranks.collectives import SEND_RECEIVE, Collectives
+from nsyswrap.ranks.collectives import Collectives
 from nsyswrap.ranks.in_step import GATED_NS, NEVER
+from nsyswrap.ranks.parts import SEND_RECEIVE
 from nsyswrap.ranks.rank_times import RankTimes
 from nsyswrap.ranks.same_work import PACE, PIPELINE, SLOWER_GPU, UNKNOWN, compared_work, launches_more
 
@@ -78,7 +79,7 @@ def charged(collectives: Collectives, times: Sequence[RankTimes], window: Window
     place, late, account, ns = rows.charged()
     waiting = collectives.device_id[waits[place]].astype(np.intp)
     message = np.array([kind == SEND_RECEIVE for kind in collectives.kinds], bool)[collectives.kind[waits[place]]]
-    rule, phase = _named(compared, waiting, late, account, message)
+    rule, phase = _named(compared, waiting, late, account, ns, message)
     return Charges(waiting, late, rule, phase, ns, collectives.group[waits[place]], account)
 
 
@@ -290,13 +291,10 @@ def _rounded(shares: npt.NDArray[np.float64], whole: Times) -> Matrix:
     return found
 
 
-def _named(
-    compared: _Compared, waiting: Indices, late: Indices, account: Indices, message: npt.NDArray[np.bool_]
+def _named(  # noqa: PLR0913, PLR0917 - one argument a column
+    compared: _Compared, waiting: Indices, late: Indices, account: Indices, ns: Times, message: npt.NDArray[np.bool_]
 ) -> tuple[npt.NDArray[np.object_], Indices]:
-    """Return the rule and the phase of each charge; compute is more work, or a slower GPU.
-
-    Where a rank waits for a message, the other computes what it sends. That is a bubble of a pipeline.
-    """
+    """Return the rule and the phase of each charge."""
     known, place = np.unique(account, return_inverse=True)
     pairs = [account_of(int(code), len(compared.phases)) for code in known]
     names = np.array([BUSY_RULES.get(rule, rule).removeprefix(USUAL) for rule, _ in pairs], object)
@@ -306,10 +304,36 @@ def _named(
     rows = np.flatnonzero(usual)
     extra = launches_more(compared.times, waiting[rows], late[rows], phase[place[rows]], compared.phases)
     rule[rows[~extra]] = PACE
-    computes = np.flatnonzero(rule == COMPUTES)
-    couples, which = pd.factorize(pd.MultiIndex.from_arrays([waiting[computes], late[computes]]))
-    reasons = compared_work(compared.times, [(int(one), int(other)) for one, other in which])
-    rule[computes] = np.array(reasons, object)[couples] if len(computes) else rule[computes]
-    sent = computes[message[computes]]
-    rule[sent[rule[sent] != SLOWER_GPU]] = PIPELINE
+    _name_compute(compared, rule, (waiting, late), ns, message)
     return rule, phase[place]
+
+
+def _name_compute(
+    compared: _Compared,
+    rule: npt.NDArray[np.object_],
+    gpus: tuple[Indices, Indices],
+    ns: Times,
+    message: npt.NDArray[np.bool_],
+) -> None:
+    """Set the rule of each charge to compute, in place: more work, a slower GPU, or a bubble of a pipeline.
+
+    A rank that waits for a message waits while the other computes what it sends, as a pipeline has it. That is the
+    fault of a slower GPU only where most of these waits are what its kernels take longer.
+
+    Args:
+        compared: The times of all collectives.
+        rule: Rule of each charge; ``COMPUTES`` where it is to be named.
+        gpus: GPU that waits, and GPU of the late rank.
+        ns: Exposed wait of each charge.
+        message: Which charges are of a message between two ranks.
+    """
+    computes = np.flatnonzero(rule == COMPUTES)
+    if not len(computes):
+        return
+    couples, which = pd.factorize(pd.MultiIndex.from_arrays([each[computes] for each in gpus]))
+    reasons, longer = zip(*compared_work(compared.times, [(int(a), int(b)) for a, b in which]), strict=True)
+    rule[computes] = np.array(reasons, object)[couples]
+    sent = message[computes]
+    waits = np.bincount(couples[sent], weights=ns[computes[sent]], minlength=len(which))
+    mostly = (2 * np.array(longer) > waits)[couples]
+    rule[computes[sent & ~((rule[computes] == SLOWER_GPU) & mostly)]] = PIPELINE

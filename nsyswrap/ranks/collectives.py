@@ -25,9 +25,8 @@ from nsyswrap.events.operations import Operations
 from nsyswrap.intervals import Indices, Spans, Times, Window, intersect, merge, subtract
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.ranks.identity import Ranks, find_ranks
-from nsyswrap.ranks.parts import NONE, Parts, find_parts
+from nsyswrap.ranks.parts import ALL_TO_ALL, NONE, SEND_RECEIVE, Parts, find_parts
 
-SEND_RECEIVE = "SendRecv"
 # A collective ends on all ranks within this. Source: 1 to 43 us in captures of two H200s; several times that.
 TOGETHER_NS = 200_000
 # Share of two ranks' collectives that must be of the same kind for them to be the same collectives. Ours.
@@ -196,12 +195,13 @@ def _ids(parts: Parts) -> Times:
 
 def _lanes(parts: Parts) -> list[Indices]:
     """Return the kernels of each rank and communicator; those of each stream where the communicator is not known."""
+    if not len(parts.start):
+        return []
     names = ("device_id", "process", "communicator", "stream", "link")
     lanes = pd.DataFrame({name: getattr(parts, name) for name in names})
     lane = lanes.groupby(list(lanes), sort=False).ngroup().to_numpy().astype(np.intp)
     order = np.argsort(lane, kind="stable")
-    bounds = np.searchsorted(lane[order], np.arange(1, int(lane.max(initial=-1)) + 1))
-    return np.split(order, bounds) if len(lane) else []
+    return np.split(order, np.searchsorted(lane[order], np.arange(1, int(lane.max()) + 1)))
 
 
 def _joined(
@@ -295,12 +295,13 @@ def bus_bytes(kind: str, size: int, ranks: int) -> float | None:
     """Return how many bytes each link carries in a collective; None for a kind without a formula.
 
     Source: NVIDIA/nccl-tests, doc/PERFORMANCE.md. NCCL records the size of one rank's part of AllGather and
-    ReduceScatter.
+    ReduceScatter, and of what one rank sends to another in AllToAll.
     """
     factors: Mapping[str, float] = {
         "AllReduce": 2 * (ranks - 1) / max(ranks, 1),
         "AllGather": ranks - 1,
         "ReduceScatter": ranks - 1,
+        ALL_TO_ALL: ranks - 1,
         "Broadcast": 1.0,
         "Reduce": 1.0,
         SEND_RECEIVE: 1.0,

@@ -114,6 +114,8 @@ def _recorded_by_nccl(trace: Trace, members: list[tuple[int, int]]) -> tuple[dic
     process with one GPU has one rank, whatever number its device has.
     """
     calls = trace[tables.NCCL_CALLS]
+    if not len(calls):
+        return {}, 0
     calls = calls[(calls["rank"] >= 0) & (calls["rank_count"] > 0)]
     if not len(calls):
         return {}, 0

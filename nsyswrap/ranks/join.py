@@ -13,9 +13,11 @@ from pandas.api.types import union_categoricals
 
 from nsyswrap import tables
 from nsyswrap.errors import CannotTellError, UsageError
-from nsyswrap.events.operations import find_operations
+from nsyswrap.events.operations import Operations, find_operations
 from nsyswrap.model import Capture, Gpu
 from nsyswrap.ranks.clocks import FARTHEST_NS, Clock, find_clocks, find_ends
+from nsyswrap.ranks.host_records import cost_of_job, host_of_job
+from nsyswrap.ranks.rank_report import Joined, RankReport
 from nsyswrap.tables import SPECS, TableSpec, Trace, array
 
 # The bits above those of the process tell reports apart; 10 bits stay below the sign. Source: nsys writes 1 there.
@@ -37,42 +39,6 @@ class Ranked(Protocol):
     @property
     def rank(self) -> int | None:
         """Return its rank; None if unknown."""
-
-
-@dataclass(frozen=True)
-class RankReport:
-    """The report of one rank.
-
-    Attributes:
-        name: Its file, for messages.
-        trace: Its tables.
-        rank: Its number, as its launcher, its folder or its file says; None if unknown.
-        world_size: The number of ranks, as its launcher says; None if unknown.
-    """
-
-    name: str
-    trace: Trace
-    rank: int | None = None
-    world_size: int | None = None
-
-
-@dataclass(frozen=True)
-class Joined:
-    """The reports of several ranks as one.
-
-    Attributes:
-        trace: All tables, in the clock of the first report.
-        clocks: The clock of each report.
-        launched_as: Rank of each process, by global id.
-        clock_errors: How wrong the times of each process can be, in ns, by global id; ``UNKNOWN_NS`` where unknown.
-        notes: What the reader must know: missing ranks, and how exact the clock is.
-    """
-
-    trace: Trace
-    clocks: tuple[Clock, ...]
-    launched_as: Mapping[int, int]
-    clock_errors: Mapping[int, int]
-    notes: tuple[str, ...]
 
 
 def join(
@@ -100,21 +66,31 @@ def join(
     known = [({gpu.device_id: gpu for gpu in trace.gpus}, trace.gpu_uuids, _used(trace)) for trace in traces]
     devices, gpus = number_gpus(known, gpu_numbers)
     whole = _Whole(traces, clocks, devices)
-    launched = {
-        int(process) + (number << REPORT_BITS): report.rank
-        for number, (report, its) in enumerate(zip(reports, operations, strict=True))
-        for process in np.unique(its.process).tolist()
-        if report.rank is not None
-    }
-    errors = {
-        int(process) + (number << REPORT_BITS): UNKNOWN_NS if clock.error_ns is None else clock.error_ns
-        for number, (clock, its) in enumerate(zip(clocks, operations, strict=True))
-        for process in np.unique(its.process).tolist()
-        if number
-    }
+    launched, errors = _by_process(reports, operations, clocks)
     check_together([each.name for each in reports], [whole.extent(number) for number in range(len(reports))])
     size = next((each.world_size for each in reports if each.world_size is not None), None)
-    return Joined(whole.joined(name, gpus), tuple(clocks), launched, errors, job_notes(len(reports), size, clocks))
+    uuids = [frozenset(trace.gpu_uuids.values()) for trace in traces]
+    return Joined(
+        *(whole.joined(name, gpus), tuple(clocks), launched, errors, job_notes(len(reports), size, clocks)),
+        host=host_of_job([each.host for each in reports], clocks, uuids),
+        profiler_cost=cost_of_job([each.profiler_cost for each in reports]),
+    )
+
+
+def _by_process(
+    reports: Sequence[RankReport], operations: Sequence[Operations], clocks: Sequence[Clock]
+) -> tuple[dict[int, int], dict[int, int]]:
+    """Return the rank that the launcher gave each process, and how wrong its clock can be in ns, by global id."""
+    launched: dict[int, int] = {}
+    errors: dict[int, int] = {}
+    for number, (report, its, clock) in enumerate(zip(reports, operations, clocks, strict=True)):
+        for process in np.unique(its.process).tolist():
+            among_all = int(process) + (number << REPORT_BITS)
+            if report.rank is not None:
+                launched[among_all] = report.rank
+            if number:
+                errors[among_all] = UNKNOWN_NS if clock.error_ns is None else clock.error_ns
+    return launched, errors
 
 
 def check_clocks(names: Sequence[str], clocks: Sequence[Clock]) -> None:

@@ -36,7 +36,8 @@ class LateRank:
     Attributes:
         device_id: Its GPU.
         waiting: GPUs of the ranks that wait for it, those that wait longest first.
-        lost_ns: Exposed wait for it in the window: in each collective, the shortest wait of the ranks that wait for it.
+        lost_ns: Exposed wait for it in the window: in each collective, the shortest wait of the ranks that wait for
+            it, summed for one rank in the middle of them.
         net_ns: That, less what the rank itself waits for others.
         low_ns: Lower bound of ``net_ns`` that chance and the error of the clocks leave: what the job saves at least if
             the rank is in time.
@@ -143,15 +144,26 @@ def _lost_by_step(collectives: Collectives, charges: Charges, device: int, edges
     """Return by how much a rank delays the others in each step, in ns.
 
     In one collective the delay is the shortest wait for it: without the late rank, the rank with this wait would be
-    last.
+    last. Where ranks wait in different collectives, as for the messages of a pipeline, the same delay reaches one after
+    another. So delays add up along one rank: that at which half of all waits is reached, from the shortest sum up::
+
+        rank 0    |...............wait for 1.|
+        rank 1    |.. late ..|##|message|
+        rank 2    |...wait for 1...|##|
+        rank 3    |........wait for 2, so for 1.|     the job loses one of these waits, not three
     """
     mine = np.flatnonzero(charges.late == device)
-    pair = charges.collective[mine] * (int(charges.waiting.max()) + 1) + charges.waiting[mine]
-    pairs, times = _summed(pair, charges.wait_ns[mine])
-    group = pairs // (int(charges.waiting.max()) + 1)
-    first = np.flatnonzero(np.append(True, group[1:] != group[:-1])[: len(group)])
-    least = np.minimum.reduceat(times, first)
-    return _by_step(collectives, group[first], least, edges)
+    width = int(charges.waiting.max()) + 1
+    pairs, times = _summed(charges.collective[mine] * width + charges.waiting[mine], charges.wait_ns[mine])
+    group, waiting = pairs // width, pairs % width
+    is_first = np.append(True, group[1:] != group[:-1])[: len(group)]
+    least = np.minimum.reduceat(times, np.flatnonzero(is_first))
+    delays = least[np.cumsum(is_first) - 1]
+    ranks, sums = _summed(waiting, delays)
+    order = np.argsort(sums, kind="stable")
+    reached = np.cumsum(sums[order])
+    along = waiting == ranks[order[int(np.searchsorted(2 * reached, reached[-1]))]]
+    return _by_step(collectives, group[along], delays[along], edges)
 
 
 def _waited_by(collectives: Collectives, charges: Charges, device: int, edges: Times) -> Times:

@@ -17,6 +17,9 @@ from nsyswrap.intervals import Indices, Times
 from nsyswrap.tables import Trace, array
 
 NONE = -1
+# Stands for the peers of a kernel that exchanges with all other ranks of its communicator.
+ALL_PEERS = -2
+SEND_RECEIVE, ALL_TO_ALL = "SendRecv", "AllToAll"
 # Bits of one rank in the number of a link. NCCL's ranks are numbers of 32 bits; no job has a million.
 LINK_BITS = 20
 # Kernel names of NCCL 2.4 to 2.28: ncclAllReduceRingLLKernel_sum_f32, ncclKernel_AllReduce_RING_LL_Sum_float,
@@ -66,6 +69,7 @@ def find_parts(trace: Trace, operations: Operations) -> Parts:
     row = np.flatnonzero((operations.kind == COMMUNICATION) & (operations.table == 0))
     kind, kinds = _kinds(trace, operations, row)
     communicator, size, counts, peer = _calls_of(trace, operations, row)
+    kind, kinds = _with_all_to_all(kind, kinds, peer)
     return Parts(
         row=row,
         start=operations.start[row],
@@ -97,10 +101,25 @@ def _kinds(trace: Trace, operations: Operations, row: Indices) -> tuple[Indices,
     return place[codes] if len(codes) else np.empty(0, np.intp), kinds
 
 
+def _with_all_to_all(kind: Indices, kinds: tuple[str, ...], peer: Times) -> tuple[Indices, tuple[str, ...]]:
+    """Return the kinds where kernels that exchange with all other ranks are a collective of their own.
+
+    NCCL has no kernel for it: PyTorch's all_to_all is a group of sends and receives.
+    """
+    names = [kinds[each] for each in kind.tolist()]
+    chosen = [
+        ALL_TO_ALL if name == SEND_RECEIVE and each == ALL_PEERS else name
+        for name, each in zip(names, peer.tolist(), strict=True)
+    ]
+    found = tuple(sorted(set(chosen)))
+    return np.array([found.index(name) for name in chosen], np.intp), found
+
+
 def _calls_of(trace: Trace, operations: Operations, row: Indices) -> tuple[Times, Times, Mapping[int, int], Times]:
     """Return the communicator and the size of each kernel from the call that launched it, and the ranks of each.
 
-    The last array is the rank that a kernel sends to and receives from; ``NONE`` where there is none, or several.
+    The last array is the rank that a kernel sends to and receives from; ``ALL_PEERS`` for all others, ``NONE`` where
+    there is none, or some.
 
     A kernel launched outside of any call with a payload, as at the end of a group of calls, belongs to the communicator
     of the last call before it on its thread; its size is not known.
@@ -125,12 +144,13 @@ def _calls_of(trace: Trace, operations: Operations, row: Indices) -> tuple[Times
         inside = launched[mine[before]] < array(its, "end")[at]
         communicator[rows] = array(its, "communicator")[at]
         size[rows] = np.where(inside, array(its, "bytes")[at], NONE)
-        peer[rows] = _only_peer(array(its, "peer").astype(np.int64), at, np.argsort(launched[mine[before]]))
+        ranks = np.array([counts.get(int(each), 0) for each in communicator[rows]], np.int64)
+        peer[rows] = _peers(array(its, "peer").astype(np.int64), at, np.argsort(launched[mine[before]]), ranks)
     return communicator, size, counts, peer
 
 
-def _only_peer(peers: Times, at: Indices, order: Indices) -> Times:
-    """Return the rank that each kernel exchanges with; ``NONE`` where its calls name none, or several.
+def _peers(peers: Times, at: Indices, order: Indices, ranks: Times) -> Times:
+    """Return the rank that each kernel exchanges with: ``ALL_PEERS`` for all others, ``NONE`` for none or some.
 
     The calls of a kernel are those since the kernel before it: calls of a group are launched together.
 
@@ -138,12 +158,14 @@ def _only_peer(peers: Times, at: Indices, order: Indices) -> Times:
         peers: Peer of each call of a thread.
         at: Place of the last call before each kernel.
         order: The order in which the kernels were launched.
+        ranks: Number of ranks of the communicator of each kernel; 0 where it is not known.
     """
     found, first = np.full(len(at), NONE, np.int64), 0
     for kernel in order.tolist():
         last = int(at[kernel]) + 1
         named = set(peers[min(first, last - 1) : last].tolist())
-        found[kernel] = named.pop() if len(named) == 1 else NONE
+        is_all = len(named) >= max(int(ranks[kernel]) - 1, 2)
+        found[kernel] = named.pop() if len(named) == 1 else ALL_PEERS if is_all and ranks[kernel] else NONE
         first = last
     return found
 

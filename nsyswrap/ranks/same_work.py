@@ -9,13 +9,12 @@ import pandas as pd
 from nsyswrap.intervals import Indices
 from nsyswrap.loop.phase_detection import NONE
 from nsyswrap.ranks.rank_times import RankTimes
+from nsyswrap.rule_names import LATE_WITHOUT_CAUSE
 
 SLOWER_GPU, MORE_WORK = "ranks/slower_gpu", "ranks/uneven_input"
 PACE, UNKNOWN = "ranks/pace", "ranks/unknown"
-# Rules that name no cause: hosts of equal ranks differ in their pace, and a late rank has its own transfers.
-# A stage of a pipeline waits for the stage before it by design.
 PIPELINE = "ranks/pipeline"
-UNNAMED = frozenset({PACE, UNKNOWN, PIPELINE})
+UNNAMED = LATE_WITHOUT_CAUSE
 # Two ranks do the same work where this share of their kernels has the same name and grid. Ours: ranks of one program
 # with equal inputs have it at 1; a few kernels chosen by measuring may differ.
 ALIKE_SHARE = 0.95
@@ -28,12 +27,13 @@ SLOWER = 1.02
 PAIRS = 1 << 12
 
 
-def compared_work(times: Mapping[int, RankTimes], pairs: Sequence[tuple[int, int]]) -> list[str]:
+def compared_work(times: Mapping[int, RankTimes], pairs: Sequence[tuple[int, int]]) -> list[tuple[str, int]]:
     """Return why a late GPU's compute is longer: ``MORE_WORK``, ``SLOWER_GPU``, or ``UNKNOWN`` where it is neither.
 
-    It is more work where names and grids of the kernels differ. Kernels of the optimizer are left out, since they do
-    not depend on the size of the input. It is a slower GPU where the same kernels take longer. A GPU that waits has
-    slower kernels, too: the collective that waits keeps multiprocessors busy.
+    With it comes how much longer the same kernels take on the late GPU, in ns. It is more work where names and grids of
+    the kernels differ. Kernels of the optimizer are left out: they do not depend on the size of the input. It is a
+    slower GPU where the same kernels take longer. A GPU that waits has slower kernels, too: the collective that waits
+    keeps multiprocessors busy.
 
     Args:
         times: The times of each GPU.
@@ -57,7 +57,7 @@ def _blocks(rows: Indices) -> Iterator[Indices]:
         yield rows[first : first + PAIRS]
 
 
-def _reasons(count: npt.NDArray[np.float64], length: npt.NDArray[np.float64], rows: Indices) -> list[str]:
+def _reasons(count: npt.NDArray[np.float64], length: npt.NDArray[np.float64], rows: Indices) -> list[tuple[str, int]]:
     """Return the reasons for some pairs of rows of two matrices: count and length in ns of each kernel by GPU."""
     one, other = rows[:, 0], rows[:, 1]
     share = count / np.maximum(count.sum(axis=1, keepdims=True), 1)
@@ -67,8 +67,9 @@ def _reasons(count: npt.NDArray[np.float64], length: npt.NDArray[np.float64], ro
     expected = np.where(both, mean[one] * count[other], 0).sum(axis=1)
     taken = np.where(both, length[other], 0).sum(axis=1)
     slower = np.where(taken > SLOWER * expected, SLOWER_GPU, UNKNOWN)
-    found: list[str] = np.where(alike < ALIKE_SHARE, MORE_WORK, slower).tolist()
-    return found
+    reason = np.where(alike < ALIKE_SHARE, MORE_WORK, slower)
+    longer = np.rint(np.maximum(taken - expected, 0)).astype(np.int64)
+    return list(zip(reason.tolist(), longer.tolist(), strict=True))
 
 
 def launches_more(

@@ -100,7 +100,10 @@ def summary(measured: Measured) -> list[tuple[str, str]]:
     shares = {each: units.share(agreement.share(each)) for each in Outcome}
     return [
         ("kernel time in the capture", units.duration(agreement.kernel_ns)),
-        ("measured, share of that time", f"{units.share(agreement.measured_share)} ({measured.launches:,} launches)"),
+        (
+            "measured, share of that time",
+            f"{units.share(agreement.measured_share)} ({units.counted(measured.launches, 'launch')})",
+        ),
         ("tensor cores, by hardware", units.share_band(*agreement.tensor_share)),
         ("tensor cores, by name", units.share_band(*agreement.named_share)),
         ("name and hardware agree", shares[Outcome.AGREES]),

@@ -200,6 +200,9 @@ _OVERLAPPED_GRADIENTS = (
     CodeChange(LIGHTNING, "trainer = Trainer(strategy=DDPStrategy(bucket_cap_mb=25, gradient_as_bucket_view=True))"),
     CodeChange(TRANSFORMERS, "arguments = TrainingArguments(ddp_bucket_cap_mb=25)"),
 )
+_MORE_MICROBATCHES = (
+    CodeChange(PYTORCH, "schedule = Schedule1F1B(stage, n_microbatches=4 * stages, loss_fn=criterion)"),
+)
 _FEWER_THREADS = (CodeChange(PYTORCH, "torch.set_num_threads(4)  # fewer than the cores that the program has"),)
 
 CODE_CHANGES: Mapping[str, tuple[CodeChange, ...]] = MappingProxyType(
@@ -228,6 +231,7 @@ CODE_CHANGES: Mapping[str, tuple[CodeChange, ...]] = MappingProxyType(
         "memory/churn": _KEPT_MEMORY,
         "modules/in_window": _COMPILED_ONCE,
         "communication/exposed": _OVERLAPPED_GRADIENTS,
+        "ranks/pipeline": _MORE_MICROBATCHES,
         "host/cpu_quota": _FEWER_THREADS,
     }
 )

@@ -9,7 +9,8 @@ each with its own header line; every line begins with the section and the table 
     section,table,device_id,cause,...
     idle,attribution,0,data_wait,...
 
-The facts of a section are its table ``facts``. The findings are the table ``findings`` of ``report``. An apostrophe
+The facts of a section are its table ``facts``. The findings are the table ``findings`` of ``report``; its own column
+``section`` is the section that holds a finding. An apostrophe
 goes before a text cell that a spreadsheet would run as a formula.
 """
 
@@ -20,6 +21,7 @@ import pandas as pd
 
 from nsyswrap.model import Report, Section
 from nsyswrap.render.escape import visible
+from nsyswrap.render.json_report import section_of
 
 _FORMULA_STARTS = ("=", "+", "-", "@")
 
@@ -66,6 +68,9 @@ def _findings(report: Report) -> pd.DataFrame:
     columns: dict[str, Any] = {name: [getattr(one, name) for one in report.findings] for name in names}
     columns["severity"] = [one.severity.value for one in report.findings]
     columns["device_id"] = pd.Series([one.device_id for one in report.findings], dtype="Int64")
+    ranks: dict[int | None, int | None] = {gpu.device_id: gpu.rank for gpu in report.gpus}
+    columns["rank"] = pd.array([ranks.get(one.device_id) for one in report.findings], dtype="Int64")
+    columns["section"] = [section_of(report, one) for one in report.findings]
     columns["evidence"] = [" | ".join(one.evidence) for one in report.findings]
     columns["window"] = [one.window.label for one in report.findings]
     return pd.DataFrame(columns)

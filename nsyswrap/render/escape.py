@@ -10,6 +10,7 @@ import unicodedata
 ELISION = "…"
 _NOISE = ("<unnamed>::", "(anonymous namespace)::")
 _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+_BEFORE_UNIT = re.compile(r"(?<=\d) (?=%|(?:[nµm]?s|[kMG]?B)\b)")
 _ESCAPED_IN_JSON = re.compile(
     "[\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff]"
 )
@@ -20,6 +21,11 @@ def visible(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(f"[U+{ord(one):04X}]" if unicodedata.category(one) in _HIDDEN else one for one in text)
+
+
+def unbroken(text: str) -> str:
+    """Return the visible text with spaces between numbers and their units at which no line breaks."""
+    return _BEFORE_UNIT.sub("\u00a0", visible(text))
 
 
 def elide(text: str, width: int) -> str:

@@ -26,12 +26,20 @@ class Piece(NamedTuple):
 
 
 class Gap(NamedTuple):
-    """One unbroken idle span of one GPU, ns since capture start, and its parts in order of time."""
+    """One unbroken idle span of one GPU, ns since capture start, and its parts in order of time.
+
+    The parts are the columns of ``Piece``, since a gap before the first step may have 100,000.
+    """
 
     device_id: int
     start_ns: int
     end_ns: int
-    pieces: tuple[Piece, ...]
+    columns: tuple[list[str], list[str], list[str], list[int], list[str]]
+
+    @property
+    def pieces(self) -> tuple[Piece, ...]:
+        """Its parts."""
+        return tuple(map(Piece, *self.columns))
 
     @property
     def length_ns(self) -> int:
@@ -40,13 +48,14 @@ class Gap(NamedTuple):
 
     def by_rule(self) -> tuple[Piece, ...]:
         """Return one piece for each rule and phase, largest first, with cause and evidence of its longest part."""
-        longest = sorted(self.pieces, key=lambda piece: -piece.ns)
-        totals: dict[tuple[str, str], Piece] = {}
-        for piece in longest:
-            key = (piece.rule, piece.phase)
-            before = totals.get(key)
-            totals[key] = piece if before is None else before._replace(ns=before.ns + piece.ns)
-        return tuple(sorted(totals.values(), key=lambda piece: (-piece.ns, piece.rule, piece.phase)))
+        # Of each rule and phase: the time of all parts, that of the longest one, its cause and its evidence.
+        found: dict[tuple[str, str], tuple[int, int, str, str]] = {}
+        for rule, cause, phase, ns, evidence in zip(*self.columns, strict=True):
+            total, most, *texts = found.get((rule, phase), (0, -1, "", ""))
+            chosen = (cause, evidence) if ns > most else texts
+            found[rule, phase] = (total + ns, max(ns, most), *chosen)
+        whole = (Piece(rule, cause, phase, ns, text) for (rule, phase), (ns, _, cause, text) in found.items())
+        return tuple(sorted(whole, key=lambda piece: (-piece.ns, piece.rule, piece.phase)))
 
 
 class Ranked(NamedTuple):
@@ -73,8 +82,7 @@ def rank(table: pd.DataFrame) -> Ranked:
     Args:
         table: At least the columns ``device_id start_ns end_ns``; rows in any order.
     """
-    order = np.lexsort((table["start_ns"].to_numpy(), table["device_id"].to_numpy()))
-    rows = table.iloc[order]
+    rows = _in_order(table)
     device, start, end = (rows[name].to_numpy(np.int64) for name in COLUMNS[:3])
     opens = np.ones(len(rows), bool)
     opens[1:] = (device[1:] != device[:-1]) | (start[1:] != end[:-1])
@@ -82,6 +90,13 @@ def rank(table: pd.DataFrame) -> Ranked:
     last = np.append(first[1:], len(rows))[: len(first)] - 1
     length = end[last] - start[first]
     return Ranked(rows, np.cumsum(opens) - 1, first, length, np.argsort(-length, kind="stable"))
+
+
+def _in_order(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows in order of GPU and start. The report's table is in that order already, and may be long."""
+    device, start = table["device_id"].to_numpy(), table["start_ns"].to_numpy()
+    later = (device[1:] > device[:-1]) | ((device[1:] == device[:-1]) & (start[1:] >= start[:-1]))
+    return table if later.all() else table.iloc[np.lexsort((start, device))]
 
 
 class Longest(NamedTuple):
@@ -133,16 +148,17 @@ def _gap(ranked: Ranked, number: int) -> Gap:
     begin = int(ranked.first[number])
     stop = int(ranked.first[number + 1]) if number + 1 < len(ranked.first) else len(ranked.rows)
     rows = ranked.rows.iloc[begin:stop]
-    starts, ends = rows["start_ns"].tolist(), rows["end_ns"].tolist()
-    texts = [_texts(rows, name) for name in COLUMNS[3:]]
-    pieces = tuple(
-        Piece(rule, cause, phase, end - start, evidence)
-        for start, end, rule, cause, phase, evidence in zip(starts, ends, *texts, strict=True)
-    )
-    return Gap(int(rows["device_id"].iloc[0]), starts[0], ends[-1], pieces)
+    start, end = rows["start_ns"].to_numpy(np.int64), rows["end_ns"].to_numpy(np.int64)
+    rule, cause, phase, evidence = (_texts(rows, name) for name in COLUMNS[3:])
+    columns = (rule, cause, phase, (end - start).tolist(), evidence)
+    return Gap(int(rows["device_id"].iloc[0]), int(start[0]), int(end[-1]), columns)
 
 
 def _texts(rows: pd.DataFrame, name: str) -> list[str]:
     if name not in rows:
         return [""] * len(rows)
-    return ["" if pd.isna(value) else str(value) for value in rows[name].tolist()]
+    values = rows[name]
+    if isinstance(values.dtype, pd.CategoricalDtype):
+        texts = [*map(str, values.cat.categories), ""]  # a missing value has code -1
+        return [texts[code] for code in values.cat.codes.tolist()]
+    return ["" if pd.isna(value) else str(value) for value in values.tolist()]

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from rich.console import RenderableType
 from rich.padding import Padding
@@ -12,10 +13,11 @@ from rich.text import Text
 from nsyswrap import units
 from nsyswrap.errors import UsageError
 from nsyswrap.gate import Gate, GateOutcome, Measure, TimedRun, noise_words
+from nsyswrap.render.blocks_as_text import printed
 from nsyswrap.render.escape import visible
-from nsyswrap.render.json_report import Tree, format_document
-from nsyswrap.render.markdown_report import details, escape, fitted, name, pipe_table
-from nsyswrap.render.text_report import printed
+
+if TYPE_CHECKING:
+    from nsyswrap.render.json_report import Tree
 
 SCHEMA = "nsyswrap.gate/1"
 MARKER = "<!-- nsyswrap gate -->"
@@ -99,11 +101,15 @@ def _cells(one: Measure) -> tuple[str, ...]:
 
 
 def _markdown(gate: Gate) -> str:
+    from nsyswrap.render.markdown_report import fitted  # noqa: PLC0415 - loads what a report is rendered with
+
     return fitted(_parts(gate))
 
 
 def _parts(gate: Gate) -> Iterator[str]:
     """Yield the parts of the comment, the most important first."""
+    from nsyswrap.render.markdown_report import details, escape, name, pipe_table  # noqa: PLC0415 - as above
+
     yield f"{MARKER}\n### nsyswrap gate: {gate.outcome.value}"
     yield f"**{escape(gate.verdict)}**"
     if gate.hint:
@@ -134,10 +140,12 @@ def _parts(gate: Gate) -> Iterator[str]:
 
 
 def _json(gate: Gate) -> str:
+    from nsyswrap.render.json_report import format_document  # noqa: PLC0415 - as above
+
     return format_document(tree(gate))
 
 
-def tree(gate: Gate) -> Tree:
+def tree(gate: Gate) -> "Tree":
     """Return the result as nested dictionaries and lists of plain Python values."""
     return {
         "schema": SCHEMA,
@@ -171,7 +179,7 @@ def tree(gate: Gate) -> Tree:
     }
 
 
-def _run(run: TimedRun) -> Tree:
+def _run(run: TimedRun) -> "Tree":
     return {"name": run.name, "commit": run.commit, "mean_ns": run.mean_ns, "median_ns": run.median_ns}
 
 

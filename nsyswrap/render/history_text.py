@@ -9,7 +9,7 @@ from typing import Any
 from nsyswrap import units
 from nsyswrap.render.escape import escape_in_json, visible
 from nsyswrap.rule_names import cause_name, rule_name
-from nsyswrap.runs.run import Account, RunFact, RunFinding, RunRow
+from nsyswrap.runs.run import Account, ListedRun, RunFact, RunFinding, RunRow
 
 SCHEMA = "nsyswrap.history/1"
 # Enough digits to name a run: two of a million runs begin with the same ten digits in one of two cases.
@@ -26,7 +26,7 @@ _LEDGER = {
 }
 
 
-def list_as_text(rows: Sequence[RunRow]) -> str:
+def list_as_text(rows: Sequence[RunRow | ListedRun]) -> str:
     """Return one line for each run, under a line of headings; empty without runs."""
     if not rows:
         return ""
@@ -36,31 +36,28 @@ def list_as_text(rows: Sequence[RunRow]) -> str:
     return "\n".join("  ".join(map(str.ljust, cells, widths)).rstrip() for cells in lines)
 
 
-def _cells(row: RunRow) -> tuple[str, ...]:
+def _cells(row: RunRow | ListedRun) -> tuple[str, ...]:
     """Return the cells of a run, in the order of the headings."""
-    spread = "" if row.p05_ns is None or row.p95_ns is None else _band(row.p05_ns, row.p95_ns)
+    spread = "" if row.p05_ns is None or row.p95_ns is None else units.duration_range(row.p05_ns, row.p95_ns)
     step = units.duration(row.median_ns) if row.median_ns is not None else "no steps"
     program = visible(f"{row.program} {row.arguments}".strip())
     limit = rule_name(row.verdict_rule) if row.verdict_rule else ""
     return (row.run_id[:ID_DIGITS], _time(row.started_utc), commit_of(row), step, spread, program, limit)
 
 
-def _band(low: float, high: float) -> str:
-    return f"{units.duration(low)} to {units.duration(high)}"
-
-
 def _time(iso: str) -> str:
     return visible(iso[:16].replace("T", " "))
 
 
-def commit_of(row: RunRow) -> str:
+def commit_of(row: RunRow | ListedRun) -> str:
     """Return the first digits of a run's commit, with a star where files differed from it."""
     return visible(row.commit[:_COMMIT_DIGITS]) + ("*" if row.is_dirty else "")
 
 
 def list_as_json(rows: Sequence[RunRow]) -> str:
     """Return the runs with all their fields as JSON, one run a line."""
-    lines = ",\n".join(json.dumps(row._asdict(), ensure_ascii=False) for row in rows)
+    encode = json.JSONEncoder(ensure_ascii=False).encode
+    lines = ",\n".join(encode(row._asdict()) for row in rows)
     return escape_in_json(f'{{"schema": "{SCHEMA}", "runs": [\n{lines}\n]}}\n')
 
 
@@ -75,7 +72,8 @@ def list_as_csv(rows: Sequence[RunRow]) -> str:
     return target.getvalue()
 
 
-LISTS = {"text": list_as_text, "json": list_as_json, "csv": list_as_csv}
+# Those of all fields; a list as text needs fewer.
+LISTS = {"json": list_as_json, "csv": list_as_csv}
 
 
 def run_as_json(

@@ -15,6 +15,8 @@ from markupsafe import Markup
 from nsyswrap import units
 from nsyswrap.model import Report, Section
 from nsyswrap.render import (
+    flame_view,
+    glossary,
     markdown_report,
     page_counters,
     page_files,
@@ -34,13 +36,15 @@ from nsyswrap.render import (
 )
 from nsyswrap.render.content_policy import policy
 from nsyswrap.render.escape import elide, visible
+from nsyswrap.render.kernel_operators import with_operators
 from nsyswrap.render.page_parts import SectionView
 
 SLIM_STYLES = ("page.css", "tables.css", "ranks.css")
-STYLES = (*SLIM_STYLES, "selection.css")
+STYLES = (*SLIM_STYLES, "selection.css", "flame.css")
 SCRIPTS = (
-    *("copying.js", "page.js", "tables.js", "things.js"),
+    *("copying.js", "summary_picture.js", "page.js", "tables.js", "things.js"),
     *("selection.js", "selection_rows.js", "selection_panel.js", "palette.js"),
+    "flame.js",
 )
 SLIM_SCRIPTS = ("copying.js", "page.js")
 _MOST_GAPS = 20
@@ -61,6 +65,7 @@ _GROUPS = (
     ("Program", ("steps", "phases", "step_breakdown", "counterfactual", "ranges", "python_lines")),
     ("CPU", ("machine", "launches", "host_calls", "host_waits", "os_calls")),
 )
+_OVER_TIME = "Over time"
 _CHECK, _LAST = "capture_check", "Capture"
 _ABOUT_CAPTURE = ("prediction", "profiler_cost", _CHECK)
 
@@ -83,12 +88,18 @@ def render(report: Report) -> str:
     return page
 
 
-def render_slim(report: Report) -> str:
+def render_slim(report: Report, *, title: str = "", closing: str = "") -> str:
     """Return the first part of the page, for mail and CI artefacts: verdict, plan, breakdown and first findings.
 
     It has at most some 60 kB, whatever the size of the capture, and no links to the parts that it leaves out.
+
+    Args:
+        report: The report.
+        title: Name of the page; empty for the program's.
+        closing: Sentence at its end; empty for the one that says what is left out and which command writes it.
     """
-    page: str = _environment(slim=True).get_template("page.html.j2").render(**_slim_context(report))
+    context = {**_slim_context(report), "closing": closing, **({"title": title} if title else {})}
+    page: str = _environment(slim=True).get_template("page.html.j2").render(**context)
     return page
 
 
@@ -101,7 +112,7 @@ def _environment(*, slim: bool = False) -> jinja2.Environment:
     environment.filters["count"] = units.count
     environment.filters["point"] = units.point
     # The slim page has no glossary to lead to.
-    environment.filters["term"] = (lambda _label: "") if slim else vocabulary.term_anchor
+    environment.filters["term"] = (lambda _label: "") if slim else glossary.term_anchor
     environment.globals["slim"] = slim
     return environment
 
@@ -113,13 +124,11 @@ def _context(report: Report) -> dict[str, Any]:
     groups = [shown for group in everything if (shown := _shown(group)).sections or group.title == _LAST]
     gaps = page_parts.worst_gaps(report, _MOST_GAPS)
     timeline, ranks, step = timeline_view.view(report), page_ranks.ranks(report), step_view.view(report)
-    findings, has = (
-        page_findings.findings(report),
-        {"timeline": timeline, "ranks": ranks, "step": step, "gaps": gaps.gaps},
-    )
+    findings, over_time = page_findings.findings(report), _over_time(timeline, gaps)
+    has = {name for name, part in (("ranks", ranks), ("step", step)) if part}
     return {
         **_assets(STYLES, SCRIPTS, () if timeline is None else (timeline_view.script(),)),
-        "contents": list(_contents(report, groups, {name for name, part in has.items() if part})),
+        "contents": list(_contents(report, groups, has, over_time)),
         "title": _title(report),
         "gpus": page_provenance.gpus(report),
         "report": report,
@@ -134,6 +143,8 @@ def _context(report: Report) -> dict[str, Any]:
         "patterns": page_parts.patterns(report),
         "verdict_finding": page_findings.verdict_anchor(report),
         "timeline": timeline,
+        "over_time": over_time,
+        "over_time_title": _OVER_TIME,
         "step": step,
         **_charts(report),
         "ranks": ranks,
@@ -143,6 +154,7 @@ def _context(report: Report) -> dict[str, Any]:
         "idle_notes": _notes(report, "ledger") + _notes(report, "idle"),
         "provenance": list(page_provenance.provenance(report)),
         "vocabulary": vocabulary,
+        "glossary": glossary,
         "summary": markdown_report.render(report),
     }
 
@@ -155,6 +167,7 @@ def _charts(report: Report) -> dict[str, Any]:
         "steps": page_steps.steps(report),
         "phases": page_phases.phases(report),
         "counters": page_counters.counters(report),
+        "flame": flame_view.flame(report),
     }
 
 
@@ -183,7 +196,7 @@ def _slim_context(report: Report) -> dict[str, Any]:
     return {
         **whole,
         **_assets(SLIM_STYLES, SLIM_SCRIPTS, ()),
-        "contents": [(group, links[: -1 if whole["gaps"].gaps else None]) for group, links in whole["contents"][:1]],
+        "contents": whole["contents"][:1],
         "plan": plan._replace(rows=rows),
         "devices": [device._replace(attribution=page_parts.NO_TABLE) for device in whole["devices"][:_SLIM_DEVICES]],
         "open_gpus": _SLIM_DEVICES,
@@ -192,7 +205,7 @@ def _slim_context(report: Report) -> dict[str, Any]:
         "findings": findings,
         "more_findings": (),
         "verdict_finding": whole["verdict_finding"] if whole["verdict_finding"] in anchors else "",
-        "gaps": page_parts.NO_GAPS,
+        "over_time": {},
         "left_out": _left_out(whole),
         "groups": (),
     }
@@ -226,15 +239,25 @@ def _assets(style_names: tuple[str, ...], scripts: tuple[str, ...], late_scripts
     }
 
 
-def _contents(report: Report, groups: list[Group], has: Collection[str]) -> Iterator[tuple[str, list[tuple[str, str]]]]:
+def _over_time(timeline: timeline_view.TimelineView | None, gaps: page_parts.GapsView) -> dict[str, str]:
+    """Return the titles of the parts that show single moments, by anchor."""
+    parts = (("timeline", "Timeline", timeline), ("gaps", "Gaps", gaps.gaps))
+    return {anchor: label for anchor, label, part in parts if part}
+
+
+def _contents(
+    report: Report, groups: list[Group], has: Collection[str], over_time: Mapping[str, str]
+) -> Iterator[tuple[str, list[tuple[str, str]]]]:
     """Yield each group of the table of contents: its title, then anchor and label of its entries."""
     planned = [("plan", "Plan")] if report.plan.changes else []
     first = [
         *[("verdict", "Verdict"), *planned, ("step", "Typical step"), ("ranks", "Ranks"), ("ledger", "Breakdown")],
-        *[("findings", "Findings"), ("timeline", "Timeline"), ("gaps", "Gaps")],
+        ("findings", "Findings"),
     ]
-    optional = {"step", "ranks", "timeline", "gaps"}
+    optional = {"step", "ranks"}
     yield "Answer", [(anchor, label) for anchor, label in first if anchor not in optional or anchor in has]
+    if over_time:
+        yield _OVER_TIME, list(over_time.items())
     for group in groups[:-1]:
         yield group.title, [(f"section-{one.key}", one.title) for one in group.sections]
     last = [(f"section-{one.key}", one.title) for one in groups[-1].sections]
@@ -272,7 +295,7 @@ def _views(report: Report, keys: tuple[str, ...]) -> Iterator[SectionView]:
         section = report.section(key)
         if section is None:
             continue
-        view = page_parts.section(section)
+        view = page_parts.section(with_operators(report, section))
         # Ledger and idle time have a place of their own; only their other tables are shown here.
         if key not in _SPECIAL or view.tables:
             yield view

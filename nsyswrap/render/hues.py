@@ -4,8 +4,9 @@ A hue is a variable of the style sheet, which has its values for light and dark 
 in the hue of its family; compute, communication and copies have hues of their own; phases have shades of grey.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
+from typing import NamedTuple
 
 _CAUSES = {
     "data_wait": "idle-data", "data_work": "idle-data", "file_io": "idle-data",
@@ -41,6 +42,7 @@ TABLE: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "checkpoint": "idle-data", "tokenizer": "idle-data",
         },
         "python": {"sampled": "plain-kernel"},
+        "range": {"range": "phase-data"},
     }
 )  # fmt: skip
 """The hue of each class, by kind of row; ``causes`` and ``rules`` are those of idle time: a cause, or the first part of
@@ -57,6 +59,31 @@ LIGHT: Mapping[str, str] = MappingProxyType(
     }
 )  # fmt: skip
 """Values on a light page: the ``fill`` attributes of drawings, for where style sheets are forbidden."""
+
+
+LIGHTER = "-2"
+"""End of the name of a lighter fill, for the second account of a family in one bar."""
+
+
+class IdleFill(NamedTuple):
+    """The pattern of an account of idle time: its name, hue, colour on a light page, and opacity."""
+
+    name: str
+    hue: str
+    colour: str
+    tint: str
+
+
+def idle_fills(rules: Iterable[str]) -> list[str]:
+    """Return the name of the fill of each account of a bar: its hue, and a lighter one for others of its family."""
+    own = [idle_hue(rule) for rule in rules]
+    return [hue + LIGHTER * (hue in own[:at]) for at, hue in enumerate(own)]
+
+
+def patterns(fills: Iterable[str]) -> tuple[IdleFill, ...]:
+    """Return the patterns of fills of idle time, each once."""
+    hues = {name: name.removesuffix(LIGHTER) for name in sorted(set(fills))}
+    return tuple(IdleFill(name, of, LIGHT[of], ".6" if name != of else "1") for name, of in hues.items())
 
 
 def hue(kind: str, name: str) -> str:

@@ -28,6 +28,7 @@ from nsyswrap.model import (
     Unit,
 )
 from nsyswrap.render.json_report import SCHEMA, Tree
+from nsyswrap.text_file import read_text_file
 
 Value = TypeVar("Value")
 
@@ -73,7 +74,7 @@ def read_report(path: Path) -> Report:
             version.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_text_file(path)
     except OSError as error:
         raise ExportError(f"cannot read {path}: {error.strerror}", hint="check the name and the permissions") from error
     except UnicodeDecodeError as error:

@@ -69,7 +69,7 @@ def tree(report: Report) -> Tree:
         "plan_base": _plan_base(report.plan),
         "plan_notes": list(report.plan.notes),
         "sections": {section.key: section_tree(section, ranks) for section in report.sections},
-        "findings": [_finding(finding, _section_of(report, finding), ranks) for finding in report.findings],
+        "findings": [_finding(finding, section_of(report, finding), ranks) for finding in report.findings],
         "notes": list(report.notes),
     }
 
@@ -151,7 +151,7 @@ def _fact_value(fact: Fact) -> object:
     return None if units.is_missing(value) or value in _INFINITE else value
 
 
-def _section_of(report: Report, finding: Finding) -> str | None:
+def section_of(report: Report, finding: Finding) -> str | None:
     """Return the key of the section that holds a finding; None where no section does."""
     return next((section.key for section in report.sections if finding in section.findings), None)
 
@@ -196,7 +196,8 @@ def _cut(key: str, name: str, table: pd.DataFrame) -> tuple[pd.DataFrame, str]:
         left_ns = int(table[weight].sum() - kept[weight].sum())
     rest = "" if left_ns is None else f" with {left_ns} ns in all"
     listed = f"{units.count(len(kept))} of {units.count(len(table))} rows are listed, {which}"
-    return kept, f"Table {name}: {listed}; {units.count(len(table) - len(kept))} rows{rest} are left out."
+    left = len(table) - len(kept)
+    return kept, f"Table {name}: {listed}; {units.counted(left, 'row')}{rest} {'is' if left == 1 else 'are'} left out."
 
 
 def _format(value: object, indent: str) -> str:

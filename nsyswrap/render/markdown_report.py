@@ -1,4 +1,4 @@
-"""The report as Markdown for a comment on a pull request: under 8 KB, with folded tables and inert names."""
+"""The report as Markdown for a comment on a pull request: under 8 KB, with folded parts and inert names."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,7 +15,6 @@ _MOST_ROWS = 8
 _MOST_COLUMNS = 8
 _NAME_WIDTH = 60
 _TEXT_WIDTH = 400
-_FOLDED = (("phases", "phases"), ("tensor_cores", "phases"), ("kernels", "summary"), ("copies", "summary"))
 _LEFT_OUT = "The rest is on the page; it does not fit into a comment."
 # Characters of Markdown; and what GitHub makes a link: mentions, numbers of issues, addresses, and hashes of commits.
 _MARKUP = re.compile(
@@ -80,21 +79,29 @@ def _parts(report: Report) -> Iterator[str]:
     yield from _key_numbers(report)
     yield from _findings(report)
     yield from _idle(report)
-    for key, table in _FOLDED:
-        section = report.section(key)
-        if section is not None and table in section.tables and len(section.tables[table]):
-            yield _folded(section, table)
+    kernels = report.section("kernels")
+    if kernels is not None and "summary" in kernels.tables and len(kernels.tables["summary"]):
+        yield _folded(kernels, "summary")
 
 
 def _plan(report: Report) -> Iterator[str]:
     shown = plan_view.plan(report)
     if shown.rows:
         now, *changes = shown.rows
-        lines = [f"{number}. {escape(row.label)}: **{escape(row.time)}**" for number, row in enumerate(changes, 1)]
+        lines = [_change(number, row) for number, row in enumerate(changes, 1)]
         lead = f"#### {plan_view.TITLE}\n\nNow {escape(now.time)} ({escape(shown.measure)})."
         yield lead + "\n\n" + "\n".join(lines)
     if shown.notes:
         yield escape(" ".join(shown.notes))
+    if shown.check:
+        yield f"{shown.check_words} {name(shown.check, _TEXT_WIDTH)}"
+
+
+def _change(number: int, row: plan_view.PlanRow) -> str:
+    """Return one change of the plan: the step with it, and what to do."""
+    faster = f", {row.speed}" if row.speed else ""
+    action = f". {escape(row.action.advice)}" if row.action else ""
+    return f"{number}. {escape(row.label)}: **{escape(row.time)}**{escape(faster)}{action}"
 
 
 def _ranks(report: Report) -> Iterator[str]:
@@ -133,10 +140,11 @@ def _ledger(report: Report) -> Iterator[str]:
 
 
 def _key_numbers(report: Report) -> Iterator[str]:
+    known = ("GPU", "median step") if report.plan.changes else ("GPU",)
     lines = [
         f"- {one.label}: **{one.value}** {escape(one.note)}"
         for one in summary_model.key_numbers(report)
-        if not one.label.startswith("GPU")
+        if not one.label.startswith(known)
     ]
     if lines:
         yield "\n".join(lines)
@@ -147,7 +155,7 @@ def _findings(report: Report) -> Iterator[str]:
     if not groups:
         yield "No rule found a problem."
         return
-    yield f"#### Findings\n\n{vocabulary.SAVINGS}"
+    yield f"#### Findings\n\n{vocabulary.SAVINGS_BRIEFLY}"
     for number, group in enumerate(groups[:_MOST_FINDINGS], 1):
         yield _finding(report, number, group)
     if len(groups) > _MOST_FINDINGS:
@@ -157,17 +165,16 @@ def _findings(report: Report) -> Iterator[str]:
 def _finding(report: Report, number: int, group: tuple[Finding, ...]) -> str:
     first = group[0]
     where = "" if first.device_id is None else f"{summary_model.place(first)}: "
-    lines = [f"{number}. **{first.severity.value}** {where}{escape(first.headline)}  "]
+    lines = []
     for at, one in enumerate(group[:_MOST_ROWS]):
         times = summary_model.lost_and_saved(report, one)
-        lines.extend([f"   {summary_model.place(one) + ': ' if at else ''}{escape(times)}  "] if times else [])
-    lines.extend([f"   {len(group) - _MOST_ROWS} more GPUs  "] if len(group) > _MOST_ROWS else [])
-    lines.append(f"   Try this: {escape(first.advice)}")
+        lines.extend([f"{summary_model.place(one) + ': ' if at else ''}{escape(times)}"] if times else [])
+    lines.extend([f"{len(group) - _MOST_ROWS} more GPUs"] if len(group) > _MOST_ROWS else [])
+    lines.append(f"Try this: {escape(first.advice)}")
     evidence = [line for one in group for line in one.evidence][:_MOST_EVIDENCE]
-    if evidence:
-        shown = "; ".join(escape(line, _TEXT_WIDTH // 2) for line in evidence)
-        lines.append(f"   <details><summary>Evidence</summary>{shown}</details>")
-    return "\n".join(lines)
+    lines.extend(["Evidence: " + "; ".join(escape(line, _TEXT_WIDTH // 2) for line in evidence)] if evidence else [])
+    summary = f"{number}. <strong>{first.severity.value}</strong> {where}{escape(first.headline)}"
+    return _fold(summary, "  \n".join(lines))
 
 
 def _idle(report: Report) -> Iterator[str]:
@@ -200,8 +207,11 @@ def _folded(section: Section, table: str) -> str:
 
 def details(summary: str, body: str, cut: str) -> str:
     """Return a folded part, with a sentence about the rows that are left out."""
-    below = f"\n\n{escape(cut)}" if cut else ""
-    return f"<details><summary>{escape(summary)}</summary>\n\n{body}{below}\n\n</details>"
+    return _fold(escape(summary), f"{body}\n\n{escape(cut)}" if cut else body)
+
+
+def _fold(summary: str, body: str) -> str:
+    return f"<details><summary>{summary}</summary>\n\n{body}\n\n</details>"
 
 
 def pipe_table(heads: Sequence[str], body: Sequence[Sequence[str]], texts: int) -> str:

@@ -129,8 +129,9 @@ def _graphs(report: Report) -> Iterator[str]:
     """Yield notes about graphs without kernels: nvprof saw the kernels inside a graph, this capture does not."""
     for row in summary_model.rows(report.section("cuda_graphs"), "launches"):
         if row["shown"] == "whole":
-            graphs, time = units.count(row["operation_count"]), units.duration(row["gpu_ns"])
-            yield f"Note: {graphs} CUDA graphs, {time} on the GPU, were traced as a whole and are not in these tables."
+            count, time = row["operation_count"], units.duration(row["gpu_ns"])
+            graphs, were, are = units.counted(count, "CUDA graph"), *(("was", "is") if count == 1 else ("were", "are"))
+            yield f"Note: {graphs}, {time} on the GPU, {were} traced as a whole and {are} not in these tables."
 
 
 def _cut(line: str, width: int | None) -> str:

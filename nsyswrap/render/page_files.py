@@ -6,13 +6,15 @@ from importlib import resources
 
 import jinja2
 
+from nsyswrap.render.escape import unbroken
+
 # Lines that are a comment as a whole, and indentation. Our files have no text that spans lines.
 _FOR_AUTHORS = re.compile(r"^[ \t]*(?:(?://[^\n]*|/\*(?:(?!\*/)[^\n])*\*/)[ \t]*\n|\n)|^[ \t]+", re.MULTILINE)
 
 
 def environment() -> jinja2.Environment:
     """Return an environment for templates that escapes all values and refuses unknown names."""
-    return jinja2.Environment(
+    environment = jinja2.Environment(
         loader=jinja2.PackageLoader("nsyswrap.render"),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
@@ -20,6 +22,10 @@ def environment() -> jinja2.Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
+    # Parts that all pages share ask for it; the slim page of a report sets it.
+    environment.globals["slim"] = False
+    environment.filters["unbroken"] = unbroken
+    return environment
 
 
 @functools.cache

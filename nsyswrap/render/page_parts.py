@@ -7,7 +7,7 @@ import pandas as pd
 
 from nsyswrap import units
 from nsyswrap.model import Report, Section
-from nsyswrap.render import charts, hues, summary_model, vocabulary
+from nsyswrap.render import charts, hues, step_marks, summary_model, vocabulary
 from nsyswrap.render.escape import elide, visible
 from nsyswrap.render.gaps import Gap
 from nsyswrap.render.page_tables import Span, TableView, table_view
@@ -17,8 +17,6 @@ _PHASE_WIDTH = 40
 # Accounts of idle time in a bar. Ours: more are too narrow.
 _MOST_RULES = 6
 _SHOWN_PIECES = 2
-# End of the name of a lighter fill, for the second account of a family.
-_LIGHTER = "-2"
 _SPECIAL = {
     "ledger": ("devices", "over_time"),
     "idle": ("attribution", "gaps", "patterns"),
@@ -26,6 +24,7 @@ _SPECIAL = {
     "counters": ("over_time",),
     "tensor_cores": ("phases",),
     "phases": ("phases",),
+    "python_lines": ("stacks",),
     "ranks": ("ranks", "matrix", "steps", "segments", "collectives"),
 }
 _ATTRIBUTION = ["rule", "cause", "phase", "idle_ns", "gap_count"]
@@ -50,6 +49,11 @@ class LegendRow(NamedTuple):
     x: str
     width: str
 
+    @property
+    def inside(self) -> step_marks.Label:
+        """Return what the part says in the bar."""
+        return step_marks.label((f"{self.label} {self.share}", self.label, self.share), float(self.width))
+
 
 class Device(NamedTuple):
     """The ledger of one GPU as bars.
@@ -71,15 +75,6 @@ class Device(NamedTuple):
     zoom: str
     area: str
     attribution: TableView
-
-
-class IdleFill(NamedTuple):
-    """The pattern of an account of idle time: its name, hue, colour on a light page, and opacity."""
-
-    name: str
-    hue: str
-    colour: str
-    tint: str
 
 
 class PieceView(NamedTuple):
@@ -113,7 +108,6 @@ class GapsView(NamedTuple):
     cut: str
 
 
-NO_GAPS = GapsView((), "")
 NO_TABLE = TableView("", "", (), (), "")
 
 
@@ -147,13 +141,9 @@ def devices(report: Report, ledgers: Sequence[summary_model.DeviceLedger]) -> tu
     )
 
 
-def idle_fills(shown: Sequence[Device]) -> tuple[IdleFill, ...]:
+def idle_fills(shown: Sequence[Device]) -> tuple[hues.IdleFill, ...]:
     """Return the patterns that the bars of GPUs use for idle time."""
-    found = []
-    for name in sorted({row.key for device in shown for row in device.idle}):
-        hue = name.removesuffix(_LIGHTER)
-        found.append(IdleFill(name, hue, hues.LIGHT[hue], ".6" if name != hue else "1"))
-    return tuple(found)
+    return hues.patterns(row.key for device in shown for row in device.idle)
 
 
 def ranked(ledger: summary_model.DeviceLedger) -> tuple[str, ...]:
@@ -198,7 +188,9 @@ def tensor_bar(report: Report) -> tuple[LegendRow, ...]:
 def section(section: Section) -> SectionView:
     """Return a section's facts, notes, and the tables that have no chart of their own."""
     special = _SPECIAL.get(section.key, ())
-    tables = [(str(name), table) for name, table in section.tables.items() if name not in special and len(table)]
+    tables = [
+        (str(name), _named(table)) for name, table in section.tables.items() if name not in special and len(table)
+    ]
     return SectionView(
         key=visible(section.key),
         title=visible(section.title),
@@ -251,7 +243,7 @@ def _idle_bar(ledger: summary_model.DeviceLedger) -> tuple[LegendRow, ...]:
     own = [hues.idle_hue(one.rule) for one in ledger.idle[: len(kept)]]
     if len(ledger.idle) > _MOST_RULES:
         own[-1] = "idle-other"
-    fills = [hue + _LIGHTER * (hue in own[:at]) for at, hue in enumerate(own)]
+    fills = [hue + hues.LIGHTER * (hue in own[:at]) for at, hue in enumerate(own)]
     return tuple(
         LegendRow(
             fill, visible(name), visible(meaning), f"url(#{fill})", units.duration(ns), units.share(share),
@@ -300,6 +292,10 @@ def patterns(report: Report) -> TableView | None:
     if table is None or table.empty:
         return None
     table = table.sort_values("idle_ns", ascending=False, kind="stable")
+    ledger = report.section("ledger")
+    window_ns = (report if ledger is None else ledger).window.length_ns
+    shares = table["idle_ns"] / max(window_ns, 1)
+    table.insert(list(table.columns).index("idle_ns") + 1, "idle_of_window_share", shares)
     return table_view(_named(table), "Gaps by reason", "patterns", "idle")
 
 

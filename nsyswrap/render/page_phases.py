@@ -19,7 +19,7 @@ class PhaseBar(NamedTuple):
     Attributes:
         phase: The phase.
         name: The same, cut, and whether it is inferred.
-        busy: Position and width of its busy part, in per cent of the longest phase.
+        busy: Position and width of its busy part, in per cent of all phases together.
         idle: The same for its idle part, which follows.
         numbers: Text and raw value of count, CPU time, GPU busy time, idle time and kernels.
         reasons: Why the GPUs were idle, largest first.
@@ -36,14 +36,14 @@ class PhaseBar(NamedTuple):
 def phases(report: Report) -> tuple[PhaseBar, ...]:
     """Return the phases in the order of the section; empty where its table lacks a column."""
     rows = [row for row in summary_model.rows(report.section("phases"), "phases") if row.keys() >= _COLUMNS]
-    most = max((row["gpu_ns"] + row["idle_ns"] for row in rows), default=0) or 1
+    whole = int(sum(row["gpu_ns"] + row["idle_ns"] for row in rows)) or 1
     reasons = _reasons(report)
-    return tuple(_bar(row, most, reasons.get(str(row["phase"]), [])) for row in rows)
+    return tuple(_bar(row, whole, reasons.get(str(row["phase"]), [])) for row in rows)
 
 
-def _bar(row: summary_model.Row, most: int, reasons: list[tuple[str, int]]) -> PhaseBar:
+def _bar(row: summary_model.Row, whole: int, reasons: list[tuple[str, int]]) -> PhaseBar:
     busy, idle = int(row["gpu_ns"]), int(row["idle_ns"])
-    first, second, _ = charts.bar([busy, idle, most - busy - idle])
+    first, second, _ = charts.bar([busy, idle, whole - busy - idle])
     times = [(units.duration(row[name]), int(row[name])) for name in ("host_ns", "gpu_ns", "idle_ns")]
     counts = [(units.count(int(row[name])), int(row[name])) for name in ("count", "kernel_count")]
     shown = [f"{visible(rule_name(rule))} {units.duration(ns)}" for rule, ns in reasons[:_MOST_RULES]]

@@ -5,16 +5,16 @@ from typing import NamedTuple
 
 from nsyswrap import units
 from nsyswrap.model import Report, Section
-from nsyswrap.ranks.lateness import UNNAMED
 from nsyswrap.render import charts, page_findings, page_parts, summary_model
 from nsyswrap.render.escape import visible
 from nsyswrap.render.rank_picture import PARTS, PictureView, pictures, sizes_for
 from nsyswrap.render.rank_rows import MOST_BY_NUMBER, in_order, reason, why
 from nsyswrap.render.summary_model import Row
+from nsyswrap.rule_names import LATE_WITHOUT_CAUSE
 
 MOST_ROWS = 100
 # Ranks of the table on the slim page, and segments of its pictures. Ours: the page is to stay below 60 kB.
-SLIM_ROWS, SLIM_SEGMENTS = 8, 12
+SLIM_ROWS, SLIM_SEGMENTS = 6, 12
 # Pixels: the most width of the drawn matrix and of a cell. A cell is as high as a row of the picture beside it.
 _MATRIX_WIDTH, _WIDEST_CELL = 320, 20
 # The headline names a rank that is not late beyond chance from this share of its time on. Ours.
@@ -163,7 +163,7 @@ def _said(report: Report, rows: Sequence[Row], measure: str) -> tuple[tuple[str,
     waited = units.share_of(sum(row["wait_ns"] for row in rows), sum(row["length_ns"] for row in rows))
     first = max(rows, key=lambda row: int(row["waited_for_ns"]))
     longest = ""
-    if first["rule"] not in UNNAMED and first["waited_for_ns"] >= _NAMED_SHARE * first["length_ns"]:
+    if first["rule"] not in LATE_WITHOUT_CAUSE and first["waited_for_ns"] >= _NAMED_SHARE * first["length_ns"]:
         time = units.duration(int(first["waited_for_ns"]))
         longest = f" Longest for rank {first['rank']}, {time} {measure}: {why(first)}."
     return ((f"No rank is late beyond chance. Ranks wait for one another for {waited} of their time.{longest}", ""),)

@@ -74,7 +74,8 @@ def steps(report: Report) -> StepsView | None:
 
 def _drawn(section: Section, table: pd.DataFrame) -> charts.Steps:
     columns = [part.column for part in vocabulary.LEDGER_PARTS]
-    outliers = set(section.tables["outliers"]["start_ns"].tolist()) if "outliers" in section.tables else set()
+    # A table without rows that comes from a report.json has no columns.
+    outliers = set(section.tables.get("outliers", pd.DataFrame()).get("start_ns", ()))
     starts, ends = table["start_ns"].tolist(), table["end_ns"].tolist()
     return charts.Steps(
         names=[elide(str(name), _NAME_WIDTH) for name in table["name"].tolist()],

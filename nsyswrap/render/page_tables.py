@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from nsyswrap.render import rows, vocabulary
+from nsyswrap.render import glossary, rows, vocabulary
 from nsyswrap.render.distinct_names import shorten_all
 from nsyswrap.render.escape import visible
 
@@ -92,12 +92,12 @@ def table_view(table: pd.DataFrame, caption: str, name: str, section: str = "") 
     shown = rows.show(table, _MOST_ROWS_OF.get((section, name), MOST_ROWS), aligned=True)
     heads = tuple(
         Head(
-            visible(one.name), visible(one.label), one.unit, one.kind == "text", vocabulary.term_anchor(one.label)
+            visible(one.name), visible(one.label), one.unit, one.kind == "text", glossary.term_anchor(one.label)
         )
         for one in shown.columns
     )  # fmt: skip
     spans = _spans(table.head(shown.row_count))
-    bars = _bars(shown)
+    bars = _bars(shown, table)
     columns = [_cells(one, bars.get(one.name), spans) for one in shown.columns]
     return TableView(visible(name), visible(caption), heads, tuple(zip(*columns, strict=True)), shown.cut)
 
@@ -114,11 +114,11 @@ class _Bar(NamedTuple):
     most: float
 
 
-def _bars(shown: rows.Shown) -> dict[str, _Bar]:
+def _bars(shown: rows.Shown, table: pd.DataFrame) -> dict[str, _Bar]:
     """Return colour and full value of the bars, by column.
 
-    All shares have one scale, on which the largest is a full bar. Without shares, the column that measures the time of
-    a row has bars. A table with many shares or with a single row has none.
+    A full bar is 100 %. Without shares, the column that measures the time of a row has bars, on which all rows together
+    are a full bar. A table with many shares or with a single row has none.
     """
     if shown.row_count < _LEAST_BARRED:
         return {}
@@ -127,13 +127,9 @@ def _bars(shown: rows.Shown) -> dict[str, _Bar]:
     weights = [name for name in vocabulary.WEIGHTS if name in columns and columns[name].kind == "ns"][:1]
     if len(shares) > _MOST_BARRED:
         return {}
-    chosen = shares or weights
-    most = max((_most(columns[name]) for name in chosen), default=1.0)
-    return {name: _Bar("idle" if name.startswith("idle") else "compute", most) for name in chosen}
-
-
-def _most(column: rows.Column) -> float:
-    return max((value for value in column.raw if value), default=1.0)
+    most = {name: max([1.0, *(value for value in columns[name].raw if value)]) for name in shares}
+    most = most or {name: float(table[name].sum()) or 1.0 for name in weights}
+    return {name: _Bar("idle" if name.startswith("idle") else "compute", full) for name, full in most.items()}
 
 
 def _cells(column: rows.Column, bar: _Bar | None, spans: list[Span]) -> list[Cell]:

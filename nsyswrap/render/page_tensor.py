@@ -32,7 +32,7 @@ _REST = TensorPart("", "", "rest", "without tensor cores", "#929292")
 
 
 class Piece(NamedTuple):
-    """A part of a bar: key of its colour, fill, label, position and width in per cent of the longest bar."""
+    """A part of a bar: key of its colour, fill, label, position and width in per cent of the time of all rows."""
 
     key: str
     fill: str
@@ -99,14 +99,14 @@ def _by_family(report: Report) -> Iterable[tuple[str, Parts]]:
 def _bars(rows: Iterable[tuple[str, Parts]]) -> tuple[tuple[Bar, ...], int]:
     ranked = sorted(rows, key=lambda row: (-_whole(row[1]), row[0]))
     ranked = [row for row in ranked if _whole(row[1]) > 0]
-    most = max((_whole(parts) for _, parts in ranked), default=1)
-    return tuple(_bar(name, parts, most) for name, parts in ranked[:_MOST_ROWS]), max(len(ranked) - _MOST_ROWS, 0)
+    every = sum(_whole(parts) for _, parts in ranked)
+    return tuple(_bar(name, parts, every) for name, parts in ranked[:_MOST_ROWS]), max(len(ranked) - _MOST_ROWS, 0)
 
 
-def _bar(name: str, parts: Parts, most: int) -> Bar:
+def _bar(name: str, parts: Parts, every: int) -> Bar:
     whole = _whole(parts)
     low, high = parts[0][1] / whole, (parts[0][1] + parts[1][1]) / whole
-    segments = charts.bar([*(ns for _, ns in parts), most - whole])[:-1]
+    segments = charts.bar([*(ns for _, ns in parts), every - whole])[:-1]
     pieces = tuple(
         Piece(part.key, part.fill, f"{part.label}: {units.duration(ns)}", segment.x, segment.width)
         for (part, ns), segment in zip(parts, segments, strict=True)

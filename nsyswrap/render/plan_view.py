@@ -7,11 +7,11 @@ import shlex
 from typing import NamedTuple
 
 from nsyswrap import units
+from nsyswrap.fixed_step import IF_FIXED
 from nsyswrap.model import MOST_SAMPLES, Finding, PlannedChange, Report
 from nsyswrap.render import page_findings
 from nsyswrap.render.code_changes import CodeChange, code_changes
 from nsyswrap.render.escape import elide, visible
-from nsyswrap.verdict import IF_FIXED
 
 TITLE = "Plan"
 NOW = "now"
@@ -19,6 +19,8 @@ NOW = "now"
 MOST_ACTIONS = 3
 # Stands for the folder of the report in the command that checks the plan.
 FOLDER = "FOLDER"
+CHECK = f"Check the change: profile it and compare it with this plan. {FOLDER} is the folder of this report."
+NO_LINES = "Where in your code: Python was not sampled. Profile with --python-sampling to see the line here."
 _LINE_WIDTH = 200
 
 
@@ -41,7 +43,7 @@ class PlanRow(NamedTuple):
 
     Attributes:
         label: What is different, such as "with a fused optimizer"; "now" in the first row.
-        time: The time of a step, such as "2.46 ms to 2.61 ms".
+        time: The time of a step, such as "2.46 to 2.61 ms".
         low: Its lower bound as a share of the step now, in per cent.
         high: Its upper bound, in per cent.
         anchor: Anchor of the first finding that the change fixes; empty where there is none.
@@ -66,12 +68,16 @@ class PlanView(NamedTuple):
         rows: The step now, then the step after each change; empty where there is no plan.
         notes: What limits the run after the changes, or why there is no plan.
         check: The command that profiles the changed program and compares it with the plan; empty without a plan.
+        lines: How to see lines of Python in the first change; empty where Python was sampled.
+        check_words: What the command does.
     """
 
     measure: str
     rows: tuple[PlanRow, ...]
     notes: tuple[str, ...]
     check: str = ""
+    lines: str = ""
+    check_words: str = CHECK
 
 
 def plan(report: Report) -> PlanView:
@@ -85,7 +91,7 @@ def plan(report: Report) -> PlanView:
         for number, each in enumerate(found.changes)
     )
     measure = f"{'mean' if found.is_mean else 'median'} step, each change with those before it"
-    return PlanView(measure, (now, *rows), found.notes, _check(report))
+    return PlanView(measure, (now, *rows), found.notes, _check(report), _lines(report))
 
 
 def _row(report: Report, now_ns: int, change: PlannedChange, *, with_action: bool) -> PlanRow:
@@ -93,7 +99,7 @@ def _row(report: Report, now_ns: int, change: PlannedChange, *, with_action: boo
     low, high = (f"{100 * bound / max(now_ns, 1):.2f}" for bound in (change.step_low_ns, change.step_high_ns))
     return PlanRow(
         label=IF_FIXED.get(change.rule, "if fixed"),
-        time=interval(change.step_low_ns, change.step_high_ns),
+        time=units.duration_range(change.step_low_ns, change.step_high_ns),
         low=low,
         high=high,
         anchor=page_findings.anchor(change.rule) if finding else "",
@@ -115,13 +121,12 @@ def _speed(now_ns: int, change: PlannedChange) -> str:
     return f"{slow if slow == fast else f'{slow} to {fast}'} times as fast"
 
 
+def _lines(report: Report) -> str:
+    section = report.section("python_lines")
+    return NO_LINES if section is None or not section.tables else ""
+
+
 def _check(report: Report) -> str:
     command = report.session.command
     program = f"-- {shlex.join(command)}" if command else "-- PROGRAM"
     return visible(f"nsyswrap profile --then {FOLDER} {program}")
-
-
-def interval(low_ns: int, high_ns: int) -> str:
-    """Return two times as an interval; one time where both have the same text."""
-    low, high = units.duration(low_ns), units.duration(high_ns)
-    return low if low == high else f"{low} to {high}"

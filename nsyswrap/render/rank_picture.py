@@ -25,7 +25,7 @@ PARTS = (
 )
 # Colours of texts on these fills, with a contrast of at least 4.5:1.
 _ON_DARK, _ON_LIGHT = "#FFFFFF", "#000000"
-_TEXT_ON = {"compute": _ON_DARK, "copy": _ON_DARK, "communication": _ON_DARK, "rank_wait": _ON_LIGHT, "idle": _ON_LIGHT}
+_TEXT_ON = {"compute": _ON_DARK, "copy": _ON_DARK, "communication": _ON_DARK, "rank_wait": _ON_LIGHT, "idle": _ON_DARK}
 _NAME_WIDTH = 24
 # Pixels of a letter, of the narrowest and of a wide page, and the least height of a part with a text.
 _LETTER, _NARROW, _WIDE, _TEXT_HEIGHT = 6.3, 340, 980, 12

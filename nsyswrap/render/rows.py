@@ -79,7 +79,7 @@ def _scales(head: pd.DataFrame) -> dict[str, units.Scale]:
     """Return the scale of each column of times and sizes.
 
     Columns of times have one unit, so that they can be compared. The statistics of single calls also have one unit,
-    that of their mean.
+    that of their mean; where that is too large for one of them, each cell has its own.
     """
     kinds = {str(name): _kind(str(name), head.iloc[:, at]) for at, name in enumerate(head.columns)}
     times = [name for name, kind in kinds.items() if kind == "ns" and name not in _STATISTICS]
@@ -87,7 +87,8 @@ def _scales(head: pd.DataFrame) -> dict[str, units.Scale]:
     scales = {name: units.scale_for(plain(head[name]), "bytes") for name, kind in kinds.items() if kind == "bytes"}
     for names, measure in ((times, times), (single, single[:1])):
         scale = units.scale_for([value for name in measure for value in plain(head[name])], "ns")
-        scales |= dict.fromkeys(names, scale)
+        if names is times or not any(scale.hides(value) for name in names for value in plain(head[name])):
+            scales |= dict.fromkeys(names, scale)
     return scales
 
 

@@ -1,6 +1,6 @@
-"""Names and numbers in the lanes of a step: what fits on a wide page and on a narrow one, without overlap."""
+"""Names, numbers and times of a step's drawing: what fits on a wide page and on a narrow one, without overlap."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from nsyswrap.render.step_columns import Cluster
@@ -12,6 +12,7 @@ LETTER = 7.6
 _HALF, _SPACE = 9, 6
 # A circle moves aside in steps of so many pixels, at most so often.
 _NUDGE, _NUDGES = 4, 15
+_TICKS = 6
 
 
 class Wanted(NamedTuple):
@@ -50,6 +51,14 @@ class Mark(NamedTuple):
     title: str
 
 
+class Tick(NamedTuple):
+    """A time of the axis: position in per cent, text, and on which pages it is shown: ``wide`` or all."""
+
+    x: str
+    text: str
+    fits: str
+
+
 def place(wanted: Iterable[Wanted], columns: float) -> list[Mark]:
     """Return marks on wide and on narrow pages. A text that has no room is left out; so is a circle that finds none.
 
@@ -59,6 +68,42 @@ def place(wanted: Iterable[Wanted], columns: float) -> list[Mark]:
     """
     ordered = list(wanted)
     return [mark for fits, width in WIDTHS for mark in _placed(ordered, columns, fits, width)]
+
+
+class Label(NamedTuple):
+    """The text of a part of a bar, the width of its plate in pixels, and the pages that show it: ``all``, ``wide``."""
+
+    text: str
+    plate: int
+    fits: str
+
+
+def label(texts: Sequence[str], share_percent: float) -> Label:
+    """Return the first text that has room in a part of a bar, else one that no page shows.
+
+    Args:
+        texts: What the part may say, from long to short.
+        share_percent: Width of the part, as a share of the page's width.
+    """
+    for text in texts:
+        plate = round(LETTER * len(text)) + 2 * _SPACE
+        fits = [share_percent / 100 * width >= plate + 2 * _SPACE for _, width in WIDTHS]
+        if fits[0]:
+            return Label(text, plate, "all" if fits[1] else "wide")
+    return Label("", 0, "")
+
+
+def ticks(length: int) -> Iterator[Tick]:
+    """Yield the ticks of an axis of so many ns, from the start of the step."""
+    power = 10 ** max(len(str(max(length // _TICKS, 1))) - 1, 0)
+    step = next(one * power for one in (1, 2, 5, 10) if one * power * _TICKS >= length)
+    scale, unit = next(
+        (size, name) for size, name in ((10**9, "s"), (10**6, "ms"), (10**3, "µs"), (1, "ns")) if size <= step
+    )
+    for number, at in enumerate(range(0, length, step)):
+        x = 100 * at / length
+        if x <= 95:  # noqa: PLR2004 - a text at the right edge would be cut
+            yield Tick(f"{x:.2f}", f"{at // scale} {unit}" if at else "0", "wide" if number % 2 else "")
 
 
 def _placed(wanted: Sequence[Wanted], columns: float, fits: str, width: int) -> Iterable[Mark]:

@@ -14,7 +14,7 @@ from nsyswrap.model import TimelineData, TimelineRow
 from nsyswrap.render import hues
 from nsyswrap.render.escape import elide, visible
 from nsyswrap.render.step_columns import Sums, cluster, column_edges, heights, outline, taken
-from nsyswrap.render.step_marks import Mark, Wanted, place
+from nsyswrap.render.step_marks import Mark, Tick, Wanted, place, ticks
 from nsyswrap.render.step_rows import process_of, rows_of
 from nsyswrap.render.vocabulary import LEDGER_PARTS, rule_name
 
@@ -28,7 +28,6 @@ MOST_THREADS, MOST_ARROWS = 2, 3
 # Arrows start at least this share of the drawing apart, and are at least this long.
 ARROWS_APART, SHORTEST_ARROW = 0.08, 0.004
 _NAME_WIDTH = 32
-_TICKS = 6
 
 
 class LaneKind(NamedTuple):
@@ -61,8 +60,10 @@ STATES = (
 # Classes of GPU time, or of kernels, that findings are about; findings on idle time have the class of their rule.
 PLACES: Mapping[str, tuple[str, str]] = {
     "communication/exposed": ("gpu", "communication"),
+    "communication/slow_links": ("gpu", "communication"),
     "copies/exposed": ("gpu", "copy"),
     "ranks/late": ("gpu", "communication_wait"),
+    "ranks/pipeline": ("gpu", "communication_wait"),
     "tensor_cores/not_used": ("stream", "simt_eligible"),
 }
 
@@ -119,14 +120,6 @@ class Arrow(NamedTuple):
     title: str
 
 
-class Tick(NamedTuple):
-    """A time of the axis: position in per cent, text, and on which pages it is shown: ``wide`` or all."""
-
-    x: str
-    text: str
-    fits: str
-
-
 class InStep(NamedTuple):
     """A finding that has time in the step: number, anchor, name, hue and fill, and its time."""
 
@@ -147,6 +140,7 @@ class Picture(NamedTuple):
         arrows: The longest waits from launch to start.
         ticks: Times of its axis.
         columns: Columns of its outlines.
+        part: Width of the step in per cent of the drawing.
         height: Height in pixels.
         findings: The findings with time in it.
     """
@@ -156,6 +150,7 @@ class Picture(NamedTuple):
     arrows: tuple[Arrow, ...]
     ticks: tuple[Tick, ...]
     columns: int
+    part: str
     height: int
     findings: tuple[InStep, ...]
 
@@ -169,8 +164,21 @@ class _Layer(NamedTuple):
     sums: Sums
 
 
-def draw(
-    data: TimelineData, gpu: TimelineRow, span: tuple[int, int], findings: Sequence[Pinned], *, inferred: bool
+class _Columns(NamedTuple):
+    """The bounds of the columns of a step in ns, and how many columns the whole drawing has."""
+
+    edges: Times
+    whole: int
+
+
+def draw(  # noqa: PLR0913 - one argument a source
+    data: TimelineData,
+    gpu: TimelineRow,
+    span: tuple[int, int],
+    findings: Sequence[Pinned],
+    *,
+    inferred: bool,
+    scale_ns: int = 0,
 ) -> Picture:
     """Return the picture of a step on one GPU.
 
@@ -180,33 +188,44 @@ def draw(
         span: Start and end of the step in ns.
         findings: The findings of the report that may have a place in it.
         inferred: Whether its phases are inferred.
+        scale_ns: Time of the whole width, so that steps can be compared; the step fills it where it is longer.
     """
-    process, columns = process_of(data, gpu), min(COLUMNS, span[1] - span[0])
-    edges = column_edges(*span, columns)
+    length = span[1] - span[0]
+    scale = max(scale_ns, length)
+    whole = min(COLUMNS, scale)
+    columns = _Columns(column_edges(*span, max(round(whole * length / scale), 1)), whole)
     streams = [row for row in data.rows if row.kind == "stream" and row.device_id == gpu.device_id]
     mine = [one for one in findings if not one.devices or gpu.device_id in one.devices]
-    lanes, top = [], 0
-    for lane in (
-        *_host_lanes(data, process, edges, inferred=inferred),
-        *_gpu_lanes(data, gpu, streams, edges, mine),
-    ):
-        lanes.append(lane._replace(y=top + HEAD))
-        top += HEAD + lane.height + SPACE
+    found = (
+        *_host_lanes(data, process_of(data, gpu), columns, inferred=inferred),
+        *_gpu_lanes(data, gpu, streams, columns, mine),
+    )
+    lanes, top = _stacked(found)
     return Picture(
         label=_label(lanes, span),
-        lanes=tuple(lanes),
-        arrows=tuple(_arrows(data, streams, lanes, span)),
-        ticks=tuple(_ticks(span[1] - span[0])),
-        columns=columns,
+        lanes=lanes,
+        arrows=tuple(_arrows(data, streams, lanes, span, scale)),
+        ticks=tuple(ticks(scale)),
+        columns=len(columns.edges) - 1,
+        part=f"{100 * length / scale:.2f}".rstrip("0").rstrip("."),
         height=top + AXIS,
-        findings=tuple(_in_step(data, gpu, streams, edges, mine)),
+        findings=tuple(_in_step(data, gpu, streams, columns.edges, mine)),
     )
 
 
-def _host_lanes(data: TimelineData, process: int, edges: Times, *, inferred: bool) -> Iterator[Lane]:
+def _stacked(lanes: Sequence[Lane]) -> tuple[tuple[Lane, ...], int]:
+    """Return lanes below one another, and the height of all in pixels."""
+    found, top = [], 0
+    for lane in lanes:
+        found.append(lane._replace(y=top + HEAD))
+        top += HEAD + lane.height + SPACE
+    return tuple(found), top
+
+
+def _host_lanes(data: TimelineData, process: int, columns: _Columns, *, inferred: bool) -> Iterator[Lane]:
     """Yield the lanes of phases and of the threads that launch most in the step."""
     for row in rows_of(data, "phases", process):
-        found = taken(row, data.edges, edges)
+        found = taken(row, data.edges, columns.edges)
         layers = [
             _Layer(row.classes[code], hues.hue("phases", row.classes[code]), visible(row.classes[code]), sums)
             for code, sums in found.items()
@@ -214,19 +233,19 @@ def _host_lanes(data: TimelineData, process: int, edges: Times, *, inferred: boo
         if layers:
             wanted = [_named(layer) for layer in _largest(layers) if layer.key != "batch"]
             name = "phases, inferred" if inferred else "phases"
-            yield _lane(PHASES._replace(name=name), layers, edges, wanted, amounts=())
+            yield _lane(PHASES._replace(name=name), layers, columns, wanted, amounts=())
     main = {row.thread for row in rows_of(data, "phases", process)}
     shown = 0
     for row in sorted(rows_of(data, "thread", process), key=lambda row: row.thread not in main):
         layers = [
             _Layer(row.classes[code], hues.hue("thread", row.classes[code]), row.classes[code].replace("_", " "), sums)
-            for code, sums in taken(row, data.edges, edges).items()
+            for code, sums in taken(row, data.edges, columns.edges).items()
         ]
         if layers and shown < MOST_THREADS:
             shown += 1
             name = elide(row.label.rpartition(", ")[2], _NAME_WIDTH)
             kind = THREAD._replace(key=f"thread-{row.thread}", name=name)
-            yield _lane(kind, layers, edges, (), amounts=_thread_times(layers))
+            yield _lane(kind, layers, columns, (), amounts=_thread_times(layers))
 
 
 def _thread_times(layers: Sequence[_Layer]) -> tuple[Amount, ...]:
@@ -240,10 +259,10 @@ def _thread_times(layers: Sequence[_Layer]) -> tuple[Amount, ...]:
 
 
 def _gpu_lanes(
-    data: TimelineData, gpu: TimelineRow, streams: Sequence[TimelineRow], edges: Times, findings: Sequence[Pinned]
+    data: TimelineData, gpu: TimelineRow, streams: Sequence[TimelineRow], columns: _Columns, findings: Sequence[Pinned]
 ) -> Iterator[Lane]:
     """Yield the lanes of a GPU; together they hold each nanosecond of the step once."""
-    found = {gpu.classes[code]: sums for code, sums in taken(gpu, data.edges, edges).items()}
+    found = {gpu.classes[code]: sums for code, sums in taken(gpu, data.edges, columns.edges).items()}
     for kind in GPU_LANES:
         names = kind.classes or tuple(name for name in found if name not in WORK)
         layers = [_layer(name, found[name]) for name in names if name in found]
@@ -252,12 +271,12 @@ def _gpu_lanes(
         wanted = []
         for one in findings:
             of, name = PLACES.get(one.rule, ("gpu", one.rule))
-            sums = _of_kernels(data, streams, name, edges) if of == "stream" else found.get(name)
+            sums = _of_kernels(data, streams, name, columns.edges) if of == "stream" else found.get(name)
             if sums is not None and (name in names or (of == "stream" and kind.key == "compute")):
                 wanted.append(_numbered(one, sums))
         pinned = {PLACES.get(one.rule, ("gpu", one.rule))[1] for one in findings}
         rest = [layer for layer in _largest(layers) if kind.key == "idle" and layer.key not in pinned]
-        yield _lane(kind, layers, edges, [*wanted, *(_named(layer) for layer in rest)])
+        yield _lane(kind, layers, columns, [*wanted, *(_named(layer) for layer in rest)])
 
 
 def _of_kernels(data: TimelineData, streams: Sequence[TimelineRow], name: str, edges: Times) -> Sums | None:
@@ -291,20 +310,20 @@ def _numbered(one: Pinned, sums: Sums) -> Wanted:
 def _lane(
     kind: LaneKind,
     layers: Sequence[_Layer],
-    edges: Times,
+    columns: _Columns,
     wanted: Sequence[Wanted],
     amounts: tuple[Amount, ...] | None = None,
 ) -> Lane:
     """Return a lane at the top of the picture; its largest class lies at the bottom."""
-    ordered, whole = _largest(layers), int(edges[-1] - edges[0])
-    widths = np.diff(edges)
+    ordered, whole = _largest(layers), int(columns.edges[-1] - columns.edges[0])
+    widths = np.diff(columns.edges)
     tops = heights([layer.sums for layer in ordered], widths)
     bottoms = [np.zeros(len(widths), np.int64), *tops[:-1]]
     parts = [_part(*each, whole) for each in zip(ordered, bottoms, tops, strict=True)]
     ns = sum(part.ns for part in parts)
     said = (Amount("", "", f"{units.duration(ns)} · {units.share_of(ns, whole)}"),) if amounts is None else amounts
     drawn = tuple(part for part in reversed(parts) if part.path)
-    return Lane(kind.key, kind.name, said, 0, kind.height, drawn, tuple(place(wanted, len(widths))), ns)
+    return Lane(kind.key, kind.name, said, 0, kind.height, drawn, tuple(place(wanted, columns.whole)), ns)
 
 
 def _part(layer: _Layer, bottom: Sums, top: Sums, whole: int) -> Part:
@@ -314,12 +333,12 @@ def _part(layer: _Layer, bottom: Sums, top: Sums, whole: int) -> Part:
 
 
 def _arrows(
-    data: TimelineData, streams: Sequence[TimelineRow], lanes: Sequence[Lane], span: tuple[int, int]
+    data: TimelineData, streams: Sequence[TimelineRow], lanes: Sequence[Lane], span: tuple[int, int], scale: int
 ) -> Iterator[Arrow]:
     """Yield arrows from launch to start of the kernels that waited longest, some way apart."""
     threads = [f"thread-{row.thread}" for row in data.rows if row.kind == "thread"]
     by_key = {lane.key: lane for lane in lanes}
-    compute, length = by_key.get("compute"), span[1] - span[0]
+    compute = by_key.get("compute")
     if compute is None:
         return
     found = []
@@ -328,13 +347,13 @@ def _arrows(
             key = row.items.details["thread"][at]
             lane = by_key.get(threads[key - 1]) if 0 < key <= len(threads) else None
             start, wait = int(row.items.start[at]), int(row.items.details["latency"][at])
-            if lane is not None and wait >= SHORTEST_ARROW * length:
+            if lane is not None and wait >= SHORTEST_ARROW * scale:
                 found.append((wait, start, lane, data.kernels[int(row.items.details["name"][at])].name))
     shown: list[int] = []
     for wait, start, lane, name in sorted(found, key=lambda one: (-one[0], one[1])):
-        if len(shown) < MOST_ARROWS and all(abs(start - other) >= ARROWS_APART * length for other in shown):
+        if len(shown) < MOST_ARROWS and all(abs(start - other) >= ARROWS_APART * scale for other in shown):
             shown.append(start)
-            x1, x2 = (f"{100 * (at - span[0]) / length:.2f}" for at in (start - wait, start))
+            x1, x2 = (f"{100 * (at - span[0]) / scale:.2f}" for at in (start - wait, start))
             title = f"{elide(name, 80)} starts {units.duration(wait)} after its launch"
             yield Arrow(x1, lane.y + lane.height, x2, compute.y, title)
 
@@ -364,19 +383,6 @@ def _in_step(
             time = f"{units.duration(ns)}, {units.share_of(ns, whole)}"
             hue = hues.hue(of, name)
             yield InStep(one.number, one.anchor, visible(rule_name(one.rule)), hue, hues.LIGHT[hue], time)
-
-
-def _ticks(length: int) -> Iterator[Tick]:
-    """Yield the ticks of the axis, from the start of the step."""
-    power = 10 ** max(len(str(max(length // _TICKS, 1))) - 1, 0)
-    step = next(one * power for one in (1, 2, 5, 10) if one * power * _TICKS >= length)
-    scale, unit = next(
-        (size, name) for size, name in ((10**9, "s"), (10**6, "ms"), (10**3, "µs"), (1, "ns")) if size <= step
-    )
-    for number, at in enumerate(range(0, length, step)):
-        x = 100 * at / length
-        if x <= 95:  # noqa: PLR2004 - a text at the right edge would be cut
-            yield Tick(f"{x:.2f}", f"{at // scale} {unit}" if at else "0", "wide" if number % 2 else "")
 
 
 def _label(lanes: Sequence[Lane], span: tuple[int, int]) -> str:

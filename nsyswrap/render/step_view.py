@@ -48,10 +48,42 @@ class StepView(NamedTuple):
     gpus: tuple[str, ...]
 
 
-def view(report: Report) -> StepView | None:
+class TypicalStep(NamedTuple):
+    """The typical step of a report: its GPU and interval, its name, and the number and lengths of steps.
+
+    Attributes:
+        data: The timeline.
+        gpus: The rows of all GPUs; it is on the first one.
+        span: Its interval.
+        name: Its name.
+        note: What it is the middle of.
+        steps: Number of measured steps.
+        ends: Length of the fastest and of the slowest step, ns.
+    """
+
+    data: TimelineData
+    gpus: tuple[TimelineRow, ...]
+    span: Span
+    name: str
+    note: str
+    steps: int
+    ends: tuple[int, int]
+
+    @property
+    def length(self) -> str:
+        """Return its length as text."""
+        return units.duration(self.span.end_ns - self.span.start_ns)
+
+    @property
+    def gpu(self) -> str:
+        """Return the name of its GPU; empty where there is one only."""
+        return visible(self.gpus[0].label) if len(self.gpus) > 1 else ""
+
+
+def typical_step(report: Report) -> TypicalStep | None:
     """Return the typical step of a report; None where no measured step or no GPU is on its timeline."""
     data = report.timeline
-    gpus = [] if data is None else [row for row in data.rows if row.kind == "gpu"]
+    gpus = () if data is None else tuple(row for row in data.rows if row.kind == "gpu")
     if data is None or not gpus:
         return None
     row = steps_of(data, gpus[0])
@@ -61,22 +93,33 @@ def view(report: Report) -> StepView | None:
     ordered = by_length(start, end, row.items.code == 1, data.window)
     if not len(ordered):
         return None
-    lengths = [units.duration(int(end[at] - start[at])) for at in ordered[[0, -1]]]
+    fastest, slowest = (int(end[at] - start[at]) for at in ordered[[0, -1]])
     middle = int(ordered[(len(ordered) - 1) // 2])
     span = Span(int(start[middle]), int(end[middle]))
-    found, inferred = findings(report), _are_inferred(report)
+    name, note = _name(data, row, middle), _note(len(ordered))
+    return TypicalStep(data, gpus, span, name, note, len(ordered), (fastest, slowest))
+
+
+def view(report: Report) -> StepView | None:
+    """Return the typical step of a report; None where no measured step or no GPU is on its timeline."""
+    step = typical_step(report)
+    if step is None:
+        return None
+    found, inferred = findings(report), are_inferred(report)
+    span = (step.span.start_ns, step.span.end_ns)
+    fastest, slowest = map(units.duration, step.ends)
     return StepView(
-        name=_name(data, row, middle),
-        length=units.duration(span.end_ns - span.start_ns),
-        note=_note(len(ordered)),
-        gpu=visible(gpus[0].label) if len(gpus) > 1 else "",
-        span=span,
-        picture=step_picture.draw(data, gpus[0], (span.start_ns, span.end_ns), found, inferred=inferred),
+        name=step.name,
+        length=step.length,
+        note=step.note,
+        gpu=step.gpu,
+        span=step.span,
+        picture=step_picture.draw(step.data, step.gpus[0], span, found, inferred=inferred),
         data=_data(found, inferred=inferred),
-        steps=len(ordered),
-        fastest=lengths[0],
-        slowest=lengths[1],
-        gpus=tuple(visible(gpu.label) for gpu in gpus),
+        steps=step.steps,
+        fastest=fastest,
+        slowest=slowest,
+        gpus=tuple(visible(gpu.label) for gpu in step.gpus),
     )
 
 
@@ -112,7 +155,7 @@ def _name(data: TimelineData, row: TimelineRow, at: int) -> str:
     return elide(names[number], _NAME_WIDTH) if number < len(names) else "step"
 
 
-def _are_inferred(report: Report) -> bool:
+def are_inferred(report: Report) -> bool:
     """Return whether phases are inferred from what the threads launch, and not marked by ranges."""
     return any(bool(row.get("inferred")) for row in summary_model.rows(report.section("phases"), "phases"))
 

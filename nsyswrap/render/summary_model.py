@@ -11,12 +11,12 @@ from typing import Any
 import pandas as pd
 
 from nsyswrap import units
+from nsyswrap.fixed_step import typical
 from nsyswrap.intervals import Window
 from nsyswrap.model import Fact, Finding, Gpu, Report, Section
 from nsyswrap.render import gaps
 from nsyswrap.render.escape import visible
 from nsyswrap.render.vocabulary import LEDGER_PARTS, LedgerPart, cause_name
-from nsyswrap.verdict import typical
 
 Row = dict[str, Any]
 
@@ -295,20 +295,11 @@ def step_saving(report: Report, finding: Finding) -> str:
     longest, shortest = step.after(low), step.after(high)
     if shortest <= 0:
         return ""
-    times = duration_range(shortest, longest)
+    times = units.duration_range(shortest, longest)
     slow, fast = (f"{step.length_ns / one:.2f}" for one in (longest, shortest))
     speed = fast if slow == fast else f"up to {fast}" if low <= 0 else f"{slow} to {fast}"
     kind = "mean step" if step.is_mean else "step"
     return f"{units.duration(step.length_ns)} a {kind}; {times} if fixed, {speed} times as fast"
-
-
-def duration_range(low_ns: float, high_ns: float) -> str:
-    """Return two lengths of time as a range that names a shared unit once: ``2.50 to 2.90 ms``."""
-    low, high = units.duration(low_ns), units.duration(high_ns)
-    if low == high:
-        return low
-    value, _, unit = low.rpartition(" ")
-    return f"{value if high.endswith(f' {unit}') else low} to {high}"
 
 
 def lost_and_saved(report: Report, finding: Finding) -> str:

@@ -1,10 +1,9 @@
 """The report for a terminal: one screen, in the words of the page, readable without colour."""
 
-import io
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
@@ -12,6 +11,7 @@ from rich.text import Text
 from nsyswrap import units
 from nsyswrap.model import Finding, Report, Section, Severity
 from nsyswrap.render import plan_view, rank_rows, rows, summary_model, vocabulary
+from nsyswrap.render.blocks_as_text import printed
 from nsyswrap.render.escape import ELISION, elide, shorten, visible
 
 _EXPOSED = "exposed "
@@ -48,32 +48,6 @@ def render(report: Report, *, width: int = 80, colour: bool = False) -> str:
         colour: Whether to add terminal colours; no information is in the colour alone.
     """
     return printed(_blocks(report), width=width, colour=colour)
-
-
-def printed(blocks: Iterable[RenderableType], *, width: int, colour: bool) -> str:
-    """Return blocks below each other as text for a terminal, without blanks at the ends of lines.
-
-    Args:
-        blocks: What is printed.
-        width: Largest line width in columns.
-        colour: Whether to add terminal colours.
-    """
-    out = io.StringIO()
-    console = Console(
-        file=out,
-        width=width,
-        height=100,
-        force_terminal=colour,
-        color_system="standard" if colour else None,
-        no_color=not colour,
-        force_jupyter=False,
-        legacy_windows=False,
-        markup=False,
-        highlight=False,
-        emoji=False,
-    )
-    console.print(Group(*blocks))
-    return "\n".join(line.rstrip() for line in out.getvalue().split("\n")).rstrip() + "\n"
 
 
 def _blocks(report: Report) -> Iterator[RenderableType]:

@@ -17,6 +17,7 @@ SCRIPTS = (
     "timeline_data.js",
     "timeline_words.js",
     "timeline_colours.js",
+    "timeline_rows.js",
     "timeline_paint.js",
     "timeline_panels.js",
     "timeline_statistics.js",
@@ -25,6 +26,7 @@ SCRIPTS = (
     "timeline_input.js",
     "step_draw.js",
     "step_picture.js",
+    "step_other.js",
     "timeline.js",
 )
 STYLES = ("timeline.css", "step.css")

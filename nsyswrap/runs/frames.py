@@ -1,8 +1,8 @@
 """The history as pandas data frames, and as Parquet files of the same rows."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 import pyarrow as pa
@@ -21,7 +21,7 @@ from sqlalchemy import (
     select,
 )
 
-from nsyswrap.runs.database import reading
+from nsyswrap.runs.database import HistoryError, reading
 from nsyswrap.runs.run import Program
 from nsyswrap.runs.select import is_of
 from nsyswrap.runs.tables import (
@@ -123,19 +123,34 @@ _SELECTS: Mapping[str, tuple[Any, ...]] = {
 _TABLES = {"accounts": ACCOUNTS, "findings": FINDINGS, "facts": FACTS}
 
 
-def frame(engine: Engine, name: str, program: Program | None = None) -> pd.DataFrame:
+class Wanted(NamedTuple):
+    """What is read of a table: the database leaves out the rest.
+
+    Attributes:
+        program: Which runs; None for all.
+        columns: Names of columns, in the order of the frame; empty for all.
+        equal: Values that columns have, by name, such as ``{"section": "steps"}``.
+    """
+
+    program: Program | None = None
+    columns: Sequence[str] = ()
+    equal: Mapping[str, str | float | None] = {}
+
+
+def frame(engine: Engine, name: str, wanted: Wanted | None = None) -> pd.DataFrame:
     """Return a table of the history as a data frame, the oldest run first.
 
     Args:
         engine: The database.
         name: A key of ``COLUMNS``.
-        program: Which runs; None for all.
+        wanted: What is read of it; None for all.
 
     Raises:
         HistoryError: The history cannot be read.
     """
-    parts = list(_parts(engine, name, program))
-    table = pa.concat_tables(parts) if parts else _schema(name).empty_table()
+    chosen = wanted or Wanted()
+    parts = list(_parts(engine, name, chosen))
+    table = pa.concat_tables(parts) if parts else _schema(_columns(name, chosen)).empty_table()
     found: pd.DataFrame = table.to_pandas(types_mapper=_MISSING.get)
     return found
 
@@ -159,37 +174,55 @@ def write_parquet(engine: Engine, folder: Path, program: Program | None = None) 
         schema = _described(name)
         with pq.ParquetWriter(folder / f"{name}.parquet", schema, compression="zstd") as writer:
             rows[name] = 0
-            for part in _parts(engine, name, program):
+            for part in _parts(engine, name, Wanted(program)):
                 writer.write_table(part.cast(schema))
                 rows[name] += part.num_rows
     return rows
 
 
-def _parts(engine: Engine, name: str, program: Program | None) -> Iterator[pa.Table]:
+def _parts(engine: Engine, name: str, wanted: Wanted) -> Iterator[pa.Table]:
     """Yield the rows of a table as Arrow, in parts."""
-    schema = _schema(name)
+    schema = _schema(_columns(name, wanted))
     with reading(engine) as connection:
-        found = connection.execution_options(yield_per=ROWS_AT_ONCE).execute(_query(name, program))
+        found = connection.execution_options(yield_per=ROWS_AT_ONCE).execute(_query(name, wanted))
         for rows in found.partitions():
             columns = zip(*rows, strict=True)
             yield pa.table([pa.array(values, each.type) for values, each in zip(columns, schema, strict=True)], schema)
 
 
-def _query(name: str, program: Program | None) -> Select[Any]:
-    query = select(*_SELECTS[name]).where(is_of(program))
+def _columns(name: str, wanted: Wanted) -> tuple[Any, ...]:
+    """Return the columns that are read.
+
+    Raises:
+        HistoryError: The table has no such column.
+    """
+    of_table = {column.name: column for column in _SELECTS[name]}
+    unknown = [each for each in (*wanted.columns, *wanted.equal) if each not in of_table]
+    if unknown:
+        raise HistoryError(f"the frame {name!r} has no column {unknown[0]!r}", hint=f"it has {', '.join(of_table)}")
+    return tuple(of_table[each] for each in wanted.columns) or _SELECTS[name]
+
+
+def _query(name: str, wanted: Wanted) -> Select[Any]:
+    of_table = {column.name: column for column in _SELECTS[name]}
+    # A column of a sum has a label, and a condition is about the sum itself.
+    equal = (getattr(of_table[key], "element", of_table[key]) == value for key, value in wanted.equal.items())
+    query = select(*_columns(name, wanted)).where(is_of(wanted.program), *equal)
     if name == "runs":
         return query.order_by(RUNS.c.started_utc, RUNS.c.run_id)
     table = _TABLES[name]
     return query.join_from(table, RUNS).order_by(*table.primary_key.columns)
 
 
-def _schema(name: str) -> pa.Schema:
-    return pa.schema([(column.name, _type(column)) for column in _SELECTS[name]])
+def _schema(columns: Sequence[Any]) -> pa.Schema:
+    return pa.schema([(column.name, _type(column)) for column in columns])
 
 
 def _described(name: str) -> pa.Schema:
     """Return the schema with the description of each column."""
-    return pa.schema([each.with_metadata({"description": COLUMNS[name][each.name]}) for each in _schema(name)])
+    return pa.schema(
+        [each.with_metadata({"description": COLUMNS[name][each.name]}) for each in _schema(_SELECTS[name])]
+    )
 
 
 def _type(column: ColumnElement[Any]) -> pa.DataType:

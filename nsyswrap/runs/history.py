@@ -1,6 +1,6 @@
 """The history of runs as an object."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,7 +9,7 @@ from sqlalchemy import Engine
 from nsyswrap.runs import select, store
 from nsyswrap.runs.database import VARIABLE, HistoryError, connect, database_url, exists, shown
 from nsyswrap.runs.migrate import migrate
-from nsyswrap.runs.run import Account, Program, Run, RunFact, RunFinding, RunRow, SeriesRun
+from nsyswrap.runs.run import Account, ListedProgram, ListedRun, Program, Run, RunFact, RunFinding, RunRow, SeriesRun
 from nsyswrap.runs.store import Added
 
 if TYPE_CHECKING:
@@ -52,6 +52,14 @@ class History:
         """
         return select.list_runs(self.engine, program, limit)
 
+    def lines(self, program: Program | None = None, limit: int | None = None) -> list[ListedRun]:
+        """Return runs as ``runs`` does, with the fields that a line of a list has: many are read in less time.
+
+        Raises:
+            HistoryError: The history cannot be read.
+        """
+        return select.list_lines(self.engine, program, limit)
+
     def count(self, program: Program | None = None) -> int:
         """Return the number of runs: of all, or of those of a program.
 
@@ -92,26 +100,68 @@ class History:
         """
         return select.facts_of(self.engine, run)
 
-    def series(self, program: Program, revisions: str = "", folder: Path | None = None) -> tuple[SeriesRun, ...]:
-        """Return the runs of one program in order of their commits, as ``series`` does.
+    def series(
+        self, program: Program, revisions: str = "", folder: Path | None = None, limit: int | None = None
+    ) -> tuple[SeriesRun, ...]:
+        """Return the runs of one program in order of their commits, as ``series`` does; the last ones with a limit.
 
         Raises:
             HistoryError: The history cannot be read.
             UsageError: Git does not know the range.
         """
-        return select.series(self.engine, program, revisions, folder)
+        return select.series(self.engine, program, revisions, folder, limit)
 
-    def frame(self, name: str, program: Program | None = None) -> "pd.DataFrame":
-        """Return a data frame of all runs, or of those of a program: "runs", "accounts", "findings" or "facts".
+    def programs(self, name: str = "") -> list[ListedProgram]:
+        """Return what was run and on what, each once, the last one that ran first; all, or one script.
 
         Raises:
-            HistoryError: The history cannot be read, or has no such frame.
+            HistoryError: The history cannot be read.
         """
-        from nsyswrap.runs.frames import COLUMNS, frame  # noqa: PLC0415 - loads pandas
+        return select.list_programs(self.engine, name)
+
+    def last_runs(self, program: Program, limit: int) -> tuple[SeriesRun, ...]:
+        """Return the last runs of exactly one program, in the order of ``series``.
+
+        Raises:
+            HistoryError: The history cannot be read.
+        """
+        return select.last_runs(self.engine, program, limit)
+
+    def values(self, rows: Sequence[RunRow], section: str, label: str) -> dict[str, float | None]:
+        """Return the number of one fact by the id of the run, for those of some runs that have it.
+
+        Raises:
+            HistoryError: The history cannot be read.
+        """
+        return select.values_of(self.engine, rows, section, label)
+
+    def with_finding(self, rows: Sequence[RunRow], rule: str) -> frozenset[str]:
+        """Return the ids of those of some runs that have a finding of a rule.
+
+        Raises:
+            HistoryError: The history cannot be read.
+        """
+        return select.with_finding(self.engine, rows, rule)
+
+    def frame(
+        self, name: str, /, program: Program | None = None, columns: Sequence[str] = (), **equal: str | float | None
+    ) -> "pd.DataFrame":
+        """Return a data frame, the oldest run first. The database leaves out what is not wanted.
+
+        Args:
+            name: "runs", "accounts", "findings" or "facts".
+            program: Which runs; None for all.
+            columns: Names of its columns; empty for all.
+            equal: Values that its columns have, such as ``section="steps", label="median_ns"``.
+
+        Raises:
+            HistoryError: The history cannot be read, or has no such frame or column.
+        """
+        from nsyswrap.runs.frames import COLUMNS, Wanted, frame  # noqa: PLC0415 - loads pandas
 
         if name not in COLUMNS:
             raise HistoryError(f"the history has no frame {name!r}", hint=f"it has {', '.join(COLUMNS)}")
-        return frame(self.engine, name, program)
+        return frame(self.engine, name, Wanted(program, columns, equal))
 
     def __repr__(self) -> str:
         return f"<nsyswrap history {self.place}>"

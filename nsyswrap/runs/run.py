@@ -32,6 +32,20 @@ class Program(NamedTuple):
     host: str | None = None
 
 
+class ListedProgram(NamedTuple):
+    """A program of the history.
+
+    Attributes:
+        program: What was run, and on what; every field is known.
+        run_count: Number of its runs.
+        last_started_utc: Start of the last one, ISO 8601 in UTC; empty if unknown.
+    """
+
+    program: Program
+    run_count: int
+    last_started_utc: str
+
+
 class RunRow(NamedTuple):
     """One run without its accounts, findings and facts.
 
@@ -105,6 +119,21 @@ class RunRow(NamedTuple):
             return None
         values = {name: getattr(self, name) for name in STEP_FIELDS}
         return StepSummary(count=self.step_count, **values)
+
+
+class ListedRun(NamedTuple):
+    """The fields of a run that a list has in one line; see ``RunRow``."""
+
+    run_id: str
+    started_utc: str
+    program: str
+    arguments: str
+    commit: str
+    is_dirty: bool | None
+    verdict_rule: str
+    median_ns: float | None
+    p05_ns: float | None
+    p95_ns: float | None
 
 
 # The fields of a summary that are columns of a run, too.

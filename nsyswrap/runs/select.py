@@ -4,16 +4,29 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Engine, and_, func, or_, select, true
+from sqlalchemy import ColumnElement, Connection, Engine, Select, and_, func, or_, select, true
 
 from nsyswrap.capture.git_history import commits_in
 from nsyswrap.runs.database import HistoryError, reading
-from nsyswrap.runs.run import KINDS, Account, Program, RunFact, RunFinding, RunRow, SeriesRun
+from nsyswrap.runs.run import (
+    KINDS,
+    Account,
+    ListedProgram,
+    ListedRun,
+    Program,
+    Run,
+    RunFact,
+    RunFinding,
+    RunRow,
+    SeriesRun,
+)
 from nsyswrap.runs.tables import (
     ACCOUNT_COLUMNS,
     ACCOUNTS,
     FACT_COLUMNS,
+    FACTS,
     FINDING_COLUMNS,
     FINDINGS,
     RUN_COLUMNS,
@@ -37,10 +50,24 @@ def list_runs(engine: Engine, program: Program | None = None, limit: int | None 
     Raises:
         HistoryError: The history cannot be read.
     """
-    newest = (RUNS.c.started_utc.desc(), RUNS.c.run_id.desc())
-    query = select(*RUN_COLUMNS).where(is_of(program)).order_by(*newest).limit(limit)
+    query = select(*RUN_COLUMNS).where(is_of(program)).order_by(*_NEWEST).limit(limit)
     with reading(engine) as connection:
         return [RunRow(*row) for row in connection.execute(query)]
+
+
+def list_lines(engine: Engine, program: Program | None = None, limit: int | None = None) -> list[ListedRun]:
+    """Return the same runs as ``list_runs`` with the fields that a line has.
+
+    Raises:
+        HistoryError: The history cannot be read.
+    """
+    columns = [RUNS.c[name] for name in ListedRun._fields]
+    query = select(*columns).where(is_of(program)).order_by(*_NEWEST).limit(limit)
+    with reading(engine) as connection:
+        return [ListedRun(*row) for row in connection.execute(query)]
+
+
+_NEWEST = (RUNS.c.started_utc.desc(), RUNS.c.run_id.desc())
 
 
 def count_runs(engine: Engine, program: Program | None = None) -> int:
@@ -106,7 +133,44 @@ def facts_of(engine: Engine, run: RunRow) -> tuple[RunFact, ...]:
         return tuple(sorted((RunFact(*row) for row in connection.execute(query)), key=lambda one: one[:2]))
 
 
-def series(engine: Engine, program: Program, revisions: str = "", folder: Path | None = None) -> tuple[SeriesRun, ...]:
+def list_programs(engine: Engine, name: str = "") -> list[ListedProgram]:
+    """Return what was run and on what, each once with its number of runs, the last one that ran first.
+
+    Args:
+        engine: The database.
+        name: Only this script, such as "train.py"; empty for all.
+
+    Raises:
+        HistoryError: The history cannot be read.
+    """
+    identity = [RUNS.c[field] for field in Program._fields]
+    last = func.max(RUNS.c.started_utc)
+    query = select(*identity, func.count(), last).where(is_of(Program(name))).group_by(*identity)
+    with reading(engine) as connection:
+        found = list(connection.execute(query.order_by(last.desc(), *identity)))
+    return [ListedProgram(Program(*row[:-2]), row[-2], row[-1]) for row in found]
+
+
+def last_runs(engine: Engine, program: Program, limit: int) -> tuple[SeriesRun, ...]:
+    """Return the last runs of a program in the order of ``series``; its fields are all given, and match exactly.
+
+    Raises:
+        HistoryError: The history cannot be read.
+    """
+    # Unlike `is_of`, these conditions let the database use its index of programs.
+    exactly = (RUNS.c[name] == value for name, value in program._asdict().items())
+    # Only numbers are sorted: rows are long.
+    last = select(RUNS.c.number).where(*exactly).order_by(*_LAST_COMMIT).limit(limit)
+    query = select(*RUN_COLUMNS).where(RUNS.c.number.in_(last))
+    with reading(engine) as connection:
+        rows = sorted((RunRow(*row) for row in connection.execute(query)), key=_by_commit)
+        accounts = _accounts(connection, rows)
+    return tuple(SeriesRun(row, row.step, tuple(accounts[row.run_id])) for row in rows)
+
+
+def series(
+    engine: Engine, program: Program, revisions: str = "", folder: Path | None = None, limit: int | None = None
+) -> tuple[SeriesRun, ...]:
     """Return the runs of one program in order of their commits, then of their start.
 
     Args:
@@ -114,6 +178,7 @@ def series(engine: Engine, program: Program, revisions: str = "", folder: Path |
         program: What was run, and on what.
         revisions: A range of git, such as "main~10..main"; empty for all runs.
         folder: A folder of the repository; None for the working folder.
+        limit: Only the last ones in this order, at most so many; None for all.
 
     Raises:
         HistoryError: The history cannot be read.
@@ -125,9 +190,55 @@ def series(engine: Engine, program: Program, revisions: str = "", folder: Path |
         commits = commits_in(revisions, folder or Path())
         filters = [and_(wanted, RUNS.c.commit.in_(some)) for some in _parts(commits)]
     with reading(engine) as connection:
-        rows = [RunRow(*row) for each in filters for row in connection.execute(select(*RUN_COLUMNS).where(each))]
+        queries = [select(*RUN_COLUMNS).where(each).order_by(*_LAST_COMMIT).limit(limit) for each in filters]
+        found = sorted((RunRow(*row) for query in queries for row in connection.execute(query)), key=_by_commit)
+        rows = found[-limit:] if limit else found
         accounts = _accounts(connection, rows)
-    return tuple(SeriesRun(row, row.step, tuple(accounts[row.run_id])) for row in sorted(rows, key=_by_commit))
+    return tuple(SeriesRun(row, row.step, tuple(accounts[row.run_id])) for row in rows)
+
+
+# The reverse order of `_by_commit`.
+_LAST_COMMIT = (
+    RUNS.c.committed_s.is_(None),
+    RUNS.c.committed_s.desc(),
+    RUNS.c.started_utc.desc(),
+    RUNS.c.run_id.desc(),
+)
+
+
+def in_series(run: Run) -> SeriesRun:
+    """Return a run, which need not be in the history, as a series has it."""
+    accounts = tuple(each._replace(step_ns=per_step(each.total_ns, run.row)) for each in run.accounts)
+    return SeriesRun(run.row, run.row.step, accounts)
+
+
+def values_of(engine: Engine, rows: Sequence[RunRow], section: str, label: str) -> dict[str, float | None]:
+    """Return the number of one fact by the id of the run, for runs that have the fact.
+
+    Raises:
+        HistoryError: The history cannot be read.
+    """
+    wanted = select(RUNS.c.run_id, FACTS.c.value).join_from(RUNS, FACTS)
+    of_fact = wanted.where(FACTS.c.section == section, FACTS.c.label == label)
+    return _by_run(engine, of_fact, rows)
+
+
+def with_finding(engine: Engine, rows: Sequence[RunRow], rule: str) -> frozenset[str]:
+    """Return the ids of the runs that have a finding of a rule.
+
+    Raises:
+        HistoryError: The history cannot be read.
+    """
+    wanted = select(RUNS.c.run_id, FINDINGS.c.position).join_from(RUNS, FINDINGS).where(FINDINGS.c.rule == rule)
+    return frozenset(_by_run(engine, wanted, rows))
+
+
+def _by_run(engine: Engine, query: Select[Any], rows: Sequence[RunRow]) -> dict[str, Any]:
+    """Return the second column of a query by its first one, the id of the run."""
+    with reading(engine) as connection:
+        parts = _parts([row.run_id for row in rows])
+        found = [row for some in parts for row in connection.execute(query.where(RUNS.c.run_id.in_(some)))]
+    return {run_id: value for run_id, value in found}  # noqa: C416 - rows are no pairs for mypy
 
 
 def _by_commit(row: RunRow) -> tuple[bool, int, str, str]:

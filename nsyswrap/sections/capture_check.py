@@ -8,7 +8,6 @@ import pandas as pd
 from nsyswrap import tables, units
 from nsyswrap.intervals import Window
 from nsyswrap.loop.context import TraceContext
-from nsyswrap.loop.step_detection import counted
 from nsyswrap.model import Fact, Finding, Section, Severity
 from nsyswrap.sections.missing_events import MissingEvents, affected_ns, find_missing, lacks_ranges
 from nsyswrap.sections.spec import SectionSpec
@@ -149,7 +148,7 @@ def _dropped(trace: Trace, window: Window) -> list[Finding]:
     return [
         _finding(
             "capture/impossible_rows",
-            f"Left out: {counted(rows, 'row')} of {table} without a start, or with an end before the start.",
+            f"Left out: {units.counted(rows, 'row')} of {table} without a start, or with an end before the start.",
             "Export afresh; if the rows are still there, the capture itself is damaged.",
             (),
             window,

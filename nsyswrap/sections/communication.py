@@ -1,7 +1,5 @@
 """Communication between GPUs: what collectives take, who waits for whom in them, and advice on both."""
 
-from functools import partial
-
 import numpy as np
 import pandas as pd
 
@@ -10,43 +8,21 @@ from nsyswrap.attribution.attribution import Attribution
 from nsyswrap.events.operations import COMMUNICATION
 from nsyswrap.intervals import Indices, Window, covered, total
 from nsyswrap.loop.context import TraceContext
-from nsyswrap.loop.phase_detection import OPTIMIZER
 from nsyswrap.model import Fact, Finding, Section
 from nsyswrap.ranks.collectives import Collectives
 from nsyswrap.ranks.lateness import Lateness
-from nsyswrap.sections import late_ranks
+from nsyswrap.sections import late_ranks, pipeline_bubbles
 from nsyswrap.sections.collectives_table import by_kind, unmatched_share, who_waits
+from nsyswrap.sections.communication_advice import advice_for
 from nsyswrap.sections.severity import make_finding, worth_printing
 from nsyswrap.sections.spec import SectionSpec
 from nsyswrap.tables import array
-from nsyswrap.what_if.changes import Saving, predict
-from nsyswrap.what_if.communication_overlap import PHASE as BACKWARD
-from nsyswrap.what_if.communication_overlap import beside_backward, fewer_bytes, is_reduction, overlaps_already
 from nsyswrap.what_if.simulate import Simulation
 
 TITLE = "Communication between GPUs"
 LISTED = 3
 # Place of transfer among the spans of ``Collectives.exclusive``.
 TRANSFER = 2
-FORWARD, TRAINING = "forward", {BACKWARD, OPTIMIZER}
-OVERLAP_ADVICE = (
-    "Let communication run beside the backward pass: DistributedDataParallel instead of all_reduce after it, smaller "
-    "buckets (bucket_cap_mb), and gradients in bfloat16 (bf16_compress_hook)."
-)
-FEWER_ADVICE = (
-    "Communication runs beside the backward pass already and takes longer. Send less: gradients in bfloat16 "
-    "(bf16_compress_hook), a larger batch, or gradients accumulated over several steps (no_sync); check the links."
-)
-NEEDED_ADVICE = (
-    "Most of it is not a reduction of gradients: the next layer needs the data at once. With FSDP, prefetch earlier "
-    "(forward_prefetch, limit_all_gathers=False) or keep gathered weights (reshard_after_forward=False); with "
-    "DataParallel, use DistributedDataParallel; send bfloat16."
-)
-FORWARD_ADVICE = (
-    "There is no backward pass to overlap with. Communicate less: split the model over fewer GPUs and the batches "
-    "over the rest, and send bfloat16. Or take two halves of a batch in turn: one computes while the other is sent."
-)
-NEEDED_AT_ONCE = Saving(None, None, None, ("no saving is predicted: the next layer needs the data at once",))
 ALL_TRANSFER = (
     "The capture holds no other rank of these collectives, so waiting and transfer are not separated: all exposed "
     "communication counts as transfer."
@@ -96,6 +72,7 @@ def run(  # noqa: PLR0913, PLR0917 - one argument a value
         },
         findings=(
             *late_ranks.find_findings(simulation, of_all_ranks, lateness_of_all, attributions, window),
+            *pipeline_bubbles.find_findings(context, of_all_ranks, lateness_of_all, window),
             *_findings(simulation, rows, window),
         ),
         notes=_notes(of_all_ranks, window),
@@ -153,16 +130,16 @@ def _findings(simulation: Simulation, rows: dict[int, Indices], window: Window) 
         lost = total(simulation.collectives.exclusive(context.operations, device, window)[TRANSFER])
         if not len(mine) or not worth_printing(lost, window):
             continue
-        advice, saving = _advice(simulation, device, mine)
+        advice = advice_for(simulation, device, mine)
         share = units.share(lost / window.length_ns)
         found.append(
             make_finding(
-                rule="communication/exposed",
+                rule=advice.rule,
                 headline=f"The GPU exchanges data with other GPUs and computes nothing for {share} of the time.",
                 lost_ns=lost,
-                saving=saving,
-                advice=advice,
-                evidence=_longest(_by_kernel(context, device, mine, window)),
+                saving=advice.saving,
+                advice=advice.text,
+                evidence=(*_longest(_by_kernel(context, device, mine, window)), *advice.evidence),
                 device_id=device,
                 window=window,
             )
@@ -170,31 +147,11 @@ def _findings(simulation: Simulation, rows: dict[int, Indices], window: Window) 
     return tuple(found)
 
 
-def _advice(simulation: Simulation, device: int, rows: Indices) -> tuple[str, Saving]:
-    """Return the change to make for the collectives of one device, and what it saves."""
-    context, operations = simulation.context, simulation.context.operations
-    if _is_forward_only(context):
-        return FORWARD_ADVICE, NEEDED_AT_ONCE
-    collectives = simulation.collectives
-    length, reduces = operations.end[rows] - collectives.begun(operations, rows), is_reduction(context, rows)
-    if length[reduces].sum() < length.sum() / 2:
-        return NEEDED_ADVICE, NEEDED_AT_ONCE
-    if overlaps_already(context, rows[reduces], device, collectives):
-        return FEWER_ADVICE, predict(simulation, fewer_bytes)
-    return OVERLAP_ADVICE, predict(simulation, partial(beside_backward, device))
-
-
-def _is_forward_only(context: TraceContext) -> bool:
-    """Return whether the phases of the program are known and contain no training."""
-    seen = {context.phases.name(code) for code in np.unique(context.phases.ranges["phase"]).tolist()}
-    return FORWARD in seen and not seen & TRAINING
-
-
 def _longest(table: pd.DataFrame) -> tuple[str, ...]:
     """Return one line for each of the kernels with most exposed time."""
     rows = table.head(LISTED)[["exposed_ns", "total_ns", "count", "name"]].itertuples(index=False)
     return tuple(
-        f"{units.duration(int(exposed))} of {units.duration(int(whole))} in {count} launches of {name}"
+        f"{units.duration(int(exposed))} of {units.duration(int(whole))} in {units.counted(count, 'launch')} of {name}"
         for exposed, whole, count, name in rows
     )
 

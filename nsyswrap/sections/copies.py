@@ -104,7 +104,7 @@ def _pageable(simulation: Simulation, attribution: Attribution, copies: pd.DataF
         "non_blocking=True). To the host, copy into a pinned tensor, and less often.",
         evidence=(
             f"the GPU is idle for {waits} because of them, and copies for {copying} with no kernel running",
-            f"they block the host for {units.duration(total(held))}, in {len(call)} calls",
+            f"they block the host for {units.duration(total(held))}, in {units.counted(len(call), 'call')}",
             *most_sampled(attribution, pageable_copies.RULE),
             *_by_kind(mine),
         ),
@@ -154,7 +154,8 @@ def _by_kind(copies: pd.DataFrame) -> tuple[str, ...]:
         whole = int((mine["end"] - mine["start"]).sum())
         rate = f", {units.size(size * 1e9 / whole)} a second" if whole else ""
         line = (
-            f"{units.duration(duration)} in {len(mine)} {kind} copies, {source} to {target}, {units.size(size)}{rate}, "
+            f"{units.duration(duration)} in {units.counted(len(mine), f'{kind} copy')}, "
+            f"{source} to {target}, {units.size(size)}{rate}, "
             f"{units.duration(int(mine['exposed'].sum()))} of it exposed"
         )
         lines.append((-duration, line))

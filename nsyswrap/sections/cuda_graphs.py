@@ -144,13 +144,15 @@ def _findings(launches: pd.DataFrame, window: Window) -> tuple[Finding, ...]:
     by_shown = {row["shown"]: row for row in launches.to_dict("records")}
     found = []
     if whole := by_shown.get(WHOLE):
-        headline = "{} CUDA graphs were traced as a whole: this report does not show the kernels inside them."
-        evidence = f"{units.duration(whole['gpu_ns'])} of GPU time inside them"
-        found.append(_finding(WHOLE, Severity.NOTE, headline.format(whole["operation_count"]), evidence, window))
+        graphs = units.counted(whole["operation_count"], "CUDA graph was", "CUDA graphs were")
+        headline = f"{graphs} traced as a whole: this report does not show the kernels inside."
+        evidence = f"{units.duration(whole['gpu_ns'])} of GPU time inside"
+        found.append(_finding(WHOLE, Severity.NOTE, headline, evidence, window))
     if hidden := by_shown.get(HIDDEN):
-        headline = "{} launches of CUDA graphs left no trace on the GPU: the time in which they ran looks idle."
+        launches_of = units.counted(hidden["count"], "launch")
+        headline = f"{launches_of} of CUDA graphs left no trace on the GPU: the time in which they ran looks idle."
         evidence = f"{units.duration(hidden['host_ns'])} in the calls that launched them"
-        found.append(_finding(HIDDEN, Severity.WARNING, headline.format(hidden["count"]), evidence, window))
+        found.append(_finding(HIDDEN, Severity.WARNING, headline, evidence, window))
     return tuple(found)
 
 

@@ -213,8 +213,8 @@ def _finding(
         saving=predict(simulation, allocation),
         advice=ADVICE,
         evidence=(
-            f"{len(taken)} allocations, {units.size(int(taken.sum()))} in all",
-            f"{len(given)} releases, {units.size(-int(given.sum()))} in all",
+            f"{units.counted(len(taken), 'allocation')}, {units.size(int(taken.sum()))} in all",
+            f"{units.counted(len(given), 'release')}, {units.size(-int(given.sum()))} in all",
             f"the largest: {units.size(largest)} at {units.point(allocations.start[worst])}",
             f"{units.duration(held)} of the host's time in calls that allocate or free",
         ),

@@ -6,7 +6,7 @@ import pandas as pd
 
 from nsyswrap import tables
 from nsyswrap.attribution.loader_processes import has_loader_processes
-from nsyswrap.attribution.root_causes import checkpoint, cpu_quota, file_reads, tokenizer
+from nsyswrap.attribution.root_causes import checkpoint, cpu_quota, file_reads, outside_wait, tokenizer
 from nsyswrap.attribution.root_causes.cpu_quota import is_stop
 from nsyswrap.events import api_calls
 from nsyswrap.events.host_marks import find_marks
@@ -23,6 +23,7 @@ RULE_OF = {
     api_calls.FILE_IO: "idle/file_io",
     api_calls.CHECKPOINT: checkpoint.RULE,
     api_calls.TOKENIZER: tokenizer.RULE,
+    api_calls.OTHER_WAIT: outside_wait.RULE,
 }
 """The rule that each state of a thread belongs to."""
 
@@ -59,6 +60,8 @@ def _of_thread(context: TraceContext, states: ThreadStates, thread: int, window:
     in_data = context.phases.at(np.full(len(kind), thread, np.int64), spans.start) == context.phases.code(DATA)
     loading = has_loader_processes(context.trace, context.phases, thread & ~tables.THREAD_MASK)
     rule[is_file & in_data] = _RULES.index("idle/data_wait" if loading else file_reads.RULE)
+    if loading:
+        rule[(kind == api_calls.OTHER_WAIT) & in_data] = _RULES.index("idle/data_wait")
     mark, texts = _marks_at(context, thread, spans)
     what[mark >= 0] = len(states.names) + 1 + mark[mark >= 0]
     rule[is_file & (mark >= 0)] = _RULES.index(checkpoint.RULE)
@@ -72,7 +75,9 @@ def _summed(
     thread: int, rule: npt.NDArray[np.int64], what: npt.NDArray[np.int64], spans: Spans, names: list[str]
 ) -> pd.DataFrame:
     """Return the summed time of the intervals of a thread, and their number, by rule and name."""
-    keys, place = np.unique(rule * len(names) + what, return_inverse=True)
+    key = rule * len(names) + what
+    keys = tables.distinct(key)
+    place = np.searchsorted(keys, key)
     total = np.zeros(len(keys), np.int64)
     np.add.at(total, place, spans.end - spans.start)
     columns = {

@@ -1,11 +1,12 @@
 """Where the launching threads wait: their time in waiting calls of the operating system, by call and phase."""
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from nsyswrap import tables
 from nsyswrap.events.thread_states import NAMES, ThreadStates
-from nsyswrap.intervals import LabelledSpans, Spans, Window, clip, fill, overlay, total
+from nsyswrap.intervals import Indices, LabelledSpans, Spans, Window, clip, fill, overlay, total
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import NO_PHASE
 from nsyswrap.model import Fact, Section
@@ -68,11 +69,11 @@ def _launching(context: TraceContext, window: Window) -> dict[int, int]:
     known = call[call >= 0]
     start, end = array(calls, "start")[known], array(calls, "end")[known]
     inside = known[(start < window.end_ns) & (end > window.start_ns)]
-    found, count = np.unique(array(calls, "thread")[inside], return_counts=True)
-    if not len(found):
-        found = np.unique(array(calls, "thread")[known])
-        count = np.zeros(len(found), np.int64)
-    return dict(zip(found.tolist(), count.tolist(), strict=True))
+    codes, threads = pd.factorize(array(calls, "thread")[inside])
+    found = dict(zip(threads.tolist(), np.bincount(codes).tolist(), strict=True))
+    if not found:
+        found = dict.fromkeys(tables.distinct(array(calls, "thread")[known]).tolist(), 0)
+    return dict(sorted(found.items()))
 
 
 def _waits(context: TraceContext, states: ThreadStates, thread: int, window: Window) -> list[dict[str, object]]:
@@ -86,19 +87,33 @@ def _waits(context: TraceContext, states: ThreadStates, thread: int, window: Win
     )
     phases = fill(context.phases.shown(thread), nothing)
     piece, phase, low, high = overlay(Spans(start, end), phases.spans)
-    name, code = doing.code[state][piece] % NAMES, phases.code[phase]
-    pieces = pd.DataFrame({"name": name, "phase": code, "state": state[piece], "ns": high - low})
-    found = pieces.groupby(["name", "phase"], sort=True).agg(total_ns=("ns", "sum"), count=("state", "nunique"))
+    # Keys in order of names, then phases. The code of no phase is -1.
+    width = len(context.phases.names) + 1
+    key = (doing.code[state][piece] % NAMES).astype(np.int64) * width + phases.code[phase] + 1
+    keys = tables.distinct(key)
+    group = np.searchsorted(keys, key)
+    time = np.zeros(len(keys), np.int64)
+    np.add.at(time, group, high - low)
+    count = np.bincount(group[_first_of_state(group, state[piece])], minlength=len(keys))
     return [
         {
-            "call": states.names[int(which)],
-            "phase": context.phases.name(int(of_phase)),
-            "total_ns": int(time),
-            "count": int(count),
-            "share": int(time) / window.length_ns,
+            "call": states.names[each // width],
+            "phase": context.phases.name(each % width - 1),
+            "total_ns": ns,
+            "count": often,
+            "share": ns / window.length_ns,
         }
-        for (which, of_phase), time, count in zip(found.index, found["total_ns"], found["count"], strict=True)
+        for each, ns, often in zip(keys.tolist(), time.tolist(), count.tolist(), strict=True)
     ]
+
+
+def _first_of_state(group: Indices, state: Indices) -> npt.NDArray[np.bool_]:
+    """Return which pieces are the first of their state in their group; states are sorted, and most have one piece."""
+    same = state[1:] == state[:-1]
+    several = np.flatnonzero((np.append(same, False) | np.append(False, same))[: len(state)])
+    found = np.ones(len(state), bool)
+    found[several] = ~pd.DataFrame({"group": group[several], "state": state[several]}).duplicated().to_numpy()
+    return found
 
 
 SECTION = SectionSpec(

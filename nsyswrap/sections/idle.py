@@ -10,13 +10,13 @@ import pandas as pd
 from nsyswrap import tables
 from nsyswrap.attribution.attribution import RULES, Attribution
 from nsyswrap.attribution.causes import CAUSES
-from nsyswrap.attribution.pieces import Pieces
 from nsyswrap.events.duration_stats import summarize
 from nsyswrap.events.thread_states import NO_NAME, ThreadStates
-from nsyswrap.intervals import Times, Window
+from nsyswrap.intervals import NOTHING, Window
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import NO_PHASE
 from nsyswrap.model import Fact, Section
+from nsyswrap.sections.idle_codes import numbered, sums_by_gap
 from nsyswrap.sections.idle_findings import find_findings
 from nsyswrap.sections.spec import SectionSpec
 from nsyswrap.what_if.simulate import Simulation
@@ -57,7 +57,8 @@ def run(
 ) -> Section:
     """Return the idle time of each device by rule, cause and phase, gap by gap and pattern by pattern."""
     by_account = pd.concat([_by_account(context, each) for each in attributions], ignore_index=True)
-    gaps = pd.concat([_gaps(context, states, each) for each in attributions], ignore_index=True)
+    every = [_gaps(context, states, each) for each in attributions]
+    gaps = pd.concat(every, ignore_index=True) if len(every) > 1 else every[0]
     idle = int(by_account["idle_ns"].sum())
     unknown = int(by_account.loc[by_account["cause"].isin(UNEXPLAINED), "idle_ns"].sum())
     return Section(
@@ -93,10 +94,19 @@ def _by_account(context: TraceContext, attribution: Attribution) -> pd.DataFrame
     """Return idle time and the number of gaps by rule, cause and phase, largest first."""
     pieces = attribution.pieces
     width = len(context.phases.names) + 1
-    key = (attribution.rule.astype(np.int64) * len(CAUSES) + pieces.cause) * width + (pieces.phase + 1)
-    codes, unique = pd.factorize(key)
-    idle = np.zeros(len(unique), np.int64)
-    np.add.at(idle, codes, pieces.length)
+    codes, unique = numbered(
+        lambda some: (
+            (attribution.rule[some].astype(np.int64) * len(CAUSES) + pieces.cause[some]) * width
+            + pieces.phase[some]
+            + 1
+        ),
+        len(pieces.start),
+        len(RULES) * len(CAUSES) * width,
+    )
+    idle, gap_count = np.zeros(len(unique), np.int64), np.zeros(len(unique), np.intp)
+    for code, length in sums_by_gap(codes, pieces):
+        np.add.at(idle, code, length)
+        gap_count += np.bincount(code, minlength=len(unique))
     accounts = [divmod(int(each), width) for each in unique]
     frame = pd.DataFrame(
         {
@@ -105,20 +115,12 @@ def _by_account(context: TraceContext, attribution: Attribution) -> pd.DataFrame
             "rule": [RULES[account // len(CAUSES)] for account, _ in accounts],
             "phase": [context.phases.name(phase - 1) for _, phase in accounts],
             "idle_ns": idle,
-            "gap_count": _gaps_of(pieces.gap, codes, len(unique)),
+            "gap_count": gap_count,
         }
     )
     return frame.sort_values(
         ["idle_ns", "rule", "cause", "phase"], ascending=[False, True, True, True], ignore_index=True
     )
-
-
-def _gaps_of(gap: npt.NDArray[np.intp], codes: npt.NDArray[np.intp], count: int) -> npt.NDArray[np.intp]:
-    """Return in how many gaps each code occurs, shape (count,)."""
-    # A gap counts once for each code in it. Pieces are ordered by gap, so the keys are almost sorted.
-    keys = np.sort(gap * np.int64(count + 1) + codes, kind="stable")
-    fresh = np.append(True, keys[1:] != keys[:-1])[: len(keys)]
-    return np.bincount(keys[fresh] % (count + 1), minlength=count)
 
 
 def _gaps(context: TraceContext, states: ThreadStates, attribution: Attribution) -> pd.DataFrame:
@@ -127,7 +129,7 @@ def _gaps(context: TraceContext, states: ThreadStates, attribution: Attribution)
     names = [context.phases.name(code) for code in range(NO_PHASE, len(context.phases.names))]
     return pd.DataFrame(
         {
-            "device_id": np.full(len(pieces.start), attribution.device_id),
+            "device_id": np.broadcast_to(np.int64(attribution.device_id), len(pieces.start)),
             "start_ns": pieces.start,
             "end_ns": pieces.end,
             "cause": _category(pieces.cause, CAUSES),
@@ -146,9 +148,15 @@ def _patterns(context: TraceContext, attribution: Attribution, window: Window) -
     where the window is not made of steps.
     """
     pieces = attribution.pieces
-    key = attribution.rule.astype(np.int64) * (len(context.phases.names) + 1) + pieces.phase + 1
-    codes, unique = pd.factorize(key)
-    summed = summarize(*_by_gap(codes, pieces), len(unique))
+    width = len(context.phases.names) + 1
+    codes, unique = numbered(
+        lambda some: attribution.rule[some].astype(np.int64) * width + pieces.phase[some] + 1,
+        len(pieces.start),
+        len(RULES) * width,
+    )
+    parts = [(codes[:0], NOTHING.start), *sums_by_gap(codes, pieces)]
+    code, length = (np.concatenate(each) for each in zip(*parts, strict=True))
+    summed = summarize(code, length, len(unique))
     steps = context.steps.measured_count if window.is_of_steps else 0
     count = summed["count"].to_numpy(np.int64)
     found = pd.DataFrame(
@@ -165,29 +173,28 @@ def _patterns(context: TraceContext, attribution: Attribution, window: Window) -
     return found.sort_values(["idle_ns", "rule", "phase"], ascending=[False, True, True], ignore_index=True)
 
 
-def _by_gap(codes: npt.NDArray[np.intp], pieces: Pieces) -> tuple[npt.NDArray[np.intp], Times]:
-    """Return the code and the total length of all pieces of one code in one gap; pieces are ordered by gap."""
-    order = np.argsort(codes.astype(np.min_scalar_type(len(codes))), kind="stable")
-    code, gap = codes[order], pieces.gap[order]
-    first = np.flatnonzero(np.append(True, (code[1:] != code[:-1]) | (gap[1:] != gap[:-1]))[: len(code)])
-    length: Times = np.add.reduceat(pieces.length[order], first) if len(first) else pieces.length
-    return code[first], length
-
-
 def _evidence(context: TraceContext, states: ThreadStates, attribution: Attribution) -> "pd.Series[Any]":
     """Return a sentence for each piece as a categorical column, since few sentences are distinct."""
     pieces = attribution.pieces
-    threads, thread_ids = pd.factorize(pieces.thread)
-    key = (pieces.cause.astype(np.int64) * len(thread_ids) + threads) * (NO_NAME + 1) + pieces.name
-    codes, unique = pd.factorize(key)
+    thread_ids, width = pieces.threads, len(states.names) + 1
+    # No name has the largest index, so that it becomes the last one here.
+    codes, unique = numbered(
+        lambda some: (
+            (pieces.cause[some].astype(np.int64) * len(thread_ids) + pieces.owner[some]) * width
+            + np.minimum(pieces.name[some], width - 1)
+        ),
+        len(pieces.start),
+        len(CAUSES) * len(thread_ids) * width,
+    )
     untraced = tables.OS_CALLS.name in context.trace.absent
     texts = []
     for each in unique:
-        rest, name = divmod(int(each), NO_NAME + 1)
+        rest, index = divmod(int(each), width)
+        name = index if index < width - 1 else NO_NAME
         cause, thread = divmod(rest, len(thread_ids))
         texts.append(_sentence(CAUSES[cause], int(thread_ids[thread]), name, states, untraced=untraced))
     merged, distinct = pd.factorize(np.array(texts, dtype=object))
-    return _category(merged[codes] if len(codes) else codes, distinct)
+    return _category(merged.astype(np.int32)[codes] if len(codes) else codes, distinct)
 
 
 def _category(codes: npt.NDArray[np.integer[Any]], names: Iterable[str]) -> "pd.Series[Any]":

@@ -104,6 +104,11 @@ ADVICE = {
         "The GPU is idle for {share} of the time while the training process tokenizes text.",
         "Tokenize once before the training (datasets.map), or in the workers of the DataLoader; use a fast tokenizer.",
     ),
+    "host/outside_wait": Advice(
+        "The GPU is idle for {share} of the time while the step waits for another process, the network or a timer.",
+        "Take the wait out of the step: send requests and logs from another thread or process, ask for the next answer "
+        "before this step needs it, and remove sleeps. The evidence names the call.",
+    ),
     "host/file_reads": Advice(
         "The GPU starves for {share} of the time while the training process reads files for the next batch.",
         "Read in the background: DataLoader(num_workers=4, persistent_workers=True). Keep the files on a local disk or "

@@ -219,11 +219,15 @@ def _by_phase(context: TraceContext, attribution: Attribution, rule: str) -> tup
         each[chosen] for each in (attribution.pieces.phase, attribution.pieces.gap, attribution.pieces.length)
     )
     rows = []
-    for code in np.unique(phase).tolist():
+    for code in tables.distinct(phase).tolist():
         mine = phase == code
-        rows.append((int(length[mine].sum()), context.phases.name(code), len(np.unique(gap[mine]))))
+        # Pieces are ordered by gap.
+        gaps = int(np.count_nonzero(np.diff(gap[mine], prepend=-1)))
+        rows.append((int(length[mine].sum()), context.phases.name(code), gaps))
     rows.sort(key=lambda row: (-row[0], row[1]))
-    return tuple(f"{units.duration(idle)} in phase {phase}, {count} gaps" for idle, phase, count in rows)
+    return tuple(
+        f"{units.duration(idle)} in phase {phase}, {units.counted(count, 'gap')}" for idle, phase, count in rows
+    )
 
 
 def _longest(gaps: pd.DataFrame, attribution: Attribution, rule: str) -> tuple[str, ...]:

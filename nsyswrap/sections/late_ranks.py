@@ -42,6 +42,8 @@ WORK_ADVICE = {
     "Move the rank to another GPU, or end the other program.",
     "steps/uneven": "Look at what this rank's host does in its slow steps: checkpoints, logging, evaluation. Do it "
     "less often, or in another thread or process.",
+    "launches/launch_bound": "Look at what this rank launches then and the others do not: statistics, logging, "
+    "evaluation. Do it every n steps, collect the values on the GPU, and read them together.",
     "idle/cpu": "Look at what this rank's host does then (nsyswrap profile --python-sampling). Move it out of the "
     "step, or into another process; log and check on one rank only every n steps.",
 }
@@ -101,7 +103,9 @@ def _finding(  # noqa: PLR0913, PLR0917 - one argument a source
     waits = "waits" if len(waiting) == 1 else "wait"
     saving = predict(simulation, partial(in_time, lateness, late))
     if saving.method is None:
-        saving = Saving(late.low_ns, late.high_ns, "estimated", ("estimated: the others no longer wait for it",))
+        # The interval is of any run of so many steps. In this window no more is saved than others wait.
+        high = min(late.high_ns, late.lost_ns)
+        saving = Saving(min(late.low_ns, high), high, "estimated", ("estimated: the others no longer wait for it",))
     attribution = next(each for each in attributions if each.device_id == late.device_id)
     return make_finding(
         rule=RULE,
@@ -113,7 +117,7 @@ def _finding(  # noqa: PLR0913, PLR0917 - one argument a source
         advice=_advice(context, attribution, main),
         evidence=(
             f"others wait for it in {units.share(late.share_late)} of the {late.steps} {_parts(context, window)}",
-            *_kept(context, lateness, window, accounts),
+            *_kept(context, lateness, window, accounts, late.lost_ns),
             *(most_sampled(attribution, main) if main in RULES else ()),
         ),
         device_id=late.device_id,
@@ -153,10 +157,18 @@ def _advice(context: TraceContext, attribution: Attribution, rule: str) -> str:
 
 
 def _kept(
-    context: TraceContext, lateness: Lateness, window: Window, accounts: Sequence[tuple[str, int, int, object]]
+    context: TraceContext,
+    lateness: Lateness,
+    window: Window,
+    accounts: Sequence[tuple[str, int, int, object]],
+    lost_ns: int,
 ) -> tuple[str, ...]:
-    """Return one line for each of the accounts that kept the rank longest."""
+    """Return one line for each of the accounts that kept the rank longest: its part of the time lost.
+
+    Several ranks wait at the same time, so the waits of all of them are more than the job loses.
+    """
+    whole = max(sum(ns for _, _, ns, _ in accounts), 1)
     return tuple(
-        f"{_how_much(context, window, ns)}: {rule_name(rule)} in phase {lateness.phase_name(phase)}"
+        f"{_how_much(context, window, lost_ns * ns // whole)}: {rule_name(rule)} in phase {lateness.phase_name(phase)}"
         for rule, phase, ns, _ in accounts[:LISTED]
     )

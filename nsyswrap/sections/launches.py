@@ -113,7 +113,7 @@ def _launch_bound(
 def _words(pace: Pace) -> str:
     interval = pace.median_launch_interval_ns
     return (
-        f"{units.count(pace.count)} operations, {units.share(pace.late_share)} launched too late, "
+        f"{units.counted(pace.count, 'operation')}, {units.share(pace.late_share)} launched too late, "
         f"one every {units.duration(interval or 0)}, {units.duration(pace.median_operation_ns)} long (medians)"
     )
 
@@ -134,7 +134,7 @@ def _optimizer(simulation: Simulation, attribution: Attribution, window: Window)
         advice="Update all parameters together: fused=True, or foreach=True where an optimizer has no fused form, "
         "as in torch.optim.AdamW(parameters, fused=True).",
         evidence=(
-            f"{units.count(round(found.per_step))} kernels a step in phase {PHASE}",
+            f"{units.counted(round(found.per_step), 'kernel')} a step in phase {PHASE}",
             f"{units.share(found.short_share)} of them shorter than {units.duration(SHORT_NS)}",
             f"{units.duration(found.short_ns)} in the short ones, {units.duration(idle)} idle between them",
             *most_sampled(attribution, optimizer_kernels.RULE),

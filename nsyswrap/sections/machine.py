@@ -31,6 +31,7 @@ HEADLINES = {
     "idle/file_io": "The training loop reads or writes files {share} of the time.",
     "host/file_reads": "The training loop reads files for the next batch {share} of the time.",
     "host/checkpoint": "The training loop writes or reads checkpoints {share} of the time.",
+    "host/outside_wait": "The training loop waits for another process, the network or a timer {share} of the time.",
     "host/tokenizer": "The training loop tokenizes text {share} of the time.",
 }
 """Headline of each rule where the capture has no GPU work."""
@@ -111,7 +112,7 @@ def _host_finding(context: TraceContext, rule: str, rows: pd.DataFrame, lost: in
         advice=(no_core_advice(context, window) if rule == "idle/off_cpu" else "") or ADVICE[rule].advice,
         evidence=(
             *((f"{units.duration(lost // steps)} a step, in {window.label}",) if steps else ()),
-            *(f"{units.duration(int(ns))} in {name}, {count} times" for name, ns, count in what),
+            *(f"{units.duration(int(ns))} in {name}, {units.counted(count, 'time')}" for name, ns, count in what),
             *(core_use(context, window) if rule in {"idle/off_cpu", "host/cpu_quota"} else ()),
         ),
         device_id=None,

@@ -99,7 +99,8 @@ def _different_counts(context: TraceContext, window: Window) -> Iterator[Missing
         count = counted - context.trace.event_counts.get(family, 0)
         if count > 0:
             changed = _longest_without_compute if family == "CUDA" else _longest_phases
-            evidence = f"{count} {family} events are missing: nsys counted {counted}"
+            are_missing = f"{units.counted(count, f'{family} event')} {'is' if count == 1 else 'are'} missing"
+            evidence = f"{are_missing}: nsys counted {units.count(counted)}"
             yield MissingEvents((evidence,), COUNT_DIFFERS, unplaced_ns=changed(context, window, count))
 
 
@@ -262,7 +263,7 @@ def _hidden_graphs(context: TraceContext, window: Window) -> Iterator[MissingEve
         spans[device] = union(NOTHING, *parts)
     inside = int(((start < window.end_ns) & (array(calls, "end")[rows] > window.start_ns)).sum())
     if inside or any(map(total, spans.values())):
-        evidence = f"{units.count(inside)} launches of CUDA graphs in the window left no trace on the GPU"
+        evidence = f"{units.counted(inside, 'launch')} of CUDA graphs in the window left no trace on the GPU"
         yield MissingEvents((evidence,), HIDDEN_GRAPHS, spans)
 
 

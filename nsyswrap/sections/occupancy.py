@@ -19,7 +19,7 @@ from nsyswrap.sections.launch_groups import kernels_by_device, launch_groups
 from nsyswrap.sections.severity import make_finding
 from nsyswrap.sections.spec import SectionSpec
 from nsyswrap.tables import array
-from nsyswrap.what_if.changes import WhatIf, faster, predict
+from nsyswrap.what_if.changes import Saving, WhatIf, faster, predict
 from nsyswrap.what_if.simulate import Simulation
 
 ESTIMATES = ("theoretical_occupancy", "achieved_estimate", "sm_efficiency_estimate")
@@ -40,6 +40,12 @@ NOTE_SHARE, WARNING_SHARE = 0.05, 0.20
 # by design. Source: V. Volkov, "Better performance at lower occupancy", GTC 2010.
 FEW_WARPS_BY_DESIGN = (Verdict.TENSOR, Verdict.SIMT_ELIGIBLE)
 LISTED = 3
+# A simulation takes as long as all devices together have operations, so one for each of very many would never end.
+# Source: no machine has more GPUs (NVIDIA DGX-2, 16); more ids than that are those of a job or of a broken export.
+MOST_SIMULATED = 16
+NOT_SIMULATED = Saving(
+    None, None, None, (f"no saving is predicted: only the {MOST_SIMULATED} busiest GPUs are simulated",)
+)
 
 
 def run(context: TraceContext, window: Window, simulation: Simulation) -> Section:
@@ -157,12 +163,15 @@ def find_findings(simulation: Simulation, launches: pd.DataFrame, window: Window
     """Return the findings on the kernel launches of each device.
 
     Args:
-        simulation: The run as it was.
+        simulation: The run as it was; it predicts savings on the busiest devices.
         launches: Kernels by device, name and launch configuration, with their estimates.
         window: Window that the launches are from.
     """
     found: list[Finding | None] = []
-    for device, mine in launches.groupby("device_id"):
+    by_device = launches.groupby("device_id")
+    costliest = set(by_device["total_ns"].sum().nlargest(MOST_SIMULATED).index)
+    for device, mine in by_device:
+        of_device = simulation if device in costliest else None
         long = mine["total_ns"] >= SHORT_NS * mine["count"]
         small = mine[(mine["sm_efficiency_estimate"] < SMALL_GRID) & (mine["verdict"] != Verdict.SIMT_ELIGIBLE) & long]
         low = mine[
@@ -171,13 +180,13 @@ def find_findings(simulation: Simulation, launches: pd.DataFrame, window: Window
             & (mine["sm_efficiency_estimate"] >= SMALL_GRID)
         ]
         found += [
-            _small_grid(simulation, int(str(device)), small, window),
-            _low(simulation, int(str(device)), low, window),
+            _small_grid(of_device, int(str(device)), small, window),
+            _low(of_device, int(str(device)), low, window),
         ]
     return tuple(sorted((each for each in found if each), key=lambda finding: finding.order))
 
 
-def _small_grid(simulation: Simulation, device: int, small: pd.DataFrame, window: Window) -> Finding | None:
+def _small_grid(simulation: Simulation | None, device: int, small: pd.DataFrame, window: Window) -> Finding | None:
     """Return the finding on grids that are too small for the GPU."""
     return _finding(
         rule="occupancy/small_grid",
@@ -192,7 +201,7 @@ def _small_grid(simulation: Simulation, device: int, small: pd.DataFrame, window
     )
 
 
-def _low(simulation: Simulation, device: int, low: pd.DataFrame, window: Window) -> Finding | None:
+def _low(simulation: Simulation | None, device: int, low: pd.DataFrame, window: Window) -> Finding | None:
     """Return the finding on kernels with low occupancy."""
     limiters = low.groupby("limiter")["total_ns"].sum().sort_values(ascending=False).index
     return _finding(
@@ -216,7 +225,7 @@ def _finding(  # noqa: PLR0913 - the parts of a finding that differ
     advice: str,
     spent: pd.DataFrame,
     ratio: "pd.Series[float]",
-    simulation: Simulation,
+    simulation: Simulation | None,
     device: int,
     window: Window,
 ) -> Finding | None:
@@ -228,7 +237,7 @@ def _finding(  # noqa: PLR0913 - the parts of a finding that differ
         rule=rule,
         headline=headline.format(share=units.share(share)),
         lost_ns=lost,
-        saving=predict(simulation, partial(_filled, spent, ratio, device)),
+        saving=predict(simulation, partial(_filled, spent, ratio, device)) if simulation else NOT_SIMULATED,
         advice=advice,
         evidence=_costliest(spent),
         device_id=device,
@@ -259,7 +268,8 @@ def _costliest(spent: pd.DataFrame) -> tuple[str, ...]:
     rows = spent.sort_values(["total_ns", "name"], ascending=[False, True]).head(LISTED)
     wanted = rows[["total_ns", "count", "blocks", "theoretical_occupancy", "name"]]
     return tuple(
-        f"{units.duration(int(total))} in {units.count(int(count))} launches of {units.count(int(blocks))} blocks, "
+        f"{units.duration(int(total))} in {units.counted(int(count), 'launch')} of "
+        f"{units.counted(int(blocks), 'block')}, "
         f"theoretical occupancy {units.share(occupancy)}: {name}"
         for total, count, blocks, occupancy, name in wanted.itertuples(index=False)
     )

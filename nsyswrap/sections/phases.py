@@ -29,15 +29,22 @@ def run(context: TraceContext, window: Window) -> Section:
     operations, phases = context.operations, context.phases
     of_operation = context.phase_of_operations
     touching = (operations.start < window.end_ns) & (operations.end > window.start_ns)
+    launching = set(tables.distinct(operations.process).tolist())
+    used_codes = set(tables.distinct(of_operation).tolist())
     free = [
         (_users(context, device), gaps(operations.busy(device), window.start_ns, window.end_ns))
         for device in operations.used_in(window)
     ]
+    everyone = {*launching, *phases.main_thread}
     rows = []
     for code, inferred in product(range(NO_PHASE, len(phases.names)), (False, True)):
-        processes = _processes(context, code, inferred=inferred)
-        mine = touching & (of_operation == code) & np.isin(operations.process, processes)
+        processes = _processes(context, code, everyone, inferred=inferred)
         count = _count(context, code, window, inferred=inferred)
+        if not count and (code not in used_codes or not launching.intersection(processes)):
+            continue
+        mine = touching & (of_operation == code)
+        if not launching <= set(processes):
+            mine &= np.isin(operations.process, processes)
         if count or mine.any():
             used = [(users & set(processes), spans) for users, spans in free]
             kernels = int((mine & (operations.table == 0)).sum())
@@ -66,11 +73,11 @@ def _host_ns(context: TraceContext, code: int, window: Window, processes: Iterab
     return sum(total(_host_spans(context, code, window, [each])) for each in processes if each in mains)
 
 
-def _processes(context: TraceContext, code: int, *, inferred: bool) -> list[int]:
+def _processes(context: TraceContext, code: int, everyone: set[int], *, inferred: bool) -> list[int]:
     """Return the processes whose phase is inferred, or those where it is not; without a phase, none is inferred."""
     ranges = context.phases.ranges
-    found = set(ranges.loc[ranges["inferred"] & (ranges["phase"] == code), "process"].tolist())
-    everyone = {*tables.distinct(context.operations.process).tolist(), *context.phases.main_thread}
+    mine = array(ranges, "inferred") & (array(ranges, "phase") == code)
+    found = set(array(ranges, "process")[mine].tolist())
     return sorted(found if inferred else everyone - found)
 
 
@@ -87,8 +94,9 @@ def _inferred_notes(context: TraceContext) -> tuple[str, ...]:
 
 def _count(context: TraceContext, code: int, window: Window, *, inferred: bool) -> int:
     ranges = context.phases.ranges
-    inside = (ranges["start"] < window.end_ns) & (ranges["end"] > window.start_ns) & (ranges["phase"] == code)
-    return int((inside & (ranges["inferred"] == inferred)).sum())
+    mine = (array(ranges, "phase") == code) & (array(ranges, "inferred") == inferred)
+    touching = (array(ranges, "start") < window.end_ns) & (array(ranges, "end") > window.start_ns)
+    return int((mine & touching).sum())
 
 
 def _host_spans(context: TraceContext, code: int, window: Window, processes: Iterable[int]) -> Spans:

@@ -31,6 +31,7 @@ SHARE_FACTS = ("without_profiler_share", "without_profiler_low_share", "without_
 NOTABLE_SLOWDOWN = 1.02
 NAMES = {
     "launch": "launches",
+    "convolution_launch": "launches of convolutions and batch norms",
     "graph_launch": "launches of CUDA graphs",
     "graph_node": "kernels in CUDA graphs",
     "call": "other CUDA calls",
@@ -114,13 +115,19 @@ def _note(found: WithoutProfiler | None) -> str:
 
 
 def _pace(found: WithoutProfiler) -> str:
-    """Return a sentence on the pace of the machine; empty where it did not change much."""
-    if found.slowdown < NOTABLE_SLOWDOWN:
-        return ""
-    return (
-        f" While it was recorded, the machine was {found.slowdown:.2f} times as slow as in its fastest steps. The step "
-        "without the profiler is at the pace of those, and its upper bound at the recorded pace."
-    )
+    """Return sentences on the pace of the machine; none where it did not change much."""
+    said = ""
+    if found.slowdown >= NOTABLE_SLOWDOWN:
+        said += (
+            f" While it was recorded, a thread was up to {found.slowdown:.2f} times as slow as in its fastest steps. "
+            "The step without the profiler is at the pace of those, and its upper bound at the recorded pace."
+        )
+    if found.machine >= NOTABLE_SLOWDOWN:
+        said += (
+            " The pace of this machine changes: while the cost was measured, the same code took up to "
+            f"{found.machine:.2f} times as long. The lower bound allows for it."
+        )
+    return said
 
 
 SECTION = SectionSpec(KEY, TITLE, (), run, of_operations=True)

@@ -3,6 +3,7 @@
 import pandas as pd
 
 from nsyswrap import tables
+from nsyswrap.attribution import sampled_stacks
 from nsyswrap.attribution.attribution import Attribution
 from nsyswrap.attribution.sampled_lines import COLUMNS, ORDER
 from nsyswrap.intervals import Window
@@ -27,6 +28,10 @@ def run(context: TraceContext, window: Window, attributions: tuple[Attribution, 
     found = [each.lines.assign(device_id=each.device_id)[list(COLUMNS)] for each in attributions]
     lines = pd.concat(found, ignore_index=True)
     lines = lines.sort_values(ORDER, ascending=[False, False, *([True] * 5)], kind="stable", ignore_index=True)
+    stacks = pd.concat(
+        [each.stacks.assign(device_id=each.device_id)[list(sampled_stacks.COLUMNS)] for each in attributions],
+        ignore_index=True,
+    )
     start = array(samples, "start")
     taken = int(((start >= window.start_ns) & (start < window.end_ns)).sum())
     facts = (
@@ -34,7 +39,7 @@ def run(context: TraceContext, window: Window, attributions: tuple[Attribution, 
         Fact("samples_in_idle_time", int(lines["sample_count"].sum()), "count"),
     )
     notes = (WORKERS,) if "data_wait" in set(lines["cause"]) else ()
-    return Section("python_lines", TITLE, window, facts, {"lines": lines}, (), notes)
+    return Section("python_lines", TITLE, window, facts, {"lines": lines, "stacks": stacks}, (), notes)
 
 
 SECTION = SectionSpec("python_lines", TITLE, (tables.KERNELS,), run)

@@ -11,6 +11,7 @@ from nsyswrap.loop.phase_detection import of_library
 from nsyswrap.loop.range_nesting import enclosing
 from nsyswrap.loop.range_projection import Pairs, projection
 from nsyswrap.model import Section
+from nsyswrap.sections.range_paths import modules, operators
 from nsyswrap.sections.spec import SectionSpec
 from nsyswrap.sections.summaries import clipped
 from nsyswrap.tables import array
@@ -28,15 +29,18 @@ def run(context: TraceContext, window: Window) -> Section:
     rows, duration = clipped(ranges, window)
     names = _names(ranges)
     codes, unique = pd.factorize(names[rows])
-    own = _own_pairs(context, window)
+    own, handed = _own_pairs(context, window), _handed_pairs(context, window)
+    every = Pairs(*(np.concatenate(pair) for pair in zip(handed, own, strict=True)))
     return Section(
         key="ranges",
         title="NVTX ranges",
         window=window,
         tables={
             "summary": by_name([str(name) for name in unique], codes, duration),
-            "projection": projection(context, names, own, _handed_pairs(context, window)),
+            "projection": projection(context, names, own, every),
             "kernels": _kernels(context, names, own),
+            "operators": operators(context, own),
+            "modules": modules(context, every),
         },
     )
 

@@ -1,5 +1,6 @@
 """Rows of the timeline about the host: steps, phases, the calls of launching threads, and their lines of Python."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -14,12 +15,15 @@ from nsyswrap.loop.context import TraceContext, find_states
 from nsyswrap.model import Numbers, TimelineItems, TimelineRow
 from nsyswrap.tables import array
 from nsyswrap.timeline.bins import Grid
+from nsyswrap.timeline.range_rows import range_rows
 
 MOST_CALLS = 80_000
 MOST_SAMPLES = 20_000
 MOST_STEPS = 5_000
 MOST_RANGES = 20_000
 MOST_THREADS = 4
+# Launching threads beyond these first ones have rows that the page folds. Ours: 64 of them fill several screens.
+MOST_FOLDED = 60
 # A sample lasts until the next one, but at most this many times the median distance of samples.
 LASTS = 2
 
@@ -88,18 +92,36 @@ def host_rows(context: TraceContext, grid: Grid, window: Window) -> HostRows:
         window: Window of the report; threads that launch most operations in it come first.
     """
     threads = _launching(context, window)
-    shown = threads[:MOST_THREADS]
+    shown = threads[: MOST_THREADS + MOST_FOLDED]
+    ranges = range_rows(context, grid, shown[:MOST_THREADS])
     states = find_states(context, Window(int(grid.edges[0]), int(grid.edges[-1]), "the whole timeline", "session"))
     rows: list[TimelineRow] = []
-    for thread in shown:
-        rows.append(_thread_row(context, states, grid, thread, MOST_CALLS // len(shown)))
+    for thread in shown[:MOST_THREADS]:
+        rows.append(_thread_row(context, states, grid, thread, MOST_CALLS // min(len(shown), MOST_THREADS)))
+        rows.extend(ranges.rows.get(thread, []))
         rows.extend(_python_rows(context, grid, thread))
+    rows.extend(_folded_rows(context, states, grid, shown[MOST_THREADS:]))
     left = len(threads) - len(shown)
-    left_out = (f"{left} more threads that launch operations are not shown.",) if left else ()
+    left_out = ranges.left_out
+    left_out += (f"{left} more threads that launch operations are not shown.",) if left else ()
     lines = tuple(spelled(frame) for frame in context.lines.own) if len(context.trace[tables.SAMPLES]) else ()
     steps = tuple(context.steps.frame["name"].astype(str)[: MOST_STEPS * MOST_THREADS])
-    texts = {"host_call": states.names, "line": lines, "step": steps}
+    texts = {"host_call": states.names, "line": lines, "step": steps, "range": ranges.texts}
     return HostRows(tuple(rows), times(shown), texts, left_out)
+
+
+def _folded_rows(context: TraceContext, states: ThreadStates, grid: Grid, threads: Sequence[int]) -> list[TimelineRow]:
+    """Return the rows of threads that launch little; what the least busy ones leave of the limit is for the others."""
+    count = np.zeros(len(threads), np.int64)
+    for spec in (tables.CALLS, tables.OS_CALLS):
+        of_thread = array(context.trace[spec], "thread")
+        count += np.array([np.count_nonzero(of_thread == thread) for thread in threads], np.int64)
+    found: dict[int, TimelineRow] = {}
+    left = MOST_CALLS
+    for at in np.argsort(count, kind="stable").tolist():
+        found[at] = _thread_row(context, states, grid, threads[at], left // (len(threads) - len(found)))
+        left -= len(found[at].items.start)
+    return [found[at] for at in range(len(threads))]
 
 
 def _launching(context: TraceContext, window: Window) -> list[int]:

@@ -1,19 +1,24 @@
-"""How fast the machine was while a program was recorded: slower in some steps than in others, for the same code.
+"""How fast the cores and the GPU were while a program was recorded: slower in some steps than in others.
 
-Other threads of the machine, perhaps those of nsys that write what was recorded, share cores and caches with the
-program. While they run, its CPU code is slower. From the launch of one kernel to the launch of the next, a
-thread runs the same code in each step, so how long that takes shows the pace::
+Two threads share a core where the CPU has two for each, and on a shared machine the other one may belong to somebody
+else. While it runs, the code of the program is slower. From the launch of one kernel to the launch of the
+next, a thread runs the same code in each step, so how long that takes shows the pace of its core::
 
     step       |   fast    |   fast    |       slow        |       slow        |
     launches    a   b c  d  a   b c  d  a     b   c    d    a     b   c    d
+
+Threads run on different cores, so each has its own pace. The pace of the GPU, whose clocks change with its load and its
+temperature, follows from the lengths of the same kernels.
 """
+
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
 from nsyswrap import tables
-from nsyswrap.events.operations import SOURCES
+from nsyswrap.events.operations import COMPUTE, SOURCES
 from nsyswrap.intervals import Indices, Times, Window
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.tables import array
@@ -24,31 +29,104 @@ FEWEST_STEPS = 10
 FEWEST_LAUNCHES = 20
 # The pace of the fastest steps; the very fastest may be an error of the clock.
 FASTEST_PERCENTILE = 5
+SLOWEST_PERCENTILE = 100 - FASTEST_PERCENTILE
 
 
-def slowdown(context: TraceContext, window: Window, sample: Window) -> float:
-    """Return how much slower the machine was in a sample than in the fastest steps of a window; 1 where not known.
+class Pace(NamedTuple):
+    """The pace of a thread.
+
+    Attributes:
+        slowdown: How much slower it was in a sample than in its fastest steps; at least 1.
+        shown: How much slower it was in its slowest steps than in its fastest ones; at least 1.
+    """
+
+    slowdown: float
+    shown: float
+
+
+UNKNOWN_PACE = Pace(1.0, 1.0)
+
+
+def find_paces(context: TraceContext, window: Window, sample: Window) -> dict[int, Pace]:
+    """Return the pace of each launching thread in a sample, compared with the steps of a window.
+
+    Threads whose pace is not known are left out.
 
     Args:
         context: The trace, its events and its loop.
         window: The window whose measured steps are compared.
         sample: The simulated part of it.
     """
-    at, relative = _launches(context, window)
+    thread, at, relative = _launches(context, window)
     steps = context.steps.measured_inside(window)
-    first, last = (np.searchsorted(at, array(steps, side)) for side in ("start", "end"))
+    found = {
+        each: _pace(at[mine], relative[mine], (array(steps, "start"), array(steps, "end")), sample)
+        for each in tables.distinct(thread).tolist()
+        for mine in [thread == each]
+    }
+    return {each: pace for each, pace in found.items() if pace is not None}
+
+
+def kernel_factors(context: TraceContext, window: Window, sample: Window) -> tuple[float, float]:
+    """Return how long kernels take in the fastest and in the slowest steps of a window, relative to a sample.
+
+    The lengths of a step's kernels are compared with the mean lengths of kernels with the same names. Both factors are
+    1 where the window has too few steps.
+
+    Args:
+        context: The trace, its events and its loop.
+        window: The window whose measured steps are compared.
+        sample: The simulated part of it.
+    """
+    operations = context.operations
+    rows = operations.from_table(tables.KERNELS)
+    begun = operations.start[rows]
+    rows = rows[(operations.kind[rows] == COMPUTE) & (begun >= window.start_ns) & (begun < window.end_ns)]
+    start, length = operations.start[rows], (operations.end - operations.start)[rows].astype(np.float64)
+    name = array(context.trace[tables.KERNELS], "name_id")[operations.row[rows]]
+    usual = pd.Series(length).groupby([operations.device_id[rows], name]).transform("mean").to_numpy()
+    so_far = [np.append(0.0, np.cumsum(each)) for each in (length, usual)]
+
+    def paces(begin: Times, end: Times) -> npt.NDArray[np.float64]:
+        first, last = np.searchsorted(start, begin), np.searchsorted(start, end)
+        enough = last - first >= FEWEST_LAUNCHES
+        taken, wanted = (each[last[enough]] - each[first[enough]] for each in so_far)
+        found: npt.NDArray[np.float64] = taken / np.maximum(wanted, 1.0)
+        return found
+
+    steps = context.steps.measured_inside(window)
+    of_steps = paces(array(steps, "start"), array(steps, "end"))
+    of_sample = paces(np.array([sample.start_ns]), np.array([sample.end_ns]))
+    if len(of_steps) < FEWEST_STEPS or not of_sample.all() or not len(of_sample):
+        return 1.0, 1.0
+    fastest, slowest = np.percentile(of_steps, [FASTEST_PERCENTILE, SLOWEST_PERCENTILE]) / of_sample[0]
+    return min(float(fastest), 1.0), max(float(slowest), 1.0)
+
+
+def _pace(at: Times, relative: npt.NDArray[np.float64], steps: tuple[Times, Times], sample: Window) -> Pace | None:
+    """Return the pace of a thread in a sample, compared with its steps; None where it is not known.
+
+    Args:
+        at: When it launched each kernel, ascending.
+        relative: How long it took from there to its next launch, relative to the usual.
+        steps: Begins and ends of the steps.
+        sample: The part of interest.
+    """
+    first, last = (np.searchsorted(at, side) for side in steps)
     enough = last - first >= FEWEST_LAUNCHES
     inside = relative[slice(*np.searchsorted(at, [sample.start_ns, sample.end_ns]))]
     if enough.sum() < FEWEST_STEPS or len(inside) < FEWEST_LAUNCHES:
-        return 1.0
+        return None
     paces = [float(np.median(relative[a:b])) for a, b in zip(first[enough], last[enough], strict=True)]
-    return max(float(np.median(inside) / np.percentile(paces, FASTEST_PERCENTILE)), 1.0)
+    fastest, slowest = np.percentile(paces, [FASTEST_PERCENTILE, SLOWEST_PERCENTILE])
+    return Pace(max(float(np.median(inside) / fastest), 1.0), float(slowest / fastest))
 
 
-def _launches(context: TraceContext, window: Window) -> tuple[Times, npt.NDArray[np.float64]]:
-    """Return when each kernel of a window was launched, ascending, and how long it took to the thread's next launch.
+def _launches(context: TraceContext, window: Window) -> tuple[Times, Times, npt.NDArray[np.float64]]:
+    """Return the thread and the time of each launch of a kernel in a window, and how long it took to the next launch.
 
-    The length is relative to the median of all launches of the same kernel that the same kernel follows.
+    The launches are in the order of their times. The length is relative to the median of all launches of the same
+    kernel by the same thread that the same kernel follows.
     """
     operations, calls = context.operations, context.trace[tables.CALLS]
     kernels: Indices = np.flatnonzero((operations.table == SOURCES.index(tables.KERNELS)) & (operations.call >= 0))
@@ -62,7 +140,8 @@ def _launches(context: TraceContext, window: Window) -> tuple[Times, npt.NDArray
     name = array(context.trace[tables.KERNELS], "name_id")[operations.row[kernels[order]]]
     same = thread[1:] == thread[:-1]
     length = pd.Series(np.diff(start)[same].astype(np.float64))
-    usual = length.groupby([name[:-1][same], name[1:][same]]).transform("median")
+    start, thread = start[:-1][same], thread[:-1][same]
+    usual = length.groupby([thread, name[:-1][same], name[1:][same]]).transform("median")
     relative = (length / usual.clip(lower=1.0)).to_numpy()
-    by_time = np.argsort(start[:-1][same], kind="stable")
-    return start[:-1][same][by_time], relative[by_time]
+    by_time = np.argsort(start, kind="stable")
+    return thread[by_time], start[by_time], relative[by_time]

@@ -18,6 +18,7 @@ from itertools import combinations
 from typing import NamedTuple
 
 from nsyswrap import units
+from nsyswrap.fixed_step import TypicalStep
 from nsyswrap.model import Finding, Plan, PlannedChange, Severity
 from nsyswrap.rule_names import rule_name
 from nsyswrap.what_if.changes import LEAST_SAVING_SHARE, WhatIf
@@ -38,25 +39,6 @@ class Candidate(NamedTuple):
     rule: str
     low: tuple[Change, ...]
     high: tuple[Change, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class TypicalStep:
-    """The time of a step now.
-
-    Attributes:
-        length_ns: Its length.
-        window_ns: Length of the window.
-        is_mean: Whether it is the mean of the window; the median otherwise.
-    """
-
-    length_ns: int
-    window_ns: int
-    is_mean: bool = False
-
-    def after(self, saving_ns: float) -> int:
-        """Return its length where some time of the window is saved: each step gets shorter by the same share."""
-        return max(round(self.length_ns * (1 - saving_ns / self.window_ns)), 0)
 
 
 @dataclass(frozen=True)

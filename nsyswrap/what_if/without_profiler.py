@@ -3,19 +3,30 @@
 Each node of the host loses the measured cost of the calls that its thread made in it, never more than its own work
 allows: its calls take at least as long as alone. Operations that wait in a queue follow each other more closely.
 
-The pace of a machine changes, perhaps because threads of nsys write what was recorded. So the work of the host is that
-of the fastest steps, except for the upper bound, for which it is as recorded.
+The pace of a core changes, on a shared machine also because of others. So the work of each thread is that of its
+fastest steps, except for the upper bound, for which it is as recorded. A core may also be slow from the first recorded
+step to the last. The measurement of the cost shows how much the pace of this machine changes. For the lower bound a
+thread may be faster by as much of that as its own steps do not show::
+
+    machine, while the cost was measured  |--- fastest ------------------------ slowest ---|
+    steps of the thread                                      |-- fastest -- slowest --|
+    for the lower bound                   |<-- as much faster, at most
+
+The kernels take as long as in the sample, and
+for the bounds as long as in the fastest and in the slowest steps.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
+from nsyswrap.events.operations import COMPUTE
 from nsyswrap.events.recorded_calls import RecordedCalls
 from nsyswrap.hardware.profiler_cost import OPERATION
 from nsyswrap.intervals import Times, Window, covered
 from nsyswrap.what_if.dependency_graph import Change
-from nsyswrap.what_if.machine_pace import slowdown
+from nsyswrap.what_if.machine_pace import UNKNOWN_PACE, Pace, find_paces, kernel_factors
 from nsyswrap.what_if.simulate import Simulation
 
 
@@ -24,16 +35,19 @@ class WithoutProfiler:
     """The length of a sample without the profiler, as shares of its length as recorded.
 
     Attributes:
-        low_share: At the pace of the fastest steps, with the most that a call may cost.
-        share: At that pace, with the usual cost.
-        high_share: At the pace of the recording, with the least.
-        slowdown: How much slower the machine was in the sample than in the fastest steps.
+        low_share: At the pace of the fastest steps, with the most that a call may cost; or at the fastest pace of the
+            machine, with the usual cost.
+        share: At that pace of the threads, with the usual cost and the kernels of the sample.
+        high_share: At the threads' recorded pace, with the kernels of the slowest steps and the least cost.
+        slowdown: How much slower the slowest thread was in the sample than in its fastest steps.
+        machine: How much the pace of the machine changed while the cost was measured.
     """
 
     low_share: float
     share: float
     high_share: float
     slowdown: float = 1.0
+    machine: float = 1.0
 
 
 def without_profiler(simulation: Simulation, calls: RecordedCalls, window: Window) -> WithoutProfiler | None:
@@ -46,31 +60,42 @@ def without_profiler(simulation: Simulation, calls: RecordedCalls, window: Windo
     """
     if calls.cost is None or not simulation.predicts or not simulation.simulated_ns:
         return None
-    pace, operation = slowdown(simulation.context, window, simulation.sample), calls.cost[OPERATION]
+    paces, operation = find_paces(simulation.context, window, simulation.sample), calls.cost[OPERATION]
     gaps = (operation.low, operation.usual, operation.high)
+    fastest, slowest = kernel_factors(simulation.context, window, simulation.sample)
+    operations = simulation.context.operations
+    kernels = np.flatnonzero(operations.kind == COMPUTE)
+    works = _host_work(simulation, calls, paces)
     lengths = [
-        simulation.length(Change(host_work=work, gap_ns=gap))
-        for work, gap in zip(_host_work(simulation, calls, pace), gaps, strict=True)
+        simulation.length(Change(host_work=work, gap_ns=gap, operations=kernels, factor=factor))
+        for work, gap, factor in zip(works, gaps, (slowest, 1.0, fastest), strict=True)
     ]
     low, usual, high = sorted(min(each / simulation.simulated_ns, 1.0) for each in lengths)
-    return WithoutProfiler(low, usual, high, pace)
+    slowdown = max((each.slowdown for each in paces.values()), default=1.0)
+    return WithoutProfiler(low, usual, high, slowdown, calls.cost.pace_range)
 
 
-def _host_work(simulation: Simulation, calls: RecordedCalls, pace: float) -> list[Times]:
+def _host_work(simulation: Simulation, calls: RecordedCalls, paces: Mapping[int, Pace]) -> list[Times]:
     """Return the host's own work in each node without the least, the usual and the most that nsys may have added.
 
-    The least is taken from the work as recorded; the usual and the most from the work at the fastest pace. Waits in the
-    operating system have no pace.
+    The least is taken from the work as recorded; the usual and the most from the work at the fastest pace. The work
+    without the most is that at the fastest pace of the machine, without the usual cost, where that is less. Waits in
+    the operating system have no pace.
     """
-    graph = simulation.graph
+    graph, machine = simulation.graph, calls.cost.pace_range if calls.cost is not None else 1.0
     found = [graph.own.copy() for _ in range(3)]
     for thread in simulation.threads:
         mine = np.flatnonzero((graph.thread == thread) & (graph.work_end > graph.work_start))
         start, end, own = graph.work_start[mine], graph.work_end[mine], graph.own[mine]
         added, waited = calls.added(thread, start, end), covered(simulation.states.waits(thread), start, end)
-        fast = own - np.maximum(own - waited, 0) * (1 - 1 / pace)
-        floor = np.minimum(own, added.alone)
+        pace, floor = paces.get(thread, UNKNOWN_PACE), np.minimum(own, added.alone)
+        fast = own - np.maximum(own - waited, 0) * (1 - 1 / pace.slowdown)
         costs = ((own, added.low), (fast, added.usual), (fast, added.high))
-        for work, (whole, cost) in zip(found, costs, strict=True):
-            work[mine] = np.rint(np.maximum(whole - cost, floor)).astype(np.int64)
+        lengths = [np.maximum(whole - cost, floor) for whole, cost in costs]
+        # What the machine may be faster than the thread's fastest steps.
+        unseen = max(machine / pace.shown, 1.0)
+        running = np.maximum(lengths[1] - waited, 0)
+        lengths[2] = np.minimum(lengths[2], lengths[1] - running * (1 - 1 / unseen))
+        for work, length in zip(found, lengths, strict=True):
+            work[mine] = np.rint(length).astype(np.int64)
     return found

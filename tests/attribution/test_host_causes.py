@@ -85,6 +85,23 @@ def test_files_outside_the_data_phase_are_a_cause_of_their_own(call: str, trace_
     assert any(call in line for line in finding(report, "idle/file_io").evidence)
 
 
+@pytest.mark.parametrize("call", ["recv", "poll", "connect", "nanosleep", "waitpid"])
+def test_a_wait_for_others_is_not_cpu_time(call: str, trace_of: TraceOf) -> None:
+    """A server, another process or a timer keeps the step waiting from 650 to 900. More work a launch does not help."""
+    report = report_of(trace_of(calling(made_loop(), call, 650, 900)))
+    assert lost(report)["host/outside_wait"] == 250
+    assert lost(report)["idle/cpu"] <= 150
+    first = finding(report, "host/outside_wait")
+    assert any(call in line for line in first.evidence)
+    assert "another thread or process" in first.advice
+
+
+def test_a_wait_in_the_data_phase_is_for_a_batch(trace_of: TraceOf) -> None:
+    rules = lost(report_of(trace_of(calling(in_data(made_loop()), "recv", 650, 900))))
+    assert rules["idle/data_wait"] == 250
+    assert "host/outside_wait" not in rules
+
+
 def in_data(builder: ExportBuilder) -> ExportBuilder:
     """Add a data phase from 620 to 950 to each step."""
     for number in range(STEPS):

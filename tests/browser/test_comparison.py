@@ -65,8 +65,8 @@ def test_text_stands_out_from_the_page(browser: Browser, files: dict[str, Path],
 def test_the_shorter_step_is_the_shorter_bar(page: Page) -> None:
     """The lengths are proportional to the times per step."""
     widths = page.evaluate(
-        "[...document.querySelectorAll('.pair svg')].map((one) => "
-        "[...one.querySelectorAll('rect')].reduce((sum, each) => sum + each.getBBox().width, 0))"
+        "[...document.querySelectorAll('.pair > svg')].map((one) => "
+        "[...one.querySelectorAll(':scope > rect')].reduce((sum, each) => sum + each.getBBox().width, 0))"
     )
     of_mean = full().estimates[1]
     assert widths[1] / widths[0] == pytest.approx(of_mean.new_ns / of_mean.base_ns, abs=0.01)

@@ -1,8 +1,9 @@
-"""Code, the command that checks the plan and the summary are copied in a real browser."""
+"""Code, the command that checks the plan and the summary, as text and as a picture, are copied in a real browser."""
 
 from pathlib import Path
 
 import hand_made
+import pytest
 from browser_pages import needs_chromium, opened, write
 from playwright.sync_api import Browser
 
@@ -30,3 +31,41 @@ def test_what_is_copied_is_what_is_shown(browser: Browser, tmp_path: Path) -> No
         assert [copied("#plan .clip", place) for place in range(len(changes))] == [each.code for each in changes]
         assert copied("#plan .check .clip") == plan_view.plan(REPORT).check
         assert copied("#copy-summary") == markdown_report.render(REPORT)
+
+
+DRAWN = """async () => {
+  const [item] = await navigator.clipboard.read();
+  const image = await createImageBitmap(await item.getType("image/png"));
+  const canvas = new OffscreenCanvas(image.width, image.height);
+  const pen = canvas.getContext("2d");
+  pen.drawImage(image, 0, 0);
+  const { data } = pen.getImageData(0, 0, image.width, image.height);
+  const colours = new Set();
+  for (let at = 0; at < data.length; at += 4) colours.add(data.slice(at, at + 3).join(","));
+  return { width: image.width, height: image.height, colours: [...colours] };
+}"""
+
+
+@pytest.mark.parametrize(("scheme", "compute"), [("light", "0,84,169"), ("dark", "47,141,240")])
+def test_the_summary_is_copied_as_a_picture(browser: Browser, tmp_path: Path, scheme: str, compute: str) -> None:
+    """In the colours of the page, with the hue of compute and that of idle time."""
+    allowed = ["clipboard-read", "clipboard-write"]
+    with opened(browser, write(REPORT, tmp_path), permissions=allowed, color_scheme=scheme) as page:
+        page.click("#copy-picture")
+        page.locator("#status").get_by_text("Copied", exact=True).wait_for()
+        drawn = page.evaluate(DRAWN)
+        background = page.evaluate("getComputedStyle(document.body).backgroundColor").removeprefix("rgb(").rstrip(")")
+        idle = page.evaluate("getComputedStyle(document.documentElement).getPropertyValue('--idle').trim()")
+    assert (drawn["width"], drawn["height"]) == (1200, 630)
+    assert {background.replace(" ", ""), compute} <= set(drawn["colours"])
+    assert ",".join(str(part) for part in bytes.fromhex(idle[1:])) in drawn["colours"]
+
+
+def test_a_picture_that_cannot_be_copied_is_saved(browser: Browser, tmp_path: Path) -> None:
+    with opened(browser, write(REPORT, tmp_path)) as page:
+        page.evaluate("() => { navigator.clipboard.write = async () => { throw new Error('refused'); }; }")
+        with page.expect_download() as download:
+            page.click("#copy-picture")
+        assert download.value.suggested_filename == "nsyswrap-summary.png"
+        assert download.value.path().read_bytes().startswith(b"\x89PNG")
+        page.locator("#status").get_by_text("Saved as a file", exact=True).wait_for()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import hand_made
 import pytest
-from browser_pages import HEIGHT, NARROW, needs_chromium, opened, until, write
+from browser_pages import FOLLOW, HEIGHT, NARROW, needs_chromium, opened, until, write
 from playwright.sync_api import Browser, Page
 
 from nsyswrap.render import page_findings
@@ -69,10 +69,13 @@ def test_the_start_of_a_gap_leads_to_its_span(page: Page) -> None:
     assert page.locator("tr.lit").count() == 1
 
 
-@pytest.mark.parametrize("anchor", ["#nowhere", "#%", "#%E0%A4%A", "#t=5", '#"><b>'])
-def test_a_link_to_nothing_does_nothing(browser: Browser, path: Path, anchor: str) -> None:
-    with opened(browser, path, anchor=anchor) as page:
+def test_a_link_to_nothing_does_nothing(browser: Browser, path: Path) -> None:
+    """When the page opens, and when it is followed on the page."""
+    with opened(browser, path, anchor="#%E0%A4%A") as page:
         assert page.evaluate("scrollY") == 0
+        for anchor in ("#nowhere", "#%", "#%E0%A4%A", "#t=5", '#"><b>'):
+            page.evaluate(FOLLOW, anchor)
+            assert page.evaluate("scrollY") == 0, anchor
 
 
 def test_n_and_p_go_from_finding_to_finding_and_round(page: Page) -> None:
@@ -89,6 +92,18 @@ def test_going_through_findings_leaves_no_trail(page: Page) -> None:
     page.keyboard.press("n")
     page.keyboard.press("n")
     assert page.evaluate("history.length") == before
+
+
+def test_c_copies_the_summary(page: Page) -> None:
+    page.evaluate("() => { navigator.clipboard.writeText = async (text) => { window.copied = text; }; }")
+    page.keyboard.press("c")
+    page.locator("#status").get_by_text("Copied", exact=True).wait_for()
+    assert page.evaluate("window.copied") == page.evaluate("document.getElementById('summary').content.textContent")
+
+
+def test_t_says_that_a_page_has_no_timeline(page: Page) -> None:
+    page.keyboard.press("t")
+    assert page.inner_text("#status") == "This page has no timeline."
 
 
 def test_f_goes_to_the_filter_and_is_not_typed(page: Page) -> None:

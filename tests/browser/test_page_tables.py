@@ -189,7 +189,7 @@ def test_a_table_copies_as_csv_with_the_columns_and_values_of_the_report(page: P
 def test_what_is_copied_is_what_the_filter_leaves(page: Page) -> None:
     page.locator("#search").fill("triton")
     page.get_by_role("button", name="Copy CSV of Kernels", exact=True).click()
-    page.get_by_text("Copied 1 rows").first.wait_for()
+    page.get_by_text("Copied 1 row").first.wait_for()
     text = page.evaluate("navigator.clipboard.readText()")
     assert text.splitlines()[1].startswith("triton_poi_fused_add_0,400,199000000")
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import hand_made
 import pytest
-from browser_pages import NARROW, needs_chromium, opened, until, write
+from browser_pages import FOLLOW, NARROW, needs_chromium, opened, until, write
 from made_rank_sections import with_ranks
 from playwright.sync_api import Browser, Page
 from timeline_fixtures import US, timeline_report
@@ -125,10 +125,13 @@ def test_an_event_of_any_part_is_a_selection(page: Page) -> None:
     assert page.locator(f"#gap-0-{GAP_START}.belongs").count() == 1
 
 
-@pytest.mark.parametrize("anchor", ["#kernel=00000000", "#phase=nothing", "#rank=99", "#range=", "#phase=%E0%A4%A"])
-def test_an_address_of_something_unknown_selects_nothing(browser: Browser, path: Path, anchor: str) -> None:
-    with opened(browser, path, anchor=anchor) as page:
+def test_an_address_of_something_unknown_selects_nothing(browser: Browser, path: Path) -> None:
+    """When the page opens, and when it is followed on the page."""
+    with opened(browser, path, anchor="#kernel=00000000") as page:
         assert kind(page) == ""
+        for anchor in ("#kernel=00000000", "#phase=nothing", "#rank=99", "#range=", "#phase=%E0%A4%A"):
+            page.evaluate(FOLLOW, anchor)
+            assert kind(page) == "", anchor
 
 
 def test_the_timeline_selects_and_follows(opened: Callable[..., Page]) -> None:

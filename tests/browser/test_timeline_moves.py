@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from browser_pages import needs_chromium, write
+from browser_pages import needs_chromium, until, write
 from playwright.sync_api import Browser, Page
 from timeline_fixtures import US, WINDOW, timeline_report
 from timeline_page import (  # noqa: F401 - a fixture
@@ -176,3 +176,16 @@ def test_buttons_do_what_the_keys_do(opened: Callable[..., Page]) -> None:
     assert view(page) == (WINDOW.start_ns, WINDOW.end_ns)
     page.click('[data-tl="mode"]')
     assert page.get_attribute('[data-tl="mode"]', "aria-pressed") == "true"
+
+
+def test_t_shows_the_timeline_with_what_is_selected_and_gives_it_the_keys(opened: Callable[..., Page]) -> None:
+    """Also right after the key that chooses a finding."""
+    page = opened(timeline_report())
+    page.evaluate("document.querySelectorAll('details.group').forEach((group) => { group.open = false; })")
+    assert not page.locator(ROWS).is_visible()
+    page.locator("body").press("n")
+    page.locator("body").press("t")
+    until(page, "nsyswrap.selection.current().kind === 'finding'")
+    assert page.locator(ROWS).is_visible()
+    assert page.evaluate("document.activeElement.dataset.tl") == "rows"
+    assert abs(page.evaluate("document.getElementById('timeline').getBoundingClientRect().top")) < 200

@@ -43,13 +43,16 @@ def test_the_programs_own_ranges_are_timed_and_its_exit_code_is_kept(code: int, 
 
 @pytest.mark.slow
 def test_an_unchanged_program_is_timed_by_the_marks_of_annotate(tmp_path: Path) -> None:
-    """Without --annotate it has no ranges to time."""
     pytest.importorskip("torch")
     chosen = options(tmp_path / "out", *python(TRAINING), annotate=True)
     steps = find_timed_steps(run_alone(chosen, STEP_TEXT.pattern).processes)
     assert steps.measured_count >= 6
     assert (steps.frame["end"] > steps.frame["start"]).all()
-    assert run_alone(options(tmp_path / "out", *python(TRAINING)), STEP_TEXT.pattern).processes == ()
+
+
+def test_a_program_without_ranges_has_none_to_time(tmp_path: Path) -> None:
+    """So has a training without --annotate."""
+    assert run_alone(options(tmp_path / "out", *python("import nvtx")), STEP_TEXT.pattern).processes == ()
 
 
 def test_the_program_gets_its_variables_and_its_folder(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ def distribution(tmp_path: Path, text: str, glibc: str = "glibc 2.36") -> Distri
 @pytest.fixture
 def apt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     """Put a fake apt-get on PATH; the test sets its output."""
-    executable(tmp_path / "tools" / "apt-get", f"#!{sys.executable}\n{FAKE.read_text(encoding='utf-8')}")
+    executable(tmp_path / "tools" / "apt-get", f"#!{sys.executable} -IS\n{FAKE.read_text(encoding='utf-8')}")
     monkeypatch.setenv("PATH", f"{tmp_path / 'tools'}:/usr/bin:/bin")
     monkeypatch.setenv("FAKE_APT_LOG", str(tmp_path / "log"))
     return monkeypatch

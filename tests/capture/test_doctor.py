@@ -32,8 +32,9 @@ def ordinary_user(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.slow
-def test_every_check_that_does_not_pass_has_a_remedy(fake_nsys: Nsys) -> None:
-    """This is the real machine with a fake nsys."""
+def test_every_check_that_does_not_pass_has_a_remedy(fake_nsys: Nsys, monkeypatch: pytest.MonkeyPatch) -> None:
+    """This is the real machine with a fake nsys; the cost is not measured, because its program imports torch."""
+    monkeypatch.setattr(doctor, "profiler_cost", lambda *_, **__: {"calls": {}})
     checks = list(run_checks(Machine(fake_nsys)))
     assert [check.name for check in checks] == [
         "nsys",
@@ -239,11 +240,6 @@ def test_without_the_nvtx_package_the_self_test_is_a_warning(fake_nsys: Nsys, mo
     assert check.status is Status.WARNING
     assert "no NVTX range was sent" in check.detail
     assert "pip install" in check.remedy
-
-
-def test_the_real_nsys_passes_its_self_test(nsys: Nsys) -> None:
-    """It uses the package nvtx of this environment."""
-    assert self_test(nsys).status is Status.OK
 
 
 def test_an_export_without_the_range_table_has_no_range(tmp_path: Path) -> None:

@@ -7,79 +7,67 @@ import subprocess
 import sys
 import tarfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from capture_fixtures import executable
+from capture_fixtures import executable, until
+from fake_packages import HOST, NSYS, VERSION, debian_in, distribute, make_package
 
 from nsyswrap.capture.distribution import Distribution
 from nsyswrap.capture.install import install, sources_text
 from nsyswrap.errors import NsyswrapError
 
-FAKE = Path(__file__).parents[1] / "support" / "fake_apt.py"
-VERSION = "2023.4.4.54~12.4.1-2"
-
-# The layout of Debian's packages: two trees connected by links, and links to paths outside.
-NSYS = "usr/lib/x86_64-linux-gnu/nsight-systems/target-linux-x64"
-HOST = "usr/lib/nsight-systems/host-linux-x64"
-
-
-def make_package(folder: Path, name: str, files: dict[str, str], links: dict[str, str] | None = None) -> None:
-    """Create a package from scripts and links."""
-    tree = folder / f"tree-{name}"
-    for path, text in files.items():
-        executable(tree / path, text)
-    for path, target in (links or {}).items():
-        (tree / path).parent.mkdir(parents=True, exist_ok=True)
-        (tree / path).symlink_to(target)
-    version = "0.10.6-0+deb12u2" if name.startswith("lib") else VERSION
-    with tarfile.open(folder / f"{name}_{version}_amd64.deb", "w") as archive:
-        archive.add(tree, arcname=".")
-
 
 @pytest.fixture
 def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Put the tools of a fake distribution first on PATH; return the folder of its packages."""
-    for name in ("apt-get", "dpkg", "dpkg-deb", "ldd"):
-        executable(tmp_path / "tools" / name, f"#!{sys.executable}\n{FAKE.read_text(encoding='utf-8')}")
-    folder = tmp_path / "packages"
-    folder.mkdir()
-    monkeypatch.setenv("PATH", f"{tmp_path / 'tools'}:/usr/bin:/bin")
-    monkeypatch.setenv("FAKE_APT_PACKAGES", str(folder))
-    monkeypatch.setenv("FAKE_APT_LOG", str(tmp_path / "log"))
-    monkeypatch.setenv("FAKE_APT_TARGETS", "https://mirror.example/debian Debian bookworm")
-    monkeypatch.delenv("FAKE_APT_FAILURE", raising=False)
-    make_package(
-        folder,
-        "nsight-systems",
-        {
-            f"{HOST}/QdstrmImporter": "#!/bin/sh\n# needs: libssh.so libpfm.so.4\necho 2023.4.4\n",
-            f"{HOST}/python/lib/kernel_helper.py": "",
-            "usr/share/doc/nsight-systems/EULA.txt.gz": "the licence",
-            "usr/share/doc/nsight-systems/copyright": "NVIDIA",
-        },
-        {
-            f"{HOST}/libssh.so": "libssh.so.4",
-            f"{HOST}/libssh.so.4": "../../x86_64-linux-gnu/libssh.so.4",
-            "usr/lib/nsight-systems/target-linux-x64": "../x86_64-linux-gnu/nsight-systems/target-linux-x64",
-        },
-    )
-    make_package(
-        folder,
-        "nsight-systems-target",
-        {f"{NSYS}/nsys": "#!/bin/sh\necho 'version 2023.4.4.54'\n", f"{NSYS}/python/lib/nsysstats.py": ""},
-    )
-    for name, library in (("libssh-4", "libssh.so.4"), ("libpfm4", "libpfm.so.4")):
-        path = f"usr/lib/x86_64-linux-gnu/{library}"
-        make_package(folder, name, {f"{path}.9": "a library"}, {path: f"{library}.9"})
-    return folder
+    return distribute(tmp_path, monkeypatch)
 
 
 @pytest.fixture
 def debian(tmp_path: Path) -> Distribution:
     """Return Debian 12 with keys in the test folder."""
-    (tmp_path / "keys.gpg").write_text("keys")
-    return Distribution("Debian", "bookworm", "main", "non-free", ("trixie", "bookworm"), (tmp_path / "keys.gpg",))
+    return debian_in(tmp_path)
+
+
+@dataclass(frozen=True, slots=True)
+class Installed:
+    """An installation that tests share.
+
+    Attributes:
+        path: The program.
+        messages: What the user read.
+        log: The calls of the tools.
+        had_called: Whether a tool had been called at each message.
+    """
+
+    path: Path
+    messages: list[str]
+    log: str
+    had_called: list[bool]
+
+    @property
+    def root(self) -> Path:
+        """Return the folder of this version."""
+        return self.path.parent.parent
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
+    """Install nsys from the fake distribution."""
+    folder = tmp_path_factory.mktemp("installed")
+    messages: list[str] = []
+    had_called: list[bool] = []
+
+    def notify(line: str) -> None:
+        messages.append(line)
+        had_called.append((folder / "log").exists())
+
+    with pytest.MonkeyPatch.context() as patch:
+        packages = distribute(folder, patch)
+        path = install(folder / "nsys", notify, debian_in(folder))
+        return Installed(path, messages, log(packages), had_called)
 
 
 def log(packages: Path) -> str:
@@ -98,62 +86,52 @@ def fetched(tmp_path: Path, debian: Distribution) -> tuple[Path, list[str]]:
     return install(tmp_path / "nsys", messages.append, debian), messages
 
 
-def test_nsys_is_installed_in_a_folder_named_after_its_version(
-    packages: Path, tmp_path: Path, debian: Distribution
-) -> None:
+def test_nsys_is_installed_in_a_folder_named_after_its_version(installed: Installed) -> None:
     """The folder contains the host part, the target part and the licence, and nothing else."""
-    path, _ = fetched(tmp_path, debian)
-    root = tmp_path / "nsys" / "2023.4.4.54"
-    assert path == root / "target-linux-x64" / "nsys"
+    root = installed.root
+    assert installed.path == root / "target-linux-x64" / "nsys"
+    assert root.name == "2023.4.4.54"
     assert {entry.name for entry in root.iterdir()} == {"host-linux-x64", "target-linux-x64", "licence"}
-    assert {entry.name for entry in (tmp_path / "nsys").iterdir()} == {"2023.4.4.54", ".lock"}
-    assert packages.is_dir()
+    assert {entry.name for entry in root.parent.iterdir()} == {"2023.4.4.54", ".lock"}
 
 
-def test_the_importer_gets_the_libssh_of_the_distribution(packages: Path, tmp_path: Path, debian: Distribution) -> None:
+def test_the_importer_gets_the_libssh_of_the_distribution(installed: Installed) -> None:
     """The link in the package points outside of it."""
-    path, _ = fetched(tmp_path, debian)
-    host = path.parent.parent / "host-linux-x64"
+    host = installed.root / "host-linux-x64"
     assert (host / "libssh.so").readlink() == Path("libssh.so.4")
     assert (host / "libssh.so.4").read_text() == "a library"
     assert not (host / "libssh.so.4").is_symlink()
-    assert "libssh-4" in log(packages)
+    assert "libssh-4" in installed.log
 
 
-def test_other_missing_libraries_are_added(packages: Path, tmp_path: Path, debian: Distribution) -> None:
+def test_other_missing_libraries_are_added(installed: Installed) -> None:
     """Libraries that this machine has are not added."""
-    path, _ = fetched(tmp_path, debian)
-    assert (path.parent.parent / "host-linux-x64" / "libpfm.so.4").exists()
-    assert "libkrb5-3" not in log(packages)
+    assert (installed.root / "host-linux-x64" / "libpfm.so.4").exists()
+    assert "libkrb5-3" not in installed.log
 
 
-def test_nsys_stats_finds_its_scripts(packages: Path, tmp_path: Path, debian: Distribution) -> None:
+def test_nsys_stats_finds_its_scripts(installed: Installed) -> None:
     """`nsys stats` imports nsysstats from the host folder, but the package has it in the target folder."""
-    path, _ = fetched(tmp_path, debian)
-    assert (path.parent.parent / "host-linux-x64" / "python" / "lib" / "nsysstats.py").exists()
-    assert packages.is_dir()
+    assert (installed.root / "host-linux-x64" / "python" / "lib" / "nsysstats.py").exists()
 
 
-def test_the_licence_is_shown_before_the_download(packages: Path, tmp_path: Path, debian: Distribution) -> None:
+def test_the_licence_is_shown_before_the_download(installed: Installed) -> None:
     """Its text is kept beside nsys."""
-    calls: list[bool] = []
-    install(tmp_path / "nsys", lambda _line: calls.append((packages.parent / "log").exists()), debian)
-    assert calls[0] is False
-    messages: list[str] = []
-    install(tmp_path / "nsys", messages.append, debian)
-    assert "NVIDIA's End User License Agreement" in messages[0]
-    assert (tmp_path / "nsys" / "2023.4.4.54" / "licence" / "EULA.txt.gz").read_text() == "the licence"
+    assert (installed.had_called[0], installed.had_called[-1]) == (False, True)
+    assert "NVIDIA's End User License Agreement" in installed.messages[0]
+    assert (installed.root / "licence" / "EULA.txt.gz").read_text() == "the licence"
 
 
-def test_apt_does_not_use_files_of_the_system(packages: Path, tmp_path: Path, debian: Distribution) -> None:
+def test_apt_does_not_use_files_of_the_system(installed: Installed) -> None:
     """It has its own sources, lists and cache, and checks signatures as usual."""
-    fetched(tmp_path, debian)
-    for line in log(packages).splitlines():
-        if " update" in line or " download" in line:
-            assert "Dir::Etc::sourcelist=/dev/null" in line
-            assert f"Dir::State::lists={tmp_path / 'nsys' / '.fetch' / 'lists'}" in line
-            assert f"Dir::Cache={tmp_path / 'nsys' / '.fetch' / 'cache'}" in line
-            assert not re.search(r"(?:Unauthenticated|Repositories)=(?!false)|--allow", line)
+    fetch = installed.root.parent / ".fetch"
+    calls = [line for line in installed.log.splitlines() if " update" in line or " download" in line]
+    assert len(calls) > 2
+    for line in calls:
+        assert "Dir::Etc::sourcelist=/dev/null" in line
+        assert f"Dir::State::lists={fetch / 'lists'}" in line
+        assert f"Dir::Cache={fetch / 'cache'}" in line
+        assert not re.search(r"(?:Unauthenticated|Repositories)=(?!false)|--allow", line)
 
 
 def test_libraries_come_only_from_the_own_release(debian: Distribution) -> None:
@@ -169,11 +147,9 @@ def test_libraries_come_only_from_the_own_release(debian: Distribution) -> None:
     assert all("Trusted" not in stanza for stanza in stanzas)
 
 
-def test_the_address_of_the_mirror_is_not_shown(packages: Path, tmp_path: Path, debian: Distribution) -> None:
+def test_the_address_of_the_mirror_is_not_shown(installed: Installed) -> None:
     """It may contain a password."""
-    _, messages = fetched(tmp_path, debian)
-    assert not any("mirror.example" in line for line in messages)
-    assert packages.is_dir()
+    assert not any("mirror.example" in line for line in installed.messages)
 
 
 def test_a_second_installation_replaces_the_first(packages: Path, tmp_path: Path, debian: Distribution) -> None:
@@ -387,5 +363,7 @@ def test_an_ending_signal_ends_apt_too(  # noqa: PLR0913, PLR0917 - fixtures
     process.send_signal(number)
     assert process.wait(60) == code
     assert children
-    assert not any(Path(f"/proc/{child}").exists() for child in children)
+    until(
+        lambda: not any(Path(f"/proc/{child}").exists() for child in children), "the end of apt, which sleeps for long"
+    )
     assert debian.name == "Debian"

@@ -27,6 +27,10 @@ def test_variables_that_programs_need_are_kept() -> None:
         "OMP_NUM_THREADS": "4",
         "TORCH_COMPILE_DEBUG": "1",
         "RANK": "0",
+        "SLURM_PROCID": "0",
+        "SLURM_NTASKS": "2",
+        "OMPI_COMM_WORLD_RANK": "0",
+        "OMPI_COMM_WORLD_LOCAL_SIZE": "2",
     }
     assert kept_environment(needed) == needed
 
@@ -34,7 +38,9 @@ def test_variables_that_programs_need_are_kept() -> None:
 def test_variables_that_programs_do_not_need_are_dropped() -> None:
     """Variables of users and sessions, proxies with passwords, and unknown variables are dropped."""
     assert (
-        kept_environment({"USER": "x", "LOGNAME": "x", "http_proxy": "http://u:p@h", "SSH_CLIENT": "", "FOO": "1"})
+        kept_environment(
+            {"USER": "x", "LOGNAME": "x", "http_proxy": "http://u:p@h", "SSH_CLIENT": "", "SLURM_JOB_USER": "x"}
+        )
         == {}
     )
 

@@ -1,6 +1,5 @@
 """Nsys is found in all known places in the right order, and a missing nsys is an error."""
 
-import os
 import shutil
 from pathlib import Path
 
@@ -10,13 +9,12 @@ from capture_fixtures import executable, fake_tree
 from nsyswrap.capture.locate import (
     VARIABLE,
     Nsys,
+    candidates,
     find_nsys,
     importer_of,
     installed_folder,
     is_complete,
-    nsys_at,
     user_folder,
-    version_in,
 )
 from nsyswrap.errors import NsysNotFoundError
 
@@ -192,40 +190,11 @@ def test_the_real_nsys_is_complete(nsys: Nsys) -> None:
     assert nsys.version >= (2022,)
 
 
-@pytest.mark.parametrize(
-    ("text", "version"),
-    [
-        ("NVIDIA Nsight Systems version 2023.4.4.54-234433681190v0\n", (2023, 4, 4, 54)),
-        ("NVIDIA Nsight Systems version 2025.3.2.367-253236389321v0", (2025, 3, 2, 367)),
-        ("usage: nsys", ()),
-        ("", ()),
-    ],
-)
-def test_the_version_is_read_without_the_build_number(text: str, version: tuple[int, ...]) -> None:
-    """It is a tuple of numbers."""
-    assert version_in(text) == version
-
-
-def test_the_version_text_is_as_nsys_prints_it() -> None:
-    """Messages contain it."""
-    assert Nsys(Path("/x"), (2023, 4, 4, 54), "").version_text == "2023.4.4.54"
-
-
 def test_the_data_folder_follows_the_xdg_standard() -> None:
     """XDG_DATA_HOME is used if it is absolute, else HOME."""
     assert installed_folder({"XDG_DATA_HOME": "/data", "HOME": "/h"}) == Path("/data/nsyswrap/nsys")
     assert installed_folder({"XDG_DATA_HOME": "rel", "HOME": "/h"}) == Path("/h/.local/share/nsyswrap/nsys")
     assert installed_folder({"HOME": "/h"}) == Path("/h/.local/share/nsyswrap/nsys")
-
-
-def test_a_relative_path_is_made_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nsys may run in another working folder."""
-    fake_tree(tmp_path)
-    monkeypatch.chdir(tmp_path)
-    nsys = nsys_at(Path("target-linux-x64/nsys"), "test")
-    assert nsys is not None
-    assert nsys.path == tmp_path / "target-linux-x64" / "nsys"
-    assert os.access(nsys.path, os.X_OK)
 
 
 def test_a_user_without_a_home_folder_has_folders_that_cannot_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -239,3 +208,13 @@ def test_a_user_without_a_home_folder_has_folders_that_cannot_be_written(monkeyp
 def test_a_variable_with_an_unknown_user_is_an_error_with_its_name() -> None:
     with pytest.raises(NsysNotFoundError, match="which does not exist"):
         find_nsys({"NSYSWRAP_NSYS": "~no-such-user/nsys"})
+
+
+def test_another_nsys_changes_the_candidates(machine: dict[str, str], tmp_path: Path) -> None:
+    """A report that is kept for a .nsys-rep is of the nsys that exported it; none is run to find that out."""
+    root = root_of(machine)
+    found = [candidates(machine, root)]
+    put(machine, "opt/nvidia/nsight-systems/2025.3.1/bin/nsys", "2025.3.1")
+    found.append(candidates(machine, root))
+    found.append(candidates({**machine, VARIABLE: str(tmp_path / "mine")}, root))
+    assert len(set(found)) == len(found)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from ncu_fixtures import fake_ncu, put_on_path
 
-from nsyswrap.capture.ncu import Ncu, NcuFailedError, NcuNotFoundError, counter_lists, failure, find_ncu, ncu_at
+from nsyswrap.capture.ncu import Ncu, NcuFailedError, NcuNotFoundError, counter_lists, failure, find_ncu
 
 OPCODES = "sass__inst_executed_per_opcode"
 
@@ -53,10 +53,6 @@ def test_no_ncu_is_an_error_with_a_remedy(tmp_path: Path) -> None:
     with pytest.raises(NcuNotFoundError, match="there is no ncu") as caught:
         find_ncu({"PATH": str(tmp_path)}, tmp_path)
     assert "NSYSWRAP_NCU" in caught.value.hint
-
-
-def test_a_program_that_cannot_be_started_is_not_an_ncu(tmp_path: Path) -> None:
-    assert ncu_at(tmp_path / "gone", "PATH") is None
 
 
 def test_counter_lists_are_read_one_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

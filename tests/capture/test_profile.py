@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from capture_fixtures import executable, fake_nsys, options, private_tmp, python, report_of, results_in
 
+from nsyswrap.capture.convert import export_report, is_export
 from nsyswrap.capture.locate import Nsys
-from nsyswrap.capture.nsys import export_report, is_export, profile, resolved_command
+from nsyswrap.capture.nsys import profile, resolved_command
 from nsyswrap.capture.progress import Phase
 from nsyswrap.errors import (
     CaptureError,

@@ -11,7 +11,7 @@ from capture_fixtures import fake_nsys, living, marker, options
 from nsyswrap.capture import profiler_cost as measuring
 from nsyswrap.capture.locate import Nsys
 from nsyswrap.capture.options import CaptureOptions
-from nsyswrap.capture.profiler_cost import Times, _timed, conditions_of, costs, kept_at, profiler_cost
+from nsyswrap.capture.profiler_cost import Times, _timed, conditions_of, costs, kept_at, pace_range, profiler_cost
 from nsyswrap.hardware.profiler_cost import CallCost, read_cost
 
 __all__ = ["fake_nsys", "marker"]
@@ -71,6 +71,70 @@ def test_the_gpu_has_a_pace_of_its_own() -> None:
     alone, recorded = dict(ALONE), dict(times({}, pace=2 * PACE))
     alone["queued_kernel"], recorded["queued_kernel"] = {"device": [(1400, 0)] * 4}, {"device": [(1650, 0)] * 4}
     assert costs([alone], [recorded])["operation"]["usual_ns"] == 250
+
+
+def with_steps(run: Times, plain: float, whole: float, pace: float = PACE, slow: float = 1) -> Times:
+    """Return a run with blocks of training steps, in us: six at a pace, and six twice as slow and much longer."""
+    steps = {
+        name: {"tight": [(length * 1000, pace)] * 6 + [(length * 1000 * slow, 2 * pace)] * 6}
+        for name, length in (("plain_step", plain), ("convolution_step", whole))
+    }
+    return {**run, **steps}
+
+
+COUNTS = {
+    "plain_step_launches": {"launch": [(100, 0)]},
+    "convolution_step_launches": {"launch": [(50, 0)], "convolution_launch": [(80, 0)]},
+}
+
+
+def test_launches_of_convolutions_have_what_other_launches_leave_of_their_step() -> None:
+    """Nsys adds 400 us to 100 launches: 4 us each. Of 1000 us, 50 others have 200 us; 80 of convolutions 10 us each."""
+    alone = {**with_steps(ALONE, 1000, 2000), **COUNTS}
+    found = costs([alone], [with_steps(RECORDED, 1400, 3000)])
+    assert (found["launch"]["low_ns"], found["launch"]["usual_ns"], found["launch"]["high_ns"]) == (3000, 4000, 10_000)
+    assert found["convolution_launch"]["usual_ns"] == 10_000
+    assert found["convolution_launch"]["alone_ns"] == found["launch"]["alone_ns"]
+
+
+def test_steps_at_a_slow_pace_of_the_machine_do_not_count() -> None:
+    """Half of the blocks under nsys are slow, and ten times as long."""
+    alone = {**with_steps(ALONE, 1000, 2000), **COUNTS}
+    found = costs([alone], [with_steps(RECORDED, 1400, 3000, slow=10)])
+    assert found["launch"]["usual_ns"] == 4000
+
+
+@pytest.mark.parametrize("missing", ["convolution_step", "plain_step_launches"])
+def test_without_both_steps_and_their_launches_a_launch_costs_as_the_calls_show(missing: str) -> None:
+    alone = {**with_steps(ALONE, 1000, 2000), **COUNTS}
+    del alone[missing]
+    found = costs([alone], [with_steps(RECORDED, 1400, 3000)])
+    assert found["launch"] == costs([ALONE], [RECORDED])["launch"]
+    assert "convolution_launch" not in found
+
+
+def test_the_range_of_the_pace_is_that_of_nearly_all_blocks() -> None:
+    """Of forty blocks a third is 1.5 times as slow as the others. One of each twenty may be an error."""
+    blocks = [(50, 10_000)] * 26 + [(50, 15_000)] * 12
+    run = {"nothing": {"tight": [*blocks, (50, 400), (50, 900_000)]}}
+    assert pace_range([run]) == {"fastest_ns": 10_000, "slowest_ns": 15_000}
+    assert pace_range([{"nothing": {"tight": blocks[:10]}}]) == {}
+
+
+@pytest.mark.parametrize(
+    ("pace", "factor"),
+    [
+        ({"fastest_ns": 10, "slowest_ns": 17}, 1.7),
+        ({"fastest_ns": 0, "slowest_ns": 17}, 1),
+        ({"fastest_ns": 17, "slowest_ns": 10}, 1),
+        ({"fastest_ns": "?"}, 1),
+        ([], 1),
+    ],
+)
+def test_the_range_of_the_pace_is_read_or_unknown(pace: object, factor: float) -> None:
+    cost = read_cost({"calls": costs([ALONE], [RECORDED]), "pace": pace})
+    assert cost is not None
+    assert cost.pace_range == factor
 
 
 def test_a_kind_without_calls_has_no_cost() -> None:

@@ -7,13 +7,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from capture_fixtures import executable, fake_nsys, options, results_in
+from capture_fixtures import executable, fake_nsys, fake_tree, options, results_in
 
+from nsyswrap.capture.convert import is_export
 from nsyswrap.capture.folder_lock import FolderInUseError, folder_lock
 from nsyswrap.capture.locate import Nsys
-from nsyswrap.capture.nsys import is_export, private_folder, profile
+from nsyswrap.capture.nsys import profile
 from nsyswrap.capture.progress import silent
 from nsyswrap.capture.resume import resumed
+from nsyswrap.capture.run_dir import private_folder
 from nsyswrap.errors import CaptureError, UsageError
 
 __all__ = ["fake_nsys"]
@@ -31,17 +33,25 @@ target.write_text(source.read_text())
 """
 
 
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of a run with a fake nsys."""
+    folder = tmp_path_factory.mktemp("finished")
+    nsys = Nsys(fake_tree(folder / "fake"), (2023, 4, 4, 54), "PATH")
+    profile(options(folder / "whole", "true"), nsys)
+    return folder / "whole"
+
+
 @pytest.fixture
-def killed(fake_nsys: Nsys, tmp_path: Path) -> Killed:
-    """Return a function that makes the folder of a run that was killed, with these files of a real one."""
-    profile(options(tmp_path / "whole", "true"), fake_nsys)
+def killed(fake_nsys: Nsys, whole: Path, tmp_path: Path) -> Killed:
+    """Return a function that makes the folder of a run that was killed, with these files of a finished one."""
     executable(fake_nsys.path.parent.parent / "host-linux-x64" / "QdstrmImporter", IMPORTER)
 
     def make(*names: str) -> Path:
         private = tmp_path / "out" / ".run"
         private.mkdir(parents=True)
         for name in names:
-            (private / name).write_bytes((tmp_path / "whole" / name).read_bytes())
+            (private / name).write_bytes((whole / name).read_bytes())
         return private
 
     return make
@@ -56,16 +66,27 @@ def test_a_report_of_a_killed_run_is_exported(killed: Killed, tmp_path: Path) ->
     assert (tmp_path / "out" / "capture.nsys-rep").stat().st_mode & 0o777 == 0o600
 
 
-def test_what_nsys_recorded_without_a_report_is_imported(killed: Killed, tmp_path: Path) -> None:
+def test_what_nsys_recorded_without_a_report_is_imported(killed: Killed, whole: Path, tmp_path: Path) -> None:
     """It lies in nsys's temporary folder, which is removed."""
     private = killed()
     with private_folder() as temporary:
-        (temporary / "nsys-report-1.qdstrm").write_bytes((tmp_path / "whole" / "capture.nsys-rep").read_bytes())
+        (temporary / "nsys-report-1.qdstrm").write_bytes((whole / "capture.nsys-rep").read_bytes())
         (private / "temporary").symlink_to(temporary)
         with resumed(tmp_path / "out", silent) as export:
             assert is_export(export)
         assert not temporary.exists()
     assert results_in(tmp_path / "out") == ["capture.nsys-rep", "capture.sqlite"]
+
+
+def test_a_second_attempt_of_the_importer_saves_a_run(
+    fake_nsys: Nsys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nsys exits with 0 and leaves its .qdstrm where its importer fails, which may be for a passing reason."""
+    executable(fake_nsys.path.parent.parent / "host-linux-x64" / "QdstrmImporter", IMPORTER)
+    monkeypatch.setenv("FAKE_NSYS_FAILURE", "no-importer")
+    result = profile(options(tmp_path / "result", "true"), fake_nsys)
+    assert results_in(result.folder) == ["capture.nsys-rep", "capture.sqlite"]
+    assert "nsys could not write its report at once; a second attempt did" in result.notes
 
 
 def test_recorded_data_that_cannot_be_imported_is_kept(killed: Killed, tmp_path: Path) -> None:

@@ -120,7 +120,7 @@ def test_a_process_with_the_id_of_the_program_is_left_alone(tmp_path: Path, mark
     code = code.replace("with watched", "AFTER = ('touch', sys.argv[2] + '.stopped')\nwith watched")
     done = subprocess.run([sys.executable, "-c", code, marker, tmp_path / "ready"], check=True)
     assert done.returncode == 0
-    until(lambda: not living("born=$rest"), "the watchdog gone")
+    until(lambda: not living(f"{tmp_path / 'ready'}.stopped"), "the watchdog gone")
     assert len(living(marker)) == 1
     assert not (tmp_path / "ready.stopped").exists()
 

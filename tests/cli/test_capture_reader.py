@@ -1,5 +1,6 @@
 """A capture is read to a text in any process: its sums, or why it has none, without its folder."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from export_builder import ExportBuilder
 from made_steps import made_loop
 
 from nsyswrap.capture.locate import Nsys
+from nsyswrap.capture.recorded_run import SCHEMA
 from nsyswrap.cli import capture_reader
 from nsyswrap.cli.capture_reader import CaptureTask, read_capture
 from nsyswrap.cli.inputs import ReadOptions, report_from
@@ -40,6 +42,16 @@ def test_an_export_and_its_report_have_the_same_sums(capture: Path) -> None:
     assert (sums.step_count, sums.step_ns, sums.host) == (10, 1_000_000, neutral_host("node-7.example"))
     assert "node" not in sums.host
     assert read(report, capture) == sums
+
+
+def test_the_number_of_the_machine_in_run_json_counts_as_in_the_history(capture: Path) -> None:
+    """It does for the export and for its report; anything that is no number does not."""
+    record = capture.with_name("run.json")
+    for host, expected in (("0123456789ab", "0123456789ab"), ("my-laptop", neutral_host("node-7.example"))):
+        record.write_text(json.dumps({"schema": SCHEMA, "host": host}))
+        sums = read(capture)
+        assert isinstance(sums, CaptureSums)
+        assert sums.host == expected
 
 
 def test_a_broken_file_is_a_reason_without_its_folder(tmp_path: Path) -> None:

@@ -66,13 +66,28 @@ def test_two_folders_of_profile_are_compared() -> None:
     """For the samples the exit code is 0, the verdict is on stdout, and stderr is empty."""
     result = run(ONE, EIGHT)
     assert (result.exit_code, result.stderr) == (0, "")
-    assert result.stdout.startswith("nsyswrap compare  mnist-1-worker -> mnist-8-workers\n")
+    assert result.stdout.startswith("nsyswrap compare  mnist-1-worker → mnist-8-workers\n")
     assert "\nFaster: the median step takes 2.46 ms instead of 5.68 ms" in result.stdout
 
 
 def test_a_folder_and_its_report_json_give_the_same_verdict() -> None:
     for one, other in ((ONE, EIGHT / "report.json"), (ONE / "report.json", EIGHT)):
         assert in_json(one, other)["verdict"] == in_json(ONE, EIGHT)["verdict"]
+
+
+def test_the_page_draws_steps_of_folders_that_hold_their_export(
+    captures: Callable[[str], Path], tmp_path: Path
+) -> None:
+    """Numbers come from report.json; without the export, the page says what is missing."""
+    folder, page = tmp_path / "run", tmp_path / "page.html"
+    folder.mkdir()
+    export = captures("cnn_amp")
+    assert CliRunner().invoke(cli, ["analyze", str(export), "-o", str(folder / "report.json")]).exit_code == 0
+    run(folder, folder, "-o", page)
+    assert "The typical steps are not drawn: base and new have no timeline" in page.read_text(encoding="utf-8")
+    (folder / "capture.sqlite").symlink_to(export)
+    run(folder, folder, "-o", page, "--force")
+    assert page.read_text(encoding="utf-8").count('<svg class="st"') == 2
 
 
 def test_a_capture_and_its_report_json_do_not_differ(captures: Callable[[str], Path], tmp_path: Path) -> None:

@@ -63,6 +63,7 @@ def events_of(
     return cache(lambda name: trace_json(captures(name), folder / f"{name}.json")["traceEvents"])
 
 
+@pytest.mark.usefixtures("analyzed_once")
 @pytest.mark.parametrize("name", CAPTURE_NAMES)
 def test_the_trace_of_a_real_capture_agrees_with_its_report(
     name: str, events_of: Callable[[str], list[Event]], real_trace: RealTrace, real_report: RealReport
@@ -99,6 +100,7 @@ def misplaced(spans: list[Event]) -> int:
     return found
 
 
+@pytest.mark.usefixtures("analyzed_once")
 @pytest.mark.parametrize("name", ["cnn_amp", SMALL, "alexnet_data_parallel_2gpu"])
 def test_the_viewer_can_draw_the_trace(name: str, events_of: Callable[[str], list[Event]]) -> None:
     """Each track is named once, spans nest, and each arrow leads from a call to a later operation."""

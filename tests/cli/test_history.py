@@ -50,7 +50,7 @@ def test_runs_are_added_once(project: Path) -> None:
     again = run("add", "reports/mnist-1-worker/report.json")
     assert first.stdout.endswith("reports/mnist-1-worker was added\n")
     assert again.stdout.endswith("report.json is in the history already\n")
-    assert "1 of 1 runs" in run("list").stderr
+    assert "1 of 1 run " in run("list").stderr
     assert (project / ".nsyswrap" / "history.sqlite").is_file()
 
 
@@ -146,7 +146,7 @@ def test_what_is_no_report_is_named(name: str, words: str, project: Path) -> Non
 def test_another_history_is_given_by_option_or_variable(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run("--db", "one.sqlite", "add", "reports/mnist-1-worker")
     monkeypatch.setenv("NSYSWRAP_DB", str(project / "one.sqlite"))
-    assert "1 of 1 runs" in run("list").stderr
+    assert "1 of 1 run " in run("list").stderr
     assert not (project / ".nsyswrap").exists()
 
 

@@ -12,15 +12,17 @@ from typing import Any
 
 import pytest
 from capture_fixtures import results_in
+from click.testing import CliRunner
 
 from nsyswrap.capture.locate import Nsys
+from nsyswrap.cli import cli
 
 SECRET = "v4lue-of-a-secret"  # noqa: S105 - planted to be looked for
 SECRETS = {"MY_SERVICE_TOKEN": SECRET, "DATABASE_PASSWORD": f"{SECRET}-too", "HARMLESS": "words"}
 PROGRAM = """
 import sys, time
 import nvtx
-print("said by the program")
+print("said by the program", *sys.argv[2:])
 print("said on stderr", file=sys.stderr)
 for number in range(6):
     with nvtx.annotate(f"step {number}"):
@@ -30,6 +32,8 @@ for number in range(6):
             sum(range(20_000))
 sys.exit(int(sys.argv[1]))
 """
+# Options with the same names as ours, and a second `--`: all belong to the script.
+WORDS = ["--window", "x", "-o", "y", "--", "--format", "z"]
 RESULTS = ["capture.nsys-rep", "capture.sqlite", "report.html", "report.json", "run.json"]
 FOR_EVERYONE = ["report.html", "report.json", "run.json"]
 LONGEST_S = 120
@@ -57,14 +61,19 @@ class Run:
         return found
 
 
-def profile(place: Path, *arguments: str, umask: int = 0o022) -> Run:
-    """Run the command in an empty folder, with secrets in its environment; the result goes to ``out``."""
+def filled(place: Path) -> Path:
+    """Return a folder with the program and a file that cannot be run."""
     place.mkdir(exist_ok=True)
     (place / "train.py").write_text(PROGRAM)
     (place / "notes.txt").touch()
+    return place
+
+
+def profile(place: Path, *arguments: str, umask: int = 0o022) -> Run:
+    """Run the command in a process, with secrets in its environment; the result goes to ``out``."""
     done = subprocess.run(
         [sys.executable, "-m", "nsyswrap", "profile", "-o", "out", *arguments],
-        cwd=place,
+        cwd=filled(place),
         env={**os.environ, **SECRETS},
         capture_output=True,
         text=True,
@@ -82,10 +91,30 @@ def place(nsys: Nsys, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str
     return tmp_path_factory.mktemp
 
 
+@pytest.fixture
+def called(
+    place: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> Callable[..., Run]:
+    """Return a function that runs the command in this process, which has imported the analysis already."""
+
+    def run(*arguments: str) -> Run:
+        folder = filled(place("called"))
+        monkeypatch.chdir(folder)
+        before = os.umask(0o022)
+        try:
+            done = CliRunner().invoke(cli, ["profile", "-o", "out", *arguments])
+        finally:
+            os.umask(before)
+        shown = capfd.readouterr()
+        return Run(folder / "out", done.exit_code, done.stdout + shown.out, done.stderr + shown.err)
+
+    return run
+
+
 @pytest.fixture(scope="module")
 def as_text(place: Callable[[str], Path]) -> Run:
     """Run the program, which exits with 3, with text output."""
-    return profile(place("text"), "train.py", "3", umask=0)
+    return profile(place("text"), "train.py", "3", *WORDS, umask=0)
 
 
 @pytest.fixture(scope="module")
@@ -111,7 +140,8 @@ def test_only_the_owner_can_read_the_result(as_text: Run) -> None:
 
 
 def test_the_summary_is_on_stderr_and_stdout_is_the_program_s(as_text: Run) -> None:
-    assert as_text.stdout == "said by the program\n"
+    assert as_text.stdout.startswith("said by the program")
+    assert as_text.stdout.count("\n") == 1
     assert "said on stderr" in as_text.stderr
     assert "PHASES" in as_text.stderr
     assert "nsyswrap: recording ..." in as_text.stderr
@@ -150,7 +180,7 @@ def test_the_page_is_one_file(as_text: Run) -> None:
 
 def test_run_json_describes_the_run(as_text: Run) -> None:
     run = as_text.json("run.json")
-    assert run["command"][1:] == ["train.py", "3"]
+    assert run["command"][1:] == ["train.py", "3", *WORDS]
     assert run["exit_code"] == 3
     assert run["wall_ns"] > 6 * 2_000_000
     assert set(SECRETS) <= set(run["environment"]["names"])
@@ -166,9 +196,9 @@ def test_secrets_are_named_but_their_values_are_not_shown(as_text: Run, as_json:
     assert SECRET.encode() in (as_text.folder / "capture.sqlite").read_bytes()
 
 
-def test_a_program_without_events_has_a_report(place: Callable[[str], Path]) -> None:
+def test_a_program_without_events_has_a_report(called: Callable[..., Run]) -> None:
     """Such a program is valid; there was nothing to record."""
-    run = profile(place("nothing"), "--trace", "nvtx", "--quiet", "--", "true")
+    run = called("--trace", "nvtx", "--quiet", "--", "true")
     assert run.code == 0
     assert results_in(run.folder) == RESULTS
     assert "No GPU operation was recorded" in run.json("report.json")["notes"][0]
@@ -176,15 +206,15 @@ def test_a_program_without_events_has_a_report(place: Callable[[str], Path]) -> 
     assert "report   " in run.stderr
 
 
-def test_a_program_that_is_killed_ends_with_its_signal(place: Callable[[str], Path]) -> None:
-    run = profile(place("killed"), "--quiet", "--", "sh", "-c", "kill -9 $$")
+def test_a_program_that_is_killed_ends_with_its_signal(called: Callable[..., Run]) -> None:
+    run = called("--quiet", "--", "sh", "-c", "kill -9 $$")
     assert run.code == 128 + 9
     assert results_in(run.folder) == RESULTS
 
 
-def test_a_capture_that_cannot_be_analyzed_is_kept(place: Callable[[str], Path]) -> None:
+def test_a_capture_that_cannot_be_analyzed_is_kept(called: Callable[..., Run]) -> None:
     """With the window "steps" and no steps, the exit code is 125, and the recording is kept."""
-    run = profile(place("kept"), "--quiet", "--window", "steps", "--trace", "nvtx", "--", "true")
+    run = called("--quiet", "--window", "steps", "--trace", "nvtx", "--", "true")
     assert run.code == 125
     assert "nsyswrap: the capture is in out, but cannot be analyzed: the capture has no steps\nhint: " in run.stderr
     assert {"capture.nsys-rep", "capture.sqlite", "run.json"} <= {path.name for path in run.folder.iterdir()}
@@ -203,10 +233,10 @@ NOT_RUN = {
 
 
 @pytest.mark.parametrize("wrong", NOT_RUN)
-def test_invalid_options_are_refused_before_anything_runs(wrong: str, place: Callable[[str], Path]) -> None:
+def test_invalid_options_are_refused_before_anything_runs(wrong: str, called: Callable[..., Run]) -> None:
     """There is a message and a hint, and no folder is created."""
     arguments, code = NOT_RUN[wrong]
-    run = profile(place("wrong"), *arguments)
+    run = called(*arguments)
     assert run.code == code
     assert run.stdout == ""
     assert "Traceback" not in run.stderr
@@ -214,21 +244,15 @@ def test_invalid_options_are_refused_before_anything_runs(wrong: str, place: Cal
     assert not run.folder.exists()
 
 
-def test_options_after_the_script_belong_to_the_script(place: Callable[[str], Path]) -> None:
+def test_options_after_the_script_belong_to_the_script(as_text: Run) -> None:
     """This includes options with the same name as ours, and a second `--`."""
-    folder = place("options")
-    (folder / "words.py").write_text("import sys; print(sys.argv[1:])")
-    words = ["--window", "x", "-o", "y", "--", "--format", "z"]
-    run = profile(folder, "--quiet", "--trace", "nvtx", "words.py", *words)
-    assert run.stdout == f"{words}\n"
+    assert as_text.stdout == f"said by the program {' '.join(WORDS)}\n"
 
 
-def test_a_folder_that_is_not_empty_is_refused(place: Callable[[str], Path]) -> None:
+def test_a_folder_that_is_not_empty_is_refused(called: Callable[..., Run], tmp_path: Path) -> None:
     """The program does not run."""
-    folder = place("full")
-    (folder / "out").mkdir()
-    (folder / "out" / "mine").touch()
-    run = profile(folder, "train.py", "0")
+    (tmp_path / "mine").touch()
+    run = called("-o", str(tmp_path), "train.py", "0")
     assert (run.code, run.stdout) == (2, "")
     assert "hint: " in run.stderr
-    assert [path.name for path in run.folder.iterdir()] == ["mine"]
+    assert [path.name for path in tmp_path.iterdir()] == ["mine"]

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from host_records import recorded
 from made_ranks import job
 
 from nsyswrap.cli import cli
@@ -56,6 +57,21 @@ def test_a_folder_of_ranks_is_one_report(folder: Path) -> None:
     late = next(each for each in report["findings"] if each["rule"] == "ranks/late")
     assert (late["rank"], late["headline"]) == (1, "Rank 1 is late by 400 µs a step: its data loader; rank 0 waits.")
     assert report["notes"][-1].startswith("The clocks of the reports were joined by UTC")
+
+
+def test_samples_of_the_host_and_the_cost_of_recording_are_read(folder: Path) -> None:
+    """Both lie beside the captures, as `profile` leaves them."""
+    calls = {"launch": {"low_ns": 1.0, "usual_ns": 2.0, "high_ns": 3.0, "alone_ns": 4.0}}
+    for rank in range(2):
+        place = folder / f"rank-{rank}"
+        samples = recorded([0, 8_000_000, 16_000_000], spent_ns=500_000)
+        (place / "host.json").write_text(json.dumps(samples))
+        record = json.loads((place / "run.json").read_text())
+        (place / "run.json").write_text(json.dumps({**record, "profiler_cost": {"calls": calls}}))
+    sections = json.loads(run(folder, "--format", "json")[1])["sections"]
+    assert sections["machine"]["facts"]["allowed_cores"]["value"] == 2
+    assert sections["machine"]["facts"]["sampling_share"]["value"] == 2 * 0.5 / 16
+    assert sections["profiler_cost"]["tables"]["calls"][0]["usual_ns"] == 2
 
 
 def test_captures_may_be_given_one_by_one(folder: Path) -> None:

@@ -1,66 +1,67 @@
 """`nsyswrap profile --record`: the result of a run is in the history, and a run is not lost where that fails."""
 
+import importlib
 import json
 import os
 import shutil
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from capture_fixtures import fake_nsys
+from click.testing import CliRunner, Result
 
+from nsyswrap.capture.locate import Nsys
+from nsyswrap.cli import cli
 from nsyswrap.cli.recording import record_result, recorded_run
 from nsyswrap.errors import CaptureError
+from nsyswrap.render.json_reader import read_report
 from nsyswrap.runs.history import open_history
 
 __all__ = ["fake_nsys"]
 
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLE = ROOT / "reports" / "samples" / "mnist-1-worker"
-# The command line, with a capture whose report is that of a real one: the fake nsys records no GPU work.
-PROFILE = """
-import sys
-from pathlib import Path
-import nsyswrap.cli.profile
-from nsyswrap.cli import cli
-from nsyswrap.render.json_reader import read_report
-sys.modules["nsyswrap.cli.profile"].report_of_capture = lambda *_, **__: read_report(Path(sys.argv[1]))
-cli(sys.argv[2:])
-"""
-LONGEST_S = 120
 
 
-def profile(folder: Path, database: Path) -> "subprocess.CompletedProcess[str]":
-    """Run `nsyswrap profile --record` with the fake nsys."""
-    words = ["profile", "-q", "--no-profiler-cost", "--record", "-o", "out", "--", "sh", "-c", "exit 3"]
-    return subprocess.run(
-        [sys.executable, "-c", PROFILE, str(SAMPLE / "report.json"), *words],
-        cwd=folder,
-        env={**os.environ, "NSYSWRAP_DB": str(database), "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=LONGEST_S,
-    )
+@pytest.fixture
+def profile(fake_nsys: Nsys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], Result]:
+    """Return a function that runs `nsyswrap profile --record` with the fake nsys.
+
+    The fake nsys records no GPU work, so the report of its capture is replaced by that of a real one.
+    """
+    assert fake_nsys.version
+    module = importlib.import_module("nsyswrap.cli.profile")
+    monkeypatch.setattr(module, "kept_report", lambda *_, **__: read_report(SAMPLE / "report.json"))
+    monkeypatch.chdir(tmp_path)
+
+    def run(database: Path) -> Result:
+        words = ["profile", "-q", "--no-profiler-cost", "--record", "-o", "out", "--", "sh", "-c", "exit 3"]
+        before = os.umask(0o022)
+        try:
+            return CliRunner().invoke(cli, words, env={"NSYSWRAP_DB": str(database)})
+        finally:
+            os.umask(before)
+
+    return run
 
 
-@pytest.mark.usefixtures("fake_nsys")
-def test_a_profiled_run_is_in_the_history(tmp_path: Path) -> None:
+def test_a_profiled_run_is_in_the_history(profile: Callable[[Path], Result], tmp_path: Path) -> None:
     """With the exit code of the program, which stays that of the command."""
-    done = profile(tmp_path, tmp_path / "history.sqlite")
-    assert done.returncode == 3, done.stderr
+    done = profile(tmp_path / "history.sqlite")
+    assert done.exit_code == 3, done.output
     (row,) = open_history(str(tmp_path / "history.sqlite")).runs()
     record = json.loads((tmp_path / "out" / "run.json").read_text())
     assert (row.program, row.arguments, row.exit_code) == ("sh", "-c 'exit 3'", 3)
     assert (row.host, row.nsyswrap) == (record["host"], record["versions"]["nsyswrap"])
 
 
-@pytest.mark.usefixtures("fake_nsys")
-def test_a_history_that_cannot_be_opened_is_found_before_the_run(tmp_path: Path) -> None:
+def test_a_history_that_cannot_be_opened_is_found_before_the_run(
+    profile: Callable[[Path], Result], tmp_path: Path
+) -> None:
     (tmp_path / "notes.txt").write_text("no database\n" * 100)
-    done = profile(tmp_path, tmp_path / "notes.txt")
-    assert (done.returncode, "not a database" in done.stderr) == (125, True)
+    done = profile(tmp_path / "notes.txt")
+    assert (done.exit_code, "not a database" in done.stderr) == (125, True)
     assert not (tmp_path / "out").exists()
 
 

@@ -159,6 +159,7 @@ def test_quantiles_of_the_t_distribution_are_those_of_tables(quantile: float, fr
     assert student_quantile(quantile, freedom) == pytest.approx(value, rel=0.01)
 
 
+@pytest.mark.slow
 def test_long_runs_are_drawn_in_little_memory_and_time() -> None:
     """Of fifty thousand steps fewer are drawn, and the interval is that of the formula."""
     long = np.random.default_rng(1).normal(5e6, 5e5, 50_000)

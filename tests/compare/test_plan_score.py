@@ -78,16 +78,16 @@ def test_a_change_is_made_where_its_findings_are_gone() -> None:
 @pytest.mark.parametrize(
     ("step_ms", "within", "words"),
     [
-        (4.5, "yes", "The plan predicted a median step of 4.00 ms to 5.00 ms; it takes 4.50 ms: as predicted."),
+        (4.5, "yes", "The plan predicted a median step of 4.00 to 5.00 ms; it takes 4.50 ms: as predicted."),
         (
             6.0,
             "no",
-            "The plan predicted a median step of 4.00 ms to 5.00 ms; it takes 6.00 ms: 20.0 % more than predicted.",
+            "The plan predicted a median step of 4.00 to 5.00 ms; it takes 6.00 ms: 20.0 % more than predicted.",
         ),
         (
             3.0,
             "no",
-            "The plan predicted a median step of 4.00 ms to 5.00 ms; it takes 3.00 ms: 25.0 % less than predicted.",
+            "The plan predicted a median step of 4.00 to 5.00 ms; it takes 3.00 ms: 25.0 % less than predicted.",
         ),
     ],
 )

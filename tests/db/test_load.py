@@ -188,11 +188,18 @@ def test_a_range_that_was_never_closed_lasts_to_the_end(build: Build, trace_of: 
     assert rows(trace_of(builder.session(duration=500)), "ranges", "start", "end", "open") == [(10, 500, True)]
 
 
-def test_a_range_that_ends_with_the_session_was_never_closed(build: Build, trace_of: TraceOf) -> None:
-    """Nsys 2022 and 2023.4 write that end. Without a session there is no end to compare with."""
-    builder = build().range("closed", 0, 400).range("open", 10, 500)
+@pytest.mark.parametrize("end", [500, 501])
+def test_a_range_that_ends_with_the_session_or_later_is_open(build: Build, trace_of: TraceOf, end: int) -> None:
+    """Nsys 2022 and 2023.4 write these ends. Without a session there is no end to compare with."""
+    builder = build().range("closed", 0, 400).range("open", 10, end)
     assert rows(trace_of(builder), "ranges", "open") == [(False,), (False,)]
-    assert rows(trace_of(builder.session(duration=500)), "ranges", "open") == [(False,), (True,)]
+    assert rows(trace_of(builder.session(duration=500)), "ranges", "end", "open") == [(400, False), (end, True)]
+
+
+def test_a_range_that_ends_after_a_wrong_end_of_the_session_is_not_open(build: Build, trace_of: TraceOf) -> None:
+    """The end of the session is wrong where ranges begin after it."""
+    builder = build().range("first", 0, 501).range("second", 502, 900)
+    assert rows(trace_of(builder.session(duration=500)), "ranges", "open") == [(False,), (False,)]
 
 
 def test_a_range_may_be_closed_by_another_thread(build: Build, trace_of: TraceOf) -> None:

@@ -9,8 +9,11 @@ from analysis_fixtures import window
 from export_builder import MAIN, ExportBuilder, thread
 from measured_costs import COST, US
 
+from nsyswrap.events.kernel_names import find_kernel_names
 from nsyswrap.events.operations import find_operations
 from nsyswrap.events.recorded_calls import NOT_MEASURED, RecordedCalls, find_recorded_calls
+from nsyswrap.hardware.profiler_cost import CallCost, ProfilerCost
+from nsyswrap.loop.context import find_calls, find_context
 from nsyswrap.tables import Trace
 
 TraceOf = Callable[[ExportBuilder], Trace]
@@ -19,7 +22,9 @@ OTHER = thread(4712)
 
 def calls_of(trace: Trace, start: int = 0, end: int = 1_000 * US) -> RecordedCalls:
     """Return the recorded calls of two threads inside a window."""
-    return find_recorded_calls(trace, find_operations(trace), COST, window(start, end), [MAIN, OTHER])
+    operations = find_operations(trace)
+    names = find_kernel_names(trace, operations)
+    return RecordedCalls(COST, find_recorded_calls(trace, operations, names, window(start, end), [MAIN, OTHER]))
 
 
 def usual(calls: RecordedCalls, who: int, *spans: tuple[int, int]) -> list[float]:
@@ -67,8 +72,7 @@ def test_calls_outside_the_window_do_not_count(trace_of: TraceOf) -> None:
 
 
 def test_without_a_measured_cost_nothing_is_added(trace_of: TraceOf) -> None:
-    trace = trace_of(ExportBuilder().call("cudaEventRecord", 10, 20))
-    found = find_recorded_calls(trace, find_operations(trace), None, window(0, 100), [MAIN])
+    found = find_calls(find_context(trace_of(ExportBuilder().call("cudaEventRecord", 10, 20))), window(0, 100))
     assert found is NOT_MEASURED
     assert [each.tolist() for each in found.added(MAIN, np.array([0]), np.array([100]))] == [[0]] * 4
 
@@ -83,3 +87,15 @@ def test_costs_of_parts_add_up_to_that_of_the_whole(trace_of: TraceOf, count: in
     edges = [0, 10, 25, 30, 100]
     parts = usual(calls, MAIN, *pairwise(edges))
     assert sum(parts) == usual(calls, MAIN, (0, 100))[0] == count
+
+
+def test_launches_of_convolutions_are_counted_apart(trace_of: TraceOf) -> None:
+    """A launch costs 3 us. That of a convolution or a batch norm costs 8 us where it was measured, else also 3 us."""
+    builder = ExportBuilder()
+    for number, name in enumerate(("vectorized_elementwise_kernel", "cudnn::bn_fw_tr_1C11_kernel_NCHW<float, float>")):
+        at = (10 + 20 * number) * US
+        builder.kernel(at + 5 * US, at + 9 * US, name, launched=(at, at + 4 * US))
+    calls = calls_of(trace_of(builder))
+    assert usual(calls, MAIN, (0, 20), (20, 50)) == [3, 3]
+    known = ProfilerCost({**COST.calls, "convolution_launch": CallCost(2 * US, 8 * US, 9 * US, 2 * US)})
+    assert usual(RecordedCalls(known, calls.threads), MAIN, (0, 20), (20, 50)) == [3, 8]

@@ -9,7 +9,7 @@ from analysis_fixtures import window
 from export_builder import ExportBuilder, thread
 
 from nsyswrap import tables
-from nsyswrap.events.operations import find_operations, launching_threads
+from nsyswrap.events.operations import find_operations
 from nsyswrap.events.thread_states import NAMES, NO_NAME, ThreadStates, find_thread_states
 from nsyswrap.tables import Trace
 
@@ -90,4 +90,4 @@ def test_a_thread_that_was_not_requested_is_an_error(trace_of: TraceOf) -> None:
 
 def test_launching_threads_are_those_whose_calls_launch(trace_of: TraceOf) -> None:
     trace = trace_of(busy().call("cudaMalloc", 5, 10, thread=thread(999)).kernel(900, 950))
-    assert launching_threads(trace, find_operations(trace)).tolist() == sorted(THREADS)
+    assert find_operations(trace).launching_threads.tolist() == sorted(THREADS)

@@ -112,6 +112,49 @@ def test_phases_without_ranges_are_inferred(trace_of: TraceOf) -> None:
     assert share.value == 1.0
 
 
+def test_a_thread_with_a_name_of_its_own_is_not_autograds(trace_of: TraceOf) -> None:
+    """A thread that prepares batches on the GPU launches no backward pass. Autograd's threads have a name of theirs."""
+
+    def phases(made: ExportBuilder) -> set[str]:
+        found = find_context(trace_of(made)).phases
+        return {found.name(code) for code in found.ranges["phase"]}
+
+    assert "backward" in phases(loop().thread_name(AUTOGRAD, "pt_autograd_0"))
+    assert "backward" not in phases(loop().thread_name(AUTOGRAD, "pt_data_pin"))
+    assert "backward" not in phases(loop().thread_name(thread(4799), "pt_autograd_0"))
+
+
+def test_the_wait_for_the_batch_after_this_one_is_data(trace_of: TraceOf) -> None:
+    """A library may take the next batch from the loader after the copy of this one; the forward pass follows."""
+    made = loop()
+    for number in range(12):
+        at = (number + 1) * STEP_NS
+        made.os_call("recvmsg", at + 312 * US, at + 345 * US)
+    found = build_report(trace_of(made)).section("phases")
+    assert found is not None
+    # The wait, and what the thread does between the copy and it.
+    assert found.tables["phases"].set_index("phase").loc["data", "host_ns"] == 10 * (300 + 35) * US
+
+
+def test_steps_by_updates_say_so(trace_of: TraceOf) -> None:
+    """If the kernels differ from step to step, the note names the updates of the weights as the pattern."""
+    made = ExportBuilder().gpu()
+    for number in range(12):
+        at, kind = (number + 1) * STEP_NS, (3 * number) % 7
+        for offset, name, on in (
+            *((100 + 40 * layer, f"conv{kind}_{layer}", None) for layer in range(4 + kind % 3)),
+            *((500 + 40 * layer, f"grad{kind}_{layer}", AUTOGRAD) for layer in range(4)),
+            (700, "multi_tensor_apply_adam", None),
+        ):
+            begin = at + offset * US
+            more = {} if on is None else {"thread": on}
+            made.kernel(begin + 10 * US, begin + 20 * US, name, launched=(begin, begin + 5 * US), **more)
+    steps = find_context(trace_of(made)).steps
+    assert len(steps.frame) == 12
+    assert "12 steps were found by the updates of the weights" in steps.notes[0]
+    assert "9 to 11 operations and waits each" in steps.notes[0]
+
+
 def test_marked_phases_are_not_mixed_with_inferred_ones(trace_of: TraceOf) -> None:
     """A process that marks one phase has no other phases. The other process has inferred phases, in separate rows."""
     made = loop(12, 4711, OTHER_PID)

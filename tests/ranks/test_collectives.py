@@ -130,6 +130,36 @@ def test_messages_are_matched_where_nccl_names_the_peers(trace_of: TraceOf) -> N
         assert [arrival[device, start] for device, start in pair] == [last, last]
 
 
+def all_to_all(starts: tuple[int, ...]) -> ExportBuilder:
+    """Return ranks that exchange with all others in one kernel each, twice; the kernels of a round end together."""
+    built = ExportBuilder()
+    for rank, late in enumerate(starts):
+        process = global_id(5000 + rank)
+        main = process | 1
+        built.domain("NCCL", 3, thread=process)
+        about = f'"No. of ranks":{len(starts)},"Rank":{rank},"CUDA device":{rank}'
+        built.range("ncclCommInitRank", 1, 2, thread=main, domain=3, jsonText=f'{{"NCCL communicator ID":7,{about}}}')
+        for number in range(2):
+            at = 100_000 * (number + 1)
+            for peer in range(len(starts)):
+                payload = f'{{"NCCL communicator ID":7,"Message size [bytes]":64,"Peer rank":{peer}}}'
+                for place, name in enumerate(("ncclSend", "ncclRecv")):
+                    begun = at - 5000 + 200 * peer + 90 * place
+                    built.range(name, begun, begun + 50, thread=main, domain=3, jsonText=payload)
+            given = {"device": rank, "process": process, "thread": main, "stream": 8}
+            built.kernel(at + late, at + 9000, SEND, launched=(at - 900, at - 800), **given)
+    return built
+
+
+def test_ranks_that_all_exchange_with_one_another_wait_for_the_last(trace_of: TraceOf) -> None:
+    """PyTorch's all_to_all is a group of sends and receives, to the rank itself as well."""
+    found = collectives_of(trace_of(all_to_all((0, 300, 4000))))
+    assert found.kinds == ("AllToAll",)
+    assert found.matched.all()
+    waits = {rank: int((found.arrival - found.start)[found.device_id == rank].sum()) for rank in range(3)}
+    assert waits == {0: 8000, 1: 7400, 2: 0}
+
+
 def test_a_message_with_several_peers_is_not_matched(trace_of: TraceOf) -> None:
     built, _ = pipeline(5)
     for row in built.rows["NVTX_EVENTS"]:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from export_builder import ExportBuilder, global_id
 from made_ranks import job
-from real_captures import RealTrace
+from real_captures import RealContext
 
 from nsyswrap import tables
 from nsyswrap.intervals import Window
@@ -50,8 +50,8 @@ def test_a_step_lasts_from_the_end_of_the_one_before(trace_of: TraceOf) -> None:
 
 
 @pytest.mark.parametrize("name", ["ranks/loader", "ranks/checkpoints"])
-def test_steps_of_a_real_job_agree_with_a_plain_loop(name: str, real_trace: RealTrace) -> None:
-    context = find_context(real_trace(name))
+def test_steps_of_a_real_job_agree_with_a_plain_loop(name: str, real_context: RealContext) -> None:
+    context = real_context(name)
     found = steps_of(context)
     frame = context.steps.counted
     for place, rank in enumerate(found.ranks):

@@ -7,20 +7,24 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from analysis_fixtures import run_section
 from export_builder import ExportBuilder
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_ranks import EPOCH, job, split
+from real_captures import RealContext
 
 from nsyswrap import tables
 from nsyswrap.db.load import load_export
 from nsyswrap.errors import CannotTellError, UsageError
-from nsyswrap.loop.context import NO_SETTINGS, find_context
+from nsyswrap.loop.context import NO_SETTINGS, TraceContext, find_context
 from nsyswrap.model import Gpu
 from nsyswrap.ranks.clocks import ENDS_NS, Clock, Ends, find_clocks
 from nsyswrap.ranks.collectives import find_collectives
-from nsyswrap.ranks.join import Joined, join
-from nsyswrap.report import build_report
+from nsyswrap.ranks.join import join
+from nsyswrap.ranks.rank_report import Joined
+from nsyswrap.report import choose_window
+from nsyswrap.sections import ledger as ledger_section
 from nsyswrap.tables import SPECS, Trace
 
 TraceOf = Callable[[ExportBuilder], Trace]
@@ -28,27 +32,32 @@ RealTrace = Callable[[str], Trace]
 LOADER = "ranks/loader"
 
 
-def ledger(trace: Trace, joined: Joined | None = None) -> list[dict[str, int]]:
+def ledger(context: TraceContext) -> list[dict[str, int]]:
     """Return the ledger of each GPU."""
-    chosen = replace(NO_SETTINGS, launched_as=joined.launched_as) if joined else NO_SETTINGS
-    section = build_report(trace, settings=chosen).section("ledger")
-    assert section is not None
+    section = run_section(ledger_section, context, choose_window(context))
     return [
         {str(key): int(value) for key, value in row.items()} for row in section.tables["devices"].to_dict("records")
     ]
 
 
-def test_two_reports_have_the_ledger_of_one_report_of_both(real_trace: RealTrace) -> None:
+def context_of(joined: Joined) -> TraceContext:
+    """Return the context of a joined trace."""
+    return find_context(joined.trace, replace(NO_SETTINGS, launched_as=joined.launched_as))
+
+
+def test_two_reports_have_the_ledger_of_one_report_of_both(real_trace: RealTrace, real_context: RealContext) -> None:
     """With one clock for both, all numbers are equal to the nanosecond."""
     whole = real_trace(LOADER)
     joined = join(split(whole, [0, 123_456_789]), "job")
-    assert ledger(joined.trace, joined) == ledger(whole)
+    assert ledger(context_of(joined)) == ledger(real_context(LOADER))
     assert [clock.method for clock in joined.clocks] == ["one report", "UTC"]
     assert "UTC; they agree within" in joined.notes[-1]
 
 
 @pytest.mark.parametrize("offset", [-5_000_000, 7_300_000])
-def test_clocks_that_differ_are_joined_by_the_collectives(real_trace: RealTrace, offset: int) -> None:
+def test_clocks_that_differ_are_joined_by_the_collectives(
+    real_trace: RealTrace, real_context: RealContext, offset: int
+) -> None:
     """The clock of another host is off by milliseconds. The ends of collectives correct it to microseconds (median)."""
     whole = real_trace("ddp_2gpu_slow_links")
     joined = join(split(whole, [0, offset], epochs=False), "job")
@@ -56,7 +65,7 @@ def test_clocks_that_differ_are_joined_by_the_collectives(real_trace: RealTrace,
     assert found.method == "collectives"
     assert found.error_ns is not None
     assert abs(found.offset_ns - offset) <= found.error_ns
-    for mine, its in zip(ledger(joined.trace, joined), ledger(whole), strict=True):
+    for mine, its in zip(ledger(context_of(joined)), ledger(real_context("ddp_2gpu_slow_links")), strict=True):
         for name in ("communication_wait_ns", "communication_transfer_ns"):
             assert mine[name] == pytest.approx(its[name], rel=0.02, abs=191 * found.error_ns)
 

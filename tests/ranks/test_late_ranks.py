@@ -5,13 +5,14 @@ from collections.abc import Callable
 import pytest
 from export_builder import ExportBuilder
 from made_ranks import job
+from real_captures import RealReport
 
-from nsyswrap.model import Finding
-from nsyswrap.report import build_report
+from nsyswrap.loop.context import find_context
+from nsyswrap.model import Finding, Report
+from nsyswrap.report import report_of
 from nsyswrap.tables import Trace
 
 TraceOf = Callable[[ExportBuilder], Trace]
-RealTrace = Callable[[str], Trace]
 NAMED = {
     "ranks/loader": "its data loader; rank 0 waits.",
     "ranks/uneven_input": "it has more to compute; rank 0 waits.",
@@ -20,14 +21,19 @@ NAMED = {
 }
 
 
-def late(trace: Trace) -> list[Finding]:
+def communication_of(trace: Trace) -> Report:
+    """Return the report of a trace with the one section that has the findings on late ranks."""
+    return report_of(find_context(trace), keys=("communication",))
+
+
+def late(report: Report) -> list[Finding]:
     """Return the findings on late ranks."""
-    return [each for each in build_report(trace).findings if each.rule == "ranks/late"]
+    return [each for each in report.findings if each.rule == "ranks/late"]
 
 
 @pytest.mark.parametrize("name", NAMED)
-def test_the_first_finding_of_a_real_job_names_the_late_rank_and_why(name: str, real_trace: RealTrace) -> None:
-    report = build_report(real_trace(name))
+def test_the_first_finding_of_a_real_job_names_the_late_rank_and_why(name: str, real_report: RealReport) -> None:
+    report = real_report(name)
     first = report.findings[0]
     assert (first.rule, first.device_id, first.severity) == ("ranks/late", 1, "problem")
     assert first.headline.endswith(NAMED[name])
@@ -35,22 +41,22 @@ def test_the_first_finding_of_a_real_job_names_the_late_rank_and_why(name: str, 
     assert "if that rank were in time" in report.verdict
 
 
-def test_two_checkpoints_in_eight_steps_may_be_chance(real_trace: RealTrace) -> None:
+def test_two_checkpoints_in_eight_steps_may_be_chance(real_report: RealReport) -> None:
     """The waits are charged to rank 0, but with so few steps the confidence interval contains zero."""
-    assert late(real_trace("ranks/checkpoints")) == []
+    assert late(real_report("ranks/checkpoints")) == []
 
 
 @pytest.mark.parametrize("name", ["ranks/balanced", "ddp_2gpu_slow_links", "alexnet_data_parallel_2gpu"])
-def test_a_job_without_a_late_rank_names_none(name: str, real_trace: RealTrace) -> None:
-    assert late(real_trace(name)) == []
+def test_a_job_without_a_late_rank_names_none(name: str, real_report: RealReport) -> None:
+    assert late(real_report(name)) == []
 
 
-def test_waits_for_slow_links_are_no_lateness(real_trace: RealTrace) -> None:
-    assert build_report(real_trace("ddp_2gpu_slow_links")).verdict_rule == "communication/exposed"
+def test_waits_for_slow_links_are_no_lateness(real_report: RealReport) -> None:
+    assert real_report("ddp_2gpu_slow_links").verdict_rule == "communication/exposed"
 
 
 def test_a_rank_that_is_late_in_all_steps_is_named_with_those_that_wait(trace_of: TraceOf) -> None:
-    (found,) = late(trace_of(job(4, 12, {2: 400_000})))
+    (found,) = late(communication_of(trace_of(job(4, 12, {2: 400_000}))))
     assert found.headline == "Rank 2 is late by 400 µs a step: its data loader; ranks 0, 1 and 3 wait."
     assert found.lost_ns == 10 * 400_000
     assert found.evidence[0] == "others wait for it in 100.0 % of the 10 steps"
@@ -58,7 +64,7 @@ def test_a_rank_that_is_late_in_all_steps_is_named_with_those_that_wait(trace_of
 
 def test_two_late_ranks_lose_what_fixing_each_would_save(trace_of: TraceOf) -> None:
     """If rank 2 were in time, the job would still wait 300 us for rank 1."""
-    found = late(trace_of(job(4, 12, {1: 300_000, 2: 400_000})))
+    found = late(communication_of(trace_of(job(4, 12, {1: 300_000, 2: 400_000}))))
     assert [(each.device_id, each.lost_ns) for each in found] == [(2, 10 * 100_000)]
 
 
@@ -71,8 +77,8 @@ def test_a_rank_that_is_late_once_is_not_named(trace_of: TraceOf) -> None:
         mine = [row["deviceId"] == 1 and row["streamId"] == 8 for row in rows]
         place = next(at for at, start in enumerate(starts) if mine[at] and start > 6_000_000)
         rows[place]["start"] = starts[place] + 99
-    assert late(trace_of(built)) == []
+    assert late(communication_of(trace_of(built))) == []
 
 
 def test_equal_ranks_have_no_late_one(trace_of: TraceOf) -> None:
-    assert late(trace_of(job(4, 12, {}))) == []
+    assert late(communication_of(trace_of(job(4, 12, {})))) == []

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_ranks import REDUCE, job
 from rank_generator import pipeline
+from real_captures import RealContext
 
 from nsyswrap.db.load import load_export
 from nsyswrap.intervals import total
@@ -25,7 +26,6 @@ from nsyswrap.report import choose_window
 from nsyswrap.tables import Trace
 
 TraceOf = Callable[[ExportBuilder], Trace]
-RealTrace = Callable[[str], Trace]
 WHY = {
     "ranks/loader": (1, "idle/data_wait", "data"),
     "ranks/uneven_input": (1, MORE_WORK, ""),
@@ -63,8 +63,8 @@ def charged(context: TraceContext) -> "pd.Series[int]":
 
 
 @pytest.mark.parametrize("name", [*WHY, "ranks/balanced", "ddp_2gpu_slow_links", "alexnet_data_parallel_2gpu"])
-def test_charges_add_up_to_the_waits_of_the_ledger(name: str, real_trace: RealTrace) -> None:
-    context = find_context(real_trace(name))
+def test_charges_add_up_to_the_waits_of_the_ledger(name: str, real_context: RealContext) -> None:
+    context = real_context(name)
     window, collectives = choose_window(context), find_collectives(context)
     charges = lateness_of(context).charges
     for device in context.operations.devices:
@@ -74,18 +74,18 @@ def test_charges_add_up_to_the_waits_of_the_ledger(name: str, real_trace: RealTr
 
 
 @pytest.mark.parametrize("name", WHY)
-def test_most_of_a_real_wait_is_charged_to_the_planted_fault(name: str, real_trace: RealTrace) -> None:
+def test_most_of_a_real_wait_is_charged_to_the_planted_fault(name: str, real_context: RealContext) -> None:
     late, rule, phase = WHY[name]
-    found = charged(find_context(real_trace(name))).reset_index()
+    found = charged(real_context(name)).reset_index()
     right = found[(found["late"] == late) & (rule in {"", *found["rule"]})]
     right = right[(right["rule"] == rule) | (rule == "")]
     right = right[(right["phase"] == phase) | (phase == "")]
     assert right["ns"].sum() > 0.7 * found["ns"].sum()
 
 
-def test_a_balanced_job_waits_for_the_pace_of_a_host(real_trace: RealTrace) -> None:
+def test_a_balanced_job_waits_for_the_pace_of_a_host(real_context: RealContext) -> None:
     """Rank 0 of this job launches more slowly in each step. No other cause has half as much time."""
-    found = charged(find_context(real_trace("ranks/balanced"))).groupby("rule").sum()
+    found = charged(real_context("ranks/balanced")).groupby("rule").sum()
     assert found[PACE] > 2 * found.drop([PACE, UNKNOWN], errors="ignore").max()
 
 

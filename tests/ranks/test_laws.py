@@ -13,9 +13,10 @@ from rank_generator import FORWARD, LAUNCH, PART, Clock, Job, reports, schedule
 from nsyswrap.intervals import Window
 from nsyswrap.loop.context import NO_SETTINGS, find_context
 from nsyswrap.ranks.collectives import find_collectives
-from nsyswrap.ranks.join import Joined, join
+from nsyswrap.ranks.join import join
 from nsyswrap.ranks.late_ranks import find_late_ranks
 from nsyswrap.ranks.lateness import find_lateness
+from nsyswrap.ranks.rank_report import Joined
 from nsyswrap.report import choose_window
 from nsyswrap.sections.ledger import ledger_rows
 

@@ -1,19 +1,25 @@
 """An unchanged program under the real nsys: its losses stay the same, bit for bit, and its phases are recorded."""
 
 import json
+import os
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 import pytest
 from annotated_program import ACCUMULATE, STEPS
-from capture_fixtures import namespaces_or_skip, options, python
+from capture_fixtures import options, python
+from click.testing import CliRunner, Result
 
+from nsyswrap.capture.isolate import namespace_prefix
 from nsyswrap.capture.locate import Nsys
 from nsyswrap.capture.nsys import profile
+from nsyswrap.cli import cli
 from nsyswrap.db.load import load_export
+from nsyswrap.errors import CaptureError
 from nsyswrap.loop.step_detection import find_steps
 from nsyswrap.tables import RANGES, Trace
 
@@ -47,12 +53,31 @@ def run(nsys: Nsys, folder: Path, command: tuple[str, ...], **fields: object) ->
     return Run(result.exit_code, result.notes, load_export(result.export))
 
 
+def can_hide() -> bool:
+    """Return whether the kernel and the container allow process namespaces."""
+    try:
+        namespace_prefix()
+    except CaptureError:
+        return False
+    return True
+
+
 PLAIN, MIXED, RANKS = "plain", "accumulate,amp,persistent", "accumulate,ddp"
-# The trainings of a run: one after another in one process, which imports torch once, or in processes that it starts.
+# The trainings of a run: one after another in one process, which imports torch once, or in a process that it starts.
 RUNS = {
     "one process": (PLAIN, "workers", MIXED, "compile"),
-    "child process with a spawned worker, without the nvtx package": ("children,spawned",),
+    "child process with a spawned worker, hidden environment, without the nvtx package": ("spawned",),
 }
+
+# Starts the program in another process, and needs no torch itself.
+IN_CHILD = """
+import multiprocessing, runpy, sys
+del sys.argv[0]
+child = multiprocessing.get_context("spawn").Process(target=runpy.run_path, args=(sys.argv[0], None, "__main__"))
+child.start()
+child.join()
+sys.exit(child.exitcode)
+"""
 
 # Runs of the program without marks and nsys, each in a process of its own. Torch is imported once for all of them.
 UNMARKED = """
@@ -95,16 +120,19 @@ def test_losses_and_exit_codes_are_unchanged_and_phases_are_recorded(
 ) -> None:
     """There is one step for each optimizer step, and one forward and backward pass for each batch.
 
-    The nvtx package is not needed: the last run disables it.
+    The nvtx package is not needed: the last run disables it. The program of that run sees the same files in its process
+    namespace, where the kernel allows one.
 
     The losses are those of a run without marks. In one epoch without AMP, loader processes, the compiler and a child
     process change no loss, so those trainings share the plain one.
     """
     trainings = RUNS[name]
     expected = "".join(printed(modes) for modes in trainings)
+    command = (sys.executable, str(PROGRAM), *trainings)
     if "without the nvtx package" in name:
         monkeypatch.setenv("NVTX_DISABLE", "1")
-    marked = run(nsys, tmp_path / "result", (sys.executable, str(PROGRAM), *trainings))
+        command = python(IN_CHILD, str(PROGRAM), *trainings)
+    marked = run(nsys, tmp_path / "result", command, hide_environment="hidden" in name and can_hide())
     assert [note.startswith("Phases were marked in ") for note in marked.notes] == [True, False]
     assert marked.notes[1] == f"The program ended with exit code {marked.code}"
     assert capfd.readouterr().out == expected
@@ -128,10 +156,7 @@ def test_each_rank_of_torchrun_is_marked(nsys: Nsys, tmp_path: Path, capfd: pyte
 
 
 # The comparison needs only ranges. With system calls, nsys needs three times as long for the import of torch.
-WITHOUT_LOADER = (
-    *(sys.executable, "-m", "nsyswrap", "profile", "--counterfactual", "data", "--trace", "nvtx", "-o", "out"),
-    "train.py",
-)
+WITHOUT_LOADER = ("profile", "--counterfactual", "data", "--trace", "nvtx", "-o", "out", "train.py")
 SLOW = """
 import time, torch
 from torch import nn
@@ -153,15 +178,32 @@ print("trained")
 """
 
 
-def test_the_report_has_the_cost_of_the_loader(nsys: Nsys, tmp_path: Path) -> None:
+@pytest.fixture
+def without_loader(nsys: Nsys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Result]:
+    """Return a function that writes train.py and records it twice, the second time without its loader."""
+    assert nsys.version
+    monkeypatch.chdir(tmp_path)
+
+    def profiled(program: str) -> Result:
+        (tmp_path / "train.py").write_text(program)
+        before = os.umask(0o022)
+        try:
+            return CliRunner().invoke(cli, WITHOUT_LOADER)
+        finally:
+            os.umask(before)
+
+    return profiled
+
+
+def test_the_report_has_the_cost_of_the_loader(
+    without_loader: Callable[[str], Result], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     """The command runs the program twice, shows its output once, and returns its exit code.
 
     The second run uses batches of the first epoch again, and has the same number of steps.
     """
-    assert nsys.version
-    (tmp_path / "train.py").write_text(SLOW)
-    done = subprocess.run(WITHOUT_LOADER, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout) == (0, "trained\n")
+    done = without_loader(SLOW)
+    assert (done.exit_code, done.stdout, capfd.readouterr().out) == (0, "", "trained\n")
     section = json.loads((tmp_path / "out" / "report.json").read_text())["sections"]["counterfactual"]
     assert section["facts"]["loader_share"]["value"] > 0.5
     assert section["notes"][0] in " ".join(done.stderr.split())
@@ -170,12 +212,12 @@ def test_the_report_has_the_cost_of_the_loader(nsys: Nsys, tmp_path: Path) -> No
         assert len(find_steps(load_export(folder / "capture.sqlite")).frame) == 40
 
 
-def test_a_program_that_fails_is_not_run_again(nsys: Nsys, tmp_path: Path) -> None:
+def test_a_program_that_fails_is_not_run_again(
+    without_loader: Callable[[str], Result], capfd: pytest.CaptureFixture[str]
+) -> None:
     """Its exit code is returned, and the report says why the loader's cost is unknown."""
-    assert nsys.version
-    (tmp_path / "train.py").write_text("import sys; print('once'); sys.exit(6)")
-    done = subprocess.run(WITHOUT_LOADER, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert (done.returncode, (done.stdout + done.stderr).count("once")) == (6, 1)
+    done = without_loader("import sys; print('once'); sys.exit(6)")
+    assert (done.exit_code, capfd.readouterr().out) == (6, "once\n")
     assert "is unknown: the program ended with exit code 6" in done.stderr
 
 
@@ -184,11 +226,3 @@ def test_a_program_without_torch_runs_with_a_note(nsys: Nsys, tmp_path: Path) ->
     assert marked.code == 1
     assert marked.notes[0].startswith("No phases were marked: no process of the program imported torch")
     assert marked.notes[1:] == ("The program ended with exit code 1",)
-
-
-def test_a_hidden_environment_is_marked_too(nsys: Nsys, tmp_path: Path) -> None:
-    """The program sees the same files in its process namespace."""
-    namespaces_or_skip()
-    program = python("import torch; torch.nn.ReLU()(torch.ones(1))")
-    marked = run(nsys, tmp_path / "result", program, hide_environment=True)
-    assert marked.count("forward") == 1

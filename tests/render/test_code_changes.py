@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
+from nsyswrap.fixed_step import IF_FIXED
 from nsyswrap.render.code_changes import CODE_CHANGES, LIGHTNING, PYTORCH, TRANSFORMERS, CodeChange, code_changes
 from nsyswrap.rule_names import RULE_NAMES
-from nsyswrap.verdict import IF_FIXED
 
 CHANGES = sorted({change for changes in CODE_CHANGES.values() for change in changes})
 LONGEST_LINE = 100

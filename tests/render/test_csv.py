@@ -2,14 +2,17 @@
 
 import csv
 import io
+import json
+from dataclasses import replace
 
 import hand_made
 import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from made_rank_sections import with_ranks
 
-from nsyswrap.render import csv_report
+from nsyswrap.render import csv_report, json_report
 
 
 def cells(text: str) -> list[list[str]]:
@@ -102,9 +105,19 @@ def test_gaps_are_never_cut() -> None:
 def test_a_finding_is_one_row() -> None:
     head, first, *_ = cells(csv_report.tables(hand_made.full_report())["report.findings"])
     found = dict(zip(head, first, strict=True))
-    assert [found[name] for name in ("rule", "severity", "lost_ns", "device_id")] == [
-        *("idle/data_wait", "problem", "601000000", "0")
+    assert [found[name] for name in ("rule", "severity", "lost_ns", "device_id", "rank", "section")] == [
+        *("idle/data_wait", "problem", "601000000", "0", "", "idle")
     ]
+
+
+def test_a_finding_names_the_rank_of_its_gpu_as_in_report_json() -> None:
+    report = with_ranks(hand_made.full_report(), 4, 0)
+    report = replace(report, gpus=tuple(replace(gpu, rank=gpu.device_id + 4) for gpu in report.gpus))
+    rows = pd.read_csv(io.StringIO(csv_report.tables(report)["report.findings"]))
+    written = json.loads(json_report.render(report))["findings"]
+    assert any(one["rank"] == 4 for one in written)
+    for name in ("rule", "device_id", "rank", "section"):
+        assert rows[name].astype(object).where(rows[name].notna(), None).tolist() == [one[name] for one in written]
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nsyswrap.render.escape import elide, escape_in_json, shorten, visible
+from nsyswrap.render.escape import elide, escape_in_json, shorten, unbroken, visible
 
 anything = st.text(st.characters(exclude_categories=()))
 
@@ -81,6 +81,11 @@ def test_parentheses_inside_template_arguments_are_no_argument_list() -> None:
 
 def test_a_name_of_parentheses_alone_stays_a_name() -> None:
     assert shorten(f"{'(' * 40}{')' * 40}", 20)
+
+
+def test_no_line_breaks_between_a_number_and_its_unit() -> None:
+    """Other spaces stay as they are, also those after numbers."""
+    assert unbroken("57.3 % in 58 steps, 2.42 to 2.89 ms") == "57.3\u00a0% in 58 steps, 2.42 to 2.89\u00a0ms"
 
 
 def test_json_shows_invisible_characters_as_escapes_and_means_the_same() -> None:

@@ -17,7 +17,7 @@ import pytest
 from made_rank_sections import with_ranks
 
 from nsyswrap.model import Section
-from nsyswrap.render import html_report, vocabulary
+from nsyswrap.render import glossary, html_report, vocabulary
 from nsyswrap.render.content_policy import digest
 
 VOID = frozenset({"meta", "link", "br", "img", "hr", "input"})
@@ -244,7 +244,7 @@ def test_the_command_and_versions_are_said() -> None:
 
 
 def test_each_term_of_the_glossary_is_explained() -> None:
-    for title, terms in vocabulary.GLOSSARY:
+    for title, terms in glossary.GLOSSARY:
         assert title in page_of("full").text
         for term in terms:
             assert f"{term.term} {term.meaning}" in page_of("full").text
@@ -381,20 +381,3 @@ def test_the_slim_page_has_the_first_part_and_says_what_it_leaves_out() -> None:
     assert f"{left_out}: nsyswrap report capture.sqlite" in page.text
     assert page.all("table")
     assert not {"gaps", "idle-attribution"} & {one.get("data-name") for one in page.all("table")}
-
-
-def test_the_slim_page_of_many_gpus_and_findings_stays_small() -> None:
-    """It shows two GPUs and three findings; 60 kB fit into a mail."""
-    report = hand_made.full_report()
-    tables = {}
-    for key, name in (("ledger", "devices"), ("idle", "attribution")):
-        section = report.section(key)
-        assert section is not None
-        tables[key] = {name: pd.concat([section.tables[name].assign(device_id=number) for number in range(64)])}
-    sections = tuple(replace(one, tables={**one.tables, **tables.get(one.key, {})}) for one in report.sections)
-    gpus = tuple(replace(report.gpus[0], device_id=number) for number in range(64))
-    report, first = replace(report, gpus=gpus, sections=sections), report.findings[0]
-    many = tuple(replace(first, rule=f"idle/rule_{number}") for number in range(30))
-    slim = html_report.render_slim(replace(report, findings=many))
-    assert "27 more findings, 62 more GPUs, the timeline" in slim
-    assert len(slim.encode()) < 60_000

@@ -189,7 +189,7 @@ def test_a_long_table_without_times_is_cut_at_its_end() -> None:
     table = pd.DataFrame({"n": np.arange(ROWS + 1)})
     section = parsed(hand_made.report_with(hand_made.section_with("odd", t=table)))["sections"]["odd"]
     assert section["tables"]["t"][-1]["n"] == ROWS - 1
-    assert section["notes"] == ["Table t: 20,000 of 20,001 rows are listed, the first; 1 rows are left out."]
+    assert section["notes"] == ["Table t: 20,000 of 20,001 rows are listed, the first; 1 row is left out."]
 
 
 def test_sections_keep_their_order() -> None:

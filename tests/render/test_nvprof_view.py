@@ -12,17 +12,28 @@ from hypothesis import given
 from hypothesis import strategies as st
 from real_captures import RealReport
 
+from nsyswrap.db.load import load_export
 from nsyswrap.intervals import Window
+from nsyswrap.loop.context import find_context
 from nsyswrap.model import Report, Section
 from nsyswrap.render import nvprof_view
 from nsyswrap.render.nvprof_view import Row
-from nsyswrap.report import build_report
+from nsyswrap.report import report_of
 from nsyswrap.tables import Trace
 
+TraceOf = Callable[[ExportBuilder], Trace]
 LONG = "void wide<" + "float, " * 100 + "int>(int)"
+# The view has no other parts of a report.
+SHOWN = ("kernels", "copies", "host_calls", "cuda_graphs")
 
 
-def small_report(trace_of: Callable[[ExportBuilder], Trace]) -> Report:
+def whole_report(trace: Trace) -> Report:
+    """Return the sections of a trace that the view shows."""
+    return report_of(find_context(trace), "all", keys=SHOWN)
+
+
+@pytest.fixture(scope="module")
+def small_report(tmp_path_factory: pytest.TempPathFactory) -> Report:
     """Return two kernels, three copies in two directions from two kinds of memory, and one memset; 1 ms in total."""
     builder = (
         ExportBuilder()
@@ -34,7 +45,7 @@ def small_report(trace_of: Callable[[ExportBuilder], Trace]) -> Report:
         .copy(900_000, 990_000, DEVICE_TO_HOST, launched=(40, 50))
         .fill(990_000, 1_000_000, launched=(50, 60))
     )
-    return build_report(trace_of(builder), "all")
+    return whole_report(load_export(builder.write(tmp_path_factory.mktemp("small") / "built.sqlite")))
 
 
 def names(rows: tuple[Row, ...]) -> list[str]:
@@ -42,9 +53,9 @@ def names(rows: tuple[Row, ...]) -> list[str]:
     return [row.name for row in rows]
 
 
-def test_gpu_activities_have_kernels_copies_and_memsets_in_order(trace_of: Callable[[ExportBuilder], Trace]) -> None:
+def test_gpu_activities_have_kernels_copies_and_memsets_in_order(small_report: Report) -> None:
     """The largest is first. Copies from pageable and from pinned memory share one row, as in nvprof."""
-    assert nvprof_view.gpu_activities(small_report(trace_of)) == (
+    assert nvprof_view.gpu_activities(small_report) == (
         Row("gemm", 1, 600_000, 600_000, 600_000),
         Row(LONG, 1, 200_000, 200_000, 200_000),
         Row("[CUDA memcpy HtoD]", 2, 100_000, 50_000, 50_000),
@@ -53,22 +64,22 @@ def test_gpu_activities_have_kernels_copies_and_memsets_in_order(trace_of: Calla
     )
 
 
-def test_api_calls_are_by_name_without_the_version_cupti_appends(trace_of: Callable[[ExportBuilder], Trace]) -> None:
+def test_api_calls_are_by_name_without_the_version_cupti_appends(trace_of: TraceOf) -> None:
     builder = ExportBuilder().kernel(0, 100, launched=(0, 10))
     builder.call("cudaMalloc_v3020", 20, 50).call("cudaMalloc_v3020", 50, 60)
-    found = nvprof_view.api_calls(build_report(trace_of(builder), "all"))
+    found = nvprof_view.api_calls(whole_report(trace_of(builder)))
     assert found == (Row("cudaMalloc", 2, 40, 10, 30), Row("cudaLaunchKernel", 1, 10, 10, 10))
 
 
-def test_a_line_reads_as_nvprof_wrote_it(trace_of: Callable[[ExportBuilder], Trace]) -> None:
-    lines = nvprof_view.render(small_report(trace_of)).splitlines()
+def test_a_line_reads_as_nvprof_wrote_it(small_report: Report) -> None:
+    lines = nvprof_view.render(small_report).splitlines()
     assert lines[1].split() == ["Type", "Time(%)", "Time", "Calls", "Avg", "Min", "Max", "Name"]
     assert lines[2].split() == ["GPU", "activities:", "60.00%", "600.00us", "1", *["600.00us"] * 3, "gemm"]
     assert lines[4].split(maxsplit=6)[:6] == ["10.00%", "100.00us", "2", "50.000us", "50.000us", "50.000us"]
 
 
-def test_numbers_stand_under_their_heading(trace_of: Callable[[ExportBuilder], Trace]) -> None:
-    head, *rows = nvprof_view.render(small_report(trace_of)).splitlines()[1:7]
+def test_numbers_stand_under_their_heading(small_report: Report) -> None:
+    head, *rows = nvprof_view.render(small_report).splitlines()[1:7]
     for row in rows:
         for word in ("Time(%)", "Calls", "Max"):
             at = head.index(word) + len(word)
@@ -76,40 +87,36 @@ def test_numbers_stand_under_their_heading(trace_of: Callable[[ExportBuilder], T
             assert row[at] == " "
 
 
-def test_the_window_is_said_first(trace_of: Callable[[ExportBuilder], Trace]) -> None:
-    report = small_report(trace_of)
-    assert nvprof_view.render(report).startswith(f"{report.capture.name}: {report.window.label}\n")
+def test_the_window_is_said_first(small_report: Report) -> None:
+    assert nvprof_view.render(small_report).startswith(f"{small_report.capture.name}: {small_report.window.label}\n")
 
 
-def test_it_says_which_names_make_up_ninety_per_cent(trace_of: Callable[[ExportBuilder], Trace]) -> None:
+def test_it_says_which_names_make_up_ninety_per_cent(small_report: Report) -> None:
     """The first three names have 60, 20 and 10 %."""
-    report = small_report(trace_of)
-    assert nvprof_view.leading(nvprof_view.gpu_activities(report)) == 3
-    assert "GPU activities: the first 3 of 5 names make up 90.0 % of 1.00 ms\n" in nvprof_view.render(report)
+    assert nvprof_view.leading(nvprof_view.gpu_activities(small_report)) == 3
+    assert "GPU activities: the first 3 of 5 names make up 90.0 % of 1.00 ms\n" in nvprof_view.render(small_report)
 
 
-def test_a_table_of_one_name_says_so(trace_of: Callable[[ExportBuilder], Trace]) -> None:
-    report = build_report(trace_of(ExportBuilder().kernel(0, 100, launched=(0, 10))), "all")
+def test_a_table_of_one_name_says_so(trace_of: TraceOf) -> None:
+    report = whole_report(trace_of(ExportBuilder().kernel(0, 100, launched=(0, 10))))
     assert "API calls: its only name makes up 100.0 % of 10 ns\n" in nvprof_view.render(report)
 
 
-def test_a_note_says_that_graphs_traced_as_a_whole_are_missing(trace_of: Callable[[ExportBuilder], Trace]) -> None:
+def test_a_note_says_that_graphs_traced_as_a_whole_are_missing(small_report: Report, trace_of: TraceOf) -> None:
     """Their kernels would be in the table of a capture that traces nodes."""
     builder = ExportBuilder().kernel(0, 100, launched=(0, 10)).graph(200, 500, launched=(150, 160))
-    text = nvprof_view.render(build_report(trace_of(builder), "all"))
-    assert text.endswith(
-        "Note: 1 CUDA graphs, 300 ns on the GPU, were traced as a whole and are not in these tables.\n"
-    )
-    assert "Note" not in nvprof_view.render(small_report(trace_of))
+    text = nvprof_view.render(whole_report(trace_of(builder)))
+    assert text.endswith("Note: 1 CUDA graph, 300 ns on the GPU, was traced as a whole and is not in these tables.\n")
+    assert "Note" not in nvprof_view.render(small_report)
 
 
-def test_names_are_in_full_where_no_width_is_given(trace_of: Callable[[ExportBuilder], Trace]) -> None:
-    assert LONG in nvprof_view.render(small_report(trace_of))
+def test_names_are_in_full_where_no_width_is_given(small_report: Report) -> None:
+    assert LONG in nvprof_view.render(small_report)
 
 
 @pytest.mark.parametrize("width", [60, 100])
-def test_no_line_is_wider_than_a_terminal(width: int, trace_of: Callable[[ExportBuilder], Trace]) -> None:
-    lines = nvprof_view.render(small_report(trace_of), width=width).splitlines()
+def test_no_line_is_wider_than_a_terminal(width: int, small_report: Report) -> None:
+    lines = nvprof_view.render(small_report, width=width).splitlines()
     assert max(map(len, lines)) == width
     assert any(line.endswith("…") for line in lines)
 
@@ -138,17 +145,16 @@ def test_a_report_without_gpu_work_has_tables_that_say_none() -> None:
     assert [line.split() for line in lines[2:4]] == [["GPU", "activities:", "none"], ["API", "calls:", "none"]]
 
 
-def test_hostile_names_stay_on_their_line(trace_of: Callable[[ExportBuilder], Trace]) -> None:
+def test_hostile_names_stay_on_their_line(trace_of: TraceOf) -> None:
     builder = ExportBuilder().kernel(0, 100, hand_made.HOSTILE, launched=(0, 10))
-    text = nvprof_view.render(build_report(trace_of(builder), "all"))
+    text = nvprof_view.render(whole_report(trace_of(builder)))
     assert "\x1b" not in text
     assert "\u202e" not in text
     assert all(line.isprintable() for line in text.splitlines())
 
 
-def test_the_same_report_gives_the_same_text(trace_of: Callable[[ExportBuilder], Trace]) -> None:
-    report = small_report(trace_of)
-    assert nvprof_view.render(report) == nvprof_view.render(report)
+def test_the_same_report_gives_the_same_text(small_report: Report) -> None:
+    assert nvprof_view.render(small_report) == nvprof_view.render(small_report)
 
 
 @given(times=st.lists(st.integers(0, 10**12), min_size=1, max_size=30))

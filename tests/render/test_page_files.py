@@ -1,10 +1,12 @@
 """Scripts and style sheets of the page lose comments and indentation and nothing else."""
 
+import re
 from importlib import resources
+from pathlib import Path
 
 import pytest
 
-from nsyswrap.render import html_report, timeline_view
+from nsyswrap.render import html_report, page_files, timeline_view
 from nsyswrap.render.page_files import static
 
 NAMES = [*html_report.STYLES, *html_report.SCRIPTS, *timeline_view.SCRIPTS, *timeline_view.STYLES]
@@ -26,3 +28,16 @@ def test_only_comments_blank_lines_and_indentation_go(name: str) -> None:
 def test_no_text_of_a_script_spans_lines(name: str) -> None:
     """A template literal that spans lines would lose its indentation."""
     assert all(line.count("`") % 2 == 0 for line in static(name).splitlines())
+
+
+def test_pages_have_five_sizes_of_type() -> None:
+    """In style sheets, drawings and on the canvas; paper has its own. 16 pixels are one rem."""
+    folder = Path(page_files.__file__).parent
+    sizes = set()
+    for file in (*folder.glob("static/*.css"), *folder.glob("static/*.js"), *folder.glob("templates/*.j2")):
+        text = file.read_text(encoding="utf-8")
+        sizes |= {16 * float(size) for size in re.findall(r"font(?:-size)?: ?(?:\d+ )?([\d.]+)rem", text)}
+        sizes |= {float(size) for size in re.findall(r"font-size(?:=\"|\": )(\d+)", text)}
+        sizes |= {float(size) for size in re.findall(r"(\d+)px \$\{palette\.font\}", text)}
+        assert not re.search(r"font(?:-size)?: ?[\d.]+em", text), file.name
+    assert sorted(sizes) == [12, 14, 16, 20, 24]

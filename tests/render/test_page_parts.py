@@ -195,7 +195,16 @@ def test_recurring_gaps_are_a_table_largest_first() -> None:
     view = page_parts.patterns(FULL)
     assert view is not None
     assert [row[1].text for row in view.rows] == ["data loader wait", "launch-bound kernels"]
-    assert [head.label for head in view.heads] == ["GPU", "why", "phase", "count", "median", "idle", "gaps a step"]
+    assert [head.label for head in view.heads] == [
+        "GPU",
+        "why",
+        "phase",
+        "count",
+        "median",
+        "idle",
+        "of the window",
+        "gaps a step",
+    ]
 
 
 @pytest.mark.parametrize(("value", "measured"), [(0, False), (None, False), (float("nan"), False), (3, True)])

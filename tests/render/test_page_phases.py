@@ -21,13 +21,16 @@ def with_table(key: str, name: str, table: pd.DataFrame) -> Report:
     return replace(FULL, sections=tuple(changed if one.key == key else one for one in FULL.sections))
 
 
-def test_the_longest_phase_fills_its_row_and_others_are_to_scale() -> None:
+def test_all_phases_together_fill_a_row_and_each_is_to_scale() -> None:
     """Backward is busy for 660 ms and idle for 80 ms; data is idle for 601 ms."""
     rows = {row.name: row for row in page_phases.phases(FULL)}
+    section = FULL.section("phases")
+    assert section is not None
+    whole = int(section.tables["phases"][["gpu_ns", "idle_ns"]].to_numpy().sum()) / MS
+    assert sum(float(row.busy.width) + float(row.idle.width) for row in rows.values()) == pytest.approx(100, abs=0.01)
     backward, data = rows["backward"], rows["data"]
-    assert float(backward.busy.width) + float(backward.idle.width) == pytest.approx(100)
-    assert float(backward.idle.x) == float(backward.busy.width) == pytest.approx(100 * 660 / 740, abs=1e-3)
-    assert [float(data.busy.width), float(data.idle.width)] == pytest.approx([0, 100 * 601 / 740], abs=1e-3)
+    assert float(backward.idle.x) == float(backward.busy.width) == pytest.approx(100 * 660 / whole, abs=1e-3)
+    assert [float(data.busy.width), float(data.idle.width)] == pytest.approx([0, 100 * 601 / whole], abs=1e-3)
 
 
 def test_numbers_are_those_of_the_report_in_its_order() -> None:

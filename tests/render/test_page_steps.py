@@ -102,6 +102,12 @@ def test_steps_without_a_ledger_are_dots() -> None:
     assert (view.chart.columns, len(view.chart.dots)) == ((), 20)
 
 
+def test_a_table_of_outliers_without_rows_and_columns_marks_none() -> None:
+    """A report.json keeps no columns of a table without rows."""
+    view = view_of(with_steps(outliers=pd.DataFrame()))
+    assert view.outliers == 0
+
+
 @pytest.mark.parametrize("report", [hand_made.empty_report(), with_steps(steps=pd.DataFrame())])
 def test_without_steps_there_is_no_chart(report: Report) -> None:
     assert page_steps.steps(report) is None

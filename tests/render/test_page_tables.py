@@ -37,8 +37,10 @@ def test_a_column_without_a_glossary_term_has_no_anchor() -> None:
     assert (head.is_text, head.term) == (True, "")
 
 
-def test_the_largest_share_of_a_column_has_a_full_bar() -> None:
-    assert bars(pd.DataFrame({"share": [0.5, 0.25, 0.0, None]}), 0) == ["100.0", "50.0", "0.0", "0.0"]
+def test_a_full_bar_is_100_per_cent() -> None:
+    """A share of 10 % never fills the width, and one above 100 % stays inside it."""
+    assert bars(pd.DataFrame({"share": [0.1, 0.05, 0.0, None]}), 0) == ["10.0", "5.0", "0.0", "0.0"]
+    assert bars(pd.DataFrame({"share": [2.0, 1.0]}), 0) == ["100.0", "50.0"]
 
 
 def test_a_column_of_no_shares_has_empty_bars() -> None:
@@ -57,7 +59,7 @@ def test_a_sentence_is_not_cut() -> None:
 
 def test_shares_beside_one_another_have_one_scale() -> None:
     table = pd.DataFrame({"mean_share": [0.1, 0.2], "max_share": [0.4, 0.3]})
-    assert bars(table, 0) == ["25.0", "50.0"]
+    assert bars(table, 0) == ["10.0", "20.0"]
 
 
 def test_many_shares_are_numbers_alone() -> None:
@@ -66,15 +68,15 @@ def test_many_shares_are_numbers_alone() -> None:
 
 
 def test_without_a_share_the_weight_of_a_row_has_the_bar() -> None:
-    table = pd.DataFrame({"name": ["a", "b"], "total_ns": [100, 50], "mean_ns": [1, 2]})
-    assert (bars(table, 1), bars(table, 2)) == (["100.0", "50.0"], ["", ""])
+    table = pd.DataFrame({"name": ["a", "b"], "total_ns": [75, 25], "mean_ns": [1, 2]})
+    assert (bars(table, 1), bars(table, 2)) == (["75.0", "25.0"], ["", ""])
 
 
 def test_idle_time_has_the_colour_of_idle_time() -> None:
     table = pd.DataFrame({"name": ["a", "b"], "idle_ns": [4, 2]})
     assert [(row[1].bar, row[1].fill) for row in table_view(table, "", "t").rows] == [
-        ("100.0", "idle"),
-        ("50.0", "idle"),
+        ("66.7", "idle"),
+        ("33.3", "idle"),
     ]
 
 

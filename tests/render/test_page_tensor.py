@@ -30,13 +30,13 @@ def test_phases_come_costliest_first_with_their_bounds() -> None:
     ]
 
 
-def test_bars_have_one_scale_and_the_longest_is_full() -> None:
+def test_bars_have_one_scale_on_which_all_rows_together_are_full() -> None:
     phases, _ = page_tensor.tensor_bars(FULL)
     lengths = [sum(float(piece.width) for piece in row.pieces) for row in phases.rows]
     assert lengths == [
-        pytest.approx(100),
-        pytest.approx(400 / 660 * 100, abs=0.01),
-        pytest.approx(100 / 660 * 100, abs=0.01),
+        pytest.approx(660 / 1160 * 100, abs=0.01),
+        pytest.approx(400 / 1160 * 100, abs=0.01),
+        pytest.approx(100 / 1160 * 100, abs=0.01),
     ]
 
 

@@ -24,7 +24,7 @@ def test_rows_are_the_step_now_and_after_each_change() -> None:
     shown = plan_view.plan(PLANNED)
     assert shown.measure == "median step, each change with those before it"
     assert [row.label for row in shown.rows] == ["now", "if the data loader kept up", "if fixed"]
-    assert [row.time for row in shown.rows] == ["111 ms", "78.0 ms to 90.0 ms", "55.5 ms"]
+    assert [row.time for row in shown.rows] == ["111 ms", "78.0 to 90.0 ms", "55.5 ms"]
     assert [(row.low, row.high) for row in shown.rows] == [("100.00", "100.00"), ("70.27", "81.08"), ("50.00", "50.00")]
     assert [row.anchor for row in shown.rows] == ["", "finding-idle-data-wait", ""]
 
@@ -39,8 +39,8 @@ def test_text_and_markdown_list_the_plan_below_the_verdict() -> None:
     for shown in (text, markdown):
         places = [shown.index(part) for part in (REPORT.verdict[:30], "if the data loader kept up", "compute", "idle")]
         assert places == sorted(places)
-    assert "  78.0 ms to 90.0 ms  if the data loader kept up" in text
-    assert "1. if the data loader kept up: **78.0 ms to 90.0 ms**" in markdown
+    assert "  78.0 to 90.0 ms  if the data loader kept up" in text
+    assert "1. if the data loader kept up: **78.0 to 90.0 ms**" in markdown
     assert "<b>" not in markdown
 
 
@@ -109,3 +109,13 @@ def test_the_page_holds_the_summary_in_markdown() -> None:
     page = html_report.render(PLANNED)
     held = page[page.index('<template id="summary">') + 23 : page.index("</template>")]
     assert html.unescape(held) == markdown_report.render(PLANNED)
+
+
+def test_the_first_change_says_how_to_see_lines_where_python_was_not_sampled() -> None:
+    """A report with samples names the line, or has none to name."""
+    sections = tuple(one for one in REPORT.sections if one.key != "python_lines")
+    report = replace(REPORT, sections=sections, findings=tuple(replace(one, evidence=()) for one in REPORT.findings))
+    assert plan_view.plan(report).lines == plan_view.NO_LINES
+    assert html_report.render(report).count(html.escape(plan_view.NO_LINES)) == 1
+    assert plan_view.plan(REPORT).lines == ""
+    assert plan_view.NO_LINES not in html_report.render(REPORT)

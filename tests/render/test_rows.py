@@ -67,6 +67,14 @@ def test_a_hostile_name_is_shown_by_numbers() -> None:
     assert column.cells == ["a[U+202E]b"]
 
 
+def test_statistics_have_a_unit_in_each_cell_where_one_for_all_would_hide_some() -> None:
+    """One gap of 26 ms and others of 2 us; totals keep one unit, so that they can be compared."""
+    table = pd.DataFrame({"median_ns": [26_310_000, 2_100], "total_ns": [26_310_000, 15_000_000]})
+    median, total = rows.show(table, 5, aligned=True).columns
+    assert (median.unit, median.cells) == ("", ["26.3 ms", "2.10 µs"])
+    assert (total.unit, total.cells) == ("ms", ["26.3", "15.0"])
+
+
 def test_a_cut_states_rows_and_time() -> None:
     table = pd.DataFrame({"name": list("abc"), "total_ns": [900, 90, 10]})
     assert rows.show(table, 2, aligned=True).cut == "2 of 3 rows, 99.0 % of the time"

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nsyswrap.render.step_columns import Cluster
-from nsyswrap.render.step_marks import WIDTHS, Mark, Wanted, place
+from nsyswrap.render.step_marks import WIDTHS, Label, Mark, Wanted, label, place
 
 COLUMNS = 1200
 
@@ -49,3 +49,12 @@ def test_the_second_of_two_findings_in_one_place_moves_aside() -> None:
     found = [mark for mark in place([wanted(600, 602, "1"), wanted(600, 602, "2")], COLUMNS) if mark.fits == "wide"]
     assert found[0].x == "50.08"
     assert abs(float(found[1].x) - 50.08) * 960 / 100 >= 18
+
+
+def test_a_part_of_a_bar_says_what_it_has_room_for() -> None:
+    """The shortest text may be too long, too; on a phone there is a third of the room."""
+    texts = ("idle 82.6 %", "idle", "5 %")
+    assert label(texts, 80) == Label("idle 82.6 %", 96, "all")
+    assert label(texts, 15) == Label("idle 82.6 %", 96, "wide")
+    assert label(texts, 6).text == "idle"
+    assert label(texts, 1) == Label("", 0, "")

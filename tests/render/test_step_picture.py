@@ -1,16 +1,13 @@
 """The picture of a step: its GPU lanes add up to it, its findings lie in it, and it stays small."""
 
-from collections.abc import Callable
-
 import pytest
+from real_captures import RealReport
 from timeline_fixtures import US, timeline_data, timeline_report
 
 from nsyswrap.model import Report, TimelineRow
 from nsyswrap.render import render
 from nsyswrap.render.step_picture import GPU_LANES, Picture, Pinned, draw
 from nsyswrap.render.step_view import findings
-from nsyswrap.report import build_report
-from nsyswrap.tables import Trace
 from nsyswrap.timeline.typical_step import by_length
 
 MOST_BYTES = 40_000
@@ -39,9 +36,9 @@ def pictures(report: Report) -> list[tuple[int, Picture]]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_gpu_lanes_add_up_to_the_step(name: str, real_trace: Callable[[str], Trace]) -> None:
+def test_the_gpu_lanes_add_up_to_the_step(name: str, real_report: RealReport) -> None:
     """So do the times of the list of findings with those of all others. Every mark is inside the picture."""
-    report = build_report(real_trace(name), with_timeline=True)
+    report = real_report(name, with_timeline=True)
     for length, picture in pictures(report):
         lanes = [lane for lane in picture.lanes if lane.key in KEYS]
         assert sum(part.ns for lane in lanes for part in lane.parts) <= length

@@ -78,38 +78,6 @@ def test_a_fact_is_named_by_words(label: str, words: str) -> None:
     assert vocabulary.fact_label(label) == words
 
 
-TERMS = [term for _, terms in vocabulary.GLOSSARY for term in terms]
-GLOSSARY = Path(__file__).parents[2] / "docs" / "glossary.md"
-
-
-@pytest.mark.parametrize("label", ["GPU busy", "idle", "gap", "starvation", "exposed copy", "share", "median step"])
-def test_every_term_of_the_page_is_in_the_glossary(label: str) -> None:
-    anchors = {vocabulary.term_anchor(one.term) for one in TERMS}
-    assert vocabulary.term_anchor(label) in anchors - {""}
-
-
-def test_a_label_without_a_term_has_no_anchor() -> None:
-    assert vocabulary.term_anchor("std dev") == ""
-
-
-def test_anchors_are_names_of_their_own() -> None:
-    anchors = [vocabulary.term_anchor(one.term) for one in TERMS]
-    assert len(set(anchors)) == len(TERMS)
-    assert all(re.fullmatch("term-[a-z-]+", anchor) for anchor in anchors)
-
-
-def test_meanings_are_sentences() -> None:
-    assert all(one.meaning[0].isupper() and one.meaning.endswith(".") for one in TERMS)
-
-
-def test_the_documentation_has_the_same_terms() -> None:
-    """docs/glossary.md has the groups, terms and meanings of the page, in the same order."""
-    text = GLOSSARY.read_text(encoding="utf-8")
-    rows = re.findall(r"^\| (?!term \|)([^|-][^|]*) \| ([^|]*) \|$", text, re.MULTILINE)
-    assert rows == [(one.term, one.meaning) for one in TERMS]
-    assert re.findall("^## (.*)$", text, re.MULTILINE) == [title for title, _ in vocabulary.GLOSSARY]
-
-
 @pytest.mark.parametrize("part", vocabulary.LEDGER_PARTS, ids=lambda part: part.key)
 def test_colours_stand_out_from_a_white_page(part: vocabulary.LedgerPart) -> None:
     """Shapes need a contrast of 3 with their surroundings (WCAG 2.2, 1.4.11)."""

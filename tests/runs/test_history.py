@@ -178,6 +178,21 @@ def test_frames_have_their_columns_and_types(history: History) -> None:
         history.frame("steps")
 
 
+def test_a_frame_has_only_what_is_wanted(history: History) -> None:
+    """Columns in the order that is given, and rows with the values that are given, also of a column that is a sum."""
+    for number in range(3):
+        history.add(made_run(number))
+    whole = history.frame("accounts")
+    found = history.frame("accounts", columns=("name", "step_ns"), kind="ledger", phase="")
+    kept = whole[(whole["kind"] == "ledger") & (whole["phase"] == "")]
+    assert found.to_dict("list") == kept[["name", "step_ns"]].to_dict("list")
+    assert len(history.frame("accounts", name="idle_ns")) == 3
+    assert len(history.frame("accounts", step_ns=float(whole["step_ns"].iloc[0]))) == 3
+    assert history.frame("facts", section="nowhere", columns=("value",)).dtypes.to_dict() == {"value": "float64"}
+    with pytest.raises(HistoryError, match="'accounts' has no column 'label'"):
+        history.frame("accounts", label="x")
+
+
 def test_parquet_has_the_rows_of_the_frames(history: History, tmp_path: Path) -> None:
     for number in range(5):
         history.add(made_run(number))
@@ -222,6 +237,7 @@ def test_a_migration_that_fails_leaves_nothing(database: str, monkeypatch: pytes
     assert History(engine, "").count() == 0
 
 
+@pytest.mark.slow
 def test_ten_writers_at_once_lose_nothing(database: str) -> None:
     """They make the tables at the same time, too. The run that all of them add is there once."""
     with writers(database, 10, 2) as process:
@@ -233,6 +249,7 @@ def test_ten_writers_at_once_lose_nothing(database: str) -> None:
     assert all_whole(found)
 
 
+@pytest.mark.slow
 def test_writers_that_are_killed_lose_nothing_that_was_acknowledged(database: str) -> None:
     """Each run in the history is whole, nothing blocks the next writer, and SQLite finds no fault in its file."""
     with writers(database, 3, 5000) as process:
@@ -249,6 +266,7 @@ def test_writers_that_are_killed_lose_nothing_that_was_acknowledged(database: st
             assert connection.execute(text("PRAGMA integrity_check")).scalar() == "ok"
 
 
+@pytest.mark.slow
 def test_a_writer_that_is_killed_inside_a_transaction_leaves_no_part_of_it(database: str) -> None:
     found = open_history(database)
     child = os.fork()
@@ -264,6 +282,7 @@ def test_a_writer_that_is_killed_inside_a_transaction_leaves_no_part_of_it(datab
     assert found.add(made_run(1)) is Added.NEW
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_an_error_and_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
     """The limit of a file's size stands for the disk. After it is gone, the writer goes on where it was."""
     address = str(tmp_path / "history.sqlite")

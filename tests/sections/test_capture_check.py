@@ -64,7 +64,7 @@ def test_fewer_events_than_were_collected_are_incomplete(trace_of: TraceOf) -> N
     assert (finding.rule, finding.severity, finding.lost_ns) == ("capture/incomplete", Severity.PROBLEM, 990)
     assert (finding.saving_low_ns, finding.saving_high_ns, finding.saving_method) == (0, 0, None)
     assert finding.evidence == (
-        "1003 CUDA events are missing: nsys counted 1005",
+        "1,003 CUDA events are missing: nsys counted 1,005",
         "7 NVTX events are missing: nsys counted 7",
     )
     assert section.facts[0].value == "no"

@@ -11,13 +11,12 @@ from nsyswrap.loop.context import find_context
 from nsyswrap.model import Finding, Section
 from nsyswrap.report import choose_window
 from nsyswrap.sections import communication, ledger
-from nsyswrap.sections.communication import (
-    ALL_TRANSFER,
+from nsyswrap.sections.communication import ALL_TRANSFER, NONE
+from nsyswrap.sections.communication_advice import (
     FEWER_ADVICE,
     FORWARD_ADVICE,
     NEEDED_ADVICE,
     NEEDED_AT_ONCE,
-    NONE,
     OVERLAP_ADVICE,
 )
 from nsyswrap.tables import Trace

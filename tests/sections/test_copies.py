@@ -188,8 +188,8 @@ def test_pageable_copies_lose_their_idle_and_their_exposed_time(trace_of: TraceO
     assert (found.lost_ns, found.saving_low_ns, found.saving_high_ns, found.device_id) == (100, None, None, 0)
     assert found.evidence == (
         "the GPU is idle for 10 ns because of them, and copies for 90 ns with no kernel running",
-        "they block the host for 300 ns, in 1 calls",
-        "190 ns in 1 Host-to-Device copies, Pageable to Device, 1.86 KiB, 9.31 GiB a second, 90 ns of it exposed",
+        "they block the host for 300 ns, in 1 call",
+        "190 ns in 1 Host-to-Device copy, Pageable to Device, 1.86 KiB, 9.31 GiB a second, 90 ns of it exposed",
         "no saving is predicted: the simulation does not reproduce this run",
     )
     assert "pin_memory" in found.advice
@@ -200,7 +200,7 @@ def test_a_call_of_several_copies_is_counted_once(trace_of: TraceOf) -> None:
     found = finding(section(trace_of(built.copy(300, 390, correlation=9, **FROM_PAGEABLE))), "copies/pageable")
     assert found is not None
     assert found.lost_ns == 300
-    assert found.evidence[1] == "they block the host for 300 ns, in 1 calls"
+    assert found.evidence[1] == "they block the host for 300 ns, in 1 call"
 
 
 LARGE = 1 << 16
@@ -228,8 +228,8 @@ def test_a_large_pageable_copy_to_the_cpu_is_staged(trace_of: TraceOf) -> None:
     assert (pageable.lost_ns, pageable.severity) == (360, "problem")
     assert pageable.evidence[:3] == (
         "the GPU is idle for 60 ns because of them, and copies for 300 ns with no kernel running",
-        "they block the host for 400 ns, in 1 calls",
-        "300 ns in 1 Device-to-Host copies, Device to Pageable, 64.0 KiB, 203 GiB a second, 300 ns of it exposed",
+        "they block the host for 400 ns, in 1 call",
+        "300 ns in 1 Device-to-Host copy, Device to Pageable, 64.0 KiB, 203 GiB a second, 300 ns of it exposed",
     )
     assert "To the host, copy into a pinned tensor" in pageable.advice
     assert finding(found, "copies/exposed") is None, "its 300 ns count once"

@@ -82,9 +82,9 @@ def test_a_graph_traced_as_a_whole_is_said_to_hide_its_kernels(trace_of: TraceOf
     assert len(section.tables["kernels"]) == 0
     (finding,) = section.findings
     assert (finding.rule, finding.severity) == ("graphs/whole", Severity.NOTE)
-    assert finding.headline.startswith("1 CUDA graphs were traced as a whole")
+    assert finding.headline.startswith("1 CUDA graph was traced as a whole")
     assert "--cuda-graph-trace=node" in finding.advice
-    assert finding.evidence == ("300 ns of GPU time inside them",)
+    assert finding.evidence == ("300 ns of GPU time inside",)
 
 
 def test_a_launch_without_a_trace_on_the_gpu_is_hidden(trace_of: TraceOf) -> None:

@@ -187,7 +187,7 @@ def test_small_grids_are_a_finding(trace_of: TraceOf) -> None:
     (found,) = findings(trace_of(export().kernel(0, 400 * US, "k", gridX=33, blockX=256))).values()
     assert (found.rule, found.severity, found.device_id) == ("occupancy/small_grid", "warning", 0)
     assert (found.lost_ns, found.saving_low_ns, found.saving_high_ns) == (400 * US, None, None)
-    assert found.evidence[:1] == ("400 µs in 1 launches of 33 blocks, theoretical occupancy 100.0 %: k",)
+    assert found.evidence[:1] == ("400 µs in 1 launch of 33 blocks, theoretical occupancy 100.0 %: k",)
     assert "40.0 %" in found.headline
 
 
@@ -219,6 +219,19 @@ def test_each_gpu_has_its_own_finding(trace_of: TraceOf) -> None:
     built = export().gpu(1).kernel(0, 400 * US, "k", gridX=33).kernel(0, 300 * US, "k", gridX=33, device=1)
     found = section(trace_of(built), 1000 * US).findings
     assert [(f.device_id, f.lost_ns) for f in found] == [(0, 400 * US), (1, 300 * US)]
+
+
+def test_of_very_many_gpus_the_busiest_are_simulated(trace_of: TraceOf) -> None:
+    """A thousand ids took a minute, because each was simulated with the operations of all; each has its finding."""
+    builder = export()
+    for device in range(20):
+        launched = (device * 100, device * 100 + 50)
+        builder.gpu(device).kernel(
+            10_000, 510_000 + device, "small", launched=launched, gridX=1, blockX=256, device=device
+        )
+    findings = [each for each in section(trace_of(builder), 1_000_000).findings if each.rule == "occupancy/small_grid"]
+    known = {each.device_id for each in findings if each.saving_high_ns is not None}
+    assert (len(findings), known) == (20, set(range(4, 20)))
 
 
 def test_short_kernels_are_not_a_finding_on_small_grids(trace_of: TraceOf) -> None:

@@ -275,7 +275,7 @@ def test_an_export_that_lost_rows_is_found_out(
         database.execute("delete from CUPTI_ACTIVITY_KIND_KERNEL where rowid = 1000")
     findings = build_report(load_export(copy)).findings
     (evidence,) = (each.evidence for each in findings if each.rule == "capture/incomplete")
-    assert evidence[0].startswith("1 CUDA events are missing: nsys counted ")
+    assert evidence[0].startswith("1 CUDA event is missing: nsys counted ")
     assert not [each for each in real_report(name).findings if each.rule == "capture/incomplete"]
 
 

@@ -8,7 +8,6 @@ An argument is the modes of one training, separated by commas; several arguments
 import contextlib
 import hashlib
 import importlib
-import multiprocessing
 import sys
 from collections.abc import Iterator
 
@@ -104,11 +103,6 @@ def run(modes: set[str]) -> None:
         torch.distributed.init_process_group("gloo")
         train(modes, f"rank {torch.distributed.get_rank()}")
         torch.distributed.destroy_process_group()
-    elif "children" in modes:
-        context = multiprocessing.get_context("spawn")
-        child = context.Process(target=train, args=(modes,))
-        child.start()
-        child.join()
     else:
         train(modes)
 

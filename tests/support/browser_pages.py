@@ -31,6 +31,12 @@ STRUCTURE = """() => {
   return all.map((one) => `${at.get(one.parentElement)} ${one.tagName} ${names(one)}`);
 }"""
 
+# Opens the groups of sections.
+UNFOLD = "document.querySelectorAll('details.group').forEach((group) => { group.open = true; })"
+
+# Follows an address on a page, and waits until the page has heard of it.
+FOLLOW = "(anchor) => new Promise((done) => { location.hash = anchor; setTimeout(done); })"
+
 
 def until(page: Page, condition: str) -> None:
     """Wait until a condition holds. Playwright's own function needs a page that allows ``eval``.
@@ -126,7 +132,7 @@ def opened(
     with tab(browser, **options) as page, listening(page) as (messages, requested_urls):
         page.goto(path.as_uri() + anchor, wait_until=wait_until)
         if not folded:
-            page.evaluate("document.querySelectorAll('details.group').forEach((group) => { group.open = true; })")
+            page.evaluate(UNFOLD)
         yield page
         assert messages == []
         assert {url.partition("#")[0] for url in requested_urls if not url.startswith("data:")} == {path.as_uri()}

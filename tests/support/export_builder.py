@@ -313,6 +313,8 @@ class ExportBuilder:
                 columns = columns_of(table, self.release)
                 kept = [name for name in columns if (table, name) not in self._without]
                 kept = kept[::-1] if self._backwards else kept
+                if not kept:  # SQLite has no table without columns
+                    continue
                 self._create(database, table, {name: columns[name] for name in kept})
                 self._insert(database, table, [tuple(row.get(name) for name in kept) for row in rows])
         return path

@@ -4,15 +4,15 @@
 selects a failure: ``no-network``, ``unsigned``, ``disk-full``, ``no-package``, ``broken-package``, ``tampered``,
 ``stalls``. Each call is logged to the file ``FAKE_APT_LOG``. A program needs the libraries that its text lists after
 ``needs:``, in its own folder.
+
+One installation starts it some twenty times, so each call imports only what it uses.
 """
 
+# pathlib, and the modules that one tool needs, take longer to import than the call itself.
+# ruff: noqa: PLC0415, PTH110, PTH118, PTH119, PTH120, PTH123, PTH208
+
 import os
-import shutil
 import sys
-import tarfile
-import time
-from hashlib import sha256
-from pathlib import Path
 
 FAILURES = {
     "no-network": "E: Failed to fetch mirror  Temporary failure resolving 'mirror'",
@@ -23,8 +23,8 @@ FAILURES = {
 
 def main() -> int:
     """Act as the tool of this file's name."""
-    name, arguments = Path(sys.argv[0]).name, sys.argv[1:]
-    with Path(os.environ["FAKE_APT_LOG"]).open("a", encoding="utf-8") as log:
+    name, arguments = os.path.basename(sys.argv[0]), sys.argv[1:]
+    with open(os.environ["FAKE_APT_LOG"], "a", encoding="utf-8") as log:
         log.write(f"{name} {' '.join(arguments)}\n")
     return {"apt-get": apt_get, "dpkg": dpkg, "dpkg-deb": dpkg_deb, "ldd": ldd}[name](arguments)
 
@@ -45,29 +45,45 @@ def apt_get(arguments: list[str]) -> int:
         sys.stderr.write(f"{FAILURES[failure]}\n")
         return 100
     for package in plain[1:]:
-        found = sorted(Path(os.environ["FAKE_APT_PACKAGES"]).glob(f"{package}_*.deb"))
+        found = packages_of(package)
         if not found or failure == "no-package":
             sys.stderr.write(f"E: Unable to locate package {package}\n")
             return 100
         if failure == "stalls":
+            import time
+
             time.sleep(600)
+        name = os.path.basename(found[0])
         if failure == "tampered":
-            Path(found[0].name).write_bytes(b"something else")
-        elif not Path(found[0].name).exists():
-            shutil.copy(found[0], found[0].name)
+            with open(name, "wb") as file:
+                file.write(b"something else")
+        elif not os.path.exists(name):
+            with open(found[0], "rb") as source, open(name, "wb") as file:
+                file.write(source.read())
     return 0
+
+
+def packages_of(name: str) -> list[str]:
+    """Return the files of a package."""
+    folder = os.environ["FAKE_APT_PACKAGES"]
+    files = sorted(each for each in os.listdir(folder) if each.startswith(f"{name}_") and each.endswith(".deb"))
+    return [os.path.join(folder, each) for each in files]
 
 
 def index_of(names: list[str]) -> int:
     """Print address, file, size and hash of packages, as apt does from its signed index."""
+    from hashlib import sha256
+
     for name in names:
-        found = sorted(Path(os.environ["FAKE_APT_PACKAGES"]).glob(f"{name}_*.deb"))
+        found = packages_of(name)
         if not found or os.environ.get("FAKE_APT_FAILURE") == "no-package":
             sys.stderr.write(f"E: Unable to locate package {name}\n")
             return 100
-        content = found[0].read_bytes()
+        with open(found[0], "rb") as file:
+            content = file.read()
         line = (
-            f"'https://mirror.example/{name}.deb' {found[0].name} {len(content)} SHA256:{sha256(content).hexdigest()}"
+            f"'https://mirror.example/{name}.deb' {os.path.basename(found[0])} {len(content)} "
+            f"SHA256:{sha256(content).hexdigest()}"
         )
         print(line)  # noqa: T201 - apt prints it
     return 0
@@ -81,13 +97,15 @@ def dpkg(_arguments: list[str]) -> int:
 
 def dpkg_deb(arguments: list[str]) -> int:
     """Unpack a package, or print its version."""
-    package = Path(arguments[1])
+    package = arguments[1]
     if arguments[0] == "-f":
-        print(package.name.split("_")[1])  # noqa: T201 - dpkg-deb prints it
+        print(os.path.basename(package).split("_")[1])  # noqa: T201 - dpkg-deb prints it
         return 0
     if os.environ.get("FAKE_APT_FAILURE") == "broken-package":
         sys.stderr.write("dpkg-deb: error: unexpected end of file\n")
         return 2
+    import tarfile
+
     with tarfile.open(package) as archive:
         archive.extractall(arguments[2], filter="tar")
     return 0
@@ -95,12 +113,14 @@ def dpkg_deb(arguments: list[str]) -> int:
 
 def ldd(arguments: list[str]) -> int:
     """Print the libraries that a program needs."""
-    program = Path(arguments[0])
-    for line in program.read_text(encoding="utf-8", errors="replace").splitlines():
+    program = arguments[0]
+    with open(program, encoding="utf-8", errors="replace") as file:
+        lines = file.read().splitlines()
+    for line in lines:
         if "needs:" in line:
             for library in line.partition("needs:")[2].split():
-                found = program.parent / library
-                print(f"\t{library} => {found if found.exists() else 'not found'}")  # noqa: T201 - ldd prints it
+                found = os.path.join(os.path.dirname(program), library)
+                print(f"\t{library} => {found if os.path.exists(found) else 'not found'}")  # noqa: T201 - ldd prints it
     return 0
 
 

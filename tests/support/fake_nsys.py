@@ -29,7 +29,6 @@ and the variables whose names start with FAKE, NSYS or TMPDIR.
 import json
 import os
 import signal
-import sqlite3
 import subprocess
 import sys
 import time
@@ -206,6 +205,8 @@ def export(arguments: list[str]) -> int:
         return 1
     if FAILURE == "export-missing":
         return 0
+    import sqlite3  # noqa: PLC0415 - most calls do without it
+
     text = Path(arguments[-1]).read_text(encoding="utf-8")
     with sqlite3.connect(target) as database:
         if FAILURE == "empty":

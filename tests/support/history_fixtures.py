@@ -11,7 +11,8 @@ from sqlalchemy.pool import NullPool
 
 from nsyswrap.runs.history import History, open_history
 
-KINDS = ("sqlite", "postgresql")
+# The server is a process of its own.
+KINDS = ("sqlite", pytest.param("postgresql", marks=pytest.mark.slow))
 
 
 @pytest.fixture(scope="session")

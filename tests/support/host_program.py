@@ -1,11 +1,17 @@
-"""A training loop with one problem of its host, named on the command line; tests run it under the real nsys."""
+"""Training loops one after another, each with one problem of its host; tests run them under the real nsys.
+
+An argument is the problem of one loop: collects, saves, writes, reads, asks, shares:WANTED:BUSY or none.
+"""
 
 import gc
 import os
+import socket
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import nvtx
@@ -17,6 +23,7 @@ STEPS = 14
 MANY, FEW = 10, 2
 OBJECTS = 200_000
 BYTES = 24 << 20
+THINKS_S = 0.2
 LONGEST_S = 60
 
 
@@ -58,6 +65,19 @@ def reads(folder: Path) -> Callable[[], object]:
     return read
 
 
+def asks() -> Callable[[], object]:
+    """Return a function that asks a server and waits for its answer; the server ends with the last reference to it."""
+    ours, theirs = socket.socketpair()
+
+    def serve() -> None:
+        while theirs.recv(1):
+            time.sleep(THINKS_S)
+            theirs.send(b"1")
+
+    threading.Thread(target=serve, daemon=True).start()
+    return lambda: (ours.send(b"?"), ours.recv(1))
+
+
 def shares(wanted: Path, busy: Path) -> Callable[[], object]:
     """Bind this process to its first core, where the test's other program is busy; return a function that does nothing.
 
@@ -65,9 +85,7 @@ def shares(wanted: Path, busy: Path) -> Callable[[], object]:
         wanted: A file; the other program is busy while it exists.
         busy: A file that the other program makes when it is busy.
     """
-    core = {min(os.sched_getaffinity(0))}
-    for task in Path("/proc/self/task").iterdir():
-        os.sched_setaffinity(int(task.name), core)
+    bind({min(os.sched_getaffinity(0))})
     busy.unlink(missing_ok=True)
     wanted.touch()
     end = time.monotonic() + LONGEST_S
@@ -76,10 +94,11 @@ def shares(wanted: Path, busy: Path) -> Callable[[], object]:
     return lambda: None
 
 
-def joins(tasks: Path) -> Callable[[], object]:
-    """Join a control group with a quota; return a function that does nothing."""
-    tasks.write_text(str(os.getpid()))
-    return lambda: None
+def bind(cores: set[int]) -> None:
+    """Let all threads of this process use some cores only; nsys has threads of its own here, which may end meanwhile."""
+    for task in Path("/proc/self/task").iterdir():
+        with suppress(ProcessLookupError):
+            os.sched_setaffinity(int(task.name), cores)
 
 
 def descend(model: nn.Module) -> None:
@@ -90,14 +109,9 @@ def descend(model: nn.Module) -> None:
             weight.grad = None
 
 
-def main() -> None:
-    """Train with one problem: collects, saves, writes, reads, shares, quota or none."""
-    trouble = sys.argv[1]
-    torch.set_num_threads(1)
-    model = nn.Sequential(*(nn.Linear(256, 256) for _ in range(4)))
-    inputs = torch.rand(256, 256)
-    # Autograd's threads start here.
-    model(inputs).sum().backward()
+def train(trouble: str, places: list[Path], model: nn.Module, first: int) -> None:
+    """Train with one problem; the steps are numbered from a first one."""
+    inputs, cores = torch.rand(256, 256), os.sched_getaffinity(0)
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         does: dict[str, Callable[[], Callable[[], object]]] = {
@@ -105,15 +119,15 @@ def main() -> None:
             "saves": lambda: saves(folder, model),
             "writes": lambda: writes(folder),
             "reads": lambda: reads(folder),
-            "shares": lambda: shares(*map(Path, sys.argv[2:])),
-            "quota": lambda: joins(Path(sys.argv[2])),
+            "asks": asks,
+            "shares": lambda: shares(*places),
             "none": lambda: lambda: None,
         }
         act = does[trouble]()
-        for number in range(STEPS):
+        for number in range(first, first + STEPS):
             with nvtx.annotate(f"batch {number}"):
                 act()
-                for _ in range(MANY if trouble in {"shares", "quota"} else FEW):
+                for _ in range(MANY if trouble == "shares" else FEW):
                     with nvtx.annotate("forward"):
                         loss = model(inputs).square().mean()
                     with nvtx.annotate("backward"):
@@ -121,7 +135,19 @@ def main() -> None:
                     with nvtx.annotate("optimizer"):
                         descend(model)
     if trouble == "shares":
-        Path(sys.argv[2]).unlink()
+        places[0].unlink()
+        bind(cores)
+
+
+def main() -> None:
+    """Train with the problem of each argument."""
+    torch.set_num_threads(1)
+    model = nn.Sequential(*(nn.Linear(256, 256) for _ in range(4)))
+    # Autograd's threads start here.
+    model(torch.rand(256, 256)).sum().backward()
+    for count, argument in enumerate(sys.argv[1:]):
+        trouble, *places = argument.split(":")
+        train(trouble, [Path(each) for each in places], model, count * STEPS)
 
 
 if __name__ == "__main__":

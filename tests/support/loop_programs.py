@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from nsyswrap.intervals import NOTHING
 from nsyswrap.loop.work_sequence import KERNEL, OTHER, TO_DEVICE, TO_HOST, WAIT, WorkSequence, meaning_of_kernel
 
 PROCESS = 7 << 24
@@ -114,7 +113,7 @@ class Program:
             optimizer=meaning & 1 > 0,
             collective=np.array(["nccl" in each for each in name]),
             backward_name=meaning & 2 > 0,
-            sleeps=NOTHING,
+            foreign=np.isin(np.array(kind), [KERNEL]) & (np.array(thread, np.int64) == AUTOGRAD),
         )
 
 

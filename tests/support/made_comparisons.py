@@ -1,6 +1,10 @@
-"""Comparisons for tests of their forms: full, hostile, empty, and of two reports that are not comparable."""
+"""Comparisons for tests of their forms: full, hostile, empty, and of two reports that are not comparable.
+
+Each is made once, and the tests share it. ``inspect.unwrap`` gives the function that makes another.
+"""
 
 from dataclasses import replace
+from functools import cache
 
 import hand_made
 import paired_reports as pairs
@@ -32,23 +36,27 @@ def side_report(median_ms: float, seed: int, workers: int) -> Report:
     return pairs.with_session(whole, command=command, started_utc=f"2026-11-21T04:1{workers}:00")
 
 
+@cache
 def full() -> Comparison:
     """Return a comparison with content in every part."""
     base, new = side_report(5.7, 1, 1), side_report(2.5, 2, 8)
     return compare_reports([base], [new], ("one-worker", "eight-workers"))
 
 
+@cache
 def hostile() -> Comparison:
     """Return a comparison of two reports in which every text is hostile."""
     base, new = hand_made.hostile_report(), hand_made.full_report()
     return compare_reports([base], [replace(new, findings=base.findings)], (hand_made.HOSTILE, "b"))
 
 
+@cache
 def bare() -> Comparison:
     """Return a comparison of two empty reports."""
     return compare_reports([hand_made.empty_report()], [hand_made.empty_report()], ("a", "b"))
 
 
+@cache
 def unlike() -> Comparison:
     """Return a comparison of reports that are not comparable; one has no steps."""
     return compare_reports([hand_made.two_gpu_report()], [hand_made.no_gpu_report()], ("two", "none"))

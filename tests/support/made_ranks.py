@@ -6,7 +6,7 @@ import numpy as np
 from export_builder import ExportBuilder, global_id
 
 from nsyswrap import tables
-from nsyswrap.ranks.join import RankReport
+from nsyswrap.ranks.rank_report import RankReport
 from nsyswrap.tables import SPECS, Trace, array
 
 EPOCH = 1_700_000_000_000_000_000

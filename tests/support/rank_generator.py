@@ -16,7 +16,7 @@ from export_builder import ExportBuilder, global_id
 
 from nsyswrap import tables
 from nsyswrap.db.load import load_export
-from nsyswrap.ranks.join import RankReport
+from nsyswrap.ranks.rank_report import RankReport
 from nsyswrap.tables import SPECS, Trace, array
 
 EPOCH = 10**18

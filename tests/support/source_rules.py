@@ -17,13 +17,16 @@ LAYERS = {
     "units": 0,
     "intervals": 0,
     "privacy": 0,
+    "text_file": 0,
     "patterns": 0,
     "model": 1,
     "rule_names": 1,
     "tables": 2,
-    "capture": 3,
+    "report_cache": 2,
+    "fixed_step": 2,
     "db": 3,
     "hardware": 3,
+    "capture": 4,
     "events": 4,
     "loop": 5,
     "attribution": 6,
@@ -37,11 +40,12 @@ LAYERS = {
     "compare": 12,
     "many": 12,
     "runs": 13,
-    "gate": 13,
-    "render": 14,
-    "api": 15,
-    "cli": 15,
-    "__main__": 16,
+    "sweep": 13,
+    "gate": 14,
+    "render": 15,
+    "api": 16,
+    "cli": 16,
+    "__main__": 17,
 }
 
 # The packages that may import a dependency.
@@ -57,7 +61,7 @@ HOMES = {
     "distributed": ("nsyswrap.many",),
     "jinja2": ("nsyswrap.render",),
     "subprocess": ("nsyswrap.capture",),
-    "torch": ("nsyswrap.capture.annotate",),
+    "torch": ("nsyswrap.capture.annotate", "nsyswrap.capture.cost_probe_torch"),
     "nvtx": ("nsyswrap.capture.annotate",),
 }
 
@@ -135,7 +139,7 @@ def imports(module: Module, known: frozenset[str] = frozenset()) -> Iterator[tup
         module: The file.
         known: Names of modules; ``from package import name`` counts as ``package.name`` where that is one of them.
     """
-    for node in ast.walk(module.tree):
+    for node in _importing(module.text):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -143,12 +147,34 @@ def imports(module: Module, known: frozenset[str] = frozenset()) -> Iterator[tup
             for alias in node.names:
                 full = f"{base}.{alias.name}"
                 yield node.lineno, full if full in known else base
-        elif (
+        else:
+            yield node.lineno, str(node.args[0].value)  # type: ignore[attr-defined]
+
+
+@cache
+def _importing(text: str) -> tuple[ast.Import | ast.ImportFrom | ast.Call, ...]:
+    """Return the statements and calls of a file that import a module by a name in the source."""
+    return tuple(
+        node
+        for node in ast.walk(_parsed(text))
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        or (
             isinstance(node, ast.Call)
-            and isinstance(name := next(iter(node.args), None), ast.Constant)
-            and ast.unparse(node.func) in {"importlib.import_module", "__import__"}
-        ):
-            yield node.lineno, str(name.value)
+            and node.args
+            and isinstance(node.args[0], ast.Constant)
+            and _called(node) in {"importlib.import_module", "__import__"}
+        )
+    )
+
+
+def _called(node: ast.Call) -> str:
+    """Return the name of a called function, or ``module.name``; empty for other expressions."""
+    match node.func:
+        case ast.Name(name):
+            return name
+        case ast.Attribute(ast.Name(module), name):
+            return f"{module}.{name}"
+    return ""
 
 
 def _base(module: Module, node: ast.ImportFrom) -> str:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browser_pages import tab, write
+from browser_pages import UNFOLD, tab, write
 from playwright.sync_api import Browser, Page
 
 from nsyswrap.model import Report
@@ -48,6 +48,7 @@ def load(page: Page, file: Path, fragment: str = "") -> None:
     """Open a file with a timeline, with a clock that tests control, and wait until the timeline is drawn."""
     page.clock.install()
     page.goto(file.as_uri() + fragment)
+    page.evaluate(UNFOLD)
     page.wait_for_selector(LIVE)
     settled(page)
 

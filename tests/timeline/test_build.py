@@ -10,14 +10,16 @@ from export_builder import ExportBuilder
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 from random_traces import Sketch, context_of, same_examples, sketches, trace_of
-from real_captures import RealReport
+from real_captures import RealContext, RealReport
 
+import nsyswrap.report
 from nsyswrap.errors import UsageError
 from nsyswrap.intervals import merge, total
-from nsyswrap.loop.context import find_context
 from nsyswrap.model import Report, TimelineData, TimelineRow
 from nsyswrap.render import render, summary_model
 from nsyswrap.report import build_report
+from nsyswrap.sections import idle as idle_section
+from nsyswrap.sections import ledger as ledger_section
 from nsyswrap.sections.ledger import ROWS
 from nsyswrap.tables import Trace
 from nsyswrap.timeline import bins as timeline_bins
@@ -31,11 +33,15 @@ BUSY = BUSY_CLASSES
 CAPTURES = ("alexnet_data_parallel_2gpu", "cnn_amp", "cuda_graph_graph_trace", "mnist_counters_python")
 
 
-def drawn(trace: Trace, window: str = "all") -> tuple[Report, TimelineData]:
-    """Return the report of a trace and its timeline."""
-    report = build_report(trace, window, with_timeline=True)
+def timeline_of(report: Report) -> tuple[Report, TimelineData]:
+    """Return a report and its timeline."""
     assert report.timeline is not None
     return report, report.timeline
+
+
+def drawn(trace: Trace, window: str = "all") -> tuple[Report, TimelineData]:
+    """Return the report of a trace and its timeline."""
+    return timeline_of(build_report(trace, window, with_timeline=True))
 
 
 def rows_of(data: TimelineData, kind: str) -> list[TimelineRow]:
@@ -67,9 +73,13 @@ def sums_between(data: TimelineData, row: TimelineRow, start: int, end: int) -> 
 
 
 def coarsely_drawn(trace: Trace, count: int, window: str = "all") -> tuple[Report, TimelineData]:
-    """Return report and timeline with ``count`` equal bins; by default a short trace has a bin for each ns."""
+    """Return report and timeline with ``count`` equal bins; by default a short trace has a bin for each ns.
+
+    The report has the sections that the timeline is compared with, since others take most of the time.
+    """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(timeline_bins, "BINS", count)
+        patch.setattr(nsyswrap.report, "SECTIONS", (ledger_section.SECTION, idle_section.SECTION))
         return drawn(trace, window)
 
 
@@ -158,28 +168,26 @@ def test_an_exact_bin_has_all_its_items(sketch: Sketch, count: int, most: int) -
 
 
 @pytest.mark.parametrize("name", CAPTURES)
-def test_of_a_real_capture_the_window_is_the_ledger(name: str, real_trace: Callable[[str], Trace]) -> None:
-    report, data = drawn(real_trace(name), "")
+def test_of_a_real_capture_the_window_is_the_ledger(name: str, real_report: RealReport) -> None:
+    report, data = timeline_of(real_report(name, with_timeline=True))
     for row in rows_of(data, "gpu"):
         found = sums_between(data, row, report.window.start_ns, report.window.end_ns)
         assert found == {key: ns for key, ns in ledger(report, row.device_id).items() if ns}
 
 
 @pytest.mark.parametrize("name", CAPTURES)
-def test_a_real_capture_is_exact_everywhere(name: str, real_trace: Callable[[str], Trace]) -> None:
+def test_a_real_capture_is_exact_everywhere(name: str, real_context: RealContext, real_report: RealReport) -> None:
     """These captures are small enough to show every operation."""
-    trace = real_trace(name)
-    _, data = drawn(trace)
+    _, data = timeline_of(real_report(name, "all", with_timeline=True))
     assert data.is_exact
-    assert sum(len(row.items.start) for row in rows_of(data, "stream")) == len(find_context(trace).operations.start)
+    assert sum(len(row.items.start) for row in rows_of(data, "stream")) == len(real_context(name).operations.start)
 
 
 @pytest.mark.parametrize("name", CAPTURES)
-def test_steps_begin_and_end_at_edges(name: str, real_trace: Callable[[str], Trace]) -> None:
+def test_steps_begin_and_end_at_edges(name: str, real_context: RealContext, real_report: RealReport) -> None:
     """The ledger of a step is therefore exact even where its operations are not shown."""
-    trace = real_trace(name)
-    _, data = drawn(trace)
-    steps = find_context(trace).steps.frame
+    _, data = timeline_of(real_report(name, "all", with_timeline=True))
+    steps = real_context(name).steps.frame
     assert np.isin(steps["start"], data.edges).all()
     assert np.isin(steps["end"], data.edges).all()
 
@@ -198,8 +206,8 @@ def test_a_large_capture_is_exact_around_its_longest_gaps(
     assert row.exact[inside].all()
 
 
-def test_gaps_are_listed_longest_first(real_trace: Callable[[str], Trace]) -> None:
-    report, data = drawn(real_trace("alexnet_data_parallel_2gpu"), "")
+def test_gaps_are_listed_longest_first(real_report: RealReport) -> None:
+    report, data = timeline_of(real_report("alexnet_data_parallel_2gpu", with_timeline=True))
     lengths = [gap.end_ns - gap.start_ns for gap in data.gaps]
     assert lengths == sorted(lengths, reverse=True)
     assert {gap.device_id for gap in data.gaps} == {0, 1}
@@ -263,19 +271,19 @@ def test_a_program_without_a_gpu_has_no_timeline(real_trace: Callable[[str], Tra
     assert build_report(real_trace("ranges_nsys2022"), with_timeline=True).timeline is None
 
 
-def test_a_report_has_a_timeline_only_on_request(real_trace: Callable[[str], Trace], real_report: RealReport) -> None:
+def test_a_report_has_a_timeline_only_on_request(real_report: RealReport) -> None:
     plain = real_report("mnist_counters_python")
-    drawn_report = build_report(real_trace("mnist_counters_python"), with_timeline=True)
+    drawn_report = real_report("mnist_counters_python", with_timeline=True)
     assert plain.timeline is None
     assert [f.name for f in dataclasses.fields(plain) if getattr(plain, f.name) is None] == ["timeline"]
     assert [one.headline for one in drawn_report.findings] == [one.headline for one in plain.findings]
 
 
-def test_counters_are_means_of_their_bins(real_trace: Callable[[str], Trace]) -> None:
-    trace = real_trace("mnist_counters_python")
-    _, data = drawn(trace)
+def test_counters_are_means_of_their_bins(real_context: RealContext, real_report: RealReport) -> None:
+    context = real_context("mnist_counters_python")
+    _, data = timeline_of(real_report("mnist_counters_python", "all", with_timeline=True))
     rows = rows_of(data, "counter")
-    assert [row.label for row in rows] == [samples.name for samples in find_context(trace).counter_samples]
+    assert [row.label for row in rows] == [samples.name for samples in context.counter_samples]
     for row in rows:
         assert row.sums.min() >= gpu_rows.NOT_SAMPLED
         assert row.sums.max() <= 100 * 100
@@ -283,8 +291,8 @@ def test_counters_are_means_of_their_bins(real_trace: Callable[[str], Trace]) ->
     assert active.sums.max() > 0
 
 
-def test_python_lines_are_named(real_trace: Callable[[str], Trace]) -> None:
-    _, data = drawn(real_trace("mnist_counters_python"))
+def test_python_lines_are_named(real_report: RealReport) -> None:
+    _, data = timeline_of(real_report("mnist_counters_python", "all", with_timeline=True))
     (row,) = rows_of(data, "python")
     assert len(row.items.start) > 10
     lines = {data.texts["line"][int(at) - 1] for at in row.items.details["line"]}

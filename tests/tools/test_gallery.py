@@ -189,7 +189,8 @@ def test_bert_has_a_table_of_the_optimizer(tools: Tools, sample: dict[str, Any],
 
 
 def test_a_card_shows_verdict_ledger_and_links(tools: Tools, sample: dict[str, Any], tmp_path: Path) -> None:
-    folder = put(tools, {**sample, "verdict": "It <waits>."}, tmp_path)
+    first = {**sample["findings"][0], "headline": "It <waits>."}
+    folder = put(tools, {**sample, "findings": [first, *sample["findings"][1:]]}, tmp_path)
     (folder / "report.html").write_text("x")
     text = tools.cards.page(tools.results.results(tmp_path), tmp_path)
     assert "It &lt;waits&gt;." in text

@@ -2,13 +2,13 @@
 
 import importlib
 import re
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 from packed_captures import BEGIN, literal, packed
+from tool_modules import tool_module
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMITTED = sorted((ROOT / "reports").glob("*/*/capture.nsys-rep"))
@@ -20,9 +20,8 @@ PRIVATE = re.compile(rb"(?<!/srv)/(?:home|root|Users|work|mnt)/|https?://|[Pp]as
 @pytest.fixture(scope="module")
 def capture() -> Iterator[ModuleType]:
     """Import the tool with its folder on the path, as when it is started."""
-    sys.path.insert(0, str(ROOT / "tools"))
-    yield importlib.import_module("gallery_capture")
-    sys.path.remove(str(ROOT / "tools"))
+    with tool_module("gallery_capture") as module:
+        yield module
 
 
 @pytest.fixture(scope="module")

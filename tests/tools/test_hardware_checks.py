@@ -105,6 +105,7 @@ def test_the_plugins_zero_for_much_shared_memory_is_corrected() -> None:
     assert values["achieved_unlimited"] == pytest.approx((4 * 0.5 * 256 / 2048 + 2 * 0.375) / 6)
 
 
+@pytest.mark.slow
 def test_both_breakdowns_stand_side_by_side(tmp_path: Path) -> None:
     roles = {"kernel": 4e6, "memcpy": 0, "memset": 0, "communication": 0, "runtime": 1e6, "dataloader": 0}
     report = {

@@ -8,13 +8,13 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from real_captures import RealReport
 
 from nsyswrap.db.load import load_export
-from nsyswrap.report import build_report
-from nsyswrap.tables import KERNELS, Trace
+from nsyswrap.loop.context import find_context
+from nsyswrap.tables import KERNELS
 
 ROOT = Path(__file__).resolve().parents[2]
-RealTrace = Callable[[str], Trace]
 
 
 @pytest.fixture(scope="module")
@@ -26,8 +26,9 @@ def tool() -> Iterator[ModuleType]:
 
 
 def test_each_fault_of_the_program_is_a_case(tool: ModuleType) -> None:
-    source = (ROOT / "workloads" / "ranks" / "one_late_rank.py").read_text()
-    assert all(f'"{case.fault}"' in source for case in tool.CASES.values())
+    for case in tool.CASES.values():
+        assert f'"{case.fault}"' in (ROOT / "workloads" / "ranks" / f"{case.program}.py").read_text()
+        assert set(case.fixed) <= set(tool.CASES)
     assert sum(case.rank is not None for case in tool.CASES.values()) >= 6
 
 
@@ -37,31 +38,31 @@ def test_committed_cases_are_committed(tool: ModuleType) -> None:
 
 
 @pytest.mark.parametrize("name", ["loader", "uneven_input", "balanced"])
-def test_a_report_is_judged_by_its_first_finding(tool: ModuleType, real_trace: RealTrace, name: str) -> None:
-    report = build_report(real_trace(f"ranks/{name}"))
+def test_a_report_is_judged_by_its_first_finding(tool: ModuleType, real_report: RealReport, name: str) -> None:
+    report = real_report(f"ranks/{name}")
     assert tool.is_right(tool.CASES[name], report)
     other = tool.CASES["checkpoints"]
     assert not tool.is_right(other, report)
 
 
-def test_a_row_has_predicted_and_measured_savings(tool: ModuleType, real_trace: RealTrace) -> None:
-    report = build_report(real_trace("ranks/loader"))
-    row = tool.row("loader", report, tool.step_ns(report) - 30e6)
+def test_a_row_has_predicted_and_measured_savings(tool: ModuleType, real_report: RealReport) -> None:
+    report = real_report("ranks/loader")
+    row = tool.row("loader", report, {"balanced": tool.step_ns(report) - 30e6})
     assert "| Rank 1 is late by" in row
     assert "| `idle/data_wait`, data |" in row
     assert row.endswith("| 30.0 | yes |")
 
 
 def test_a_case_is_judged_without_findings_and_without_the_balanced_run(
-    tool: ModuleType, real_trace: RealTrace
+    tool: ModuleType, real_report: RealReport
 ) -> None:
     """Cases may be profiled one by one."""
-    report = build_report(real_trace("ranks/loader"))
-    assert tool.row("loader", report, None).endswith("| - | - |")
+    report = real_report("ranks/loader")
+    assert tool.row("loader", report, {}).endswith("| - | - |")
     silent = replace(report, findings=())
     assert not tool.is_right(tool.CASES["loader"], silent)
     assert tool.is_right(tool.CASES["balanced"], silent)
-    assert "| none | no |" in tool.row("loader", silent, tool.step_ns(report) - 30e6)
+    assert "| none | no |" in tool.row("loader", silent, {"balanced": tool.step_ns(report) - 30e6})
 
 
 def test_the_table_goes_between_its_marks(tool: ModuleType, tmp_path: Path) -> None:
@@ -74,10 +75,9 @@ def test_the_table_goes_between_its_marks(tool: ModuleType, tmp_path: Path) -> N
 def test_a_packed_capture_keeps_its_steps(
     tool: ModuleType, captures: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tool, "KEPT_STEPS", 3)
     monkeypatch.setattr(tool, "FIRST_STEPS", 1)
-    assert tool.pack(captures("ranks/balanced"), tmp_path / "small.sqlite.xz") < 300_000
+    assert tool.pack(captures("ranks/balanced"), tmp_path / "small.sqlite.xz", 3) < 300_000
     unpacked = tool.fault_captures.unpack(tmp_path / "small.sqlite.xz", tmp_path)
     found = load_export(unpacked)
     assert 0 < len(found[KERNELS]) < len(load_export(captures("ranks/balanced"))[KERNELS])
-    assert build_report(found).step.count
+    assert find_context(found).steps.measured_count

@@ -1,16 +1,17 @@
-"""The pace of the machine in each step, from the time that the same code takes between two launches."""
+"""The pace of the machine in each step: of its cores from the time between launches, of its GPU from its kernels."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import pytest
-from export_builder import ExportBuilder
+from export_builder import MAIN, ExportBuilder, thread
 from measured_costs import COST, US
 
 from nsyswrap.intervals import Window
 from nsyswrap.loop.context import Settings, TraceContext, find_context
 from nsyswrap.report import build_report, choose_window
 from nsyswrap.tables import Trace
-from nsyswrap.what_if.machine_pace import slowdown
+from nsyswrap.what_if.machine_pace import UNKNOWN_PACE, find_paces, kernel_factors
 
 TraceOf = Callable[[ExportBuilder], Trace]
 LAUNCHES = 24
@@ -35,10 +36,10 @@ def context_of(trace: Trace) -> TraceContext:
 
 
 def pace(trace: Trace, sample: Window | None = None) -> float:
-    """Return the slowdown of a sample; of the whole window by default."""
+    """Return the slowdown of the one launching thread in a sample, by default the whole window; 1 if not known."""
     context = context_of(trace)
     window = choose_window(context)
-    return slowdown(context, window, sample or window)
+    return find_paces(context, window, sample or window).get(MAIN, UNKNOWN_PACE).slowdown
 
 
 FAST_THEN_SLOW = (1, 1, 1, 1, 1, *[1.5] * 12)
@@ -73,12 +74,73 @@ def test_too_little_shows_no_pace(trace_of: TraceOf, builder: ExportBuilder) -> 
     assert pace(trace_of(builder)) == 1
 
 
+def test_each_thread_has_its_own_pace(trace_of: TraceOf) -> None:
+    """The main thread has one pace. After the fifth step the other thread takes twice as long."""
+    builder, other, at = ExportBuilder(), thread(4712), 0
+    for number in range(14):
+        first = at
+        for who, every in ((MAIN, 20), (other, 20 if number < 5 else 40)):
+            for launch in range(LAUNCHES):
+                begin = (at + 10) * US
+                span, name = (at * US, (at + 8) * US), f"kernel {launch % 3}"
+                builder.kernel(begin, begin + 5 * US, name, launched=span, thread=who)
+                at += every
+        builder.range(f"step {number}", first * US, at * US)
+    context = context_of(trace_of(builder))
+    window = choose_window(context)
+    paces = find_paces(context, window, window)
+    assert {each: pace.slowdown for each, pace in paces.items()} == pytest.approx({MAIN: 1, other: 2}, abs=0.02)
+    assert {each: pace.shown for each, pace in paces.items()} == pytest.approx({MAIN: 1, other: 2}, abs=0.02)
+
+
+def test_kernels_that_take_longer_in_some_steps_show_the_pace_of_the_gpu(trace_of: TraceOf) -> None:
+    """Of each three kernels one takes four times as long. All take 10 % longer in the second half of the steps."""
+    builder, at = ExportBuilder(), 0
+    for number in range(20):
+        first = at
+        for launch in range(LAUNCHES):
+            length = (4 if launch % 3 else 1) * (1000 if number < 10 else 1100)
+            builder.kernel(at + 2 * US, at + 2 * US + length, f"kernel {launch % 3}", launched=(at, at + US))
+            at += 20 * US
+        builder.range(f"step {number}", first, at)
+    context = context_of(trace_of(builder))
+    window = choose_window(context)
+    slow = Window(12 * LAUNCHES * 20 * US, 14 * LAUNCHES * 20 * US, "slow steps", "steps")
+    assert kernel_factors(context, window, slow) == pytest.approx((1 / 1.1, 1), abs=0.001)
+    fast = Window(6 * LAUNCHES * 20 * US, 8 * LAUNCHES * 20 * US, "fast steps", "steps")
+    assert kernel_factors(context, window, fast) == pytest.approx((1, 1.1), abs=0.001)
+
+
+def test_few_steps_show_no_pace_of_the_gpu(trace_of: TraceOf) -> None:
+    context = context_of(trace_of(steps((1, 1, 1, 1.5, 1.5))))
+    window = choose_window(context)
+    assert kernel_factors(context, window, window) == (1, 1)
+
+
 def test_the_step_without_the_profiler_is_at_the_fastest_pace(trace_of: TraceOf) -> None:
     """A slow step of 24 launches takes 720 us. At the fast pace it takes 480 us minus 3 us a launch; at most 672."""
     step = build_report(trace_of(steps(FAST_THEN_SLOW)), settings=Settings(profiler_cost=COST)).step
     assert step.median_ns == 720 * US
     assert step.without_profiler_ns == pytest.approx((480 - 72) * US, rel=0.03)
     assert step.without_profiler_high_ns == pytest.approx((720 - 48) * US, rel=0.03)
+
+
+@pytest.mark.parametrize(("paces", "unseen"), [([1] * 16, 1.5), ([1, 1, *[1, 1.2] * 7], 1.25), (FAST_THEN_SLOW, 1.0)])
+def test_the_lower_bound_is_at_the_fastest_pace_of_the_machine(
+    trace_of: TraceOf, paces: Sequence[float], unseen: float
+) -> None:
+    """The machine was 1.5 times as slow at some times as at others; a thread may be faster by what it does not show.
+
+    Fixed, a step takes 480 us minus 3 us a launch, or minus 5 us at most.
+    """
+    wide = replace(COST, pace_range=1.5)
+    reports = [build_report(trace_of(steps(paces)), settings=Settings(profiler_cost=each)) for each in (wide, COST)]
+    step, narrow = (report.step for report in reports)
+    notes = [section.notes[0] for report in reports if (section := report.section("profiler_cost")) is not None]
+    assert ["the same code took up to 1.50 times as long" in each for each in notes] == [True, False]
+    assert step.without_profiler_low_ns == pytest.approx(min((480 - 72) / unseen, 480 - 120) * US, rel=0.04)
+    assert step.without_profiler_ns == narrow.without_profiler_ns
+    assert step.without_profiler_high_ns == narrow.without_profiler_high_ns
 
 
 def test_the_section_says_how_much_slower_the_machine_was(trace_of: TraceOf) -> None:

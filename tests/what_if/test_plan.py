@@ -6,20 +6,19 @@ import numpy as np
 import pytest
 from analysis_fixtures import window
 from export_builder import MAIN, ExportBuilder
+from real_captures import RealContext, RealReport
 from simulations import US, simulate, simulate_trace
 
+from nsyswrap.fixed_step import TypicalStep
 from nsyswrap.intervals import Spans
-from nsyswrap.loop.context import find_context
 from nsyswrap.model import Finding, Severity
-from nsyswrap.report import build_report
 from nsyswrap.tables import Trace
 from nsyswrap.what_if.changes import WhatIf
 from nsyswrap.what_if.dependency_graph import Change
-from nsyswrap.what_if.plan import NO_STEPS, NOT_SIMULATED, NOTHING_SAVES, TypicalStep, find_plan
+from nsyswrap.what_if.plan import NO_STEPS, NOT_SIMULATED, NOTHING_SAVES, find_plan
 from nsyswrap.what_if.simulate import Simulation
 
 TraceOf = Callable[[ExportBuilder], Trace]
-RealTrace = Callable[[str], Trace]
 TURNS = 10
 # Ten turns of 100 µs as ten steps.
 STEP = TypicalStep(100 * US, 100 * US * TURNS)
@@ -138,9 +137,11 @@ def test_a_simulation_that_is_off_says_so(trace_of: TraceOf) -> None:
 
 
 @pytest.mark.parametrize("name", ["mnist_counters_python", "cnn_amp", "bench_source"])
-def test_the_plan_of_a_real_run_begins_with_a_finding_and_only_gets_shorter(name: str, real_trace: RealTrace) -> None:
+def test_the_plan_of_a_real_run_begins_with_a_finding_and_only_gets_shorter(
+    name: str, real_context: RealContext, real_report: RealReport
+) -> None:
     """The first change saves as much as its finding predicts. No change in the plan makes the step longer."""
-    report = build_report(real_trace(name))
+    report = real_report(name)
     plan = report.plan
     assert plan.step_ns is not None
     first = next(each for each in report.findings if each.rule == plan.changes[0].rule)
@@ -151,5 +152,5 @@ def test_the_plan_of_a_real_run_begins_with_a_finding_and_only_gets_shorter(name
     for bound in ("step_low_ns", "step_high_ns"):
         times = [plan.step_ns, *(getattr(each, bound) for each in plan.changes)]
         assert times == sorted(times, reverse=True)
-    assert simulate(find_context(real_trace(name))).predicts
+    assert simulate(real_context(name)).predicts
     assert plan.notes[0].startswith("Then bounded by ")

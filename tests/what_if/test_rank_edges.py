@@ -9,6 +9,7 @@ from export_builder import ExportBuilder
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_ranks import job
+from real_captures import RealContext
 from simulations import simulate_trace
 
 from nsyswrap import tables
@@ -48,8 +49,8 @@ def test_a_real_job_is_reproduced(name: str, real_trace: RealTrace) -> None:
 
 
 @pytest.mark.parametrize("name", MEASURED_SAVING)
-def test_the_saving_of_a_real_fix_is_predicted_within_a_quarter(name: str, real_trace: RealTrace) -> None:
-    context = find_context(real_trace(name))
+def test_the_saving_of_a_real_fix_is_predicted_within_a_quarter(name: str, real_context: RealContext) -> None:
+    context = real_context(name)
     window, collectives = choose_window(context), find_collectives(context)
     states = find_states(context, window)
     lateness = find_lateness(context, window, collectives, attributions_of(context, window))

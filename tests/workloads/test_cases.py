@@ -27,8 +27,9 @@ RUNS = [
     ("inference", ["--side", "32", "--batch-size", "1"], {"copy", "forward", "build"}),
     ("decoding", ["--small", "--prompt", "8"], {"forward", "read", "build", "prompt"}),
     ("convolution", ["--batch-size", "20"], {"copy", "forward", "read"}),
+    ("alexnet_scaling", ["--side", "64", "--batch-size", "2", "--gpus", "2"], TRAINING),
 ]
-WITHOUT_DATA = {"inference", "decoding"}
+WITHOUT_DATA = {"inference", "decoding", "alexnet_scaling"}
 
 
 @pytest.fixture
@@ -110,6 +111,8 @@ def test_patches_give_what_pytorch_convolves() -> None:
         ("decoding", ["--small", "--prompt", "63"], "more than the 64 tokens"),
         ("bert_qa", ["--small", "--length", "65"], "more than the 64 tokens"),
         ("image_pipeline", ["--engine", "gpu"], "needs a GPU"),
+        ("alexnet_scaling", ["--gpus", "2", "--mode", "ddp"], "start it with torchrun"),
+        ("alexnet_scaling", ["--gpus", "2", "--batch-size", "3"], "cannot share 3 images"),
     ],
 )
 def test_what_cannot_be_is_said(name: str, words: list[str], message: str, tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 import contextlib
 import re
-import subprocess
+import runpy
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -120,17 +120,18 @@ def test_a_seed_decides_the_training(mnist: ModuleType, data: Path, capsys: pyte
 
 
 def test_loader_processes_change_nothing_but_the_time(
-    mnist: ModuleType, data: Path, capsys: pytest.CaptureFixture[str]
+    mnist: ModuleType, data: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two loader processes prepare the same samples as the training process, in every epoch."""
     chosen = ["--data", str(data), "--device", "cpu", "--batch-size", "500", "--steps", "3"]
-    program = [sys.executable, str(WORKLOADS / "mnist.py"), *chosen, "--workers", "2"]
-    done = subprocess.run(program, capture_output=True, text=True, check=True)
-    assert done.stderr == ""
+    monkeypatch.setattr(sys, "argv", ["mnist.py", *chosen, "--workers", "2"])
+    runpy.run_path(str(WORKLOADS / "mnist.py"), run_name="__main__")
+    shared = capsys.readouterr()
+    assert shared.err == ""
     mnist.main([*chosen, "--workers", "0"])
     alone = losses(capsys.readouterr().out)
     assert len(alone) == 2
-    assert losses(done.stdout) == alone
+    assert losses(shared.out) == alone
 
 
 def test_each_epoch_draws_every_digit_once_in_an_order_of_its_own(mnist: ModuleType) -> None:

@@ -1,19 +1,56 @@
-"""The program in which one rank is late: with each fault it trains on a CPU with one rank."""
+"""The programs of several ranks: with each fault they train on a CPU, with gloo."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
-import pytest
+FOLDER = Path(__file__).resolve().parents[2] / "workloads" / "ranks"
+LIMIT_S = 240
+# Imports torch once, then trains with each program in two processes; each program has a file for its rendezvous.
+PAIR = """
+import importlib, os, sys
+import torch
+from torch import distributed
+programs = sys.argv[2:]
+modules = {each: importlib.import_module(each.split()[0]) for each in programs}
+torch.set_num_threads(1)
+child = os.fork()
+rank = 0 if child else 1
+os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
+start = distributed.init_process_group
+for number, each in enumerate(programs):
+    place = f"file://{sys.argv[1]}/{number}"
+    distributed.init_process_group = lambda kind: start(kind, init_method=place, rank=rank, world_size=2)
+    modules[each].main([*each.split()[1:], "--steps", "3"])
+if child:
+    sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
 
-PROGRAM = Path(__file__).resolve().parents[2] / "workloads" / "ranks" / "one_late_rank.py"
-ALONE = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}
 
+def test_each_program_trains(tmp_path: Path) -> None:
+    """Data-parallel, sharded, tensor-parallel and pipeline programs print the time of a step for both ranks.
 
-@pytest.mark.parametrize("fault", ["uneven_input", "checkpoints"])
-def test_the_program_trains(fault: str) -> None:
-    command = [sys.executable, str(PROGRAM), "--fault", fault, "--steps", "4"]
-    done = subprocess.run(command, env={**os.environ, **ALONE}, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-500:]
-    assert done.stdout.startswith("rank 0: ")
+    They do so with their faults, too.
+    """
+    of = {
+        **dict.fromkeys(("uneven_input", "statistics"), "one_late_rank"),
+        "gathers_in_turn": "sharded",
+        "few_microbatches": "pipeline",
+        "uneven_stages": "pipeline",
+    }
+    # First those whose loaders fork, because the others leave threads.
+    programs = [*(f"{program} --fault {fault}" for fault, program in of.items()), "tensor_parallel"]
+    done = subprocess.run(
+        [sys.executable, "-c", PAIR, str(tmp_path), *programs],
+        cwd=FOLDER,
+        env={**os.environ, "PYTHONPATH": str(FOLDER)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=LIMIT_S,
+    )
+    assert done.returncode == 0, done.stderr[-800:]
+    ranks = re.findall(r"^rank ([01]): [\d.]+ ms a step(?:, loss [\d.]+)?$", done.stdout, re.MULTILINE)
+    assert sorted(ranks) == ["0"] * len(programs) + ["1"] * len(programs)

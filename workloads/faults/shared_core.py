@@ -6,6 +6,7 @@ Fixed, the program keeps the cores that it was given.
 import os
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import torch
@@ -33,9 +34,10 @@ def main(arguments: list[str] | None = None) -> None:
     core = {max(allowed)}
     other = subprocess.Popen([sys.executable, "-c", BUSY])  # noqa: S603 - the text above
     os.sched_setaffinity(other.pid, core)
-    # Autograd's thread began in the step above.
+    # Autograd's thread began in the step above. Threads of the profiler may end meanwhile.
     for task in () if run.fixed else Path("/proc/self/task").iterdir():
-        os.sched_setaffinity(int(task.name), core)
+        with suppress(ProcessLookupError):
+            os.sched_setaffinity(int(task.name), core)
     try:
         for _ in training.steps(run):
             for _ in range(BATCHES):

@@ -26,9 +26,10 @@ FAULTS = (
     "host_in_forward",
     "checkpoints",
     "logging",
+    "statistics",
 )
 # Rank 0 writes files and logs; the other faults are on the last rank.
-OF_RANK_0 = frozenset({"checkpoints", "logging"})
+OF_RANK_0 = frozenset({"checkpoints", "logging", "statistics"})
 VOCABULARY, WIDTH, LAYERS, HEADS, ROWS, LENGTH = 8192, 1024, 4, 16, 24, 512
 SMALL_WIDTH, SMALL_ROWS, SMALL_LENGTH = 64, 2, 32
 LATE_S = 0.025
@@ -95,12 +96,22 @@ def loader(fault: str, steps: int, rows: int, length: int) -> DataLoader[Tensor]
 
 
 def after_step(fault: str, step: int, model: nn.Module, optimizer: torch.optim.Optimizer, folder: Path) -> None:
-    """Do what a rank does between its steps: write weights and optimizer, or log the size of each weight."""
+    """Do what a rank does between its steps: write weights and optimizer, or log numbers of each weight."""
     if fault == "checkpoints" and step % CHECKPOINT_STEPS == CHECKPOINT_STEPS - 1:
         torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, folder / "state.pt")
     if fault == "logging":
         lines = [f"{name} {weight.norm().item():.6f}" for name, weight in model.named_parameters()]
         (folder / "log.txt").write_text("\n".join(lines))
+    if fault == "statistics":
+        lines = [f"{name} {statistics(weight.detach())}" for name, weight in model.named_parameters()]
+        (folder / "log.txt").write_text("\n".join(lines))
+
+
+def statistics(weight: Tensor) -> list[float]:
+    """Return norm, mean, spread, extremes and a histogram of a weight, each read as soon as it is computed."""
+    numbers = [each(weight).item() for each in (torch.norm, torch.mean, torch.std, torch.amin, torch.amax)]
+    histogram: list[float] = torch.histc(weight, 16).tolist()
+    return numbers + histogram
 
 
 def train(fault: str, steps: int, device: torch.device, folder: Path) -> tuple[float, float]:

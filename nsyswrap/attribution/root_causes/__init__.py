@@ -28,6 +28,7 @@ from nsyswrap.attribution.root_causes import (
     launch_bound,
     module_loading,
     optimizer_kernels,
+    outside_wait,
     pageable_copies,
     tokenizer,
     uneven_steps,
@@ -63,5 +64,6 @@ ROOT_CAUSES = (
     RootCause(optimizer_kernels.RULE, optimizer_kernels.find),
     RootCause(launch_bound.RULE, launch_bound.find),
     RootCause(uneven_steps.RULE, uneven_steps.find),
+    RootCause(outside_wait.RULE, outside_wait.find),
     RootCause(between_operations.RULE, between_operations.find),
 )

@@ -7,7 +7,7 @@ import numpy as np
 from nsyswrap import tables
 from nsyswrap.attribution.idle_pieces import GENERIC, IdlePieces, Mask
 from nsyswrap.events import api_calls
-from nsyswrap.intervals import Spans, Times, containing
+from nsyswrap.intervals import Spans, Times, chosen, containing
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.tables import array
 
@@ -29,8 +29,10 @@ def find(idle: IdlePieces, free: Mask) -> Mask:
     delayed = idle.any_in_gap(calls)
     # A call that frees waits for the GPU first, so most of it may be before the gap.
     first_call = idle.call_length((api_calls.ALLOCATION,), calls[idle.first])
-    later = calls & ~(np.isin(np.arange(len(calls)), idle.first) & (first_call > 0)[idle.gap])
-    delay = first_call + np.bincount(idle.gap[later], idle.length[later], len(idle.first)).astype(np.int64)
+    later = calls.copy()
+    later[idle.first[first_call > 0]] = False
+    gap, start, end = chosen(later, idle.gap, idle.pieces.start, idle.pieces.end)
+    delay = first_call + np.bincount(gap, end - start, len(idle.first)).astype(np.int64)
     behind = idle.from_first(calls) | ~delayed[idle.gap]
     rest = free & ~calls & ~between & behind & idle.is_cause(*GENERIC)
     return calls | between | idle.set_back(delayed, delay, rest, calls)
@@ -39,7 +41,7 @@ def find(idle: IdlePieces, free: Mask) -> Mask:
 def _is_habit(idle: IdlePieces) -> bool:
     """Return whether the processes of the device allocate or free in more than a few of their measured steps."""
     operations = idle.context.operations
-    processes = tables.distinct(operations.process[operations.on(idle.device_id)])
+    processes = operations.processes_of(idle.device_id)
     steps = idle.context.steps.measured_of(processes, idle.window)
     if not len(steps):
         return False

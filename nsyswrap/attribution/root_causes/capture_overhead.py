@@ -45,9 +45,12 @@ class Marks:
 
 def find(idle: IdlePieces, free: Mask) -> Mask:  # noqa: ARG001 - the signature of all root causes
     """Return the pieces in which recording the begins and ends of ranges takes much of the time."""
+    marks_of = find_marks(idle.context, idle.window)
+    if not marks_of:
+        return idle.none
     spent = np.zeros(len(idle.pieces.start), np.float64)
-    for thread, marks in find_marks(idle.context, idle.window).items():
-        mine = np.flatnonzero(idle.pieces.thread == thread)
+    for thread, marks in marks_of.items():
+        mine = np.flatnonzero(idle.pieces.is_thread(thread))
         spent[mine] = marks.time_inside(idle.pieces.start[mine], idle.pieces.end[mine])
     # The profiler's time in a piece is a separate piece right after it; the marks of both count together.
     profiler = idle.is_cause("profiler")

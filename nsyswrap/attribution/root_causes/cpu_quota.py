@@ -13,6 +13,8 @@ def find(idle: IdlePieces, free: Mask) -> Mask:
     """Return the longest waits for a core where threads were stopped for the quota, in all as long as these stops."""
     rows = np.flatnonzero(free & idle.is_cause("off_cpu"))
     found = idle.none
+    if not len(rows):
+        return found
     found[rows] = is_stop(idle.context.settings.host, idle.pieces.start[rows], idle.length[rows])
     return found
 

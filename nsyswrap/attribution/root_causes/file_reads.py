@@ -1,6 +1,7 @@
 """Root cause: the training process reads files for the next batch itself."""
 
 from nsyswrap.attribution.idle_pieces import IdlePieces, Mask
+from nsyswrap.events import api_calls
 
 RULE = "host/file_reads"
 
@@ -10,5 +11,7 @@ def find(idle: IdlePieces, free: Mask) -> Mask:
 
     A process with workers reads from them through pipes, with the same calls.
     """
-    reads = free & idle.is_cause("data_wait") & idle.is_file_call()
-    return reads & ~idle.has_loader() if reads.any() else reads
+    reads = free & idle.is_cause("data_wait")
+    if reads.any():
+        reads &= idle.is_os_call(api_calls.FILE_IO) & ~idle.has_loader()
+    return reads

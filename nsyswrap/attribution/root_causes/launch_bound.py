@@ -1,7 +1,5 @@
 """Root cause: the GPU finishes each operation before the host has launched the next one."""
 
-import numpy as np
-
 from nsyswrap.attribution.causes import CAUSES
 from nsyswrap.attribution.idle_pieces import IdlePieces, Mask
 
@@ -15,9 +13,9 @@ OTHER_SHARE = 0.30
 
 def find(idle: IdlePieces, free: Mask) -> Mask:  # noqa: ARG001 - the signature of all root causes
     """Return the CPU, launch and queued time of gaps that are no longer than the usual pace of launches explains."""
-    by_cause = np.bincount(idle.pieces.cause, idle.length, len(CAUSES))
-    other = sum(float(by_cause[CAUSES.index(cause)]) for cause in OTHER_CAUSES)
-    if other >= OTHER_SHARE * by_cause.sum():
+    by_cause = idle.pieces.sums(idle.pieces.cause, len(CAUSES))
+    other = int(by_cause[[CAUSES.index(cause) for cause in OTHER_CAUSES]].sum())
+    if other >= OTHER_SHARE * int(by_cause.sum()):
         return idle.none
     if idle.pace is None or not idle.pace.is_bound:
         return idle.none

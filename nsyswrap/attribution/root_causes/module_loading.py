@@ -14,5 +14,9 @@ _LOADS = re.compile(
 
 def find(idle: IdlePieces, free: Mask) -> Mask:  # noqa: ARG001 - the signature of all root causes
     """Return the pieces in which code is loaded, and the CPU time before them in the same gap, which compiles it."""
-    loads = idle.is_cause("module_load") & idle.is_named(_LOADS)
+    loads = idle.is_cause("module_load")
+    if loads.any():
+        loads &= idle.is_named(_LOADS)
+    if not loads.any():
+        return loads
     return loads | (idle.is_cause("cpu", "unknown", "lock", "file_io", "module_load") & idle.until_last(loads))

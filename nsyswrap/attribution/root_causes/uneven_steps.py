@@ -4,8 +4,8 @@ import numpy as np
 
 from nsyswrap.attribution.idle_pieces import GENERIC, IdlePieces, Mask
 from nsyswrap.attribution.step_outliers import is_outlier, longest_in, lost_to_outliers, unexplained
-from nsyswrap.intervals import Spans, containing
-from nsyswrap.tables import array
+from nsyswrap.intervals import Spans, Times, chosen, containing
+from nsyswrap.tables import array, blocks
 
 RULE = "steps/uneven"
 
@@ -13,17 +13,29 @@ RULE = "steps/uneven"
 def find(idle: IdlePieces, free: Mask) -> Mask:
     """Return the longest generic pieces of each outlier step, up to the unexplained time that it loses."""
     found = idle.none
-    generic, not_traced = free & idle.is_cause(*GENERIC), idle.is_cause("not_traced")
+    generic = free & idle.is_cause(*GENERIC)
+    explained_here = ~(generic | idle.is_cause("not_traced"))
     for process, steps in idle.context.steps.measured_inside(idle.window).groupby("process"):
         spans = Spans(array(steps, "start"), array(steps, "end"))
         length = spans.end - spans.start
         if not is_outlier(length).any():
             continue
-        step = containing(spans, idle.pieces.start)
-        explained = (step >= 0) & ~generic & ~not_traced
-        left = unexplained(length, np.bincount(step[explained], idle.length[explained], len(length)).astype(np.int64))
+        left = unexplained(length, _idle_in(idle, spans, explained_here))
         # What shorter steps win back is not lost, so the finding does not count it either.
         left = np.rint(left * (lost_to_outliers(length, left) / max(int(left.sum()), 1))).astype(np.int64)
-        mine = np.flatnonzero(generic & (idle.process == int(str(process))))
-        found[mine] |= longest_in(spans, left, idle.pieces.start[mine], idle.length[mine])
+        losing = left > 0
+        mine = np.flatnonzero(generic & idle.of_processes([int(str(process))]))
+        mine = mine[containing(Spans(*chosen(losing, *spans)), idle.pieces.start[mine]) >= 0]
+        found[mine] |= longest_in(spans, left, idle.pieces.start[mine], idle.pieces.end[mine] - idle.pieces.start[mine])
+    return found
+
+
+def _idle_in(idle: IdlePieces, steps: Spans, mask: Mask) -> Times:
+    """Return the time of the chosen pieces that begin in each step, in ns."""
+    found = np.zeros(len(steps.start), np.int64)
+    for some in blocks(len(mask)):
+        start, end = chosen(mask[some], idle.pieces.start[some], idle.pieces.end[some])
+        step = containing(steps, start)
+        inside = np.flatnonzero(step >= 0)
+        np.add.at(found, step[inside], end[inside] - start[inside])
     return found

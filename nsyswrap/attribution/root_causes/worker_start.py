@@ -10,6 +10,8 @@ RULE = "data/worker_start"
 def find(idle: IdlePieces, free: Mask) -> Mask:
     """Return the pieces of gaps in which loader processes are started, where that happens in more than one step."""
     starts = find_starts(idle.context, idle.window)
+    if not len(starts):
+        return idle.none
     where = containing(idle.gaps.spans, starts)
     started = idle.none[: len(idle.first)]
     started[where[where >= 0]] = True

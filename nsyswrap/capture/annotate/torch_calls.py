@@ -140,14 +140,14 @@ def _mark_step(kind: type, compiling: Callable[[], bool], marker: Marker, patche
 
 
 def _forward(call: Call, torch: Any, marker: Marker) -> Call:
-    compiling, grad, threads = compile_check(torch), torch.is_grad_enabled, marker.threads
+    compiling, grad, current = compile_check(torch), torch.is_grad_enabled, marker.current.get
     begin, end, direct = marker.begin_forward, marker.end, _only_selects_compiled(call)
 
     # Called for each module. Inside another module it takes one check, and skips a frame of torch.
     def forward(module: Any, *args: Any, **kwargs: Any) -> Any:
         if compiling():
             return call(module, *args, **kwargs)
-        if threads.state.inside and direct:
+        if current().inside and direct:
             compiled = module._compiled_call_impl  # noqa: SLF001 - like torch's own call
             return module._call_impl(*args, **kwargs) if compiled is None else compiled(*args, **kwargs)  # noqa: SLF001
         state = begin(module, grad=grad())
@@ -190,25 +190,46 @@ def _module_move(call: Call, torch: Any, marker: Marker) -> Call:
 
 def _tensor_copy(call: Call, torch: Any, marker: Marker, named: str = "") -> Call:
     """Wrap a copy of a tensor to a device, to mark it if the device (``named`` or an argument) is an accelerator."""
-    compiling, threads, no_device = compile_check(torch), marker.threads, (torch.dtype, type(None))
+    compiling, threads, begin, end = compile_check(torch), marker.threads, marker.begin, marker.end
+    no_device, known = (torch.dtype, type(None)), KnownDevices(torch.device)
 
     # Also called for each change of type: without a device it takes one check.
     def copy(tensor: Any, *args: Any, **kwargs: Any) -> Any:
         if (
             compiling()
             or type(target := named or (args[0] if args else kwargs.get("device"))) in no_device
-            or not _on_accelerator(target)
+            or not (known[target] if type(target) in known.kinds else _on_accelerator(target))
             or threads.state.moving
             or tensor.device.type != "cpu"
-            or (state := marker.begin(COPY)) is None
+            or (state := begin(COPY)) is None
         ):
             return call(tensor, *args, **kwargs)
         try:
             return call(tensor, *args, **kwargs)
         finally:
-            marker.end(state)
+            end(state)
 
     return copy
+
+
+class KnownDevices(dict[Any, bool]):
+    """Whether a device or a device name is an accelerator. Reading the type of a device takes ten times as long.
+
+    Args:
+        device: The class of devices.
+
+    Attributes:
+        kinds: The classes of keys.
+    """
+
+    def __init__(self, device: type) -> None:
+        super().__init__()
+        self.kinds = (device, str)
+
+    def __missing__(self, target: Any) -> bool:
+        """Return whether a device that is used for the first time is an accelerator."""
+        self[target] = _on_accelerator(target)
+        return self[target]
 
 
 def _on_accelerator(target: Any) -> bool:

@@ -16,6 +16,7 @@ from typing import Any
 
 from nsyswrap.errors import UsageError
 from nsyswrap.hardware.kernel_names.rule import Verdict
+from nsyswrap.text_file import read_text_file
 
 SCHEMA = "nsyswrap.kernel_rules/1"
 _TEXTS = ("precision", "library", "op", "source")
@@ -56,7 +57,7 @@ def read_rules(path: Path) -> tuple[NameRule, ...]:
         UsageError: The file cannot be read, or is not a file of valid rules.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_text_file(path)
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise UsageError(f"cannot read the kernel rules in {path}: {reason}", hint=_HINT) from error

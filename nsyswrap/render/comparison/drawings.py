@@ -8,8 +8,9 @@ import numpy.typing as npt
 
 from nsyswrap import units
 from nsyswrap.compare import ChangeTable, Estimate
-from nsyswrap.render import charts
-from nsyswrap.render.vocabulary import LEDGER_PARTS
+from nsyswrap.render import charts, hues, step_marks
+from nsyswrap.render.escape import visible
+from nsyswrap.render.vocabulary import LEDGER_PARTS, fill, rule_name
 
 # Ends of intervals beyond these are drawn at the edge: a time cannot be less than 0, and a longer scale would leave
 # no room for the rest.
@@ -18,6 +19,8 @@ _POINTS = 200
 _BOX = (1000.0, 200.0)
 # The longest steps would squeeze all others to one edge; steps beyond this quantile are only counted.
 _SHOWN_QUANTILE = 0.99
+# Accounts of idle time in a bar. Ours: more are too narrow.
+_MOST_RULES = 6
 
 
 class Bar(NamedTuple):
@@ -58,6 +61,21 @@ class Segment(NamedTuple):
     amount: str
     x: str
     width: str
+
+    @property
+    def inside(self) -> step_marks.Label:
+        """Return what the part says in the bar."""
+        name = self.label.removeprefix("idle: ")
+        return step_marks.label((f"{name} {self.amount}", name, self.amount), float(self.width))
+
+
+class _Part(NamedTuple):
+    """A part of GPU time: key of its colour, label, fill, and its amounts in base and in new."""
+
+    key: str
+    label: str
+    fill: str
+    amounts: tuple[float, float]
 
 
 class Ledger(NamedTuple):
@@ -125,32 +143,54 @@ def curves(base: npt.NDArray[np.float64], new: npt.NDArray[np.float64]) -> Curve
     return Curves(before, now, units.duration(left), units.duration(right), beyond)
 
 
-def ledger(table: ChangeTable | None) -> Ledger | None:
-    """Return both ledgers as bars on one scale, so that a shorter step has a shorter bar; None without a ledger."""
+def ledger(table: ChangeTable | None, idle: ChangeTable | None = None) -> Ledger | None:
+    """Return both ledgers as bars on one scale, so that a shorter step has a shorter bar; None without a ledger.
+
+    Args:
+        table: The parts of GPU time.
+        idle: Idle time by rule, which replaces the part of all idle time where it is given in the same unit.
+    """
     if table is None or not table.changes:
         return None
     amounts = {one.name: (one.base or 0.0, one.new or 0.0) for one in table.changes}
-    parts = [part for part in LEDGER_PARTS if part.column in amounts]
-    wholes = [sum(amounts[part.column][side] for part in parts) for side in (0, 1)]
+    parts = [
+        _Part(part.key, part.label, fill(part), amounts[part.column]) for part in LEDGER_PARTS if part.column in amounts
+    ]
+    if idle is not None and idle.unit == table.unit:
+        parts = [*(part for part in parts if part.key != "idle"), *_accounts(idle)]
+    wholes = [sum(part.amounts[side] for part in parts) for side in (0, 1)]
     drawn = []
     for side, whole in enumerate(wholes):
-        values = [amounts[part.column][side] for part in parts]
+        values = [part.amounts[side] for part in parts]
         # Charts are made of whole numbers, so the unit is a millionth of the longer bar.
         scaled = [round(1e6 * value / max(*wholes, 1e-9)) for value in (*values, max(wholes) - whole)]
         segments = charts.bar(scaled)
         drawn.append(
             tuple(
-                Segment(part.key, part.label, _fill(part.key, part.colour), units.text(value, table.unit), *segment)
+                Segment(part.key, part.label, part.fill, units.text(value, table.unit), *segment)
                 for part, value, segment in zip(parts, values, segments, strict=False)
             )
         )
-    legend = tuple(one for part, one in zip(parts, drawn[0], strict=True) if any(amounts[part.column]))
+    legend = tuple(one for part, one in zip(parts, drawn[0], strict=True) if any(part.amounts))
     return Ledger(drawn[0], drawn[1], legend, *(units.text(whole, table.unit) for whole in wholes))
 
 
-def _fill(key: str, colour: str) -> str:
-    """Return the fill of a part; idle is hatched, so that it differs from other parts without colour."""
-    return "url(#compare-idle)" if key == "idle" else colour
+def _accounts(idle: ChangeTable) -> list[_Part]:
+    """Return the accounts of idle time, largest first; the smallest ones are merged, so that each has its shade."""
+    found = [(one.name, (one.base or 0.0, one.new or 0.0)) for one in idle.changes if one.base or one.new]
+    found.sort(key=lambda pair: (-max(pair[1]), pair[0]))
+    kept = found if len(found) <= _MOST_RULES else found[: _MOST_RULES - 1]
+    names = hues.idle_fills([rule for rule, _ in kept])
+    parts = [
+        _Part(name, f"idle: {visible(rule_name(rule))}", f"url(#{name})", amounts)
+        for name, (rule, amounts) in zip(names, kept, strict=True)
+    ]
+    rest = [amounts for _, amounts in found[len(kept) :]]
+    if rest:
+        before, now = (sum(amounts[side] for amounts in rest) for side in (0, 1))
+        last = "idle-other" + hues.LIGHTER * ("idle-other" in names)
+        parts.append(_Part(last, "idle: other", f"url(#{last})", (before, now)))
+    return parts
 
 
 def _curve(lengths: npt.NDArray[np.float64], left: float, right: float) -> str:

@@ -12,8 +12,8 @@ import jinja2
 
 from nsyswrap import units
 from nsyswrap.compare import ChangeTable, Comparison, FindingPair, Side
-from nsyswrap.render import vocabulary
-from nsyswrap.render.comparison import drawings, summary_model
+from nsyswrap.render import hues, vocabulary
+from nsyswrap.render.comparison import drawings, plan_check, step_pair, summary_model
 from nsyswrap.render.content_policy import policy
 from nsyswrap.render.escape import elide, shorten, visible
 from nsyswrap.render.page_files import environment, static
@@ -22,8 +22,8 @@ _NAME_WIDTH = 60
 _TITLE_WIDTH = 80
 _MOST_ROWS = 30
 _SEEN_ROWS = 10
-_STYLES = ("page.css", "tables.css", "compare.css")
-_OPEN = ("phases", "families", "kernels")
+_STYLES = ("page.css", "tables.css", "step.css", "compare.css")
+_OPEN = ("scaling", "phases", "families", "kernels")
 _FOLDED = ("idle_in_phases", "phases_on_gpu", "copies", "copied", "host_calls")
 
 
@@ -107,6 +107,7 @@ def _style() -> str:
 
 def _context(comparison: Comparison) -> dict[str, Any]:
     scale = summary_model.scale_of(comparison)
+    bars = drawings.ledger(comparison.table("ledger"), comparison.table("idle"))
     return {
         "style": _style(),
         "policy": policy((_style(),), ()),
@@ -116,14 +117,17 @@ def _context(comparison: Comparison) -> dict[str, Any]:
         "sides": tuple(_side(side) for side in (comparison.base, comparison.new)),
         "outcome": comparison.outcome.value,
         "verdict": visible(comparison.verdict),
-        "plan_score": [visible(line) for line in summary_model.plan_score(comparison)],
+        "plan": plan_check.plan_check(comparison),
+        "pair": (pair := step_pair.step_pair(comparison)),
+        "no_pair": "" if pair else step_pair.why_none(comparison),
+        "idle_fills": hues.patterns(one.key for one in bars.legend if one.key.startswith("idle-")) if bars else (),
         "blocked": comparison.blocked,
         "issues": [(one.blocks, visible(one.message), visible(one.hint)) for one in comparison.issues],
         "margin": units.share(comparison.options.margin),
         "estimates": _estimates(comparison),
         "intervals": summary_model.intervals_of(comparison),
         "curves": drawings.curves(comparison.base.steps.length, comparison.new.steps.length),
-        "ledger": drawings.ledger(comparison.table("ledger")),
+        "ledger": bars,
         "ledger_table": _table(comparison.table("ledger"), scale),
         "tensor": visible(summary_model.tensor_words(comparison)),
         "moved": _table(summary_model.moved(comparison), scale),

@@ -36,9 +36,9 @@ def _parts(comparison: Comparison) -> Iterator[str]:
         yield _step_time(comparison)
     if lines := summary_model.plan_score(comparison):
         yield f"**Plan of base**: {escape(' '.join(lines))}"
-    ledger = comparison.table("ledger")
-    if ledger is not None:
-        yield f"**{ledger.title}**, {ledger.of}\n\n{_changes(ledger, 0.0, named=False)[0]}"
+    for table in (comparison.table("ledger"), comparison.table("scaling")):
+        if table is not None:
+            yield f"**{table.title}**, {table.of}\n\n{_changes(table, 0.0, named=False)[0]}"
     if tensor := summary_model.tensor_words(comparison):
         yield f"**Tensor cores**: {escape(tensor)}."
     yield from _findings(comparison)

@@ -16,8 +16,11 @@ def _rule_in_phase(key: str) -> str:
     return f"{vocabulary.rule_name(rule)} in {phase}"
 
 
+_SCALING = {"copies_ns": "exposed copies and memsets", "step_ns": "whole step"}
+
 _NAMES = {
     "ledger": vocabulary.column_label,
+    "scaling": lambda name: _SCALING.get(name) or vocabulary.column_label(name),
     "tensor_cores": vocabulary.fact_label,
     "idle": vocabulary.rule_name,
     "idle_in_phases": _rule_in_phase,
@@ -25,7 +28,7 @@ _NAMES = {
 """Function from the key of a row to its name, by table; the names of all other rows come from the program."""
 
 # Tables whose rows are all shown, in their own order.
-_WHOLE = ("ledger", "tensor_cores")
+_WHOLE = ("ledger", "scaling", "tensor_cores")
 MOVED = "moved"
 NOTABLE_SHARE = 0.005
 IDLE = "idle_ns"
@@ -198,11 +201,11 @@ def times_of(estimate: Estimate) -> str:
 
 
 def lost_of(pair: FindingPair, comparison: Comparison) -> str:
-    """Return the time lost to a finding in base and in new: ``3.28 ms -> 14.4 µs a step``; empty without time lost."""
+    """Return the time lost to a finding in base and in new: ``3.28 ms → 14.4 µs a step``; empty without time lost."""
     if not pair.base_lost and not pair.new_lost:
         return ""
     unit, of = _unit(comparison)
-    return f"{units.text(pair.base_lost, unit)} -> {units.text(pair.new_lost, unit)} {of}"
+    return f"{units.text(pair.base_lost, unit)} → {units.text(pair.new_lost, unit)} {of}"
 
 
 def moved_of(pair: FindingPair, comparison: Comparison) -> str:
@@ -244,7 +247,7 @@ def _counts(change: Change) -> str:
     if change.base_count is None and change.new_count is None:
         return ""
     before, now = (MISSING if one is None else _rate(one) for one in (change.base_count, change.new_count))
-    return before if before == now else f"{before} -> {now}"
+    return before if before == now else f"{before} → {now}"
 
 
 def _rate(count: float) -> str:

@@ -10,9 +10,9 @@ from rich.text import Text
 from nsyswrap import units
 from nsyswrap.compare import Comparison, FindingPair, Outcome
 from nsyswrap.render import vocabulary
+from nsyswrap.render.blocks_as_text import printed
 from nsyswrap.render.comparison import summary_model
 from nsyswrap.render.escape import elide, shorten, visible
-from nsyswrap.render.text_report import printed
 
 _HEADING, _MUTED = "bold", "dim"
 _STYLES = {Outcome.FASTER: "bold green", Outcome.SLOWER: "bold red", Outcome.CANNOT_TELL: "bold yellow"}
@@ -43,6 +43,9 @@ def _blocks(comparison: Comparison) -> Iterator[RenderableType]:
     ledger = comparison.table("ledger")
     if ledger is not None:
         yield from _changes(summary_model.lines_of(ledger, _MOST_ROWS))
+    scaling = comparison.table("scaling")
+    if scaling is not None:
+        yield from _changes(summary_model.lines_of(scaling, _MOST_ROWS))
     if tensor := summary_model.tensor_words(comparison):
         yield _title("Tensor cores", "").append(f"  {tensor}", style="not bold")
     quiet = []
@@ -63,7 +66,7 @@ def _blocks(comparison: Comparison) -> Iterator[RenderableType]:
 def _header(comparison: Comparison) -> Iterator[Text]:
     line = Text("nsyswrap compare  ", style=_MUTED)
     base, new = (elide(side.name, _NAME_WIDTH * 2) for side in (comparison.base, comparison.new))
-    yield line.append(f"{base} -> {new}", style=_HEADING)
+    yield line.append(f"{base} → {new}", style=_HEADING)
     for label, side in (("base", comparison.base), ("new ", comparison.new)):
         yield Text(
             f"{label}  {visible(summary_model.gpus_of(side))}; {visible(summary_model.steps_of(side))}", style=_MUTED

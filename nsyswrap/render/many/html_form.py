@@ -3,17 +3,12 @@
 The template escapes all values; names that programs and users chose go through ``visible`` first.
 """
 
-import functools
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-import jinja2
-from markupsafe import Markup
-
 from nsyswrap import units
 from nsyswrap.many.totals import ManyCaptures
-from nsyswrap.render import charts, page_files, vocabulary
-from nsyswrap.render.content_policy import policy
+from nsyswrap.render import charts, overview_page, vocabulary
 from nsyswrap.render.escape import elide, visible
 from nsyswrap.render.many import summary_model
 from nsyswrap.render.page_parts import LegendRow
@@ -50,28 +45,12 @@ class Part(NamedTuple):
 
 def render(many: ManyCaptures) -> str:
     """Return the totals as one self-contained HTML page."""
-    page: str = _environment().get_template("many.html.j2").render(**_context(many))
-    return page
+    return overview_page.render("many.html.j2", STYLES, SCRIPTS, _values(many))
 
 
-@functools.cache
-def _environment() -> jinja2.Environment:
-    environment = page_files.environment()
-    # The page has no glossary that terms could lead to.
-    environment.filters["term"] = lambda _label: ""
-    environment.filters["duration"] = units.duration
-    environment.globals["slim"] = False
-    return environment
-
-
-def _context(many: ManyCaptures) -> dict[str, Any]:
-    styles, scripts = ([page_files.static(name) for name in names] for names in (STYLES, SCRIPTS))
+def _values(many: ManyCaptures) -> dict[str, Any]:
     parts = [_part(table, many) for table in summary_model.tables(many)]
     return {
-        "policy": policy(styles, scripts),
-        # These are our own files, and the policy holds their hashes; everything else in the page is escaped.
-        "styles": [Markup(text) for text in styles],  # noqa: S704
-        "scripts": [Markup(text) for text in scripts],  # noqa: S704
         "title": summary_model.captures(len(many.captures)),
         "about": _about(many),
         "verdict": visible(summary_model.verdict(many)),

@@ -9,9 +9,9 @@ from rich.text import Text
 
 from nsyswrap import units
 from nsyswrap.many.totals import ManyCaptures
+from nsyswrap.render.blocks_as_text import printed
 from nsyswrap.render.escape import elide, shorten, visible
 from nsyswrap.render.many import summary_model
-from nsyswrap.render.text_report import printed
 from nsyswrap.render.vocabulary import LEDGER_PARTS, rule_name
 
 _HEADING, _MUTED = "bold", "dim"

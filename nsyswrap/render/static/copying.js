@@ -19,14 +19,15 @@
     }
   }
 
-  // Copy a text; the button says for two seconds what happened.
-  async function copy(button, text, done) {
+  // Say on a button, for two seconds, what happened.
+  function tell(button, words) {
     const label = (button.dataset.label ??= button.textContent);
-    const words = (await toClipboard(text)) ? done : "Could not copy";
     button.textContent = words;
     document.getElementById("status").textContent = words;
     setTimeout(() => { button.textContent = label; }, 2000);
   }
+
+  const copy = async (button, text, done) => tell(button, (await toClipboard(text)) ? done : "Could not copy");
 
   function addButton(code) {
     const button = document.createElement("button");
@@ -45,7 +46,7 @@
     button.addEventListener("click", () => copy(button, summary.content.textContent, "Copied"));
   }
 
-  globalThis.nsyswrap = { copy };
+  globalThis.nsyswrap = { copy, tell };
   document.addEventListener("DOMContentLoaded", () => {
     document.querySelectorAll("pre > code").forEach(addButton);
     startSummary();

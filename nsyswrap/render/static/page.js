@@ -22,6 +22,12 @@
     }
   }
 
+  // Bring a part of the page into sight.
+  function show(element, block = "start") {
+    unfold(element);
+    element.scrollIntoView({ block });
+  }
+
   function startTheme() {
     const button = byId("theme");
     const show = () => { button.textContent = isDark() ? "Light theme" : "Dark theme"; };
@@ -107,13 +113,12 @@
       try { name = decodeURIComponent(location.hash.slice(1)); } catch { return; }
       const target = name && byId(name);
       if (!target) return;
-      unfold(target.parentElement);
       if (target.classList.contains("finding")) {
         const evidence = target.querySelector("details");
         if (evidence) evidence.open = true;
         target.focus({ preventScroll: true });
       }
-      target.scrollIntoView();
+      show(target);
     };
     addEventListener("hashchange", arrive);
     arrive();
@@ -142,12 +147,26 @@
     return open;
   }
 
+  // Follow an address at once. A browser follows one a moment later, when another key may have been pressed.
+  function goTo(address) {
+    try { history.replaceState(null, "", address); } catch { return location.replace(address); }
+    return dispatchEvent(new HashChangeEvent("hashchange"));
+  }
+
   function toFinding(by) {
     const all = [...document.querySelectorAll(".finding")];
     if (!all.length) return announce("There are no findings.");
     const at = all.findIndex((one) => one.id === location.hash.slice(1));
     const next = all[at < 0 ? (by > 0 ? 0 : all.length - 1) : (at + by + all.length) % all.length];
-    location.replace(`#${next.id}`);
+    goTo(`#${next.id}`);
+  }
+
+  // Show the timeline, with what is selected in it, and give it the keys.
+  function toTimeline() {
+    const part = byId("timeline");
+    if (!part) return announce("This page has no timeline.");
+    show(part);
+    part.querySelector("canvas[tabindex]")?.focus({ preventScroll: true });
   }
 
   function startKeys(openHelp) {
@@ -155,7 +174,7 @@
     document.addEventListener("keydown", (event) => {
       if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
       if (event.target instanceof Element && event.target.closest(`${typing}, dialog[open]`)) return;
-      const acts = { f: () => byId("search")?.focus(), "?": openHelp, n: () => toFinding(1), p: () => toFinding(-1) };
+      const acts = { f: () => byId("search")?.focus(), "?": openHelp, n: () => toFinding(1), p: () => toFinding(-1), t: toTimeline, c: () => byId("copy-summary")?.click() };
       const act = Object.hasOwn(acts, event.key) ? acts[event.key] : null;
       if (!act) return;
       event.preventDefault();
@@ -173,7 +192,7 @@
     addEventListener("afterprint", () => opened.splice(0).forEach((one) => { one.open = false; }));
   }
 
-  Object.assign(globalThis.nsyswrap, { announce, unfold });
+  Object.assign(globalThis.nsyswrap, { announce, unfold, show, toTimeline });
   document.addEventListener("DOMContentLoaded", () => {
     document.querySelector(".tools").hidden = false;
     startTheme();

@@ -14,12 +14,39 @@
   const selecting = (detail, label = detail.id, also = "") =>
     entry(detail.kind, label, () => { selection.select(detail); selection.reveal(detail); }, also);
 
+  // The part that is gone to has the focus, so that Tab goes on from there.
   const go = (id) => () => {
-    nsyswrap.unfold(byId(id));
-    byId(id).scrollIntoView();
-    byId(id).classList.add("arrived");
-    setTimeout(() => byId(id).classList.remove("arrived"), 3000);
+    const part = byId(id);
+    nsyswrap.show(part);
+    part.tabIndex = -1;
+    part.focus({ preventScroll: true });
+    part.classList.add("arrived");
+    setTimeout(() => part.classList.remove("arrived"), 3000);
   };
+
+  /** Return what the page calls a word of its glossary, such as “GPU idle” for “busy”. */
+  const labelsOf = (id) => [...document.querySelectorAll(`a.term[href="#${CSS.escape(id)}"]`)].map((one) => one.textContent).join(" ");
+
+  const stepPart = (name) => document.querySelector(`[data-step="${name}"]`);
+
+  /** Return an entry that pins the typical step and shows another one above it. */
+  const comparing = (name) => entry("do", `Compare the ${name} step with the typical step`, () => {
+    stepPart("typical").click();
+    stepPart("pin").click();
+    stepPart(name).click();
+    go("step")();
+  });
+
+  /** Return what can be done on this page. */
+  function actions() {
+    const click = (id) => () => byId(id).click();
+    return [
+      entry("do", "Copy the summary as Markdown", click("copy-summary")),
+      entry("do", "Copy the summary as a picture", click("copy-picture")),
+      ...(stepPart("controls")?.hidden === false ? [comparing("slowest"), comparing("fastest")] : []),
+      ...(byId("timeline") ? [entry("do", "Show what is selected in the timeline", nsyswrap.toTimeline)] : []),
+    ];
+  }
 
   /** Return all entries, in the order in which they are shown. */
   function entries() {
@@ -30,9 +57,9 @@
     const plain = (kind, ids) => [...ids].map((id) => selecting(things.plain(kind, id)));
     const kernels = [...things.kernels()].map((name) => selecting(things.plain("kernel", name), things.shortName(name), name));
     const ranges = [...things.ranges()].filter((name) => !names.has(name));
-    const words = [...document.querySelectorAll("#glossary .pairs > div")].map((one) => entry("word", one.querySelector("dt").textContent, go(one.id)));
+    const words = [...document.querySelectorAll("#glossary .pairs > div")].map((one) => entry("word", one.querySelector("dt").textContent, go(one.id), labelsOf(one.id)));
     return [
-      ...findings, ...parts, ...steps.map((step) => selecting(step)), ...plain("phase", things.phases()), ...plain("rank", things.ranks()),
+      ...findings, ...parts, ...actions(), ...steps.map((step) => selecting(step)), ...plain("phase", things.phases()), ...plain("rank", things.ranks()),
       ...kernels, ...plain("range", ranges), ...words,
     ];
   }
@@ -41,7 +68,7 @@
   function matches(all, text) {
     const query = text.trim().toLowerCase();
     const words = query.split(/\s+/).filter(Boolean);
-    if (!words.length) return all.filter(({ kind }) => kind === "finding" || kind === "part");
+    if (!words.length) return all.filter(({ kind }) => ["finding", "part", "do"].includes(kind));
     const found = all.filter(({ sought }) => words.every((word) => sought.includes(word)));
     const rank = ({ label }) => (label.toLowerCase() === query ? 0 : label.toLowerCase().startsWith(query) ? 1 : 2);
     return found.sort((one, other) => rank(one) - rank(other));

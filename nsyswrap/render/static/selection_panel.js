@@ -88,7 +88,8 @@
     if (chosen.kind === "kernel") return factsOfRow(chosen.id);
     if (chosen.kind !== "finding") return statistics?.facts ?? [];
     const pairs = byId(chosen.id)?.querySelectorAll(".cost > div:not(.also)") ?? [];
-    return [...pairs].map((one) => [one.querySelector("dt").textContent, one.querySelector("dd").textContent.replace(/\s+/g, " ").trim()]);
+    const words = (one) => [...one.querySelector("dd").childNodes].map((node) => node.textContent.trim()).filter(Boolean).join(", ");
+    return [...pairs].map((one) => [one.querySelector("dt").textContent, words(one)]);
   }
 
   /** Return the lists of a selection: its kernels and its patterns of gaps. */
@@ -156,7 +157,7 @@
 
   function start() {
     const act = (id, action) => byId(id).addEventListener("click", action);
-    const toTimeline = () => byId("timeline").scrollIntoView();
+    const toTimeline = () => nsyswrap.show(byId("timeline"));
     const step = (by) => () => { toTimeline(); nsyswrap.timeline.stepPlace(by); };
     act("selection-previous", step(-1));
     act("selection-next", step(1));

@@ -32,9 +32,8 @@
 
   /** Bring a row into sight, and open the folded parts around it. */
   function show(row) {
-    nsyswrap.unfold(row.parentElement);
     row.classList.remove("over");
-    row.scrollIntoView({ block: "center" });
+    nsyswrap.show(row, "center");
   }
 
   /** Return the rows to go to: those of what is selected, else all that belong to it. */
@@ -53,16 +52,14 @@
   /** Bring a selection into sight: a finding, an interval in the timeline, else its first row. */
   function reveal({ kind, id }) {
     const finding = kind === "finding" ? document.getElementById(id) : null;
-    const timeline = kind === "step" || kind === "window" ? document.getElementById("timeline") : null;
+    const timeline = document.getElementById("timeline");
+    const isInterval = kind === "step" || kind === "window";
     if (finding) {
-      nsyswrap.unfold(finding.parentElement);
-      finding.scrollIntoView();
-    } else if (timeline) {
-      timeline.scrollIntoView();
-    } else if (places().length) {
+      nsyswrap.show(finding);
+    } else if (places().length && !(isInterval && timeline)) {
       show(places()[0]);
-    } else {
-      document.getElementById("timeline")?.scrollIntoView();
+    } else if (timeline) {
+      nsyswrap.show(timeline);
     }
   }
 

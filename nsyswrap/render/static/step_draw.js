@@ -320,7 +320,7 @@ function markDrawing(one, lane) {
     const label = `Finding ${one.number}: ${one.title}`;
     group.append(drawn("a", { href: `#${one.anchor}`, tabindex: -1, "aria-label": label },
       drawn("circle", { class: "st-pin", cx: one.dx, r: 8 }),
-      drawn("text", { class: "st-number", x: one.dx, y: 4, "font-size": 11, "text-anchor": "middle" }, one.number)));
+      drawn("text", { class: "st-number", x: one.dx, y: 4, "font-size": 12, "text-anchor": "middle" }, one.number)));
   }
   if (one.text) {
     group.append(drawn("text", { class: "st-name", x: one.textDx, y: 4, "font-size": 12 }, one.text));
@@ -364,7 +364,7 @@ function stepDrawing(model) {
   const drawing = drawn("svg", { class: "st", width: "100%", height: model.height, role: "group", "aria-label": label });
   for (const [n, tick] of stepTicks(model.scale).entries()) {
     const x = `${tick.x.toFixed(2)}%`;
-    const text = drawn("text", { class: "st-amount", x, y: model.height - 3, "font-size": 11, ...(n ? { "text-anchor": "middle" } : {}) }, tick.text);
+    const text = drawn("text", { class: "st-amount", x, y: model.height - 3, "font-size": 12, ...(n ? { "text-anchor": "middle" } : {}) }, tick.text);
     drawing.append(drawn("g", { class: tick.fits }, drawn("line", { class: "st-grid", x1: x, x2: x, y2: model.height - 16 }), text));
   }
   drawing.append(...model.lanes.flatMap((lane) => laneDrawing(lane, model)));

@@ -34,7 +34,7 @@ class StepPicture {
 
   /** Return the step that is shown. */
   get shown() {
-    return { gpu: this.gpu, row: this.row, item: this.order[this.at] };
+    return { data: this.data, say: this.say, gpu: this.gpu, row: this.row, item: this.order[this.at] };
   }
 
   /** Listen to the slider, the buttons, the address, and selections made elsewhere. */
@@ -45,6 +45,7 @@ class StepPicture {
     this.part("typical").addEventListener("click", () => this.go(this.typical));
     this.part("slowest").addEventListener("click", () => this.go(this.order.length - 1));
     this.part("pin").addEventListener("click", () => this.pin());
+    listenToOtherRuns(this);
     this.part("gpu")?.addEventListener("change", (event) => {
       this.choose(this.gpus[Number(event.target.value)], this.byTime.indexOf(this.order[this.at]));
       this.changed();
@@ -65,8 +66,10 @@ class StepPicture {
     this.pinned = step;
     history.replaceState(null, "", this.address());
     this.show();
-    const said = step ? `${this.nameOf(step)} is pinned. Choose another step to compare it with.` : "Nothing is pinned.";
-    document.getElementById("status").textContent = said;
+    const whose = step?.of ? ` of ${step.of}` : "";
+    const said = step ? `${this.nameOf(step)}${whose} is pinned. Choose another step to compare it with.` : "Nothing is pinned.";
+    this.part("said").textContent = step ? "" : said;
+    globalThis.nsyswrap.announce(said);
   }
 
   /** Draw, and select the step, which also writes its address. */
@@ -111,7 +114,7 @@ class StepPicture {
   address() {
     const text = ({ row, item }) => row.start.length && `${item + 1}`;
     const gpu = this.gpus.indexOf(this.gpu);
-    const pinned = this.pinned ? `&pin=${text(this.pinned)}-${this.gpus.indexOf(this.pinned.gpu)}` : "";
+    const pinned = this.pinned && !this.pinned.of ? `&pin=${text(this.pinned)}-${this.gpus.indexOf(this.pinned.gpu)}` : "";
     return `#step=${text(this.shown)}${gpu ? `&gpu=${gpu}` : ""}${pinned}`;
   }
 
@@ -131,7 +134,8 @@ class StepPicture {
     const place = (one, number) => stepsOf(this.data, one).order.indexOf(Number(number) - 1);
     const kept = this.gpus[found[4]];
     const isKept = kept && place(kept, found[3]) >= 0;
-    this.pinned = isKept ? { gpu: kept, row: stepsOf(this.data, kept).row, item: found[3] - 1 } : null;
+    const isOther = Boolean(this.pinned?.of) && !kept;
+    this.pinned = isKept ? { ...this.shown, gpu: kept, row: stepsOf(this.data, kept).row, item: found[3] - 1 } : isOther ? this.pinned : null;
     this.choose(gpu);
     const at = place(gpu, found[1]);
     this.at = at < 0 ? this.typical : at;
@@ -140,18 +144,18 @@ class StepPicture {
   }
 
   /** Return the name of a step. */
-  nameOf({ row, item }) {
-    return itemName(this.data, row, item);
+  nameOf({ data, row, item }) {
+    return itemName(data, row, item);
   }
 
   /** Return a step in words: its length, its place among the others, and its GPU. */
-  noteOf({ gpu, row, item }) {
-    const { order } = stepsOf(this.data, gpu);
+  noteOf({ data, gpu, row, item }) {
+    const { order } = stepsOf(data, gpu);
     const [at, last] = [order.indexOf(item), order.length - 1];
     const of = `of ${order.length} steps in the window`;
     const place = last === 0 ? "the only step in the window" : at === (last >> 1) ? `the middle ${of}` : at === 0 ? `the fastest ${of}`
       : at === last ? `the slowest ${of}` : `number ${at + 1} ${of} by length`;
-    return `${duration(row.end[item] - row.start[item])}, ${place}${this.gpus.length > 1 ? `, ${gpu.label}` : ""}`;
+    return `${duration(row.end[item] - row.start[item])}, ${place}${data.rows.filter(({ kind }) => kind === "gpu").length > 1 ? `, ${gpu.label}` : ""}`;
   }
 
   /** Return how much longer or shorter the shown step is than the pinned one. */
@@ -190,11 +194,13 @@ class StepPicture {
   /** Put a step into a figure: its name, its drawing and its findings. */
   fill(figure, step, scale, more) {
     const span = { start: step.row.start[step.item], end: step.row.end[step.item] };
-    const model = stepModel(this.data, this.say, step.gpu, span, scale);
+    const model = stepModel(step.data, step.say, step.gpu, span, scale);
     const caption = document.createElement("figcaption");
     const link = element("a", "", "show in the timeline");
     link.href = `#t=${span.start}-${span.end}`;
-    caption.append(element("b", "", this.nameOf(step)), element("span", "", this.noteOf(step) + more), link);
+    // The timeline of this page does not hold the steps of another run.
+    const leads = step.of ? [element("span", "st-of", step.of)] : [link];
+    caption.append(element("b", "", this.nameOf(step)), element("span", "", this.noteOf(step) + more), ...leads);
     if (figure === this.part("pinned")) {
       caption.firstChild.before(element("span", "st-kept", "pinned"));
       const remove = element("button", "", "Remove");
@@ -207,7 +213,7 @@ class StepPicture {
     }
     const drawing = stepDrawing(model);
     figure.replaceChildren(caption, drawing, stepFound(model));
-    new StepPointer(this, figure, drawing, model);
+    new StepPointer(step.data, figure, drawing, model);
   }
 }
 
@@ -230,8 +236,8 @@ function stepFound(model) {
 
 /** Shows what is under the pointer in a drawing, and the way of a kernel from its launch. */
 class StepPointer {
-  constructor(picture, figure, drawing, model) {
-    Object.assign(this, { picture, drawing, model });
+  constructor(data, figure, drawing, model) {
+    Object.assign(this, { data, drawing, model });
     this.tip = element("div", "tl-tip");
     this.tip.hidden = true;
     figure.append(this.tip);
@@ -267,7 +273,7 @@ class StepPointer {
     if (!found) {
       return;
     }
-    showFacts(this.tip, describeItem(this.picture.data, found.row, found.item), "p");
+    showFacts(this.tip, describeItem(this.data, found.row, found.item), "p");
     this.tip.hidden = false;
     const around = this.tip.offsetParent.getBoundingClientRect();
     const room = around.width - this.tip.offsetWidth;
@@ -278,7 +284,7 @@ class StepPointer {
 
   /** Draw the arrow from the launch of a kernel to its start, where its thread has a lane. */
   drawWay({ row, item, lane }) {
-    const thread = row.kind === "stream" ? this.picture.data.threads[row.details.thread[item] - 1] : null;
+    const thread = row.kind === "stream" ? this.data.threads[row.details.thread[item] - 1] : null;
     const from = thread && this.model.lanes.find((one) => one.row === thread);
     const wait = from ? row.details.latency[item] : 0;
     if (from && row.start[item] - wait >= this.model.span.start) {

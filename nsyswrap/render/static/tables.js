@@ -51,7 +51,7 @@
       this.aside.addEventListener("click", () => this.scroll.scrollBy({ left: this.scroll.clientWidth * 0.8, behavior: "smooth" }));
       const copy = make("button", "copy", "Copy CSV");
       copy.setAttribute("aria-label", `Copy CSV of ${caption.textContent}`);
-      copy.addEventListener("click", () => globalThis.nsyswrap.copy(copy, this.csv(), `Copied ${this.left.size} rows`));
+      copy.addEventListener("click", () => globalThis.nsyswrap.copy(copy, this.csv(), `Copied ${this.left.size} ${this.left.size === 1 ? "row" : "rows"}`));
       bar.append(title, this.count, this.aside, copy);
       this.scroll.before(bar);
       this.none = make("p", "none-left", "No row matches.");
@@ -200,9 +200,7 @@
         const holding = tables.filter((one) => one.sought.length && one.left.size);
         if (!holding.length) return;
         at = (at + (event.shiftKey ? holding.length - 1 : 1)) % holding.length;
-        const { scroll } = holding[at];
-        globalThis.nsyswrap.unfold(scroll);
-        scroll.previousElementSibling.scrollIntoView({ block: "start" });
+        globalThis.nsyswrap.show(holding[at].scroll.previousElementSibling);
       }
     });
   }

@@ -8,6 +8,7 @@ async function startTimeline() {
   }
   const data = await loadTimeline(document.getElementById("timeline-data").textContent);
   data.threads = data.rows.filter((row) => row.kind === "thread");
+  setFolds(data);
   root.hidden = false;
   document.querySelector('[data-tl="still"]').classList.add("tl-print-only");
   const timeline = new TimelineView(root, data);

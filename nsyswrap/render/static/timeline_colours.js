@@ -59,7 +59,9 @@ function mixed(one, other, part) {
   return one.map((value, i) => Math.round(value * (1 - part) + other[i] * part));
 }
 
-/** Return whether text on a colour is to be light. */
-function isDark([red, green, blue]) {
-  return red * 0.299 + green * 0.587 + blue * 0.114 < 150;
+/** Return whether white text on a colour has more contrast than black text; the better one has at least 4.58. */
+function isDark(colour) {
+  const [red, green, blue] = colour.map((one) => (one <= 10.31 ? one / 3294.6 : ((one / 255 + 0.055) / 1.055) ** 2.4));
+  const luminance = 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+  return 1.05 / (luminance + 0.05) > (luminance + 0.05) / 0.05;
 }

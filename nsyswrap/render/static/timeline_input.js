@@ -10,7 +10,7 @@ function followAddress(timeline) {
   const found = gap && timeline.data.gaps[gap[1] - 1];
   if (found) {
     selectInterval(found[1], found[2]);
-    (timeline.root.closest("section") ?? timeline.root).scrollIntoView({ block: "start" });
+    globalThis.nsyswrap.show(timeline.root.closest("section") ?? timeline.root);
   }
 }
 
@@ -26,6 +26,7 @@ function keysOf(timeline) {
     Comma: () => timeline.stepItem(-1), Period: () => timeline.stepItem(1), Enter: () => timeline.fit(),
     KeyF: () => timeline.fit(), Digit0: () => timeline.look(...timeline.data.window), Home: () => timeline.look(...timeline.data.window),
     KeyN: () => timeline.stepGap(1), KeyP: () => timeline.stepGap(-1), Escape: () => timeline.clear(),
+    KeyT: () => timeline.pinRow(), KeyO: () => timeline.toggleFolds(),
     BracketLeft: () => stepPlace(timeline, -1), BracketRight: () => stepPlace(timeline, 1),
   };
 }
@@ -101,7 +102,8 @@ class Pointers {
     }
     this.down.set(event.pointerId, event.offsetX);
     this.timeline.canvas.setPointerCapture(event.pointerId);
-    this.begun = { x: event.offsetX, time: this.timeline.timeAt(event.offsetX), view: { ...this.timeline.view } };
+    const { offsetX: x, offsetY: y } = event;
+    this.begun = { x, snapped: snapped(this.timeline, x, y), view: { ...this.timeline.view } };
     this.began = [...this.down.values()];
     this.moved = this.down.size > 1;
     this.pans = this.timeline.pans !== event.shiftKey;
@@ -111,6 +113,7 @@ class Pointers {
   /** Continue it when a pointer moves; without a button down, show what is under the mouse. */
   move(event) {
     this.timeline.pointer = event.pointerType === "mouse" ? event.offsetX : null;
+    this.timeline.canvas.classList.toggle("tl-names", !this.down.size && Boolean(actionAt(this.timeline, event.offsetX, event.offsetY)));
     if (!this.down.has(event.pointerId)) {
       if (event.pointerType === "mouse") {
         this.tip(event);
@@ -124,7 +127,7 @@ class Pointers {
     } else if (this.moved && this.pans) {
       this.drag(event.offsetX);
     } else if (this.moved) {
-      this.timeline.select(this.begun.time, this.timeline.timeAt(Math.max(event.offsetX, this.timeline.layout.gutter)));
+      this.timeline.select(this.begun.snapped, snapped(this.timeline, event.offsetX, event.offsetY));
     }
   }
 
@@ -152,8 +155,11 @@ class Pointers {
       return;
     }
     if (!this.moved) {
-      const found = this.timeline.findAt(event.offsetX, event.offsetY);
-      if (found) {
+      const action = actionAt(this.timeline, event.offsetX, event.offsetY);
+      const found = action ? null : this.timeline.findAt(event.offsetX, event.offsetY);
+      if (action) {
+        action();
+      } else if (found) {
         selectItem(this.timeline, found);
         this.tip(event.pointerType === "mouse" ? null : event);
       } else {

@@ -1,40 +1,8 @@
 // Draws the rows of the timeline. The height of a bar is the share of its pixel column that it takes, so no operation
 // and no gap is drawn wider than it is.
 
-const HEIGHTS = { steps: 16, phases: 20, gpu: 60, stream: 28, counter: 26, thread: 28, python: 18 };
-const GUTTER = 172;
-const NARROW = 640;
-const AXIS = 26;
-const LABEL_LINE = 15;
 const MOST_LABELS = 2500;
 const SHOWN_FLAGS = 20;
-// Above this many GPUs their rows get lower, so that they fit on a screen or two.
-const TALL_GPUS = 4;
-const LEAST_GPU = 14;
-
-/** Return the top and height of each row, and the width of the column of names. */
-function layOut(data, width) {
-  const narrow = width < NARROW;
-  const places = [];
-  let top = AXIS;
-  let group = "";
-  const gpus = data.rows.filter(({ kind }) => kind === "gpu").length;
-  const many = gpus > TALL_GPUS;
-  const gpuHeight = many ? Math.max(LEAST_GPU, Math.round((TALL_GPUS * HEIGHTS.gpu) / gpus)) : HEIGHTS.gpu;
-  const heightOf = (kind) => (kind === "gpu" ? gpuHeight : HEIGHTS[kind]);
-  let before = "";
-  for (const row of data.rows) {
-    const own = row.device >= 0 ? `gpu ${row.device}` : row.kind === "thread" || row.kind === "python" ? "host" : "loop";
-    const near = many && row.kind === "gpu" && before === "gpu";
-    top += near ? 2 : own !== group && group ? 12 : 5;
-    top += narrow ? LABEL_LINE : 0;
-    places.push({ row, top, height: heightOf(row.kind), opens: own !== group && group !== "" && !near });
-    top += heightOf(row.kind);
-    group = own;
-    before = row.kind;
-  }
-  return { places, height: top + 6, gutter: narrow ? 0 : GUTTER, narrow };
-}
 
 /** Return the time and the bin of each edge between pixel columns. */
 function columnsOf(edges, view, count) {
@@ -138,7 +106,7 @@ function labelItems(sheet, place) {
   if (to - from > MOST_LABELS) {
     return;
   }
-  context.font = `${row.kind === "python" ? 10 : 11}px ${palette.font}`;
+  context.font = `12px ${palette.font}`;
   context.textBaseline = "middle";
   for (let i = Math.max(from, 0); i <= to; i += 1) {
     const [left, right] = [Math.max(xOf(row.start[i]), xOf(view.start)), Math.min(xOf(row.end[i]), xOf(view.end))];
@@ -165,7 +133,7 @@ function labelItem(sheet, { row, top, height }, item, left, right) {
     context.fillStyle = palette.text("--page");
     context.fillRect(left + 3, top + height / 2 - 8, context.measureText(text).width + 6, 16);
   }
-  context.fillStyle = striped ? palette.text("--ink") : isDark(palette.rgb(colourOf(row.kind, name))) ? "#ffffff" : "#10161d";
+  context.fillStyle = striped ? palette.text("--ink") : isDark(palette.rgb(colourOf(row.kind, name))) ? "#ffffff" : "#000000";
   context.fillText(text, left + 6, top + height / 2 + 0.5);
 }
 
@@ -181,19 +149,20 @@ function markBinned(sheet, { row, top, height }, columns) {
 }
 
 /** Write the name of a row beside it, or above it where the page is narrow. */
-function labelRow(sheet, { row, top, height, opens }, isChosen) {
+function labelRow(sheet, { row, top, height, opens }, isChosen, isPinned) {
   const { context, palette, layout, width } = sheet;
-  const isHead = row.kind === "gpu";
-  context.font = `${isHead || isChosen ? "650 " : ""}${layout.narrow ? 11 : 12}px ${palette.font}`;
+  const isHead = row.kind === "gpu" || isPinned;
+  context.font = `${isHead || isChosen ? "650 " : ""}12px ${palette.font}`;
   context.fillStyle = palette.text(isHead || isChosen ? "--ink" : "--soft");
   context.textBaseline = "middle";
   if (opens) {
     context.fillRect(0, top - (layout.narrow ? LABEL_LINE : 0) - 6, width, 0.5);
   }
-  const indent = !layout.narrow && ["stream", "counter", "python"].includes(row.kind) ? 12 : 0;
+  const indent = !layout.narrow && ["stream", "counter", "python", "range"].includes(row.kind) && !isPinned ? 12 : 0;
   const room = layout.narrow ? width : layout.gutter - indent - 10;
   const y = layout.narrow ? top - LABEL_LINE / 2 : top + height / 2;
-  context.fillText(fitting(context, row.label, room), indent, y);
+  const name = isPinned ? `▴ ${row.label.startsWith("rank") ? row.label : rowName(sheet.data, row)}` : row.label;
+  context.fillText(fitting(context, name, room), indent, y);
 }
 
 /** Return the distance between two ticks: 1, 2 or 5 times a power of ten, at least `room` pixels. */
@@ -209,7 +178,7 @@ function paintAxis(sheet) {
   const length = view.end - view.start;
   const step = tickStep(length, width - layout.gutter, 120);
   const decimals = Math.min(Math.max(9 - Math.floor(Math.log10(step) + 1e-9), 0), 9);
-  context.font = `11px ${palette.font}`;
+  context.font = `12px ${palette.font}`;
   context.textBaseline = "alphabetic";
   for (let time = Math.ceil(view.start / step) * step; time <= view.end; time += step) {
     context.fillStyle = palette.text("--line");
@@ -227,7 +196,7 @@ function paintAxis(sheet) {
 function labelScale(sheet, { row, top }) {
   const { context, palette, width } = sheet;
   const text = `${row.most / 100} %`;
-  context.font = `10px ${palette.font}`;
+  context.font = `12px ${palette.font}`;
   context.textBaseline = "middle";
   context.fillStyle = palette.text("--soft");
   context.fillText(text, width - context.measureText(text).width - 3, top + 6);
@@ -261,7 +230,7 @@ function paintCurtains(sheet, selection) {
 /** Mark the longest gaps above the row of their GPU, with their numbers from the table. */
 function paintFlags(sheet) {
   const { context, data, palette, view, layout, xOf } = sheet;
-  context.font = `650 10px ${palette.font}`;
+  context.font = `650 12px ${palette.font}`;
   context.textBaseline = "alphabetic";
   const taken = new Map();
   for (const [index, [device, start, end]] of data.gaps.slice(0, SHOWN_FLAGS).entries()) {
@@ -272,14 +241,14 @@ function paintFlags(sheet) {
     const x = xOf((Math.max(start, view.start) + Math.min(end, view.end)) / 2);
     const others = taken.get(device) ?? [];
     if (others.every((other) => Math.abs(other - x) > 16)) {
-      paintFlag(context, palette, x, place.top, `${index + 1}`);
+      paintFlag(sheet, x, place.top, `${index + 1}`);
       taken.set(device, [...others, x]);
     }
   }
 }
 
 /** Draw one numbered flag whose tip touches the top of a row. */
-function paintFlag(context, palette, x, top, text) {
+function paintFlag({ context, palette, width: edge }, x, top, text) {
   context.fillStyle = palette.text("--ink");
   context.beginPath();
   context.moveTo(x, top + 14);
@@ -287,9 +256,10 @@ function paintFlag(context, palette, x, top, text) {
   context.lineTo(x + 4, top + 9);
   context.fill();
   const width = context.measureText(text).width + 6;
-  context.fillRect(x - width / 2, top - 3, width, 12);
+  const left = Math.min(x - width / 2, edge - width);
+  context.fillRect(left, top - 5, width, 15);
   context.fillStyle = palette.text("--page");
-  context.fillText(text, x - width / 2 + 3, top + 6);
+  context.fillText(text, left + 3, top + 7);
 }
 
 /** Draw a frame around the chosen item. */
@@ -310,7 +280,7 @@ function paintChosen(sheet, chosen) {
 }
 
 /** Draw everything: axis, rows, names, flags, the selection and the chosen item. */
-function paintTimeline(canvas, data, palette, layout, { view, selection, chosen, rowIndex, places, shownGpus }) {
+function paintTimeline(canvas, data, palette, layout, { view, selection, chosen, rowIndex, places, shownGpus, pinned }) {
   const scale = window.devicePixelRatio || 1;
   const width = canvas.clientWidth;
   canvas.width = Math.round(width * scale);
@@ -323,7 +293,7 @@ function paintTimeline(canvas, data, palette, layout, { view, selection, chosen,
   paintAxis(sheet);
   layout.places.forEach((place) => paintRow(sheet, place, columns));
   layout.places.forEach((place, index) => {
-    labelRow(sheet, place, index === rowIndex);
+    labelRow(sheet, place, index === rowIndex, pinned.has(place.row));
     markBinned(sheet, place, columns);
     if (place.row.kind === "counter") {
       labelScale(sheet, place);
@@ -334,11 +304,13 @@ function paintTimeline(canvas, data, palette, layout, { view, selection, chosen,
   paintPlaces(sheet, places, shownGpus);
   paintCurtains(sheet, selection);
   paintFlags(sheet);
+  paintFolds(sheet);
+  paintMeasure(sheet, selection);
   paintChosen(sheet, chosen);
 }
 
-/** Draw the whole time in one strip: what the first GPU did, and which part is in view. */
-function paintMap(canvas, data, palette, view) {
+/** Draw the recorded time in one strip: what the first GPU did, the window, the selection, and which part is in view. */
+function paintMap(canvas, data, palette, view, selection) {
   const scale = window.devicePixelRatio || 1;
   const [width, height] = [canvas.clientWidth, canvas.clientHeight];
   canvas.width = Math.round(width * scale);
@@ -357,6 +329,14 @@ function paintMap(canvas, data, palette, view) {
   context.fillRect(0, 0, xOf(view.start), height);
   context.fillRect(xOf(view.end), 0, width - xOf(view.end), height);
   context.globalAlpha = 1;
+  context.fillStyle = palette.text("--soft");
+  for (const time of data.window) {
+    context.fillRect(Math.min(xOf(time), width - 1), 0, 1, height);
+  }
+  if (selection) {
+    context.fillStyle = palette.text("--accent");
+    context.fillRect(xOf(selection.start), 0, Math.max(xOf(selection.end) - xOf(selection.start), 2), 4);
+  }
   context.strokeStyle = palette.text("--ink");
   context.lineWidth = 1.5;
   context.strokeRect(xOf(view.start) + 0.75, 0.75, Math.max(xOf(view.end) - xOf(view.start) - 1.5, 2), height - 1.5);

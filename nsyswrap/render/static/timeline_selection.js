@@ -159,14 +159,13 @@ function fade({ context, palette }, path) {
 
 /** Mark items of a row with a line above them, at least a pixel wide, and fade the rest of the row. */
 function paintItems(sheet, { row, top, height }, items) {
-  const { context, palette, view, xOf } = sheet;
+  const { context, data, palette, view, xOf } = sheet;
   const [others, lines] = [new Path2D(), new Path2D()];
   let until = xOf(view.start);
   let line = -1;
-  for (const item of items) {
-    if (row.start[item] > view.end) {
-      break;
-    }
+  const first = row.first[binAt(data.edges, view.start)];
+  for (let at = lastNotAbove(items, first - 1) + 1; at < items.length && row.start[items[at]] <= view.end; at += 1) {
+    const item = items[at];
     if (row.end[item] <= view.start) {
       continue;
     }

@@ -17,6 +17,9 @@ class TimelineView {
     this.shownGpus = null;
     this.pointer = null;
     this.rowIndex = -1;
+    this.pinned = new Set();
+    this.unfolded = new Set();
+    this.layout = layOut(data, root.clientWidth, this);
     this.pans = matchMedia("(pointer: coarse)").matches;
     this.part = (name) => root.querySelector(`[data-tl="${name}"]`);
     this.canvas = this.part("rows");
@@ -29,10 +32,10 @@ class TimelineView {
   /** Read colours and sizes again, and draw. */
   refit() {
     if (!this.canvas.clientWidth) {
-      return; // on paper the strips replace it
+      return; // it is folded, or on paper, where the strips replace it
     }
     this.palette = readPalette(this.root);
-    this.layout = layOut(this.data, this.canvas.clientWidth);
+    this.layout = layOut(this.data, this.canvas.clientWidth, this);
     this.canvas.style.height = `${this.layout.height}px`;
     this.draw();
   }
@@ -51,8 +54,11 @@ class TimelineView {
 
   /** Draw at once. */
   drawNow() {
+    if (!this.palette) {
+      return;
+    }
     paintTimeline(this.canvas, this.data, this.palette, this.layout, this);
-    paintMap(this.map, this.data, this.palette, this.view);
+    paintMap(this.map, this.data, this.palette, this.view, this.selection);
     this.canvas.dataset.start = this.view.start;
     this.canvas.dataset.end = this.view.end;
   }
@@ -155,6 +161,48 @@ class TimelineView {
     ahead.sort((one, other) => (one.at - other.at) * direction);
     if (ahead.length) {
       selectInterval(ahead[0].start, ahead[0].end);
+    }
+  }
+
+  /** Show or hide the rows of a group. */
+  toggleFold(fold) {
+    if (!this.unfolded.delete(fold)) {
+      this.unfolded.add(fold);
+    }
+    this.rowIndex = -1;
+    this.refit();
+    globalThis.nsyswrap.announce(this.unfolded.has(fold) ? "The rows are shown." : "The rows are folded.");
+  }
+
+  /** Show or hide all groups. */
+  toggleFolds() {
+    const all = this.layout.folds.map(({ fold }) => fold);
+    const open = all.some((fold) => !this.unfolded.has(fold));
+    this.unfolded = new Set(open ? all : []);
+    this.rowIndex = -1;
+    this.refit();
+    const said = open ? "All rows are shown." : "Rows of little interest are folded.";
+    globalThis.nsyswrap.announce(all.length ? said : "There are no folded rows.");
+  }
+
+  /** Keep a row above all others, or put it back. */
+  togglePin(row) {
+    const isNew = !this.pinned.delete(row);
+    if (isNew) {
+      this.pinned.add(row);
+    }
+    this.refit();
+    this.rowIndex = this.layout.places.findIndex((place) => place.row === row);
+    globalThis.nsyswrap.announce(`${rowName(this.data, row)} is ${isNew ? "pinned above the others" : "back in its place"}.`);
+  }
+
+  /** Pin the chosen row. */
+  pinRow() {
+    const place = this.layout.places[this.rowIndex];
+    if (place) {
+      this.togglePin(place.row);
+    } else {
+      globalThis.nsyswrap.announce("Choose a row with the arrows up and down.");
     }
   }
 

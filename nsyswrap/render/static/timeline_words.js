@@ -54,6 +54,7 @@ function itemName(data, row, item) {
     case "stream": return data.kernels[detail("name")]?.[0] ?? "";
     case "thread": return textOf(data, "host_call", detail("host_call")) || classLabel(data, row, row.code[item]);
     case "python": return textOf(data, "line", detail("line"));
+    case "range": return textOf(data, "range", detail("range"));
     case "steps": return data.texts.step[detail("step")] ?? "step";
     case "gpu": return gpuLabel(data, row.classes[row.code[item]]);
     default: return row.classes[row.code[item]];

@@ -84,7 +84,7 @@ def _evidence(kernels: GroupedKernels, own: "np.ndarray[tuple[int], np.dtype[np.
     total = np.bincount(code[own], kernels.total_ns[own], len(names))
     count = np.bincount(code[own], kernels.count[own], len(names))
     return tuple(
-        f"{units.duration(int(total[each]))} in {units.count(int(count[each]))} launches of {names[each]}"
+        f"{units.duration(int(total[each]))} in {units.counted(int(count[each]), 'launch')} of {names[each]}"
         for each in np.argsort(-total, kind="stable")[:LISTED]
         if total[each]
     )

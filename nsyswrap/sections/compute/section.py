@@ -62,6 +62,7 @@ def run(context: TraceContext, window: Window, simulation: Simulation) -> Sectio
     """Return kernel time by name and limit, and findings on kernels that could take less time."""
     kernels = grouped_kernels(context, window)
     found = find_limits(context, kernels)
+    rows = table(kernels, found)
     whole = int(kernels.total_ns.sum())
     by_limit = {each: kernels.time_of(kernels.which([limit.by == each for limit in found])) for each in limits.LIMITS}
     specific = [each.find_findings(simulation, kernels, window) for each in (unfused, depthwise, small_matrices)]
@@ -77,10 +78,10 @@ def run(context: TraceContext, window: Window, simulation: Simulation) -> Sectio
             ),
             Fact("main_kernels", main_kernels(kernels), "text"),
         ),
-        tables={"kernels": table(kernels, found)},
+        tables={"kernels": rows},
         findings=(
             *(each for findings in specific for each in findings),
-            *_overall(simulation, kernels, found, by_limit, window),
+            *_overall(simulation, kernels, found, rows, by_limit, window),
         ),
         notes=(NOTE,),
     )
@@ -122,8 +123,13 @@ def kind_of(group: Group) -> str:
     return KINDS.get(group.kind.op, group.kind.op)
 
 
-def _overall(
-    simulation: Simulation, kernels: GroupedKernels, found: list[Limit], by_limit: dict[str, int], window: Window
+def _overall(  # noqa: PLR0913, PLR0917 - what the note is about, and what it says
+    simulation: Simulation,
+    kernels: GroupedKernels,
+    found: list[Limit],
+    rows: pd.DataFrame,
+    by_limit: dict[str, int],
+    window: Window,
 ) -> tuple[Finding, ...]:
     """Return a note on the kernels that take the time, where kernels take most of the window."""
     whole = int(kernels.total_ns.sum())
@@ -137,7 +143,7 @@ def _overall(
             lost_ns=kernels.per_gpu(_beyond_peak(kernels, found)),
             saving=predict(simulation, partial(_at_peak, kernels, found)),
             advice=ADVICE[max(by_limit, key=lambda each: by_limit[each])],
-            evidence=_evidence(kernels, found),
+            evidence=_evidence(rows),
             device_id=None,
             window=window,
             is_note=True,
@@ -163,11 +169,11 @@ def _beyond_peak(kernels: GroupedKernels, found: list[Limit]) -> int:
     return round(float(np.dot(1 - _peak_factors(found), kernels.total_ns.astype(np.float64))))
 
 
-def _evidence(kernels: GroupedKernels, found: list[Limit]) -> tuple[str, ...]:
-    rows = table(kernels, found).head(LISTED)[["total_ns", "count", "limited_by", "unit", *RATES, "name"]]
+def _evidence(rows: pd.DataFrame) -> tuple[str, ...]:
+    longest = rows.head(LISTED)[["total_ns", "count", "limited_by", "unit", *RATES, "name"]]
     return tuple(
-        f"{units.duration(int(time))} in {units.count(int(count))} launches, {_rate(by, unit, low, high)}: {name}"
-        for time, count, by, unit, low, high, name in rows.itertuples(index=False)
+        f"{units.duration(int(time))} in {units.counted(int(count), 'launch')}, {_rate(by, unit, low, high)}: {name}"
+        for time, count, by, unit, low, high, name in longest.itertuples(index=False)
     )
 
 

@@ -126,8 +126,8 @@ def _evidence(kernels: GroupedKernels, following: npt.NDArray[np.int64]) -> tupl
     most = np.zeros(len(kernels.groups), np.int64)
     np.maximum.at(most, code, following[mine])
     return tuple(
-        f"{units.duration(int(total[each]))} in {units.count(int(count[each]))} launches of "
-        f"{units.count(kernels.groups[each].blocks)} blocks, up to {units.count(int(most[each]))} in a row: "
+        f"{units.duration(int(total[each]))} in {units.counted(int(count[each]), 'launch')} of "
+        f"{units.counted(kernels.groups[each].blocks, 'block')}, up to {units.count(int(most[each]))} in a row: "
         f"{kernels.groups[each].kind.name}"
         for each in np.argsort(-total, kind="stable")[:LISTED].tolist()
         if total[each]

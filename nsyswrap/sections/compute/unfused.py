@@ -191,7 +191,7 @@ def _evidence(kernels: GroupedKernels, chains: Chains) -> tuple[str, ...]:
     return (
         f"{units.count(chains.links)} pairs of kernels follow one another and can be fused",
         *(
-            f"{units.duration(int(total[each]))} in {units.count(int(count[each]))} launches of {names[each]}"
+            f"{units.duration(int(total[each]))} in {units.counted(int(count[each]), 'launch')} of {names[each]}"
             for each in costliest
             if total[each]
         ),

@@ -234,6 +234,6 @@ def _evidence(improvable: pd.DataFrame, by_reason: "pd.Series[int]", total: dict
     named = improvable.head(_NAMED)
     columns = (named[column] for column in ("name", "phase", "total_ns", "count"))
     for name, phase, time, count in zip(*columns, strict=True):
-        what = f"{count} launches in phase {phase} of {name}"
+        what = f"{units.counted(count, 'launch')} in phase {phase} of {name}"
         lines.append(f"{units.duration(int(time))} in {what}")
     return lines

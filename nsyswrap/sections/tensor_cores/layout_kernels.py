@@ -59,7 +59,8 @@ def find_findings(
 
 def _costliest(kernels: ClassifiedKernels, summed: pd.DataFrame) -> tuple[str, ...]:
     """Return one line for each of the kernels that take most time."""
+    named = kernels.classifications
     return tuple(
-        f"{units.duration(int(time))} in {count} launches of {kernels.classifications[int(str(kind))].name}"
+        f"{units.duration(int(time))} in {units.counted(count, 'launch')} of {named[int(str(kind))].name}"
         for kind, time, count in summed.head(LISTED).itertuples()
     )

@@ -1,9 +1,7 @@
 """Loaders with a cache repeat their first batches: the same number of batches, new containers, and no loading."""
 
-import subprocess
-import sys
+import multiprocessing
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
@@ -175,22 +173,9 @@ def test_an_iterable_data_set_is_not_changed(workers: int) -> None:
     assert [int(each) for each in DataLoader(Stream(), batch_size=None, num_workers=workers)] == list(range(10))
 
 
-def test_worker_processes_end_with_the_epoch(tmp_path: Path) -> None:
-    """No worker is left, so the program ends as usual."""
-    program = tmp_path / "program.py"
-    program.write_text(
-        "import torch, multiprocessing\nfrom torch.utils.data import DataLoader\n"
-        "from nsyswrap.capture.annotate.batch_cache import cache_batches\ncache_batches(torch, 1)\n"
-        "if __name__ == '__main__':\n"
-        "    print(len(list(DataLoader(range(50), batch_size=2, num_workers=2))))\n"
-        "    print(multiprocessing.active_children())\n"
-    )
-    done = subprocess.run(
-        [sys.executable, program],
-        env={"PYTHONPATH": str(Path(__file__).parents[3])},
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=120,
-    )
-    assert done.stdout == "25\n[]\n"
+def test_worker_processes_end_with_the_epoch() -> None:
+    """No worker is left, so a program ends as usual."""
+    before = set(multiprocessing.active_children())
+    loader = DataLoader(Counted(50), batch_size=2, num_workers=2)
+    assert sum(1 for _ in loader) == 25
+    assert set(multiprocessing.active_children()) <= before

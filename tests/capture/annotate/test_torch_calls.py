@@ -1,12 +1,11 @@
 # ruff: noqa: ANN401 - torch's own signatures
 """The wrappers of torch's calls, installed in this process and removed after each test."""
 
+import contextvars
 import copy
 import pickle
-import subprocess
-import sys
+import threading
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +15,6 @@ from torch import nn
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
 from nsyswrap.capture.annotate import torch_calls
-from nsyswrap.capture.annotate.compiler import compile_check, frame_skipper, own_code
 from nsyswrap.capture.annotate.marker import Marker
 from nsyswrap.capture.annotate.torch_calls import MARK, Patches, patch
 
@@ -156,6 +154,28 @@ def test_only_copies_from_the_host_to_an_accelerator_are_marked(name: str, marke
     assert phases(marked) == (["copy"] if is_copy else [])
 
 
+def test_modules_on_a_thread_with_a_copied_context_are_marked_too(marked: Recorder) -> None:
+    """`asyncio.to_thread` copies the context of the caller, whose forward pass is over."""
+    module, context = nn.Sequential(nn.ReLU()), []
+
+    def forward() -> None:
+        module(torch.ones(1))
+        context.append(contextvars.copy_context())
+
+    forward()
+    thread = threading.Thread(target=context[0].run, args=(forward,))
+    thread.start()
+    thread.join()
+    forward()
+    assert phases(marked) == ["forward"] * 3
+
+
+def test_a_device_that_was_seen_before_is_still_an_accelerator_or_not(marked: Recorder) -> None:
+    for target in ("meta", "cpu", torch.device("meta"), torch.device("cpu")) * 2:
+        torch.ones(1).to(target)
+    assert phases(marked) == ["copy"] * 4
+
+
 def test_a_device_number_means_an_accelerator(marked: Recorder) -> None:
     """The call `cuda()` means an accelerator too. Without a GPU it fails and closes its range."""
     if torch.cuda.is_available():
@@ -286,109 +306,3 @@ def test_a_call_that_this_torch_lacks_gives_a_warning(capsys: pytest.CaptureFixt
     patches.replace(nn.Module, "no_such_call", lambda call: call)
     patches.undo()
     assert "Module.no_such_call is not marked: AttributeError" in capsys.readouterr().err
-
-
-def test_the_compiler_skips_our_frames() -> None:
-    """This works with each API of torch; without one nothing happens."""
-    names = {code.co_name for code in own_code()}
-    assert {"begin_data", "_prepare_steps", "opener", "end", "_ensure_step"} <= names
-
-    class Frames:
-        skipped: list[Any] = []  # noqa: RUF012 - one test's
-
-        @classmethod
-        def skip_code(cls, code: Any) -> None:
-            cls.skipped.append(code)
-
-    class Old:
-        class _C:
-            class _dynamo:  # noqa: N801 - torch's own name
-                eval_frame = Frames
-
-        class compiler:  # noqa: N801 - torch's own name
-            is_compiling = staticmethod(lambda: False)
-
-    frame_skipper(Old)("code")  # type: ignore[arg-type]
-    assert Frames.skipped == ["code"]
-    assert compile_check(Old)() is False
-    Old._C._dynamo.eval_frame = None  # type: ignore[assignment]  # noqa: SLF001 - it stands for an older torch
-    frame_skipper(Old)("code")  # type: ignore[arg-type]
-    frame_skipper(torch)(test_the_compiler_skips_our_frames.__code__)
-
-
-COMPILED = """
-import sys, torch
-from torch import nn
-if sys.argv[1] == "marked":
-    from nsyswrap.capture.annotate.marker import Marker
-    from nsyswrap.capture.annotate.torch_calls import patch
-    from annotate_fixtures import Recorder
-    patch(torch, Marker(Recorder()))
-from torch._dynamo.utils import counters
-
-class Block(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.linear = nn.Linear(4, 4)
-    def forward(self, x):
-        return torch.relu(self.linear(x.to(torch.float32)))
-
-class Breaking(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.first, self.second = Block(), Block()
-    def forward(self, x):
-        x = self.first(x)
-        print(end="")
-        return self.second(x)
-
-def show(name, value):
-    print(name, value, counters["stats"]["unique_graphs"], counters["stats"]["calls_captured"],
-          counters["frames"]["ok"], sum(counters["graph_break"].values()))
-    counters.clear()
-    torch._dynamo.reset()
-
-torch.manual_seed(0)
-x = torch.randn(2, 4)
-show("whole", torch.compile(nn.Sequential(Block(), Block()), fullgraph=True, backend="eager")(x).sum().item())
-value = x
-for block in [torch.compile(Block(), backend="eager") for _ in range(12)]:
-    value = block(value)
-show("many", value.sum().item())
-show("breaking", torch.compile(Breaking(), backend="eager")(x).sum().item())
-model = Block()
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-step = torch.compile(optimizer.step, backend="eager")
-for _ in range(2):
-    model(x).sum().backward()
-    step()
-print("optimizer", model.linear.weight.sum().item())
-"""
-
-
-# Runs the program in a process for each form; both share the import of torch, which takes longest.
-IN_BOTH_FORMS = """
-import os, runpy, sys
-import sympy, torch
-
-for form in ("plain", "marked"):
-    print(end="--", flush=True)
-    if not os.fork():
-        sys.argv[1:] = [form]
-        runpy.run_path("compiled.py", run_name="__main__")
-        sys.stdout.flush()
-        os._exit(0)
-    assert os.wait()[1] == 0
-"""
-
-
-def test_compiled_modules_are_compiled_as_without_marks(tmp_path: Path) -> None:
-    """They have the same graphs, frames and breaks, and share no compilation cache that they did not share before."""
-    (tmp_path / "compiled.py").write_text(COMPILED)
-    paths = f"{Path(__file__).parents[2] / 'support'}:{Path(__file__).parents[3]}"
-    command = [sys.executable, "-c", IN_BOTH_FORMS]
-    variables = {"PYTHONPATH": paths, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True, env=variables)
-    _, plain, marked = done.stdout.split("--")
-    assert marked == plain
-    assert plain.count("\n") == 4

@@ -1,6 +1,7 @@
 """The four forms of a comparison: pure, inert, narrow and small, with the same content."""
 
 import html
+import inspect
 import json
 import os
 import re
@@ -39,7 +40,7 @@ def test_a_comparison_reads_as_it_did(form: str, name: str) -> None:
 @every_pair
 def test_the_same_comparison_gives_the_same_bytes(form: str, made: object) -> None:
     assert callable(made)
-    first, second = (render(form, made()) for _ in range(2))
+    first, second = render(form, made()), render(form, inspect.unwrap(made)())
     assert first == second
     assert first.endswith("\n")
 
@@ -191,7 +192,7 @@ def test_changed_parts_are_the_ledger_with_idle_time_by_rule() -> None:
 def test_amounts_that_are_not_there_are_dashes() -> None:
     table = ChangeTable("kernels", "Kernels", "a step", "ns", (Change("x", None, 2e6, None, 2.25),))
     line = summary_model.line_of(table.changes[0], table)
-    assert (line.base, line.new, line.delta, line.counts) == ("–", "2.00 ms", "+2.00 ms", "– -> 2.2")  # noqa: RUF001
+    assert (line.base, line.new, line.delta, line.counts) == ("–", "2.00 ms", "+2.00 ms", "– → 2.2")  # noqa: RUF001
 
 
 def test_a_cut_table_says_what_it_leaves_out() -> None:
@@ -224,6 +225,22 @@ def test_both_ledgers_have_one_scale() -> None:
     assert (drawn.base_whole, drawn.new_whole) == ("4.00 ms", "2.00 ms")
     assert [one.key for one in drawn.legend] == ["compute", "idle"]
     assert drawings.ledger(None) is None
+
+
+def test_idle_time_is_split_into_its_accounts_with_the_hues_of_the_report() -> None:
+    """Accounts replace the part of all idle time; more than six are merged, and a family has a lighter second fill."""
+    table = ChangeTable("ledger", "", "a step", "ns", (Change("compute_ns", 1e6, 1e6), Change("idle_ns", 3e6, 1e6)))
+    rules = [Change("idle/data_wait", 2e6, 0.5e6), Change("idle/cpu", 0.6e6, 0.3e6), Change("idle/lock", 0.4e6, 0.2e6)]
+    drawn = drawings.ledger(table, ChangeTable("idle", "", "a step", "ns", tuple(rules)))
+    assert drawn is not None
+    assert [one.key for one in drawn.legend] == ["compute", "idle-data", "idle-cpu", "idle-cpu-2"]
+    assert [one.fill for one in drawn.legend[1:]] == ["url(#idle-data)", "url(#idle-cpu)", "url(#idle-cpu-2)"]
+    assert (drawn.base_whole, drawn.new_whole) == ("4.00 ms", "2.00 ms")
+    many = [*rules, *(Change(f"launches/{at}", 1e3, 0.0) for at in range(6))]
+    merged = drawings.ledger(table, ChangeTable("idle", "", "a step", "ns", tuple(many)))
+    assert merged is not None
+    assert merged.legend[-1].label == "idle: other"
+    assert merged.base_whole == "4.01 ms"
 
 
 def test_intervals_have_one_scale_that_holds_no_change_and_the_margin() -> None:

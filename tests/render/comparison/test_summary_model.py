@@ -74,7 +74,7 @@ def test_an_interval_is_shown_with_signs() -> None:
 
 @pytest.mark.parametrize(
     ("counts", "shown"),
-    [((None, None), ""), ((14.0, 14.0), "14"), ((14.0, 7.5), "14 -> 7.5"), ((0.017, 2_000.0), "0 -> 2,000")],
+    [((None, None), ""), ((14.0, 14.0), "14"), ((14.0, 7.5), "14 → 7.5"), ((0.017, 2_000.0), "0 → 2,000")],
 )
 def test_counts_are_whole_where_they_nearly_are(counts: tuple[float | None, float | None], shown: str) -> None:
     change = Change("x", 1.0, 2.0, *counts)
@@ -138,7 +138,7 @@ def test_time_lost_to_findings_is_that_of_both_sides() -> None:
         for _, some in summary_model.findings_of(comparison)
         for pair in some
     }
-    assert found == {"a/x": "1.00 ms -> 500 µs a step", "b/x": "", "c/x": "0 ns -> 100 µs a step"}
+    assert found == {"a/x": "1.00 ms → 500 µs a step", "b/x": "", "c/x": "0 ns → 100 µs a step"}
 
 
 def test_time_lost_is_a_share_where_there_are_no_steps() -> None:
@@ -148,7 +148,7 @@ def test_time_lost_is_a_share_where_there_are_no_steps() -> None:
     )
     sides = [replace(one, window=replace(one.window, source="operations")) for one in (base, new)]
     comparison = pairs.compared(sides[0], sides[1])
-    assert summary_model.lost_of(comparison.findings[0], comparison) == "25.0 % -> 25.0 % of the window"
+    assert summary_model.lost_of(comparison.findings[0], comparison) == "25.0 % → 25.0 % of the window"
 
 
 def test_time_that_changed_its_rule_is_named_on_both_findings() -> None:

@@ -43,7 +43,7 @@ def test_own_kernels_are_worth_a_finding(trace_of: TraceOf) -> None:
     }
     assert list(found) == ["compute/depthwise"]
     assert found["compute/depthwise"].lost_ns == 50 * US
-    assert found["compute/depthwise"].evidence[0] == f"40.0 µs in 1 launches of {FORWARD}"
+    assert found["compute/depthwise"].evidence[0] == f"40.0 µs in 1 launch of {FORWARD}"
 
 
 def test_in_float32_channels_last_may_save_nothing(trace_of: TraceOf) -> None:

@@ -51,7 +51,7 @@ def test_the_note_says_what_takes_the_time(trace_of: TraceOf) -> None:
     assert note.severity is Severity.NOTE
     assert note.lost_ns == pytest.approx((0.3856 + 0.2) * 10 * US, rel=1e-3)
     assert note.headline == "Kernels take 80.0 % of the time: tensor-core kernels 75.0 %, elementwise operators 25.0 %."
-    assert note.evidence[0] == f"60.0 µs in 1 launches, limit unknown: {GEMM}"
+    assert note.evidence[0] == f"60.0 µs in 1 launch, limit unknown: {GEMM}"
     assert note.evidence[1].startswith("20.0 µs in 2 launches, limited by memory, 70.7 % of the peak of the memory: ")
 
 

@@ -8,7 +8,7 @@ from analysis_fixtures import run_section, window
 from export_builder import ExportBuilder
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from real_captures import CAPTURE_NAMES
+from real_captures import CAPTURE_NAMES, RealContext
 
 from nsyswrap.loop.context import find_context
 from nsyswrap.model import Finding
@@ -19,7 +19,6 @@ from nsyswrap.sections.compute.unfused import Chains, find_chains
 from nsyswrap.tables import Trace
 
 TraceOf = Callable[[ExportBuilder], Trace]
-RealTrace = Callable[[str], Trace]
 US = 1000
 LOOP = "void at::native::vectorized_elementwise_kernel<(int)8, {}, std::array<char *, (unsigned long){}>>(int, T2, T3)"
 SCALED = LOOP.format(
@@ -117,8 +116,8 @@ def assert_bounded(found: Chains) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in CAPTURE_NAMES if name != "ranges_nsys2022"])
-def test_savings_of_real_captures_are_bounded(real_trace: RealTrace, name: str) -> None:
-    context = find_context(real_trace(name))
+def test_savings_of_real_captures_are_bounded(real_context: RealContext, name: str) -> None:
+    context = real_context(name)
     kernels: GroupedKernels = grouped_kernels(context, choose_window(context))
     found = find_chains(context, kernels)
     assert_bounded(found)

@@ -179,7 +179,7 @@ def test_the_finding_names_the_costliest_reason_and_gives_its_advice(trace_of: T
     )
     assert finding.advice == REASONS["tf32_off"].advice
     assert f"40 ns because {REASONS['shape_or_layout'].words}" in finding.evidence
-    assert f"40 ns in 1 launches in phase forward of {HALF_CONV}" in finding.evidence
+    assert f"40 ns in 1 launch in phase forward of {HALF_CONV}" in finding.evidence
     assert not any(REASONS["depthwise"].words in line for line in finding.evidence)
 
 

@@ -1,0 +1,11 @@
+"""Root cause: the step waits for another process, the network or a timer, outside the data phase."""
+
+from nsyswrap.attribution.idle_pieces import IdlePieces, Mask
+from nsyswrap.events import api_calls
+
+RULE = "host/outside_wait"
+
+
+def find(idle: IdlePieces, free: Mask) -> Mask:
+    """Return the waits in calls such as recv, poll, waitpid and sleep; a loader's are waits for data instead."""
+    return free & idle.is_cause("cpu") & idle.is_os_call(api_calls.OTHER_WAIT)

@@ -1,0 +1,86 @@
+"""The stacks of Python that ran while a GPU was idle, by root cause: what a flame graph is drawn from."""
+
+from functools import cache
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from nsyswrap import tables
+from nsyswrap.attribution.pieces import Pieces
+from nsyswrap.attribution.sampled_lines import idle_by_key, samples_inside, spelled
+from nsyswrap.loop.context import TraceContext
+from nsyswrap.tables import array
+
+COLUMNS = {
+    "device_id": "int64",
+    "rule": "object",
+    "stack": "object",
+    "sample_count": "int64",
+    "idle_estimate_ns": "int64",
+}
+ORDER = ["idle_estimate_ns", "sample_count", "rule", "stack"]
+# Between the frames of a stack, as programs that draw flame graphs expect it.
+SEPARATOR = ";"
+# Stacks of one GPU; the rest of each rule is one row without frames. Ours: a stack has about a kilobyte.
+MOST_STACKS = 300
+
+
+def find_sampled_stacks(
+    context: TraceContext, pieces: Pieces, rule: npt.NDArray[np.int8], rules: tuple[str, ...]
+) -> pd.DataFrame:
+    """Return the sampled stacks of one GPU's idle time by rule, the most idle time first.
+
+    Samples count as in ``find_sampled_lines``, and the estimates of a rule have the same sum: each sample stands for
+    an equal part of the idle time of its cause, rule and phase. ``stack`` has the outermost frame first; it is empty
+    for all stacks beyond ``MOST_STACKS`` of them. The table has no column ``device_id``; the caller adds it.
+
+    Args:
+        context: The trace and its samples.
+        pieces: The idle time of the GPU.
+        rule: Code of the rule of each piece.
+        rules: Names of the rules, by code.
+    """
+    sample, piece = samples_inside(context, pieces) if len(context.trace[tables.SAMPLES]) else (rule[:0], rule[:0])
+    if not len(sample):
+        return _no_rows().copy()
+    width = len(context.phases.names) + 1
+    key = (pieces.cause.astype(np.int64) * len(rules) + rule) * width + pieces.phase + 1
+    idle = idle_by_key(context, pieces, key)
+    keys, of_key, counts = np.unique(key[piece], return_inverse=True, return_counts=True)
+    part = np.array([idle[each] for each in keys.tolist()]) / counts
+    stack = array(context.trace[tables.SAMPLES], "stack")[sample]
+    found = pd.DataFrame({"rule": rule[piece], "stack": stack, "ns": part[of_key]})
+    grouped = found.groupby(["rule", "stack"], as_index=False).agg(sample_count=("ns", "size"), ns=("ns", "sum"))
+    spelt = [SEPARATOR.join(_plain(spelled(frame)) for frame in reversed(each)) for each in context.lines.stacks]
+    table = pd.DataFrame(
+        {
+            "rule": [rules[code] for code in grouped["rule"]],
+            "stack": [spelt[code] for code in grouped["stack"]],
+            "sample_count": grouped["sample_count"],
+            "idle_estimate_ns": grouped["ns"].round(),
+        }
+    ).astype(dict(_no_rows().dtypes))
+    return _cut(_ordered(table.groupby(["rule", "stack"], as_index=False).sum()))
+
+
+@cache
+def _no_rows() -> pd.DataFrame:
+    """Return the table without rows: made once, since each of a thousand ranks needs it."""
+    columns = {name: kind for name, kind in COLUMNS.items() if name != "device_id"}
+    return pd.DataFrame(columns=list(columns)).astype(columns)
+
+
+def _plain(frame: str) -> str:
+    """Return a frame without the separator, which a file may have in its name."""
+    return frame.replace(SEPARATOR, ",")
+
+
+def _ordered(table: pd.DataFrame) -> pd.DataFrame:
+    return table.sort_values(ORDER, ascending=[False, False, True, True], ignore_index=True)
+
+
+def _cut(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the largest stacks, and one row without frames for the rest of each rule."""
+    rest = table[MOST_STACKS:].assign(stack="").groupby(["rule", "stack"], as_index=False).sum()
+    return table if rest.empty else _ordered(pd.concat([table[:MOST_STACKS], rest], ignore_index=True))

@@ -1,0 +1,93 @@
+"""Training steps of PyTorch for the program that measures what nsys adds to a call.
+
+Before it launches a kernel, PyTorch allocates, asks for the device and its stream, and lets cuBLAS and cuDNN choose and
+set up the kernel. nsys slows down all of these CUDA calls and records only the launch. How many there are depends on
+who launches. So two small steps are timed, one of linear layers and one of convolutions, and the kernels of one step
+are counted::
+
+    without nsys   |step.........|                 the difference, divided by the launches of the step, is
+    under nsys     |step...................|       what nsys adds to one of them
+
+The GPU needs less time for each step than the CPU, so the length is that of the CPU. The backward pass runs in the
+calling thread: two threads may run on cores of different speed.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from nsyswrap.hardware.kernel_names.classify import classify
+from nsyswrap.hardware.profiler_cost import launch_kind
+
+Call = Callable[[], object]
+
+LAYERS, WIDTH, ROWS = 6, 64, 32
+CHANNELS, SIDE, PICTURES = 16, 16, 4
+WARM_UP = 5
+
+
+class Steps:
+    """Two training steps on a device.
+
+    Args:
+        device: Name of the device.
+
+    Raises:
+        ImportError: There is no torch.
+        AssertionError: It was built without CUDA.
+        RuntimeError: It finds no such device, or has not enough memory.
+    """
+
+    def __init__(self, device: str = "cuda") -> None:
+        import torch  # noqa: PLC0415 - the probe runs without torch as well
+
+        self._torch, self._device = torch, device
+        self.plain, self.convolutions = self._plain(), self._convolutions()
+        for _ in range(WARM_UP):
+            self.plain()
+            self.convolutions()
+
+    def kinds(self) -> Iterator[tuple[str, Call]]:
+        """Yield the steps. Each waits for the GPU at its end, so that no step waits for room in the queue."""
+        yield "plain_step", self.plain
+        yield "convolution_step", self.convolutions
+
+    def launches(self, step: Call) -> dict[str, int]:
+        """Return the number of kernels that a step launches, by the kind of launch."""
+        profiler = self._torch.profiler
+        with profiler.profile(activities=[profiler.ProfilerActivity.CUDA]) as found:
+            step()
+        kernels = (each for each in found.events() if each.device_type.name == "CUDA")
+        return dict(Counter(launch_kind(classify(each.name)) for each in kernels if not _is_copy(each.name)))
+
+    def _plain(self) -> Call:
+        nn = self._torch.nn
+        parts = [part for _ in range(LAYERS) for part in (nn.Linear(WIDTH, WIDTH), nn.LayerNorm(WIDTH), nn.GELU())]
+        return self._step(nn.Sequential(*parts), self._torch.randn(ROWS, WIDTH, device=self._device))
+
+    def _convolutions(self) -> Call:
+        nn = self._torch.nn
+        parts = [
+            part
+            for _ in range(LAYERS)
+            for part in (nn.Conv2d(CHANNELS, CHANNELS, 3, bias=False), nn.BatchNorm2d(CHANNELS), nn.ReLU())
+        ]
+        return self._step(nn.Sequential(*parts), self._torch.randn(PICTURES, CHANNELS, SIDE, SIDE, device=self._device))
+
+    def _step(self, model: Any, batch: Any) -> Call:  # noqa: ANN401 - torch is not typed
+        model = model.to(self._device)
+        optimizer = self._torch.optim.SGD(model.parameters(), 1e-3)
+
+        def step() -> float:
+            optimizer.zero_grad()
+            loss = model(batch).square().mean()
+            with self._torch.autograd.set_multithreading_enabled(False):
+                loss.backward()
+            optimizer.step()
+            return float(loss.item())
+
+        return step
+
+
+def _is_copy(name: str) -> bool:
+    return name.startswith(("Memcpy", "Memset"))

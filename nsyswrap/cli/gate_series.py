@@ -1,0 +1,164 @@
+"""Finds the runs of the history that a gate compares: those of a range of commits or of one, and the new ones."""
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from nsyswrap.capture.git_history import commits_in
+from nsyswrap.cli.recording import history_of, recorded_run
+from nsyswrap.errors import UsageError
+
+if TYPE_CHECKING:
+    from nsyswrap.gate import Gate, GateOptions
+    from nsyswrap.gate.recorded import KnownOfRuns
+    from nsyswrap.runs.history import History
+    from nsyswrap.runs.run import Program, SeriesRun
+
+# Earlier runs that are read: change points in more take longer than a second. Ours.
+MOST_EARLIER = 200
+_LISTED = 4
+HEAD = "HEAD"
+
+
+class Wanted(NamedTuple):
+    """What the user asks the history for.
+
+    Attributes:
+        revisions: A range of commits, or one commit by any name that git knows.
+        program: The program, with or without its arguments; empty for that of the new runs.
+        url: The address of the history; None for the default one.
+    """
+
+    revisions: str
+    program: str = ""
+    url: str | None = None
+
+    @property
+    def is_range(self) -> bool:
+        """Return whether it is a range, and not one commit."""
+        return ".." in self.revisions
+
+    @property
+    def for_git(self) -> str:
+        """Return the range for git; a commit is the range of itself without its parents."""
+        return self.revisions if self.is_range else f"{self.revisions}^!"
+
+
+def revisions_in(words: Sequence[Path]) -> str:
+    """Return the commits that ``--against`` names; empty where it names paths.
+
+    Raises:
+        UsageError: It names both, or several ranges.
+    """
+    others = [str(word) for word in words if not word.exists()]
+    if not others:
+        return ""
+    if len(words) == 1:
+        return others[0]
+    hint = "give paths of runs, or one range of commits such as main~10.."
+    raise UsageError(f"there is no run at {others[0]}", hint=hint)
+
+
+def gate_of_history(wanted: Wanted, new: Sequence[Path], options: "GateOptions") -> "Gate":
+    """Return the result of the gate for the runs of the history.
+
+    Args:
+        wanted: The earlier runs.
+        new: Reports of the new runs; none for the runs of the checked-out commit.
+        options: What the user wants to find.
+
+    Raises:
+        HistoryError: The history cannot be read, or does not exist.
+        UsageError: There are no new runs, they are of several programs, or git does not know the commits.
+        ExportError: A report cannot be read.
+    """
+    from nsyswrap.gate.recorded import INCOMPLETE, SAMPLED, KnownOfRuns, gate_runs  # noqa: PLC0415 - loads pandas
+
+    _check(wanted)
+    kept = history_of(wanted.url, create=False)
+    now, known = _reported(new) if new else (_checked_out(kept, wanted), KnownOfRuns())
+    identity = _one_program([one.row.identity for one in now])
+    # Runs on a machine without a number are compared with those of all machines.
+    program = identity._replace(host=identity.host or None)
+    series = kept.series(program, wanted.for_git, limit=MOST_EARLIER)
+    ids, states = {one.row.run_id for one in now}, {_state(one) for one in now}
+    earlier = [one for one in series if one.row.run_id not in ids and not (wanted.is_range and _state(one) in states)]
+    rows = [one.row for one in (*earlier, *now)]
+    incomplete = known.incomplete | kept.with_finding(rows, INCOMPLETE)
+    whole = KnownOfRuns(incomplete, {**kept.values(rows, *SAMPLED), **known.sampled_ns})
+    return gate_runs(earlier, now, options, whole)
+
+
+def _check(wanted: Wanted) -> None:
+    """Check that git knows the commits, since the word may be a mistyped path.
+
+    Raises:
+        UsageError: Git does not know them.
+    """
+    try:
+        commits_in(wanted.for_git, Path())
+    except UsageError as error:
+        hint = "give reports, folders written by profile, or commits that git knows, such as main~10.."
+        raise UsageError(f"there is no run at {wanted.revisions}, and {error.message}", hint=hint) from error
+
+
+def _state(one: "SeriesRun") -> object:
+    """Return the state of the program in a run; a run of an unknown commit has one of its own."""
+    return (one.row.commit, one.row.is_dirty) if one.row.commit else one.row.run_id
+
+
+def _reported(paths: Sequence[Path]) -> "tuple[list[SeriesRun], KnownOfRuns]":
+    """Return the runs of reports, which need not be in the history, and what is known of them."""
+    from nsyswrap.gate.recorded import INCOMPLETE, SAMPLED, KnownOfRuns  # noqa: PLC0415 - loads pandas
+    from nsyswrap.runs.select import in_series  # noqa: PLC0415 - loads SQLAlchemy
+
+    runs = [recorded_run(path) for path in paths]
+    incomplete = frozenset(run.row.run_id for run in runs if any(each.rule == INCOMPLETE for each in run.findings))
+    sampled = {run.row.run_id: fact.value for run in runs for fact in run.facts if fact[:2] == SAMPLED}
+    return [in_series(run) for run in runs], KnownOfRuns(incomplete, sampled)
+
+
+def _checked_out(kept: "History", wanted: Wanted) -> "list[SeriesRun]":
+    """Return the newest runs of the checked-out commit: those with changes, or those without.
+
+    Raises:
+        UsageError: It has none.
+    """
+    from nsyswrap.runs.run import Program  # noqa: PLC0415 - loaded when a history is read
+
+    found = kept.series(Program(wanted.program.partition(" ")[0]), f"{HEAD}^!", limit=MOST_EARLIER)
+    of_program = [one for one in found if " " not in wanted.program or _words(one.row.identity) == wanted.program]
+    if not of_program:
+        what = f" of {wanted.program}" if wanted.program else ""
+        hint = (
+            "run the program with 'nsyswrap profile --record', or give its reports: nsyswrap gate NEW --against RANGE"
+        )
+        raise UsageError(f"the history has no run{what} at the commit that is checked out", hint=hint)
+    newest = max(of_program, key=lambda one: one.row.started_utc)
+    return [one for one in of_program if one.row.is_dirty == newest.row.is_dirty]
+
+
+def _one_program(programs: "Sequence[Program]") -> "Program":
+    """Return the one program that ran.
+
+    Raises:
+        UsageError: There are several, or they ran on different machines.
+    """
+    different = list(dict.fromkeys(programs))
+    if len(different) == 1:
+        return different[0]
+    names = list(dict.fromkeys(map(_words, different)))
+    if len(names) == 1:
+        raise UsageError(
+            f"the new runs of {names[0]} are of different GPUs, ranks or machines",
+            hint="give the reports of one of them",
+        )
+    listed = "; ".join(names[:_LISTED]) + (f"; {len(names) - _LISTED} more" if len(names) > _LISTED else "")
+    raise UsageError(
+        f"the new runs are of several programs: {listed}", hint=f"name one: --program {shlex.quote(names[0])}"
+    )
+
+
+def _words(program: "Program") -> str:
+    return f"{program.program} {program.arguments or ''}".strip()

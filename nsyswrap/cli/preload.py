@@ -1,0 +1,31 @@
+"""Loads what the analysis of a capture needs while nsys still exports the capture, since a core is idle then."""
+
+import importlib
+import threading
+from contextlib import suppress
+
+# The modules that `profile` needs between the export and the page; they load pandas and the rest.
+NEEDED = (
+    "nsyswrap.db.load",
+    "nsyswrap.report",
+    "nsyswrap.report_cache.encoding",
+    "nsyswrap.render.json_report",
+    "nsyswrap.render.html_report",
+    "nsyswrap.render.text_report",
+)
+
+
+def load_in_background() -> threading.Thread:
+    """Begin to load the modules of the analysis in another thread, and return it.
+
+    A module that cannot be loaded fails again where it is used, and is reported there.
+    """
+    thread = threading.Thread(target=_load, name="load the analysis")
+    thread.start()
+    return thread
+
+
+def _load() -> None:
+    with suppress(Exception):
+        for name in NEEDED:
+            importlib.import_module(name)

@@ -1,0 +1,292 @@
+"""Runs the cells of a sweep one after another and keeps the result of each on disk, so that a sweep can be resumed.
+
+::
+
+    FOLDER/sweep.toml                 the description of the sweep
+    FOLDER/plan.json                  the seed of the order
+    FOLDER/runs/CELL/run-1/           the folder that `profile` wrote
+    FOLDER/runs/CELL/run-1.json       how the run ended and what it measured; written last
+    FOLDER/runs/CELL/run-1.txt        what program and profile printed
+    FOLDER/sweep.json, sweep.html     the result
+"""
+
+import contextlib
+import dataclasses
+import json
+import os
+import secrets
+import shutil
+import statistics
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import click
+
+from nsyswrap.cli.output import write_text
+from nsyswrap.cli.recording import RECORD_NAME, REPORT_NAME, recorded_run
+from nsyswrap.cli.terminal import printable
+from nsyswrap.errors import CaptureError, ExportError, NsyswrapError, UsageError
+from nsyswrap.sweep.endings import Ending, Reason, reason_of
+
+if TYPE_CHECKING:
+    from nsyswrap.capture.cell_process import CellExit
+    from nsyswrap.runs.run import Run
+    from nsyswrap.sweep.cells import Cell
+    from nsyswrap.sweep.results import Part, RunResult
+    from nsyswrap.sweep.spec import SweepSpec
+
+# Each run is a process of its own: a crash is a cell, and memory is free afterwards.
+PROFILE = (sys.executable, "-m", "nsyswrap", "profile", "--quiet", "--force")
+PLAN, SPEC, RUNS = "plan.json", "sweep.toml", "runs"
+# So much of the end of the output says why a program failed.
+_TAIL_BYTES = 65_536
+
+
+class Settings(NamedTuple):
+    """How a sweep runs.
+
+    Attributes:
+        folder: Where its results are.
+        until_stable: Repeat each cell until its answer is known.
+        record: Add each run to the history.
+        quiet: Print no line for each run.
+    """
+
+    folder: Path
+    until_stable: bool = False
+    record: bool = True
+    quiet: bool = False
+
+
+def planned_seed(spec: "SweepSpec", folder: Path) -> int:
+    """Return the seed of a sweep: that of its first start, else that of its description, else one drawn now.
+
+    Raises:
+        UsageError: The folder holds something else.
+        ExportError: The plan is damaged, or the folder cannot be written to.
+    """
+    plan = folder / PLAN
+    try:
+        if plan.is_file():
+            return int(json.loads(plan.read_text(encoding="utf-8"))["seed"])
+        if folder.exists() and (not folder.is_dir() or any(each.name != ".lock" for each in folder.iterdir())):
+            raise UsageError(f"{folder} exists and holds no sweep", hint="give another folder with -o")
+        seed = spec.seed if spec.seed is not None else secrets.randbelow(1_000_000)
+        folder.mkdir(parents=True, exist_ok=True)
+        write_text(spec.text, folder / SPEC)
+        write_text(json.dumps({"seed": seed}) + "\n", plan)
+    except (ValueError, KeyError, TypeError) as error:
+        raise ExportError(f"{plan} is damaged", hint="remove it to draw a new order; runs that ended stay") from error
+    except OSError as error:
+        raise ExportError(f"cannot use {folder}: {error.strerror}", hint="give another folder with -o") from error
+    return seed
+
+
+def runs_in(spec: "SweepSpec", folder: Path) -> list["RunResult"]:
+    """Return the runs of a sweep that have ended, in the order in which they were started.
+
+    Raises:
+        UsageError: A cell was run with another command than it has now.
+        ExportError: A result is damaged.
+    """
+    from nsyswrap.sweep.cells import cells_of  # noqa: PLC0415 - loaded when a sweep runs
+    from nsyswrap.sweep.document import run_from_tree  # noqa: PLC0415
+
+    found = []
+    for cell in cells_of(spec):
+        for file in sorted((folder / RUNS / cell.key).glob("run-*.json")):
+            try:
+                tree = json.loads(file.read_text(encoding="utf-8"))
+                found.append(run_from_tree(tree))
+                other = tree["request"] != _request_of(cell, spec)
+            except (OSError, ValueError, KeyError, TypeError) as error:
+                raise ExportError(f"{file} is damaged", hint="remove it to repeat this run") from error
+            if other:
+                raise UsageError(
+                    f"{cell.label} ran with another command, environment or options than it has now",
+                    hint=f"give another folder with -o, or remove {file.parent}",
+                )
+    return sorted(found, key=lambda run: (run.started_utc, run.cell, run.number))
+
+
+def _request_of(cell: "Cell", spec: "SweepSpec") -> list[object]:
+    """Return what is run: command, environment and options of profile."""
+    return [list(cell.command), dict(sorted(cell.environment.items())), list(spec.options)]
+
+
+def run_all(spec: "SweepSpec", seed: int, settings: Settings) -> Iterator[list["RunResult"]]:
+    """Run what is left of a sweep; yield all runs that have ended, first and after each run.
+
+    Raises:
+        UsageError: Another command, or another sweep in this folder.
+        ExportError: A file cannot be read or written.
+    """
+    from nsyswrap.sweep.order import next_run  # noqa: PLC0415 - loaded when a sweep runs
+
+    done = runs_in(spec, settings.folder)
+    yield done
+    while (coming := next_run(spec, seed, done, until_stable=settings.until_stable)) is not None:
+        over = over_budget(spec, done)
+        if over:
+            click.echo(f"nsyswrap: {over}; the same command with a larger budget goes on", err=True)
+            return
+        cell, number = coming
+        result = _run(cell, number, spec, settings)
+        done = [*done, result]
+        if not settings.quiet:
+            click.echo(f"[{len(done)}] {printable(_line(cell, result))}", err=True)
+        yield done
+
+
+def over_budget(spec: "SweepSpec", done: Sequence["RunResult"]) -> str:
+    """Return why no further run may begin; empty if one may.
+
+    A run is begun only if the median run so far would fit into the time that is left.
+    """
+    budget, used_s = spec.budget, sum(run.wall_s for run in done)
+    usual_s = statistics.median([run.wall_s for run in done]) if done else 0.0
+    if budget.runs is not None and len(done) >= budget.runs:
+        return f"the budget of {budget.runs} runs is used up"
+    if budget.time_s is not None and used_s + usual_s > budget.time_s:
+        return f"{used_s:.0f} s of the {budget.time_s:.0f} s are used, and a run takes {usual_s:.0f} s"
+    return ""
+
+
+def _line(cell: "Cell", run: "RunResult") -> str:
+    """Return one line on a run that has ended."""
+    from nsyswrap import units  # noqa: PLC0415
+
+    if run.mean_ns is None:
+        return f"{cell.label}: {run.ending.value}: {run.reason} ({run.wall_s:.0f} s)"
+    return f"{cell.label}: {units.duration(run.mean_ns)} a step ({run.step_count} steps, {run.wall_s:.0f} s in all)"
+
+
+def _run(cell: "Cell", number: int, spec: "SweepSpec", settings: Settings) -> "RunResult":
+    """Run one cell once, or take the run that an earlier sweep began, and keep its result."""
+    from nsyswrap.capture.cell_process import run_cell, wait_for_earlier  # noqa: PLC0415 - loaded when a sweep runs
+    from nsyswrap.sweep.document import run_tree  # noqa: PLC0415
+
+    place = settings.folder / RUNS / cell.key
+    folder, output, lock = (place / f"run-{number}{suffix}" for suffix in ("", ".txt", ".lock"))
+    limit_s = spec.budget.run_time_s
+    when = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime())
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        if not wait_for_earlier(lock, limit_s):
+            raise UsageError(f"a run of {cell.label} goes on since an earlier sweep", hint="wait until it has ended")
+        ended = _ended_before(folder)
+        if ended is None:
+            shutil.rmtree(folder, ignore_errors=True)
+            environment = {**os.environ, **cell.environment}
+            ended = run_cell(_argv(cell, spec, folder, record=settings.record), environment, output, lock, limit_s)
+            ended = _with_report_kept(ended, folder, cell.label)
+        result = _result(cell, number, ended, settings.folder, limit_s)
+        result = result if result.started_utc else dataclasses.replace(result, started_utc=when)
+        tree = {**run_tree(result), "request": _request_of(cell, spec)}
+        write_text(json.dumps(tree, indent=1, ensure_ascii=False) + "\n", place / f"run-{number}.json")
+    except OSError as error:
+        raise ExportError(f"cannot keep the result in {place}: {error.strerror}", hint="check the disk") from error
+    return result
+
+
+def _argv(cell: "Cell", spec: "SweepSpec", folder: Path, *, record: bool) -> list[str]:
+    """Return the command that profiles a cell."""
+    recorded = ["--record"] if record else []
+    return [*PROFILE, *recorded, "-o", str(folder), *spec.options, "--", *cell.command]
+
+
+def _with_report_kept(ended: "CellExit", folder: Path, label: str) -> "CellExit":
+    """Return how the program of a run ended, where `profile` failed only after the report, as with a full history."""
+    kept = _ended_before(folder) if ended.code == CaptureError.exit_code and not ended.timed_out else None
+    if kept is None:
+        return ended
+    click.echo(f"warning: {printable(label)} is measured, but `profile` failed after its report", err=True)
+    return kept._replace(wall_s=ended.wall_s)
+
+
+def _ended_before(folder: Path) -> "CellExit | None":
+    """Return how a run ended that wrote its report while no sweep waited for it; None if there is none."""
+    from nsyswrap.capture.cell_process import CellExit  # noqa: PLC0415 - loaded when a sweep runs
+
+    if not (folder / REPORT_NAME).is_file():
+        return None
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+        record = json.loads((folder / RECORD_NAME).read_text(encoding="utf-8"))
+        return CellExit(int(record["exit_code"]), float(record["wall_ns"]) / 1e9, timed_out=False)
+    return None
+
+
+def _result(cell: "Cell", number: int, ended: "CellExit", root: Path, limit_s: float) -> "RunResult":
+    """Return the result of a run that has ended."""
+    from nsyswrap.sweep.results import RunResult  # noqa: PLC0415 - loaded when a sweep runs
+
+    folder = root / RUNS / cell.key / f"run-{number}"
+    reason = reason_of(ended.code, _tail(folder.with_name(f"{folder.name}.txt")), limit_s if ended.timed_out else None)
+    run = None
+    with contextlib.suppress(NsyswrapError):
+        run = recorded_run(folder)
+    if reason.ending is Ending.MEASURED and (run is None or run.row.mean_ns is None):
+        reason = Reason(Ending.NO_STEPS, "its report has no steps: mark them with NVTX ranges, or use --annotate auto")
+    base = RunResult(cell.key, number, reason.ending, _cleaned(reason.text), ended.wall_s)
+    return base if run is None else _with_report(base, run, folder.relative_to(root).as_posix())
+
+
+def _with_report(base: "RunResult", run: "Run", folder: str) -> "RunResult":
+    """Return a result with what the report of its run says; times only if the run was measured."""
+    row = run.row
+    found = dataclasses.replace(
+        base,
+        folder=folder,
+        run_id=row.run_id,
+        verdict=row.verdict,
+        rule=row.verdict_rule,
+        started_utc=row.started_utc,
+        machine={
+            "GPU": row.gpu, "GPUs": str(row.gpu_count), "driver": row.driver, "torch": row.torch, "nsys": row.nsys,
+        },
+    )  # fmt: skip
+    if base.ending is not Ending.MEASURED:
+        return found
+    return dataclasses.replace(
+        found,
+        mean_ns=row.mean_ns,
+        median_ns=row.median_ns,
+        step_count=row.step_count,
+        cpu_share=1.0 if row.cpu_share is None else row.cpu_share,
+        parts=_parts(run),
+    )
+
+
+def _parts(run: "Run") -> tuple["Part", ...]:
+    """Return the parts of a step: the rows of the ledger, with idle time by the rule that it belongs to."""
+    from nsyswrap.sweep.results import Part  # noqa: PLC0415 - loaded when a sweep runs
+
+    steps = run.row.step_count * max(run.row.gpu_count, 1)
+    sums: dict[tuple[str, str], int] = {}
+    for account in run.accounts:
+        if account.kind == "ledger" and account.name != "idle_ns":
+            sums[account.name, ""] = sums.get((account.name, ""), 0) + account.total_ns
+        elif account.kind == "idle":
+            sums["idle_ns", account.rule] = sums.get(("idle_ns", account.rule), 0) + account.total_ns
+    return tuple(Part(row, rule, total / steps) for (row, rule), total in sums.items() if total and steps)
+
+
+def _tail(file: Path) -> str:
+    """Return the end of an output; empty without one."""
+    try:
+        with file.open("rb") as stream:
+            stream.seek(0, os.SEEK_END)
+            stream.seek(max(stream.tell() - _TAIL_BYTES, 0))
+            return stream.read().decode(errors="replace")
+    except OSError:
+        return ""
+
+
+def _cleaned(text: str) -> str:
+    """Return a sentence without what is private."""
+    from nsyswrap.privacy import HOMES, identity_from  # noqa: PLC0415 - loaded when a sweep runs
+
+    return identity_from(os.environ.items(), kept=HOMES).cleaner().text(text)

@@ -1,0 +1,144 @@
+"""Runs of the history as runs of the gate: which of them can be compared, and the result."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from nsyswrap.compare import ComparabilityIssue, IssueKind
+from nsyswrap.compare.comparability import FEWEST_STEPS
+from nsyswrap.gate.decision import judge
+from nsyswrap.gate.reports import IDLE, WAIT, WAITS_FOR_CORE
+from nsyswrap.gate.timed_runs import Gate, GateOptions, GateOutcome, TimedRun, part_words
+from nsyswrap.runs.run import RunRow, SeriesRun
+
+INCOMPLETE = "capture/incomplete"
+"""The rule of a report whose capture lost events."""
+SAMPLED = ("machine", "cpu_time_ns")
+"""Section and label of the fact that says whether waits for a CPU core were sampled."""
+# As many of a run's id as `history list` shows, and of its commit.
+_ID_DIGITS, _COMMIT_DIGITS = 10, 8
+
+
+class KnownOfRuns(NamedTuple):
+    """What the gate has to know of runs beside their series.
+
+    Attributes:
+        incomplete: Ids of the runs whose capture lost events.
+        sampled_ns: CPU time that was sampled, by id; missing or 0 where waits for a core are unknown.
+    """
+
+    incomplete: frozenset[str] = frozenset()
+    sampled_ns: Mapping[str, float | None] = {}
+
+
+def gate_runs(
+    earlier: Sequence[SeriesRun],
+    new: Sequence[SeriesRun],
+    options: GateOptions | None = None,
+    known: KnownOfRuns | None = None,
+) -> Gate:
+    """Return whether new runs are slower than the runs of a series.
+
+    Args:
+        earlier: The series, in order. A run with too few steps or an incomplete capture is left out, which a note says.
+        new: The newest runs of the same program on the same machine, at least one.
+        options: What the user wants to find.
+        known: What else is known of the runs.
+    """
+    chosen, facts = options or GateOptions(), known or KnownOfRuns()
+    usable = [one for one in earlier if not _faults(one, facts)]
+    issues = [*_of_new(new, facts, chosen), *_versions(usable, new)]
+    before, now = (tuple(_timed(one, facts) for one in side) for side in (usable, new))
+    if any(one.step is None for one in new):
+        block = next(one for one in issues if one.kind is IssueKind.STEPS)
+        verdict = f"Cannot tell: {block.message}"
+        return Gate(before, now, chosen, GateOutcome.CANNOT_TELL, verdict, hint=block.hint, issues=tuple(issues))
+    found = judge(before, now, chosen, issues)
+    left_out = len(earlier) - len(usable)
+    return replace(found, notes=(*found.notes, *_left_out(left_out))) if left_out else found
+
+
+def _timed(one: SeriesRun, known: KnownOfRuns) -> TimedRun:
+    row = one.row
+    return TimedRun(
+        name=run_name(row),
+        mean_ns=row.mean_ns or 0.0,
+        median_ns=row.median_ns or 0.0,
+        parts=parts_of_run(one),
+        commit=row.commit and row.commit + ("+changes" if row.is_dirty else ""),
+        waiting_ns=_waiting(one, known),
+    )
+
+
+def run_name(row: RunRow) -> str:
+    """Return the name of a run in texts: the first digits of its id and of its commit."""
+    commit = row.commit[:_COMMIT_DIGITS]
+    return f"{row.run_id[:_ID_DIGITS]} at {commit}" if commit else row.run_id[:_ID_DIGITS]
+
+
+def parts_of_run(one: SeriesRun) -> Mapping[str, float]:
+    """Return ns a step of each part of a step, by its words: they add up to the time per step where GPUs worked."""
+    kinds = {account.kind for account in one.accounts}
+    # Idle time and waits have rows of their own where their parts are known.
+    replaced = {name for kind, name in (("idle", IDLE), ("wait", WAIT)) if kind in kinds}
+    parts: dict[str, float] = {}
+    for account in one.accounts:
+        if account.step_ns is None or (account.kind == "ledger" and account.name in replaced):
+            continue
+        name = account.phase if account.kind == "idle" else account.name
+        words = part_words(account.kind, name, account.rule) or "idle GPU"
+        parts[words] = parts.get(words, 0.0) + account.step_ns
+    return parts
+
+
+def _waiting(one: SeriesRun, known: KnownOfRuns) -> float | None:
+    """Return ns a step that the loop waits for a CPU core; None where it was not sampled, or without a GPU."""
+    if not known.sampled_ns.get(one.row.run_id) or not one.row.gpu_count or one.step is None:
+        return None
+    idle = (each.step_ns for each in one.accounts if each.kind == "idle" and each.rule == WAITS_FOR_CORE)
+    return sum(each for each in idle if each is not None)
+
+
+def _faults(one: SeriesRun, known: KnownOfRuns) -> bool:
+    """Return whether a run cannot be compared."""
+    return one.row.step_count < FEWEST_STEPS or one.row.run_id in known.incomplete
+
+
+def _left_out(count: int) -> Iterator[str]:
+    words = "1 earlier run is" if count == 1 else f"{count} earlier runs are"
+    yield f"{words} left out: fewer than {FEWEST_STEPS} measured steps, or an incomplete capture."
+
+
+def _of_new(new: Sequence[SeriesRun], known: KnownOfRuns, options: GateOptions) -> Iterator[ComparabilityIssue]:
+    """Yield what keeps new runs from being compared."""
+    for one in new:
+        name, count = run_name(one.row), one.row.step_count
+        if count < FEWEST_STEPS:
+            words = f"{name} has {count or 'no'} measured steps; a comparison needs {FEWEST_STEPS}."
+            hint = "profile more steps" if count else 'put an NVTX range such as "batch 17" around each step'
+            yield ComparabilityIssue(IssueKind.STEPS, words, blocks=True, hint=hint)
+        if one.row.run_id in known.incomplete:
+            accepted = IssueKind.INCOMPLETE in options.accept
+            words = f"The capture of {name} is incomplete, so lost events cannot be compared."
+            hint = "follow the advice in its report and capture again"
+            yield ComparabilityIssue(
+                IssueKind.INCOMPLETE,
+                f"{words} You accepted this." if accepted else words,
+                blocks=not accepted,
+                hint=hint,
+            )
+
+
+def _versions(earlier: Sequence[SeriesRun], new: Sequence[SeriesRun]) -> Iterator[ComparabilityIssue]:
+    """Yield an issue where the versions of the last earlier run and of the new ones differ."""
+    if not earlier:
+        return
+    last, differences = earlier[-1].row, []
+    for label, name in (("torch", "torch"), ("CUDA", "cuda"), ("driver", "driver"), ("nsys", "nsys")):
+        before = getattr(last, name)
+        others = sorted({getattr(one.row, name) for one in new} - {before})
+        if others:
+            differences.append(f"{label} {before or 'unknown'} and {', '.join(one or 'unknown' for one in others)}")
+    if differences:
+        words = f"Versions differ from those of the last earlier run: {'; '.join(differences)}."
+        yield ComparabilityIssue(IssueKind.VERSIONS, words, blocks=False)

@@ -1,0 +1,99 @@
+"""What was recorded beside the reports of ranks, as one: the samples of the host, and what nsys adds to each call."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from statistics import median
+from typing import TypeVar
+
+from nsyswrap.events.host_record import NO_RECORD, GpuSamples, HostRecord, Samples
+from nsyswrap.hardware.profiler_cost import KINDS, CallCost, ProfilerCost
+from nsyswrap.ranks.clocks import Clock
+
+Key = TypeVar("Key")
+
+
+def host_of_job(records: Sequence[HostRecord], clocks: Sequence[Clock], gpus: Sequence[frozenset[str]]) -> HostRecord:
+    """Return the samples of all ranks, by the clock of the first report.
+
+    Each rank samples its own processes, and all GPUs of its host. On several hosts two processes may have one number;
+    these are left out, and so are quota, cores and GPUs, which differ from host to host.
+
+    Args:
+        records: The samples beside each report, by its own clock.
+        clocks: The clock of each report.
+        gpus: UUIDs of the GPUs that each report lists; reports of one host have some in common.
+    """
+    sampled = [place for place, record in enumerate(records) if len(record.times)]
+    if not sampled:
+        return NO_RECORD
+    moved = [_moved(records[place], clocks[place]) for place in sampled]
+    first = moved[0]
+    if all(gpus[sampled[0]] & gpus[place] for place in sampled):
+        return replace(
+            first,
+            spent_ns=sum(each.spent_ns for each in moved),
+            threads=_first_of([each.threads for each in moved]),
+            processes=_first_of([each.processes for each in moved]),
+        )
+    return HostRecord(
+        times=first.times,
+        spent_ns=sum(each.spent_ns for each in moved),
+        threads=_only_once([each.threads for each in moved]),
+        processes=_only_once([each.processes for each in moved]),
+    )
+
+
+def _moved(record: HostRecord, clock: Clock) -> HostRecord:
+    """Return samples by the clock of the first report."""
+    return replace(
+        record,
+        times=clock.to_first(record.times),
+        throttled=_samples_moved(record.throttled, clock),
+        threads={key: _samples_moved(each, clock) for key, each in record.threads.items()},
+        processes={key: _samples_moved(each, clock) for key, each in record.processes.items()},
+        gpus=tuple(_gpu_moved(each, clock) for each in record.gpus),
+    )
+
+
+def _samples_moved(samples: Samples, clock: Clock) -> Samples:
+    return replace(samples, at=clock.to_first(samples.at)) if len(samples.at) else samples
+
+
+def _gpu_moved(gpu: GpuSamples, clock: Clock) -> GpuSamples:
+    return replace(gpu, samples=_samples_moved(gpu.samples, clock))
+
+
+def _first_of(tables: Sequence[Mapping[Key, Samples]]) -> dict[Key, Samples]:
+    """Return the samples of all keys; those of the first table that has one."""
+    return {key: each for table in reversed(tables) for key, each in table.items()}
+
+
+def _only_once(tables: Sequence[Mapping[Key, Samples]]) -> dict[Key, Samples]:
+    """Return the samples of the keys that one table has alone."""
+    counts = Counter(key for table in tables for key in table)
+    return {key: each for table in tables for key, each in table.items() if counts[key] == 1}
+
+
+def cost_of_job(costs: Sequence[ProfilerCost | None]) -> ProfilerCost | None:
+    """Return what nsys adds to each call, with bounds that hold for all ranks; None where no report has it.
+
+    Args:
+        costs: What was measured beside each report.
+    """
+    known = [each for each in costs if each is not None]
+    calls = {kind: [each.calls[kind] for each in known if kind in each.calls] for kind in KINDS}
+    if not known:
+        return None
+    every = {kind: _cost(each) for kind, each in calls.items() if each}
+    return ProfilerCost(every, max(each.pace_range for each in known))
+
+
+def _cost(costs: Sequence[CallCost]) -> CallCost:
+    """Return the least, the usual and the most of several costs."""
+    return CallCost(
+        low=min(each.low for each in costs),
+        usual=median(each.usual for each in costs),
+        high=max(each.high for each in costs),
+        alone=median(each.alone for each in costs),
+    )

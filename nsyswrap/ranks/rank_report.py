@@ -1,0 +1,68 @@
+"""The report of one rank, and the reports of several ranks as one."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from nsyswrap.events.host_record import NO_RECORD, HostRecord
+from nsyswrap.hardware.profiler_cost import ProfilerCost
+from nsyswrap.loop.context import Settings
+from nsyswrap.ranks.clocks import Clock
+from nsyswrap.tables import Trace
+
+
+@dataclass(frozen=True)
+class RankReport:
+    """The report of one rank.
+
+    Attributes:
+        name: Its file, for messages.
+        trace: Its tables.
+        rank: Its number, as its launcher, its folder or its file says; None if unknown.
+        world_size: The number of ranks, as its launcher says; None if unknown.
+        host: What was sampled of its host, by its own clock.
+        profiler_cost: What nsys adds to each call there; None if unknown.
+    """
+
+    name: str
+    trace: Trace
+    rank: int | None = None
+    world_size: int | None = None
+    host: HostRecord = NO_RECORD
+    profiler_cost: ProfilerCost | None = None
+
+
+@dataclass(frozen=True)
+class Joined:
+    """The reports of several ranks as one.
+
+    Attributes:
+        trace: All tables, in the clock of the first report.
+        clocks: The clock of each report.
+        launched_as: Rank of each process, by global id.
+        clock_errors: How wrong the times of each process can be, in ns, by global id; ``UNKNOWN_NS`` where unknown.
+        notes: What the reader must know: missing ranks, and how exact the clock is.
+        host: What was sampled of the hosts.
+        profiler_cost: What nsys adds to each call; None if unknown.
+    """
+
+    trace: Trace
+    clocks: tuple[Clock, ...]
+    launched_as: Mapping[int, int]
+    clock_errors: Mapping[int, int]
+    notes: tuple[str, ...]
+    host: HostRecord = NO_RECORD
+    profiler_cost: ProfilerCost | None = None
+
+    def settings(self, given: Settings) -> Settings:
+        """Return the user's settings with what the reports say.
+
+        Args:
+            given: The user's settings.
+        """
+        return replace(
+            given,
+            launched_as=self.launched_as,
+            clock_errors=self.clock_errors,
+            host=self.host,
+            profiler_cost=self.profiler_cost,
+        )

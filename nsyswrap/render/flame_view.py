@@ -1,0 +1,135 @@
+"""The flame graph of Python stacks over idle time, its root on top: boxes in per cent of the width, for inline SVG."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from nsyswrap import units
+from nsyswrap.model import Report, Section
+from nsyswrap.render import hues, page_findings, summary_model
+from nsyswrap.render.escape import elide, visible
+from nsyswrap.rule_names import rule_name
+
+TITLE = "idle time with samples"
+REST = "other stacks"
+# Height of a row in pixels.
+ROW = 20
+# Boxes narrower than this share of the width are left out. Ours: less than a pixel of a wide page.
+_NARROWEST = 0.001
+_NAME_WIDTH = 160
+_SEPARATOR = ";"
+
+
+class Box(NamedTuple):
+    """A box of the flame graph.
+
+    Attributes:
+        name: What it is: all idle time, a root cause, or a frame such as "train.py:42 in loss".
+        said: Its time, its share of all, and its samples, in words.
+        x: Position in per cent.
+        width: Width in per cent.
+        y: Top in pixels.
+        hue: Its hue; empty for a frame of Python.
+        fill: The same as a ``fill`` attribute.
+        own: Whether it is a frame of the program itself.
+        anchor: Anchor of the finding of a root cause; empty without one.
+    """
+
+    name: str
+    said: str
+    x: str
+    width: str
+    y: int
+    hue: str
+    fill: str
+    own: bool
+    anchor: str
+
+
+class FlameView(NamedTuple):
+    """The flame graph: its boxes, each after the one above it, its height in pixels, and how many are left out."""
+
+    boxes: tuple[Box, ...]
+    height: int
+    left_out: int
+
+
+@dataclass
+class _Node:
+    """A frame with what it called: its idle time in ns and its samples."""
+
+    ns: int = 0
+    samples: int = 0
+    below: dict[str, "_Node"] = field(default_factory=dict)
+
+    def add(self, frames: list[str], ns: int, samples: int) -> None:
+        """Add the time of a stack to this frame and to those below it."""
+        node = self
+        for frame in ["", *frames]:
+            node = node.below.setdefault(frame, _Node()) if frame else node
+            node.ns += ns
+            node.samples += samples
+
+
+def flame(report: Report) -> FlameView | None:
+    """Return the flame graph of a report; None where Python was not sampled in idle time."""
+    section = report.section("python_lines")
+    rows = [row for row in summary_model.rows(section, "stacks") if row["idle_estimate_ns"] > 0]
+    if section is None or not rows:
+        return None
+    root = _Node()
+    for row in rows:
+        frames = [visible(frame) for frame in str(row["stack"]).split(_SEPARATOR)] if row["stack"] else [REST]
+        root.add([str(row["rule"]), *frames], int(row["idle_estimate_ns"]), int(row["sample_count"]))
+    anchors = {finding.rule: page_findings.anchor(finding.rule) for finding in report.findings}
+    drawn = list(_boxes(root, _own_files(section), anchors))
+    return FlameView(tuple(drawn), max(box.y for box in drawn) + ROW, _count(root) - len(drawn))
+
+
+def _own_files(section: Section) -> frozenset[str]:
+    """Return the files of the program itself: those of the lines that the section names."""
+    return frozenset(visible(str(row["file"])) for row in summary_model.rows(section, "lines"))
+
+
+def _boxes(root: _Node, own: frozenset[str], anchors: Mapping[str, str]) -> Iterator[Box]:
+    """Yield the boxes from the top down, those of a row from the largest to the smallest."""
+    waiting = [("", root, 0.0, 0)]
+    while waiting:
+        key, node, x, depth = waiting.pop()
+        yield _box(key, node, root, x, depth, own, anchors)
+        at = x
+        below = sorted(node.below.items(), key=lambda pair: (-pair[1].ns, pair[0]))
+        found = []
+        for name, child in below:
+            if child.ns >= _NARROWEST * root.ns:
+                found.append((name, child, at, depth + 1))
+            at += child.ns / root.ns
+        waiting += reversed(found)
+
+
+def _box(  # noqa: PLR0913, PLR0917 - one argument a thing that a box shows
+    key: str, node: _Node, root: _Node, x: float, depth: int, own: frozenset[str], anchors: Mapping[str, str]
+) -> Box:
+    name = TITLE if not depth else visible(rule_name(key)) if depth == 1 else key
+    hue = hues.idle_hue(key) if depth == 1 else ""
+    samples = units.counted(node.samples, "sample")
+    return Box(
+        name=elide(name, _NAME_WIDTH),
+        said=f"{units.duration(node.ns)}, {units.share_of(node.ns, root.ns)}, {samples}",
+        x=f"{100 * x:.3f}",
+        width=f"{100 * node.ns / root.ns:.3f}",
+        y=depth * ROW,
+        hue=hue,
+        fill=hues.LIGHT[hue] if hue else hues.LIGHT["phase-batch" if depth else "phase-copy"],
+        own=depth > 1 and key.rpartition(":")[0] in own,
+        anchor=anchors.get(key, "") if depth == 1 else "",
+    )
+
+
+def _count(node: _Node) -> int:
+    """Return the number of frames from this one down."""
+    waiting, count = [node], 0
+    while waiting:
+        waiting += waiting.pop().below.values()
+        count += 1
+    return count

@@ -1,0 +1,86 @@
+// What moved between two runs of a program: two lists, and a table of the parts of a step. No text becomes markup here.
+(() => {
+  "use strict";
+  const UNITS = [[1e9, "s"], [1e6, "ms"], [1e3, "µs"], [1, "ns"]];
+  // Parts below this share of all that moved are added up, as in the tables of the changes.
+  const LEAST = 0.05;
+
+  // A length of time with three significant digits, as the page has them.
+  function duration(ns) {
+    const size = Math.abs(ns);
+    const [divisor, sign] = UNITS.find(([one]) => size >= one * 0.9995) || UNITS.at(-1);
+    const value = size / divisor;
+    const digits = divisor === 1 ? 0 : value < 9.995 ? 2 : value < 99.95 ? 1 : 0;
+    return `${value.toFixed(digits)} ${sign}`;
+  }
+  const signed = (ns) => `${ns < 0 ? "-" : "+"}${duration(ns)}`;
+
+  function moves(names, before, after) {
+    const all = names.map((name, at) => ({ name, before: before[at], after: after[at], delta: after[at] - before[at] }));
+    all.sort((one, other) => Math.abs(other.delta) - Math.abs(one.delta));
+    const least = LEAST * all.reduce((sum, one) => sum + Math.abs(one.delta), 0);
+    const large = all.filter((one) => Math.abs(one.delta) > least);
+    const rest = all.slice(large.length);
+    const sum = (key) => rest.reduce((total, one) => total + one[key], 0);
+    if (rest.length) large.push({ name: "all other parts", before: sum("before"), after: sum("after"), delta: sum("delta") });
+    return large;
+  }
+
+  function line(one) {
+    const row = document.createElement("tr");
+    const head = document.createElement("th");
+    head.scope = "row";
+    head.textContent = one.name;
+    const cells = [duration(one.before), duration(one.after), signed(one.delta)].map((text) => {
+      const cell = document.createElement("td");
+      cell.className = "n";
+      cell.textContent = text;
+      return cell;
+    });
+    row.append(head, ...cells);
+    return row;
+  }
+
+  function start(section) {
+    const box = section.querySelector(".between");
+    // The table has the newest run first, the chart the oldest.
+    const rows = box ? [...section.querySelectorAll(".run-list tbody tr")].sort((one, other) => number(one) - number(other)) : [];
+    if (rows.length < 2) return;
+    const names = box.dataset.names ? box.dataset.names.split("\n") : [];
+    const runs = rows.map((row) => ({
+      words: row.dataset.words,
+      mean: Number(row.dataset.mean),
+      parts: row.dataset.parts ? row.dataset.parts.split(" ").map(Number) : [],
+    }));
+    const lists = ["from", "to"].map((name) => box.querySelector(`select.${name}`));
+    for (const list of lists) {
+      list.append(...runs.map((run, at) => new Option(run.words, String(at))));
+      list.addEventListener("change", show);
+    }
+    function show() {
+      const [before, after] = lists.map((list) => runs[Number(list.value)]);
+      const whole = { name: "time per step", before: before.mean, after: after.mean, delta: after.mean - before.mean };
+      box.querySelector("tbody").replaceChildren(...[whole, ...moves(names, before.parts, after.parts)].map(line));
+      const picked = new Set(lists.map((list) => Number(list.value) + 1));
+      for (const dot of section.querySelectorAll(".runs a")) dot.classList.toggle("picked", picked.has(Number(dot.dataset.at)));
+    }
+    lists[0].value = "0";
+    lists[1].value = String(runs.length - 1);
+    box.hidden = false;
+    show();
+  }
+  // The address may name a run that is folded away: show all rows of its table.
+  function arrive() {
+    const row = document.getElementById(location.hash.slice(1));
+    if (!row?.closest(".run-list")) return;
+    if (row.classList.contains("over")) row.closest(".sheet").querySelector("button.more").click();
+    row.scrollIntoView({ block: "center" });
+  }
+  const number = (row) => Number(row.id.slice(row.id.lastIndexOf("-") + 1));
+
+  addEventListener("hashchange", arrive);
+  document.addEventListener("DOMContentLoaded", () => {
+    document.querySelectorAll(".program").forEach(start);
+    arrive();
+  });
+})();

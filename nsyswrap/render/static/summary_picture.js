@@ -1,0 +1,117 @@
+// The summary as a picture, drawn from what the page shows: verdict, breakdown and plan, 1200 by 630 pixels.
+(() => {
+  "use strict";
+  const [WIDTH, HEIGHT, EDGE] = [1200, 630, 56];
+  const { nsyswrap } = globalThis;
+  const style = (element) => getComputedStyle(element);
+  const textOf = (element) => (element?.textContent ?? "").replace(/\s+/g, " ").trim();
+
+  /** Return the lines of a text that fit into a width; the last one ends in a sign where text is left out. */
+  function wrapped(pen, text, width, most) {
+    const lines = [""];
+    for (const word of text.split(" ")) {
+      const longer = lines.at(-1) ? `${lines.at(-1)} ${word}` : word;
+      if (pen.measureText(longer).width <= width) lines[lines.length - 1] = longer;
+      else lines.push(word);
+    }
+    return lines.length > most ? [...lines.slice(0, most - 1), `${lines[most - 1]} …`] : lines;
+  }
+
+  /** Write a text and return the height below it. */
+  function write(pen, text, x, y, { size = 20, weight = 400, colour, width = WIDTH - EDGE - x, most = 1 }) {
+    pen.font = `${weight} ${size}px system-ui, sans-serif`;
+    pen.fillStyle = colour;
+    const lines = wrapped(pen, text, width, most);
+    lines.forEach((line, at) => pen.fillText(line, x, y + size + at * size * 1.3, width));
+    return y + lines.length * size * 1.3;
+  }
+
+  /** Return the colour of a part of a bar; that of idle time is a pattern, whose ground counts. */
+  function fillOf(shape) {
+    const fill = style(shape).fill;
+    const pattern = /url\("?#([\w-]+)"?\)/.exec(fill);
+    return pattern ? style(document.querySelector(`#${pattern[1]} rect`)).fill : fill;
+  }
+
+  /** Draw the breakdown of the first GPU and its legend; return the height below. */
+  function drawBreakdown(pen, y, colours) {
+    const device = document.querySelector(".device");
+    if (!device) return y;
+    const width = WIDTH - 2 * EDGE;
+    const share = (shape, name) => (Number.parseFloat(shape.getAttribute(name)) || 0) / 100;
+    for (const shape of device.querySelectorAll(".ledger > rect")) {
+      pen.fillStyle = fillOf(shape);
+      pen.fillRect(EDGE + share(shape, "x") * width, y, share(shape, "width") * width, 44);
+    }
+    let x = EDGE;
+    for (const entry of device.querySelectorAll(".legend > li:not(.none)")) {
+      const label = `${textOf(entry.querySelector(".part"))} ${textOf(entry.querySelector(".amount b"))}`;
+      pen.fillStyle = fillOf(entry.querySelector("rect"));
+      pen.fillRect(x, y + 60, 16, 16);
+      write(pen, label, x + 24, y + 54, { colour: colours.ink });
+      x += pen.measureText(label).width + 54;
+    }
+    return y + 108;
+  }
+
+  /** Draw the first rows of the plan. */
+  function drawPlan(pen, y, colours) {
+    [...document.querySelectorAll("#plan > ol > li")].slice(0, 4).forEach((row, at) => {
+      const top = y + at * 42;
+      write(pen, textOf(row.querySelector(".what")), EDGE, top, { colour: colours.ink, width: 320 });
+      for (const shape of row.querySelectorAll(".bar rect")) {
+        pen.globalAlpha = shape.classList.contains("p-reach") ? 0.3 : 1;
+        pen.fillStyle = colours.compute;
+        pen.fillRect(EDGE + 340, top + 5, (Number.parseFloat(shape.getAttribute("width")) || 0) * 2.2, 18);
+        pen.globalAlpha = 1;
+      }
+      write(pen, textOf(row.querySelector(".when")), EDGE + 580, top, { weight: 600, colour: colours.ink, width: 250 });
+      write(pen, textOf(row.querySelector(".speed")), EDGE + 850, top + 2, { size: 17, colour: colours.soft });
+    });
+  }
+
+  /** Return a canvas with the picture, in the colours of the page. */
+  function draw() {
+    const canvas = document.createElement("canvas");
+    [canvas.width, canvas.height] = [WIDTH, HEIGHT];
+    const pen = canvas.getContext("2d");
+    const colours = {
+      ground: style(document.body).backgroundColor, ink: style(document.body).color,
+      soft: style(document.querySelector(".window") ?? document.body).color,
+      compute: style(document.documentElement).getPropertyValue("--compute").trim(),
+    };
+    pen.fillStyle = colours.ground;
+    pen.fillRect(0, 0, WIDTH, HEIGHT);
+    const about = [...document.querySelectorAll(".about dd")].slice(0, 2).map(textOf).join(", ");
+    const head = write(pen, `${textOf(document.querySelector("h1"))}: ${about}`, EDGE, 36, { colour: colours.soft });
+    const verdict = document.querySelector(".verdict > p").cloneNode(true);
+    verdict.querySelector("a")?.remove();
+    const below = write(pen, textOf(verdict), EDGE, head + 14, { size: 34, weight: 700, colour: colours.ink, most: 4 });
+    drawPlan(pen, drawBreakdown(pen, below + 26, colours), colours);
+    write(pen, "nsyswrap", EDGE, HEIGHT - 44, { size: 18, weight: 700, colour: colours.compute });
+    return canvas;
+  }
+
+  /** Copy the picture; save it as a file where the browser copies no pictures. Return what happened. */
+  async function copy() {
+    const blob = await new Promise((done) => { draw().toBlob(done, "image/png"); });
+    try {
+      await navigator.clipboard.write([new ClipboardItem({ "image/png": blob })]);
+      return "Copied";
+    } catch {
+      const link = document.createElement("a");
+      link.href = URL.createObjectURL(blob);
+      link.download = "nsyswrap-summary.png";
+      link.click();
+      setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+      return "Saved as a file";
+    }
+  }
+
+  nsyswrap.drawSummary = draw;
+  document.addEventListener("DOMContentLoaded", () => {
+    const button = document.getElementById("copy-picture");
+    button.hidden = false;
+    button.addEventListener("click", async () => nsyswrap.tell(button, await copy()));
+  });
+})();

@@ -1,0 +1,299 @@
+"""What to do about exposed transfer: by what the collectives carry, and when the next kernels need it."""
+
+import re
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from nsyswrap import tables, units
+from nsyswrap.events import api_calls
+from nsyswrap.events.operations import COMPUTE
+from nsyswrap.hardware.links import has_nvlink
+from nsyswrap.intervals import Indices, Times
+from nsyswrap.loop.context import TraceContext
+from nsyswrap.loop.phase_detection import OPTIMIZER
+from nsyswrap.ranks.collectives import Collectives, bus_bytes
+from nsyswrap.tables import array
+from nsyswrap.what_if.changes import HALF, Saving, WhatIf, faster, predict
+from nsyswrap.what_if.communication_overlap import PHASE as BACKWARD
+from nsyswrap.what_if.communication_overlap import beside_backward, exposed, fewer_bytes, is_reduction, overlaps_already
+from nsyswrap.what_if.simulate import Simulation
+
+EXPOSED, SLOW_LINKS = "communication/exposed", "communication/slow_links"
+FORWARD, TRAINING = "forward", {BACKWARD, OPTIMIZER}
+GATHER = "AllGather"
+# Smaller messages are limited by latency. Source: NCCL's documentation of NCCL_BUFFSIZE, the buffer between two GPUs.
+FILLS_BUFFER_BYTES = 4 << 20
+# The type of the elements in a kernel's name, with its bits: ncclDevKernel_AllReduce_Sum_bf16_RING_LL. Source:
+# NVIDIA/nccl, src/device/generate.py.
+_TYPE = re.compile(r"_(?:bf|f|i|u)(\d+)(?:e\dm\d)?(?:_|$)")
+OVERLAP_ADVICE = (
+    "Let communication run beside the backward pass: DistributedDataParallel instead of all_reduce after it, smaller "
+    "buckets (bucket_cap_mb), and gradients in bfloat16 (bf16_compress_hook)."
+)
+FEWER_ADVICE = (
+    "Communication runs beside the backward pass already and takes longer. Send less: gradients in bfloat16 "
+    "(bf16_compress_hook), a larger batch, or gradients accumulated over several steps (no_sync); check the links."
+)
+NEEDED_ADVICE = (
+    "Most of it is not a reduction of gradients: the next layer needs the data at once. With FSDP, prefetch earlier "
+    "(forward_prefetch, limit_all_gathers=False) or keep gathered weights (reshard_after_forward=False); with "
+    "DataParallel, use DistributedDataParallel; send bfloat16."
+)
+IN_TURN_ADVICE = (
+    "Weights are gathered only after the layer before has computed. Gather them while it computes: with FSDP "
+    "backward_prefetch=BACKWARD_PRE and forward_prefetch=True, with fully_shard set_modules_to_forward_prefetch and "
+    "set_modules_to_backward_prefetch; in your own code all_gather with async_op=True, one layer ahead."
+)
+ACTIVATIONS_ADVICE = (
+    "The layers are split over ranks, and the next kernel needs the sum of the activations at once. Split them over "
+    "fewer GPUs and the batches over the rest, send bfloat16, or overlap the sums with the products (torch.compile has "
+    "asynchronous tensor parallelism)."
+)
+FORWARD_ADVICE = (
+    "There is no backward pass to overlap with. Communicate less: split the model over fewer GPUs and the batches "
+    "over the rest, and send bfloat16. Or take two halves of a batch in turn: one computes while the other is sent."
+)
+LINKS_ADVICE = (
+    "Let NCCL use NVLink: NCCL_DEBUG=INFO shows each connection, which should be P2P and neither SHM nor NET. Unset "
+    "NCCL_P2P_DISABLE, make all GPUs of the job visible to each rank, and look at nvidia-smi topo -m and nvlink -s."
+)
+NEEDED_AT_ONCE = Saving(None, None, None, ("no saving is predicted: the next layer needs the data at once",))
+
+
+class Advice(NamedTuple):
+    """What to do about the exposed transfer of one GPU.
+
+    Attributes:
+        rule: Key of the finding.
+        text: The change to make.
+        saving: What it saves.
+        evidence: What shows that it fits.
+    """
+
+    rule: str
+    text: str
+    saving: Saving
+    evidence: tuple[str, ...] = ()
+
+
+def advice_for(simulation: Simulation, device: int, rows: Indices) -> Advice:
+    """Return the change to make for the collectives of one device, and what it saves.
+
+    Args:
+        simulation: The run as it was.
+        device: The GPU.
+        rows: Its collectives, as rows of the context's operations.
+    """
+    context, collectives = simulation.context, simulation.collectives
+    rate, copied = link_rate(collectives, device), pinned_rate(context)
+    if rate is not None and copied is not None and rate < copied and _is_one_nvlink_host(context, collectives):
+        change = partial(_at_rate, min(rate / copied, 1.0))
+        said = f"collectives move {units.size(rate * 1e9)}/s on each link, pinned copies {units.size(copied * 1e9)}/s"
+        return Advice(SLOW_LINKS, LINKS_ADVICE, predict(simulation, change), (said,))
+    if _is_forward_only(context):
+        return Advice(EXPOSED, FORWARD_ADVICE, NEEDED_AT_ONCE)
+    length, reduces = exposed(context, rows, collectives), is_reduction(context, rows)
+    if length[reduces].sum() < HALF * length.sum():
+        return _gathered(simulation, rows[~reduces])
+    if of_activations(context, collectives, rows[reduces]):
+        return Advice(EXPOSED, ACTIVATIONS_ADVICE, NEEDED_AT_ONCE)
+    if overlaps_already(context, rows[reduces], device, collectives):
+        return Advice(EXPOSED, FEWER_ADVICE, predict(simulation, fewer_bytes))
+    return Advice(EXPOSED, OVERLAP_ADVICE, predict(simulation, partial(beside_backward, device)))
+
+
+def _is_forward_only(context: TraceContext) -> bool:
+    """Return whether the phases of the program are known and contain no training."""
+    seen = {context.phases.name(code) for code in np.unique(context.phases.ranges["phase"]).tolist()}
+    return FORWARD in seen and not seen & TRAINING
+
+
+def _gathered(simulation: Simulation, rows: Indices) -> Advice:
+    """Return the advice on gathered weights: gather them earlier, where they wait for a layer that need not be over.
+
+    All ranks gather together and run the same program, so those whose hosts are in time show when it could gather.
+    """
+    context, collectives = simulation.context, simulation.collectives
+    ahead = alone = 0
+    for mine in (collectives.row[collectives.on(each)] for each in context.operations.devices):
+        gathers = mine[~is_reduction(context, mine)]
+        ahead += int(beside_the_layer_before(context, collectives, gathers).sum())
+        alone += int(exposed(context, gathers, collectives).sum())
+    if ahead <= HALF * alone:
+        return Advice(EXPOSED, NEEDED_ADVICE, NEEDED_AT_ONCE)
+    here = int(exposed(context, rows, collectives).sum())
+    fits = int(beside_the_layer_before(context, collectives, rows).sum())
+    said = f"{units.duration(fits)} of {units.duration(here)} fit beside the layer before"
+    return Advice(EXPOSED, IN_TURN_ADVICE, predict(simulation, _gathered_ahead), (said,))
+
+
+def beside_the_layer_before(context: TraceContext, collectives: Collectives, rows: Indices) -> Times:
+    """Return how much exposed transfer of each gathering fits beside the compute between it and the one before, in ns.
+
+    ::
+
+        compute      |## layer 1 ##|          |## layer 2 ##|
+        gathering                  |= layer 2 =|             |= layer 3 =|
+        ahead        |= layer 2 =|
+
+    The compute is that of the forward and the backward pass since any other operation: the optimizer changes weights
+    before they are gathered. It counts only where the host had launched the gathering before that compute ended,
+    otherwise the host is late; and where one of the passes goes on after it.
+
+    Args:
+        context: The trace.
+        collectives: When the transfer of each began.
+        rows: Collectives of one GPU, as rows of the context's operations.
+    """
+    operations, found = context.operations, np.zeros(len(rows), np.int64)
+    gathers = np.flatnonzero(_named(context, rows, GATHER))
+    order = gathers[np.argsort(operations.start[rows[gathers]], kind="stable")]
+    mine = operations.on(int(operations.device_id[rows[0]])) if len(order) else rows[:0]
+    mine = mine[operations.kind[mine] == COMPUTE]
+    if not len(mine):
+        return found
+    passes = [context.phases.code(name) for name in (FORWARD, BACKWARD)]
+    in_pass = np.isin(context.phase_of_operations[mine], passes)
+    begun, end = collectives.begun(operations, rows[order]), operations.end[rows[order]]
+    before = np.searchsorted(operations.end[mine], begun, side="right")
+    after_gather = np.searchsorted(operations.start[mine], np.concatenate([[begun[0]], end[:-1]]))
+    last_other = np.maximum.accumulate(np.where(in_pass, 0, np.arange(len(mine)) + 1))
+    since = np.maximum(after_gather, np.where(before > 0, last_other[before - 1], 0))
+    sums = np.concatenate([[0], np.cumsum(operations.end[mine] - operations.start[mine])])
+    computed = np.maximum(sums[before] - sums[np.minimum(since, before)], 0)
+    queued = _launched(context, rows[order]) <= np.where(before > 0, operations.end[mine][before - 1], -1)
+    goes_on = np.append(in_pass, False)[before]
+    alone = exposed(context, rows[order], collectives)
+    found[order] = np.where(queued & goes_on, np.minimum(alone, computed), 0)
+    return found
+
+
+def _launched(context: TraceContext, rows: Indices) -> Times:
+    """Return when the host had launched some operations, in ns; their start where the call is not known."""
+    operations, calls = context.operations, context.trace[tables.CALLS]
+    found, known = operations.start[rows].copy(), operations.call[rows] >= 0
+    found[known] = array(calls, "end")[operations.call[rows[known]]]
+    return found
+
+
+def _named(context: TraceContext, rows: Indices, kind: str) -> npt.NDArray[np.bool_]:
+    """Return which kernels have a kind of collective in their name."""
+    frame, operations = context.trace[tables.KERNELS], context.operations
+    names = array(frame, "name_id")[operations.row[rows]]
+    wanted = [each for each in np.unique(names) if kind in context.trace.text(int(each))]
+    found: npt.NDArray[np.bool_] = np.isin(names, wanted) & (operations.table[rows] == 0)
+    return found
+
+
+def _gathered_ahead(simulation: Simulation) -> WhatIf:
+    """Return the change "gather one layer ahead", for the gatherings of all GPUs."""
+    context, ran, collectives = simulation.context, simulation.operations, simulation.collectives
+    rows, factor = [], []
+    for device in context.operations.devices:
+        mine = collectives.row[collectives.on(device)]
+        mine = mine[np.isin(mine, ran)]
+        ahead = beside_the_layer_before(context, collectives, mine)
+        length = np.maximum(context.operations.end[mine] - collectives.begun(context.operations, mine), 1)
+        rows.append(mine)
+        factor.append(1 - np.minimum(ahead / length, 1.0))
+    every, most = np.concatenate(rows), np.concatenate(factor)
+    return faster(
+        *(every, (1 + most) * HALF, most),
+        "weights are gathered beside the layer before: half of what fits there, or all of it",
+    )
+
+
+def of_activations(context: TraceContext, collectives: Collectives, rows: Indices) -> bool:
+    """Return whether most reductions carry activations: the forward and the backward pass have some of the same size.
+
+    Gradients are reduced in or after the backward pass only. Sizes are numbers of elements, since the passes may differ
+    in precision. Where NCCL did not record sizes, those of the forward pass must take a quarter of the time or more: in
+    tensor parallelism both passes have as many.
+    """
+    at = np.searchsorted(collectives.row, rows)
+    known = at < len(collectives.row)
+    if not known.any():
+        return False
+    rows, at = rows[known], at[known]
+    length = context.operations.end[rows] - collectives.begun(context.operations, rows)
+    forward = context.phase_of_operations[rows] == context.phases.code(FORWARD)
+    if (collectives.bytes[at] >= 0).all():
+        elements = collectives.bytes[at] // _element_bytes(context, rows)
+        of = (collectives.communicator[at].astype(np.int64) << np.int64(48)) + elements
+        same = np.isin(of, of[forward])
+    else:
+        same = np.full(len(rows), 2 * length[forward].sum() > HALF * length.sum())
+    is_most = length[same].sum() > HALF * length.sum()
+    return bool(is_most and length[same & forward].any() and length[same & ~forward].any())
+
+
+def _element_bytes(context: TraceContext, rows: Indices) -> npt.NDArray[np.int64]:
+    """Return the size of an element of each reduction, from the type in the kernel's name; 1 where it has none."""
+    ids = array(context.trace[tables.KERNELS], "name_id")[context.operations.row[rows]]
+    names, place = np.unique(ids, return_inverse=True)
+    found = [_TYPE.search(context.trace.text(int(each))) for each in names]
+    sizes = np.array([max(int(each.group(1)) // 8, 1) if each else 1 for each in found], np.int64)
+    return sizes[place]
+
+
+def link_rate(collectives: Collectives, device: int) -> float | None:
+    """Return the highest rate on each link of a GPU in collectives with large messages, in bytes a ns; None if unknown.
+
+    The highest: kernels beside a collective slow it down, and nothing makes it faster than its links.
+    """
+    mine = collectives.on(device)
+    mine = mine[(collectives.bytes[mine] >= FILLS_BUFFER_BYTES) & collectives.matched[mine]]
+    length = collectives.end[mine] - collectives.arrival[mine]
+    rates = [
+        carried / int(ns)
+        for at, ns in zip(mine.tolist(), length.tolist(), strict=True)
+        if ns > 0 and (carried := _carried(collectives, at)) is not None
+    ]
+    return max(rates, default=None)
+
+
+def _carried(collectives: Collectives, at: int) -> float | None:
+    kind, size = collectives.kinds[int(collectives.kind[at])], int(collectives.bytes[at])
+    return bus_bytes(kind, size, collectives.sizes[int(collectives.communicator[at])])
+
+
+def pinned_rate(context: TraceContext) -> float | None:
+    """Return the rate of large copies from pinned memory to a GPU, in bytes a ns: what its PCIe link carries.
+
+    It is the highest of the capture's own copies, or else what was measured on the machine; None if unknown.
+    """
+    trace = context.trace
+    copies = trace[tables.COPIES]
+    kinds = [code for code, name in trace.copy_kinds.items() if name == "Host-to-Device"]
+    size, length = array(copies, "bytes"), array(copies, "end") - array(copies, "start")
+    large = np.isin(array(copies, "copy_kind"), kinds) & (size >= FILLS_BUFFER_BYTES) & (length > 0)
+    large &= ~api_calls.is_pageable(trace, np.arange(len(copies)))
+    own = [float((size[large] / length[large]).max())] if large.any() else []
+    measured = context.settings.copy_rates.get("Host-to-Device")
+    return max([*own, *([measured.high / 1e9] if measured else [])], default=None)
+
+
+def _is_one_nvlink_host(context: TraceContext, collectives: Collectives) -> bool:
+    """Return whether all ranks are on one host whose GPUs have NVLink; False where the capture does not show it.
+
+    One report holds the ranks of one host, unless several were joined.
+    """
+    return (
+        not context.settings.clock_errors
+        and not collectives.ranks.missing
+        and bool(context.trace.gpus)
+        and all(has_nvlink(gpu.name) for gpu in context.trace.gpus)
+    )
+
+
+def _at_rate(factor: float, simulation: Simulation) -> WhatIf:
+    """Return the change "faster links": collectives transfer at the rate of pinned copies, or save half of that."""
+    rows = simulation.collectives.row
+    rows = rows[np.isin(rows, simulation.operations)]
+    return faster(
+        *(rows, (1 + factor) * HALF, factor),
+        "collectives transfer at the rate of pinned copies, or save half of that; NVLink is faster still",
+    )

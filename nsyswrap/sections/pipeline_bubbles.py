@@ -1,0 +1,111 @@
+"""The finding on the bubbles of a pipeline: time in which a stage waits for the messages of another that computes."""
+
+import numpy as np
+
+from nsyswrap import units
+from nsyswrap.events.operations import COMPUTE
+from nsyswrap.intervals import Window, total
+from nsyswrap.loop.context import TraceContext
+from nsyswrap.model import Finding
+from nsyswrap.ranks.collectives import Collectives
+from nsyswrap.ranks.lateness import Lateness
+from nsyswrap.ranks.parts import SEND_RECEIVE
+from nsyswrap.ranks.same_work import PIPELINE
+from nsyswrap.sections.severity import WARNING_SHARE, make_finding
+from nsyswrap.what_if.changes import HALF, Saving
+
+RULE = PIPELINE
+LISTED = 8
+MORE_BATCHES = (
+    "Cut the batch into more microbatches: with p stages and m microbatches, p - 1 of m + p - 1 parts of the step are "
+    "bubbles. Or give each rank several stages (ScheduleInterleaved1F1B, ScheduleZBVZeroBubble)."
+)
+EVEN_STAGES = (
+    "Move layers from {longest} to {shortest}, until all stages compute for as long: each microbatch takes the time of "
+    "the longest stage."
+)
+EVEN = "estimated: without bubbles their mean is saved; kernels of smaller microbatches take some or all of it back"
+UNEVEN = (
+    "estimated: with stages of equal length the bubbles that the longest stage causes are saved; at most all of them"
+)
+
+
+def find_findings(
+    context: TraceContext, collectives: Collectives, lateness: Lateness, window: Window
+) -> tuple[Finding, ...]:
+    """Return the finding on the bubbles of a pipeline; none where they take little time.
+
+    A bubble is the same for all stages where they compute for equally long. A stage that computes for less time than
+    the longest one waits for the difference as well.
+
+    Args:
+        context: The trace, its events and its loop.
+        collectives: The collectives of all ranks.
+        lateness: Who waits for whom, and why.
+        window: Interval of the finding.
+    """
+    charges = lateness.charges
+    mine = charges.rule == PIPELINE
+    devices = [rank.device_id for rank in collectives.ranks.each if rank.device_id in lateness.activities]
+    if not mine.any() or not devices:
+        return ()
+    bubbles = {each: int(charges.wait_ns[mine & (charges.waiting == each)].sum()) for each in devices}
+    mean = sum(bubbles.values()) // len(devices)
+    if mean < WARNING_SHARE * window.length_ns:
+        return ()
+    computes = {each: total(context.operations.exclusive(each, window)[COMPUTE]) for each in devices}
+    uneven = {each: min(bubbles[each], max(computes.values()) - computes[each]) for each in devices}
+    is_uneven = sum(uneven.values()) > HALF * sum(bubbles.values())
+    return (
+        make_finding(
+            rule=RULE,
+            headline=_headline(context, window, mean, len(devices)),
+            lost_ns=mean,
+            saving=_saving(bubbles, uneven, is_uneven=is_uneven),
+            advice=_advice(collectives, computes) if is_uneven else MORE_BATCHES,
+            evidence=(*_stages(collectives, bubbles, computes), _messages(context, collectives, window)),
+            device_id=None,
+            window=window,
+        ),
+    )
+
+
+def _headline(context: TraceContext, window: Window, mean: int, count: int) -> str:
+    steps = context.steps.measured_count if window.is_of_steps else 0
+    each = f"{units.duration(mean // steps)} a step, " if steps else ""
+    share = units.share(mean / window.length_ns)
+    return f"Pipeline bubbles take {each}{share} of the time of {count} stages: one waits while another computes."
+
+
+def _saving(bubbles: dict[int, int], uneven: dict[int, int], *, is_uneven: bool) -> Saving:
+    """Return what fewer bubbles save; the whole job gets shorter by the mean of what its stages wait less."""
+    mean = sum(bubbles.values()) // len(bubbles)
+    if is_uneven:
+        return Saving(min(sum(uneven.values()) // len(uneven), mean), mean, "estimated", (UNEVEN,))
+    return Saving(0, mean, "estimated", (EVEN,))
+
+
+def _advice(collectives: Collectives, computes: dict[int, int]) -> str:
+    """Return the advice on stages of unequal length."""
+    order = sorted(computes, key=lambda device: computes[device])
+    longest, shortest = (f"rank {collectives.ranks.number(each)}" for each in (order[-1], order[0]))
+    return EVEN_STAGES.format(longest=longest, shortest=shortest)
+
+
+def _stages(collectives: Collectives, bubbles: dict[int, int], computes: dict[int, int]) -> tuple[str, ...]:
+    """Return one line for each stage, those that wait longest first."""
+    order = sorted(bubbles, key=lambda device: -bubbles[device])
+    return tuple(
+        f"rank {collectives.ranks.number(each)}: {units.duration(bubbles[each])} in bubbles, "
+        f"{units.duration(computes[each])} of compute"
+        for each in order[:LISTED]
+    )
+
+
+def _messages(context: TraceContext, collectives: Collectives, window: Window) -> str:
+    """Return how many messages the ranks exchange, each counted once."""
+    is_message = np.array([kind == SEND_RECEIVE for kind in collectives.kinds], bool)[collectives.kind]
+    inside = (collectives.end > window.start_ns) & (collectives.end <= window.end_ns) & (collectives.group >= 0)
+    count = len(np.unique(collectives.group[is_message & inside]))
+    steps = context.steps.measured_count if window.is_of_steps else 0
+    return f"{count / steps:.1f} exchanges of messages a step" if steps else f"{count} exchanges of messages"

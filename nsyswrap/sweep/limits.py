@@ -1,0 +1,141 @@
+"""What limits the step of each cell, and between which values of an axis that changes."""
+
+from collections.abc import Iterator, Sequence
+from enum import Enum
+from itertools import pairwise
+from typing import NamedTuple
+
+from nsyswrap.rule_names import rule_name
+from nsyswrap.sweep.results import CellResult, Part, Sweep
+from nsyswrap.sweep.spec import Axis
+
+
+class Group(Enum):
+    """What a part of a step is spent on, with its name."""
+
+    COMPUTE = "compute"
+    COMMUNICATION = "communication"
+    COPIES = "copies"
+    LOADER = "data loader"
+    HOST = "host"
+    PROFILER = "profiler"
+    UNKNOWN = "unknown cause"
+
+
+_ROWS = {
+    "compute_ns": Group.COMPUTE,
+    "communication_wait_ns": Group.COMMUNICATION,
+    "communication_transfer_ns": Group.COMMUNICATION,
+    "copy_exposed_ns": Group.COPIES,
+    "memset_exposed_ns": Group.COPIES,
+}
+_OF_LOADER = frozenset({"idle/data_wait", "idle/data_work", "idle/file_io", "host/file_reads", "host/tokenizer"})
+_UNKNOWN = frozenset({"idle/unknown", "idle/not_traced"})
+_OF_PROFILER = frozenset({"idle/profiler", "capture/overhead"})
+_OF_COPIES = frozenset({"idle/blocking_copy"})
+
+
+class Limit(NamedTuple):
+    """What takes the largest part of a step.
+
+    Attributes:
+        group: What it is.
+        share: Its share of the step.
+        rule: Rule with most of its idle time; empty where it is not idle time.
+    """
+
+    group: Group
+    share: float
+    rule: str
+
+    @property
+    def words(self) -> str:
+        """Return it as a phrase: ``launch-bound kernels (host)``."""
+        name = rule_name(self.rule) if self.rule else self.group.value
+        return name if self.group.value in name else f"{name} ({self.group.value})"
+
+
+class LimitChange(NamedTuple):
+    """Two neighbouring cells of an axis with other limits.
+
+    Attributes:
+        axis: The axis.
+        others: The values on the other axes that have several.
+        before, after: The values on the axis.
+        limit_before, limit_after: Their limits.
+    """
+
+    axis: str
+    others: tuple[tuple[str, str], ...]
+    before: str
+    after: str
+    limit_before: Limit
+    limit_after: Limit
+
+
+def group_of(part: Part) -> Group:
+    """Return what a part of a step is spent on; idle time by the rule that it belongs to."""
+    found = _ROWS.get(part.row)
+    if found is not None:
+        return found
+    if part.rule in _OF_LOADER or part.rule.startswith("data/"):
+        return Group.LOADER
+    if part.rule in _OF_COPIES or part.rule.startswith("copies/"):
+        return Group.COPIES
+    if part.rule == "idle/peer_wait" or part.rule.startswith("ranks/"):
+        return Group.COMMUNICATION
+    if part.rule in _OF_PROFILER:
+        return Group.PROFILER
+    return Group.UNKNOWN if part.rule in _UNKNOWN else Group.HOST
+
+
+def groups_of(result: CellResult) -> dict[Group, float]:
+    """Return the time per step of each group, in ns; they add up to the step."""
+    sums = dict.fromkeys(Group, 0.0)
+    for part in result.parts:
+        sums[group_of(part)] += part.step_ns
+    return sums
+
+
+def limit_of(result: CellResult) -> Limit | None:
+    """Return what limits a cell; None without GPU work."""
+    whole = result.step_ns
+    if not whole:
+        return None
+    sums = groups_of(result)
+    group = max(sums, key=lambda each: sums[each])
+    idle = [part for part in result.parts if part.rule and group_of(part) is group]
+    most = max(idle, key=lambda part: part.step_ns, default=None)
+    return Limit(group, sums[group] / whole, most.rule if most and most.step_ns else "")
+
+
+def lines_of(cells: Sequence[CellResult], axis: Axis) -> Iterator[tuple[tuple[tuple[str, str], ...], list[CellResult]]]:
+    """Yield the cells that differ on one axis only, in the order of its values, with their values on the others.
+
+    A line whose cells are all the same as those of another line is left out.
+    """
+    place = {value.name: at for at, value in enumerate(axis.values)}
+    lines: dict[tuple[tuple[str, str], ...], list[CellResult]] = {}
+    for each in cells:
+        lines.setdefault(each.cell.others(axis.name), []).append(each)
+    for others, found in lines.items():
+        if all(each.cell.same_as for each in found):
+            continue
+        yield others, sorted(found, key=lambda each: place[each.cell.value(axis.name)])
+
+
+def limit_changes(sweep: Sweep) -> tuple[LimitChange, ...]:
+    """Return where the limit changes from one value of an axis of numbers to the next."""
+    found = []
+    varied = {axis.name for axis in sweep.spec.axes if len(axis.values) > 1}
+    for axis in sweep.spec.axes:
+        if any(value.number is None for value in axis.values):
+            continue
+        for others, line in lines_of(sweep.measured(), axis):
+            for left, right in pairwise(line):
+                one, other = limit_of(left), limit_of(right)
+                if one and other and one.group is not other.group:
+                    values = left.cell.value(axis.name), right.cell.value(axis.name)
+                    shown = tuple(each for each in others if each[0] in varied)
+                    found.append(LimitChange(axis.name, shown, *values, one, other))
+    return tuple(found)

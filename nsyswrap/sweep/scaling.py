@@ -1,0 +1,119 @@
+"""Scaling over GPUs: strong with the batch of all GPUs kept, weak with that of each GPU kept; never mixed."""
+
+import math
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from nsyswrap.sweep.limits import Group, groups_of
+from nsyswrap.sweep.results import CellResult, Sweep
+from nsyswrap.sweep.spec import BATCH, BATCH_OF_ALL, GPUS
+
+STRONG, WEAK = "strong", "weak"
+
+
+class ScalingRow(NamedTuple):
+    """One cell on several GPUs against the one with the fewest.
+
+    Attributes:
+        kind: "strong" or "weak".
+        others: The values on the axes other than GPUs and batch.
+        kept: The batch that is kept: of all GPUs (strong) or of each (weak); None if the sweep has no such axis.
+        base_gpus, gpus: Number of GPUs of both.
+        base_ns, step_ns: Time per step of both.
+        speedup: Throughput by that of the base.
+        efficiency: Speedup by the number of GPUs over that of the base.
+        low, high: Bounds of the efficiency.
+        groups_ns: What each group adds to a step; together the difference of the steps. Empty without GPU work.
+    """
+
+    kind: str
+    others: tuple[tuple[str, str], ...]
+    kept: float | None
+    base_gpus: int
+    gpus: int
+    base_ns: float
+    step_ns: float
+    speedup: float
+    efficiency: float
+    low: float
+    high: float
+    groups_ns: dict[Group, float]
+
+
+def scaling(sweep: Sweep, kind: str) -> tuple[ScalingRow, ...]:
+    """Return the rows of one kind of scaling.
+
+    Strong: the same batch is shared by more GPUs, and the step should become shorter. Weak: each GPU has the same
+    batch, and the step should stay as long.
+
+    Args:
+        sweep: The sweep.
+        kind: ``STRONG`` or ``WEAK``.
+
+    Source:
+        Strong: Amdahl, 1967. Weak: Gustafson, Communications of the ACM 31(5), 1988.
+    """
+    if not _allows(sweep, kind):
+        return ()
+    kept = _kept_batch(kind)
+    groups: dict[tuple[tuple[tuple[str, str], ...], float | None], list[CellResult]] = {}
+    for each in sweep.measured():
+        groups.setdefault((each.cell.others(GPUS, BATCH), kept(each)), []).append(each)
+    return tuple(row for (others, batch), cells in groups.items() for row in _rows(kind, others, batch, cells))
+
+
+def kinds(sweep: Sweep) -> tuple[str, ...]:
+    """Return the kinds of scaling that the cells of a sweep show."""
+    return tuple(kind for kind in (STRONG, WEAK) if scaling(sweep, kind))
+
+
+def _allows(sweep: Sweep, kind: str) -> bool:
+    """Return whether a sweep has GPUs as an axis; without batch sizes, its ``batch_of`` decides what is kept."""
+    axis = sweep.spec.axis(GPUS)
+    if axis is None or len(axis.values) < 2:  # noqa: PLR2004 - two points make a comparison
+        return False
+    return sweep.spec.axis(BATCH) is not None or (sweep.spec.batch_of == BATCH_OF_ALL) == (kind == STRONG)
+
+
+def _kept_batch(kind: str) -> Callable[[CellResult], float | None]:
+    def kept(result: CellResult) -> float | None:
+        batch, gpus = result.cell.batch, result.cell.gpus or 1
+        return batch if batch is None or kind == STRONG else batch / gpus
+
+    return kept
+
+
+def _rows(
+    kind: str, others: tuple[tuple[str, str], ...], kept: float | None, cells: list[CellResult]
+) -> Iterator[ScalingRow]:
+    base, *more = sorted(cells, key=lambda each: each.cell.gpus or 1)
+    for each in more:
+        if base.step is None or each.step is None:
+            continue
+        # Both intervals together.
+        factor = math.exp(math.hypot(base.step.half_width, each.step.half_width))
+        ratio = (each.cell.gpus or 1) / (base.cell.gpus or 1)
+        # Strong: the same samples in a shorter step. Weak: more samples by the ratio, in a step that may be longer.
+        efficiency = base.step.mean_ns / each.step.mean_ns / (ratio if kind == STRONG else 1.0)
+        yield ScalingRow(
+            kind=kind,
+            others=others,
+            kept=kept,
+            base_gpus=base.cell.gpus or 1,
+            gpus=each.cell.gpus or 1,
+            base_ns=base.step.mean_ns,
+            step_ns=each.step.mean_ns,
+            speedup=efficiency * ratio,
+            efficiency=efficiency,
+            low=efficiency / factor,
+            high=efficiency * factor,
+            groups_ns=_added(base, each),
+        )
+
+
+def _added(base: CellResult, other: CellResult) -> dict[Group, float]:
+    """Return by how much each group of a step differs, in ns."""
+    if not base.parts or not other.parts:
+        return {}
+    before, after = groups_of(base), groups_of(other)
+    return {group: after[group] - before[group] for group in Group}

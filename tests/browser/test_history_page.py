@@ -1,0 +1,91 @@
+"""The page of the history, and the list of keys of pages with tables alone, in a real browser."""
+
+from pathlib import Path
+
+import pytest
+from browser_pages import NARROW, WIDTHS, needs_chromium, opened
+from made_runs import IDENTITY, made_run
+from made_sums import made_sums
+from playwright.sync_api import Browser
+
+from nsyswrap.gate.trends import Trend, trend_of_runs
+from nsyswrap.many.totals import totals_of
+from nsyswrap.render.history_page import HistoryPage, render
+from nsyswrap.render.many.html_form import render as render_many
+from nsyswrap.runs.run import Program
+from nsyswrap.runs.select import in_series
+
+pytestmark = needs_chromium
+LONG = Program("a/very/long/folder/without/any/space/train_with_a_long_name.py", "--batch-size 256", "", 0, 1, "", "")
+
+
+def trend(program: Program) -> Trend:
+    """Return a program that becomes slower after eight runs."""
+    made = [made_run(at, (10.0 if at < 8 else 11.0) + at * 3 % 4 / 100, f"{at:040x}", at) for at in range(16)]
+    return trend_of_runs(program, 16, [in_series(one) for one in made])
+
+
+@pytest.fixture(scope="module")
+def history(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Write a page of two programs."""
+    path = tmp_path_factory.mktemp("history") / "history.html"
+    path.write_text(render(HistoryPage([trend(IDENTITY), trend(LONG)], {}, (), 32)), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_the_page_is_as_wide_as_the_screen_with_and_without_scripts(
+    browser: Browser, history: Path, width: int
+) -> None:
+    for scripts in (True, False):
+        with opened(browser, history, width=width, java_script_enabled=scripts) as page:
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+            assert page.locator(".between").first.is_visible() == scripts
+            assert page.locator(".runs circle").count() == 32
+
+
+def test_two_runs_that_are_chosen_show_what_moved(browser: Browser, history: Path) -> None:
+    """At first these are the first and the last run; their dots are marked, and the parts add up."""
+    with opened(browser, history) as page:
+        between = page.locator("#program-1 .between")
+        assert between.locator("tbody tr").first.inner_text().split("\t") == [
+            "time per step",
+            "10.0 ms",
+            "11.0 ms",
+            "+1.01 ms",
+        ]
+        assert page.locator("#program-1 .runs a.picked").evaluate_all("(all) => all.map((one) => one.dataset.at)") == [
+            "1",
+            "16",
+        ]
+        between.locator("select.to").select_option("0")
+        assert {row.split("\t")[-1] for row in between.locator("tbody tr").all_inner_texts()} == {"+0 ns"}
+        assert page.locator("#program-1 .runs a.picked").count() == 1
+
+
+def test_a_run_without_a_report_leads_to_its_row(browser: Browser, history: Path) -> None:
+    """The folded list of runs opens."""
+    with opened(browser, history, width=NARROW) as page:
+        page.locator("#program-1 .runs a").nth(2).focus()
+        page.keyboard.press("Enter")
+        assert page.locator("#program-1-run-3").is_visible()
+
+
+def test_the_list_of_keys_has_only_keys_that_the_page_has(browser: Browser, history: Path, tmp_path: Path) -> None:
+    """There is no palette, no timeline, no finding to go to and no glossary on these pages."""
+    many = tmp_path / "many.html"
+    many.write_text(render_many(totals_of([("a", made_sums(1)), ("b", made_sums(2))])), encoding="utf-8")
+    for path in (history, many):
+        with opened(browser, path) as page:
+            page.keyboard.press("?")
+            assert page.locator("#help dt").all_inner_texts() == ["f", "?"]
+            page.locator("#help-close").click()
+            page.keyboard.press("f")
+            assert page.evaluate("document.activeElement.id") == "search"
+
+
+def test_the_page_of_many_captures_fits_a_phone(browser: Browser, tmp_path: Path) -> None:
+    many = tmp_path / "many.html"
+    many.write_text(render_many(totals_of((str(at), made_sums(at)) for at in range(8))), encoding="utf-8")
+    with opened(browser, many, width=NARROW) as page:
+        assert page.evaluate("document.documentElement.scrollWidth") <= NARROW

@@ -1,0 +1,162 @@
+"""`nsyswrap gate --against` commits: the runs of the history of a real repository, and what is compared with what."""
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from made_runs import made_run
+
+from nsyswrap.cli import cli
+from nsyswrap.runs.history import open_history
+from nsyswrap.runs.run import Run
+
+# Commits and runs of each: enough for the gate to tell.
+COMMITS, RUNS = 6, 3
+# Runs differ by up to 0.4 %, in an order without a trend.
+NOISE = (1.0, 1.003, 0.999, 1.001, 0.998, 1.002, 1.004)
+
+
+def numbered(number: int, factor: float = 1.0, commit: str = "", **changes: Any) -> Run:  # noqa: ANN401 - fields of a run
+    """Return run of a number: its commit is that of its time, and it has a little noise."""
+    made = made_run(number, 10.0 * NOISE[number % len(NOISE)] * factor, commit, number if commit else None)
+    return Run(made.row._replace(**changes), made.content, made.accounts, made.findings, made.facts)
+
+
+@pytest.fixture
+def commits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return the commits of a repository, which is the working folder, with a tag at the second."""
+    monkeypatch.delenv("NSYSWRAP_DB", raising=False)
+    monkeypatch.chdir(tmp_path)
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@example.org"]
+    subprocess.run([*git, "init", "-q", "-b", "main"], check=True, timeout=60)
+    for number in range(COMMITS):
+        subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", str(number)], check=True, timeout=60)
+    subprocess.run([*git, "tag", "v1.0", "HEAD~4"], check=True, timeout=60)
+    done = subprocess.run(
+        ["git", "rev-list", "--reverse", "HEAD"], check=True, capture_output=True, text=True, timeout=60
+    )
+    return done.stdout.split()
+
+
+def recorded(commits: list[str], last: float = 1.0) -> None:
+    """Add the runs of all commits; those of the last one take longer by a factor."""
+    history = open_history()
+    for at, commit in enumerate(commits):
+        for repeat in range(RUNS):
+            history.add(numbered(at * RUNS + repeat, last if at == COMMITS - 1 else 1.0, commit))
+
+
+def run(*arguments: object) -> Result:
+    """Run gate in this process; an unexpected exception fails the test."""
+    result = CliRunner().invoke(cli, ["gate", *map(str, arguments)])
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result
+
+
+def in_json(*arguments: object) -> dict[str, Any]:
+    """Return the JSON output of gate."""
+    found: dict[str, Any] = json.loads(run(*arguments, "--format", "json").stdout)
+    return found
+
+
+def test_a_commit_that_made_steps_longer_regresses_with_its_parts(commits: list[str]) -> None:
+    """The runs of the checked-out commit are new, and those of the other commits of the range are earlier ones."""
+    recorded(commits, 1.1)
+    found = in_json("--against", "main~4..")
+    assert (found["outcome"], len(found["earlier"]), len(found["new"])) == ("regressed", 3 * RUNS, RUNS)
+    assert {one["commit"] for one in found["new"]} == {commits[-1]}
+    assert found["blame"][0]["part"] == "compute"
+    assert run("--against", "main~4..").exit_code == 1
+
+
+def test_a_commit_that_changed_nothing_passes(commits: list[str]) -> None:
+    recorded(commits)
+    assert run("--against", "main~5..", "--find", 10).exit_code == 0
+
+
+def test_a_tag_stands_for_its_own_runs(commits: list[str]) -> None:
+    recorded(commits)
+    found = in_json("--against", "v1.0")
+    assert {one["commit"] for one in found["earlier"]} == {commits[1]}
+    assert len(found["earlier"]) == RUNS
+
+
+def test_one_run_that_cannot_tell_says_how_many_would(commits: list[str]) -> None:
+    """Three earlier runs show little of the noise."""
+    history = open_history()
+    for number in range(RUNS):
+        history.add(numbered(number, 1 + 0.02 * number, commits[1]))
+    history.add(numbered(9, 1.03, commits[-1]))
+    result = run("--against", "v1.0", "--find", 2)
+    assert result.exit_code == 3
+    assert "runs" in result.stderr.splitlines()[1]
+
+
+def test_runs_with_changes_are_a_state_of_their_own(commits: list[str]) -> None:
+    """They are new where they are the newest; the runs of the same commit without changes are earlier ones then."""
+    recorded(commits)
+    open_history().add(numbered(100, 1.0, commits[-1], is_dirty=True))
+    found = in_json("--against", "main~2..")
+    assert [one["commit"] for one in found["new"]] == [f"{commits[-1]}+changes"]
+    assert {one["commit"] for one in found["earlier"]} == set(commits[-2:])
+
+
+def test_runs_of_other_machines_and_arguments_are_left_out(commits: list[str]) -> None:
+    recorded(commits)
+    history = open_history()
+    for number, change in enumerate(({"host": "f" * 12}, {"arguments": "--epochs 2"}, {"gpu": "NVIDIA L4"})):
+        history.add(numbered(200 + number, 3.0, commits[2], **change))
+    assert len(in_json("--against", "main~5..")["earlier"]) == 4 * RUNS
+
+
+def test_several_programs_need_a_name(commits: list[str]) -> None:
+    recorded(commits)
+    open_history().add(numbered(300, 1.0, commits[-1], arguments="--epochs 2"))
+    result = run("--against", "main~5..")
+    assert result.exit_code == 2
+    assert "several programs: train.py --epochs 1; train.py --epochs 2" in result.stderr
+    assert "hint: name one: --program 'train.py --epochs 1'" in result.stderr
+    assert len(in_json("--against", "main~5..", "--program", "train.py --epochs 1")["new"]) == RUNS
+
+
+def test_runs_without_enough_steps_or_events_are_left_out_and_counted(commits: list[str]) -> None:
+    recorded(commits)
+    history = open_history()
+    history.add(numbered(400, 1.0, commits[2], step_count=5))
+    lossy = numbered(401, 1.0, commits[2])
+    history.add(Run(lossy.row, lossy.content, (), (lossy.findings[0]._replace(rule="capture/incomplete"),), ()))
+    found = in_json("--against", "main~5..")
+    assert len(found["earlier"]) == 4 * RUNS
+    assert "2 earlier runs are left out: fewer than 10 measured steps, or an incomplete capture." in found["notes"]
+
+
+def test_other_versions_are_named(commits: list[str]) -> None:
+    recorded(commits)
+    open_history().add(numbered(500, 1.0, commits[-1], torch="3.0.0"))
+    messages = [one["message"] for one in in_json("--against", "main~5..")["issues"]]
+    assert messages == ["Versions differ from those of the last earlier run: torch 2.13.0 and 3.0.0."]
+
+
+def test_a_word_that_is_no_path_and_no_commit_is_named(commits: list[str]) -> None:
+    assert commits
+    result = run("--against", "report/nowhere")
+    assert result.exit_code == 2
+    assert "there is no run at report/nowhere, and git cannot list" in result.stderr
+
+
+def test_without_runs_of_the_commit_the_hint_says_how_to_make_them(commits: list[str]) -> None:
+    history = open_history()
+    history.add(numbered(1, 1.0, commits[0]))
+    result = run("--against", "main~5..")
+    assert result.exit_code == 2
+    assert "profile --record" in result.stderr
+
+
+def test_a_range_and_paths_exclude_one_another(commits: list[str], tmp_path: Path) -> None:
+    assert commits
+    result = run("--against", tmp_path, "main~5..")
+    assert result.exit_code == 2
+    assert "one range of commits" in result.stderr

@@ -1,0 +1,81 @@
+"""Runs of the history as runs of the gate."""
+
+import pytest
+from made_runs import made_run
+
+from nsyswrap.compare import IssueKind
+from nsyswrap.gate import GateOptions, GateOutcome
+from nsyswrap.gate.recorded import KnownOfRuns, gate_runs, parts_of_run, run_name
+from nsyswrap.runs.run import Account, SeriesRun
+from nsyswrap.runs.select import in_series
+
+
+def series(count: int, first: int = 0, factor: float = 1.0) -> list[SeriesRun]:
+    """Return runs with a little noise."""
+    return [
+        in_series(made_run(number, 10 * factor * (1 + 0.001 * (number * 7 % 5))))
+        for number in range(first, first + count)
+    ]
+
+
+def test_the_parts_of_a_run_add_up_to_its_step() -> None:
+    """Idle time counts once: by its causes."""
+    parts = parts_of_run(in_series(made_run(1, 10.0)))
+    assert sum(parts.values()) == pytest.approx(10e6)
+    assert parts["idle GPU (data loader wait)"] == pytest.approx(3e6)
+
+
+def test_idle_time_without_causes_is_one_part() -> None:
+    run = in_series(made_run(1, 10.0))
+    kept = tuple(each for each in run.accounts if each.kind == "ledger")
+    assert parts_of_run(run._replace(accounts=kept))["idle GPU"] == pytest.approx(4e6)
+
+
+def test_waits_for_a_rank_replace_their_row_of_the_ledger() -> None:
+    accounts = (
+        Account("ledger", "communication_wait_ns", "", "", 50, 1.0),
+        Account("wait", "3", "idle/data_wait", "data", 50, 1.0),
+    )
+    parts = parts_of_run(in_series(made_run(1))._replace(accounts=accounts))
+    assert parts == {"wait for rank 3 (data loader wait)": 1.0}
+
+
+def test_a_slowdown_of_two_runs_is_found_with_its_part() -> None:
+    found = gate_runs(series(12), series(2, 100, 1.2))
+    assert found.outcome is GateOutcome.REGRESSED
+    assert found.blame[0].words == "compute"
+
+
+def test_an_incomplete_new_run_blocks_until_it_is_accepted() -> None:
+    new = series(1, 100)
+    known = KnownOfRuns(frozenset({new[0].row.run_id}))
+    blocked = gate_runs(series(12), new, None, known)
+    assert blocked.outcome is GateOutcome.CANNOT_TELL
+    accepted = gate_runs(series(12), new, GateOptions(accept=frozenset({IssueKind.INCOMPLETE})), known)
+    assert accepted.outcome is GateOutcome.PASSES
+
+
+def test_a_new_run_without_steps_cannot_be_compared() -> None:
+    run = series(1, 100)[0]
+    row = run.row._replace(step_count=0, mean_ns=None, median_ns=None)
+    found = gate_runs(series(12), [SeriesRun(row, None, ())])
+    assert found.outcome is GateOutcome.CANNOT_TELL
+    assert "no measured steps" in found.verdict
+
+
+def test_waits_for_a_core_are_known_where_they_were_sampled() -> None:
+    """Then a slowdown that they explain is not the program's own."""
+    slow = in_series(made_run(100, 12.0))
+    waits = Account("idle", "off_cpu", "idle/off_cpu", "forward", 100, 2.1e6)
+    new = [slow._replace(accounts=(*slow.accounts, waits))]
+    earlier = series(12)
+    sampled = {one.row.run_id: 1.0 for one in (*earlier, *new)}
+    assert gate_runs(earlier, new).outcome is GateOutcome.REGRESSED
+    found = gate_runs(earlier, new, None, KnownOfRuns(frozenset(), sampled))
+    assert found.outcome is GateOutcome.CANNOT_TELL
+    assert "wait" in found.verdict
+
+
+def test_a_run_is_named_by_its_id_and_its_commit() -> None:
+    assert run_name(made_run(1, commit="a" * 40).row) == "00000001ee at aaaaaaaa"
+    assert run_name(made_run(1).row) == "00000001ee"

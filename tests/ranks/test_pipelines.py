@@ -1,0 +1,88 @@
+"""Pipelines of several stages whose truth a plain loop knows: who is late, and what a step loses by it."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from analysis_fixtures import attributions_of
+from deep_pipelines import TRANSFER, Pipeline, built, interleaved, one_forward_one_backward, step_ns, timed
+from export_builder import ExportBuilder
+
+from nsyswrap.intervals import Window
+from nsyswrap.loop.context import find_context
+from nsyswrap.ranks.collectives import find_collectives
+from nsyswrap.ranks.late_ranks import LateRank, find_late_ranks
+from nsyswrap.ranks.lateness import Lateness, find_lateness
+from nsyswrap.ranks.same_work import PIPELINE, SLOWER_GPU
+from nsyswrap.report import choose_window
+from nsyswrap.tables import Trace
+
+TraceOf = Callable[[ExportBuilder], Trace]
+STEPS = 6
+ONE_WAY, CHUNKS = one_forward_one_backward(4, 6), interleaved(4, 2)
+JOBS = {
+    "one microbatch": (Pipeline(ONE_WAY, late={(1, 4): 1_500_000}), 1, 0.01),
+    "each microbatch": (Pipeline(ONE_WAY, late={(2, batch): 300_000 for batch in range(6)}), 2, 0.1),
+    "interleaved": (Pipeline(CHUNKS, late={(1, batch): 300_000 for batch in range(3)}), 1, 0.25),
+}
+
+
+class Analyzed(NamedTuple):
+    """The late ranks of a job, all charges, the window, and what a step loses for the first late rank, in ns."""
+
+    late: tuple[LateRank, ...]
+    lateness: Lateness
+    window: Window
+    lost_ns: float
+
+
+def analyzed(job: Pipeline, trace_of: TraceOf, steps: int = STEPS) -> Analyzed:
+    """Return what is found in a job."""
+    context = find_context(trace_of(built(job, steps)))
+    window, collectives = choose_window(context), find_collectives(context)
+    lateness = find_lateness(context, window, collectives, attributions_of(context, window))
+    late = find_late_ranks(context, window, collectives, lateness.charges)
+    lost = late[0].lost_ns / context.steps.measured_count if late else 0.0
+    return Analyzed(late, lateness, window, lost)
+
+
+@pytest.mark.parametrize(("job", "rank", "error"), JOBS.values(), ids=JOBS)
+def test_a_late_host_is_named_with_what_a_step_loses(job: Pipeline, rank: int, error: float, trace_of: TraceOf) -> None:
+    """The delay reaches the other stages one after another, and comes back to the late one; it counts once."""
+    late, *_, lost = analyzed(job, trace_of)
+    assert [each.device_id for each in late] == [rank]
+    saved = step_ns(job, STEPS) - step_ns(Pipeline(job.plan), STEPS)
+    assert lost == pytest.approx(saved, rel=error)
+
+
+def test_a_host_that_is_late_in_some_steps_is_named_with_their_mean(trace_of: TraceOf) -> None:
+    job = Pipeline(ONE_WAY, late={(2, 0): 2_000_000}, late_steps=frozenset({3, 4, 6, 9, 11}))
+    late, *_, lost = analyzed(job, trace_of, 12)
+    assert [each.device_id for each in late] == [2]
+    saved = step_ns(job, 12) - step_ns(Pipeline(ONE_WAY), 12)
+    assert lost == pytest.approx(saved, rel=0.1)
+
+
+def test_a_slower_gpu_in_the_middle_is_named(trace_of: TraceOf) -> None:
+    """Some of the waits for it would be bubbles without it, too, so what it costs is an upper bound."""
+    job = Pipeline(ONE_WAY, factors={1: 1.5})
+    late, lateness, _, lost = analyzed(job, trace_of)
+    assert [each.device_id for each in late] == [1]
+    assert (lateness.charges.rule[lateness.charges.late == 1] == SLOWER_GPU).any()
+    saved = step_ns(job, STEPS) - step_ns(Pipeline(ONE_WAY), STEPS)
+    assert saved <= lost <= 1.6 * saved
+
+
+@pytest.mark.parametrize("plan", [ONE_WAY, CHUNKS], ids=["1F1B", "interleaved"])
+def test_even_stages_have_bubbles_and_no_late_rank(plan: list[list[object]], trace_of: TraceOf) -> None:
+    """All waits in the window are those of a plain loop, and nearly all of them are bubbles."""
+    job = Pipeline(plan)  # type: ignore[arg-type]  # the elements are checked where they are made
+    late, lateness, window, _ = analyzed(job, trace_of)
+    assert late == ()
+    charges = lateness.charges
+    for rank, its in enumerate(timed(job, STEPS)):
+        messages = [(each.start, each.end - TRANSFER) for each in its if each.item.name == "message"]
+        inside = np.clip(np.array(messages), window.start_ns, window.end_ns)
+        assert charges.wait_ns[charges.waiting == rank].sum() == (inside[:, 1] - inside[:, 0]).sum()
+    assert charges.wait_ns[charges.rule == PIPELINE].sum() > 0.9 * charges.wait_ns.sum()

@@ -1,0 +1,105 @@
+"""The history as a page."""
+
+import re
+from typing import Any
+
+from made_runs import IDENTITY, made_run
+
+from nsyswrap.gate.trends import Trend, trend_of_runs
+from nsyswrap.render.history_page import HistoryPage, render, sentence, verdict
+from nsyswrap.runs.run import ListedProgram, Program
+from nsyswrap.runs.select import in_series
+
+NOISE = (0.0, 0.3, -0.1, 0.1, -0.2, 0.2, 0.4, -0.4)
+HOSTILE = Program("<script>alert(1)</script>\u202e.py", '"><img src=x>', "<b>", 1, 1, "", "")
+
+
+def trend(levels_ms: tuple[float, ...], program: Program = IDENTITY, runs: int = 16, commits: int = 4) -> Trend:
+    """Return a program with so many runs at each level."""
+    made = []
+    for at in range(len(levels_ms) * runs):
+        ms = levels_ms[at // runs] * (1 + NOISE[at * 5 % 8] / 100)
+        made.append(in_series(made_run(at, ms, f"{at // commits:040x}" if commits else "", at)))
+    return trend_of_runs(program, len(made), made)
+
+
+def page(*trends: Trend, **changes: Any) -> str:  # noqa: ANN401 - fields of a page
+    """Return a page of programs."""
+    whole = HistoryPage(trends, {}, (), sum(one.run_count for one in trends))
+    return render(whole._replace(**changes))
+
+
+def test_the_verdict_names_what_became_slower_and_faster() -> None:
+    slower, faster = trend((10.0, 10.5)), trend((10.0, 9.0), Program("b.py", "", "", 0, 1, "", ""))
+    assert verdict([faster, slower]) == (
+        "train.py --epochs 1 is slower since 00000010ee at 00000000 (+5.0 % a step). "
+        "b.py is faster since 00000010ee at 00000000 (-10.0 % a step)."
+    )
+    assert verdict([trend((10.0,))]) == "No program changed its step time with a commit."
+
+
+def test_a_change_without_a_commit_is_no_news_of_the_program() -> None:
+    found = trend((10.0, 10.5), commits=100)
+    assert verdict([found]) == "No program changed its step time with a commit."
+    assert "The commit is the same there, so look at the machine and the data." in sentence(found)
+
+
+def test_each_sentence_fits_its_series() -> None:
+    assert sentence(trend((10.0,))).startswith("A step takes 10.0 ms, and its level does not change. Unchanged runs")
+    assert sentence(trend((10.0,), runs=2)) == "A step takes 10.0 ms. To find a change it takes at least 4 runs."
+    assert sentence(trend_of_runs(IDENTITY, 0, [])) == "No run has measured steps."
+
+
+def test_the_same_history_gives_the_same_bytes() -> None:
+    assert page(trend((10.0, 10.5))) == page(trend((10.0, 10.5)))
+
+
+def test_a_run_leads_to_its_report_or_to_its_row() -> None:
+    found = trend((10.0,), runs=4)
+    text = page(found, reports={found.runs[0].row.run_id: "reports/a%20b/report.html"})
+    assert text.count('href="reports/a%20b/report.html"') == 2
+    assert 'href="#program-1-run-2"' in text
+    assert '<tr id="program-1-run-2"' in text
+
+
+def test_hostile_names_stay_texts() -> None:
+    text = page(trend((10.0, 10.5), HOSTILE), others=[ListedProgram(HOSTILE, 3, "<i>")])
+    assert "<script>alert" not in text
+    assert "<img src=x" not in text
+    assert "\u202e" not in text
+    assert "[U+202E]" in text
+
+
+def test_a_page_without_programs_is_a_page() -> None:
+    assert "No program has 4 runs" in page()
+
+
+def test_one_run_has_no_chart() -> None:
+    """It is in the list, and so is what it takes to show a change."""
+    text = page(trend((10.0,), runs=1))
+    assert "<figure" not in text
+    assert "select" not in text.partition("</head>")[2]
+    assert '<tr id="program-1-run-1"' in text
+
+
+def test_programs_have_different_names_in_the_contents() -> None:
+    """They may differ only in the middle of their arguments."""
+    programs = [
+        Program("a/train.py", f"--model resnet --size {at} --data data/a/long/folder", "", 0, 1, "", "")
+        for at in (1, 2)
+    ]
+    names = re.findall(r'<li><a href="#program-\d"><bdi>(.*?)</bdi>', page(*(trend((10.0,), one) for one in programs)))
+    assert len(set(names)) == 2
+
+
+def test_what_is_left_out_is_said() -> None:
+    found = trend((10.0,))._replace(run_count=500)
+    text = page(found, others=[ListedProgram(Program("old.py", "", "", 0, 1, "", ""), 7, "2026-01-01T00:00:00")])
+    assert "The last 16 of 500 runs are read; --runs reads more." in text
+    assert "old.py" in text
+
+
+def test_nothing_is_requested() -> None:
+    text = page(trend((10.0, 10.5)))
+    assert not re.search(r"(?:src|href)=\"(?!#|data:)", text)
+    assert "http" not in text.replace("http-equiv", "")

@@ -1,0 +1,32 @@
+"""The short page: small whatever the report holds, with a name and a last sentence of the caller."""
+
+from dataclasses import replace
+
+import hand_made
+import pandas as pd
+
+from nsyswrap.render import html_report
+
+
+def test_the_slim_page_of_many_gpus_and_findings_stays_small() -> None:
+    """It shows two GPUs and three findings; 60 kB fit into a mail."""
+    report = hand_made.full_report()
+    tables = {}
+    for key, name in (("ledger", "devices"), ("idle", "attribution")):
+        section = report.section(key)
+        assert section is not None
+        tables[key] = {name: pd.concat([section.tables[name].assign(device_id=number) for number in range(64)])}
+    sections = tuple(replace(one, tables={**one.tables, **tables.get(one.key, {})}) for one in report.sections)
+    gpus = tuple(replace(report.gpus[0], device_id=number) for number in range(64))
+    report, first = replace(report, gpus=gpus, sections=sections), report.findings[0]
+    many = tuple(replace(first, rule=f"idle/rule_{number}") for number in range(30))
+    slim = html_report.render_slim(replace(report, findings=many))
+    assert "27 more findings, 62 more GPUs, the timeline" in slim
+    assert len(slim.encode()) < 60_000
+
+
+def test_the_slim_page_takes_a_name_and_a_last_sentence() -> None:
+    slim = html_report.render_slim(hand_made.full_report(), title="a <case>", closing="More is <there>.")
+    assert "<h1><bdi>a &lt;case&gt;</bdi></h1>" in slim
+    assert "More is &lt;there&gt;." in slim
+    assert "This is the short form" not in slim

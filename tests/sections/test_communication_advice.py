@@ -1,0 +1,222 @@
+"""The advice on exposed transfer: slow links, weights gathered in turn, activations that ranks sum up."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from analysis_fixtures import run_section
+from export_builder import HOST_TO_DEVICE, ExportBuilder, global_id
+from real_captures import RealContext
+
+from nsyswrap.hardware.copy_rates import CopyRate
+from nsyswrap.loop.context import Settings, TraceContext, find_context
+from nsyswrap.model import Finding
+from nsyswrap.ranks.collectives import find_collectives
+from nsyswrap.report import choose_window, report_of
+from nsyswrap.sections import communication
+from nsyswrap.sections.communication_advice import (
+    ACTIVATIONS_ADVICE,
+    EXPOSED,
+    IN_TURN_ADVICE,
+    LINKS_ADVICE,
+    NEEDED_ADVICE,
+    SLOW_LINKS,
+    link_rate,
+    pinned_rate,
+)
+from nsyswrap.tables import Trace
+
+TraceOf = Callable[[ExportBuilder], Trace]
+RealTrace = Callable[[str], Trace]
+US = 1000
+STEPS = 6
+GATHER, REDUCE = "ncclDevKernel_AllGather_RING_LL", "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
+
+
+def job(place: Callable[[ExportBuilder, int, int], int], *, gpu: str = "NVIDIA H200") -> ExportBuilder:
+    """Return a job of two ranks whose hosts wait for each step.
+
+    Args:
+        place: Adds the kernels of one step, given the GPU and the start of the step; returns the end of the last one.
+        gpu: Name of the GPUs.
+    """
+    built = ExportBuilder()
+    for device in range(2):
+        process = global_id(5000 + device)
+        main = process | (5000 + device)
+        built.gpu(device, name=gpu).domain("NCCL", 3, thread=process)
+        payload = f'{{"NCCL communicator ID":9,"No. of ranks":2,"Rank":{device},"CUDA device":{device}}}'
+        built.range("ncclCommInitRank", 1, 2, thread=main, domain=3, jsonText=payload)
+        at = 100 * US
+        for number in range(STEPS):
+            end = place(built, device, at)
+            built.call("cudaDeviceSynchronize", at + 31 * US, end + US, thread=main)
+            built.range(f"step {number}", at, end + 2 * US, thread=main)
+            built.range("forward", at, at + 10 * US, thread=main)
+            built.range("backward", at + 10 * US, at + 20 * US, thread=main)
+            built.range("optimizer", at + 20 * US, at + 30 * US, thread=main)
+            at = end + 3 * US
+    return built
+
+
+def run(  # noqa: PLR0913, PLR0917 - the parts of a launch
+    built: ExportBuilder, device: int, name: str, times: tuple[int, int], launched: int, size: int = -1
+) -> None:
+    """Add a kernel, and NCCL's range around the launch of a collective."""
+    process = global_id(5000 + device)
+    main = process | (5000 + device)
+    is_collective = name.startswith("nccl")
+    about = {"device": device, "process": process, "thread": main, "stream": 8 if "Reduce" in name else 7}
+    if is_collective and size >= 0:
+        payload = f'{{"NCCL communicator ID":9,"Message size [bytes]":{size}}}'
+        built.range("ncclCall", launched - 1, launched + 50, thread=main, domain=3, jsonText=payload)
+    built.kernel(*times, name, launched=(launched, launched + 40), gridX=9000, blockX=256, **about)
+
+
+def exposed_of(trace: Trace) -> list[Finding]:
+    """Return the findings on exposed transfer."""
+    made = report_of(find_context(trace), keys=("communication",))
+    return [each for each in made.findings if each.rule in {EXPOSED, SLOW_LINKS}]
+
+
+def gathers(ahead: int) -> Callable[[ExportBuilder, int, int], int]:
+    """Return steps in which four layers of the forward pass are gathered, each for 100 us, before they compute.
+
+    Args:
+        ahead: By how much each gathering but the first begins before the layer before has computed, in ns.
+    """
+
+    def place(built: ExportBuilder, device: int, at: int) -> int:
+        free = at + 40 * US
+        for layer in range(4):
+            start = free - (ahead if layer else 0)
+            launched = at + 100 + layer * 200
+            run(built, device, GATHER, (start, start + 100 * US), launched)
+            begun = max(start + 100 * US, free)
+            run(built, device, "layer", (begun, begun + 200 * US), launched + 100)
+            free = begun + 200 * US
+        run(built, device, "adam", (free, free + 50 * US), at + 21 * US)
+        return free + 50 * US
+
+    return place
+
+
+def test_weights_gathered_in_turn_should_be_gathered_ahead(trace_of: TraceOf) -> None:
+    """Three of four gatherings of 100 us fit beside the layer before; the first one of a step needs the new weights."""
+    found = exposed_of(trace_of(job(gathers(0))))
+    assert [each.device_id for each in found] == [0, 1]
+    assert all(each.advice == IN_TURN_ADVICE for each in found)
+    assert "fit beside the layer before" in found[0].evidence[1]
+    assert found[0].saving_high_ns == pytest.approx(found[0].lost_ns * 3 / 4, rel=0.03)
+    assert found[0].saving_low_ns == pytest.approx(found[0].lost_ns * 3 / 8, rel=0.03)
+
+
+def test_weights_gathered_ahead_are_not_gathered_in_turn(trace_of: TraceOf) -> None:
+    """Only the first gathering of a step is exposed, and nothing before it can run beside it."""
+    found = exposed_of(trace_of(job(gathers(100 * US))))
+    assert {each.advice for each in found} == {NEEDED_ADVICE}
+    assert found[0].saving_high_ns is None
+
+
+def split_layers(
+    sizes: tuple[int, int], kernels: tuple[str, str] = (REDUCE, REDUCE)
+) -> Callable[[ExportBuilder, int, int], int]:
+    """Return steps with a reduction of 150 us in the middle of each pass, of these sizes."""
+
+    def place(built: ExportBuilder, device: int, at: int) -> int:
+        free = at + 40 * US
+        for number, size in enumerate(sizes):
+            launched = at + number * 10 * US
+            for part in range(2):
+                run(built, device, "layer", (free, free + 200 * US), launched + 100 + 200 * part)
+                free += 200 * US
+                if not part:
+                    run(built, device, kernels[number], (free, free + 150 * US), launched + 200, size)
+                    free += 150 * US
+        run(built, device, "adam", (free, free + 50 * US), at + 21 * US)
+        return free + 50 * US
+
+    return place
+
+
+@pytest.mark.parametrize("kernels", [(REDUCE, REDUCE), (REDUCE.replace("f32", "bf16"), REDUCE)])
+def test_sums_of_activations_are_needed_at_once(trace_of: TraceOf, kernels: tuple[str, str]) -> None:
+    """Both passes reduce as many numbers, as with tensor parallelism; in mixed precision those of one are smaller."""
+    sizes = (4096 if "bf16" in kernels[0] else 8192, 8192)
+    found = exposed_of(trace_of(job(split_layers(sizes, kernels))))
+    assert {each.advice for each in found} == {ACTIVATIONS_ADVICE}
+    assert found[0].saving_high_ns is None
+
+
+def test_reductions_of_other_sizes_are_those_of_gradients(trace_of: TraceOf) -> None:
+    """A small reduction of the forward pass, as of statistics, does not make the others needed at once."""
+    found = exposed_of(trace_of(job(split_layers((64, 8192)))))
+    assert found
+    assert ACTIVATIONS_ADVICE not in {each.advice for each in found}
+
+
+def linked(rate: float) -> Callable[[ExportBuilder, int, int], int]:
+    """Return steps that copy at 50 bytes a ns from pinned memory, and reduce gradients at a rate on each link."""
+
+    def place(built: ExportBuilder, device: int, at: int) -> int:
+        process = global_id(5000 + device)
+        about: dict[str, Any] = {"device": device, "process": process, "thread": process | (5000 + device)}
+        times = at + 31 * US, at + 131 * US
+        built.copy(*times, HOST_TO_DEVICE, bytes=5_000 * US, launched=(at + 50, at + 60), **about)
+        run(built, device, "layer", (at + 140 * US, at + 400 * US), at + 11 * US)
+        start, length = at + 400 * US, round(8_000_000 / rate)
+        run(built, device, REDUCE, (start, start + length), at + 12 * US, 8_000_000)
+        run(built, device, "adam", (start + length, start + length + 50 * US), at + 21 * US)
+        return start + length + 50 * US
+
+    return place
+
+
+@pytest.mark.parametrize(
+    ("rate", "gpu", "rule"),
+    [(10, "NVIDIA H200", SLOW_LINKS), (10, "NVIDIA L40S", EXPOSED), (100, "NVIDIA H200", EXPOSED)],
+)
+def test_links_slower_than_copies_are_slow_where_there_is_nvlink(
+    trace_of: TraceOf, rate: int, gpu: str, rule: str
+) -> None:
+    trace = trace_of(job(linked(rate), gpu=gpu))
+    context = find_context(trace)
+    assert link_rate(find_collectives(context), 0) == pytest.approx(rate, rel=0.01)
+    assert pinned_rate(context) == pytest.approx(50, rel=0.01)
+    found = exposed_of(trace)
+    assert [each.rule for each in found] == [rule] * 2
+    if rule == SLOW_LINKS:
+        assert found[0].advice == LINKS_ADVICE
+        assert "collectives move 9.31 GiB/s on each link, pinned copies 46.6 GiB/s" in found[0].evidence
+        assert found[0].saving_high_ns == pytest.approx(found[0].lost_ns * 4 / 5, rel=0.03)
+
+
+def of_real(context: TraceContext) -> list[tuple[str, str]]:
+    """Return rule and advice of the findings on exposed transfer, each once."""
+    found = run_section(communication, context, choose_window(context)).findings
+    return list(dict.fromkeys((each.rule, each.advice) for each in found if each.rule in {EXPOSED, SLOW_LINKS}))
+
+
+def test_sockets_between_gpus_with_nvlink_are_slow_links(real_trace: RealTrace) -> None:
+    """The ranks of this job talk through the network's loopback device; the rate of copies is that of its run.json."""
+    rates = {"Host-to-Device": CopyRate(52.5e9, 54.1e9)}
+    context = find_context(real_trace("ranks/sockets"), Settings(copy_rates=rates))
+    assert of_real(context) == [(SLOW_LINKS, LINKS_ADVICE)]
+
+
+def test_real_layers_split_over_ranks_need_their_sums_at_once(real_context: RealContext) -> None:
+    """The forward pass sums bfloat16, the backward pass float32."""
+    assert of_real(real_context("ranks/tensor_parallel")) == [(EXPOSED, ACTIVATIONS_ADVICE)]
+
+
+def test_real_weights_are_gathered_in_turn(real_context: RealContext) -> None:
+    """It is so on rank 1; the host of rank 0 launches too late for most gatherings to begin earlier."""
+    assert (EXPOSED, IN_TURN_ADVICE) in of_real(real_context("ranks/sharded_in_turn"))
+
+
+def test_links_of_real_jobs(real_context: RealContext) -> None:
+    """Over NVLink an H200 moves more than 200 bytes a ns; without peer-to-peer and on one channel, less than 40."""
+    for name, low, high in (("ranks/balanced", 200, 450), ("ddp_2gpu_slow_links", 10, 40)):
+        rate = link_rate(find_collectives(real_context(name)), 0)
+        assert rate is not None
+        assert low < rate < high

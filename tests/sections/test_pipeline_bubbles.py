@@ -1,0 +1,102 @@
+"""The finding on the bubbles of a pipeline, checked with a plain loop over a 1F1B schedule of two stages."""
+
+from collections.abc import Callable
+
+import pytest
+from export_builder import ExportBuilder
+from pipeline_jobs import BLOCK, built, schedule
+from real_captures import RealReport
+
+from nsyswrap.loop.context import find_context
+from nsyswrap.model import Finding, Report
+from nsyswrap.report import report_of
+from nsyswrap.sections.pipeline_bubbles import MORE_BATCHES, RULE
+from nsyswrap.tables import Trace
+
+TraceOf = Callable[[ExportBuilder], Trace]
+US = 1000
+
+
+def communication_of(trace: Trace) -> Report:
+    """Return the report of a trace with one section, which has the findings on bubbles and on late ranks."""
+    return report_of(find_context(trace), keys=("communication",))
+
+
+def bubbles(report: Report) -> list[Finding]:
+    """Return the findings on bubbles."""
+    return [each for each in report.findings if each.rule == RULE]
+
+
+def waits_of_a_step(microbatches: int, blocks: tuple[int, int]) -> list[int]:
+    """Return how long each stage waits for messages in one step, by a plain loop, in ns."""
+    messages = [[each for each in stage if each[0] == "message"] for stage in schedule(microbatches, blocks)]
+    found = [0, 0]
+    for pair in zip(*messages, strict=True):
+        last = max(start for _, start, _ in pair)
+        for stage, (_, start, _) in enumerate(pair):
+            found[stage] += last - start
+    return found
+
+
+def test_bubbles_are_named_with_the_most_that_more_microbatches_save(trace_of: TraceOf) -> None:
+    """Stage 0 waits for 3 parts of 100 us, and stage 1 for one: at the end of the step its host waits."""
+    report = communication_of(trace_of(built(2, (4, 4))))
+    (found,) = bubbles(report)
+    assert waits_of_a_step(2, (4, 4)) == [300 * US, 100 * US]
+    assert found.headline.startswith("Pipeline bubbles take 200 µs a step, 21.")
+    assert found.headline.endswith("of the time of 2 stages: one waits while another computes.")
+    assert found.advice == MORE_BATCHES
+    assert found.severity == "problem"
+    steps = report.step.count or 0
+    assert found.lost_ns == steps * 200 * US
+    assert (found.saving_low_ns, found.saving_high_ns) == (0, steps * 200 * US)
+    assert found.evidence[0] == "rank 0: 1.20 ms in bubbles, 2.48 ms of compute"
+    assert "3.0 exchanges of messages a step" in found.evidence
+    assert all(each.rule != "ranks/late" for each in report.findings)
+
+
+def test_the_bubbles_of_a_real_pipeline_are_its_first_finding(real_report: RealReport) -> None:
+    """With two microbatches in two stages, a third of the time is bubbles by the formula. So it was measured."""
+    report = real_report("ranks/pipeline_bubbles")
+    first = report.findings[0]
+    assert (first.rule, first.severity, first.advice) == (RULE, "problem", MORE_BATCHES)
+    assert first.lost_ns / report.window.length_ns == pytest.approx(1 / 3, abs=0.05)
+    assert first.saving_low_ns == 0
+
+
+def test_few_bubbles_are_not_named(trace_of: TraceOf) -> None:
+    assert not bubbles(communication_of(trace_of(built(24, (4, 4)))))
+
+
+def test_stages_of_unequal_length_should_be_evened_out(trace_of: TraceOf) -> None:
+    """With 4 and 12 blocks the job takes 3 times the time of 4 blocks for each microbatch; 8 and 8 would take twice."""
+    report = communication_of(trace_of(built(8, (4, 12))))
+    (found,) = bubbles(report)
+    assert found.advice.startswith("Move layers from rank 1 to rank 0")
+    steps, waits = report.step.count or 0, waits_of_a_step(8, (4, 12))
+    assert found.lost_ns == steps * sum(waits) // 2
+    even = sum(3 * BLOCK * blocks * 8 for blocks in (8,))
+    longest = 3 * BLOCK * 12 * 8
+    assert found.saving_low_ns is not None
+    assert found.saving_low_ns == pytest.approx(steps * (longest - even), rel=0.02)
+
+
+@pytest.mark.parametrize(("microbatches", "blocks"), [(2, (3, 2)), (3, (2, 4)), (5, (4, 3))])
+def test_bubbles_are_those_of_a_plain_loop(trace_of: TraceOf, microbatches: int, blocks: tuple[int, int]) -> None:
+    report = communication_of(trace_of(built(microbatches, blocks, steps=4)))
+    section = report.section("communication")
+    assert section is not None
+    waits = section.tables["waits"]
+    steps = report.step.count or 0
+    found = waits[waits["rule"] == RULE].groupby("waiting_rank")["wait_ns"].sum()
+    expected = waits_of_a_step(microbatches, blocks)
+    assert {stage: int(found.get(stage, 0)) for stage in range(2)} == {
+        stage: steps * each for stage, each in enumerate(expected)
+    }
+
+
+def test_a_stage_on_a_slower_gpu_is_no_bubble(trace_of: TraceOf) -> None:
+    """The kernels of stage 1 take three times as long: most of what stage 0 waits is due to that."""
+    report = communication_of(trace_of(built(8, (4, 4), slower=3)))
+    first = next(each for each in report.findings if each.rule == "ranks/late")
+    assert "its GPU takes longer for the same kernels" in first.headline

@@ -1,0 +1,86 @@
+"""The part of docs/results.md on AlexNet on several GPUs, made from reports of a sweep."""
+
+import importlib
+import json
+import lzma
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+MS = 1_000_000
+ROWS = ("compute_ns", "communication_wait_ns", "communication_transfer_ns", "copy_exposed_ns", "memset_exposed_ns")
+
+
+@pytest.fixture(scope="module")
+def tool() -> Iterator[ModuleType]:
+    """Import tools/gallery_scaling.py, with its folder on the path."""
+    folder = str(Path(__file__).resolve().parents[2] / "tools")
+    sys.path.insert(0, folder)
+    yield importlib.import_module("gallery_scaling")
+    sys.path.remove(folder)
+
+
+def report(options: str, steps: int, step_ms: int, gpus: tuple[tuple[int, ...], ...], nccl: int) -> dict[str, Any]:
+    """Return what the tool reads of a report.json; ``gpus`` has the rows of each ledger in ms of one step."""
+    devices = []
+    for parts in gpus:
+        row = {name: part * MS * steps for name, part in zip(ROWS, parts, strict=True)}
+        devices.append({**row, "idle_ns": step_ms * MS * steps - sum(row.values())})
+    kernels = [{"name": "gemm", "count": 10, "total_ns": 6 * MS}]
+    kernels += [{"name": "ncclDevKernel_Broadcast_RING_LL(args)", "count": 4, "total_ns": nccl}] if nccl else []
+    return {
+        "session": {"command": ["python", "workloads/alexnet_scaling.py", *options.split()]},
+        "window": {"start_ns": 0, "end_ns": steps * step_ms * MS},
+        "sections": {
+            "ledger": {"tables": {"devices": devices}},
+            "steps": {"facts": {"measured_steps": {"value": steps}}},
+            "kernels": {"tables": {"summary": kernels}},
+            "copies": {"tables": {"summary": [{"kind": "Host-to-Device", "count": 2, "total_ns": MS}]}},
+        },
+    }
+
+
+@pytest.fixture
+def sweep(tmp_path: Path) -> Path:
+    """Return a folder with a run on one GPU, two of one cell on two, and one of another program."""
+    runs = {
+        "one": report("--batch-size 16", 10, 5, ((3, 0, 0, 1, 0),), 0),
+        "two": report("--batch-size 16 --gpus 2 --mode dp", 20, 6, ((2, 1, 1, 1, 0), (2, 0, 1, 0, 0)), 3 * MS),
+        "two.2": report("--batch-size 16 --gpus 2 --mode dp", 20, 9, ((2, 1, 1, 1, 0), (2, 0, 1, 0, 0)), 3 * MS),
+    }
+    runs["other"] = {**runs["one"], "session": {"command": ["python", "workloads/mnist.py"]}}
+    for name, made in runs.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "report.json.xz").write_bytes(lzma.compress(json.dumps(made).encode()))
+    return tmp_path
+
+
+def test_cells_are_those_of_the_program(tool: ModuleType, sweep: Path) -> None:
+    """Of several runs of one cell the one of median length counts; of two, the shorter."""
+    assert [cell.key for cell in tool.cells(sweep)] == [(1, 16, "one"), (2, 16, "dp")]
+    assert tool.cells(sweep)[1].step_ns == 6 * MS
+
+
+def test_shares_are_of_all_activities(tool: ModuleType, sweep: Path) -> None:
+    """On two GPUs: 6 ms of products, 3 ms of NCCL and 1 ms of copies."""
+    text = tool.part(sweep)
+    assert (
+        "| 2 | 16 | DataParallel | 6.00 | 30.0 % | `ncclDevKernel_Broadcast_RING_LL` 30.0 % | 10.0 % | `gemm` |" in text
+    )
+    assert "| 1 | 16 | - | 5.00 | 0.0 % | - | 14.3 % | `gemm` |" in text
+    assert "`ncclBroadcastKernel` is first with 30.6 %" in text
+
+
+def test_the_parts_add_up_to_the_difference_of_the_steps(tool: ModuleType, sweep: Path) -> None:
+    """From 5 to 6 ms: 1 ms less compute, half a ms less copies, half a ms waiting, 1 ms transfer, 1 ms idle."""
+    row = next(line for line in tool.part(sweep).splitlines() if line.startswith("| 2 GPUs, batch 16, DataParallel"))
+    cells = [cell.strip() for cell in row.strip("|").split("|")][1:]
+    assert cells == ["5.000", "6.000", "1.000", "-1.000", "-0.500", "0.500", "1.000", "1.000", "0.000"]
+
+
+def test_without_reports_there_is_no_part(tool: ModuleType, tmp_path: Path) -> None:
+    assert not tool.part(tmp_path)

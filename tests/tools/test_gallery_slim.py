@@ -1,0 +1,107 @@
+"""The pages of the gallery's cases: committed for each case, small, and with the verdict of today's rules."""
+
+import html
+import importlib
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+
+import hand_made
+import pytest
+from tool_modules import tool_module
+
+from nsyswrap.model import NO_PLAN
+from nsyswrap.render.escape import unbroken
+
+ROOT = Path(__file__).resolve().parents[2]
+LARGEST_PAGE = 60_000  # bytes
+
+
+@pytest.fixture(scope="module")
+def slim() -> Iterator[ModuleType]:
+    """Import the tool with its folder on the path, as when it is started."""
+    with tool_module("gallery_slim") as module:
+        yield module
+
+
+@pytest.fixture(scope="module")
+def cards(slim: ModuleType) -> ModuleType:
+    """Import the tool that writes the cards."""
+    assert slim
+    return importlib.import_module("gallery_index")
+
+
+def test_each_card_leads_to_a_small_page_named_after_its_case(slim: ModuleType, cards: ModuleType) -> None:
+    """A page has the verdict of today; `make reports` writes it again."""
+    found = sys.modules["gallery_results"].results()
+    index = (ROOT / "reports" / "index.html").read_text(encoding="utf-8")
+    assert index == cards.page(found)
+    assert len(found) == 41
+    for result in found:
+        name = result.case.name
+        page = (slim.GALLERY / name / slim.SLIM).read_text(encoding="utf-8")
+        assert len(page.encode()) <= LARGEST_PAGE, name
+        assert f"<h1><bdi>{name}</bdi></h1>" in page
+        assert f'<h3><a href="gallery/{name}/{slim.SLIM}">{name}</a></h3>' in index
+        assert html.escape(unbroken(cards.today(result).verdict)).replace("&#x27;", "&#39;") in page, name
+        assert "Captured on 2026-11-21 with nsys 2025.3.2.0." in page
+
+
+def test_a_report_without_a_plan_gets_the_first_change(slim: ModuleType) -> None:
+    """The step after the change is the one that the verdict states."""
+    old = replace(hand_made.full_report(), plan=NO_PLAN)
+    judged = slim.judged(old, "mnist-1-worker")
+    (change,) = judged.plan.changes
+    assert change.rule == judged.verdict_rule == old.findings[0].rule
+    assert judged.plan.notes == (slim.PLAN_NOTE,)
+    assert 0 < change.step_low_ns <= change.step_high_ns <= judged.plan.step_ns
+    assert slim.judged(hand_made.full_report(), "x").plan == hand_made.full_report().plan
+    assert slim.judged(hand_made.no_gpu_report(), "x").plan.changes == ()
+
+
+def test_a_finding_that_no_rule_of_today_makes_is_left_out(slim: ModuleType) -> None:
+    report = hand_made.full_report()
+    case, rule = next(iter(slim.WITHDRAWN.items()))
+    wrong = replace(report.findings[-1], rule=rule)
+    judged = slim.judged(replace(report, findings=(wrong, *report.findings)), case)
+    assert rule not in {finding.rule for finding in judged.findings}
+    assert "today's rule does not count them" in judged.notes[-1]
+
+
+def test_the_order_of_findings_is_that_of_today(slim: ModuleType) -> None:
+    report = hand_made.full_report()
+    backwards = replace(report, findings=report.findings[::-1])
+    assert slim.judged(backwards, "x").findings == tuple(sorted(report.findings, key=lambda each: each.order))
+
+
+def test_the_page_says_what_it_lacks_and_where_more_is(slim: ModuleType, tmp_path: Path) -> None:
+    text = (slim.GALLERY / "decoding" / "report.json").read_text(encoding="utf-8")
+    assert "The capture is beside it" in slim.slim_page("decoding", text)
+    page = slim.slim_page("decoding", text, tmp_path)
+    assert "The capture is beside it" not in page
+    assert "This is the short form of report.json" in page
+    assert "<h1><bdi>decoding</bdi></h1>" in page
+
+
+def test_cards_are_grouped_by_model_and_tensor_share(cards: ModuleType, slim: ModuleType) -> None:
+    assert slim
+    results = sys.modules["gallery_results"]
+    by_name = {each.case.name: each for each in results.results()}
+    named = {
+        "resnet50-amp": "ResNet50",
+        "cifar-resnet50-amp": "ResNet50",
+        "inference-fp16": "ResNet50",
+        "bert-amp": "BERT-base",
+    }
+    assert {name: cards.model(by_name[name].case) for name in named} == named
+
+    def group(low: float | None, high: float | None) -> str:
+        facts = {"share_low": {"value": low}, "share_high": {"value": high}}
+        report = {"sections": {"tensor_cores": {"facts": facts}}}
+        return str(cards._tensor(results.Result(by_name["bert-amp"].case, json.loads(json.dumps(report)))))  # noqa: SLF001
+
+    bounds = [(0, 0), (0, 0.3), (0.2, 0.8), (0.5, 0.9), (None, None)]
+    assert [group(*each) for each in bounds] == ["none", "less", "unsure", "more", "unknown"]

@@ -1,0 +1,89 @@
+"""The committed sweeps: what they describe, what they measured, and how they are packed."""
+
+import ast
+import json
+import lzma
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from tool_modules import tool_module
+
+from nsyswrap.render.json_reader import read_report
+from nsyswrap.sweep.cells import cells_of
+from nsyswrap.sweep.document import sweep_from_tree
+from nsyswrap.sweep.spec import parse
+
+ROOT = Path(__file__).resolve().parents[2]
+SWEEPS = sorted(each.parent for each in (ROOT / "reports" / "sweeps").glob("*/sweep.toml"))
+every_sweep = pytest.mark.parametrize("folder", SWEEPS, ids=lambda each: str(each.name))
+
+
+@pytest.fixture(scope="module")
+def tool() -> Iterator[ModuleType]:
+    """Import the tool with its folder on the path, as when it is started there."""
+    with tool_module("run_sweeps") as module:
+        yield module
+
+
+@every_sweep
+def test_a_sweep_runs_a_workload_with_options_that_it_has(folder: Path, tool: ModuleType) -> None:
+    """Also in its small form, in which each replacement that it needs still finds its text."""
+    text = (folder / "sweep.toml").read_text()
+    for old, new in tool.TINY.items():
+        text = text.replace(old, new)
+    for cell in (*cells_of(parse((folder / "sweep.toml").read_text(), "a")), *cells_of(parse(text, "a"))):
+        program = next(ROOT / word for word in cell.command if word.startswith("workloads/"))
+        words = {each.value for each in ast.walk(ast.parse(program.read_text())) if isinstance(each, ast.Constant)}
+        own = cell.command[cell.command.index(str(program.relative_to(ROOT))) :]
+        assert {word for word in own if word.startswith("--")} <= words | {"--steps", "--batch-size"}
+    assert "steps 30" not in text
+
+
+@every_sweep
+def test_a_committed_result_is_that_of_its_sweep(folder: Path) -> None:
+    """Each cell was measured on a GPU with as many GPUs as it says, and nothing private is in it."""
+    if not (folder / "sweep.json").exists():
+        pytest.skip("not run yet")
+    text = (folder / "sweep.json").read_text()
+    sweep = sweep_from_tree(json.loads(text), "x")
+    assert sweep.spec.text == (folder / "sweep.toml").read_text()
+    for result in sweep.cells:
+        assert result.step is not None, result.cell.key
+        for run in result.runs:
+            assert run.machine["GPU"].startswith("NVIDIA")
+            assert int(run.machine["GPUs"]) == (result.cell.gpus or 1)
+            assert sum(part.step_ns for part in run.parts) == pytest.approx(run.mean_ns, rel=0.02)
+    for report in folder.glob("*/report.json.xz"):
+        assert json.loads(lzma.decompress(report.read_bytes()))["session"]["hostname"] == ""
+    assert not {"/root", "/home", "/tmp"} & set(text.split('"'))  # noqa: S108 - a folder that must not be there
+
+
+def test_a_packed_sweep_has_its_result_and_its_reports(tool: ModuleType, tmp_path: Path) -> None:
+    """A second run of a cell has a folder of its own; a run without a report has its output."""
+    source, sample = tmp_path / "source", ROOT / "reports" / "samples" / "mnist-8-workers" / "report.json"
+    for run in ("1", "2"):
+        place = source / "runs" / "cell" / f"run-{run}"
+        place.mkdir(parents=True)
+        place.with_suffix(".txt").write_text("x" * 10_000)
+        if run == "2":
+            (place / "report.json").write_bytes(sample.read_bytes())
+    (source / "sweep.json").write_text("{}")
+    tool.pack(source, tmp_path / "packed")
+    files = {str(each.relative_to(tmp_path / "packed")) for each in (tmp_path / "packed").rglob("*") if each.is_file()}
+    assert files == {"sweep.json", "cell/output.txt", "cell.2/output.txt", "cell.2/report.json.xz"}
+    unpacked = tmp_path / "report.json"
+    unpacked.write_bytes(lzma.decompress((tmp_path / "packed" / "cell.2" / "report.json.xz").read_bytes()))
+    assert read_report(unpacked).verdict == read_report(sample).verdict
+
+
+def test_a_command_that_fails_or_hangs_does_not_end_the_tool(
+    tool: ModuleType, capfd: pytest.CaptureFixture[str]
+) -> None:
+    tool.call("bad", [sys.executable, "-c", "raise SystemExit(3)"], {}, 1e12)
+    tool.call("slow", [sys.executable, "-c", "import time; time.sleep(60)"], {}, 0.0)
+    said = capfd.readouterr().out
+    assert "bad: ended with 3" in said
+    assert "slow: ended with the limit" in said

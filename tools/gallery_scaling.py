@@ -1,0 +1,189 @@
+# ruff: noqa: INP001 - a part of tools/gallery.py, not a package
+"""AlexNet on one GPU and on several, for docs/results.md: shares of NCCL, how a step differs, and the top activities.
+
+The reports are those of the sweep `alexnet`. Where there are none, the page has no such part.
+"""
+
+import json
+import lzma
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+SWEEP = Path(__file__).resolve().parent.parent / "reports" / "sweeps" / "alexnet"
+TOP = 10
+PROGRAM = "alexnet_scaling.py"
+# Published on Maxwell GPUs with nvprof, nn.DataParallel: GPUs, batch size, and shares of GPU time.
+PUBLISHED = (
+    (4, 16, "`ncclBroadcastKernel` is first with 30.6 % (128 calls of 3.12 ms), `ncclReduceKernel` 6.5 %", "7.0 %"),
+    (4, 128, "`ncclBroadcastKernel` is first with 16.7 %, reduce 3.6 %", "10.9 %"),
+    (1, 8, "none; pointwise updates of the weights are first with 20.4 %", "-"),
+    (1, 32, "none; pointwise updates of the weights are first with 13.4 %", "-"),
+)
+PARTS: Mapping[str, tuple[str, ...]] = {
+    "compute": ("compute_ns",),
+    "copies": ("copy_exposed_ns", "memset_exposed_ns"),
+    "wait": ("communication_wait_ns",),
+    "transfer": ("communication_transfer_ns",),
+    "idle": ("idle_ns",),
+}
+_NCCL = re.compile("nccl", re.IGNORECASE)
+HEAD = """## AlexNet on one GPU and on several
+
+Source: Maxwell GPUs, nvprof, `nn.DataParallel`, shares of GPU time. The batch is that of all GPUs together.
+"""
+SHARES = """Shares of GPU time, by GPUs and batch. GPU time is the sum of all kernels, copies and memsets of all GPUs in
+the measured steps; kernels of NCCL that wait for another GPU count as well, as with nvprof:
+"""
+IDENTITY = """What a step on several GPUs takes longer than on one with the same batch, in ms, mean over GPUs. The parts
+add up to the difference; what is left is the last column:
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One run of the sweep.
+
+    Attributes:
+        gpus: Number of GPUs.
+        batch: Batch size of all GPUs together.
+        mode: "dp" or "ddp"; "one" for one GPU.
+        report: Its report.json.
+    """
+
+    gpus: int
+    batch: int
+    mode: str
+    report: Mapping[str, Any]
+
+    @property
+    def key(self) -> tuple[int, int, str]:
+        """Return GPUs, batch and mode."""
+        return self.gpus, self.batch, self.mode
+
+    @property
+    def name(self) -> str:
+        """Return the cell in words."""
+        kind = {"dp": "DataParallel", "ddp": "DistributedDataParallel"}.get(self.mode)
+        return f"{self.gpus} GPU{'s' if self.gpus > 1 else ''}, batch {self.batch}{f', {kind}' if kind else ''}"
+
+    @property
+    def steps(self) -> int:
+        """Return the number of measured steps, at least 1."""
+        return int(self.report["sections"]["steps"]["facts"]["measured_steps"]["value"] or 1)
+
+    @property
+    def step_ns(self) -> float:
+        """Return the mean time of a step, in ns."""
+        window = self.report["window"]
+        return float(window["end_ns"] - window["start_ns"]) / self.steps
+
+    def parts(self) -> dict[str, float]:
+        """Return the parts of a mean step, mean over GPUs, in ns."""
+        devices = self.report["sections"]["ledger"]["tables"]["devices"]
+        count = len(devices) * self.steps
+        return {name: sum(row[each] for row in devices for each in rows) / count for name, rows in PARTS.items()}
+
+    def activities(self) -> list[tuple[str, int, int]]:
+        """Return name, calls and ns of all kernels, copies and memsets in the window, the longest first."""
+        sections = self.report["sections"]
+        kernels = [(row["name"], row["count"], row["total_ns"]) for row in sections["kernels"]["tables"]["summary"]]
+        copies = [
+            (f"[{row['kind']}]", row["count"], row["total_ns"]) for row in sections["copies"]["tables"]["summary"]
+        ]
+        return sorted(kernels + copies, key=lambda each: (-each[2], each[0]))
+
+    def share(self, pattern: str) -> float:
+        """Return the share of GPU time in activities whose name has a pattern."""
+        every = self.activities()
+        whole = sum(ns for *_, ns in every)
+        return sum(ns for name, _, ns in every if re.search(pattern, name)) / max(whole, 1)
+
+
+def cells(folder: Path = SWEEP) -> list[Cell]:
+    """Return the runs of a sweep, by GPUs, mode and batch; of several runs of one cell the one of median length."""
+    found: dict[tuple[int, int, str], list[Cell]] = {}
+    for path in sorted(folder.glob("*/report.json.xz")):
+        report = json.loads(lzma.decompress(path.read_bytes()))
+        cell = _cell(report)
+        if cell is not None:
+            found.setdefault(cell.key, []).append(cell)
+    chosen = [sorted(each, key=lambda cell: cell.step_ns)[(len(each) - 1) // 2] for each in found.values()]
+    return sorted(chosen, key=lambda cell: (cell.gpus, cell.mode, cell.batch))
+
+
+def _cell(report: Mapping[str, Any]) -> Cell | None:
+    """Return the cell of a report, from the options of its program; None for another program, or without GPU work."""
+    words = list(report["session"]["command"])
+    if not any(word.endswith(PROGRAM) for word in words) or not report["sections"].get("ledger", {}).get("tables"):
+        return None
+    given = {word: words[at + 1] for at, word in enumerate(words[:-1]) if word.startswith("--")}
+    gpus = int(given.get("--gpus", 1))
+    return Cell(gpus, int(given.get("--batch-size", 32)), given.get("--mode", "dp") if gpus > 1 else "one", report)
+
+
+def part(folder: Path = SWEEP) -> str:
+    """Return this part of the page; an empty text without reports."""
+    found = cells(folder)
+    return "\n".join([HEAD, *_shares(found), *_identity(found), *_activities(found)]) if found else ""
+
+
+def _shares(found: Sequence[Cell]) -> Iterator[str]:
+    head = ("GPUs", "batch", "mode", "step, ms", "NCCL", "of it the first kernel", "host to device", "first activity")
+    yield from (SHARES, _line(head), "|---:|---:|---|---:|---:|---|---:|---|")
+    for cell in found:
+        mode = {"dp": "DataParallel", "ddp": "DDP"}.get(cell.mode, "-")
+        sent = [(name, calls, ns) for name, calls, ns in cell.activities() if _NCCL.search(name)]
+        first = f"`{_short(sent[0][0])}` {_percent(cell.share(re.escape(sent[0][0])))}" if sent else "-"
+        yield _line((
+            *(str(cell.gpus), str(cell.batch), mode, f"{cell.step_ns / 1e6:.2f}", _percent(cell.share("(?i)nccl"))),
+            *(first, _percent(cell.share("Host-to-Device")), f"`{_short(cell.activities()[0][0])}`"),
+        ))  # fmt: skip
+    yield from ("", "Published:", "", _line(("GPUs", "batch", "NCCL and first activity", "host to device")))
+    yield "|---:|---:|---|---:|"
+    yield from (_line((str(gpus), str(batch), said, copied)) for gpus, batch, said, copied in PUBLISHED)
+    yield ""
+
+
+def _identity(found: Sequence[Cell]) -> Iterator[str]:
+    """Yield the table of what several GPUs add to a step; nothing where no batch ran on one GPU as well."""
+    alone = {cell.batch: cell for cell in found if cell.gpus == 1}
+    several = [cell for cell in found if cell.gpus > 1 and cell.batch in alone]
+    if not several:
+        return
+    head = ("GPUs, batch, mode", "step on one", "step", "difference", *PARTS, "left")
+    yield from (IDENTITY, _line(head), "|---|" + "---:|" * (len(head) - 1))
+    for cell in several:
+        base = alone[cell.batch]
+        before, now = base.parts(), cell.parts()
+        added = {name: now[name] - before[name] for name in PARTS}
+        difference = cell.step_ns - base.step_ns
+        numbers = [base.step_ns, cell.step_ns, difference, *added.values(), difference - sum(added.values())]
+        yield _line((cell.name, *(f"{each / 1e6 + 0.0:.3f}" for each in (round(one, 3) for one in numbers))))
+    yield ""
+
+
+def _activities(found: Sequence[Cell]) -> Iterator[str]:
+    for cell in found:
+        every = cell.activities()
+        whole = max(sum(ns for *_, ns in every), 1)
+        yield from (f"GPU activities on {cell.name}, in {cell.steps} steps:", "")
+        yield from (_line(("share", "calls", "mean, us", "name")), "|---:|---:|---:|---|")
+        for name, calls, ns in every[:TOP]:
+            yield _line((_percent(ns / whole), str(calls), f"{ns / calls / 1e3:.1f}", f"`{_short(name)}`"))
+        yield ""
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %"
+
+
+def _short(name: str) -> str:
+    plain = re.sub(r"\(.*", "", name.replace("|", "/")) if _NCCL.search(name) else name.replace("|", "/")
+    return plain if len(plain) <= 80 else f"{plain[:79]}…"  # noqa: PLR2004 - characters of a cell
+
+
+def _line(parts: Sequence[str]) -> str:
+    return f"| {' | '.join(parts)} |"

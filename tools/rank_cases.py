@@ -1,0 +1,95 @@
+# ruff: noqa: INP001 - a part of tools/judge_ranks.py, not a package
+"""The programs of workloads/ranks that tools/judge_ranks.py profiles: what is planted, and what a report must say."""
+
+from typing import NamedTuple
+
+# Without peer-to-peer and shared memory, the ranks of one host talk through the network's loopback device.
+SOCKETS = (("NCCL_P2P_DISABLE", "1"), ("NCCL_SHM_DISABLE", "1"), ("NCCL_IB_DISABLE", "1"), ("NCCL_SOCKET_IFNAME", "lo"))
+ONE_CHANNEL = (("NCCL_P2P_DISABLE", "1"), ("NCCL_MAX_NCHANNELS", "1"))
+
+
+class Case(NamedTuple):
+    """One run.
+
+    Attributes:
+        fault: The value of --fault.
+        planted: The fault in words.
+        rank: The rank that has it; None for none.
+        rule: What keeps that rank: the rule that has most of the waits for it. Without a rank, the rules of the first
+            finding; none where any finding will do that names no rank.
+        fixed: The runs without the fault, which this one is compared with.
+        program: The program, without .py.
+        beside: Whether another program uses the last GPU.
+        variables: Variables of NCCL.
+        committed: How many steps of its capture are committed, of each rank.
+    """
+
+    fault: str
+    planted: str
+    rank: int | None = None
+    rule: tuple[str, ...] = ()
+    fixed: tuple[str, ...] = ()
+    program: str = "one_late_rank"
+    beside: bool = False
+    variables: tuple[tuple[str, str], ...] = ()
+    committed: int = 0
+
+
+FIXED, LATER = ("balanced", "balanced_again"), ("balanced_later",)
+HOST = ("idle/cpu",)
+# It reads each number as soon as it is computed: the host waits, then the GPU waits for the next small kernel.
+ON_HOST_0 = ("idle/cpu", "synchronization/in_step", "launches/launch_bound")
+SHARDED, TENSOR, PIPELINE = "sharded", "tensor_parallel", "pipeline"
+LINKS = ("communication/slow_links",)
+
+CASES = {
+    "balanced": Case("none", "nothing", committed=9),
+    "balanced_again": Case("none", "nothing"),
+    "balanced_later": Case("none", "nothing"),
+    "loader": Case("loader", "the loader of rank 1 is slow", 1, ("idle/data_wait",), FIXED, committed=9),
+    "loading_in_process": Case("loading_in_process", "rank 1 prepares its data itself", 1, ("idle/data_work",), FIXED),
+    "uneven_input": Case(
+        "uneven_input", "rank 1 has sequences of twice the length", 1, ("ranks/uneven_input",), FIXED, committed=9
+    ),
+    "host_in_backward": Case(
+        "host_in_backward", "rank 1 works on the host inside backward", 1, HOST, FIXED, committed=9
+    ),
+    "host_in_forward": Case("host_in_forward", "rank 1 works on the host inside forward", 1, HOST, FIXED),
+    "slower_gpu": Case(
+        *("none", "another program uses the GPU of rank 1", 1, ("ranks/slower_gpu",), FIXED),
+        beside=True,
+        committed=9,
+    ),
+    "checkpoints": Case(
+        "checkpoints", "rank 0 writes a checkpoint each fourth step", 0, ("idle/file_io",), FIXED, committed=9
+    ),
+    "logging": Case("logging", "rank 0 logs the norm of each weight", 0, ON_HOST_0, FIXED),
+    "one_channel": Case("none", "no peer-to-peer, one channel", variables=ONE_CHANNEL),
+    "statistics": Case("statistics", "rank 0 logs statistics of each weight", 0, ON_HOST_0, LATER),
+    "sockets": Case("none", "NCCL may use sockets only", None, LINKS, LATER, variables=SOCKETS, committed=4),
+    "sharded": Case("none", "nothing", program=SHARDED),
+    "sharded_in_turn": Case(
+        *("gathers_in_turn", "weights are gathered only when they are needed", None, ("communication/exposed",)),
+        ("sharded",),
+        program=SHARDED,
+        committed=5,
+    ),
+    "sharded_late": Case(
+        "host_in_forward", "rank 1 works on the host inside forward", 1, HOST, ("sharded",), program=SHARDED
+    ),
+    "tensor_parallel": Case("none", "nothing", program=TENSOR, committed=4),
+    "tensor_parallel_late": Case(
+        "host_in_forward", "rank 1 works on the host inside forward", 1, HOST, ("tensor_parallel",), program=TENSOR
+    ),
+    "pipeline": Case("none", "nothing", program=PIPELINE),
+    "pipeline_bubbles": Case(
+        *("few_microbatches", "as many microbatches as stages", None, ("ranks/pipeline",), ("pipeline",)),
+        program=PIPELINE,
+        committed=6,
+    ),
+    "pipeline_uneven": Case(
+        *("uneven_stages", "the last stage has three times the blocks", None, ("ranks/pipeline",), ("pipeline",)),
+        program=PIPELINE,
+    ),
+}
+"""The runs by name."""

@@ -1,0 +1,59 @@
+"""Each step asks another process for a number and waits for the answer, between forward pass and optimizer.
+
+The other process stands for a server that scores what a network wrote. It thinks for some milliseconds. Fixed, the
+program asks in one step and takes the answer in the next one, so the server thinks while the GPU works.
+"""
+
+import socket
+import time
+from multiprocessing import get_context
+
+import torch
+
+from faults import training
+
+SHAPE = "linear layers; each step waits for the answer of a server"
+LIBRARY = ""
+EXPECTS = {"": ("host/outside_wait",), "--fixed": ()}
+
+WIDTH, ROWS, THINKS_S = 4096, 4096, 0.008
+QUESTION, LONGEST_S = b"score", 60
+
+
+def serve(address: tuple[str, int], questions: int) -> None:
+    """Answer some questions, each after some time."""
+    with socket.create_connection(address, LONGEST_S) as client:
+        for _ in range(questions):
+            if not client.recv(len(QUESTION)):
+                return
+            time.sleep(THINKS_S)
+            client.sendall(b"1")
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Train, and print the last loss."""
+    run = training.started(__doc__, arguments)
+    width = run.size(WIDTH)
+    model = training.network(run, width, WIDTH)
+    optimizer = training.sgd(model, run)
+    inputs = training.rows(run, run.size(ROWS), width)
+    wanted = training.rows(run, run.size(ROWS), training.OUTPUTS)
+    loss, score = torch.zeros(()), 0
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(LONGEST_S)
+        server = get_context("spawn").Process(target=serve, args=(listener.getsockname(), run.steps + 1), daemon=True)
+        server.start()
+        peer, _ = listener.accept()
+        with peer:
+            peer.settimeout(LONGEST_S)
+            if run.fixed:
+                peer.sendall(QUESTION)
+            for _ in training.steps(run):
+                loss = training.train(model, optimizer, inputs, wanted)
+                peer.sendall(QUESTION)
+                score += int(peer.recv(1))
+    print(f"loss {loss.item():.4f}, score {score}")
+
+
+if __name__ == "__main__":
+    main()
