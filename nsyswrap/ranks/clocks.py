@@ -194,8 +194,10 @@ def _pairs(reference: Ends, other: Ends, start_ns: int | None) -> tuple[Ends, En
     least = min(len(reference.end), len(other.end)) // 2 + 1
     tried = ((_spread(reference, other, place, least), place) for place in _places(reference, other, start_ns))
     fits = sorted((spread, place) for spread, place in tried if spread is not None)
-    if len(fits) > 1 and fits[1][0] <= BETTER * max(fits[0][0], ENDS_NS / BETTER):
-        # Steps of equal length fit at several places: then only the starts in UTC of one host can tell.
+    # Places that fit about as well as the best one, as in jobs whose steps are equally long.
+    fits = [each for each in fits if each[0] <= BETTER * max(fits[0][0], ENDS_NS / BETTER)]
+    if len(fits) > 1:
+        # Only the starts in UTC of one host can tell between them.
         fits = [each for each in fits if _agrees(*_common(reference, other, each[1]), start_ns)]
     nothing = Ends(np.empty(0, np.int64), ())
     return _common(reference, other, fits[0][1]) if fits else (nothing, nothing)
