@@ -24,6 +24,7 @@ IF_FIXED = {
     "host/tokenizer": "if the text were tokenized before",
     "host/outside_wait": "without these waits",
     "host/file_reads": "if worker processes read the files",
+    "host/page_faults": "if these pages were in memory",
     "capture/overhead": "without the ranges in inner loops",
     "modules/in_window": "if everything were compiled before",
     "memory/churn": "without allocations in the step",

@@ -41,6 +41,7 @@ RULE_NAMES: Mapping[str, str] = MappingProxyType(
         "host/tokenizer": "tokenizing in the step",
         "host/outside_wait": "waits for others in the step",
         "host/file_reads": "file reads in the training process",
+        "host/page_faults": "waits for pages of memory",
         "gpu/slowed": "GPU clock lowered",
         "copies/pageable": "copies from pageable memory",
         "synchronization/in_step": "synchronization inside steps",

@@ -17,7 +17,9 @@ from nsyswrap.tables import Trace, array
 PROFILER, MODULE_LOAD, ALLOCATION, BLOCKING_COPY, SYNCHRONIZATION, LOCK_WAIT, OTHER_WAIT, PEER_THREAD_WAIT, OFF_CPU = (
     range(9)
 )
-GARBAGE_COLLECTION, FILE_IO, CHECKPOINT, TOKENIZER, RUNNING = range(9, 14)
+GARBAGE_COLLECTION, FILE_IO, CHECKPOINT, TOKENIZER, PAGE_FAULT, RUNNING = range(9, 15)
+# What stands for the name of a call where a thread waits for pages of memory from disk: no call is open then.
+PAGE_FAULT_NAME = "page faults"
 
 # Kinds of memory, and directions in which the host takes no part. Source: the labels in an export.
 PAGEABLE, DEVICE = "Pageable", "Device"

@@ -1,4 +1,4 @@
-"""When a thread was ready but had no core, from its sampled run-queue time.
+"""When a thread was ready but had no core, and when it waited for pages of memory, from its sampled times.
 
 The kernel counts for each thread how long it was ready without a core. A sample gives the time since the previous
 sample, but not when it passed. A thread without a core makes no calls, so the time is placed on the longest intervals
@@ -10,14 +10,24 @@ between two moments at which the thread did something, the longest first::
 
 Waits for the GPU and in the operating system are left out: there the thread was not ready. Source: sched_info in the
 kernel's Documentation/scheduler/sched-stats.rst (second number of schedstat).
+
+A thread that touches a page which is not in memory waits for the disk, too, without any call. While its process has
+such page faults, that is the time in which the thread did not run, was not ready and did not wait in a call. It is
+placed in the same way.
 """
 
 from typing import NamedTuple
 
 import numpy as np
 
-from nsyswrap.events.host_record import Samples
-from nsyswrap.intervals import NOTHING, Indices, Spans, Times, gaps, merge, overlay
+from nsyswrap import tables
+from nsyswrap.events.host_record import NO_SAMPLES, HostRecord, Samples
+from nsyswrap.intervals import NOTHING, Indices, Spans, Times, Window, covered, gaps, merge, overlay, union
+from nsyswrap.tables import Trace, array
+
+# The kernel adds up the time of a running thread once a tick, so that a sample may lack up to a tick. Source: the
+# longest tick that Linux can be built with (CONFIG_HZ=100).
+TICK_NS = 10_000_000
 
 
 class Moments(NamedTuple):
@@ -30,6 +40,39 @@ class Moments(NamedTuple):
 
     at: Times
     waits: Spans
+
+
+def find_off_cpu(trace: Trace, window: Window, thread: int) -> Spans:
+    """Return when a thread is off the CPU, in a call or not, from recorded switches; empty where none were recorded.
+
+    Args:
+        trace: The tables of one export.
+        window: Interval of time.
+        thread: Global id of the thread.
+    """
+    frame = trace[tables.SCHEDULING]
+    mine = array(frame, "thread") == thread
+    start, running = array(frame, "start")[mine], array(frame, "running")[mine]
+    end = np.append(start[1:], window.end_ns) if len(start) else start
+    return merge(start[~running], end[~running])
+
+
+def find_sampled_waits(
+    record: HostRecord, thread: int, moments: Moments, taken: Spans, window: Window
+) -> tuple[Spans, Spans]:
+    """Return when a thread was ready without a core, in a call or not, and when it waited for pages of memory.
+
+    Args:
+        record: What was sampled of the host.
+        thread: Global id of the thread.
+        moments: What it did.
+        taken: When it was in a call, or is known to have had no core: there it did not wait for pages.
+        window: Interval of time.
+    """
+    samples = record.of_thread(thread)
+    without_core = find_core_waits(samples, moments, window.start_ns, window.end_ns)
+    faults = record.processes.get(tables.pid(thread), NO_SAMPLES)
+    return without_core, find_fault_waits(samples, faults, moments, union(without_core, taken), window)
 
 
 def find_core_waits(samples: Samples, moments: Moments, start_ns: int, end_ns: int) -> Spans:
@@ -63,6 +106,35 @@ def find_core_waits(samples: Samples, moments: Moments, start_ns: int, end_ns: i
     if not starts:
         return NOTHING
     return merge(np.concatenate(starts), np.concatenate(ends))
+
+
+def find_fault_waits(samples: Samples, faults: Samples, moments: Moments, taken: Spans, window: Window) -> Spans:
+    """Return when a thread waited for pages of memory that its process read from disk.
+
+    Args:
+        samples: Its run time and its time without a core.
+        faults: The page faults of its process that read from disk.
+        moments: What it did.
+        taken: When it was in a call, or is known to have had no core: there is no such wait.
+        window: Interval of time. What a thread did before and after it is not known, so a sample must lie inside.
+    """
+    at = samples.at
+    if len(at) < 2 or len(faults.at) < 2:  # noqa: PLR2004 - a difference needs two samples
+        return NOTHING
+    faulted = np.diff(np.interp(at, faults.at, faults.values["major_faults"])) > 0
+    known = (at[:-1] >= window.start_ns) & (at[1:] <= window.end_ns)
+    explained = np.diff(samples.values["on_cpu_ns"]) + np.diff(samples.values["delay_ns"])
+    blocked = np.diff(at) - explained - covered(moments.waits, at[:-1], at[1:])
+    free = Moments(moments.at, taken)
+    parts = [NOTHING]
+    left = -TICK_NS
+    for number in np.flatnonzero(known & faulted).tolist():
+        # What a sample lacks of the run time, the next one has, so the sums of samples in succession are exact.
+        left = (left if number and faulted[number - 1] else -TICK_NS) + int(blocked[number])
+        if left > 0:
+            parts.append(_placed(left, _free(free, int(at[number]), int(at[number + 1]))))
+            left = 0
+    return merge(*(np.concatenate(sides) for sides in zip(*parts, strict=True)))
 
 
 def _free(moments: Moments, start_ns: int, end_ns: int) -> Spans:

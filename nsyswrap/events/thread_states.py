@@ -12,7 +12,7 @@ import pandas as pd
 from nsyswrap import tables
 from nsyswrap.events import api_calls
 from nsyswrap.events.api_calls import blocks_host
-from nsyswrap.events.core_waits import Moments, find_core_waits
+from nsyswrap.events.core_waits import Moments, find_off_cpu, find_sampled_waits
 from nsyswrap.events.host_marks import find_marks
 from nsyswrap.events.host_record import NO_RECORD, HostRecord
 from nsyswrap.events.operations import Operations
@@ -42,9 +42,10 @@ NO_CODE = -1
 
 Rows = npt.NDArray[np.bool_]
 
-WAITS = (api_calls.LOCK_WAIT, api_calls.OTHER_WAIT, api_calls.PEER_THREAD_WAIT, api_calls.FILE_IO)
+_WAITING_CALLS = (api_calls.LOCK_WAIT, api_calls.OTHER_WAIT, api_calls.PEER_THREAD_WAIT, api_calls.FILE_IO)
+WAITS = (*_WAITING_CALLS, api_calls.PAGE_FAULT)
 # A thread in one of these waits is not ready, or is blocked in its call with or without a core.
-_NOT_READY = (*WAITS, api_calls.BLOCKING_COPY, api_calls.SYNCHRONIZATION)
+_NOT_READY = (*_WAITING_CALLS, api_calls.BLOCKING_COPY, api_calls.SYNCHRONIZATION)
 NO_STATES = LabelledSpans(NOTHING, np.empty(0, np.int32))
 
 
@@ -114,18 +115,19 @@ def find_thread_states(
         record: What was sampled of the host beside the capture.
     """
     marks = find_marks(trace)
-    names, name_index = _names(trace, marks["text"])
+    names, name_index = _names(trace, marks["text"], record)
     calls = _find_calls(trace, operations, window, names, name_index)
     sources = _Sources(trace, calls, marks, names, record)
     activity = {thread: _activity(sources, window, thread) for thread in sorted(set(threads))}
     return ThreadStates(trace, MappingProxyType(activity), names, MappingProxyType(name_index))
 
 
-def _names(trace: Trace, marks: "pd.Series[str]") -> tuple[tuple[str, ...], dict[int, int]]:
+def _names(trace: Trace, marks: "pd.Series[str]", record: HostRecord) -> tuple[tuple[str, ...], dict[int, int]]:
     """Return the names of all calls and marks, and for each string id of a call the index of its name."""
     ids = np.concatenate([tables.used_ids(array(trace[spec], "name_id")) for spec in KIND_OF])
     base = {each: api_calls.base_name(trace.text(each)) for each in ids.tolist()}
-    names = tuple(sorted({*base.values(), *marks.astype(str)}))
+    unrecorded = (api_calls.PAGE_FAULT_NAME,) if record.processes else ()
+    names = tuple(sorted({*base.values(), *marks.astype(str), *unrecorded}))
     index = {name: number for number, name in enumerate(names)}
     return names, {each: index[name] for each, name in base.items()}
 
@@ -247,13 +249,19 @@ def _activity(sources: _Sources, window: Window, thread: int) -> ThreadActivity:
     calls = sources.calls
     in_cuda = _open(calls[tables.CALLS], thread)
     opened = _call_states(calls.values(), thread)
-    off_cpu = _off_cpu(sources.trace, window, thread)
+    off_cpu, faulting = find_off_cpu(sources.trace, window, thread), NOTHING
     if len(off_cpu.start) or len(sources.record.of_thread(thread).at):
         in_os = _open(calls[tables.OS_CALLS], thread)
+        in_calls = union(in_cuda, in_os)
         # Inside a call, the call is what takes the thread off the CPU.
-        off_cpu = subtract(subtract(off_cpu, in_cuda), in_os)
-        off_cpu = union(off_cpu, _without_core(sources.record, opened, (in_cuda, in_os), window, thread))
-    states = _with_unrecorded(sources, opened, off_cpu, thread)
+        off_cpu = subtract(off_cpu, in_calls)
+        moments = _moments(opened, (in_cuda, in_os))
+        without_core, faulting = find_sampled_waits(sources.record, thread, moments, union(off_cpu, in_calls), window)
+        off_cpu = union(off_cpu, without_core)
+        if tables.OS_CALLS.name in sources.trace.absent:
+            # A wait in a call would look the same.
+            faulting = NOTHING
+    states = _with_unrecorded(sources, opened, (off_cpu, faulting), thread)
     waiting = _is_kind(states, WAITS)
     waits = subtract(merge(*chosen(waiting, *states.spans)), in_cuda)
     call_ns = total(clip(in_cuda, window.start_ns, window.end_ns))
@@ -261,13 +269,26 @@ def _activity(sources: _Sources, window: Window, thread: int) -> ThreadActivity:
     return ThreadActivity(states, waits, call_ns, alive)
 
 
-def _with_unrecorded(sources: _Sources, opened: LabelledSpans, off_cpu: Spans, thread: int) -> LabelledSpans:
-    """Return the states of a thread: its calls, and what nsys does not record as a call, in the order of kinds."""
+def _with_unrecorded(
+    sources: _Sources, opened: LabelledSpans, unrecorded: tuple[Spans, Spans], thread: int
+) -> LabelledSpans:
+    """Return the states of a thread: its calls, and what nsys does not record as a call, in the order of kinds.
+
+    Args:
+        sources: What the states follow from.
+        opened: The open calls.
+        unrecorded: When the thread had no core, and when it waited for pages of memory.
+        thread: Its global id.
+    """
+    off_cpu, faulting = unrecorded
     collecting = _mark_states(sources, thread, api_calls.GARBAGE_COLLECTION)
     states = opened
-    if len(off_cpu.start) or len(collecting.code):
+    if len(off_cpu.start) or len(faulting.start) or len(collecting.code):
         explained = opened.code >> NAME_BITS < api_calls.OFF_CPU
         states = fill(_chosen(opened, explained), _constant(off_cpu, api_calls.OFF_CPU * NAMES + NO_NAME))
+        if len(faulting.start):
+            name = sources.names.index(api_calls.PAGE_FAULT_NAME)
+            states = fill(states, _constant(faulting, api_calls.PAGE_FAULT * NAMES + name))
         states = fill(fill(states, collecting), _chosen(opened, ~explained))
     for kind in (api_calls.CHECKPOINT, api_calls.TOKENIZER):
         states = fill(states, _mark_states(sources, thread, kind))
@@ -299,17 +320,11 @@ def _mark_states(sources: _Sources, thread: int, kind: int) -> LabelledSpans:
     return innermost(array(marks, "start")[mine], array(marks, "end")[mine], codes)
 
 
-def _without_core(
-    record: HostRecord, opened: LabelledSpans, in_calls: tuple[Spans, Spans], window: Window, thread: int
-) -> Spans:
-    """Return when a thread was ready without a core, in a call or not, from its sampled run-queue time."""
-    samples = record.of_thread(thread)
-    if not len(samples.at):
-        return NOTHING
+def _moments(opened: LabelledSpans, in_calls: tuple[Spans, Spans]) -> Moments:
+    """Return when a thread began or ended a call, and when it was not ready to run."""
     waiting = _is_kind(opened, _NOT_READY)
     edges = np.sort(np.concatenate([side for spans in in_calls for side in spans]))
-    moments = Moments(edges, merge(opened.spans.start[waiting], opened.spans.end[waiting]))
-    return find_core_waits(samples, moments, window.start_ns, window.end_ns)
+    return Moments(edges, merge(opened.spans.start[waiting], opened.spans.end[waiting]))
 
 
 def _open(calls: _Calls, thread: int) -> Spans:
@@ -363,15 +378,6 @@ def _call_states(every: Iterable[_Calls], thread: int) -> LabelledSpans:
         if of_kind.any():
             states = fill(states, innermost(*chosen(of_kind, start, end, code)))
     return states
-
-
-def _off_cpu(trace: Trace, window: Window, thread: int) -> Spans:
-    """Return when a thread is off the CPU, in a call or not."""
-    frame = trace[tables.SCHEDULING]
-    mine = array(frame, "thread") == thread
-    start, running = array(frame, "start")[mine], array(frame, "running")[mine]
-    end = np.append(start[1:], window.end_ns) if len(start) else start
-    return merge(start[~running], end[~running])
 
 
 NO_KIND = -1

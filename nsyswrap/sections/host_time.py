@@ -6,7 +6,7 @@ import pandas as pd
 
 from nsyswrap import tables
 from nsyswrap.attribution.loader_processes import has_loader_processes
-from nsyswrap.attribution.root_causes import checkpoint, cpu_quota, file_reads, outside_wait, tokenizer
+from nsyswrap.attribution.root_causes import checkpoint, cpu_quota, file_reads, outside_wait, page_faults, tokenizer
 from nsyswrap.attribution.root_causes.cpu_quota import is_stop
 from nsyswrap.events import api_calls
 from nsyswrap.events.host_marks import find_marks
@@ -24,6 +24,7 @@ RULE_OF = {
     api_calls.CHECKPOINT: checkpoint.RULE,
     api_calls.TOKENIZER: tokenizer.RULE,
     api_calls.OTHER_WAIT: outside_wait.RULE,
+    api_calls.PAGE_FAULT: page_faults.RULE,
 }
 """The rule that each state of a thread belongs to."""
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from nsyswrap import tables
+from nsyswrap import tables, units
 from nsyswrap.attribution.attribution import Attribution
 from nsyswrap.attribution.copy_table import DOWNLOAD, UPLOAD
 from nsyswrap.attribution.root_causes import blocking_waits
@@ -113,6 +113,12 @@ ADVICE = {
         "The GPU starves for {share} of the time while the training process reads files for the next batch.",
         "Read in the background: DataLoader(num_workers=4, persistent_workers=True). Keep the files on a local disk or "
         "in memory, and read few large files instead of many small ones.",
+    ),
+    "host/page_faults": Advice(
+        "The GPU is idle for {share} of the time while the step waits for pages of memory that are read from disk.",
+        "Of a memory-mapped file (np.memmap, safetensors, Arrow): read it in loader workers, or read the parts of a "
+        "batch at once instead of page by page. If the machine swaps (VmSwap in /proc/PID/status), give the program "
+        "more memory or use fewer workers.",
     ),
     "idle/profiler": Advice(
         "The profiler itself accounts for {share} of the time as idle GPU.",
@@ -252,6 +258,15 @@ def core_use(context: TraceContext, window: Window) -> tuple[str, ...]:
     limit = f" (quota {quota:.3g})" if quota else ""
     cores = context.settings.host.cores.get("allowed")
     return (f"the program's threads used {used:.2f} cores on average, of {cores} that they may use{limit}",)
+
+
+def page_use(context: TraceContext, window: Window) -> tuple[str, ...]:
+    """Return a line of evidence on the page faults of the program and on what it read from disk."""
+    faults, read = (
+        sum(each.growth(name, window.start_ns, window.end_ns) for each in context.settings.host.processes.values())
+        for name in ("major_faults", "read_bytes")
+    )
+    return (f"{units.counted(faults, 'page fault')} read from disk, {units.size(read)} in all",)
 
 
 def no_core_advice(context: TraceContext, window: Window) -> str:

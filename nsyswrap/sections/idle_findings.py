@@ -16,6 +16,7 @@ from nsyswrap.attribution.root_causes import (
     capture_overhead,
     checkpoint,
     cpu_quota,
+    page_faults,
     tokenizer,
     worker_start,
 )
@@ -25,7 +26,7 @@ from nsyswrap.events.host_marks import find_marks
 from nsyswrap.intervals import Spans, Window, covered, merge
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import MOST_SAMPLES, Finding, Severity
-from nsyswrap.sections.idle_advice import ADVICE, SMALL_COPIES, Advice, advice_for, core_use
+from nsyswrap.sections.idle_advice import ADVICE, SMALL_COPIES, Advice, advice_for, core_use, page_use
 from nsyswrap.sections.severity import PROBLEM_SHARE, make_finding, worth_printing
 from nsyswrap.tables import Frame, array
 from nsyswrap.what_if import changes
@@ -95,6 +96,7 @@ def _finding(
         evidence=(
             *per_step(context, lost, window),
             *(core_use(context, window) if rule in NO_CORE else ()),
+            *(page_use(context, window) if rule == page_faults.RULE else ()),
             *_marked(context, attribution, rule),
             *most_sampled(attribution, rule),
             *_by_phase(context, attribution, rule),

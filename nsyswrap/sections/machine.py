@@ -6,6 +6,7 @@ from dataclasses import asdict
 import pandas as pd
 
 from nsyswrap import tables, units
+from nsyswrap.attribution.root_causes import page_faults
 from nsyswrap.events.host_record import HostRecord
 from nsyswrap.events.thread_states import ThreadStates
 from nsyswrap.intervals import Window
@@ -14,7 +15,7 @@ from nsyswrap.model import Fact, Finding, Section
 from nsyswrap.sections import gpu_clocks
 from nsyswrap.sections.gpu_clocks import find_clocks, slowed_finding
 from nsyswrap.sections.host_time import find_host_time
-from nsyswrap.sections.idle_advice import ADVICE, core_use, no_core_advice
+from nsyswrap.sections.idle_advice import ADVICE, core_use, no_core_advice, page_use
 from nsyswrap.sections.severity import make_finding, worth_printing
 from nsyswrap.sections.spec import SectionSpec
 from nsyswrap.what_if.changes import Saving
@@ -30,6 +31,7 @@ HEADLINES = {
     "idle/garbage_collection": "The training loop collects garbage {share} of the time.",
     "idle/file_io": "The training loop reads or writes files {share} of the time.",
     "host/file_reads": "The training loop reads files for the next batch {share} of the time.",
+    "host/page_faults": "The training loop waits {share} of the time for pages of memory that are read from disk.",
     "host/checkpoint": "The training loop writes or reads checkpoints {share} of the time.",
     "host/outside_wait": "The training loop waits for another process, the network or a timer {share} of the time.",
     "host/tokenizer": "The training loop tokenizes text {share} of the time.",
@@ -114,6 +116,7 @@ def _host_finding(context: TraceContext, rule: str, rows: pd.DataFrame, lost: in
             *((f"{units.duration(lost // steps)} a step, in {window.label}",) if steps else ()),
             *(f"{units.duration(int(ns))} in {name}, {units.counted(count, 'time')}" for name, ns, count in what),
             *(core_use(context, window) if rule in {"idle/off_cpu", "host/cpu_quota"} else ()),
+            *(page_use(context, window) if rule == page_faults.RULE else ()),
         ),
         device_id=None,
         window=window,

@@ -29,7 +29,9 @@ _ROWS = {
     "copy_exposed_ns": Group.COPIES,
     "memset_exposed_ns": Group.COPIES,
 }
-_OF_LOADER = frozenset({"idle/data_wait", "idle/data_work", "idle/file_io", "host/file_reads", "host/tokenizer"})
+_OF_LOADER = frozenset(
+    {"idle/data_wait", "idle/data_work", "idle/file_io", "host/file_reads", "host/page_faults", "host/tokenizer"}
+)
 _UNKNOWN = frozenset({"idle/unknown", "idle/not_traced"})
 _OF_PROFILER = frozenset({"idle/profiler", "capture/overhead"})
 _OF_COPIES = frozenset({"idle/blocking_copy"})

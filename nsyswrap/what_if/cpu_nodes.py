@@ -21,7 +21,7 @@ from nsyswrap.attribution.loader_processes import has_loader_processes
 from nsyswrap.events import api_calls
 from nsyswrap.events.operations import SOURCES, Operations
 from nsyswrap.events.thread_states import NAMES, ThreadStates
-from nsyswrap.intervals import NOTHING, Indices, Spans, Times, Window, clip, covered, merge, overlay, subtract
+from nsyswrap.intervals import Indices, Spans, Times, Window, clip, covered, merge, overlay, subtract
 from nsyswrap.loop.phase_detection import DATA, Phases
 from nsyswrap.tables import Trace, array
 
@@ -188,11 +188,13 @@ def _batches(sources: HostSources, threads: Times) -> list[pd.DataFrame]:
 
 
 def _own_files(sources: HostSources, main: int) -> Spans:
-    """Return when a main thread reads or writes files itself, without a loader that could do it."""
+    """Return when a main thread waits for pages of memory, or reads or writes files that no loader could read."""
     states, process = sources.states.of(main), main & ~tables.THREAD_MASK
-    mine = states.code // NAMES == api_calls.FILE_IO
-    if not mine.any() or has_loader_processes(sources.trace, sources.phases, process):
-        return NOTHING
+    kind = states.code // NAMES
+    mine = kind == api_calls.PAGE_FAULT
+    files = kind == api_calls.FILE_IO
+    if files.any() and not has_loader_processes(sources.trace, sources.phases, process):
+        mine |= files
     return Spans(states.spans.start[mine], states.spans.end[mine])
 
 

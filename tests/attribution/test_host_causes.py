@@ -13,6 +13,7 @@ from host_records import record_of, recorded, thread_samples
 from made_steps import MEASURED, STEP, STEPS, US, made_loop
 
 from nsyswrap.attribution.root_causes.cpu_quota import is_stop
+from nsyswrap.events import core_waits
 from nsyswrap.events.host_record import NO_RECORD, HostRecord
 from nsyswrap.intervals import times
 from nsyswrap.loop.context import Settings
@@ -201,6 +202,41 @@ def test_a_thread_can_lose_its_core_inside_a_launch_call(trace_of: TraceOf) -> N
             built.call("cudaEventQuery", at + busy * US, at + (busy + 1) * US)
     rules = lost(report_of(trace_of(built), waiting(300)))
     assert rules["idle/off_cpu"] == pytest.approx(300, abs=1)
+
+
+def faulting(counts: list[int]) -> HostRecord:
+    """Return a record in which the main thread runs for 100 us of each step, and its process has page faults so far."""
+    at = list(range(STEPS + 1))
+    disk = {"process": PID, "at": at, "major_faults": counts, "read_bytes": [4096 * each for each in counts]}
+    ran = thread_samples([0] * len(at), [number * 100 * US for number in at])
+    moments = [number * STEP for number in at]
+    return record_of(recorded(moments, threads=[ran], processes=[disk | {"written_bytes": [0] * len(at)}]))
+
+
+@pytest.mark.parametrize("prepared", [made_loop, lambda: in_data(made_loop())], ids=["outside data", "in data"])
+def test_a_wait_for_pages_of_memory_is_a_cause_of_its_own(
+    prepared: Callable[[], ExportBuilder], trace_of: TraceOf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For 900 us of each step the thread neither runs nor is ready, from 11 to 911; the GPU is idle from 600 on."""
+    monkeypatch.setattr(core_waits, "TICK_NS", 0)
+    trace = trace_of(prepared().session())
+    report = report_of(trace, faulting([3 * number for number in range(STEPS + 1)]))
+    assert lost(report)["host/page_faults"] == pytest.approx(311, abs=1)
+    assert not {"idle/data_wait", "host/file_reads", "idle/file_io"} & set(lost(report))
+    first = finding(report, "host/page_faults")
+    assert any("30 page faults read from disk" in line for line in first.evidence)
+    assert any(" in page faults" in line for line in first.evidence)
+    assert "host/page_faults" not in lost(report_of(trace, faulting([7] * (STEPS + 1))))
+
+
+def test_pages_and_files_have_findings_of_their_own(trace_of: TraceOf, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call reads a file from 700 to 800, next to waits for pages from 600 to 700 and from 800 on."""
+    monkeypatch.setattr(core_waits, "TICK_NS", 0)
+    trace = trace_of(calling(made_loop(), "read", 700, 800).session())
+    rules = lost(report_of(trace, faulting(list(range(STEPS + 1)))))
+    assert rules["idle/file_io"] == 100
+    # 800 us without the call: all of the 689 us from 11 to 700, and 111 us from 800 on.
+    assert rules["host/page_faults"] == pytest.approx(100 + 111, abs=1)
 
 
 def test_idle_time_is_counted_once(trace_of: TraceOf) -> None:

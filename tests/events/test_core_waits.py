@@ -4,9 +4,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nsyswrap.events.core_waits import Moments, find_core_waits
+from nsyswrap.events.core_waits import TICK_NS, Moments, find_core_waits, find_fault_waits
 from nsyswrap.events.host_record import Samples
-from nsyswrap.intervals import NOTHING, Spans, merge, overlap, times, total
+from nsyswrap.intervals import NOTHING, Spans, Window, merge, overlap, times, total
 
 
 def samples(*delays: int, every: int = 100) -> Samples:
@@ -70,3 +70,73 @@ def test_it_never_exceeds_the_measured_time(
     assert total(found) <= sum(delays[1:]) + len(delays)
     assert overlap(found, blocked) == 0
     assert not len(found.start) or (found.start[0] >= low and found.end[-1] <= high)
+
+
+MS = 10**6
+QUIET = Moments(times([]), NOTHING)
+
+
+def running(*ran_ms: int) -> Samples:
+    """Return samples every 100 ms of a thread that always had a core, with its run time so far."""
+    at = times([number * 100 * MS for number in range(len(ran_ms))])
+    return Samples(at, {"delay_ns": np.zeros_like(at), "on_cpu_ns": times([each * MS for each in ran_ms])})
+
+
+def faults(*counts: int) -> Samples:
+    """Return the page faults of a process so far, sampled every 100 ms."""
+    at = times([number * 100 * MS for number in range(len(counts))])
+    return Samples(at, {"major_faults": times(counts)})
+
+
+def fault_waits(samples: Samples, faulted: Samples, moments: Moments = QUIET, taken: Spans = NOTHING) -> Spans:
+    """Return the waits for pages in the first 400 ms."""
+    return find_fault_waits(samples, faulted, moments, taken, Window(0, 400 * MS, "whole", "user"))
+
+
+def test_a_thread_that_does_not_run_while_pages_are_read_waits_for_them() -> None:
+    """From 100 to 200 ms it runs for 30 ms and the kernel reads pages; what a sample may lack is left out."""
+    found = fault_waits(running(0, 100, 130, 230), faults(4, 4, 6, 6))
+    assert placed(found) == [(100 * MS, 170 * MS - TICK_NS)]
+
+
+def test_without_page_faults_nothing_is_known() -> None:
+    assert not len(fault_waits(running(0, 100, 130, 230), faults(4, 4, 4, 4)).start)
+    assert not len(fault_waits(running(0, 100, 130, 230), Samples(times([]), {"major_faults": times([])})).start)
+
+
+def test_time_in_calls_and_without_a_core_is_no_wait_for_pages() -> None:
+    """A call waits from 110 to 150 ms; the other calls, from 180 ms on, only keep the place."""
+    waits = Spans(times([110 * MS]), times([150 * MS]))
+    taken = Spans(times([110 * MS, 180 * MS]), times([150 * MS, 200 * MS]))
+    found = fault_waits(running(0, 100, 130, 230), faults(4, 4, 6, 6), Moments(times([]), waits), taken)
+    assert placed(found) == [(150 * MS, 170 * MS)]
+
+
+def test_run_time_that_a_sample_lacks_is_no_wait() -> None:
+    """A thread that always runs: a sample lacks 4 ms of its run time, and the next one has them."""
+    assert not len(fault_waits(running(0, 96, 200, 296, 400), faults(0, 1, 2, 3, 4)).start)
+
+
+def test_a_sample_across_the_bounds_is_left_out() -> None:
+    """What the thread did before the window is not known."""
+    found = find_fault_waits(
+        running(0, 10, 20), faults(0, 1, 2), QUIET, NOTHING, Window(50 * MS, 200 * MS, "part", "user")
+    )
+    assert total(found) == 90 * MS - TICK_NS
+    assert found.start.min() >= 100 * MS
+
+
+@given(
+    ran=st.lists(st.integers(0, 100), min_size=1, max_size=5),
+    counts=st.lists(st.integers(0, 2), min_size=5, max_size=5),
+    taken=st.lists(st.tuples(st.integers(0, 500), st.integers(0, 500)), max_size=4),
+)
+def test_waits_for_pages_never_exceed_the_time_without_running(
+    ran: list[int], counts: list[int], taken: list[tuple[int, int]]
+) -> None:
+    sums = np.cumsum([0, *ran]).tolist()
+    starts, ends = times([min(each) * MS for each in taken]), times([max(each) * MS for each in taken])
+    busy = merge(starts, ends)
+    found = fault_waits(running(*sums), faults(*np.cumsum([0, *counts[: len(ran)]]).tolist()), taken=busy)
+    assert total(found) <= sum(100 - each for each, count in zip(ran, counts, strict=False) if count) * MS
+    assert overlap(found, busy) == 0

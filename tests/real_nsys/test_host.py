@@ -64,6 +64,7 @@ open(outer, "w").write(str(os.getpid()))
 """
 PLANTED = {
     "reads": ("host/file_reads", "read"),
+    "maps": ("host/page_faults", "page faults"),
     "writes": ("idle/file_io", "fsync"),
     "saves": ("host/checkpoint", "torch.save at host_program.py:"),
     "collects": ("idle/garbage_collection", "garbage collection at host_program.py:"),

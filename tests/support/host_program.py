@@ -1,9 +1,10 @@
 """Training loops one after another, each with one problem of its host; tests run them under the real nsys.
 
-An argument is the problem of one loop: collects, saves, writes, reads, asks, shares:WANTED:BUSY or none.
+An argument is the problem of one loop: collects, saves, writes, reads, maps, asks, shares:WANTED:BUSY or none.
 """
 
 import gc
+import mmap
 import os
 import socket
 import sys
@@ -65,6 +66,21 @@ def reads(folder: Path) -> Callable[[], object]:
     return read
 
 
+def maps(folder: Path) -> Callable[[], object]:
+    """Return a function that reads a memory-mapped file in the data phase; no page of it is in memory."""
+    path = folder / "mapped"
+    path.write_bytes(bytes(3 * BYTES))
+    os.sync()
+
+    def read() -> None:
+        with nvtx.annotate("data"), path.open("rb") as file:
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+            with mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as mapped:
+                sum(mapped[:: mmap.PAGESIZE])
+
+    return read
+
+
 def asks() -> Callable[[], object]:
     """Return a function that asks a server and waits for its answer; the server ends with the last reference to it."""
     ours, theirs = socket.socketpair()
@@ -95,7 +111,7 @@ def shares(wanted: Path, busy: Path) -> Callable[[], object]:
 
 
 def bind(cores: set[int]) -> None:
-    """Let all threads of this process use some cores only; nsys has threads of its own here, which may end meanwhile."""
+    """Let all threads of this process use some cores only. Threads of nsys are among them, and may end meanwhile."""
     for task in Path("/proc/self/task").iterdir():
         with suppress(ProcessLookupError):
             os.sched_setaffinity(int(task.name), cores)
@@ -119,6 +135,7 @@ def train(trouble: str, places: list[Path], model: nn.Module, first: int) -> Non
             "saves": lambda: saves(folder, model),
             "writes": lambda: writes(folder),
             "reads": lambda: reads(folder),
+            "maps": lambda: maps(folder),
             "asks": asks,
             "shares": lambda: shares(*places),
             "none": lambda: lambda: None,

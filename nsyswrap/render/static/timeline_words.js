@@ -11,7 +11,7 @@ const CLASS_NAMES = {
   synchronization: "blocked in a synchronize call", lock: "waiting for a lock",
   wait: "waiting in the operating system", thread_wait: "waiting for another thread", off_cpu: "waiting for a core",
   garbage_collection: "collecting garbage", file_io: "reading or writing files",
-  checkpoint: "saving or loading a checkpoint", tokenizer: "tokenizing",
+  checkpoint: "saving or loading a checkpoint", tokenizer: "tokenizing", page_fault: "waiting for pages of memory",
   warm_up: "warm-up step", measured: "measured step", sampled: "sampled",
 };
 

@@ -1,0 +1,14 @@
+"""Root cause: the training process waits for pages of memory that are read from disk."""
+
+import re
+
+from nsyswrap.attribution.idle_pieces import IdlePieces, Mask
+from nsyswrap.events import api_calls
+
+RULE = "host/page_faults"
+_NAME = re.compile(f"{api_calls.PAGE_FAULT_NAME}$")
+
+
+def find(idle: IdlePieces, free: Mask) -> Mask:
+    """Return the waits of launching threads for pages of memory: of a mapped file, or that were swapped out."""
+    return free & idle.is_cause("file_io", "data_wait") & idle.is_named(_NAME)
