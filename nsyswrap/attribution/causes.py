@@ -83,10 +83,12 @@ def find_causes(context: TraceContext, states: ThreadStates, found: DeviceGaps) 
     """
     # A few gaps at a time, because the intermediate pieces need much memory.
     parts = list(blocks(len(found.ender)))
-    apart = np.array([_kept_apart(name) for name in states.names], np.int8)
+    waits = [at for at, name in enumerate(states.names) if api_calls.os_call_kind(name) == api_calls.OTHER_WAIT]
+    faults = [at for at, name in enumerate(states.names) if name == api_calls.PAGE_FAULT_NAME]
+    named = (np.array(waits, np.intp), np.array(faults, np.intp))
     return joined_in_order(
         (
-            _merge_equal(_sort_by_start(_Explainer(context, states, found.of(block), block.start).pieces()), apart)
+            _merge_equal(_sort_by_start(_Explainer(context, states, found.of(block), block.start).pieces()), *named)
             for block in parts
         ),
         len(parts),
@@ -256,26 +258,16 @@ def _ends_with_batch(context: TraceContext, found: DeviceGaps) -> npt.NDArray[np
     return result
 
 
-def _kept_apart(name: str) -> int:
-    """Return a number other than 0 for calls that are not merged with others of their cause."""
-    if name == api_calls.PAGE_FAULT_NAME:
-        return 1
-    return 2 * (api_calls.os_call_kind(name) == api_calls.OTHER_WAIT)
-
-
-def _merge_equal(pieces: Pieces, apart: npt.NDArray[np.int8]) -> Pieces:
+def _merge_equal(pieces: Pieces, waits: Indices, faults: Indices) -> Pieces:
     """Merge adjacent pieces of one gap with the same cause, phase and thread; the longest piece gives the call name.
 
-    Args:
-        pieces: The pieces of some gaps, in order of time.
-        apart: For each name, the number of a group that is not merged with others. CPU time and waits for others
-            both have the cause "cpu", and calls on files and page faults both have "file_io".
+    CPU time and waits for others, whose calls have the names ``waits``, stay apart: both have the cause "cpu". So do
+    calls on files and page faults, with the names ``faults``: both have the cause "file_io" or "data_wait".
     """
-    group = np.append(apart, np.int8(0))[np.minimum(pieces.name, len(apart))]
-    group[(group == 2) & (pieces.cause != CODE["cpu"])] = 0  # noqa: PLR2004 - the group of other waits
+    apart = (np.isin(pieces.name, waits) & (pieces.cause == CODE["cpu"])) | np.isin(pieces.name, faults)
     differs = np.ones(len(pieces.start), bool)
     differs[1:] = pieces.gap[1:] != pieces.gap[:-1]
-    for each in (pieces.cause, pieces.phase, pieces.owner, group):
+    for each in (pieces.cause, pieces.phase, pieces.owner, apart):
         differs[1:] |= each[1:] != each[:-1]
     first = np.flatnonzero(differs)
     if len(first) == len(differs):

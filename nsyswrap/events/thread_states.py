@@ -12,9 +12,9 @@ import pandas as pd
 from nsyswrap import tables
 from nsyswrap.events import api_calls
 from nsyswrap.events.api_calls import blocks_host
-from nsyswrap.events.core_waits import Moments, find_off_cpu, find_sampled_waits
 from nsyswrap.events.host_marks import find_marks
 from nsyswrap.events.host_record import NO_RECORD, HostRecord
+from nsyswrap.events.off_cpu import Moments, find_off_cpu, find_sampled_waits
 from nsyswrap.events.operations import Operations
 from nsyswrap.intervals import (
     NOTHING,

@@ -116,9 +116,9 @@ ADVICE = {
     ),
     "host/page_faults": Advice(
         "The GPU is idle for {share} of the time while the step waits for pages of memory that are read from disk.",
-        "Of a memory-mapped file (np.memmap, safetensors, Arrow): read it in loader workers, or read the parts of a "
-        "batch at once instead of page by page. If the machine swaps (VmSwap in /proc/PID/status), give the program "
-        "more memory or use fewer workers.",
+        "If the step reads a memory-mapped file (np.memmap, safetensors, Arrow), read it in loader workers, or the "
+        "parts of a batch at once instead of page by page. If the machine swaps (VmSwap in /proc/PID/status), give the "
+        "program more memory or use fewer workers.",
     ),
     "idle/profiler": Advice(
         "The profiler itself accounts for {share} of the time as idle GPU.",
@@ -266,7 +266,7 @@ def page_use(context: TraceContext, window: Window) -> tuple[str, ...]:
         sum(each.growth(name, window.start_ns, window.end_ns) for each in context.settings.host.processes.values())
         for name in ("major_faults", "read_bytes")
     )
-    return (f"{units.counted(faults, 'page fault')} read from disk, {units.size(read)} in all",)
+    return (f"{units.counted(faults, 'page fault')} read from disk; the program read {units.size(read)} from there",)
 
 
 def no_core_advice(context: TraceContext, window: Window) -> str:

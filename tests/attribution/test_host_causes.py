@@ -13,7 +13,7 @@ from host_records import record_of, recorded, thread_samples
 from made_steps import MEASURED, STEP, STEPS, US, made_loop
 
 from nsyswrap.attribution.root_causes.cpu_quota import is_stop
-from nsyswrap.events import core_waits
+from nsyswrap.events import off_cpu
 from nsyswrap.events.host_record import NO_RECORD, HostRecord
 from nsyswrap.intervals import times
 from nsyswrap.loop.context import Settings
@@ -218,7 +218,7 @@ def test_a_wait_for_pages_of_memory_is_a_cause_of_its_own(
     prepared: Callable[[], ExportBuilder], trace_of: TraceOf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """For 900 us of each step the thread neither runs nor is ready, from 11 to 911; the GPU is idle from 600 on."""
-    monkeypatch.setattr(core_waits, "TICK_NS", 0)
+    monkeypatch.setattr(off_cpu, "TICK_NS", 0)
     trace = trace_of(prepared().session())
     report = report_of(trace, faulting([3 * number for number in range(STEPS + 1)]))
     assert lost(report)["host/page_faults"] == pytest.approx(311, abs=1)
@@ -231,7 +231,7 @@ def test_a_wait_for_pages_of_memory_is_a_cause_of_its_own(
 
 def test_pages_and_files_have_findings_of_their_own(trace_of: TraceOf, monkeypatch: pytest.MonkeyPatch) -> None:
     """A call reads a file from 700 to 800, next to waits for pages from 600 to 700 and from 800 on."""
-    monkeypatch.setattr(core_waits, "TICK_NS", 0)
+    monkeypatch.setattr(off_cpu, "TICK_NS", 0)
     trace = trace_of(calling(made_loop(), "read", 700, 800).session())
     rules = lost(report_of(trace, faulting(list(range(STEPS + 1)))))
     assert rules["idle/file_io"] == 100

@@ -1,11 +1,11 @@
-"""Waits for a core are placed in intervals without a call and never exceed the run-queue time of the kernel."""
+"""Waits for a core and for pages of memory lie outside calls and never exceed what the kernel counted."""
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nsyswrap.events.core_waits import TICK_NS, Moments, find_core_waits, find_fault_waits
 from nsyswrap.events.host_record import Samples
+from nsyswrap.events.off_cpu import TICK_NS, Moments, find_core_waits, find_fault_waits
 from nsyswrap.intervals import NOTHING, Spans, Window, merge, overlap, times, total
 
 

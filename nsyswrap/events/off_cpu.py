@@ -1,4 +1,6 @@
-"""When a thread was ready but had no core, and when it waited for pages of memory, from its sampled times.
+"""When a thread does not run outside its calls: it has no core, or it waits for pages of memory.
+
+Switches of cores are recorded only on demand. Without them, both follow from sampled times.
 
 The kernel counts for each thread how long it was ready without a core. A sample gives the time since the previous
 sample, but not when it passed. A thread without a core makes no calls, so the time is placed on the longest intervals
