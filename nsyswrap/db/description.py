@@ -88,7 +88,8 @@ def read_gpus(export: Export) -> tuple[Gpu, ...]:
         major, minor, *rest = (
             export.whole(value, schema.GPUS, column) for value, column in zip(numbers, columns[2:], strict=True)
         )
-        capability = None if None in numbers[:2] else (major, minor)
+        # A damaged export may have any number here, but no version is negative.
+        capability = None if None in numbers[:2] or min(major, minor) < 0 else (major, minor)
         known = dict(zip(("sm_count", "memory_bytes", *more), rest, strict=True))
         found.append(Gpu(device_id, str(name or ""), capability, bus=places.get(device_id, ""), **known))
     return tuple(sorted(found, key=lambda gpu: gpu.device_id))
