@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from nsyswrap.capture.recorded_run import CAPTURE_SUFFIX, recorded_copy_rates, recorded_host, recorded_profiler_cost
 from nsyswrap.errors import CaptureError, ExportError
+from nsyswrap.events.blocked_calls import name_blocked_calls
 from nsyswrap.events.host_record import read_record
 from nsyswrap.hardware.copy_rates import read_rates
 from nsyswrap.hardware.profiler_cost import read_cost
@@ -56,10 +57,11 @@ def with_recorded(trace: Trace, capture: Path, settings: Settings) -> tuple[Trac
         capture: The file that the user named.
         settings: The user's settings.
     """
+    host = read_record(recorded_host(capture), trace.epoch_ns)
     named = replace(trace, capture=replace(trace.capture, name=neutral(capture.name)))
-    return named, replace(
+    return name_blocked_calls(named, host), replace(
         settings,
         copy_rates=read_rates(recorded_copy_rates(capture)),
         profiler_cost=read_cost(recorded_profiler_cost(capture)),
-        host=read_record(recorded_host(capture), trace.epoch_ns),
+        host=host,
     )

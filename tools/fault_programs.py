@@ -19,6 +19,12 @@ ROOT_CAUSES = (
     "steps/uneven",
     "gpu/between_operations",
     "communication/exposed",
+    "host/checkpoint",
+    "host/file_reads",
+    "host/page_faults",
+    "host/tokenizer",
+    "host/outside_wait",
+    "host/cpu_quota",
 )
 LEAST_PROGRAMS = 3
 
@@ -32,7 +38,7 @@ class Program:
         rule: The rule of the planted fault.
         shape: What kind of program it is, and where the fault sits in it.
         library: The library whose training loop runs; empty for a loop of the program's own.
-        gpus: How many GPUs it needs.
+        gpus: How many GPUs it needs; 0 where the fault lies on the host alone and shows without one, too.
     """
 
     name: str

@@ -5,13 +5,15 @@ import json
 import re
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import fault_captures
 from fault_programs import ROOT_CAUSES, Program, by_root_cause, find_programs
 
 from nsyswrap.db.load import load_export
+from nsyswrap.events.blocked_calls import name_blocked_calls
+from nsyswrap.events.host_record import read_record
 from nsyswrap.hardware.copy_rates import read_rates
 from nsyswrap.loop.context import Settings
 from nsyswrap.model import Finding, Report, Severity
@@ -29,7 +31,8 @@ steps. They are profiled on a GPU; the captures, cut short, are in `tests/captur
 
 Each root cause of idle time has at least three programs of different shape. One of them runs the training loop of a
 library, not ours. `make faults` fails where that is not so.
-The root causes on the host, `host/...`, have one program each, and `host/cpu_quota` none: it needs a control group.
+Faults that lie on the host alone, `host/...`, show without a GPU, too. Most of them were captured on a machine without
+one: there the network computes on the CPU, and the report counts the time of the training loop.
 Faults of one rank among several, of links and of pipelines are on the page [Ranks](ranks.md#what-it-finds).
 
 """
@@ -194,8 +197,16 @@ def reports(folders: Sequence[Path], name: str) -> tuple[Report, Report] | None:
     settings = Settings(copy_rates=read_rates(json.loads(COPY_RATES.read_text())))
     with tempfile.TemporaryDirectory() as folder:
         exports = (fault_captures.unpack(whole[0] / f"{name}{form}.sqlite.xz", Path(folder)) for form in FORMS)
-        faulty, fixed = (build_report(load_export(export), settings=settings) for export in exports)
+        faulty, fixed = (_report(whole[0], export, settings) for export in exports)
     return faulty, fixed
+
+
+def _report(folder: Path, export: Path, settings: Settings) -> Report:
+    """Return the report of an export; the samples of the host lie beside its packed form, where there are some."""
+    trace, samples = load_export(export), folder / f"{export.stem}.json"
+    if samples.exists():
+        settings = replace(settings, host=read_record(json.loads(samples.read_text()), trace.epoch_ns))
+    return build_report(name_blocked_calls(trace, settings.host), settings=settings)
 
 
 def judged(folders: Sequence[Path], programs: Sequence[Program]) -> Iterator[tuple[Verdict, Report]]:
@@ -216,7 +227,8 @@ def page(folders: Sequence[Path], folder: Path, plans: Sequence[str] = ()) -> st
     programs = by_root_cause(find_programs(folder))
     found = list(judged(folders, programs))
     verdicts = [verdict for verdict, _ in found]
-    machines = sorted({f"{gpu.name}, nsys {report.session.nsys_version}" for _, report in found for gpu in report.gpus})
+    machines = sorted({_machine(report) for _, report in found})
+    on_host = [verdict.name for verdict, report in found if not report.gpus]
     lines = [
         *_program_table(programs),
         "",
@@ -232,6 +244,8 @@ def page(folders: Sequence[Path], folder: Path, plans: Sequence[str] = ()) -> st
         "",
         f"Captured on: {'; '.join(machines) or 'nothing yet'}.",
     ]
+    if on_host:
+        lines += ["", f"Captured without a GPU: {', '.join(f'`{name}`' for name in on_host)}."]
     cut = [each.name for each in verdicts if not find_capture(folders[:1], each.name, "")]
     if cut:
         lines += ["", f"Judged from captures that are cut short: {', '.join(f'`{name}`' for name in cut)}."]
@@ -240,6 +254,11 @@ def page(folders: Sequence[Path], folder: Path, plans: Sequence[str] = ()) -> st
         lines += ["", f"Not captured: {', '.join(f'`{name}`' for name in left_out)}."]
     lines += ["", *plans] if plans else []
     return HEAD + "\n".join(lines) + "\n" + LIMITS
+
+
+def _machine(report: Report) -> str:
+    """Return what a capture was made on: the GPU, and the version of nsys."""
+    return f"{report.gpus[0].name if report.gpus else 'no GPU'}, nsys {report.session.nsys_version}"
 
 
 def _program_table(programs: Sequence[Program]) -> list[str]:
@@ -254,7 +273,7 @@ def _program_table(programs: Sequence[Program]) -> list[str]:
 
 def _is_root(rule: str) -> bool:
     """Return whether a rule is a root cause of idle time."""
-    return rule in ROOT_CAUSES or rule.startswith("host/")
+    return rule in ROOT_CAUSES
 
 
 def _summary(verdicts: list[Verdict]) -> str:

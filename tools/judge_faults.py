@@ -1,9 +1,10 @@
 # ruff: noqa: INP001, T201 - a program for the terminal, not a package
 """Profile each program with its planted fault and without it, and say whether the report found it: `make faults`.
 
-It needs a GPU. Each program of workloads/faults is profiled twice; the captures go, redacted, cut and packed, into
-tests/captures/faults, and a table of what was found in them into docs/faults.md. With --again the table alone is
-written, from the captures that are there: that needs no GPU. A root cause with too few programs is an error.
+Each program of workloads/faults is profiled twice; the captures go, redacted, cut and packed, into
+tests/captures/faults, and a table of what was found in them into docs/faults.md. Programs whose fault lies on the host
+alone need no GPU: without one, only they are profiled. With --again the table alone is written, from the captures that
+are there. A root cause with too few programs is an error.
 """
 
 import argparse
@@ -23,18 +24,20 @@ import fault_programs
 import fault_table
 import plan_table
 
+from nsyswrap.capture.result_folder import HOST_NAME
+
 ROOT = Path(__file__).resolve().parent.parent
 WORKLOADS = ROOT / "workloads"
 CAPTURES = ROOT / "tests" / "captures" / "faults"
 PAGE = ROOT / "docs" / "faults.md"
-NO_GPU = "faults: this needs an NVIDIA GPU; `--again` writes the table from the captures in tests/captures/faults"
+NO_GPU = "faults: there is no NVIDIA GPU here, so only faults of the host are profiled"
 FORMS = ("", "--fixed")
 LONGEST_S = 120
 PACKERS = 4
 
 
 def faults(folder: Path = WORKLOADS / "faults") -> dict[str, int]:
-    """Return the programs that plant a fault, each with the number of GPUs it needs."""
+    """Return the programs that plant a fault, each with the number of GPUs it needs; 0 for a fault of the host."""
     return {each.name: each.gpus for each in fault_programs.find_programs(folder)}
 
 
@@ -73,6 +76,11 @@ def redact(folder: Path, target: Path) -> None:
     subprocess.run(words, check=True, capture_output=True)  # noqa: S603 - nsyswrap itself
 
 
+def is_of_the_host(profiled: str) -> bool:
+    """Return whether a capture, by its label, is of a fault of the host: the samples of the host explain it."""
+    return faults().get(profiled.removesuffix("-fixed")) == 0
+
+
 def pack(profiled: str, folder: Path, chosen: argparse.Namespace) -> str:
     """Redact and pack one profile; return what went wrong."""
     redacted = folder / "redacted.sqlite"
@@ -82,6 +90,9 @@ def pack(profiled: str, folder: Path, chosen: argparse.Namespace) -> str:
         fault_captures.pack(redacted, chosen.captures / f"{profiled}.sqlite.xz")
     except ValueError as error:
         return f"{profiled}: {error}"
+    samples = folder / HOST_NAME
+    for target in (chosen.whole, chosen.captures) if samples.exists() and is_of_the_host(profiled) else ():
+        shutil.copyfile(samples, target / f"{profiled}.json")
     return ""
 
 
@@ -118,14 +129,13 @@ def options() -> argparse.ArgumentParser:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Profile and judge; 0 where every profile worked, 3 where there is no GPU."""
+    """Profile and judge; 0 where every profile worked."""
     chosen = options().parse_args(arguments)
     there, count = faults(), 0 if chosen.again else gpu_count()
     names = chosen.names or list(there)
     wrong: list[str] = []
     if not chosen.again and not count:
         print(NO_GPU, file=sys.stderr)
-        return 3
     with tempfile.TemporaryDirectory() as temporary:
         if not chosen.again:
             chosen.whole = chosen.whole or Path(temporary)

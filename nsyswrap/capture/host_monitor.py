@@ -1,4 +1,4 @@
-"""Samples the host while a program runs: waits for a core, page faults, disk reads, the CPU quota, GPU clocks.
+"""Samples the host while a program runs: waits for a core and in calls, page faults, disk reads, quota, GPU clocks.
 
 The samples come from files of the kernel that need no root, and from NVML. They are taken in our process, never in the
 program. The pause after a sample is at least a hundred times as long as the sample: at most 1 % of one core.
@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from nsyswrap.capture import cpu_quota, nvml
+from nsyswrap.capture.blocked_calls import what_blocks
 from nsyswrap.capture.process_tree import descendants, is_alive, own_id, status_fields
 from nsyswrap.capture.recorded_run import HOST_SCHEMA
 
@@ -41,13 +42,15 @@ class Series:
     rows: list[tuple[int, ...]] = field(default_factory=list)
     _last: tuple[int, tuple[int, ...]] | None = None
 
-    def add(self, sample: int, row: tuple[int, ...]) -> None:
-        """Add the values of one sample."""
-        if not self.rows or row != self.rows[-1]:
+    def add(self, sample: int, row: tuple[int, ...]) -> bool:
+        """Add the values of one sample; return whether they differ from those before."""
+        is_new = not self.rows or row != self.rows[-1]
+        if is_new:
             if self._last is not None and self.at and self._last[0] > self.at[-1]:
                 self._keep(*self._last)
             self._keep(sample, row)
         self._last = (sample, row)
+        return is_new
 
     def columns(self, names: Iterable[str]) -> dict[str, list[int]]:
         """Return the rows as one list for each name, with the numbers of their samples under ``at``."""
@@ -62,11 +65,16 @@ class Series:
 
 @dataclass(slots=True)
 class _Thread:
-    """One thread of the program: its ids in its own process namespace, and its run time."""
+    """One thread of the program: its ids in its own process namespace, its run time, and what blocked it.
+
+    Attributes:
+        waits: When it was found in a read or write, in ns of the monotonic clock, and on what.
+    """
 
     process: int
     thread: int
     run: Series = field(default_factory=Series)
+    waits: list[tuple[int, str]] = field(default_factory=list)
 
 
 class HostMonitor:
@@ -119,6 +127,16 @@ class HostMonitor:
                 {"process": each.process, "thread": each.thread, **each.run.columns(("on_cpu_ns", "delay_ns"))}
                 for each in self._threads.values()
             ],
+            "waits": [
+                {
+                    "process": each.process,
+                    "thread": each.thread,
+                    "at_ns": [self._epoch_ns + at for at, _ in each.waits],
+                    "on": [kind for _, kind in each.waits],
+                }
+                for each in self._threads.values()
+                if each.waits
+            ],
             "processes": [
                 {"process": own, **series.columns(("major_faults", "read_bytes", "written_bytes"))}
                 for own, series in self._processes.values()
@@ -168,7 +186,12 @@ class HostMonitor:
                 if key not in self._threads:
                     own = _own_ids(f"{folder}/task/{name}/status")
                     self._threads[key] = _Thread(*own)
-                self._threads[key].run.add(number, (int(text[0]), int(text[1])))
+                thread = self._threads[key]
+                # A thread that has not run since the sample before is no part of a loop.
+                if thread.run.add(number, (int(text[0]), int(text[1]))):
+                    at = time.monotonic_ns()
+                    if (kind := what_blocks(process, int(name))) is not None:
+                        thread.waits.append((at, kind))
         with suppress(OSError, ValueError, IndexError):
             if process not in self._processes:
                 self._processes[process] = (_own_ids(f"/proc/{process}/status")[0], Series())

@@ -48,12 +48,17 @@ _WAIT = re.compile(
     r"p?poll|p?select|epoll_p?wait|recv\w*|accept4?|wait(?:pid|id|3|4)?"
     r"|(?:clock_)?nanosleep|u?sleep|sig(?:timed)?wait\w*|mq_\w*receive|msgrcv|io_getevents|connect"
 )
-# Calls on files. `read` and `write` may also be calls on a pipe or a socket: the capture does not show which.
+# Calls on files. `read` and `write` may also be calls on a pipe or a socket: the capture does not show which, and only
+# samples of the host may (blocked_calls).
 _FILE = re.compile(
     r"(?:p?(?:read|write)v?2?|f(?:read|write|gets|puts|getc|putc|printf|flush|close|open|reopen|truncate|allocate)"
     r"|vfprintf|getc|getline|getdelim|putc|putw|open(?:at)?|creat|close|f(?:data)?sync|syncfs?|sync_file_range|msync"
     r"|posix_fallocate|sendfile|copy_file_range|rename|unlink)(?:64)?(?:_unlocked)?"
 )
+
+# What a call of `_FILE` is named after where samples of the host show that it is not on a file.
+NOT_FILES = ("pipe", "socket", "terminal")
+_NOT_ON_FILE = re.compile(rf".* \((?:{'|'.join(NOT_FILES)})\)")
 
 _LOADED = re.compile(r"dlopen|dlclose|dlmopen")
 # The end of a call's name: its version, and ptds or ptsz where each thread has a default stream of its own. The runtime
@@ -90,7 +95,12 @@ def os_call_kind(name: str) -> int | None:
         return PEER_THREAD_WAIT
     if _FILE.fullmatch(name):
         return FILE_IO
-    return OTHER_WAIT if _WAIT.fullmatch(name) else None
+    return OTHER_WAIT if _WAIT.fullmatch(name) or _NOT_ON_FILE.fullmatch(name) else None
+
+
+def named_after(call: str, on: str) -> str:
+    """Return the name of a call on a pipe, a socket or a terminal: "read (pipe)". It is a wait for another process."""
+    return f"{call} ({on})"
 
 
 def overhead_kind(name: str) -> int:

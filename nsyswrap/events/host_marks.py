@@ -20,7 +20,11 @@ from nsyswrap.tables import Trace, array
 DOMAIN = "nsyswrap"
 AT = " at "
 COLLECTION, TOKENIZER = "garbage collection", "tokenizer"
-CHECKPOINTS = ("torch.save", "torch.load", "safetensors.save_file", "safetensors.load_file")
+CHECKPOINTS = (
+    *("torch.save", "torch.load", "safetensors.save_file", "safetensors.load_file"),
+    *("torch.distributed.checkpoint.save", "torch.distributed.checkpoint.load"),
+    *("Accelerator.save_state", "Accelerator.load_state", "Trainer._save_checkpoint", "Trainer.save_checkpoint"),
+)
 KINDS: Mapping[str, int] = MappingProxyType(
     {
         COLLECTION: api_calls.GARBAGE_COLLECTION,

@@ -38,6 +38,19 @@ NO_SAMPLES = Samples(np.empty(0, np.int64), {})
 
 
 @dataclass(frozen=True, slots=True)
+class BlockedCalls:
+    """What a thread was reading from or writing to at some moments.
+
+    Attributes:
+        at: The moments, in ns since capture start, ascending.
+        on: "file", "pipe", "socket" or "terminal" for each.
+    """
+
+    at: Times
+    on: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class GpuSamples:
     """The NVML samples of one GPU.
 
@@ -69,6 +82,7 @@ class HostRecord:
         quota_cores: CPU time that the program may use in the time of one core; None without a quota.
         throttled: How often (``count``) and how long (``ns``) the program was stopped for its quota, so far.
         threads: Run time (``on_cpu_ns``) and time ready without a core (``delay_ns``) so far, by process and thread.
+        waits: What threads were reading from or writing to, by process and thread; empty in older records.
         processes: Page faults that read from disk, bytes read and written so far, by process.
         gpus: The GPUs of the machine.
     """
@@ -79,6 +93,7 @@ class HostRecord:
     quota_cores: float | None = None
     throttled: Samples = NO_SAMPLES
     threads: Mapping[tuple[int, int], Samples] = field(default_factory=dict)
+    waits: Mapping[tuple[int, int], BlockedCalls] = field(default_factory=dict)
     processes: Mapping[int, Samples] = field(default_factory=dict)
     gpus: tuple[GpuSamples, ...] = ()
 
@@ -120,6 +135,9 @@ def _record(recorded: Mapping[str, Any], epoch_ns: int) -> HostRecord:
             (int(each["process"]), int(each["thread"])): _samples(each, times, ("on_cpu_ns", "delay_ns"))
             for each in recorded["threads"]
         },
+        waits={
+            (int(each["process"]), int(each["thread"])): _blocked(each, epoch_ns) for each in recorded.get("waits", ())
+        },
         processes={
             int(each["process"]): _samples(each, times, ("major_faults", "read_bytes", "written_bytes"))
             for each in recorded["processes"]
@@ -134,6 +152,13 @@ def _samples(recorded: Mapping[str, Any], times: Times, names: tuple[str, ...]) 
     if any(len(each) != len(at) for each in values.values()):
         raise ValueError("columns of different length")
     return Samples(times[at], values)
+
+
+def _blocked(recorded: Mapping[str, Any], epoch_ns: int) -> BlockedCalls:
+    at, on = np.array(recorded["at_ns"], np.int64) - epoch_ns, tuple(map(str, recorded["on"]))
+    if len(at) != len(on) or (at[1:] < at[:-1]).any():
+        raise ValueError("columns of different length, or the clock went back")
+    return BlockedCalls(at, on)
 
 
 def _gpu(recorded: Mapping[str, Any], times: Times) -> GpuSamples:

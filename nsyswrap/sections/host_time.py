@@ -1,5 +1,7 @@
 """The time that each thread of the training loop cannot launch, by reason, whether a GPU was idle or not."""
 
+from typing import NamedTuple
+
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
@@ -11,7 +13,7 @@ from nsyswrap.attribution.root_causes.cpu_quota import is_stop
 from nsyswrap.events import api_calls
 from nsyswrap.events.host_marks import find_marks
 from nsyswrap.events.thread_states import NAMES, ThreadStates
-from nsyswrap.intervals import Indices, Spans, Window, containing, overlay
+from nsyswrap.intervals import Spans, Window, containing, overlay
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import DATA
 from nsyswrap.tables import array
@@ -28,6 +30,8 @@ RULE_OF = {
 }
 """The rule that each state of a thread belongs to."""
 
+# A thread that waits in marked work, as a tokenizer does for its threads, is in the hands of that work.
+_WAITS_IN_MARKS = (api_calls.FILE_IO, api_calls.LOCK_WAIT, api_calls.PEER_THREAD_WAIT)
 _WHO = ["process_id", "thread_id"]
 _RULES = (*RULE_OF.values(), "idle/data_wait", file_reads.RULE, cpu_quota.RULE)
 # Code of the rule of each state, -1 for states without one.
@@ -50,12 +54,16 @@ def find_host_time(context: TraceContext, states: ThreadStates, window: Window) 
 
 
 def _of_thread(context: TraceContext, states: ThreadStates, thread: int, window: Window) -> pd.DataFrame:
-    """Return the time of a thread in the states of ``RULE_OF``, by rule and call or mark."""
+    """Return the time of a thread in the states of ``RULE_OF`` and waiting in marked work, by rule and call or mark."""
     doing = states.of(thread)
     _, at, start, end = overlay(Spans(np.array([window.start_ns]), np.array([window.end_ns])), doing.spans)
-    chosen = np.isin(doing.code[at] // NAMES, list(RULE_OF))
+    marks = _marks(context, thread)
+    mark = containing(marks.spans, start)
+    kind = doing.code[at].astype(np.int64) // NAMES
+    waits_inside = (mark >= 0) & np.isin(kind, _WAITS_IN_MARKS)
+    chosen = np.isin(kind, list(RULE_OF)) | waits_inside
     code, spans = doing.code[at][chosen].astype(np.int64), Spans(start[chosen], end[chosen])
-    kind = code // NAMES
+    kind, mark, waits_inside = code // NAMES, mark[chosen], waits_inside[chosen]
     rule, what = _RULE_CODES[kind], np.minimum(code % NAMES, len(states.names))
     is_file = kind == api_calls.FILE_IO
     in_data = context.phases.at(np.full(len(kind), thread, np.int64), spans.start) == context.phases.code(DATA)
@@ -63,13 +71,12 @@ def _of_thread(context: TraceContext, states: ThreadStates, thread: int, window:
     rule[is_file & in_data] = _RULES.index("idle/data_wait" if loading else file_reads.RULE)
     if loading:
         rule[(kind == api_calls.OTHER_WAIT) & in_data] = _RULES.index("idle/data_wait")
-    mark, texts = _marks_at(context, thread, spans)
     what[mark >= 0] = len(states.names) + 1 + mark[mark >= 0]
-    rule[is_file & (mark >= 0)] = _RULES.index(checkpoint.RULE)
+    rule[waits_inside] = marks.rule[mark[waits_inside]]
     waits = np.flatnonzero(kind == api_calls.OFF_CPU)
     stops = is_stop(context.settings.host, spans.start[waits], (spans.end - spans.start)[waits])
     rule[waits[stops]] = _RULES.index(cpu_quota.RULE)
-    return _summed(thread, rule, what, spans, [*states.names, "", *texts])
+    return _summed(thread, rule, what, spans, [*states.names, "", *marks.texts])
 
 
 def _summed(
@@ -92,8 +99,17 @@ def _summed(
     return pd.DataFrame(columns)
 
 
-def _marks_at(context: TraceContext, thread: int, spans: Spans) -> tuple[Indices, list[str]]:
-    """Return the checkpoint mark of a thread that each interval begins in, -1 for none, and the texts of the marks."""
+class _Marks(NamedTuple):
+    """When checkpoints and tokenizers are marked on a thread, the code of the rule of each, and its text."""
+
+    spans: Spans
+    rule: npt.NDArray[np.int64]
+    texts: list[str]
+
+
+def _marks(context: TraceContext, thread: int) -> _Marks:
+    """Return the marks of checkpoints and tokenizers of a thread; none lies in another of its kind."""
     marks = find_marks(context.trace)
-    mine = marks[(marks["thread"] == thread) & (marks["kind"] == api_calls.CHECKPOINT)]
-    return containing(Spans(array(mine, "start"), array(mine, "end")), spans.start), mine["text"].astype(str).tolist()
+    mine = marks[(marks["thread"] == thread) & marks["kind"].isin([api_calls.CHECKPOINT, api_calls.TOKENIZER])]
+    rules = _RULE_CODES[array(mine, "kind")]
+    return _Marks(Spans(array(mine, "start"), array(mine, "end")), rules, mine["text"].astype(str).tolist())

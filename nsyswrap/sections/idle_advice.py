@@ -107,7 +107,7 @@ ADVICE = {
     "host/outside_wait": Advice(
         "The GPU is idle for {share} of the time while the step waits for another process, the network or a timer.",
         "Take the wait out of the step: send requests and logs from another thread or process, ask for the next answer "
-        "before this step needs it, and remove sleeps. The evidence names the call.",
+        "before this step needs it, and remove sleeps; print less to a slow terminal. The evidence names the call.",
     ),
     "host/file_reads": Advice(
         "The GPU starves for {share} of the time while the training process reads files for the next batch.",

@@ -69,6 +69,7 @@ PLANTED = {
     "saves": ("host/checkpoint", "torch.save at host_program.py:"),
     "collects": ("idle/garbage_collection", "garbage collection at host_program.py:"),
     "asks": ("host/outside_wait", "recv"),
+    "plays": ("host/outside_wait", "read (socket)"),
 }
 
 

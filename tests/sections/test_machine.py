@@ -79,6 +79,28 @@ def test_without_gpu_work_the_host_has_the_findings(text: str, rule: str, trace_
     assert found.saving_method == "estimated"
 
 
+def test_a_wait_for_a_tokenizers_threads_is_the_tokenizers(trace_of: TraceOf) -> None:
+    """Its threads compute, and the main thread waits for them: 3 of the 4 ms of each mark. Other waits have no rule."""
+    built = marked(host_loop(), "tokenizer at train.py:8", 3, 7)
+    for number in range(STEPS):
+        at = number * 10 * MS
+        built.os_call("pthread_cond_wait", at + 4 * MS, at + 7 * MS).os_call(
+            "pthread_cond_wait", at + 8 * MS, at + 9 * MS
+        )
+    report = report_of(trace_of(built))
+    (found,) = report.findings
+    assert (found.rule, found.lost_ns) == ("host/tokenizer", MEASURED * 4 * MS)
+    assert machine(report).tables["host"]["total_ns"].sum() == MEASURED * 4 * MS
+
+
+def test_a_file_written_in_a_checkpoint_is_the_checkpoints(trace_of: TraceOf) -> None:
+    built = marked(host_loop(), "Trainer.save_checkpoint at train.py:8", 3, 7)
+    for number in range(STEPS):
+        built.os_call("write", number * 10 * MS + 4 * MS, number * 10 * MS + 7 * MS)
+    (found,) = report_of(trace_of(built)).findings
+    assert (found.rule, found.lost_ns) == ("host/checkpoint", MEASURED * 4 * MS)
+
+
 def test_a_loop_without_such_work_has_no_finding(trace_of: TraceOf) -> None:
     report = report_of(trace_of(host_loop()))
     assert report.findings == ()

@@ -1,12 +1,14 @@
 """Training loops one after another, each with one problem of its host; tests run them under the real nsys.
 
-An argument is the problem of one loop: collects, saves, writes, reads, maps, asks, shares:WANTED:BUSY or none.
+An argument is the problem of one loop: collects, saves, writes, reads, maps, asks, plays, shares:WANTED:BUSY or none.
 """
 
 import gc
 import mmap
+import multiprocessing
 import os
 import socket
+import subprocess
 import sys
 import tempfile
 import threading
@@ -94,6 +96,24 @@ def asks() -> Callable[[], object]:
     return lambda: (ours.send(b"?"), ours.recv(1))
 
 
+def plays() -> Callable[[], object]:
+    """Return a function that lets an environment move and reads its position from a pipe, as it would read a file.
+
+    The environment is a process of its own; it ends with the pipe.
+    """
+    ours, theirs = multiprocessing.Pipe()
+    code = "import sys,time; from multiprocessing.connection import Connection as C; c = C(int(sys.argv[1]))\n"
+    code += f"while c.recv_bytes(): time.sleep({THINKS_S}); c.send_bytes(b'1')"
+    subprocess.Popen([sys.executable, "-c", code, str(theirs.fileno())], pass_fds=[theirs.fileno()])
+    theirs.close()
+
+    def play() -> bytes:
+        ours.send_bytes(b"move")
+        return ours.recv_bytes()
+
+    return play
+
+
 def shares(wanted: Path, busy: Path) -> Callable[[], object]:
     """Bind this process to its first core, where the test's other program is busy; return a function that does nothing.
 
@@ -137,6 +157,7 @@ def train(trouble: str, places: list[Path], model: nn.Module, first: int) -> Non
             "reads": lambda: reads(folder),
             "maps": lambda: maps(folder),
             "asks": asks,
+            "plays": plays,
             "shares": lambda: shares(*places),
             "none": lambda: lambda: None,
         }

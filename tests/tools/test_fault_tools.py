@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import pytest
 from export_builder import ExportBuilder
@@ -48,14 +48,47 @@ def report(trace_of: TraceOf, builder: ExportBuilder) -> Report:
     return build_report(trace_of(builder))
 
 
-def test_without_a_gpu_it_says_so(
-    tools: Callable[[str], ModuleType], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def test_without_a_gpu_only_faults_of_the_host_are_profiled(
+    tools: Callable[[str], ModuleType],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> None:
-    """The exit code is 3, for cannot tell, and the message names the option that still writes the table."""
+    """The others are named as left out, and the exit code says that something is missing."""
     judge = tools("judge_faults")
+    profiled: list[str] = []
+
+    def record(names: list[str], _: object) -> list[str]:
+        profiled.extend(names)
+        return []
+
     monkeypatch.setattr(judge, "gpu_count", lambda: 0)
-    assert judge.main([]) == 3
-    assert "--again" in capsys.readouterr().err
+    monkeypatch.setattr(judge, "record_all", record)
+    assert judge.main(["--captures", str(tmp_path / "c"), "--page", str(tmp_path / "page.md")]) == 1
+    said = capsys.readouterr().err
+    assert "no NVIDIA GPU" in said
+    assert "launch_bound: left out, it needs 1 GPUs" in said
+    host = {name for name, gpus in judge.faults().items() if gpus == 0}
+    assert set(profiled) == host
+    assert {"memory_mapped", "part_of_a_core"} < host
+
+
+def test_the_samples_of_the_host_lie_beside_a_capture_of_its_faults(
+    tools: Callable[[str], ModuleType], tmp_path: Path
+) -> None:
+    """They explain what the capture alone does not show, so the table reads them."""
+    judge = tools("judge_faults")
+    chosen = SimpleNamespace(whole=tmp_path / "whole", captures=tmp_path / "cut")
+    for folder in (chosen.whole, chosen.captures):
+        folder.mkdir()
+    folder = tmp_path / "profile"
+    folder.mkdir()
+    loop(20, 10).write(folder / "capture.sqlite")
+    (folder / "host.json").write_text("{}")
+    for name in ("memory_mapped-fixed", "launch_bound"):
+        assert judge.pack(name, folder, chosen) == ""
+    assert [path.name for path in sorted(chosen.captures.glob("*.json"))] == ["memory_mapped-fixed.json"]
+    assert (chosen.whole / "memory_mapped-fixed.json").exists()
 
 
 def test_gpus_are_counted_as_nvidia_smi_lists_them(
@@ -75,7 +108,7 @@ def test_programs_say_how_many_gpus_they_need(tools: Callable[[str], ModuleType]
     assert {name for name, count in needs.items() if count == 2} == {
         *("exposed_communication", "one_bucket", "one_shard"),
     }
-    assert set(needs.values()) == {1, 2}
+    assert set(needs.values()) == {0, 1, 2}
 
 
 def test_each_root_cause_has_three_programs_and_a_librarys_loop(tools: Callable[[str], ModuleType]) -> None:

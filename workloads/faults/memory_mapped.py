@@ -5,39 +5,24 @@ memory once, before the first step.
 """
 
 import mmap
-import os
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 from typing import BinaryIO
 
 import common
 import torch
 
-from faults import training
+from faults import disk, training
 
 SHAPE = "linear layers; each batch lies in a memory-mapped file that no cache holds"
 LIBRARY = ""
+GPUS = 0
 EXPECTS = {"": ("host/page_faults",), "--fixed": ()}
 
-WIDTH, ROWS, BYTES = 4096, 4096, 96 << 20
-
-
-@contextmanager
-def opened(size: int) -> Iterator[BinaryIO]:
-    """Write a file of random bytes, and yield it opened for reading as long as the block lasts."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "samples.bin"
-        path.write_bytes(os.urandom(size))
-        os.sync()
-        with path.open("rb") as file:
-            yield file
+WIDTH, ROWS, BYTES, BYTES_ON_CPU = 4096, 4096, 96 << 20, 24 << 20
 
 
 def read(file: BinaryIO) -> torch.Tensor:
     """Return the first byte of each page of a file, read through a mapping, after the cache of the system is empty."""
-    os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    disk.forget(file.fileno())
     with mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as mapped:
         return torch.tensor(list(mapped[:: mmap.PAGESIZE]), dtype=torch.float32)
 
@@ -45,13 +30,13 @@ def read(file: BinaryIO) -> torch.Tensor:
 def main(arguments: list[str] | None = None) -> None:
     """Train, and print the last loss."""
     run = training.started(__doc__, arguments)
-    width = run.size(WIDTH)
-    model = training.network(run, width, WIDTH)
+    width = run.size(WIDTH, training.ON_CPU)
+    model = training.network(run, width, WIDTH, on_cpu=training.ON_CPU)
     optimizer = training.sgd(model, run)
-    inputs = training.rows(run, run.size(ROWS), width)
-    wanted = training.rows(run, run.size(ROWS), training.OUTPUTS)
+    inputs = training.rows(run, run.size(ROWS, training.ON_CPU), width)
+    wanted = training.rows(run, run.size(ROWS, training.ON_CPU), training.OUTPUTS)
     loss, total = torch.zeros(()), 0.0
-    with opened(run.size(BYTES, 1000)) as file:
+    with disk.written(1, run.size(BYTES, BYTES_ON_CPU)) as paths, paths[0].open("rb") as file:
         kept = read(file)
         for _ in training.steps(run):
             with common.phase("data"):

@@ -14,6 +14,7 @@ from faults import training
 
 SHAPE = "linear layers; each step waits for the answer of a server"
 LIBRARY = ""
+GPUS = 0
 EXPECTS = {"": ("host/outside_wait",), "--fixed": ()}
 
 WIDTH, ROWS, THINKS_S = 4096, 4096, 0.008
@@ -33,11 +34,11 @@ def serve(address: tuple[str, int], questions: int) -> None:
 def main(arguments: list[str] | None = None) -> None:
     """Train, and print the last loss."""
     run = training.started(__doc__, arguments)
-    width = run.size(WIDTH)
-    model = training.network(run, width, WIDTH)
+    width = run.size(WIDTH, training.ON_CPU)
+    model = training.network(run, width, WIDTH, on_cpu=training.ON_CPU)
     optimizer = training.sgd(model, run)
-    inputs = training.rows(run, run.size(ROWS), width)
-    wanted = training.rows(run, run.size(ROWS), training.OUTPUTS)
+    inputs = training.rows(run, run.size(ROWS, training.ON_CPU), width)
+    wanted = training.rows(run, run.size(ROWS, training.ON_CPU), training.OUTPUTS)
     loss, score = torch.zeros(()), 0
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.settimeout(LONGEST_S)

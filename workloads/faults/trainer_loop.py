@@ -5,7 +5,7 @@ loop reads nothing back unless a program requests it. So the measured cost is th
 """
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from typing import Any
 
@@ -25,7 +25,7 @@ Batch = dict[str, Tensor]
 class Batches(Dataset):  # type: ignore[misc]  # torch is not typed here
     """A few batches, over and over, as many as there are steps."""
 
-    def __init__(self, batches: list[Batch], steps: int) -> None:
+    def __init__(self, batches: Sequence[Batch], steps: int) -> None:
         """Take the batches and the number of steps."""
         self.batches = batches
         self.steps = steps
@@ -76,7 +76,7 @@ class Marks(TrainerCallback):  # type: ignore[misc]  # transformers is not typed
 class Marked(Trainer):  # type: ignore[misc]  # transformers is not typed here
     """The library's trainer; data, forward and backward pass have their ranges."""
 
-    def __init__(self, run: Run, model: nn.Module, batches: list[Batch], arguments: TrainingArguments) -> None:
+    def __init__(self, run: Run, model: nn.Module, batches: Sequence[Batch], arguments: TrainingArguments) -> None:
         """Take the settings of the run, what to train on which batches, and the library's settings."""
         super().__init__(model=model, args=arguments, train_dataset=Batches(batches, run.steps), data_collator=whole)
         self.remove_callback(PrinterCallback)
@@ -129,7 +129,7 @@ def settings(run: Run, folder: str, **changed: object) -> TrainingArguments:
     return TrainingArguments(**(usual | changed))
 
 
-def train(run: Run, model: nn.Module, batches: list[Batch], **changed: object) -> float:
+def train(run: Run, model: nn.Module, batches: Sequence[Batch], **changed: object) -> float:
     """Let the library train on the batches in turn; return the mean loss.
 
     Args:

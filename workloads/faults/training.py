@@ -17,8 +17,10 @@ from torch.nn import functional
 
 STEPS = 40
 OUTPUTS = 16
-# Where there is no GPU a program only shows that it runs.
+# Where there is no GPU a program only shows that it runs, if its fault needs a GPU.
 SMALL = 32
+# Where its fault lies on the host alone, a step takes about ten milliseconds on the cores.
+ON_CPU = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +59,11 @@ def started(description: str | None, arguments: list[str] | None, steps: int = S
     chosen = options.parse_args(arguments)
     common.plant(0)
     torch.set_float32_matmul_precision("high")
-    return Run(chosen.steps, common.device_named(chosen.device), chosen.fixed)
+    device = common.device_named(chosen.device)
+    if device.type == "cpu":
+        # Threads that share the cores with the profiler would delay one another.
+        torch.set_num_threads(1)
+    return Run(chosen.steps, device, chosen.fixed)
 
 
 class Pace:
@@ -94,7 +100,7 @@ def steps(run: Run) -> Iterator[int]:
             pace.wait()
 
 
-def network(run: Run, inputs: int, width: int = 4096, layers: int = 3) -> nn.Sequential:
+def network(run: Run, inputs: int, width: int = 4096, layers: int = 3, on_cpu: int = SMALL) -> nn.Sequential:
     """Return linear layers with ReLU between them, on the device of the run.
 
     Args:
@@ -102,8 +108,9 @@ def network(run: Run, inputs: int, width: int = 4096, layers: int = 3) -> nn.Seq
         inputs: Features of a row.
         width: Features of each hidden layer on a GPU.
         layers: Hidden layers.
+        on_cpu: Features of each hidden layer where there is no GPU.
     """
-    hidden = run.size(width)
+    hidden = run.size(width, on_cpu)
     parts: list[nn.Module] = [nn.Linear(inputs, hidden), nn.ReLU()]
     for _ in range(layers - 1):
         parts += [nn.Linear(hidden, hidden), nn.ReLU()]

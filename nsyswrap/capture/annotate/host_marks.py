@@ -20,7 +20,7 @@ from .nvtx_calls import Prepared
 from .torch_calls import Patches
 
 COLLECTION, SAVE, LOAD, TOKENIZER = "garbage collection", "torch.save", "torch.load", "tokenizer"
-SAVE_FILE, LOAD_FILE = "safetensors.save_file", "safetensors.load_file"
+CHECKPOINT = "checkpoint"
 AT = " at "
 COLOR = 0xBCBD22
 # The youngest generation of CPython's collector.
@@ -28,7 +28,18 @@ YOUNGEST = 0
 # The calls of transformers that turn text into tokens; some of them call others.
 TOKENIZER_CALLS = ("__call__", "encode", "batch_encode_plus", "encode_plus", "tokenize", "batch_decode", "decode")
 TOKENIZER_MODULE, TOKENIZER_CLASS = "transformers.tokenization_utils_base", "PreTrainedTokenizerBase"
-SAFETENSORS_MODULE = "safetensors.torch"
+# Calls of libraries that write or read checkpoints: module, class in it (empty for a function), name and text.
+CHECKPOINT_CALLS = (
+    ("safetensors.torch", "", "save_file", "safetensors.save_file"),
+    ("safetensors.torch", "", "load_file", "safetensors.load_file"),
+    ("torch.distributed.checkpoint", "", "save", "torch.distributed.checkpoint.save"),
+    ("torch.distributed.checkpoint", "", "load", "torch.distributed.checkpoint.load"),
+    ("accelerate.accelerator", "Accelerator", "save_state", "Accelerator.save_state"),
+    ("accelerate.accelerator", "Accelerator", "load_state", "Accelerator.load_state"),
+    ("transformers.trainer", "Trainer", "_save_checkpoint", "Trainer._save_checkpoint"),
+    ("lightning.pytorch.trainer.trainer", "Trainer", "save_checkpoint", "Trainer.save_checkpoint"),
+    ("pytorch_lightning.trainer.trainer", "Trainer", "save_checkpoint", "Trainer.save_checkpoint"),
+)
 # Texts with lines are kept for reuse. A program has few such lines; after this many, new texts have no line.
 MOST_TEXTS = 1000
 MOST_FRAMES = 50
@@ -73,20 +84,20 @@ class HostMarks:
 
         return collect
 
-    def wrap(self, text: str, call: Callable[..., Any]) -> Callable[..., Any]:
-        """Return a function that marks a call, unless such a mark is open on its thread."""
+    def wrap(self, kind: str, text: str, call: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a function that marks a call with a text, unless a mark of its kind is open on its thread."""
         threads, closer, send = self._threads, self._closer, self._call
 
         def marked(*args: Any, **kwargs: Any) -> Any:
-            if getattr(threads, text, False):
+            if getattr(threads, kind, False):
                 return call(*args, **kwargs)
-            setattr(threads, text, True)
+            setattr(threads, kind, True)
             send(self._openers[self._text_at(text, sys._getframe(1))])  # noqa: SLF001 - the caller's line
             try:
                 return call(*args, **kwargs)
             finally:
                 send(closer)
-                setattr(threads, text, False)
+                setattr(threads, kind, False)
 
         return marked
 
@@ -129,7 +140,7 @@ def place_of(frame: FrameType | None) -> str:
 
 
 def mark_host(torch: Any, sink: Sink, patches: Patches) -> None:
-    """Mark collections of garbage, checkpoints of torch and safetensors, and the tokenizers of transformers.
+    """Mark collections of garbage, checkpoints of torch and of libraries, and the tokenizers of transformers.
 
     Args:
         torch: The module, completely imported.
@@ -138,14 +149,18 @@ def mark_host(torch: Any, sink: Sink, patches: Patches) -> None:
     """
     marks = HostMarks(sink)
 
-    def mark(owner: Any, names: Mapping[str, str]) -> None:
-        for name, text in names.items():
-            if callable(getattr(owner, name, None)):
-                patches.replace(owner, name, lambda call, text=text: marks.wrap(text, call))  # type: ignore[misc]
+    def mark(owner: Any, name: str, kind: str, text: str) -> None:
+        if callable(getattr(owner, name, None)):
+            patches.replace(owner, name, lambda call: marks.wrap(kind, text, call))
+
+    def mark_class(module: Any, owner: str, name: str, kind: str, text: str) -> None:
+        mark(getattr(module, owner, None) if owner else module, name, kind, text)
 
     gc.callbacks.append(marks.collection)
     patches.replace(gc, "collect", marks.collect)
-    mark(torch, {"save": SAVE, "load": LOAD})
-    after_import(SAFETENSORS_MODULE, lambda module: mark(module, {"save_file": SAVE_FILE, "load_file": LOAD_FILE}))
-    calls = dict.fromkeys(TOKENIZER_CALLS, TOKENIZER)
-    after_import(TOKENIZER_MODULE, lambda module: mark(getattr(module, TOKENIZER_CLASS, None), calls))
+    mark(torch, "save", CHECKPOINT, SAVE)
+    mark(torch, "load", CHECKPOINT, LOAD)
+    calls = [(*each[:3], CHECKPOINT, each[3]) for each in CHECKPOINT_CALLS]
+    calls += [(TOKENIZER_MODULE, TOKENIZER_CLASS, name, TOKENIZER, TOKENIZER) for name in TOKENIZER_CALLS]
+    for module, *call in calls:
+        after_import(module, lambda found, call=call: mark_class(found, *call))  # type: ignore[misc]

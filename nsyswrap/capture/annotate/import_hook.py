@@ -20,16 +20,25 @@ class AfterImport:
     def __init__(self, name: str, then: Callable[[ModuleType], object]) -> None:
         self._name = name
         self._then = then
+        self._searching = False
 
     def find_spec(
         self, name: str, path: "Sequence[str] | None" = None, target: "ModuleType | None" = None
     ) -> "ModuleSpec | None":
         """Return the spec of the other finders, with a loader that makes the call; None for every other module."""
-        if name != self._name:
+        # Another finder of this kind for the same module asks all finders, too.
+        if name != self._name or self._searching:
             return None
+        self._searching = True
+        try:
+            return self._found(name, path, target)
+        finally:
+            self._searching = False
+
+    def _found(self, name: str, path: "Sequence[str] | None", target: "ModuleType | None") -> "ModuleSpec | None":
         for finder in list(sys.meta_path):
             find = getattr(finder, "find_spec", None)
-            spec: ModuleSpec | None = None if finder is self or find is None else find(name, path, target)
+            spec: ModuleSpec | None = None if find is None else find(name, path, target)
             if spec is not None:
                 self._watch(spec.loader)
                 return spec
@@ -42,7 +51,7 @@ class AfterImport:
             return
 
         def executed(module: ModuleType) -> None:
-            del loader.exec_module
+            vars(loader).pop("exec_module", None)
             execute(module)
             if self in sys.meta_path:
                 sys.meta_path.remove(self)

@@ -89,8 +89,8 @@ def test_a_call_inside_another_of_its_kind_is_not_marked_again() -> None:
     recorder = Recorder()
     marks = HostMarks(recorder)
 
-    inner = marks.wrap("tokenizer", lambda: 1)
-    assert marks.wrap("tokenizer", lambda: inner() + 1)() == 2
+    inner = marks.wrap("tokenizer", "tokenizer", lambda: 1)
+    assert marks.wrap("tokenizer", "tokenizer", lambda: inner() + 1)() == 2
     assert len(recorder.lines) == 1
 
 
@@ -112,6 +112,24 @@ def test_tokenizers_of_transformers_are_marked_after_their_import(monkeypatch: p
         assert [line.split(" at ")[0] for line in recorder.lines] == ["tokenizer"]
 
 
+def test_a_librarys_checkpoint_is_one_mark(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The module is a stand-in: its trainer packs the weights with torch and writes the file itself."""
+
+    class Trainer:
+        def save_checkpoint(self) -> bytes:
+            file = io.BytesIO()
+            torch.save(1, file)
+            return file.getvalue()
+
+    module = ModuleType("lightning.pytorch.trainer.trainer")
+    vars(module)["Trainer"] = Trainer
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    for recorder in installed(Recorder()):
+        assert Trainer().save_checkpoint()
+        torch.save(1, io.BytesIO())
+        assert [line.split(" at ")[0] for line in recorder.lines] == ["Trainer.save_checkpoint", "torch.save"]
+
+
 def test_a_program_goes_on_when_the_profiler_fails(capsys: pytest.CaptureFixture[str]) -> None:
     """There is one warning, and the calls of the program return their own results."""
     for _ in installed(Broken()):
@@ -125,7 +143,7 @@ def test_many_lines_are_marked_without_their_number(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(host_marks, "MOST_TEXTS", 2)
     recorder = Recorder()
     marks = HostMarks(recorder)
-    save = marks.wrap("torch.save", lambda: None)
+    save = marks.wrap("checkpoint", "torch.save", lambda: None)
     save()
     save()
     assert recorder.lines[0].startswith("torch.save at ")
