@@ -20,7 +20,7 @@ SIDE, BATCH, CHANNELS = 128, 64, 64
 
 
 class Pictures(Dataset):  # type: ignore[misc]  # torch is not typed here
-    """Pictures in files, each read when it is asked for, over and over."""
+    """Pictures in files; a file is read each time the loader takes its picture."""
 
     def __init__(self, paths: list[Path], count: int, *, keep: bool) -> None:
         """Take the files, how many pictures to yield, and whether to read all files now."""
