@@ -25,8 +25,8 @@ WRITES = (
     "thread or process, or use a faster disk."
 )
 READS = (
-    "The capture does not show what {call} reads from. A pipe, a socket or a terminal makes it wait for the other side: "
-    "read in another thread, before the step needs the answer. If it reads a file, read it in another thread or "
+    "The capture does not show what {call} reads from. A pipe, a socket or a terminal makes it wait for the other "
+    "side: read in another thread, before the step needs the answer. If it reads a file, read it in another thread or "
     "process, keep it in memory, or use a faster disk."
 )
 SYNCS = "{call} waits until the disk has written: call it less often or in another thread, or use a faster disk."
