@@ -22,6 +22,7 @@ from nsyswrap.loop.work_pattern import (
     contents,
     find_pattern,
     kinds_of_codes,
+    may_update,
     pattern_of,
     row_keys,
 )
@@ -110,23 +111,9 @@ def _is_part(sequence: WorkSequence, pattern: Pattern, more: _RegularWork, kinds
     if pattern.backward:
         if pattern.optimizer:
             return bool(more.counts[kinds.backward].sum())
-        reads = more.counts[kinds.rounds].sum() > 0 and _may_update(sequence, pattern)
+        reads = more.counts[kinds.rounds].sum() > 0 and may_update(sequence, pattern)
         return not reads and not more.counts[kinds.backward].sum()
     return not _repeats(more.counts, kinds) and (more.is_input or not pattern.batches)
-
-
-def _may_update(sequence: WorkSequence, pattern: Pattern) -> bool:
-    """Return whether a repetition has kernels between its backward pass and the next batch, which may be an update."""
-    inside = slice(int(pattern.marks[0]), int(pattern.marks[-1]))
-    kind, own = sequence.kind[inside], sequence.own[inside]
-    backward, batches = np.flatnonzero(sequence.foreign[inside]), np.flatnonzero(own & (kind == TO_DEVICE))
-    if not len(backward) or not len(batches):
-        return True
-    last = backward[np.searchsorted(backward, batches) - 1]
-    follows = (last < batches) & np.append(True, last[1:] != last[:-1])
-    kernels = np.append(0, np.cumsum(own & (kind == KERNEL)))
-    between = (kernels[batches] - kernels[last])[follows]
-    return not len(between) or bool(np.median(between) > 0)
 
 
 def _repeats(counts: npt.NDArray[np.float64], kinds: Kinds) -> bool:

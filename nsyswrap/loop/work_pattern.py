@@ -105,7 +105,7 @@ def find_pattern(sequence: WorkSequence) -> Pattern | None:
     longest = max(found, key=lambda each: each.end_ns - each.start_ns)
     found = [each for each in found if _of_same_loop(each, longest)]
     most = max(each.covered for each in found)
-    good = [each for each in found if each.covered >= (1 - each.as_good) * most]
+    good = [each for each in found if each.covered >= (1 - _as_good(sequence, each, kinds)) * most]
     best = max(good, key=lambda each: (each.repetitions, each.explained))
     return best if _is_foretold(sequence, best) else None
 
@@ -158,6 +158,50 @@ def kinds_of_codes(sequence: WorkSequence) -> Kinds:
         to_host=kind == TO_HOST,
         rounds=((kind == TO_DEVICE) | (kind == TO_HOST) | (kind == WAIT)) & sequence.own[first],
     )
+
+
+def _as_good(sequence: WorkSequence, pattern: Pattern, kinds: Kinds) -> float:
+    """Return how much smaller its share of explained kernels may be, also where an update has no known name.
+
+    Where the same number of kernels follows each backward pass before the next batch, they are the update. If the
+    pattern also explains all backward passes, the work that it does not explain has none: it is an evaluation.
+    """
+    if not pattern.backward or pattern.optimizer or not pattern.batches or not _updates_alike(sequence, pattern):
+        return pattern.as_good
+    inside = slice(int(pattern.marks[0]), int(pattern.marks[-1]))
+    passes = int(kinds.backward[sequence.named[inside]].sum())
+    explained = pattern.backward * (len(pattern.marks) - 1)
+    return AS_GOOD_TRAINING if abs(explained - passes) <= AS_GOOD_BACKWARD * passes else pattern.as_good
+
+
+def may_update(sequence: WorkSequence, pattern: Pattern) -> bool:
+    """Return whether a repetition has kernels between its backward pass and the next batch, which may be an update."""
+    between = _between_passes(sequence, pattern)
+    return not len(between) or bool(np.median(between) > 0)
+
+
+def _updates_alike(sequence: WorkSequence, pattern: Pattern) -> bool:
+    """Return whether about the same number of kernels follows each backward pass, before the next batch.
+
+    After accumulated gradients only each k-th backward pass is followed by an update, the others by few kernels.
+    """
+    between = _between_passes(sequence, pattern)
+    more = np.maximum(between - np.median(between), 0).sum() if len(between) else 0
+    return bool(more < TOLERANCE * between.sum())
+
+
+def _between_passes(sequence: WorkSequence, pattern: Pattern) -> npt.NDArray[np.int64]:
+    """Return how many kernels of the loop's thread lie between each backward pass and the next batch."""
+    inside = slice(int(pattern.marks[0]), int(pattern.marks[-1]))
+    kind, own = sequence.kind[inside], sequence.own[inside]
+    backward, batches = np.flatnonzero(sequence.foreign[inside]), np.flatnonzero(own & (kind == TO_DEVICE))
+    if not len(backward) or not len(batches):
+        return np.empty(0, np.int64)
+    last = backward[np.searchsorted(backward, batches) - 1]
+    follows = (last < batches) & np.append(True, last[1:] != last[:-1])
+    kernels = np.append(0, np.cumsum(own & (kind == KERNEL)))
+    found: npt.NDArray[np.int64] = (kernels[batches] - kernels[last])[follows]
+    return found
 
 
 def _marks(sequence: WorkSequence) -> Iterator[Indices]:

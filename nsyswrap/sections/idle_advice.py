@@ -10,8 +10,10 @@ from nsyswrap.attribution.attribution import Attribution
 from nsyswrap.attribution.copy_table import DOWNLOAD, UPLOAD
 from nsyswrap.attribution.root_causes import blocking_waits
 from nsyswrap.events.operations import SOURCES
+from nsyswrap.events.thread_states import ThreadStates
 from nsyswrap.intervals import Window
 from nsyswrap.loop.context import TraceContext
+from nsyswrap.sections.file_advice import HEADLINE_OF_STREAMS, RULE, file_advice, may_be_stream
 from nsyswrap.tables import array
 
 
@@ -193,11 +195,12 @@ OTHER_PROGRAMS = (
 STILL_UNKNOWN = "Capture again with --sample-cpu, and with NVTX ranges around the phases."
 
 
-def advice_for(context: TraceContext, attribution: Attribution, rule: str) -> Advice:
+def advice_for(context: TraceContext, states: ThreadStates, attribution: Attribution, rule: str) -> Advice:
     """Return the advice on a rule, adapted to what the capture shows.
 
     Args:
         context: The trace, its events and its loop.
+        states: What the threads do inside the window.
         attribution: The idle time of the device that the finding is about.
         rule: One of ``ADVICE``.
     """
@@ -205,7 +208,19 @@ def advice_for(context: TraceContext, attribution: Attribution, rule: str) -> Ad
     headline = advice.headline.replace("{warm}", WARM if context.steps.measured_count else "")
     fitted = _FITTED.get(rule)
     text = fitted(context, attribution) if fitted else ""
+    if rule == RULE:
+        times = _time_of_calls(states, attribution, rule)
+        text, headline = file_advice(times), HEADLINE_OF_STREAMS if may_be_stream(times) else headline
     return replace(advice, headline=headline, advice=text or advice.advice)
+
+
+def _time_of_calls(states: ThreadStates, attribution: Attribution, rule: str) -> dict[str, int]:
+    """Return the idle time of a rule by the call that explains it, in ns."""
+    pieces = attribution.pieces.of(attribution.of_rule(rule))
+    named = pieces.name < len(states.names)
+    spent = np.zeros(len(states.names), np.int64)
+    np.add.at(spent, pieces.name[named], pieces.length[named])
+    return {states.names[each]: int(spent[each]) for each in np.flatnonzero(spent).tolist()}
 
 
 def _of_cpu(_context: TraceContext, attribution: Attribution) -> str:

@@ -84,7 +84,7 @@ def _finding(
     gaps: pd.DataFrame,
 ) -> Finding:
     context, window = simulation.context, attribution.window
-    advice, lost = advice_for(context, attribution, rule), attribution.idle_of(rule)
+    advice, lost = advice_for(context, simulation.states, attribution, rule), attribution.idle_of(rule)
     share = _mark_share(context, attribution) if rule == capture_overhead.RULE else 0.0
     saving = _saving_of_device(simulation, attribution, rule) or of_program(rule, advice, share)
     return make_finding(

@@ -114,7 +114,7 @@ def _finding(  # noqa: PLR0913, PLR0917 - one argument a source
         ),
         lost_ns=late.lost_ns,
         saving=saving,
-        advice=_advice(context, attribution, main),
+        advice=_advice(simulation, attribution, main),
         evidence=(
             f"others wait for it in {units.share(late.share_late)} of the {late.steps} {_parts(context, window)}",
             *_kept(context, lateness, window, accounts, late.lost_ns),
@@ -150,10 +150,12 @@ def _because(lateness: Lateness, rule: str, phase: int) -> str:
     return rule_name(rule) + (f" in its phase {lateness.phase_name(phase)}" if phase != NO_PHASE else "")
 
 
-def _advice(context: TraceContext, attribution: Attribution, rule: str) -> str:
+def _advice(simulation: Simulation, attribution: Attribution, rule: str) -> str:
     if rule in WORK_ADVICE:
         return WORK_ADVICE[rule]
-    return advice_for(context, attribution, rule).advice if rule in ADVICE else OTHER_ADVICE
+    if rule not in ADVICE:
+        return OTHER_ADVICE
+    return advice_for(simulation.context, simulation.states, attribution, rule).advice
 
 
 def _kept(

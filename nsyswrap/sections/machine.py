@@ -12,7 +12,7 @@ from nsyswrap.events.thread_states import ThreadStates
 from nsyswrap.intervals import Window
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Fact, Finding, Section
-from nsyswrap.sections import gpu_clocks
+from nsyswrap.sections import file_advice, gpu_clocks
 from nsyswrap.sections.gpu_clocks import find_clocks, slowed_finding
 from nsyswrap.sections.host_time import find_host_time
 from nsyswrap.sections.idle_advice import ADVICE, core_use, no_core_advice, page_use
@@ -102,6 +102,15 @@ def _host_findings(context: TraceContext, host: pd.DataFrame, window: Window) ->
             yield _host_finding(context, str(rule), rows, lost, window)
 
 
+def _fitted(context: TraceContext, window: Window, rule: str, rows: pd.DataFrame) -> str:
+    """Return the advice that fits what the capture shows of a rule; empty where nothing more is known."""
+    if rule == file_advice.RULE:
+        return file_advice.file_advice(
+            {str(call): int(ns) for call, ns in rows.groupby("what")["total_ns"].sum().items()}
+        )
+    return no_core_advice(context, window) if rule == "idle/off_cpu" else ""
+
+
 def _host_finding(context: TraceContext, rule: str, rows: pd.DataFrame, lost: int, window: Window) -> Finding:
     longest = rows[rows["what"] != ""].head(MOST_LINES)
     what = zip(longest["what"], longest["total_ns"], longest["count"], strict=True)
@@ -111,7 +120,7 @@ def _host_finding(context: TraceContext, rule: str, rows: pd.DataFrame, lost: in
         headline=HEADLINES[rule].format(share=units.share(lost / window.length_ns)),
         lost_ns=lost,
         saving=Saving(lost // 2, lost, "estimated", ("estimated: half of this time is saved, or all of it",)),
-        advice=(no_core_advice(context, window) if rule == "idle/off_cpu" else "") or ADVICE[rule].advice,
+        advice=_fitted(context, window, rule, rows) or ADVICE[rule].advice,
         evidence=(
             *((f"{units.duration(lost // steps)} a step, in {window.label}",) if steps else ()),
             *(f"{units.duration(int(ns))} in {name}, {units.counted(count, 'time')}" for name, ns, count in what),

@@ -86,6 +86,26 @@ def test_files_outside_the_data_phase_are_a_cause_of_their_own(call: str, trace_
     assert any(call in line for line in finding(report, "idle/file_io").evidence)
 
 
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        ("write", ("terminal", "pipe", "its reader", "file")),
+        ("fwrite", ("terminal", "pipe", "its reader", "file")),
+        ("read", ("pipe", "the other side", "file")),
+        ("fsync", ("disk has written",)),
+        ("pwrite64", ("faster disk",)),
+    ],
+)
+def test_advice_on_files_fits_the_call(call: str, words: tuple[str, ...], trace_of: TraceOf) -> None:
+    """A write may be on a terminal that is slow; an fsync never is. A short call beside it does not count."""
+    built = calling(calling(made_loop(), call, 650, 900), "open64", 905, 910)
+    found = finding(report_of(trace_of(built)), "idle/file_io")
+    assert all(word in found.advice for word in words)
+    may_be_stream = call in {"write", "fwrite", "read"}
+    assert ("terminal" in found.headline) == may_be_stream
+    assert ("The capture does not show" in found.advice) == may_be_stream
+
+
 @pytest.mark.parametrize("call", ["recv", "poll", "connect", "nanosleep", "waitpid"])
 def test_a_wait_for_others_is_not_cpu_time(call: str, trace_of: TraceOf) -> None:
     """A server, another process or a timer keeps the step waiting from 650 to 900. More work a launch does not help."""
