@@ -38,7 +38,7 @@ def test_the_first_finding_of_a_real_job_names_the_late_rank_and_why(name: str, 
     assert (first.rule, first.device_id, first.severity) == ("ranks/late", 1, "problem")
     assert first.headline.endswith(NAMED[name])
     assert report.verdict.startswith(first.headline)
-    assert "if that rank were in time" in report.verdict
+    assert "if the late rank were in time" in report.verdict
 
 
 def test_two_checkpoints_in_eight_steps_may_be_chance(real_report: RealReport) -> None:
