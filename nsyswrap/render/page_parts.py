@@ -16,6 +16,8 @@ from nsyswrap.render.page_tensor import PARTS
 _PHASE_WIDTH = 40
 # Accounts of idle time in a bar. Ours: more are too narrow.
 _MOST_RULES = 6
+# Parts that a folded GPU names. Ours: they fit in a line.
+_LARGEST_PARTS = 3
 _SHOWN_PIECES = 2
 _SPECIAL = {
     "ledger": ("devices", "over_time"),
@@ -75,6 +77,13 @@ class Device(NamedTuple):
     zoom: str
     area: str
     attribution: TableView
+
+    @property
+    def largest(self) -> str:
+        """Return its largest parts in words, and the root cause of most of its idle time."""
+        parts = sorted(self.parts, key=lambda row: -float(row.width))[:_LARGEST_PARTS]
+        why = f"; idle mostly by {self.idle[0].label}" if self.idle and self.parts[-1] in parts else ""
+        return ", ".join(f"{row.label} {row.share}" for row in parts if row.width != "0") + why
 
 
 class PieceView(NamedTuple):
