@@ -126,10 +126,10 @@ def ledgers(report: Report) -> tuple[DeviceLedger, ...]:
 
 
 def gpu_names(report: Report) -> str:
-    """Return the kinds of GPU and the number of each, such as ``2 × NVIDIA H200``; empty without a GPU."""  # noqa: RUF002
+    """Return the kinds of GPU and the number of each, such as ``2 × NVIDIA H200``; empty without a GPU."""
     names = [gpu.name for gpu in report.gpus]
     kinds = sorted(set(names))
-    counted = (f"{names.count(kind)} × {kind}" if names.count(kind) > 1 else kind for kind in kinds)  # noqa: RUF001
+    counted = (units.times(names.count(kind), kind) if names.count(kind) > 1 else kind for kind in kinds)
     return visible(", ".join(counted))
 
 

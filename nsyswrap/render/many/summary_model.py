@@ -207,7 +207,7 @@ def _list(many: ManyCaptures) -> Table:
         {
             "capture": each.name,
             "program": each.program,
-            "gpu": each.gpu,
+            "gpu": each.gpu.replace(" x ", f" {units.TIMES} "),
             "host": each.host,
             "day": each.day,
             "gpu_ns": each.gpu_ns,
