@@ -12,6 +12,7 @@ from nsyswrap.render.escape import elide, visible
 from nsyswrap.render.gaps import Gap
 from nsyswrap.render.page_tables import Span, TableView, table_view
 from nsyswrap.render.page_tensor import PARTS
+from nsyswrap.rule_names import TENSOR_REASONS, TENSOR_USES
 
 _PHASE_WIDTH = 40
 # Accounts of idle time in a bar. Ours: more are too narrow.
@@ -309,8 +310,14 @@ def patterns(report: Report) -> TableView | None:
 
 
 def _named(table: pd.DataFrame) -> pd.DataFrame:
-    """Return a table with the names of rules and causes in place of their keys."""
-    names = {"rule": vocabulary.rule_name, "cause": vocabulary.cause_name}
+    """Return a table with names in place of the keys of rules, causes, uses of tensor cores and operations."""
+    names = {
+        "rule": vocabulary.rule_name,
+        "cause": vocabulary.cause_name,
+        "verdict": lambda key: TENSOR_USES.get(key, key),
+        "reason": lambda key: TENSOR_REASONS.get(key, key),
+        "op": lambda key: key.replace("_", " "),
+    }
     return table.assign(
         **{column: table[column].astype(str).map(name) for column, name in names.items() if column in table}
     )

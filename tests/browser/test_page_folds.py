@@ -51,6 +51,14 @@ def test_a_sample_takes_about_three_screens_of_a_laptop(browser: Browser, name: 
             assert height <= MOST_OF_A_SAMPLE * LAPTOP
 
 
+@pytest.mark.parametrize("width", [WIDE, NARROW])
+def test_with_everything_open_the_page_is_as_wide_as_the_screen(browser: Browser, width: int) -> None:
+    """Code, names of kernels and tables scroll or wrap where they are."""
+    with opened(browser, SAMPLES / "mnist-8-workers" / "report.html", width=width) as page:
+        page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
 def test_a_search_opens_folds_inside_a_section(page: Page) -> None:
     """The table of idle time by root cause is folded twice."""
     table = page.locator("table[data-name=idle-attribution]")
