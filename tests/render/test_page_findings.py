@@ -74,7 +74,7 @@ def test_the_page_shows_the_severity_of_the_report() -> None:
 
 
 def test_a_share_of_another_window_than_that_of_the_breakdown_names_it() -> None:
-    other = replace(FULL.findings[0], window=Window(0, 2_000 * MS, "all operations", "all"))
+    other = replace(FULL.findings[0], window=Window(0, 2_000 * MS, "all operations", "session"))
     (view,) = page_findings.findings(report_of(other))
     assert view.lost_share == "30.0 % of all operations"
 
