@@ -325,12 +325,6 @@ def test_the_same_matter_on_another_gpu_is_one_finding() -> None:
     assert "GPU 1: seen" in page.text
 
 
-def test_idle_time_has_its_root_causes_in_sight_and_the_rest_folded() -> None:
-    text = html_report.render(hand_made.full_report())
-    legend, fold, table = (text.index(each) for each in ("by root cause", '<details class="why-idle">', '"causes"'))
-    assert legend < fold < table
-
-
 def test_beside_a_table_of_ranks_each_gpu_is_folded_and_says_where_its_time_went() -> None:
     report = hand_made.two_gpu_report()
     assert "one-gpu" not in Page(html_report.render(report)).text

@@ -23,7 +23,7 @@ PLANNED = replace(REPORT, plan=TWO)
 
 def test_rows_are_the_step_now_and_after_each_change() -> None:
     shown = plan_view.plan(PLANNED)
-    assert shown.measure == "median step, each change with those before it"
+    assert shown.measure == "median step after each change, with those before it"
     assert [row.label for row in shown.rows] == ["now", "if the data loader kept up", "if fixed"]
     assert [row.time for row in shown.rows] == ["111 ms", "78.0 to 90.0 ms", "55.5 ms"]
     assert [(row.low, row.high) for row in shown.rows] == [("100.00", "100.00"), ("70.27", "81.08"), ("50.00", "50.00")]
