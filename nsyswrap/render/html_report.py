@@ -203,12 +203,15 @@ def _slim_context(report: Report) -> dict[str, Any]:
     anchors = {finding.anchor for finding in findings}
     plan = whole["plan"]
     rows = tuple(row._replace(anchor=row.anchor if row.anchor in anchors else "") for row in plan.rows)
+    gpus = [device._replace(attribution=page_parts.NO_TABLE) for device in whole["devices"][:_SLIM_DEVICES]]
+    is_drawn = len(gpus) == 1 or not whole["ranks"]
     return {
         **whole,
         **_assets(SLIM_STYLES, SLIM_SCRIPTS, ()),
         "contents": whole["contents"][:1],
         "plan": plan._replace(rows=rows),
-        "devices": [device._replace(attribution=page_parts.NO_TABLE) for device in whole["devices"][:_SLIM_DEVICES]],
+        "devices": gpus,
+        "idle_fills": page_parts.idle_fills(gpus) if is_drawn else (),
         "open_gpus": _SLIM_DEVICES,
         "gpu_count": 0,
         "ranks": page_ranks.slim(whole["ranks"], anchors),
