@@ -1,4 +1,4 @@
-"""The name of each rule of findings and each cause of idle time: one noun phrase, the same in every output.
+"""Names of rules of findings, causes of idle time and uses of tensor cores: one phrase each, the same in every output.
 
 Each nanosecond of idle time belongs to one rule: that of its root cause, or ``idle/<cause>`` where it has none.
 """
@@ -75,6 +75,31 @@ RULE_NAMES: Mapping[str, str] = MappingProxyType(
     }
 )
 """Name of each rule, by its key."""
+
+TENSOR_USES: Mapping[str, str] = MappingProxyType(
+    {
+        "tensor": "on tensor cores",
+        "unknown": "not clear from the name",
+        "simt_eligible": "matrix work without tensor cores",
+        "not_eligible": "no matrix work",
+    }
+)
+"""What the name of a kernel says about tensor cores, by key of the verdict."""
+
+TENSOR_REASONS: Mapping[str, str] = MappingProxyType(
+    {
+        "depthwise": "depthwise, bound by memory",
+        "matrix_vector": "matrix-vector, bound by memory",
+        "outside_autocast": "outside autocast",
+        "tf32_off": "TF32 disabled",
+        "no_tf32": "GPU without TF32",
+        "type_unsupported": "type not supported",
+        "fp64": "FP64 on ordinary cores",
+        "shape_or_layout": "shape or layout unsuitable",
+        "cannot_tell": "type not in the name",
+    }
+)
+"""Why matrix work does not use tensor cores, by key of the reason."""
 
 # Hosts of equal ranks differ in their pace, and a late rank has its own transfers. A stage of a pipeline waits for the
 # stage before it by design.

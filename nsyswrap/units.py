@@ -158,6 +158,15 @@ def counted(number: int, noun: str, several: str = "") -> str:
     return f"{count(number)} {noun}"
 
 
+TIMES = "×"
+"""The sign between a number and what there is so often."""
+
+
+def times(number: int, what: str) -> str:
+    """Return how often there is something: ``2 × NVIDIA H200``."""
+    return f"{count(number)} {TIMES} {what}"
+
+
 def number(value: Number) -> str:
     """Return a number without a unit: in full where it is whole, else with three significant digits."""
     if isinstance(value, int) or float(value).is_integer():

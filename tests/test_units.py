@@ -275,3 +275,7 @@ def test_a_change_has_its_sign(ratio: float, shown: str) -> None:
 )
 def test_a_difference_has_its_sign_and_unit(value: float, unit: str, shown: str) -> None:
     assert units.difference(value, unit) == shown
+
+
+def test_how_often_there_is_something_has_a_sign_and_not_a_letter() -> None:
+    assert units.times(2, "NVIDIA H200") == "2 × NVIDIA H200"

@@ -142,7 +142,7 @@ CLAIMS = (
         ("decoding", "decoding-graphs"),
     ),
     Claim(
-        "Convolution of 28 x 28 images",
+        "Convolution of 28 × 28 images",
         "A kernel written by hand against cuDNN, for batches of 100, 1000 and 10000: times of kernels, and user, "
         "system and elapsed time of the program; no figures are quoted.",
         tuple(case.name for case in CASES if case.program == "convolution"),

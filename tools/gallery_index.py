@@ -184,7 +184,9 @@ def _card(result: Result, folder: Path) -> str:
         if (folder / case.name / file).exists()
     )
     _, step, _, kernels, busy, *_ = cells(result)
-    figures = (("step", f"{step} ms"), ("kernels", f"{kernels} ms"), ("busy", busy), ("tensor", tensor_share(result)))
+    # The verdict names the median step, or says that it is a mean.
+    times = (("mean step", f"{step} ms"), ("kernels", f"{kernels} ms"))
+    figures = (*times, ("GPU busy", busy), ("tensor cores", tensor_share(result)))
     shown = "".join(f"<dt>{name}</dt><dd>{html.escape(value)}</dd>" for name, value in figures)
     return f"""<article id="{case.name}" {chosen_by}><h3>{name}</h3>
 <code>{command}</code>

@@ -91,7 +91,7 @@ The source is confirmed. The CPU launches an operation every {decoding:launch_in
 faster host of the earlier run it took 5.49 ms, with the same kernel time. As a CUDA graph, with one launch a token, it
 takes {decoding-graphs:step}, and the GPU is busy for {decoding-graphs:busy}. The rest is the CPU reading each token
 before it launches the next.""",
-    "Convolution of 28 x 28 images": """\
+    "Convolution of 28 × 28 images": """\
 The name of the hand-written kernel, `convolve`, does not show whether it uses tensor cores, so its share is a range up
 to nearly everything; it uses none. At 10000 images it takes
 {convolution-own-10000 / convolution-cudnn-10000:kernels} times the time of all of cuDNN's kernels. The programs timed

@@ -98,7 +98,7 @@ def _gpu_words(gpus: tuple[Gpu, ...]) -> str:
     counted = Counter((gpu.name, gpu.sm_count) for gpu in gpus)
     several = len({name for name, _ in counted}) < len(counted)
     words = (
-        f"{count} x {name}" + (f" with {multiprocessors} SMs" if several or multiprocessors else "")
+        units.times(count, name) + (f" with {multiprocessors} SMs" if several or multiprocessors else "")
         for (name, multiprocessors), count in sorted(counted.items())
     )
     return " and ".join(words) or "none"

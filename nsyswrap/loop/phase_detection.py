@@ -93,6 +93,10 @@ class Phases:
         """Return the name of a phase code; "none" for no phase."""
         return NONE if code == NO_PHASE else self.names[code]
 
+    def where(self, code: int) -> str:
+        """Return a phase code as a place in a sentence: "in phase forward", "outside phases"."""
+        return "outside phases" if code == NO_PHASE else f"in phase {self.names[code]}"
+
     def code(self, name: str) -> int:
         """Return the code of a phase; -1 for an unknown name."""
         return self.names.index(name) if name in self.names else NO_PHASE

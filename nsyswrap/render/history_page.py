@@ -128,7 +128,7 @@ def _brief(trends: Sequence[Trend]) -> list[str]:
 
 def _words(listed: ListedProgram) -> str:
     program = listed.program
-    gpus = f", {program.gpu_count} x {program.gpu}" if program.gpu else ""
+    gpus = f", {units.times(program.gpu_count, program.gpu)}" if program.gpu and program.gpu_count else ""
     return elide(f"{program.program} {program.arguments}".strip() + gpus, _ARGUMENTS_WIDTH)
 
 
@@ -166,7 +166,7 @@ def _program(number: int, trend: Trend, reports: Mapping[str, str]) -> ProgramVi
     anchors = {one.row.run_id: f"{key}-run-{at}" for at, one in enumerate(trend.runs, 1)}
     links = {run_id: reports.get(run_id, f"#{anchor}") for run_id, anchor in anchors.items()}
     names = list(dict.fromkeys(name for one in trend.runs for name in parts_of_run(one)))
-    gpus = f"{program.gpu_count} x {program.gpu}" if program.gpu else "none"
+    gpus = units.times(program.gpu_count, program.gpu) if program.gpu and program.gpu_count else "none"
     ranks = f"{program.rank} of {program.ranks}" if program.rank else str(program.ranks)
     about = [("GPUs", gpus), ("rank" if program.rank else "ranks", ranks), ("machine", program.host or "unknown")]
     return ProgramView(

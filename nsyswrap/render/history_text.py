@@ -108,7 +108,7 @@ def run_as_text(
 
 def _about(row: RunRow) -> list[tuple[str, str]]:
     """Return what a run is, as pairs of a label and a value; what is unknown has an empty value."""
-    gpus = f"{row.gpu_count} x {row.gpu}" if row.gpu else "none"
+    gpus = units.times(row.gpu_count, row.gpu) if row.gpu else "none"
     step = "" if row.step is None else f"{units.duration(row.step.median_ns)} (median of {units.count(row.step.count)})"
     mean = "" if row.step is None else f"{units.duration(row.step.mean_ns)} (mean, start to start)"
     spread = "" if row.stddev_ns is None else f"standard deviation {units.duration(row.stddev_ns)}"

@@ -17,6 +17,7 @@ from nsyswrap.model import Report, Section
 from nsyswrap.render import (
     flame_view,
     glossary,
+    key_numbers,
     markdown_report,
     page_counters,
     page_files,
@@ -66,7 +67,7 @@ _GROUPS = (
     ("CPU", ("machine", "launches", "host_calls", "host_waits", "os_calls")),
 )
 _OVER_TIME = "Over time"
-_CHECK, _LAST = "capture_check", "Capture"
+_CHECK, _LAST = "capture_check", "About this report"
 _ABOUT_CAPTURE = ("prediction", "profiler_cost", _CHECK)
 
 
@@ -135,13 +136,10 @@ def _context(report: Report) -> dict[str, Any]:
         "window": page_provenance.window(report),
         "ledger_window": visible(summary_model.short(window)),
         **_devices(report),
-        "plan": plan_view.plan(report),
-        "numbers": summary_model.key_numbers(report),
-        "findings": findings[:_SHOWN_FINDINGS],
-        "more_findings": findings[_SHOWN_FINDINGS:],
+        "numbers": key_numbers.key_numbers(report),
+        **_answer(report, findings),
         "gaps": gaps,
         "patterns": page_parts.patterns(report),
-        "verdict_finding": page_findings.verdict_anchor(report),
         "timeline": timeline,
         "over_time": over_time,
         "over_time_title": _OVER_TIME,
@@ -156,6 +154,18 @@ def _context(report: Report) -> dict[str, Any]:
         "vocabulary": vocabulary,
         "glossary": glossary,
         "summary": markdown_report.render(report),
+    }
+
+
+def _answer(report: Report, findings: tuple[page_findings.FindingView, ...]) -> dict[str, Any]:
+    """Return the plan and the findings, and which change of the plan gives the advice of a finding."""
+    plan = plan_view.plan(report)
+    return {
+        "plan": plan,
+        "planned": plan_view.said_by(plan, findings),
+        "findings": findings[:_SHOWN_FINDINGS],
+        "more_findings": findings[_SHOWN_FINDINGS:],
+        "verdict_finding": page_findings.verdict_anchor(report),
     }
 
 
@@ -193,12 +203,15 @@ def _slim_context(report: Report) -> dict[str, Any]:
     anchors = {finding.anchor for finding in findings}
     plan = whole["plan"]
     rows = tuple(row._replace(anchor=row.anchor if row.anchor in anchors else "") for row in plan.rows)
+    gpus = [device._replace(attribution=page_parts.NO_TABLE) for device in whole["devices"][:_SLIM_DEVICES]]
+    is_drawn = len(gpus) == 1 or not whole["ranks"]
     return {
         **whole,
         **_assets(SLIM_STYLES, SLIM_SCRIPTS, ()),
         "contents": whole["contents"][:1],
         "plan": plan._replace(rows=rows),
-        "devices": [device._replace(attribution=page_parts.NO_TABLE) for device in whole["devices"][:_SLIM_DEVICES]],
+        "devices": gpus,
+        "idle_fills": page_parts.idle_fills(gpus) if is_drawn else (),
         "open_gpus": _SLIM_DEVICES,
         "gpu_count": 0,
         "ranks": page_ranks.slim(whole["ranks"], anchors),

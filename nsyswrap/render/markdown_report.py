@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from nsyswrap import units
 from nsyswrap.model import Finding, Report, Section
-from nsyswrap.render import plan_view, rank_rows, rows, summary_model, vocabulary
+from nsyswrap.render import key_numbers, plan_view, rank_rows, rows, summary_model, vocabulary
 from nsyswrap.render.escape import elide, shorten
 
 MOST_BYTES = 8_000
@@ -143,7 +143,7 @@ def _key_numbers(report: Report) -> Iterator[str]:
     known = ("GPU", "median step") if report.plan.changes else ("GPU",)
     lines = [
         f"- {one.label}: **{one.value}** {escape(one.note)}"
-        for one in summary_model.key_numbers(report)
+        for one in key_numbers.key_numbers(report)
         if not one.label.startswith(known)
     ]
     if lines:

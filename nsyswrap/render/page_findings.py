@@ -38,10 +38,10 @@ class FindingView(NamedTuple):
         headline: The problem in one sentence.
         where: Which GPU, or the whole capture.
         lost: Time lost to it; empty where none is lost.
-        lost_share: Time lost as a share of its window.
+        lost_share: Time lost as a share of its window, which is named where it is not that of the breakdown.
         bar: Time lost as the width of a bar, in per cent; empty for no bar.
         saving: What fixing it saves; empty where it is not about time.
-        step_saving: The saving as step times; empty where there are no steps.
+        step: The saving as the time of a step; None where there are no steps.
         also: Place and times of the same finding on other GPUs.
         advice: What to try.
         evidence: The numbers that support it.
@@ -57,7 +57,7 @@ class FindingView(NamedTuple):
     lost_share: str
     bar: str
     saving: str
-    step_saving: str
+    step: summary_model.StepIfFixed | None
     also: tuple[tuple[str, str], ...]
     advice: str
     evidence: tuple[Line, ...]
@@ -102,15 +102,22 @@ def _finding(report: Report, group: tuple[Finding, ...], name: str) -> FindingVi
         headline=visible(first.headline),
         where=summary_model.place(first),
         lost=units.duration(first.lost_ns) if first.lost_ns > 0 else "",
-        lost_share=visible(summary_model.finding_share(first)),
+        lost_share=_lost_share(report, first),
         bar=f"{100 * share:.2f}" if 0 < share <= 1 else "",
         saving=summary_model.predicted_saving(first),
-        step_saving=summary_model.step_saving(report, first),
+        step=summary_model.step_if_fixed(report, first),
         also=_also(report, group),
         advice=visible(first.advice),
         evidence=tuple(line for one in group[:_MOST_GPUS] for line in _lines(report, one, alone=len(group) == 1)),
         section=_section(report, first),
     )
+
+
+def _lost_share(report: Report, finding: Finding) -> str:
+    """Return the time lost as a share of its window; the heading of the findings names that of the breakdown."""
+    share, ledger = visible(summary_model.finding_share(finding)), report.section("ledger")
+    window = report.window if ledger is None else ledger.window
+    return share.removesuffix(f" of {visible(summary_model.short(window))}")
 
 
 def _also(report: Report, group: tuple[Finding, ...]) -> tuple[tuple[str, str], ...]:

@@ -12,10 +12,13 @@ from nsyswrap.render.escape import elide, visible
 from nsyswrap.render.gaps import Gap
 from nsyswrap.render.page_tables import Span, TableView, table_view
 from nsyswrap.render.page_tensor import PARTS
+from nsyswrap.rule_names import TENSOR_REASONS, TENSOR_USES
 
 _PHASE_WIDTH = 40
 # Accounts of idle time in a bar. Ours: more are too narrow.
 _MOST_RULES = 6
+# Parts that a folded GPU names. Ours: they fit in a line.
+_LARGEST_PARTS = 3
 _SHOWN_PIECES = 2
 _SPECIAL = {
     "ledger": ("devices", "over_time"),
@@ -75,6 +78,13 @@ class Device(NamedTuple):
     zoom: str
     area: str
     attribution: TableView
+
+    @property
+    def largest(self) -> str:
+        """Return its largest parts in words, and the root cause of most of its idle time."""
+        parts = sorted(self.parts, key=lambda row: -float(row.width))[:_LARGEST_PARTS]
+        why = f"; idle mostly by {self.idle[0].label}" if self.idle and self.parts[-1] in parts else ""
+        return ", ".join(f"{row.label} {row.share}" for row in parts if row.width != "0") + why
 
 
 class PieceView(NamedTuple):
@@ -300,8 +310,14 @@ def patterns(report: Report) -> TableView | None:
 
 
 def _named(table: pd.DataFrame) -> pd.DataFrame:
-    """Return a table with the names of rules and causes in place of their keys."""
-    names = {"rule": vocabulary.rule_name, "cause": vocabulary.cause_name}
+    """Return a table with names in place of the keys of rules, causes, uses of tensor cores and operations."""
+    names = {
+        "rule": vocabulary.rule_name,
+        "cause": vocabulary.cause_name,
+        "verdict": lambda key: TENSOR_USES.get(key, key),
+        "reason": lambda key: TENSOR_REASONS.get(key, key),
+        "op": lambda key: key.replace("_", " "),
+    }
     return table.assign(
         **{column: table[column].astype(str).map(name) for column, name in names.items() if column in table}
     )

@@ -6,7 +6,7 @@ import pandas as pd
 
 from nsyswrap import units
 from nsyswrap.model import Report, Section
-from nsyswrap.render import charts, summary_model, vocabulary
+from nsyswrap.render import charts, key_numbers, vocabulary
 from nsyswrap.render.escape import elide
 from nsyswrap.render.page_tables import Span, TableView, table_view
 
@@ -55,7 +55,7 @@ def steps(report: Report) -> StepsView | None:
     chart = charts.step_chart(drawn, _CHART_HEIGHT)
     measured = table[~table["warm_up"].astype(bool)].drop(columns="warm_up")
     slowest = measured.sort_values("length_ns", ascending=False, kind="stable").head(_SLOWEST)
-    median = summary_model.median_step(report)
+    median = key_numbers.median_step(report)
     shown = table_view(slowest, "Slowest steps", "slowest", "steps")
     return StepsView(
         chart=chart,

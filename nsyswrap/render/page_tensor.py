@@ -7,6 +7,7 @@ from nsyswrap import units
 from nsyswrap.model import Report
 from nsyswrap.render import charts, summary_model
 from nsyswrap.render.escape import elide
+from nsyswrap.rule_names import TENSOR_USES
 
 _MOST_ROWS = 100
 _NAME_WIDTH = 40
@@ -23,10 +24,10 @@ class TensorPart(NamedTuple):
 
 
 PARTS = (
-    TensorPart("tensor_ns", "tensor", "tensor", "on tensor cores", "#0054A9"),
-    TensorPart("unknown_ns", "unknown", "unknown", "not clear from the name", "url(#unsure)"),
-    TensorPart("simt_eligible_ns", "simt_eligible", "eligible", "matrix work without tensor cores", "#0398CE"),
-    TensorPart("not_eligible_ns", "not_eligible", "other", "no matrix work", "#929292"),
+    TensorPart("tensor_ns", "tensor", "tensor", TENSOR_USES["tensor"], "#0054A9"),
+    TensorPart("unknown_ns", "unknown", "unknown", TENSOR_USES["unknown"], "url(#unsure)"),
+    TensorPart("simt_eligible_ns", "simt_eligible", "eligible", TENSOR_USES["simt_eligible"], "#0398CE"),
+    TensorPart("not_eligible_ns", "not_eligible", "other", TENSOR_USES["not_eligible"], "#929292"),
 )
 _REST = TensorPart("", "", "rest", "without tensor cores", "#929292")
 
@@ -93,7 +94,7 @@ def _by_family(report: Report) -> Iterable[tuple[str, Parts]]:
         family = found.setdefault(str(row["op"] or "") or "unknown", {})
         family[row["verdict"]] = family.get(row["verdict"], 0) + int(row["total_ns"])
     for name, times in found.items():
-        yield name, [(part, times.get(part.verdict, 0)) for part in PARTS]
+        yield name.replace("_", " "), [(part, times.get(part.verdict, 0)) for part in PARTS]
 
 
 def _bars(rows: Iterable[tuple[str, Parts]]) -> tuple[tuple[Bar, ...], int]:

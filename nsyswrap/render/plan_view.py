@@ -4,6 +4,7 @@ The first changes say what to do: the advice, the line of Python where it was sa
 """
 
 import shlex
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from nsyswrap import units
@@ -90,8 +91,14 @@ def plan(report: Report) -> PlanView:
         _row(report, found.step_ns, each, with_action=number < MOST_ACTIONS)
         for number, each in enumerate(found.changes)
     )
-    measure = f"{'mean' if found.is_mean else 'median'} step, each change with those before it"
+    measure = f"{'mean' if found.is_mean else 'median'} step after each change, with those before it"
     return PlanView(measure, (now, *rows), found.notes, _check(report), _lines(report))
+
+
+def said_by(shown: PlanView, findings: Iterable[page_findings.FindingView]) -> dict[str, str]:
+    """Return the label of the change of the plan that gives the advice of a finding, by the finding's anchor."""
+    labels = {row.action.advice: row.label for row in reversed(shown.rows) if row.action is not None}
+    return {each.anchor: labels[each.advice] for each in findings if each.advice in labels}
 
 
 def _row(report: Report, now_ns: int, change: PlannedChange, *, with_action: bool) -> PlanRow:

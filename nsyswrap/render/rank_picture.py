@@ -207,7 +207,7 @@ def _note(step: Row) -> str:
     which = "the median" if step["which"] == "median" else "the longest waits"
     drawn, every = int(step["collective_count"]), int(step["all_collectives"])
     part = f"; the longest {drawn} of {units.count(every)} collectives" if drawn < every else ""
-    return f"{which} of {units.count(int(step['step_count']))} steps{part}"
+    return f"{which} of {units.counted(int(step['step_count']), 'step')} that all ranks take in the window{part}"
 
 
 def _row(

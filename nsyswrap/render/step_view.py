@@ -96,7 +96,7 @@ def typical_step(report: Report) -> TypicalStep | None:
     fastest, slowest = (int(end[at] - start[at]) for at in ordered[[0, -1]])
     middle = int(ordered[(len(ordered) - 1) // 2])
     span = Span(int(start[middle]), int(end[middle]))
-    name, note = _name(data, row, middle), _note(len(ordered))
+    name, note = _name(data, row, middle), _note(data, row, len(ordered))
     return TypicalStep(data, gpus, span, name, note, len(ordered), (fastest, slowest))
 
 
@@ -145,9 +145,12 @@ def _devices(found: list[int | None], rule: str) -> tuple[int, ...]:
     return () if len(known) < len(found) or rule == "ranks/late" else tuple(known)
 
 
-def _note(count: int) -> str:
-    """Return which step is drawn."""
-    return "the only step in the window" if count == 1 else f"the middle of {units.count(count)} steps in the window"
+def _note(data: TimelineData, row: TimelineRow, count: int) -> str:
+    """Return which step is drawn; each rank may have another number of steps in the window."""
+    rank, comma, _ = row.label.partition(", ")
+    is_one_of_several = comma and sum(each.kind == "steps" for each in data.rows) > 1
+    where = f"of {visible(rank)}" if is_one_of_several else "in the window"
+    return f"the only step {where}" if count == 1 else f"the middle of {units.count(count)} steps {where}"
 
 
 def _name(data: TimelineData, row: TimelineRow, at: int) -> str:

@@ -1,4 +1,4 @@
-"""What every form of the report shows first: ledger, idle time by root cause, key numbers, findings.
+"""What every form of the report shows first: ledger, idle time by root cause, findings.
 
 Nothing is measured here. Tables and facts of the sections are looked up, summed over rows and divided by their
 window once, so page, terminal and Markdown show the same numbers.
@@ -13,7 +13,7 @@ import pandas as pd
 from nsyswrap import units
 from nsyswrap.fixed_step import typical
 from nsyswrap.intervals import Window
-from nsyswrap.model import Fact, Finding, Gpu, Report, Section
+from nsyswrap.model import Finding, Gpu, Report, Section
 from nsyswrap.render import gaps
 from nsyswrap.render.escape import visible
 from nsyswrap.render.vocabulary import LEDGER_PARTS, LedgerPart, cause_name
@@ -80,21 +80,6 @@ class DeviceLedger:
         return self.parts[-1].ns
 
 
-@dataclass(frozen=True, slots=True)
-class KeyNumber:
-    """One number that is shown large.
-
-    Attributes:
-        label: What it is.
-        value: The number with its unit.
-        note: What it is a share of, and related numbers.
-    """
-
-    label: str
-    value: str
-    note: str
-
-
 def rows(section: Section | None, table: str) -> list[Row]:
     """Return the rows of a table as dictionaries of plain Python values; none where it is missing."""
     if section is None or table not in section.tables:
@@ -141,10 +126,10 @@ def ledgers(report: Report) -> tuple[DeviceLedger, ...]:
 
 
 def gpu_names(report: Report) -> str:
-    """Return the kinds of GPU and the number of each, such as ``2 × NVIDIA H200``; empty without a GPU."""  # noqa: RUF002
+    """Return the kinds of GPU and the number of each, such as ``2 × NVIDIA H200``; empty without a GPU."""
     names = [gpu.name for gpu in report.gpus]
     kinds = sorted(set(names))
-    counted = (f"{names.count(kind)} × {kind}" if names.count(kind) > 1 else kind for kind in kinds)  # noqa: RUF001
+    counted = (units.times(names.count(kind), kind) if names.count(kind) > 1 else kind for kind in kinds)
     return visible(", ".join(counted))
 
 
@@ -235,11 +220,6 @@ def gap_patterns(report: Report) -> tuple[GapPattern, ...]:
     )
 
 
-def key_numbers(report: Report) -> tuple[KeyNumber, ...]:
-    """Return busy share, idle share, tensor-core share and median step, those that were measured."""
-    return (*_busy_and_idle(report), *_tensor_cores(report), *_median_step(report))
-
-
 def short(window: Window) -> str:
     """Return a window's label without the text in parentheses; the top of the report has the whole label."""
     return window.label.split(" (", maxsplit=1)[0]
@@ -281,25 +261,50 @@ def predicted_saving(finding: Finding) -> str:
 NO_SAVING = "no saving predicted (placed by time lost)"
 
 
+@dataclass(frozen=True, slots=True)
+class StepIfFixed:
+    """A predicted saving as the time of a step.
+
+    Attributes:
+        kind: "step", or "mean step" where a few long steps hold much of the time, as in the verdict.
+        now: The time of a step now.
+        times: Its time with the fix.
+        speed: Steps in the same time, such as "1.96 to 2.27 times as fast".
+    """
+
+    kind: str
+    now: str
+    times: str
+    speed: str
+
+
 def step_saving(report: Report, finding: Finding) -> str:
     """Return a predicted saving as step times: ``5.68 ms a step; 2.5 to 2.9 ms if fixed, 1.96 to 2.27 times as fast``.
 
-    The time of a step is that of the verdict: the mean where a few long steps hold much of the time.
-    Empty where the window is not made of steps, where nothing is saved, or where the saving is larger than the time
+    Empty where ``step_if_fixed`` has none.
+    """
+    step = step_if_fixed(report, finding)
+    return "" if step is None else f"{step.now} a {step.kind}; {step.times} if fixed, {step.speed}"
+
+
+def step_if_fixed(report: Report, finding: Finding) -> StepIfFixed | None:
+    """Return a predicted saving as the time of a step.
+
+    None where the window is not made of steps, where nothing is saved, or where the saving is larger than the time
     of the steps of one process.
     """
     step = typical(report.step, report.window, report.verdict_rule)
     low, high = finding.saving_low_ns, finding.saving_high_ns
     if step is None or low is None or high is None or high <= 0:
-        return ""
+        return None
     longest, shortest = step.after(low), step.after(high)
     if shortest <= 0:
-        return ""
+        return None
     times = units.duration_range(shortest, longest)
     slow, fast = (f"{step.length_ns / one:.2f}" for one in (longest, shortest))
     speed = fast if slow == fast else f"up to {fast}" if low <= 0 else f"{slow} to {fast}"
     kind = "mean step" if step.is_mean else "step"
-    return f"{units.duration(step.length_ns)} a {kind}; {times} if fixed, {speed} times as fast"
+    return StepIfFixed(kind, units.duration(step.length_ns), times, f"{speed} times as fast")
 
 
 def lost_and_saved(report: Report, finding: Finding) -> str:
@@ -316,54 +321,6 @@ def finding_share(finding: Finding) -> str:
     if not 0 < finding.lost_ns <= finding.window.length_ns:
         return ""
     return f"{units.share_of(finding.lost_ns, finding.window.length_ns)} of {short(finding.window)}"
-
-
-def median_step(report: Report) -> Fact | None:
-    """Return the median time of a step; None where no steps were found."""
-    section = report.section("steps")
-    found = None if section is None else section.fact("median_ns")
-    return None if found is None or units.is_missing(found.value) else found
-
-
-def _busy_and_idle(report: Report) -> tuple[KeyNumber, ...]:
-    found = ledgers(report)
-    section = report.section("ledger")
-    if not found or section is None:
-        return ()
-    window, idle = sum(one.window_ns for one in found), sum(one.idle_ns for one in found)
-    note = f"of {short(section.window)}"
-    if len(found) > 1:
-        note += f", mean of {len(found)} GPUs"
-    return (
-        KeyNumber("GPU busy", units.share_of(window - idle, window), note),
-        KeyNumber("GPU idle", units.share_of(idle, window), note),
-    )
-
-
-def _tensor_cores(report: Report) -> tuple[KeyNumber, ...]:
-    section = report.section("tensor_cores")
-    if section is None:
-        return ()
-    low, high, counter = (section.fact(label) for label in ("share_low", "share_high", "counter_share"))
-    if low is None or high is None:
-        return ()
-    measured = _number(low) is not None
-    note = f"of kernel time in {short(section.window)}" if measured else f"in {short(section.window)}"
-    if counter is not None and not units.is_missing(counter.value):
-        least = section.fact("counter_share_low") or counter
-        note += f"; by counter {units.share_band(_number(least), _number(counter))}"
-    return (KeyNumber("tensor-core share", units.share_band(_number(low), _number(high)), note),)
-
-
-def _median_step(report: Report) -> tuple[KeyNumber, ...]:
-    fact, section = median_step(report), report.section("steps")
-    if fact is None or section is None:
-        return ()
-    return (KeyNumber("median step", units.text(fact.value, "ns"), f"over {short(section.window)}"),)
-
-
-def _number(fact: Fact) -> float | None:
-    return None if fact.value is None or isinstance(fact.value, str) else float(fact.value)
 
 
 def _largest_first(parts: Iterable[IdlePart]) -> tuple[IdlePart, ...]:

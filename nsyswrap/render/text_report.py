@@ -10,7 +10,7 @@ from rich.text import Text
 
 from nsyswrap import units
 from nsyswrap.model import Finding, Report, Section, Severity
-from nsyswrap.render import plan_view, rank_rows, rows, summary_model, vocabulary
+from nsyswrap.render import key_numbers, plan_view, rank_rows, rows, summary_model, vocabulary
 from nsyswrap.render.blocks_as_text import printed
 from nsyswrap.render.escape import ELISION, elide, shorten, visible
 
@@ -181,7 +181,7 @@ def _finding(report: Report, number: int, group: tuple[Finding, ...]) -> Rendera
 
 
 def _key_numbers(report: Report) -> Iterator[RenderableType]:
-    tensor = next((one for one in summary_model.key_numbers(report) if one.label == "tensor-core share"), None)
+    tensor = next((one for one in key_numbers.key_numbers(report) if one.label == "tensor-core share"), None)
     steps = report.section("steps")
     if tensor is None and steps is None:
         return
@@ -189,7 +189,7 @@ def _key_numbers(report: Report) -> Iterator[RenderableType]:
     if tensor is not None:
         yield _labelled("TENSOR CORES", f"{tensor.value} {tensor.note}")
     if steps is not None:
-        no_median = summary_model.median_step(report) is None and steps.notes
+        no_median = key_numbers.median_step(report) is None and steps.notes
         yield _labelled("STEPS", " ".join(steps.notes) if no_median else _facts(steps))
 
 

@@ -225,11 +225,9 @@ def _by_phase(context: TraceContext, attribution: Attribution, rule: str) -> tup
         mine = phase == code
         # Pieces are ordered by gap.
         gaps = int(np.count_nonzero(np.diff(gap[mine], prepend=-1)))
-        rows.append((int(length[mine].sum()), context.phases.name(code), gaps))
+        rows.append((int(length[mine].sum()), context.phases.where(code), gaps))
     rows.sort(key=lambda row: (-row[0], row[1]))
-    return tuple(
-        f"{units.duration(idle)} in phase {phase}, {units.counted(count, 'gap')}" for idle, phase, count in rows
-    )
+    return tuple(f"{units.duration(idle)} {where}, {units.counted(count, 'gap')}" for idle, where, count in rows)
 
 
 def _longest(gaps: pd.DataFrame, attribution: Attribution, rule: str) -> tuple[str, ...]:

@@ -116,7 +116,7 @@ def _finding(  # noqa: PLR0913, PLR0917 - one argument a source
         saving=saving,
         advice=_advice(simulation, attribution, main),
         evidence=(
-            f"others wait for it in {units.share(late.share_late)} of the {late.steps} {_parts(context, window)}",
+            f"others wait for it in {units.share(late.share_late)} of the {_parts(context, window, late.steps)}",
             *_kept(context, lateness, window, accounts, late.lost_ns),
             *(most_sampled(attribution, main) if main in RULES else ()),
         ),
@@ -138,9 +138,12 @@ def _how_much(context: TraceContext, window: Window, late_ns: int) -> str:
     return f"{units.duration(late_ns)} of {units.duration(window.length_ns)}"
 
 
-def _parts(context: TraceContext, window: Window) -> str:
-    """Return what the window is divided into."""
-    return "steps" if window.is_of_steps and context.steps.measured_count else "equal parts of the window"
+def _parts(context: TraceContext, window: Window, count: int) -> str:
+    """Return into how many parts the window is divided, and whose steps these are where ranks take more or fewer."""
+    if not window.is_of_steps or not context.steps.measured_count:
+        return f"{count} equal parts of the window"
+    whose = "" if count == context.steps.measured_count else " of the rank that takes most"
+    return f"{count} steps{whose}"
 
 
 def _because(lateness: Lateness, rule: str, phase: int) -> str:

@@ -38,7 +38,7 @@ def run(
     start, end = array(frame, "start"), array(frame, "end")
     length = end - start
     warm_up = array(frame, "warm_up")
-    measured = _measured(context, window)
+    measured = _lengths(_measured(context, window))
     outliers = find_outliers(context, collectives, attributions, window)
     facts = [
         Fact("measured_steps", len(measured), "count"),
@@ -63,10 +63,14 @@ def run(
     )
 
 
-def _measured(context: TraceContext, window: Window) -> Times:
-    """Return the length of each measured step in ns: inside the window if the user gave one, else of all."""
-    measured = context.steps.measured_inside(window) if window.source == "user" else context.steps.measured
-    length: Times = array(measured, "end") - array(measured, "start")
+def _measured(context: TraceContext, window: Window) -> pd.DataFrame:
+    """Return the measured steps: inside the window if the user gave one, else all."""
+    return context.steps.measured_inside(window) if window.source == "user" else context.steps.measured
+
+
+def _lengths(steps: pd.DataFrame) -> Times:
+    """Return the length of each step in ns."""
+    length: Times = array(steps, "end") - array(steps, "start")
     return length
 
 
@@ -92,7 +96,10 @@ def _notes(context: TraceContext, window: Window) -> tuple[str, ...]:
     if not len(context.steps.frame):
         pattern = context.settings.step_pattern
         return context.steps.notes or ((f"No range matches --step-range {pattern}.",) if pattern else (NO_STEPS,))
-    return (*context.steps.notes, *(() if len(_measured(context, window)) else (NO_WHOLE_STEP,)))
+    measured = _measured(context, window)
+    processes = measured["process"].nunique()
+    together = (f"The {len(measured)} measured steps are those of {processes} processes together.",)
+    return (*context.steps.notes, *(() if len(measured) else (NO_WHOLE_STEP,)), *(together if processes > 1 else ()))
 
 
 def _table(context: TraceContext, collectives: Collectives) -> pd.DataFrame:

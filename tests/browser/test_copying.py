@@ -61,6 +61,28 @@ def test_the_summary_is_copied_as_a_picture(browser: Browser, tmp_path: Path, sc
     assert ",".join(str(part) for part in bytes.fromhex(idle[1:])) in drawn["colours"]
 
 
+def test_the_picture_names_the_parts_of_the_breakdown_and_nothing_runs_out_of_it(
+    browser: Browser, tmp_path: Path
+) -> None:
+    with opened(browser, write(REPORT, tmp_path), permissions=["clipboard-read", "clipboard-write"]) as page:
+        page.evaluate("""() => {
+            const draw = CanvasRenderingContext2D.prototype.fillText;
+            globalThis.drawn = [];
+            CanvasRenderingContext2D.prototype.fillText = function (text, x, ...rest) {
+              globalThis.drawn.push([text, x + this.measureText(text).width]);
+              return draw.call(this, text, x, ...rest);
+            };
+        }""")
+        page.click("#copy-picture")
+        page.locator("#status").get_by_text("Copied", exact=True).wait_for()
+        drawn = page.evaluate("globalThis.drawn")
+        parts = page.locator(".device").first.locator(".legend:not([aria-label]) li:not(.none) .part").all_inner_texts()
+    texts = [text for text, _ in drawn]
+    assert [part for part in parts if not any(text.startswith(f"{part} ") for text in texts)] == []
+    assert max(right for _, right in drawn) <= 1200
+    assert not any(text.endswith("…") for text in texts)
+
+
 def test_a_picture_that_cannot_be_copied_is_saved(browser: Browser, tmp_path: Path) -> None:
     with opened(browser, write(REPORT, tmp_path)) as page:
         page.evaluate("() => { navigator.clipboard.write = async () => { throw new Error('refused'); }; }")

@@ -11,7 +11,10 @@ from playwright.sync_api import Browser, Page
 pytestmark = needs_chromium
 
 KERNELS = "table[data-name=kernels-summary]"
-MOST_SCREENS = {WIDE: 4, NARROW: 7}
+MOST_SCREENS = {WIDE: 3, NARROW: 5}
+SAMPLES = Path(__file__).resolve().parents[2] / "reports" / "samples"
+LAPTOP = 800
+MOST_OF_A_SAMPLE = 3.3
 
 
 @pytest.fixture(scope="module")
@@ -34,6 +37,36 @@ def test_the_page_takes_a_few_screens_and_the_plan_is_on_the_first(browser: Brow
         advice = page.locator("#plan .action").first.bounding_box()
         assert advice is not None
         assert advice["y"] + advice["height"] < HEIGHT
+
+
+@pytest.mark.parametrize("name", ["mnist-1-worker", "mnist-8-workers"])
+def test_a_sample_takes_about_three_screens_of_a_laptop(browser: Browser, name: str) -> None:
+    """With the whole plan, the typical step and three findings in sight, with the script and without."""
+    for scripts in (True, False):
+        with opened(browser, SAMPLES / name / "report.html", folded=True, java_script_enabled=scripts) as page:
+            assert page.locator("#plan .to-do").count() == page.locator("#plan .to-do:visible").count() > 0
+            assert page.locator("#step svg.st").first.is_visible()
+            assert page.locator(".finding:visible").count() >= 3
+            height = page.evaluate("document.documentElement.scrollHeight")
+            assert height <= MOST_OF_A_SAMPLE * LAPTOP
+
+
+@pytest.mark.parametrize("width", [WIDE, NARROW])
+def test_with_everything_open_the_page_is_as_wide_as_the_screen(browser: Browser, width: int) -> None:
+    """Code, names of kernels and tables scroll or wrap where they are."""
+    with opened(browser, SAMPLES / "mnist-8-workers" / "report.html", width=width) as page:
+        page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_a_search_opens_folds_inside_a_section(page: Page) -> None:
+    """The table of idle time by root cause is folded twice."""
+    table = page.locator("table[data-name=idle-attribution]")
+    assert not table.is_visible()
+    page.locator("#search").fill("data loader wait")
+    table.wait_for(state="visible")
+    page.locator("#search").fill("")
+    table.wait_for(state="hidden")
 
 
 def test_a_click_opens_a_group(page: Page) -> None:

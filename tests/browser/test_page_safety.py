@@ -285,12 +285,19 @@ def test_a_real_report_says_what_its_json_says(browser: Browser, sample: tuple[P
         headlines = [text.replace("\xa0", " ") for text in page.locator(".finding h3").all_text_contents()]
         assert headlines == [one["headline"] for one in said["findings"]]
         (ledger,) = said["sections"]["ledger"]["tables"]["devices"]
-        shares = page.locator(".device .legend b").all_inner_texts()
+        shares, causes = (
+            page.locator(f".device .legend{kind} b").all_inner_texts()
+            for kind in (":not([aria-label])", "[aria-label]")
+        )
         assert [
             round(100 * ledger[part] / ledger["window_ns"], 1)
             for part in list(ledger)[2:]
             if ledger[part] or part in ("compute_ns", "idle_ns")
         ] == [pytest.approx(float(share.strip("<> %")), abs=0.1) for share in shares]
+        # The root causes add up to the idle time.
+        rounding = 0.05 * len(causes) + 0.1
+        idle = sum(float(share.strip("<> %")) for share in causes)
+        assert idle == pytest.approx(100 * ledger["idle_ns"] / ledger["window_ns"], abs=rounding)
         tables = page.evaluate(RAW)
     checked = 0
     for name, columns in tables.items():

@@ -59,7 +59,7 @@ def test_another_gpu_is_an_issue() -> None:
     other = replace(NEW, gpus=(replace(pairs.GPU, name="NVIDIA A100", sm_count=108),))
     found = only(BASE, other)
     assert (found.kind, found.blocks) == (IssueKind.GPU, True)
-    assert found.message == "The GPUs differ: 1 x NVIDIA H200 with 132 SMs and 1 x NVIDIA A100 with 108 SMs."
+    assert found.message == "The GPUs differ: 1 × NVIDIA H200 with 132 SMs and 1 × NVIDIA A100 with 108 SMs."
 
 
 def test_a_slice_of_the_same_gpu_is_another_gpu() -> None:
@@ -68,7 +68,7 @@ def test_a_slice_of_the_same_gpu_is_another_gpu() -> None:
 
 def test_another_number_of_gpus_is_an_issue() -> None:
     two = pairs.with_session(pairs.report(pairs.lengths(2.0), gpus=2), started_utc="x")
-    assert "1 x NVIDIA H200 with 132 SMs and 2 x NVIDIA H200" in only(BASE, two).message
+    assert "1 × NVIDIA H200 with 132 SMs and 2 × NVIDIA H200" in only(BASE, two).message
 
 
 def test_other_traces_are_an_issue() -> None:

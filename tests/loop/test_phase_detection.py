@@ -5,6 +5,7 @@ from dataclasses import FrozenInstanceError
 
 import pytest
 from export_builder import ExportBuilder, thread
+from real_captures import RealContext
 
 from nsyswrap.loop.context import find_context
 from nsyswrap.loop.phase_detection import Phases
@@ -62,3 +63,9 @@ def test_a_lookup_changes_nothing(trace_of: TraceOf) -> None:
         phases.own_by_thread[SILENT] = phases.own(WORKER)  # type: ignore[index]
     with pytest.raises(FrozenInstanceError):
         phases.names = ()  # type: ignore[misc]
+
+
+def test_a_phase_is_a_place_in_a_sentence(real_context: RealContext) -> None:
+    phases = real_context("cnn_amp").phases
+    assert phases.where(phases.code("forward")) == "in phase forward"
+    assert phases.where(-1) == "outside phases"

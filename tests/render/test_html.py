@@ -325,14 +325,13 @@ def test_the_same_matter_on_another_gpu_is_one_finding() -> None:
     assert "GPU 1: seen" in page.text
 
 
-def test_idle_time_of_many_gpus_is_folded() -> None:
+def test_beside_a_table_of_ranks_each_gpu_is_folded_and_says_where_its_time_went() -> None:
     report = hand_made.two_gpu_report()
-    ledger = report.section("ledger")
-    assert ledger is not None
-    devices = pd.concat([ledger.tables["devices"].assign(device_id=n) for n in range(3)])
-    changed = replace(ledger, tables={"devices": devices})
-    sections = tuple(changed if one.key == "ledger" else one for one in report.sections)
-    assert "<summary>Why the GPU was idle</summary>" in html_report.render(replace(report, sections=sections))
+    assert "one-gpu" not in Page(html_report.render(report)).text
+    page = Page(html_report.render(with_ranks(report, 2, 1)))
+    folded = [one for one in page.all("details") if one.get("class") == "one-gpu"]
+    assert len(folded) == 2
+    assert re.search(r"GPU 0, NVIDIA H200: compute [\d.]+ %, .*; idle mostly by ", page.text)
 
 
 def test_steps_of_several_gpus_are_drawn_once() -> None:
@@ -379,5 +378,6 @@ def test_the_slim_page_has_the_first_part_and_says_what_it_leaves_out() -> None:
     sections = len(page_of("full").all("section")) - len(page.all("section")) - len(("gaps", "provenance", "glossary"))
     left_out = f"The whole report has the timeline, the longest gaps and {sections} more sections"
     assert f"{left_out}: nsyswrap report capture.sqlite" in page.text
-    assert page.all("table")
+    causes = [one for one in page.all("ul") if "by root cause" in one.get("aria-label", "")]
+    assert len(causes) == 1
     assert not {"gaps", "idle-attribution"} & {one.get("data-name") for one in page.all("table")}

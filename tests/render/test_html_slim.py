@@ -1,9 +1,12 @@
 """The short page: small whatever the report holds, with a name and a last sentence of the caller."""
 
+import re
 from dataclasses import replace
 
 import hand_made
 import pandas as pd
+import pytest
+from real_captures import RealReport
 
 from nsyswrap.render import html_report
 
@@ -23,6 +26,15 @@ def test_the_slim_page_of_many_gpus_and_findings_stays_small() -> None:
     slim = html_report.render_slim(replace(report, findings=many))
     assert "27 more findings, 62 more GPUs, the timeline" in slim
     assert len(slim.encode()) < 60_000
+
+
+@pytest.mark.parametrize("name", ["ranks/loader", "ranks/tensor_parallel", "ddp_2gpu_slow_links", "cnn_amp"])
+def test_the_slim_page_of_a_real_capture_is_small_and_names_each_fill_that_it_uses(
+    name: str, real_report: RealReport
+) -> None:
+    slim = html_report.render_slim(real_report(name))
+    assert len(slim.encode()) < 60_000
+    assert set(re.findall(r"url\(#([\w-]+)\)", slim)) <= set(re.findall(r'<pattern id="([\w-]+)"', slim))
 
 
 def test_the_slim_page_takes_a_name_and_a_last_sentence() -> None:

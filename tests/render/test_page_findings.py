@@ -6,6 +6,7 @@ import hand_made
 import pytest
 from hand_made import MS
 
+from nsyswrap.intervals import Window
 from nsyswrap.model import Finding, Report, Severity
 from nsyswrap.render import page_findings
 from nsyswrap.rule_names import rule_name
@@ -44,8 +45,13 @@ def test_findings_stay_in_the_order_of_the_report() -> None:
 
 def test_a_finding_has_its_numbers_and_a_bar_as_long_as_its_share() -> None:
     first = page_findings.findings(FULL)[0]
-    assert (first.lost, first.lost_share, first.saving) == ("601 ms", "30.0 % of steps 3 to 20", "up to 601 ms")
-    assert first.step_saving == "111 ms a step; 77.6 to 111 ms if fixed, up to 1.43 times as fast"
+    assert (first.lost, first.lost_share, first.saving) == ("601 ms", "30.0 %", "up to 601 ms")
+    assert first.step is not None
+    assert (first.step.kind, first.step.times, first.step.speed) == (
+        "step",
+        "77.6 to 111 ms",
+        "up to 1.43 times as fast",
+    )
     assert first.bar == "30.05"
 
 
@@ -64,7 +70,13 @@ def test_a_finding_without_time_lost_may_still_save_time(saving_ns: int, saving:
 def test_the_page_shows_the_severity_of_the_report() -> None:
     incomplete = replace(FULL.findings[0], severity=Severity.PROBLEM, saving_low_ns=0, saving_high_ns=0)
     (view,) = page_findings.findings(report_of(incomplete))
-    assert (view.severity, view.saving, view.step_saving) == ("problem", "none", "")
+    assert (view.severity, view.saving, view.step) == ("problem", "none", None)
+
+
+def test_a_share_of_another_window_than_that_of_the_breakdown_names_it() -> None:
+    other = replace(FULL.findings[0], window=Window(0, 2_000 * MS, "all operations", "session"))
+    (view,) = page_findings.findings(report_of(other))
+    assert view.lost_share == "30.0 % of all operations"
 
 
 def test_a_finding_without_a_prediction_says_how_it_was_placed() -> None:

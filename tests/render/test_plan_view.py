@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import hand_made
 from hand_made import MS
+from markupsafe import escape
 
 from nsyswrap.model import NO_PLAN, Plan, PlannedChange
 from nsyswrap.render import html_report, markdown_report, plan_view, text_report
@@ -22,7 +23,7 @@ PLANNED = replace(REPORT, plan=TWO)
 
 def test_rows_are_the_step_now_and_after_each_change() -> None:
     shown = plan_view.plan(PLANNED)
-    assert shown.measure == "median step, each change with those before it"
+    assert shown.measure == "median step after each change, with those before it"
     assert [row.label for row in shown.rows] == ["now", "if the data loader kept up", "if fixed"]
     assert [row.time for row in shown.rows] == ["111 ms", "78.0 to 90.0 ms", "55.5 ms"]
     assert [(row.low, row.high) for row in shown.rows] == [("100.00", "100.00"), ("70.27", "81.08"), ("50.00", "50.00")]
@@ -51,6 +52,16 @@ def test_the_page_draws_each_step_as_a_bar_and_links_its_finding() -> None:
     assert '<a href="#finding-idle-data-wait">if the data loader kept up</a>' in part
     assert 'width="70.27%"' in part
     assert "&lt;b&gt;compute" in part
+
+
+def test_a_finding_whose_advice_the_plan_gives_leads_there() -> None:
+    """The advice is on the page once; a finding that the plan leaves out has its own."""
+    page = html_report.render(PLANNED)
+    first, second = (str(escape(one.advice)) for one in PLANNED.findings[:2])
+    assert first != second
+    assert (page.count(f">{first}<"), page.count(second)) == (1, 1)
+    card = page[page.index('id="finding-idle-data-wait"') :]
+    assert '<a href="#plan">if the data loader kept up</a>' in card[: card.index("</li>")]
 
 
 def test_where_there_is_no_plan_the_reason_is_said_or_nothing() -> None:

@@ -129,7 +129,10 @@ def test_of_many_ranks_every_eighth_and_the_late_one_have_a_label() -> None:
 
 
 def test_the_note_says_which_step_and_what_is_left_out() -> None:
-    assert (TWO.title, TWO.note) == ("Step 7, 48.0 ms", "the median of 10 steps; the longest 1 of 3 collectives")
+    assert (TWO.title, TWO.note) == (
+        "Step 7, 48.0 ms",
+        "the median of 10 steps that all ranks take in the window; the longest 1 of 3 collectives",
+    )
     second = rank_picture.pictures(rank_section(2, 1, hand_made.WINDOW, pictures=2))[1]
     assert second.note.startswith("the longest waits of 10 steps")
 

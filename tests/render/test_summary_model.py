@@ -1,4 +1,4 @@
-"""The summary in all forms: the ledger, idle time by rule, key numbers, groups of findings."""
+"""The summary in all forms: the ledger, idle time by rule, groups of findings."""
 
 from dataclasses import replace
 
@@ -8,7 +8,7 @@ import pytest
 from hand_made import MS
 
 from nsyswrap.intervals import Window
-from nsyswrap.model import Fact, Finding, Report, Severity, StepTimes
+from nsyswrap.model import Finding, Severity, StepTimes
 from nsyswrap.render import summary_model
 
 FULL = hand_made.full_report()
@@ -20,12 +20,6 @@ def finding(device_id: int | None = 0, **changes: object) -> Finding:
     window = Window(0, 100 * MS, "steps 1 to 9 (step 0 left out)", "steps")
     one = Finding("idle/cpu", Severity.NOTE, "head", MS, 0, MS, "do it", (), device_id, window)
     return replace(one, **changes)  # type: ignore[arg-type]
-
-
-def with_facts(report: Report, key: str, *facts: Fact) -> Report:
-    """Return the report with other facts in one section."""
-    sections = tuple(replace(one, facts=facts) if one.key == key else one for one in report.sections)
-    return replace(report, sections=sections)
 
 
 def test_the_parts_of_a_ledger_add_up_to_its_window() -> None:
@@ -71,43 +65,6 @@ def test_a_rule_that_is_a_cause_does_not_name_it_again() -> None:
 def test_a_report_without_a_ledger_has_no_bars() -> None:
     assert summary_model.ledgers(hand_made.no_gpu_report()) == ()
     assert summary_model.worst_gaps(hand_made.no_gpu_report(), 5).gaps == ()
-
-
-def test_key_numbers_name_what_they_are_shares_of() -> None:
-    shown = {one.label: (one.value, one.note) for one in summary_model.key_numbers(FULL)}
-    assert shown == {
-        "GPU busy": ("61.4 %", "of steps 3 to 20"),
-        "GPU idle": ("38.6 %", "of steps 3 to 20"),
-        "tensor-core share": ("41.0 to 58.2 %", "of kernel time in steps 3 to 20"),
-        "median step": ("111 ms", "over steps 3 to 20"),
-    }
-
-
-def test_key_numbers_of_several_gpus_are_their_mean() -> None:
-    busy = summary_model.key_numbers(TWO)[0]
-    assert busy.note.endswith("mean of 2 GPUs")
-    assert busy.value == "77.4 %"
-
-
-def test_a_measured_counter_stands_beside_the_share_by_name() -> None:
-    facts = (Fact("share_low", 0.1, "share"), Fact("share_high", 0.2, "share"), Fact("counter_share", 0.15, "share"))
-    tensor = summary_model.key_numbers(with_facts(FULL, "tensor_cores", *facts))[2]
-    assert tensor.note == "of kernel time in steps 3 to 20; by counter 15.0 %"
-
-
-def test_a_share_that_is_not_known_is_not_zero() -> None:
-    facts = (Fact("share_low", None, "share"), Fact("share_high", None, "share"))
-    assert summary_model.key_numbers(with_facts(FULL, "tensor_cores", *facts))[2].value == "not measured"
-
-
-def test_without_its_facts_there_is_no_tensor_core_share() -> None:
-    labels = [one.label for one in summary_model.key_numbers(with_facts(FULL, "tensor_cores"))]
-    assert labels == ["GPU busy", "GPU idle", "median step"]
-
-
-def test_without_a_median_there_is_no_key_number_for_it() -> None:
-    labels = [one.label for one in summary_model.key_numbers(with_facts(FULL, "steps", Fact("steps", 3, "count")))]
-    assert "median step" not in labels
 
 
 def test_a_window_is_named_short_without_its_parenthesis() -> None:

@@ -198,8 +198,8 @@ def test_a_card_shows_verdict_ledger_and_links(tools: Tools, sample: dict[str, A
     assert 'href="gallery/mnist-1-worker/report.html"' in text
     assert 'href="gallery/mnist-1-worker/report.json"' in text
     assert ".nsys-rep" not in text
-    assert "<dt>tensor</dt><dd>5.4 %</dd>" in text
-    assert "<dt>step</dt><dd>5.7 ms</dd>" in text
+    assert "<dt>tensor cores</dt><dd>5.4 %</dd>" in text
+    assert "<dt>mean step</dt><dd>5.7 ms</dd>" in text
     assert "<span>mnist.py</span> <span>--epochs</span> <span>1</span>" in text
     assert "Captured on: NVIDIA H200, driver" in text
     assert "http" not in text

@@ -66,7 +66,8 @@ def _about(many: ManyCaptures) -> list[tuple[str, str]]:
     """Return how many programs, GPUs, hosts and days there are, or the one that there is."""
     found = []
     for grouping, rows in many.groups.items():
-        words = elide(rows[0].name, _NAME_WIDTH) if len(rows) == 1 else units.count(len(rows))
+        name = summary_model.group_name(grouping, rows[0].name) if len(rows) == 1 else ""
+        words = elide(name, _NAME_WIDTH) if name else units.count(len(rows))
         found.append((summary_model.GROUP_TITLES[grouping], words))
     return found
 
@@ -95,7 +96,12 @@ def _part(table: summary_model.Table, many: ManyCaptures) -> Part:
     view = table_view(table.frame, table.title, table.key, "many")
     heads = tuple(head._replace(label=summary_model.LABELS.get(head.name, head.label)) for head in view.heads)
     bars = _bars(table.key, many) if table.key in many.groups else ()
-    return Part(table.key, table.title, table.of, bars, view._replace(heads=heads), table.key in _FOLDED)
+    return Part(table.key, table.title, table.of, bars, view._replace(heads=heads), _is_folded(table, many))
+
+
+def _is_folded(table: summary_model.Table, many: ManyCaptures) -> bool:
+    """Return whether a table is folded: a long one, or that of a single group, which says what the whole says."""
+    return table.key in _FOLDED or len(many.groups.get(table.key, ())) == 1
 
 
 def _bars(grouping: str, many: ManyCaptures) -> tuple[GroupBar, ...]:
@@ -105,5 +111,10 @@ def _bars(grouping: str, many: ManyCaptures) -> tuple[GroupBar, ...]:
     if len(rows) == 1:
         return ()
     return tuple(
-        GroupBar(elide(each.name, _NAME_WIDTH), units.duration(each.gpu_ns), ledger_bar(each.ledger)) for each in shown
+        GroupBar(
+            elide(summary_model.group_name(grouping, each.name), _NAME_WIDTH),
+            units.duration(each.gpu_ns),
+            ledger_bar(each.ledger),
+        )
+        for each in shown
     )

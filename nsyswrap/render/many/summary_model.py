@@ -163,11 +163,16 @@ def part_name(part: str) -> str:
     return _PART_NAMES.get(part) or (rule_name(part) if part else "")
 
 
+def group_name(grouping: str, name: str) -> str:
+    """Return the name of a group as it is shown: GPUs have the sign of multiplication for the letter of the files."""
+    return name.replace(" x ", f" {units.TIMES} ") if grouping == "gpu" else name
+
+
 def _groups(many: ManyCaptures) -> Iterator[Table]:
     for grouping, rows in many.groups.items():
         frame = _frame([
             {
-                grouping: each.name,
+                grouping: group_name(grouping, each.name),
                 "captures": each.captures,
                 "gpu_ns": each.gpu_ns,
                 **{f"{part.label}_share": _ratio(each.ledger[part.column], each.gpu_ns) for part in LEDGER_PARTS},
@@ -207,7 +212,7 @@ def _list(many: ManyCaptures) -> Table:
         {
             "capture": each.name,
             "program": each.program,
-            "gpu": each.gpu,
+            "gpu": group_name("gpu", each.gpu),
             "host": each.host,
             "day": each.day,
             "gpu_ns": each.gpu_ns,

@@ -106,7 +106,7 @@ def _groups(grouping: str, many: ManyCaptures) -> Iterator[RenderableType]:
         idle = units.share_of(each.ledger["idle_ns"], each.gpu_ns) if each.gpu_ns else ""
         usual = "" if each.usual_share is None else units.number(each.usual_share)
         rule = visible(rule_name(each.rule)) if each.rule else ""
-        name = elide(each.name, _NAME_WIDTH)
+        name = elide(summary_model.group_name(grouping, each.name), _NAME_WIDTH)
         table.add_row(name, units.count(each.captures), units.duration(each.gpu_ns), idle, usual, rule)
     yield _indented(table)
 

@@ -88,7 +88,7 @@
     if (chosen.kind === "kernel") return factsOfRow(chosen.id);
     if (chosen.kind !== "finding") return statistics?.facts ?? [];
     const pairs = byId(chosen.id)?.querySelectorAll(".cost > div:not(.also)") ?? [];
-    const words = (one) => [...one.querySelector("dd").childNodes].map((node) => node.textContent.trim()).filter(Boolean).join(", ");
+    const words = (one) => [...one.querySelector("dd").childNodes].map((node) => node.textContent.trim()).filter(Boolean).join(", ").replaceAll(", (", " (");
     return [...pairs].map((one) => [one.querySelector("dt").textContent, words(one)]);
   }
 

@@ -152,8 +152,11 @@ class StepPicture {
   noteOf({ data, gpu, row, item }) {
     const { order } = stepsOf(data, gpu);
     const [at, last] = [order.indexOf(item), order.length - 1];
-    const of = `of ${order.length} steps in the window`;
-    const place = last === 0 ? "the only step in the window" : at === (last >> 1) ? `the middle ${of}` : at === 0 ? `the fastest ${of}`
+    const [rank, rest] = row.label.split(", ");
+    // Each rank may have another number of steps in the window.
+    const where = rest && data.rows.filter(({ kind }) => kind === "steps").length > 1 ? `of ${rank}` : "in the window";
+    const of = `of ${order.length} steps ${where}`;
+    const place = last === 0 ? `the only step ${where}` : at === (last >> 1) ? `the middle ${of}` : at === 0 ? `the fastest ${of}`
       : at === last ? `the slowest ${of}` : `number ${at + 1} ${of} by length`;
     return `${duration(row.end[item] - row.start[item])}, ${place}${data.rows.filter(({ kind }) => kind === "gpu").length > 1 ? `, ${gpu.label}` : ""}`;
   }

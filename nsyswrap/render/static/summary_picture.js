@@ -43,26 +43,29 @@
       pen.fillStyle = fillOf(shape);
       pen.fillRect(EDGE + share(shape, "x") * width, y, share(shape, "width") * width, 44);
     }
-    let x = EDGE;
-    for (const entry of device.querySelectorAll(".legend > li:not(.none)")) {
+    let [x, below] = [EDGE, y];
+    for (const entry of device.querySelectorAll(".legend:not([aria-label]) > li:not(.none)")) {
       const label = `${textOf(entry.querySelector(".part"))} ${textOf(entry.querySelector(".amount b"))}`;
+      pen.font = "400 20px system-ui, sans-serif";
+      const wide = pen.measureText(label).width + 24;
+      if (x + wide > WIDTH - EDGE) [x, below] = [EDGE, below + 30];
       pen.fillStyle = fillOf(entry.querySelector("rect"));
-      pen.fillRect(x, y + 60, 16, 16);
-      write(pen, label, x + 24, y + 54, { colour: colours.ink });
-      x += pen.measureText(label).width + 54;
+      pen.fillRect(x, below + 60, 16, 16);
+      write(pen, label, x + 24, below + 54, { colour: colours.ink });
+      x += wide + 30;
     }
-    return y + 108;
+    return below + 108;
   }
 
   /** Draw the first rows of the plan. */
   function drawPlan(pen, y, colours) {
     [...document.querySelectorAll("#plan > ol > li")].slice(0, 4).forEach((row, at) => {
       const top = y + at * 42;
-      write(pen, textOf(row.querySelector(".what")), EDGE, top, { colour: colours.ink, width: 320 });
+      write(pen, textOf(row.querySelector(".what")), EDGE, top, { colour: colours.ink, width: 380 });
       for (const shape of row.querySelectorAll(".bar rect")) {
         pen.globalAlpha = shape.classList.contains("p-reach") ? 0.3 : 1;
         pen.fillStyle = colours.compute;
-        pen.fillRect(EDGE + 340, top + 5, (Number.parseFloat(shape.getAttribute("width")) || 0) * 2.2, 18);
+        pen.fillRect(EDGE + 400, top + 5, (Number.parseFloat(shape.getAttribute("width")) || 0) * 1.6, 18);
         pen.globalAlpha = 1;
       }
       write(pen, textOf(row.querySelector(".when")), EDGE + 580, top, { weight: 600, colour: colours.ink, width: 250 });

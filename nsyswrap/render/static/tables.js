@@ -167,10 +167,10 @@
   function startSearch(tables) {
     const box = document.getElementById("search");
     const found = document.getElementById("found");
-    const groups = [...document.querySelectorAll("details.group")];
+    const groups = [...document.querySelectorAll("details")].filter((group) => tables.some((one) => group.contains(one.table)));
     let opened = [];
     let at = -1;
-    // A group with a match is open while it has one.
+    // A folded part with a match is open while it has one.
     const unfold = (searching) => {
       opened.forEach((group) => { group.open = false; });
       const holds = (group) => tables.some((one) => one.sought.length && one.left.size && group.contains(one.table));

@@ -247,8 +247,9 @@ function paintFlags(sheet) {
   }
 }
 
-/** Draw one numbered flag whose tip touches the top of a row. */
-function paintFlag({ context, palette, width: edge }, x, top, text) {
+/** Draw one numbered flag whose tip is just inside a row; where the name of the row is above it, the whole flag is. */
+function paintFlag({ context, palette, layout, width: edge }, x, edgeOfRow, text) {
+  const top = layout.narrow ? edgeOfRow + 6 : edgeOfRow;
   context.fillStyle = palette.text("--ink");
   context.beginPath();
   context.moveTo(x, top + 14);

@@ -13,6 +13,7 @@ from nsyswrap.hardware.peak_rates import speed_up
 from nsyswrap.intervals import Indices, Times, Window
 from nsyswrap.loop.phase_detection import Phases
 from nsyswrap.model import Finding, Severity
+from nsyswrap.rule_names import TENSOR_USES
 from nsyswrap.sections.severity import make_finding
 from nsyswrap.what_if.changes import Saving, WhatIf, faster
 
@@ -229,7 +230,7 @@ def find_findings(
 
 
 def _evidence(improvable: pd.DataFrame, by_reason: "pd.Series[int]", total: dict[Verdict, int]) -> list[str]:
-    lines = [f"{units.duration(time)} {verdict.value.replace('_', ' ')}" for verdict, time in total.items()]
+    lines = [f"{units.duration(time)}: {TENSOR_USES[verdict.value]}" for verdict, time in total.items()]
     lines += [f"{units.duration(int(time))} because {REASONS[str(name)].words}" for name, time in by_reason.items()]
     named = improvable.head(_NAMED)
     columns = (named[column] for column in ("name", "phase", "total_ns", "count"))

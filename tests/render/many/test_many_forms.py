@@ -122,3 +122,11 @@ def test_the_verdict_names_the_costliest_finding() -> None:
 def test_a_form_that_is_not_there_is_an_error() -> None:
     with pytest.raises(UsageError):
         render("pdf", full())
+
+
+def test_page_and_text_have_the_sign_of_multiplication_and_the_json_keeps_its_words() -> None:
+    two = totals_of([("a", made_sums(gpus=("NVIDIA H200", "NVIDIA H200")))])
+    assert json.loads(render("json", two))["captures"][0]["gpu"] == "2 x NVIDIA H200"
+    for form in ("html", "text"):
+        assert "2 × NVIDIA H200" in render(form, two)
+        assert "2 x NVIDIA H200" not in render(form, two)

@@ -1,0 +1,63 @@
+"""The numbers that a report shows large, and what each is a share of."""
+
+from dataclasses import replace
+
+import hand_made
+import pytest
+
+from nsyswrap.model import Fact, Report, StepTimes
+from nsyswrap.render import key_numbers
+
+FULL = hand_made.full_report()
+TWO = hand_made.two_gpu_report()
+
+
+def with_facts(report: Report, key: str, *facts: Fact) -> Report:
+    """Return the report with other facts in one section."""
+    sections = tuple(replace(one, facts=facts) if one.key == key else one for one in report.sections)
+    return replace(report, sections=sections)
+
+
+def test_key_numbers_name_what_they_are_shares_of() -> None:
+    shown = {one.label: (one.value, one.note) for one in key_numbers.key_numbers(FULL)}
+    assert shown == {
+        "GPU busy": ("61.4 %", "of steps 3 to 20"),
+        "GPU idle": ("38.6 %", "of steps 3 to 20"),
+        "tensor-core share": ("41.0 to 58.2 %", "of kernel time in steps 3 to 20"),
+        "median step": ("111 ms", "over steps 3 to 20"),
+    }
+
+
+def test_key_numbers_of_several_gpus_are_their_mean() -> None:
+    busy = key_numbers.key_numbers(TWO)[0]
+    assert busy.note.endswith("mean of 2 GPUs")
+    assert busy.value == "77.4 %"
+
+
+def test_a_measured_counter_stands_beside_the_share_by_name() -> None:
+    facts = (Fact("share_low", 0.1, "share"), Fact("share_high", 0.2, "share"), Fact("counter_share", 0.15, "share"))
+    tensor = key_numbers.key_numbers(with_facts(FULL, "tensor_cores", *facts))[2]
+    assert tensor.note == "of kernel time in steps 3 to 20; by counter 15.0 %"
+
+
+def test_a_share_that_is_not_known_is_not_zero() -> None:
+    facts = (Fact("share_low", None, "share"), Fact("share_high", None, "share"))
+    assert key_numbers.key_numbers(with_facts(FULL, "tensor_cores", *facts))[2].value == "not measured"
+
+
+def test_without_its_facts_there_is_no_tensor_core_share() -> None:
+    labels = [one.label for one in key_numbers.key_numbers(with_facts(FULL, "tensor_cores"))]
+    assert labels == ["GPU busy", "GPU idle", "median step"]
+
+
+def test_without_a_median_there_is_no_key_number_for_it() -> None:
+    labels = [one.label for one in key_numbers.key_numbers(with_facts(FULL, "steps", Fact("steps", 3, "count")))]
+    assert "median step" not in labels
+
+
+@pytest.mark.parametrize(("count", "note"), [(17, "over steps 3 to 20"), (8, "over the 17 steps of all processes")])
+def test_the_median_of_the_steps_of_several_processes_says_so(count: int, note: str) -> None:
+    """The window names the steps that each process takes; the median is of the steps of all of them."""
+    facts = (Fact("measured_steps", 17, "count"), Fact("median_ns", 5.0e7, "ns"))
+    report = replace(with_facts(FULL, "steps", *facts), step=StepTimes(count, 50_000_000))
+    assert key_numbers.key_numbers(report)[-1].note == note
