@@ -21,7 +21,7 @@ from pathlib import Path
 
 import fault_captures
 import plan_table
-from judge_faults import NO_GPU, WORKLOADS, gpu_count
+from judge_faults import WORKLOADS, gpu_count
 from plan_table import CAPTURES, Program, find_programs
 
 from nsyswrap.capture.locate import find_nsys
@@ -29,6 +29,7 @@ from nsyswrap.capture.nsys import profile
 from nsyswrap.capture.options import CaptureOptions
 from nsyswrap.errors import NsyswrapError
 
+NO_GPU = "plans: this needs an NVIDIA GPU; `--again` judges the exports in --whole"
 LONGEST_S = 120
 PACKERS = 8
 
