@@ -113,8 +113,8 @@ def test_nothing_else_is_raised_with_the_fault_or_without(name: str) -> None:
 def test_fixing_it_saves(name: str) -> None:
     """The steps are shorter without the fault; the predicted saving is within 25 % of the measured one.
 
-    Without a GPU the network computes on the same cores, at a pace that differs from run to run. So there the prediction
-    has bounds alone.
+    Without a GPU the network computes on the same cores, at a pace that differs from run to run: its prediction
+    only has bounds.
     """
     found = verdict(name)
     assert found.measured_ns > 0  # type: ignore[attr-defined]
