@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from nsyswrap import tables
+from nsyswrap.capture import blocked_calls as program
 from nsyswrap.events import api_calls
 from nsyswrap.events.api_calls import os_call_kind
 from nsyswrap.events.blocked_calls import name_blocked_calls
@@ -90,6 +91,7 @@ def test_only_calls_on_files_are_renamed(trace_of: TraceOf) -> None:
 
 
 def test_such_a_call_is_a_wait_for_others() -> None:
+    assert set(api_calls.NOT_FILES) == {program.PIPE, program.SOCKET, program.TERMINAL}
     for call in ("read", "write", "fread"):
         assert os_call_kind(call) == api_calls.FILE_IO
         for on in api_calls.NOT_FILES:

@@ -149,18 +149,16 @@ def mark_host(torch: Any, sink: Sink, patches: Patches) -> None:
     """
     marks = HostMarks(sink)
 
-    def mark(owner: Any, name: str, kind: str, text: str) -> None:
-        if callable(getattr(owner, name, None)):
-            patches.replace(owner, name, lambda call: marks.wrap(kind, text, call))
-
-    def mark_class(module: Any, owner: str, name: str, kind: str, text: str) -> None:
-        mark(getattr(module, owner, None) if owner else module, name, kind, text)
+    def mark(module: Any, owner: str, name: str, kind: str, text: str) -> None:
+        found = getattr(module, owner, None) if owner else module
+        if callable(getattr(found, name, None)):
+            patches.replace(found, name, lambda call: marks.wrap(kind, text, call))
 
     gc.callbacks.append(marks.collection)
     patches.replace(gc, "collect", marks.collect)
-    mark(torch, "save", CHECKPOINT, SAVE)
-    mark(torch, "load", CHECKPOINT, LOAD)
+    mark(torch, "", "save", CHECKPOINT, SAVE)
+    mark(torch, "", "load", CHECKPOINT, LOAD)
     calls = [(*each[:3], CHECKPOINT, each[3]) for each in CHECKPOINT_CALLS]
     calls += [(TOKENIZER_MODULE, TOKENIZER_CLASS, name, TOKENIZER, TOKENIZER) for name in TOKENIZER_CALLS]
     for module, *call in calls:
-        after_import(module, lambda found, call=call: mark_class(found, *call))  # type: ignore[misc]
+        after_import(module, lambda found, call=call: mark(found, *call))  # type: ignore[misc]
