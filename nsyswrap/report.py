@@ -33,8 +33,8 @@ from nsyswrap.verdict import find_verdict
 from nsyswrap.what_if.plan import find_plan
 from nsyswrap.what_if.simulate import Simulation, find_simulation
 
-# numpy releases the GIL, so two threads can work at the same time.
-WORKERS = 2
+# numpy releases the GIL, so two threads can work at the same time. With fewer operations they cost more than they save.
+WORKERS, MANY_OPERATIONS = 2, 65_536
 STEPS, ALL = "steps", "all"
 BETWEEN_HINT = "seconds count from the start of the capture: --window 12.5:14"
 # No event is 70 years from the start of its capture.
@@ -220,11 +220,11 @@ def _values_and_sections(
     }
     chain = _chains(waiting)
     running: dict[Future[Any], str] = {}
-    with ThreadPoolExecutor(WORKERS) as pool:
+    with ThreadPoolExecutor(workers := WORKERS if len(context.operations.start) >= MANY_OPERATIONS else 1) as pool:
         while waiting or running:
             ready = [name for name, make in waiting.items() if set(_named(make)) <= found.keys()]
             ready.sort(key=chain.__getitem__, reverse=True)
-            for name, make in [(each, waiting.pop(each)) for each in ready[: WORKERS - len(running)]]:
+            for name, make in [(each, waiting.pop(each)) for each in ready[: workers - len(running)]]:
                 running[pool.submit(make, **{each: found[each] for each in _named(make)})] = name
             if not running:
                 raise ValueError(f"no section can be made from the values that these name: {', '.join(waiting)}")

@@ -27,7 +27,7 @@ def test_the_size_of_a_block_changes_no_number(
 ) -> None:
     """This holds for everything that is computed in blocks: operations and launches, causes, summaries, projections."""
     whole = render("json", real_report(name))
-    monkeypatch.setattr(nsyswrap.tables, "BLOCK", 7)
-    monkeypatch.setattr(range_projection, "BLOCK", 7)
-    monkeypatch.setattr(intervals, "BLOCK", 7)
+    monkeypatch.setattr(nsyswrap.tables, "BLOCK", 101)
+    monkeypatch.setattr(range_projection, "BLOCK", 101)
+    monkeypatch.setattr(intervals, "BLOCK", 101)
     assert render("json", build_report(real_trace(name))) == whole

@@ -105,8 +105,9 @@ def test_a_value_that_no_section_names_is_not_built(context: TraceContext, value
     assert run_sections([], context, WHOLE) == []
 
 
-def test_two_sections_run_at_the_same_time(context: TraceContext) -> None:
-    """Each waits until the other has begun."""
+def test_two_sections_run_at_the_same_time(context: TraceContext, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a large capture, each waits until the other has begun."""
+    monkeypatch.setattr(report, "MANY_OPERATIONS", 1)
     both = threading.Barrier(2, timeout=30)
 
     def meet(window: Window) -> Section:
@@ -116,11 +117,19 @@ def test_two_sections_run_at_the_same_time(context: TraceContext) -> None:
     assert len(run_sections([named("one", meet), named("other", meet)], context, WHOLE)) == 2
 
 
-def test_the_longest_chain_starts_before_sections_that_nothing_waits_for(
-    context: TraceContext, values: Values, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_sections_of_a_small_capture_share_one_thread(context: TraceContext) -> None:
+    threads = set()
+
+    def run(window: Window) -> Section:
+        threads.add(threading.get_ident())
+        return Section("run", "", window)
+
+    assert len(run_sections([named("one", run), named("other", run)], context, WHOLE)) == 2
+    assert len(threads) == 1
+
+
+def test_the_longest_chain_starts_before_sections_that_nothing_waits_for(context: TraceContext, values: Values) -> None:
     """One thread: the end of the chain starts as soon as its beginning is ready, before all other sections."""
-    monkeypatch.setattr(report, "WORKERS", 1)
     order: list[str] = []
 
     def begin() -> None:

@@ -1,7 +1,6 @@
 """The context of a trace: its events and its training loop, which all later stages read."""
 
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cache
 
@@ -99,22 +98,18 @@ def find_context(trace: Trace, settings: Settings = NO_SETTINGS) -> TraceContext
     Raises:
         UsageError: The pattern of steps is no regular expression.
     """
-    # Operations take longest and do not need ranges, so another thread joins them.
-    with ThreadPoolExecutor(1) as pool:
-        joining = pool.submit(find_operations, trace)
-        sequences = cache(lambda: tuple(work_sequences(trace, joining.result())))
-        steps = _steps(trace, settings, joining, sequences)
-        phases = find_phases(trace, steps, settings.phase_rules, sequences)
-        counter_samples, lines = find_counter_samples(trace), find_lines(trace)
-        operations = joining.result()
+    operations = find_operations(trace)
+    sequences = cache(lambda: tuple(work_sequences(trace, operations)))
+    steps = _steps(trace, settings, operations, sequences)
+    phases = find_phases(trace, steps, settings.phase_rules, sequences)
     return TraceContext(
         trace=trace,
         settings=settings,
         operations=operations,
         kernel_names=find_kernel_names(trace, operations, settings.kernel_rules),
         silences=tuple(silent_threads(trace, operations)),
-        counter_samples=counter_samples,
-        lines=lines,
+        counter_samples=find_counter_samples(trace),
+        lines=find_lines(trace),
         steps=steps,
         phases=phases,
         phase_of_operations=phases.of_operations(trace, operations),
@@ -122,7 +117,7 @@ def find_context(trace: Trace, settings: Settings = NO_SETTINGS) -> TraceContext
 
 
 def _steps(
-    trace: Trace, settings: Settings, joining: Future[Operations], sequences: Callable[[], tuple[WorkSequence, ...]]
+    trace: Trace, settings: Settings, operations: Operations, sequences: Callable[[], tuple[WorkSequence, ...]]
 ) -> Steps:
     """Return the steps that ranges name; where none does, those that the pattern of the work shows.
 
@@ -131,11 +126,11 @@ def _steps(
     Args:
         trace: The tables of one export.
         settings: The user's settings.
-        joining: The operations, as soon as they are joined.
+        operations: Its operations.
         sequences: Returns what each process launched.
     """
     if settings.step_kernel:
-        return find_marked_steps(trace, joining.result(), sequences(), settings.step_kernel)
+        return find_marked_steps(trace, operations, sequences(), settings.step_kernel)
     steps = find_steps(trace, settings.step_pattern)
     if len(steps.frame) or settings.step_pattern:
         return steps

@@ -16,7 +16,7 @@ import pytest
 WORKLOADS = Path(__file__).resolve().parents[2] / "workloads"
 SHARED = {
     *("__init__", "training", "samples", "batches", "models", "compiling"),
-    *("ranks", "trainer_loop", "lightning_loop", "disk", "texts", "control_group"),
+    *("ranks", "trainer_loop", "lightning_loop", "disk", "texts", "control_group", "servers"),
 }
 NAMES = sorted(path.stem for path in (WORKLOADS / "faults").glob("*.py") if path.stem not in SHARED)
 STEPS = 3

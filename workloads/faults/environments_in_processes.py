@@ -3,7 +3,6 @@
 Fixed, the environments are a step ahead: they move while the policy learns from their last positions.
 """
 
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from multiprocessing import get_context
@@ -12,7 +11,7 @@ from multiprocessing.connection import Connection
 import torch
 from torch import Tensor, nn
 
-from faults import training
+from faults import servers, training
 
 SHAPE = "a policy that plays; each step waits for environments in other processes"
 LIBRARY = ""
@@ -23,23 +22,12 @@ FEATURES, HIDDEN, COPIES, ENVIRONMENTS, MOVES_S = 64, 4096, 1024, 3, 0.008
 MOVE = b"move"
 
 
-def environment(pipe: Connection) -> None:
-    """Answer each move with a position, after some time, until the other side is closed."""
-    try:
-        while True:
-            pipe.recv_bytes()
-            time.sleep(MOVES_S)
-            pipe.send_bytes(bytes(range(FEATURES)))
-    except (EOFError, ConnectionError):
-        return
-
-
 @contextmanager
 def environments() -> Iterator[list[Connection]]:
     """Yield connections to environments, each in a process of its own, as long as the block lasts."""
     context = get_context("spawn")
     ours, theirs = zip(*(context.Pipe() for _ in range(ENVIRONMENTS)), strict=True)
-    running = [context.Process(target=environment, args=(each,), daemon=True) for each in theirs]
+    running = [context.Process(target=servers.play, args=(each, FEATURES, MOVES_S), daemon=True) for each in theirs]
     for process, end in zip(running, theirs, strict=True):
         process.start()
         end.close()

@@ -4,50 +4,24 @@ The server stands for one that keeps metrics; it takes some milliseconds. Fixed,
 """
 
 import http.client
-import http.server
 import queue
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from multiprocessing import get_context
-from multiprocessing.connection import Connection
 
 import lightning
 import torch
 from torch import nn
 
-from faults import lightning_loop, training
+from faults import lightning_loop, servers, training
 
 SHAPE = "linear layers in the library's loop; a callback posts a number to a server and waits for the answer"
 LIBRARY = "Lightning"
 GPUS = 0
 EXPECTS = {"": ("host/outside_wait",), "--fixed": ()}
 
-WIDTH, ROWS, LAYERS, ANSWERS_S, LONGEST_S = 4096, 4096, 3, 0.012, 60
-
-
-class Answers(http.server.BaseHTTPRequestHandler):
-    """Answers each request after some time, over one connection."""
-
-    protocol_version = "HTTP/1.1"
-
-    def do_POST(self) -> None:
-        """Read what was sent, and answer."""
-        self.rfile.read(int(self.headers["Content-Length"]))
-        time.sleep(ANSWERS_S)
-        self.send_response(http.HTTPStatus.NO_CONTENT)
-        self.end_headers()
-
-    def log_message(self, *_: object) -> None:
-        """Say nothing."""
-
-
-def serve(pipe: Connection) -> None:
-    """Serve on a free port, which the pipe tells."""
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answers) as server:
-        pipe.send(server.server_port)
-        server.serve_forever()
+WIDTH, ROWS, LAYERS, ANSWERS_S = 4096, 4096, 3, 0.012
 
 
 @contextmanager
@@ -55,9 +29,9 @@ def connected() -> Iterator[http.client.HTTPConnection]:
     """Yield a connection to a server in a process of its own, as long as the block lasts."""
     context = get_context("spawn")
     ours, theirs = context.Pipe()
-    server = context.Process(target=serve, args=(theirs,), daemon=True)
+    server = context.Process(target=servers.serve_posts, args=(theirs, ANSWERS_S), daemon=True)
     server.start()
-    connection = http.client.HTTPConnection("127.0.0.1", ours.recv(), timeout=LONGEST_S)
+    connection = http.client.HTTPConnection("127.0.0.1", ours.recv(), timeout=servers.LONGEST_S)
     yield connection
     connection.close()
     server.kill()

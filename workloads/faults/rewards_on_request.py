@@ -5,12 +5,11 @@ program asks in one step and takes the answer in the next one, so the server thi
 """
 
 import socket
-import time
 from multiprocessing import get_context
 
 import torch
 
-from faults import training
+from faults import servers, training
 
 SHAPE = "linear layers; each step waits for the answer of a server"
 LIBRARY = ""
@@ -18,17 +17,6 @@ GPUS = 0
 EXPECTS = {"": ("host/outside_wait",), "--fixed": ()}
 
 WIDTH, ROWS, THINKS_S = 4096, 4096, 0.008
-QUESTION, LONGEST_S = b"score", 60
-
-
-def serve(address: tuple[str, int], questions: int) -> None:
-    """Answer some questions, each after some time."""
-    with socket.create_connection(address, LONGEST_S) as client:
-        for _ in range(questions):
-            if not client.recv(len(QUESTION)):
-                return
-            time.sleep(THINKS_S)
-            client.sendall(b"1")
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -41,17 +29,18 @@ def main(arguments: list[str] | None = None) -> None:
     wanted = training.rows(run, run.size(ROWS, training.ON_CPU), training.OUTPUTS)
     loss, score = torch.zeros(()), 0
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        listener.settimeout(LONGEST_S)
-        server = get_context("spawn").Process(target=serve, args=(listener.getsockname(), run.steps + 1), daemon=True)
+        listener.settimeout(servers.LONGEST_S)
+        work = (listener.getsockname(), run.steps + 1, THINKS_S)
+        server = get_context("spawn").Process(target=servers.answer_questions, args=work, daemon=True)
         server.start()
         peer, _ = listener.accept()
         with peer:
-            peer.settimeout(LONGEST_S)
+            peer.settimeout(servers.LONGEST_S)
             if run.fixed:
-                peer.sendall(QUESTION)
+                peer.sendall(servers.QUESTION)
             for _ in training.steps(run):
                 loss = training.train(model, optimizer, inputs, wanted)
-                peer.sendall(QUESTION)
+                peer.sendall(servers.QUESTION)
                 score += int(peer.recv(1))
     print(f"loss {loss.item():.4f}, score {score}")
 
