@@ -27,6 +27,7 @@ from nsyswrap.loop.work_pattern import (
     contents,
     kinds_of_codes,
     row_keys,
+    unnamed_updates,
 )
 from nsyswrap.loop.work_sequence import KERNEL, OTHER, TO_DEVICE, UNFINISHED, Flags, WorkSequence
 
@@ -117,6 +118,7 @@ def find_updates(sequence: WorkSequence) -> Updates:
     """Return the updates of the weights of one process: kernels of an optimizer after a backward pass.
 
     None where autograd's threads launch most kernels of the optimizer, for then an update is not a part of its own.
+    Where no kernel has the name of an optimizer, the kernels between each backward pass and the next batch count.
 
     Args:
         sequence: What the process launched, and what it waited for.
@@ -124,6 +126,8 @@ def find_updates(sequence: WorkSequence) -> Updates:
     backward, kernels = sequence.foreign & ~sequence.optimizer, sequence.own & sequence.optimizer
     if kernels.sum() <= (sequence.foreign & sequence.optimizer).sum() or not backward.any():
         kernels = np.zeros(len(kernels), bool)
+    if not sequence.optimizer.any():
+        kernels = unnamed_updates(sequence)
     passes = np.cumsum(backward)
     rows = np.flatnonzero(kernels & (passes > 0))
     is_last = np.append(passes[rows][1:] != passes[rows][:-1], True)[: len(rows)]

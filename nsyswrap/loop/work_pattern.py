@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from nsyswrap.intervals import Indices
-from nsyswrap.loop.work_sequence import KERNEL, TO_DEVICE, TO_HOST, WAIT, Codes, WorkSequence
+from nsyswrap.loop.work_sequence import KERNEL, TO_DEVICE, TO_HOST, WAIT, Codes, Flags, WorkSequence
 
 # Fewer repetitions are not a pattern, since a network may have as many equal layers. Source: ours.
 LEAST_REPETITIONS = 4
@@ -105,7 +105,7 @@ def find_pattern(sequence: WorkSequence) -> Pattern | None:
     longest = max(found, key=lambda each: each.end_ns - each.start_ns)
     found = [each for each in found if _of_same_loop(each, longest)]
     most = max(each.covered for each in found)
-    good = [each for each in found if each.covered >= (1 - _as_good(sequence, each, kinds)) * most]
+    good = [each for each in found if each.covered >= (1 - each.as_good) * most]
     best = max(good, key=lambda each: (each.repetitions, each.explained))
     return best if _is_foretold(sequence, best) else None
 
@@ -160,48 +160,53 @@ def kinds_of_codes(sequence: WorkSequence) -> Kinds:
     )
 
 
-def _as_good(sequence: WorkSequence, pattern: Pattern, kinds: Kinds) -> float:
-    """Return how much smaller its share of explained kernels may be, also where an update has no known name.
-
-    Where the same number of kernels follows each backward pass before the next batch, they are the update. If the
-    pattern also explains all backward passes, the work that it does not explain has none: it is an evaluation.
-    """
-    if not pattern.backward or pattern.optimizer or not pattern.batches or not _updates_alike(sequence, pattern):
-        return pattern.as_good
-    inside = slice(int(pattern.marks[0]), int(pattern.marks[-1]))
-    passes = int(kinds.backward[sequence.named[inside]].sum())
-    explained = pattern.backward * (len(pattern.marks) - 1)
-    return AS_GOOD_TRAINING if abs(explained - passes) <= AS_GOOD_BACKWARD * passes else pattern.as_good
-
-
 def may_update(sequence: WorkSequence, pattern: Pattern) -> bool:
     """Return whether a repetition has kernels between its backward pass and the next batch, which may be an update."""
-    between = _between_passes(sequence, pattern)
+    between = _after_passes(sequence, _inside(pattern))[1]
     return not len(between) or bool(np.median(between) > 0)
 
 
-def _updates_alike(sequence: WorkSequence, pattern: Pattern) -> bool:
-    """Return whether about the same number of kernels follows each backward pass, before the next batch.
+def unnamed_updates(sequence: WorkSequence) -> Flags:
+    """Return which kernels are updates of the weights by an optimizer of no known name, shape (items,).
+
+    They lie between each backward pass and the next batch. None where their number differs: see ``_are_alike``.
+    """
+    follows, between = _after_passes(sequence, slice(0, len(sequence.start)))
+    return follows if _are_alike(between) else np.zeros(len(follows), bool)
+
+
+def _are_alike(between: npt.NDArray[np.int64]) -> bool:
+    """Return whether numbers of kernels after backward passes are about the same.
 
     After accumulated gradients only each k-th backward pass is followed by an update, the others by few kernels.
     """
-    between = _between_passes(sequence, pattern)
     more = np.maximum(between - np.median(between), 0).sum() if len(between) else 0
     return bool(more < TOLERANCE * between.sum())
 
 
-def _between_passes(sequence: WorkSequence, pattern: Pattern) -> npt.NDArray[np.int64]:
-    """Return how many kernels of the loop's thread lie between each backward pass and the next batch."""
-    inside = slice(int(pattern.marks[0]), int(pattern.marks[-1]))
+def _inside(pattern: Pattern) -> slice:
+    """Return the items from the first mark of a pattern to the last."""
+    return slice(int(pattern.marks[0]), int(pattern.marks[-1]))
+
+
+def _after_passes(sequence: WorkSequence, inside: slice) -> tuple[Flags, npt.NDArray[np.int64]]:
+    """Return which kernels of the loop's thread lie between a backward pass and the next batch, and how many each time.
+
+    Args:
+        sequence: What the process launched, and what it waited for.
+        inside: The items to look at.
+    """
     kind, own = sequence.kind[inside], sequence.own[inside]
+    kernel, follows = own & (kind == KERNEL), np.zeros(len(kind) + 1, np.int64)
     backward, batches = np.flatnonzero(sequence.foreign[inside]), np.flatnonzero(own & (kind == TO_DEVICE))
     if not len(backward) or not len(batches):
-        return np.empty(0, np.int64)
+        return np.zeros(len(kind), bool), np.empty(0, np.int64)
     last = backward[np.searchsorted(backward, batches) - 1]
-    follows = (last < batches) & np.append(True, last[1:] != last[:-1])
-    kernels = np.append(0, np.cumsum(own & (kind == KERNEL)))
-    found: npt.NDArray[np.int64] = (kernels[batches] - kernels[last])[follows]
-    return found
+    is_next = (last < batches) & np.append(True, last[1:] != last[:-1])
+    last, batches = last[is_next], batches[is_next]
+    follows[last], follows[batches] = 1, -1
+    before = np.append(0, np.cumsum(kernel))
+    return kernel & (np.cumsum(follows)[:-1] > 0), before[batches] - before[last]
 
 
 def _marks(sequence: WorkSequence) -> Iterator[Indices]:

@@ -14,6 +14,7 @@ from nsyswrap.loop.update_turns import FoundSteps, find_step_parts, find_updates
 FORWARD, BACKWARD = ("conv", "bias", "relu"), ("conv_bwd", "bias_bwd", "relu_bwd")
 LAYER = ("norm", "gemm", "attention", "gemm_out", "norm", "mlp", "gelu", "mlp_out")
 ADAM = ("multi_tensor_apply_kernel<FusedAdam>",) * 3
+BY_HAND = ("axpy",) * 12
 # The tolerance for the start of a step: a call and the time after it.
 NEAR_NS = 20_000
 
@@ -123,6 +124,15 @@ def clipped_by_hand(program: Program) -> None:
         program.kernels("norm", "norm", "clip").to_host().kernels(*("axpy",) * 12)
 
 
+def with_closures(program: Program) -> None:
+    """Evaluate a closure several times in each step, as LBFGS does: each has a backward pass and reads its loss."""
+    for _ in range(15):
+        program.step().to_device()
+        for _ in range(5):
+            program.kernels("zero").layers(4, "gemm", "tanh").kernels("mse").backward("gemm_bwd", "tanh_bwd", count=4)
+            program.to_host().kernels("dot", "axpy", "dot").to_host().kernels("axpy", "mul")
+
+
 def with_two_optimizers(program: Program) -> None:
     """Train the critic on real and made pictures, then the generator, on one batch."""
     for _ in range(25):
@@ -134,7 +144,7 @@ def with_two_optimizers(program: Program) -> None:
 
 LOOPS = (
     *(last_batches_are_few, mostly_evaluated, evaluated_every_second, played, updated_now_and_then, of_random_lengths),
-    *(of_buckets, of_two_tasks, clipped_by_hand, with_two_optimizers),
+    *(of_buckets, of_two_tasks, clipped_by_hand, with_closures, with_two_optimizers),
 )
 
 
@@ -143,6 +153,30 @@ def found_in(loop: Callable[[Program], None]) -> tuple[Program, FoundSteps | Non
     program = Program()
     loop(program)
     return program, find_step_parts(program.sequence())
+
+
+@pytest.mark.parametrize("every", [2, 3, 4, 5, 8, 10])
+@pytest.mark.parametrize("batches", [1, 2, 3, 20])
+@pytest.mark.parametrize("reads", [True, False])
+def test_an_evaluation_is_not_the_update_of_steps_without_a_known_optimizer(
+    every: int, batches: int, *, reads: bool
+) -> None:
+    """The kernels between each backward pass and the next batch are the update, also after each second step."""
+
+    def loop(program: Program) -> None:
+        for number in range(40):
+            passes(program.step().to_device()).kernels(*BY_HAND)
+            if reads:
+                program.to_host()
+            if number % every == every - 1:
+                for _ in range(batches):
+                    evaluated(program)
+
+    program, found = found_in(loop)
+    assert found is not None
+    assert abs(len(found.parts.start) - len(program.steps)) <= 1
+    distance = np.abs(found.parts.start[:, None] - np.array(program.steps)[None, :]).min(axis=1)
+    assert np.median(distance) < NEAR_NS
 
 
 @pytest.mark.parametrize("loop", LOOPS)

@@ -97,17 +97,6 @@ def by_hand(program: Program) -> None:
         trained(program, BY_HAND)
 
 
-def by_hand_with_evaluations(every: int, batches: int) -> Program:
-    """Train without an optimizer of a known name, and evaluate some batches after each n-th step."""
-    program = Program()
-    for number in range(40):
-        trained(program, BY_HAND)
-        if number % every == every - 1:
-            for _ in range(batches):
-                evaluated(program)
-    return program
-
-
 def skipped(program: Program) -> None:
     """Train with an optimizer that is skipped if a gradient overflows."""
     for number in range(30):
@@ -248,18 +237,6 @@ def test_the_sum_of_losses_is_not_the_update_of_accumulated_passes(batches: int)
     found = parts_of(program)
     assert found is not None
     assert abs(len(found.start) - len(program.steps)) <= 1
-
-
-@pytest.mark.parametrize("every", [4, 5, 8, 10])
-@pytest.mark.parametrize("batches", [1, 2, 3])
-def test_an_evaluation_is_not_the_update_of_steps_without_a_known_optimizer(every: int, batches: int) -> None:
-    """The kernels after each backward pass may be the update, so the evaluation after some steps is not."""
-    program = by_hand_with_evaluations(every, batches)
-    found = parts_of(program)
-    assert found is not None
-    assert abs(len(found.start) - len(program.steps)) <= 1
-    distance = np.abs(found.start[:, None] - np.array(program.steps)[None, :]).min(axis=1)
-    assert np.median(distance) < NEAR_NS
 
 
 @pytest.mark.parametrize(
