@@ -21,6 +21,8 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from gallery_results import cut
+
 ROOT = Path(__file__).resolve().parent.parent
 SWEEPS = ROOT / "reports" / "sweeps"
 # Kept for packing, in seconds, and given to a sweep to end.
@@ -92,8 +94,12 @@ def prepare(names: list[str], env: Mapping[str, str], folder: Path, until: float
 
 
 def pack(source: Path, target: Path) -> None:
-    """Copy what is committed of a sweep: its result, and packed the report and the output of each run."""
+    """Copy what is committed of a sweep: its result, and of each run the output and the report, cut and packed.
+
+    The folder that the sweep ran in is taken out of both.
+    """
     target.mkdir(parents=True, exist_ok=True)
+    place = f"{source.parent}/"
     for name in ("sweep.toml", "plan.json", "sweep.json"):
         if (source / name).is_file():
             shutil.copyfile(source / name, target / name)
@@ -101,12 +107,14 @@ def pack(source: Path, target: Path) -> None:
         cell, run = output.parent.name, output.stem.removeprefix("run-")
         folder = target / (cell if run == "1" else f"{cell}.{run}")
         folder.mkdir(exist_ok=True)
-        (folder / "output.txt").write_bytes(output.read_bytes()[-_TAIL:])
+        said = output.read_text(encoding="utf-8", errors="replace").replace(place, "")
+        (folder / "output.txt").write_text(said[-_TAIL:], encoding="utf-8")
         report = output.with_suffix("") / "report.json"
         if report.is_file():
-            tree = json.loads(report.read_text(encoding="utf-8"))
+            tree = cut(json.loads(report.read_text(encoding="utf-8")))
             tree["session"]["hostname"] = ""
-            packed = lzma.compress(json.dumps(tree, ensure_ascii=False).encode(), preset=9)
+            text = json.dumps(tree, ensure_ascii=False).replace(f"{place}bin/", "").replace(place, "")
+            packed = lzma.compress(text.encode(), preset=9)
             (folder / "report.json.xz").write_bytes(packed)
 
 
