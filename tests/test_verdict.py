@@ -14,6 +14,7 @@ from nsyswrap.fixed_step import IF_FIXED
 from nsyswrap.intervals import Window
 from nsyswrap.model import NO_STEP, Fact, Finding, Section, Severity, StepTimes
 from nsyswrap.report import build_report
+from nsyswrap.rule_names import RULE_NAMES
 from nsyswrap.tables import Trace
 from nsyswrap.verdict import find_verdict
 
@@ -22,6 +23,12 @@ Fill = Callable[[ExportBuilder], ExportBuilder]
 UNEXPLAINED = "Cannot tell: the GPU is idle for 10.0 % of the time and the capture does not show why."
 MS, S = 10**6, 10**9
 WHOLE = Window(0, S, "10 measured steps", "steps")
+# Rules about the capture itself, and reasons why a rank is late: the finding is that of the late rank.
+PREDICT_NOTHING = {
+    *("capture/impossible_rows", "capture/incomplete", "capture/no_ranges", "graphs/hidden", "graphs/whole"),
+    *("idle/not_traced", "idle/peer_wait", "idle/profiler", "idle/unknown", "tensor_cores/counter_disagrees"),
+    *("ranks/pace", "ranks/slower_gpu", "ranks/uneven_input", "ranks/unknown"),
+}
 TEN = StepTimes(10, 100 * MS)
 
 
@@ -89,7 +96,9 @@ def test_of_very_different_steps_the_mean_is_stated(median_ms: int, now: str) ->
 
 
 def test_a_rule_without_words_of_its_own_has_general_ones() -> None:
+    """Each rule that can predict a saving has its own."""
     assert verdict(finding("new/rule"))[0].endswith("60.0 to 90.0 ms if fixed.")
+    assert set(RULE_NAMES) - set(IF_FIXED) == PREDICT_NOTHING
     assert all(text.startswith(("if ", "with ", "without ", "on ")) for text in IF_FIXED.values())
 
 

@@ -99,7 +99,7 @@ def _launch_bound(
         lost_ns=lost,
         saving=saving(),
         advice="Launch fewer and longer operations: torch.compile, CUDA graphs "
-        '(torch.compile(mode="reduce-overhead")), a fused optimizer (fused=True), or a larger batch.',
+        f'(torch.compile(mode="reduce-overhead")), {_optimizer_words(context, attribution)}or a larger batch.',
         evidence=(
             f"all: {_words(pace)}",
             *(f"phase {name}: {_words(each)}" for name, each in phases.items()),
@@ -108,6 +108,13 @@ def _launch_bound(
         device_id=attribution.device_id,
         window=window,
     )
+
+
+def _optimizer_words(context: TraceContext, attribution: Attribution) -> str:
+    """Return what to do about the optimizer; nothing where the phases show none, or one of a few kernels."""
+    found = find_pass(context, attribution.device_id, attribution.window)
+    is_many = found.is_many if found else context.phases.ranges.empty
+    return "a fused optimizer (fused=True), " if is_many else ""
 
 
 def _words(pace: Pace) -> str:

@@ -60,6 +60,19 @@ def test_short_operations_launched_one_by_one_are_launch_bound(trace_of: TraceOf
     )
 
 
+@pytest.mark.parametrize(("ranges", "named"), [((), True), (("batch 0", "forward"), False)])
+def test_a_fused_optimizer_is_advised_unless_the_phases_show_none(
+    trace_of: TraceOf, ranges: tuple[str, ...], *, named: bool
+) -> None:
+    """A loop that marks its phases and has no optimizer is inference."""
+    builder = paced(10, every=100, call=20, length=10)
+    for each in ranges:
+        builder.range(each, 0, 1000)
+    found = only(trace_of(builder))
+    assert found is not None
+    assert ("optimizer" in found.advice) == named
+
+
 def test_the_finding_counts_no_time_twice(trace_of: TraceOf) -> None:
     """The idle time between launches belongs to this rule, and none of it to idle/cpu or idle/launch."""
     trace = trace_of(paced(10, every=100, call=20, length=10))

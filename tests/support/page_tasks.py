@@ -3,7 +3,7 @@
 A task takes at most three actions: a key, a text typed, or a click. They are the same for each browser.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -65,14 +65,12 @@ class Task:
         keys: Actions by keyboard.
         clicks: Actions by pointer.
         shown: Condition on what is on the screen then.
-        needs: Condition on the page; a page without it cannot answer, such as one without a timeline.
     """
 
     name: str
     keys: tuple[Action, ...]
     clicks: tuple[Action, ...]
     shown: str
-    needs: str = "true"
 
 
 def _find(text: str) -> tuple[Action, ...]:
@@ -84,7 +82,6 @@ def _go(anchor: str) -> tuple[Action, ...]:
 
 
 _READY = "all('[data-step=\"controls\"]').every((one) => !one.hidden)"
-_TIMELINE = "all('#timeline canvas').length > 0"
 TASKS = (
     Task("What limits it?", (), (), "onScreen('.verdict > p') && textOf('.verdict > p').length > 30"),
     Task(
@@ -111,7 +108,6 @@ TASKS = (
         (("press", "n"), ("press", "t")),
         (("click", ".verdict > p a"), ("click", "#selection-timeline")),
         "onScreen('#timeline canvas') && nsyswrap.selection.current().kind === 'finding'",
-        _TIMELINE,
     ),
     Task("Which kernels?", _find("kernels"), _go("section-kernels"), "onScreen('#section-kernels tbody tr')"),
     Task(
@@ -127,7 +123,6 @@ TASKS = (
         # Both fit on one screen, to which a reader may have to scroll.
         "/longer than the pinned step/.test(textOf('[data-step=\"shown\"] figcaption'))"
         " && box('[data-step=\"pinned\"] figcaption').bottom - box('[data-step=\"shown\"]').top < innerHeight",
-        "all('[data-step=\"controls\"]').length > 0",
     ),
     Task(
         "Give me a summary.",
@@ -145,13 +140,7 @@ TASKS = (
 )
 
 
-def possible(driver: Driver) -> list[Task]:
-    """Return the tasks that the page can answer, once it has unpacked its timeline."""
-    assert _comes(driver, f"{HELPERS} return {_READY};")
-    return [task for task in TASKS if driver.evaluate(f"{HELPERS} return Boolean({task.needs});")]
-
-
-def failed(driver: Driver, tasks: list[Task], way: str) -> Iterator[str]:
+def failed(driver: Driver, tasks: Sequence[Task], way: str) -> Iterator[str]:
     """Do tasks one after another, each on the page as opened; yield the names of those whose answer is not shown.
 
     Args:
@@ -159,6 +148,7 @@ def failed(driver: Driver, tasks: list[Task], way: str) -> Iterator[str]:
         tasks: What to do.
         way: "keys" or "clicks".
     """
+    assert _comes(driver, f"{HELPERS} return {_READY};")
     for task in tasks:
         driver.evaluate(HELPERS + AS_OPENED)
         actions: tuple[Action, ...] = getattr(task, way)
