@@ -1,7 +1,7 @@
 # ruff: noqa: INP001, T201 - a program for the terminal, not a package
 """Run programs alone and under the profiler in turn, and compare their steps with the simulated: `make overhead`.
 
-It needs a GPU. The programs of tools/overhead_programs.py run alone, under `nsyswrap profile`, and alone again; some
+It needs a GPU. Each program of tools/overhead_programs.py runs alone, under `nsyswrap profile`, and alone again; some
 also run under nsys with one option added or left out. The results go into reports/overhead.json, and a page into
 docs/overhead.md. With --again the page alone is written from the results that are there: that needs no GPU.
 """
@@ -108,30 +108,24 @@ def row_of(name: str, alone_ns: Sequence[Sequence[int]], report: dict[str, Any])
 
 
 def compared(programs: Sequence[str], folder: Path, keep: Path | None, ends: float) -> list[dict[str, Any]]:
-    """Run all programs alone, then each under the profiler, then all alone again; return a row of the table for each.
+    """Run each program alone, under the profiler, and alone again; return a row of the table for each.
 
-    They also run alone in between, as the pace of a machine changes. The programs of one run alone share a process,
-    which saves the time that the imports take.
+    The runs of a program follow each other, as the pace of a machine changes, and each has a process of its own.
     """
-    runs, reports = [alone(programs, folder)], {}
-    for number, name in enumerate(each for each in programs if each in runs[0]):
-        if number == len(programs) // 2:
-            runs.append(alone(programs, folder))
+    rows = []
+    for name in programs:
         if time.monotonic() > ends:
             print(f"{name}: left out, the time is over", flush=True)
             continue
-        began, report = time.monotonic(), profiled(name, folder / name)
-        print(f"{name}: profiled in {time.monotonic() - began:.0f} s", flush=True)
-        if report is not None:
-            reports[name] = report
-            if keep is not None:
-                shutil.copytree(folder / name, keep / name, dirs_exist_ok=True)
-    runs.append(alone(programs, folder))
-    if keep is not None:
-        (keep / "alone.json").write_text(json.dumps(runs), encoding="utf-8")
-    rows = [row_of(name, [each[name] for each in runs if name in each], report) for name, report in reports.items()]
-    for row in rows:
-        print(overhead_page.line(row), flush=True)
+        began = time.monotonic()
+        before, report, after = alone([name], folder), profiled(name, folder / name), alone([name], folder)
+        print(f"{name}: {time.monotonic() - began:.0f} s", flush=True)
+        if report is None or not before or not after:
+            continue
+        rows.append(row_of(name, [before[name], after[name]], report))
+        print(overhead_page.line(rows[-1]), flush=True)
+        if keep is not None:
+            shutil.copytree(folder / name, keep / name, dirs_exist_ok=True)
     return rows
 
 

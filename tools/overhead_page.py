@@ -1,28 +1,23 @@
 # ruff: noqa: INP001 - a part of tools/measure_overhead.py, not a package
 """The page docs/overhead.md: what nsys costs, and how well the step without it is simulated."""
 
-import statistics
 import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 NEAR = 0.10
 WIDTH = 120
-# Quartiles of the other programs need some of them.
-FEWEST_ROWS = 4
-# Beginnings of the rules that are about the CPU.
-HOST_RULES = ("launches/", "idle/", "optimizer/", "host/")
 HEAD = """# Overhead: what the profiler costs, and the step without it
 
 nsys adds some microseconds to each call that it records. A program whose CPU sets the pace is slower under it; one
 whose GPU does is not. nsyswrap measures the cost of a call on the machine and simulates the step without it: see
-[the section on the profiler's own cost](sections/profiler_cost.md). `make overhead` runs all programs alone, each under
-`nsyswrap profile`, and all alone again, and writes this page from `reports/overhead.json`.
+[the section on the profiler's own cost](sections/profiler_cost.md). `make overhead` runs each program alone, under
+`nsyswrap profile`, and alone again, and writes this page from `reports/overhead.json`.
 """
 TABLE = """
 ## Programs
 
-Median step, in ms. **alone**: runs without nsys, before, between and after. **recorded**: under `nsyswrap profile`.
+Median step, in ms. **alone**: runs without nsys. **recorded**: under `nsyswrap profile`.
 **simulated**: the step without the profiler, from the recorded run, with its interval. **off**: the simulated step
 against the mean of the runs alone. **held**: whether the interval overlaps the runs alone.
 
@@ -55,32 +50,6 @@ def is_held(row: Mapping[str, Any]) -> bool:
     return found is not None and found[0] <= max(row["alone_ns"]) and found[1] >= min(row["alone_ns"])
 
 
-def is_of_host(row: Mapping[str, Any]) -> bool:
-    """Return whether the CPU sets the pace of a program, so that the pace of its cores changes the step."""
-    return str(row.get("verdict_rule")).startswith(HOST_RULES)
-
-
-def held_with_range(rows: Sequence[Mapping[str, Any]]) -> tuple[int, float, float]:
-    """Return how many intervals hold their runs alone if they allow for the pace range of the machine.
-
-    The range of a program is estimated without its own runs: it is the third quartile, over all other programs, of the
-    slowest run alone divided by the fastest one.
-
-    Returns:
-        The number, and the least and the largest range.
-    """
-    spread = [max(row["alone_ns"]) / min(row["alone_ns"]) for row in rows]
-    ranges = [statistics.quantiles(spread[:at] + spread[at + 1 :])[2] for at in range(len(rows))]
-    held = 0
-    for row, factor in zip(rows, ranges, strict=True):
-        found = simulated(row)
-        if found is None:
-            continue
-        low = found[0] / factor if is_of_host(row) else found[0]
-        held += low <= max(row["alone_ns"]) and found[1] >= min(row["alone_ns"])
-    return held, min(ranges), max(ranges)
-
-
 def line(row: Mapping[str, Any]) -> str:
     """Return the row of one program."""
     found, off = simulated(row), off_share(row)
@@ -108,24 +77,9 @@ def page(results: Mapping[str, Any]) -> str:
         f"\nOf {len(rows)} programs, the simulated step is within {round(100 * NEAR)} % of the step alone for {near}, "
         f"and its interval holds {held}.\n"
     )
-    if len(rows) > FEWEST_ROWS and results["machine"] and "pace" not in results["machine"]["cost"]:
-        summary += _of_range(rows)
     remarks = [f"\n{textwrap.fill(each, WIDTH, break_long_words=False)}\n" for each in results.get("remarks", ())]
     parts = [HEAD, _machine(results["machine"]), TABLE, *(f"{line(row)}\n" for row in rows), summary, *remarks]
     return "".join([*parts, _costs(results["machine"]), _options(results["options"])])
-
-
-def _of_range(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return a paragraph on intervals that allow for the pace of the machine, for runs that did not measure it."""
-    held, least, most = held_with_range(rows)
-    text = (
-        "Since these runs the measurement of the cost also has the range of the machine's pace, and the lower bound "
-        "allows for what a capture does not show of it. That range was not measured here. Estimated for each program "
-        "from the runs alone of all others, the slowest divided by the fastest, the third quartile is "
-        f"{least:.2f} to {most:.2f}. With lower bounds that are less by this factor where the CPU sets the pace, "
-        f"{held} of {len(rows)} intervals hold their runs alone."
-    )
-    return f"\n{textwrap.fill(text, WIDTH, break_long_words=False)}\n"
 
 
 def _machine(machine: Mapping[str, Any]) -> str:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from nsyswrap.capture.capabilities import capabilities_of
-from nsyswrap.capture.cost_probe import COUNT
+from nsyswrap.capture.cost_probe import COUNT, FAST, FEWEST_BLOCKS
 from nsyswrap.capture.locate import Nsys, user_folder
 from nsyswrap.capture.options import CaptureOptions, profile_invocation
 from nsyswrap.capture.process import output_of
@@ -45,11 +45,6 @@ PROBED = {
 }
 TIMEOUT_S = 120
 
-# A block within this factor of the fastest pace is at that pace. Source: measured on the machine of docs/overhead.md:
-# fast blocks are within a tenth of each other; where others use the other half of the core, work takes 1.7 times as
-# long.
-FAST = 1.15
-FEWEST_BLOCKS = 4
 # One block in so many may be an error of the clock, or a moment in which the machine stood still.
 FEWEST_PACES = 20
 # The settings of the program's calls in which nsys adds least, and in which it adds the usual.

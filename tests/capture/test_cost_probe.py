@@ -8,7 +8,7 @@ import pytest
 
 from nsyswrap.capture import cost_probe, cost_probe_cuda
 from nsyswrap.capture.annotate.nvtx_calls import package_calls
-from nsyswrap.capture.cost_probe import Work, measure, range_kinds, times
+from nsyswrap.capture.cost_probe import Work, measure, range_kinds, times, times_at_pace
 
 
 @pytest.fixture
@@ -29,6 +29,27 @@ def test_a_call_is_timed_without_the_work_before_it(monkeypatch: pytest.MonkeyPa
 
     found = times(takes(7), takes(100), takes(1_000), takes(30))
     assert found == [(7, 30)] * cost_probe.BLOCKS
+
+
+@pytest.mark.parametrize(("slow_blocks", "blocks"), [(0, 12), (9, 13), (50, 54), (1000, 120)])
+def test_steps_are_timed_until_some_blocks_are_at_the_fastest_pace(
+    slow_blocks: int, blocks: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The machine is slow for some blocks, and then as fast as it was before: four fast blocks are enough."""
+    now, done = [0], [0]
+    monkeypatch.setattr("nsyswrap.capture.cost_probe.time.perf_counter_ns", lambda: now[0])
+
+    def takes(length: int) -> cost_probe.Call:
+        def call() -> None:
+            done[0] += length == 700
+            is_slow = done[0] < cost_probe.STEPS * (slow_blocks + 1)  # the first block is for the caches
+            now[0] += length * (2 if is_slow else 1)
+
+        return call
+
+    found = times_at_pace(takes(700), takes(30), 30.0)
+    assert len(found) == blocks
+    assert sum(pace == 30 for _, pace in found) == (0 if slow_blocks == 1000 else blocks - slow_blocks)
 
 
 @pytest.mark.usefixtures("short")

@@ -1,5 +1,6 @@
 """The training steps of the cost probe: they train, and their launches are counted by kind."""
 
+import math
 from types import SimpleNamespace
 from typing import Any, Self
 
@@ -14,7 +15,7 @@ from nsyswrap.hardware.profiler_cost import CONVOLUTION_LAUNCH, LAUNCH
 @pytest.fixture
 def on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the steps run on the CPU, a few times."""
-    for name, value in {"BLOCKS": 2, "STEPS": 2, "PACES": 3}.items():
+    for name, value in {"BLOCKS": 2, "FEWEST_BLOCKS": 2, "STEPS": 2, "PACES": 3}.items():
         monkeypatch.setattr(cost_probe, name, value)
     monkeypatch.setattr(cost_probe, "Steps", lambda: Steps("cpu"))
 
@@ -31,11 +32,11 @@ def test_both_steps_train() -> None:
 @pytest.mark.usefixtures("on_the_cpu")
 def test_steps_are_timed_by_block_and_counted_only_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("torch")
-    found = step_times(Work(), count=False)
+    found = step_times(Work(), math.inf, count=False)
     assert set(found) == {"plain_step", "convolution_step"}
     assert all(len(each["tight"]) == 2 and min(time for time, _ in each["tight"]) > 0 for each in found.values())
     monkeypatch.setattr(Steps, "launches", lambda _self, _step: {LAUNCH: 40})
-    counted = step_times(Work(), count=True)
+    counted = step_times(Work(), math.inf, count=True)
     assert set(counted) == {*found, "plain_step_launches", "convolution_step_launches"}
     assert counted["plain_step_launches"] == {LAUNCH: [(40, 0)]}
 
@@ -77,5 +78,5 @@ def test_without_torch_or_its_gpu_nothing_is_timed(
         raise error
 
     monkeypatch.setattr(cost_probe, "Steps", steps)
-    assert step_times(Work(), count=True) == {}
+    assert step_times(Work(), math.inf, count=True) == {}
     assert f"without training steps: {error}" in capsys.readouterr().err

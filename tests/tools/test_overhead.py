@@ -72,16 +72,6 @@ def test_the_page_counts_the_programs_that_are_near_and_held() -> None:
     assert "## Options" not in page
 
 
-def test_the_pace_range_of_a_program_comes_from_the_other_programs() -> None:
-    """Runs alone of the others differ by a fifth. A lower bound 8 % too high then holds, one 58 % too high does not.
-
-    Where the GPU sets the pace, the bound stays as it is.
-    """
-    cases = ((26, "idle/cpu"), (38, "launches/launch_bound"), (26, None), (22, None))
-    rows = [{**row((20, 24), low + 1, low, low + 2), "verdict_rule": rule} for low, rule in cases]
-    assert PAGE.held_with_range(rows) == (2, pytest.approx(1.2), pytest.approx(1.2))
-
-
 def test_the_page_names_the_machine_its_costs_and_its_options() -> None:
     """An option whose run failed is left empty."""
     call = {"alone_ns": 2400, "low_ns": 3000, "usual_ns": 5200, "high_ns": 7900}
