@@ -26,8 +26,9 @@ from nsyswrap.events.operations import SOURCES
 from nsyswrap.events.thread_states import NAME_BITS, NAMES, NO_NAME, WAITS, ThreadStates
 from nsyswrap.intervals import Indices, Spans, Times, chosen
 from nsyswrap.loop.context import TraceContext
+from nsyswrap.loop.helper_threads import has_loader
 from nsyswrap.loop.phase_detection import BATCH, COPY, DATA, NO_PHASE
-from nsyswrap.tables import Trace, array, blocks
+from nsyswrap.tables import array, blocks
 
 CAUSES = (
     "not_traced",
@@ -235,15 +236,6 @@ def _sort_by_start(parts: Iterable[Pieces]) -> Pieces:
     order = np.argsort(np.concatenate([part.start for part in every]), kind="stable")
     columns = [np.concatenate([getattr(part, name) for part in every])[order] for name in COLUMNS]
     return Pieces(*[*columns, every[0].threads])
-
-
-def has_loader(trace: Trace, process: int) -> bool:
-    """Return whether the process has threads that pin or fetch batches, or child processes that load them."""
-    threads = trace[tables.THREADS]
-    mine = tables.process_of(array(threads, "thread")) == process
-    names = set(threads["name"][mine].astype(str))
-    every = set(threads["name"].astype(str))
-    return bool(names & {"pt_data_pin", "pt_data_prefetch"} or "pt_data_worker" in every)
 
 
 def _ends_with_batch(context: TraceContext, found: DeviceGaps) -> npt.NDArray[np.bool_]:

@@ -5,8 +5,8 @@ import re
 import numpy as np
 
 from nsyswrap import tables
-from nsyswrap.attribution.causes import has_loader
 from nsyswrap.intervals import label_at
+from nsyswrap.loop.helper_threads import has_loader
 from nsyswrap.loop.phase_detection import DATA, NO_PHASE, Phases
 from nsyswrap.tables import Trace, array
 

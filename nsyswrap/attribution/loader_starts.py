@@ -5,9 +5,9 @@ import re
 import numpy as np
 
 from nsyswrap import tables
-from nsyswrap.attribution.causes import has_loader
 from nsyswrap.intervals import Times, Window
 from nsyswrap.loop.context import TraceContext
+from nsyswrap.loop.helper_threads import has_loader
 from nsyswrap.loop.phase_detection import DATA
 from nsyswrap.tables import array
 

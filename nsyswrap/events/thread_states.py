@@ -1,6 +1,6 @@
 """What a thread is doing at each time: the open call that explains an idle GPU, by the precedence of causes."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -12,6 +12,7 @@ import pandas as pd
 from nsyswrap import tables
 from nsyswrap.events import api_calls
 from nsyswrap.events.api_calls import blocks_host
+from nsyswrap.events.coded_calls import NO_CODE, CodedCalls, Rows, blocks_of, joined, lifetime, open_spans
 from nsyswrap.events.host_marks import find_marks
 from nsyswrap.events.host_record import NO_RECORD, HostRecord
 from nsyswrap.events.off_cpu import Moments, find_off_cpu, find_sampled_waits
@@ -25,6 +26,7 @@ from nsyswrap.intervals import (
     Window,
     chosen,
     clip,
+    covered,
     fill,
     innermost,
     merge,
@@ -32,16 +34,12 @@ from nsyswrap.intervals import (
     total,
     union,
 )
-from nsyswrap.tables import NameNumbers, TableSpec, Trace, array, blocks, numbers_by_name
+from nsyswrap.tables import NameNumbers, TableSpec, Trace, array, numbers_by_name
 
 # A state code is kind * NAMES + index of the call's name, so that evidence can name the call.
 NAME_BITS = 20
 NAMES = 1 << NAME_BITS
 NO_NAME = NAMES - 1
-NO_CODE = -1
-
-Rows = npt.NDArray[np.bool_]
-
 _WAITING_CALLS = (api_calls.LOCK_WAIT, api_calls.OTHER_WAIT, api_calls.PEER_THREAD_WAIT, api_calls.FILE_IO)
 WAITS = (*_WAITING_CALLS, api_calls.PAGE_FAULT)
 # A thread in one of these waits is not ready, or is blocked in its call with or without a core.
@@ -102,8 +100,13 @@ class ThreadStates:
         return self.activity[thread].alive
 
 
-def find_thread_states(
-    trace: Trace, operations: Operations, window: Window, threads: Iterable[int], record: HostRecord = NO_RECORD
+def find_thread_states(  # noqa: PLR0913, PLR0917 - what the states follow from
+    trace: Trace,
+    operations: Operations,
+    window: Window,
+    threads: Iterable[int],
+    record: HostRecord = NO_RECORD,
+    helped: Mapping[int, Spans] = MappingProxyType({}),
 ) -> ThreadStates:
     """Return what threads do inside a window.
 
@@ -113,11 +116,12 @@ def find_thread_states(
         window: Interval of time; events outside it are left out.
         threads: Global ids of the threads; a thread without events has no states.
         record: What was sampled of the host beside the capture.
+        helped: When a thread waits for threads that work for it: that counts as its own work.
     """
     marks = find_marks(trace)
     names, name_index = _names(trace, marks["text"], record)
     calls = _find_calls(trace, operations, window, names, name_index)
-    sources = _Sources(trace, calls, marks, names, record)
+    sources = _Sources(trace, calls, marks, names, record, helped)
     activity = {thread: _activity(sources, window, thread) for thread in sorted(set(threads))}
     return ThreadStates(trace, MappingProxyType(activity), names, MappingProxyType(name_index))
 
@@ -139,38 +143,6 @@ def _indices(ids: Times, name_index: Mapping[int, int]) -> npt.NDArray[np.int32]
     return found
 
 
-class _Calls(NamedTuple):
-    """One table of calls.
-
-    Attributes:
-        frame: The table.
-        numbers: State code of each string id; ``NO_CODE`` where a call explains no idle time.
-        changed: Rows whose code is another one, ascending.
-        codes: The code of each of them.
-        window: Interval of time.
-    """
-
-    frame: pd.DataFrame
-    numbers: NameNumbers
-    changed: Indices
-    codes: npt.NDArray[np.int32]
-    window: Window
-
-    def touching(self, block: slice) -> Rows:
-        """Return which rows of a block touch the window."""
-        start, end = array(self.frame, "start")[block], array(self.frame, "end")[block]
-        found: Rows = (start < self.window.end_ns) & (end > self.window.start_ns)
-        return found
-
-    def code(self, block: slice) -> npt.NDArray[np.int32]:
-        """Return the state codes of a block; ``NO_CODE`` for what explains no idle time or lies outside the window."""
-        found = self.numbers.of(array(self.frame, "name_id")[block])
-        low, high = np.searchsorted(self.changed, (block.start, block.stop))
-        found[self.changed[low:high] - block.start] = self.codes[low:high]
-        found[~self.touching(block)] = NO_CODE
-        return found
-
-
 class _Sources(NamedTuple):
     """What the states of a thread follow from.
 
@@ -180,18 +152,20 @@ class _Sources(NamedTuple):
         marks: Work of the host that nsyswrap marks.
         names: Name of each name index.
         record: What was sampled of the host.
+        helped: When a thread waits for threads that work for it.
     """
 
     trace: Trace
-    calls: Mapping[TableSpec, _Calls]
+    calls: Mapping[TableSpec, CodedCalls]
     marks: pd.DataFrame
     names: tuple[str, ...]
     record: HostRecord
+    helped: Mapping[int, Spans]
 
 
 def _find_calls(
     trace: Trace, operations: Operations, window: Window, names: tuple[str, ...], name_index: Mapping[int, int]
-) -> dict[TableSpec, _Calls]:
+) -> dict[TableSpec, CodedCalls]:
     """Return each table of calls with the state codes of its rows."""
     found = {}
     for spec, kind_of in KIND_OF.items():
@@ -199,7 +173,7 @@ def _find_calls(
         changed, codes = np.empty(0, np.intp), np.empty(0, np.int32)
         if spec == tables.CALLS:
             changed, codes = _changed_codes(trace, numbers, name_index, *_copying_calls(trace, operations))
-        found[spec] = _Calls(trace[spec], numbers, changed, codes, window)
+        found[spec] = CodedCalls(trace[spec], numbers, changed, codes, window)
     return found
 
 
@@ -247,11 +221,11 @@ def _copying_calls(trace: Trace, operations: Operations) -> tuple[Indices, Indic
 def _activity(sources: _Sources, window: Window, thread: int) -> ThreadActivity:
     """Return what one thread does inside a window."""
     calls = sources.calls
-    in_cuda = _open(calls[tables.CALLS], thread)
+    in_cuda = open_spans(calls[tables.CALLS], thread)
     opened = _call_states(calls.values(), thread)
     off_cpu, faulting = find_off_cpu(sources.trace, window, thread), NOTHING
     if len(off_cpu.start) or len(sources.record.of_thread(thread).at):
-        in_os = _open(calls[tables.OS_CALLS], thread)
+        in_os = open_spans(calls[tables.OS_CALLS], thread)
         in_calls = union(in_cuda, in_os)
         # Inside a call, the call is what takes the thread off the CPU.
         off_cpu = subtract(off_cpu, in_calls)
@@ -261,12 +235,21 @@ def _activity(sources: _Sources, window: Window, thread: int) -> ThreadActivity:
         if tables.OS_CALLS.name in sources.trace.absent:
             # A wait in a call would look the same.
             faulting = NOTHING
+    opened = _without_helped(opened, sources.helped.get(thread, NOTHING))
     states = _with_unrecorded(sources, opened, (off_cpu, faulting), thread)
     waiting = _is_kind(states, WAITS)
     waits = subtract(merge(*chosen(waiting, *states.spans)), in_cuda)
     call_ns = total(clip(in_cuda, window.start_ns, window.end_ns))
-    alive = _alive((calls[spec] for spec in (tables.CALLS, tables.OS_CALLS)), thread)
+    alive = lifetime((calls[spec] for spec in (tables.CALLS, tables.OS_CALLS)), thread)
     return ThreadActivity(states, waits, call_ns, alive)
+
+
+def _without_helped(opened: LabelledSpans, helped: Spans) -> LabelledSpans:
+    """Return the open calls of a thread without its waits for threads that work for it."""
+    if not len(helped.start):
+        return opened
+    inside = covered(helped, *opened.spans) == opened.spans.end - opened.spans.start
+    return _chosen(opened, ~(inside & _is_kind(opened, (api_calls.LOCK_WAIT, api_calls.PEER_THREAD_WAIT))))
 
 
 def _with_unrecorded(
@@ -327,50 +310,15 @@ def _moments(opened: LabelledSpans, in_calls: tuple[Spans, Spans]) -> Moments:
     return Moments(edges, merge(opened.spans.start[waiting], opened.spans.end[waiting]))
 
 
-def _open(calls: _Calls, thread: int) -> Spans:
-    """Return when any call of a thread that touches the window is open."""
-    start, end = (array(calls.frame, name) for name in ("start", "end"))
-    parts = [NOTHING]
-    for some, mine in _blocks_of(calls, thread):
-        parts.append(Spans(*chosen(mine & calls.touching(some), start[some], end[some])))
-    return merge(*_joined(parts))
-
-
-def _blocks_of(calls: _Calls, thread: int) -> Iterator[tuple[slice, Rows]]:
-    """Yield the blocks of a table in which a thread has calls, with a mask of these."""
-    threads = array(calls.frame, "thread")
-    for some in blocks(len(threads)):
-        mine = threads[some] == thread
-        if mine.any():
-            yield some, mine
-
-
-def _joined(parts: Sequence[Sequence[npt.NDArray[Any]]]) -> Iterator[npt.NDArray[Any]]:
-    """Yield each column of all parts."""
-    return (np.concatenate(columns) for columns in zip(*parts, strict=True))
-
-
-def _alive(tables_of_calls: Iterable[_Calls], thread: int) -> tuple[int, int]:
-    """Return when the first call of a thread starts and when the last one ends; (0, 0) where it has none."""
-    begun: list[int] = []
-    ended: list[int] = []
-    for calls in tables_of_calls:
-        start, end = array(calls.frame, "start"), array(calls.frame, "end")
-        for some, mine in _blocks_of(calls, thread):
-            begun.append(int(start[some][mine.argmax()]))
-            ended.append(int(chosen(mine, end[some])[0].max()))
-    return (min(begun), max(ended)) if begun else (0, 0)
-
-
-def _call_states(every: Iterable[_Calls], thread: int) -> LabelledSpans:
+def _call_states(every: Iterable[CodedCalls], thread: int) -> LabelledSpans:
     """Return the open call of a thread that explains idle time: of several, the first in order of kind."""
     found: list[Sequence[npt.NDArray[Any]]] = [(*NOTHING, np.empty(0, np.int32))]
     for calls in every:
         start, end = array(calls.frame, "start"), array(calls.frame, "end")
-        for some, mine in _blocks_of(calls, thread):
+        for some, mine in blocks_of(calls, thread):
             code = calls.code(some)
             found.append(chosen(mine & (code != NO_CODE), start[some], end[some], code))
-    start, end, code = _joined(found)
+    start, end, code = joined(found)
     kind = (code >> NAME_BITS).astype(np.int8)
     states = NO_STATES
     for each in (*range(api_calls.OFF_CPU), api_calls.FILE_IO):

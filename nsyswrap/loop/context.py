@@ -20,6 +20,7 @@ from nsyswrap.hardware.copy_rates import CopyRate
 from nsyswrap.hardware.kernel_names.user_rules import NameRule
 from nsyswrap.hardware.profiler_cost import ProfilerCost
 from nsyswrap.intervals import Window
+from nsyswrap.loop.helper_threads import find_helped
 from nsyswrap.loop.pattern_steps import find_marked_steps, find_pattern_steps
 from nsyswrap.loop.phase_detection import PhaseRule, Phases, find_phases
 from nsyswrap.loop.step_detection import Steps, find_steps
@@ -140,8 +141,8 @@ def _steps(
 
 def find_states(context: TraceContext, window: Window) -> ThreadStates:
     """Return what the launching threads and the main threads do inside a window."""
-    threads = _host_threads(context)
-    return find_thread_states(context.trace, context.operations, window, threads, context.settings.host)
+    threads, helped = _host_threads(context), find_helped(context.trace, context.phases)
+    return find_thread_states(context.trace, context.operations, window, threads, context.settings.host, helped)
 
 
 def find_calls(context: TraceContext, window: Window) -> RecordedCalls:

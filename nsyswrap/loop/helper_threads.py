@@ -1,0 +1,126 @@
+"""Threads that work for a main thread on demand, such as those of a tokenizer or of a data-frame library.
+
+::
+
+    main     |data: |asks|........waits........|  |forward ...
+    helper   ..asleep....|####### works #######|..asleep........
+    loader   ##### works #############| the next batch ########
+
+A loader in the background works before the main thread needs the batch, and sets its own pace. A helper sleeps until
+the main thread asks, so what the main thread waits for is its own work in another thread: it would begin sooner if the
+main thread asked sooner.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from nsyswrap import tables
+from nsyswrap.events import api_calls
+from nsyswrap.intervals import Spans, Times, chosen, containing, covered, merge, total
+from nsyswrap.loop.phase_detection import DATA, NO_PHASE, Phases
+from nsyswrap.tables import Trace, array
+
+# Waits in the data phase shorter than this do not tell what the main thread waits for. Ours: as for a batch.
+SHORT_NS = 100_000
+# A helper works during more than this share of the wait for it. Ours.
+MOST = 0.5
+# A thread of Python waits for the interpreter's lock in calls of 5 ms at most: it is not asleep. Source: CPython,
+# sys.getswitchinterval().
+LOCK_NS = 10_000_000
+# How a thread waits for another one.
+FOR_THREADS = (api_calls.LOCK_WAIT, api_calls.PEER_THREAD_WAIT)
+# Threads of nsys, of CUPTI, and of the CUDA driver.
+NOT_OF_PROGRAM = ("[NSys", "CUPTI", "cuda")
+
+
+class _Calls(NamedTuple):
+    """Waits of all threads in the operating system: columns of equal length."""
+
+    thread: Times
+    start: Times
+    end: Times
+    kind: npt.NDArray[np.int8]
+    timed: npt.NDArray[np.bool_]
+
+
+def has_loader(trace: Trace, process: int) -> bool:
+    """Return whether the process has threads that pin or fetch batches, or child processes that load them."""
+    threads = trace[tables.THREADS]
+    mine = tables.process_of(array(threads, "thread")) == process
+    names = set(threads["name"][mine].astype(str))
+    every = set(threads["name"].astype(str))
+    return bool(names & {"pt_data_pin", "pt_data_prefetch"} or "pt_data_worker" in every)
+
+
+def find_helped(trace: Trace, phases: Phases) -> Mapping[int, Spans]:
+    """Return when each main thread waits in the data phase for threads that it woke; only threads that do.
+
+    Args:
+        trace: The tables of one export.
+        phases: The phases of all threads.
+    """
+    found = {}
+    for process, main in phases.main_thread.items():
+        if phases.code(DATA) == NO_PHASE or has_loader(trace, process):
+            continue
+        own = phases.own(main)
+        data = Spans(*chosen(own.code == phases.code(DATA), *own.spans))
+        calls = trace[tables.OS_CALLS]
+        rows = np.flatnonzero(array(calls, "thread") == main)
+        inside = containing(data, array(calls, "start")[rows])
+        waits = _waits(trace, rows[inside >= 0])
+        for_threads = np.isin(waits.kind, FOR_THREADS)
+        begun, start, end = chosen(for_threads, data.start[inside[inside >= 0]], waits.start, waits.end)
+        if len(start) and _is_helped(trace, main, chosen(end - start >= SHORT_NS, begun, start, end)):
+            found[main] = merge(start, end)
+    return found
+
+
+def _waits(trace: Trace, rows: npt.NDArray[np.intp]) -> _Calls:
+    """Return some rows of the calls of the operating system, with their kinds; -1 for a call that does not wait."""
+    calls = trace[tables.OS_CALLS]
+    kinds = tables.numbers_by_name(trace, tables.OS_CALLS, _kind, np.int8)
+    timed = tables.numbers_by_name(trace, tables.OS_CALLS, lambda name: "timed" in name or "clock" in name, np.int8)
+    names = array(calls, "name_id")[rows]
+    thread, start, end = (array(calls, name)[rows] for name in ("thread", "start", "end"))
+    return _Calls(thread, start, end, kinds.of(names), timed.of(names) > 0)
+
+
+def _kind(name: str) -> int:
+    found = api_calls.os_call_kind(name)
+    return -1 if found is None or found == api_calls.FILE_IO else found
+
+
+def _is_helped(trace: Trace, main: int, waits: tuple[Times, ...]) -> bool:
+    """Return whether a main thread waits mostly for threads that slept when its data phase began.
+
+    Args:
+        trace: The tables of one export.
+        main: The main thread.
+        waits: Its waits: when the data phase began, when the wait began, and when it ended.
+    """
+    begun, start, end = waits
+    thread = array(trace[tables.OS_CALLS], "thread")
+    mine = tables.process_of(thread) == tables.process_of(np.array([main]))[0]
+    calls = _waits(trace, np.flatnonzero(mine & (thread != main) & ~np.isin(thread, _of_tools(trace))))
+    asleep = (calls.kind >= 0) & (~calls.timed | (calls.end - calls.start > LOCK_NS))
+    was_awake, works = np.zeros(len(start), bool), np.zeros(len(start), bool)
+    for each in tables.distinct(calls.thread[asleep]):
+        rows = asleep & (calls.thread == each)
+        sleeps = merge(calls.start[rows], calls.end[rows])
+        exists = (begun > sleeps.start[0]) & (end < sleeps.end[-1])
+        slept = containing(sleeps, begun) >= 0
+        was_awake |= exists & ~slept
+        works |= exists & slept & (end - start - covered(sleeps, start, end) > MOST * (end - start))
+    helped = works & ~was_awake
+    return total(Spans(start[helped], end[helped])) > MOST * total(Spans(start, end))
+
+
+def _of_tools(trace: Trace) -> Times:
+    """Return the threads that are not of the program."""
+    threads = trace[tables.THREADS]
+    names = threads["name"].astype(str)
+    return np.array(array(threads, "thread")[names.str.startswith(NOT_OF_PROGRAM).to_numpy()], np.int64)
