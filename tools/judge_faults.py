@@ -32,6 +32,8 @@ CAPTURES = ROOT / "tests" / "captures" / "faults"
 PAGE = ROOT / "docs" / "faults.md"
 NO_GPU = "faults: there is no NVIDIA GPU here, so only faults of the host are profiled"
 FORMS = ("", "--fixed")
+# Beginnings of the rules that need the samples of the host.
+OF_SAMPLES = ("host/", "idle/off_cpu")
 LONGEST_S = 120
 PACKERS = 4
 
@@ -77,8 +79,10 @@ def redact(folder: Path, target: Path) -> None:
 
 
 def is_of_the_host(profiled: str) -> bool:
-    """Return whether a capture, by its label, is of a fault of the host: the samples of the host explain it."""
-    return faults().get(profiled.removesuffix("-fixed")) == 0
+    """Return whether a capture, by its label, is of a fault that the samples of the host explain."""
+    programs = {each.name: each for each in fault_programs.find_programs(WORKLOADS / "faults")}
+    program = programs.get(profiled.removesuffix("-fixed"))
+    return program is not None and (program.gpus == 0 or program.rule.startswith(OF_SAMPLES))
 
 
 def pack(profiled: str, folder: Path, chosen: argparse.Namespace) -> str:

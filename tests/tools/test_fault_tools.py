@@ -85,9 +85,9 @@ def test_the_samples_of_the_host_lie_beside_a_capture_of_its_faults(
     folder.mkdir()
     loop(20, 10).write(folder / "capture.sqlite")
     (folder / "host.json").write_text("{}")
-    for name in ("memory_mapped-fixed", "launch_bound"):
+    for name in ("memory_mapped-fixed", "launch_bound", "shared_core"):
         assert judge.pack(name, folder, chosen) == ""
-    assert [path.name for path in sorted(chosen.captures.glob("*.json"))] == ["memory_mapped-fixed.json"]
+    assert [path.name for path in sorted(chosen.captures.glob("*.json"))] == ["memory_mapped-fixed.json", "shared_core.json"]
     assert (chosen.whole / "memory_mapped-fixed.json").exists()
 
 
