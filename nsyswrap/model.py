@@ -6,13 +6,15 @@ Times are int64 ns since capture start, sizes bytes, ratios shares of 1. Only ``
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
 from nsyswrap.intervals import Times, Window
+
+if TYPE_CHECKING:  # the history does without it
+    import pandas as pd
 
 Unit = Literal["ns", "share", "count", "bytes", "text"]
 Flags = npt.NDArray[np.bool_]
@@ -197,7 +199,7 @@ class Section:
     title: str
     window: Window
     facts: tuple[Fact, ...] = ()
-    tables: Mapping[str, pd.DataFrame] = field(default_factory=dict)
+    tables: Mapping[str, "pd.DataFrame"] = field(default_factory=dict)
     findings: tuple[Finding, ...] = ()
     notes: tuple[str, ...] = ()
 

@@ -48,6 +48,12 @@ def test_classifying_a_name_loads_nothing_heavy() -> None:
     assert loaded_by("-m", "nsyswrap", "classify", "Kernel2") & HEAVY == set()
 
 
+def test_the_page_and_the_gate_of_a_history_need_no_data_frames() -> None:
+    """They read sums from a database; loading pandas takes longer than the gate itself."""
+    loaded = loaded_by("-c", "import nsyswrap.render.history_page, nsyswrap.gate.recorded")
+    assert "pandas" not in loaded
+
+
 def test_the_public_names_are_lazy_too() -> None:
     assert loaded_by("-c", "import nsyswrap") & (HEAVY | {"click"}) == set()
 

@@ -3,12 +3,15 @@
 import re
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 
 from nsyswrap.compare.bootstrap import Series
 from nsyswrap.model import Report
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 LEDGER_ROWS = (
     "compute_ns",
@@ -91,7 +94,7 @@ def step_times(report: Report) -> StepTimes:
     return StepTimes(length, period, _parts(by_device, count), family)
 
 
-def _runs(steps: pd.DataFrame) -> list[pd.DataFrame]:
+def _runs(steps: "pd.DataFrame") -> "list[pd.DataFrame]":
     """Return the steps of each process; rows are sorted by process and start.
 
     An earlier start is a new process, too: reports of older versions name no process, and two machines may give
@@ -104,7 +107,7 @@ def _runs(steps: pd.DataFrame) -> list[pd.DataFrame]:
     return [steps.iloc[low:high] for low, high in pairwise(bounds)]
 
 
-def _at_one_time(by_device: list[list[pd.DataFrame]]) -> list[int]:
+def _at_one_time(by_device: "list[list[pd.DataFrame]]") -> list[int]:
     """Return the numbers of the processes whose steps count: those that run at the same time, as ranks do.
 
     Args:
@@ -122,21 +125,21 @@ def _at_one_time(by_device: list[list[pd.DataFrame]]) -> list[int]:
     return sorted(max(together, key=lambda numbers: sum(used[number] for number in numbers)))
 
 
-def _gpu_time(run: pd.DataFrame) -> float:
+def _gpu_time(run: "pd.DataFrame") -> float:
     """Return how long a GPU is busy in the steps of a process, in ns; their length where there is no GPU."""
     return float(_lengths(run).sum() - (_floats(run["idle_ns"]).sum() if "idle_ns" in run else 0))
 
 
-def _lengths(run: pd.DataFrame) -> Series:
+def _lengths(run: "pd.DataFrame") -> Series:
     return _floats(run["end_ns"]) - _floats(run["start_ns"])
 
 
-def _periods(run: pd.DataFrame) -> Series:
+def _periods(run: "pd.DataFrame") -> Series:
     start, end = _floats(run["start_ns"]), _floats(run["end_ns"])
     return np.append(start[1:], end[-1]) - start
 
 
-def _parts(by_device: list[list[pd.DataFrame]], count: int) -> dict[str, Series]:
+def _parts(by_device: "list[list[pd.DataFrame]]", count: int) -> dict[str, Series]:
     """Return the ledger of each step, mean over GPUs and processes."""
     if not set(LEDGER_ROWS) <= set(by_device[0][0].columns):
         return {}

@@ -1,10 +1,9 @@
 """Reports as runs of the gate: their step times, parts and whether they can be compared."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import pandas as pd
 
 from nsyswrap.compare import ComparabilityIssue, ComparisonOptions, IssueKind, Side
 from nsyswrap.compare.comparability import find_issues
@@ -12,6 +11,9 @@ from nsyswrap.compare.step_times import LEDGER_ROWS, StepTimes
 from nsyswrap.gate.decision import judge
 from nsyswrap.gate.timed_runs import Gate, GateOptions, GateOutcome, TimedRun, part_words
 from nsyswrap.model import Report, Session
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 EARLIER, NEW = "OLD", "NEW"
 IDLE, WAIT = "idle_ns", "communication_wait_ns"
@@ -109,7 +111,7 @@ def parts_of(report: Report, step_count: int) -> Mapping[str, float]:
     return parts
 
 
-def _ledger(report: Report, devices: pd.DataFrame) -> Iterator[tuple[str, float]]:
+def _ledger(report: Report, devices: "pd.DataFrame") -> Iterator[tuple[str, float]]:
     by_rank = _rows(report, "communication", "waits") is not None
     by_rule = _rows(report, "idle", "attribution") is not None
     for row in LEDGER_ROWS:
@@ -135,7 +137,7 @@ def _phases(report: Report) -> Iterator[tuple[str, float]]:
         yield part_words("phase", str(row["phase"])), float(row["host_ns"])
 
 
-def _rows(report: Report, section: str, table: str) -> pd.DataFrame | None:
+def _rows(report: Report, section: str, table: str) -> "pd.DataFrame | None":
     found = report.section(section)
     rows = found.tables.get(table) if found is not None else None
     return rows if rows is not None and len(rows) else None
