@@ -71,9 +71,9 @@ def find_helped(trace: Trace, phases: Phases) -> Mapping[int, Spans]:
         calls = trace[tables.OS_CALLS]
         rows = np.flatnonzero(array(calls, "thread") == main)
         inside = containing(data, array(calls, "start")[rows])
-        waits = _waits(trace, rows[inside >= 0])
-        for_threads = np.isin(waits.kind, FOR_THREADS)
-        begun, start, end = chosen(for_threads, data.start[inside[inside >= 0]], waits.start, waits.end)
+        rows, inside = chosen(inside >= 0, rows, inside)
+        waits = _waits(trace, rows)
+        begun, start, end = chosen(np.isin(waits.kind, FOR_THREADS), data.start[inside], waits.start, waits.end)
         if len(start) and _is_helped(trace, main, chosen(end - start >= SHORT_NS, begun, start, end)):
             found[main] = merge(start, end)
     return found
