@@ -1,8 +1,8 @@
 # ruff: noqa: INP001, T201 - a program for the terminal, not a package
 """Run programs alone and under the profiler in turn, and compare their steps with the simulated: `make overhead`.
 
-It needs a GPU. Each program of tools/overhead_programs.py runs alone, under `nsyswrap profile`, and alone again; some
-also run under nsys with one option added or left out. The results go into reports/overhead.json, and a page into
+It needs a GPU. Each program of tools/overhead_programs.py runs alone and under `nsyswrap profile` in turn, some times;
+some also run under nsys with one option added or left out. The results go into reports/overhead.json, and a page into
 docs/overhead.md. With --again the page alone is written from the results that are there: that needs no GPU.
 """
 
@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +57,9 @@ OPTIONS = {
 }
 OF_OPTIONS = ("lstm_cells", "graph_launches")
 LONGEST_S = 240
+# How often each program is profiled. The pace of a shared machine changes by more than is to be measured; the median of
+# three runs does not follow a single slow one.
+PROFILES = 3
 
 
 def alone(names: Sequence[str], folder: Path, prefix: Sequence[str] = ()) -> dict[str, list[int]]:
@@ -89,16 +92,22 @@ def profiled(name: str, folder: Path) -> dict[str, Any] | None:
     return report
 
 
-def row_of(name: str, alone_ns: Sequence[Sequence[int]], report: dict[str, Any]) -> dict[str, Any]:
-    """Return the row of a program: its steps in the runs alone and in its report, without the steps of the warm-up."""
-    steps = report["sections"]["steps"]["facts"]
-    skipped = int(steps["warm_up_steps"]["value"])
-    cost = report["sections"].get("profiler_cost", {}).get("tables", {}).get("calls", [])
+def row_of(name: str, alone_ns: Sequence[Sequence[int]], reports: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return the row of a program: its steps in the runs alone and in its reports, without the steps of the warm-up."""
+    skipped = max(int(each["sections"]["steps"]["facts"]["warm_up_steps"]["value"]) for each in reports)
     warm = [each[skipped:] for each in alone_ns]
     return {
         "program": name,
         "alone_ns": [round(statistics.median(each)) for each in warm],
         "steps": len(warm[0]),
+        "profiles": [_profile(each) for each in reports],
+    }
+
+
+def _profile(report: dict[str, Any]) -> dict[str, Any]:
+    """Return what the row of a program keeps of one of its reports."""
+    cost = report["sections"].get("profiler_cost", {}).get("tables", {}).get("calls", [])
+    return {
         "step": report["step"],
         "verdict": report["verdict"],
         "verdict_rule": report["verdict_rule"],
@@ -107,26 +116,29 @@ def row_of(name: str, alone_ns: Sequence[Sequence[int]], report: dict[str, Any])
     }
 
 
-def compared(programs: Sequence[str], folder: Path, keep: Path | None, ends: float) -> list[dict[str, Any]]:
-    """Run each program alone, under the profiler, and alone again; return a row of the table for each.
+def compared(programs: Sequence[str], folder: Path, keep: Path | None, ends: float) -> Iterator[dict[str, Any]]:
+    """Run each program alone and under the profiler in turn; yield a row of the table for each.
 
     The runs of a program follow each other, as the pace of a machine changes, and each has a process of its own.
     """
-    rows = []
     for name in programs:
         if time.monotonic() > ends:
             print(f"{name}: left out, the time is over", flush=True)
             continue
         began = time.monotonic()
-        before, report, after = alone([name], folder), profiled(name, folder / name), alone([name], folder)
+        alone_ns, reports = [alone([name], folder)], []
+        for _ in range(PROFILES):
+            reports.append(profiled(name, folder / name))
+            alone_ns.append(alone([name], folder))
         print(f"{name}: {time.monotonic() - began:.0f} s", flush=True)
-        if report is None or not before or not after:
+        there, lengths = [each for each in reports if each is not None], [each[name] for each in alone_ns if each]
+        if not there or not lengths:
             continue
-        rows.append(row_of(name, [before[name], after[name]], report))
-        print(overhead_page.line(rows[-1]), flush=True)
-        if keep is not None:
+        row = row_of(name, lengths, there)
+        print(overhead_page.line(row), flush=True)
+        yield row
+        if keep is not None and (folder / name).is_dir():
             shutil.copytree(folder / name, keep / name, dirs_exist_ok=True)
-    return rows
 
 
 def of_options(folder: Path, nsys: str, ends: float) -> list[dict[str, Any]]:
@@ -166,17 +178,21 @@ def versions(report_folder: Path) -> dict[str, Any]:
 
 
 def measured(chosen: argparse.Namespace) -> dict[str, Any]:
-    """Run the programs, and return all results; the comparison is written before the options are tried."""
+    """Run the programs, and return all results; they are written after each program, as a run may be ended early."""
     from nsyswrap.capture.locate import find_nsys  # noqa: PLC0415 - needed here alone
 
     ends = time.monotonic() + chosen.limit
     results: dict[str, Any] = {"programs": [], "options": [], "machine": {}}
+    if chosen.add:
+        results |= json.loads(chosen.results.read_text(encoding="utf-8"))
     with tempfile.TemporaryDirectory(prefix="overhead-") as name:
         folder = Path(name)
-        results["programs"] = compared(chosen.programs, folder, chosen.keep, ends)
-        if results["programs"]:
-            results["machine"] = versions(folder / results["programs"][0]["program"])
-        chosen.results.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+        there = {row["program"] for row in results["programs"]}
+        missing = [name for name in chosen.programs if name not in there]
+        for row in compared(missing, folder, chosen.keep, ends):
+            results["programs"].append(row)
+            results["machine"] = versions(folder / row["program"])
+            chosen.results.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
         if chosen.options:
             results["options"] = of_options(folder, str(find_nsys().path), ends + chosen.options)
             chosen.results.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
@@ -188,6 +204,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("programs", nargs="*", default=PROGRAMS)
     parser.add_argument("--again", action="store_true", help="write the page from the results that are there")
+    parser.add_argument("--add", action="store_true", help="run only the programs that the results lack")
     parser.add_argument("--limit", type=float, default=3600, metavar="S", help="compare no program after S seconds")
     parser.add_argument(
         "--options", type=float, default=600, metavar="S", help="then try options for S seconds; 0: none"

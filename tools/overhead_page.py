@@ -1,6 +1,7 @@
 # ruff: noqa: INP001 - a part of tools/measure_overhead.py, not a package
 """The page docs/overhead.md: what nsys costs, and how well the step without it is simulated."""
 
+import statistics
 import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,15 +12,16 @@ HEAD = """# Overhead: what the profiler costs, and the step without it
 
 nsys adds some microseconds to each call that it records. A program whose CPU sets the pace is slower under it; one
 whose GPU does is not. nsyswrap measures the cost of a call on the machine and simulates the step without it: see
-[the section on the profiler's own cost](sections/profiler_cost.md). `make overhead` runs each program alone, under
-`nsyswrap profile`, and alone again, and writes this page from `reports/overhead.json`.
+[the section on the profiler's own cost](sections/profiler_cost.md). `make overhead` runs each program alone and
+under `nsyswrap profile` in turn, and writes this page from `reports/overhead.json`.
 """
 TABLE = """
 ## Programs
 
-Median step, in ms. **alone**: runs without nsys. **recorded**: under `nsyswrap profile`.
-**simulated**: the step without the profiler, from the recorded run, with its interval. **off**: the simulated step
-against the mean of the runs alone. **held**: whether the interval overlaps the runs alone.
+Median step of each run, in ms, in the order of the runs. **alone**: without nsys. **recorded**: under `nsyswrap
+profile`. **slower**: the median of the recorded runs against that of the runs alone. **simulated**: the step without
+the profiler, from each recorded run, with its interval. **off**: the median of the simulated steps against that of the
+runs alone. **held**: how many of the intervals overlap the runs alone.
 
 | program | alone | recorded | slower | simulated | off | held |
 |---|---|---|---|---|---|---|
@@ -32,50 +34,55 @@ The step under nsys with some traces and options, as a multiple of the step alon
 """
 
 
-def simulated(row: Mapping[str, Any]) -> tuple[float, float] | None:
-    """Return the simulated interval of a program in ns; None where there is none."""
-    low, high = row["step"]["without_profiler_low_ns"], row["step"]["without_profiler_high_ns"]
-    return None if low is None or high is None else (low, high)
-
-
 def off_share(row: Mapping[str, Any]) -> float | None:
-    """Return how far the simulated step is from the mean of the runs alone, as a share of it."""
-    found, alone = row["step"]["without_profiler_ns"], sum(row["alone_ns"]) / len(row["alone_ns"])
-    return None if found is None else (found - alone) / alone
+    """Return how far the simulated step is from the step alone, as a share of it: medians of the runs."""
+    found = [each["step"]["without_profiler_ns"] for each in row["profiles"]]
+    known, alone = [each for each in found if each is not None], statistics.median(row["alone_ns"])
+    return (statistics.median(known) - alone) / alone if known else None
 
 
-def is_held(row: Mapping[str, Any]) -> bool:
-    """Return whether the interval overlaps the runs alone."""
-    found = simulated(row)
-    return found is not None and found[0] <= max(row["alone_ns"]) and found[1] >= min(row["alone_ns"])
+def is_held(step: Mapping[str, Any], alone_ns: Sequence[int]) -> bool:
+    """Return whether the interval of a recorded run overlaps the runs alone."""
+    low, high = step["without_profiler_low_ns"], step["without_profiler_high_ns"]
+    return low is not None and high is not None and low <= max(alone_ns) and high >= min(alone_ns)
 
 
 def line(row: Mapping[str, Any]) -> str:
     """Return the row of one program."""
-    found, off = simulated(row), off_share(row)
-    alone, recorded = row["alone_ns"], row["step"]["median_ns"]
-    step = row["step"]["without_profiler_ns"]
-    times = f"{step / 1e6:.2f} ({found[0] / 1e6:.2f} to {found[1] / 1e6:.2f})" if found else "not simulated"
+    off, alone, steps = off_share(row), row["alone_ns"], [each["step"] for each in row["profiles"]]
+    recorded = [step["median_ns"] for step in steps]
     cells = (
         row["program"].replace("_", " "),
         ", ".join(f"{each / 1e6:.2f}" for each in alone),
-        f"{recorded / 1e6:.2f}",
-        f"{recorded / (sum(alone) / len(alone)):.2f} times",
-        times,
+        ", ".join(f"{each / 1e6:.2f}" for each in recorded),
+        f"{statistics.median(recorded) / statistics.median(alone):.2f} times",
+        ", ".join(map(_simulated, steps)),
         "" if off is None else f"{100 * off:+.1f} %",
-        "yes" if is_held(row) else "no",
+        f"{_held(row)} of {len(steps)}",
     )
     return f"| {' | '.join(cells)} |"
+
+
+def _simulated(step: Mapping[str, Any]) -> str:
+    names = ("without_profiler_ns", "without_profiler_low_ns", "without_profiler_high_ns")
+    usual, low, high = (step[name] for name in names)
+    if usual is None:
+        return "not simulated"
+    return f"{usual / 1e6:.2f} ({low / 1e6:.2f} to {high / 1e6:.2f})"
+
+
+def _held(row: Mapping[str, Any]) -> int:
+    return sum(is_held(each["step"], row["alone_ns"]) for each in row["profiles"])
 
 
 def page(results: Mapping[str, Any]) -> str:
     """Return the whole page."""
     rows = results["programs"]
     near = sum(1 for row in rows if (off := off_share(row)) is not None and abs(off) <= NEAR)
-    held = sum(map(is_held, rows))
+    held, profiles = sum(map(_held, rows)), sum(len(row["profiles"]) for row in rows)
     summary = (
-        f"\nOf {len(rows)} programs, the simulated step is within {round(100 * NEAR)} % of the step alone for {near}, "
-        f"and its interval holds {held}.\n"
+        f"\nOf {len(rows)} programs, the simulated step is within {round(100 * NEAR)} % of the step alone for {near}. "
+        f"Of {profiles} intervals, {held} hold it.\n"
     )
     remarks = [f"\n{textwrap.fill(each, WIDTH, break_long_words=False)}\n" for each in results.get("remarks", ())]
     parts = [HEAD, _machine(results["machine"]), TABLE, *(f"{line(row)}\n" for row in rows), summary, *remarks]

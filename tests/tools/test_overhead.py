@@ -31,42 +31,47 @@ def tool(name: str) -> ModuleType:
 PAGE, MEASURE = tool("overhead_page"), tool("measure_overhead")
 
 
-def row(alone: tuple[int, int], usual: int | None, low: int | None, high: int | None) -> dict[str, Any]:
-    """Return the row of a program, in ms."""
-    times = {
-        "median_ns": 30,
-        "without_profiler_ns": usual,
-        "without_profiler_low_ns": low,
-        "without_profiler_high_ns": high,
-    }
-    step = {name: None if value is None else value * 10**6 for name, value in times.items()}
-    return {"program": "some_program", "alone_ns": [each * 10**6 for each in alone], "step": step}
+def row(alone: tuple[int, ...], *simulated: tuple[int | None, int | None, int | None]) -> dict[str, Any]:
+    """Return the row of a program, in ms: its runs alone, and what each profile simulates: usual, least, most."""
+    names = ("without_profiler_ns", "without_profiler_low_ns", "without_profiler_high_ns")
+    profiles = []
+    for each in simulated:
+        times = {"median_ns": 30, **dict(zip(names, each, strict=True))}
+        profiles.append({"step": {key: None if time is None else time * 10**6 for key, time in times.items()}})
+    return {"program": "some_program", "alone_ns": [each * 10**6 for each in alone], "profiles": profiles}
 
 
-def test_a_simulated_step_is_compared_with_the_mean_of_the_runs_alone() -> None:
-    good = row((20, 22), 21, 18, 24)
+UNKNOWN = (None, None, None)
+
+
+def test_simulated_steps_are_compared_with_the_runs_alone_by_their_medians() -> None:
+    """One slow run of each kind changes nothing."""
+    good = row((20, 22, 40), (22, 18, 24), (50, 41, 60), (21, 20, 23))
     assert PAGE.off_share(good) == 0
-    assert (
-        PAGE.line(good)
-        == "| some program | 20.00, 22.00 | 30.00 | 1.43 times | 21.00 (18.00 to 24.00) | +0.0 % | yes |"
+    assert PAGE.line(good) == (
+        "| some program | 20.00, 22.00, 40.00 | 30.00, 30.00, 30.00 | 1.36 times | 22.00 (18.00 to 24.00), "
+        "50.00 (41.00 to 60.00), 21.00 (20.00 to 23.00) | +0.0 % | 2 of 3 |"
     )
-    unknown = row((20, 22), None, None, None)
-    assert (PAGE.off_share(unknown), PAGE.is_held(unknown)) == (None, False)
-    assert "not simulated" in PAGE.line(unknown)
+    unknown = row((20, 22), UNKNOWN)
+    assert PAGE.off_share(unknown) is None
+    assert "not simulated |  | 0 of 1 |" in PAGE.line(unknown)
 
 
 @pytest.mark.parametrize(("low", "high", "held"), [(18, 24, True), (22, 24, True), (23, 24, False), (10, 19, False)])
 def test_an_interval_holds_what_it_overlaps(low: int, high: int, *, held: bool) -> None:
     """An interval is counted as correct if it overlaps the times of two runs without nsys, 20 and 22 ms."""
-    assert PAGE.is_held(row((20, 22), (low + high) // 2, low, high)) == held
+    step = {"without_profiler_low_ns": low, "without_profiler_high_ns": high}
+    assert PAGE.is_held(step, (20, 22)) == held
 
 
-def test_the_page_counts_the_programs_that_are_near_and_held() -> None:
-    """One is exact, one is 9.5 % off, one is 20 % off, and one is not simulated."""
-    rows = [row((20, 22), usual, usual - 1, usual + 1) for usual in (21, 23, 17)]
-    rows.append(row((20, 22), None, None, None))
+def test_the_page_counts_the_programs_that_are_near_and_the_intervals_that_hold() -> None:
+    """One is exact, one is 9.5 % off, one is 19 % off, and one is not simulated."""
+    rows = [row((20, 22), (usual, usual - 1, usual + 1), (usual, usual, usual)) for usual in (21, 23, 17)]
+    rows.append(row((20, 22), UNKNOWN, UNKNOWN))
     page = PAGE.page({"programs": rows, "options": [], "machine": {}})
-    assert "Of 4 programs, the simulated step is within 10 % of the step alone for 2, and its interval holds 2." in page
+    assert (
+        "Of 4 programs, the simulated step is within 10 % of the step alone for 2. Of 8 intervals, 3 hold it." in page
+    )
     assert page.count("| some program |") == 4
     assert "Nothing was measured yet." in page
     assert "## Options" not in page
@@ -88,7 +93,7 @@ def test_the_page_names_the_machine_its_costs_and_its_options() -> None:
 @pytest.mark.skipif(Path("/proc/driver/nvidia/version").exists(), reason="this machine has a GPU")
 def test_without_a_gpu_the_results_that_are_there_can_be_written_again(tmp_path: Path) -> None:
     results, page = tmp_path / "results.json", tmp_path / "page.md"
-    results.write_text(json.dumps({"programs": [row((20, 22), 21, 20, 22)], "options": [], "machine": {}}))
+    results.write_text(json.dumps({"programs": [row((20, 22), (21, 20, 22))], "options": [], "machine": {}}))
     words = [sys.executable, str(TOOLS / "measure_overhead.py"), "--results", str(results), "--page", str(page)]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert (done.returncode, page.exists()) == (1, False)
