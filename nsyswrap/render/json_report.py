@@ -194,7 +194,7 @@ def _cut(key: str, name: str, table: pd.DataFrame) -> tuple[pd.DataFrame, str]:
         largest = np.argsort(-table[weight].to_numpy(), kind="stable")[:MOST_ROWS]
         kept, which = table.iloc[np.sort(largest)], f"those of most {weight}"
         left_ns = int(table[weight].sum() - kept[weight].sum())
-    rest = "" if left_ns is None else f" with {left_ns} ns in all"
+    rest = "" if left_ns is None else f" with {units.count(left_ns)} ns in all"
     listed = f"{units.count(len(kept))} of {units.count(len(table))} rows are listed, {which}"
     left = len(table) - len(kept)
     return kept, f"Table {name}: {listed}; {units.counted(left, 'row')}{rest} {'is' if left == 1 else 'are'} left out."

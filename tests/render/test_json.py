@@ -173,7 +173,7 @@ def test_only_the_longest_gaps_are_listed_with_a_sum_of_the_rest() -> None:
     (note,) = (note for note in section["notes"] if "left out" in note)
     assert note == (
         "Table gaps: 20,000 of 20,010 rows are listed, those of the longest gaps; "
-        "10 rows with 15000 ns in all are left out."
+        "10 rows with 15,000 ns in all are left out."
     )
     assert sum(row["end_ns"] - row["start_ns"] for row in listed) + 15_000 == (ROWS + 10) // 2 * 3_000
 
