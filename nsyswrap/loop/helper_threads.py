@@ -68,6 +68,8 @@ def find_helped(trace: Trace, phases: Phases) -> Mapping[int, Spans]:
             continue
         own = phases.own(main)
         data = Spans(*chosen(own.code == phases.code(DATA), *own.spans))
+        if not len(data.start):
+            continue
         calls = trace[tables.OS_CALLS]
         rows = np.flatnonzero(array(calls, "thread") == main)
         inside = containing(data, array(calls, "start")[rows])
