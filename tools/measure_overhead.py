@@ -116,8 +116,10 @@ def _profile(report: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def compared(programs: Sequence[str], folder: Path, keep: Path | None, ends: float) -> Iterator[dict[str, Any]]:
-    """Run each program alone and under the profiler in turn; yield a row of the table for each.
+def compared(
+    programs: Sequence[str], folder: Path, keep: Path | None, ends: float
+) -> Iterator[tuple[dict[str, Any], Path]]:
+    """Run each program alone and under the profiler in turn; yield a row of the table and a profile for each.
 
     The runs of a program follow each other, as the pace of a machine changes, and each has a process of its own.
     """
@@ -126,19 +128,22 @@ def compared(programs: Sequence[str], folder: Path, keep: Path | None, ends: flo
             print(f"{name}: left out, the time is over", flush=True)
             continue
         began = time.monotonic()
-        alone_ns, reports = [alone([name], folder)], []
-        for _ in range(PROFILES):
-            reports.append(profiled(name, folder / name))
+        alone_ns, reports = [alone([name], folder)], {}
+        for number in range(PROFILES):
+            target = folder / f"{name}-{number}"
+            report = profiled(name, target)
+            if report is not None:
+                reports[target] = report
             alone_ns.append(alone([name], folder))
         print(f"{name}: {time.monotonic() - began:.0f} s", flush=True)
-        there, lengths = [each for each in reports if each is not None], [each[name] for each in alone_ns if each]
-        if not there or not lengths:
+        lengths = [each[name] for each in alone_ns if each]
+        if not reports or not lengths:
             continue
-        row = row_of(name, lengths, there)
+        row, last = row_of(name, lengths, list(reports.values())), list(reports)[-1]
         print(overhead_page.line(row), flush=True)
-        yield row
-        if keep is not None and (folder / name).is_dir():
-            shutil.copytree(folder / name, keep / name, dirs_exist_ok=True)
+        yield row, last
+        if keep is not None:
+            shutil.copytree(last, keep / name, dirs_exist_ok=True)
 
 
 def of_options(folder: Path, nsys: str, ends: float) -> list[dict[str, Any]]:
@@ -185,13 +190,13 @@ def measured(chosen: argparse.Namespace) -> dict[str, Any]:
     results: dict[str, Any] = {"programs": [], "options": [], "machine": {}}
     if chosen.add:
         results |= json.loads(chosen.results.read_text(encoding="utf-8"))
-    with tempfile.TemporaryDirectory(prefix="overhead-") as name:
-        folder = Path(name)
-        there = {row["program"] for row in results["programs"]}
-        missing = [name for name in chosen.programs if name not in there]
-        for row in compared(missing, folder, chosen.keep, ends):
+    there = {row["program"] for row in results["programs"]}
+    missing = [name for name in chosen.programs if name not in there]
+    with tempfile.TemporaryDirectory(prefix="overhead-") as temporary:
+        folder = Path(temporary)
+        for row, profile in compared(missing, folder, chosen.keep, ends):
             results["programs"].append(row)
-            results["machine"] = versions(folder / row["program"])
+            results["machine"] = versions(profile)
             chosen.results.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
         if chosen.options:
             results["options"] = of_options(folder, str(find_nsys().path), ends + chosen.options)

@@ -120,6 +120,19 @@ def test_a_program_times_each_step_and_a_program_that_fails_says_so(
     assert "items: exit code 2" in capsys.readouterr().out
 
 
+def test_a_profile_that_fails_leaves_the_row_of_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last of three profiles fails: the row has two, and names the second as the profile of its machine."""
+    fact = {"value": 1}
+    sections = {"steps": {"facts": {"warm_up_steps": fact}}, "prediction": {"facts": {"prediction_error_share": fact}}}
+    step = row((20,), (21, 20, 22))["profiles"][0]["step"]
+    report = {"sections": sections, "step": step, "verdict": "", "verdict_rule": ""}
+    monkeypatch.setattr(MEASURE, "alone", lambda names, _folder: {names[0]: [90, 20, 22, 20]})
+    monkeypatch.setattr(MEASURE, "profiled", lambda _name, folder: None if folder.name.endswith("2") else report)
+    ((found, profile),) = MEASURE.compared(["items"], tmp_path, None, float("inf"))
+    assert (found["alone_ns"], found["steps"], len(found["profiles"])) == ([20, 20, 20, 20], 3, 2)
+    assert profile == tmp_path / "items-1"
+
+
 # Runs the command after it with fewer steps.
 LESS = "import subprocess, sys; sys.exit(subprocess.run([*sys.argv[2:], '--steps', sys.argv[1]]).returncode)"
 
