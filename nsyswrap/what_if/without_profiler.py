@@ -12,8 +12,10 @@ thread may be faster by as much of that as its own steps do not show::
     steps of the thread                                      |-- fastest -- slowest --|
     for the lower bound                   |<-- as much faster, at most
 
-The kernels take as long as in the sample, and
-for the bounds as long as in the fastest and in the slowest steps.
+Processes of a data loader launch nothing that would show their pace. Where their batches set the pace of the run, they
+come as recorded, and for the lower bound as much faster as the machine may be.
+
+The kernels take as long as in the sample, and for the bounds as long as in the fastest and in the slowest steps.
 """
 
 from collections.abc import Mapping
@@ -66,9 +68,10 @@ def without_profiler(simulation: Simulation, calls: RecordedCalls, window: Windo
     operations = simulation.context.operations
     kernels = np.flatnonzero(operations.kind == COMPUTE)
     works = _host_work(simulation, calls, paces)
+    loaders = (1.0, 1.0, 1 / calls.cost.pace_range)
     lengths = [
-        simulation.length(Change(host_work=work, gap_ns=gap, operations=kernels, factor=factor))
-        for work, gap, factor in zip(works, gaps, (slowest, 1.0, fastest), strict=True)
+        simulation.length(Change(host_work=work, gap_ns=gap, operations=kernels, factor=factor, loader_factor=loader))
+        for work, gap, factor, loader in zip(works, gaps, (slowest, 1.0, fastest), loaders, strict=True)
     ]
     low, usual, high = sorted(min(each / simulation.simulated_ns, 1.0) for each in lengths)
     slowdown = max((each.slowdown for each in paces.values()), default=1.0)

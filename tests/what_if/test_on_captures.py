@@ -9,10 +9,13 @@ from real_captures import CAPTURE_NAMES, RealContext, RealReport
 from simulations import simulate
 
 from nsyswrap.db.load import load_export
+from nsyswrap.hardware.profiler_cost import ProfilerCost
+from nsyswrap.loop.context import Settings, find_calls, find_context
 from nsyswrap.model import Finding, Severity
-from nsyswrap.report import build_report
+from nsyswrap.report import build_report, choose_window
 from nsyswrap.tables import Trace
 from nsyswrap.what_if import changes
+from nsyswrap.what_if.without_profiler import WithoutProfiler, without_profiler
 
 RealTrace = Callable[[str], Trace]
 ROOT = Path(__file__).parents[2]
@@ -131,6 +134,24 @@ def test_the_main_thread_waits_for_two_autograd_threads(real_context: RealContex
     assert high is not None
     assert low == pytest.approx(high / 2, rel=0.05)
     assert 195e6 < high < 210e6
+
+
+def test_a_loader_that_sets_the_pace_may_be_as_much_faster_as_the_machine(sample: RealTrace) -> None:
+    """One loader process keeps this run waiting. On a machine whose pace changes by 2 it may take half the time."""
+    trace = sample("mnist-1-worker")
+    steady, changing = (_without_profiler(trace, pace_range) for pace_range in (1.0, 2.0))
+    assert steady.low_share > 0.99
+    assert changing.low_share == pytest.approx(0.5, abs=0.03)
+    assert (changing.share, changing.high_share) == (steady.share, steady.high_share)
+
+
+def _without_profiler(trace: Trace, pace_range: float) -> WithoutProfiler:
+    """Return the run without the profiler where no call costs anything, so that the pace of the machine alone counts."""
+    context = find_context(trace, Settings(profiler_cost=ProfilerCost({}, pace_range)))
+    window = choose_window(context)
+    found = without_profiler(simulate(context), find_calls(context, window), window)
+    assert found is not None
+    return found
 
 
 def _finding(findings: tuple[Finding, ...], rule: str) -> Finding:
