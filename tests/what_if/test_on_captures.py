@@ -146,7 +146,7 @@ def test_a_loader_that_sets_the_pace_may_be_as_much_faster_as_the_machine(sample
 
 
 def _without_profiler(trace: Trace, pace_range: float) -> WithoutProfiler:
-    """Return the run without the profiler where no call costs anything, so that the pace of the machine alone counts."""
+    """Return the run without the profiler where no call costs anything: only the pace of the machine counts."""
     context = find_context(trace, Settings(profiler_cost=ProfilerCost({}, pace_range)))
     window = choose_window(context)
     found = without_profiler(simulate(context), find_calls(context, window), window)
