@@ -26,7 +26,7 @@ from nsyswrap.capture.run_dir import RunDir, private_folder
 from nsyswrap.errors import NsyswrapError
 from nsyswrap.hardware.profiler_cost import CONVOLUTION_LAUNCH, LAUNCH
 
-SCHEMA = "nsyswrap.profiler-cost/4"
+SCHEMA = "nsyswrap.profiler-cost/5"
 DRIVER = Path("/proc/driver/nvidia/version")
 CPU = Path("/proc/cpuinfo")
 
@@ -235,9 +235,8 @@ def _added_to_step(
     """Return what nsys adds to a step, in ns: usually and at most, and the launches of a step by kind.
 
     Only blocks at the fastest pace of the machine count: how much slower a slow machine is differs from code to code.
-    The usual is the difference of the fastest blocks, because the simulation without the profiler takes the pace of the
-    fastest steps: what makes other steps slower under nsys would be taken out twice. None where a run has no such
-    blocks, or where nothing was timed or counted.
+    The usual is the difference of their medians: what slows only some steps under nsys is part of it. None where a run
+    has no such blocks, or where nothing was timed or counted.
     """
     runs = [[run[name][TIGHT] for run in each if name in run] for each in (alone, recorded)]
     counts = next((run[f"{name}_launches"] for run in alone if f"{name}_launches" in run), {})
@@ -248,9 +247,7 @@ def _added_to_step(
     lengths = [[time for run in each for time, pace in run if pace <= fastest] for each in runs]
     if min(map(len, lengths)) < FEWEST_BLOCKS:
         return None
-    # A block is the median of some steps, so the fastest one is no error of the clock.
-    without, under = map(min, lengths)
-    most = statistics.quantiles(lengths[1])[2]
+    (_, without, _), (_, under, most) = (statistics.quantiles(each) for each in lengths)
     return [under - without, most - without], {kind: blocks[0][0] for kind, blocks in counts.items()}
 
 

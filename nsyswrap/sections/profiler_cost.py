@@ -120,7 +120,7 @@ def _pace(found: WithoutProfiler) -> str:
     if found.slowdown >= NOTABLE_SLOWDOWN:
         said += (
             f" While it was recorded, a thread was up to {found.slowdown:.2f} times as slow as in its fastest steps. "
-            "The step without the profiler is at the pace of those, and its upper bound at the recorded pace."
+            "The step without the profiler is at the recorded pace, and its lower bound at the pace of those."
         )
     if found.machine >= NOTABLE_SLOWDOWN:
         said += (

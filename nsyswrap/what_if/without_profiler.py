@@ -3,10 +3,11 @@
 Each node of the host loses the measured cost of the calls that its thread made in it, never more than its own work
 allows: its calls take at least as long as alone. Operations that wait in a queue follow each other more closely.
 
-The pace of a core changes, on a shared machine also because of others. So the work of each thread is that of its
-fastest steps, except for the upper bound, for which it is as recorded. A core may also be slow from the first recorded
-step to the last. The measurement of the cost shows how much the pace of this machine changes. For the lower bound a
-thread may be faster by as much of that as its own steps do not show::
+The pace of a core changes, on a shared machine also because of others. A run without the profiler has slow steps as
+well, so the work of each thread stays at its recorded pace, and so does the cost of its calls, which was measured at
+the fastest pace. Alone it may also run as in its fastest steps all the time: that is the lower bound. A core may even
+be slow from the first recorded step to the last. The measurement of the cost shows how much the pace of this machine
+changes. For the lower bound a thread may be faster by as much of that as its own steps do not show::
 
     machine, while the cost was measured  |--- fastest ------------------------ slowest ---|
     steps of the thread                                      |-- fastest -- slowest --|
@@ -39,7 +40,7 @@ class WithoutProfiler:
     Attributes:
         low_share: At the pace of the fastest steps, with the most that a call may cost; or at the fastest pace of the
             machine, with the usual cost.
-        share: At that pace of the threads, with the usual cost and the kernels of the sample.
+        share: At the threads' recorded pace, with the usual cost and the kernels of the sample.
         high_share: At the threads' recorded pace, with the kernels of the slowest steps and the least cost.
         slowdown: How much slower the slowest thread was in the sample than in its fastest steps.
         machine: How much the pace of the machine changed while the cost was measured.
@@ -81,7 +82,7 @@ def without_profiler(simulation: Simulation, calls: RecordedCalls, window: Windo
 def _host_work(simulation: Simulation, calls: RecordedCalls, paces: Mapping[int, Pace]) -> list[Times]:
     """Return the host's own work in each node without the least, the usual and the most that nsys may have added.
 
-    The least is taken from the work as recorded; the usual and the most from the work at the fastest pace. The work
+    The least and the usual are taken from the work as recorded, the most from the work at the fastest pace. The work
     without the most is that at the fastest pace of the machine, without the usual cost, where that is less. Waits in
     the operating system have no pace.
     """
@@ -93,12 +94,15 @@ def _host_work(simulation: Simulation, calls: RecordedCalls, paces: Mapping[int,
         added, waited = calls.added(thread, start, end), covered(simulation.states.waits(thread), start, end)
         pace, floor = paces.get(thread, UNKNOWN_PACE), np.minimum(own, added.alone)
         fast = own - np.maximum(own - waited, 0) * (1 - 1 / pace.slowdown)
-        costs = ((own, added.low), (fast, added.usual), (fast, added.high))
-        lengths = [np.maximum(whole - cost, floor) for whole, cost in costs]
+        fastest = np.maximum(fast - added.usual, floor)
         # What the machine may be faster than the thread's fastest steps.
         unseen = max(machine / pace.shown, 1.0)
-        running = np.maximum(lengths[1] - waited, 0)
-        lengths[2] = np.minimum(lengths[2], lengths[1] - running * (1 - 1 / unseen))
+        fastest -= np.maximum(fastest - waited, 0) * (1 - 1 / unseen)
+        lengths = (
+            np.maximum(own - added.low, floor),
+            np.maximum(own - added.usual * pace.slowdown, floor),
+            np.minimum(np.maximum(fast - added.high, floor), fastest),
+        )
         for work, length in zip(found, lengths, strict=True):
             work[mine] = np.rint(length).astype(np.int64)
     return found
