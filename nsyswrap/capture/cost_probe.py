@@ -23,7 +23,7 @@ import re
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from nsyswrap.capture.annotate.marker import DATA, Marker, Sink
 from nsyswrap.capture.annotate.nvtx_calls import connected, package_calls
@@ -191,6 +191,30 @@ def os_kinds() -> Iterator[tuple[str, Call]]:
     yield "short_os_call", lambda: libc.write(null, memory, 1)
 
 
+def graph_times(cuda: Cuda, settings: Mapping[str, Call], work: Work) -> dict[str, dict[str, Blocks]]:
+    """Return the times of launches of graphs by block.
+
+    The GPU is idle at each launch: where graphs wait in the queue, the length of their launches changes nothing.
+
+    Args:
+        cuda: Makes the launches.
+        settings: What runs before each launch, after the wait for the GPU.
+        work: Shows the pace of the machine.
+    """
+
+    def idle(before: Call) -> Call:
+        def settled() -> None:
+            cuda.settle()
+            before()
+
+        return settled
+
+    return {
+        name: {setting: times(call, idle(before), None, work.python) for setting, before in settings.items()}
+        for name, call in cuda.graphs()
+    }
+
+
 def step_times(work: Work, fastest_ns: float, *, count: bool) -> dict[str, dict[str, Blocks]]:
     """Return the times of training steps by block, and the launches of one step by kind; nothing without torch.
 
@@ -234,6 +258,7 @@ def measure(*, count: bool = False) -> dict[str, dict[str, Blocks]]:
         for name, call, settle in kinds
     }
     if cuda is not None:
+        found |= graph_times(cuda, settings, work)
         fastest = min(pace for each in found.values() for blocks in each.values() for _, pace in blocks)
         found["queued_kernel"] = {"device": [(each, 0) for each in cuda.queued()]}  # the CPU's pace does not apply
         found |= step_times(work, fastest, count=count)

@@ -145,7 +145,11 @@ class Cuda:
         yield "stream_wait", lambda: runtime.cudaStreamWaitEvent(stream, event, 0)
         yield "is_capturing", lambda: runtime.cudaStreamIsCapturing(stream, ctypes.byref(status))
         yield "synchronize", lambda: runtime.cudaStreamSynchronize(stream)
-        for nodes in (1, GRAPH_NODES):
+
+    def graphs(self) -> Iterator[tuple[str, Call]]:
+        """Yield launches of graphs; none without a runtime."""
+        runtime, stream = self.runtime, self.stream
+        for nodes in (1, GRAPH_NODES) if runtime is not None else ():
             graph = self._graph(nodes)
             yield f"graph_{nodes}", lambda graph=graph: runtime.cudaGraphLaunch(graph, stream)  # type: ignore[misc]
 

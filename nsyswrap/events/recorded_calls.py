@@ -39,11 +39,13 @@ class CallTimes:
         kind: One of ``KINDS``. The begin and the end of a range count as half a range each.
         at: When each began, in ns, ascending; for the end of a range, the time of that end.
         number: How many calls of the kind each counts as, up to and including it; None where each counts as one.
+        length: Recorded length of each in ns, where it tells what nsys added to it; else None.
     """
 
     kind: str
     at: Times
     number: Times | None = None
+    length: Times | None = None
 
     def count(self, start: Times, end: Times) -> Costs:
         """Return the number of calls that begin inside each interval."""
@@ -53,6 +55,16 @@ class CallTimes:
             first, last = so_far[first], so_far[last]
         share = 0.5 if self.kind in {kinds.RANGE, kinds.MARK} else 1.0
         found: Costs = np.maximum(last - first, 0) * share
+        return found
+
+    def usual(self, start: Times, end: Times, cost: ProfilerCost) -> Costs:
+        """Return what nsys usually added to the calls that begin inside each interval, in ns."""
+        if self.length is None or self.number is None:
+            return self.count(start, end) * cost[self.kind].usual
+        each = _added_to_nodes(np.diff(self.number, prepend=0), self.length, cost)
+        so_far = np.append(0.0, np.cumsum(each))
+        first, last = (so_far[np.searchsorted(self.at, side)] for side in (start, end))
+        found: Costs = np.maximum(last - first, 0)
         return found
 
 
@@ -74,7 +86,8 @@ class RecordedCalls:
         costs = self.cost or ProfilerCost()
         for each in self.threads.get(thread, ()):
             cost = costs[each.kind]
-            sums += np.outer([cost.low, cost.usual, cost.high, cost.alone], each.count(start, end))
+            sums += np.outer([cost.low, 0, cost.high, cost.alone], each.count(start, end))
+            sums[1] += each.usual(start, end, costs)
         return Added(*sums)
 
 
@@ -131,7 +144,7 @@ def _cuda_calls(
 ) -> Iterator[tuple[int, CallTimes]]:
     """Yield the CUDA calls: launches, those of convolutions, launches of graphs, their nodes, and the rest."""
     calls, rows = trace[tables.CALLS], _inside(trace, tables.CALLS, window)
-    thread, start = array(calls, "thread")[rows], array(calls, "start")[rows]
+    thread, start, end = (array(calls, name)[rows] for name in ("thread", "start", "end"))
     code, ids = pd.factorize(array(calls, "name_id")[rows])
     texts = [base_name(trace.text(int(each))) for each in ids]
     graph, own = (
@@ -151,7 +164,25 @@ def _cuda_calls(
         yield each, CallTimes(kinds.CONVOLUTION_LAUNCH, start[launches & convolution])
         yield each, CallTimes(kinds.CALL, start[mine & ~launches & ~graph & ~own])
         yield each, CallTimes(kinds.GRAPH_LAUNCH, start[mine & graph])
-        yield each, CallTimes(kinds.GRAPH_NODE, start[mine & graph], np.cumsum(launched[mine & graph]))
+        graphs = mine & graph
+        yield each, CallTimes(kinds.GRAPH_NODE, start[graphs], np.cumsum(launched[graphs]), (end - start)[graphs])
+
+
+def _added_to_nodes(number: Times, length: Times, cost: ProfilerCost) -> Costs:
+    """Return what nsys added to the nodes of each launch of a graph, in ns.
+
+    The call handles all nodes, and alone it takes hardly longer for many than for one. So its recorded length tells
+    what nsys added, between the least and the most that was measured: it may also wait until the GPU has room.
+
+    Args:
+        number: The recorded nodes of each launch.
+        length: Recorded length of each call, in ns.
+        cost: What nsys adds to a call.
+    """
+    launch, node = cost[kinds.GRAPH_LAUNCH], cost[kinds.GRAPH_NODE]
+    added = length - launch.alone - launch.usual - number * node.alone
+    found: Costs = np.clip(added, number * node.low, number * node.high)
+    return found
 
 
 def _range_ends(trace: Trace, window: Window, threads: Iterable[int]) -> Iterator[tuple[int, CallTimes]]:

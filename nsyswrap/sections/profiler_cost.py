@@ -9,7 +9,7 @@ from nsyswrap import units
 from nsyswrap.attribution.attribution import Attribution
 from nsyswrap.attribution.causes import CODE
 from nsyswrap.events.recorded_calls import RecordedCalls
-from nsyswrap.hardware.profiler_cost import KINDS, OPERATION
+from nsyswrap.hardware.profiler_cost import KINDS, OPERATION, ProfilerCost
 from nsyswrap.intervals import Times, Window
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Fact, Section, StepTimes
@@ -87,16 +87,17 @@ def _facts(lengths: Times, found: WithoutProfiler | None) -> tuple[Fact, ...]:
 def _calls(context: TraceContext, window: Window, calls: RecordedCalls) -> pd.DataFrame:
     """Return the number of calls of each kind, what nsys adds to one, and the usual cost of all, in ns."""
     start, end = np.array([window.start_ns]), np.array([window.end_ns])
-    counts = dict.fromkeys(KINDS, 0.0)
+    counts, totals, cost = dict.fromkeys(KINDS, 0.0), dict.fromkeys(KINDS, 0.0), calls.cost or ProfilerCost()
     for times in (times for thread in calls.threads.values() for times in thread):
         counts[times.kind] += float(times.count(start, end)[0])
+        totals[times.kind] += float(times.usual(start, end, cost)[0])
     begun = context.operations.start
     counts[OPERATION] = float(((begun >= window.start_ns) & (begun < window.end_ns)).sum())
-    cost = calls.cost
+    totals[OPERATION] = counts[OPERATION] * cost[OPERATION].usual
     rows = [
-        (NAMES[kind], round(count), *map(round, (each.alone, each.low, each.usual, each.high, count * each.usual)))
+        (NAMES[kind], round(count), *map(round, (each.alone, each.low, each.usual, each.high, totals[kind])))
         for kind, count in counts.items()
-        if cost is not None and count and (each := cost[kind])
+        if calls.cost is not None and count and (each := cost[kind])
     ]
     columns = ["kind", "count", "alone_ns", "low_ns", "usual_ns", "high_ns", "total_ns"]
     frame = pd.DataFrame(rows, columns=columns).astype({"kind": object, "count": "int64"})

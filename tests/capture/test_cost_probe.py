@@ -2,13 +2,16 @@
 
 import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from nsyswrap.capture import cost_probe, cost_probe_cuda
 from nsyswrap.capture.annotate.nvtx_calls import package_calls
-from nsyswrap.capture.cost_probe import Work, measure, range_kinds, times, times_at_pace
+from nsyswrap.capture.cost_probe import Work, graph_times, measure, range_kinds, times, times_at_pace
+from nsyswrap.capture.cost_probe_cuda import Cuda
 
 
 @pytest.fixture
@@ -50,6 +53,23 @@ def test_steps_are_timed_until_some_blocks_are_at_the_fastest_pace(
     found = times_at_pace(takes(700), takes(30), 30.0)
     assert len(found) == blocks
     assert sum(pace == 30 for _, pace in found) == (0 if slow_blocks == 1000 else blocks - slow_blocks)
+
+
+@pytest.mark.usefixtures("short")
+def test_the_gpu_is_idle_at_each_launch_of_a_graph() -> None:
+    """A wait for the GPU comes before each launch, and the work of the setting between the two."""
+    made: list[str] = []
+
+    class FakeCuda:
+        settle = staticmethod(lambda: made.append("wait"))
+
+        @staticmethod
+        def graphs() -> Iterator[tuple[str, cost_probe.Call]]:
+            yield "graph_1", lambda: made.append("launch")
+
+    found = graph_times(cast("Cuda", FakeCuda()), {"python": lambda: made.append("work")}, Work())
+    assert made == ["wait", "work", "launch"] * 9
+    assert [len(blocks) for blocks in found["graph_1"].values()] == [2]
 
 
 @pytest.mark.usefixtures("short")

@@ -43,7 +43,7 @@ def test_the_kernels_are_text_with_as_many_parameters_as_arguments_are_passed() 
 @pytest.mark.skipif(not DRIVER.exists(), reason="this machine has no GPU")
 def test_every_call_succeeds_on_a_gpu() -> None:
     cuda = Cuda()
-    for _, call in cuda.kinds():
+    for _, call in (*cuda.kinds(), *cuda.graphs()):
         assert call() in {0, None}
     cuda.settle()
     assert all(0 < each < 100_000 for each in cuda.queued())

@@ -20,11 +20,11 @@ TraceOf = Callable[[ExportBuilder], Trace]
 OTHER = thread(4712)
 
 
-def calls_of(trace: Trace, start: int = 0, end: int = 1_000 * US) -> RecordedCalls:
+def calls_of(trace: Trace, start: int = 0, end: int = 1_000 * US, cost: ProfilerCost = COST) -> RecordedCalls:
     """Return the recorded calls of two threads inside a window."""
     operations = find_operations(trace)
     names = find_kernel_names(trace, operations)
-    return RecordedCalls(COST, find_recorded_calls(trace, operations, names, window(start, end), [MAIN, OTHER]))
+    return RecordedCalls(cost, find_recorded_calls(trace, operations, names, window(start, end), [MAIN, OTHER]))
 
 
 def usual(calls: RecordedCalls, who: int, *spans: tuple[int, int]) -> list[float]:
@@ -46,6 +46,24 @@ def test_each_kind_of_call_has_its_cost(trace_of: TraceOf) -> None:
     assert usual(calls, OTHER, (0, 90)) == [0]
     low, _, high, alone = calls.added(MAIN, np.array([0]), np.array([15 * US]))
     assert (low[0], high[0], alone[0]) == (2 * US, 5 * US, 2 * US)
+
+
+@pytest.mark.parametrize(("length", "added"), [(8, 30), (45, 35), (90, 60)])
+def test_the_length_of_a_graph_launch_tells_what_its_nodes_cost(trace_of: TraceOf, length: int, added: int) -> None:
+    """Twenty nodes cost 1.5 to 3 us each. Alone the launch takes 6 us; for one node nsys adds 4 us."""
+    cost = ProfilerCost(
+        {
+            "graph_launch": CallCost(4 * US, 4 * US, 4 * US, 6 * US),
+            "graph_node": CallCost(1.5 * US, 2 * US, 3 * US),
+        }
+    )
+    builder = ExportBuilder().call("cudaGraphLaunch", 100 * US, (100 + length) * US, correlation=900)
+    for node in range(20):
+        builder.kernel((200 + node) * US, (201 + node) * US, correlation=900, graph_node=node + 1)
+    calls = calls_of(trace_of(builder), cost=cost)
+    assert usual(calls, MAIN, (0, 100), (100, 101), (0, 300)) == [0, 4 + added, 4 + added]
+    low, _, high, _ = calls.added(MAIN, np.array([0]), np.array([300 * US]))
+    assert (low[0], high[0]) == (34 * US, 64 * US)
 
 
 def test_the_begin_and_the_end_of_a_range_cost_half_a_range_each(trace_of: TraceOf) -> None:

@@ -139,10 +139,10 @@ def test_the_main_thread_waits_for_two_autograd_threads(real_context: RealContex
 def test_a_loader_that_sets_the_pace_may_be_as_much_faster_as_the_machine(sample: RealTrace) -> None:
     """One loader process keeps this run waiting. On a machine whose pace changes by 2 it may take half the time."""
     trace = sample("mnist-1-worker")
-    steady, changing = (_without_profiler(trace, pace_range) for pace_range in (1.0, 2.0))
-    assert steady.low_share > 0.99
+    even, changing = (_without_profiler(trace, pace_range) for pace_range in (1.0, 2.0))
+    assert even.low_share > 0.99
     assert changing.low_share == pytest.approx(0.5, abs=0.03)
-    assert (changing.share, changing.high_share) == (steady.share, steady.high_share)
+    assert (changing.share, changing.high_share) == (even.share, even.high_share)
 
 
 def _without_profiler(trace: Trace, pace_range: float) -> WithoutProfiler:
