@@ -4,14 +4,16 @@ import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
 from nsyswrap.capture import cost_probe, cost_probe_cuda
 from nsyswrap.capture.annotate.nvtx_calls import package_calls
 from nsyswrap.capture.cost_probe import Work, graph_times, measure, range_kinds, times, times_at_pace
-from nsyswrap.capture.cost_probe_cuda import Cuda
+
+if TYPE_CHECKING:
+    from nsyswrap.capture.cost_probe_cuda import Cuda
 
 
 @pytest.fixture
