@@ -86,8 +86,11 @@ class RecordedCalls:
         costs = self.cost or ProfilerCost()
         for each in self.threads.get(thread, ()):
             cost = costs[each.kind]
-            sums += np.outer([cost.low, 0, cost.high, cost.alone], each.count(start, end))
-            sums[1] += each.usual(start, end, costs)
+            sums += np.outer([cost.low, 0, 0, cost.high, cost.alone], each.count(start, end))
+            usual = each.usual(start, end, costs)
+            sums[1] += usual
+            if each.length is not None:
+                sums[2] += usual
         return Added(*sums)
 
 
@@ -97,12 +100,15 @@ class Added(NamedTuple):
     Attributes:
         low: The least.
         usual: The usual.
+        shown: The part of the usual that the lengths of the calls show: it is as long as it was at the pace of the
+            recorded run, and the rest as long as at the machine's usual pace.
         high: The most.
         alone: How long the recorded calls take without nsys.
     """
 
     low: Costs
     usual: Costs
+    shown: Costs
     high: Costs
     alone: Costs
 
@@ -172,7 +178,8 @@ def _added_to_nodes(number: Times, length: Times, cost: ProfilerCost) -> Costs:
     """Return what nsys added to the nodes of each launch of a graph, in ns.
 
     The call handles all nodes, and alone it takes hardly longer for many than for one. So its recorded length tells
-    what nsys added, between the least and the most that was measured: it may also wait until the GPU has room.
+    what nsys added, between the least that was measured and the most, at the slowest pace of the machine: the call may
+    also wait until the GPU has room.
 
     Args:
         number: The recorded nodes of each launch.
@@ -181,7 +188,7 @@ def _added_to_nodes(number: Times, length: Times, cost: ProfilerCost) -> Costs:
     """
     launch, node = cost[kinds.GRAPH_LAUNCH], cost[kinds.GRAPH_NODE]
     added = length - launch.alone - launch.usual - number * node.alone
-    found: Costs = np.clip(added, number * node.low, number * node.high)
+    found: Costs = np.clip(added, number * node.low, number * node.high * cost.pace_range)
     return found
 
 

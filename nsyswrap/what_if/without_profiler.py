@@ -94,13 +94,13 @@ def _host_work(simulation: Simulation, calls: RecordedCalls, paces: Mapping[int,
         added, waited = calls.added(thread, start, end), covered(simulation.states.waits(thread), start, end)
         pace, floor = paces.get(thread, UNKNOWN_PACE), np.minimum(own, added.alone)
         fast = own - np.maximum(own - waited, 0) * (1 - 1 / pace.slowdown)
-        fastest = np.maximum(fast - added.usual, floor)
+        fastest = np.maximum(fast - (added.usual - added.shown) - added.shown / pace.slowdown, floor)
         # What the machine may be faster than the thread's fastest steps.
         unseen = max(machine / pace.shown, 1.0)
         fastest -= np.maximum(fastest - waited, 0) * (1 - 1 / unseen)
         lengths = (
             np.maximum(own - added.low, floor),
-            np.maximum(own - added.usual * pace.slowdown, floor),
+            np.maximum(own - (added.usual - added.shown) * pace.slowdown - added.shown, floor),
             np.minimum(np.maximum(fast - added.high, floor), fastest),
         )
         for work, length in zip(found, lengths, strict=True):

@@ -44,26 +44,31 @@ def test_each_kind_of_call_has_its_cost(trace_of: TraceOf) -> None:
     calls = calls_of(trace_of(builder))
     assert usual(calls, MAIN, (0, 15), (15, 50), (50, 51), (51, 90), (0, 90)) == [3, 1, 6, 0.5, 10.5]
     assert usual(calls, OTHER, (0, 90)) == [0]
-    low, _, high, alone = calls.added(MAIN, np.array([0]), np.array([15 * US]))
-    assert (low[0], high[0], alone[0]) == (2 * US, 5 * US, 2 * US)
+    added = calls.added(MAIN, np.array([0]), np.array([15 * US]))
+    assert (added.low[0], added.high[0], added.alone[0]) == (2 * US, 5 * US, 2 * US)
 
 
-@pytest.mark.parametrize(("length", "added"), [(8, 30), (45, 35), (90, 60)])
-def test_the_length_of_a_graph_launch_tells_what_its_nodes_cost(trace_of: TraceOf, length: int, added: int) -> None:
-    """Twenty nodes cost 1.5 to 3 us each. Alone the launch takes 6 us; for one node nsys adds 4 us."""
+@pytest.mark.parametrize(
+    ("length", "pace_range", "added"), [(8, 1, 30), (45, 1, 35), (90, 1, 60), (90, 1.5, 80), (150, 1.5, 90)]
+)
+def test_the_length_of_a_graph_launch_tells_what_its_nodes_cost(
+    trace_of: TraceOf, length: int, pace_range: float, added: int
+) -> None:
+    """Twenty nodes cost 1.5 to 3 us each, more at a slow pace. The launch takes 6 us alone, and recording adds 4 us."""
     cost = ProfilerCost(
         {
             "graph_launch": CallCost(4 * US, 4 * US, 4 * US, 6 * US),
             "graph_node": CallCost(1.5 * US, 2 * US, 3 * US),
-        }
+        },
+        pace_range,
     )
     builder = ExportBuilder().call("cudaGraphLaunch", 100 * US, (100 + length) * US, correlation=900)
     for node in range(20):
         builder.kernel((200 + node) * US, (201 + node) * US, correlation=900, graph_node=node + 1)
     calls = calls_of(trace_of(builder), cost=cost)
     assert usual(calls, MAIN, (0, 100), (100, 101), (0, 300)) == [0, 4 + added, 4 + added]
-    low, _, high, _ = calls.added(MAIN, np.array([0]), np.array([300 * US]))
-    assert (low[0], high[0]) == (34 * US, 64 * US)
+    whole = calls.added(MAIN, np.array([0]), np.array([300 * US]))
+    assert (whole.low[0], whole.shown[0], whole.high[0]) == (34 * US, added * US, 64 * US)
 
 
 def test_the_begin_and_the_end_of_a_range_cost_half_a_range_each(trace_of: TraceOf) -> None:
@@ -92,7 +97,7 @@ def test_calls_outside_the_window_do_not_count(trace_of: TraceOf) -> None:
 def test_without_a_measured_cost_nothing_is_added(trace_of: TraceOf) -> None:
     found = find_calls(find_context(trace_of(ExportBuilder().call("cudaEventRecord", 10, 20))), window(0, 100))
     assert found is NOT_MEASURED
-    assert [each.tolist() for each in found.added(MAIN, np.array([0]), np.array([100]))] == [[0]] * 4
+    assert [each.tolist() for each in found.added(MAIN, np.array([0]), np.array([100]))] == [[0]] * 5
 
 
 @pytest.mark.parametrize("count", [1, 7])
