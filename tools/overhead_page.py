@@ -71,6 +71,13 @@ def _simulated(step: Mapping[str, Any]) -> str:
     return f"{usual / 1e6:.2f} ({low / 1e6:.2f} to {high / 1e6:.2f})"
 
 
+def alone_near(row: Mapping[str, Any]) -> int:
+    """Return how many runs alone of a program are near to the median of its other runs alone."""
+    runs = row["alone_ns"]
+    others = [statistics.median([*runs[:at], *runs[at + 1 :]]) for at in range(len(runs)) if len(runs) > 1]
+    return sum(abs(run - other) <= NEAR * other for run, other in zip(runs, others, strict=False))
+
+
 def _held(row: Mapping[str, Any]) -> int:
     return sum(is_held(each["step"], row["alone_ns"]) for each in row["profiles"])
 
@@ -80,9 +87,12 @@ def page(results: Mapping[str, Any]) -> str:
     rows = results["programs"]
     near = sum(1 for row in rows if (off := off_share(row)) is not None and abs(off) <= NEAR)
     held, profiles = sum(map(_held, rows)), sum(len(row["profiles"]) for row in rows)
+    share = f"{round(100 * NEAR)} %"
+    alone, like_others = sum(len(row["alone_ns"]) for row in rows), sum(map(alone_near, rows))
     summary = (
-        f"\nOf {len(rows)} programs, the simulated step is within {round(100 * NEAR)} % of the step alone for {near}. "
-        f"Of {profiles} intervals, {held} hold it.\n"
+        f"\nOf {len(rows)} programs, the simulated step is within {share} of the step alone for {near}. Of {profiles} "
+        f"intervals, {held} hold it. Of {alone} runs alone, {like_others} are within {share} of the median of the "
+        "program's other runs alone.\n"
     )
     remarks = [f"\n{textwrap.fill(each, WIDTH, break_long_words=False)}\n" for each in results.get("remarks", ())]
     parts = [HEAD, _machine(results["machine"]), TABLE, *(f"{line(row)}\n" for row in rows), summary, *remarks]

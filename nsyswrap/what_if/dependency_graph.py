@@ -43,8 +43,9 @@ class Change:
             ahead.
         latency_factor: Factor for the time from a launch to the begin of its operation.
         host_work: The host's own work in each node, in ns, where it is not as measured; None for as measured.
-        gap_ns: Time that each operation of a queue saves between the end of the one before it and its own end. Where
-            the gap between the two is shorter, the rest is part of the recorded length. Operations that run at the same
+        gap_ns: Time that each operation of a queue saves between the one before it and its own begin, as far as the
+            gap lasts.
+        beyond_gap: Whether the rest shortens the operation where the gap is shorter. Operations that run at the same
             time save nothing.
     """
 
@@ -57,6 +58,7 @@ class Change:
     latency_factor: float = 1.0
     host_work: Times | None = None
     gap_ns: float = 0.0
+    beyond_gap: bool = False
 
 
 @dataclass(frozen=True)
@@ -142,8 +144,10 @@ class DependencyGraph:
     def _sooner(self, changes: Sequence[Change]) -> npt.NDArray[np.float64]:
         """Return how much sooner each operation ends after the one before it in its queue, in ns."""
         gap = np.where(self.operation >= 0, self.held - self.length, 0)
-        most = max((each.gap_ns for each in changes), default=0.0)
-        found: npt.NDArray[np.float64] = np.where(gap >= 0, np.minimum(most, self.held), 0)
+        found = np.zeros(len(gap))
+        for each in changes:
+            most = np.where(gap >= 0, self.held, 0) if each.beyond_gap else gap
+            found = np.maximum(found, np.minimum(most, each.gap_ns))
         return found
 
     def _inside(self, hosts: Sequence[Spans | Mapping[int, Spans]]) -> Times:

@@ -1,7 +1,9 @@
 """The run without the profiler: the simulation with what nsys added to the recorded calls taken out.
 
 Each node of the host loses the measured cost of the calls that its thread made in it, never more than its own work
-allows: its calls take at least as long as alone. Operations that wait in a queue follow each other more closely.
+allows: its calls take at least as long as alone. Operations that wait in a queue follow each other more closely, as
+far as the recorded gap between them lasts. Where it is shorter than what recording adds, the rest may be part of their
+recorded lengths: the lower bound allows for that.
 
 The pace of a core changes, on a shared machine also because of others. A run without the profiler has slow steps as
 well, so the work of each thread stays at its recorded pace, and so does the cost of its calls, which was measured at
@@ -20,7 +22,7 @@ The kernels take as long as in the sample, and for the bounds as long as in the 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -31,6 +33,8 @@ from nsyswrap.intervals import Times, Window, covered
 from nsyswrap.what_if.dependency_graph import Change
 from nsyswrap.what_if.machine_pace import UNKNOWN_PACE, Pace, find_paces, kernel_factors
 from nsyswrap.what_if.simulate import Simulation
+
+NONE = Change()
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +73,10 @@ def without_profiler(simulation: Simulation, calls: RecordedCalls, window: Windo
     operations = simulation.context.operations
     kernels = np.flatnonzero(operations.kind == COMPUTE)
     works = _host_work(simulation, calls, paces)
-    loaders = (1.0, 1.0, 1 / calls.cost.pace_range)
+    most = Change(beyond_gap=True, loader_factor=1 / calls.cost.pace_range)
     lengths = [
-        simulation.length(Change(host_work=work, gap_ns=gap, operations=kernels, factor=factor, loader_factor=loader))
-        for work, gap, factor, loader in zip(works, gaps, (slowest, 1.0, fastest), loaders, strict=True)
+        simulation.length(replace(change, host_work=work, gap_ns=gap, operations=kernels, factor=factor))
+        for change, work, gap, factor in zip((NONE, NONE, most), works, gaps, (slowest, 1.0, fastest), strict=True)
     ]
     low, usual, high = sorted(min(each / simulation.simulated_ns, 1.0) for each in lengths)
     slowdown = max((each.slowdown for each in paces.values()), default=1.0)

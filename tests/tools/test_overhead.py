@@ -77,6 +77,15 @@ def test_the_page_counts_the_programs_that_are_near_and_the_intervals_that_hold(
     assert "## Options" not in page
 
 
+@pytest.mark.parametrize(
+    ("alone", "near"),
+    [((20, 22), 2), ((20, 23), 0), ((20, 21, 22), 3), ((10, 20, 21, 22), 3), ((10, 20, 30), 1), ((20,), 0)],
+)
+def test_runs_alone_are_compared_with_the_median_of_the_others(alone: tuple[int, ...], near: int) -> None:
+    """Of 20 and 22 ms, the first is 9.1 % shorter than the second, and the second 10 % longer than the first."""
+    assert PAGE.alone_near(row(alone)) == near
+
+
 def test_the_page_names_the_machine_its_costs_and_its_options() -> None:
     """An option whose run failed is left empty."""
     call = {"alone_ns": 2400, "low_ns": 3000, "usual_ns": 5200, "high_ns": 7900}
