@@ -36,8 +36,8 @@ in mixed precision: cuDNN convolutions whose names show it (`sm80_xmma_wgrad_...
 mixed precision does not speed up the kernels of the small networks: LeNet's kernel time grows from {lenet-fp32:kernels}
 to {lenet-amp:kernels} a step, MLP's falls from {mlp-fp32:kernels} to {mlp-amp:kernels}. Third, the source's small
 networks are limited by the loader. Here two loader processes crop images of 32 by 32 pixels about as fast as the CPU
-launches a step, so the machine decides which of the two limits MLP and LeNet: launches on this one, mostly the loader
-in the earlier run. In both cases precision does not change the step time. VGG's kernels run
+launches a step, so the machine decides which of the two limits MLP and LeNet: the loader for three of the four cases
+here, launches for all four on another machine. VGG's kernels run
 {vgg16-fp32 / vgg16-amp:kernels} times as fast, and its step {vgg16-fp32 / vgg16-amp:step} times. ResNet50's kernels run
 {resnet50-fp32 / resnet50-amp:kernels} times as fast, but its step takes {resnet50-amp:step} against
 {resnet50-fp32:step} in float32: in mixed precision launches on this host limit it. On the earlier host the steps took

@@ -30,7 +30,7 @@ WHOLE = {("idle", "attribution"), ("phases", "phases"), ("step_breakdown", "mean
 # Tables in order of time: their first twenty rows are of no use.
 DROPPED = {
     *(("steps", "steps"), ("idle", "gaps"), ("step_breakdown", "steps")),
-    *(("ranges", "kernels"), ("ranges", "projection")),
+    *(("ranges", "kernels"), ("ranges", "projection"), ("occupancy", "kernels")),
 }
 
 
@@ -143,13 +143,14 @@ def broken(result: Result, expected: Mapping[str, tuple[str, ...]]) -> str:
     """Return which expected findings a report lacks, as one line; an empty text if it has all.
 
     An entry of EXPECTS applies to each case with its options. Steps, epochs and the batch size do not count as options.
+    "a or b" stands for either: the loader sets the pace of a small network on one machine, its launches on another.
     """
     words = result.case.options.split()
     neutral = {"--steps", "--epochs", "--batch-size"}
     plain = [each for at, each in enumerate(words) if not ({words[at - 1]} if at else set()) & neutral]
     chosen = " ".join(each for each in plain if each not in neutral)
     wanted = expected.get(result.case.options, expected.get(chosen, ()))
-    if wanted and result.rules[:1] != [wanted[0]]:
+    if wanted and not set(result.rules[:1]) & set(wanted[0].split(" or ")):
         return f"{result.case.name}: {wanted[0]} is not the first of {result.rules}"
-    missing = [rule for rule in wanted if rule not in result.rules]
+    missing = [rule for rule in wanted if not set(rule.split(" or ")) & set(result.rules)]
     return f"{result.case.name}: no {', '.join(missing)} in {result.rules}" if missing else ""

@@ -24,10 +24,10 @@ from torch.nn import functional
 from torch.utils.data import Dataset
 
 EXPECTS = {
-    "--model mlp": ("launches/launch_bound",),
-    "--model mlp --amp": ("launches/launch_bound",),
-    "--model lenet": ("launches/launch_bound",),
-    "--model lenet --amp": ("launches/launch_bound",),
+    "--model mlp": ("launches/launch_bound or idle/data_wait",),
+    "--model mlp --amp": ("launches/launch_bound or idle/data_wait",),
+    "--model lenet": ("launches/launch_bound or idle/data_wait",),
+    "--model lenet --amp": ("launches/launch_bound or idle/data_wait",),
     "--model alexnet --batch-size 8": ("tensor_cores/not_used",),
     "--model alexnet --batch-size 16": ("idle/data_wait", "tensor_cores/not_used"),
     "--model alexnet --batch-size 32": ("idle/data_wait", "tensor_cores/not_used"),
