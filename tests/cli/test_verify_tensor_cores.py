@@ -207,11 +207,15 @@ def test_a_missing_program_is_an_error(tmp_path: Path, capture: Path, monkeypatc
 def test_ncu_ends_when_the_command_is_ended(
     tmp_path: Path, capture: Path, monkeypatch: pytest.MonkeyPatch, marker: str, number: signal.Signals
 ) -> None:
-    """After a scheduler's signal no ncu keeps running and holding the GPU's counters."""
-    put_on_path(tmp_path, monkeypatch, failure="hangs")
+    """After a scheduler's signal no ncu keeps running and holding the GPU's counters.
+
+    The number of processes does not tell that ncu runs: until a new process has loaded its program, it has the command
+    line of the one that started it.
+    """
+    log = put_on_path(tmp_path, monkeypatch, failure="hangs")
     program = [sys.executable, "-m", "nsyswrap", "verify-tensor-cores", "--capture", str(capture), "--", "true", marker]
     with subprocess.Popen(program, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
-        until(lambda: len(living(marker)) > 1, "ncu")
+        until(lambda: log.exists() and marker in log.read_text(encoding="utf-8"), "ncu")
         process.send_signal(number)
         assert process.wait(30) == (130 if number == signal.SIGINT else 1)
     until(lambda: not living(marker), "the end of ncu")
