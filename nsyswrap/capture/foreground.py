@@ -6,7 +6,7 @@
        |                        +-- launcher -- sh, then the program   (own session)
        terminal
 
-Three observations of nsys 2023.4.4 determine the design.
+Four observations of nsys 2023.4.4 determine the design.
 
 *   nsys replaces the program's terminal by pipes, and prints its own progress into the program's output.
     :mod:`nsyswrap.capture.run_dir` restores the terminal.
@@ -17,6 +17,8 @@ Three observations of nsys 2023.4.4 determine the design.
     control restricts only processes whose session owns the terminal.
 *   With its own limit on the recording time nsys exits with 0 while the program continues. So we apply that limit
     ourselves, in the same way.
+*   On SIGTERM its agent ends, and nothing is written. Schedulers send it to all processes of a job, so it is kept from
+    nsys (:mod:`nsyswrap.capture.inherited`).
 """
 
 import contextlib
@@ -31,6 +33,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from nsyswrap.capture.disk_space import FULL_BYTES, is_below, low_limit
+from nsyswrap.capture.inherited import kept_from_nsys
 from nsyswrap.capture.process_tree import (
     adopting_orphans,
     children_by_parent,
@@ -175,14 +178,15 @@ def _run_once(call: ForegroundCall, progress: Progress) -> RunResult:
     """Start nsys once, and run it and the program to their end, as ``run_in_foreground`` does."""
     excluded = frozenset(children_by_parent().get(os.getpid(), ()))
     with adopting_orphans(), collected_signals() as received:
-        process = subprocess.Popen(  # noqa: S603 - running the user's command is the purpose; no shell reads it
-            call.run_dir.outer(call.argv),
-            stdout=2 if call.output_to_stderr else None,
-            env=call.env,
-            cwd=call.cwd,
-            start_new_session=True,
-            pass_fds=call.run_dir.inherited.descriptors,
-        )
+        with kept_from_nsys(call.run_dir.inherited):
+            process = subprocess.Popen(  # noqa: S603 - running the user's command is the purpose; no shell reads it
+                call.run_dir.outer(call.argv),
+                stdout=2 if call.output_to_stderr else None,
+                env=call.env,
+                cwd=call.cwd,
+                start_new_session=True,
+                pass_fds=call.run_dir.inherited.descriptors,
+            )
         stopper = Stopper(call.stop, call.run_dir, call.env, call.limits.collect_s)
         run = _Run(process, call.run_dir, call.limits, received, stopper, excluded, call.launched)
         try:

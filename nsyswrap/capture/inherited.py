@@ -15,19 +15,29 @@ names no shell variable     kept                    yes, where there is a bash: 
 can have
 session and process group   its own                 no: Ctrl-C must not reach nsys
 blocked SIGCHLD             not blocked             no
+SIGTERM, SIGHUP             blocked, see below      yes
 more variables              ``QUADD_*``, ``NSYS_*``  no: they carry the recording
                             ``LD_PRELOAD`` and so on
 ==========================  ======================  =====================================================
 
 Limits, nice value, scheduler, core affinity, ``oom_score_adj``, cgroup and working folder are the same.
+
+At a time limit SLURM sends SIGTERM to all processes of a job, as systemd does when it stops a service, and nsys with
+its agents ends without a report. So nsys starts with these signals blocked, which it inherits to its agents: seen with
+nsys 2023.4.4, which then goes on. A shell cannot unblock signals for the program; ``env`` of GNU coreutils 8.31 or
+newer can. Without it, nothing is blocked.
 """
 
 import os
 import re
+import shutil
 import signal
 import stat
-from collections.abc import Mapping
+import subprocess
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from nsyswrap.capture.process_tree import status_fields
@@ -39,6 +49,8 @@ _ONE_DIGIT = range(9, 2, -1)
 # Python ignores these two itself and restores them in its children.
 _OF_PYTHON = {signal.SIGPIPE, signal.SIGXFSZ}
 _LAST_PLAIN_SIGNAL = 31
+# What a scheduler sends to all processes of a job.
+KEPT_FROM_NSYS = (signal.SIGHUP, signal.SIGTERM)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +64,8 @@ class Inherited:
         descriptors: Open descriptors other than the standard streams.
         has_library_path: Whether LD_LIBRARY_PATH is set.
         shell: The shell that restores them.
+        unblocker: The command that unblocks the signals that are kept from nsys, before a command; empty where there is
+            none, so that nsys gets these signals.
     """
 
     tmpdir: str = ""
@@ -60,6 +74,7 @@ class Inherited:
     descriptors: tuple[int, ...] = ()
     has_library_path: bool = True
     shell: tuple[str, ...] = ("/bin/sh",)
+    unblocker: tuple[str, ...] = ()
 
     def words(self) -> tuple[str, str, str, str]:
         """Return TMPDIR, umask, ignored signals and whether there is a library path, as words of a command line."""
@@ -86,7 +101,22 @@ def inherited(environ: Mapping[str, str], umask: int | None = None) -> Inherited
         descriptors=inherited_descriptors(),
         has_library_path=bool(environ.get("LD_LIBRARY_PATH")),
         shell=_shell(environ),
+        unblocker=_unblocker(environ.get("PATH")),
     )
+
+
+@contextmanager
+def kept_from_nsys(given: Inherited) -> Iterator[None]:
+    """Start processes inside the block with the signals blocked that are kept from nsys, if its program gets them back.
+
+    Args:
+        given: What the program inherits.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, KEPT_FROM_NSYS if given.unblocker else ())
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def present_umask() -> int:
@@ -121,6 +151,25 @@ def inherited_descriptors() -> tuple[int, ...]:
         except OSError:  # the descriptor of the listing itself
             continue
     return tuple(sorted(found))
+
+
+@cache
+def _unblocker(path: str | None) -> tuple[str, ...]:
+    """Return the command that unblocks signals; empty where there is none, or where our caller blocks one of them.
+
+    Args:
+        path: PATH, where ``env`` is searched.
+    """
+    env = shutil.which("env", path=path)
+    if env is None or signal.pthread_sigmask(signal.SIG_BLOCK, ()) & set(KEPT_FROM_NSYS):
+        return ()
+    # It also sets them to their default; the shell after it ignores again what was ignored.
+    command = (env, f"--default-signal={','.join(each.name.removeprefix('SIG') for each in KEPT_FROM_NSYS)}")
+    try:
+        done = subprocess.run((*command, env), capture_output=True, check=False)  # noqa: S603 - it prints variables
+    except OSError:
+        return ()
+    return command if done.returncode == 0 else ()
 
 
 def _shell(environ: Mapping[str, str]) -> tuple[str, ...]:

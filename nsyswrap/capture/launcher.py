@@ -16,8 +16,8 @@ _LOCAL_SIZE_VARIABLES = ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "SLUR
 SLURM_STEP = "SLURM_STEP_ID"
 _OF_SLURM = "SLURM_"
 
-# torchrun counts how often it has started the ranks again.
-_RESTARTS = "TORCHELASTIC_RESTART_COUNT"
+# SLURM counts how often it has put a job back into its queue, torchrun how often it has started the ranks again.
+_RESTARTS = {"requeue": "SLURM_RESTART_COUNT", "restart": "TORCHELASTIC_RESTART_COUNT"}
 
 # Each recorded rank writes a capture and is a little slower. Two nodes of 8 GPUs are recorded whole; of a larger job
 # the ranks of one such node, which have one clock. --ranks says otherwise.
@@ -67,18 +67,18 @@ def _number(text: str) -> int | None:
 
 
 def folder_of_job(folder: Path, environ: Mapping[str, str]) -> Path:
-    """Return the folder of a job: after a restart by torchrun one of its own, because the first try has a result."""
-    restarts = _number(environ.get(_RESTARTS, ""))
-    return folder.with_name(f"{folder.name}-restart-{restarts}") if restarts else folder
+    """Return the folder of a job: each time it is started again one of its own, because the first try has a result."""
+    counts = {word: _number(environ.get(variable, "")) for word, variable in _RESTARTS.items()}
+    return folder.with_name("-".join([folder.name, *(f"{word}-{count}" for word, count in counts.items() if count)]))
 
 
 def folder_of_rank(folder: Path, environ: Mapping[str, str]) -> Path:
-    """Return the folder of this rank's result inside the folder of the job; the folder itself without a launcher.
+    """Return the folder of this rank's result inside the folder of the job; the job's own without a launcher.
 
     Otherwise ranks with the same ``-o`` would replace each other's results, or fail.
     """
-    found = launched_as(environ)
-    return folder if found is None else folder_of_job(folder, environ) / rank_folder(found.rank)
+    found, job = launched_as(environ), folder_of_job(folder, environ)
+    return job if found is None else job / rank_folder(found.rank)
 
 
 def rank_folder(rank: int) -> str:
@@ -89,10 +89,11 @@ def rank_folder(rank: int) -> str:
 def common_name(environ: Mapping[str, str]) -> str | None:
     """Return a name for a job that all its ranks find without a word to each other; None if they cannot.
 
-    SLURM has the number of a step. On one node it is the launcher's process id and start, in clock ticks.
+    SLURM has the number of a step, which is the same each time that the job runs. On one node it is the launcher's
+    process id and start, in clock ticks.
     """
     if SLURM_STEP in environ and "SLURM_JOB_ID" in environ:
-        return f"{environ['SLURM_JOB_ID']}.{environ[SLURM_STEP]}"
+        return folder_of_job(Path(f"{environ['SLURM_JOB_ID']}.{environ[SLURM_STEP]}"), environ).name
     found = launched_as(environ)
     if found is None or found.local_size != found.size:
         return None

@@ -2,7 +2,7 @@
 
 The program should see the terminal as if it ran alone, but nsys gives it pipes. So an outer shell keeps our stdout and
 stderr open as two more descriptors, redirects nsys's own output to a file, and becomes nsys. nsys starts an inner
-shell, which writes its process id to a file, restores what nsys changed (:mod:`nsyswrap.capture.inherited`), and
+shell, which writes its process id to a file, restores what is changed for nsys (:mod:`nsyswrap.capture.inherited`), and
 becomes the program, with those two descriptors as stdout and stderr.
 """
 
@@ -84,7 +84,8 @@ class RunDir:
     def inner(self, program: Sequence[str]) -> tuple[str, ...]:
         """Return the command that nsys starts: the program, connected to the terminal, as its user started it."""
         script = _INNER_SCRIPT.format(*self.inherited.free_descriptors())
-        return (*self.inherited.shell, "-c", script, "nsyswrap", str(self.pid), *self.inherited.words(), *program)
+        given = self.inherited
+        return (*given.unblocker, *given.shell, "-c", script, "nsyswrap", str(self.pid), *given.words(), *program)
 
     def namespace_init(self, nsys: Sequence[str]) -> tuple[str, ...]:
         """Return the first command of a process namespace; it ends after nsys and after the stop command."""

@@ -364,7 +364,9 @@ def print_summary(report: "Report", folder: Path, notes: tuple[str, ...], *, for
             "'nsyswrap redact' writes, or record with --hide-env.",
             err=True,
         )
-    click.echo(f"capture  {folder / 'capture.nsys-rep'}   (opens in the Nsight Systems GUI)", err=True)
+    ranks = sorted(folder.glob("rank-*/capture.nsys-rep"))
+    place, name = (folder / "rank-*", "captures") if ranks else (folder, "capture")
+    click.echo(f"{name:8} {place / 'capture.nsys-rep'}   (opens in the Nsight Systems GUI)", err=True)
     click.echo(f"report   {folder / 'report.html'}", err=True)
 
 

@@ -139,7 +139,7 @@ def _command(options: list[tuple[str, str]]) -> tuple[str, ...]:
 
 def _without_shell(command: tuple[str, ...]) -> tuple[str, ...]:
     """Return the program of a command: `nsyswrap profile` starts it through a shell that calls itself "nsyswrap"."""
-    for at in (1, 2):  # bash has an option before
+    for at in range(1, 5):  # bash has an option before, and env with an option may start the shell
         if command[at : at + 1] == ("-c",) and command[at + 2 : at + 3] == ("nsyswrap",):
             taken = _TAKEN_WORDS.search(command[at + 1])
             return command[at + 3 + (int(taken[1]) if taken else _OLD_TAKEN_WORDS) :]

@@ -80,11 +80,15 @@ def join(
 def _by_process(
     reports: Sequence[RankReport], operations: Sequence[Operations], clocks: Sequence[Clock]
 ) -> tuple[dict[int, int], dict[int, int]]:
-    """Return the rank that the launcher gave each process, and how wrong its clock can be in ns, by global id."""
+    """Return the rank that the launcher gave each process, and how wrong its clock can be in ns, by global id.
+
+    The processes are those that ran something on a GPU, and those that marked ranges.
+    """
     launched: dict[int, int] = {}
     errors: dict[int, int] = {}
     for number, (report, its, clock) in enumerate(zip(reports, operations, clocks, strict=True)):
-        for process in np.unique(its.process).tolist():
+        marking = tables.process_of(tables.distinct(array(report.trace[tables.RANGES], "thread")))
+        for process in np.union1d(its.process, marking).tolist():
             among_all = int(process) + (number << REPORT_BITS)
             if report.rank is not None:
                 launched[among_all] = report.rank

@@ -228,11 +228,13 @@ def short(window: Window) -> str:
 def finding_groups(report: Report) -> tuple[tuple[Finding, ...], ...]:
     """Return the findings in groups: the same rule and advice on several GPUs is one group.
 
-    Groups and their findings keep the order of the report.
+    Findings about no GPU stay apart: only their headlines say which process they are about. Groups and their findings
+    keep the order of the report.
     """
-    groups: dict[tuple[str, str], list[Finding]] = {}
+    groups: dict[tuple[str, str, str], list[Finding]] = {}
     for finding in report.findings:
-        groups.setdefault((finding.rule, finding.advice), []).append(finding)
+        who = finding.headline if finding.device_id is None else ""
+        groups.setdefault((finding.rule, finding.advice, who), []).append(finding)
     return tuple(tuple(group) for group in groups.values())
 
 

@@ -1,7 +1,7 @@
 """The machine: what kept the host from its work, the cores and disks of the program, and the clocks of the GPUs."""
 
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import pandas as pd
 
@@ -37,6 +37,7 @@ HEADLINES = {
     "host/tokenizer": "The training loop tokenizes text {share} of the time.",
 }
 """Headline of each rule where the capture has no GPU work."""
+LOOP = "The training loop"
 MOST_LINES = 3
 
 
@@ -94,12 +95,23 @@ def _facts(record: HostRecord, window: Window) -> Iterator[Fact]:
 
 def _host_findings(context: TraceContext, host: pd.DataFrame, window: Window) -> Iterator[Finding]:
     """Yield a finding for each rule that takes enough of the time of a thread."""
-    mains = {tables.tid(each) for each in context.phases.main_thread.values()}
+    mains: dict[object, str] = {
+        tables.tid(each): _loop(context, process) for process, each in context.phases.main_thread.items()
+    }
     mine = host[host["thread_id"].isin(mains)]
-    for (rule, _, _), rows in mine.groupby(["rule", "process_id", "thread_id"], sort=True):
+    for (rule, _, thread), rows in mine.groupby(["rule", "process_id", "thread_id"], sort=True):
         lost = int(rows["total_ns"].sum())
         if rule in HEADLINES and worth_printing(lost, window):
-            yield _host_finding(context, str(rule), rows, lost, window)
+            found = _host_finding(context, str(rule), rows, lost, window)
+            yield replace(found, headline=found.headline.replace(LOOP, mains[thread], 1))
+
+
+def _loop(context: TraceContext, process: int) -> str:
+    """Return what the loop of a process is called: where there are several, by its rank, or else its process."""
+    if len(context.phases.main_thread) < 2:  # noqa: PLR2004 - one loop needs no name
+        return LOOP
+    rank = context.settings.launched_as.get(process)
+    return f"{LOOP} of process {tables.pid(process)}" if rank is None else f"{LOOP} of rank {rank}"
 
 
 def _fitted(context: TraceContext, window: Window, rule: str, rows: pd.DataFrame) -> str:

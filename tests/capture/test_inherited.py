@@ -9,9 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from capture_fixtures import fake_nsys, options, python
+from capture_fixtures import executable, fake_nsys, options, python
 
-from nsyswrap.capture.inherited import Inherited, ignored_signals, inherited, inherited_descriptors, present_umask
+from nsyswrap.capture.inherited import (
+    KEPT_FROM_NSYS,
+    Inherited,
+    ignored_signals,
+    inherited,
+    inherited_descriptors,
+    kept_from_nsys,
+    present_umask,
+)
 from nsyswrap.capture.locate import Nsys
 from nsyswrap.capture.nsys import profile
 
@@ -23,6 +31,8 @@ lines = open("/proc/self/status").read().splitlines()
 status = dict(line.split(":", 1) for line in lines if ":" in line)
 open(sys.argv[1], "w").write(json.dumps({
     "umask": status["Umask"].strip(), "ignored": int(status["SigIgn"], 16), "environment": dict(os.environ),
+    "blocked": int(status["SigBlk"], 16), "nsys_blocks": int(open(f"/proc/{os.getppid()}/status").read().split(
+        "SigBlk:")[1].split()[0], 16),
     "descriptors": [int(name) for name in os.listdir("/proc/self/fd")],
 }))
 """
@@ -70,6 +80,37 @@ def test_a_program_under_nohup_ignores_what_its_user_wants(
     assert set(ignored) <= set(ignored_signals())
     found = seen(fake_nsys, tmp_path)["ignored"]
     assert all(found >> (number - 1) & 1 for number in ignored)
+
+
+def test_a_schedulers_signals_reach_the_program_but_not_nsys(fake_nsys: Nsys, tmp_path: Path) -> None:
+    found, before = seen(fake_nsys, tmp_path), signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    bits = sum(1 << (number - 1) for number in KEPT_FROM_NSYS)
+    assert (found["blocked"] & bits, found["nsys_blocks"] & bits) == (0, bits)
+    assert not before & set(KEPT_FROM_NSYS)
+
+
+@pytest.mark.parametrize("env", [None, "#!/bin/sh\nexit 125\n"])
+def test_without_an_env_that_unblocks_signals_nothing_is_kept_from_nsys(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, env: str | None
+) -> None:
+    """An older ``env`` does not know the option."""
+    (tmp_path / "bin").mkdir()
+    if env is not None:
+        executable(tmp_path / "bin" / "env", env)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    given = inherited(os.environ)
+    assert given.unblocker == ()
+    with kept_from_nsys(given):
+        assert not signal.pthread_sigmask(signal.SIG_BLOCK, ()) & set(KEPT_FROM_NSYS)
+
+
+def test_signals_that_our_caller_blocks_stay_blocked_for_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", f"{os.environ['PATH']}{os.pathsep}")  # what is known for a PATH is kept
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    try:
+        assert inherited(os.environ).unblocker == ()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def test_the_program_has_the_descriptors_of_its_caller(fake_nsys: Nsys, tmp_path: Path, descriptor: int) -> None:

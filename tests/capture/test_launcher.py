@@ -84,6 +84,17 @@ def test_ranks_that_torchrun_starts_again_have_a_folder_of_their_own() -> None:
     assert again == Path("reports/job-restart-2/rank-3")
 
 
+@pytest.mark.parametrize("count", [0, 3])
+def test_a_job_that_slurm_runs_again_has_a_folder_and_a_name_of_its_own(count: int) -> None:
+    """Also where a batch script starts a single process. The number of the job and of its step stay the same."""
+    again, suffix = {"SLURM_RESTART_COUNT": str(count)}, f"-requeue-{count}" if count else ""
+    assert folder_of_rank(Path("reports/job"), again) == Path(f"reports/job{suffix}")
+    assert folder_of_rank(Path("reports/job"), SLURM | again) == Path(f"reports/job{suffix}/rank-5")
+    assert common_name(SLURM | again) == f"{common_name(SLURM)}{suffix}"
+    both = TORCHRUN | again | {"TORCHELASTIC_RESTART_COUNT": "2"}
+    assert folder_of_rank(Path("reports/job"), both) == Path(f"reports/job{suffix}-restart-2/rank-3")
+
+
 @pytest.mark.parametrize(
     ("text", "size", "expected"),
     [

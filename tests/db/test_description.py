@@ -62,11 +62,12 @@ def test_a_command_is_neutral(build: Build, open_export: Opener) -> None:
 
 
 @pytest.mark.parametrize("shell", [("/bin/sh",), ("/bin/bash", "-p")])
+@pytest.mark.parametrize("unblocker", [(), ("/usr/bin/env", "--default-signal=HUP,TERM")])
 def test_the_words_of_a_run_are_those_of_its_program(
-    build: Build, open_export: Opener, tmp_path: Path, shell: tuple[str, ...]
+    build: Build, open_export: Opener, tmp_path: Path, shell: tuple[str, ...], unblocker: tuple[str, ...]
 ) -> None:
     """The shell of a run takes words of its own, some of them empty, before those of the program."""
-    of_run = Inherited(umask=0o022, ignored=(1,), shell=shell)
+    of_run = Inherited(umask=0o022, ignored=(1,), shell=shell, unblocker=unblocker)
     for run_dir in (RunDir(tmp_path), RunDir(tmp_path, of_run)):
         words = run_dir.inner(("python", "-c", "print()", "nsyswrap"))
         assert read_session(open_export(build().command(*words))).command == ("python", "-c", "print()", "nsyswrap")

@@ -110,6 +110,9 @@ def test_the_script_of_a_launcher(place: Path, launcher: str, options: str, reco
         assert (job / f"rank-{rank}" / "report.html").exists()
     expected = {f"rank-{rank}" for rank in recorded} | ({"report.html", "report.json"} if len(recorded) > 1 else set())
     assert {path.name for path in job.iterdir()} == expected
+    named = re.findall(r"^captures? +(\S+)", done.stderr, re.MULTILINE)
+    assert named == ([str(job.relative_to(place) / "rank-*" / "capture.nsys-rep")] if len(recorded) > 1 else named[:1])
+    assert all(list(place.glob(each)) for each in named)
 
 
 @contextmanager

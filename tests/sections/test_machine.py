@@ -4,14 +4,15 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from export_builder import MAIN, PID, ExportBuilder
+from export_builder import MAIN, PID, ExportBuilder, thread
 from host_records import record_of, recorded, thread_samples
 
 from nsyswrap.events.host_record import NO_RECORD, HostRecord
 from nsyswrap.loop.context import Settings
 from nsyswrap.model import Report, Section
+from nsyswrap.render.summary_model import finding_groups
 from nsyswrap.report import build_report
-from nsyswrap.tables import Trace
+from nsyswrap.tables import THREAD_MASK, Trace
 
 TraceOf = Callable[[ExportBuilder], Trace]
 MS = 1_000_000
@@ -77,6 +78,23 @@ def test_without_gpu_work_the_host_has_the_findings(text: str, rule: str, trace_
     assert "40.0 % of the time" in report.verdict
     assert any(text in line for line in found.evidence)
     assert found.saving_method == "estimated"
+
+
+def test_findings_about_the_loops_of_several_processes_name_them(trace_of: TraceOf) -> None:
+    """By the number that the launcher gave them, or else by the process. They are apart in the summary."""
+    other = thread(5000, 5000)
+    built = host_loop().domain("nsyswrap", OURS, thread=other)
+    for number in range(STEPS):
+        at = number * 10 * MS
+        built.range(f"batch {number}", at, at + 10 * MS, thread=other)
+        for who, length in ((MAIN, 4), (other, 2)):
+            built.range("garbage collection", at + 3 * MS, at + (3 + length) * MS, domain=OURS, thread=who)
+    report = build_report(trace_of(built), "", Settings(launched_as={other & ~THREAD_MASK: 1}))
+    assert [each.headline for each in report.findings] == [
+        f"The training loop of process {PID} collects garbage 40.0 % of the time.",
+        "The training loop of rank 1 collects garbage 20.0 % of the time.",
+    ]
+    assert len(finding_groups(report)) == 2
 
 
 def test_a_wait_for_a_tokenizers_threads_is_the_tokenizers(trace_of: TraceOf) -> None:

@@ -3,20 +3,22 @@
 ``python fake_srun.py TASKS COMMAND...``; the variable ``FAKE_SRUN_TASKS`` replaces TASKS where a shim calls it.
 
 SIGUSR1   is for each task, as with ``--signal=USR1@60``
-SIGTERM   gives each task SIGCONT and SIGTERM: the time limit
+SIGTERM   gives all processes of the step SIGCONT and SIGTERM, also those in other sessions: the time limit. Seen with
+          SLURM 22.05
 SIGALRM   gives SIGKILL to all processes of the step, also those in other sessions: ``KillWait`` is over
 
 The exit code is the highest of the tasks. A test sends SIGALRM when it has seen what it waits for, so that no test
 depends on the time that a machine takes.
 """
 
+import contextlib
 import os
 import signal
 import subprocess
 import sys
 from types import FrameType
 
-from nsyswrap.capture.process_tree import adopting_orphans, kill_all, shell_code
+from nsyswrap.capture.process_tree import adopting_orphans, descendants, kill_all, shell_code
 
 
 def task(number: int, count: int, command: list[str]) -> subprocess.Popen[bytes]:
@@ -40,11 +42,16 @@ def main() -> int:
 
         def pass_on(number: int, _frame: FrameType | None) -> None:
             for each in tasks:
-                each.send_signal(signal.SIGCONT)
                 each.send_signal(number)
 
+        def end(number: int, _frame: FrameType | None) -> None:
+            for pid in descendants(os.getpid()):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGCONT)
+                    os.kill(pid, number)
+
         signal.signal(signal.SIGUSR1, pass_on)
-        signal.signal(signal.SIGTERM, pass_on)
+        signal.signal(signal.SIGTERM, end)
         signal.signal(signal.SIGALRM, lambda *_: kill_all(os.getpid(), frozenset()))
         return max(shell_code(each.wait()) for each in tasks)
 
