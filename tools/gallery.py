@@ -47,7 +47,6 @@ SHORTEST_S = 15
 # Reports written in parallel.
 KEEPERS = 4
 CAPTURE = "capture.nsys-rep"
-RUN = "run.json"
 CPU_STEPS = "5"
 DATA = {"mnist": "mnist", "image_models": "pictures", "cifar_files": "pictures", "bert_qa": "tokens"}
 DATA |= {"image_pipeline": "jpeg", "convolution": "digits"}
@@ -98,17 +97,10 @@ def profile(case: Case, folder: Path, chosen: argparse.Namespace) -> str:
 
 
 def keep(case: Case, made: Path, chosen: argparse.Namespace) -> str:
-    """Write the committed files of a profile from its redacted export; return what was left out, and why.
-
-    The redacted export gets the name of a capture and the run.json beside it, so that its report uses what the profile
-    measured: the profiler's own cost, and the rates of copies.
-    """
+    """Write the committed files of a profile from its redacted export; return what was left out, and why."""
     folder = chosen.gallery / case.name
     folder.mkdir(parents=True, exist_ok=True)
-    redacted = made / "redacted" / "capture.sqlite"
-    redacted.parent.mkdir(exist_ok=True)
-    run = plain((made / RUN).read_text(), chosen.data)
-    (redacted.parent / RUN).write_text(run)
+    redacted = made / "redacted.sqlite"
     commands = [
         [*NSYSWRAP, "redact", str(made / "capture.sqlite"), "-f", "-o", str(redacted)],
         [*NSYSWRAP, "analyze", str(redacted), "--format", "json", "-f", "-o", str(made / "whole.json")],
@@ -119,8 +111,8 @@ def keep(case: Case, made: Path, chosen: argparse.Namespace) -> str:
         subprocess.run(command, check=True, capture_output=True, timeout=2 * LONGEST_S)  # noqa: S603 - nsyswrap
     report = cut(json.loads((made / "whole.json").read_text()))
     (folder / REPORT).write_text(json.dumps(report, indent=0) + "\n")
-    (folder / RUN).write_text(run)
-    (folder / PRINTED).write_text(plain((made.parent / PRINTED).read_text(), chosen.data))
+    for path in (made / "run.json", made.parent / PRINTED):
+        (folder / path.name).write_text(plain(path.read_text(), chosen.data))
     return keep_capture(made / CAPTURE, folder, chosen.private) if case.keeps_capture else ""
 
 

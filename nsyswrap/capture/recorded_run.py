@@ -1,10 +1,14 @@
 """What `profile` recorded beside a capture, for its analysis: parts of `run.json` and `host.json`.
 
+A redacted export has no such files beside it. It holds what a report needs of `run.json` in a table of its own.
+
 A capture is analyzed more often than made, so this module loads nothing that makes one.
 """
 
 import json
+import sqlite3
 from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 
 from nsyswrap.capture.result_folder import HOST_NAME
@@ -16,6 +20,10 @@ HOST_SCHEMA = "nsyswrap.host/1"
 # The name of a capture of `profile` and of its export, without suffix; and the suffix of what nsys records.
 CAPTURE_STEM = "capture"
 CAPTURE_SUFFIX = ".nsys-rep"
+
+# The table of a redacted export, and the longest value in it that is read: what `profile` measures has some kilobytes.
+_TABLE = "NSYSWRAP_RUN"
+_LONGEST = 1 << 20
 
 # Variables in which launchers set the rank and the number of ranks: torchrun, Open MPI, SLURM.
 RANK_VARIABLES = ("RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID")
@@ -59,13 +67,49 @@ def recorded_profiler_cost(capture: Path) -> object:
     return _record_beside(capture).get(PROFILER_COST)
 
 
+def shared_record(capture: Path) -> dict[str, dict[str, object]]:
+    """Return the table of a redacted export that holds what it may of `run.json`: measured numbers, and the rank.
+
+    The numbers are those that an analysis reads, so no other text of the file gets in.
+
+    Returns:
+        The table's name with its values by name; empty where there is nothing to hold.
+    """
+    from nsyswrap.hardware.copy_rates import read_rates  # noqa: PLC0415 - only `redact` needs it
+    from nsyswrap.hardware.profiler_cost import read_cost  # noqa: PLC0415
+
+    found: dict[str, object] = {}
+    if rates := read_rates(recorded_copy_rates(capture)):
+        found[COPY_RATES] = {direction: rate.measured() for direction, rate in rates.items()}
+    if (cost := read_cost(recorded_profiler_cost(capture))) is not None:
+        found[PROFILER_COST] = cost.measured()
+    rank, size = recorded_rank(capture)
+    values = {RANK_VARIABLES[0]: rank, SIZE_VARIABLES[0]: size}
+    known = {name: str(value) for name, value in values.items() if value is not None}
+    found |= {"environment": {"values": known}} if known else {}
+    return {_TABLE: found} if found else {}
+
+
 def _record_beside(capture: Path) -> dict[str, object]:
-    """Return the `run.json` beside a capture of `profile`; empty where there is none."""
+    """Return the `run.json` beside a capture, or what a redacted export holds of it; empty where there is neither."""
     path = capture.parent / "run.json"
     if capture.stem != CAPTURE_STEM or not path.is_file():
-        return {}
+        return _record_inside(capture)
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
     return record if isinstance(record, dict) and record.get("schema") == SCHEMA else {}
+
+
+def _record_inside(capture: Path) -> dict[str, object]:
+    """Return what a redacted export holds of the `run.json` of its original; empty for all other captures."""
+    if not capture.is_file() or capture.suffix == CAPTURE_SUFFIX:
+        return {}
+    address = f"{capture.absolute().as_uri()}?mode=ro&immutable=1"
+    query = f"select name, value from {_TABLE} where length(value) <= {_LONGEST} limit 10"  # noqa: S608 - our own names
+    try:
+        with closing(sqlite3.connect(address, uri=True)) as database:
+            return {str(name): json.loads(value) for name, value in database.execute(query)}
+    except (sqlite3.Error, ValueError, TypeError, RecursionError):
+        return {}

@@ -6,8 +6,11 @@
                             texts on the list are cleaned, all other texts become NULL
     StringIds               only texts that kept rows refer to, cleaned
     everything else         left out: environments, processes, output, call stacks, serial numbers
+
+Tables of our own can be added: what `profile` measured beside the capture, so that its report says the same.
 """
 
+import json
 import os
 import re
 import sqlite3
@@ -16,6 +19,7 @@ from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from nsyswrap.db import schema
 from nsyswrap.db.connection import AGAIN, Export, address_of, opened, text_of
@@ -25,6 +29,8 @@ from nsyswrap.db.payloads import is_of_domain, nccl_domains, nccl_payload, pytho
 from nsyswrap.errors import ExportError, NsyswrapError, UsageError
 from nsyswrap.privacy import Cleaner, DistinctCleaner, neutral_command
 from nsyswrap.report_cache.files import forget
+
+Values = Mapping[str, object]
 
 # The tables that are kept, and for each the text columns that are kept and how they are cleaned. Numbers are kept.
 TABLES: Mapping[str, Mapping[str, str]] = {
@@ -103,13 +109,16 @@ class Redaction:
     texts_left_out: int
 
 
-def redact(source: Path, target: Path, *, force: bool = False) -> Redaction:
+def redact(
+    source: Path, target: Path, *, force: bool = False, more: Mapping[str, Values] = MappingProxyType({})
+) -> Redaction:
     """Write an export without environment, host, user, folders, processes and output. Its numbers stay the same.
 
     Args:
         source: A ``.sqlite`` export; opened read-only.
         target: The file to write, in one step, readable by all.
         force: Replace ``target`` if it exists.
+        more: Tables to add: values by name, written as JSON. They are harmless.
 
     Returns:
         What was kept and what was left out.
@@ -128,7 +137,7 @@ def redact(source: Path, target: Path, *, force: bool = False) -> Redaction:
         temporary = _beside(target)
         try:
             with closing(sqlite3.connect(temporary, isolation_level=None)) as database:
-                found = _Copy(database, export, identity_of(export).cleaner()).run(target)
+                found = _Copy(database, export, identity_of(export).cleaner(), more).run(target)
             temporary.chmod(0o644)
             temporary.replace(target)
             forget(target)
@@ -144,10 +153,13 @@ def redact(source: Path, target: Path, *, force: bool = False) -> Redaction:
 class _Copy:
     """One pass over an export, table by table, into an empty database."""
 
-    def __init__(self, database: sqlite3.Connection, export: Export, cleaner: Cleaner) -> None:
+    def __init__(
+        self, database: sqlite3.Connection, export: Export, cleaner: Cleaner, more: Mapping[str, Values]
+    ) -> None:
         self._database = database
         self._export = export
         self._cleaner = cleaner
+        self._more = more
         self._nccl_domains = nccl_domains(export)
         # How to clean each text, by its id. Where a text has several uses, a file comes first, then a text, then a
         # symbol.
@@ -178,6 +190,9 @@ class _Copy:
             self._copy(_THREAD_NAMES, {}, f"globalTid & ~0xffffff in ({self._processes()})")
         self._copy_options()
         texts = self._copy_texts()
+        for table, values in self._more.items():
+            self._create(table, {"name": "TEXT", "value": "TEXT"})
+            self._insert(table, [(name, json.dumps(value)) for name, value in sorted(values.items())])
         self._database.execute("commit")
         left_out = {name: self._rows("source", name) - self._kept.get(name, 0) for name in sorted(tables)}
         return Redaction(
@@ -247,6 +262,9 @@ class _Copy:
 
     def _write_pairs(self, table: str, rows: list[tuple[str, str]]) -> None:
         self._create(table, self._columns(table))
+        self._insert(table, rows)
+
+    def _insert(self, table: str, rows: list[tuple[str, str]]) -> None:
         self._database.executemany(f'insert into main."{table}" (name, value) values (?, ?)', rows)  # noqa: S608
         self._kept[table] = len(rows)
 

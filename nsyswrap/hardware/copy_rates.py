@@ -17,6 +17,10 @@ class CopyRate:
     low: float
     high: float
 
+    def measured(self) -> dict[str, float]:
+        """Return the rate as `run.json` holds it."""
+        return {"low_bytes_per_second": self.low, "high_bytes_per_second": self.high}
+
 
 def read_rates(measured: object) -> dict[str, CopyRate]:
     """Return the rates that a `run.json` holds under ``pinned_copy_rates``, by direction such as "Host-to-Device".

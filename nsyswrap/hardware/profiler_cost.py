@@ -41,6 +41,10 @@ class CallCost:
     high: float
     alone: float = 0.0
 
+    def measured(self) -> dict[str, float]:
+        """Return the cost as `run.json` holds it."""
+        return {"low_ns": self.low, "usual_ns": self.usual, "high_ns": self.high, "alone_ns": self.alone}
+
 
 FREE = CallCost(0.0, 0.0, 0.0)
 
@@ -62,6 +66,11 @@ class ProfilerCost:
         """Return the cost of a kind; that of a launch where a kind of launch was not measured, else nothing."""
         known = LAUNCH if kind == CONVOLUTION_LAUNCH and kind not in self.calls else kind
         return self.calls.get(known, FREE)
+
+    def measured(self) -> dict[str, object]:
+        """Return the costs as `run.json` holds them; of the pace of the machine only its range."""
+        calls = {kind: cost.measured() for kind, cost in self.calls.items()}
+        return {"calls": calls, "pace": {"fastest_ns": 1.0, "slowest_ns": self.pace_range}}
 
 
 def launch_kind(kernel: Classification) -> str:
