@@ -17,8 +17,8 @@ Four observations of nsys 2023.4.4 determine the design.
     control restricts only processes whose session owns the terminal.
 *   With its own limit on the recording time nsys exits with 0 while the program continues. So we apply that limit
     ourselves, in the same way.
-*   On SIGTERM its agent ends, and nothing is written. Schedulers send it to all processes of a job, so it is kept from
-    nsys (:mod:`nsyswrap.capture.inherited`).
+*   On SIGTERM or SIGUSR1 its agent ends, and nothing is written. Schedulers send these to all processes of a job, so
+    they are kept from nsys (:mod:`nsyswrap.capture.inherited`).
 """
 
 import contextlib
@@ -33,7 +33,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from nsyswrap.capture.disk_space import FULL_BYTES, is_below, low_limit
-from nsyswrap.capture.inherited import kept_from_nsys
+from nsyswrap.capture.inherited import blocked_signals
 from nsyswrap.capture.process_tree import (
     adopting_orphans,
     children_by_parent,
@@ -48,7 +48,7 @@ from nsyswrap.capture.process_tree import (
 )
 from nsyswrap.capture.progress import MonotonicProgress, Phase, Progress
 from nsyswrap.capture.run_dir import RunDir, quoted_output
-from nsyswrap.capture.signals import Received, aborted_error, collected_signals, survives
+from nsyswrap.capture.signals import Received, aborted_error, collected_signals, is_sent_to_all, survives
 from nsyswrap.capture.stopping import Stopper
 from nsyswrap.capture.watchdog import watched
 from nsyswrap.errors import CaptureError
@@ -178,7 +178,7 @@ def _run_once(call: ForegroundCall, progress: Progress) -> RunResult:
     """Start nsys once, and run it and the program to their end, as ``run_in_foreground`` does."""
     excluded = frozenset(children_by_parent().get(os.getpid(), ()))
     with adopting_orphans(), collected_signals() as received:
-        with kept_from_nsys(call.run_dir.inherited):
+        with blocked_signals(enabled=bool(call.run_dir.inherited.unblocker)):
             process = subprocess.Popen(  # noqa: S603 - running the user's command is the purpose; no shell reads it
                 call.run_dir.outer(call.argv),
                 stdout=2 if call.output_to_stderr else None,
@@ -319,11 +319,14 @@ class _Run:
 
     def _pass_on(self) -> None:
         """Give the program the signals that do not end it; one that does is treated as an ending signal."""
-        while self.received.passed and self.program is not None:
-            number = self.received.passed.pop(0)
-            if survives(self.program, number):
+        if (program := self.program) is None:
+            return
+        for number in self.received.due():
+            if is_sent_to_all(number, self.process.pid):
+                continue
+            if survives(program, number):
                 with contextlib.suppress(ProcessLookupError):
-                    os.kill(self.program, number)
+                    os.kill(program, number)
             else:
                 self.received.ending.append(number)
 
@@ -341,7 +344,7 @@ class _Run:
 
     def _signal_program(self, number: signal.Signals) -> None:
         """Send a signal as a terminal would: to the process group of the program, if it has its own."""
-        if self.program is None:
+        if self.program is None or (not self.timed_out and is_sent_to_all(number, self.process.pid)):
             return
         with contextlib.suppress(ProcessLookupError):
             if os.getpgid(self.program) == self.program:

@@ -15,17 +15,18 @@ names no shell variable     kept                    yes, where there is a bash: 
 can have
 session and process group   its own                 no: Ctrl-C must not reach nsys
 blocked SIGCHLD             not blocked             no
-SIGTERM, SIGHUP             blocked, see below      yes
+signals of schedulers       blocked, see below      yes
 more variables              ``QUADD_*``, ``NSYS_*``  no: they carry the recording
                             ``LD_PRELOAD`` and so on
 ==========================  ======================  =====================================================
 
 Limits, nice value, scheduler, core affinity, ``oom_score_adj``, cgroup and working folder are the same.
 
-At a time limit SLURM sends SIGTERM to all processes of a job, as systemd does when it stops a service, and nsys with
-its agents ends without a report. So nsys starts with these signals blocked, which it inherits to its agents: seen with
-nsys 2023.4.4, which then goes on. A shell cannot unblock signals for the program; ``env`` of GNU coreutils 8.31 or
-newer can. Without it, nothing is blocked.
+SLURM sends a signal to all processes of a step, whatever their session: SIGTERM at a time limit, SIGUSR1 before it
+(seen with SLURM 22.05 and proctrack/linuxproc). systemd does the same when it stops a service. nsys and its agents end
+then without a report. So nsys starts with these signals blocked, and hands that down to its agents: seen with nsys
+2023.4.4, which then goes on. A shell cannot unblock signals for the program; ``env`` of GNU coreutils 8.31 or newer
+can. Without it, nothing is blocked.
 """
 
 import os
@@ -49,8 +50,8 @@ _ONE_DIGIT = range(9, 2, -1)
 # Python ignores these two itself and restores them in its children.
 _OF_PYTHON = {signal.SIGPIPE, signal.SIGXFSZ}
 _LAST_PLAIN_SIGNAL = 31
-# What a scheduler sends to all processes of a job.
-KEPT_FROM_NSYS = (signal.SIGHUP, signal.SIGTERM)
+# What schedulers send to all processes of a job.
+KEPT_FROM_NSYS = (signal.SIGHUP, signal.SIGINT, signal.SIGUSR1, signal.SIGTERM)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,13 +107,13 @@ def inherited(environ: Mapping[str, str], umask: int | None = None) -> Inherited
 
 
 @contextmanager
-def kept_from_nsys(given: Inherited) -> Iterator[None]:
-    """Start processes inside the block with the signals blocked that are kept from nsys, if its program gets them back.
+def blocked_signals(*, enabled: bool = True) -> Iterator[None]:
+    """Start processes inside the block with the signals blocked that are kept from nsys.
 
     Args:
-        given: What the program inherits.
+        enabled: Whether to do so.
     """
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, KEPT_FROM_NSYS if given.unblocker else ())
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, KEPT_FROM_NSYS if enabled else ())
     try:
         yield
     finally:

@@ -63,10 +63,21 @@ class Received:
 
     ending: list[signal.Signals] = field(default_factory=list)
     passed: list[signal.Signals] = field(default_factory=list)
+    _seen: int = 0
 
     def collect(self, number: int, _frame: FrameType | None) -> None:
         """Keep a signal; this is a signal handler."""
         (self.ending if number in ENDING_SIGNALS else self.passed).append(signal.Signals(number))
+
+    def due(self) -> list[signal.Signals]:
+        """Return and remove the signals for the program that were there at the last call.
+
+        Those that have just arrived have to wait: who sends one to all processes takes a moment to reach them.
+        """
+        ready = self.passed[: self._seen]
+        del self.passed[: len(ready)]  # in place: a signal may arrive meanwhile
+        self._seen = len(self.passed)
+        return ready
 
     def demands_abort(self, handled: int, *, launched: bool) -> bool:
         """Return whether a signal was repeated to end the run at once, without a report.
@@ -131,6 +142,20 @@ def survives(pid: int, number: signal.Signals) -> bool:
     except OSError:
         return False
     return any(int(fields.get(name, "0"), 16) >> (number - 1) & 1 for name in ("SigCgt", "SigIgn", "SigBlk"))
+
+
+def is_sent_to_all(number: signal.Signals, nsys: int) -> bool:
+    """Return whether nsys got a signal, too, where it stays blocked: then its sender has sent it to the program, too.
+
+    Args:
+        number: The signal.
+        nsys: The process id of nsys.
+    """
+    try:
+        fields = status_fields(f"/proc/{nsys}/status")
+    except OSError:
+        return False
+    return bool(int(fields.get("ShdPnd", "0"), 16) >> (number - 1) & 1)
 
 
 def aborted_error(number: signal.Signals) -> CaptureError:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from nsyswrap.capture.inherited import kept_from_nsys
+from nsyswrap.capture.inherited import blocked_signals
 from nsyswrap.capture.run_dir import RunDir
 
 # nsys prints this when it has collected all data and starts to write the report.
@@ -46,7 +46,7 @@ class Stopper:
         # If nsys cannot be stopped, the program is ended anyway, and its last events may be lost.
         with contextlib.suppress(OSError), self.run_dir.stop_status.open("wb") as status:
             self.run_dir.stopping.touch()
-            with kept_from_nsys(self.run_dir.inherited):
+            with blocked_signals():
                 self._process = subprocess.Popen(  # noqa: S603 - nsys itself, with arguments of ours
                     self.command(program),
                     stdin=subprocess.DEVNULL,

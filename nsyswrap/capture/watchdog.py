@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+from nsyswrap.capture.inherited import blocked_signals
 from nsyswrap.capture.process_tree import start_time
 
 
@@ -91,15 +92,16 @@ def watched(
     Yields:
         A function to call with the program's process id once it is known.
     """
-    watchdog = subprocess.Popen(  # noqa: S603 - a script of this module
-        ("/bin/sh", "-c", _SCRIPT, "nsyswrap", str(nsys), str(pid_file), *map(str, patience), *stop),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        env=env,
-        cwd="/",
-        start_new_session=True,
-    )
+    with blocked_signals():
+        watchdog = subprocess.Popen(  # noqa: S603 - a script of this module
+            ("/bin/sh", "-c", _SCRIPT, "nsyswrap", str(nsys), str(pid_file), *map(str, patience), *stop),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env=env,
+            cwd="/",
+            start_new_session=True,
+        )
 
     def tell(line: str) -> None:
         if watchdog.stdin is not None:

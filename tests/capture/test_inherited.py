@@ -17,7 +17,6 @@ from nsyswrap.capture.inherited import (
     ignored_signals,
     inherited,
     inherited_descriptors,
-    kept_from_nsys,
     present_umask,
 )
 from nsyswrap.capture.locate import Nsys
@@ -91,17 +90,16 @@ def test_a_schedulers_signals_reach_the_program_but_not_nsys(fake_nsys: Nsys, tm
 
 @pytest.mark.parametrize("env", [None, "#!/bin/sh\nexit 125\n"])
 def test_without_an_env_that_unblocks_signals_nothing_is_kept_from_nsys(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, env: str | None
+    fake_nsys: Nsys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, env: str | None
 ) -> None:
     """An older ``env`` does not know the option."""
     (tmp_path / "bin").mkdir()
     if env is not None:
         executable(tmp_path / "bin" / "env", env)
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
-    given = inherited(os.environ)
-    assert given.unblocker == ()
-    with kept_from_nsys(given):
-        assert not signal.pthread_sigmask(signal.SIG_BLOCK, ()) & set(KEPT_FROM_NSYS)
+    assert inherited(os.environ).unblocker == ()
+    found = seen(fake_nsys, tmp_path)
+    assert (found["blocked"], found["nsys_blocks"]) == (0, 0)
 
 
 def test_signals_that_our_caller_blocks_stay_blocked_for_the_program(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from capture_fixtures import until
 
+from nsyswrap.capture.inherited import blocked_signals
 from nsyswrap.capture.signals import (
     CaptureHungUpError,
     CaptureInterruptedError,
@@ -20,6 +21,7 @@ from nsyswrap.capture.signals import (
     StopRequest,
     aborted_error,
     collected_signals,
+    is_sent_to_all,
     number_of,
     signals_as_errors,
     stopped_error,
@@ -151,3 +153,27 @@ def test_a_process_whose_handlers_are_not_shown_may_not_survive(monkeypatch: pyt
     """GVisor does not list them."""
     monkeypatch.setattr("nsyswrap.capture.signals.status_fields", lambda _path: {"Pid": "1"})
     assert not survives(os.getpid(), signal.SIGUSR1)
+
+
+def test_a_signal_for_the_program_waits_for_the_next_look() -> None:
+    """Two signals arrive before the first look, one between the first and the second."""
+    received = Received(passed=[signal.SIGUSR1, signal.SIGUSR2])
+    assert received.due() == []
+    received.collect(signal.SIGXCPU, None)
+    assert received.due() == [signal.SIGUSR1, signal.SIGUSR2]
+    assert (received.due(), received.due(), received.passed) == ([signal.SIGXCPU], [], [])
+
+
+def test_a_signal_that_waits_for_nsys_was_sent_to_all() -> None:
+    with blocked_signals():
+        nsys = subprocess.Popen(["sleep", "60"])
+    with nsys:
+        try:
+            assert not is_sent_to_all(signal.SIGUSR1, nsys.pid)
+            nsys.send_signal(signal.SIGUSR1)
+            assert is_sent_to_all(signal.SIGUSR1, nsys.pid)
+            assert not is_sent_to_all(signal.SIGTERM, nsys.pid)
+            assert nsys.poll() is None
+        finally:
+            nsys.kill()
+    assert not is_sent_to_all(signal.SIGUSR1, nsys.pid)

@@ -47,7 +47,7 @@ STUBBORN = """
 import os, signal, sys, time, nvtx
 rank = int(os.environ["SLURM_PROCID"])
 signal.signal(signal.SIGTERM, (lambda *_: sys.exit(7)) if rank == 0 else signal.SIG_IGN)
-signal.signal(signal.SIGUSR1, lambda *_: open(f"saved-{rank}", "w"))
+signal.signal(signal.SIGUSR1, lambda *_: open(f"saved-{rank}", "a").write("once"))
 with nvtx.annotate("before the end"): pass
 open(f"ready-{rank}", "w")
 while True:
@@ -137,7 +137,7 @@ def collected(run: Path) -> bool:
 
 
 def test_a_time_limit_of_slurm_leaves_the_captures_of_all_ranks(place: Path) -> None:
-    """SIGUSR1 goes to the programs. After SIGTERM and SIGKILL each rank has a capture, and resume finishes the job."""
+    """The programs get SIGUSR1 once. After SIGTERM and SIGKILL each rank has a capture; resume finishes the job."""
     with step(place) as srun:
         ranks = tasks_of(srun.pid)
         srun.send_signal(signal.SIGTERM)
@@ -148,6 +148,7 @@ def test_a_time_limit_of_slurm_leaves_the_captures_of_all_ranks(place: Path) -> 
         srun.send_signal(signal.SIGALRM)
         assert srun.wait(300) == 137, (place / "log").read_text()
     assert json.loads((place / "out" / "rank-0" / "run.json").read_text())["exit_code"] == 7
+    assert [(place / f"saved-{rank}").read_text() for rank in (0, 1)] == ["once", "once"]
     assert not (place / "out" / "rank-1" / "capture.sqlite").exists()
     done = subprocess.run(["nsyswrap", "resume", "-q", "out"], check=False)
     assert done.returncode == 0

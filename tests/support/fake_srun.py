@@ -2,9 +2,8 @@
 
 ``python fake_srun.py TASKS COMMAND...``; the variable ``FAKE_SRUN_TASKS`` replaces TASKS where a shim calls it.
 
-SIGUSR1   is for each task, as with ``--signal=USR1@60``
-SIGTERM   gives all processes of the step SIGCONT and SIGTERM, also those in other sessions: the time limit. Seen with
-          SLURM 22.05
+SIGUSR1   goes to all processes of the step, also those in other sessions, as with ``--signal=USR1@60``
+SIGTERM   goes to all of them, after SIGCONT: the time limit. Both seen with SLURM 22.05
 SIGALRM   gives SIGKILL to all processes of the step, also those in other sessions: ``KillWait`` is over
 
 The exit code is the highest of the tasks. A test sends SIGALRM when it has seen what it waits for, so that no test
@@ -40,18 +39,15 @@ def main() -> int:
     with adopting_orphans():
         tasks = [task(number, count, command) for number in range(count)]
 
-        def pass_on(number: int, _frame: FrameType | None) -> None:
-            for each in tasks:
-                each.send_signal(number)
-
-        def end(number: int, _frame: FrameType | None) -> None:
+        def to_all(number: int, _frame: FrameType | None) -> None:
             for pid in descendants(os.getpid()):
                 with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGCONT)
+                    if number == signal.SIGTERM:
+                        os.kill(pid, signal.SIGCONT)
                     os.kill(pid, number)
 
-        signal.signal(signal.SIGUSR1, pass_on)
-        signal.signal(signal.SIGTERM, end)
+        signal.signal(signal.SIGUSR1, to_all)
+        signal.signal(signal.SIGTERM, to_all)
         signal.signal(signal.SIGALRM, lambda *_: kill_all(os.getpid(), frozenset()))
         return max(shell_code(each.wait()) for each in tasks)
 
