@@ -86,7 +86,7 @@ def with_commits(history: History, row: RunRow, folder: Path) -> None:
     for number in range(COMMITS):
         subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", str(number)], check=True)  # noqa: S603 - git
     listed = subprocess.run([*git, "rev-list", "--reverse", "HEAD"], check=True, capture_output=True, text=True)  # noqa: S603
-    runs = history.last_runs(row.identity, COMMITS * RUNS_OF_COMMIT)
+    runs = history.last_runs([row.identity], COMMITS * RUNS_OF_COMMIT)[row.identity]
     with writing(history.engine) as connection:
         for at, one in enumerate(runs):
             commit = listed.stdout.split()[at // RUNS_OF_COMMIT]

@@ -68,10 +68,10 @@ def page_of(kept: "History", program: str, most_runs: int, output: Path) -> "His
     from nsyswrap.render.history_page import HistoryPage  # noqa: PLC0415
 
     listed = kept.programs(program)
-    shown = [(one, kept.last_runs(one.program, most_runs)) for one in listed[:MOST_PROGRAMS]]
+    last = kept.last_runs([one.program for one in listed[:MOST_PROGRAMS]], most_runs)
     return HistoryPage(
-        trends=[trend_of_runs(one.program, one.run_count, runs) for one, runs in shown],
-        reports=reports_of((run for _, runs in shown for run in runs), output),
+        trends=[trend_of_runs(one.program, one.run_count, last[one.program]) for one in listed[:MOST_PROGRAMS]],
+        reports=reports_of((run for runs in last.values() for run in runs), output),
         others=listed[MOST_PROGRAMS:],
         run_count=sum(one.run_count for one in listed),
     )

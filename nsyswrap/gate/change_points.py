@@ -4,6 +4,7 @@ Otava, ruptures and signal-processing-algorithms find change points, too. Otava 
 numpy; signal-processing-algorithms needs numpy 1; ruptures has no test that says whether a change point is real.
 """
 
+import functools
 import math
 from collections.abc import Sequence
 from enum import StrEnum
@@ -79,22 +80,21 @@ def _cut(part: Series, generator: np.random.Generator) -> tuple[int, float] | No
     """Return the best place to cut a part and its p-value; None where it is not significant."""
     if len(part) < 2 * _SHORTEST:
         return None
-    distances = np.abs(part[:, None] - part[None, :])
-    divergence = _divergence(distances)
+    divergence = _divergence(part)
     place = int(divergence.argmax())
     as_large = 0
     for _ in range(_PERMUTATIONS):
         order = generator.permutation(len(part))
-        as_large += bool(_divergence(distances[np.ix_(order, order)]).max() >= divergence[place])
+        as_large += bool(_divergence(part[order]).max() >= divergence[place])
         if (as_large + 1) / (_PERMUTATIONS + 1) > SIGNIFICANCE:
             return None
     return place + _SHORTEST, (as_large + 1) / (_PERMUTATIONS + 1)
 
 
-def _divergence(distances: Series) -> Series:
+def _divergence(series: Series) -> Series:
     """Return how much both sides of each cut differ, for cuts that leave at least ``_SHORTEST`` runs on each side."""
-    count = len(distances)
-    above = np.triu(distances)
+    count = len(series)
+    above = np.abs(series[:, None] - series) * _upper(count)
     left = np.cumsum(above.sum(axis=0))[:-1]
     right = np.cumsum(above.sum(axis=1)[::-1])[::-1][1:]
     between = left[-1] + float(above[:, -1].sum()) - left - right
@@ -104,6 +104,12 @@ def _divergence(distances: Series) -> Series:
     mean_left, mean_right = (2 * side[at] / (size * (size - 1)) for side, size in ((left, first), (right, rest)))
     result: Series = first * rest / count * (mean_between - mean_left - mean_right)
     return result
+
+
+@functools.lru_cache(maxsize=1)
+def _upper(count: int) -> Series:
+    """Return 1 for each pair of a run and a later one, else 0, shape (count, count); one part needs it 300 times."""
+    return np.triu(np.ones((count, count)), 1)
 
 
 class Trend(NamedTuple):

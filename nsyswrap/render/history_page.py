@@ -17,7 +17,7 @@ from nsyswrap.render.distinct_names import shorten_all
 from nsyswrap.render.escape import elide, visible
 from nsyswrap.render.history_chart import HEIGHT, RunChart, describe, run_chart
 from nsyswrap.rule_names import rule_name
-from nsyswrap.runs.run import ListedProgram, RunRow, SeriesRun
+from nsyswrap.runs.run import ListedProgram, RunRow
 
 STYLES = ("page.css", "tables.css", "history.css")
 SCRIPTS = ("copying.js", "page.js", "tables.js", "history.js")
@@ -165,7 +165,8 @@ def _program(number: int, trend: Trend, reports: Mapping[str, str]) -> ProgramVi
     key, program = f"program-{number}", trend.program
     anchors = {one.row.run_id: f"{key}-run-{at}" for at, one in enumerate(trend.runs, 1)}
     links = {run_id: reports.get(run_id, f"#{anchor}") for run_id, anchor in anchors.items()}
-    names = list(dict.fromkeys(name for one in trend.runs for name in parts_of_run(one)))
+    parts = [parts_of_run(one) for one in trend.runs]
+    names = list(dict.fromkeys(name for each in parts for name in each))
     gpus = units.times(program.gpu_count, program.gpu) if program.gpu and program.gpu_count else "none"
     ranks = f"{program.rank} of {program.ranks}" if program.rank else str(program.ranks)
     about = [("GPUs", gpus), ("rank" if program.rank else "ranks", ranks), ("machine", program.host or "unknown")]
@@ -180,7 +181,10 @@ def _program(number: int, trend: Trend, reports: Mapping[str, str]) -> ProgramVi
         changes=tuple(_change(at, trend, one) for at, one in enumerate(trend.changes, 1)),
         names="\n".join(map(visible, names)),
         # The newest first, as `history list` has them.
-        runs=tuple(_line(one, anchors, reports, names) for one in reversed(trend.runs)),
+        runs=tuple(
+            _line(one.row, anchors[one.row.run_id], reports, [each.get(name, 0.0) for name in names])
+            for one, each in zip(reversed(trend.runs), reversed(parts), strict=True)
+        ),
     )
 
 
@@ -238,10 +242,9 @@ def _move(one: PartMove, most: float) -> MoveRow:
     )
 
 
-def _line(one: SeriesRun, anchors: Mapping[str, str], reports: Mapping[str, str], names: Sequence[str]) -> RunLine:
-    row, parts = one.row, parts_of_run(one)
+def _line(row: RunRow, anchor: str, reports: Mapping[str, str], parts: Sequence[float]) -> RunLine:
     return RunLine(
-        anchor=anchors[row.run_id],
+        anchor=anchor,
         name=row.run_id[:10],
         href=reports.get(row.run_id, ""),
         started=visible(row.started_utc[:16].replace("T", " ")),
@@ -253,7 +256,7 @@ def _line(one: SeriesRun, anchors: Mapping[str, str], reports: Mapping[str, str]
         spread=_spread(row),
         limit=rule_name(row.verdict_rule) if row.verdict_rule else "",
         words=describe(row),
-        parts=" ".join(str(round(parts.get(name, 0.0))) for name in names),
+        parts=" ".join(str(round(part)) for part in parts),
     )
 
 

@@ -119,13 +119,13 @@ class History:
         """
         return select.list_programs(self.engine, name)
 
-    def last_runs(self, program: Program, limit: int) -> tuple[SeriesRun, ...]:
-        """Return the last runs of exactly one program, in the order of ``series``.
+    def last_runs(self, programs: Sequence[Program], limit: int) -> dict[Program, tuple[SeriesRun, ...]]:
+        """Return the last runs of exactly these programs, in the order of ``series``.
 
         Raises:
             HistoryError: The history cannot be read.
         """
-        return select.last_runs(self.engine, program, limit)
+        return select.last_runs(self.engine, programs, limit)
 
     def values(self, rows: Sequence[RunRow], section: str, label: str) -> dict[str, float | None]:
         """Return the number of one fact by the id of the run, for those of some runs that have it.

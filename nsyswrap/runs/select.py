@@ -4,9 +4,9 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from sqlalchemy import ColumnElement, Connection, Engine, Select, and_, func, or_, select, true
+from sqlalchemy import ColumnElement, Connection, Engine, Select, and_, func, or_, select, true, tuple_
 
 from nsyswrap.capture.git_history import commits_in
 from nsyswrap.runs.database import HistoryError, reading
@@ -32,6 +32,8 @@ from nsyswrap.runs.tables import (
     RUN_COLUMNS,
     RUNS,
 )
+
+Value = TypeVar("Value")
 
 # Shorter prefixes of an id are likely to have several runs, and one may be a mistyped number.
 LEAST_DIGITS = 4
@@ -105,8 +107,10 @@ def accounts_of(engine: Engine, run: RunRow) -> tuple[Account, ...]:
     Raises:
         HistoryError: The history cannot be read.
     """
+    query = select(*ACCOUNT_COLUMNS).join(RUNS).where(RUNS.c.run_id == run.run_id)
     with reading(engine) as connection:
-        found = _accounts(connection, [run])[run.run_id]
+        rows = [Account(*row) for row in connection.execute(query)]
+    found = (one._replace(step_ns=per_step(one.total_ns, run)) for one in rows)
     return tuple(sorted(found, key=lambda one: (KINDS.index(one.kind), -one.total_ns, one[:4])))
 
 
@@ -151,21 +155,25 @@ def list_programs(engine: Engine, name: str = "") -> list[ListedProgram]:
     return [ListedProgram(Program(*row[:-2]), row[-2], row[-1]) for row in found]
 
 
-def last_runs(engine: Engine, program: Program, limit: int) -> tuple[SeriesRun, ...]:
-    """Return the last runs of a program in the order of ``series``; its fields are all given, and match exactly.
+def last_runs(engine: Engine, programs: Sequence[Program], limit: int) -> dict[Program, tuple[SeriesRun, ...]]:
+    """Return the last runs of each program in the order of ``series``; the fields of a program all match exactly.
+
+    One query sorts the runs of all programs, so that the server reads its table once.
 
     Raises:
         HistoryError: The history cannot be read.
     """
-    # Unlike `is_of`, these conditions let the database use its index of programs.
-    exactly = (RUNS.c[name] == value for name, value in program._asdict().items())
-    # Only numbers are sorted: rows are long.
-    last = select(RUNS.c.number).where(*exactly).order_by(*_LAST_COMMIT).limit(limit)
-    query = select(*RUN_COLUMNS).where(RUNS.c.number.in_(last))
+    identity = [RUNS.c[field] for field in Program._fields]
+    place = func.row_number().over(partition_by=identity, order_by=_LAST_COMMIT).label("place")
+    # Only numbers are kept: rows are long.
+    placed = select(RUNS.c.number, place).where(tuple_(*identity).in_(programs)).subquery()
+    found: dict[Program, list[SeriesRun]] = {program: [] for program in programs}
     with reading(engine) as connection:
-        rows = sorted((RunRow(*row) for row in connection.execute(query)), key=_by_commit)
-        accounts = _accounts(connection, rows)
-    return tuple(SeriesRun(row, row.step, tuple(accounts[row.run_id])) for row in rows)
+        last = select(placed.c.number).where(placed.c.place <= limit)
+        rows = _numbered(connection, [select(*_NUMBERED).where(RUNS.c.number.in_(last))])
+        for run in _with_accounts(connection, rows):
+            found[run.row.identity].append(run)
+    return {program: tuple(runs) for program, runs in found.items()}
 
 
 def series(
@@ -190,13 +198,12 @@ def series(
         commits = commits_in(revisions, folder or Path())
         filters = [and_(wanted, RUNS.c.commit.in_(some)) for some in _parts(commits)]
     with reading(engine) as connection:
-        queries = [select(*RUN_COLUMNS).where(each).order_by(*_LAST_COMMIT).limit(limit) for each in filters]
-        found = sorted((RunRow(*row) for query in queries for row in connection.execute(query)), key=_by_commit)
-        rows = found[-limit:] if limit else found
-        accounts = _accounts(connection, rows)
-    return tuple(SeriesRun(row, row.step, tuple(accounts[row.run_id])) for row in rows)
+        queries = [select(*_NUMBERED).where(each).order_by(*_LAST_COMMIT).limit(limit) for each in filters]
+        found = _numbered(connection, queries)
+        return tuple(_with_accounts(connection, found[-limit:] if limit else found))
 
 
+_NUMBERED = (RUNS.c.number, *RUN_COLUMNS)
 # The reverse order of `_by_commit`.
 _LAST_COMMIT = (
     RUNS.c.committed_s.is_(None),
@@ -255,21 +262,28 @@ def is_of(program: Program | None) -> ColumnElement[bool]:
     return and_(named if program.program else true(), *(RUNS.c[name] == value for name, value in given.items()))
 
 
-def _parts(values: Sequence[str]) -> Iterator[Sequence[str]]:
+def _parts(values: Sequence[Value]) -> Iterator[Sequence[Value]]:
     """Yield values in parts that each fit into one query."""
     return (values[start : start + _AT_ONCE] for start in range(0, len(values), _AT_ONCE))
 
 
-def _accounts(connection: Connection, rows: Sequence[RunRow]) -> dict[str, list[Account]]:
-    """Return the accounts of runs by their ids."""
-    found: dict[str, list[Account]] = defaultdict(list)
-    of_run = {row.run_id: row for row in rows}
-    for some in _parts(list(of_run)):
-        query = select(RUNS.c.run_id, *ACCOUNT_COLUMNS).join_from(ACCOUNTS, RUNS).where(RUNS.c.run_id.in_(some))
-        for run_id, kind, name, rule, phase, total_ns in connection.execute(query.order_by(ACCOUNTS.c.number)):
-            step_ns = per_step(total_ns, of_run[run_id])
-            found[run_id].append(Account(kind, name, rule, phase, total_ns, step_ns))
-    return found
+def _numbered(connection: Connection, queries: Sequence[Select[Any]]) -> list[tuple[int, RunRow]]:
+    """Return what queries for ``_NUMBERED`` find in the order of a series: the number of each run, and the run."""
+    found = [(row[0], RunRow(*row[1:])) for query in queries for row in connection.execute(query)]
+    return sorted(found, key=lambda one: _by_commit(one[1]))
+
+
+def _with_accounts(connection: Connection, rows: Sequence[tuple[int, RunRow]]) -> Iterator[SeriesRun]:
+    """Yield numbered runs in the order given, with their accounts in order of their names."""
+    found: dict[int, list[Account]] = defaultdict(list)
+    of_number = dict(rows)
+    for some in _parts(list(of_number)):
+        query = select(ACCOUNTS.c.number, *ACCOUNT_COLUMNS).where(ACCOUNTS.c.number.in_(some))
+        # One fetch of all rows, and an order made here, each take less time than one row after the other in order.
+        for number, kind, name, rule, phase, total_ns in connection.execute(query).all():
+            step_ns = per_step(total_ns, of_number[number])
+            found[number].append(Account(kind, name, rule, phase, total_ns, step_ns))
+    return (SeriesRun(row, row.step, tuple(sorted(found[number]))) for number, row in rows)
 
 
 def per_step(total_ns: int, run: RunRow) -> float | None:

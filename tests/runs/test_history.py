@@ -133,6 +133,20 @@ def test_a_series_is_in_order_of_commits_and_then_of_starts(history: History) ->
     assert [int(one.row.run_id[:8], 16) for one in found] == [3, 2, 4, 1]
 
 
+def test_last_runs_are_those_of_each_program_in_order(history: History) -> None:
+    """The limit holds for each program, fields match exactly, and the accounts of a run are in order of their names."""
+    other = IDENTITY._replace(arguments="--other")
+    for number in range(1, 7):
+        run = made_run(number, commit=f"{number:040x}", committed_s=1000 - number)
+        row = run.row._replace(arguments=other.arguments or "") if number % 2 else run.row
+        history.add(Run(row, run.content, run.accounts, run.findings, run.facts))
+    found = history.last_runs([other, IDENTITY], 2)
+    ids = {program: [int(one.row.run_id[:8], 16) for one in runs] for program, runs in found.items()}
+    assert ids == {other: [3, 1], IDENTITY: [4, 2]}
+    assert all(one.accounts == tuple(sorted(one.accounts)) for runs in found.values() for one in runs)
+    assert history.last_runs([], 2) == {}
+
+
 def test_a_series_has_times_per_step(history: History) -> None:
     """The time per step is the mean over steps and GPUs, and the ledger's parts of it add up to the step."""
     run = made_run(1, step_ms=8.0)
