@@ -10,16 +10,21 @@ Source: found by inspecting captures of nsys 2025.3; NVIDIA does not document th
 import re
 from collections.abc import Set as AbstractSet
 
+from nsyswrap.capture import watchdog
+
 BEGIN = b"QDTEXT00"
-# Variables that nsys sets for the program.
+# Variables that nsys and nsyswrap set for the program.
 OWN = frozenset({
     *("LD_PRELOAD", "TRACE_START_IMMEDIATELY", "__GL_CONSTANT_FRAME_RATE_HINT", "CUPTI_PROFILE_MODE"),
     *("CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH", "CUBLAS_NVTX_LEVEL", "CUBLASXT_NVTX_LEVEL"),
+    *("NSYSWRAP_ANNOTATE", "NSYSWRAP_HOST_MARKS_ONLY"),
 })  # fmt: skip
 OWN_BEGIN = ("NSYS_", "QUADD_")
 VARIABLE = re.compile(rb"(?<![-A-Za-z0-9_])([A-Za-z_][A-Za-z0-9_]{2,})=")
 # LZ4 block format: largest length in half a byte, shortest match, bytes of a distance.
 NIBBLE, SHORTEST, DISTANCE = 15, 4, 2
+# What the watchdog's script, which stands in its command line, assigns.
+ASSIGNED = frozenset(found.decode() for found in VARIABLE.findall(watchdog.SCRIPT.encode()))
 
 
 def unpacked(content: bytes) -> bytes:
@@ -47,9 +52,9 @@ def unpacked(content: bytes) -> bytes:
 
 
 def variables(whole: bytes, shared: AbstractSet[str]) -> list[str]:
-    """Return the names of variables in an unpacked capture that are neither shared nor set by nsys, sorted."""
+    """Return the names of variables in an unpacked capture that are neither shared nor set by nsys or nsyswrap, sorted."""
     names = {found.decode() for found in VARIABLE.findall(whole)}
-    known = shared | OWN
+    known = shared | OWN | ASSIGNED
     # The byte before a text is its length, and may look like a letter of the name.
     return sorted(name for name in names if not ({name, name[1:]} & known or name.startswith(OWN_BEGIN)))
 

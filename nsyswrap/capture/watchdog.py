@@ -38,7 +38,7 @@ _END_S = 5.0
 # nsys hands its TMPDIR, a folder of this run alone, to its agents, which have sessions of their own; the program gets
 # its user's back.
 # Its input names the program and when it started, as in /proc/<pid>/stat, since process ids are used again.
-_SCRIPT = """
+SCRIPT = """
 started() { read -r line <"/proc/$1/stat" && set -- ${line##*) } && echo "${20}"; }
 end() { kill -s "$1" -- "-$2" || kill -s "$1" "$2"; }
 end_agents() {
@@ -94,7 +94,7 @@ def watched(
     """
     with blocked_signals():
         watchdog = subprocess.Popen(  # noqa: S603 - a script of this module
-            ("/bin/sh", "-c", _SCRIPT, "nsyswrap", str(nsys), str(pid_file), *map(str, patience), *stop),
+            ("/bin/sh", "-c", SCRIPT, "nsyswrap", str(nsys), str(pid_file), *map(str, patience), *stop),
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
