@@ -90,7 +90,7 @@ def _per_step(finding: Finding, window: Window, step: StepTimes) -> str:
     if now is None:
         return ""
     on_average = " on average" if now.is_mean else ""
-    said = f" A step takes {units.duration(now.length_ns)}{on_average}{_without_profiler(step)}"
+    said = f" A step takes {units.duration(now.length_ns)}{on_average}{_without_profiler(step, now.length_ns)}"
     if finding.saving_low_ns is None or not finding.saving_high_ns:
         return f"{said}."
     after = units.duration_range(now.after(finding.saving_high_ns), now.after(finding.saving_low_ns))
@@ -110,20 +110,30 @@ def _made_by_profiler(by_key: Mapping[str, Section], step: StepTimes) -> str:
     alone = min(compute / whole / float(share.value), 1.0)
     if 1 - alone >= LIMIT_SHARE:
         return ""
-    now = f" A step takes {units.duration(step.median_ns)}{_without_profiler(step)}." if step.median_ns else ""
+    now = (
+        f" A step takes {units.duration(step.median_ns)}{_without_profiler(step, step.median_ns)}."
+        if step.median_ns
+        else ""
+    )
     return (
         f"Compute-bound without the profiler: kernels run {units.share(compute / whole)} of the time as recorded, and "
         f"at least {units.share(alone)} by the simulation without the cost of recording.{now}"
     )
 
 
-def _without_profiler(step: StepTimes) -> str:
-    """Return the time of a step without the profiler as a part of a sentence; empty where it is unknown or the same."""
+def _without_profiler(step: StepTimes, length_ns: int) -> str:
+    """Return the time of a step without the profiler as a part of a sentence; empty where it is unknown or the same.
+
+    Args:
+        step: The steps of the window, whose median is known with the profiler and without it.
+        length_ns: The step of the sentence, the median or the mean. It shrinks by the same share, as all steps do.
+    """
     if not step.median_ns or step.without_profiler_low_ns is None or step.without_profiler_high_ns is None:
         return ""
     if step.median_ns - step.without_profiler_low_ns < SLIGHT_SHARE * step.median_ns:
         return ""
-    alone = units.duration_range(step.without_profiler_low_ns, step.without_profiler_high_ns)
+    times = (step.without_profiler_low_ns, step.without_profiler_high_ns)
+    alone = units.duration_range(*(round(time * length_ns / step.median_ns) for time in times))
     return f" as recorded, {alone} without the profiler"
 
 

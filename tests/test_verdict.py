@@ -252,6 +252,13 @@ def test_any_other_run_keeps_its_finding_and_says_the_step_without_the_profiler(
     assert " A step takes 100 ms as recorded, 80.0 to 90.0 ms without the profiler; 60.0 to 90.0 ms " in text
 
 
+def test_the_mean_step_without_the_profiler_stands_beside_the_mean_step() -> None:
+    """A few of the steps hold half of the time: the median step, 50 ms, says nothing about the window."""
+    step = StepTimes(10, 50 * MS, 40 * MS, 30 * MS, 45 * MS)
+    text, _ = find_verdict(with_profiler_cost(0.9, 500), (finding(),), WHOLE, step)
+    assert " A step takes 100 ms on average as recorded, 60.0 to 90.0 ms without the profiler; " in text
+
+
 def test_a_step_that_the_profiler_hardly_changes_is_stated_once() -> None:
     """A difference of less than 2 % is not stated."""
     step = StepTimes(10, 100 * MS, 99 * MS, 99 * MS, 100 * MS)

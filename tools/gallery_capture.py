@@ -52,7 +52,7 @@ def unpacked(content: bytes) -> bytes:
 
 
 def variables(whole: bytes, shared: AbstractSet[str]) -> list[str]:
-    """Return the names of variables in an unpacked capture that are neither shared nor set by nsys or nsyswrap, sorted."""
+    """Return the names of variables in an unpacked capture that are not shared and not set by the tools, sorted."""
     names = {found.decode() for found in VARIABLE.findall(whole)}
     known = shared | OWN | ASSIGNED
     # The byte before a text is its length, and may look like a letter of the name.

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from gallery_cases import CLAIMS, Case, Claim
-from gallery_page import cells, machines, tensor_share
+from gallery_figures import kernel_ns, milliseconds, percent
+from gallery_page import machines, tensor_share
 from gallery_results import GALLERY, REPORT, Result
 from gallery_slim import CAPTURE, SLIM, judged
 
@@ -76,9 +77,9 @@ TENSOR = {
     "none": "none", "less": "less than half", "more": "half or more", "unsure": "bounds on both sides of half",
     "unknown": "unknown",
 }  # fmt: skip
-BEFORE = """All were captured and analyzed on 21 November 2026, before report.json version 2. A page is made from that
-report.json: its numbers and findings are those of that day; the order of findings, the verdict and the page are of
-today's rules. The pages marked “of that day” have a timeline, and the rules of that day."""
+BEFORE = """All were captured and analyzed on 24 November 2026. A page is made from the report.json: its numbers and
+findings are those of that day; the order of findings, the verdict and the page are of today's rules. The pages marked
+“of that day” have a timeline, and the rules of that day."""
 FILES = (
     (SLIM, "page"),
     ("report.html", "page of that day, with timeline"),
@@ -183,10 +184,13 @@ def _card(result: Result, folder: Path) -> str:
         for file, text in FILES
         if (folder / case.name / file).exists()
     )
-    _, step, _, kernels, busy, *_ = cells(result)
-    # The verdict names the median step, or says that it is a mean.
-    times = (("mean step", f"{step} ms"), ("kernels", f"{kernels} ms"))
-    figures = (*times, ("GPU busy", busy), ("tensor cores", tensor_share(result)))
+    figures = (
+        # The verdict names the median step, or says that it is a mean.
+        ("mean step", f"{milliseconds(result.fact('step_breakdown', 'mean_step_ns'))} ms"),
+        ("kernels", f"{milliseconds(kernel_ns(result))} ms"),
+        ("GPU busy", percent(result.fact("step_breakdown", "gpu_utilization_share"))),
+        ("tensor cores", tensor_share(result)),
+    )
     shown = "".join(f"<dt>{name}</dt><dd>{html.escape(value)}</dd>" for name, value in figures)
     return f"""<article id="{case.name}" {chosen_by}><h3>{name}</h3>
 <code>{command}</code>

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import gallery_scaling
 from gallery_cases import CLAIMS, Claim, named
-from gallery_figures import AllFigures, kernel_ns, milliseconds, percent, phase_ns, three
+from gallery_figures import HUNDRED, AllFigures, kernel_ns, milliseconds, percent, phase_ns, three
 from gallery_remarks import REMARKS, RUNS
 from gallery_results import GALLERY, Result
 from gallery_slim import SLIM
@@ -21,6 +21,10 @@ CAUSES = {
     "queued": "launched, not begun",
 }
 WIDTH = 120
+HEADERS = (
+    *("case", "step, ms", "without nsys", "data, ms", "kernels, ms"),
+    *("busy", "occupancy", "tensor", "limit", "first finding"),
+)
 HEAD = """# Results
 
 Published figures of these cases, and what nsyswrap reports for the same cases. Each case is a program of `workloads/`
@@ -28,6 +32,7 @@ that `make gallery` profiles on a GPU. Its `report.json` is in `reports/gallery`
 files. The sources used other GPUs, versions and batch sizes, so only directions can be compared, not figures.
 
 - **step**: mean time of a measured step. **data**: the part of it in which the loop waits for a batch.
+- **without nsys**: the median step, simulated without the profiler's cost, as a share of the recorded median step.
 - **kernels**: time of a step in which a kernel runs. **busy**: the same as a share of the window.
 - **occupancy**: estimated from grids and resources, not measured.
 - **tensor**: share of kernel time in kernels that use tensor cores; a range where names leave it open.
@@ -62,8 +67,7 @@ def _part(claim: Claim, by_name: dict[str, Result]) -> str:
     there = [by_name[name] for name in claim.cases if name in by_name]
     lines = [f"## {claim.title}", "", f"Source: {claim.source}", ""]
     if there:
-        head = ("case", "step, ms", "data, ms", "kernels, ms", "busy", "occupancy", "tensor", "limit", "first finding")
-        lines += [_line(head), "|---|" + "---:|" * 6 + "---|---|", *(_line(cells(each)) for each in there), ""]
+        lines += [_line(HEADERS), "|---|" + "---:|" * 7 + "---|---|", *(_line(cells(each)) for each in there), ""]
         lines += ["Where a mean step goes:", "", *_breakdown(there)]
     if there and claim.title.startswith("BERT"):
         lines += _optimizers(there)
@@ -90,10 +94,11 @@ def _remark(claim: Claim, by_name: dict[str, Result]) -> list[str]:
 
 
 def cells(result: Result) -> tuple[str, ...]:
-    """Return the cells of a case: name, step, data and kernels in ms, shares, limit and first finding."""
+    """Return the cells of a case: name, steps, data and kernels in ms, shares, limit, finding."""
     return (
         _name(result),
         milliseconds(result.fact("step_breakdown", "mean_step_ns")),
+        without_nsys(result),
         milliseconds(phase_ns(result, "data")),
         milliseconds(kernel_ns(result)),
         percent(result.fact("step_breakdown", "gpu_utilization_share")),
@@ -102,6 +107,16 @@ def cells(result: Result) -> tuple[str, ...]:
         CAUSES.get(result.limit, result.limit.replace("_", " ")),
         f"`{result.rules[0]}`" if result.rules else "none",
     )
+
+
+def without_nsys(result: Result) -> str:
+    """Return the simulated share of the median step that remains without nsys, with its interval, or a dash."""
+    names = ("without_profiler_share", "without_profiler_low_share", "without_profiler_high_share")
+    shares = [result.fact("profiler_cost", name) for name in names]
+    if None in shares:
+        return "-"
+    usual, low, high = (f"{HUNDRED * share:.0f}" for share in shares)
+    return f"{usual} % ({low} to {high} %)"
 
 
 def tensor_share(result: Result) -> str:

@@ -5,21 +5,12 @@ Figures are written as `{case:measure}` or `{case / case:measure}`; gallery_figu
 """
 
 RUNS = """\
-The cases were profiled and judged by nsyswrap before version 2 of report.json. In the committed `report.json` files
-only names and terms were converted to version 2. Values, findings and their order are those of that time, and so are
-the pages `report.html`. The page that a case's name leads to has its numbers and findings, in the order and with the
-verdict of today's rules.
-
-26 cases were profiled in one run on one machine, one program after another and nothing else beside it. The other 15
-are of an earlier run on another machine of the same kind with a faster host: `inference-fp32`, `inference-fp16`,
-`inference-fp16-graphs`, `inference-fp16-compile`, `bert-amp-single`, `bert-amp-fused`, `alexnet-8`, `alexnet-16`,
-`alexnet-32` and the six of `convolution`. In that run nsyswrap wrote the reports of finished cases on the same cores
-while the next program ran. 24 cases were profiled in both runs. Their kernel times agree within 1.9 % and their tensor
-shares within 0.3 points. Their steps took from 0.65 to 1.96 times as long, where the host or the loader set the pace.
-
-The reports of `bert-amp`, `bert-amp-fused`, `cifar-packed` and `cifar-normalized-on-gpu` hold a note
-`tensor_cores/layout` for kernels that concatenate or belong to complex products. The rule of today counts only
-layout changes for convolutions.
+All cases were profiled with the rules of today, in two runs on two machines with the same GPU, one program after
+another and nothing else beside it. The six cases of `inference`, the six of `convolution`, the four of BERT, both of
+decoding and of the image pipeline, `mnist-1-worker`, `vgg16-amp` and `cifar-1-worker` are of one machine, the other 18
+of the other. The cores of these machines are shared, so what their CPU does takes up to twice as long in one case as in
+the next; what their GPU does takes the same time. Where the CPU sets the pace, compare cases by their kernels and by
+what limits them, not by their steps.
 
 What was not run:
 
@@ -36,11 +27,11 @@ in mixed precision: cuDNN convolutions whose names show it (`sm80_xmma_wgrad_...
 mixed precision does not speed up the kernels of the small networks: LeNet's kernel time grows from {lenet-fp32:kernels}
 to {lenet-amp:kernels} a step, MLP's falls from {mlp-fp32:kernels} to {mlp-amp:kernels}. Third, the source's small
 networks are limited by the loader. Here two loader processes crop images of 32 by 32 pixels about as fast as the CPU
-launches a step, so the machine decides which of the two limits MLP and LeNet: the loader for three of the four cases
-here, launches for all four on another machine. VGG's kernels run
+launches a step, so the machine decides which of the two limits MLP and LeNet: the loader for both cases of
+MLP and launches for both of LeNet here, launches for all four on another machine. VGG's kernels run
 {vgg16-fp32 / vgg16-amp:kernels} times as fast, and its step {vgg16-fp32 / vgg16-amp:step} times. ResNet50's kernels run
 {resnet50-fp32 / resnet50-amp:kernels} times as fast, but its step takes {resnet50-amp:step} against
-{resnet50-fp32:step} in float32: in mixed precision launches on this host limit it. On the earlier host the steps took
+{resnet50-fp32:step} in float32: in mixed precision launches on this host limit it. On a faster host the steps took
 26 ms and 40.4 ms. AlexNet, with images of 224 by 224, waits for the loader; VGG does not. The source has no AlexNet
 figure to compare with.""",
     "MNIST and the number of loader processes": """\
@@ -51,10 +42,10 @@ nsys) from {mnist-1-worker:epoch} to {mnist-8-workers:epoch}.""",
 Step and kernel times fall as in the source. The GPU is busier than there ({cifar-1-worker:busy} to
 {cifar-packed:busy}), since this network keeps it busy for {cifar-1-worker:kernels} of each step of 512 images. Three
 loader processes deliver batches three at a time, so the mean wait is more informative than the median that the program
-prints. On the faster host of the earlier run they nearly kept up with files once normalization had moved to the GPU: a
+prints. On a faster host they nearly kept up with files once normalization had moved to the GPU: a
 step took 7.7 ms, and packing saved little. For ResNet50, mixed precision cuts kernel time
 {cifar-resnet50-fp32 / cifar-resnet50-amp:kernels} times, but the step takes {cifar-resnet50-amp:step} against
-{cifar-resnet50-fp32:step} in float32. Launches limit it then, as on the earlier host (24.5 and 32.4 ms).""",
+{cifar-resnet50-fp32:step} in float32. Launches limit it then, as on a faster host (24.5 and 32.4 ms).""",
     "AlexNet and the batch size": """\
 From a batch of 16 on, the wait for the loader is the first finding. At 8 the loader processes keep up, and the GPU is
 idle because of CPU work between launches and locks.""",
@@ -66,15 +57,16 @@ memory-efficient attention (`fmha_cutlass..._f32_..._sm80`) counts as tensor cor
 source's statement on Adam. With kernels for each parameter it launches {bert-amp-single:optimizer_kernels} of them a
 step, and the GPU is idle for {bert-amp-single:optimizer_idle} of the {bert-amp-single:optimizer} that the phase takes
 on the CPU.
-With `foreach` it launches {bert-amp:optimizer_kernels} kernels, fused {bert-amp-fused:optimizer_kernels}. Over the
-whole step the GPU is busy for {bert-amp-single:busy}, {bert-amp:busy} and {bert-amp-fused:busy}; the first and the last
-were measured on the faster host.""",
+With `foreach` it launches {bert-amp:optimizer_kernels} kernels, fused {bert-amp-fused:optimizer_kernels}. While the
+fused optimizer ran, the host took twice as long for the same forward and backward passes: it launched an operation
+every {bert-amp-fused:launch_interval}, with `foreach` every {bert-amp:launch_interval} (medians). So these two steps
+cannot be compared.""",
     "ResNet50 inference": """\
 Unlike in the source, float16 is no faster in eager PyTorch: {inference-fp16:step} a batch against
 {inference-fp32:step}. Kernels take a quarter of the time, {inference-fp16:kernels} instead of {inference-fp32:kernels},
 but the CPU launches them no faster, and the GPU is idle for {inference-fp16:idle} of the time. As one CUDA graph the
 same kernels take {inference-fp16-graphs:step} a batch, and with `torch.compile` {inference-fp16-compile:step}. In
-float32, kernels already fill the time, and the two take {inference-fp32-graphs:step} and {inference-fp32-compile:step}.
+float32 the two take {inference-fp32-graphs:step} and {inference-fp32-compile:step}, and kernels fill nearly all of it.
 TensorRT was not installed.""",
     "Image pipeline": """\
 The direction is that of the source, the factor is larger. Preparing 32 images (`data`) takes {pipeline-cpu:data} on the
@@ -87,8 +79,8 @@ the last one. On the GPU kernels run for {pipeline-gpu:busy} of the time: images
 the CPU cannot launch faster. DALI was not installed.""",
     "Decoding token by token": """\
 The source is confirmed. The CPU launches an operation every {decoding:launch_interval}, and the GPU runs it in
-{decoding:operation} (medians). A token takes {decoding:step}; kernels run for {decoding:kernels} of it. On the
-faster host of the earlier run it took 5.49 ms, with the same kernel time. As a CUDA graph, with one launch a token, it
+{decoding:operation} (medians). A token takes {decoding:step}; kernels run for {decoding:kernels} of it. On a
+faster host it took 5.49 ms, with the same kernel time. As a CUDA graph, with one launch a token, it
 takes {decoding-graphs:step}, and the GPU is busy for {decoding-graphs:busy}. The rest is the CPU reading each token
 before it launches the next.""",
     "Convolution of 28 × 28 images": """\

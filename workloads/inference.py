@@ -19,11 +19,11 @@ from faults.training import Pace
 from torch import Tensor, nn
 
 EXPECTS = {
-    "": ("tensor_cores/not_used",),
+    "": ("tensor_cores/not_used or launches/launch_bound", "tensor_cores/not_used"),
     "--engine graphs": ("tensor_cores/not_used",),
     "--engine compile": ("tensor_cores/not_used",),
     "--half": ("launches/launch_bound",),
-    "--half --engine graphs": ("gpu/between_operations", "copies/exposed"),
+    "--half --engine graphs": ("gpu/between_operations or compute/unfused", "copies/exposed"),
     "--half --engine compile": ("launches/launch_bound",),
 }
 

@@ -32,6 +32,7 @@ RAISE_MORE = {
         "files_one_by_one",
         "launch_bound",
         "saved_each_step",
+        "shared_core",
         "short_epochs",
         "unpinned_columns",
         "workers_use_the_quota",

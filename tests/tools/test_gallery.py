@@ -158,11 +158,20 @@ def test_the_page_shows_the_figures_of_a_report(tools: Tools, sample: dict[str, 
     text = tools.page.page(found)
     row = next(line for line in text.splitlines() if line.startswith("|") and "idle/data_wait" in line)
     cells = [cell.strip() for cell in row.strip("|").split("|")]
-    assert cells[1:] == ["5.7", "3.39", "0.382", "6.7 %", "20.5 %", "5.4 %", "data loader wait", "`idle/data_wait`"]
+    assert cells[1:8] == ["5.7", "-", "3.39", "0.382", "6.7 %", "20.5 %", "5.4 %"]
+    assert cells[8:] == ["data loader wait", "`idle/data_wait`"]
     assert "NVIDIA H200, driver 580.159.04" in text
     assert "    mnist-1-worker: loss 0.5\n" in text
     assert "Not captured: `mnist-8-workers`." in text
     assert all(f"## {claim.title}" in text and claim.source in text for claim in tools.cases.CLAIMS)
+
+
+def test_the_page_shows_the_step_without_nsys(tools: Tools, sample: dict[str, Any], tmp_path: Path) -> None:
+    facts = {"": 0.741, "low_": 0.575, "high_": 0.988}
+    costs = {f"without_profiler_{name}share": {"value": value, "unit": "share"} for name, value in facts.items()}
+    section = {"title": "", "facts": costs, "tables": {}}
+    put(tools, {**sample, "sections": {**sample["sections"], "profiler_cost": section}}, tmp_path)
+    assert "| 74 % (57 to 99 %) |" in tools.page.page(tools.results.results(tmp_path))
 
 
 def test_alexnet_has_a_table_of_activities(tools: Tools, sample: dict[str, Any], tmp_path: Path) -> None:
@@ -201,7 +210,7 @@ def test_a_card_shows_verdict_ledger_and_links(tools: Tools, sample: dict[str, A
     assert 'href="gallery/mnist-1-worker/report.json"' in text
     assert ".nsys-rep" not in text
     assert "<dt>tensor cores</dt><dd>5.4 %</dd>" in text
-    assert "<dt>mean step</dt><dd>5.7 ms</dd>" in text
+    assert "<dt>mean step</dt><dd>5.7 ms</dd><dt>kernels</dt><dd>0.382 ms</dd><dt>GPU busy</dt><dd>6.7 %</dd>" in text
     assert "<span>mnist.py</span> <span>--epochs</span> <span>1</span>" in text
     assert "Captured on: NVIDIA H200, driver" in text
     assert "http" not in text
