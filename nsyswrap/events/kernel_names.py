@@ -32,6 +32,10 @@ class KernelNames:
         """Return the classification of some operations, all of them kernels."""
         return [self.kinds[code] for code in self.code[rows].tolist()]
 
+    def may_be_fused(self, rows: Indices) -> npt.NDArray[np.bool_]:
+        """Return for some operations, all of them kernels, whether a compiler may fuse them, shape (rows,)."""
+        return np.array([each.may_be_fused for each in self.kinds], np.bool_)[self.code[rows]]
+
 
 def find_kernel_names(trace: Trace, operations: Operations, learned: Sequence[NameRule] = ()) -> KernelNames:
     """Return the classified names of the kernels of a trace.

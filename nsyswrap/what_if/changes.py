@@ -215,7 +215,7 @@ def fused_optimizer(simulation: Simulation) -> WhatIf:
 
 
 def fewer_operations(gaps: Spans, device: int, simulation: Simulation) -> WhatIf:
-    """Return the change "fuse operations": the gaps between them are removed, and the short operations as well.
+    """Return the change "fuse operations": gaps between them are removed, and short kernels that a compiler may fuse.
 
     Args:
         gaps: The gaps between operations of the device.
@@ -228,9 +228,13 @@ def fewer_operations(gaps: Spans, device: int, simulation: Simulation) -> WhatIf
     follows = gaps.end[at] == operations.start[mine]
     rows, gap = mine[follows], (gaps.end - gaps.start)[at[follows]]
     length = np.maximum(operations.end[rows] - operations.start[rows], 1)
-    factor = np.where(length < SHORT_NS, 0.0, np.maximum(1 - gap / length, 0.0))
+    fused = (length < SHORT_NS) & simulation.context.kernel_names.may_be_fused(rows)
+    factor = np.where(fused, 0.0, np.maximum(1 - gap / length, 0.0))
     launches = before_launches(simulation, rows[factor == 0])
-    assumed = "operations shorter than their launch are fused: their gaps, time and launches are saved, or half of them"
+    assumed = (
+        "gaps are saved, and time and launches of kernels that are shorter than their launch, if a compiler may fuse "
+        "them; or half of all that"
+    )
     return WhatIf(
         Change(operations=rows, factor=(1 + factor) * HALF, host=launches, host_factor=HALF),
         Change(operations=rows, factor=factor, host=launches),

@@ -196,6 +196,17 @@ def test_fused_operations_change_only_behind_the_given_gaps(trace_of: TraceOf) -
     assert change.low.factor == pytest.approx([1 / 2, 29 / 30])
 
 
+@pytest.mark.parametrize("name", ["ampere_sgemm_128x64_tn", "triton_poi_fused_add_0"])
+def test_a_short_kernel_that_no_compiler_fuses_keeps_its_time(trace_of: TraceOf, name: str) -> None:
+    """A product is a library's kernel, and one of a compiler is fused already: at most, the gaps of 2 µs are saved."""
+    builder = ExportBuilder()
+    for number, (start, end) in enumerate(QUEUED):
+        short = name if end - start == 4 else "k"
+        builder.kernel(start * US, end * US, short, launched=(number * 2 * US, (number * 2 + 1) * US))
+    trace = trace_of(builder)
+    assert saved(trace, partial(changes.fewer_operations, spans((40, 42), (46, 48), (78, 80), (84, 86)), 0)) == (4, 8)
+
+
 def test_the_launch_of_a_short_fused_operation_is_saved_as_well(trace_of: TraceOf) -> None:
     """The host time for the short kernel, from the end of one launch call at 4 to that of its own at 14, is saved.
 

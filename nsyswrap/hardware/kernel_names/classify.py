@@ -41,6 +41,14 @@ WITH_FP64: frozenset[Capability] = frozenset({(8, 0), (9, 0), (10, 0), (10, 3)})
 # Names are cut at this length. The part that decides comes much earlier, and the limit bounds the time for one name.
 LONGEST = 16_384
 
+# Compilers whose kernels are fused already.
+COMPILERS = frozenset({"inductor", "triton", "xla", "tensorrt"})
+# What a compiler leaves to a kernel of its own, most often a library's. Source: the extern kernels of torch/_inductor.
+UNFUSED_OPS = frozenset({
+    *("attention", "attention_aux", "comm", "conv", "conv_aux", "conv_depthwise", "fft", "gemm", "gemm_aux", "gemv"),
+    *("rnn", "solver", "sort", "sparse", "splitk_reduce"),
+})  # fmt: skip
+
 _RETURN_TYPE = re.compile(r"^(?:std::enable_if<.{0,400}?>::type |typename |void |static |__global__ ){1,4}")
 _HIDDEN = re.compile(
     r"(?:\(anonymous namespace\)|<unnamed>|\{anonymous\}|_GLOBAL__N_\w{0,120}?_cpp\w{0,80}|_GLOBAL__N_{1,2}\d{0,4})::"
@@ -68,6 +76,11 @@ class Classification:
     library: str
     op: str
     rule: str
+
+    @property
+    def may_be_fused(self) -> bool:
+        """Return whether a compiler may make one kernel of this one and the one before it."""
+        return self.op not in UNFUSED_OPS and self.library not in COMPILERS
 
 
 def classify(

@@ -7,7 +7,7 @@ import pandas as pd
 
 from nsyswrap import tables, units
 from nsyswrap.hardware.kernel_names.classify import Verdict
-from nsyswrap.intervals import Window
+from nsyswrap.intervals import Window, merge
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Fact, Finding, Section
 from nsyswrap.sections.compute import depthwise, limits, small_matrices, unfused
@@ -32,15 +32,32 @@ KEYS = ["name", "op", "limited_by", "unit", "known_from"]
 RATES = ["peak_share_low", "peak_share_high"]
 # Names for the kernels of some operations; other kernels are named after their operation.
 KINDS = {
-    "elementwise": "elementwise operators",
-    "reduction": "reductions",
-    "norm": "norms",
-    "layout": "changes of layout",
-    "index": "indexing",
-    "random": "random numbers",
-    "optimizer": "the optimizer",
-    "loss": "losses",
+    "attention_aux": "work around attention",
+    "comm": "communication",
+    "conv": "convolutions",
+    "conv_aux": "work around convolutions",
     "conv_depthwise": "depthwise convolutions",
+    "elementwise": "elementwise operators",
+    "fft": "Fourier transforms",
+    "gemm": "matrix products",
+    "gemm_aux": "work around matrix products",
+    "gemv": "products with vectors",
+    "index": "indexing",
+    "layout": "changes of layout",
+    "loss": "losses",
+    "norm": "norms",
+    "optimizer": "the optimizer",
+    "other": "other kernels",
+    "quant": "quantization",
+    "random": "random numbers",
+    "reduction": "reductions",
+    "resize": "resizing",
+    "rnn": "recurrent layers",
+    "scan": "scans",
+    "solver": "linear solvers",
+    "sort": "sorting",
+    "sparse": "sparse products",
+    "splitk_reduce": "sums of split products",
     "": "unnamed kernels",
 }
 ADVICE = {
@@ -132,14 +149,13 @@ def _overall(  # noqa: PLR0913, PLR0917 - what the note is about, and what it sa
     window: Window,
 ) -> tuple[Finding, ...]:
     """Return a note on the kernels that take the time, where kernels take most of the window."""
-    whole = int(kernels.total_ns.sum())
-    share = kernels.share_of(whole, window)
+    share = kernels.share_of(_busy_ns(simulation.context, kernels, window), window)
     if share < LEAST_SHARE:
         return ()
     return (
         make_finding(
             rule="compute/kernels",
-            headline=f"Kernels take {units.share(share)} of the time: {main_kernels(kernels)}.",
+            headline=f"Kernels run {units.share(share)} of the time. Kernel time: {main_kernels(kernels)}.",
             lost_ns=kernels.per_gpu(_beyond_peak(kernels, found)),
             saving=predict(simulation, partial(_at_peak, kernels, found)),
             advice=ADVICE[max(by_limit, key=lambda each: by_limit[each])],
@@ -149,6 +165,16 @@ def _overall(  # noqa: PLR0913, PLR0917 - what the note is about, and what it sa
             is_note=True,
         ),
     )
+
+
+def _busy_ns(context: TraceContext, kernels: GroupedKernels, window: Window) -> int:
+    """Return the time in which kernels run, in ns: kernels that run at once count once, those of each GPU apart."""
+    operations, rows = context.operations, kernels.rows
+    start = np.maximum(operations.start[rows], window.start_ns)
+    devices = operations.device_id[rows]
+    mine = [devices == device for device in np.unique(devices)]
+    merged = [merge(start[each], start[each] + kernels.inside[each]) for each in mine]
+    return int(sum((spans.end - spans.start).sum() for spans in merged))
 
 
 def _at_peak(kernels: GroupedKernels, found: list[Limit], simulation: Simulation) -> WhatIf:

@@ -33,8 +33,6 @@ from nsyswrap.what_if.simulate import Simulation
 
 # What torch.compile puts into one kernel with elementwise operators. Source: the scheduler of torch/_inductor.
 FUSABLE = frozenset({"elementwise", "reduction", "norm", "softmax", "random", "loss"})
-# Kernels that a compiler made are fused already.
-COMPILERS = frozenset({"inductor", "triton", "xla", "tensorrt"})
 LISTED = 3
 Shares = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
@@ -149,7 +147,7 @@ def _members(kernels: GroupedKernels) -> _Members:
     fusable, known = np.zeros((2, size), np.bool_)
     low, high, written, read = np.zeros((4, size))
     for number, group in enumerate(kernels.groups):
-        fusable[number] = group.kind.op in FUSABLE and group.kind.library not in COMPILERS
+        fusable[number] = group.kind.op in FUSABLE and group.kind.may_be_fused
         work, each = group.work, group.of_element
         if not fusable[number] or work is None or each is None or group.kind.op != "elementwise":
             continue

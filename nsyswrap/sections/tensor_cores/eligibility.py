@@ -210,13 +210,13 @@ def find_findings(
         return ()
     by_reason = improvable.groupby("reason", sort=True)["total_ns"].sum().sort_values(ascending=False, kind="stable")
     main, of_main = str(by_reason.index[0]), int(by_reason.iloc[0])
-    part = "" if len(by_reason) == 1 else f", {units.share(of_main / lost)} of it"
+    part = "" if len(by_reason) == 1 else f": {units.share(of_main / lost)} of it"
     share = units.share(lost / whole)
     return (
         make_finding(
             rule="tensor_cores/not_used",
             headline=f"{share} of kernel time is matrix work that could run on tensor cores and does not"
-            f"{part}{',' if part else ''} because {REASONS[main].words}.",
+            f"{part} because {REASONS[main].words}.",
             lost_ns=round(lost / gpus),
             saving=saving(),
             advice=REASONS[main].advice,

@@ -8,6 +8,8 @@ from analysis_fixtures import run_section, window
 from export_builder import ExportBuilder
 from real_captures import CAPTURE_NAMES
 
+from nsyswrap.hardware.kernel_names.readers import READERS
+from nsyswrap.hardware.kernel_names.rules import RULES
 from nsyswrap.loop.context import find_context
 from nsyswrap.model import Severity
 from nsyswrap.report import build_report, choose_window
@@ -50,9 +52,25 @@ def test_the_note_says_what_takes_the_time(trace_of: TraceOf) -> None:
     (note,) = (each for each in found if each.rule == "compute/kernels")
     assert note.severity is Severity.NOTE
     assert note.lost_ns == pytest.approx((0.3856 + 0.2) * 10 * US, rel=1e-3)
-    assert note.headline == "Kernels take 80.0 % of the time: tensor-core kernels 75.0 %, elementwise operators 25.0 %."
+    assert note.headline == (
+        "Kernels run 80.0 % of the time. Kernel time: tensor-core kernels 75.0 %, elementwise operators 25.0 %."
+    )
     assert note.evidence[0] == f"60.0 µs in 1 launch, limit unknown: {GEMM}"
     assert note.evidence[1].startswith("20.0 µs in 2 launches, limited by memory, 70.7 % of the peak of the memory: ")
+
+
+def test_time_in_which_two_kernels_run_counts_once(trace_of: TraceOf) -> None:
+    """They run for 80 of 100 us, and take 150 us together."""
+    built = export().kernel(0, 70 * US, GEMM, streamId=8, gridX=132)
+    found = run_section(section, find_context(trace_of(built)), window(0, 100 * US)).findings
+    (note,) = (each for each in found if each.rule == "compute/kernels")
+    assert note.headline.startswith("Kernels run 80.0 % of the time. Kernel time: tensor-core kernels 86.7 %, ")
+
+
+def test_there_are_words_for_each_operation_of_the_rules() -> None:
+    """Some are their own words."""
+    named = {each for rule in RULES for each in (dict(READERS[rule.op]).values() if rule.op[:1] == "@" else [rule.op])}
+    assert named - set(section.KINDS) == {"attention", "pooling", "embedding", "softmax"}
 
 
 def test_a_run_that_waits_most_of_the_time_has_no_note(trace_of: TraceOf) -> None:

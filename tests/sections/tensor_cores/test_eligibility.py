@@ -174,7 +174,7 @@ def test_the_finding_names_the_costliest_reason_and_gives_its_advice(trace_of: T
     (finding,) = section_of(trace_of(builder)).findings
     assert (finding.rule, finding.severity, finding.lost_ns) == ("tensor_cores/not_used", Severity.WARNING, 100)
     assert finding.headline == (
-        "50.0 % of kernel time is matrix work that could run on tensor cores and does not, 60.0 % of it, "
+        "50.0 % of kernel time is matrix work that could run on tensor cores and does not: 60.0 % of it "
         f"because {REASONS['tf32_off'].words}."
     )
     assert finding.advice == REASONS["tf32_off"].advice
