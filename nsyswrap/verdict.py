@@ -34,7 +34,8 @@ def find_verdict(
     Returns:
         The sentence, after one on each GPU that power or heat slowed down, and the rule of the first finding. The rule
         is None where only kernels limit the run, also where they do so without the profiler alone. It is also None
-        where missing events can change more time than the first finding has lost.
+        where missing events can change more time than the first finding has lost, or where the GPU is idle for longer
+        without a cause that the capture shows.
     """
     sentence, rule = _limit(sections, findings, window, step)
     slowed = [each.headline for each in findings if each.rule == SLOWED]
@@ -52,13 +53,15 @@ def _limit(
     first = next((each for each in findings if each.rule != INCOMPLETE), None)
     limits = first is not None and first.severity is not Severity.NOTE
     least_ns = round(LIMIT_SHARE * window.length_ns * gpus)
-    if outweighs(check, _lost_ns(findings, first, gpus) if first and limits else least_ns):
+    lost_ns = _lost_ns(findings, first, gpus) if first and limits else 0
+    if outweighs(check, lost_ns if limits else least_ns):
         return f"Cannot tell: the capture is incomplete, and up to {_affected(check)} of the time may be wrong.", None
+    unexplained = sum(each.lost_ns for each in findings if each.rule in CANNOT_TELL)
+    if unexplained >= least_ns and unexplained > lost_ns:
+        share = units.share(unexplained / (window.length_ns * gpus))
+        known = f" Apart from that: {first.headline}{_per_step(first, window, step)}" if first and limits else ""
+        return f"Cannot tell: the GPU is idle for {share} of the time and the capture does not show why.{known}", None
     if first is None or not limits:
-        unexplained = sum(each.lost_ns for each in findings if each.rule in CANNOT_TELL)
-        if unexplained >= least_ns:
-            share = units.share(unexplained / (window.length_ns * gpus))
-            return f"Cannot tell: the GPU is idle for {share} of the time and the capture does not show why.", None
         return _compute_bound(by_key["ledger"], by_key.get("compute"), window), None
     if first.rule in RULES and (made := _made_by_profiler(by_key, step)):
         return made, None

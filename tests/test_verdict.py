@@ -130,6 +130,18 @@ def test_a_finding_on_all_gpus_has_lost_its_time_on_each() -> None:
     assert verdict(of_all, affected_ns=601 * MS, gpus=2)[1] is None
 
 
+@pytest.mark.parametrize(("unknown_ms", "rule"), [(500, "launches/launch_bound"), (501, None)])
+def test_time_without_a_shown_cause_silences_a_finding_only_if_it_outweighs_it(
+    unknown_ms: int, rule: str | None
+) -> None:
+    """The finding loses 500 ms. What is known is said after what is not."""
+    text, found = verdict(finding(), finding("idle/unknown", unknown_ms * MS, (None, None), Severity.NOTE))
+    assert found == rule
+    assert text.startswith("launches/launch_bound is first." if rule else "Cannot tell: the GPU is idle for 50.1 % ")
+    assert " A step takes 100 ms; 60.0 to 90.0 ms " in text
+    assert ("Apart from that: launches/launch_bound is first." in text) == (rule is None)
+
+
 @pytest.mark.parametrize(("affected_ms", "start"), [(100, "Kernels do not run for 50.0 %"), (101, "Cannot tell: ")])
 def test_without_a_finding_missing_events_matter_from_a_tenth_of_the_time_on(affected_ms: int, start: str) -> None:
     """A note is not stated, so it does not count."""
@@ -165,7 +177,7 @@ CAUSES: dict[str, Fill] = {
     "idle/allocation": lambda b: b.call("cudaMalloc", S, 3 * S),
     "modules/in_window": lambda b: b.call("cuModuleLoadData", S, 3 * S),
     "idle/lock": lambda b: b.os_call("pthread_mutex_lock", S, 3 * S),
-    "idle/off_cpu": lambda b: b.scheduled(S, running=False).scheduled(3 * S, running=True),
+    "idle/off_cpu": lambda b: b.os_call("read", 0, 1).scheduled(S, running=False).scheduled(3 * S, running=True),
     "idle/cpu": lambda b: b,
     "idle/data_work": lambda b: b.range("data", S, 3 * S).os_call("read", 0, 1),
 }

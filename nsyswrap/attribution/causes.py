@@ -65,6 +65,7 @@ _BY_STATE = {
     api_calls.CHECKPOINT: "file_io",
     api_calls.TOKENIZER: "data_work",
     api_calls.PAGE_FAULT: "file_io",
+    api_calls.UNTRACED_WAIT: "unknown",
     api_calls.RUNNING: "cpu",
 }
 _STATE_CAUSE = np.array([CODE[_BY_STATE[kind]] for kind in range(len(_BY_STATE))], np.int8)
@@ -148,7 +149,7 @@ class _Explainer:
         """Yield the pieces before the launch calls, with causes from what the thread did then."""
         part, code, start, end = self._states(thread, spans)
         awaited = self.context.phases.main_thread.get(thread & ~tables.THREAD_MASK, thread)
-        handed = code >> NAME_BITS == api_calls.PEER_THREAD_WAIT
+        handed = np.isin(code >> NAME_BITS, (api_calls.PEER_THREAD_WAIT, api_calls.UNTRACED_WAIT))
         if awaited == thread or not handed.any():
             yield self._by_state(thread, gap[part], Spans(start, end), code)
             return
@@ -185,6 +186,8 @@ class _Explainer:
             traced = tables.OS_CALLS.name not in self.context.trace.absent
             working = np.int8(CODE["data_work" if traced else "unknown"])
             cause = np.where(in_data & running, working, cause)
+            if not has_loader(self.context.trace, process):
+                waiting = waiting & (kind != api_calls.UNTRACED_WAIT)
             return np.where(in_data & waiting, np.int8(CODE["data_wait"]), cause)
         if has_loader(self.context.trace, process):
             # A wait in another phase of the step is not a wait for a batch.

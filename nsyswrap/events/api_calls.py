@@ -17,7 +17,7 @@ from nsyswrap.tables import Trace, array
 PROFILER, MODULE_LOAD, ALLOCATION, BLOCKING_COPY, SYNCHRONIZATION, LOCK_WAIT, OTHER_WAIT, PEER_THREAD_WAIT, OFF_CPU = (
     range(9)
 )
-GARBAGE_COLLECTION, FILE_IO, CHECKPOINT, TOKENIZER, PAGE_FAULT, RUNNING = range(9, 15)
+GARBAGE_COLLECTION, FILE_IO, CHECKPOINT, TOKENIZER, PAGE_FAULT, UNTRACED_WAIT, RUNNING = range(9, 16)
 # What stands for the name of a call where a thread waits for pages of memory from disk: no call is open then.
 PAGE_FAULT_NAME = "page faults"
 

@@ -1,6 +1,7 @@
 """When a thread does not run outside its calls: it has no core, or it waits for pages of memory.
 
-Switches of cores are recorded only on demand. Without them, both follow from sampled times.
+Switches of cores are recorded only on demand. Without them, both follow from sampled times. Where calls of the
+operating system were not traced, a thread that is off its core may as well wait in such a call.
 
 The kernel counts for each thread how long it was ready without a core. A sample gives the time since the previous
 sample, but not when it passed. A thread without a core makes no calls, so the time is placed on the longest intervals

@@ -41,7 +41,7 @@ NAME_BITS = 20
 NAMES = 1 << NAME_BITS
 NO_NAME = NAMES - 1
 _WAITING_CALLS = (api_calls.LOCK_WAIT, api_calls.OTHER_WAIT, api_calls.PEER_THREAD_WAIT, api_calls.FILE_IO)
-WAITS = (*_WAITING_CALLS, api_calls.PAGE_FAULT)
+WAITS = (*_WAITING_CALLS, api_calls.PAGE_FAULT, api_calls.UNTRACED_WAIT)
 # A thread in one of these waits is not ready, or is blocked in its call with or without a core.
 _NOT_READY = (*_WAITING_CALLS, api_calls.BLOCKING_COPY, api_calls.SYNCHRONIZATION)
 NO_STATES = LabelledSpans(NOTHING, np.empty(0, np.int32))
@@ -223,7 +223,7 @@ def _activity(sources: _Sources, window: Window, thread: int) -> ThreadActivity:
     calls = sources.calls
     in_cuda = open_spans(calls[tables.CALLS], thread)
     opened = _call_states(calls.values(), thread)
-    off_cpu, faulting = find_off_cpu(sources.trace, window, thread), NOTHING
+    off_cpu, faulting, untraced = find_off_cpu(sources.trace, window, thread), NOTHING, NOTHING
     if len(off_cpu.start) or len(sources.record.of_thread(thread).at):
         in_os = open_spans(calls[tables.OS_CALLS], thread)
         in_calls = union(in_cuda, in_os)
@@ -231,12 +231,13 @@ def _activity(sources: _Sources, window: Window, thread: int) -> ThreadActivity:
         off_cpu = subtract(off_cpu, in_calls)
         moments = _moments(opened, (in_cuda, in_os))
         without_core, faulting = find_sampled_waits(sources.record, thread, moments, union(off_cpu, in_calls), window)
-        off_cpu = union(off_cpu, without_core)
         if tables.OS_CALLS.name in sources.trace.absent:
-            # A wait in a call would look the same.
-            faulting = NOTHING
+            # A wait in a call would look like a page fault, and takes the thread off its core as well.
+            off_cpu, faulting, untraced = without_core, NOTHING, off_cpu
+        else:
+            off_cpu = union(off_cpu, without_core)
     opened = _without_helped(opened, sources.helped.get(thread, NOTHING))
-    states = _with_unrecorded(sources, opened, (off_cpu, faulting), thread)
+    states = _with_unrecorded(sources, opened, (off_cpu, faulting, untraced), thread)
     waiting = _is_kind(states, WAITS)
     waits = subtract(merge(*chosen(waiting, *states.spans)), in_cuda)
     call_ns = total(clip(in_cuda, window.start_ns, window.end_ns))
@@ -253,17 +254,18 @@ def _without_helped(opened: LabelledSpans, helped: Spans) -> LabelledSpans:
 
 
 def _with_unrecorded(
-    sources: _Sources, opened: LabelledSpans, unrecorded: tuple[Spans, Spans], thread: int
+    sources: _Sources, opened: LabelledSpans, unrecorded: tuple[Spans, Spans, Spans], thread: int
 ) -> LabelledSpans:
     """Return the states of a thread: its calls, and what nsys does not record as a call, in the order of kinds.
 
     Args:
         sources: What the states follow from.
         opened: The open calls.
-        unrecorded: When the thread had no core, and when it waited for pages of memory.
+        unrecorded: When the thread had no core, when it waited for pages of memory, and when it was off its core for a
+            reason that was not traced.
         thread: Its global id.
     """
-    off_cpu, faulting = unrecorded
+    off_cpu, faulting, untraced = unrecorded
     collecting = _mark_states(sources, thread, api_calls.GARBAGE_COLLECTION)
     states = opened
     if len(off_cpu.start) or len(faulting.start) or len(collecting.code):
@@ -273,6 +275,7 @@ def _with_unrecorded(
             name = sources.names.index(api_calls.PAGE_FAULT_NAME)
             states = fill(states, _constant(faulting, api_calls.PAGE_FAULT * NAMES + name))
         states = fill(fill(states, collecting), _chosen(opened, ~explained))
+    states = fill(states, _constant(untraced, api_calls.UNTRACED_WAIT * NAMES + NO_NAME))
     for kind in (api_calls.CHECKPOINT, api_calls.TOKENIZER):
         states = fill(states, _mark_states(sources, thread, kind))
     return states

@@ -31,7 +31,7 @@ LASTS = 2
 THREAD_CLASSES = (
     *("profiler", "module_load", "allocation", "blocking_copy", "synchronization"),
     *("lock", "wait", "thread_wait", "off_cpu"),
-    *("garbage_collection", "file_io", "checkpoint", "tokenizer", "page_fault", "launch"),
+    *("garbage_collection", "file_io", "checkpoint", "tokenizer", "page_fault", "untraced_wait", "launch"),
 )
 LAUNCH = api_calls.RUNNING
 

@@ -28,7 +28,7 @@ BY_PRECEDENCE: dict[str, Callable[[ExportBuilder], ExportBuilder]] = {
     "synchronization": lambda b: b.call("cudaStreamSynchronize", 20, 80),
     "lock": lambda b: b.os_call("pthread_mutex_lock", 20, 80),
     "unknown": lambda b: b.os_call("pthread_cond_wait", 20, 80),
-    "off_cpu": lambda b: b.scheduled(20, running=False).scheduled(80, running=True),
+    "off_cpu": lambda b: b.os_call("read", 0, 1).scheduled(20, running=False).scheduled(80, running=True),
 }
 
 

@@ -81,6 +81,7 @@ def test_a_thread_that_is_off_the_cpu_comes_back_sooner(trace_of: TraceOf) -> No
 
     def each(builder: ExportBuilder, at: int) -> None:
         builder.scheduled(at + 20 * US, running=False).scheduled(at + 50 * US, running=True)
+        builder.os_call("read", at, at + 1)
 
     assert saved(trace_of(turns(each)), changes.OF_CAUSE["off_cpu"]) == (75, 150)
 

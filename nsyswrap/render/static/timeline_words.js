@@ -12,6 +12,7 @@ const CLASS_NAMES = {
   wait: "waiting in the operating system", thread_wait: "waiting for another thread", off_cpu: "waiting for a core",
   garbage_collection: "collecting garbage", file_io: "reading or writing files",
   checkpoint: "saving or loading a checkpoint", tokenizer: "tokenizing", page_fault: "waiting for pages of memory",
+  untraced_wait: "not running, system calls not traced",
   warm_up: "warm-up step", measured: "measured step", sampled: "sampled",
 };
 
