@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nsyswrap.capture.recorded_run import CAPTURE_SUFFIX, recorded_copy_rates, recorded_host, recorded_profiler_cost
+from nsyswrap.capture.recorded_run import CAPTURE_SUFFIXES, recorded_copy_rates, recorded_host, recorded_profiler_cost
 from nsyswrap.errors import CaptureError, ExportError
 from nsyswrap.events.blocked_calls import name_blocked_calls
 from nsyswrap.events.host_record import read_record
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def exported(capture: Path, display: "AbstractContextManager[Progress] | None" = None) -> Iterator[Path]:
-    """Yield the SQLite export of a capture: the file itself, or a temporary export of a ``.nsys-rep``.
+    """Yield the SQLite export of a capture: the file itself, or a temporary export of what nsys recorded.
 
     Args:
         capture: The file.
@@ -32,7 +32,7 @@ def exported(capture: Path, display: "AbstractContextManager[Progress] | None" =
     Raises:
         ExportError: nsys cannot export it, or there is no nsys.
     """
-    if capture.suffix != CAPTURE_SUFFIX:
+    if capture.suffix not in CAPTURE_SUFFIXES:
         yield capture
         return
     from nsyswrap.capture.convert import export_report  # noqa: PLC0415

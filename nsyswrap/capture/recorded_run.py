@@ -17,9 +17,10 @@ SCHEMA = "nsyswrap.run/1"
 COPY_RATES = "pinned_copy_rates"
 PROFILER_COST = "profiler_cost"
 HOST_SCHEMA = "nsyswrap.host/1"
-# The name of a capture of `profile` and of its export, without suffix; and the suffix of what nsys records.
+# The name of a capture of `profile` and of its export, without suffix; and the suffixes of what nsys records: the
+# second was that of nsys up to 2021.
 CAPTURE_STEM = "capture"
-CAPTURE_SUFFIX = ".nsys-rep"
+CAPTURE_SUFFIXES = (".nsys-rep", ".qdrep")
 
 # The table of a redacted export, and the longest value in it that is read: what `profile` measures has some kilobytes.
 _TABLE = "NSYSWRAP_RUN"
@@ -104,7 +105,7 @@ def _record_beside(capture: Path) -> dict[str, object]:
 
 def _record_inside(capture: Path) -> dict[str, object]:
     """Return what a redacted export holds of the `run.json` of its original; empty for all other captures."""
-    if not capture.is_file() or capture.suffix == CAPTURE_SUFFIX:
+    if not capture.is_file() or capture.suffix in CAPTURE_SUFFIXES:
         return {}
     address = f"{capture.absolute().as_uri()}?mode=ro&immutable=1"
     query = f"select name, value from {_TABLE} where length(value) <= {_LONGEST} limit 10"  # noqa: S608 - our own names

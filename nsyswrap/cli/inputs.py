@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 Command = Callable[..., object]
 
 REPORT_SUFFIX = ".json"
-CAPTURE_SUFFIX = ".nsys-rep"
 
 # What `profile` writes, the quickest to read first.
 CAPTURE_NAMES = ("capture.sqlite", "capture.nsys-rep")
@@ -97,7 +96,9 @@ class ReadOptions(NamedTuple):
     def text(self, capture: Path) -> str:
         """Return the options that change the report of a capture as text, with the nsys that may export it."""
         changing = self._replace(no_cache=False)
-        if capture.suffix != CAPTURE_SUFFIX:
+        from nsyswrap.capture.recorded_run import CAPTURE_SUFFIXES  # noqa: PLC0415 - heavy; loaded for a capture
+
+        if capture.suffix not in CAPTURE_SUFFIXES:
             return repr(changing)
         from nsyswrap.capture.locate import candidates  # noqa: PLC0415 - only for a capture without its export
 
@@ -321,7 +322,7 @@ def context_of_export(export: Path, capture: Path, options: ReadOptions, *, quie
 
 @contextmanager
 def sqlite_export(capture: Path, *, quiet: bool = False) -> Iterator[Path]:
-    """Yield the SQLite export of a capture: the file itself, or a temporary export of a ``.nsys-rep``.
+    """Yield the SQLite export of a capture: the file itself, or a temporary export of what nsys recorded.
 
     Args:
         capture: The file.

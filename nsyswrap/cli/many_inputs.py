@@ -7,14 +7,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from nsyswrap.capture.recorded_run import CAPTURE_SUFFIX
+from nsyswrap.capture.recorded_run import CAPTURE_SUFFIXES
 from nsyswrap.cli.inputs import CAPTURE_NAMES, REPORT_SUFFIX
 from nsyswrap.errors import ExportError, UsageError
 from nsyswrap.privacy import neutral
 from nsyswrap.text_file import read_text_file
 
 EXPORT_SUFFIX = ".sqlite"
-SUFFIXES = (EXPORT_SUFFIX, CAPTURE_SUFFIX, REPORT_SUFFIX)
+SUFFIXES = (EXPORT_SUFFIX, *CAPTURE_SUFFIXES, REPORT_SUFFIX)
 LIST_SUFFIXES = (".txt", ".list", ".lst")
 STDIN = "-"
 RESULT_NAME = "report.json"
@@ -51,7 +51,7 @@ def find_captures(given: Sequence[str], *, with_reports: bool) -> list[FoundCapt
         raise UsageError(f"no captures in {', '.join(given)}", hint=_HINT)
     exports = {each.path.with_suffix("") for each in found if each.path.suffix == EXPORT_SUFFIX}
     kept = (
-        each for each in found if each.path.suffix != CAPTURE_SUFFIX or each.path.with_suffix("") not in exports
+        each for each in found if each.path.suffix not in CAPTURE_SUFFIXES or each.path.with_suffix("") not in exports
     )  # fmt: skip
     return list(dict.fromkeys(kept))
 
@@ -123,7 +123,7 @@ def _in_folder(folder: Path, *, with_reports: bool) -> Iterator[FoundCapture]:
             yield FoundCapture(place / RESULT_NAME, _host_from(place / RESULT_NAME))
         taken = CAPTURE_NAMES if is_report else ()
         for name in sorted(files):
-            if name.endswith((EXPORT_SUFFIX, CAPTURE_SUFFIX)) and name not in taken:
+            if name.endswith((EXPORT_SUFFIX, *CAPTURE_SUFFIXES)) and name not in taken:
                 yield FoundCapture(place / name)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nsyswrap import units
-from nsyswrap.capture.recorded_run import CAPTURE_SUFFIX
+from nsyswrap.capture.recorded_run import CAPTURE_SUFFIXES
 from nsyswrap.cli.inputs import CAPTURE_NAMES, ReadOptions, sqlite_export
 from nsyswrap.errors import UsageError
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from nsyswrap.loop.context import Settings
     from nsyswrap.model import Report
 
-SUFFIXES = (".sqlite", CAPTURE_SUFFIX)
+SUFFIXES = (".sqlite", *CAPTURE_SUFFIXES)
 # rank-3, rank_3, rank3, r3: as a folder's name, or as the end of a file's.
 _RANK = re.compile(r"(?:^|[^A-Za-z])r(?:ank)?[-_]?(\d+)$", re.IGNORECASE)
 FOLDER_HINT = "give the folder that holds rank-0, rank-1 and so on, or the captures themselves"

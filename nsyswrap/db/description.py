@@ -26,6 +26,19 @@ _SM_LIMITS = {
 }
 # Rates and the cache, by their fields of ``Gpu``.
 _RATES = {"memory_bytes_per_second": "memoryBandwidth", "cache_bytes": "l2CacheSize", "clock_hz": "clockRate"}
+# The columns of ``OLD_GPUS`` by their fields of ``Gpu``, and how many of the field's units theirs has. Source: the
+# attributes of a device in CUPTI (cupti_activity.h), whose rate is in kB/s and whose clock is in kHz.
+_OLD_NUMBERS = {
+    "sm_count": ("numMultiprocessors", 1),
+    "memory_bytes": ("globalMemorySize", 1),
+    "sm_warps": ("maxWarpsPerMultiprocessor", 1),
+    "sm_blocks": ("maxBlocksPerMultiprocessor", 1),
+    "sm_registers": ("maxRegistersPerMultiprocessor", 1),
+    "sm_shared_bytes": ("maxSharedMemoryPerMultiprocessor", 1),
+    "memory_bytes_per_second": ("globalMemoryBandwidth", 1000),
+    "cache_bytes": ("l2CacheSize", 1),
+    "clock_hz": ("coreClockRate", 1000),
+}
 _WORD = re.compile(r"PROCESS_0:ARGUMENT_(\d{1,9})", re.ASCII)
 
 
@@ -77,7 +90,7 @@ def read_gpus(export: Export) -> tuple[Gpu, ...]:
     """Return all GPUs of the machine, by device id, used or not."""
     wanted = ("id", "name", "computeMajor", "computeMinor", "smCount", "totalMemory")
     if not export.has(schema.GPUS, *wanted):
-        return ()
+        return _read_old_gpus(export)
     limits = _SM_LIMITS if export.has(schema.GPUS, *_SM_LIMITS.values()) else {}
     more = limits | {field: column for field, column in _RATES.items() if export.has(schema.GPUS, column)}
     columns = (*wanted, *more.values())
@@ -93,6 +106,25 @@ def read_gpus(export: Export) -> tuple[Gpu, ...]:
         known = dict(zip(("sm_count", "memory_bytes", *more), rest, strict=True))
         found.append(Gpu(device_id, str(name or ""), capability, bus=places.get(device_id, ""), **known))
     return tuple(sorted(found, key=lambda gpu: gpu.device_id))
+
+
+def _read_old_gpus(export: Export) -> tuple[Gpu, ...]:
+    """Return the GPUs that the program used, by device id, from an export before 2022; none if it is no such one."""
+    named = ("deviceId", "name", "pciBusId", "computeCapabilityMajor", "computeCapabilityMinor")
+    columns = (*named, *(column for column, _ in _OLD_NUMBERS.values()))
+    if not export.has(schema.OLD_GPUS, *columns):
+        return ()
+    found = {}
+    for device, name, place, *numbers in export.rows(queries.columns_of(schema.OLD_GPUS, columns)):
+        device_id = export.whole(device, schema.OLD_GPUS, "deviceId")
+        major, minor, *rest = (
+            export.whole(value, schema.OLD_GPUS, column) for value, column in zip(numbers, columns[3:], strict=True)
+        )
+        capability = None if None in numbers[:2] or min(major, minor) < 0 else (major, minor)
+        known = {field: value * times for (field, (_, times)), value in zip(_OLD_NUMBERS.items(), rest, strict=True)}
+        # One row for each process that used it.
+        found[device_id] = Gpu(device_id, str(name or ""), capability, bus=str(place or ""), **known)
+    return tuple(found[device_id] for device_id in sorted(found))
 
 
 def _places(export: Export) -> dict[int, str]:

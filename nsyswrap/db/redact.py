@@ -52,6 +52,7 @@ TABLES: Mapping[str, Mapping[str, str]] = {
     "TARGET_INFO_GPU_METRICS": {"typeName": "text", "metricName": "text"},
     "DIAGNOSTIC_EVENT": {"text": "message"},
     schema.GPUS: {"name": "text", "chipName": "text"},
+    schema.OLD_GPUS: {"name": "text"},
     schema.CUDA_DEVICES: {},
     "TARGET_INFO_CUDA_CONTEXT_INFO": {},
     "TARGET_INFO_CUDA_STREAM": {},

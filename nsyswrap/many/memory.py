@@ -12,7 +12,7 @@ from nsyswrap.capture.cpu_quota import MOUNTS, PROC, group_folders
 # A process holds 119 MB. An export of 8 MB takes 67 MB more, one of 725 MB 1.9 to 2.1 GB (docs/method.md); a
 # report.json of 3 MB takes 15 MB. Exports of the captures in reports/gallery are 2.3 to 2.5 times as large as these.
 BASE_BYTES = 300_000_000
-PER_BYTE: Mapping[str, int] = MappingProxyType({".sqlite": 3, ".nsys-rep": 9, ".json": 6})
+PER_BYTE: Mapping[str, int] = MappingProxyType({".sqlite": 3, ".nsys-rep": 9, ".qdrep": 9, ".json": 6})
 # What is left to all other programs.
 LEFT_SHARE = 0.2
 

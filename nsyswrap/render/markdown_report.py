@@ -69,8 +69,8 @@ def _parts(report: Report) -> Iterator[str]:
     """Yield the parts of the comment, the most important first."""
     yield f"### nsyswrap: {name(report.capture.name)}"
     yield f"**{escape(report.verdict)}**"
-    gpus = summary_model.gpu_names(report) or "No GPU"
-    yield escape(f"{gpus}, {report.window.label}, {units.duration(report.window.length_ns)}.")
+    gpus = summary_model.gpus_in_words(report)
+    yield escape(f"{gpus[0].upper()}{gpus[1:]}, {report.window.label}, {units.duration(report.window.length_ns)}.")
     if report.notes:
         yield "\n".join(f"> {escape(note)}  " for note in report.notes)
     yield from _plan(report)

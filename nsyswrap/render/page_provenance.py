@@ -25,7 +25,7 @@ def window(report: Report) -> str:
 
 def gpus(report: Report) -> str:
     """Return the kinds of GPU and the number of each."""
-    return summary_model.gpu_names(report) or "no GPU"
+    return summary_model.gpus_in_words(report)
 
 
 def provenance(report: Report) -> Iterator[Row]:

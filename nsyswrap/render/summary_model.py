@@ -133,6 +133,11 @@ def gpu_names(report: Report) -> str:
     return visible(", ".join(counted))
 
 
+def gpus_in_words(report: Report) -> str:
+    """Return the kinds of GPU and the number of each, or that there is none or that they are not described."""
+    return gpu_names(report) or ("no GPU" if report.section("ledger") is None else "GPU unknown")
+
+
 def idle_by_phase(report: Report, windows: dict[int, int] | None = None) -> tuple[IdlePart, ...]:
     """Return the idle time of each GPU by rule and phase, largest first.
 

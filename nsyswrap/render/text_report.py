@@ -68,7 +68,7 @@ def _blocks(report: Report) -> Iterator[RenderableType]:
 
 def _header(report: Report) -> Iterator[Text]:
     line = Text("nsyswrap  ", style=_MUTED)
-    gpus = summary_model.gpu_names(report) or "no GPU"
+    gpus = summary_model.gpus_in_words(report)
     yield line.append(visible(report.capture.name), style=_HEADING).append(f"  {gpus}")
     yield _line(f"{report.window.label}, {units.duration(report.window.length_ns)}", _MUTED)
 

@@ -97,11 +97,14 @@ def test_a_broken_nsys_rep_is_an_error(command: str, tmp_path: Path) -> None:
 
 
 @every_command
-def test_an_nsys_rep_needs_nsys(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The exit code is 1: 125 is for profiling."""
+@pytest.mark.parametrize("suffix", ["nsys-rep", "qdrep"])
+def test_what_nsys_recorded_needs_nsys(
+    command: str, suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The exit code is 1: 125 is for profiling. Versions of nsys up to 2021 recorded a .qdrep."""
     monkeypatch.setenv("NSYSWRAP_NSYS", str(tmp_path / "nowhere"))
-    (tmp_path / "some.nsys-rep").write_text("x")
-    code, text = failure(command, tmp_path / "some.nsys-rep")
+    (tmp_path / f"some.{suffix}").write_text("x")
+    code, text = failure(command, tmp_path / f"some.{suffix}")
     assert code == 1
     assert "NSYSWRAP_NSYS" in lines(text)[0]
 

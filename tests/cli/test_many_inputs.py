@@ -13,7 +13,7 @@ from nsyswrap.errors import ExportError, UsageError
 def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a folder with loose captures, results of `profile`, and a job of two ranks."""
     names = (
-        *("a.sqlite", "a.nsys-rep", "b.nsys-rep", "notes.md", "deep/er/c.sqlite", ".run/d.sqlite"),
+        *("a.sqlite", "a.nsys-rep", "b.nsys-rep", "deep/er/c.qdrep", "notes.md", "deep/er/c.sqlite", ".run/d.sqlite"),
         *("one/capture.sqlite", "one/capture.nsys-rep", "one/report.json", "one/run.json", "one/host.json"),
         *("two/capture.nsys-rep", "two/run.json"),
         *("job/report.json", "job/rank-0/capture.sqlite", "job/rank-1/capture.sqlite", "job/rank-1/report.json"),

@@ -1,7 +1,8 @@
 """The description of a capture in an export, without secrets."""
 
+import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from nsyswrap.capture.run_dir import RunDir
 from nsyswrap.db.connection import Export, opened
 from nsyswrap.db.description import read_gpus, read_session, secret_names
 from nsyswrap.errors import ExportError
+from nsyswrap.model import Gpu
 
 Build = Callable[..., ExportBuilder]
 Opener = Callable[[ExportBuilder], Export]
@@ -98,6 +100,30 @@ def test_gpus_are_read_in_the_order_of_their_ids(build: Build, open_export: Open
 def test_a_gpu_of_unknown_kind_has_no_capability(build: Build, open_export: Opener) -> None:
     (gpu,) = read_gpus(open_export(build().gpu(computeMajor=None, smCount=None)))
     assert (gpu.compute_capability, gpu.sm_count) == (None, 0)
+
+
+def test_gpus_of_an_old_export_are_in_another_table(tmp_path: Path) -> None:
+    """Then nsys had a row for each process that used a GPU, with the clock in kHz and the rate in kB/s."""
+    columns = {
+        **{"deviceId": 0, "name": "'NVIDIA GeForce RTX 3080'", "pciBusId": "'0000:02:00.0'"},
+        **{"computeCapabilityMajor": 8, "computeCapabilityMinor": 6, "numMultiprocessors": 68},
+        **{"globalMemorySize": 10_495_524_864, "maxWarpsPerMultiprocessor": 48, "maxBlocksPerMultiprocessor": 16},
+        **{"maxRegistersPerMultiprocessor": 65_536, "maxSharedMemoryPerMultiprocessor": 102_400},
+        **{"globalMemoryBandwidth": 760_080_000, "l2CacheSize": 5_242_880, "coreClockRate": 1_740_000},
+    }
+    path = ExportBuilder().kernel(1, 2).write(tmp_path / "old.sqlite")
+    with closing(sqlite3.connect(path)) as database:
+        row = ", ".join(f"{value} AS {name}" for name, value in columns.items())
+        database.execute(f"CREATE TABLE TARGET_INFO_CUDA_GPU AS SELECT {row} UNION ALL SELECT {row}")
+        database.commit()
+    with opened(path) as export:
+        assert read_gpus(export) == (
+            Gpu(
+                *(0, "NVIDIA GeForce RTX 3080", (8, 6), 68, 10_495_524_864, 48, 16, 65_536, 102_400),
+                *(760_080_000_000, 5_242_880, 1_740_000_000),
+                bus="0000:02:00.0",
+            ),
+        )
 
 
 @pytest.mark.parametrize(("major", "minor"), [(-1, 0), (9, -(2**31))])
