@@ -105,11 +105,20 @@ def test_a_gpu_of_unknown_kind_has_no_capability(build: Build, open_export: Open
 def test_gpus_of_an_old_export_are_in_another_table(tmp_path: Path) -> None:
     """Then nsys had a row for each process that used a GPU, with the clock in kHz and the rate in kB/s."""
     columns = {
-        **{"deviceId": 0, "name": "'NVIDIA GeForce RTX 3080'", "pciBusId": "'0000:02:00.0'"},
-        **{"computeCapabilityMajor": 8, "computeCapabilityMinor": 6, "numMultiprocessors": 68},
-        **{"globalMemorySize": 10_495_524_864, "maxWarpsPerMultiprocessor": 48, "maxBlocksPerMultiprocessor": 16},
-        **{"maxRegistersPerMultiprocessor": 65_536, "maxSharedMemoryPerMultiprocessor": 102_400},
-        **{"globalMemoryBandwidth": 760_080_000, "l2CacheSize": 5_242_880, "coreClockRate": 1_740_000},
+        "deviceId": 0,
+        "name": "'NVIDIA GeForce RTX 3080'",
+        "pciBusId": "'0000:02:00.0'",
+        "computeCapabilityMajor": 8,
+        "computeCapabilityMinor": 6,
+        "numMultiprocessors": 68,
+        "globalMemorySize": 10_495_524_864,
+        "maxWarpsPerMultiprocessor": 48,
+        "maxBlocksPerMultiprocessor": 16,
+        "maxRegistersPerMultiprocessor": 65_536,
+        "maxSharedMemoryPerMultiprocessor": 102_400,
+        "globalMemoryBandwidth": 760_080_000,
+        "l2CacheSize": 5_242_880,
+        "coreClockRate": 1_740_000,
     }
     path = ExportBuilder().kernel(1, 2).write(tmp_path / "old.sqlite")
     with closing(sqlite3.connect(path)) as database:
