@@ -145,8 +145,11 @@ def _compute_bound(ledger: Section, kernels: Section | None, window: Window) -> 
     devices = ledger.tables["devices"]
     compute, whole = int(devices["compute_ns"].sum()), int(devices["window_ns"].sum())
     if whole - compute >= LIMIT_SHARE * whole:
-        rest = units.share((whole - compute) / whole)
-        return f"Kernels do not run for {rest} of the time, and no single change is predicted to save much of it."
+        rest, copies = units.share((whole - compute) / whole), int(devices["copy_exposed_ns"].sum())
+        mostly = ", mostly because of copies" if copies > (whole - compute) / 2 else ""
+        return (
+            f"Kernels do not run for {rest} of the time{mostly}, and no single change is predicted to save much of it."
+        )
     main = kernels.fact("main_kernels") if kernels else None
     most = f" Kernel time: {main.value}." if main and main.value else ""
     return f"Compute-bound: kernels run {units.share(compute / whole)} of the time, in {window.label}.{most}"

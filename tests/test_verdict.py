@@ -48,9 +48,10 @@ def finding(
     return Finding(rule, severity, f"{rule} is first.", lost_ns, *saving, "Change it.", (), 0, WHOLE)
 
 
-def sections(affected_ns: int = 0, gpus: int = 1, compute_ns: int = S // 2) -> list[Section]:
+def sections(affected_ns: int = 0, gpus: int = 1, compute_ns: int = S // 2, copies_ns: int = 0) -> list[Section]:
     """Return a ledger, and a check of the capture that says how much time can be wrong."""
-    devices = pd.DataFrame({"device_id": range(gpus), "window_ns": S, "compute_ns": compute_ns})
+    times = {"window_ns": S, "compute_ns": compute_ns, "copy_exposed_ns": copies_ns}
+    devices = pd.DataFrame({"device_id": range(gpus), **times})
     check = (Fact("affected_ns", affected_ns, "ns"), Fact("affected_share", affected_ns / S / gpus, "share"))
     return [Section("capture_check", "", WHOLE, check), Section("ledger", "", WHOLE, tables={"devices": devices})]
 
@@ -149,6 +150,13 @@ def test_without_a_finding_missing_events_matter_from_a_tenth_of_the_time_on(aff
         text, rule = verdict(*findings, affected_ns=affected_ms * MS)
         assert rule is None
         assert text.startswith(start)
+
+
+def test_copies_that_take_most_of_the_other_time_are_named() -> None:
+    """Kernels run for 500 ms, and the GPU copies for more than half of the other 500."""
+    for copies_ms, mostly in ((250, ""), (251, ", mostly because of copies")):
+        text, _ = find_verdict(sections(copies_ns=copies_ms * MS), (), WHOLE, TEN)
+        assert text.startswith(f"Kernels do not run for 50.0 % of the time{mostly}, and no single change ")
 
 
 @pytest.mark.parametrize("rule", ["idle/unknown", "idle/not_traced"])

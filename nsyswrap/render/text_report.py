@@ -258,7 +258,10 @@ def _facts(section: Section) -> str:
         if fact.label in _LEFT_OUT:
             continue
         label, value = vocabulary.fact_label(fact.label), units.text(fact.value, fact.unit)
-        shown.append(f"{value} {label}" if fact.unit == "count" else f"{label} {value}")
+        if fact.unit == "count":
+            shown.append(f"{value} {label.removesuffix('s') if fact.value == 1 else label}")
+        else:
+            shown.append(f"{label} {value}")
     return "; ".join(shown)
 
 

@@ -121,6 +121,8 @@ def _users(context: TraceContext, device: int) -> set[int]:
 def _idle_inside(context: TraceContext, code: int, window: Window, free: Iterable[tuple[set[int], Spans]]) -> int:
     """Return idle GPU time while the phase is open in a process that uses the GPU, summed over devices.
 
+    Without a phase, it is the idle time while none is open.
+
     Args:
         context: The trace and its phases.
         code: The phase.
@@ -129,8 +131,10 @@ def _idle_inside(context: TraceContext, code: int, window: Window, free: Iterabl
     """
     idle = 0
     for processes, spans in free:
-        host = _host_spans(context, code, window, processes)
-        idle += int(covered(spans, host.start, host.end).sum())
+        wanted = range(len(context.phases.names)) if code == NO_PHASE else (code,)
+        host = union(NOTHING, *(_host_spans(context, each, window, processes) for each in wanted))
+        inside = int(covered(spans, host.start, host.end).sum())
+        idle += total(spans) - inside if code == NO_PHASE else inside
     return idle
 
 

@@ -129,9 +129,11 @@ def test_gpu_time_belongs_to_the_phase_that_launched_the_operation(trace_of: Tra
 
 
 def test_operations_launched_outside_phases_are_shown_under_none(trace_of: TraceOf) -> None:
-    """Operations whose launch is unknown are shown there, too."""
+    """Operations whose launch is unknown are shown there, too; the GPU is idle for 40 in no phase."""
     builder = ExportBuilder().range("forward", 0, 40).kernel(50, 60, launched=(45, 46)).kernel(70, 80)
-    assert rows_of(context_of(trace_of(builder)))["none"] == (0, 0, 20, 0, 2)
+    found = rows_of(context_of(trace_of(builder)))
+    assert found["none"] == (0, 0, 20, 40, 2)
+    assert found["forward"][3] == 40
 
 
 def test_phases_are_clipped_to_the_window(trace_of: TraceOf) -> None:
