@@ -6,6 +6,12 @@ after each k-th one. What this work holds shows which of both it is::
     layers        H2D embed | layer wait | layer wait | layer wait | head D2H embed | layer wait | ...
     with a log    H2D net wait | H2D net wait | H2D net wait | mean D2H | H2D net wait | ...
     with prompts  H2D prompt D2H | token D2H | token D2H | token D2H | H2D prompt D2H | token D2H | ...
+
+A benchmark may run a network again and again and neither copy nor wait. Then nothing but these runs shows a step: all
+kernels of the process repeat without exception, and a repetition holds layers itself. In a single run the input and the
+output of the network would be such exceptions::
+
+    passes        embed layer layer layer head | embed layer layer layer head | embed layer layer layer head | ...
 """
 
 from dataclasses import dataclass
@@ -26,7 +32,7 @@ from nsyswrap.loop.work_pattern import (
     pattern_of,
     row_keys,
 )
-from nsyswrap.loop.work_sequence import KERNEL, TO_DEVICE, WorkSequence
+from nsyswrap.loop.work_sequence import KERNEL, TO_DEVICE, Codes, WorkSequence
 
 # The largest networks have at most about this many layers. Source: 126 layers of Llama 3.1 405B, 201 of DenseNet-201.
 MOST_LAYERS = 256
@@ -38,10 +44,9 @@ MOST_COUNTS = 1 << 22
 
 def find_step_pattern(sequence: WorkSequence) -> Pattern | None:
     """Return the pattern whose repetitions are the steps of one process; None where it is not clear that they are."""
-    pattern = find_pattern(sequence)
+    pattern, kinds = find_pattern(sequence), kinds_of_codes(sequence)
     if pattern is None:
-        return None
-    kinds = kinds_of_codes(sequence)
+        return _find_passes(sequence, kinds)
     if not pattern.backward and _is_upload(sequence, pattern, kinds):
         return None
     whole = pattern
@@ -56,6 +61,24 @@ def find_step_pattern(sequence: WorkSequence) -> Pattern | None:
     if whole is not pattern:
         return whole if whole.batches else None
     return None if more is None and _may_be_layers(sequence, pattern, kinds) else pattern
+
+
+def _find_passes(sequence: WorkSequence, kinds: Kinds) -> Pattern | None:
+    """Return the pattern of runs of one network with several equal layers; None where there is any other kernel."""
+    kernels = np.flatnonzero(sequence.kind == KERNEL)
+    period = _period(sequence.exact[kernels])
+    pattern = pattern_of(sequence, kernels[::period], kinds) if period else None
+    return pattern if pattern is not None and _repeats(pattern.content, kinds) else None
+
+
+def _period(codes: Codes) -> int:
+    """Return the smallest number of items after which all of them repeat, a whole number of times; 0 if none do."""
+    sizes = np.arange(1, len(codes) // LEAST_REPETITIONS + 1)
+    for size in sizes[len(codes) % sizes == 0].tolist():
+        # Few sizes pass the first comparison, which is short.
+        if all(np.array_equal(part[size:], part[:-size]) for part in (codes[: 2 * size], codes)):
+            return int(size)
+    return 0
 
 
 @dataclass(frozen=True)

@@ -112,6 +112,14 @@ def in_turn() -> Program:
     return program
 
 
+def without_rounds(passes: int, layers: int) -> Program:
+    """Upload weights, then run a network several times without a copy or a wait."""
+    program = Program().to_device(MEGABYTE).wait()
+    for _ in range(passes):
+        program.step().kernels("embed").layers(layers, *LAYER).kernels("head", "softmax")
+    return program.wait()
+
+
 WHOLE = (
     pytest.param(lambda: with_waits(12, 24, batch=True), id="layers that wait"),
     pytest.param(lambda: with_waits(20, 4, batch=True), id="few layers that wait"),
@@ -125,6 +133,8 @@ WHOLE = (
     pytest.param(lambda: with_logs(2), id="a log after each second batch"),
     pytest.param(lambda: with_logs(10), id="a log after each tenth batch"),
     pytest.param(in_turn, id="nothing but one pass"),
+    pytest.param(lambda: without_rounds(10, 32), id="passes that neither copy nor wait"),
+    pytest.param(lambda: without_rounds(4, 8), id="four such passes"),
 )
 
 
@@ -153,6 +163,21 @@ def test_experts_that_wait_are_never_steps(passes: int, layers: int, experts: in
     """The passes are found or nothing is, with any number of layers and experts."""
     found = parts_of(of_experts(passes, layers, experts))
     assert found is None or abs(len(found.start) - passes) <= 1
+
+
+@settings(max_examples=40, deadline=None)
+@given(passes=st.integers(1, 12), layers=st.integers(1, 30))
+def test_layers_of_passes_without_rounds_are_never_steps(passes: int, layers: int) -> None:
+    found = parts_of(without_rounds(passes, layers))
+    assert found is None or abs(len(found.start) - passes) <= 1
+
+
+def test_without_rounds_any_other_kernel_leaves_it_open_what_repeats() -> None:
+    """It may be the input of a single run of a network with large equal blocks; or equal layers are all there is."""
+    program = without_rounds(10, 32)
+    assert find_step_pattern(program.kernels("output").sequence()) is None
+    assert find_step_pattern(Program().layers(40, *LAYER).sequence()) is None
+    assert find_step_pattern(without_rounds(3, 32).sequence()) is None
 
 
 def test_the_upload_of_layers_is_no_step() -> None:
