@@ -135,7 +135,7 @@ def test_a_finding_on_all_gpus_has_lost_its_time_on_each() -> None:
 def test_time_without_a_shown_cause_silences_a_finding_only_if_it_outweighs_it(
     unknown_ms: int, rule: str | None
 ) -> None:
-    """The finding loses 500 ms. What is known is said after what is not."""
+    """The finding loses 500 ms. What is known comes after what is not."""
     text, found = verdict(finding(), finding("idle/unknown", unknown_ms * MS, (None, None), Severity.NOTE))
     assert found == rule
     assert text.startswith("launches/launch_bound is first." if rule else "Cannot tell: the GPU is idle for 50.1 % ")

@@ -23,7 +23,7 @@ OWN_BEGIN = ("NSYS_", "QUADD_")
 VARIABLE = re.compile(rb"(?<![-A-Za-z0-9_])([A-Za-z_][A-Za-z0-9_]{2,})=")
 # LZ4 block format: largest length in half a byte, shortest match, bytes of a distance.
 NIBBLE, SHORTEST, DISTANCE = 15, 4, 2
-# What the watchdog's script, which stands in its command line, assigns.
+# What the watchdog's script assigns; its text is part of a command line.
 ASSIGNED = frozenset(found.decode() for found in VARIABLE.findall(watchdog.SCRIPT.encode()))
 
 
