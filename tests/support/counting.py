@@ -29,8 +29,8 @@ MEANING = {
     "peer": {"pthread_cond_wait"},
     "file_io": {"read"},
 }
-WAITS = {"lock", "wait", "peer", "file_io"}
-CAUSE = {"wait": "cpu", "peer": "unknown", "running": "cpu"}
+WAITS = {"lock", "wait", "peer", "file_io", "untraced"}
+CAUSE = {"wait": "cpu", "peer": "unknown", "untraced": "unknown", "running": "cpu"}
 
 
 @dataclass(frozen=True)
@@ -164,12 +164,12 @@ class Counter:
         """Return cause and phase of a nanosecond before the launch call."""
         state = self.state(thread, when)
         main = self.context.phases.main_thread.get(self._process(thread), thread)
-        if state == "peer" and main != thread:
+        if state in {"peer", "untraced"} and main != thread:
             thread, state = main, self.state(main, when)
         phase = self.phase(thread, when)
         process = self._process(thread)
         if any(row.name == "data" and self._process(row.thread) == process for row in self.ranges):
-            if phase == "data" and state in WAITS:
+            if phase == "data" and state in WAITS and (state != "untraced" or self._loads(process)):
                 return "data_wait", phase
             if phase == "data" and state == "running":
                 return "data_work" if tables.OS_CALLS.name not in self.trace.absent else "unknown", phase
@@ -231,7 +231,9 @@ class Counter:
         for state, meant in MEANING.items():
             if names & meant or (state == "blocking_copy" and staged):
                 return state
-        return "off_cpu" if not names - set(self._overhead_names()) and self._off(thread, when) else "running"
+        if names - set(self._overhead_names()) or not self._off(thread, when):
+            return "running"
+        return "untraced" if tables.OS_CALLS.name in self.trace.absent else "off_cpu"
 
     def _overhead_names(self) -> set[str]:
         return {row.name for row in self.overheads}
