@@ -193,7 +193,7 @@ def _passes(sequence: WorkSequence, runs: _Runs, begin: Times) -> Iterator[Spans
     yield FORWARD, starts[before], next_start[before]
     everywhere = len(np.unique(runs.step)) >= MOST_STEPS * len(begin)
     training = runs.backward.any() or runs.optimizer.any() or sequence.backward_name.any()
-    # Ranks that communicate may sum gradients of a backward pass on the same thread.
-    if everywhere and not (training or sequence.collective.any()):
+    # Ranks that communicate may sum gradients of a backward pass on the same thread. A solver has no forward pass.
+    if everywhere and sequence.network.any() and not (training or sequence.collective.any()):
         first = np.append(True, ~same)[:size]
         yield FORWARD, begin[runs.step][first], runs.end[first]

@@ -270,6 +270,7 @@ def _turns(sequence: WorkSequence, updates: Updates) -> tuple[WorkSequence, Indi
         optimizer=code == _OPTIMIZER,
         collective=np.zeros(len(code), bool),
         backward_name=np.zeros(len(code), bool),
+        network=np.zeros(len(code), bool),
         foreign=code == _BACKWARD,
         sleeps=sequence.sleeps,
         receives=sequence.receives,

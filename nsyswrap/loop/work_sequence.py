@@ -21,6 +21,7 @@ import pandas as pd
 from nsyswrap import tables
 from nsyswrap.events.api_calls import SYNCHRONIZATION, base_name, call_kind
 from nsyswrap.events.operations import COLLECTIVE, COMMUNICATION, SOURCES, Operations
+from nsyswrap.hardware.kernel_names.classify import classify
 from nsyswrap.intervals import NOTHING, Indices, Spans, Times, merge
 from nsyswrap.tables import Trace, array
 
@@ -79,6 +80,7 @@ class WorkSequence:
         optimizer: Whether it is a kernel of an optimizer, by its name.
         collective: Whether it is a collective.
         backward_name: Whether it is a kernel of a backward pass, by its name.
+        network: Whether its name shows a neural network.
         foreign: Whether it is a kernel that another thread launched, as autograd does in the backward pass; not where
             the names of the threads show that autograd did not.
         sleeps: When the loop's thread sleeps, in ns; apart from the items.
@@ -98,6 +100,7 @@ class WorkSequence:
     optimizer: Flags
     collective: Flags
     backward_name: Flags
+    network: Flags
     foreign: Flags
     sleeps: Spans = NOTHING
     receives: Spans = NOTHING
@@ -118,6 +121,7 @@ class _Names:
     kind: npt.NDArray[np.int8]
     optimizer: Flags
     backward: Flags
+    network: Flags
     collective: Flags
 
 
@@ -206,6 +210,7 @@ def _sequence(  # noqa: PLR0913, PLR0917 - one argument a part
         optimizer=both(names.optimizer[rows], false),
         collective=both(names.collective[rows], false),
         backward_name=both(names.backward[rows], false),
+        network=both(names.network[rows], false),
         foreign=np.zeros(len(order), bool),
     )
 
@@ -241,9 +246,9 @@ def _os_calls(trace: Trace, thread: int, pattern: re.Pattern[str]) -> Spans:
 def _names(trace: Trace, operations: Operations) -> _Names:
     """Return the name, the shape and the kind of each operation as numbers."""
     count = len(operations.start)
-    numbers, flags = np.zeros((2, count), np.int64), np.zeros((3, count), bool)
+    numbers, flags = np.zeros((2, count), np.int64), np.zeros((4, count), bool)
     kind = np.full(count, OTHER, np.int8)
-    found = _Names(numbers[0], numbers[1], kind, optimizer=flags[0], backward=flags[1], collective=flags[2])
+    found = _Names(numbers[0], numbers[1], kind, *flags)
     for index, spec in enumerate(SOURCES):
         mine = operations.from_table(spec)
         rows, frame = operations.row[mine], trace[spec]
@@ -252,7 +257,7 @@ def _names(trace: Trace, operations: Operations) -> _Names:
             found.shape[mine] = array(frame, "grid_blocks")[rows] << 11 | array(frame, "block_threads")[rows]
             found.kind[mine] = KERNEL
             meaning = tables.by_name(trace, spec, meaning_of_kernel, np.int8)[rows]
-            found.optimizer[mine], found.backward[mine] = meaning & 1, meaning & 2
+            found.optimizer[mine], found.backward[mine], found.network[mine] = meaning & 1, meaning & 2, meaning & 4
             found.collective[mine] = operations.kind[mine] == COMMUNICATION
             continue
         found.name[mine] = index
@@ -268,10 +273,11 @@ def _names(trace: Trace, operations: Operations) -> _Names:
 
 
 def meaning_of_kernel(name: str) -> int:
-    """Return what the name of a kernel says: 1 for an optimizer, 2 for a backward pass, 3 for both, 0 for neither."""
+    """Return what the name of a kernel says, as a sum: 1 an optimizer, 2 a backward pass, 4 a neural network."""
     if COLLECTIVE in name.lower():
         return 0
-    return (OPTIMIZER_KERNEL.search(name) is not None) + 2 * (BACKWARD_KERNEL.search(name) is not None)
+    optimizer, backward = (each.search(name) is not None for each in (OPTIMIZER_KERNEL, BACKWARD_KERNEL))
+    return optimizer + 2 * backward + 4 * classify(name).is_of_network
 
 
 def _meaning_of_calls(trace: Trace) -> npt.NDArray[np.int8]:

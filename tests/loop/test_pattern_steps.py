@@ -112,6 +112,35 @@ def test_phases_without_ranges_are_inferred(trace_of: TraceOf) -> None:
     assert share.value == 1.0
 
 
+@pytest.mark.parametrize(
+    ("product", "is_network"),
+    [
+        ("ampere_sgemm_128x64_nn", True),
+        ("void implicit_convolve_sgemm<float, float, 128, 6, 7, 3, 3, 5, 1, false, false, true>", True),
+        ("void flash::flash_fwd_kernel<Flash_fwd_kernel_traits<64, 128, 128, 4>>", True),
+        # A program's own product, and one in double precision, as solvers use it.
+        ("void matrixMul<32>(float*, float*, float*, int, int)", False),
+        ("volta_dgemm_128x64_nn", False),
+        ("jacobi(double*, double const*, int)", False),
+        ("void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<float>>", False),
+    ],
+)
+def test_only_a_network_has_a_forward_pass(trace_of: TraceOf, product: str, *, is_network: bool) -> None:
+    """A loop that launches from one thread and trains nothing is a network's if a kernel of its steps shows one."""
+    made = ExportBuilder().gpu()
+    for at in range(STEP_NS, 13 * STEP_NS, STEP_NS):
+        begin = at + 300 * US
+        made.copy(begin + 5 * US, begin + 9 * US, HOST_TO_DEVICE, launched=(begin, begin + 10 * US))
+        for number, name in enumerate((product, "boundary(float*)")):
+            begin = at + (400 + 100 * number) * US
+            made.kernel(begin + 10 * US, begin + 40 * US, name, launched=(begin, begin + 5 * US))
+        begin = at + 900 * US
+        made.copy(begin + 5 * US, begin + 9 * US, DEVICE_TO_HOST, launched=(begin, begin + 90 * US))
+    context = find_context(trace_of(made))
+    assert len(context.steps.frame) == 12
+    assert ("forward" in set(context.phases.ranges["phase"].map(context.phases.name))) == is_network
+
+
 def test_a_thread_with_a_name_of_its_own_is_not_autograds(trace_of: TraceOf) -> None:
     """A thread that prepares batches on the GPU launches no backward pass. Autograd's threads have a name of theirs."""
 

@@ -113,6 +113,7 @@ class Program:
             optimizer=meaning & 1 > 0,
             collective=np.array(["nccl" in each for each in name]),
             backward_name=meaning & 2 > 0,
+            network=meaning & 4 > 0,
             foreign=np.isin(np.array(kind), [KERNEL]) & (np.array(thread, np.int64) == AUTOGRAD),
         )
 

@@ -41,6 +41,8 @@ WITH_FP64: frozenset[Capability] = frozenset({(8, 0), (9, 0), (10, 0), (10, 3)})
 # Names are cut at this length. The part that decides comes much earlier, and the limit bounds the time for one name.
 LONGEST = 16_384
 
+# Products of matrices, and the layers that consist of them.
+PRODUCTS = frozenset({"attention", "conv", "conv_depthwise", "gemm", "gemv", "rnn"})
 # Compilers whose kernels are fused already.
 COMPILERS = frozenset({"inductor", "triton", "xla", "tensorrt"})
 # What a compiler leaves to a kernel of its own, most often a library's. Source: the extern kernels of torch/_inductor.
@@ -76,6 +78,14 @@ class Classification:
     library: str
     op: str
     rule: str
+
+    @property
+    def is_of_network(self) -> bool:
+        """Return whether it shows a neural network: a library's product, and not in double precision.
+
+        Solvers compute in double precision, and a program's own product may be anything.
+        """
+        return self.op in PRODUCTS and self.library != "" and self.precision != "fp64"
 
     @property
     def may_be_fused(self) -> bool:
