@@ -169,12 +169,17 @@ def _name(path: Path) -> str:
 def _turn(path: Path) -> int:
     """Return when a file is run: first those of whole captures, then the real nsys, pages, slow tests and the rest.
 
-    The files of the rest take some seconds at most, so the processes end at about the same time.
+    The files of the rest take some seconds at most, so the processes end at about the same time. Of the slow tests
+    those of programs and tools come first: they take up to a minute.
     """
     name = _name(path)
     if name and _shares_analysis(path):
         return 0
-    return 1 if name.startswith("real_nsys/") else 2 if name.startswith("browser/") else 4 - _has_slow_tests(path, name)
+    if name.startswith(("real_nsys/", "browser/")):
+        return 1 if name.startswith("real_nsys/") else 2
+    if not _has_slow_tests(path, name):
+        return 5
+    return 3 if name.startswith(("tools/", "workloads/")) else 4
 
 
 @cache

@@ -181,10 +181,7 @@ def _sequence(  # noqa: PLR0913, PLR0917 - one argument a part
     others: tuple[Times, Times, Times],
     other_kinds: npt.NDArray[np.int8],
 ) -> WorkSequence:
-    """Return the sequence of one process: its operations, and its other calls that are WAIT or UNFINISHED.
-
-    ``launched`` and ``others`` have start, end and thread of each call.
-    """
+    """Return the sequence of one process from start, end and thread of each call that launched, and of each other."""
 
     def both(of_rows: npt.NDArray[Any], of_others: npt.NDArray[Any]) -> npt.NDArray[Any]:
         return np.append(of_rows, of_others)[order]

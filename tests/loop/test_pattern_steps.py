@@ -118,11 +118,12 @@ def test_phases_without_ranges_are_inferred(trace_of: TraceOf) -> None:
         ("ampere_sgemm_128x64_nn", True),
         ("void implicit_convolve_sgemm<float, float, 128, 6, 7, 3, 3, 5, 1, false, false, true>", True),
         ("void flash::flash_fwd_kernel<Flash_fwd_kernel_traits<64, 128, 128, 4>>", True),
+        ("void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<float>>", True),
         # A program's own product, and one in double precision, as solvers use it.
         ("void matrixMul<32>(float*, float*, float*, int, int)", False),
         ("volta_dgemm_128x64_nn", False),
         ("jacobi(double*, double const*, int)", False),
-        ("void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<float>>", False),
+        ("void cub::DeviceReduceKernel<double>(double*)", False),
     ],
 )
 def test_only_a_network_has_a_forward_pass(trace_of: TraceOf, product: str, *, is_network: bool) -> None:

@@ -41,6 +41,8 @@ WITH_FP64: frozenset[Capability] = frozenset({(8, 0), (9, 0), (10, 0), (10, 3)})
 # Names are cut at this length. The part that decides comes much earlier, and the limit bounds the time for one name.
 LONGEST = 16_384
 
+# Libraries that programs of any kind use. All others are frameworks, compilers and libraries for neural networks.
+GENERAL_LIBRARIES = frozenset({"", "cub", "cublas", "cufft", "cupy", "cusolver", "cusparse", "cutlass", "nccl", "xla"})
 # Products of matrices, and the layers that consist of them.
 PRODUCTS = frozenset({"attention", "conv", "conv_depthwise", "gemm", "gemv", "rnn"})
 # Compilers whose kernels are fused already.
@@ -81,11 +83,12 @@ class Classification:
 
     @property
     def is_of_network(self) -> bool:
-        """Return whether it shows a neural network: a library's product, and not in double precision.
+        """Return whether it shows a neural network: a framework's kernel, or a library's product in single precision.
 
         Solvers compute in double precision, and a program's own product may be anything.
         """
-        return self.op in PRODUCTS and self.library != "" and self.precision != "fp64"
+        is_product = self.op in PRODUCTS and self.library != "" and self.precision != "fp64"
+        return is_product or self.library not in GENERAL_LIBRARIES
 
     @property
     def may_be_fused(self) -> bool:
