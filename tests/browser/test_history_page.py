@@ -68,7 +68,7 @@ def test_a_run_without_a_report_leads_to_its_row(browser: Browser, history: Path
     with opened(browser, history, width=NARROW) as page:
         page.locator("#program-1 .runs a").nth(2).focus()
         page.keyboard.press("Enter")
-        assert page.locator("#program-1-run-3").is_visible()
+        page.locator("#program-1-run-3").wait_for(state="visible")
 
 
 def test_the_list_of_keys_has_only_keys_that_the_page_has(browser: Browser, history: Path, tmp_path: Path) -> None:
