@@ -45,6 +45,7 @@ IF_FIXED = {
     "tensor_cores/layout": "with channels last",
     "compute/kernels": "with faster kernels",
     "compute/unfused": "with fused kernels",
+    "compute/batch_norm": "with faster batch norms",
     "compute/depthwise": "with faster depthwise convolutions",
     "compute/small_matrices": "with batched products",
     "occupancy/small_grid": "with larger grids",

@@ -56,6 +56,7 @@ RULE_NAMES: Mapping[str, str] = MappingProxyType(
         "communication/slow_links": "slow links between GPUs",
         "graphs/hidden": "CUDA graphs without a trace",
         "graphs/whole": "CUDA graphs traced as a whole",
+        "compute/batch_norm": "batch norms with one block a channel",
         "compute/depthwise": "depthwise convolutions",
         "compute/kernels": "what limits the kernels",
         "compute/small_matrices": "many products of small matrices",

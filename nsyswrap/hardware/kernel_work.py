@@ -34,6 +34,10 @@ SIZES = {
 OLDER, NEWER, OF_BYTES = 4, 8, 16
 _LOOPS = re.compile(r"^at::native::(vectorized|unrolled|index)?_?elementwise_kernel<")
 _DEPTHWISE = re.compile(r"^(?:at::native::)?conv_depthwise[23]d_(forward|backward)_kernel(?:_generic)?<")
+_BLOCK_A_CHANNEL = re.compile(
+    r"(?:^|[ :])(?:batch_norm_(?:collect_statistics|backward|backward_reduce)_kernel\b"
+    r"|bn_(?:fw|bw)_(?:tr_)?1C11_(?!\w*NHWC))"
+)
 _TENSORS = re.compile(r"(?:std::array|at::detail::Array)<char \*, (\d+)>")
 _LAMBDA = re.compile(r"\[lambda\(([^()]*)\) \(instance \d+\)\]$")
 _CAST = re.compile(r"LoadWithCast|StoreWithCast|gpu_kernel_impl<")
@@ -122,6 +126,14 @@ def element_work(name: str, *, newer: bool = False) -> ElementWork | None:
             return _unrolled(arguments)
         case _:
             return _indexed(arguments)
+
+
+def has_block_a_channel(name: str) -> bool:
+    """Return whether it is a batch norm in channels-first layout whose grid has one block for each channel.
+
+    Source: Normalization.cuh of PyTorch; for cuDNN's, the grids in captures of ResNet and MobileNet.
+    """
+    return _BLOCK_A_CHANNEL.search(name) is not None
 
 
 def is_newer(name: str) -> bool:

@@ -223,6 +223,7 @@ CODE_CHANGES: Mapping[str, tuple[CodeChange, ...]] = MappingProxyType(
         "copies/exposed": _OVERLAPPED_COPIES,
         "tensor_cores/not_used": _MIXED_PRECISION,
         "tensor_cores/layout": _CHANNELS_LAST,
+        "compute/batch_norm": _CHANNELS_LAST,
         "compute/depthwise": _CHANNELS_LAST,
         "compute/small_matrices": _BATCHED,
         "idle/garbage_collection": _COLLECTED_SELDOM,

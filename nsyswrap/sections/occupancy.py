@@ -11,6 +11,7 @@ from nsyswrap import tables, units
 from nsyswrap.attribution.optimizer_pass import SHORT_NS
 from nsyswrap.events.operations import SOURCES
 from nsyswrap.hardware.kernel_names.classify import Verdict
+from nsyswrap.hardware.kernel_work import has_block_a_channel
 from nsyswrap.hardware.launch_estimates import UNKNOWN_LIMITER
 from nsyswrap.intervals import Indices, Times, Window
 from nsyswrap.loop.context import TraceContext
@@ -174,6 +175,8 @@ def find_findings(simulation: Simulation, launches: pd.DataFrame, window: Window
         of_device = simulation if device in costliest else None
         long = mine["total_ns"] >= SHORT_NS * mine["count"]
         small = mine[(mine["sm_efficiency_estimate"] < SMALL_GRID) & (mine["verdict"] != Verdict.SIMT_ELIGIBLE) & long]
+        # More work adds no block to these: they have a finding of their own, compute/batch_norm.
+        small = small[~small["name"].map(has_block_a_channel).astype(bool)]
         low = mine[
             ~mine["verdict"].isin(FEW_WARPS_BY_DESIGN)
             & (mine["theoretical_occupancy"] < LOW_OCCUPANCY)

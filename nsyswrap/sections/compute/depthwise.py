@@ -7,7 +7,7 @@ import numpy as np
 from nsyswrap import units
 from nsyswrap.intervals import Window
 from nsyswrap.model import Finding, Severity
-from nsyswrap.sections.compute.kernel_groups import Group, GroupedKernels, by_name
+from nsyswrap.sections.compute.kernel_groups import Group, GroupedKernels, costliest
 from nsyswrap.sections.occupancy import WARNING_SHARE
 from nsyswrap.sections.severity import NOTE_SHARE, make_finding
 from nsyswrap.what_if.changes import WhatIf, faster, predict
@@ -17,7 +17,6 @@ OPERATION, LIBRARY = "conv_depthwise", "pytorch"
 READ_AND_WRITTEN = 2
 # In this type cuDNN can be slower. Source: docs/sections/compute.md, depthwise convolutions of 7 x 7.
 FULL = "fp32"
-LISTED = 3
 
 
 def find_findings(simulation: Simulation, kernels: GroupedKernels, window: Window) -> tuple[Finding, ...]:
@@ -36,7 +35,7 @@ def find_findings(simulation: Simulation, kernels: GroupedKernels, window: Windo
             advice="Keep images in channels-last layout: model.to(memory_format=torch.channels_last), and the same for "
             "each batch. cuDNN then runs these convolutions. In float32, and above all with large filters, time both "
             "layouts: cuDNN's kernels can be slower there, and bfloat16 or float16 helps more.",
-            evidence=_evidence(kernels, own),
+            evidence=costliest(kernels, own),
             device_id=None,
             window=window,
             is_note=share < WARNING_SHARE,
@@ -77,14 +76,3 @@ def at_peak(kernels: GroupedKernels, simulation: Simulation) -> WhatIf:
         "float32, at least, nothing is saved"
     )
     return faster(kernels.rows[mine], np.where(is_full, 1.0, (1 + high) / 2), high, assumed)
-
-
-def _evidence(kernels: GroupedKernels, own: "np.ndarray[tuple[int], np.dtype[np.bool_]]") -> tuple[str, ...]:
-    code, names = by_name(kernels)
-    total = np.bincount(code[own], kernels.total_ns[own], len(names))
-    count = np.bincount(code[own], kernels.count[own], len(names))
-    return tuple(
-        f"{units.duration(int(total[each]))} in {units.counted(int(count[each]), 'launch')} of {names[each]}"
-        for each in np.argsort(-total, kind="stable")[:LISTED]
-        if total[each]
-    )

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from nsyswrap import tables
+from nsyswrap import tables, units
 from nsyswrap.hardware.kernel_names.classify import Classification
 from nsyswrap.hardware.kernel_work import ElementWork, LaunchWork, element_work, is_newer, launch_work
 from nsyswrap.intervals import Indices, Times, Window
@@ -15,6 +15,8 @@ from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Gpu
 from nsyswrap.sections.launch_groups import kernels_in
 from nsyswrap.tables import array
+
+LISTED = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,3 +119,20 @@ def by_name(kernels: GroupedKernels) -> tuple[Indices, list[str]]:
     """Return the number of each group's name, and the names."""
     code, names = pd.factorize(np.array([each.kind.name for each in kernels.groups], dtype=object))
     return np.asarray(code, np.intp), [str(each) for each in names]
+
+
+def costliest(kernels: GroupedKernels, chosen: npt.NDArray[np.bool_]) -> tuple[str, ...]:
+    """Return one line for each of the names that take most time in some groups.
+
+    Args:
+        kernels: The kernels.
+        chosen: Which groups, shape (groups,).
+    """
+    code, names = by_name(kernels)
+    total = np.bincount(code[chosen], kernels.total_ns[chosen], len(names))
+    count = np.bincount(code[chosen], kernels.count[chosen], len(names))
+    return tuple(
+        f"{units.duration(int(total[each]))} in {units.counted(int(count[each]), 'launch')} of {names[each]}"
+        for each in np.argsort(-total, kind="stable")[:LISTED]
+        if total[each]
+    )

@@ -10,7 +10,7 @@ from nsyswrap.hardware.kernel_names.classify import Verdict
 from nsyswrap.intervals import Window, merge
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Fact, Finding, Section
-from nsyswrap.sections.compute import depthwise, limits, small_matrices, unfused
+from nsyswrap.sections.compute import batch_norm, depthwise, limits, small_matrices, unfused
 from nsyswrap.sections.compute.kernel_groups import Group, GroupedKernels, grouped_kernels
 from nsyswrap.sections.compute.limits import Limit, find_limits, is_matrix
 from nsyswrap.sections.severity import make_finding
@@ -27,6 +27,8 @@ NOTE = (
 # There is a finding where kernels take half of the window. Source: ours; below, what the GPU waits for matters more.
 LEAST_SHARE = 0.50
 LISTED, LISTED_KINDS = 5, 3
+# Findings on kernels of one kind.
+SPECIFIC = (unfused, batch_norm, depthwise, small_matrices)
 COLUMNS = ("name", "op", "limited_by", "unit", "peak_share_low", "peak_share_high", "known_from", "total_ns", "count")
 KEYS = ["name", "op", "limited_by", "unit", "known_from"]
 RATES = ["peak_share_low", "peak_share_high"]
@@ -82,7 +84,7 @@ def run(context: TraceContext, window: Window, simulation: Simulation) -> Sectio
     rows = table(kernels, found)
     whole = int(kernels.total_ns.sum())
     by_limit = {each: kernels.time_of(kernels.which([limit.by == each for limit in found])) for each in limits.LIMITS}
-    specific = [each.find_findings(simulation, kernels, window) for each in (unfused, depthwise, small_matrices)]
+    specific = [each.find_findings(simulation, kernels, window) for each in SPECIFIC]
     return Section(
         key="compute",
         title=TITLE,

@@ -14,6 +14,7 @@ from nsyswrap.tables import Trace
 TraceOf = Callable[[ExportBuilder], Trace]
 TURN = "void cudnn::engines_precompiled::nchwToNhwcKernel<__half, __half, float, false, true, 0>(int)"
 CONVOLUTION = "sm80_xmma_fprop_implicit_gemm_f16f16_f16f32_f32_nhwckcrs_nhwc_tilesize128x128x32_stage4_warpsize2x2x1_g1"
+GROUP_NORM = "void at::native::<unnamed>::ComputeFusedParamsCUDAKernel<float>(long, long)"
 PRODUCT = "ampere_sgemm_128x64_nn"
 
 
@@ -41,3 +42,16 @@ def test_a_gpu_that_spends_little_does_not_add_up_with_others(trace_of: TraceOf)
     for device in range(4):
         made.gpu(device).kernel(0, 10, TURN, device=device).kernel(10, 500, CONVOLUTION, device=device)
     assert "tensor_cores/layout" not in found(trace_of(made))
+
+
+@pytest.mark.parametrize("has_group_norm", [False, True])
+def test_beside_a_group_norm_channels_last_may_save_nothing(trace_of: TraceOf, *, has_group_norm: bool) -> None:
+    """PyTorch's group norm copies images back to channels first on a GPU. The convolution is launched after 4 ns."""
+    made = ExportBuilder().gpu()
+    made.kernel(20, 320, TURN, launched=(1, 2)).kernel(320, 500, CONVOLUTION, launched=(3, 4))
+    if has_group_norm:
+        made.kernel(500, 510, GROUP_NORM, launched=(5, 6))
+    layout = found(trace_of(made))["tensor_cores/layout"]
+    assert layout.saving_high_ns == pytest.approx(300, abs=4)
+    assert layout.saving_low_ns == (0 if has_group_norm else 150)
+    assert ("Time both layouts" in layout.advice) is has_group_norm

@@ -1,0 +1,108 @@
+"""Batch norms of images in channels-first layout, which give each channel one block.
+
+::
+
+    16 channels, 132 multiprocessors:   statistics   16 blocks read the tensor once          1338 us
+                                        application  4096 blocks read it and write it          56 us
+
+The second kernel of the same layer shows how long one pass over the tensor takes on the whole GPU.
+
+Source: Normalization.cuh of PyTorch for the blocks and the passes; the times are of a MobileNet on an H200.
+"""
+
+import re
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+
+from nsyswrap import units
+from nsyswrap.hardware.kernel_work import has_block_a_channel
+from nsyswrap.intervals import Window
+from nsyswrap.model import Finding, Severity
+from nsyswrap.sections.compute.kernel_groups import GroupedKernels, costliest
+from nsyswrap.sections.occupancy import WARNING_SHARE
+from nsyswrap.sections.severity import NOTE_SHARE, make_finding
+from nsyswrap.what_if.changes import WhatIf, faster, predict
+from nsyswrap.what_if.simulate import Simulation
+
+_STATISTICS = re.compile(r"batch_norm_collect_statistics_kernel")
+# It reads and writes the tensor, on all of the GPU.
+_APPLIES, APPLIED_PASSES = re.compile(r"batch_norm_transform_input_kernel"), 2
+# How often PyTorch's kernels read or write the tensor. The backward kernel reads the input and the gradient, and then
+# reads both again and writes.
+PASSES = ((_STATISTICS, 1), (re.compile(r"batch_norm_backward_kernel"), 5))
+
+
+def find_findings(simulation: Simulation, kernels: GroupedKernels, window: Window) -> tuple[Finding, ...]:
+    """Return a finding where batch norms with one block for each channel take enough of the window."""
+    own = _own(kernels)
+    lost = kernels.time_of(own)
+    share = kernels.share_of(lost, window)
+    if share < NOTE_SHARE:
+        return ()
+    return (
+        make_finding(
+            rule="compute/batch_norm",
+            headline=f"Batch norms that give each channel one block take {units.share(share)} of the time.",
+            lost_ns=kernels.per_gpu(lost),
+            saving=predict(simulation, partial(on_whole_gpu, kernels)),
+            advice="Keep images in channels-last layout: model.to(memory_format=torch.channels_last), and the same for "
+            "each batch. Batch norms then spread each channel over many blocks. torch.compile generates other "
+            "kernels for them, too. A larger batch adds no block.",
+            evidence=costliest(kernels, own),
+            device_id=None,
+            window=window,
+            is_note=share < WARNING_SHARE,
+            worst=Severity.WARNING,
+        ),
+    )
+
+
+def on_whole_gpu(kernels: GroupedKernels, simulation: Simulation) -> WhatIf:
+    """Return the change "batch norms use all multiprocessors"."""
+    own, share = _own(kernels), needed_shares(kernels)
+    mine = np.isin(kernels.rows, simulation.operations) & own[kernels.code]
+    high = share[kernels.code[mine]]
+    assumed = (
+        "those kernels take as long for each pass over the tensor as the kernel that applies the norm, and cuDNN's the "
+        "time that a full GPU would; or half-way to that"
+    )
+    return faster(kernels.rows[mine], (1 + high) / 2, high, assumed)
+
+
+def needed_shares(kernels: GroupedKernels) -> npt.NDArray[np.float64]:
+    """Return the share of its time that each group needs on all multiprocessors, shape (groups,).
+
+    It is known from the passes of PyTorch's kernels, and otherwise from blocks and multiprocessors: that is too high,
+    as one block does not fill a multiprocessor.
+    """
+    pass_ns = _pass_ns_of_channels(kernels)
+    shares = np.ones(len(kernels.groups))
+    for at, group in enumerate(kernels.groups):
+        passes = next((count for names, count in PASSES if names.search(group.kind.name)), None)
+        if passes and group.blocks in pass_ns and kernels.mean_ns[at] > 0:
+            shares[at] = passes * pass_ns[group.blocks] / kernels.mean_ns[at]
+        elif group.blocks > 0 and group.gpu.sm_count > 0:
+            shares[at] = group.blocks / group.gpu.sm_count
+    return np.minimum(shares, 1.0)
+
+
+def _pass_ns_of_channels(kernels: GroupedKernels) -> dict[int, float]:
+    """Return the mean time of a pass over the tensor of layers with so many channels, in ns.
+
+    The kernel that applies the norm follows the one that collects the statistics.
+    """
+    collects, applies = (
+        np.flatnonzero(kernels.which([bool(names.search(each.kind.name)) for each in kernels.groups])[kernels.code])
+        for names in (_STATISTICS, _APPLIES)
+    )
+    following = np.searchsorted(applies, collects)
+    collects, following = collects[following < len(applies)], following[following < len(applies)]
+    channels = np.array([each.blocks for each in kernels.groups], np.int64)[kernels.code[collects]]
+    pass_ns = kernels.mean_ns[kernels.code[applies[following]]] / APPLIED_PASSES
+    return {int(each): float(pass_ns[channels == each].mean()) for each in np.unique(channels)}
+
+
+def _own(kernels: GroupedKernels) -> npt.NDArray[np.bool_]:
+    return kernels.which([has_block_a_channel(each.kind.name) for each in kernels.groups])
