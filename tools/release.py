@@ -90,7 +90,7 @@ def tried(python: Path, package: Path, folder: Path) -> str:
     environment = folder / "environment"
     subprocess.run([str(python), "-m", "venv", str(environment)], check=True)  # noqa: S603
     pip = [str(environment / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    subprocess.run([*pip, "--require-hashes", "-r", str(REQUIREMENTS / "base.lock")], check=True)  # noqa: S603
+    subprocess.run([*pip, "--no-deps", "--require-hashes", "-r", str(REQUIREMENTS / "base.lock")], check=True)  # noqa: S603
     subprocess.run([*pip, "--no-deps", "--no-build-isolation", str(package)], check=True)  # noqa: S603
     capture = folder / "capture.sqlite"
     capture.write_bytes(lzma.decompress(CAPTURE.read_bytes()))
@@ -106,7 +106,7 @@ def parts_list(environment: Path, target: Path) -> None:
         tool = Path(folder) / "tool"
         subprocess.run([sys.executable, "-m", "venv", tool], check=True)  # noqa: S603
         pip = [str(tool / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        subprocess.run([*pip, "--require-hashes", "-r", str(REQUIREMENTS / "release.lock")], check=True)  # noqa: S603
+        subprocess.run([*pip, "--no-deps", "--require-hashes", "-r", str(REQUIREMENTS / "release.lock")], check=True)  # noqa: S603
         command = [str(tool / "bin" / "cyclonedx-py"), "environment", "--output-reproducible", "--of", "JSON"]
         subprocess.run([*command, "-o", str(target), str(own)], check=True)  # noqa: S603
 

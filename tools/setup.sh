@@ -31,6 +31,8 @@ apt_install() {
   apt-get update -qq >/dev/null && apt-get install -y -qq --no-install-recommends "$@" >/dev/null
 }
 
+# A lock names every package, so pip resolves nothing: --no-deps. With hashes, it refuses a newer release of what another
+# package wants with an extra, such as coverage[toml], although the lock pins an older one.
 pip_install() { "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-input "$@"; }
 
 make_venv() {
