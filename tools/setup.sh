@@ -60,14 +60,14 @@ has_ensurepip() { "$python" -c 'import ensurepip, venv' 2>/dev/null; }
 
 install_base() {
   say "installing nsyswrap and the pinned packages it runs on"
-  pip_install --require-hashes --requirement requirements/base.lock
+  pip_install --no-deps --require-hashes --requirement requirements/base.lock
   # The build backend is pinned in base.lock too: nothing is fetched to build with.
   pip_install --no-deps --no-build-isolation --editable .
 }
 
 install_dev() {
   say "installing the pinned packages that the tests and checks run on"
-  pip_install --require-hashes --requirement requirements/dev.lock
+  pip_install --no-deps --require-hashes --requirement requirements/dev.lock
 }
 
 has_nvidia_driver() {
@@ -102,7 +102,7 @@ try_cpu_torch() {
 
 install_site() {
   say "installing the pinned packages that build the site"
-  pip_install --require-hashes --requirement requirements/site.lock
+  pip_install --no-deps --require-hashes --requirement requirements/site.lock
 }
 
 # has_one_of NAME...: whether one of these programs is installed
