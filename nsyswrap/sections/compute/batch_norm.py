@@ -16,14 +16,12 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from nsyswrap import units
 from nsyswrap.hardware.kernel_work import has_block_a_channel
 from nsyswrap.intervals import Window
-from nsyswrap.model import Finding, Severity
+from nsyswrap.model import Finding
+from nsyswrap.sections.compute.kernel_findings import find_if_costly
 from nsyswrap.sections.compute.kernel_groups import GroupedKernels, costliest
-from nsyswrap.sections.occupancy import WARNING_SHARE
-from nsyswrap.sections.severity import NOTE_SHARE, make_finding
-from nsyswrap.what_if.changes import WhatIf, faster, predict
+from nsyswrap.what_if.changes import WhatIf, faster
 from nsyswrap.what_if.simulate import Simulation
 
 _STATISTICS = re.compile(r"batch_norm_collect_statistics_kernel")
@@ -37,25 +35,18 @@ PASSES = ((_STATISTICS, 1), (re.compile(r"batch_norm_backward_kernel"), 5))
 def find_findings(simulation: Simulation, kernels: GroupedKernels, window: Window) -> tuple[Finding, ...]:
     """Return a finding where batch norms with one block for each channel take enough of the window."""
     own = _own(kernels)
-    lost = kernels.time_of(own)
-    share = kernels.share_of(lost, window)
-    if share < NOTE_SHARE:
-        return ()
-    return (
-        make_finding(
-            rule="compute/batch_norm",
-            headline=f"Batch norms that give each channel one block take {units.share(share)} of the time.",
-            lost_ns=kernels.per_gpu(lost),
-            saving=predict(simulation, partial(on_whole_gpu, kernels)),
-            advice="Keep images in channels-last layout: model.to(memory_format=torch.channels_last), and the same for "
-            "each batch. Batch norms then spread each channel over many blocks. torch.compile generates other "
-            "kernels for them, too. A larger batch adds no block.",
-            evidence=costliest(kernels, own),
-            device_id=None,
-            window=window,
-            is_note=share < WARNING_SHARE,
-            worst=Severity.WARNING,
-        ),
+    return find_if_costly(
+        rule="compute/batch_norm",
+        headline="Batch norms that give each channel one block take {share} of the time.",
+        lost_ns=kernels.time_of(own),
+        change=partial(on_whole_gpu, kernels),
+        advice="Keep images in channels-last layout: model.to(memory_format=torch.channels_last), and the same for "
+        "each batch. Batch norms then spread each channel over many blocks. torch.compile generates other "
+        "kernels for them, too. A larger batch adds no block.",
+        evidence=partial(costliest, kernels, own),
+        simulation=simulation,
+        kernels=kernels,
+        window=window,
     )
 
 

@@ -4,13 +4,11 @@ from functools import partial
 
 import numpy as np
 
-from nsyswrap import units
 from nsyswrap.intervals import Window
-from nsyswrap.model import Finding, Severity
+from nsyswrap.model import Finding
+from nsyswrap.sections.compute.kernel_findings import find_if_costly
 from nsyswrap.sections.compute.kernel_groups import Group, GroupedKernels, costliest
-from nsyswrap.sections.occupancy import WARNING_SHARE
-from nsyswrap.sections.severity import NOTE_SHARE, make_finding
-from nsyswrap.what_if.changes import WhatIf, faster, predict
+from nsyswrap.what_if.changes import WhatIf, faster
 from nsyswrap.what_if.simulate import Simulation
 
 OPERATION, LIBRARY = "conv_depthwise", "pytorch"
@@ -22,25 +20,18 @@ FULL = "fp32"
 def find_findings(simulation: Simulation, kernels: GroupedKernels, window: Window) -> tuple[Finding, ...]:
     """Return a finding where PyTorch's own depthwise kernels take enough of the window."""
     own = kernels.which([each.kind.op == OPERATION and each.kind.library == LIBRARY for each in kernels.groups])
-    lost = kernels.time_of(own)
-    share = kernels.share_of(lost, window)
-    if share < NOTE_SHARE:
-        return ()
-    return (
-        make_finding(
-            rule="compute/depthwise",
-            headline=f"Depthwise convolutions in PyTorch's own kernels take {units.share(share)} of the time.",
-            lost_ns=kernels.per_gpu(lost),
-            saving=predict(simulation, partial(at_peak, kernels)),
-            advice="Keep images in channels-last layout: model.to(memory_format=torch.channels_last), and the same for "
-            "each batch. cuDNN then runs these convolutions. In float32, and above all with large filters, time both "
-            "layouts: cuDNN's kernels can be slower there, and bfloat16 or float16 helps more.",
-            evidence=costliest(kernels, own),
-            device_id=None,
-            window=window,
-            is_note=share < WARNING_SHARE,
-            worst=Severity.WARNING,
-        ),
+    return find_if_costly(
+        rule="compute/depthwise",
+        headline="Depthwise convolutions in PyTorch's own kernels take {share} of the time.",
+        lost_ns=kernels.time_of(own),
+        change=partial(at_peak, kernels),
+        advice="Keep images in channels-last layout: model.to(memory_format=torch.channels_last), and the same for "
+        "each batch. cuDNN then runs these convolutions. In float32, and above all with large filters, time both "
+        "layouts: cuDNN's kernels can be slower there, and bfloat16 or float16 helps more.",
+        evidence=partial(costliest, kernels, own),
+        simulation=simulation,
+        kernels=kernels,
+        window=window,
     )
 
 

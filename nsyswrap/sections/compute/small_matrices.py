@@ -18,13 +18,12 @@ from nsyswrap.attribution.optimizer_pass import SHORT_NS
 from nsyswrap.events.operations import streams_of
 from nsyswrap.intervals import Indices, Window
 from nsyswrap.loop.context import TraceContext
-from nsyswrap.model import Finding, Severity
+from nsyswrap.model import Finding
+from nsyswrap.sections.compute.kernel_findings import find_if_costly
 from nsyswrap.sections.compute.kernel_groups import Group, GroupedKernels
 from nsyswrap.sections.compute.limits import is_matrix
-from nsyswrap.sections.occupancy import WARNING_SHARE
-from nsyswrap.sections.severity import NOTE_SHARE, make_finding
 from nsyswrap.what_if.affected_parts import before_launches
-from nsyswrap.what_if.changes import HALF, WhatIf, predict
+from nsyswrap.what_if.changes import HALF, WhatIf
 from nsyswrap.what_if.dependency_graph import Change
 from nsyswrap.what_if.simulate import Simulation
 
@@ -45,23 +44,17 @@ def find_findings(simulation: Simulation, kernels: GroupedKernels, window: Windo
     following = runs(simulation.context, kernels)
     mine = following > 1
     lost = int(kernels.inside[mine].sum())
-    share = kernels.share_of(lost, window)
-    if share < NOTE_SHARE:
-        return ()
-    return (
-        make_finding(
-            rule="compute/small_matrices",
-            headline=f"Equal products of small matrices, one after the other, take {units.share(share)} of the time.",
-            lost_ns=kernels.per_gpu(lost),
-            saving=predict(simulation, partial(_batched, kernels, following)),
-            advice="Compute them at once: torch.bmm or torch.matmul over stacked tensors instead of a loop over heads, "
-            "experts or samples; torch.vmap does that for a function.",
-            evidence=_evidence(kernels, following),
-            device_id=None,
-            window=window,
-            is_note=share < WARNING_SHARE,
-            worst=Severity.WARNING,
-        ),
+    return find_if_costly(
+        rule="compute/small_matrices",
+        headline="Equal products of small matrices, one after the other, take {share} of the time.",
+        lost_ns=lost,
+        change=partial(_batched, kernels, following),
+        advice="Compute them at once: torch.bmm or torch.matmul over stacked tensors instead of a loop over heads, "
+        "experts or samples; torch.vmap does that for a function.",
+        evidence=partial(_evidence, kernels, following),
+        simulation=simulation,
+        kernels=kernels,
+        window=window,
     )
 
 

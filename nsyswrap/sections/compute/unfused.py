@@ -22,12 +22,11 @@ from nsyswrap.events.operations import streams_of
 from nsyswrap.intervals import Indices, Window
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import OPTIMIZER
-from nsyswrap.model import Finding, Severity
+from nsyswrap.model import Finding
+from nsyswrap.sections.compute.kernel_findings import find_if_costly
 from nsyswrap.sections.compute.kernel_groups import Group, GroupedKernels, by_name
-from nsyswrap.sections.occupancy import WARNING_SHARE
-from nsyswrap.sections.severity import NOTE_SHARE, make_finding
 from nsyswrap.what_if.affected_parts import before_launches
-from nsyswrap.what_if.changes import WhatIf, predict
+from nsyswrap.what_if.changes import WhatIf
 from nsyswrap.what_if.dependency_graph import Change
 from nsyswrap.what_if.simulate import Simulation
 
@@ -80,24 +79,17 @@ def find_findings(simulation: Simulation, kernels: GroupedKernels, window: Windo
     """Return a finding where chains of elementwise kernels take enough of the window."""
     chains = find_chains(simulation.context, kernels)
     lost = int(kernels.inside[chains.linked].sum())
-    share = kernels.share_of(lost, window)
-    if share < NOTE_SHARE:
-        return ()
-    return (
-        make_finding(
-            rule="compute/unfused",
-            headline=f"Elementwise kernels in chains take {units.share(share)} of the time; torch.compile fuses such "
-            "chains.",
-            lost_ns=kernels.per_gpu(lost),
-            saving=predict(simulation, partial(_fused, kernels, chains)),
-            advice="Fuse them: torch.compile makes one kernel of a chain. By hand: operators that do several of these "
-            "steps at once, such as functional.rms_norm, functional.layer_norm or scaled_dot_product_attention.",
-            evidence=_evidence(kernels, chains),
-            device_id=None,
-            window=window,
-            is_note=share < WARNING_SHARE,
-            worst=Severity.WARNING,
-        ),
+    return find_if_costly(
+        rule="compute/unfused",
+        headline="Elementwise kernels in chains take {share} of the time; torch.compile fuses such chains.",
+        lost_ns=lost,
+        change=partial(_fused, kernels, chains),
+        advice="Fuse them: torch.compile makes one kernel of a chain. By hand: operators that do several of these "
+        "steps at once, such as functional.rms_norm, functional.layer_norm or scaled_dot_product_attention.",
+        evidence=partial(_evidence, kernels, chains),
+        simulation=simulation,
+        kernels=kernels,
+        window=window,
     )
 
 

@@ -1,0 +1,54 @@
+"""The finding on kernels of one kind that could take less time: when there is one, and how severe it is."""
+
+from collections.abc import Callable
+
+from nsyswrap import units
+from nsyswrap.intervals import Window
+from nsyswrap.model import Finding, Severity
+from nsyswrap.sections.compute.kernel_groups import GroupedKernels
+from nsyswrap.sections.occupancy import WARNING_SHARE
+from nsyswrap.sections.severity import NOTE_SHARE, make_finding
+from nsyswrap.what_if.changes import WhatIf, predict
+from nsyswrap.what_if.simulate import Simulation
+
+
+def find_if_costly(  # noqa: PLR0913 - the parts of a finding that differ
+    *,
+    rule: str,
+    headline: str,
+    lost_ns: int,
+    change: Callable[[Simulation], WhatIf],
+    advice: str,
+    evidence: Callable[[], tuple[str, ...]],
+    simulation: Simulation,
+    kernels: GroupedKernels,
+    window: Window,
+) -> tuple[Finding, ...]:
+    """Return the finding where the kernels take enough of the window: a note, and a warning from a fifth of it on.
+
+    Args:
+        rule: Key of the rule.
+        headline: One sentence with ``{share}``, the share of the window.
+        lost_ns: Time of the kernels in the window, summed over the GPUs.
+        change, evidence: Return the change that is simulated, and the numbers that support the finding.
+        advice: The change to make.
+        simulation: The run as it was.
+        kernels, window: All compute kernels, and the window that they are in.
+    """
+    share = kernels.share_of(lost_ns, window)
+    if share < NOTE_SHARE:
+        return ()
+    return (
+        make_finding(
+            rule=rule,
+            headline=headline.format(share=units.share(share)),
+            lost_ns=kernels.per_gpu(lost_ns),
+            saving=predict(simulation, change),
+            advice=advice,
+            evidence=evidence(),
+            device_id=None,
+            window=window,
+            is_note=share < WARNING_SHARE,
+            worst=Severity.WARNING,
+        ),
+    )
