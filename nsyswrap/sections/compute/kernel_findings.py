@@ -30,25 +30,26 @@ def find_if_costly(  # noqa: PLR0913 - the parts of a finding that differ
         rule: Key of the rule.
         headline: One sentence with ``{share}``, the share of the window.
         lost_ns: Time of the kernels in the window, summed over the GPUs.
-        change, evidence: Return the change that is simulated, and the numbers that support the finding.
+        change: Returns the change that is simulated.
         advice: The change to make.
+        evidence: Returns the numbers that support it.
         simulation: The run as it was.
-        kernels, window: All compute kernels, and the window that they are in.
+        kernels: All compute kernels of the window.
+        window: Window of the kernels.
     """
     share = kernels.share_of(lost_ns, window)
     if share < NOTE_SHARE:
         return ()
-    return (
-        make_finding(
-            rule=rule,
-            headline=headline.format(share=units.share(share)),
-            lost_ns=kernels.per_gpu(lost_ns),
-            saving=predict(simulation, change),
-            advice=advice,
-            evidence=evidence(),
-            device_id=None,
-            window=window,
-            is_note=share < WARNING_SHARE,
-            worst=Severity.WARNING,
-        ),
+    finding = make_finding(
+        rule=rule,
+        headline=headline.format(share=units.share(share)),
+        lost_ns=kernels.per_gpu(lost_ns),
+        saving=predict(simulation, change),
+        advice=advice,
+        evidence=evidence(),
+        device_id=None,
+        window=window,
+        is_note=share < WARNING_SHARE,
+        worst=Severity.WARNING,
     )
+    return (finding,)
