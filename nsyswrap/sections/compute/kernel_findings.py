@@ -34,8 +34,7 @@ def find_if_costly(  # noqa: PLR0913 - the parts of a finding that differ
         advice: The change to make.
         evidence: Returns the numbers that support it.
         simulation: The run as it was.
-        kernels: All compute kernels of the window.
-        window: Window of the kernels.
+        kernels, window: All compute kernels of a window, and the window.
     """
     share = kernels.share_of(lost_ns, window)
     if share < NOTE_SHARE:
