@@ -34,10 +34,10 @@ def find_if_costly(  # noqa: PLR0913 - the parts of a finding that differ
         advice: The change to make.
         evidence: Returns the numbers that support it.
         simulation: The run as it was.
-        kernels, window: All compute kernels of a window, and the window.
+        kernels: All compute kernels of the window.
+        window: Window of the kernels.
     """
-    share = kernels.share_of(lost_ns, window)
-    if share < NOTE_SHARE:
+    if (share := kernels.share_of(lost_ns, window)) < NOTE_SHARE:
         return ()
     finding = make_finding(
         rule=rule,
