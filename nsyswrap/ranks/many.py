@@ -103,7 +103,7 @@ def join_heads(heads: Sequence[Head]) -> ManyRanks:
         CannotTellError: Nothing tells how the clocks of the reports differ.
     """
     check_one_job([Identity(each.name, each.rank, each.world_size, each.communicators) for each in heads])
-    check_distinct((each.name, each.epoch_ns, frozenset(rank.process for rank in each.ranks.each)) for each in heads)
+    check_distinct((each.name, each.epoch_ns, each.processes) for each in heads)
     clocks = find_clocks([each.epoch_ns for each in heads], [each.ends for each in heads])
     check_clocks(names := [each.name for each in heads], clocks)
     known = [({gpu.device_id: gpu for gpu in each.gpus}, each.uuids, each.devices) for each in heads]
