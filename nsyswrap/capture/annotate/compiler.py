@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from types import CodeType, FunctionType
 from typing import Any
 
-from . import marker, nvtx_calls, step_clock
+from . import marker, nvtx_calls, step_clock, thread_state
 
 
 def compile_check(torch: Any) -> Callable[[], bool]:
@@ -35,7 +35,7 @@ def frame_skipper(torch: Any) -> Callable[[CodeType], object]:
 
 def own_code() -> Iterator[CodeType]:
     """Yield the code objects of all functions that open and close ranges."""
-    for module in (marker, nvtx_calls, step_clock):
+    for module in (marker, nvtx_calls, step_clock, thread_state):
         for value in list(vars(module).values()):
             for part in [value, *(vars(value).values() if isinstance(value, type) else ())]:
                 if isinstance(part, FunctionType) and part.__module__ == module.__name__:

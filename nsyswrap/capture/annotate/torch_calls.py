@@ -11,7 +11,7 @@ from types import CodeType, FunctionType
 from typing import Any
 
 from .compiler import compile_check, frame_skipper, own_code
-from .marker import COPY, OPTIMIZER, WORKER, Marker, warn
+from .marker import OPTIMIZER, WORKER, Marker, warn
 
 MARK = "_nsyswrap_annotated"
 
@@ -140,14 +140,14 @@ def _mark_step(kind: type, compiling: Callable[[], bool], marker: Marker, patche
 
 
 def _forward(call: Call, torch: Any, marker: Marker) -> Call:
-    compiling, grad, current = compile_check(torch), torch.is_grad_enabled, marker.current.get
+    compiling, grad, inside = compile_check(torch), torch.is_grad_enabled, marker.inside
     begin, end, direct = marker.begin_forward, marker.end, _only_selects_compiled(call)
 
     # Called for each module. Inside another module it takes one check, and skips a frame of torch.
     def forward(module: Any, *args: Any, **kwargs: Any) -> Any:
         if compiling():
             return call(module, *args, **kwargs)
-        if current().inside and direct:
+        if inside() and direct:
             compiled = module._compiled_call_impl  # noqa: SLF001 - like torch's own call
             return module._call_impl(*args, **kwargs) if compiled is None else compiled(*args, **kwargs)  # noqa: SLF001
         state = begin(module, grad=grad())
@@ -173,24 +173,22 @@ def _only_selects_compiled(call: Call) -> bool:
 
 def _module_move(call: Call, torch: Any, marker: Marker) -> Call:
     """Wrap a move of a module to a device, so that the copies of its tensors are not marked as copies of a batch."""
-    compiling, threads = compile_check(torch), marker.threads
+    compiling, begin, end = compile_check(torch), marker.begin_move, marker.end_move
 
     def move(module: Any, *args: Any, **kwargs: Any) -> Any:
-        if compiling() or threads.state.moving:
+        if compiling() or (state := begin()) is None:
             return call(module, *args, **kwargs)
-        state = threads.state
-        state.moving = True
         try:
             return call(module, *args, **kwargs)
         finally:
-            state.moving = False
+            end(state)
 
     return move
 
 
 def _tensor_copy(call: Call, torch: Any, marker: Marker, named: str = "") -> Call:
     """Wrap a copy of a tensor to a device, to mark it if the device (``named`` or an argument) is an accelerator."""
-    compiling, threads, begin, end = compile_check(torch), marker.threads, marker.begin, marker.end
+    compiling, begin, end = compile_check(torch), marker.begin_copy, marker.end
     no_device, known = (torch.dtype, type(None)), KnownDevices(torch.device)
 
     # Also called for each change of type: without a device it takes one check.
@@ -199,9 +197,8 @@ def _tensor_copy(call: Call, torch: Any, marker: Marker, named: str = "") -> Cal
             compiling()
             or type(target := named or (args[0] if args else kwargs.get("device"))) in no_device
             or not (known[target] if type(target) in known.kinds else _on_accelerator(target))
-            or threads.state.moving
             or tensor.device.type != "cpu"
-            or (state := begin(COPY)) is None
+            or (state := begin()) is None
         ):
             return call(tensor, *args, **kwargs)
         try:
