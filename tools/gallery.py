@@ -10,7 +10,6 @@ reports/index.html are written, from existing results; that needs no GPU.
 import argparse
 import contextlib
 import json
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -117,7 +116,7 @@ def keep(case: Case, made: Path, chosen: argparse.Namespace) -> str:
 
 
 def keep_capture(made: Path, folder: Path, seen: list[str]) -> str:
-    """Copy a capture into the case's folder if it holds nothing private; return why it was left out.
+    """Write a masked capture into the case's folder if it holds nothing private; return why it was left out.
 
     nsys copies the environment of every process it sees into a capture, and a capture cannot be redacted.
     """
@@ -126,12 +125,13 @@ def keep_capture(made: Path, folder: Path, seen: list[str]) -> str:
         names = ", ".join(seen)
         return f"no capture kept: it would hold {names}; start this under `env -i` with no other process visible"
     try:
-        inside = gallery_capture.variables(gallery_capture.unpacked(made.read_bytes()), SHARED)
+        content = gallery_capture.masked(made.read_bytes())
+        inside = gallery_capture.variables(gallery_capture.unpacked(content), SHARED)
     except ValueError as error:
         return f"no capture kept: its contents cannot be checked: {error}"
     if inside:
         return f"no capture kept: it holds {', '.join(inside)}"
-    shutil.copyfile(made, folder / CAPTURE)
+    (folder / CAPTURE).write_bytes(content)
     return ""
 
 
