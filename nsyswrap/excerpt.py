@@ -21,6 +21,7 @@ class WholeLedger(NamedTuple):
         end_ns: Its end.
         compute_ns, communication_ns, copy_exposed_ns, memset_exposed_ns: Time of each kind in the interval.
         operation_count: Operations that run in the interval.
+        first_ns, last_ns: Start of the first operation of the GPU in all of the capture, and end of the last.
     """
 
     device_id: int
@@ -32,6 +33,8 @@ class WholeLedger(NamedTuple):
     copy_exposed_ns: int
     memset_exposed_ns: int
     operation_count: int
+    first_ns: int
+    last_ns: int
 
     @property
     def window_ns(self) -> int:
@@ -59,10 +62,10 @@ class Excerpt:
 
     Attributes:
         start_ns, end_ns: The interval that can be reported on. What runs around it was read, too.
+        extent: Start of the first event of the capture and end of the last; ranges do not count.
         is_wanted: Whether it is the whole window that the user asked for.
         read_count: GPU operations that run in the interval.
         operation_count: GPU operations in the capture.
-        steps: Which measured steps were read; None where ranges name none.
         needed_bytes: Memory that reading all would take, estimated.
         memory_bytes: Memory that reading may take.
         ledgers: Exact ledgers over all of the capture.
@@ -70,21 +73,24 @@ class Excerpt:
 
     start_ns: int
     end_ns: int
+    extent: tuple[int, int]
     is_wanted: bool
     read_count: int
     operation_count: int
-    steps: StepsRead | None
     needed_bytes: int
     memory_bytes: int
     ledgers: tuple[WholeLedger, ...]
 
-    @property
-    def words(self) -> str:
-        """Return what was read: "1,200 of 5,000 GPU operations, measured steps 10 to 60 of 240"."""
+    def words(self, steps: StepsRead | None) -> str:
+        """Return what was read: "1,200 of 5,000 GPU operations, measured steps 10 to 60 of 240".
+
+        Args:
+            steps: Which measured steps; None where ranges name none.
+        """
         found = f"{units.count(self.read_count)} of {units.counted(self.operation_count, 'GPU operation')}"
-        if self.steps is None:
+        if steps is None:
             return found
-        first, last, total = self.steps
+        first, last, total = steps
         which = f"steps {units.count(first)} to {units.count(last)}" if last > first else f"step {units.count(first)}"
         return f"{found}, measured {which} of {units.count(total)}"
 

@@ -88,7 +88,7 @@ def _trace(export: Export, cleaner: Cleaner, unread: Names, reading: Reading) ->
     arrays, (counts, dropped, bounds) = read.arrays, _possible_rows(export, read)
     texts, strings = _texts(export, arrays), _cleaned(_strings(export, arrays), cleaner.symbol)
     session = read_session(export, cleaner)
-    devices, domains = _devices(export), _domains(export, texts)
+    devices, domains = devices_of(export), _domains(export, texts)
     if tables.RANGES.name in arrays:
         arrays[tables.RANGES.name] = _ranges(arrays[tables.RANGES.name], texts, domains, cleaner)
         dropped[tables.RANGES.name] = _finish_ranges(read, session.duration_ns, bounds)
@@ -137,7 +137,7 @@ def _frame(
     elif spec is tables.DIAGNOSTICS:
         columns["text"] = _category(columns["text"], cleaner)
     elif spec.name in OPERATIONS or spec in (tables.MEMORY, tables.EVENT_RECORDS):
-        _use_physical_devices(columns, devices)
+        use_physical_devices(columns, devices)
     return pd.DataFrame({name: columns[name] for name in spec.columns}, copy=False)
 
 
@@ -326,7 +326,7 @@ def _category(values: Array | list[str], cleaner: Cleaner) -> Any:  # noqa: ANN4
     return pd.Categorical(found.rename_categories(cleaned).astype(object))
 
 
-def _devices(export: Export) -> Devices | None:
+def devices_of(export: Export) -> Devices | None:
     """Return the physical GPUs of each (process number, CUDA ordinal); CUDA_VISIBLE_DEVICES renumbers them.
 
     There is more than one GPU where processes of two containers have the same number.
@@ -347,7 +347,8 @@ def _devices(export: Export) -> Devices | None:
     return found
 
 
-def _use_physical_devices(columns: Arrays, devices: Devices) -> None:
+def use_physical_devices(columns: Arrays, devices: Devices) -> None:
+    """Replace the numbers of devices that a process sees by those of the machine, in place."""
     ordinals = columns["device_id"].copy()
     for (number, ordinal), (*_, gpu) in devices.items():
         if ordinal != gpu:

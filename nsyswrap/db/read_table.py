@@ -5,7 +5,7 @@ the same arrays. Rows of whole numbers are decoded from the pages of the file; S
 """
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -77,7 +77,7 @@ class TableReader:
         """
         found = cls.in_parts(export, source, PART_ROWS)
         last = found.parts[-1] if found.parts else Part(0, 0)
-        return replace(found, columns=found._empty(last.at + last.length))
+        return replace(found, columns=found.empty(last.at + last.length))
 
     @classmethod
     def in_parts(cls, export: Export, source: Source, part_rows: int) -> "TableReader":
@@ -102,10 +102,24 @@ class TableReader:
         parts = (Part(at, min(part_rows, len(rows) - at), rows.start + at) for at in starts)
         return cls(export, source, tuple(parts), {})
 
-    def _empty(self, length: int) -> Arrays:
+    def empty(self, length: int) -> Arrays:
         """Return an array of a length for each column that the export has."""
         names = queries.present_columns(self.source, self.export.columns[self.source.table])
         return {name: np.empty(length, _dtype(self.source, name)) for name in names}
+
+    def only(self, names: Container[str]) -> "TableReader":
+        """Return a reader of the same parts that reads some columns, by our names; all where it has none of them."""
+        source = self.source
+        required, optional = (
+            {ours: theirs for ours, theirs in columns.items() if ours in names}
+            for columns in (source.required, source.optional)
+        )
+        less = replace(source, required=required or dict(source.required), optional=optional)
+        wanted = {*less.required, *less.optional}
+        pages = self.pages and replace(
+            self.pages, columns={name: column for name, column in self.pages.columns.items() if name in wanted}
+        )
+        return replace(self, source=less, pages=pages)
 
     def alone(self, part: Part) -> Arrays:
         """Return the columns of one part, in arrays of its own.
@@ -114,8 +128,12 @@ class TableReader:
             ExportError: The table is damaged, or a column holds a value of the wrong type.
         """
         own = replace(part, at=0)
-        reader = replace(self, parts=(own,), columns=self._empty(part.length))
+        reader = replace(self, parts=(own,), columns=self.empty(part.length))
         return reader.end([reader.read(own)])
+
+    def nothing(self) -> Arrays:
+        """Return the columns of no rows."""
+        return replace(self, parts=(), columns=self.empty(0)).end([])
 
     def read(self, part: Part, *, in_own_thread: bool = True) -> int:
         """Read the rows of one part into the arrays, NULL as the contract's missing value. Texts are not cleaned yet.

@@ -1,12 +1,12 @@
 """Where in a large export the rows of a time are: the first and last times of each part of each table.
 
 Rows of nsys are nearly in order of time, so few parts hold the rows of an interval. A part also has the lowest and the
-highest correlation id of its rows: calls are long before the operations that they launch.
+highest correlation id of its rows: a call may be long before the operation that it launches.
 """
 
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 
 import numpy as np
@@ -18,14 +18,15 @@ from nsyswrap.db.load import OPERATIONS, READERS
 from nsyswrap.db.read_table import Arrays, Part, TableReader
 from nsyswrap.db.schema import Source
 from nsyswrap.db.valid_rows import EVERY, possible
-from nsyswrap.intervals import Indices, Times
+from nsyswrap.intervals import Times
 
-# Few enough that a part and what is made of it take some tens of megabytes.
+# A part and what is made of it take some tens of megabytes.
 PART_ROWS = 1 << 17
-# Columns that say where a row is. The kind of a range is read since other events of its table are left out.
-_WHERE = ("start", "end", "correlation_id", "kind")
-NEVER = np.iinfo(np.int64)
+# Columns that say where a row is. Ranges are told from other events of their table by their kind.
+_WHERE = frozenset({"start", "end", "correlation_id", "kind"})
+LIMITS = np.iinfo(np.int64)
 
+Flags = npt.NDArray[np.bool_]
 Progress = Callable[[int], None]
 """Called with a number of rows that were read."""
 
@@ -40,7 +41,7 @@ class TableIndex:
         first_ns, last_ns: First and last start of the possible rows of each part; of a part without any, the first is
             later than the last.
         end_ns: Last end.
-        low_id, high_id: Lowest and highest correlation id; 0 where rows have none.
+        low_id, high_id: Lowest and highest correlation id; of a part without any, the lowest is above the highest.
     """
 
     reader: TableReader
@@ -56,26 +57,20 @@ class TableIndex:
         """Return the name of the table in a trace."""
         return self.reader.source.spec.name
 
-    @property
-    def has_times(self) -> bool:
-        """Return whether its rows have times."""
-        return "start" in self.reader.source.required
-
-    def touching(self, start_ns: int, end_ns: int) -> npt.NDArray[np.bool_]:
+    def touching(self, start_ns: int, end_ns: int) -> Flags:
         """Return which parts may hold rows that touch an interval."""
         return (self.first_ns < end_ns) & (self.end_ns >= start_ns)
 
-    def with_ids(self, low: int, high: int) -> npt.NDArray[np.bool_]:
-        """Return which parts may hold rows with correlation ids in a range."""
-        return (self.low_id <= high) & (self.high_id >= low) & (self.high_id > 0)
+    def with_ids(self, low: int, high: int) -> Flags:
+        """Return which parts may hold rows with correlation ids from a lowest to a highest."""
+        return (self.low_id <= high) & (self.high_id >= low)
 
-    def read(self, chosen: npt.NDArray[np.bool_]) -> Iterator[Arrays]:
+    def read(self, chosen: Flags) -> Iterator[Arrays]:
         """Yield the columns of some parts, in order; several threads read."""
-        parts = [self.reader.parts[at] for at in np.flatnonzero(chosen).tolist()]
-        yield from _read_ahead(self.reader, parts)
+        yield from read_ahead((self.reader, self.reader.parts[at]) for at in np.flatnonzero(chosen).tolist())
 
     def rows_before(self, at: Times) -> npt.NDArray[np.float64]:
-        """Return about how many rows start before each time: rows of a part are taken as evenly spread."""
+        """Return about how many rows start before each time: those of a part are taken as evenly spread."""
         found = np.zeros(len(at))
         for rows, first, last in zip(self.rows.tolist(), self.first_ns.tolist(), self.last_ns.tolist(), strict=True):
             if first <= last:
@@ -95,66 +90,48 @@ def index_of(export: Export, source: Source, progress: Progress) -> TableIndex:
         ExportError: The table is damaged.
     """
     whole = TableReader.in_parts(export, source, PART_ROWS)
-    reader = TableReader.in_parts(export, _where(source), PART_ROWS)
+    # SQL finds samples of counters by other columns.
+    reader = whole if source.spec is tables.COUNTERS else whole.only(_WHERE)
     found = []
-    for columns in _read_ahead(reader, reader.parts):
+    for columns in read_ahead((reader, part) for part in reader.parts):
         found.append(_extent(columns, is_operation=source.spec.name in OPERATIONS))
         progress(found[-1][0])
-    extents = np.array(found, np.int64).reshape(-1, 6).T
-    return TableIndex(whole, *extents)
-
-
-def _where(source: Source) -> Source:
-    """Return the source of a table with the columns that say where a row is; samples of counters are found by SQL."""
-    if source.spec is tables.COUNTERS:
-        return source
-    required = {ours: theirs for ours, theirs in source.required.items() if ours in _WHERE}
-    optional = {ours: theirs for ours, theirs in source.optional.items() if ours in _WHERE}
-    # A table without times and ids: any column tells its rows.
-    return replace(source, required=required or dict(source.required), optional=optional)
+    return TableIndex(whole, *np.array(found, np.int64).reshape(-1, 6).T)
 
 
 def _extent(columns: Arrays, *, is_operation: bool) -> tuple[int, ...]:
-    """Return the number of rows of a part, and its first start, last start, last end, lowest and highest id."""
+    """Return the number of rows of a part, its first start, last start and last end, and its lowest and highest id."""
     rows = len(next(iter(columns.values())))
-    times = _possible_times(columns, is_operation=is_operation)
+    start, end = possible_times(columns, is_operation=is_operation)
     ids = columns.get("correlation_id", np.empty(0, np.int64))
     ids = ids[ids > 0]
-    of_times = (NEVER.max, NEVER.min, NEVER.min)
-    if len(times[0]):
-        of_times = int(times[0].min()), int(times[0].max()), int(times[1].max())
-    return rows, *of_times, int(ids.min(initial=NEVER.max)), int(ids.max(initial=0))
+    times = LIMITS.max, LIMITS.min, LIMITS.min
+    if len(start):
+        times = int(start.min()), int(start.max()), int(end.max())
+    return rows, *times, int(ids.min(initial=LIMITS.max)), int(ids.max(initial=0))
 
 
-def _possible_times(columns: Arrays, *, is_operation: bool) -> tuple[Times, Times]:
-    """Return the starts and ends of the possible rows; a row without an end may be open up to the end of the capture."""
+def possible_times(columns: Arrays, *, is_operation: bool) -> tuple[Times, Times]:
+    """Return the starts and ends of the possible rows of a part; a range without an end may last to the last event."""
     if "start" not in columns:
         return np.empty(0, np.int64), np.empty(0, np.int64)
-    start, end = columns["start"], columns.get("end", columns["start"])
-    if "kind" in columns:
-        end = np.where(end == NEVER.min, EVERY.high - 1, end)
+    start, end = columns["start"], ends_of(columns)
     good = possible({"start": start, "end": end}, EVERY, is_operation=is_operation)
     return start[good], end[good]
 
 
-def _read_ahead(reader: TableReader, parts: Iterable[Part]) -> Iterator[Arrays]:
-    """Yield the columns of parts in order, while other threads read the next ones; few are in memory."""
-    waiting = iter(parts)
+def ends_of(columns: Arrays) -> Times:
+    """Return the end of each row: its start in a table without ends, the last possible time for an open range."""
+    end = columns.get("end", columns["start"])
+    return np.where(end == LIMITS.min, EVERY.high - 1, end) if "kind" in columns else end
+
+
+def read_ahead(jobs: Iterable[tuple[TableReader, Part]]) -> Iterator[Arrays]:
+    """Yield the columns of parts in order while other threads read the next ones; only few are in memory."""
+    waiting = iter(jobs)
     with ThreadPoolExecutor(READERS) as pool:
-        running = [pool.submit(reader.alone, part) for part in islice(waiting, READERS)]
+        running = [pool.submit(reader.alone, part) for reader, part in islice(waiting, READERS)]
         while running:
             columns = running.pop(0).result()
-            running += [pool.submit(reader.alone, part) for part in islice(waiting, 1)]
+            running += [pool.submit(reader.alone, part) for reader, part in islice(waiting, 1)]
             yield columns
-
-
-def joined(parts: list[Arrays], like: Callable[[], Arrays]) -> Arrays:
-    """Return the columns of several parts as those of one; of no parts, the columns of none."""
-    if not parts:
-        return like()
-    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-
-
-def rows_with(columns: Arrays, rows: Indices | npt.NDArray[np.bool_]) -> Arrays:
-    """Return some rows of all columns."""
-    return {name: values[rows] for name, values in columns.items()}

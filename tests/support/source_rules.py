@@ -23,6 +23,7 @@ LAYERS = {
     "excerpt": 1,
     "rule_names": 1,
     "tables": 2,
+    "requested_window": 2,
     "report_cache": 2,
     "fixed_step": 2,
     "db": 3,
