@@ -99,7 +99,7 @@ def choose_steps(sizes: Sizes, start: Times, end: Times, memory_bytes: int) -> I
     return interval(least)
 
 
-def choose_time(sizes: Sizes, start_ns: int, end_ns: int, memory_bytes: int) -> Interval:
+def choose_time(sizes: Sizes, start_ns: int, end_ns: int, memory_bytes: int, step_ns: int = 0) -> Interval:
     """Return the longest part around the middle of an interval that fits into memory.
 
     Args:
@@ -107,12 +107,13 @@ def choose_time(sizes: Sizes, start_ns: int, end_ns: int, memory_bytes: int) -> 
         start_ns: Start of the interval.
         end_ns: Its end.
         memory_bytes: Memory that may be used.
+        step_ns: The longest step, which may go on outside of the interval.
     """
     length = end_ns - start_ns
 
     def interval(part: int) -> Interval:
         first = start_ns + (length - part) // 2
-        return Interval(first, first + part, max(part // 100, 1), part == length)
+        return Interval(first, first + part, max(part // 100, step_ns, 1), part == length)
 
     def fits(one: Interval) -> bool:
         return sizes.needed_bytes(one.start_ns - one.around_ns, one.end_ns + one.around_ns) <= memory_bytes

@@ -135,12 +135,15 @@ class _LargeExport:
     def _interval(self, every: tuple[int, int], steps: Steps | None) -> Interval:
         """Return what is read in detail."""
         sizes, memory, given = Sizes(self.indexes), self.request.memory_bytes, self.request.window
+        longest = 0 if steps is None else int((steps.measured["end"] - steps.measured["start"]).max())
         if given is not None:
             first, last = self._extent()
             start, end = max(given.start_ns, first), min(given.end_ns, last)
-            return choose_time(sizes, *((start, end) if start < end else (given.start_ns, given.end_ns)), memory)
+            return choose_time(
+                sizes, *((start, end) if start < end else (given.start_ns, given.end_ns)), memory, longest
+            )
         if steps is None or self.request.wants_all:
-            return choose_time(sizes, *every, memory)
+            return choose_time(sizes, *every, memory, longest)
         # Ranks take the same steps at the same time: those of the one with the most steps stand for all.
         process = steps.measured["process"].value_counts().sort_index().idxmax()
         own = steps.measured[steps.measured["process"] == process]
@@ -160,7 +163,7 @@ class _LargeExport:
             own = {name: values.copy() for name, values in ranges.items()}
             return RowsRead(choice.read() | {tables.RANGES.name: own}, {}, max(self._extent()[1], 0))
 
-        unread = frozenset(self.indexes) - _FOR_STEPS
+        unread = self.request.unread | (frozenset(self.indexes) - _FOR_STEPS)
         found = find_steps(load_export(self.path, self.request.environ, unread, reading), self.request.step_pattern)
         return _StepRanges(found, ranges)
 
@@ -214,7 +217,7 @@ class _LargeExport:
 
 
 class _StepRanges(NamedTuple):
-    """The steps that ranges name, and the ranges of which they were found."""
+    """The steps that ranges name, and the ranges that may be steps."""
 
     found: Steps
     ranges: Arrays

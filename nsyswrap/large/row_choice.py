@@ -27,7 +27,7 @@ WHOLE = (tables.MEMORY.name,)
 _ID_BITS = 40
 
 
-class Launches(NamedTuple):
+class LaunchIds(NamedTuple):
     """Pairs of process and correlation id.
 
     Attributes:
@@ -39,7 +39,7 @@ class Launches(NamedTuple):
     keys: Times
 
     @classmethod
-    def of(cls, process: Times, ids: Times) -> "Launches":
+    def of(cls, process: Times, ids: Times) -> "LaunchIds":
         """Return the pairs of some rows; those without an id are left out."""
         processes = tables.distinct(process[ids > 0])
         found = cls(processes, np.empty(0, np.int64))
@@ -94,7 +94,7 @@ class RowChoice:
         """
         found = {name: self._of_table(name) for name in self.indexes if name not in {CALLS, *OPERATIONS, *BY_ID}}
         calls = self._chosen(CALLS, self._touching) if CALLS in self.indexes else None
-        launched = Launches.of(*_pairs(calls)) if calls else Launches.of(*_NO_PAIRS)
+        launched = LaunchIds.of(*_pairs(calls)) if calls else LaunchIds.of(*_NO_PAIRS)
         for name in OPERATIONS:
             if name in self.indexes:
                 found[name] = self._with_launches(name, launched, self._touching)
@@ -102,11 +102,13 @@ class RowChoice:
             return found
         pairs = [_pairs(found[name]) for name in OPERATIONS if name in found]
         needed = (
-            Launches.of(*(np.concatenate([_NO_IDS, *each]) for each in zip(*pairs, strict=True))) if pairs else launched
+            LaunchIds.of(*(np.concatenate([_NO_IDS, *each]) for each in zip(*pairs, strict=True)))
+            if pairs
+            else launched
         )
         earlier = self._with_launches(CALLS, needed, None, but=self._touching)
         found[CALLS] = {name: np.concatenate([calls[name], earlier[name]]) for name in calls}
-        known = Launches.of(*_pairs(found[CALLS]))
+        known = LaunchIds.of(*_pairs(found[CALLS]))
         return found | {name: self._with_launches(name, known, None) for name in BY_ID if name in self.indexes}
 
     def _of_table(self, name: str) -> Arrays:
@@ -129,7 +131,7 @@ class RowChoice:
     def _with_launches(
         self,
         name: str,
-        launches: Launches,
+        launches: LaunchIds,
         choose: Callable[[Arrays], Flags] | None,
         but: Callable[[Arrays], Flags] | None = None,
     ) -> Arrays:

@@ -22,7 +22,7 @@ from nsyswrap.intervals import Times
 
 # A part and what is made of it take some tens of megabytes.
 PART_ROWS = 1 << 17
-# Columns that say where a row is. Ranges are told from other events of their table by their kind.
+# Columns that say where a row is. The kind tells ranges from other events of their table.
 _WHERE = frozenset({"start", "end", "correlation_id", "kind"})
 LIMITS = np.iinfo(np.int64)
 

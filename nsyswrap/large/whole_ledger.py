@@ -55,6 +55,11 @@ class Sweep:
                 self._counts[device, at] += int(np.count_nonzero((start < ends) & (end > begins)))
         self._pending = {name: np.concatenate([self._pending[name], operations[name]]) for name in self._pending}
 
+    @property
+    def pending_count(self) -> int:
+        """Return how many operations are in memory."""
+        return len(self._pending["start"])
+
     def settle(self, until_ns: int) -> None:
         """Count all time before ``until_ns``; operations that go on stay pending."""
         start, end = self._pending["start"], self._pending["end"]

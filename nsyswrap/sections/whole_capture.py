@@ -1,4 +1,4 @@
-"""The ledger of all of a capture of which the report is about a part."""
+"""The ledger of all of a capture, where the report is about a part of it."""
 
 import pandas as pd
 
