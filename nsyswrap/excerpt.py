@@ -21,7 +21,6 @@ class WholeLedger(NamedTuple):
         end_ns: Its end.
         compute_ns, communication_ns, copy_exposed_ns, memset_exposed_ns: Time of each kind in the interval.
         operation_count: Operations that run in the interval.
-        first_ns, last_ns: Start of the first operation of the GPU in all of the capture, and end of the last.
     """
 
     device_id: int
@@ -33,8 +32,6 @@ class WholeLedger(NamedTuple):
     copy_exposed_ns: int
     memset_exposed_ns: int
     operation_count: int
-    first_ns: int
-    last_ns: int
 
     @property
     def window_ns(self) -> int:

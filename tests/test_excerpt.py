@@ -18,5 +18,5 @@ def test_the_reason_names_both_amounts_of_memory() -> None:
 
 
 def test_idle_time_is_what_is_left() -> None:
-    ledger = WholeLedger(0, True, 100, 200, 40, 20, 5, 5, 9, 0, 300)  # noqa: FBT003 - a field
+    ledger = WholeLedger(0, True, 100, 200, 40, 20, 5, 5, 9)  # noqa: FBT003 - a field
     assert (ledger.window_ns, ledger.idle_ns) == (100, 30)

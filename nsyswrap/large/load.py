@@ -24,12 +24,12 @@ from nsyswrap.db.schema import Source
 from nsyswrap.db.valid_rows import EVERY, find_bounds
 from nsyswrap.errors import ExportError
 from nsyswrap.events.operations import SOURCES
-from nsyswrap.excerpt import Excerpt, WholeLedger
+from nsyswrap.excerpt import Excerpt
 from nsyswrap.intervals import Window
 from nsyswrap.large.interval_choice import Interval, Sizes, bytes_of_rows, choose_steps, choose_time
 from nsyswrap.large.row_choice import RowChoice
 from nsyswrap.large.time_index import LIMITS, TableIndex, ends_of, index_of
-from nsyswrap.large.whole_ledger import extent_of_operations, whole_ledgers
+from nsyswrap.large.whole_ledger import Sweep, Swept, extent_of_operations, whole_ledgers
 from nsyswrap.loop.step_detection import Steps, find_steps, step_matcher
 from nsyswrap.patterns import time_limit
 from nsyswrap.tables import Trace
@@ -126,11 +126,12 @@ class _LargeExport:
         steps = self._step_ranges()
         measured = None if steps is None else steps.found.measured_window()
         intervals = [every, *([(measured.start_ns, measured.end_ns)] if measured else [])]
+        chosen = self._interval(every, steps.found if steps and measured else None)
         operations = [self.indexes[name] for name in OPERATIONS if name in self.indexes]
         count = _Counter(self.request.progress, "adding up", sum(int(each.rows.sum()) for each in operations))
-        ledgers = whole_ledgers(self.export, self.indexes, intervals, count)
-        chosen = self._interval(every, steps.found if steps and measured else None)
-        return self._read(chosen, ledgers, steps.ranges if steps else None)
+        sweep = Sweep(intervals, (chosen.start_ns, chosen.end_ns))
+        swept = whole_ledgers(self.export, self.indexes, sweep, count)
+        return self._read(chosen, swept, steps.ranges if steps else None)
 
     def _interval(self, every: tuple[int, int], steps: Steps | None) -> Interval:
         """Return what is read in detail."""
@@ -167,40 +168,47 @@ class _LargeExport:
         found = find_steps(load_export(self.path, self.request.environ, unread, reading), self.request.step_pattern)
         return _StepRanges(found, ranges)
 
-    def _read(self, chosen: Interval, ledgers: tuple[WholeLedger, ...], steps: Arrays | None) -> Trace:
-        """Return the trace of an interval.
-
-        More around it is read until each GPU has an operation on either side, where the capture and the memory allow.
-        """
-        sizes, around = Sizes(self.indexes), chosen.around_ns
-        trace = self._read_around(chosen, around, steps)
-        while not _is_surrounded(trace, chosen, ledgers):
-            around *= 2
-            needed = sizes.needed_bytes(chosen.start_ns - around, chosen.end_ns + around)
-            if needed > self.request.memory_bytes:
-                break
-            trace = self._read_around(chosen, around, steps)
+    def _read(self, chosen: Interval, swept: Swept, steps: Arrays | None) -> Trace:
+        """Return the trace of an interval."""
+        trace = self._read_between(*self._around(chosen, swept), steps)
         excerpt = Excerpt(
             start_ns=chosen.start_ns,
             end_ns=chosen.end_ns,
             extent=self._extent(),
             is_wanted=chosen.is_wanted,
             read_count=sum(_count(trace, spec, chosen) for spec in SOURCES),
-            operation_count=sum(each.operation_count for each in ledgers if not each.of_steps),
+            operation_count=sum(each.operation_count for each in swept.ledgers if not each.of_steps),
             needed_bytes=self.needed_bytes,
             memory_bytes=self.request.memory_bytes,
-            ledgers=ledgers,
+            ledgers=swept.ledgers,
         )
         return replace(trace, excerpt=excerpt)
 
-    def _read_around(self, chosen: Interval, around_ns: int, steps: Arrays | None) -> Trace:
+    def _around(self, chosen: Interval, swept: Swept) -> tuple[int, int]:
+        """Return the interval with what is around it.
+
+        The next operation of each GPU on either side belongs to it, as far as the memory allows: it ends the gap at the
+        edge.
+        """
+        sizes = Sizes(self.indexes)
+        start, end = chosen.start_ns - chosen.around_ns, chosen.end_ns + chosen.around_ns
+        for before in sorted(swept.before_ns, reverse=True):
+            if sizes.needed_bytes(min(before, start), end) <= self.request.memory_bytes:
+                start = min(before, start)
+        for after in sorted(swept.after_ns):
+            if sizes.needed_bytes(start, max(after + 1, end)) <= self.request.memory_bytes:
+                end = max(after + 1, end)
+        return start, end
+
+    def _read_between(self, start_ns: int, end_ns: int, steps: Arrays | None) -> Trace:
+        """Return the trace of the rows that an interval needs, with the steps of all of the capture."""
         counts = {name: int(index.rows.sum()) for name, index in self.indexes.items()}
         if tables.RANGES.name in counts:
             # nsys counts other events of this table, too.
             counts[tables.RANGES.name] = self.export.row_count(self.indexes[tables.RANGES.name].reader.source.table)
 
         def reading(_export: Export, _sources: Sequence[Source]) -> RowsRead:
-            interval = chosen.start_ns - around_ns, chosen.end_ns + around_ns
+            interval = start_ns, end_ns
             rows = sum(int(each.rows[each.touching(*interval)].sum()) for each in self.indexes.values())
             arrays = RowChoice(self.indexes, *interval, _Counter(self.request.progress, "reading", rows)).read()
             if steps is not None:
@@ -282,24 +290,6 @@ def _with_steps(ranges: Arrays, steps: Arrays, interval: tuple[int, int]) -> Arr
     """Return the ranges of an interval, and the steps outside of it."""
     outside = (steps["start"] >= interval[1]) | (ends_of(steps) < interval[0])
     return {name: np.concatenate([values, steps[name][outside]]) for name, values in ranges.items()}
-
-
-def _is_surrounded(trace: Trace, chosen: Interval, ledgers: tuple[WholeLedger, ...]) -> bool:
-    """Return whether each GPU has an operation before and after the interval, where the capture has one."""
-    read = [trace[spec] for spec in SOURCES if len(trace[spec])]
-    device, start, end = (
-        np.concatenate([_NONE, *(tables.array(each, name) for each in read)]) for name in ("device_id", "start", "end")
-    )
-    for whole in ledgers:
-        mine = device == whole.device_id
-        lacks_before = whole.first_ns < chosen.start_ns and not (start[mine] < chosen.start_ns).any()
-        lacks_after = whole.last_ns > chosen.end_ns and not (end[mine] > chosen.end_ns).any()
-        if lacks_before or lacks_after:
-            return False
-    return True
-
-
-_NONE = np.empty(0, np.int64)
 
 
 def _count(trace: Trace, spec: tables.TableSpec, chosen: Interval) -> int:

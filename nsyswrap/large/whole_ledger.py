@@ -10,6 +10,7 @@ is settled::
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -30,30 +31,54 @@ _KIND = {tables.COPIES.name: COPY, tables.MEMSETS.name: MEMSET}
 Interval = tuple[int, int]
 
 
+class Swept(NamedTuple):
+    """What is known of all operations.
+
+    Attributes:
+        ledgers: The ledgers of each GPU.
+        before_ns: Start of the last operation of each GPU that begins before the interval to read, where there is one.
+        after_ns: Start of the first one that begins after it.
+    """
+
+    ledgers: tuple[WholeLedger, ...]
+    before_ns: tuple[int, ...]
+    after_ns: tuple[int, ...]
+
+
 class Sweep:
     """Adds up ledgers of some intervals while operations come in order of time.
 
     Args:
         intervals: Start and end of each, in ns.
+        to_read: Start and end of the interval to read.
     """
 
-    def __init__(self, intervals: Sequence[Interval]) -> None:
+    def __init__(self, intervals: Sequence[Interval], to_read: Interval) -> None:
         self.intervals = tuple(intervals)
+        self._to_read = to_read
+        self._before: dict[int, int] = {}
+        self._after: dict[int, int] = {}
         self._pending: Arrays = {name: np.empty(0, np.int64) for name in ("start", "end", "device", "kind")}
         self._sums: dict[tuple[int, int], list[int]] = defaultdict(lambda: [0] * len(KINDS))
         self._counts: dict[tuple[int, int], int] = defaultdict(int)
-        self._extents: dict[int, Interval] = {}
 
     def add(self, operations: Arrays) -> None:
         """Add operations: their start, end, device and kind. None starts before the time that is settled."""
         for device in tables.distinct(operations["device"]).tolist():
             mine = operations["device"] == device
             start, end = operations["start"][mine], operations["end"][mine]
-            first, last = self._extents.get(device, (LIMITS.max, LIMITS.min))
-            self._extents[device] = min(first, int(start.min())), max(last, int(end.max()))
+            self._note_nearest(device, start)
             for at, (begins, ends) in enumerate(self.intervals):
                 self._counts[device, at] += int(np.count_nonzero((start < ends) & (end > begins)))
         self._pending = {name: np.concatenate([self._pending[name], operations[name]]) for name in self._pending}
+
+    def _note_nearest(self, device: int, start: Times) -> None:
+        """Note the operations of a GPU that are nearest to the interval to read."""
+        earlier, later = start[start < self._to_read[0]], start[start >= self._to_read[1]]
+        if len(earlier):
+            self._before[device] = max(int(earlier.max()), self._before.get(device, LIMITS.min))
+        if len(later):
+            self._after[device] = min(int(later.min()), self._after.get(device, LIMITS.max))
 
     @property
     def pending_count(self) -> int:
@@ -73,29 +98,15 @@ class Sweep:
         self._pending = {name: values[left] for name, values in self._pending.items()}
         self._pending["start"] = np.maximum(self._pending["start"], until_ns)
 
-    def ledgers(self) -> tuple[WholeLedger, ...]:
-        """Return the ledgers of all devices; the first interval holds all operations, the second one all steps."""
+    def end(self) -> Swept:
+        """Return what is known; the first interval holds all operations, the second one all steps."""
         self.settle(EVERY.high)
         found = []
         for device, at in sorted(self._counts, key=lambda key: (key[1], key[0])):
             compute, communication, copy, memset = self._sums[device, at]
-            count, (start, end), (first, last) = self._counts[device, at], self.intervals[at], self._extents[device]
-            found.append(
-                WholeLedger(
-                    device,
-                    bool(at),
-                    start,
-                    end,
-                    compute,
-                    communication,
-                    copy,
-                    memset,
-                    count,
-                    first_ns=first,
-                    last_ns=last,
-                )
-            )
-        return tuple(found)
+            count, (start, end) = self._counts[device, at], self.intervals[at]
+            found.append(WholeLedger(device, bool(at), start, end, compute, communication, copy, memset, count))
+        return Swept(tuple(found), tuple(self._before.values()), tuple(self._after.values()))
 
 
 def _exclusive(start: Times, end: Times, kind: Times) -> Iterator[Spans]:
@@ -117,15 +128,13 @@ def extent_of_operations(indexes: Mapping[str, TableIndex]) -> Interval | None:
     return (first, max(last, first + 1)) if first <= last else None
 
 
-def whole_ledgers(
-    export: Export, indexes: Mapping[str, TableIndex], intervals: Sequence[Interval], progress: Progress
-) -> tuple[WholeLedger, ...]:
+def whole_ledgers(export: Export, indexes: Mapping[str, TableIndex], sweep: Sweep, progress: Progress) -> Swept:
     """Return the exact ledgers of each GPU.
 
     Args:
         export: The export.
         indexes: Where the rows of its tables are, by name.
-        intervals: That of all operations, and that of all measured steps where there are any.
+        sweep: Its first interval holds all operations; a second one all measured steps.
         progress: Called for each part.
 
     Raises:
@@ -133,7 +142,6 @@ def whole_ledgers(
     """
     collectives = _collectives(export)
     devices = devices_of(export) or {}
-    sweep = Sweep(intervals)
     jobs = sorted(
         (int(first), name, at)
         for name in _NAMES
@@ -147,7 +155,7 @@ def whole_ledgers(
         use_physical_devices(columns, devices)
         sweep.add(_operations(name, columns, collectives))
         progress(len(columns["start"]))
-    return sweep.ledgers()
+    return sweep.end()
 
 
 def _operations(name: str, columns: Arrays, collectives: Times) -> Arrays:

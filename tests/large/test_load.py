@@ -50,7 +50,7 @@ def memory_for(trace: Trace, share: float) -> int:
     return BASE_BYTES + round((every - BASE_BYTES) * share)
 
 
-def part_of(path: Path, whole: Trace, share: float = 0.4, **fields: Any) -> TraceContext:
+def part_of(path: Path, whole: Trace, share: float = 0.4, **fields: Any) -> TraceContext:  # noqa: ANN401 - fields of any type
     """Return the context of the part of a capture that fits into a share of its memory."""
     request = Request(memory_for(whole, share))._replace(**fields)
     return find_context(load_within(path, request))
@@ -74,7 +74,7 @@ def assert_same(part: Section | None, whole: Section) -> None:
 
 
 def assert_all_same(part: Report, whole: Report) -> None:
-    """Check that two reports have equal windows, sections and findings, but for the section of a part."""
+    """Check that two reports have equal windows, sections and findings, except the section of a part."""
     assert part.window == whole.window
     assert part.step == whole.step
     assert [each.key for each in part.sections if each.key != "whole_capture"] == [each.key for each in whole.sections]

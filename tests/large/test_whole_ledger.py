@@ -22,12 +22,12 @@ def columns_of(operations: list[Operation]) -> Arrays:
 
 
 def swept(parts: list[list[Operation]], intervals: list[tuple[int, int]]) -> tuple[WholeLedger, ...]:
-    """Return the ledgers of parts, each of which is added after all time before it is settled."""
-    sweep = Sweep(intervals)
+    """Return the ledgers of parts, added one by one after all time before is settled."""
+    sweep = Sweep(intervals, (20, 30))
     for part in sorted(filter(None, parts), key=lambda each: min(each)[0]):
         sweep.settle(min(part)[0])
         sweep.add(columns_of(part))
-    return sweep.ledgers()
+    return sweep.end().ledgers
 
 
 def counted(operations: list[Operation], device: int, first: int, last: int) -> list[int]:
@@ -61,11 +61,12 @@ def test_each_nanosecond_belongs_to_the_first_kind_that_runs(
 
 def test_few_operations_stay_in_memory() -> None:
     """Of a thousand parts in order of time, no more than those that have not ended are pending."""
-    sweep, most = Sweep([(0, 10**6)]), 0
+    sweep, most = Sweep([(0, 10**6)], (5_003, 6_001)), 0
     for at in range(0, 10**6, 1_000):
         sweep.settle(at)
         sweep.add(columns_of([(at + each, 5, 0, 0) for each in range(0, 1_000, 10)]))
         most = max(most, sweep.pending_count)
-    (found,) = sweep.ledgers()
+    swept = sweep.end()
+    (found,) = swept.ledgers
     assert (found.compute_ns, found.operation_count, most) == (500_000, 100_000, 100)
-    assert (found.first_ns, found.last_ns) == (0, 999_995)
+    assert (swept.before_ns, swept.after_ns) == ((5_000,), (6_010,))
