@@ -22,8 +22,8 @@ from pathlib import Path
 from bench_analysis import EVENTS, ROOT, SOURCE, Used, exponents, measured
 from export_pages import repeat
 
-# GPU operations of the source.
-OPERATIONS = 24_889
+# GPU operations of the source, and bytes of an export for each of them, with some room.
+OPERATIONS, BYTES = 24_889, 500
 
 
 def large_export(folder: Path, millions: float) -> Path:
@@ -41,6 +41,16 @@ def large_export(folder: Path, millions: float) -> Path:
         db.execute("delete from DIAGNOSTIC_EVENT")
     repeat(export, EVENTS, {"start": span, "end": span, "correlationId": ids}, copies)
     return export
+
+
+def has_room(folder: Path, millions: float) -> bool:
+    """Return whether a folder has room for an export of so many million operations; say so where it has not."""
+    needed, free = millions * 1e6 * BYTES, shutil.disk_usage(folder).free
+    if needed > free:
+        print(
+            f"{millions:g} million operations are left out: they need {needed / 1e9:.0f} GB, {free / 1e9:.0f} are free"
+        )
+    return needed <= free
 
 
 def timed(folder: Path, millions: float, memory: str) -> Used:
@@ -66,9 +76,10 @@ def main() -> None:
     compileall.compile_dir(ROOT / "nsyswrap", quiet=2)
     os.environ["PYTHONPATH"] = str(ROOT)
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
-        used = [timed(Path(folder), millions, options.memory) for millions in options.millions]
+        sizes = [each for each in options.millions if has_room(Path(folder), each)]
+        used = [timed(Path(folder), millions, options.memory) for millions in sizes]
     if len(used) > 1:
-        grows = exponents(options.millions, used)
+        grows = exponents(sizes, used)
         print(
             f"growth, exponents (1 is linear): seconds {grows['wall_s']:.2f}, CPU seconds {grows['cpu_s']:.2f}, "
             f"memory {grows['memory_gb']:.2f}"

@@ -138,7 +138,7 @@ class _Tenths:
         tenth = done * _PARTS // max(every, 1)
         if (what, tenth) != self._last:
             self._last = (what, tenth)
-            click.echo(f"nsyswrap: {READING[what]}: {units.share(tenth / _PARTS)}", err=True)
+            click.echo(f"nsyswrap: {READING[what]}: {100 * tenth // _PARTS} %", err=True)
 
 
 class _Lines:
