@@ -232,6 +232,7 @@ CAPTIONS = MappingProxyType(
         ("ranges", "summary"): "On the CPU",
         ("ranges", "projection"): "On the GPU",
         ("ranges", "kernels"): "Kernels by range",
+        ("whole_capture", "gpus"): "Where the GPU's time went, over all of the capture",
     }
 )
 
