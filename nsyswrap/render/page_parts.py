@@ -151,11 +151,6 @@ def devices(report: Report, ledgers: Sequence[summary_model.DeviceLedger]) -> tu
     )
 
 
-def idle_fills(shown: Sequence[Device]) -> tuple[hues.IdleFill, ...]:
-    """Return the patterns that the bars of GPUs use for idle time."""
-    return hues.patterns(row.key for device in shown for row in device.idle)
-
-
 def ranked(ledger: summary_model.DeviceLedger) -> tuple[str, ...]:
     """Return the rank of a GPU in words; nothing where none is known."""
     return () if ledger.rank is None else (f"rank {ledger.rank}",)
