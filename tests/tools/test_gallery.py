@@ -209,8 +209,16 @@ def test_a_card_shows_verdict_ledger_and_links(tools: Tools, sample: dict[str, A
     assert 'href="gallery/mnist-1-worker/report.html"' in text
     assert 'href="gallery/mnist-1-worker/report.json"' in text
     assert ".nsys-rep" not in text
-    assert "<dt>tensor cores</dt><dd>5.4 %</dd>" in text
-    assert "<dt>mean step</dt><dd>5.7 ms</dd><dt>kernels</dt><dd>0.382 ms</dd><dt>GPU busy</dt><dd>6.7 %</dd>" in text
+    figures = re.findall(r"<dt>(.*?)</dt><dd>(.*?)</dd>", text)
+    assert figures == [
+        ("mean step", "5.7 ms"),
+        ("kernels", "0.382 ms"),
+        ("GPU busy", "6.7 %"),
+        ("tensor cores", "5.4 %"),
+    ]
+    folded, unfolded = text.split("</summary>")
+    assert folded.endswith("<details><summary>data loader wait")
+    assert "It &lt;waits&gt;." in unfolded
     assert "<span>mnist.py</span> <span>--epochs</span> <span>1</span>" in text
     assert "Captured on: NVIDIA H200, driver" in text
     assert "http" not in text
