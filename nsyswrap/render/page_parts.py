@@ -12,7 +12,7 @@ from nsyswrap.render.escape import elide, visible
 from nsyswrap.render.gaps import Gap
 from nsyswrap.render.page_tables import Span, TableView, table_view
 from nsyswrap.render.page_tensor import PARTS
-from nsyswrap.rule_names import TENSOR_REASONS, TENSOR_USES
+from nsyswrap.rule_names import TENSOR_REASONS, TENSOR_USES, operation_name
 
 _PHASE_WIDTH = 40
 # Accounts of idle time in a bar. Ours: more are too narrow.
@@ -311,7 +311,7 @@ def _named(table: pd.DataFrame) -> pd.DataFrame:
         "cause": vocabulary.cause_name,
         "verdict": lambda key: TENSOR_USES.get(key, key),
         "reason": lambda key: TENSOR_REASONS.get(key, key),
-        "op": lambda key: key.replace("_", " "),
+        "op": lambda key: operation_name(key) if key else "",
     }
     return table.assign(
         **{column: table[column].astype(str).map(name) for column, name in names.items() if column in table}

@@ -4,10 +4,12 @@ Page, terminal and Markdown take their words from here, so each thing has one na
 causes come from ``nsyswrap.rule_names``, which lower layers use, too.
 """
 
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
 from nsyswrap.rule_names import CAUSE_NAMES, RULE_NAMES, cause_name, rule_name
+from nsyswrap.units import ColumnUnit
 
 __all__ = ["CAUSE_NAMES", "RULE_NAMES", "cause_name", "rule_name"]
 
@@ -112,7 +114,6 @@ COLUMNS = MappingProxyType(
         "busy_ns": "GPU busy",
         "operation_count": "operations",
         "sample_count": "samples",
-        "idle_estimate_ns": "idle, estimated",
         "process_id": "process",
         "thread_id": "thread number",
         "cuda_call_ns": "CUDA calls",
@@ -125,7 +126,7 @@ COLUMNS = MappingProxyType(
         "pcie_tx_throughput_share": "PCIe TX throughput",
         "gpu_utilization_share": "GPU utilization",
         "sm_efficiency_estimate": "SM efficiency, estimated",
-        "achieved_estimate": "achieved, estimated",
+        "achieved_estimate": "achieved occupancy, estimated",
         "peak_share_low": "of the peak, at least",
         "peak_share_high": "of the peak, at most",
         "known_from": "known from",
@@ -141,8 +142,42 @@ COLUMNS = MappingProxyType(
         "limit_watt": "power limit, W",
         "max_celsius": "highest temperature, °C",
         "process_count": "most processes at once",
+        "just_in_time_share": "launched while the GPU was idle",
+        "median_launch_interval_ns": "median time between launches",
+        "envelope_any_thread_ns": "first to last operation, of any thread",
+        "busy_any_thread_ns": "GPU busy, of any thread",
+        "operation_count_any_thread": "operations of any thread",
+        "launch_count": "launches",
+        "rest_ns": "other, mostly work",
+        "unseen_ns": "outside its events",
+        "bus_bandwidth": "on each link, a second",
+        "capture_peak_bytes": "peak of the capture",
+        "start_bytes": "at the start",
+        "end_bytes": "at the end",
+        "peak_share": "peak, of the GPU's memory",
+        "allocation_count": "allocations",
+        "release_count": "releases",
+        "mean_at_least_share": "mean, at least",
+        "part_grown_ns": "part longer by",
+        "cause_grown_ns": "cause longer by",
+        "phase_grown_ns": "phase longer by",
+        "excess_ns": "longer by",
+        "memcpy_ns": "copies",
+        "memset_ns": "memsets",
+        "dataloader_ns": "data loader",
+        "runtime_ns": "CUDA calls",
+        "idle_estimate_ns": "idle, estimated",
     }
 )
+
+UNITS: Mapping[str, ColumnUnit] = MappingProxyType(
+    {
+        "theoretical_occupancy": "share", "achieved_estimate": "share", "sm_efficiency_estimate": "share",
+        "peak_share_low": "share", "peak_share_high": "share", "operation_count_any_thread": "count",
+        "bus_bandwidth": "bytes",
+    }
+)  # fmt: skip
+"""Units of columns whose names do not end in them."""
 
 FACTS = MappingProxyType(
     {
@@ -208,6 +243,19 @@ FACTS = MappingProxyType(
         "mean_step_without_loader_ns": "mean step without the data loader",
         "steps_compared": "steps compared",
         "gpu_utilization_share": "GPU utilization (kernels only, first step to last)",
+        "achieved_estimate_share": "achieved occupancy, estimated",
+        "sm_efficiency_estimate_share": "SM efficiency, estimated",
+        "unfilled_share": "kernel time with too few blocks for the GPU",
+        "tail_share": "places empty in last waves",
+        "outlier_excess_ns": "longer than the median, all outliers",
+        "spread_share": "95th less 5th percentile, of the median",
+        "copy_ns": "time of copies",
+        "blocking_count": "blocking copies",
+        "affected_ns": "time affected",
+        "affected_share": "share affected",
+        "peak_bytes": "most memory held",
+        "late_ranks": "ranks that are late",
+        "waiting_share": "waiting for other ranks",
         "without_profiler_ns": "without the profiler, simulated",
         "baseline_difference_share": "simulated against measured",
     }
