@@ -305,13 +305,15 @@ def patterns(report: Report) -> TableView | None:
 
 
 def _named(table: pd.DataFrame) -> pd.DataFrame:
-    """Return a table with names in place of the keys of rules, causes, uses of tensor cores and operations."""
+    """Return a table with names in place of keys: rules, causes, uses of tensor cores, operations, parts of steps."""
     names = {
         "rule": vocabulary.rule_name,
         "cause": vocabulary.cause_name,
         "verdict": lambda key: TENSOR_USES.get(key, key),
         "reason": lambda key: TENSOR_REASONS.get(key, key),
         "op": lambda key: operation_name(key) if key else "",
+        "part": vocabulary.column_label,
+        "role": lambda key: vocabulary.column_label(f"{key}_ns"),
     }
     return table.assign(
         **{column: table[column].astype(str).map(name) for column, name in names.items() if column in table}

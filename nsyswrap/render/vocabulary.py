@@ -117,7 +117,7 @@ COLUMNS = MappingProxyType(
         "process_id": "process",
         "thread_id": "thread number",
         "cuda_call_ns": "CUDA calls",
-        "cpu_exec_ns": "CPU exec",
+        "cpu_exec_ns": "CPU outside CUDA calls",
         "sm_active_share": "SM active",
         "tensor_active_share": "tensor active",
         "dram_read_bandwidth_share": "DRAM read bandwidth",

@@ -156,10 +156,10 @@ def test_the_page_shows_the_figures_of_a_report(tools: Tools, sample: dict[str, 
     found = tools.results.results(tmp_path)
     assert [each.case.name for each in found] == ["mnist-1-worker"]
     text = tools.page.page(found)
-    row = next(line for line in text.splitlines() if line.startswith("|") and "idle/data_wait" in line)
+    row = next(line for line in text.splitlines() if "mnist-1-worker" in line and "5.4 %" in line)
     cells = [cell.strip() for cell in row.strip("|").split("|")]
     assert cells[1:8] == ["5.7", "-", "3.39", "0.382", "6.7 %", "20.5 %", "5.4 %"]
-    assert cells[8:] == ["data loader wait", "`idle/data_wait`"]
+    assert cells[8:] == ["data loader wait", "data loader wait"]
     assert "NVIDIA H200, driver 580.159.04" in text
     assert "    mnist-1-worker: loss 0.5\n" in text
     assert "Not captured: `mnist-8-workers`." in text
