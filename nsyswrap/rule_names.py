@@ -102,6 +102,18 @@ TENSOR_REASONS: Mapping[str, str] = MappingProxyType(
 )
 """Why matrix work does not use tensor cores, by key of the reason."""
 
+LEDGER_NAMES: Mapping[str, str] = MappingProxyType(
+    {
+        "compute_ns": "compute",
+        "communication_wait_ns": "waiting for other ranks",
+        "communication_transfer_ns": "exposed communication",
+        "copy_exposed_ns": "exposed copies",
+        "memset_exposed_ns": "exposed memsets",
+        "idle_ns": "idle",
+    }
+)
+"""Name of each row of the ledger, by its column."""
+
 OPERATION_NAMES: Mapping[str, str] = MappingProxyType(
     {
         "attention_aux": "work around attention",

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-from nsyswrap.rule_names import CAUSE_NAMES, RULE_NAMES, cause_name, rule_name
+from nsyswrap.rule_names import CAUSE_NAMES, LEDGER_NAMES, RULE_NAMES, cause_name, rule_name
 from nsyswrap.units import ColumnUnit
 
 __all__ = ["CAUSE_NAMES", "RULE_NAMES", "cause_name", "rule_name"]
@@ -31,12 +31,12 @@ class LedgerPart(NamedTuple):
 
 
 LEDGER_PARTS = (
-    LedgerPart("compute_ns", "compute", "compute", "#0054A9"),
-    LedgerPart("communication_wait_ns", "rank_wait", "waiting for other ranks", "#B5638F"),
-    LedgerPart("communication_transfer_ns", "communication", "exposed communication", "#873267"),
-    LedgerPart("copy_exposed_ns", "copy", "exposed copy", "#604900"),
-    LedgerPart("memset_exposed_ns", "memset", "exposed memset", "#808080"),
-    LedgerPart("idle_ns", "idle", "idle", "#55616F"),
+    LedgerPart("compute_ns", "compute", LEDGER_NAMES["compute_ns"], "#0054A9"),
+    LedgerPart("communication_wait_ns", "rank_wait", LEDGER_NAMES["communication_wait_ns"], "#B5638F"),
+    LedgerPart("communication_transfer_ns", "communication", LEDGER_NAMES["communication_transfer_ns"], "#873267"),
+    LedgerPart("copy_exposed_ns", "copy", LEDGER_NAMES["copy_exposed_ns"], "#604900"),
+    LedgerPart("memset_exposed_ns", "memset", LEDGER_NAMES["memset_exposed_ns"], "#808080"),
+    LedgerPart("idle_ns", "idle", LEDGER_NAMES["idle_ns"], "#55616F"),
 )
 
 
@@ -80,6 +80,7 @@ WINDOW_SOURCES = MappingProxyType(
 
 COLUMNS = MappingProxyType(
     {
+        **{column: name for column, name in LEDGER_NAMES.items() if column != "idle_ns"},
         "device_id": "GPU",
         "start_ns": "start",
         "end_ns": "end",
@@ -94,10 +95,6 @@ COLUMNS = MappingProxyType(
         "kernel_ns": "kernel time",
         "tensor_ns": "tensor cores",
         "unknown_ns": "unknown",
-        "communication_wait_ns": "waiting for other ranks",
-        "communication_transfer_ns": "exposed communication",
-        "copy_exposed_ns": "exposed copy",
-        "memset_exposed_ns": "exposed memset",
         "gap_count": "gaps",
         "rule": "why",
         "per_step": "gaps a step",

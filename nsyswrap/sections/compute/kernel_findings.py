@@ -37,8 +37,7 @@ def find_if_costly(  # noqa: PLR0913 - the parts of a finding that differ
         kernels: All compute kernels of the window.
         window: Window of the kernels.
     """
-    share = kernels.share_of(lost_ns, window)
-    if share < NOTE_SHARE:
+    if (share := kernels.share_of(lost_ns, window)) < NOTE_SHARE:
         return ()
     finding = make_finding(
         rule=rule,
