@@ -223,7 +223,7 @@ def _slim_context(report: Report) -> dict[str, Any]:
         **whole,
         **_assets((*SLIM_STYLES, *(RANK_STYLES if whole["ranks"] else ())), SLIM_SCRIPTS, ()),
         "contents": whole["contents"][:1],
-        "plan": plan._replace(rows=rows),
+        "plan": plan._replace(rows=rows, instead=_known(plan.instead, anchors)),
         "devices": gpus,
         "idle_fills": _idle_fills(whole["bar_now"], gpus if is_drawn else ()),
         "open_gpus": _SLIM_DEVICES,
@@ -236,6 +236,13 @@ def _slim_context(report: Report) -> dict[str, Any]:
         "left_out": _left_out(whole),
         "groups": (),
     }
+
+
+def _known(
+    instead: tuple[str, plan_view.Action] | None, anchors: Collection[str]
+) -> tuple[str, plan_view.Action] | None:
+    """Return the advice of the first finding, with its anchor only where the page has it."""
+    return instead and (instead[0] if instead[0] in anchors else "", instead[1])
 
 
 def _left_out(whole: Mapping[str, Any]) -> str:

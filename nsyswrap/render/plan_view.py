@@ -73,6 +73,7 @@ class PlanView(NamedTuple):
         check: The command that profiles the changed program and compares it with the plan; empty without a plan.
         lines: How to see lines of Python in the first change; empty where Python was sampled.
         check_words: What the command does.
+        instead: What the first finding says to do, with its anchor, where there is no plan but a finding; else None.
     """
 
     measure: str
@@ -81,13 +82,14 @@ class PlanView(NamedTuple):
     check: str = ""
     lines: str = ""
     check_words: str = CHECK
+    instead: tuple[str, Action] | None = None
 
 
 def plan(report: Report) -> PlanView:
     """Return the plan of a report."""
     found = report.plan
     if found.step_ns is None or not found.changes:
-        return PlanView("", (), found.notes)
+        return PlanView("", (), found.notes, lines=_lines(report), instead=_instead(report))
     now = PlanRow(NOW, units.duration(found.step_ns), "100.00", "100.00", "")
     rows = tuple(
         _row(report, found.step_ns, each, with_action=number < MOST_ACTIONS)
@@ -95,6 +97,12 @@ def plan(report: Report) -> PlanView:
     )
     measure = f"{'mean' if found.is_mean else 'median'} step after each change, with those before it"
     return PlanView(measure, (now, *rows), found.notes, _check(report), _lines(report))
+
+
+def _instead(report: Report) -> tuple[str, Action] | None:
+    """Return the advice of the finding that the verdict names, for a report without a plan."""
+    first = next((each for each in report.findings if each.rule == report.verdict_rule), None)
+    return None if first is None else (page_findings.anchor(first.rule), _action(first))
 
 
 def said_by(shown: PlanView, findings: Iterable[page_findings.FindingView]) -> dict[str, str]:

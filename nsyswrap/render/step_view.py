@@ -112,7 +112,7 @@ def view(report: Report) -> StepView | None:
         name=step.name,
         length=step.length,
         note=step.note,
-        gpu=step.gpu,
+        gpu=_gpu(step.gpu, step.note),
         span=step.span,
         picture=step_picture.draw(step.data, step.gpus[0], span, found, inferred=inferred),
         data=_data(found, inferred=inferred),
@@ -151,6 +151,12 @@ def _note(data: TimelineData, row: TimelineRow, count: int) -> str:
     is_one_of_several = comma and sum(each.kind == "steps" for each in data.rows) > 1
     where = f"of {visible(rank)}" if is_one_of_several else "in the window"
     return f"the only step {where}" if count == 1 else f"the middle of {units.count(count)} steps {where}"
+
+
+def _gpu(label: str, note: str) -> str:
+    """Return the label of a GPU, without its rank where the note names it."""
+    rank, comma, rest = label.partition(", ")
+    return rest if comma and note.endswith(f" of {rank}") else label
 
 
 def _name(data: TimelineData, row: TimelineRow, at: int) -> str:

@@ -74,6 +74,25 @@ def test_where_there_is_no_plan_the_reason_is_said_or_nothing() -> None:
     assert 'id="plan"' not in html_report.render(nothing)
 
 
+def test_without_a_plan_the_first_finding_says_what_to_try() -> None:
+    """It has its advice and its code, on the slim page, too; with a plan the plan says it."""
+    report = replace(
+        REPORT, plan=Plan(notes=("No plan: no change saves 1 % of the step.",)), verdict_rule="idle/data_wait"
+    )
+    waits = next(each for each in report.findings if each.rule == "idle/data_wait")
+    assert plan_view.plan(report).instead == (
+        "finding-idle-data-wait",
+        plan_view.Action(waits.advice, "", code_changes("idle/data_wait")),
+    )
+    for render in (html_report.render, html_report.render_slim):
+        page = render(report)
+        part = page[page.index('aria-label="What to try"') :]
+        assert str(escape(waits.advice)) in part[: part.index("No plan: no change")]
+        assert "persistent_workers=True,\n" in part[: part.index("No plan: no change")]
+    assert plan_view.plan(PLANNED).instead is None
+    assert plan_view.plan(replace(report, verdict_rule=None)).instead is None
+
+
 def test_the_first_three_changes_say_what_to_do() -> None:
     """The advice is that of the finding; a change without a finding has none."""
     rows = plan_view.plan(PLANNED).rows

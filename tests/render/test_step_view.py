@@ -1,13 +1,17 @@
 """The part of the page on the typical step."""
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 
 import hand_made
+import pytest
 from timeline_fixtures import US, timeline_data, timeline_report
 
 from nsyswrap.intervals import Window
 from nsyswrap.render import render, step_view
+from nsyswrap.report import build_report
+from nsyswrap.tables import Trace
 
 
 def test_the_typical_step_is_the_middle_one() -> None:
@@ -48,3 +52,13 @@ def test_names_do_not_end_the_element_of_the_data() -> None:
     assert view is not None
     assert "<" not in view.data
     assert hand_made.HOSTILE not in render("html", timeline_report(hostile=hand_made.HOSTILE))
+
+
+@pytest.mark.slow
+def test_the_rank_of_a_step_is_named_once(real_trace: Callable[[str], Trace]) -> None:
+    """Ranks may have different numbers of steps, so the note names the rank; the GPU follows without it."""
+    view = step_view.view(build_report(real_trace("ranks/loader"), with_timeline=True))
+    assert view is not None
+    assert view.note.endswith(" of rank 0")
+    assert view.gpu == "GPU 0"
+    assert view.gpus == ("rank 0, GPU 0", "rank 1, GPU 1")

@@ -6,11 +6,13 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import hand_made
 import pandas as pd
+import postgres_server
 import pyarrow.parquet as pq
 import pytest
 from alembic.autogenerate import compare_metadata
@@ -25,7 +27,7 @@ from nsyswrap.runs.frames import COLUMNS, write_parquet
 from nsyswrap.runs.from_report import run_from_report
 from nsyswrap.runs.history import History, open_history
 from nsyswrap.runs.migrate import migrate, scripts
-from nsyswrap.runs.run import Program, Run
+from nsyswrap.runs.run import Program, Run, RunFact
 from nsyswrap.runs.store import Added
 from nsyswrap.runs.tables import FACTS, HEAD, METADATA, RUNS
 
@@ -312,6 +314,40 @@ def test_a_full_disk_is_an_error_and_loses_nothing_that_was_acknowledged(tmp_pat
     assert {line.split()[1] for line in added} == {row.run_id for row in found.runs()}
     assert all_whole(found)
     assert found.add(made_run(0x7FFFFFFF)) is Added.NEW
+
+
+@pytest.mark.slow
+def test_a_full_disk_of_the_server_is_an_error_and_loses_nothing_that_was_acknowledged() -> None:
+    """The limit of a file's size stands for the disk, as with SQLite; the server ends at once and recovers."""
+    binaries = postgres_server.programs()
+    if binaries is None:
+        pytest.skip("PostgreSQL is not installed (apt-get install postgresql)")
+    added: list[int] = []
+    with postgres_server.full_then_roomy(binaries, 1_200_000) as (full, roomy):
+        with full() as url:
+            history = open_history(url)
+            with pytest.raises(HistoryError, match="cannot write the history"):
+                add_all(history, added)
+        assert added
+        with roomy() as url:
+            found = open_history(url)
+            assert [row.run_id for row in found.runs()] == [made_run(each).row.run_id for each in reversed(added)]
+            assert all(whole(found, with_many_facts(number)) for number in added)
+            assert found.add(with_many_facts(100)) is Added.NEW
+
+
+def add_all(history: History, added: list[int]) -> None:
+    """Add runs, and note the number of each one that the history acknowledges."""
+    for number in range(100):
+        assert history.add(with_many_facts(number)) is Added.NEW
+        added.append(number)
+
+
+def with_many_facts(number: int) -> Run:
+    """Return a made run with two thousand more facts."""
+    run = made_run(number)
+    facts = (RunFact("section", f"fact_{at:04}", float(at), None, "count") for at in range(2000))
+    return replace(run, facts=(*run.facts, *facts))
 
 
 @pytest.mark.parametrize("made", [hand_made.hostile_report, hand_made.two_gpu_report, hand_made.no_gpu_report])

@@ -8,9 +8,10 @@ import pwd
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 # Where Debian and Fedora keep its programs, which are not on PATH.
 _PLACES = ("/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin")
@@ -18,6 +19,9 @@ _TIMEOUT_S = 120
 _USERS = ("postgres", "daemon")
 # Nothing that the tests write must survive a power cut.
 _OPTIONS = "-c listen_addresses= -c fsync=off -c full_page_writes=off -c max_connections=60 -c shared_buffers=16MB"
+
+# The URL of a started server, as long as it runs.
+Server = AbstractContextManager[str]
 
 
 def programs() -> Path | None:
@@ -29,7 +33,34 @@ def programs() -> Path | None:
 
 @contextmanager
 def server(binaries: Path) -> Iterator[str]:
-    """Yield the URL of the database of a new server; at the end it is stopped and its folder removed.
+    """Yield the URL of the database of a new server; at the end it is stopped and its folder removed."""
+    with _made(binaries) as made, _started(made) as url:
+        yield url
+
+
+@contextmanager
+def full_then_roomy(binaries: Path, most_bytes: int) -> Iterator[tuple[Callable[[], Server], Callable[[], Server]]]:
+    """Yield two functions that start the same new server: on a disk that is soon full, and on one that has room.
+
+    Args:
+        binaries: Folder with the programs of PostgreSQL.
+        most_bytes: No file of the server grows beyond it on the full disk; more than the MiB of a file of its log.
+    """
+    with _made(binaries, "--wal-segsize=1") as made:
+        yield lambda: _started(made, most_bytes), lambda: _started(made)
+
+
+class _Made(NamedTuple):
+    """A server that was made: its programs, its folder, and the user that it runs as; empty for this one."""
+
+    binaries: Path
+    folder: Path
+    user: str
+
+
+@contextmanager
+def _made(binaries: Path, *options: str) -> Iterator[_Made]:
+    """Yield a new server that is not started.
 
     The folder is in /tmp, since the path of a socket has at most 107 characters.
     """
@@ -38,16 +69,37 @@ def server(binaries: Path) -> Iterator[str]:
     try:
         if user:
             shutil.chown(folder, user)
-        data = folder / "data"
-        _run(user, [binaries / "initdb", "-D", data, "-A", "trust", "-U", "tester", "-E", "UTF8", "--no-sync"], folder)
-        control: list[str | Path] = [binaries / "pg_ctl", "-D", data, "-w", "-t", str(_TIMEOUT_S)]
-        _run(user, [*control, "-l", folder / "log", "-o", f"-k {folder} {_OPTIONS}", "start"], folder)
-        try:
-            yield f"postgresql://tester@/postgres?host={folder}"
-        finally:
-            _run(user, [*control, "-m", "immediate", "stop"], folder)
+        make: list[str | Path] = [
+            binaries / "initdb",
+            "-D",
+            folder / "data",
+            "-A",
+            "trust",
+            "-U",
+            "tester",
+            "-E",
+            "UTF8",
+            "--no-sync",
+        ]
+        _run(user, [*make, *options], folder)
+        yield _Made(binaries, folder, user)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def _started(made: _Made, most_bytes: int | None = None) -> Iterator[str]:
+    """Start a server and yield the URL of its database; stop it at the end."""
+    binaries, folder, user = made
+    control: list[str | Path] = [binaries / "pg_ctl", "-D", folder / "data", "-w", "-t", str(_TIMEOUT_S)]
+    start = [*control, "-l", folder / "log", "-o", f"-k {folder} {_OPTIONS}", "start"]
+    # The shell counts blocks of 512 bytes.
+    limited = [] if most_bytes is None else ["sh", "-c", f'ulimit -S -f {most_bytes // 512} && exec "$@"', "sh"]
+    _run(user, [*limited, *start], folder)
+    try:
+        yield f"postgresql://tester@/postgres?host={folder}"
+    finally:
+        _run(user, [*control, "-m", "immediate", "stop"], folder)
 
 
 def _exists(user: str) -> bool:

@@ -158,7 +158,8 @@ class StepPicture {
     const of = `of ${order.length} steps ${where}`;
     const place = last === 0 ? `the only step ${where}` : at === (last >> 1) ? `the middle ${of}` : at === 0 ? `the fastest ${of}`
       : at === last ? `the slowest ${of}` : `number ${at + 1} ${of} by length`;
-    return `${duration(row.end[item] - row.start[item])}, ${place}${data.rows.filter(({ kind }) => kind === "gpu").length > 1 ? `, ${gpu.label}` : ""}`;
+    const own = where === `of ${rank}` && gpu.label.startsWith(`${rank}, `) ? gpu.label.slice(rank.length + 2) : gpu.label;
+    return `${duration(row.end[item] - row.start[item])}, ${place}${data.rows.filter(({ kind }) => kind === "gpu").length > 1 ? `, ${own}` : ""}`;
   }
 
   /** Return how much longer or shorter the shown step is than the pinned one. */
