@@ -16,9 +16,11 @@ BASE_BYTES = 350_000_000
 ROW_BYTES = 100
 # Rows whose analysis takes more: operations with their attribution, and texts.
 _BYTES: Mapping[str, int] = {
-    **dict.fromkeys(("kernels", "copies", "memsets", "graphs"), 400),
+    **dict.fromkeys(("kernels", "copies", "memsets", "graphs"), 550),
     tables.RANGES.name: 300,
 }
+# No row takes more memory than so many times its bytes in the file: that of a kernel has at least 60 bytes.
+PER_FILE_BYTE = 10
 # Halvings of an interval without steps: a millionth of it is exact enough.
 _HALVINGS = 20
 

@@ -26,7 +26,15 @@ from nsyswrap.errors import ExportError
 from nsyswrap.events.operations import SOURCES
 from nsyswrap.excerpt import Excerpt
 from nsyswrap.intervals import Window
-from nsyswrap.large.interval_choice import Interval, Sizes, bytes_of_rows, choose_steps, choose_time
+from nsyswrap.large.interval_choice import (
+    BASE_BYTES,
+    PER_FILE_BYTE,
+    Interval,
+    Sizes,
+    bytes_of_rows,
+    choose_steps,
+    choose_time,
+)
 from nsyswrap.large.row_choice import RowChoice
 from nsyswrap.large.time_index import LIMITS, TableIndex, ends_of, index_of
 from nsyswrap.large.whole_ledger import Sweep, Swept, extent_of_operations, whole_ledgers
@@ -81,6 +89,8 @@ def load_within(path: Path, request: Request) -> Trace:
         ExportError: As ``load_export``; or times of a large export are wrong.
         UsageError: The pattern of steps is no regular expression.
     """
+    if _is_small(path, request.memory_bytes):
+        return load_export(path, request.environ, request.unread)
     with opened(path) as export:
         sources = sources_of(export, request.unread)
         sizes = {each.spec.name: float(len(export.row_numbers(each.table))) for each in sources}
@@ -88,6 +98,14 @@ def load_within(path: Path, request: Request) -> Trace:
         if needed <= request.memory_bytes or not any(sizes.get(name) for name in OPERATIONS):
             return load_export(path, request.environ, request.unread)
         return _LargeExport.of(path, export, request, needed).trace()
+
+
+def _is_small(path: Path, memory_bytes: int) -> bool:
+    """Return whether a file fits whatever it holds; then its tables need not be looked at first."""
+    try:
+        return BASE_BYTES + PER_FILE_BYTE * path.stat().st_size <= memory_bytes
+    except OSError:
+        return True
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,3 +94,13 @@ def test_a_capture_of_nsys_is_exported_first(
     assert capfd.readouterr() == ("", "")
     monkeypatch.setenv("NSYSWRAP_NSYS", str(tool.with_name("nowhere")))
     assert "NSYSWRAP_NSYS" in str(read(whole))
+
+
+def test_sums_are_of_whole_captures(capture: Path) -> None:
+    """A capture that does not fit into a given amount of memory has a reason, and no sums of a part."""
+    whole = read(capture)
+    assert isinstance(whole, CaptureSums)
+    found = read(capture, options=ReadOptions(memory=1_000))
+    assert isinstance(found, str)
+    assert found.startswith("reading all would take about 0.4 GB of memory")
+    assert read(capture, options=ReadOptions(memory=10**9)) == whole

@@ -3,10 +3,10 @@
 import re
 from dataclasses import replace
 
-import hand_made
 import numpy as np
 import paired_reports as pairs
 import pandas as pd
+import part_of_capture
 import pytest
 from paired_reports import MS
 
@@ -226,7 +226,7 @@ def test_every_run_needs_steps() -> None:
 
 def test_a_capture_that_was_read_in_part_is_named() -> None:
     """Its steps can be compared; the sentence says which they are."""
-    whole = next(each for each in hand_made.part_report().sections if each.key == "whole_capture")
+    whole = next(each for each in part_of_capture.part_report().sections if each.key == "whole_capture")
     part = replace(NEW, sections=(*NEW.sections, whole))
     found = only(BASE, part)
     assert found.message == (

@@ -51,4 +51,4 @@ def test_all_of_an_interval_is_chosen_where_it_fits() -> None:
 
 
 def test_an_operation_takes_more_than_another_row() -> None:
-    assert bytes_of_rows({"kernels": 10, "calls": 10}) == BASE_BYTES + 5_000
+    assert bytes_of_rows({"kernels": 10, "calls": 10}) == BASE_BYTES + 6_500

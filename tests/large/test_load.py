@@ -13,8 +13,8 @@ from nsyswrap.errors import ExportError
 from nsyswrap.events.operations import SOURCES
 from nsyswrap.excerpt import Excerpt
 from nsyswrap.intervals import Window
-from nsyswrap.large import time_index
-from nsyswrap.large.interval_choice import BASE_BYTES, bytes_of_rows
+from nsyswrap.large import load, time_index
+from nsyswrap.large.interval_choice import BASE_BYTES, PER_FILE_BYTE, bytes_of_rows
 from nsyswrap.large.load import Request, load_within
 from nsyswrap.loop.context import TraceContext, find_context
 from nsyswrap.model import Report, Section
@@ -157,16 +157,18 @@ def test_what_was_read_is_said(captures: Captures, real_context: Contexts) -> No
     """In a note, in the section on the whole capture, and in the label of the window."""
     whole = real_context("cnn_amp")
     part = part_of(captures("cnn_amp"), whole.trace)
-    report, read = report_of(part), part.steps.read
+    report, excerpt, read = report_of(part), excerpt_of(part), part.steps.read
     assert read is not None
-    assert (read.first, read.last, read.total) == (10, 48, 58)
-    note = next(each for each in report.notes if "--memory" in each)
-    words = "3,042 of 4,709 GPU operations, measured steps 10 to 48 of 58"
-    assert words in note
+    assert read.total == len(whole.steps.measured) == 58
+    measured = whole.steps.measured.iloc[read.first - 1 : read.last]
+    assert (measured["start"].min(), measured["end"].max()) == (excerpt.start_ns, excerpt.end_ns)
+    inside = (whole.operations.start < excerpt.end_ns) & (whole.operations.end > excerpt.start_ns)
+    words = f"{inside.sum():,} of 4,709 GPU operations, measured steps {read.first} to {read.last} of 58"
+    assert any(words in note and "--memory" in note for note in report.notes)
     section = report.section("whole_capture")
     assert section is not None
     assert str(next(fact.value for fact in section.facts if fact.label == "read")) == words
-    assert report.window.label.startswith("39 measured steps (")
+    assert report.window.label.startswith(f"{read.last - read.first + 1} measured steps (")
 
 
 def test_as_many_steps_are_read_as_fit(captures: Captures, real_context: Contexts) -> None:
@@ -180,6 +182,16 @@ def test_as_many_steps_are_read_as_fit(captures: Captures, real_context: Context
     everything = load_within(path, Request(memory_for(whole, 1.01)))
     assert everything.excerpt is None
     assert everything.frames["kernels"].equals(whole.frames["kernels"])
+
+
+def test_a_small_file_is_read_without_a_look_at_its_tables(captures: Captures, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also a missing one: the error is that of reading it."""
+    monkeypatch.setattr(load, "opened", None)
+    path = captures("cnn_amp")
+    trace = load_within(path, Request(BASE_BYTES + PER_FILE_BYTE * path.stat().st_size))
+    assert trace.excerpt is None
+    with pytest.raises(ExportError, match="does not exist"):
+        load_within(path.with_name("gone.sqlite"), Request(0))
 
 
 def test_events_are_counted_over_all_of_the_capture(captures: Captures, real_context: Contexts) -> None:

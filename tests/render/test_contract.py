@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import hand_made
+import part_of_capture
 import pytest
 
 from nsyswrap.errors import UsageError
@@ -14,7 +15,7 @@ from nsyswrap.sections import SECTIONS
 
 REPORTS: dict[str, Callable[[], Report]] = {
     "full": hand_made.full_report,
-    "part": hand_made.part_report,
+    "part": part_of_capture.part_report,
     "two GPUs": hand_made.two_gpu_report,
     "no GPU": hand_made.no_gpu_report,
     "empty": hand_made.empty_report,
@@ -32,7 +33,7 @@ def test_the_full_report_has_every_section_of_a_real_one() -> None:
     """The tests of the forms use it to cover each section, so a new section must be added to it."""
     of_all = {spec.key for spec in SECTIONS if not spec.of_excerpt}
     assert {section.key for section in hand_made.full_report().sections} == of_all
-    assert {section.key for section in hand_made.part_report().sections} == {spec.key for spec in SECTIONS}
+    assert {section.key for section in part_of_capture.part_report().sections} == {spec.key for spec in SECTIONS}
 
 
 @every_form
