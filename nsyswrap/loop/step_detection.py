@@ -15,6 +15,7 @@ from nsyswrap.errors import UsageError
 from nsyswrap.events.operations import SOURCES, launch_calls
 from nsyswrap.intervals import Window
 from nsyswrap.loop.injected_ranges import without_doubtful_steps
+from nsyswrap.memo import memo
 from nsyswrap.patterns import time_limit
 from nsyswrap.tables import Trace, array
 
@@ -71,6 +72,7 @@ class Steps:
             return None
         return Window(start, end, self._label(measured), self.source)
 
+    @memo
     def measured_inside(self, window: Window) -> pd.DataFrame:
         """Return the steps that lie inside the window and are not warm-up."""
         inside = (self.frame["start"] >= window.start_ns) & (self.frame["end"] <= window.end_ns)
