@@ -85,9 +85,8 @@ def find_causes(context: TraceContext, states: ThreadStates, found: DeviceGaps) 
     """
     # A few gaps at a time, because the intermediate pieces need much memory.
     parts = list(blocks(len(found.ender)))
-    waits = [at for at, name in enumerate(states.names) if api_calls.os_call_kind(name) == api_calls.OTHER_WAIT]
     faults = [at for at, name in enumerate(states.names) if name == api_calls.PAGE_FAULT_NAME]
-    named = (np.array(waits, np.intp), np.array(faults, np.intp))
+    named = (states.os_calls(api_calls.OTHER_WAIT), np.array(faults, np.intp))
     return joined_in_order(
         (
             _merge_equal(_sort_by_start(_Explainer(context, states, found.of(block), block.start).pieces()), *named)

@@ -19,6 +19,7 @@ from nsyswrap.events.operations import Operations, launch_rows
 from nsyswrap.events.thread_states import ThreadStates
 from nsyswrap.intervals import NOTHING, Indices, Spans, Times, Window, clip, covered, gaps
 from nsyswrap.loop.context import TraceContext
+from nsyswrap.memo import memo
 from nsyswrap.tables import array, blocks
 
 # T explains the gap unless it waited for more than this share of the time before r. Source: definitions of the
@@ -163,6 +164,7 @@ class _NotTraced:
         return not_traced
 
 
+@memo
 def _opaque_launches(context: TraceContext) -> dict[int, Times]:
     """Return the launch times of CUDA graphs without any operation in the capture, by process, in ns, ascending."""
     calls, rows = context.trace[tables.CALLS], launch_rows(context.trace)

@@ -117,8 +117,7 @@ class IdlePieces:
 
     def is_os_call(self, kind: int) -> Mask:
         """Return the pieces explained by a call of the operating system of this kind."""
-        wanted = [index for index, name in enumerate(self.states.names) if api_calls.os_call_kind(name) == kind]
-        found: Mask = np.isin(self.pieces.name, wanted)
+        found: Mask = np.isin(self.pieces.name, self.states.os_calls(kind))
         return found
 
     def is_marked(self, *kinds: int) -> Mask:

@@ -9,12 +9,14 @@ from nsyswrap.intervals import Times, Window
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.helper_threads import has_loader
 from nsyswrap.loop.phase_detection import DATA
+from nsyswrap.memo import memo
 from nsyswrap.tables import array
 
 # Calls that start a process.
 _FORK = re.compile(r"v?fork|clone3?|posix_spawnp?")
 
 
+@memo
 def find_starts(context: TraceContext, window: Window) -> Times:
     """Return when loader processes were started, in ns, ascending; empty where all starts are in one step.
 

@@ -12,6 +12,13 @@ _WHOLE = frozenset({"total_ns", "min_ns", "max_ns"})
 
 
 def summarize(codes: npt.NDArray[np.integer[Any]], duration: npt.NDArray[np.int64], groups: int) -> pd.DataFrame:
+    """Return the statistics of each group as a table of one row for each, as ``statistics`` does."""
+    return pd.DataFrame(statistics(codes, duration, groups))
+
+
+def statistics(
+    codes: npt.NDArray[np.integer[Any]], duration: npt.NDArray[np.int64], groups: int
+) -> dict[str, npt.NDArray[Any]]:
     """Return the statistics of each group.
 
     Args:
@@ -20,7 +27,7 @@ def summarize(codes: npt.NDArray[np.integer[Any]], duration: npt.NDArray[np.int6
         groups: Number of groups; those without a duration get zeros.
 
     Returns:
-        One row for each group, in order, with ``COLUMNS``. The median of an even number of values is the mean of the
+        ``COLUMNS``, with a value for each group, in order. The median of an even number of values is the mean of the
         two middle ones. The standard deviation is that of a sample (n - 1), and 0 for one value. ``share`` is the
         share of the total of all groups. Source: the statistics of nsys's own reports, so that both can be compared.
     """
@@ -39,7 +46,7 @@ def summarize(codes: npt.NDArray[np.integer[Any]], duration: npt.NDArray[np.int6
             numbers[name][group] = value
     total = numbers["total_ns"]
     whole = int(total.sum())
-    return pd.DataFrame({"count": count, **numbers, "share": total / whole if whole else np.zeros(groups)})
+    return {"count": count, **numbers, "share": total / whole if whole else np.zeros(groups)}
 
 
 def _statistics(values: npt.NDArray[np.int64]) -> tuple[float, ...]:

@@ -12,6 +12,7 @@ import pandas as pd
 from nsyswrap import tables
 from nsyswrap.events.api_calls import base_name
 from nsyswrap.intervals import NOTHING, Indices, Spans, Times, Window, chosen, clip, merge, subtract
+from nsyswrap.memo import memo
 from nsyswrap.tables import TableSpec, Trace, array, blocks
 
 COMPUTE, COMMUNICATION, COPY, MEMSET = range(4)
@@ -301,6 +302,7 @@ def _lookup(ids: Times, rows: Indices | None, wanted: Times) -> Indices:
     return result
 
 
+@memo
 def launch_rows(trace: Trace) -> Indices:
     """Return the rows of ``trace[CALLS]`` that launch a CUDA graph."""
     ids = [key for key, text in trace.strings.items() if base_name(text) in GRAPH_LAUNCHES]

@@ -34,6 +34,7 @@ from nsyswrap.intervals import (
     total,
     union,
 )
+from nsyswrap.memo import memo
 from nsyswrap.tables import NameNumbers, TableSpec, Trace, array, numbers_by_name
 
 # A state code is kind * NAMES + index of the call's name, so that evidence can name the call.
@@ -63,7 +64,7 @@ class ThreadActivity(NamedTuple):
     alive: tuple[int, int]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class ThreadStates:
     """What some threads of a trace do inside a window.
 
@@ -82,6 +83,11 @@ class ThreadStates:
     def names_of(self, spec: TableSpec, rows: Indices) -> npt.NDArray[np.int32]:
         """Return the name index of some rows of a table of calls."""
         return _indices(array(self.trace[spec], "name_id")[rows], self.name_index)
+
+    @memo
+    def os_calls(self, kind: int) -> Indices:
+        """Return the name indices of the calls of the operating system of a kind, ascending."""
+        return np.array([at for at, name in enumerate(self.names) if api_calls.os_call_kind(name) == kind], np.intp)
 
     def of(self, thread: int) -> LabelledSpans:
         """Return what a thread does: codes of kind and name; between them no call is open that explains idle time."""

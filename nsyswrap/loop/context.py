@@ -59,7 +59,7 @@ class Settings:
 NO_SETTINGS = Settings()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class TraceContext:
     """A trace, its events and its loop. It is immutable, so threads may share it.
 

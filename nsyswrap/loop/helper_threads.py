@@ -21,6 +21,7 @@ from nsyswrap import tables
 from nsyswrap.events import api_calls
 from nsyswrap.intervals import Spans, Times, chosen, containing, covered, merge, total
 from nsyswrap.loop.phase_detection import DATA, NO_PHASE, Phases
+from nsyswrap.memo import memo
 from nsyswrap.tables import Trace, array
 
 # Waits in the data phase shorter than this do not tell what the main thread waits for. Ours: as for a batch.
@@ -46,6 +47,7 @@ class _Calls(NamedTuple):
     timed: npt.NDArray[np.bool_]
 
 
+@memo
 def has_loader(trace: Trace, process: int) -> bool:
     """Return whether the process has threads that pin or fetch batches, or child processes that load them."""
     threads = trace[tables.THREADS]

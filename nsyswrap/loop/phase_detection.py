@@ -17,6 +17,7 @@ from nsyswrap.loop.injected_ranges import injected_steps, repeated
 from nsyswrap.loop.step_detection import PATTERN, Steps
 from nsyswrap.loop.work_pattern import LEAST_REPETITIONS
 from nsyswrap.loop.work_sequence import WorkSequence
+from nsyswrap.memo import memo
 from nsyswrap.patterns import time_limit
 from nsyswrap.tables import Trace, array, blocks
 
@@ -69,7 +70,7 @@ LIBRARY_DOMAINS = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Phases:
     """The phases of all threads: an immutable value, safe to read from several threads.
 
@@ -106,6 +107,7 @@ class Phases:
         """Return the rows of ``ranges`` that are ranges of the trace."""
         return self.ranges[~self.ranges["inferred"]]
 
+    @memo
     def marks(self, process: int, phase: str) -> bool:
         """Return whether the process has ranges of a phase, or phases inferred."""
         return bool(((self.ranges["process"] == process) & (self.ranges["phase"] == self.code(phase))).any())

@@ -16,6 +16,7 @@ from nsyswrap.events.operations import SOURCES, launch_calls
 from nsyswrap.excerpt import Excerpt, StepsRead
 from nsyswrap.intervals import Window
 from nsyswrap.loop.injected_ranges import without_doubtful_steps
+from nsyswrap.memo import memo
 from nsyswrap.patterns import time_limit
 from nsyswrap.tables import Trace, array
 
@@ -91,6 +92,7 @@ class Steps:
         start, its = (array(each[each["process"] == process], "start") for each in (self.measured, part.measured))
         return StepsRead(int((start <= its.min()).sum()), int((start <= its.max()).sum()), len(start))
 
+    @memo
     def measured_inside(self, window: Window) -> pd.DataFrame:
         """Return the steps that lie inside the window and are not warm-up."""
         inside = (self.frame["start"] >= window.start_ns) & (self.frame["end"] <= window.end_ns)

@@ -21,7 +21,7 @@ import pandas as pd
 
 from nsyswrap.model import Report, Section
 from nsyswrap.render.escape import visible
-from nsyswrap.render.json_report import section_of
+from nsyswrap.render.json_report import sections_of
 
 _FORMULA_STARTS = ("=", "+", "-", "@")
 
@@ -70,7 +70,8 @@ def _findings(report: Report) -> pd.DataFrame:
     columns["device_id"] = pd.Series([one.device_id for one in report.findings], dtype="Int64")
     ranks: dict[int | None, int | None] = {gpu.device_id: gpu.rank for gpu in report.gpus}
     columns["rank"] = pd.array([ranks.get(one.device_id) for one in report.findings], dtype="Int64")
-    columns["section"] = [section_of(report, one) for one in report.findings]
+    section_of = sections_of(report)
+    columns["section"] = [section_of.get(one) for one in report.findings]
     columns["evidence"] = [" | ".join(one.evidence) for one in report.findings]
     columns["window"] = [one.window.label for one in report.findings]
     return pd.DataFrame(columns)

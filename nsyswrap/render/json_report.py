@@ -56,6 +56,7 @@ def tree(report: Report) -> Tree:
     says how many rows, and how many ns, are left out.
     """
     ranks = {gpu.device_id: gpu.rank for gpu in report.gpus}
+    section_of = sections_of(report)
     return {
         "schema": SCHEMA,
         "capture": {"name": report.capture.name, "bytes": report.capture.bytes},
@@ -69,7 +70,7 @@ def tree(report: Report) -> Tree:
         "plan_base": _plan_base(report.plan),
         "plan_notes": list(report.plan.notes),
         "sections": {section.key: section_tree(section, ranks) for section in report.sections},
-        "findings": [_finding(finding, section_of(report, finding), ranks) for finding in report.findings],
+        "findings": [_finding(finding, section_of.get(finding), ranks) for finding in report.findings],
         "notes": list(report.notes),
     }
 
@@ -151,9 +152,9 @@ def _fact_value(fact: Fact) -> object:
     return None if units.is_missing(value) or value in _INFINITE else value
 
 
-def section_of(report: Report, finding: Finding) -> str | None:
-    """Return the key of the section that holds a finding; None where no section does."""
-    return next((section.key for section in report.sections if finding in section.findings), None)
+def sections_of(report: Report) -> dict[Finding, str]:
+    """Return the key of the first section that holds each finding."""
+    return {finding: section.key for section in reversed(report.sections) for finding in section.findings}
 
 
 def _finding(finding: Finding, section: str | None, ranks: Ranks) -> Tree:

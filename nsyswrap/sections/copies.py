@@ -7,7 +7,7 @@ import pandas as pd
 
 from nsyswrap import units
 from nsyswrap.attribution.attribution import Attribution
-from nsyswrap.attribution.copy_table import KEYS, UPLOAD, find_memsets, held_by, staged_of
+from nsyswrap.attribution.copy_table import KEYS, UPLOAD, find_memsets, held_by, of_device, staged_copies, staged_of
 from nsyswrap.attribution.root_causes import pageable_copies
 from nsyswrap.events.duration_stats import summarize
 from nsyswrap.events.operations import COPY
@@ -71,12 +71,12 @@ def _findings(
     """Return the findings on the copies of each device: copies of pageable memory, and other exposed copies."""
     found: list[Finding | None] = []
     for each in attributions:
-        mine = copies[copies["device_id"] == each.device_id]
-        found += [_pageable(simulation, each, mine, window), _exposed(simulation, each.device_id, mine, window)]
+        mine, staged = (of_device(some, each.device_id) for some in (copies, staged_copies(copies)))
+        found += [_pageable(simulation, each, staged, window), _exposed(simulation, each.device_id, mine, window)]
     return tuple(sorted((each for each in found if each), key=lambda finding: finding.order))
 
 
-def _pageable(simulation: Simulation, attribution: Attribution, copies: pd.DataFrame, window: Window) -> Finding | None:
+def _pageable(simulation: Simulation, attribution: Attribution, staged: pd.DataFrame, window: Window) -> Finding | None:
     """Return the finding on copies of pageable memory: their calls block the host until the driver staged the data.
 
     The time lost is the idle time that is attributed to these copies, and their exposed time in the ledger.
@@ -88,12 +88,11 @@ def _pageable(simulation: Simulation, attribution: Attribution, copies: pd.DataF
         lost         idle  exposed  idle
     """
     context, device = simulation.context, attribution.device_id
-    mine = copies[staged_of(copies)]
-    call, held = held_by(context, mine, window)
-    idle, exposed = attribution.idle_of(pageable_copies.RULE), _exposed_time(context, device, mine, window)
+    idle, exposed = attribution.idle_of(pageable_copies.RULE), _exposed_time(context, device, staged, window)
     lost = idle + exposed
     if not worth_printing(lost, window):
         return None
+    call, held = held_by(context, staged, window)
     share, waits, copying = units.share(lost / window.length_ns), units.duration(idle), units.duration(exposed)
     return make_finding(
         rule=pageable_copies.RULE,
@@ -106,7 +105,7 @@ def _pageable(simulation: Simulation, attribution: Attribution, copies: pd.DataF
             f"the GPU is idle for {waits} because of them, and copies for {copying} with no kernel running",
             f"they block the host for {units.duration(total(held))}, in {units.counted(len(call), 'call')}",
             *most_sampled(attribution, pageable_copies.RULE),
-            *_by_kind(mine),
+            *_by_kind(staged),
         ),
         device_id=device,
         window=window,
@@ -115,12 +114,12 @@ def _pageable(simulation: Simulation, attribution: Attribution, copies: pd.DataF
 
 def _exposed(simulation: Simulation, device: int, copies: pd.DataFrame, window: Window) -> Finding | None:
     """Return the finding on exposed copies."""
-    context, staged = simulation.context, staged_of(copies)
-    mine = copies[(copies["exposed"] > 0) & ~staged]
+    context = simulation.context
     whole = total(context.operations.exclusive(device, window)[COPY])
-    lost = whole - _exposed_time(context, device, copies[staged], window)
+    lost = whole - _exposed_time(context, device, staged_copies(copies), window)
     if not worth_printing(lost, window):
         return None
+    mine = copies[(copies["exposed"] > 0) & ~staged_of(copies)]
     return make_finding(
         rule="copies/exposed",
         headline=f"The GPU copies and computes nothing for {units.share(lost / window.length_ns)} of the time.",

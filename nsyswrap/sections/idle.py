@@ -1,5 +1,6 @@
 """Why the GPU was idle: the attribution of each idle nanosecond to a rule, a cause and a phase, with evidence."""
 
+import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -10,7 +11,7 @@ import pandas as pd
 from nsyswrap import tables
 from nsyswrap.attribution.attribution import RULES, Attribution
 from nsyswrap.attribution.causes import CAUSES
-from nsyswrap.events.duration_stats import summarize
+from nsyswrap.events.duration_stats import statistics
 from nsyswrap.events.thread_states import NO_NAME, ThreadStates
 from nsyswrap.intervals import NOTHING, Window
 from nsyswrap.loop.context import TraceContext
@@ -56,7 +57,7 @@ def run(
     simulation: Simulation,
 ) -> Section:
     """Return the idle time of each device by rule, cause and phase, gap by gap and pattern by pattern."""
-    by_account = pd.concat([_by_account(context, each) for each in attributions], ignore_index=True)
+    by_account = _by_account(context, attributions)
     every = [_gaps(context, states, each) for each in attributions]
     gaps = pd.concat(every, ignore_index=True) if len(every) > 1 else every[0]
     idle = int(by_account["idle_ns"].sum())
@@ -72,7 +73,7 @@ def run(
         tables={
             "attribution": by_account,
             "gaps": gaps,
-            "patterns": pd.concat([_patterns(context, each, window) for each in attributions], ignore_index=True),
+            "patterns": _patterns(context, attributions, window),
         },
         findings=find_findings(simulation, attributions, gaps, window),
         notes=_notes(context),
@@ -90,8 +91,15 @@ def _notes(context: TraceContext) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _by_account(context: TraceContext, attribution: Attribution) -> pd.DataFrame:
-    """Return idle time and the number of gaps by rule, cause and phase, largest first."""
+def _by_account(context: TraceContext, attributions: tuple[Attribution, ...]) -> pd.DataFrame:
+    """Return idle time and the number of gaps by device, rule, cause and phase, largest first on each device."""
+    whole = {"device_id": np.int64, "idle_ns": np.int64, "gap_count": np.int64}
+    rows = [row for each in attributions for row in _accounts(context, each)]
+    return pd.DataFrame(rows, columns=["device_id", "cause", "rule", "phase", "idle_ns", "gap_count"]).astype(whole)
+
+
+def _accounts(context: TraceContext, attribution: Attribution) -> list[tuple[int, str, str, str, int, int]]:
+    """Return the rows of one device."""
     pieces = attribution.pieces
     width = len(context.phases.names) + 1
     codes, unique = numbered(
@@ -107,20 +115,13 @@ def _by_account(context: TraceContext, attribution: Attribution) -> pd.DataFrame
     for code, length in sums_by_gap(codes, pieces):
         np.add.at(idle, code, length)
         gap_count += np.bincount(code, minlength=len(unique))
-    accounts = [divmod(int(each), width) for each in unique]
-    frame = pd.DataFrame(
-        {
-            "device_id": np.full(len(unique), attribution.device_id),
-            "cause": [CAUSES[account % len(CAUSES)] for account, _ in accounts],
-            "rule": [RULES[account // len(CAUSES)] for account, _ in accounts],
-            "phase": [context.phases.name(phase - 1) for _, phase in accounts],
-            "idle_ns": idle,
-            "gap_count": gap_count,
-        }
-    )
-    return frame.sort_values(
-        ["idle_ns", "rule", "cause", "phase"], ascending=[False, True, True, True], ignore_index=True
-    )
+    rows = []
+    for each, idle_ns, count in zip(unique.tolist(), idle.tolist(), gap_count.tolist(), strict=True):
+        account, phase = divmod(each, width)
+        rule, cause = divmod(account, len(CAUSES))
+        name = context.phases.name(phase - 1)
+        rows.append((attribution.device_id, CAUSES[cause], RULES[rule], name, idle_ns, count))
+    return sorted(rows, key=lambda row: (-row[4], row[2], row[1], row[3]))
 
 
 def _gaps(context: TraceContext, states: ThreadStates, attribution: Attribution) -> pd.DataFrame:
@@ -141,12 +142,26 @@ def _gaps(context: TraceContext, states: ThreadStates, attribution: Attribution)
     )
 
 
-def _patterns(context: TraceContext, attribution: Attribution, window: Window) -> pd.DataFrame:
-    """Return the number and median length of the gaps of each rule and phase, most idle time first.
+def _patterns(context: TraceContext, attributions: tuple[Attribution, ...], window: Window) -> pd.DataFrame:
+    """Return the number and median length of the gaps of each device, rule and phase, most idle time first on each.
 
     The idle time of one rule and phase in one gap counts as one gap. ``per_step`` is the number of gaps in a step; NaN
     where the window is not made of steps.
     """
+    steps = context.steps.measured_count if window.is_of_steps else 0
+    columns = {"count": np.int64, "median_ns": np.float64, "idle_ns": np.int64, "per_step": np.float64}
+    rows = [
+        (*row, row[3] / steps if steps else math.nan)
+        for each in attributions
+        for row in _device_patterns(context, each)
+    ]
+    return pd.DataFrame(rows, columns=["device_id", "rule", "phase", *columns]).astype(
+        {"device_id": np.int64, **columns}
+    )
+
+
+def _device_patterns(context: TraceContext, attribution: Attribution) -> list[tuple[int, str, str, int, float, int]]:
+    """Return the rows of one device, without ``per_step``."""
     pieces = attribution.pieces
     width = len(context.phases.names) + 1
     codes, unique = numbered(
@@ -156,21 +171,13 @@ def _patterns(context: TraceContext, attribution: Attribution, window: Window) -
     )
     parts = [(codes[:0], NOTHING.start), *sums_by_gap(codes, pieces)]
     code, length = (np.concatenate(each) for each in zip(*parts, strict=True))
-    summed = summarize(code, length, len(unique))
-    steps = context.steps.measured_count if window.is_of_steps else 0
-    count = summed["count"].to_numpy(np.int64)
-    found = pd.DataFrame(
-        {
-            "device_id": np.full(len(unique), attribution.device_id),
-            "rule": [RULES[int(each) // (len(context.phases.names) + 1)] for each in unique],
-            "phase": [context.phases.name(int(each) % (len(context.phases.names) + 1) - 1) for each in unique],
-            "count": count,
-            "median_ns": summed["median_ns"].to_numpy(float),
-            "idle_ns": summed["total_ns"].to_numpy(np.int64),
-            "per_step": count / steps if steps else np.full(len(unique), np.nan),
-        }
-    )
-    return found.sort_values(["idle_ns", "rule", "phase"], ascending=[False, True, True], ignore_index=True)
+    summed = statistics(code, length, len(unique))
+    values = (summed[name].tolist() for name in ("count", "median_ns", "total_ns"))
+    rows = []
+    for each, count, median, idle in zip(unique.tolist(), *values, strict=True):
+        rule, phase = divmod(each, width)
+        rows.append((attribution.device_id, RULES[rule], context.phases.name(phase - 1), count, median, idle))
+    return sorted(rows, key=lambda row: (-row[5], row[1], row[2]))
 
 
 def _evidence(context: TraceContext, states: ThreadStates, attribution: Attribution) -> "pd.Series[Any]":

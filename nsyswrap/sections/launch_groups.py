@@ -1,6 +1,7 @@
 """The compute kernels of a window, and the same kernels grouped by launch configuration."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -45,12 +46,17 @@ def launch_groups(context: TraceContext, kernels: Mapping[int, Indices], window:
         device_id, name, verdict, count, total_ns, blocks of the grid, and the estimates of ``launch_estimates``.
     """
     gpus = {gpu.device_id: gpu for gpu in context.trace.gpus}
-    found = [_of_device(context, rows, gpus.get(device, Gpu(device, "")), window) for device, rows in kernels.items()]
-    nothing = np.empty(0, np.intp)
-    return pd.concat(found, ignore_index=True) if found else _of_device(context, nothing, Gpu(0, ""), window)
+    chosen = kernels or {0: np.empty(0, np.intp)}
+    found = [_of_device(context, rows, gpus.get(device, Gpu(device, "")), window) for device, rows in chosen.items()]
+    return pd.DataFrame({name: _joined([each[name] for each in found]) for name in found[0]})
 
 
-def _of_device(context: TraceContext, rows: Indices, gpu: Gpu, window: Window) -> pd.DataFrame:
+def _joined(parts: list[Any]) -> Any:  # noqa: ANN401 - lists or arrays
+    return [text for part in parts for text in part] if isinstance(parts[0], list) else np.concatenate(parts)
+
+
+def _of_device(context: TraceContext, rows: Indices, gpu: Gpu, window: Window) -> dict[str, Any]:
+    """Return the columns of one device, as lists of texts and arrays of numbers."""
     operations, frame = context.operations, context.trace[tables.KERNELS]
     kernel = operations.row[rows]
     codes, first = tables.groups(
@@ -65,17 +71,18 @@ def _of_device(context: TraceContext, rows: Indices, gpu: Gpu, window: Window) -
     total = np.zeros(len(first), np.int64)
     np.add.at(total, codes, duration)
     shown, kinds = kernel[first], context.kernel_names.of(rows[first])
-    launches = pd.DataFrame(
-        {
-            "device_id": gpu.device_id,
-            "name": [each.name for each in kinds],
-            "verdict": [str(each.verdict) for each in kinds],
-            "count": np.bincount(codes, minlength=len(first)),
-            "total_ns": total,
-            "blocks": array(frame, "grid_blocks")[shown],
-        }
-    )
-    return launches.assign(**estimates(frame, shown, gpu))
+    estimated = estimates(frame, shown, gpu)
+    limiter = estimated.pop("limiter")
+    return {
+        "device_id": np.full(len(first), gpu.device_id, np.int64),
+        "name": [each.name for each in kinds],
+        "verdict": [str(each.verdict) for each in kinds],
+        "count": np.bincount(codes, minlength=len(first)),
+        "total_ns": total,
+        "blocks": array(frame, "grid_blocks")[shown],
+        **estimated,
+        "limiter": [limiter] * len(first) if isinstance(limiter, str) else limiter.tolist(),
+    }
 
 
 def _pair(frame: pd.DataFrame, high: str, low: str, rows: Indices) -> Times:

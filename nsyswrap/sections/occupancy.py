@@ -169,23 +169,21 @@ def find_findings(simulation: Simulation, launches: pd.DataFrame, window: Window
         window: Window that the launches are from.
     """
     found: list[Finding | None] = []
-    by_device = launches.groupby("device_id")
-    costliest = set(by_device["total_ns"].sum().nlargest(MOST_SIMULATED).index)
-    for device, mine in by_device:
-        of_device = simulation if device in costliest else None
-        long = mine["total_ns"] >= SHORT_NS * mine["count"]
-        small = mine[(mine["sm_efficiency_estimate"] < SMALL_GRID) & (mine["verdict"] != Verdict.SIMT_ELIGIBLE) & long]
-        # More work adds no block to these: they have a finding of their own, compute/batch_norm.
-        small = small[~small["name"].map(has_block_a_channel).astype(bool)]
-        low = mine[
-            ~mine["verdict"].isin(FEW_WARPS_BY_DESIGN)
-            & (mine["theoretical_occupancy"] < LOW_OCCUPANCY)
-            & (mine["sm_efficiency_estimate"] >= SMALL_GRID)
-        ]
-        found += [
-            _small_grid(of_device, int(str(device)), small, window),
-            _low(of_device, int(str(device)), low, window),
-        ]
+    costliest = set(launches.groupby("device_id")["total_ns"].sum().nlargest(MOST_SIMULATED).index)
+    long = launches["total_ns"] >= SHORT_NS * launches["count"]
+    of_few_blocks = launches["sm_efficiency_estimate"] < SMALL_GRID
+    small = launches[of_few_blocks & (launches["verdict"] != Verdict.SIMT_ELIGIBLE) & long]
+    # More work adds no block to these: they have a finding of their own, compute/batch_norm.
+    small = small[~small["name"].map(has_block_a_channel).astype(bool)]
+    low = launches[
+        ~launches["verdict"].isin(FEW_WARPS_BY_DESIGN)
+        & (launches["theoretical_occupancy"] < LOW_OCCUPANCY)
+        & (launches["sm_efficiency_estimate"] >= SMALL_GRID)
+    ]
+    for kernels, find in ((small, _small_grid), (low, _low)):
+        for device, mine in kernels.groupby("device_id"):
+            of_device = simulation if device in costliest else None
+            found.append(find(of_device, int(str(device)), mine, window))
     return tuple(sorted((each for each in found if each), key=lambda finding: finding.order))
 
 

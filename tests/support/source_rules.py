@@ -16,6 +16,7 @@ LAYERS = {
     "errors": 0,
     "units": 0,
     "intervals": 0,
+    "memo": 0,
     "privacy": 0,
     "text_file": 0,
     "patterns": 0,

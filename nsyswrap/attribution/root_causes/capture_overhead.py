@@ -11,6 +11,7 @@ from nsyswrap.hardware.profiler_cost import RANGE
 from nsyswrap.intervals import Indices, Times, Window
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import of_library
+from nsyswrap.memo import memo
 from nsyswrap.tables import array
 
 RULE = "capture/overhead"
@@ -60,6 +61,7 @@ def find(idle: IdlePieces, free: Mask) -> Mask:  # noqa: ARG001 - the signature 
     return idle.is_cause("cpu", "launch", "profiler", *DATA_CAUSES) & much
 
 
+@memo
 def find_marks(context: TraceContext, window: Window) -> dict[int, Marks]:
     """Return the marks of each thread with many marks a step; without steps, with many marks in the window.
 

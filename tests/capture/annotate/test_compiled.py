@@ -64,12 +64,12 @@ def heard(listener: Path, folder: Path, compiled: Path | None) -> tuple[list[str
 
 def test_both_markers_mark_a_program_alike(listener: Path, tmp_path: Path, compiled_module: ModuleType) -> None:
     """The profiler hears the same calls in the same order, and a note says how phases were marked."""
-    python, told = heard(listener, tmp_path / "python", None)
-    compiled, told_compiled = heard(listener, tmp_path / "compiled", Path(str(compiled_module.__file__)))
+    python, note = heard(listener, tmp_path / "python", None)
+    compiled, compiled_note = heard(listener, tmp_path / "compiled", Path(str(compiled_module.__file__)))
     assert compiled == python
     assert [line.split()[1] for line in python if line.startswith("push")].count("backward") == 6
-    assert "by nsyswrap, through the C interface" in told
-    assert "by nsyswrap, in compiled code, through the C interface" in told_compiled
+    assert "by nsyswrap, through the C interface" in note
+    assert "by nsyswrap, in compiled code, through the C interface" in compiled_note
 
 
 def test_a_module_that_cannot_be_loaded_is_left_out(listener: Path, tmp_path: Path) -> None:
@@ -79,8 +79,8 @@ def test_a_module_that_cannot_be_loaded_is_left_out(listener: Path, tmp_path: Pa
     assert loaded(str(other)) is None
     other.write_bytes(b"of another machine")
     assert loaded(str(other)) is None
-    _, told = heard(listener, tmp_path / "run", other)
-    assert "by nsyswrap, through the C interface" in told
+    _, note = heard(listener, tmp_path / "run", other)
+    assert "by nsyswrap, through the C interface" in note
 
 
 def test_wrong_arguments_are_errors(compiled_module: ModuleType) -> None:
