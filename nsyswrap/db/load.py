@@ -114,7 +114,14 @@ def _frame(
         columns["text"] = _category(columns["text"], cleaner)
     elif spec.name in OPERATIONS or spec in (tables.MEMORY, tables.EVENT_RECORDS):
         _use_physical_devices(columns, devices)
-    return pd.DataFrame({name: columns[name] for name in spec.columns}, copy=False)
+    return pd.DataFrame({name: _narrowed(columns[name]) for name in spec.columns}, copy=False)
+
+
+def _narrowed(values: Any) -> Any:  # noqa: ANN401 - texts are categories of pandas
+    """Return a column whose rows share the memory of one where all have the same value, such as the process."""
+    if not isinstance(values, np.ndarray) or not len(values) or values[0] != values[-1] or (values != values[0]).any():
+        return values
+    return np.broadcast_to(values[:1].copy(), len(values))
 
 
 def _finish_ranges(arrays: Mapping[str, Arrays], duration_ns: int, bounds: Bounds) -> int:
