@@ -319,12 +319,17 @@ def groups(columns: Sequence[npt.NDArray[Any]]) -> tuple[npt.NDArray[np.intp], n
     Args:
         columns: At least one, of equal length.
     """
-    codes, _ = pd.factorize(columns[0])
-    for column in columns[1:]:
+    # A column whose rows share the memory of one tells no rows apart.
+    first_column, *others = [each for each in columns if len(each) and each.strides[0]] or columns[:1]
+    codes, _ = pd.factorize(first_column)
+    for column in others:
         other, unique = pd.factorize(column)
-        codes, _ = pd.factorize(codes * np.int64(len(unique)) + other)
+        codes *= len(unique)
+        codes += other
+        codes, _ = pd.factorize(codes)
     first = np.empty(int(codes.max(initial=-1)) + 1, np.intp)
-    first[codes[::-1]] = np.arange(len(codes))[::-1]
+    for some in reversed([*blocks(len(codes))]):
+        first[codes[some][::-1]] = np.arange(some.start, some.stop)[::-1]
     return codes, first
 
 

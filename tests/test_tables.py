@@ -88,3 +88,13 @@ def test_rows_of_one_group_are_alike_and_no_others(rows: list[tuple[int, int]]) 
     codes, first = tables.groups(columns)
     assert [rows[first[code]] for code in codes] == rows
     assert len(first) == len(set(rows))
+
+
+def test_a_column_of_one_shared_value_tells_no_rows_apart() -> None:
+    value = np.array([3, 1, 3, 1, 2])
+    shared = np.broadcast_to(np.int64(7), 5)
+    for columns in ([shared, value], [value, shared], [shared, value, shared]):
+        codes, first = tables.groups(columns)
+        assert (codes.tolist(), first.tolist()) == ([0, 1, 0, 1, 2], [0, 1, 4])
+    codes, first = tables.groups([shared])
+    assert (codes.tolist(), first.tolist()) == ([0] * 5, [0])

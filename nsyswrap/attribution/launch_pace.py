@@ -161,18 +161,20 @@ def paces(context: TraceContext, launched: LaunchTimes) -> dict[str, Pace]:
     """Return the pace of each phase in the order of phases; launches outside of all phases come last."""
     phase = context.phase_of_operations[launched.row]
     codes = [*range(len(context.phases.names)), NO_PHASE]
-    chosen = {context.phases.name(code): np.flatnonzero(phase == code) for code in codes}
-    return {name: _pace(context, launched, mine) for name, mine in chosen.items() if len(mine)}
+    chosen = ((context.phases.name(code), np.flatnonzero(phase == code)) for code in codes)
+    return {name: _pace(context, launched, mine) for name, mine in chosen if len(mine)}
 
 
 def _pace(context: TraceContext, launched: LaunchTimes, chosen: Indices | slice) -> Pace:
     rows = launched.row[chosen]
     known = launched.since[chosen]
     known = known[np.flatnonzero(known >= 0)]
+    length = context.operations.end[rows]
+    length -= context.operations.start[rows]
     return Pace(
         count=len(rows),
         just_in_time_share=float(launched.just_in_time[chosen].mean()),
         late_share=float(launched.late[chosen].mean()),
-        median_launch_interval_ns=float(np.median(known)) if len(known) else None,
-        median_operation_ns=float(np.median(context.operations.end[rows] - context.operations.start[rows])),
+        median_launch_interval_ns=float(np.median(known, overwrite_input=True)) if len(known) else None,
+        median_operation_ns=float(np.median(length, overwrite_input=True)),
     )

@@ -7,8 +7,12 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from nsyswrap.tables import blocks
+
 COLUMNS = ("count", "total_ns", "mean_ns", "median_ns", "min_ns", "max_ns", "stddev_ns", "share")
 _WHOLE = frozenset({"total_ns", "min_ns", "max_ns"})
+# Durations below this many ns, 4.3 s, need four bytes.
+SHORT_NS = 1 << 32
 
 
 def summarize(codes: npt.NDArray[np.integer[Any]], duration: npt.NDArray[np.int64], groups: int) -> pd.DataFrame:
@@ -33,8 +37,7 @@ def statistics(
     """
     count = np.bincount(codes, minlength=groups).astype(np.int64)
     ends = np.cumsum(count)
-    # numpy sorts integers of one or two bytes by counting, which is faster.
-    ordered = duration[np.argsort(codes.astype(np.min_scalar_type(groups)), kind="stable")]
+    ordered = _by_group(codes, duration, ends - count)
     numbers = {name: np.zeros(groups, np.int64 if name in _WHOLE else np.float64) for name in COLUMNS[1:-1]}
     # Where each event has a name of its own, as in "step 17", there are as many groups as events.
     single = np.flatnonzero(count == 1)
@@ -49,10 +52,28 @@ def statistics(
     return {"count": count, **numbers, "share": total / whole if whole else np.zeros(groups)}
 
 
-def _statistics(values: npt.NDArray[np.int64]) -> tuple[float, ...]:
-    """Return total, mean, median, minimum, maximum and standard deviation of at least two values."""
-    total = values.sum()
-    return total, total / len(values), np.median(values), values.min(), values.max(), values.std(ddof=1)
+def _by_group(
+    codes: npt.NDArray[np.integer[Any]], duration: npt.NDArray[np.int64], first: npt.NDArray[np.int64]
+) -> npt.NDArray[np.integer[Any]]:
+    """Return the durations group after group, in the given order inside each; ``first`` is where each group begins."""
+    short = len(duration) > 0 and duration.min() >= 0 and duration.max() < SHORT_NS
+    found: npt.NDArray[np.integer[Any]] = np.empty(len(duration), np.uint32 if short else np.int64)
+    # numpy sorts integers of one or two bytes by counting, which is faster. Few rows at a time need little memory.
+    kind, place = np.min_scalar_type(max(len(first) - 1, 0)), first.copy()
+    for some in blocks(len(duration)):
+        order = np.argsort(codes[some].astype(kind), kind="stable")
+        group = codes[some][order]
+        opens = np.flatnonzero(np.append(True, group[1:] != group[:-1]))
+        size = np.diff(opens, append=len(group))
+        found[np.arange(len(group)) + np.repeat(place[group[opens]] - opens, size)] = duration[some][order]
+        place[group[opens]] += size
+    return found
+
+
+def _statistics(values: npt.NDArray[np.integer[Any]]) -> tuple[float, ...]:
+    """Return total, mean, median, minimum, maximum and standard deviation of at least two values; reorders them."""
+    total, deviation, ends = values.sum(), values.std(ddof=1), (values.min(), values.max())
+    return total, total / len(values), np.median(values, overwrite_input=True), *ends, deviation
 
 
 def by_name(names: Sequence[str], codes: npt.NDArray[np.integer[Any]], duration: npt.NDArray[np.int64]) -> pd.DataFrame:

@@ -29,24 +29,39 @@ def enclosing(trace: Trace, thread: Times, start: Times, end: Times) -> Iterator
     one_thread = np.flatnonzero(array(ranges, "end_thread") == 0)
     range_thread = array(ranges, "thread")[one_thread]
     codes, threads = pd.factorize(thread)
-    order = np.argsort(codes, kind="stable")
-    bounds = np.searchsorted(codes[order], np.arange(len(threads) + 1))
+    # numpy sorts integers of one or two bytes by counting, which is faster.
+    order = np.argsort(codes.astype(np.min_scalar_type(max(len(threads) - 1, 0))), kind="stable")
+    bounds = np.append(0, np.cumsum(np.bincount(codes, minlength=len(threads))))
+    del codes
     for index, each in enumerate(threads):
         mine = one_thread[range_thread == each]
         if len(mine):
             calls = order[bounds[index] : bounds[index + 1]]
-            instants = calls[start[calls] == end[calls]]
-            for level in levels_of(array(ranges, "start")[mine], array(ranges, "end")[mine]):
-                rows = mine[level]
-                begins, ends = array(ranges, "start")[rows], array(ranges, "end")[rows]
-                at = np.searchsorted(begins, start[calls], side="right") - 1
-                inside = (at >= 0) & (end[calls] <= ends[np.maximum(at, 0)])
-                yield calls[inside], rows[at[inside]]
-                # A call without length at the end of one range and the start of the next is in both.
-                at = np.searchsorted(begins, start[instants])
-                met = np.flatnonzero((at > 0) & (at < len(rows)))
-                met = met[(ends[at[met] - 1] == start[instants[met]]) & (begins[at[met]] == start[instants[met]])]
-                yield instants[met], rows[at[met] - 1]
+            for which, rows in _around(ranges, mine, start[calls], end[calls]):
+                yield calls[which], rows
+
+
+def _around(ranges: pd.DataFrame, mine: Indices, start: Times, end: Times) -> Iterator[tuple[Indices, Indices]]:
+    """Yield, level by level, indices of calls of one thread, and for each the row of a range that contains it.
+
+    Args:
+        ranges: The table of ranges.
+        mine: Its rows that belong to the thread.
+        start: Start of each call in ns.
+        end: End of each call in ns.
+    """
+    instants = np.flatnonzero(start == end)
+    for level in levels_of(array(ranges, "start")[mine], array(ranges, "end")[mine]):
+        rows = mine[level]
+        begins, ends = array(ranges, "start")[rows], array(ranges, "end")[rows]
+        at = np.searchsorted(begins, start, side="right") - 1
+        inside = np.flatnonzero((at >= 0) & (end <= ends[np.maximum(at, 0)]))
+        yield inside, rows[at[inside]]
+        # A call without length at the end of one range and the start of the next is in both.
+        at = np.searchsorted(begins, start[instants])
+        met = np.flatnonzero((at > 0) & (at < len(rows)))
+        met = met[(ends[at[met] - 1] == start[instants[met]]) & (begins[at[met]] == start[instants[met]])]
+        yield instants[met], rows[at[met] - 1]
 
 
 def levels_of(start: Times, end: Times) -> list[Indices]:

@@ -1,5 +1,6 @@
 """The GPU work launched inside NVTX ranges: number of operations, envelope and union, by name of range."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -22,21 +23,21 @@ class Pairs(NamedTuple):
     range: Indices
 
 
-def projection(context: TraceContext, names: pd.Index, own: Pairs, every: Pairs) -> pd.DataFrame:
+def projection(context: TraceContext, names: pd.Index, own: Pairs, handed: Pairs) -> pd.DataFrame:
     """Return the projections of ranges on the GPU, summed by name.
 
     Args:
         context: The trace and its operations.
         names: Name of each range.
         own: Operations with the ranges around their launch, where both are on one thread.
-        every: These, and those that another thread launched on behalf of the range's thread.
+        handed: Those that another thread launched on behalf of the range's thread.
 
     Returns:
         By name: ``count`` and ``range_ns`` of the ranges whose own thread launched operations; ``envelope_ns``,
         ``busy_ns`` and ``operation_count`` of these operations, and of those launched by any thread.
     """
     one_thread = _by_name(context, names, own)
-    any_thread = _by_name(context, names, every) if len(every.range) > len(own.range) else one_thread
+    any_thread = _by_name(context, names, handed, own) if len(handed.range) else one_thread
     return _joined(one_thread, any_thread)
 
 
@@ -56,10 +57,10 @@ def _joined(one_thread: pd.DataFrame, any_thread: pd.DataFrame) -> pd.DataFrame:
     return ordered.sort_values(keys, ascending=[False, False, True], ignore_index=True)
 
 
-def _by_name(context: TraceContext, names: pd.Index, pairs: Pairs) -> pd.DataFrame:
-    """Return the projections of one set of pairs, summed by name."""
+def _by_name(context: TraceContext, names: pd.Index, *parts: Pairs) -> pd.DataFrame:
+    """Return the projections of some sets of pairs together, summed by name."""
     ranges = context.trace[tables.RANGES]
-    rows, which = _grouped(pairs, len(context.operations.start))
+    rows, which = _grouped(parts, len(context.operations.start))
     first = np.flatnonzero(np.concatenate([[True], rows[1:] != rows[:-1]])) if len(rows) else np.empty(0, np.intp)
     envelope, busy = _envelope_and_union(context.operations, which, first)
     of_range = rows[first]
@@ -76,12 +77,13 @@ def _by_name(context: TraceContext, names: pd.Index, pairs: Pairs) -> pd.DataFra
     return frame.groupby("name", as_index=False, sort=False).sum()
 
 
-def _grouped(pairs: Pairs, operation_count: int) -> tuple[Indices, Indices]:
+def _grouped(parts: Sequence[Pairs], operation_count: int) -> tuple[Indices, Indices]:
     """Return the ranges and operations of the pairs, sorted by range, then by start of the operation."""
     # Shifts take a tenth of the time of divisions.
     bits = operation_count.bit_length()
-    key = pairs.range << bits
-    key |= pairs.operation
+    key = np.concatenate([pairs.range for pairs in parts])
+    key <<= bits
+    key |= np.concatenate([pairs.operation for pairs in parts])
     # The keys consist of sorted runs, which a stable sort only has to merge.
     key.sort(kind="stable")
     rows = key >> bits

@@ -12,10 +12,10 @@ from nsyswrap.attribution.root_causes import checkpoint, cpu_quota, file_reads, 
 from nsyswrap.attribution.root_causes.cpu_quota import is_stop
 from nsyswrap.events import api_calls
 from nsyswrap.events.host_marks import find_marks
-from nsyswrap.events.thread_states import NAMES, ThreadStates
-from nsyswrap.intervals import Spans, Window, containing, overlay
+from nsyswrap.events.thread_states import NAME_BITS, NAMES, ThreadStates
+from nsyswrap.intervals import Spans, Window, containing, label_at, overlay
 from nsyswrap.loop.context import TraceContext
-from nsyswrap.loop.phase_detection import DATA
+from nsyswrap.loop.phase_detection import DATA, NO_PHASE
 from nsyswrap.tables import array
 
 COLUMNS = ("process_id", "thread_id", "rule", "what", "total_ns", "count", "share")
@@ -59,14 +59,15 @@ def _of_thread(context: TraceContext, states: ThreadStates, thread: int, window:
     _, at, start, end = overlay(Spans(np.array([window.start_ns]), np.array([window.end_ns])), doing.spans)
     marks = _marks(context, thread)
     mark = containing(marks.spans, start)
-    kind = doing.code[at].astype(np.int64) // NAMES
+    code = doing.code[at]
+    kind = code >> NAME_BITS
     waits_inside = (mark >= 0) & np.isin(kind, _WAITS_IN_MARKS)
     chosen = np.isin(kind, list(RULE_OF)) | waits_inside
-    code, spans = doing.code[at][chosen].astype(np.int64), Spans(start[chosen], end[chosen])
-    kind, mark, waits_inside = code // NAMES, mark[chosen], waits_inside[chosen]
-    rule, what = _RULE_CODES[kind], np.minimum(code % NAMES, len(states.names))
+    code, spans = code[chosen], Spans(start[chosen], end[chosen])
+    kind, mark, waits_inside = kind[chosen], mark[chosen], waits_inside[chosen]
+    rule, what = _RULE_CODES[kind], np.minimum(code % NAMES, len(states.names)).astype(np.int64)
     is_file = kind == api_calls.FILE_IO
-    in_data = context.phases.at(np.full(len(kind), thread, np.int64), spans.start) == context.phases.code(DATA)
+    in_data = label_at(context.phases.shown(thread), spans.start, NO_PHASE) == context.phases.code(DATA)
     loading = has_loader_processes(context.trace, context.phases, thread & ~tables.THREAD_MASK)
     rule[is_file & in_data] = _RULES.index("idle/data_wait" if loading else file_reads.RULE)
     if loading:

@@ -8,13 +8,13 @@ import pandas as pd
 
 from nsyswrap import tables
 from nsyswrap.events.operations import COMMUNICATION
-from nsyswrap.intervals import NOTHING, Spans, Window, clip, covered, gaps, merge, total, union
+from nsyswrap.intervals import NOTHING, Indices, Spans, Window, clip, covered, gaps, merge, total, union
 from nsyswrap.loop import injected_ranges
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import NO_PHASE
 from nsyswrap.model import Fact, Section
 from nsyswrap.sections.spec import SectionSpec
-from nsyswrap.tables import array
+from nsyswrap.tables import array, blocks
 
 COLUMNS = ("phase", "count", "host_ns", "gpu_ns", "idle_ns", "kernel_count", "inferred")
 NO_PHASES = "No range marks a phase, and none could be inferred from what the threads launch in each step."
@@ -145,25 +145,33 @@ def _coverage(
 ) -> tuple[Fact, ...]:
     """Return the share of kernel time with a phase, and the share whose phase is that of the main thread."""
     operations = context.operations
-    kernels = touching & (operations.table == 0) & (operations.kind != COMMUNICATION)
-    duration = (operations.end - operations.start)[kernels]
-    whole = int(duration.sum())
+    kernels = np.flatnonzero(touching & (operations.table == 0) & (operations.kind != COMMUNICATION))
+    whole, with_phase, joined = 0, 0, 0
+    for block in blocks(len(kernels)):
+        rows = kernels[block]
+        duration = operations.end[rows] - operations.start[rows]
+        known = of_operation[rows] != NO_PHASE
+        whole += int(duration.sum())
+        with_phase += int(duration[known].sum())
+        joined += int(duration[known & ~_in_own_phase(context, operations.call[rows])].sum())
     if not whole:
         return ()
-    known = of_operation[kernels] != NO_PHASE
-    call = operations.call[kernels]
-    calls = context.trace[tables.CALLS]
-    own = np.zeros(len(call), bool)
-    thread = np.where(call >= 0, array(calls, "thread")[call] if len(calls) else 0, -1)
-    when = array(calls, "start")[call] if len(calls) else np.zeros(len(call), np.int64)
-    for each in tables.distinct(thread[thread != -1]):
-        mine = thread == each
-        spans = context.phases.own(int(each)).spans
-        own[mine] = covered(spans, when[mine], when[mine] + 1) > 0
     return (
-        Fact("kernel_share_with_phase", float(duration[known].sum() / whole), "share"),
-        Fact("kernel_share_joined_through_main_thread", float(duration[known & ~own].sum() / whole), "share"),
+        Fact("kernel_share_with_phase", with_phase / whole, "share"),
+        Fact("kernel_share_joined_through_main_thread", joined / whole, "share"),
     )
+
+
+def _in_own_phase(context: TraceContext, call: Indices) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Return which calls were made while a phase of their own thread was open; -1 is no call."""
+    calls = context.trace[tables.CALLS]
+    found, known = np.zeros(len(call), bool), np.flatnonzero(call >= 0)
+    thread, when = array(calls, "thread")[call[known]], array(calls, "start")[call[known]]
+    for each in tables.distinct(thread).tolist():
+        mine = thread == each
+        spans = context.phases.own(each).spans
+        found[known[mine]] = covered(spans, when[mine], when[mine] + 1) > 0
+    return found
 
 
 SECTION = SectionSpec("phases", "Phases", (), run)

@@ -1,5 +1,7 @@
 """Kernels by what launched them: the innermost operator of PyTorch, and the path of the program's own ranges."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
@@ -26,7 +28,7 @@ def operators(context: TraceContext, pairs: Pairs) -> pd.DataFrame:
         pairs: Operations with the ranges around their launch, from the outermost to the innermost of each operation.
     """
     ranges = context.trace[tables.RANGES]
-    found = _of_kernels(context, pairs, of_operators(ranges))
+    found = _of_kernels(context, [pairs], of_operators(ranges))
     if found.empty:
         return _empty(_OPERATORS)
     # Of the ranges of an operation, the last one is the innermost.
@@ -41,7 +43,7 @@ def operators(context: TraceContext, pairs: Pairs) -> pd.DataFrame:
     return _ordered(merged, _OPERATORS)
 
 
-def modules(context: TraceContext, pairs: Pairs) -> pd.DataFrame:
+def modules(context: TraceContext, *parts: Pairs) -> pd.DataFrame:
     """Return the kernels inside each path of the program's ranges that are neither steps nor phases nor operators.
 
     Where modules are marked, such as by a range around each ``forward``, a path is that of a module. ``total_ns`` has
@@ -49,13 +51,13 @@ def modules(context: TraceContext, pairs: Pairs) -> pd.DataFrame:
 
     Args:
         context: The trace and its operations.
-        pairs: Operations with the ranges around their launch, from the outermost to the innermost of each operation.
+        parts: Operations with the ranges around their launch, from the outermost to the innermost of each operation.
     """
     ranges = context.trace[tables.RANGES]
     own = ~of_operators(ranges) & ~of_library(ranges)
     own[context.phases.marked.index.to_numpy()] = False
     own &= ~np.isin(array(ranges, "start"), array(context.steps.frame, "start"))
-    found = _of_kernels(context, pairs, own)
+    found = _of_kernels(context, parts, own)
     if found.empty:
         return _empty(_MODULES)
     names = plain_names(ranges)
@@ -71,11 +73,13 @@ def modules(context: TraceContext, pairs: Pairs) -> pd.DataFrame:
     return _ordered(frame, _MODULES)
 
 
-def _of_kernels(context: TraceContext, pairs: Pairs, wanted: npt.NDArray[np.bool_]) -> pd.DataFrame:
+def _of_kernels(context: TraceContext, parts: Sequence[Pairs], wanted: npt.NDArray[np.bool_]) -> pd.DataFrame:
     """Return kernels with those ranges around their launch that are wanted: operation and code of the text."""
-    kept = (context.operations.table[pairs.operation] == 0) & wanted[pairs.range]
     codes = context.trace[tables.RANGES]["text"].cat.codes.to_numpy()
-    frame = pd.DataFrame({"operation": pairs.operation[kept], "text": codes[pairs.range[kept]]})
+    kept = [(context.operations.table[each.operation] == 0) & wanted[each.range] for each in parts]
+    chosen = [Pairs(each.operation[some], each.range[some]) for each, some in zip(parts, kept, strict=True)]
+    operation, rows = (np.concatenate(column) for column in zip(*chosen, strict=True))
+    frame = pd.DataFrame({"operation": operation, "text": codes[rows]}, copy=False)
     return frame.sort_values("operation", kind="stable", ignore_index=True)
 
 

@@ -29,18 +29,19 @@ def run(context: TraceContext, window: Window) -> Section:
     rows, duration = clipped(ranges, window)
     names = _names(ranges)
     codes, unique = pd.factorize(names[rows])
-    own, handed = _own_pairs(context, window), _handed_pairs(context, window)
-    every = Pairs(*(np.concatenate(pair) for pair in zip(handed, own, strict=True)))
+    own = _own_pairs(context, window)
+    kernels, of_operators = _kernels(context, names, own), operators(context, own)
+    handed = _handed_pairs(context, window)
     return Section(
         key="ranges",
         title="NVTX ranges",
         window=window,
         tables={
             "summary": by_name([str(name) for name in unique], codes, duration),
-            "projection": projection(context, names, own, every),
-            "kernels": _kernels(context, names, own),
-            "operators": operators(context, own),
-            "modules": modules(context, every),
+            "projection": projection(context, names, own, handed),
+            "kernels": kernels,
+            "operators": of_operators,
+            "modules": modules(context, handed, own),
         },
     )
 
@@ -109,12 +110,16 @@ def _kernels(context: TraceContext, names: pd.Index, pairs: Pairs) -> pd.DataFra
     """Return the statistics of kernels by enclosing range and kernel name."""
     operations, trace = context.operations, context.trace
     is_kernel = operations.table[pairs.operation] == 0
-    which, rows = pairs.operation[is_kernel], pairs.range[is_kernel]
-    ids = array(trace[tables.KERNELS], "name_id")[operations.row[which]]
+    which = pairs.operation[is_kernel]
     range_codes, range_names = pd.factorize(names)
-    kernel_codes, kernel_ids = pd.factorize(ids)
+    kernel_codes, kernel_ids = pd.factorize(array(trace[tables.KERNELS], "name_id")[operations.row[which]])
     width = max(len(kernel_ids), 1)
-    codes, unique = pd.factorize(range_codes[rows] * np.int64(width) + kernel_codes)
+    key = range_codes[pairs.range[is_kernel]]
+    key *= width
+    key += kernel_codes
+    del kernel_codes
+    codes, unique = pd.factorize(key)
+    del key
     found = summarize(codes, operations.end[which] - operations.start[which], len(unique))
     found.insert(0, "range", range_names.take(unique // width).astype(str))
     found.insert(1, "name", [trace.text(int(kernel_ids[each])) for each in unique % width])

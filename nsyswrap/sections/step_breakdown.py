@@ -25,6 +25,7 @@ from nsyswrap.intervals import (
     Spans,
     Times,
     Window,
+    clip,
     containing,
     covered,
     fill,
@@ -40,7 +41,7 @@ from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import BATCH, DATA, LIBRARY_DOMAINS
 from nsyswrap.model import Fact, Section
 from nsyswrap.sections.spec import SectionSpec
-from nsyswrap.tables import array
+from nsyswrap.tables import array, blocks
 
 ROLES = ("kernel", "memcpy", "memset", "communication", "runtime", "dataloader", "cpu_exec", "other")
 """The roles by priority; the remaining time is ``other``."""
@@ -134,8 +135,9 @@ def _call_spans(context: TraceContext, slots: Slots) -> Spans:
 
 def _between(start: Times, end: Times, slots: Slots) -> slice:
     """Return a slice of the rows, which are sorted by start, that contains all rows that touch the slots."""
-    reach = np.maximum.accumulate(end)
-    first = int(np.searchsorted(reach, int(slots.start[0]), side="right"))
+    low = int(slots.start[0])
+    reach = np.maximum.accumulate(end[: int(np.searchsorted(start, low, side="right"))])
+    first = int(np.searchsorted(reach, low, side="right"))
     return slice(first, int(np.searchsorted(start, int(slots.end.max()))))
 
 
@@ -194,13 +196,21 @@ def _on_host(context: TraceContext, slots: Slots, free: Spans) -> dict[str, Time
     low, high = int(slots.start[0]), int(slots.end.max())
     whole = fill(host, LabelledSpans(Spans(np.array([low]), np.array([high])), np.array([2], np.int32)))
     slot, label, start, end = overlay(Spans(slots.start, slots.end), whole.spans)
-    cell, _, low_ends, high_ends = overlay(Spans(start, end), free)
-    called = covered(_call_spans(context, slots), low_ends, high_ends)
-    group = (slot * 3 + whole.code[label])[cell]
-    count = len(slots.start)
-    rest = np.bincount(group, high_ends - low_ends - called, minlength=3 * count).astype(np.int64).reshape(count, 3)
-    runtime = np.bincount(slot[cell], called, minlength=count).astype(np.int64)
-    return {"runtime_ns": runtime, "dataloader_ns": rest[:, 0], "cpu_exec_ns": rest[:, 1], "other_ns": rest[:, 2]}
+    count, calls = len(slots.start), _call_spans(context, slots)
+    rest, called = np.zeros(3 * count), np.zeros(count)
+    for block in blocks(len(free.start)):
+        some = Spans(free.start[block], free.end[block])
+        cell, _, begun, ended = overlay(Spans(start, end), some)
+        inside = covered(clip(calls, int(some.start[0]), int(some.end[-1])), begun, ended)
+        rest += np.bincount((slot * 3 + whole.code[label])[cell], ended - begun - inside, minlength=3 * count)
+        called += np.bincount(slot[cell], inside, minlength=count)
+    labelled, runtime = rest.astype(np.int64).reshape(count, 3), called.astype(np.int64)
+    return {
+        "runtime_ns": runtime,
+        "dataloader_ns": labelled[:, 0],
+        "cpu_exec_ns": labelled[:, 1],
+        "other_ns": labelled[:, 2],
+    }
 
 
 def _mean(per_step: Iterable[pd.DataFrame]) -> pd.DataFrame:

@@ -7,28 +7,41 @@ import pandas as pd
 from nsyswrap import tables
 from nsyswrap.events.api_calls import base_name
 from nsyswrap.events.duration_stats import by_name
-from nsyswrap.intervals import Indices, Times, Window
+from nsyswrap.intervals import Times, Window, chosen
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Section
 from nsyswrap.sections.spec import SectionSpec
 from nsyswrap.tables import TableSpec, array, blocks
 
+Rows = npt.NDArray[np.bool_]
 
-def clipped(frame: pd.DataFrame, window: Window) -> tuple[Indices | slice, Times]:
+
+def clipped(frame: pd.DataFrame, window: Window) -> tuple[Rows | slice, Times]:
     """Return the rows that touch the window, and the time of each inside the window, in ns."""
+    inside = _touching(frame, window)
+    return slice(None) if inside.all() else inside, _time_inside(frame, inside, window)
+
+
+def _touching(frame: pd.DataFrame, window: Window) -> Rows:
+    inside: Rows = array(frame, "start") < window.end_ns
+    inside &= array(frame, "end") > window.start_ns
+    return inside
+
+
+def _time_inside(frame: pd.DataFrame, rows: Rows, window: Window) -> Times:
+    """Return the time of some rows inside the window, in ns; a few at a time, since tables may be long."""
     start, end = array(frame, "start"), array(frame, "end")
-    inside = (start < window.end_ns) & (end > window.start_ns)
-    rows: Indices | slice = slice(None)
-    if not inside.all():
-        rows = np.flatnonzero(inside)
-        start, end = start[rows], end[rows]
-    duration: Times = np.minimum(end, window.end_ns)
-    for block in blocks(len(duration)):
-        duration[block] -= np.maximum(start[block], window.start_ns)
-    return rows, duration
+    duration, done = np.empty(np.count_nonzero(rows), np.int64), 0
+    for block in blocks(len(rows)):
+        begun, ended = chosen(rows[block], start[block], end[block])
+        some = duration[done : done + len(begun)]
+        np.minimum(ended, window.end_ns, out=some)
+        some -= np.maximum(begun, window.start_ns)
+        done += len(begun)
+    return duration
 
 
-def _of_threads(thread: Times) -> npt.NDArray[np.bool_]:
+def _of_threads(thread: Times) -> Rows:
     """Return whether each event has a thread; start and end marks of the tracer have none."""
     found = np.empty(len(thread), bool)
     for block in blocks(len(thread)):
@@ -38,15 +51,16 @@ def _of_threads(thread: Times) -> npt.NDArray[np.bool_]:
 
 def _summary(context: TraceContext, spec: TableSpec, window: Window, *, keep_version: bool) -> pd.DataFrame:
     frame = context.trace[spec]
-    rows, duration = clipped(frame, window)
+    rows = _touching(frame, window)
+    if spec is tables.OS_CALLS:
+        rows &= _of_threads(array(frame, "thread"))
     index: dict[str, int] = {}
 
     def code(text: str) -> int:
         return index.setdefault(text if keep_version else base_name(text), len(index))
 
-    codes = tables.by_name(context.trace, spec, code, np.int32)[rows]
-    if spec is tables.OS_CALLS and not (real := _of_threads(array(frame, "thread")[rows])).all():
-        codes, duration = codes[real], duration[real]
+    duration = _time_inside(frame, rows, window)
+    (codes,) = chosen(rows, tables.by_name(context.trace, spec, code, np.int32))
     return by_name(tuple(index), codes, duration)
 
 

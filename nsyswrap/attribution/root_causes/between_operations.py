@@ -5,6 +5,8 @@ import numpy as np
 from nsyswrap.attribution.idle_pieces import IdlePieces, Mask
 from nsyswrap.attribution.launch_pace import FEW, LATENCY_NS
 from nsyswrap.events.operations import streams_of
+from nsyswrap.intervals import Indices, Times
+from nsyswrap.tables import blocks
 
 RULE = "gpu/between_operations"
 # A queued operation that begins after more than this many usual gaps waited for something else, such as another stream.
@@ -14,20 +16,35 @@ USUAL_GAPS = 10
 
 def find(idle: IdlePieces, free: Mask) -> Mask:  # noqa: ARG001 - the signature of all root causes
     """Return the pieces of gaps between two operations of one stream, where the second was queued in time."""
-    operations, spans = idle.context.operations, idle.gaps.spans
-    queued, mine = idle.is_cause("queued"), operations.on(idle.device_id)
+    spans, queued = idle.gaps.spans, idle.is_cause("queued")
     gap = np.flatnonzero(~idle.any_in_gap(~queued))
-    place = np.searchsorted(operations.start[mine], spans.end[gap], side="left")
-    before, after = mine[np.maximum(place - 1, 0)], idle.gaps.ender[gap]
-    follows = (place > 0) & (after >= 0) & (operations.end[before] == spans.start[gap])
-    # A migration of unified memory begins before the operation that explains the gap.
-    follows &= operations.start[mine[np.minimum(place, len(mine) - 1)]] == operations.start[after]
-    one, other = (streams_of(idle.context.trace, operations, rows) for rows in (before, after))
-    same = follows & (one >= 0) & (one == other) & (operations.process[before] == operations.process[after])
-    gap = gap[same]
+    mine = idle.context.operations.on(idle.device_id)
+    start = idle.context.operations.start[mine]
+    parts = [gap[:0], *(gap[some][_in_one_stream(idle, mine, start, gap[some])] for some in blocks(len(gap)))]
+    gap = np.concatenate(parts)
     length = spans.end[gap] - spans.start[gap]
     longest = USUAL_GAPS * float(np.median(length)) if len(gap) >= FEW else LATENCY_NS
     usual = np.zeros(len(spans.start), bool)
     usual[gap[length <= longest]] = True
     found: Mask = queued & usual[idle.gap]
     return found
+
+
+def _in_one_stream(idle: IdlePieces, mine: Indices, start: Times, gap: Indices) -> Mask:
+    """Return which gaps lie between two operations of one stream.
+
+    Args:
+        idle: The idle time of the device.
+        mine: The operations of the device.
+        start: Their starts, in ns.
+        gap: The gaps.
+    """
+    operations, spans = idle.context.operations, idle.gaps.spans
+    place = np.searchsorted(start, spans.end[gap], side="left")
+    before, after = mine[np.maximum(place - 1, 0)], idle.gaps.ender[gap]
+    follows = (place > 0) & (after >= 0) & (operations.end[before] == spans.start[gap])
+    # A migration of unified memory begins before the operation that explains the gap.
+    follows &= start[np.minimum(place, len(mine) - 1)] == operations.start[after]
+    one, other = (streams_of(idle.context.trace, operations, rows) for rows in (before, after))
+    same: Mask = follows & (one >= 0) & (one == other) & (operations.process[before] == operations.process[after])
+    return same

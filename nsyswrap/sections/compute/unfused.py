@@ -17,7 +17,7 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from nsyswrap import units
+from nsyswrap import tables, units
 from nsyswrap.events.operations import streams_of
 from nsyswrap.intervals import Indices, Window
 from nsyswrap.loop.context import TraceContext
@@ -97,12 +97,13 @@ def find_chains(context: TraceContext, kernels: GroupedKernels) -> Chains:
     """Return the links between kernels; those of the optimizer have a finding of their own and are left out."""
     operations, rows = context.operations, kernels.rows
     members = _members(kernels)
-    stream = streams_of(context.trace, operations, rows)
-    order = np.lexsort((operations.start[rows], stream, operations.device_id[rows].astype(np.int64)))
+    # The operations are sorted by start, so those of each queue are in order.
+    queue, first = tables.groups([operations.device_id[rows], streams_of(context.trace, operations, rows)])
+    order = np.argsort(queue.astype(np.min_scalar_type(len(first))), kind="stable")
     code = kernels.code[order]
     outside = context.phase_of_operations[rows][order] != context.phases.code(OPTIMIZER)
     usable = members.fusable[code] & outside
-    same = (np.diff(stream[order]) == 0) & (np.diff(operations.device_id[rows][order]) == 0)
+    same = np.diff(queue[order]) == 0
     before, after = code[:-1], code[1:]
     both = members.known[before] & members.known[after]
     agree = (members.low[before] <= members.high[after]) & (members.low[after] <= members.high[before])
