@@ -205,7 +205,7 @@ def test_hostile_names_stay_text_in_the_panel(opened: Callable[..., Page]) -> No
     assert page.locator("img").count() == 0
 
 
-# A phone has no mouse. The headless shell has one, at the corner of the page, and after a tap it leaves what was tapped.
+# A phone has no mouse. The headless shell has one at the corner of the page, and after a tap it leaves what was tapped.
 NO_MOUSE = """addEventListener("mouseout", (event) => {
   if (!event.clientX && !event.clientY) event.stopImmediatePropagation();
 }, true)"""
