@@ -18,6 +18,7 @@ LAYERS = {
     "intervals": 0,
     "privacy": 0,
     "text_file": 0,
+    "dependent_values": 0,
     "patterns": 0,
     "model": 1,
     "rule_names": 1,
