@@ -21,6 +21,7 @@ import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -145,7 +146,7 @@ def time_nsyswrap(export: Path, copies: int) -> Used:
         return used
 
 
-def exponents(copies: list[int], used: list[Used]) -> dict[str, float]:
+def exponents(copies: Sequence[float], used: Sequence[Used]) -> dict[str, float]:
     """Return the exponents with which what was used grows with the number of copies: slopes of its logarithm."""
     size = [math.log(each) for each in copies]
     return {

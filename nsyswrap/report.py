@@ -1,6 +1,5 @@
 """Make the report of a trace: choose the window, run the sections, order the findings, and state the verdict."""
 
-import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -12,7 +11,7 @@ from nsyswrap.attribution.attribution import find_attributions
 from nsyswrap.attribution.copy_table import find_copies
 from nsyswrap.attribution.launch_pace import find_launches
 from nsyswrap.dependent_values import Maker, make_values, needed
-from nsyswrap.errors import CannotTellError, UsageError
+from nsyswrap.errors import CannotTellError
 from nsyswrap.fixed_step import typical
 from nsyswrap.intervals import Window
 from nsyswrap.loop.context import NO_SETTINGS, Settings, TraceContext, find_calls, find_context, find_states
@@ -23,6 +22,7 @@ from nsyswrap.ranks.collectives import NO_COLLECTIVES, Collectives, find_collect
 from nsyswrap.ranks.identity import Ranks
 from nsyswrap.ranks.lateness import find_lateness
 from nsyswrap.ranks.many import NO_OTHERS
+from nsyswrap.requested_window import between, part_read, recorded
 from nsyswrap.sections import SECTIONS, profiler_cost
 from nsyswrap.sections.spec import SectionSpec
 from nsyswrap.tables import Trace, array
@@ -34,10 +34,6 @@ from nsyswrap.what_if.simulate import Simulation, find_simulation
 # numpy releases the GIL, so two threads can work at the same time. With fewer operations they cost more than they save.
 WORKERS, MANY_OPERATIONS = 2, 65_536
 STEPS, ALL = "steps", "all"
-BETWEEN_HINT = "seconds count from the start of the capture: --window 12.5:14"
-# No event is 70 years from the start of its capture.
-FARTHEST = 1 << 61
-_BETWEEN = re.compile(r"(-?\d+(?:\.\d+)?):(-?\d+(?:\.\d+)?)")
 
 SAMPLE = (
     "No GPU operation was recorded, so there is no ledger: nsys saw no CUDA work in this program or on this machine. "
@@ -178,7 +174,8 @@ def _step_times(context: TraceContext, window: Window, sections: list[Section]) 
 
 def _wanted(context: TraceContext, keys: Keys) -> tuple[list[SectionSpec], tuple[str, ...]]:
     """Return the sections that the capture has tables for, and notes on the others; of those with ``keys``, if any."""
-    candidates = [each for each in SECTIONS if not keys or each.key in keys]
+    is_part = context.trace.excerpt is not None
+    candidates = [each for each in SECTIONS if (not keys or each.key in keys) and (is_part or not each.of_excerpt)]
     missing = {each.key: [spec.name for spec in each.needs if not len(context.trace[spec])] for each in candidates}
     gpu_worked = len(context.operations.start) > 0
     wanted = [each for each in candidates if not missing[each.key] and (gpu_worked or not each.of_operations)]
@@ -221,7 +218,7 @@ def check_request(window: str, settings: Settings) -> None:
         UsageError: The window or the pattern of steps cannot be read.
     """
     if window not in {"", STEPS, ALL}:
-        _between(window)
+        between(window)
     step_matcher(settings.step_pattern)
     kernel_matcher(settings.step_kernel)
 
@@ -233,12 +230,16 @@ def choose_window(context: TraceContext, wanted: str = "") -> Window:
         UsageError: The window cannot be read or is empty.
         CannotTellError: There are no steps, or nothing was recorded.
     """
+    excerpt = context.trace.excerpt
     if wanted not in {"", STEPS, ALL}:
-        return _recorded(_extent(context.trace), _between(wanted))
+        given = recorded(_extent(context.trace), between(wanted))
+        return given if excerpt is None or excerpt.is_wanted else part_read(excerpt, "user")
     measured = measured_window(context.steps, context.settings, wanted)
     if measured is not None:
         return measured
     operations = context.operations
+    if excerpt is not None:
+        return part_read(excerpt, "operations")
     if len(operations.start):
         return window_of_operations(int(operations.start.min()), int(operations.end.max()))
     if context.trace.session.duration_ns > 0:
@@ -260,7 +261,7 @@ def choose_joint_window(steps: Steps, settings: Settings, extent: tuple[int, int
         CannotTellError: There are no steps.
     """
     if wanted not in {"", STEPS, ALL}:
-        return _recorded(extent, _between(wanted))
+        return recorded(extent, between(wanted))
     return measured_window(steps, settings, wanted) or window_of_operations(*extent)
 
 
@@ -286,11 +287,13 @@ def window_of_operations(start_ns: int, end_ns: int) -> Window:
 
 
 def _extent(trace: Trace) -> tuple[int, int]:
-    """Return the start of the first event of a trace and the end of the last, in ns.
+    """Return the start of the first event of a capture and the end of the last, in ns.
 
     Raises:
         CannotTellError: There are no events.
     """
+    if trace.excerpt is not None:
+        return trace.excerpt.extent
     events = [frame for frame in trace.frames.values() if "end" in frame and len(frame)]
     if not events:
         raise CannotTellError("the capture holds no events at all", hint="run nsyswrap doctor")
@@ -299,29 +302,13 @@ def _extent(trace: Trace) -> tuple[int, int]:
     return first, max(last, first + 1)
 
 
-def _recorded(extent: tuple[int, int], given: Window) -> Window:
-    """Return the part of the user's window between the first and the last event.
-
-    Raises:
-        UsageError: There is no such part.
-    """
-    first, last = extent
-    start, end = max(given.start_ns, first), min(given.end_ns, last)
-    if end <= start:
-        held = f"the capture's events lie from {_bounds(first, last)}"
-        raise UsageError(f"--window {given.label}: nothing was recorded there, {held}", hint=BETWEEN_HINT)
-    if (start, end) == (given.start_ns, given.end_ns):
-        return given
-    return Window(start, end, _bounds(start, end), given.source)
-
-
-def _bounds(start_ns: int, end_ns: int) -> str:
-    return f"{start_ns / 1e9:.9g} s to {end_ns / 1e9:.9g} s"
-
-
 def _unmet(context: TraceContext, wanted: str, window: Window) -> Iterator[str]:
-    """Yield a note for each part of the user's request that the capture does not allow."""
-    if window.source == "user" and (given := _between(wanted)).label != window.label:
+    """Yield a note for each part of the user's request that the capture, or the memory, does not allow."""
+    excerpt = context.trace.excerpt
+    if excerpt is not None:
+        words = f"This report is about {excerpt.words(context.steps.read)}: {excerpt.reason}."
+        yield f"{words} The section on the whole capture covers all operations."
+    if window.source == "user" and (given := between(wanted)).label != window.label:
         yield f"--window {given.label} reaches beyond what was recorded: the numbers are about {window.label}."
     settings, texts = (
         context.settings,
@@ -341,15 +328,3 @@ def _unmatched(settings: Settings) -> str:
     if settings.step_kernel:
         return f"fewer than two kernels match --step-kernel {settings.step_kernel}"
     return f"no range matches --step-range {settings.step_pattern}" if settings.step_pattern else ""
-
-
-def _between(text: str) -> Window:
-    found = _BETWEEN.fullmatch(text.strip())
-    if not found:
-        raise UsageError(f"--window {text!r} is none of steps, all and START:END in seconds", hint=BETWEEN_HINT)
-    start, end = (round(float(bound) * 1e9) for bound in found.groups())
-    if end <= start:
-        raise UsageError(f"--window {text}: the end must come after the start", hint=BETWEEN_HINT)
-    if max(-start, end) > FARTHEST:
-        raise UsageError(f"--window {text}: no capture lasts that long", hint=BETWEEN_HINT)
-    return Window(start, end, f"{found.group(1)} s to {found.group(2)} s", "user")

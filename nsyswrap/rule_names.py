@@ -1,4 +1,4 @@
-"""Names of rules of findings, causes of idle time and uses of tensor cores: one phrase each, the same in every output.
+"""Names of rules, causes of idle time, uses of tensor cores and operations: one phrase each, the same in every output.
 
 Each nanosecond of idle time belongs to one rule: that of its root cause, or ``idle/<cause>`` where it has none.
 """
@@ -102,6 +102,51 @@ TENSOR_REASONS: Mapping[str, str] = MappingProxyType(
 )
 """Why matrix work does not use tensor cores, by key of the reason."""
 
+LEDGER_NAMES: Mapping[str, str] = MappingProxyType(
+    {
+        "compute_ns": "compute",
+        "communication_wait_ns": "waiting for other ranks",
+        "communication_transfer_ns": "exposed communication",
+        "copy_exposed_ns": "exposed copies",
+        "memset_exposed_ns": "exposed memsets",
+        "idle_ns": "idle",
+    }
+)
+"""Name of each row of the ledger, by its column."""
+
+OPERATION_NAMES: Mapping[str, str] = MappingProxyType(
+    {
+        "attention_aux": "work around attention",
+        "comm": "communication",
+        "conv": "convolutions",
+        "conv_aux": "work around convolutions",
+        "conv_depthwise": "depthwise convolutions",
+        "elementwise": "elementwise operators",
+        "fft": "Fourier transforms",
+        "gemm": "matrix products",
+        "gemm_aux": "work around matrix products",
+        "gemv": "products with vectors",
+        "index": "indexing",
+        "layout": "changes of layout",
+        "loss": "losses",
+        "norm": "norms",
+        "optimizer": "the optimizer",
+        "other": "other kernels",
+        "quant": "quantization",
+        "random": "random numbers",
+        "reduction": "reductions",
+        "resize": "resizing",
+        "rnn": "recurrent layers",
+        "scan": "scans",
+        "solver": "linear solvers",
+        "sort": "sorting",
+        "sparse": "sparse products",
+        "splitk_reduce": "sums of split products",
+        "": "unnamed kernels",
+    }
+)
+"""Name of the kernels of an operation, by its key; other operations are named by their key."""
+
 # Hosts of equal ranks differ in their pace, and a late rank has its own transfers. A stage of a pipeline waits for the
 # stage before it by design.
 LATE_WITHOUT_CAUSE = frozenset({"ranks/pace", "ranks/unknown", "ranks/pipeline"})
@@ -117,3 +162,8 @@ def rule_name(rule: str) -> str:
 def cause_name(cause: str) -> str:
     """Return the name of a cause; the words of its key where it has no name."""
     return CAUSE_NAMES.get(cause) or cause.replace("_", " ")
+
+
+def operation_name(op: str) -> str:
+    """Return the name of the kernels of an operation, such as "matrix products" for ``gemm``."""
+    return OPERATION_NAMES.get(op) or op.replace("_", " ")

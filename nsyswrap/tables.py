@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from nsyswrap.excerpt import Excerpt
 from nsyswrap.model import Capture, Gpu, Session
 
 Ids = npt.NDArray[np.int64]
@@ -211,6 +212,7 @@ class Trace:
             the export contradicts itself. None where it has no such table.
         epoch_ns: Time 0 in ns since 1970, UTC; 0 where nsys exported times as UTC already. None if unknown.
         gpu_uuids: UUID of each GPU, by device id, as far as the export has it.
+        excerpt: Which part of the capture the tables hold; None where they hold all of it.
     """
 
     capture: Capture
@@ -228,6 +230,7 @@ class Trace:
     gpu_numbers: Mapping[tuple[int, int], tuple[int, ...]] | None = None
     epoch_ns: int | None = None
     gpu_uuids: Mapping[int, str] = field(default_factory=dict)
+    excerpt: Excerpt | None = None
 
     def __getitem__(self, spec: TableSpec) -> pd.DataFrame:
         """Return the table with this contract."""

@@ -3,14 +3,13 @@
 
 Each case gets a folder with `run.json` and a `report.json` cut to the tables that the pages read; some cases also get
 `report.html` and `capture.nsys-rep`. A case that fails or takes too long is printed and left out. Programs run one
-after another and alone; reports are written after the last program. With --again only docs/results.md and
-reports/index.html are written, from existing results; that needs no GPU.
+after another and alone; reports are written after the last program. With --again no program runs and no GPU is needed:
+each report.json gets the verdict and the order of findings of today's rules, and all pages are written from them.
 """
 
 import argparse
 import contextlib
 import json
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -37,6 +36,7 @@ from gallery_results import (
     plain,
     private_variables,
     results,
+    written,
 )
 from judge_faults import gpu_count
 
@@ -110,14 +110,14 @@ def keep(case: Case, made: Path, chosen: argparse.Namespace) -> str:
     for command in commands:
         subprocess.run(command, check=True, capture_output=True, timeout=2 * LONGEST_S)  # noqa: S603 - nsyswrap
     report = cut(json.loads((made / "whole.json").read_text()))
-    (folder / REPORT).write_text(json.dumps(report, indent=0) + "\n")
+    (folder / REPORT).write_text(written(report))
     for path in (made / "run.json", made.parent / PRINTED):
         (folder / path.name).write_text(plain(path.read_text(), chosen.data))
     return keep_capture(made / CAPTURE, folder, chosen.private) if case.keeps_capture else ""
 
 
 def keep_capture(made: Path, folder: Path, seen: list[str]) -> str:
-    """Copy a capture into the case's folder if it holds nothing private; return why it was left out.
+    """Write a masked capture into the case's folder if it holds nothing private; return why it was left out.
 
     nsys copies the environment of every process it sees into a capture, and a capture cannot be redacted.
     """
@@ -126,12 +126,13 @@ def keep_capture(made: Path, folder: Path, seen: list[str]) -> str:
         names = ", ".join(seen)
         return f"no capture kept: it would hold {names}; start this under `env -i` with no other process visible"
     try:
-        inside = gallery_capture.variables(gallery_capture.unpacked(made.read_bytes()), SHARED)
+        content = gallery_capture.masked(made.read_bytes())
+        inside = gallery_capture.variables(gallery_capture.unpacked(content), SHARED)
     except ValueError as error:
         return f"no capture kept: its contents cannot be checked: {error}"
     if inside:
         return f"no capture kept: it holds {', '.join(inside)}"
-    shutil.copyfile(made, folder / CAPTURE)
+    (folder / CAPTURE).write_bytes(content)
     return ""
 
 
@@ -205,7 +206,7 @@ def main(arguments: list[str] | None = None) -> int:
             print(NO_GPU, file=sys.stderr)
             return 3
         wrong = record_all([case for case in CASES if not chosen.names or case.name in chosen.names], chosen)
-    found = results(chosen.gallery)
+    found = gallery_slim.judge_again(results(chosen.gallery), chosen.gallery)
     wrong += [lack for each in found if (lack := broken(each, expects(each.case.program)))]
     if not chosen.no_pages:
         gallery_slim.write_pages(found, chosen.gallery)

@@ -1,5 +1,8 @@
 # ruff: noqa: INP001 - a part of tools/gallery.py, not a package
-"""Find environment variables in a `.nsys-rep`, which cannot be redacted, before it is committed.
+"""Find environment variables in a `.nsys-rep`, and mask what names its machine, before it is committed.
+
+`tools/gallery_capture.py CAPTURE...` masks captures in place: UUIDs of GPUs, of the session and of nsys's shared
+memory, and the release of the kernel.
 
 Most of the file is packed: `strings` finds only pieces of it, and an nsys older than the one that wrote it cannot
 export it.
@@ -8,7 +11,11 @@ Source: found by inspecting captures of nsys 2025.3; NVIDIA does not document th
 """
 
 import re
+import sys
 from collections.abc import Set as AbstractSet
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from nsyswrap.capture import watchdog
 
@@ -21,6 +28,11 @@ OWN = frozenset({
 })  # fmt: skip
 OWN_BEGIN = ("NSYS_", "QUADD_")
 VARIABLE = re.compile(rb"(?<![-A-Za-z0-9_])([A-Za-z_][A-Za-z0-9_]{2,})=")
+UUID = re.compile(rb"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}")
+NEUTRAL = b"00000000-0000-0000-0000-"
+# The release of a kernel, and the one that stands for all.
+RELEASE = re.compile(rb"(?<![\d.])[3-9]\.\d+\.\d+-[a-z0-9][-a-z0-9._]*")
+ANY_RELEASE = b"0.0.0-"
 # LZ4 block format: largest length in half a byte, shortest match, bytes of a distance.
 NIBBLE, SHORTEST, DISTANCE = 15, 4, 2
 # What the watchdog's script assigns; its text is part of a command line.
@@ -49,6 +61,28 @@ def unpacked(content: bytes) -> bytes:
         if not blocks:
             raise ValueError("a capture without LZ4 blocks") from error
     return b"".join([*blocks, b"\0", plain, content[at:]])
+
+
+def masked(content: bytes) -> bytes:
+    """Return a capture with neutral UUIDs and a neutral release of the kernel, of the same lengths.
+
+    Two different UUIDs stay different. nsys keeps no sum of the content: it exports the same tables.
+
+    Raises:
+        ValueError: The content is not a capture, or a packed text refers to what is replaced.
+    """
+    known: dict[bytes, bytes] = {}
+
+    def neutral(found: re.Match[bytes]) -> bytes:
+        return known.setdefault(found[0], b"%s%012d" % (NEUTRAL, len(known) + 1))
+
+    def replaced(text: bytes) -> bytes:
+        return RELEASE.sub(lambda found: ANY_RELEASE.ljust(len(found[0]), b"0"), UUID.sub(neutral, text))
+
+    changed = replaced(content)
+    if unpacked(changed) != replaced(unpacked(content)):
+        raise ValueError("a packed text refers to a UUID or to the release of the kernel")
+    return changed
 
 
 def variables(whole: bytes, shared: AbstractSet[str]) -> list[str]:
@@ -109,3 +143,14 @@ def _length(block: bytes, at: int, length: int) -> tuple[int, int]:
             if byte != 0xFF:  # noqa: PLR2004 - a full byte means that another follows
                 break
     return length, at
+
+
+def main() -> None:
+    """Mask captures in place."""
+    for name in sys.argv[1:]:
+        path = Path(name)
+        path.write_bytes(masked(path.read_bytes()))
+
+
+if __name__ == "__main__":
+    main()

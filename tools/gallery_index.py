@@ -1,5 +1,9 @@
 # ruff: noqa: INP001 - a part of tools/gallery.py, not a package
-"""The page reports/index.html: one card for each committed result; `make gallery` and `make reports` write it."""
+"""The page reports/index.html: one row for each committed result; `make gallery` and `make reports` write it.
+
+A row is a card that is folded: it shows the name, a bar, four figures and the first finding; unfolded also the
+verdict, the command and the files.
+"""
 
 import functools
 import html
@@ -37,33 +41,49 @@ STYLE = """
   --idle: repeating-linear-gradient(135deg, #9ba7b6 0 5px, #5b6470 5px 7px); } }
 * { box-sizing: border-box; }
 body { background: var(--ground); color: var(--ink); font: 16px/1.5 system-ui, sans-serif; margin: 0 auto;
-  max-width: 80rem; padding: 2rem 1.25rem 4rem; }
+  max-width: 80rem; padding: 1.25rem 1.25rem 2rem; }
 a { color: var(--link); text-underline-offset: .15em; }
-h1 { font-size: 1.9rem; line-height: 1.2; margin: 0 0 .5rem; }
-h2 { border-bottom: 1px solid var(--line); font-size: 1.2rem; margin: 2.4rem 0 1rem; padding-bottom: .3rem; }
-h3 { font-size: 1rem; margin: 0; overflow-wrap: anywhere; }
-p { margin: .5rem 0; max-width: 46rem; } .soft { color: var(--soft); font-size: .875rem; }
-section > div { display: grid; gap: 1rem; grid-template-columns: repeat(auto-fill, minmax(min(100%, 19rem), 1fr)); }
-article { background: var(--card); border: 1px solid var(--line); border-radius: 8px; display: flex;
-  flex-direction: column; padding: 1rem; }
-article p { font-size: .9rem; } article .links { margin-top: auto; padding-top: .4rem; }
-code { color: var(--soft); display: block; font: .78rem/1.4 ui-monospace, monospace; margin: .15rem 0 .7rem;
+h1 { font-size: 1.6rem; line-height: 1.2; margin: 0 0 .3rem; }
+h2 { font-size: 1rem; margin: 1rem 0 .3rem; }
+h3 { font-size: .9rem; margin: 0; overflow-wrap: anywhere; }
+p { margin: .3rem 0; max-width: 60rem; } .soft { color: var(--soft); font-size: .875rem; }
+section > div { background: var(--card); border: 1px solid var(--line); border-radius: 8px; padding: 0 .8rem; }
+article, .heads { align-items: start; display: grid; gap: 0 1rem; padding: .16rem 0;
+  grid-template-columns: 14rem minmax(6rem, 1fr) 23rem 19rem; }
+article + article { border-top: 1px solid var(--line); }
+article .links { padding-top: .2rem; } article p, summary { font-size: .875rem; }
+summary { cursor: pointer; } summary:hover { color: var(--link); }
+.heads { background: var(--ground); border: 1px solid transparent; color: var(--soft); font-size: .8rem;
+  margin-top: .6rem; padding: .3rem .8rem; position: sticky; top: 0; z-index: 1; }
+.heads span:nth-child(3), dl { display: grid; gap: 0 .6rem; grid-template-columns: repeat(3, 4.8rem) 1fr; }
+code { color: var(--soft); display: block; font: .78rem/1.4 ui-monospace, monospace; margin: .15rem 0 .3rem;
   overflow-wrap: anywhere; }
 var { font-style: normal; font-weight: 600; }
 code span { display: inline-block; max-width: 100%; }
-.bar { background: var(--idle); border-radius: 4px; display: flex; height: 1rem; overflow: hidden; }
-.key { display: flex; flex-wrap: wrap; gap: .25rem 1.1rem; list-style: none; margin: 1rem 0 0; padding: 0; }
+.bar { background: var(--idle); border-radius: 4px; display: flex; height: 1rem; margin-top: .2rem; overflow: hidden; }
+.key { display: flex; flex-wrap: wrap; font-size: .875rem; gap: .25rem 1.1rem; list-style: none; margin: .7rem 0 0;
+  padding: 0; }
 .key i { border-radius: 3px; display: inline-block; height: .8rem; margin-right: .4rem; vertical-align: -1px;
   width: .8rem; }
-dl { display: grid; gap: 0 1rem; grid-template-columns: repeat(4, auto); margin: .7rem 0 .2rem; }
-dt { color: var(--soft); font-size: .75rem; grid-row: 1; } dd { font-weight: 600; grid-row: 2; margin: 0; }
-dd { font-size: .9rem; font-variant-numeric: tabular-nums; }
+dl { margin: 0; } dl div { display: contents; }
+dt { clip-path: inset(50%); height: 1px; overflow: hidden; position: absolute; white-space: nowrap; width: 1px; }
+dd { font-size: .875rem; font-variant-numeric: tabular-nums; margin: 0; white-space: nowrap; }
 [hidden] { display: none !important; }
-form { align-items: end; display: flex; flex-wrap: wrap; gap: .75rem 1rem; margin: 1.2rem 0 0; }
+form { align-items: end; display: flex; flex-wrap: wrap; gap: .6rem 1rem; margin: .7rem 0 0; }
 label { color: var(--soft); display: grid; font-size: .8rem; gap: .2rem; }
 input, select, button { background: var(--card); border: 1px solid var(--line); border-radius: 6px; color: var(--ink);
   font: inherit; font-size: .9rem; min-height: 2.3rem; max-width: 100%; padding: .3rem .6rem; }
 output { font-size: .9rem; min-height: 2.3rem; padding: .35rem 0; }
+@media (max-width: 60rem) {
+  .heads { display: none; }
+  article { gap: .1rem .8rem; grid-template-columns: minmax(0, 1fr) 40%; padding: .35rem 0; }
+  article dl, article details { grid-column: 1 / -1; }
+  dl { display: flex; flex-wrap: wrap; gap: 0 .9rem; } dl div { display: flex; gap: .3rem; }
+  dt { clip-path: none; color: var(--soft); font-size: .8rem; height: auto; line-height: 1.6; position: static;
+    width: auto; }
+  dl div:nth-child(2), dl div:nth-child(3) { display: none; }
+  form label { flex: 1 1 40%; } form select, form input { width: 100%; }
+}
 """
 # Names of the networks in programs without an option `--model`, and of that option's values.
 MODELS = {
@@ -71,14 +91,17 @@ MODELS = {
     "image_pipeline": "image pipeline", "convolution": "one convolution", "cifar_files": "CNN",
     "mlp": "MLP", "lenet": "LeNet", "alexnet": "AlexNet", "vgg16": "VGG16", "resnet50": "ResNet50",
 }  # fmt: skip
+FIGURES = ("mean step", "kernels", "GPU busy", "tensor cores")
+HEADS = f"""<div class="heads" aria-hidden="true"><span>case</span><span>where the GPU's time goes</span>
+<span>{"".join(f"<span>{each}</span>" for each in FIGURES)}</span><span>first finding</span></div>"""
 HALF = 0.5
 # Groups of the tensor share.
 TENSOR = {
     "none": "none", "less": "less than half", "more": "half or more", "unsure": "bounds on both sides of half",
     "unknown": "unknown",
 }  # fmt: skip
-BEFORE = """All were captured and analyzed on 24 November 2026. A page is made from the report.json: its numbers and
-findings are those of that day; the order of findings, the verdict and the page are of today's rules. The pages marked
+BEFORE = """All were captured and analyzed on 24 November 2026. Numbers and findings of a report.json are those of that
+day; the order of findings and the verdict are of today's rules, in the report.json and in its page. The pages marked
 “of that day” have a timeline, and the rules of that day."""
 FILES = (
     (SLIM, "page"),
@@ -92,23 +115,28 @@ SCRIPT = Path(__file__).with_suffix(".js").read_text(encoding="utf-8")
 
 def page(found: Sequence[Result], folder: Path = GALLERY) -> str:
     """Return the whole page; its links are relative to reports/ and lead to files that exist."""
-    key = "".join(f'<li><i style="background:{colour}"></i>{name}</li>' for name, colour in PARTS.values())
+    drawn = {part for each in found for part, ns in each.ledger.items() if ns}
+    key = "".join(
+        f'<li><i style="background:{colour}"></i>{name}</li>' for part, (name, colour) in PARTS.items() if part in drawn
+    )
     by_name = {each.case.name: each for each in found}
     parts = [_part(claim, by_name, folder) for claim in CLAIMS]
     return f"""<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>nsyswrap: gallery</title><style>{STYLE}</style></head>
 <body><header><h1>Gallery</h1>
-<p>Reports of cases of the literature on an NVIDIA GPU: the verdict, where the GPU's time went, and the share of kernel
-time on tensor cores. Each name leads to the page of the case.</p>
-<p class="soft">{BEFORE} {html.escape(machines(found))}</p>
-<p><a href="../docs/results.md">Our figures and the published ones</a> ·
+<p>Reports of cases of the literature on an NVIDIA GPU. Each name leads to the page of the case.
+<a href="../docs/results.md">Our figures and the published ones</a> ·
+<a href="../docs/results.md#alexnet-on-one-gpu-and-on-several">AlexNet on one GPU and on two</a> ·
 <a href="../docs/tutorial.md">A tutorial</a> · <a href="samples/README.md">Samples</a></p>
 {_form(found)}
 <ul class="key">{key}</ul></header>
 <main>
+{HEADS if found else ""}
 {"".join(parts) or "<p>No results yet: make gallery.</p>"}
-</main><script>{SCRIPT}</script></body></html>
+</main>
+<footer><p class="soft">{BEFORE} {html.escape(machines(found))}</p></footer>
+<script>{SCRIPT}</script></body></html>
 """
 
 
@@ -148,13 +176,13 @@ def _tensor(result: Result) -> str:
 
 
 @functools.cache
-def _today(case: str, text: str) -> Report:
-    return judged(parse_report(text, REPORT), case)
+def _today(text: str) -> Report:
+    return judged(parse_report(text, REPORT))
 
 
 def today(result: Result) -> Report:
     """Return the report of a case with what the rules of today make of its numbers."""
-    return _today(result.case.name, json.dumps(result.report))
+    return _today(json.dumps(result.report))
 
 
 def _rules(result: Result) -> list[str]:
@@ -184,20 +212,30 @@ def _card(result: Result, folder: Path) -> str:
         for file, text in FILES
         if (folder / case.name / file).exists()
     )
-    figures = (
+    values = (
         # The verdict names the median step, or says that it is a mean.
-        ("mean step", f"{milliseconds(result.fact('step_breakdown', 'mean_step_ns'))} ms"),
-        ("kernels", f"{milliseconds(kernel_ns(result))} ms"),
-        ("GPU busy", percent(result.fact("step_breakdown", "gpu_utilization_share"))),
-        ("tensor cores", tensor_share(result)),
+        f"{milliseconds(result.fact('step_breakdown', 'mean_step_ns'))} ms",
+        f"{milliseconds(kernel_ns(result))} ms",
+        percent(result.fact("step_breakdown", "gpu_utilization_share")),
+        tensor_share(result),
     )
-    shown = "".join(f"<dt>{name}</dt><dd>{html.escape(value)}</dd>" for name, value in figures)
+    shown = "".join(
+        f"<div><dt>{figure}</dt><dd>{html.escape(value)}</dd></div>"
+        for figure, value in zip(FIGURES, values, strict=True)
+    )
     return f"""<article id="{case.name}" {chosen_by}><h3>{name}</h3>
-<code>{command}</code>
 {_bar(result)}
 <dl>{shown}</dl>
+<details><summary>{html.escape(_first(result))}</summary>
 <p>{html.escape(verdict)}</p>
-<p class="links">{links}</p></article>"""
+<code>{command}</code>
+<p class="links">{links}</p></details></article>"""
+
+
+def _first(result: Result) -> str:
+    """Return the name of the first finding, for the folded row."""
+    rule = today(result).verdict_rule
+    return rule_name(rule) if rule else "no finding"
 
 
 def _bar(result: Result) -> str:

@@ -11,15 +11,10 @@ from gallery_remarks import REMARKS, RUNS
 from gallery_results import GALLERY, Result
 from gallery_slim import SLIM
 
+from nsyswrap.render.vocabulary import column_label
+from nsyswrap.rule_names import cause_name, rule_name
+
 TOP = 10
-# Causes of idle time whose name differs from the words of their key.
-CAUSES = {
-    "data_wait": "data loader wait",
-    "data_work": "data loading in the training process",
-    "cpu": "CPU work between launches",
-    "off_cpu": "waiting for a core",
-    "queued": "launched, not begun",
-}
 WIDTH = 120
 HEADERS = (
     *("case", "step, ms", "without nsys", "data, ms", "kernels, ms"),
@@ -104,8 +99,8 @@ def cells(result: Result) -> tuple[str, ...]:
         percent(result.fact("step_breakdown", "gpu_utilization_share")),
         percent(result.fact("occupancy", "achieved_estimate_share")),
         tensor_share(result),
-        CAUSES.get(result.limit, result.limit.replace("_", " ")),
-        f"`{result.rules[0]}`" if result.rules else "none",
+        cause_name(result.limit) if result.limit else "",
+        rule_name(result.rules[0]) if result.rules else "none",
     )
 
 
@@ -139,7 +134,7 @@ def _breakdown(there: Sequence[Result]) -> list[str]:
         _line((each.case.name, *(percent(mean.get(role)) for role in roles)))
         for each, mean in zip(there, means, strict=True)
     ]
-    return [_line(("case", *roles)), "|---|" + "---:|" * len(roles), *rows, ""]
+    return [_line(("case", *(column_label(f"{role}_ns") for role in roles))), "|---|" + "---:|" * len(roles), *rows, ""]
 
 
 def _activities(result: Result) -> list[str]:

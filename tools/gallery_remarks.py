@@ -15,7 +15,7 @@ what limits them, not by their steps.
 What was not run:
 
 - TensorRT (`inference-tensorrt`) and DALI (`pipeline-dali`): they were not installed on the machines.
-- AlexNet on several GPUs.
+- AlexNet on four GPUs: two were the most that one machine had.
 """
 
 # Title of a claim in gallery_cases -> a paragraph under its tables.

@@ -34,6 +34,11 @@ DROPPED = {
 }
 
 
+def written(report: Mapping[str, Any]) -> str:
+    """Return the text of a committed report.json: one value a line, so that changes are seen."""
+    return json.dumps(report, indent=0) + "\n"
+
+
 def cut(report: Mapping[str, Any]) -> dict[str, Any]:
     """Return a report.json without the rows that the pages of the gallery do not read."""
     sections = {}

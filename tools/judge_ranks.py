@@ -65,14 +65,12 @@ def kept_by(report: Report, rank: int) -> tuple[str, str]:
 def is_right(case: Case, report: Report) -> bool:
     """Return whether the first finding names the planted fault, and no finding names a rank that is not late."""
     first = next(iter(report.findings), None)
+    ranks: dict[int | None, int | None] = {gpu.device_id: gpu.rank for gpu in report.gpus}
+    named = {ranks.get(each.device_id) for each in report.findings if each.rule == RANK}
     if case.rank is None:
-        named = any(each.rule == RANK for each in report.findings)
-        return not named and (not case.rule or (first is not None and first.rule in case.rule))
-    if first is None:
-        return False
-    gpu = next((gpu for gpu in report.gpus if gpu.device_id == first.device_id), None)
-    named = first.rule == RANK and gpu is not None and gpu.rank == case.rank
-    return named and kept_by(report, case.rank)[0] in case.rule
+        return named <= {case.may_be_named} and (not case.rule or (first is not None and first.rule in case.rule))
+    is_first = first is not None and first.rule == RANK and ranks.get(first.device_id) == case.rank
+    return is_first and kept_by(report, case.rank)[0] in case.rule
 
 
 def saved_ns(case: Case, report: Report, steps: Mapping[str, float]) -> float | None:

@@ -4,6 +4,10 @@
 It needs a GPU. Each program of tools/overhead_programs.py runs alone and under `nsyswrap profile` in turn, some times;
 some also run under nsys with one option added or left out. The results go into reports/overhead.json, and a page into
 docs/overhead.md. With --again the page alone is written from the results that are there: that needs no GPU.
+
+With --beside each program runs alone and profiled at the same time, on two GPUs and on half of the cores each, which
+take turns: so both have the machine's pace of that moment. The run alone goes on until the profile ends; what counts of
+it are the steps in the time of the recorded ones.
 """
 
 import argparse
@@ -16,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +64,8 @@ LONGEST_S = 240
 # How often each program is profiled. The pace of a shared machine changes by more than is to be measured; the median of
 # three runs does not follow a single slow one.
 PROFILES = 3
+# How often with both runs at the same time: each GPU and each half of the cores has both kinds of run twice.
+ROUNDS = 4
 
 
 def alone(names: Sequence[str], folder: Path, prefix: Sequence[str] = ()) -> dict[str, list[int]]:
@@ -75,16 +81,26 @@ def alone(names: Sequence[str], folder: Path, prefix: Sequence[str] = ()) -> dic
     if done.code or not target.is_file():
         print(f"{', '.join(names)}: exit code {done.code}: {done.stderr[-400:]}", flush=True)
         return {}
-    found: dict[str, list[int]] = json.loads(target.read_text(encoding="utf-8"))
-    return found
+    return {name: [length for _, length in steps] for name, steps in json.loads(target.read_text("utf-8")).items()}
 
 
-def profiled(name: str, folder: Path) -> dict[str, Any] | None:
-    """Profile a program, and return its report; None where that fails."""
+def profiled(
+    name: str, folder: Path, times: Path | None = None, env: Mapping[str, str] | None = None, prefix: Sequence[str] = ()
+) -> dict[str, Any] | None:
+    """Profile a program, and return its report; None where that fails.
+
+    Args:
+        name: The program.
+        folder: The folder of the result; what is there is removed.
+        times: Where the program writes when its steps were; None for nowhere.
+        env: The environment; None for ours.
+        prefix: Words before the command.
+    """
     shutil.rmtree(folder, ignore_errors=True)
-    words = [sys.executable, "-m", "nsyswrap", "profile", "-q", "-o", str(folder), "--timeout", str(LONGEST_S)]
-    words += ["--", sys.executable, str(PROGRAM), name]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)  # noqa: S603 - nsyswrap itself
+    words = [*prefix, sys.executable, "-m", "nsyswrap", "profile", "-q", "-o", str(folder)]
+    words += ["--timeout", str(LONGEST_S), "--", sys.executable, str(PROGRAM), name]
+    words += ["--times", str(times)] if times else []
+    done = subprocess.run(words, capture_output=True, text=True, check=False, env=env)  # noqa: S603 - nsyswrap itself
     if done.returncode:
         print(f"{name}: profile: exit code {done.returncode}: {done.stderr[-400:]}", flush=True)
         return None
@@ -93,15 +109,18 @@ def profiled(name: str, folder: Path) -> dict[str, Any] | None:
 
 
 def row_of(name: str, alone_ns: Sequence[Sequence[int]], reports: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return the row of a program: its steps in the runs alone and in its reports, without the steps of the warm-up."""
-    skipped = max(int(each["sections"]["steps"]["facts"]["warm_up_steps"]["value"]) for each in reports)
-    warm = [each[skipped:] for each in alone_ns]
+    """Return the row of a program: its steps in the runs alone, without those of the warm-up, and in its reports."""
     return {
         "program": name,
-        "alone_ns": [round(statistics.median(each)) for each in warm],
-        "steps": len(warm[0]),
+        "alone_ns": [round(statistics.median(each)) for each in alone_ns],
+        "steps": len(alone_ns[0]),
         "profiles": [_profile(each) for each in reports],
     }
+
+
+def warm_up_of(report: dict[str, Any]) -> int:
+    """Return the number of steps of the warm-up."""
+    return int(report["sections"]["steps"]["facts"]["warm_up_steps"]["value"])
 
 
 def _profile(report: dict[str, Any]) -> dict[str, Any]:
@@ -139,11 +158,89 @@ def compared(
         lengths = [each[name] for each in alone_ns if each]
         if not reports or not lengths:
             continue
-        row, last = row_of(name, lengths, list(reports.values())), list(reports)[-1]
+        skipped = max(map(warm_up_of, reports.values()))
+        row = row_of(name, [each[skipped:] for each in lengths], list(reports.values()))
+        last = list(reports)[-1]
         print(overhead_page.line(row), flush=True)
         yield row, last
         if keep is not None:
             shutil.copytree(last, keep / name, dirs_exist_ok=True)
+
+
+def beside(
+    programs: Sequence[str], folder: Path, keep: Path | None, ends: float
+) -> Iterator[tuple[dict[str, Any], Path]]:
+    """Run each program alone and profiled at the same time; yield a row of the table and a profile for each."""
+    for name in programs:
+        began, rounds = time.monotonic(), []
+        for number in range(ROUNDS if began < ends else 0):
+            target = folder / f"{name}-{number}"
+            found = at_once(name, target, number % 2)
+            if found is not None:
+                rounds.append((target, *found))
+        print(f"{name}: {time.monotonic() - began:.0f} s", flush=True)
+        if not rounds:
+            continue
+        row = {**row_of(name, [each for _, each, _ in rounds], [each for *_, each in rounds]), "beside": True}
+        print(overhead_page.line(row), flush=True)
+        last = rounds[-1][0]
+        yield row, last
+        if keep is not None:
+            shutil.copytree(last, keep / name, dirs_exist_ok=True)
+
+
+def at_once(name: str, folder: Path, gpu: int) -> tuple[list[int], dict[str, Any]] | None:
+    """Profile a program while it runs alone as well.
+
+    Args:
+        name: The program.
+        folder: The folder of the profile.
+        gpu: The GPU of the profile, 0 or 1; the run alone has the other one, and the other half of the cores.
+
+    Returns:
+        The steps alone in the time of the measured steps, in ns, and the report; None where one of the runs failed.
+    """
+    times = {kind: folder.with_name(f"{folder.name}-{kind}.json") for kind in ("alone", "recorded")}
+    end = folder.with_name(f"{folder.name}-end")
+    words = [
+        *_on_half(1 - gpu),
+        sys.executable,
+        str(PROGRAM),
+        name,
+        "--times",
+        str(times["alone"]),
+        "--until",
+        str(end),
+    ]
+    with subprocess.Popen(words, env=_on_gpu(1 - gpu), stdout=subprocess.DEVNULL) as other:  # noqa: S603 - a program of ours
+        report = profiled(name, folder, times["recorded"], _on_gpu(gpu), _on_half(gpu))
+        end.touch()
+        try:
+            other.wait(LONGEST_S)
+        except subprocess.TimeoutExpired:
+            other.kill()
+    if report is None or not all(each.is_file() for each in times.values()):
+        return None
+    steps = {kind: json.loads(each.read_text("utf-8"))[name] for kind, each in times.items()}
+    found = in_time_of(steps["alone"], steps["recorded"][warm_up_of(report) :])
+    return (found, report) if found else None
+
+
+def in_time_of(steps: Sequence[Sequence[int]], recorded: Sequence[Sequence[int]]) -> list[int]:
+    """Return the length of the steps that begin while others run, in ns; all steps have a begin and a length."""
+    first, last = recorded[0][0], sum(recorded[-1])
+    return [length for began, length in steps if first <= began < last]
+
+
+def _on_gpu(number: int) -> dict[str, str]:
+    return {**os.environ, "CUDA_VISIBLE_DEVICES": str(number)}
+
+
+def _on_half(number: int) -> list[str]:
+    """Return the words before a command that runs on one half of the cores."""
+    cores = sorted(os.sched_getaffinity(0))
+    half = cores[number * len(cores) // 2 : (number + 1) * len(cores) // 2]
+    return ["taskset", "--cpu-list", ",".join(map(str, half))]
 
 
 def of_options(folder: Path, nsys: str, ends: float) -> list[dict[str, Any]]:
@@ -194,7 +291,8 @@ def measured(chosen: argparse.Namespace) -> dict[str, Any]:
     missing = [name for name in chosen.programs if name not in there]
     with tempfile.TemporaryDirectory(prefix="overhead-") as temporary:
         folder = Path(temporary)
-        for row, profile in compared(missing, folder, chosen.keep, ends):
+        compare = beside if chosen.beside else compared
+        for row, profile in compare(missing, folder, chosen.keep, ends):
             results["programs"].append(row)
             results["machine"] = versions(profile)
             chosen.results.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
@@ -210,6 +308,7 @@ def main() -> int:
     parser.add_argument("programs", nargs="*", default=PROGRAMS)
     parser.add_argument("--again", action="store_true", help="write the page from the results that are there")
     parser.add_argument("--add", action="store_true", help="run only the programs that the results lack")
+    parser.add_argument("--beside", action="store_true", help="run alone and profiled at the same time, on two GPUs")
     parser.add_argument("--limit", type=float, default=3600, metavar="S", help="compare no program after S seconds")
     parser.add_argument(
         "--options", type=float, default=600, metavar="S", help="then try options for S seconds; 0: none"

@@ -21,11 +21,13 @@ TABLE = """
 Median step of each run, in ms, in the order of the runs. **alone**: without nsys. **recorded**: under `nsyswrap
 profile`. **slower**: the median of the recorded runs against that of the runs alone. **simulated**: the step without
 the profiler, from each recorded run, with its interval. **off**: the median of the simulated steps against that of the
-runs alone. **held**: how many of the intervals overlap the runs alone.
+runs alone. **held**: how many of the intervals overlap the runs alone.{beside}
 
 | program | alone | recorded | slower | simulated | off | held |
 |---|---|---|---|---|---|---|
 """
+BESIDE = """ Of a program marked with *, each recorded
+run had a run alone beside it at the same time, on another GPU, and is compared with that one."""
 OPTIONS = """
 ## Options
 
@@ -35,10 +37,22 @@ The step under nsys with some traces and options, as a multiple of the step alon
 
 
 def off_share(row: Mapping[str, Any]) -> float | None:
-    """Return how far the simulated step is from the step alone, as a share of it: medians of the runs."""
+    """Return how far the simulated step is from the step alone, as a share of it: medians of the runs.
+
+    Where both ran at the same time, it is the median of what each is off from the run beside it.
+    """
     found = [each["step"]["without_profiler_ns"] for each in row["profiles"]]
+    if is_beside(row):
+        pairs = zip(found, row["alone_ns"], strict=True)
+        shares = [(each - alone) / alone for each, alone in pairs if each is not None]
+        return statistics.median(shares) if shares else None
     known, alone = [each for each in found if each is not None], statistics.median(row["alone_ns"])
     return (statistics.median(known) - alone) / alone if known else None
+
+
+def is_beside(row: Mapping[str, Any]) -> bool:
+    """Return whether each profile of a program has a run alone that was made at the same time."""
+    return bool(row.get("beside"))
 
 
 def is_held(step: Mapping[str, Any], alone_ns: Sequence[int]) -> bool:
@@ -52,7 +66,7 @@ def line(row: Mapping[str, Any]) -> str:
     off, alone, steps = off_share(row), row["alone_ns"], [each["step"] for each in row["profiles"]]
     recorded = [step["median_ns"] for step in steps]
     cells = (
-        row["program"].replace("_", " "),
+        f"{row['program'].replace('_', ' ')}{' *' if is_beside(row) else ''}",
         ", ".join(f"{each / 1e6:.2f}" for each in alone),
         ", ".join(f"{each / 1e6:.2f}" for each in recorded),
         f"{statistics.median(recorded) / statistics.median(alone):.2f} times",
@@ -79,7 +93,8 @@ def alone_near(row: Mapping[str, Any]) -> int:
 
 
 def _held(row: Mapping[str, Any]) -> int:
-    return sum(is_held(each["step"], row["alone_ns"]) for each in row["profiles"])
+    runs = [[each] for each in row["alone_ns"]] if is_beside(row) else [row["alone_ns"]] * len(row["profiles"])
+    return sum(is_held(each["step"], alone) for each, alone in zip(row["profiles"], runs, strict=True))
 
 
 def page(results: Mapping[str, Any]) -> str:
@@ -95,7 +110,8 @@ def page(results: Mapping[str, Any]) -> str:
         "program's other runs alone.\n"
     )
     remarks = [f"\n{textwrap.fill(each, WIDTH, break_long_words=False)}\n" for each in results.get("remarks", ())]
-    parts = [HEAD, _machine(results["machine"]), TABLE, *(f"{line(row)}\n" for row in rows), summary, *remarks]
+    table = TABLE.format(beside=BESIDE if any(map(is_beside, rows)) else "")
+    parts = [HEAD, _machine(results["machine"]), table, *(f"{line(row)}\n" for row in rows), summary, *remarks]
     return "".join([*parts, _costs(results["machine"]), _options(results["options"])])
 
 

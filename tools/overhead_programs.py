@@ -2,10 +2,11 @@
 """Training and inference loops of different kinds, to compare a run alone with a run under the profiler.
 
     python tools/overhead_programs.py NAME... --times FILE
+    python tools/overhead_programs.py NAME --times FILE --until END    goes on until the file END is there
 
-Each step is an NVTX range ``step N`` and is timed by the program itself, from the same begin to the same end. The
-lengths are written to FILE in ns, by name. No program depends on nsyswrap, and no constant of nsyswrap is derived from
-these programs.
+Each step is an NVTX range ``step N`` and is timed by the program itself, from the same begin to the same end. Begin and
+length of each are written to FILE in ns, by name; all processes of a machine share the clock. No program depends on
+nsyswrap, and no constant of nsyswrap is derived from these programs.
 """
 
 import argparse
@@ -14,7 +15,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -26,23 +27,39 @@ DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 Step = Callable[[], object]
 
 
-class Clock:
-    """Marks and times steps."""
+class EnoughError(Exception):
+    """The file that ends the steps is there."""
 
-    def __init__(self) -> None:
-        self.lengths: list[int] = []
+
+class Clock:
+    """Marks and times steps.
+
+    Attributes:
+        steps: Begin and length of each step, in ns.
+        until: The file that ends them; None for a number of steps.
+    """
+
+    def __init__(self, until: Path | None = None) -> None:
+        self.steps: list[tuple[int, int]] = []
+        self.until = until
 
     @contextmanager
     def step(self) -> Iterator[None]:
-        """Time one step, and mark it with a range."""
+        """Time one step, and mark it with a range.
+
+        Raises:
+            EnoughError: It was the last one.
+        """
         marks = DEVICE == "cuda"  # torch without CUDA has no ranges
         if marks:
-            torch.cuda.nvtx.range_push(f"step {len(self.lengths)}")
+            torch.cuda.nvtx.range_push(f"step {len(self.steps)}")
         began = time.perf_counter_ns()
         yield
-        self.lengths.append(time.perf_counter_ns() - began)
+        self.steps.append((began, time.perf_counter_ns() - began))
         if marks:
             torch.cuda.nvtx.range_pop()
+        if self.until is not None and self.until.exists():
+            raise EnoughError
 
 
 def training(model: nn.Module, loss_of: Callable[[], torch.Tensor], optimizer: torch.optim.Optimizer) -> Step:
@@ -280,6 +297,8 @@ PROGRAMS: dict[str, tuple[Callable[[], Step], int]] = {
 """Each program and how many steps it takes."""
 
 LIGHTNING_STEPS = 80
+# More steps than a program makes until another file ends it; Lightning draws the data of all of them.
+WITHOUT_END = 20_000
 
 
 def main() -> int:
@@ -288,11 +307,12 @@ def main() -> int:
     parser.add_argument("names", nargs="+", choices=[*PROGRAMS, "lightning_loop"])
     parser.add_argument("--times", type=Path)
     parser.add_argument("--steps", type=int, default=0)
+    parser.add_argument("--until", type=Path, metavar="END")
     chosen = parser.parse_args()
     found = {}
     for name in chosen.names:
         try:
-            found[name] = run(name, chosen.steps)
+            found[name] = run(name, chosen.steps, chosen.until)
         except Exception:  # noqa: BLE001 - one library that fails does not stop the other programs
             traceback.print_exc()
     if chosen.times:
@@ -300,19 +320,27 @@ def main() -> int:
     return 0 if found else 1
 
 
-def run(name: str, steps: int) -> list[int]:
-    """Run one program, and return the lengths of its steps in ns; ``steps`` is 0 for its usual number."""
+def run(name: str, steps: int, until: Path | None) -> list[tuple[int, int]]:
+    """Run one program, and return begin and length of its steps in ns.
+
+    Args:
+        name: The program.
+        steps: How many steps it makes; 0 for its usual number.
+        until: The file that ends it instead.
+    """
     torch.manual_seed(0)
-    clock = Clock()
-    if name == "lightning_loop":
-        lightning_loop(clock, steps or LIGHTNING_STEPS)
-        return clock.lengths
-    make, usual = PROGRAMS[name]
-    step = make()
-    for _ in range(steps or usual):
-        with clock.step():
-            step()
-    return clock.lengths
+    clock = Clock(until)
+    steps = WITHOUT_END if until else steps
+    with suppress(EnoughError):
+        if name == "lightning_loop":
+            lightning_loop(clock, steps or LIGHTNING_STEPS)
+            return clock.steps
+        make, usual = PROGRAMS[name]
+        step = make()
+        for _ in range(steps or usual):
+            with clock.step():
+                step()
+    return clock.steps
 
 
 if __name__ == "__main__":

@@ -6,6 +6,8 @@ from pathlib import Path
 from nsyswrap.capture.process import Output, output_of
 from nsyswrap.errors import UsageError
 
+# What git puts after a commit without its parents; no reader typed it.
+_ALONE = "^!"
 _TIMEOUT_S = 20
 # These only read: they take no lock, and run no program of the repository's configuration.
 _GIT = ("git", "--no-optional-locks", "-c", "core.fsmonitor=false", "-C")
@@ -47,7 +49,8 @@ def commits_in(revisions: str, folder: Path) -> tuple[str, ...]:
         raise UsageError(f"git cannot list the commits of {revisions}: {error}", hint=hint) from error
     if found.code != 0:
         lines = found.stderr.strip().splitlines() or ["it fails"]
-        raise UsageError(f"git cannot list the commits of {revisions}: {lines[0]}", hint=hint)
+        words = f"git cannot list the commits of {revisions}: {lines[0]}"
+        raise UsageError(words.replace(_ALONE, ""), hint=hint)
     return tuple(found.stdout.split())
 
 

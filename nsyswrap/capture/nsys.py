@@ -23,6 +23,7 @@ from nsyswrap.capture.inherited import inherited
 from nsyswrap.capture.isolate import kept_environment, namespace_entry, namespace_prefix
 from nsyswrap.capture.launcher import started_by_launcher
 from nsyswrap.capture.locate import Nsys
+from nsyswrap.capture.marker_build import built_marker
 from nsyswrap.capture.options import (
     CaptureOptions,
     extra_environment,
@@ -264,7 +265,8 @@ def _program_environment(options: CaptureOptions, environ: dict[str, str], tempo
         return complete
     injection = _injection(options, temporary)
     injection.prepare()
-    return {**complete, **injection.environment(complete)}
+    compiled = built_marker(temporary, os.environ) if options.annotate else None
+    return {**complete, **injection.environment(complete, compiled)}
 
 
 def _injection(options: CaptureOptions, temporary: Path) -> Injection:

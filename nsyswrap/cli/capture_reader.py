@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from nsyswrap.cli.inputs import CAPTURE_NAMES, ReadOptions, context_of_export, is_report, report_from, sqlite_export
+from nsyswrap.cli.memory_option import MOST_BYTES
 from nsyswrap.cli.recording import REPORT_NAME, record_beside
 from nsyswrap.errors import ExportError, NsyswrapError
 from nsyswrap.privacy import neutral
@@ -62,8 +63,10 @@ def _sums(task: CaptureTask) -> "CaptureSums":
         return sums_of(report_from(task.path, task.options), host)
     from nsyswrap.report import report_of  # noqa: PLC0415 - heavy; loaded when a capture is read
 
+    # Not what is free now: other processes read at the same time, and the same capture must have the same numbers.
+    options = task.options._replace(memory=task.options.memory or MOST_BYTES)
     with sqlite_export(task.path, quiet=True) as export:
-        context = context_of_export(export, task.path, task.options, quiet=True)
+        context = context_of_export(export, task.path, options, quiet=True)
         host = _recorded_host(task.path) or _host(export)
     return sums_of(report_of(context, task.options.window), host)
 

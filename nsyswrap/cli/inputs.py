@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from nsyswrap.cli.interrupts import leaving_at_once
+from nsyswrap.cli.memory_option import memory_bytes, memory_option
 from nsyswrap.errors import UsageError
 
 if TYPE_CHECKING:
     from nsyswrap.hardware.kernel_names.user_rules import NameRule
+    from nsyswrap.large.load import Request
     from nsyswrap.loop.context import Settings, TraceContext
     from nsyswrap.model import Report
 
@@ -78,6 +80,7 @@ class ReadOptions(NamedTuple):
         kernel_rules: Files with kernel name rules.
         sections: Keys of the sections to make; empty for all.
         no_cache: Whether to use no kept report, and to keep none.
+        memory: Bytes that reading and analyzing may take; None for what is free, at most 4 GB.
     """
 
     window: str = ""
@@ -87,11 +90,13 @@ class ReadOptions(NamedTuple):
     kernel_rules: tuple[Path, ...] = ()
     sections: tuple[str, ...] = ()
     no_cache: bool = False
+    memory: int | None = None
 
     def flags(self) -> tuple[str, ...]:
         """Return the names of the options that are set and change the report, as the user typed them."""
         names = ("--window", "--step-range", "--step-kernel", "--phase", "--kernel-rules", "--sections")
-        return tuple(name for name, value in zip(names, self[: len(names)], strict=True) if value)
+        of_capture = tuple(name for name, value in zip(names, self[: len(names)], strict=True) if value)
+        return (*of_capture, *(["--memory"] if self.memory is not None else []))
 
     def text(self, capture: Path) -> str:
         """Return the options that change the report of a capture as text, with the nsys that may export it."""
@@ -173,6 +178,7 @@ def _read_decorators() -> tuple[Callable[[Command], Command], ...]:
             help="NVTX ranges that are a phase, such as data='^prefetch'; may be repeated.",
         ),
         kernel_rules_option,
+        memory_option,
     )
 
 
@@ -309,15 +315,37 @@ def context_of_export(export: Path, capture: Path, options: ReadOptions, *, quie
     """
     from nsyswrap.capture_file import with_recorded  # noqa: PLC0415
     from nsyswrap.cli.malloc_settings import tune_malloc  # noqa: PLC0415
-    from nsyswrap.cli.progress import working  # noqa: PLC0415
-    from nsyswrap.db.load import load_export  # noqa: PLC0415
+    from nsyswrap.cli.progress import reading  # noqa: PLC0415
+    from nsyswrap.large.load import load_within  # noqa: PLC0415
     from nsyswrap.loop.context import find_context  # noqa: PLC0415 - heavy; loaded when a capture is read
-    from nsyswrap.sections.selection import unread_tables  # noqa: PLC0415
 
     tune_malloc()
-    with working("reading the export", quiet=quiet):
-        trace = load_export(export, os.environ, unread_tables(options.sections))
+    with reading(quiet=quiet) as progress:
+        trace = load_within(export, _request(options, progress))
     return find_context(*with_recorded(trace, capture, options.settings()))
+
+
+def _request(options: ReadOptions, progress: Callable[[str, int, int], None]) -> "Request":
+    """Return what is wanted of an export.
+
+    Raises:
+        UsageError: The window cannot be read.
+    """
+    from nsyswrap.large.load import Request  # noqa: PLC0415
+    from nsyswrap.report import ALL, STEPS  # noqa: PLC0415
+    from nsyswrap.requested_window import between  # noqa: PLC0415
+    from nsyswrap.sections.selection import unread_tables  # noqa: PLC0415
+
+    return Request(
+        memory_bytes=memory_bytes(options.memory),
+        window=None if options.window in {"", STEPS, ALL} else between(options.window),
+        wants_all=options.window == ALL,
+        step_pattern=options.step_range,
+        has_step_kernel=bool(options.step_kernel),
+        environ=os.environ,
+        unread=unread_tables(options.sections),
+        progress=progress,
+    )
 
 
 @contextmanager

@@ -136,9 +136,12 @@ def _host_from(path: Path) -> Path | None:
 def names_of(paths: Sequence[Path]) -> list[str]:
     """Return a name for each capture: its path below the folder that all have in common, each one different.
 
-    A file that `profile` wrote has the name of its folder.
+    Captures that have only the root in common have their whole path. A file that `profile` wrote has the name of its
+    folder.
     """
     top = Path(os.path.commonpath([each.parent for each in paths])) if paths else Path()
+    if top == Path(top.anchor) and top.anchor:
+        return [neutral(str(each)) for each in paths]  # nothing in common: whole paths
     brief = [_brief(each, top) for each in paths]
     whole = [os.path.relpath(each, top) for each in paths]
     twice = _twice(brief)

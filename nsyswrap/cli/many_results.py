@@ -13,6 +13,7 @@ from nsyswrap import units
 from nsyswrap.cli.capture_reader import CaptureTask, read_capture, reader
 from nsyswrap.cli.inputs import ReadOptions
 from nsyswrap.cli.many_inputs import FoundCapture, names_of
+from nsyswrap.cli.memory_option import MOST_BYTES
 from nsyswrap.cli.progress import counting, working
 from nsyswrap.errors import ExportError
 
@@ -45,7 +46,9 @@ class Engine(NamedTuple):
         if self.cluster is not None:
             return dask_cluster.answers(self.cluster, read_capture, tasks, self.limit_s)
         limits = processes.bounds(self.processes, self.limit_s)
-        return processes.Processes(reader, limits).answers(tasks, [needed_bytes(task.path) for task in tasks])
+        # Of a capture that needs more, a part is read.
+        needed = [min(needed_bytes(task.path), task.options.memory or MOST_BYTES) for task in tasks]
+        return processes.Processes(reader, limits).answers(tasks, needed)
 
 
 def many_captures(

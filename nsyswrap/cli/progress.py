@@ -14,6 +14,7 @@ from types import TracebackType
 
 import click
 
+from nsyswrap import units
 from nsyswrap.capture.progress import Phase, Progress
 
 LABELS = {
@@ -85,6 +86,59 @@ def counting(done: str, things: str, total: int) -> Iterator[Callable[[], None]]
     with Progress(*columns, console=Console(stderr=True), transient=True) as display:
         task = display.add_task(f"{done} {things}", total=total)
         yield lambda: display.advance(task)
+
+
+@contextmanager
+def reading(*, quiet: bool = False) -> Iterator[Callable[[str, int, int], None]]:
+    """Yield a function to call with what is done, how many rows are done, and of how many.
+
+    A terminal shows a bar for each thing that is done, and before the first call a spinner. Elsewhere each tenth has a
+    line. A capture that is read whole is read at once and shows no rows.
+
+    Args:
+        quiet: Show nothing.
+    """
+    if quiet:
+        yield lambda _what, _done, _all: None
+        return
+    if not sys.stderr.isatty():
+        yield _Tenths().update
+        return
+    from rich.console import Console  # noqa: PLC0415 - loaded when something is shown
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn  # noqa: PLC0415
+
+    columns = (TextColumn("nsyswrap: {task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as display:
+        tasks = {"": display.add_task("reading the export", total=None)}
+
+        def update(what: str, done: int, every: int) -> None:
+            if what not in tasks:
+                display.update(tasks[""], visible=False)
+                tasks[what] = display.add_task(f"{READING[what]} ({units.counted(every, 'row')})", total=every)
+            display.update(tasks[what], total=every, completed=done)
+
+        yield update
+
+
+# What `large.load` does with the rows of an export, by its word for it.
+READING = {
+    "finding": "finding where the rows of the capture are",
+    "adding up": "adding up all GPU operations",
+    "reading": "reading a part in detail",
+}
+
+
+class _Tenths:
+    """Prints a line for each tenth of the rows, for logs."""
+
+    def __init__(self) -> None:
+        self._last = ("", -1)
+
+    def update(self, what: str, done: int, every: int) -> None:
+        tenth = done * _PARTS // max(every, 1)
+        if (what, tenth) != self._last:
+            self._last = (what, tenth)
+            click.echo(f"nsyswrap: {READING[what]}: {100 * tenth // _PARTS} %", err=True)
 
 
 class _Lines:

@@ -92,7 +92,7 @@ def report_of_ranks(paths: Sequence[Path], options: ReadOptions, *, with_timelin
     for capture in captures:
         rank, size = recorded_rank(capture)
         named = rank_in_name(capture) if rank is None else rank
-        sources.append(Source(capture, f"{capture.parent.name}/{capture.name}", named, size))
+        sources.append(Source(capture, "/".join(capture.parts[-2:]), named, size))
     settings = replace(options.settings(), copy_rates=read_rates(recorded_copy_rates(captures[0])))
     if len(sources) > ALL_IN_DETAIL:
         return report_of_many(sources, settings, options.window, with_timeline=with_timeline)

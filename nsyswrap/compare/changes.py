@@ -15,6 +15,7 @@ from nsyswrap.compare.comparison import Basis, Change, ChangeTable, FactChange, 
 from nsyswrap.compare.scaling import scaling_table
 from nsyswrap.compare.step_times import LEDGER_ROWS, MOST_BETWEEN, StepTimes
 from nsyswrap.model import Fact, Report, Section, Unit
+from nsyswrap.rule_names import TENSOR_USES, operation_name
 
 CONFIDENCE = 0.95
 OF_GPUS = {"step": "a step, mean over GPUs", "window": "share of the window, mean over GPUs"}
@@ -57,9 +58,10 @@ def _rule_in_phase(row: Row) -> str:
 
 
 def _family(row: Row) -> str:
-    """Return operation, library and precision of a kernel: ``gemm, cublas, fp16``."""
-    parts = [str(row[key] or "") for key in ("op", "library", "precision")]
-    return ", ".join(part for part in parts if part) or str(row["verdict"])
+    """Return operation, library and precision of a kernel: ``matrix products, cublas, fp16``."""
+    known = operation_name(str(row["op"])) if row["op"] else ""
+    parts = [known, *(str(row[key] or "") for key in ("library", "precision"))]
+    return ", ".join(part for part in parts if part) or TENSOR_USES.get(row["verdict"], str(row["verdict"]))
 
 
 def _copy(row: Row) -> str:

@@ -15,6 +15,8 @@ FEWEST_STEPS = 10
 # A step whose input differs in size by more than this share does different work.
 WORK_SHARE = 0.01
 _INCOMPLETE = "capture/incomplete"
+# The section of a report about a part of a capture.
+_PART = "whole_capture"
 _MOST_WORDS = 8
 _MOST_PARTS = 4
 _LONGEST = 200
@@ -44,6 +46,7 @@ def _between(base: Side, new: Side) -> list[ComparabilityIssue]:
         *_gpus(base.report, new.report),
         *_traces(base.report, new.report),
         *_windows(base, new),
+        *_parts(base, new),
         *_versions(base.report, new.report),
         *_command(base.report, new.report),
         *_work(base, new),
@@ -143,6 +146,16 @@ def _windows(base: Side, new: Side) -> Iterator[ComparabilityIssue]:
     if all(families) and families[0] != families[1]:
         words = f"Steps have different names, {families[0]} and {families[1]}: check that they do the same work."
         yield ComparabilityIssue(IssueKind.WINDOW, words, blocks=False)
+
+
+def _parts(base: Side, new: Side) -> Iterator[ComparabilityIssue]:
+    """Yield a side whose capture was read in part: its steps count, and they may not be those of the other side."""
+    for side in (base, new):
+        section = side.report.section(_PART)
+        read = section.fact("read") if section else None
+        if read is not None:
+            words = f"The capture of {side.name} was read in part: {read.value}."
+            yield ComparabilityIssue(IssueKind.WINDOW, words, blocks=False, hint="give both the same --memory")
 
 
 def _versions(base: Report, new: Report) -> Iterator[ComparabilityIssue]:

@@ -103,7 +103,8 @@ def _notes(plan: Plan, states: dict[str, str], predicted: tuple[int, int] | None
     made = [rule_name(rule) for rule, state in states.items() if state != NOT_MADE]
     if not made:
         return ["No change of the plan was made: all its findings are still there."]
-    notes = [f"{len(made)} of {len(states)} planned changes were made: {', '.join(made)}."]
+    verb = "was" if len(made) == 1 else "were"
+    notes = [f"{len(made)} of {len(states)} planned changes {verb} made: {', '.join(made)}."]
     if measured is None:
         return [*notes, "The two runs cannot be compared, so the prediction is not checked."]
     if predicted is None:

@@ -21,7 +21,7 @@ from nsyswrap.compare.findings import pair_findings
 from nsyswrap.compare.plan_score import score_plan
 from nsyswrap.compare.run_noise import run_noise
 from nsyswrap.model import Report
-from nsyswrap.rule_names import rule_name
+from nsyswrap.rule_names import LEDGER_NAMES, rule_name
 
 # The verdict names a part as the reason if it makes at least this share of the change.
 MAIN_SHARE = 0.4
@@ -131,13 +131,4 @@ def _reason(decided: Estimate, estimates: tuple[Estimate, ...], tables: tuple[Ch
     how = f"{units.duration(abs(main.delta))} {'less' if less else 'more'}"
     if main in idle:
         return f", mostly because the GPU is idle {how} ({rule_name(main.name)})"
-    return f", mostly because {_PARTS.get(main.name, main.name)} takes {how}"
-
-
-_PARTS = {
-    "compute_ns": "compute",
-    "communication_wait_ns": "waiting for other ranks",
-    "communication_transfer_ns": "exposed communication",
-    "copy_exposed_ns": "exposed copying",
-    "memset_exposed_ns": "exposed memset",
-}
+    return f", mostly in {LEDGER_NAMES.get(main.name, main.name)} ({how})"

@@ -1,10 +1,10 @@
 """Read an export into a trace: read the known tables and make them conform to their contracts."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -41,13 +41,36 @@ Names = frozenset[str]
 NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
 
 
-def load_export(path: Path, environ: Mapping[str, str] = NO_VARIABLES, unread: Names = frozenset()) -> Trace:
+class RowsRead(NamedTuple):
+    """What was read of the tables of an export.
+
+    Attributes:
+        arrays: Columns by name of the table in the trace.
+        counts: Rows that the export has, by the same name, for tables that were read in part.
+        latest_ns: The last end of all events where some were not read, in ns since capture start.
+    """
+
+    arrays: dict[str, Arrays]
+    counts: Mapping[str, int] = MappingProxyType({})
+    latest_ns: int = 0
+
+
+Reading = Callable[[Export, Sequence[Source]], RowsRead]
+
+
+def load_export(
+    path: Path,
+    environ: Mapping[str, str] = NO_VARIABLES,
+    unread: Names = frozenset(),
+    reading: Reading | None = None,
+) -> Trace:
     """Read an export of nsys into a trace. Its texts are cleaned of secrets, users, hosts and home folders.
 
     Args:
         path: A ``.sqlite`` export of nsys 2022 or newer; opened read-only and immutable.
         environ: The environment of this process, whose secrets and user are removed, too.
         unread: Names of tables of the trace that are not read; they stay empty.
+        reading: Reads the rows of the tables; None to read all.
 
     Returns:
         Its tables, sorted by start, in int64 ns.
@@ -56,18 +79,19 @@ def load_export(path: Path, environ: Mapping[str, str] = NO_VARIABLES, unread: N
         ExportError: The file is missing, empty, truncated, locked, damaged or foreign, or a table lacks a column.
     """
     with opened(path) as export:
-        return _trace(export, report_identity(export, environ).cleaner(), unread)
+        return _trace(export, report_identity(export, environ).cleaner(), unread, reading or _read)
 
 
-def _trace(export: Export, cleaner: Cleaner, unread: Names) -> Trace:
+def _trace(export: Export, cleaner: Cleaner, unread: Names, reading: Reading) -> Trace:
     """Return the trace of an open export, with cleaned texts."""
-    arrays, counts, dropped, bounds = _all_arrays(export, unread)
+    read = reading(export, sources_of(export, unread))
+    arrays, (counts, dropped, bounds) = read.arrays, _possible_rows(export, read)
     texts, strings = _texts(export, arrays), _cleaned(_strings(export, arrays), cleaner.symbol)
     session = read_session(export, cleaner)
-    devices, domains = _devices(export), _domains(export, texts)
+    devices, domains = devices_of(export), _domains(export, texts)
     if tables.RANGES.name in arrays:
         arrays[tables.RANGES.name] = _ranges(arrays[tables.RANGES.name], texts, domains, cleaner)
-        dropped[tables.RANGES.name] = _finish_ranges(arrays, session.duration_ns, bounds)
+        dropped[tables.RANGES.name] = _finish_ranges(read, session.duration_ns, bounds)
     _check_sums(export, arrays)
 
     def lookup(ids: Iterable[int]) -> dict[int, str]:
@@ -113,14 +137,14 @@ def _frame(
     elif spec is tables.DIAGNOSTICS:
         columns["text"] = _category(columns["text"], cleaner)
     elif spec.name in OPERATIONS or spec in (tables.MEMORY, tables.EVENT_RECORDS):
-        _use_physical_devices(columns, devices)
+        use_physical_devices(columns, devices)
     return pd.DataFrame({name: columns[name] for name in spec.columns}, copy=False)
 
 
-def _finish_ranges(arrays: Mapping[str, Arrays], duration_ns: int, bounds: Bounds) -> int:
+def _finish_ranges(read: RowsRead, duration_ns: int, bounds: Bounds) -> int:
     """End open ranges and drop invalid ones, in place; return how many were dropped."""
-    ranges = arrays[tables.RANGES.name]
-    _close(ranges, _latest(arrays, duration_ns, bounds), duration_ns)
+    ranges = read.arrays[tables.RANGES.name]
+    _close(ranges, max(_latest(read.arrays, duration_ns, bounds), read.latest_ns), duration_ns)
     return keep_possible(ranges, bounds, is_operation=False)
 
 
@@ -131,13 +155,23 @@ def _latest(arrays: Mapping[str, Arrays], duration_ns: int, bounds: Bounds) -> i
     return max(duration_ns if duration_ns < bounds.high else 0, last)
 
 
-def _all_arrays(export: Export, unread: Names) -> tuple[dict[str, Arrays], dict[str, int], dict[str, int], Bounds]:
-    """Read all known tables: columns by table, number of rows by family, number of rows left out by table; bounds."""
+def sources_of(export: Export, unread: Names = frozenset()) -> list[Source]:
+    """Return the tables of an export that are read, the largest first.
+
+    Raises:
+        ExportError: A table lacks a column.
+    """
     sources = [each for each in schema.SOURCES if each.table in export.columns and each.spec.name not in unread]
     sources.sort(key=lambda s: BY_SIZE.index(s.table) if s.table in BY_SIZE else len(BY_SIZE))
     for source in sources:
         _check_columns(export, source)
-    arrays = _read(export, sources)
+    return sources
+
+
+def _possible_rows(export: Export, read: RowsRead) -> tuple[dict[str, int], dict[str, int], Bounds]:
+    """Drop impossible rows, in place: number of rows by family, number of rows left out by table; bounds."""
+    arrays = read.arrays
+    sources = [each for each in schema.SOURCES if each.spec.name in arrays]
     counts, dropped = dict.fromkeys((s.family for s in sources if s.family), 0), {}
     bounds = find_bounds(arrays)
     for source in sources:
@@ -150,23 +184,23 @@ def _all_arrays(export: Export, unread: Names) -> tuple[dict[str, Arrays], dict[
             left_out = keep_possible(found, bounds, is_operation=source.spec.name in OPERATIONS)
         dropped[source.spec.name] = left_out
         if source.family:
-            counts[source.family] += rows
-    return arrays, counts, dropped, bounds
+            counts[source.family] += read.counts.get(source.spec.name, rows)
+    return counts, dropped, bounds
 
 
-def _read(export: Export, sources: list[Source]) -> dict[str, Arrays]:
+def _read(export: Export, sources: Sequence[Source]) -> RowsRead:
     """Return the columns of each table; several threads read the tables of a large export."""
     if export.path.stat().st_size <= SMALL_BYTES:
         small = [TableReader.begin(export, source) for source in sources]
         parts_of = [[reader.read(part, in_own_thread=False) for part in reader.parts] for reader in small]
-        return {r.source.spec.name: r.end(counts) for r, counts in zip(small, parts_of, strict=True)}
+        return RowsRead({r.source.spec.name: r.end(counts) for r, counts in zip(small, parts_of, strict=True)})
     arrays: dict[str, Arrays] = {}
     with ThreadPoolExecutor(READERS) as pool:
         readers = [TableReader.begin(export, source) for source in sources]
         running = [[pool.submit(reader.read, part) for part in reader.parts] for reader in readers]
         for source, reader, parts in zip(sources, readers, running, strict=True):
             arrays[source.spec.name] = reader.end([part.result() for part in parts])
-    return arrays
+    return RowsRead(arrays)
 
 
 def _check_columns(export: Export, source: Source) -> None:
@@ -292,7 +326,7 @@ def _category(values: Array | list[str], cleaner: Cleaner) -> Any:  # noqa: ANN4
     return pd.Categorical(found.rename_categories(cleaned).astype(object))
 
 
-def _devices(export: Export) -> Devices | None:
+def devices_of(export: Export) -> Devices | None:
     """Return the physical GPUs of each (process number, CUDA ordinal); CUDA_VISIBLE_DEVICES renumbers them.
 
     There is more than one GPU where processes of two containers have the same number.
@@ -313,7 +347,8 @@ def _devices(export: Export) -> Devices | None:
     return found
 
 
-def _use_physical_devices(columns: Arrays, devices: Devices) -> None:
+def use_physical_devices(columns: Arrays, devices: Devices) -> None:
+    """Replace the numbers of devices that a process sees by those of the machine, in place."""
     ordinals = columns["device_id"].copy()
     for (number, ordinal), (*_, gpu) in devices.items():
         if ordinal != gpu:

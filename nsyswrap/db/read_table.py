@@ -5,8 +5,8 @@ the same arrays. Rows of whole numbers are decoded from the pages of the file; S
 """
 
 import itertools
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -75,17 +75,65 @@ class TableReader:
         Raises:
             ExportError: The table is damaged.
         """
+        found = cls.in_parts(export, source, PART_ROWS)
+        last = found.parts[-1] if found.parts else Part(0, 0)
+        return replace(found, columns=found.empty(last.at + last.length))
+
+    @classmethod
+    def in_parts(cls, export: Export, source: Source, part_rows: int) -> "TableReader":
+        """Cut a table into parts where its rows are numbered, to read each with ``alone``.
+
+        Args:
+            export: The export.
+            source: Table and columns.
+            part_rows: Rows of a part, about.
+
+        Raises:
+            ExportError: The table is damaged.
+        """
         rows = export.row_numbers(source.table)
-        length = len(rows) if rows else export.row_count(source.table)
-        names = queries.present_columns(source, export.columns[source.table])
-        columns: Arrays = {name: np.empty(length, _dtype(source, name)) for name in names}
-        pages = _pages(export, source, names) if rows else None
-        in_pages = _parts_of_pages(pages, rows) if pages else ()
+        if not rows:
+            return cls(export, source, (Part(0, export.row_count(source.table)),), {})
+        pages = _pages(export, source, queries.present_columns(source, export.columns[source.table]))
+        in_pages = _parts_of_pages(pages, rows, part_rows) if pages else ()
         if in_pages:
-            return cls(export, source, in_pages, columns, pages)
-        starts = range(0, length, PART_ROWS) if rows else ()
-        parts = (Part(at, min(PART_ROWS, length - at), rows.start + at) for at in starts)
-        return cls(export, source, tuple(parts) if rows else (Part(0, length),), columns)
+            return cls(export, source, in_pages, {}, pages)
+        starts = range(0, len(rows), part_rows)
+        parts = (Part(at, min(part_rows, len(rows) - at), rows.start + at) for at in starts)
+        return cls(export, source, tuple(parts), {})
+
+    def empty(self, length: int) -> Arrays:
+        """Return an array of a length for each column that the export has."""
+        names = queries.present_columns(self.source, self.export.columns[self.source.table])
+        return {name: np.empty(length, _dtype(self.source, name)) for name in names}
+
+    def only(self, names: Container[str]) -> "TableReader":
+        """Return a reader of the same parts that reads some columns, by our names; all where it has none of them."""
+        source = self.source
+        required, optional = (
+            {ours: theirs for ours, theirs in columns.items() if ours in names}
+            for columns in (source.required, source.optional)
+        )
+        less = replace(source, required=required or dict(source.required), optional=optional)
+        wanted = {*less.required, *less.optional}
+        pages = self.pages and replace(
+            self.pages, columns={name: column for name, column in self.pages.columns.items() if name in wanted}
+        )
+        return replace(self, source=less, pages=pages)
+
+    def alone(self, part: Part) -> Arrays:
+        """Return the columns of one part, in arrays of its own.
+
+        Raises:
+            ExportError: The table is damaged, or a column holds a value of the wrong type.
+        """
+        own = replace(part, at=0)
+        reader = replace(self, parts=(own,), columns=self.empty(part.length))
+        return reader.end([reader.read(own)])
+
+    def nothing(self) -> Arrays:
+        """Return the columns of no rows."""
+        return replace(self, parts=(), columns=self.empty(0)).end([])
 
     def read(self, part: Part, *, in_own_thread: bool = True) -> int:
         """Read the rows of one part into the arrays, NULL as the contract's missing value. Texts are not cleaned yet.
@@ -194,12 +242,12 @@ def _pages(export: Export, source: Source, names: Mapping[str, str]) -> PageColu
     return PageColumns(export.path, leaves, numbers, names, missing) if leaves else None
 
 
-def _parts_of_pages(pages: PageColumns, rows: range) -> tuple[Part, ...]:
+def _parts_of_pages(pages: PageColumns, rows: range, part_rows: int) -> tuple[Part, ...]:
     """Return parts of whole pages; none where the row numbers of the pages and of the table disagree."""
     first = first_rows(pages.leaves, rows)
     if first is None:
         return ()
-    wanted = np.arange(rows.start, rows.stop, PART_ROWS)
+    wanted = np.arange(rows.start, rows.stop, part_rows)
     cuts = np.unique(np.append(np.searchsorted(first, wanted), len(first) - 1)).tolist()
     return tuple(
         Part(int(first[begin]) - rows.start, int(first[end] - first[begin]), int(first[begin]), range(begin, end))

@@ -52,7 +52,7 @@ def keep_possible(columns: Arrays, bounds: Bounds, *, is_operation: bool) -> int
     """Drop invalid rows, sort the others by start, and return how many were dropped."""
     if "start" not in columns:
         return 0
-    good = _possible(columns, bounds, is_operation=is_operation)
+    good = possible(columns, bounds, is_operation=is_operation)
     rows, kept = len(good), int(np.count_nonzero(good))
     if kept < rows:
         for name in columns:
@@ -62,7 +62,7 @@ def keep_possible(columns: Arrays, bounds: Bounds, *, is_operation: bool) -> int
     return rows - kept
 
 
-def _possible(columns: Arrays, bounds: Bounds, *, is_operation: bool) -> npt.NDArray[np.bool_]:
+def possible(columns: Arrays, bounds: Bounds, *, is_operation: bool) -> npt.NDArray[np.bool_]:
     """Return which rows of a table are valid."""
     start = columns["start"]
     end = columns.get("end", start)

@@ -4,7 +4,6 @@ Otava, ruptures and signal-processing-algorithms find change points, too. Otava 
 numpy; signal-processing-algorithms needs numpy 1; ruptures has no test that says whether a change point is real.
 """
 
-import functools
 import math
 from collections.abc import Sequence
 from enum import StrEnum
@@ -14,10 +13,16 @@ from typing import NamedTuple
 import numpy as np
 
 from nsyswrap.compare.bootstrap import Series
+from nsyswrap.intervals import Indices
 
 SIGNIFICANCE = 0.01
 _PERMUTATIONS = 299
 _SEED = 15
+# Pairs of runs that are worked out at once: their arrays stay in the processor's cache.
+_PAIRS = 1 << 17
+# Noise needs few orders, mostly.
+_AT_FIRST = 8
+_ROUNDING = 1e-12
 # A mean of fewer runs is no level.
 _SHORTEST = 2
 
@@ -78,38 +83,59 @@ def _with_levels(series: Series, cuts: dict[int, float]) -> tuple[ChangePoint, .
 
 def _cut(part: Series, generator: np.random.Generator) -> tuple[int, float] | None:
     """Return the best place to cut a part and its p-value; None where it is not significant."""
-    if len(part) < 2 * _SHORTEST:
+    count = len(part)
+    if count < 2 * _SHORTEST:
         return None
-    divergence = _divergence(part)
+    distance = np.abs(part[:, None] - part)
+    divergence = _divergence(distance, np.arange(count)[None])[0]
     place = int(divergence.argmax())
-    as_large = 0
-    for _ in range(_PERMUTATIONS):
-        order = generator.permutation(len(part))
-        as_large += bool(_divergence(part[order]).max() >= divergence[place])
-        if (as_large + 1) / (_PERMUTATIONS + 1) > SIGNIFICANCE:
+    # Two orders may cut the runs alike, and differ by rounding only.
+    least = divergence[place] - _ROUNDING * distance.sum() / count
+    as_large, done, at_once = 0, 0, _AT_FIRST
+    while done < _PERMUTATIONS:
+        state = generator.bit_generator.state
+        orders = _random_orders(generator, min(at_once, _PERMUTATIONS - done), count)
+        counts = as_large + np.cumsum(_divergence(distance, orders).max(axis=1) >= least)
+        too_many = np.flatnonzero((counts + 1) / (_PERMUTATIONS + 1) > SIGNIFICANCE)
+        if len(too_many):
+            # Orders after the one that decides are not drawn, so that results do not depend on how many are at once.
+            generator.bit_generator.state = state
+            _random_orders(generator, int(too_many[0]) + 1, count)
             return None
+        as_large, done, at_once = int(counts[-1]), done + len(orders), max(_AT_FIRST, _PAIRS // count**2)
     return place + _SHORTEST, (as_large + 1) / (_PERMUTATIONS + 1)
 
 
-def _divergence(series: Series) -> Series:
-    """Return how much both sides of each cut differ, for cuts that leave at least ``_SHORTEST`` runs on each side."""
-    count = len(series)
-    above = np.abs(series[:, None] - series) * _upper(count)
-    left = np.cumsum(above.sum(axis=0))[:-1]
-    right = np.cumsum(above.sum(axis=1)[::-1])[::-1][1:]
-    between = left[-1] + float(above[:, -1].sum()) - left - right
+def _random_orders(generator: np.random.Generator, number: int, count: int) -> Indices:
+    """Return random orders of runs, shape (number, count)."""
+    return np.array([generator.permutation(count) for _ in range(number)])
+
+
+def _divergence(distance: Series, orders: Indices) -> Series:
+    """Return how much both sides of each cut differ, for cuts that leave at least ``_SHORTEST`` runs on each side.
+
+    Args:
+        distance: Absolute difference of each two runs, shape (n, n).
+        orders: Runs in order, shape (m, n).
+
+    Returns:
+        Shape (m, n - 2 * _SHORTEST + 1).
+    """
+    count = len(distance)
+    places = np.argsort(orders, axis=1).astype(np.int32)
+    is_before = (places[:, :, None] < places[:, None, :]).astype(np.float64)
+    # Of each run in order: distance from all runs before it, and from all others.
+    before = np.take_along_axis(np.einsum("muv,uv->mv", is_before, distance), orders, axis=1)
+    from_all = distance.sum(axis=0)[orders]
+    left = np.cumsum(before, axis=1)[:, :-1]
+    right = np.cumsum((from_all - before)[:, ::-1], axis=1)[:, ::-1][:, 1:]
+    between = distance.sum() / 2 - left - right
     first = np.arange(1, count)[_SHORTEST - 1 : count - _SHORTEST]
     at, rest = first - 1, count - first
-    mean_between = 2 * between[at] / (first * rest)
-    mean_left, mean_right = (2 * side[at] / (size * (size - 1)) for side, size in ((left, first), (right, rest)))
+    mean_between = 2 * between[:, at] / (first * rest)
+    mean_left, mean_right = (2 * side[:, at] / (size * (size - 1)) for side, size in ((left, first), (right, rest)))
     result: Series = first * rest / count * (mean_between - mean_left - mean_right)
     return result
-
-
-@functools.lru_cache(maxsize=1)
-def _upper(count: int) -> Series:
-    """Return 1 for each pair of a run and a later one, else 0, shape (count, count); one part needs it 300 times."""
-    return np.triu(np.ones((count, count)), 1)
 
 
 class Trend(NamedTuple):

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -135,6 +136,17 @@ def _logarithms(runs: Sequence[TimedRun]) -> tuple[Series, Series]:
     return np.log([run.mean_ns for run in runs]), np.log([run.median_ns for run in runs])
 
 
+def _points(runs: Sequence[TimedRun]) -> tuple[ChangePoint, ...]:
+    """Return the change points of the time per step of some runs, in logarithms."""
+    return _points_of(tuple(run.mean_ns for run in runs))
+
+
+@lru_cache(maxsize=4)
+def _points_of(means_ns: tuple[float, ...]) -> tuple[ChangePoint, ...]:
+    """Return the change points of a series; one decision looks for those of the same runs more than once."""
+    return change_points(np.log(means_ns))
+
+
 def _since_last_change(earlier: Sequence[TimedRun]) -> _Split:
     """Return the earlier runs since their level last changed together with the commit.
 
@@ -143,7 +155,7 @@ def _since_last_change(earlier: Sequence[TimedRun]) -> _Split:
     """
     if len(earlier) < 2 * FEWEST:
         return _Split(tuple(earlier), ())
-    for point in reversed(change_points(_logarithms(earlier)[0])):
+    for point in reversed(_points(earlier)):
         before, after = earlier[point.first - 1], earlier[point.first]
         with_program = before.commit and after.commit and before.commit != after.commit
         if with_program and len(earlier) - point.first >= SHORTEST_REFERENCE:
@@ -161,7 +173,7 @@ def _with_recent_step(since: _Split, new: Sequence[TimedRun], options: GateOptio
     plain = _Split(earlier, tuple(new))
     # Each place that is tried may give a false alarm, so all of them together get half of the share.
     strict = replace(options, false_alarms=options.false_alarms / (2 * MOST_BEFORE))
-    points = change_points(_logarithms([*earlier, *new])[0])
+    points = _points([*earlier, *new])
     for point in points:
         before = len(earlier) - point.first
         if not 0 < before <= MOST_BEFORE or point.first < FEWEST or point.change <= 0:
@@ -266,7 +278,7 @@ def _hint(
 def _trend_notes(earlier: Sequence[TimedRun]) -> Iterator[str]:
     """Yield sentences about a step or a drift of the earlier runs, which makes the noise larger."""
     series = _logarithms(earlier)[0]
-    points: tuple[ChangePoint, ...] = change_points(series)
+    points = _points(earlier)
     trend = trend_of(series, points)
     size = units.change(math.expm1(trend.change))
     if trend.shape is Shape.DRIFT:

@@ -145,9 +145,16 @@ def interval_differences(runs: Series, length: int) -> Series:
     count = len(runs) - length + 1
     if len(runs) < length + 2:
         return np.empty(0)
-    places = np.arange(len(runs))
-    inside = (places >= np.arange(count)[:, None]) & (places < np.arange(count)[:, None] + length)
-    found: npt.NDArray[np.float64] = np.array([middle(runs[one]) - middle(runs[~one]) for one in inside])
+    # By size, so that a middle is where so many of an interval, or of the others, have come.
+    order = np.argsort(runs, kind="stable")
+    first = np.arange(count)[:, None]
+    inside = np.cumsum((order >= first) & (order < first + length), axis=1)
+    outside = np.arange(1, len(runs) + 1) - inside
+    places = (
+        (each > (size - 1) // 2).argmax(axis=1) for each, size in ((inside, length), (outside, len(runs) - length))
+    )
+    of_interval, of_others = (runs[order[place]] for place in places)
+    found: npt.NDArray[np.float64] = of_interval - of_others
     return found
 
 

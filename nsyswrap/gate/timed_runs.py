@@ -7,7 +7,7 @@ from enum import StrEnum
 from nsyswrap import units
 from nsyswrap.compare import ComparabilityIssue, IssueKind
 from nsyswrap.errors import UsageError
-from nsyswrap.rule_names import rule_name
+from nsyswrap.rule_names import LEDGER_NAMES, rule_name
 
 FIND = 0.05
 """The smallest slowdown that must not pass unseen, as a share: what most jobs want to find."""
@@ -157,15 +157,6 @@ def noise_words(limit: float) -> str:
     return f"up to {units.share(limit)}" if limit <= MOST_FIND else f"more than {100 * MOST_FIND:,.0f} %"
 
 
-_LEDGER_WORDS = {
-    "compute_ns": "compute",
-    "communication_wait_ns": "waiting for other ranks",
-    "communication_transfer_ns": "exposed communication",
-    "copy_exposed_ns": "exposed copying",
-    "memset_exposed_ns": "exposed memset",
-}
-
-
 def part_words(kind: str, name: str, rule: str = "") -> str:
     """Return the words for a part of a step; empty for a row that its own parts replace, such as idle time.
 
@@ -175,7 +166,7 @@ def part_words(kind: str, name: str, rule: str = "") -> str:
         rule: Rule of idle time, or of a wait.
     """
     if kind == "ledger":
-        return _LEDGER_WORDS.get(name, "")
+        return "" if name == "idle_ns" else LEDGER_NAMES.get(name, "")
     if kind == "idle":
         return f"idle GPU ({rule_name(rule)})"
     if kind == "wait":

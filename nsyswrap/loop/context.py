@@ -23,7 +23,7 @@ from nsyswrap.intervals import Window
 from nsyswrap.loop.helper_threads import find_helped
 from nsyswrap.loop.pattern_steps import find_marked_steps, find_pattern_steps
 from nsyswrap.loop.phase_detection import PhaseRule, Phases, find_phases
-from nsyswrap.loop.step_detection import Steps, find_steps
+from nsyswrap.loop.step_detection import PATTERN, Steps, find_steps
 from nsyswrap.loop.work_sequence import WorkSequence, work_sequences
 from nsyswrap.tables import Trace
 
@@ -102,6 +102,9 @@ def find_context(trace: Trace, settings: Settings = NO_SETTINGS) -> TraceContext
     operations = find_operations(trace)
     sequences = cache(lambda: tuple(work_sequences(trace, operations)))
     steps = _steps(trace, settings, operations, sequences)
+    if trace.excerpt is not None:
+        are_named = steps.source != PATTERN and not settings.step_kernel
+        steps = steps.inside(trace.excerpt, are_all_known=are_named)
     phases = find_phases(trace, steps, settings.phase_rules, sequences)
     return TraceContext(
         trace=trace,

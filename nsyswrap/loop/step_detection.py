@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final, Literal
 
@@ -13,6 +13,7 @@ import pandas as pd
 from nsyswrap import tables, units
 from nsyswrap.errors import UsageError
 from nsyswrap.events.operations import SOURCES, launch_calls
+from nsyswrap.excerpt import Excerpt, StepsRead
 from nsyswrap.intervals import Window
 from nsyswrap.loop.injected_ranges import without_doubtful_steps
 from nsyswrap.patterns import time_limit
@@ -38,12 +39,14 @@ class Steps:
         processes: Processes whose steps count, where processes run one after another; None for all.
         notes: Which ranges that look like steps do not count, and why; how steps without ranges were found.
         source: "steps" from ranges, "pattern" from the work that repeats; the source of the window.
+        read: Which measured steps of all these are, where ranges name them and the trace is a part of a capture.
     """
 
     frame: pd.DataFrame
     processes: frozenset[int] | None = None
     notes: tuple[str, ...] = ()
     source: Literal["steps", "pattern"] = "steps"
+    read: StepsRead | None = None
 
     @cached_property
     def counted(self) -> pd.DataFrame:
@@ -70,6 +73,23 @@ class Steps:
         if end <= start:
             return None
         return Window(start, end, self._label(measured), self.source)
+
+    def inside(self, excerpt: Excerpt, *, are_all_known: bool) -> "Steps":
+        """Return the steps of the part of a capture that a trace holds.
+
+        Args:
+            excerpt: The part.
+            are_all_known: Whether these are the steps of all the capture: ranges name them.
+        """
+        kept = (self.frame["start"] >= excerpt.start_ns) & (self.frame["end"] <= excerpt.end_ns)
+        found = replace(self, frame=self.frame[kept].reset_index(drop=True))
+        return replace(found, read=self._position(found)) if are_all_known and len(found.measured) else found
+
+    def _position(self, part: "Steps") -> StepsRead:
+        """Return which measured steps those of a part are, in the process of the first of them."""
+        process = part.measured["process"].iloc[0]
+        start, its = (array(each[each["process"] == process], "start") for each in (self.measured, part.measured))
+        return StepsRead(int((start <= its.min()).sum()), int((start <= its.max()).sum()), len(start))
 
     def measured_inside(self, window: Window) -> pd.DataFrame:
         """Return the steps that lie inside the window and are not warm-up."""

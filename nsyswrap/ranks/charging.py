@@ -19,7 +19,7 @@ from nsyswrap.ranks.collectives import Collectives
 from nsyswrap.ranks.in_step import GATED_NS, NEVER
 from nsyswrap.ranks.parts import SEND_RECEIVE
 from nsyswrap.ranks.rank_times import RankTimes
-from nsyswrap.ranks.same_work import PACE, PIPELINE, SLOWER_GPU, UNKNOWN, compared_work, launches_more
+from nsyswrap.ranks.same_work import MORE_WORK, PACE, PIPELINE, SLOWER_GPU, UNKNOWN, compared_work, launches_more
 
 BUSY_RULES = {TRANSFERS: UNKNOWN, COPIES: "copies/exposed", WAITS: UNKNOWN}
 # Two ranks are in step where the late one has no more left to compute than this share of the wait. Ours.
@@ -304,21 +304,24 @@ def _named(  # noqa: PLR0913, PLR0917 - one argument a column
     rows = np.flatnonzero(usual)
     extra = launches_more(compared.times, waiting[rows], late[rows], phase[place[rows]], compared.phases)
     rule[rows[~extra]] = PACE
-    _name_compute(compared, rule, (waiting, late), ns, message)
+    _name_work(compared, rule, (waiting, late), ns, message, message & usual)
     return rule, phase[place]
 
 
-def _name_compute(
+def _name_work(  # noqa: PLR0913, PLR0917 - one argument a column
     compared: _Compared,
     rule: npt.NDArray[np.object_],
     gpus: tuple[Indices, Indices],
     ns: Times,
     message: npt.NDArray[np.bool_],
+    launching: npt.NDArray[np.bool_],
 ) -> None:
-    """Set the rule of each charge to compute, in place: more work, a slower GPU, or a bubble of a pipeline.
+    """Set the rule of each charge to work, in place: more work, a slower GPU, or a bubble of a pipeline.
 
     A rank that waits for a message waits while the other computes what it sends, as a pipeline has it. That is the
-    fault of a slower GPU only where most of these waits are what its kernels take longer.
+    fault of a slower GPU only where most of these waits are what its kernels take longer. The usual time of a host
+    between two launches belongs to the work of its stage: it moves with the layers. That is so where both stages have
+    the same kernels in the same proportion; what one of them alone launches is no layer of the other.
 
     Args:
         compared: The times of all collectives.
@@ -326,14 +329,17 @@ def _name_compute(
         gpus: GPU that waits, and GPU of the late rank.
         ns: Exposed wait of each charge.
         message: Which charges are of a message between two ranks.
+        launching: Which of these are of the usual time between two launches.
     """
-    computes = np.flatnonzero(rule == COMPUTES)
-    if not len(computes):
+    work = np.flatnonzero((rule == COMPUTES) | launching)
+    if not len(work):
         return
-    couples, which = pd.factorize(pd.MultiIndex.from_arrays([each[computes] for each in gpus]))
-    reasons, longer = zip(*compared_work(compared.times, [(int(a), int(b)) for a, b in which]), strict=True)
-    rule[computes] = np.array(reasons, object)[couples]
-    sent = message[computes]
-    waits = np.bincount(couples[sent], weights=ns[computes[sent]], minlength=len(which))
+    couples, which = pd.factorize(pd.MultiIndex.from_arrays([each[work] for each in gpus]))
+    found, longer = zip(*compared_work(compared.times, [(int(a), int(b)) for a, b in which]), strict=True)
+    reason, computes = np.array(found, object)[couples], ~launching[work]
+    rule[work[computes]] = reason[computes]
+    sent = message[work] & computes
+    waits = np.bincount(couples[sent], weights=ns[work[sent]], minlength=len(which))
     mostly = (2 * np.array(longer) > waits)[couples]
-    rule[computes[sent & ~((rule[computes] == SLOWER_GPU) & mostly)]] = PIPELINE
+    rule[work[sent & ~((reason == SLOWER_GPU) & mostly)]] = PIPELINE
+    rule[work[~computes & (reason != MORE_WORK)]] = PIPELINE

@@ -67,6 +67,11 @@ class Head:
     phases: tuple[str, ...]
     parts: Parts
 
+    @property
+    def processes(self) -> frozenset[int]:
+        """Return the global ids of the processes of its ranks."""
+        return frozenset(rank.process for rank in self.ranks.each)
+
 
 @dataclass(frozen=True)
 class Joint:

@@ -60,6 +60,10 @@ def join(
     check_one_job([Identity(each.name, each.rank, each.world_size, _communicators(each.trace)) for each in reports])
     traces = [each.trace for each in reports]
     operations = [find_operations(trace) for trace in traces]
+    check_distinct(
+        (each.name, each.trace.epoch_ns, frozenset(its.process.tolist()))
+        for each, its in zip(reports, operations, strict=True)
+    )
     ends = [find_ends(trace, its) for trace, its in zip(traces, operations, strict=True)]
     clocks = clocks or find_clocks([trace.epoch_ns for trace in traces], ends)
     check_clocks([each.name for each in reports], clocks)
@@ -161,6 +165,23 @@ def check_one_job(reports: Sequence[Identity]) -> None:
                 )
 
 
+def check_distinct(recordings: Iterable[tuple[str, int | None, frozenset[int]]]) -> None:
+    """Check that no two reports are the same recording: begun in the same nanosecond, with the same processes.
+
+    Args:
+        recordings: Name of each report, its start in ns since 1970 if known, and its processes.
+
+    Raises:
+        UsageError: Two of them are.
+    """
+    seen: dict[tuple[int, frozenset[int]], str] = {}
+    for name, epoch_ns, processes in recordings:
+        if epoch_ns is None:
+            continue
+        if (first := seen.setdefault((epoch_ns, processes), name)) != name:
+            raise UsageError(f"{first} and {name} are the same recording", hint="leave one out")
+
+
 def check_together(names: Sequence[str], spans: Sequence[tuple[int, int]]) -> None:
     """Check that the reports are of the same time.
 
@@ -189,7 +210,8 @@ def job_notes(seen: int, size: int | None, clocks: Sequence[Clock]) -> tuple[str
     if size is not None and seen < size:
         found.append(
             f"{seen} of {size} ranks are here. What each of them did is complete; a wait for a rank that is "
-            "not here counts as transfer, or as a wait for the last rank that is."
+            "not here counts as transfer, or as a wait for the last rank that is. Predicted savings hold if the other "
+            "ranks are as fast."
         )
     return (*found, *clock_notes(clocks))
 

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
+from nsyswrap.sections.idle_advice import ADVICE, OWN_THREADS, SHORT_CODE
+
 PYTORCH, LIGHTNING, TRANSFORMERS = "PyTorch", "Lightning", "Hugging Face Transformers"
 
 
@@ -23,9 +25,14 @@ class CodeChange(NamedTuple):
     code: str
 
 
-def code_changes(rule: str) -> tuple[CodeChange, ...]:
-    """Return the change for a rule, PyTorch's first; empty where no few lines make it."""
-    return CODE_CHANGES.get(rule, ())
+def code_changes(rule: str, advice: str = "") -> tuple[CodeChange, ...]:
+    """Return the change for a finding, PyTorch's first; empty where no few lines make it.
+
+    Args:
+        rule: Rule of the finding.
+        advice: Its advice, for rules whose advice depends on the capture, such as a rank that is late.
+    """
+    return CODE_CHANGES.get(rule) or _BY_ADVICE.get(advice, ())
 
 
 _WORKERS = (
@@ -204,6 +211,32 @@ _MORE_MICROBATCHES = (
     CodeChange(PYTORCH, "schedule = Schedule1F1B(stage, n_microbatches=4 * stages, loss_fn=criterion)"),
 )
 _FEWER_THREADS = (CodeChange(PYTORCH, "torch.set_num_threads(4)  # fewer than the cores that the program has"),)
+_LOADED_BEFORE = (CodeChange(PYTORCH, 'os.environ["CUDA_MODULE_LOADING"] = "EAGER"  # before the first CUDA call'),)
+_TOKENIZED_BEFORE = (
+    CodeChange(
+        PYTORCH,
+        "def tokenize(rows):\n"
+        '    return tokenizer(rows["text"], truncation=True)\n'
+        "\n"
+        "\n"
+        "dataset = dataset.map(tokenize, batched=True, num_proc=8)  # once, before the training",
+    ),
+)
+_IN_BACKGROUND = (
+    CodeChange(
+        PYTORCH,
+        "from concurrent.futures import ThreadPoolExecutor\n"
+        "\n"
+        "background = ThreadPoolExecutor(1)\n"
+        "waiting = background.submit(work, argument)  # as early as possible\n"
+        "train(batch)\n"
+        "result = waiting.result()  # where the step needs it",
+    ),
+)
+_LARGER_BATCH = (
+    CodeChange(PYTORCH, "loader = DataLoader(dataset, batch_size=2 * batch_size, num_workers=8)"),
+    CodeChange(TRANSFORMERS, "arguments = TrainingArguments(per_device_train_batch_size=2 * batch_size)"),
+)
 
 CODE_CHANGES: Mapping[str, tuple[CodeChange, ...]] = MappingProxyType(
     {
@@ -234,6 +267,16 @@ CODE_CHANGES: Mapping[str, tuple[CodeChange, ...]] = MappingProxyType(
         "communication/exposed": _OVERLAPPED_GRADIENTS,
         "ranks/pipeline": _MORE_MICROBATCHES,
         "host/cpu_quota": _FEWER_THREADS,
+        "host/tokenizer": _TOKENIZED_BEFORE,
+        "host/outside_wait": _IN_BACKGROUND,
+        "idle/file_io": _IN_BACKGROUND,
+        "idle/module_load": _LOADED_BEFORE,
+        "occupancy/small_grid": _LARGER_BATCH,
     }
 )
 """Changes as code, by rule. Rules without an entry need a look at the program first."""
+
+_BY_ADVICE: Mapping[str, tuple[CodeChange, ...]] = MappingProxyType(
+    {ADVICE[rule].advice: changes for rule, changes in CODE_CHANGES.items() if rule in ADVICE}
+    | {SHORT_CODE: _COMPILED, OWN_THREADS: _FEWER_THREADS}
+)

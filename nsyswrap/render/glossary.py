@@ -145,7 +145,7 @@ _TERM_OF = MappingProxyType(
     {
         "GPU busy": "busy, idle", "GPU idle": "busy, idle", "busy": "busy, idle", "idle": "busy, idle",
         "compute": "kernel, copy, memset", "kernels": "kernel, copy, memset", "kernel time": "kernel, copy, memset",
-        "exposed communication": "exposed", "exposed copy": "exposed", "exposed memset": "exposed",
+        "exposed communication": "exposed", "exposed copies": "exposed", "exposed memsets": "exposed",
         "median step": "step", "Steps": "step", "Phases": "phase", "phases": "phase", "Breakdown": "ledger",
         "Tensor cores": "tensor-core share", "tensor cores": "tensor-core share", "Findings": "finding",
         "GPU counters": "counter", "Launches": "launch", "gaps": "gap", "Longest gaps": "gap",

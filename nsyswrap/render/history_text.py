@@ -8,7 +8,7 @@ from typing import Any
 
 from nsyswrap import units
 from nsyswrap.render.escape import escape_in_json, visible
-from nsyswrap.rule_names import cause_name, rule_name
+from nsyswrap.rule_names import LEDGER_NAMES, cause_name, rule_name
 from nsyswrap.runs.run import Account, ListedRun, RunFact, RunFinding, RunRow
 
 SCHEMA = "nsyswrap.history/1"
@@ -16,14 +16,6 @@ SCHEMA = "nsyswrap.history/1"
 ID_DIGITS = 10
 _COMMIT_DIGITS = 8
 _HEAD = ("run", "started (UTC)", "commit", "step", "p05 to p95", "program", "limited by")
-_LEDGER = {
-    "compute_ns": "compute",
-    "communication_wait_ns": "waiting for other ranks",
-    "communication_transfer_ns": "exposed communication",
-    "copy_exposed_ns": "exposed copies",
-    "memset_exposed_ns": "exposed memsets",
-    "idle_ns": "idle",
-}
 
 
 def list_as_text(rows: Sequence[RunRow | ListedRun]) -> str:
@@ -138,7 +130,7 @@ def _pairs(pairs: Sequence[tuple[str, str]]) -> list[str]:
 def _account(account: Account, total: int) -> tuple[str, str, str]:
     """Return time, share and name of an account."""
     amount = account.total_ns if account.step_ns is None else account.step_ns
-    name = _LEDGER.get(account.name, account.name)
+    name = LEDGER_NAMES.get(account.name, account.name)
     if account.kind == "idle":
         name = f"{cause_name(account.name)}{_where(account)}"
     elif account.kind == "wait":

@@ -5,8 +5,9 @@ program chose go through ``visible`` first. The script adds sorting, filtering a
 """
 
 import functools
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any, NamedTuple
 
 import jinja2
@@ -17,6 +18,7 @@ from nsyswrap.model import Report, Section
 from nsyswrap.render import (
     flame_view,
     glossary,
+    hues,
     key_numbers,
     markdown_report,
     page_counters,
@@ -30,6 +32,7 @@ from nsyswrap.render import (
     page_tensor,
     plan_view,
     rank_rows,
+    step_bar,
     step_view,
     summary_model,
     timeline_view,
@@ -40,8 +43,10 @@ from nsyswrap.render.escape import elide, visible
 from nsyswrap.render.kernel_operators import with_operators
 from nsyswrap.render.page_parts import SectionView
 
-SLIM_STYLES = ("page.css", "tables.css", "ranks.css")
-STYLES = (*SLIM_STYLES, "selection.css", "flame.css")
+SLIM_STYLES = ("page.css",)
+# The only table of a slim page is that of the ranks.
+RANK_STYLES = ("tables.css", "ranks.css")
+STYLES = (*SLIM_STYLES, *RANK_STYLES, "selection.css", "flame.css")
 SCRIPTS = (
     *("copying.js", "summary_picture.js", "page.js", "tables.js", "things.js"),
     *("selection.js", "selection_rows.js", "selection_panel.js", "palette.js"),
@@ -162,6 +167,7 @@ def _answer(report: Report, findings: tuple[page_findings.FindingView, ...]) -> 
     plan = plan_view.plan(report)
     return {
         "plan": plan,
+        "most_actions": plan_view.MOST_ACTIONS,
         "planned": plan_view.said_by(plan, findings),
         "findings": findings[:_SHOWN_FINDINGS],
         "more_findings": findings[_SHOWN_FINDINGS:],
@@ -182,15 +188,23 @@ def _charts(report: Report) -> dict[str, Any]:
 
 
 def _devices(report: Report) -> dict[str, Any]:
-    """Return the bars of GPUs, how many of them are open, and how many GPUs there are."""
+    """Return the bar of the step, the bars of GPUs, how many of them are open, and how many GPUs there are."""
     ledgers = summary_model.ledgers(report)
     devices = page_parts.devices(report, rank_rows.first_ledgers(report, ledgers, _MOST_GPUS))
+    bar_now = step_bar.step_bar(report)
     return {
+        "bar_now": bar_now,
         "devices": devices,
-        "idle_fills": page_parts.idle_fills(devices),
+        "idle_fills": _idle_fills(bar_now, devices),
         "open_gpus": len(ledgers) if len(ledgers) <= _OPEN_GPUS else _OPEN_GPUS // 2,
         "gpu_count": len(ledgers),
     }
+
+
+def _idle_fills(bar_now: step_bar.StepBar | None, devices: Sequence[page_parts.Device]) -> tuple[hues.IdleFill, ...]:
+    """Return the patterns of idle time that the bars of the page use."""
+    rows = chain(bar_now.parts if bar_now else (), *(device.idle for device in devices))
+    return hues.patterns(row.key for row in rows if row.key.startswith("idle-"))
 
 
 def _slim_context(report: Report) -> dict[str, Any]:
@@ -207,11 +221,11 @@ def _slim_context(report: Report) -> dict[str, Any]:
     is_drawn = len(gpus) == 1 or not whole["ranks"]
     return {
         **whole,
-        **_assets(SLIM_STYLES, SLIM_SCRIPTS, ()),
+        **_assets((*SLIM_STYLES, *(RANK_STYLES if whole["ranks"] else ())), SLIM_SCRIPTS, ()),
         "contents": whole["contents"][:1],
         "plan": plan._replace(rows=rows),
         "devices": gpus,
-        "idle_fills": page_parts.idle_fills(gpus) if is_drawn else (),
+        "idle_fills": _idle_fills(whole["bar_now"], gpus if is_drawn else ()),
         "open_gpus": _SLIM_DEVICES,
         "gpu_count": 0,
         "ranks": page_ranks.slim(whole["ranks"], anchors),

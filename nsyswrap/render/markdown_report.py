@@ -99,7 +99,7 @@ def _plan(report: Report) -> Iterator[str]:
 
 def _change(number: int, row: plan_view.PlanRow) -> str:
     """Return one change of the plan: the step with it, and what to do."""
-    faster = f", {row.speed}" if row.speed else ""
+    faster = "".join(f", {words}" for words in (row.saving, row.speed) if words)
     action = f". {escape(row.action.advice)}" if row.action else ""
     return f"{number}. {escape(row.label)}: **{escape(row.time)}**{escape(faster)}{action}"
 

@@ -12,7 +12,7 @@ from nsyswrap.render.escape import elide, visible
 from nsyswrap.render.gaps import Gap
 from nsyswrap.render.page_tables import Span, TableView, table_view
 from nsyswrap.render.page_tensor import PARTS
-from nsyswrap.rule_names import TENSOR_REASONS, TENSOR_USES
+from nsyswrap.rule_names import TENSOR_REASONS, TENSOR_USES, operation_name
 
 _PHASE_WIDTH = 40
 # Accounts of idle time in a bar. Ours: more are too narrow.
@@ -65,8 +65,7 @@ class Device(NamedTuple):
         title: Such as "GPU 0, NVIDIA H200".
         window: Length of its window.
         parts: The bar that adds up to the window.
-        idle: The bar that adds up to its idle part, by rule.
-        zoom: Corners of the shape that connects the idle part with its own bar, in a box 1000 wide, 24 high.
+        idle: The bar below its idle part, by rule, on the same scale.
         area: Busy share over time, an SVG path in a box 1000 wide and 100 high; empty where not given.
         attribution: Idle time by rule, cause and phase.
     """
@@ -75,7 +74,6 @@ class Device(NamedTuple):
     window: str
     parts: tuple[LegendRow, ...]
     idle: tuple[LegendRow, ...]
-    zoom: str
     area: str
     attribution: TableView
 
@@ -143,17 +141,11 @@ def devices(report: Report, ledgers: Sequence[summary_model.DeviceLedger]) -> tu
             window=units.duration(one.window_ns),
             parts=_ledger_bar(one),
             idle=_idle_bar(one),
-            zoom=_zoom(one),
             area=_area(report, one.device_id),
             attribution=_attribution(report, one.device_id),
         )
         for one in ledgers
     )
-
-
-def idle_fills(shown: Sequence[Device]) -> tuple[hues.IdleFill, ...]:
-    """Return the patterns that the bars of GPUs use for idle time."""
-    return hues.patterns(row.key for device in shown for row in device.idle)
 
 
 def ranked(ledger: summary_model.DeviceLedger) -> tuple[str, ...]:
@@ -243,13 +235,14 @@ def _ledger_bar(ledger: summary_model.DeviceLedger) -> tuple[LegendRow, ...]:
 
 
 def _idle_bar(ledger: summary_model.DeviceLedger) -> tuple[LegendRow, ...]:
-    """Return the idle time by rule; the smallest parts are merged, so that each part has its own shade."""
+    """Return the idle time by rule, below the idle part of the ledger; the smallest parts are merged into one shade."""
     kept = [(vocabulary.rule_name(one.rule), _meaning(one), one.ns, one.share) for one in ledger.idle]
     if len(kept) > _MOST_RULES:
         rest = kept[_MOST_RULES - 1 :]
         names = ", ".join(name for name, *_ in rest)
         kept = [*kept[: _MOST_RULES - 1], ("other", names, sum(r[2] for r in rest), sum(r[3] for r in rest))]
-    segments = charts.bar([ns for _, _, ns, _ in kept])
+    work = [amount.ns for amount in ledger.parts[:-1]]
+    segments = charts.bar([*work, *(ns for _, _, ns, _ in kept)])[len(work) :]
     own = [hues.idle_hue(one.rule) for one in ledger.idle[: len(kept)]]
     if len(ledger.idle) > _MOST_RULES:
         own[-1] = "idle-other"
@@ -268,12 +261,6 @@ def _meaning(part: summary_model.IdlePart) -> str:
     if len(part.causes) == 1 and part.causes[0][0] in vocabulary.CAUSES:
         return vocabulary.CAUSES[part.causes[0][0]]
     return ", ".join(f"{vocabulary.cause_name(cause)} {units.duration(ns)}" for cause, ns in part.causes)
-
-
-def _zoom(ledger: summary_model.DeviceLedger) -> str:
-    idle = charts.bar([amount.ns for amount in ledger.parts])[-1]
-    left, right = float(idle.x) * 10, (float(idle.x) + float(idle.width)) * 10
-    return f"{left:.2f},0 {right:.2f},0 1000,24 0,24"
 
 
 def _area(report: Report, device_id: int) -> str:
@@ -310,13 +297,15 @@ def patterns(report: Report) -> TableView | None:
 
 
 def _named(table: pd.DataFrame) -> pd.DataFrame:
-    """Return a table with names in place of the keys of rules, causes, uses of tensor cores and operations."""
+    """Return a table with names in place of keys: rules, causes, uses of tensor cores, operations, parts of steps."""
     names = {
         "rule": vocabulary.rule_name,
         "cause": vocabulary.cause_name,
         "verdict": lambda key: TENSOR_USES.get(key, key),
         "reason": lambda key: TENSOR_REASONS.get(key, key),
-        "op": lambda key: key.replace("_", " "),
+        "op": lambda key: operation_name(key) if key else "",
+        "part": vocabulary.column_label,
+        "role": lambda key: vocabulary.column_label(f"{key}_ns"),
     }
     return table.assign(
         **{column: table[column].astype(str).map(name) for column, name in names.items() if column in table}

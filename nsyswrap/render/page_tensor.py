@@ -7,7 +7,7 @@ from nsyswrap import units
 from nsyswrap.model import Report
 from nsyswrap.render import charts, summary_model
 from nsyswrap.render.escape import elide
-from nsyswrap.rule_names import TENSOR_USES
+from nsyswrap.rule_names import TENSOR_USES, operation_name
 
 _MOST_ROWS = 100
 _NAME_WIDTH = 40
@@ -94,7 +94,7 @@ def _by_family(report: Report) -> Iterable[tuple[str, Parts]]:
         family = found.setdefault(str(row["op"] or "") or "unknown", {})
         family[row["verdict"]] = family.get(row["verdict"], 0) + int(row["total_ns"])
     for name, times in found.items():
-        yield name.replace("_", " "), [(part, times.get(part.verdict, 0)) for part in PARTS]
+        yield operation_name(name), [(part, times.get(part.verdict, 0)) for part in PARTS]
 
 
 def _bars(rows: Iterable[tuple[str, Parts]]) -> tuple[tuple[Bar, ...], int]:

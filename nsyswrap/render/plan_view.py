@@ -49,6 +49,7 @@ class PlanRow(NamedTuple):
         high: Its upper bound, in per cent.
         anchor: Anchor of the first finding that the change fixes; empty where there is none.
         speed: Steps in the same time, such as "1.97 to 2.34 times as fast"; empty in the first row.
+        saving: What a step then saves, such as "saves 2.79 to 3.26 ms"; empty in the first row.
         action: What to do; None in the first row, after the first changes, and where no finding tells.
     """
 
@@ -58,6 +59,7 @@ class PlanRow(NamedTuple):
     high: str
     anchor: str
     speed: str = ""
+    saving: str = ""
     action: Action | None = None
 
 
@@ -111,13 +113,14 @@ def _row(report: Report, now_ns: int, change: PlannedChange, *, with_action: boo
         high=high,
         anchor=page_findings.anchor(change.rule) if finding else "",
         speed=_speed(now_ns, change),
+        saving=f"saves {units.duration_range(now_ns - change.step_high_ns, now_ns - change.step_low_ns)}",
         action=_action(finding) if finding and with_action else None,
     )
 
 
 def _action(finding: Finding) -> Action:
     line = next((each.removeprefix(MOST_SAMPLES) for each in finding.lines), "")
-    return Action(visible(finding.advice), elide(line, _LINE_WIDTH), code_changes(finding.rule))
+    return Action(visible(finding.advice), elide(line, _LINE_WIDTH), code_changes(finding.rule, finding.advice))
 
 
 def _speed(now_ns: int, change: PlannedChange) -> str:

@@ -10,9 +10,11 @@ import pandas as pd
 from nsyswrap import units
 from nsyswrap.render.escape import visible
 from nsyswrap.render.summary_model import plain
-from nsyswrap.render.vocabulary import WEIGHTS, column_label
+from nsyswrap.render.vocabulary import UNITS, WEIGHTS, column_label
 
 _STATISTICS = ("mean_ns", "median_ns", "min_ns", "max_ns", "stddev_ns")
+# NCCL does not record the size of each message. Source: docs/sections/communication.md.
+UNKNOWN_SIZE = -1
 MISSING = "–"  # noqa: RUF001 (an en dash stands for an empty cell)
 
 
@@ -93,11 +95,14 @@ def _scales(head: pd.DataFrame) -> dict[str, units.Scale]:
 
 
 def _kind(name: str, column: "pd.Series[Any]") -> units.ColumnUnit:
-    return units.column_unit(name, numeric=column.dtype.kind in "iuf")
+    numeric = column.dtype.kind in "iuf"
+    return UNITS[name] if numeric and name in UNITS else units.column_unit(name, numeric=numeric)
 
 
 def _column(name: str, column: "pd.Series[Any]", scales: dict[str, units.Scale]) -> Column:
     values, kind, label = plain(column), _kind(name, column), column_label(name)
+    if name == "bytes":
+        values = [None if value == UNKNOWN_SIZE else value for value in values]
     if kind == "number" and (name.endswith("_id") or name == "process"):
         return Column(name, label, "", kind, values, [_cell(value, "text") for value in values])
     if name in scales:

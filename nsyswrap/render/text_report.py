@@ -12,6 +12,7 @@ from nsyswrap import units
 from nsyswrap.model import Finding, Report, Section, Severity
 from nsyswrap.render import key_numbers, plan_view, rank_rows, rows, summary_model, vocabulary
 from nsyswrap.render.blocks_as_text import printed
+from nsyswrap.render.distinct_names import shorten_all
 from nsyswrap.render.escape import ELISION, elide, shorten, visible
 
 _EXPOSED = "exposed "
@@ -244,8 +245,9 @@ def _generic(section: Section, name: str, most: int) -> Iterator[RenderableType]
     for column in shown.columns:
         justify: Literal["left", "right"] = "left" if column.kind == "text" else "right"
         table.add_column(visible(column.label), justify=justify, overflow="ellipsis", no_wrap=True)
+    columns = [shorten_all(column.cells, _NAME_WIDTH) for column in shown.columns]
     for at in range(shown.row_count):
-        table.add_row(*(shorten(column.cells[at], _NAME_WIDTH) for column in shown.columns))
+        table.add_row(*(cells[at] for cells in columns))
     yield _indented(table)
     if shown.cut:
         yield _line(f"  {shown.cut}", _MUTED)

@@ -4,10 +4,12 @@ Page, terminal and Markdown take their words from here, so each thing has one na
 causes come from ``nsyswrap.rule_names``, which lower layers use, too.
 """
 
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-from nsyswrap.rule_names import CAUSE_NAMES, RULE_NAMES, cause_name, rule_name
+from nsyswrap.rule_names import CAUSE_NAMES, LEDGER_NAMES, RULE_NAMES, cause_name, rule_name
+from nsyswrap.units import ColumnUnit
 
 __all__ = ["CAUSE_NAMES", "RULE_NAMES", "cause_name", "rule_name"]
 
@@ -29,12 +31,12 @@ class LedgerPart(NamedTuple):
 
 
 LEDGER_PARTS = (
-    LedgerPart("compute_ns", "compute", "compute", "#0054A9"),
-    LedgerPart("communication_wait_ns", "rank_wait", "waiting for other ranks", "#B5638F"),
-    LedgerPart("communication_transfer_ns", "communication", "exposed communication", "#873267"),
-    LedgerPart("copy_exposed_ns", "copy", "exposed copy", "#604900"),
-    LedgerPart("memset_exposed_ns", "memset", "exposed memset", "#808080"),
-    LedgerPart("idle_ns", "idle", "idle", "#55616F"),
+    LedgerPart("compute_ns", "compute", LEDGER_NAMES["compute_ns"], "#0054A9"),
+    LedgerPart("communication_wait_ns", "rank_wait", LEDGER_NAMES["communication_wait_ns"], "#B5638F"),
+    LedgerPart("communication_transfer_ns", "communication", LEDGER_NAMES["communication_transfer_ns"], "#873267"),
+    LedgerPart("copy_exposed_ns", "copy", LEDGER_NAMES["copy_exposed_ns"], "#604900"),
+    LedgerPart("memset_exposed_ns", "memset", LEDGER_NAMES["memset_exposed_ns"], "#808080"),
+    LedgerPart("idle_ns", "idle", LEDGER_NAMES["idle_ns"], "#55616F"),
 )
 
 
@@ -78,6 +80,7 @@ WINDOW_SOURCES = MappingProxyType(
 
 COLUMNS = MappingProxyType(
     {
+        **{column: name for column, name in LEDGER_NAMES.items() if column != "idle_ns"},
         "device_id": "GPU",
         "start_ns": "start",
         "end_ns": "end",
@@ -92,10 +95,6 @@ COLUMNS = MappingProxyType(
         "kernel_ns": "kernel time",
         "tensor_ns": "tensor cores",
         "unknown_ns": "unknown",
-        "communication_wait_ns": "waiting for other ranks",
-        "communication_transfer_ns": "exposed communication",
-        "copy_exposed_ns": "exposed copy",
-        "memset_exposed_ns": "exposed memset",
         "gap_count": "gaps",
         "rule": "why",
         "per_step": "gaps a step",
@@ -112,11 +111,10 @@ COLUMNS = MappingProxyType(
         "busy_ns": "GPU busy",
         "operation_count": "operations",
         "sample_count": "samples",
-        "idle_estimate_ns": "idle, estimated",
         "process_id": "process",
         "thread_id": "thread number",
         "cuda_call_ns": "CUDA calls",
-        "cpu_exec_ns": "CPU exec",
+        "cpu_exec_ns": "CPU outside CUDA calls",
         "sm_active_share": "SM active",
         "tensor_active_share": "tensor active",
         "dram_read_bandwidth_share": "DRAM read bandwidth",
@@ -125,7 +123,7 @@ COLUMNS = MappingProxyType(
         "pcie_tx_throughput_share": "PCIe TX throughput",
         "gpu_utilization_share": "GPU utilization",
         "sm_efficiency_estimate": "SM efficiency, estimated",
-        "achieved_estimate": "achieved, estimated",
+        "achieved_estimate": "achieved occupancy, estimated",
         "peak_share_low": "of the peak, at least",
         "peak_share_high": "of the peak, at most",
         "known_from": "known from",
@@ -141,8 +139,42 @@ COLUMNS = MappingProxyType(
         "limit_watt": "power limit, W",
         "max_celsius": "highest temperature, °C",
         "process_count": "most processes at once",
+        "just_in_time_share": "launched while the GPU was idle",
+        "median_launch_interval_ns": "median time between launches",
+        "envelope_any_thread_ns": "first to last operation, of any thread",
+        "busy_any_thread_ns": "GPU busy, of any thread",
+        "operation_count_any_thread": "operations of any thread",
+        "launch_count": "launches",
+        "rest_ns": "other, mostly work",
+        "unseen_ns": "outside its events",
+        "bus_bandwidth": "on each link, a second",
+        "capture_peak_bytes": "peak of the capture",
+        "start_bytes": "at the start",
+        "end_bytes": "at the end",
+        "peak_share": "peak, of the GPU's memory",
+        "allocation_count": "allocations",
+        "release_count": "releases",
+        "mean_at_least_share": "mean, at least",
+        "part_grown_ns": "part longer by",
+        "cause_grown_ns": "cause longer by",
+        "phase_grown_ns": "phase longer by",
+        "excess_ns": "longer by",
+        "memcpy_ns": "copies",
+        "memset_ns": "memsets",
+        "dataloader_ns": "data loader",
+        "runtime_ns": "CUDA calls",
+        "idle_estimate_ns": "idle, estimated",
     }
 )
+
+UNITS: Mapping[str, ColumnUnit] = MappingProxyType(
+    {
+        "theoretical_occupancy": "share", "achieved_estimate": "share", "sm_efficiency_estimate": "share",
+        "peak_share_low": "share", "peak_share_high": "share", "operation_count_any_thread": "count",
+        "bus_bandwidth": "bytes",
+    }
+)  # fmt: skip
+"""Units of columns whose names do not end in them."""
 
 FACTS = MappingProxyType(
     {
@@ -208,6 +240,19 @@ FACTS = MappingProxyType(
         "mean_step_without_loader_ns": "mean step without the data loader",
         "steps_compared": "steps compared",
         "gpu_utilization_share": "GPU utilization (kernels only, first step to last)",
+        "achieved_estimate_share": "achieved occupancy, estimated",
+        "sm_efficiency_estimate_share": "SM efficiency, estimated",
+        "unfilled_share": "kernel time with too few blocks for the GPU",
+        "tail_share": "places empty in last waves",
+        "outlier_excess_ns": "longer than the median, all outliers",
+        "spread_share": "95th less 5th percentile, of the median",
+        "copy_ns": "time of copies",
+        "blocking_count": "blocking copies",
+        "affected_ns": "time affected",
+        "affected_share": "share affected",
+        "peak_bytes": "most memory held",
+        "late_ranks": "ranks that are late",
+        "waiting_share": "waiting for other ranks",
         "without_profiler_ns": "without the profiler, simulated",
         "baseline_difference_share": "simulated against measured",
     }
@@ -232,6 +277,7 @@ CAPTIONS = MappingProxyType(
         ("ranges", "summary"): "On the CPU",
         ("ranges", "projection"): "On the GPU",
         ("ranges", "kernels"): "Kernels by range",
+        ("whole_capture", "gpus"): "Where the GPU's time went, over all of the capture",
     }
 )
 

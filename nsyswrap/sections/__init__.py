@@ -22,6 +22,7 @@ from nsyswrap.sections import (
     step_breakdown,
     steps,
     summaries,
+    whole_capture,
 )
 from nsyswrap.sections.compute import section as compute
 from nsyswrap.sections.spec import SectionSpec
@@ -29,6 +30,7 @@ from nsyswrap.sections.tensor_cores import section as tensor_cores
 
 SECTIONS: tuple[SectionSpec, ...] = (
     ledger.SECTION,
+    whole_capture.SECTION,
     idle.SECTION,
     communication.SECTION,
     ranks.SECTION,

@@ -13,7 +13,7 @@ from nsyswrap.ranks.collectives import Collectives
 from nsyswrap.ranks.lateness import Lateness
 from nsyswrap.sections import late_ranks, pipeline_bubbles
 from nsyswrap.sections.collectives_table import by_kind, unmatched_share, who_waits
-from nsyswrap.sections.communication_advice import advice_for
+from nsyswrap.sections.communication_advice import advice_for, is_split
 from nsyswrap.sections.severity import make_finding, worth_printing
 from nsyswrap.sections.spec import SectionSpec
 from nsyswrap.tables import array
@@ -25,16 +25,21 @@ LISTED = 3
 TRANSFER = 2
 ALL_TRANSFER = (
     "The capture holds no other rank of these collectives, so waiting and transfer are not separated: all exposed "
-    "communication counts as transfer."
+    "communication counts as transfer. Predicted savings hold if the other ranks are as fast."
 )
 PART_TRANSFER = (
     "For {share} of the time of collectives the capture holds no other rank: there all of it counts as transfer."
 )
 PART_OF_RANKS = (
     "{seen} of {all} ranks are in the capture: a wait for any other rank counts as transfer, or as a wait for the last "
-    "of these."
+    "of these. Predicted savings hold if the other ranks are as fast."
 )
 NONE = "No collective ran in the window."
+EXCHANGES = "The GPU exchanges data with other GPUs and computes nothing for {share} of the time."
+EXCHANGES_OR_WAITS = (
+    "The GPU exchanges data with other GPUs, or waits for a rank that is not in the capture, and computes nothing for "
+    "{share} of the time."
+)
 
 
 def run(  # noqa: PLR0913, PLR0917 - one argument a value
@@ -135,7 +140,7 @@ def _findings(simulation: Simulation, rows: dict[int, Indices], window: Window) 
         found.append(
             make_finding(
                 rule=advice.rule,
-                headline=f"The GPU exchanges data with other GPUs and computes nothing for {share} of the time.",
+                headline=(EXCHANGES if is_split(simulation.collectives) else EXCHANGES_OR_WAITS).format(share=share),
                 lost_ns=lost,
                 saving=advice.saving,
                 advice=advice.text,

@@ -1,6 +1,7 @@
 """What to do about exposed transfer: by what the collectives carry, and when the next kernels need it."""
 
 import re
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
@@ -19,6 +20,7 @@ from nsyswrap.tables import array
 from nsyswrap.what_if.changes import HALF, Saving, WhatIf, faster, predict
 from nsyswrap.what_if.communication_overlap import PHASE as BACKWARD
 from nsyswrap.what_if.communication_overlap import beside_backward, exposed, fewer_bytes, is_reduction, overlaps_already
+from nsyswrap.what_if.dependency_graph import Change
 from nsyswrap.what_if.simulate import Simulation
 
 EXPOSED, SLOW_LINKS = "communication/exposed", "communication/slow_links"
@@ -60,6 +62,11 @@ LINKS_ADVICE = (
     "Let NCCL use NVLink: NCCL_DEBUG=INFO shows each connection, which should be P2P and neither SHM nor NET. Unset "
     "NCCL_P2P_DISABLE, make all GPUs of the job visible to each rank, and look at nvidia-smi topo -m and nvlink -s."
 )
+OTHER_RANKS_ADVICE = (
+    "Profile all ranks and give their captures to nsyswrap ranks: if another rank is late, it is the one to fix. Where "
+    "the time is transfer: "
+)
+MAY_WAIT = "or nothing is saved, where this rank waits for one that is not in the capture"
 NEEDED_AT_ONCE = Saving(None, None, None, ("no saving is predicted: the next layer needs the data at once",))
 
 
@@ -79,6 +86,11 @@ class Advice(NamedTuple):
     evidence: tuple[str, ...] = ()
 
 
+def is_split(collectives: Collectives) -> bool:
+    """Return whether the capture has the other ranks, so that a wait for a late one does not count as transfer."""
+    return bool(collectives.matched.any()) and not collectives.ranks.missing
+
+
 def advice_for(simulation: Simulation, device: int, rows: Indices) -> Advice:
     """Return the change to make for the collectives of one device, and what it saves.
 
@@ -87,6 +99,22 @@ def advice_for(simulation: Simulation, device: int, rows: Indices) -> Advice:
         device: The GPU.
         rows: Its collectives, as rows of the context's operations.
     """
+    advice = _of_transfer(simulation, device, rows)
+    if is_split(simulation.collectives):
+        return advice
+    return advice._replace(text=f"{OTHER_RANKS_ADVICE}{advice.text}", saving=_or_nothing(advice.saving))
+
+
+def _or_nothing(saving: Saving) -> Saving:
+    """Return a saving of transfer that may be nothing, since the transfer may be a wait."""
+    if saving.low_ns is None:
+        return saving
+    change = saving.what_if and replace(saving.what_if, low=Change())
+    return replace(saving, low_ns=0, evidence=(*saving.evidence, MAY_WAIT), what_if=change)
+
+
+def _of_transfer(simulation: Simulation, device: int, rows: Indices) -> Advice:
+    """Return the change to make where all of the time is transfer."""
     context, collectives = simulation.context, simulation.collectives
     rate, copied = link_rate(collectives, device), pinned_rate(context)
     if rate is not None and copied is not None and rate < copied and _is_one_nvlink_host(context, collectives):

@@ -25,7 +25,8 @@ class Advice:
         headline: One sentence; {share} is filled in.
         advice: The change to make, in PyTorch's terms.
         can_save: Whether a fix can save the time; False where the capture itself is the cause.
-        is_slight: Whether some of it is always there: a note below 20 % of the window, never more than a warning.
+        is_slight: Whether some of it is always there: a note below 20 % of the window if less than 5 % is sure to be
+            saved, never more than a warning.
     """
 
     headline: str

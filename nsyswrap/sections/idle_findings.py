@@ -27,7 +27,7 @@ from nsyswrap.intervals import Spans, Window, covered, merge
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import MOST_SAMPLES, Finding, Severity
 from nsyswrap.sections.idle_advice import ADVICE, SMALL_COPIES, Advice, advice_for, core_use, page_use
-from nsyswrap.sections.severity import PROBLEM_SHARE, make_finding, worth_printing
+from nsyswrap.sections.severity import make_finding, worth_printing
 from nsyswrap.tables import Frame, array
 from nsyswrap.what_if import changes
 from nsyswrap.what_if.changes import NO_SAVING, Saving, WhatIf, predict
@@ -104,7 +104,8 @@ def _finding(
         ),
         device_id=attribution.device_id,
         window=window,
-        is_note=not advice.can_save or (advice.is_slight and lost < PROBLEM_SHARE * window.length_ns),
+        is_note=not advice.can_save,
+        usual_share=lost / window.length_ns if advice.is_slight else None,
         worst=Severity.WARNING if advice.is_slight else Severity.PROBLEM,
     )
 

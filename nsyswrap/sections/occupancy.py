@@ -35,8 +35,8 @@ SMALL_GRID = 0.50
 # Below this share of the warps occupancy counts as low. Source: ours. The CUDA C++ Best Practices Guide has no number.
 # It says that low occupancy hides less memory latency, and that above some point more occupancy does not help.
 LOW_OCCUPANCY = 0.25
-# There is a note from this share of the window (source: torch_tb_profiler), and a warning (source: ours).
-NOTE_SHARE, WARNING_SHARE = 0.05, 0.20
+# There is a note from this share of the window. Source: torch_tb_profiler.
+NOTE_SHARE = 0.05
 # Matrix kernels keep their tiles in registers and shared memory, and hide latency inside each warp: they run few warps
 # by design. Source: V. Volkov, "Better performance at lower occupancy", GTC 2010.
 FEW_WARPS_BY_DESIGN = (Verdict.TENSOR, Verdict.SIMT_ELIGIBLE)
@@ -245,7 +245,7 @@ def _finding(  # noqa: PLR0913 - the parts of a finding that differ
         evidence=_costliest(spent),
         device_id=device,
         window=window,
-        is_note=share < WARNING_SHARE,
+        usual_share=share,
         worst=Severity.WARNING,
     )
 

@@ -3,10 +3,10 @@
 import numpy as np
 
 from nsyswrap import units
-from nsyswrap.events.operations import COMPUTE
 from nsyswrap.intervals import Window, total
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Finding
+from nsyswrap.ranks.activity import COMPUTES, USUAL
 from nsyswrap.ranks.collectives import Collectives
 from nsyswrap.ranks.lateness import Lateness
 from nsyswrap.ranks.parts import SEND_RECEIVE
@@ -21,7 +21,7 @@ MORE_BATCHES = (
     "bubbles. Or give each rank several stages (ScheduleInterleaved1F1B, ScheduleZBVZeroBubble)."
 )
 EVEN_STAGES = (
-    "Move layers from {longest} to {shortest}, until all stages compute for as long: each microbatch takes the time of "
+    "Move layers from {longest} to {shortest}, until all stages work for as long: each microbatch takes the time of "
     "the longest stage."
 )
 EVEN = "estimated: without bubbles their mean is saved; kernels of smaller microbatches take some or all of it back"
@@ -35,8 +35,8 @@ def find_findings(
 ) -> tuple[Finding, ...]:
     """Return the finding on the bubbles of a pipeline; none where they take little time.
 
-    A bubble is the same for all stages where they compute for equally long. A stage that computes for less time than
-    the longest one waits for the difference as well.
+    A bubble is the same for all stages where they work for equally long. A stage that works for less time than the
+    longest one waits for the difference as well. The time of a host between two launches is work of its stage, too.
 
     Args:
         context: The trace, its events and its loop.
@@ -53,8 +53,8 @@ def find_findings(
     mean = sum(bubbles.values()) // len(devices)
     if mean < WARNING_SHARE * window.length_ns:
         return ()
-    computes = {each: total(context.operations.exclusive(each, window)[COMPUTE]) for each in devices}
-    uneven = {each: min(bubbles[each], max(computes.values()) - computes[each]) for each in devices}
+    works = {each: _work_ns(lateness, each) for each in devices}
+    uneven = {each: min(bubbles[each], max(works.values()) - works[each]) for each in devices}
     is_uneven = sum(uneven.values()) > HALF * sum(bubbles.values())
     return (
         make_finding(
@@ -62,12 +62,20 @@ def find_findings(
             headline=_headline(context, window, mean, len(devices)),
             lost_ns=mean,
             saving=_saving(bubbles, uneven, is_uneven=is_uneven),
-            advice=_advice(collectives, computes) if is_uneven else MORE_BATCHES,
-            evidence=(*_stages(collectives, bubbles, computes), _messages(context, collectives, window)),
+            advice=_advice(collectives, works) if is_uneven else MORE_BATCHES,
+            evidence=(*_stages(collectives, bubbles, works), _messages(context, collectives, window)),
             device_id=None,
             window=window,
         ),
     )
+
+
+def _work_ns(lateness: Lateness, device_id: int) -> int:
+    """Return how long a stage works: its kernels, and the usual time of its host between two launches."""
+    activity = lateness.activities[device_id]
+    named = activity.named(len(lateness.phases))
+    works = [rule == COMPUTES or rule.startswith(USUAL) for rule, _ in named]
+    return sum(total(spans) for spans, is_work in zip(activity.spans, works, strict=True) if is_work)
 
 
 def _headline(context: TraceContext, window: Window, mean: int, count: int) -> str:
@@ -85,19 +93,19 @@ def _saving(bubbles: dict[int, int], uneven: dict[int, int], *, is_uneven: bool)
     return Saving(0, mean, "estimated", (EVEN,))
 
 
-def _advice(collectives: Collectives, computes: dict[int, int]) -> str:
+def _advice(collectives: Collectives, works: dict[int, int]) -> str:
     """Return the advice on stages of unequal length."""
-    order = sorted(computes, key=lambda device: computes[device])
+    order = sorted(works, key=lambda device: works[device])
     longest, shortest = (f"rank {collectives.ranks.number(each)}" for each in (order[-1], order[0]))
     return EVEN_STAGES.format(longest=longest, shortest=shortest)
 
 
-def _stages(collectives: Collectives, bubbles: dict[int, int], computes: dict[int, int]) -> tuple[str, ...]:
+def _stages(collectives: Collectives, bubbles: dict[int, int], works: dict[int, int]) -> tuple[str, ...]:
     """Return one line for each stage, those that wait longest first."""
     order = sorted(bubbles, key=lambda device: -bubbles[device])
     return tuple(
         f"rank {collectives.ranks.number(each)}: {units.duration(bubbles[each])} in bubbles, "
-        f"{units.duration(computes[each])} of compute"
+        f"{units.duration(works[each])} of kernels and of launching them"
         for each in order[:LISTED]
     )
 

@@ -22,7 +22,17 @@ _HOST = frozenset(spec.name for spec in (OS_CALLS, OVERHEADS, SCHEDULING, THREAD
 # time or the simulation, or count the rows of all tables.
 _NEEDED = MappingProxyType({
     **dict.fromkeys(
-        ("ledger", "counters", "phases", "step_breakdown", "kernels", "cuda_graphs", "host_calls", "ranges"),
+        (
+            "ledger",
+            "counters",
+            "phases",
+            "step_breakdown",
+            "kernels",
+            "cuda_graphs",
+            "host_calls",
+            "ranges",
+            "whole_capture",
+        ),
         frozenset[str](),
     ),
     "os_calls": frozenset({OS_CALLS.name}),

@@ -16,8 +16,8 @@ def worth_printing(lost_ns: int, window: Window) -> bool:
 
 
 def severity_of(lost_ns: int, saving: Saving, window: Window) -> Severity:
-    """Return the severity of a finding, from its time lost and its predicted saving."""
-    share = lost_ns / window.length_ns
+    """Return the severity of a finding: by its time lost, or by the least that it saves where that is more."""
+    share = max(lost_ns, saving.low_ns or 0) / window.length_ns
     if share < WARNING_SHARE or _saves_little(saving, window):
         return Severity.NOTE
     return Severity.PROBLEM if share >= PROBLEM_SHARE else Severity.WARNING
@@ -41,6 +41,7 @@ def make_finding(  # noqa: PLR0913 - the parts of a finding
     device_id: int | None,
     window: Window,
     is_note: bool = False,
+    usual_share: float | None = None,
     worst: Severity = Severity.PROBLEM,
 ) -> Finding:
     """Return a finding with its severity, and its prediction as the last lines of evidence.
@@ -55,21 +56,20 @@ def make_finding(  # noqa: PLR0913 - the parts of a finding
         device_id: Its GPU; None for the whole capture.
         window: Interval of the numbers.
         is_note: Whether it is always a note.
+        usual_share: The loss as a share, where every program loses some in this way: then a small loss with a small
+            sure saving is a note.
         worst: The highest severity that it can have.
     """
+    is_note = is_note or (usual_share is not None and _is_usual(usual_share, saving, window))
     severity = _at_most(Severity.NOTE if is_note else worst, severity_of(lost_ns, saving, window))
-    return Finding(
-        rule,
-        severity,
-        headline,
-        lost_ns,
-        *(saving.low_ns, saving.high_ns),
-        advice,
-        (*evidence, *_saving_evidence(saving, lost_ns)),
-        device_id,
-        window,
-        *(saving.method, saving.what_if),
-    )
+    proof = (*evidence, *_saving_evidence(saving, lost_ns))
+    bounds, how = (saving.low_ns, saving.high_ns), (saving.method, saving.what_if)
+    return Finding(rule, severity, headline, lost_ns, *bounds, advice, proof, device_id, window, *how)
+
+
+def _is_usual(share: float, saving: Saving, window: Window) -> bool:
+    """Return whether a loss that every program has is no more than a note: it is small, and so is its sure saving."""
+    return share < PROBLEM_SHARE and (saving.low_ns or 0) < WARNING_SHARE * window.length_ns
 
 
 def _at_most(worst: Severity, severity: Severity) -> Severity:

@@ -18,6 +18,7 @@ class SectionSpec:
         run: Returns the section; a pure function. Its parameters name the values that it reads: ``context``,
             ``window``, and those of ``report.VALUES``, such as ``attributions`` and ``simulation``.
         of_operations: Whether it needs GPU operations; without any, the section is left out.
+        of_excerpt: Whether it is made only where the trace holds a part of a capture.
     """
 
     key: str
@@ -25,3 +26,4 @@ class SectionSpec:
     needs: tuple[TableSpec, ...]
     run: Callable[..., Section]
     of_operations: bool = False
+    of_excerpt: bool = False

@@ -160,7 +160,8 @@ def _choice_words(choice: Choice) -> str:
         return f"{value} is the best that was measured; {choice.beyond or 'larger values were not tried'}"
     if choice.possible > WIDEST:
         return (
-            f"{value} may be enough: that a larger value is faster is neither shown nor excluded; more runs would tell"
+            f"{value} may be enough: these runs neither show nor exclude that a larger value is faster; more runs "
+            "would tell"
         )
     return f"{value} is enough: larger values are not faster beyond the noise"
 

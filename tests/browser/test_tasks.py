@@ -25,6 +25,8 @@ CAPTURES = {
     "two-ranks": "ranks/loader",
 }
 LIMIT_MS = 5000
+# Height of a laptop's screen, pixels.
+LAPTOP = 800
 
 
 @dataclass
@@ -94,6 +96,37 @@ def test_tasks_on_a_phone(browser: Browser, pages: Callable[[str], Path], name: 
     """By pointer on a narrow screen."""
     with opened(browser, pages(name), folded=True, width=NARROW, permissions=["clipboard-write"]) as page:
         assert list(failed(Chromium(page), TASKS, "clicks")) == []
+
+
+@needs_chromium
+@pytest.mark.parametrize("name", [*OWN, *CAPTURES])
+def test_the_page_is_as_wide_as_a_phone_and_begins_with_the_answer(
+    browser: Browser, pages: Callable[[str], Path], name: str
+) -> None:
+    """Verdict, step and the first change of the plan are on the first screen; a long word of advice widens nothing."""
+    with opened(browser, pages(name), folded=True, width=NARROW) as page:
+        assert page.evaluate("document.documentElement.scrollWidth") == NARROW
+        for place in (".verdict > p", ".now .bar", "#plan li:first-child .saving"):
+            box = page.locator(place).first.bounding_box()
+            assert box is not None
+            assert box["y"] + box["height"] <= HEIGHT, place
+
+
+@needs_chromium
+@pytest.mark.parametrize("name", [*OWN, *CAPTURES])
+def test_the_first_screen_has_three_actions_and_the_command_that_checks_them(
+    browser: Browser, pages: Callable[[str], Path], name: str
+) -> None:
+    """On a laptop. Each action has its saving, its speed-up, and code to copy where a few lines make the change."""
+    with opened(browser, pages(name), folded=True, width=WIDE) as page:
+        command = page.locator("#plan .check pre").bounding_box()
+        assert command is not None
+        assert command["y"] + command["height"] <= LAPTOP
+        rows = page.locator("#plan > ol").first.locator("li")
+        assert 1 <= rows.count() <= 3
+        for part in (".when", ".saving", ".speed", ".to-do"):
+            assert rows.locator(part).locator("visible=true").count() == rows.count(), part
+        assert rows.first.locator("details.code pre").count() >= 1
 
 
 @pytest.fixture(scope="module")

@@ -144,7 +144,8 @@ def test_a_word_that_is_no_path_and_no_commit_is_named(commits: list[str]) -> No
     assert commits
     result = run("--against", "report/nowhere")
     assert result.exit_code == 2
-    assert "there is no run at report/nowhere, and git cannot list" in result.stderr
+    assert "there is no run at report/nowhere, and git cannot list the commits of report/nowhere: " in result.stderr
+    assert "^!" not in result.stderr
 
 
 def test_without_runs_of_the_commit_the_hint_says_how_to_make_them(commits: list[str]) -> None:

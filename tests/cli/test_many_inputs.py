@@ -83,3 +83,11 @@ def test_names_are_short_and_different() -> None:
     assert names_of(paths) == ["one", "a.sqlite", "two/report.json", "two/capture.sqlite"]
     assert names_of(paths[:1]) == ["one"]
     assert names_of([]) == []
+
+
+def test_captures_with_nothing_in_common_have_whole_paths() -> None:
+    """A path without its first slash would lead elsewhere."""
+    assert names_of([Path("/data/a.sqlite"), Path("/srv/run/report.json")]) == [
+        "/data/a.sqlite",
+        "/srv/run/report.json",
+    ]

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from nsyswrap.cli.progress import working
+from nsyswrap.cli.progress import READING, reading, working
 
 
 class Stream(io.StringIO):
@@ -43,3 +43,33 @@ def test_an_error_inside_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", Stream(is_terminal=True))
     with pytest.raises(KeyError), working("analysing"):
         raise KeyError
+
+
+def rows_shown(monkeypatch: pytest.MonkeyPatch, *, is_terminal: bool, quiet: bool = False) -> str:
+    """Return what reading a hundred rows twice writes to stderr."""
+    stream = Stream(is_terminal=is_terminal)
+    monkeypatch.setattr(sys, "stderr", stream)
+    monkeypatch.setenv("TERM", "xterm")
+    with reading(quiet=quiet) as update:
+        for what in READING:
+            for done in range(1, 101):
+                update(what, done, 100)
+    return stream.getvalue()
+
+
+def test_each_tenth_of_the_rows_has_a_line_in_a_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = rows_shown(monkeypatch, is_terminal=False).splitlines()
+    assert len(lines) == 11 * len(READING)
+    assert lines[1] == "nsyswrap: finding where the rows of the capture are: 10 %"
+    assert lines[-1] == "nsyswrap: reading a part in detail: 100 %"
+
+
+def test_a_terminal_shows_a_bar_for_each_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = rows_shown(monkeypatch, is_terminal=True)
+    assert all(words in text for words in READING.values())
+    assert "100 rows" in text
+
+
+def test_quiet_reading_shows_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not rows_shown(monkeypatch, is_terminal=True, quiet=True)
+    assert not rows_shown(monkeypatch, is_terminal=False, quiet=True)

@@ -110,7 +110,7 @@ def test_kernels_of_one_kind_are_a_family() -> None:
     base = pairs.with_section(BASE, "tensor_cores", {"share_low": 0.4, "share_high": 0.5}, kernels=table)
     families = rows(pairs.compared(base, base), "families")
     assert {name: change.base for name, change in families.items()} == {
-        "gemm, cublas, fp16": 3, "softmax, pytorch": 4, "unknown": 0.1,
+        "matrix products, cublas, fp16": 3, "softmax, pytorch": 4, "not clear from the name": 0.1,
     }  # fmt: skip
 
 

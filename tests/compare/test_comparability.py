@@ -3,6 +3,7 @@
 import re
 from dataclasses import replace
 
+import hand_made
 import numpy as np
 import paired_reports as pairs
 import pandas as pd
@@ -221,3 +222,14 @@ def test_every_run_needs_steps() -> None:
     short = pairs.with_session(pairs.report([4 * MS] * 5), started_utc="x")
     found = find_issues(several(BASE, short), pairs.side(NEW), ComparisonOptions())
     assert [one.message for one in found] == [f"a run of old has 5 measured steps; a comparison needs {FEWEST_STEPS}."]
+
+
+def test_a_capture_that_was_read_in_part_is_named() -> None:
+    """Its steps can be compared; the sentence says which they are."""
+    whole = next(each for each in hand_made.part_report().sections if each.key == "whole_capture")
+    part = replace(NEW, sections=(*NEW.sections, whole))
+    found = only(BASE, part)
+    assert found.message == (
+        "The capture of new.sqlite was read in part: 4,000 of 90,000 GPU operations, measured steps 100 to 117 of 220."
+    )
+    assert (found.kind, found.blocks, found.hint) == (IssueKind.WINDOW, False, "give both the same --memory")

@@ -72,7 +72,7 @@ def states(section: Section) -> dict[str, str]:
 def test_a_change_is_made_where_its_findings_are_gone() -> None:
     found = score(report(10, WAIT, OFF), report(4.5, OFF))
     assert states(found) == {WAIT: "made", OFF: "not made"}
-    assert found.notes[0] == "1 of 2 planned changes were made: data loader wait."
+    assert found.notes[0] == "1 of 2 planned changes was made: data loader wait."
 
 
 @pytest.mark.parametrize(

@@ -30,9 +30,25 @@ def by_definition(series: Series, cut: int) -> float:
 @settings(max_examples=60, deadline=None)
 def test_the_divergence_is_that_of_its_definition(values: list[float]) -> None:
     series = np.array(values)
-    found = _divergence(series)
-    expected = [by_definition(series, cut) for cut in range(2, len(series) - 1)]
-    assert found.tolist() == pytest.approx(expected, abs=1e-9)
+    orders = np.array([np.arange(len(series)), np.random.default_rng(1).permutation(len(series))])
+    found = _divergence(np.abs(series[:, None] - series), orders)
+    for order, of_order in zip(orders, found, strict=True):
+        expected = [by_definition(series[order], cut) for cut in range(2, len(series) - 1)]
+        assert of_order.tolist() == pytest.approx(expected, abs=1e-9)
+
+
+@pytest.mark.parametrize("pairs", [1, 5_000, 1 << 20])
+@pytest.mark.parametrize("at_first", [1, 299])
+def test_points_do_not_depend_on_how_many_orders_are_worked_out_at_once(
+    pairs: int, at_first: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first part has a change point, and the noise after it takes the next random orders of the same stream."""
+    every = [np.concatenate([np.zeros(15), np.full(count, 0.05)]) + noise(15 + count, count) for count in (8, 15, 40)]
+    expected = [change_points(series) for series in every]
+    monkeypatch.setattr("nsyswrap.gate.change_points._PAIRS", pairs)
+    monkeypatch.setattr("nsyswrap.gate.change_points._AT_FIRST", at_first)
+    assert [change_points(series) for series in every] == expected
+    assert all(expected)
 
 
 def test_two_steps_are_found_where_they_are() -> None:

@@ -145,6 +145,13 @@ def test_reports_of_different_jobs_are_refused(trace_of: TraceOf, changes: list[
         join(changed, "job")
 
 
+def test_a_recording_is_not_given_twice(real_trace: RealTrace) -> None:
+    """A copy under another name has no rank in its name, so only what was recorded tells."""
+    one = split(real_trace(LOADER), [0, 0])[0]
+    with pytest.raises(UsageError, match="rank-0 and copy are the same recording"):
+        join([one, replace(one, name="copy", rank=None)], "job")
+
+
 def test_reports_of_different_communicators_are_refused(real_trace: RealTrace) -> None:
     one = split(real_trace("ddp_2gpu_slow_links"), [0, 0])[0]
     other = split(real_trace(LOADER), [0, 0])[1]

@@ -15,6 +15,7 @@ import pytest
 from nsyswrap.fixed_step import IF_FIXED
 from nsyswrap.render.code_changes import CODE_CHANGES, LIGHTNING, PYTORCH, TRANSFORMERS, CodeChange, code_changes
 from nsyswrap.rule_names import RULE_NAMES
+from nsyswrap.sections.idle_advice import ADVICE, OWN_THREADS, SHORT_CODE
 
 CHANGES = sorted({change for changes in CODE_CHANGES.values() for change in changes})
 LONGEST_LINE = 100
@@ -26,6 +27,28 @@ def test_each_rule_exists_and_may_be_part_of_a_plan() -> None:
 
 def test_a_rule_without_a_change_has_none() -> None:
     assert code_changes("idle/unknown") == ()
+    assert code_changes("idle/cpu", ADVICE["idle/cpu"].advice) == ()
+
+
+def test_a_change_may_follow_from_the_advice() -> None:
+    """Launching less is one of two advices on CPU code between launches; the other needs a look at the program."""
+    assert code_changes("idle/cpu", SHORT_CODE) == code_changes("idle/launch")
+    assert code_changes("idle/off_cpu", OWN_THREADS) == code_changes("host/cpu_quota")
+    assert code_changes("ranks/late", ADVICE["idle/data_wait"].advice) == code_changes("idle/data_wait")
+
+
+def test_work_in_the_background_is_ready_when_the_step_needs_it() -> None:
+    names: dict[str, Any] = {"work": str.upper, "argument": "a", "train": list, "batch": "b"}
+    exec(pytorch_code("idle/file_io"), names)  # noqa: S102 - our own code
+    assert names["result"] == "A"
+
+
+def test_text_is_tokenized_once() -> None:
+    """The data set is replaced by one that applies the function."""
+    rows = SimpleNamespace(map=lambda function, **_: function({"text": ["a b"]}))
+    names: dict[str, Any] = {"dataset": rows, "tokenizer": lambda texts, **_: [each.split() for each in texts]}
+    exec(pytorch_code("host/tokenizer"), names)  # noqa: S102 - our own code
+    assert names["dataset"] == [["a", "b"]]
 
 
 @pytest.mark.parametrize("rule", sorted(CODE_CHANGES))

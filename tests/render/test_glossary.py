@@ -12,7 +12,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "glossary.md"
 
 
 @pytest.mark.parametrize(
-    "label", ["GPU busy", "idle", "gap", "starvation", "exposed copy", "share", "median step", "Ranks"]
+    "label", ["GPU busy", "idle", "gap", "starvation", "exposed copies", "share", "median step", "Ranks"]
 )
 def test_every_term_of_the_page_is_in_the_glossary(label: str) -> None:
     anchors = {glossary.term_anchor(one.term) for one in TERMS}

@@ -12,7 +12,11 @@ from nsyswrap.render.page_files import static
 NAMES = [*html_report.STYLES, *html_report.SCRIPTS, *timeline_view.SCRIPTS, *timeline_view.STYLES]
 
 
-@pytest.mark.parametrize("name", NAMES)
+SCRIPTS = [name for name in NAMES if name.endswith(".js")]
+STYLES = [name for name in NAMES if name.endswith(".css")]
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
 def test_only_comments_blank_lines_and_indentation_go(name: str) -> None:
     text = resources.files("nsyswrap.render").joinpath("static", name).read_text(encoding="utf-8")
     lines = [line.strip() for line in text.splitlines()]
@@ -24,7 +28,18 @@ def test_only_comments_blank_lines_and_indentation_go(name: str) -> None:
     assert [line.rstrip() for line in static(name).splitlines()] == kept
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", STYLES)
+def test_a_style_sheet_keeps_all_but_comments_and_spaces(name: str) -> None:
+    """Texts in quotes keep their spaces, and so does a selector of a descendant with a colon."""
+    text = resources.files("nsyswrap.render").joinpath("static", name).read_text(encoding="utf-8")
+    without = re.sub(r"^[ \t]*/\*.*\*/[ \t]*$", "", text, flags=re.MULTILINE)
+    assert re.sub(r"\s", "", static(name)) == re.sub(r"\s", "", without)
+    assert re.findall(r'"[^"]*"', static(name)) == re.findall(r'"[^"]*"', without)
+    assert re.findall(r"[\w)\]] :", static(name)) == re.findall(r"[\w)\]] :", without)
+    assert len(static(name)) < 0.95 * len(without)
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
 def test_no_text_of_a_script_spans_lines(name: str) -> None:
     """A template literal that spans lines would lose its indentation."""
     assert all(line.count("`") % 2 == 0 for line in static(name).splitlines())

@@ -40,21 +40,20 @@ def test_a_gpu_without_a_name_has_its_number() -> None:
     assert device.title == "GPU 0"
 
 
-def test_both_bars_are_full() -> None:
+def test_the_bar_of_idle_time_has_the_scale_of_the_ledger_and_lies_below_its_idle_part() -> None:
+    """A tenth of idle time is a tenth of the page."""
     (device,) = devices(FULL)
-    for bar in (device.parts, device.idle):
-        assert sum(float(row.width) for row in bar) == pytest.approx(100)
+    idle = device.parts[-1]
+    assert sum(float(row.width) for row in device.parts) == pytest.approx(100)
+    assert float(device.idle[0].x) == pytest.approx(float(idle.x), abs=1e-3)
+    assert sum(float(row.width) for row in device.idle) == pytest.approx(float(idle.width), abs=1e-3)
+    for row in (*device.parts, *device.idle):
+        assert float(row.width) == pytest.approx(float(row.share.removeprefix("<").removesuffix(" %")), abs=0.1)
 
 
 def test_idle_is_hatched_and_nothing_else() -> None:
     (device,) = devices(FULL)
     assert [row.key for row in device.parts if row.fill.startswith("url(")] == ["idle"]
-
-
-def test_the_bar_of_idle_time_is_connected_with_the_idle_part() -> None:
-    """The shape between the bars starts with the width of the idle part and ends with the width of the page."""
-    (device,) = devices(FULL)
-    assert device.zoom == "614.00,0 1000.00,0 1000,24 0,24"
 
 
 def test_idle_time_is_named_by_its_rule_and_explained_by_its_causes() -> None:

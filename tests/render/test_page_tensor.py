@@ -44,7 +44,7 @@ def test_families_add_up_the_kernels_of_one_operation() -> None:
     """Two gemms, one of them without tensor cores, share a row."""
     _, families = page_tensor.tensor_bars(FULL)
     gemm = families.rows[0]
-    assert (gemm.label, gemm.times[0][1], gemm.times[1][1]) == ("gemm", (476 + 219) * MS, 476 * MS)
+    assert (gemm.label, gemm.times[0][1], gemm.times[1][1]) == ("matrix products", (476 + 219) * MS, 476 * MS)
     assert [piece.key for piece in gemm.pieces] == ["tensor", "eligible"]
 
 

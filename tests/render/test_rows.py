@@ -19,6 +19,14 @@ def test_the_suffix_of_a_column_is_its_unit() -> None:
     ]
 
 
+def test_shares_and_sizes_whose_names_do_not_say_so_have_their_unit() -> None:
+    """A size that was not recorded is a dash."""
+    table = pd.DataFrame({"theoretical_occupancy": [0.188], "peak_share_low": [0.132], "bytes": [-1]})
+    assert [one.cells for one in rows.show(table, 5, aligned=True).columns] == [["18.8 %"], ["13.2 %"], [rows.MISSING]]
+    (rate,) = rows.show(pd.DataFrame({"bus_bandwidth": [2.0**30, 2.0**31]}), 5, aligned=True).columns
+    assert (rate.label, rate.unit, rate.cells) == ("on each link, a second", "GiB", ["1.00", "2.00"])
+
+
 def test_an_aligned_column_has_its_unit_in_the_heading() -> None:
     shown = rows.show(pd.DataFrame({"idle_ns": [31_000_000, 18_000_000, 1_500_000]}), 5, aligned=True)
     assert [(one.unit, one.cells) for one in shown.columns] == [("ms", ["31.0", "18.0", "1.5"])]

@@ -9,6 +9,7 @@ import pytest
 from nsyswrap.attribution.causes import CAUSES
 from nsyswrap.intervals import Window
 from nsyswrap.render import vocabulary
+from nsyswrap.rule_names import OPERATION_NAMES, operation_name
 from nsyswrap.sections.ledger import ROWS
 
 WHITE, BLACK = (255, 255, 255), (0, 0, 0)
@@ -39,6 +40,13 @@ def test_each_rule_of_the_source_has_a_name() -> None:
     assert {"launches/launch_bound", "memory/churn"} <= rules
     assert rules - set(vocabulary.RULE_NAMES) == set()
     assert len(set(vocabulary.RULE_NAMES.values())) == len(vocabulary.RULE_NAMES)
+
+
+def test_an_operation_has_words() -> None:
+    assert operation_name("gemm") == "matrix products"
+    assert operation_name("attention_aux") == "work around attention"
+    assert operation_name("new_kind") == "new kind"
+    assert not any("_" in name for name in OPERATION_NAMES.values())
 
 
 def test_a_rule_without_a_name_is_shown_by_its_words() -> None:

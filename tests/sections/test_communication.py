@@ -5,18 +5,21 @@ from collections.abc import Callable
 import pytest
 from analysis_fixtures import run_section, window
 from export_builder import ExportBuilder, global_id
+from made_ranks import split
 from real_captures import CAPTURE_NAMES, RealContext
 
 from nsyswrap.loop.context import find_context
 from nsyswrap.model import Finding, Section
 from nsyswrap.report import choose_window
 from nsyswrap.sections import communication, ledger
-from nsyswrap.sections.communication import ALL_TRANSFER, NONE
+from nsyswrap.sections.communication import ALL_TRANSFER, EXCHANGES_OR_WAITS, NONE
 from nsyswrap.sections.communication_advice import (
     FEWER_ADVICE,
     FORWARD_ADVICE,
+    MAY_WAIT,
     NEEDED_ADVICE,
     NEEDED_AT_ONCE,
+    OTHER_RANKS_ADVICE,
     OVERLAP_ADVICE,
 )
 from nsyswrap.tables import Trace
@@ -125,8 +128,8 @@ def test_reductions_after_the_backward_pass_can_overlap_with_it(trace_of: TraceO
     """
     found = only(section(trace_of(training())))
     assert (found.rule, found.severity, found.device_id, found.lost_ns) == ("communication/exposed", "problem", 0, 1200)
-    assert found.headline == "The GPU exchanges data with other GPUs and computes nothing for 20.0 % of the time."
-    assert found.advice == OVERLAP_ADVICE
+    assert found.headline == EXCHANGES_OR_WAITS.format(share="20.0 %")
+    assert found.advice == OTHER_RANKS_ADVICE + OVERLAP_ADVICE
     assert found.evidence[0] == f"1.20 µs of 1.20 µs in 6 launches of {REDUCE}"
     assert found.evidence[1].startswith("simulated: collectives run")
     assert found.saving_method == "simulated"
@@ -137,7 +140,7 @@ def test_reductions_after_the_backward_pass_can_overlap_with_it(trace_of: TraceO
 def test_reductions_that_overlap_already_can_only_send_less(trace_of: TraceOf) -> None:
     """The reductions run from 350, during the backward pass, to 900, and 200 ns of them are exposed."""
     found = only(section(trace_of(training(sent=(350, 900)))))
-    assert (found.lost_ns, found.advice) == (6 * 200, FEWER_ADVICE)
+    assert (found.lost_ns, found.advice) == (6 * 200, OTHER_RANKS_ADVICE + FEWER_ADVICE)
     assert found.evidence[0] == f"1.20 µs of 3.30 µs in 6 launches of {REDUCE}"
     assert any("half the bytes" in line for line in found.evidence)
 
@@ -145,7 +148,7 @@ def test_reductions_that_overlap_already_can_only_send_less(trace_of: TraceOf) -
 def test_what_the_next_layer_needs_has_no_predicted_saving(trace_of: TraceOf) -> None:
     """A gather of weights is not a reduction of gradients."""
     found = only(section(trace_of(training(GATHER))))
-    assert (found.advice, found.saving_low_ns, found.saving_high_ns) == (NEEDED_ADVICE, None, None)
+    assert (found.advice, found.saving_low_ns, found.saving_high_ns) == (OTHER_RANKS_ADVICE + NEEDED_ADVICE, None, None)
     assert found.evidence[-1:] == NEEDED_AT_ONCE.evidence
     assert found.severity == "problem", "an unknown saving does not soften it"
 
@@ -156,7 +159,7 @@ def test_the_advice_is_on_what_takes_most(trace_of: TraceOf, reduced: int, advic
     built = training(sent=(700, 700 + reduced))
     for at in range(0, STEP * STEPS, STEP):
         built.kernel(at + 700 + reduced, at + 900, GATHER, launched=(at + 58, at + 59), stream=8)
-    assert only(section(trace_of(built))).advice == advice
+    assert only(section(trace_of(built))).advice == OTHER_RANKS_ADVICE + advice
 
 
 def test_a_program_that_trains_nothing_has_no_backward_pass(trace_of: TraceOf) -> None:
@@ -167,13 +170,17 @@ def test_a_program_that_trains_nothing_has_no_backward_pass(trace_of: TraceOf) -
         built.kernel(at + 100, at + 600, "fwd", launched=(at + 2, at + 8))
         built.kernel(at + 600, at + 900, REDUCE, launched=(at + 52, at + 58), stream=8)
     found = only(section(trace_of(built)))
-    assert (found.advice, found.saving_low_ns, found.saving_high_ns) == (FORWARD_ADVICE, None, None)
+    assert (found.advice, found.saving_low_ns, found.saving_high_ns) == (
+        OTHER_RANKS_ADVICE + FORWARD_ADVICE,
+        None,
+        None,
+    )
 
 
 def test_without_phases_reductions_count_as_those_of_gradients(trace_of: TraceOf) -> None:
     """Without phases, the capture does not show whether the program trains."""
     built = ExportBuilder().kernel(0, 500, "k", launched=(0, 1)).kernel(600, 900, REDUCE, launched=(2, 3))
-    assert only(section(trace_of(built), end=1000)).advice == OVERLAP_ADVICE
+    assert only(section(trace_of(built), end=1000)).advice == OTHER_RANKS_ADVICE + OVERLAP_ADVICE
 
 
 def test_only_the_three_most_exposed_kernels_are_evidence(trace_of: TraceOf) -> None:
@@ -206,6 +213,17 @@ def test_exposed_time_of_a_real_capture_is_that_of_the_ledger(real_context: Real
     assert collectives["exposed_transfer_ns"].sum() == sum(transfer.values())
     assert collectives["exposed_wait_ns"].sum() == sum(wait.values())
     assert {each.device_id: each.lost_ns for each in found.findings} == transfer
+
+
+def test_a_rank_alone_may_wait_for_another(real_trace: RealTrace) -> None:
+    """Rank 0 waits for the loader of rank 1, which its own capture does not show: then nothing is saved."""
+    context = find_context(split(real_trace("ranks/loader"), [0, 0])[0].trace)
+    found = only(run_section(communication, context, choose_window(context)))
+    assert found.headline.startswith("The GPU exchanges data with other GPUs, or waits for a rank that is not in the")
+    assert found.advice.startswith(OTHER_RANKS_ADVICE)
+    assert found.saving_low_ns == 0
+    assert (found.saving_high_ns or 0) > 0
+    assert MAY_WAIT in found.evidence
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ def test_bubbles_are_named_with_the_most_that_more_microbatches_save(trace_of: T
     steps = report.step.count or 0
     assert found.lost_ns == steps * 200 * US
     assert (found.saving_low_ns, found.saving_high_ns) == (0, steps * 200 * US)
-    assert found.evidence[0] == "rank 0: 1.20 ms in bubbles, 2.48 ms of compute"
+    assert found.evidence[0] == "rank 0: 1.20 ms in bubbles, 2.48 ms of kernels and of launching them"
     assert "3.0 exchanges of messages a step" in found.evidence
     assert all(each.rule != "ranks/late" for each in report.findings)
 
@@ -62,6 +62,14 @@ def test_the_bubbles_of_a_real_pipeline_are_its_first_finding(real_report: RealR
     assert (first.rule, first.severity, first.advice) == (RULE, "problem", MORE_BATCHES)
     assert first.lost_ns / report.window.length_ns == pytest.approx(1 / 3, abs=0.05)
     assert first.saving_low_ns == 0
+
+
+def test_the_longest_stage_of_a_real_pipeline_is_the_first_finding(real_report: RealReport) -> None:
+    """The last of two stages has 12 of 16 blocks, on a host too slow for it: most of what it is late is its work."""
+    report = real_report("ranks/pipeline_uneven")
+    first = report.findings[0]
+    assert (first.rule, first.severity) == (RULE, "problem")
+    assert first.advice.startswith("Move layers from rank 1 to rank 0")
 
 
 def test_few_bubbles_are_not_named(trace_of: TraceOf) -> None:
@@ -79,6 +87,21 @@ def test_stages_of_unequal_length_should_be_evened_out(trace_of: TraceOf) -> Non
     longest = 3 * BLOCK * 12 * 8
     assert found.saving_low_ns is not None
     assert found.saving_low_ns == pytest.approx(steps * (longest - even), rel=0.02)
+
+
+def test_the_pace_of_the_host_moves_with_the_layers(trace_of: TraceOf) -> None:
+    """The host of each stage takes 15 us between two kernels of 25 us: the stage with 12 blocks works 3 times as long.
+
+    No rank is late: the other stage launches at the same pace, but less.
+    """
+    report = communication_of(trace_of(built(8, (4, 12), pace=15_000)))
+    (found,) = bubbles(report)
+    assert found.advice.startswith("Move layers from rank 1 to rank 0")
+    assert found.saving_low_ns == pytest.approx(
+        (report.step.count or 0) * 3 * (BLOCK + 15_000) * (12 - 8) * 8, rel=0.05
+    )
+    assert report.findings[0].rule == RULE
+    assert all(each.rule != "ranks/late" for each in report.findings)
 
 
 @pytest.mark.parametrize(("microbatches", "blocks"), [(2, (3, 2)), (3, (2, 4)), (5, (4, 3))])

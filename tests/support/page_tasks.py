@@ -101,7 +101,9 @@ TASKS = (
         "How much faster?",
         (),
         (),
-        r"onScreen('.plan li:nth-child(2) .when') && /times as fast/.test(textOf('.plan .speed'))",
+        "onScreen('.now .bar') && onScreen('.plan li:first-child .when') && onScreen('.plan li:first-child .saving')"
+        " && /^saves .* [mµ]?s$/.test(textOf('.plan li:first-child .saving'))"
+        " && /times as fast/.test(textOf('.plan li:first-child .speed'))",
     ),
     Task(
         "Where is it in the timeline?",

@@ -15,6 +15,7 @@ from export_builder import ExportBuilder, global_id
 FIRST_PID = 6000
 SEND = "ncclDevKernel_SendRecv"
 TRANSFER, OPTIMIZER, MARGIN = 5_000, 20_000, 2_000
+LAUNCH = 1_000  # From the begin of a launch call to the begin of its kernel, where the GPU waits for it.
 BLOCK = 25_000  # The forward pass of one block; its backward pass has two such kernels.
 
 
@@ -28,8 +29,13 @@ def works(stage: int, microbatches: int, blocks: int, slower: int = 1) -> list[t
     return [*message, *(one + other + message) * microbatches]
 
 
-def schedule(microbatches: int, blocks: Sequence[int], slower: int = 1) -> list[list[tuple[str, int, int]]]:
-    """Return name, start and end of what each of two stages does in one step, by a plain loop over both."""
+def schedule(
+    microbatches: int, blocks: Sequence[int], slower: int = 1, pace: int = 0
+) -> list[list[tuple[str, int, int]]]:
+    """Return name, start and end of what each of two stages does in one step, by a plain loop over both.
+
+    A kernel begins ``pace`` ns after the one before it.
+    """
     left = [works(stage, microbatches, count, slower) for stage, count in enumerate(blocks)]
     found: list[list[tuple[str, int, int]]] = [[], []]
     free = [0, 0]
@@ -37,8 +43,8 @@ def schedule(microbatches: int, blocks: Sequence[int], slower: int = 1) -> list[
         for stage in range(2):
             while left[stage] and left[stage][0][0] != "message":
                 name, length = left[stage].pop(0)
-                found[stage].append((name, free[stage], free[stage] + length))
-                free[stage] += length
+                found[stage].append((name, free[stage] + pace, free[stage] + pace + length))
+                free[stage] += pace + length
         if all(left):
             end = max(free) + TRANSFER
             for stage in range(2):
@@ -48,16 +54,17 @@ def schedule(microbatches: int, blocks: Sequence[int], slower: int = 1) -> list[
     return found
 
 
-def built(microbatches: int, blocks: Sequence[int], steps: int = 6, slower: int = 1) -> ExportBuilder:
-    """Return the export of both stages; the host launches each step at its begin.
+def built(microbatches: int, blocks: Sequence[int], steps: int = 6, slower: int = 1, pace: int = 0) -> ExportBuilder:
+    """Return the export of both stages; the host launches each step at its begin, or each kernel just before it.
 
     Args:
         microbatches: Number of microbatches in a step.
         blocks: Number of blocks of each stage.
         steps: Number of steps.
         slower: How many times as long the kernels of the second stage take.
+        pace: How long a GPU waits for the launch of each kernel, in ns; 0 where the host is far ahead.
     """
-    made, once = ExportBuilder(), schedule(microbatches, blocks, slower)
+    made, once = ExportBuilder(), schedule(microbatches, blocks, slower, pace)
     whole = max(each[-1][2] for each in once) + OPTIMIZER + 2 * MARGIN
     for stage, its in enumerate(once):
         process = global_id(FIRST_PID + stage)
@@ -70,13 +77,14 @@ def built(microbatches: int, blocks: Sequence[int], steps: int = 6, slower: int 
             at = 10_000 + number * whole
             made.range(f"step {number}", at, at + whole - 100, thread=main)
             for place, (name, start, end) in enumerate((*its, ("adam", its[-1][2], its[-1][2] + OPTIMIZER))):
-                launch = at + 10 * place
                 given = {"device": stage, "process": process, "thread": main}
                 begun, over = at + MARGIN + start, at + MARGIN + end
+                launch = begun - LAUNCH if pace else at + 10 * place
                 if name == "message":
                     made.range("ncclGroupEnd", launch, launch + 8, thread=main, domain=3, jsonText=payload)
                     made.kernel(begun, over, SEND, launched=(launch + 1, launch + 3), stream=8, **given)
                 else:
                     made.kernel(begun, over, name, launched=(launch + 1, launch + 3), stream=7, **given)
-            made.call("cudaDeviceSynchronize", at + 10 * len(its) + 20, at + whole - 200, thread=main)
+            waits = launch + 20 if pace else at + 10 * len(its) + 20
+            made.call("cudaDeviceSynchronize", waits, at + whole - 200, thread=main)
     return made

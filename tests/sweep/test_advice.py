@@ -37,7 +37,9 @@ def test_noise_that_hides_a_difference_is_not_called_enough() -> None:
     """Two host-bound cells with one run each may differ by a third."""
     runs = [made_run(f"workers-{name}_batch-64", ms, host_ms=0.9 * ms) for name, ms in (("0", 10.0), ("1", 9.0))]
     (words,) = advice(sweep_of(spec_of(), 1, runs))
-    assert words.startswith("workers 0 may be enough: that a larger value is faster is neither shown nor excluded;")
+    assert words.startswith(
+        "workers 0 may be enough: these runs neither show nor exclude that a larger value is faster;"
+    )
 
 
 def test_what_was_not_measured_beyond_the_choice_is_named() -> None:

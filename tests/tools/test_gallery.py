@@ -156,10 +156,10 @@ def test_the_page_shows_the_figures_of_a_report(tools: Tools, sample: dict[str, 
     found = tools.results.results(tmp_path)
     assert [each.case.name for each in found] == ["mnist-1-worker"]
     text = tools.page.page(found)
-    row = next(line for line in text.splitlines() if line.startswith("|") and "idle/data_wait" in line)
+    row = next(line for line in text.splitlines() if "mnist-1-worker" in line and "5.4 %" in line)
     cells = [cell.strip() for cell in row.strip("|").split("|")]
     assert cells[1:8] == ["5.7", "-", "3.39", "0.382", "6.7 %", "20.5 %", "5.4 %"]
-    assert cells[8:] == ["data loader wait", "`idle/data_wait`"]
+    assert cells[8:] == ["data loader wait", "data loader wait"]
     assert "NVIDIA H200, driver 580.159.04" in text
     assert "    mnist-1-worker: loss 0.5\n" in text
     assert "Not captured: `mnist-8-workers`." in text
@@ -209,8 +209,16 @@ def test_a_card_shows_verdict_ledger_and_links(tools: Tools, sample: dict[str, A
     assert 'href="gallery/mnist-1-worker/report.html"' in text
     assert 'href="gallery/mnist-1-worker/report.json"' in text
     assert ".nsys-rep" not in text
-    assert "<dt>tensor cores</dt><dd>5.4 %</dd>" in text
-    assert "<dt>mean step</dt><dd>5.7 ms</dd><dt>kernels</dt><dd>0.382 ms</dd><dt>GPU busy</dt><dd>6.7 %</dd>" in text
+    figures = re.findall(r"<dt>(.*?)</dt><dd>(.*?)</dd>", text)
+    assert figures == [
+        ("mean step", "5.7 ms"),
+        ("kernels", "0.382 ms"),
+        ("GPU busy", "6.7 %"),
+        ("tensor cores", "5.4 %"),
+    ]
+    folded, unfolded = text.split("</summary>")
+    assert folded.endswith("<details><summary>data loader wait")
+    assert "It &lt;waits&gt;." in unfolded
     assert "<span>mnist.py</span> <span>--epochs</span> <span>1</span>" in text
     assert "Captured on: NVIDIA H200, driver" in text
     assert "http" not in text

@@ -1,17 +1,30 @@
 """Private variables are found in packed captures, and no committed capture holds any."""
 
 import importlib
+import lzma
 import re
+import sqlite3
+import subprocess
+import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+from capture_fixtures import options
 from packed_captures import BEGIN, literal, packed
 from tool_modules import tool_module
 
+from nsyswrap.capture.convert import export_report
+from nsyswrap.capture.locate import Nsys
+from nsyswrap.capture.nsys import profile
+
 ROOT = Path(__file__).resolve().parents[2]
 COMMITTED = sorted((ROOT / "reports").glob("*/*/capture.nsys-rep"))
+# In parts, so that this file names none.
+EXAMPLE = b"6.1" + b".0-13-amd64"
+UUIDS = b"4af5585b-" + b"ed42-4a2c-a287-104e83392c00", b"099d44c8-" + b"fd9c-4119-94e9-013fca867b48"
 # A word of the shell that started the samples, not an environment variable.
 OF_SAMPLES = {"kept"}
 PRIVATE = re.compile(rb"(?<!/srv)/(?:home|root|Users|work|mnt)/|https?://|[Pp]assword|secret|SECRET|TOKEN=|API_KEY")
@@ -45,6 +58,64 @@ def test_a_committed_capture_holds_nothing_private(path: Path, capture: ModuleTy
     assert whole.count(b"PYTHONPATH=") > content.count(b"PYTHONPATH=")
     assert set(capture.variables(whole, shared)) <= OF_SAMPLES
     assert PRIVATE.findall(whole) == []
+    assert capture.masked(content) == content
+
+
+def test_no_committed_file_names_a_gpu_or_the_kernel_of_a_machine(capture: ModuleType) -> None:
+    """Reports and captures have neutral UUIDs and no release of a kernel. Planted faults have a test of their own."""
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=False)
+    names = [name for name in listed.stdout.split("\0") if name and (ROOT / name).is_file()]
+    if not names:
+        pytest.skip("not a checkout")
+    for name in names:
+        content = (ROOT / name).read_bytes()
+        content = lzma.decompress(content) if name.endswith(".xz") and "/faults/" not in name else content
+        found = [each for each in capture.UUID.findall(content) if not each.startswith(capture.NEUTRAL)]
+        assert (found, capture.RELEASE.findall(content)) == ([], []), name
+
+
+def test_a_masked_capture_has_neutral_texts_of_the_same_length(capture: ModuleType) -> None:
+    """Two UUIDs stay two, and masking twice changes nothing."""
+    one, other = UUIDS
+    content = packed(b"shm-" + one + b"-4026532261", tail=b"\x0d" + EXAMPLE + b"\0" + other + b"\0" + one)
+    changed = capture.masked(content)
+    first, second = (capture.NEUTRAL + b"00000000000%d" % number for number in (1, 2))
+    assert changed == content.replace(one, first).replace(other, second).replace(EXAMPLE, b"0.0.0-00000000")
+    assert capture.masked(changed) == changed
+
+
+def test_a_packed_text_that_repeats_a_part_of_a_uuid_is_an_error(capture: ModuleType) -> None:
+    """Masking would change that text, too: it refers to the UUID before it."""
+    one = UUIDS[0]
+    length = len(one) - 15
+    block = bytes([15 << 4, length]) + one + b"\x24\x00" + literal(b"END")
+    content = packed(blocks=((block, len(one) + 4 + 3),))
+    assert capture.unpacked(content).startswith(one + b"4af5END")
+    with pytest.raises(ValueError, match="refers to a UUID"):
+        capture.masked(content)
+
+
+def test_nsys_exports_the_same_tables_of_a_masked_capture(nsys: Nsys, capture: ModuleType, tmp_path: Path) -> None:
+    """Only the masked texts, and the names and times of the export itself, differ."""
+    made = profile(options(tmp_path / "made", sys.executable, "-c", "pass", traces=("nvtx", "osrt")), nsys)
+    content = (tmp_path / "made" / "capture.nsys-rep").read_bytes()
+    masked = tmp_path / "masked.nsys-rep"
+    masked.write_bytes(capture.masked(content))
+    assert masked.read_bytes() != content
+    export_report(nsys, masked, tmp_path / "masked.sqlite")
+    one, other = tables(made.export), tables(tmp_path / "masked.sqlite")
+    differing = {name for name in one | other if one.get(name) != other.get(name)}
+    assert differing <= {"TARGET_INFO_SYSTEM_ENV", "META_DATA_CAPTURE", "META_DATA_EXPORT"}
+    changed = set(one["TARGET_INFO_SYSTEM_ENV"]) ^ set(other["TARGET_INFO_SYSTEM_ENV"])
+    assert len(changed) <= 2
+    assert all("SoftwareReleaseVersion" in row for row in changed)
+
+
+def tables(export: Path) -> dict[str, list[tuple[object, ...]]]:
+    """Return the rows of each table of an export."""
+    with closing(sqlite3.connect(export)) as database:
+        names = [name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        return {name: database.execute(f'SELECT * FROM "{name}"').fetchall() for name in names}  # noqa: S608
 
 
 def test_blocks_are_unpacked_in_their_order_with_what_is_around_them(capture: ModuleType) -> None:

@@ -35,9 +35,9 @@ def report(options: str, steps: int, step_ms: int, gpus: tuple[tuple[int, ...], 
     return {
         "session": {"command": ["python", "workloads/alexnet_scaling.py", *options.split()]},
         "window": {"start_ns": 0, "end_ns": steps * step_ms * MS},
+        "step": {"count": steps},
         "sections": {
             "ledger": {"tables": {"devices": devices}},
-            "steps": {"facts": {"measured_steps": {"value": steps}}},
             "kernels": {"tables": {"summary": kernels}},
             "copies": {"tables": {"summary": [{"kind": "Host-to-Device", "count": 2, "total_ns": MS}]}},
         },
@@ -72,7 +72,24 @@ def test_shares_are_of_all_activities(tool: ModuleType, sweep: Path) -> None:
         "| 2 | 16 | DataParallel | 6.00 | 30.0 % | `ncclDevKernel_Broadcast_RING_LL` 30.0 % | 10.0 % | `gemm` |" in text
     )
     assert "| 1 | 16 | - | 5.00 | 0.0 % | - | 14.3 % | `gemm` |" in text
-    assert "`ncclBroadcastKernel` is first with 30.6 %" in text
+
+
+def test_published_shares_have_ours_beside_them(tool: ModuleType, sweep: Path) -> None:
+    """Published were four GPUs; the sweep has two. What has no run of its batch is left out."""
+    rows = [line for line in tool.part(sweep).splitlines() if "| 4 |" in line or "| 1 |" in line]
+    assert "| 16 | NCCL broadcast | 30.6 %, first (128 calls of 3.12 ms) | 4 | 30.0 % | 2 |" in rows
+    assert "| 16 | host to device | 7.0 % | 4 | 10.0 % | 2 |" in rows
+    assert not any(row.startswith(("| 128 |", "| 8 |", "| 32 |")) for row in rows)
+
+
+def test_ranks_make_a_step_together(tool: ModuleType) -> None:
+    """With two ranks a report counts 28 steps of the job; the steps of the ranks are 56, and a step is no shorter."""
+    found = {cell.key: cell for cell in tool.cells()}
+    alone, ranks = found[1, 128, "one"], found[2, 128, "ddp"]
+    assert alone.steps == ranks.steps == 28
+    assert ranks.report["sections"]["steps"]["facts"]["measured_steps"]["value"] == 56
+    for cell in found.values():
+        assert sum(cell.parts().values()) == pytest.approx(cell.step_ns)
 
 
 def test_the_parts_add_up_to_the_difference_of_the_steps(tool: ModuleType, sweep: Path) -> None:

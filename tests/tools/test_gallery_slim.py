@@ -13,7 +13,6 @@ import hand_made
 import pytest
 from tool_modules import tool_module
 
-from nsyswrap.model import NO_PLAN
 from nsyswrap.render.escape import unbroken
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -51,31 +50,35 @@ def test_each_card_leads_to_a_small_page_named_after_its_case(slim: ModuleType, 
         assert f"Captured on {session['started_utc'][:10]} with nsys {session['nsys_version']}." in page
 
 
-def test_a_report_without_a_plan_gets_the_first_change(slim: ModuleType) -> None:
-    """The step after the change is the one that the verdict states."""
-    old = replace(hand_made.full_report(), plan=NO_PLAN)
-    judged = slim.judged(old, "mnist-1-worker")
-    (change,) = judged.plan.changes
-    assert change.rule == judged.verdict_rule == old.findings[0].rule
-    assert judged.plan.notes == (slim.PLAN_NOTE,)
-    assert 0 < change.step_low_ns <= change.step_high_ns <= judged.plan.step_ns
-    assert slim.judged(hand_made.full_report(), "x").plan == hand_made.full_report().plan
-    assert slim.judged(hand_made.no_gpu_report(), "x").plan.changes == ()
-
-
-def test_a_finding_that_no_rule_of_today_makes_is_left_out(slim: ModuleType) -> None:
-    report = hand_made.full_report()
-    case, rule = next(iter(slim.WITHDRAWN.items()))
-    wrong = replace(report.findings[-1], rule=rule)
-    judged = slim.judged(replace(report, findings=(wrong, *report.findings)), case)
-    assert rule not in {finding.rule for finding in judged.findings}
-    assert "today's rule does not count them" in judged.notes[-1]
+def test_a_committed_report_has_the_verdict_and_the_order_of_its_page(slim: ModuleType) -> None:
+    """`make reports` writes both again."""
+    for result in sys.modules["gallery_results"].results():
+        assert slim.of_today(result.report) == result.report, result.case.name
 
 
 def test_the_order_of_findings_is_that_of_today(slim: ModuleType) -> None:
     report = hand_made.full_report()
     backwards = replace(report, findings=report.findings[::-1])
-    assert slim.judged(backwards, "x").findings == tuple(sorted(report.findings, key=lambda each: each.order))
+    assert slim.judged(backwards).findings == tuple(sorted(report.findings, key=lambda each: each.order))
+
+
+def test_an_older_report_is_written_again_with_the_verdict_of_today(
+    slim: ModuleType, cards: ModuleType, tmp_path: Path
+) -> None:
+    """Only verdict and order change; a second time nothing does."""
+    assert cards
+    results = sys.modules["gallery_results"]
+    path = tmp_path / "decoding" / "report.json"
+    path.parent.mkdir()
+    now = json.loads((slim.GALLERY / "decoding" / "report.json").read_text(encoding="utf-8"))
+    older = {**now, "verdict": "Once it was put so.", "verdict_rule": "idle/cpu", "findings": now["findings"][::-1]}
+    path.write_text(results.written(older), encoding="utf-8")
+    (again,) = slim.judge_again(results.results(tmp_path), tmp_path)
+    assert again.report == now
+    assert path.read_text(encoding="utf-8") == results.written(now)
+    path.write_text(json.dumps(now), encoding="utf-8")
+    assert slim.judge_again(results.results(tmp_path), tmp_path) == results.results(tmp_path)
+    assert path.read_text(encoding="utf-8") == json.dumps(now)
 
 
 def test_the_page_says_what_it_lacks_and_where_more_is(slim: ModuleType, tmp_path: Path) -> None:

@@ -142,6 +142,43 @@ def test_a_profile_that_fails_leaves_the_row_of_the_others(tmp_path: Path, monke
     assert profile == tmp_path / "items-1"
 
 
+def test_runs_at_the_same_time_are_compared_pair_by_pair() -> None:
+    """The machine was twice as slow in the second round: medians over all would mix the rounds."""
+    pairs = {**row((10, 20), (11, 9, 12), (22, 21, 25)), "beside": True}
+    assert PAGE.off_share(pairs) == pytest.approx(0.10)
+    assert PAGE.line(pairs).startswith("| some program * | 10.00, 20.00 |")
+    assert PAGE.line(pairs).endswith("| +10.0 % | 1 of 2 |")
+    assert "is compared with that one." in PAGE.page({"programs": [pairs], "options": [], "machine": {}})
+    assert PAGE.off_share({**pairs, "profiles": row((1,), UNKNOWN, UNKNOWN)["profiles"]}) is None
+
+
+def test_steps_alone_count_while_recorded_steps_run() -> None:
+    """Recorded steps run from 100 to 160: the steps alone that begin at 90 and at 160 do not count."""
+    steps = [(90, 5), (100, 6), (130, 7), (159, 8), (160, 9)]
+    assert MEASURE.in_time_of(steps, [(100, 20), (140, 20)]) == [6, 7, 8]
+
+
+@pytest.mark.slow
+def test_a_program_runs_alone_until_the_profile_beside_it_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The profile is a run of the same program without nsys, with one step of warm-up. Both are on this CPU."""
+    pytest.importorskip("torch")
+    report = {"sections": {"steps": {"facts": {"warm_up_steps": {"value": 1}}}}}
+
+    def run(name: str, _folder: Path, times: Path, env: dict[str, str], prefix: list[str]) -> dict[str, Any]:
+        ended_by = ["--times", str(times), "--steps", "40"]
+        command = [*prefix, sys.executable, str(MEASURE.PROGRAM), name, *ended_by]
+        assert subprocess.run(command, env=env, check=False).returncode == 0
+        return report
+
+    monkeypatch.setattr(MEASURE, "profiled", run)
+    steps, found = MEASURE.at_once("items", tmp_path / "items-0", 0)
+    assert found is report
+    alone = json.loads((tmp_path / "items-0-alone.json").read_text())["items"]
+    recorded = json.loads((tmp_path / "items-0-recorded.json").read_text())["items"]
+    assert steps == [length for began, length in alone if recorded[1][0] <= began < sum(recorded[-1])]
+    assert steps
+
+
 # Runs the command after it with fewer steps.
 LESS = "import subprocess, sys; sys.exit(subprocess.run([*sys.argv[2:], '--steps', sys.argv[1]]).returncode)"
 

@@ -1,11 +1,46 @@
 # ruff: noqa: ANN401 - torch is not imported here, and what a program passes on may be anything
 """Hides nsyswrap's frames from ``torch.compile``, so that it traces neither them nor ranges."""
 
+import sys
 from collections.abc import Callable, Iterator
 from types import CodeType, FunctionType
 from typing import Any
 
-from . import marker, nvtx_calls, step_clock
+from . import marker, nvtx_calls, step_clock, thread_state
+from .import_hook import after_import
+
+TRACER = "torch._dynamo.symbolic_convert"
+# Has an item from when the compiler first traces code in this process. Until then no mark has to check whether it is
+# being traced, which would be another call in each module that is called.
+TRACED: list[bool] = []
+
+
+def watch_tracing() -> None:
+    """Put an item into ``TRACED`` before the compiler traces anything; at once if it may have begun to."""
+    if TRACER in sys.modules:
+        _note_tracing()
+    else:
+        after_import(TRACER, _watch_tracer)
+
+
+def _watch_tracer(module: Any) -> None:
+    """Note the first tracer that is made; every trace has one."""
+    tracer = getattr(module, "InstructionTranslatorBase", None)
+    if tracer is None:  # another version of torch
+        _note_tracing()
+        return
+    begin = tracer.__init__
+
+    def begin_tracing(self: Any, *args: Any, **kwargs: Any) -> None:
+        _note_tracing()
+        begin(self, *args, **kwargs)
+
+    tracer.__init__ = begin_tracing
+
+
+def _note_tracing() -> None:
+    if not TRACED:
+        TRACED.append(True)
 
 
 def compile_check(torch: Any) -> Callable[[], bool]:
@@ -35,7 +70,7 @@ def frame_skipper(torch: Any) -> Callable[[CodeType], object]:
 
 def own_code() -> Iterator[CodeType]:
     """Yield the code objects of all functions that open and close ranges."""
-    for module in (marker, nvtx_calls, step_clock):
+    for module in (marker, nvtx_calls, step_clock, thread_state):
         for value in list(vars(module).values()):
             for part in [value, *(vars(value).values() if isinstance(value, type) else ())]:
                 if isinstance(part, FunctionType) and part.__module__ == module.__name__:

@@ -11,6 +11,7 @@ from typing import Any
 from nsyswrap.capture.annotate.process_start import (
     CACHED_BATCHES_VARIABLE,
     CLOCK_VARIABLE,
+    COMPILED_VARIABLE,
     HOST_ONLY_VARIABLE,
     MARKS_VARIABLE,
     STATUS_VARIABLE,
@@ -71,11 +72,12 @@ class Injection:
         self._startup.mkdir()
         (self._startup / "sitecustomize.py").write_text(text, encoding="utf-8")
 
-    def environment(self, environ: Mapping[str, str]) -> dict[str, str]:
+    def environment(self, environ: Mapping[str, str], compiled: Path | None = None) -> dict[str, str]:
         """Return the variables to set for the program.
 
         Args:
             environ: Its environment without nsyswrap; its PYTHONPATH is kept, after our folder.
+            compiled: The compiled marker, if there is one.
         """
         path = environ.get("PYTHONPATH", "")
         variables = {
@@ -83,6 +85,7 @@ class Injection:
             STATUS_VARIABLE: str(self._status_files),
         }
         variables |= {} if self.phases else {HOST_ONLY_VARIABLE: "1"}
+        variables |= {COMPILED_VARIABLE: str(compiled)} if compiled else {}
         if self.cached_batches:
             variables[CACHED_BATCHES_VARIABLE] = str(self.cached_batches)
         if self.timed_text:
@@ -103,8 +106,9 @@ class Injection:
         if marked:
             versions = ", ".join(sorted({each["torch"] for each in marked}))
             count = f"{len(marked)} process{'es' if len(marked) > 1 else ''}"
+            how = " in compiled code," if all(each.get("compiled") for each in marked) else ""
             notes.insert(
-                0, f"Phases were marked in {count} by nsyswrap, through the C interface of NVTX (torch {versions})"
+                0, f"Phases were marked in {count} by nsyswrap,{how} through the C interface of NVTX (torch {versions})"
             )
         elif not problems:
             notes.append(

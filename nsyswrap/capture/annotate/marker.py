@@ -19,6 +19,7 @@ from contextvars import ContextVar
 from typing import Any, Protocol
 
 from .nvtx_calls import Prepared
+from .thread_state import Threads, ThreadState
 
 DATA, COPY, FORWARD, BACKWARD, OPTIMIZER = "data", "copy", "forward", "backward", "optimizer"
 WORKER = "loader worker"
@@ -40,73 +41,6 @@ class Sink(Protocol):
         """Return a prepared call that closes the last opened range of the calling thread."""
 
 
-class ThreadState:
-    """The open ranges of one thread, and the history that decides where its steps end.
-
-    Attributes:
-        inside: Whether "forward" is open, so that modules which are called now are parts of another.
-        open: Open phases, the innermost last.
-        step: The range below them: "step", "batch" or empty.
-        steps: Number of optimizer steps done.
-        batches: Number of batches evaluated.
-        due: Whether the step ends as soon as no phase is open.
-        moving: Whether a module is being moved to a device, which is not a copy of a batch.
-        reads: Whether a loader was ever read on this thread.
-        had_forward: Whether the step had a forward pass; likewise had_backward.
-        root: The first module that was called in the step.
-        last: The last module that was called with gradients on, and whether it was in training mode.
-        trained: The same for the last backward pass.
-        owner: The optimizer whose steps end steps.
-        others: Other optimizers that have stepped since.
-    """
-
-    __slots__ = (
-        "batches",
-        "due",
-        "had_backward",
-        "had_forward",
-        "inside",
-        "last",
-        "moving",
-        "open",
-        "others",
-        "owner",
-        "reads",
-        "root",
-        "step",
-        "steps",
-        "trained",
-    )
-
-    def __init__(self) -> None:
-        self.clear()
-
-    def clear(self) -> None:
-        """Reset everything: nothing is open."""
-        self.inside = False
-        self.open: list[str] = []
-        self.step = ""
-        self.steps = self.batches = 0
-        self.due = self.moving = self.reads = False
-        self.had_forward = self.had_backward = False
-        self.root: Callable[[], Any] | None = None
-        self.last: tuple[Callable[[], Any], bool] | None = None
-        self.trained: tuple[Callable[[], Any], bool] | None = None
-        self.owner: Callable[[], Any] | None = None
-        self.others: set[int] = set()
-
-
-class Threads(threading.local):
-    """The state of each thread.
-
-    Attributes:
-        state: The state of the current thread.
-    """
-
-    def __init__(self) -> None:
-        self.state = ThreadState()
-
-
 class Marker:
     """Opens and closes the ranges of this process. Its methods do not raise.
 
@@ -115,27 +49,30 @@ class Marker:
 
     Between two marks the program evicts the marker from the CPU caches, so the number of objects that a mark touches
     decides its time. So the main thread, which trains in most programs, finds its state without a thread-local lookup.
-    Each module that is called looks at ``current``: a context variable is read in a fifth of the time of a thread-local
+    Each module that is called asks ``inside``: a context variable is read in a fifth of the time of a thread-local
     one. A thread may begin with the context of another one; its first outermost module puts that right.
+
+    ``compiled_marker.c`` has the same methods, in compiled code.
 
     Args:
         sink: Opens and closes ranges.
 
     Attributes:
         threads: The state of each thread.
-        current: The state of the thread that last called an outermost module in this context.
+        inside: Returns something true while a module of this context is called, so that other modules are parts of it.
     """
 
     __slots__ = (
         "_ahead",
         "_backwards",
         "_closer",
+        "_current",
         "_failed",
         "_main",
         "_main_thread",
         "_openers",
         "_sink",
-        "current",
+        "inside",
         "threads",
     )
 
@@ -147,7 +84,9 @@ class Marker:
         self._failed = False
         self._backwards = 0
         self.threads = Threads()
-        self.current: ContextVar[ThreadState] = ContextVar("current", default=ThreadState())  # noqa: B039 - never changed
+        # The modules that are called by the thread that last called an outermost one in this context.
+        self._current: ContextVar[list[bool]] = ContextVar("current", default=[])  # noqa: B039 - never changed
+        self.inside = self._current.get
         self._main, self._main_thread = ThreadState(), 0
         if threading.current_thread() is threading.main_thread():
             self._main, self._main_thread = self.threads.state, get_ident()
@@ -195,9 +134,10 @@ class Marker:
                 state.root = reference
             if grad:
                 state.last = reference, bool(getattr(module, "training", True))
-            if self.current.get() is not state:
-                self.current.set(state)
-            state.had_forward = state.inside = True
+            if self.inside() is not state.inside:
+                self._current.set(state.inside)
+            state.had_forward = True
+            state.inside.append(True)
             state.open.append(FORWARD)
             call, arguments = self._openers[FORWARD]
             call(*arguments)
@@ -237,6 +177,26 @@ class Marker:
             return None
         return state
 
+    def begin_copy(self) -> "ThreadState | None":
+        """Open "copy"; return None if it is open already, or while a module is moved."""
+        return None if self.threads.state.moving else self.begin(COPY)
+
+    def begin_move(self) -> "ThreadState | None":
+        """Record that a module is moved to a device; return None if one is being moved already."""
+        state = self.threads.state
+        if state.moving:
+            return None
+        state.moving = True
+        return state
+
+    def end_move(self, state: ThreadState) -> None:
+        """Record that a module has been moved.
+
+        Args:
+            state: The state that ``begin_move`` returned.
+        """
+        state.moving = False
+
     def note_optimizer_step(self, state: ThreadState, optimizer: object) -> None:
         """Record that an optimizer steps; if it is the one that defines steps, the step ends after its phase.
 
@@ -267,7 +227,7 @@ class Marker:
                 return
             phase = state.open.pop()
             if phase == FORWARD:
-                state.inside = False
+                state.inside.clear()
             elif phase == BACKWARD:
                 self._backwards -= 1
             call, arguments = self._closer

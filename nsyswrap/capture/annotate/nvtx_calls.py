@@ -120,7 +120,9 @@ class NvtxCalls:
             raise LookupError("no profiler records NVTX ranges")
         self._tables = tables
         create = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_char_p)(core2[_CREATE_DOMAIN] or 0)
-        self._domain = ctypes.c_void_p.from_param(create(DOMAIN.encode()))
+        domain = create(DOMAIN.encode())
+        self._domain = ctypes.c_void_p.from_param(domain)
+        self._addresses = core2[_PUSH] or 0, core2[_POP] or 0, domain or 0
         # PYFUNCTYPE keeps the GIL: the call is shorter than releasing it, which could switch to another thread.
         # No argument types, because ctypes would convert arguments at each call: they are C values already.
         call = ctypes.PYFUNCTYPE(None)
@@ -140,6 +142,10 @@ class NvtxCalls:
     def closer(self) -> Prepared:
         """Return a prepared call that closes the last opened range of the calling thread."""
         return self._pop, (self._domain,)
+
+    def addresses(self) -> tuple[int, int, int]:
+        """Return the addresses of the profiler's functions that open and close ranges, and of our domain."""
+        return self._addresses
 
 
 class PackageCalls:
@@ -180,11 +186,12 @@ def package_calls() -> PackageCalls | None:
         return None
 
 
-def connected(environ: Mapping[str, str]) -> NvtxCalls | PackageCalls:
+def connected(environ: Mapping[str, str], *, package: bool = True) -> NvtxCalls | PackageCalls:
     """Return the range calls that are connected to the profiler of this process.
 
     Args:
         environ: Environment of the process.
+        package: Whether to prefer the calls of the ``nvtx`` package.
 
     Raises:
         LookupError: No profiler records ranges.
@@ -195,7 +202,7 @@ def connected(environ: Mapping[str, str]) -> NvtxCalls | PackageCalls:
         raise LookupError(f"no profiler records NVTX ranges: {VARIABLE} is not set")
     start = ctypes.CDLL(path).InitializeInjectionNvtx2
     # The package reads the profiler's path from the environment of the process.
-    if path == os.environ.get(VARIABLE) and (found := package_calls()) is not None:
+    if package and path == os.environ.get(VARIABLE) and (found := package_calls()) is not None:
         return found
     tables = Tables()
     start.argtypes, start.restype = [_EXPORT_TABLE], ctypes.c_int

@@ -14,9 +14,10 @@ from importlib.machinery import PathFinder
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from .compiled import loaded, marker_of
 from .import_hook import after_import
 from .marker import Marker, Sink, warn
-from .nvtx_calls import connected
+from .nvtx_calls import NvtxCalls, connected
 
 if TYPE_CHECKING:
     from .step_clock import StepClock
@@ -26,6 +27,8 @@ STATUS_VARIABLE = "NSYSWRAP_ANNOTATE"
 CACHED_BATCHES_VARIABLE = "NSYSWRAP_CACHED_BATCHES"
 HOST_ONLY_VARIABLE = "NSYSWRAP_HOST_MARKS_ONLY"
 MARKS_VARIABLE = "NSYSWRAP_MARKS"
+# The path of the compiled marker, if nsyswrap could compile it.
+COMPILED_VARIABLE = "NSYSWRAP_COMPILED_MARKER"
 # In a run without a profiler: the folder for the times of ranges, and the pattern of the texts to time.
 CLOCK_VARIABLE = "NSYSWRAP_STEP_CLOCK"
 TIMED_TEXT_VARIABLE = "NSYSWRAP_TIMED_TEXT"
@@ -81,18 +84,25 @@ def _step_clock(environ: Mapping[str, str]) -> "StepClock | None":
 def _annotate(torch: ModuleType, clock: "StepClock | None" = None) -> None:
     """Start marking the phases of this process, for a profiler or for a clock."""
     calls: Sink | None
+    compiled: ModuleType | None = None
     try:
-        calls = connected(os.environ) if clock is None else clock
+        compiled = None if clock else loaded(os.environ.get(COMPILED_VARIABLE, ""))
+        calls = clock or connected(os.environ, package=compiled is None)
     except (LookupError, OSError, AttributeError) as error:
         write_status(torch, os.environ, problem=str(error))
         calls = None
     try:
-        _install(torch, calls, os.environ)
+        _install(torch, calls, os.environ, compiled)
     except Exception as error:  # noqa: BLE001 - the program runs without phases
         warn(f"no phases are marked: {type(error).__name__}: {error}")
 
 
-def _install(torch: Any, calls: "Sink | None", environ: Mapping[str, str]) -> None:  # noqa: ANN401
+def _install(
+    torch: Any,  # noqa: ANN401
+    calls: "Sink | None",
+    environ: Mapping[str, str],
+    compiled: ModuleType | None = None,
+) -> None:
     """Patch torch: cache batches if requested, and mark phases if there is a profiler."""
     from .host_marks import mark_host  # noqa: PLC0415 - only if torch is imported
     from .torch_calls import patch, patches_of  # noqa: PLC0415
@@ -107,19 +117,30 @@ def _install(torch: Any, calls: "Sink | None", environ: Mapping[str, str]) -> No
     if environ.get(HOST_ONLY_VARIABLE):
         mark_host(torch, calls, patches_of(torch))
         return
-    marker = Marker(calls)
+    marker = marker_of(compiled, calls) if compiled and isinstance(calls, NvtxCalls) else Marker(calls)
     mark_host(torch, calls, patch(torch, marker))
     atexit.register(marker.finish)
     os.register_at_fork(after_in_child=marker.reset)
-    write_status(torch, environ)
+    write_status(torch, environ, compiled=not isinstance(marker, Marker))
 
 
-def write_status(torch: Any, environ: Mapping[str, str], *, problem: str = "") -> None:  # noqa: ANN401
-    """Write the status file of this process: whether it marks its phases, or why not."""
+def write_status(
+    torch: Any,  # noqa: ANN401
+    environ: Mapping[str, str],
+    *,
+    problem: str = "",
+    compiled: bool = False,
+) -> None:
+    """Write the status file of this process: whether it marks its phases and in compiled code, or why not."""
     folder = environ.get(STATUS_VARIABLE)
     if not folder:
         return
-    status = {"pid": os.getpid(), "torch": str(getattr(torch, "__version__", "")), "problem": problem}
+    status: dict[str, object] = {
+        "pid": os.getpid(),
+        "torch": str(getattr(torch, "__version__", "")),
+        "problem": problem,
+    }
+    status |= {"compiled": compiled}
     try:
         with open(os.path.join(folder, f"{os.getpid()}.json"), "w", encoding="utf-8") as file:  # noqa: PTH118, PTH123
             json.dump(status, file)

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from types import CodeType, FunctionType
 from typing import Any
 
-from .compiler import compile_check, frame_skipper, own_code
-from .marker import COPY, OPTIMIZER, WORKER, Marker, warn
+from .compiler import TRACED, compile_check, frame_skipper, own_code, watch_tracing
+from .marker import OPTIMIZER, WORKER, Marker, warn
 
 MARK = "_nsyswrap_annotated"
 
@@ -74,6 +74,7 @@ def patch(torch: Any, marker: Marker) -> Patches:
     Returns:
         The replaced functions.
     """
+    watch_tracing()
     skip = frame_skipper(torch)
     for code in own_code():
         skip(code)
@@ -140,14 +141,14 @@ def _mark_step(kind: type, compiling: Callable[[], bool], marker: Marker, patche
 
 
 def _forward(call: Call, torch: Any, marker: Marker) -> Call:
-    compiling, grad, current = compile_check(torch), torch.is_grad_enabled, marker.current.get
+    traced, compiling, grad, inside = TRACED, compile_check(torch), torch.is_grad_enabled, marker.inside
     begin, end, direct = marker.begin_forward, marker.end, _only_selects_compiled(call)
 
     # Called for each module. Inside another module it takes one check, and skips a frame of torch.
     def forward(module: Any, *args: Any, **kwargs: Any) -> Any:
-        if compiling():
+        if traced and compiling():
             return call(module, *args, **kwargs)
-        if current().inside and direct:
+        if inside() and direct:
             compiled = module._compiled_call_impl  # noqa: SLF001 - like torch's own call
             return module._call_impl(*args, **kwargs) if compiled is None else compiled(*args, **kwargs)  # noqa: SLF001
         state = begin(module, grad=grad())
@@ -173,35 +174,32 @@ def _only_selects_compiled(call: Call) -> bool:
 
 def _module_move(call: Call, torch: Any, marker: Marker) -> Call:
     """Wrap a move of a module to a device, so that the copies of its tensors are not marked as copies of a batch."""
-    compiling, threads = compile_check(torch), marker.threads
+    traced, compiling, begin, end = TRACED, compile_check(torch), marker.begin_move, marker.end_move
 
     def move(module: Any, *args: Any, **kwargs: Any) -> Any:
-        if compiling() or threads.state.moving:
+        if (traced and compiling()) or (state := begin()) is None:
             return call(module, *args, **kwargs)
-        state = threads.state
-        state.moving = True
         try:
             return call(module, *args, **kwargs)
         finally:
-            state.moving = False
+            end(state)
 
     return move
 
 
 def _tensor_copy(call: Call, torch: Any, marker: Marker, named: str = "") -> Call:
     """Wrap a copy of a tensor to a device, to mark it if the device (``named`` or an argument) is an accelerator."""
-    compiling, threads, begin, end = compile_check(torch), marker.threads, marker.begin, marker.end
+    traced, compiling, begin, end = TRACED, compile_check(torch), marker.begin_copy, marker.end
     no_device, known = (torch.dtype, type(None)), KnownDevices(torch.device)
 
     # Also called for each change of type: without a device it takes one check.
     def copy(tensor: Any, *args: Any, **kwargs: Any) -> Any:
         if (
-            compiling()
+            (traced and compiling())
             or type(target := named or (args[0] if args else kwargs.get("device"))) in no_device
             or not (known[target] if type(target) in known.kinds else _on_accelerator(target))
-            or threads.state.moving
             or tensor.device.type != "cpu"
-            or (state := begin(COPY)) is None
+            or (state := begin()) is None
         ):
             return call(tensor, *args, **kwargs)
         try:
@@ -245,10 +243,10 @@ def _on_accelerator(target: Any) -> bool:
 
 
 def _backward(call: Call, torch: Any, marker: Marker) -> Call:
-    compiling, begin, end = compile_check(torch), marker.begin_backward, marker.end
+    traced, compiling, begin, end = TRACED, compile_check(torch), marker.begin_backward, marker.end
 
     def backward(*args: Any, **kwargs: Any) -> Any:
-        if compiling() or (state := begin()) is None:
+        if (traced and compiling()) or (state := begin()) is None:
             return call(*args, **kwargs)
         try:
             return call(*args, **kwargs)
@@ -274,10 +272,10 @@ def _data(call: Call, torch: Any, marker: Marker) -> Call:
 
 
 def _phase(call: Call, compiling: Callable[[], bool], marker: Marker, phase: str) -> Call:
-    begin, end = marker.begin, marker.end
+    traced, begin, end = TRACED, marker.begin, marker.end
 
     def marked(*args: Any, **kwargs: Any) -> Any:
-        if compiling() or (state := begin(phase)) is None:
+        if (traced and compiling()) or (state := begin(phase)) is None:
             return call(*args, **kwargs)
         try:
             return call(*args, **kwargs)
@@ -289,10 +287,10 @@ def _phase(call: Call, compiling: Callable[[], bool], marker: Marker, phase: str
 
 def _step(call: Call, compiling: Callable[[], bool], marker: Marker, place: int) -> Call:
     """Wrap a step of an optimizer, which is the positional argument at ``place``."""
-    begin, note_step, end = marker.begin, marker.note_optimizer_step, marker.end
+    traced, begin, note_step, end = TRACED, marker.begin, marker.note_optimizer_step, marker.end
 
     def step(*args: Any, **kwargs: Any) -> Any:
-        if compiling() or (state := begin(OPTIMIZER)) is None:
+        if (traced and compiling()) or (state := begin(OPTIMIZER)) is None:
             return call(*args, **kwargs)
         try:
             return call(*args, **kwargs)

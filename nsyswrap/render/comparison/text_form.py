@@ -12,7 +12,8 @@ from nsyswrap.compare import Comparison, FindingPair, Outcome
 from nsyswrap.render import vocabulary
 from nsyswrap.render.blocks_as_text import printed
 from nsyswrap.render.comparison import summary_model
-from nsyswrap.render.escape import elide, shorten, visible
+from nsyswrap.render.distinct_names import shorten_all
+from nsyswrap.render.escape import elide, visible
 
 _HEADING, _MUTED = "bold", "dim"
 _STYLES = {Outcome.FASTER: "bold green", Outcome.SLOWER: "bold red", Outcome.CANNOT_TELL: "bold yellow"}
@@ -113,9 +114,9 @@ def _changes(shown: summary_model.Table) -> Iterator[RenderableType]:
     with_counts = any(line.counts for line in shown.lines)
     heads = ["", "base", "new", "difference", *(["95 % interval"] if with_interval else [])]
     drawn = _table([*heads, *(["times"] if with_counts else [])], left=1)
-    for line in shown.lines:
+    for line, name in zip(shown.lines, shorten_all([each.name for each in shown.lines], _NAME_WIDTH), strict=True):
         extra = [*([line.interval] if with_interval else []), *([line.counts] if with_counts else [])]
-        drawn.add_row(shorten(line.name, _NAME_WIDTH), line.base, line.new, line.delta, *extra)
+        drawn.add_row(name, line.base, line.new, line.delta, *extra)
     yield _indented(drawn)
 
 

@@ -10,7 +10,8 @@ from rich.text import Text
 from nsyswrap import units
 from nsyswrap.many.totals import ManyCaptures
 from nsyswrap.render.blocks_as_text import printed
-from nsyswrap.render.escape import elide, shorten, visible
+from nsyswrap.render.distinct_names import shorten_all
+from nsyswrap.render.escape import elide, visible
 from nsyswrap.render.many import summary_model
 from nsyswrap.render.vocabulary import LEDGER_PARTS, rule_name
 
@@ -74,9 +75,9 @@ def _kernels(many: ManyCaptures) -> Iterator[RenderableType]:
         return
     yield _title("Kernels", f"{units.duration(many.kernel_ns)} in all")
     table = _table(("", "captures", "time", "share"))
-    for each in many.kernels[:_MOST_KERNELS]:
+    shown = many.kernels[:_MOST_KERNELS]
+    for each, name in zip(shown, shorten_all([each.name for each in shown], _NAME_WIDTH), strict=True):
         share = units.share_of(each.total_ns, many.kernel_ns) if many.kernel_ns else ""
-        name = shorten(each.name, _NAME_WIDTH)
         table.add_row(name, units.count(each.captures), units.duration(each.total_ns), share)
     yield _indented(table)
 

@@ -1,4 +1,4 @@
-// The summary as a picture, drawn from what the page shows: verdict, breakdown and plan, 1200 by 630 pixels.
+// The summary as a picture, drawn from what the page shows: verdict, step now and plan, 1200 by 630 pixels.
 (() => {
   "use strict";
   const [WIDTH, HEIGHT, EDGE] = [1200, 630, 56];
@@ -33,23 +33,21 @@
     return pattern ? style(document.querySelector(`#${pattern[1]} rect`)).fill : fill;
   }
 
-  /** Draw the breakdown of the first GPU and its legend; return the height below. */
-  function drawBreakdown(pen, y, colours) {
-    const device = document.querySelector(".device");
-    if (!device) return y;
+  /** Draw the bar of the step now and its legend; return the height below. A title reads "compute: 16 ms, 87.6 %". */
+  function drawStep(pen, y, colours) {
     const width = WIDTH - 2 * EDGE;
     const share = (shape, name) => (Number.parseFloat(shape.getAttribute(name)) || 0) / 100;
-    for (const shape of device.querySelectorAll(".ledger > rect")) {
+    const shapes = [...document.querySelectorAll(".now .bar > rect")];
+    if (!shapes.length) return y;
+    const top = write(pen, textOf(document.querySelector(".now figcaption")), EDGE, y, { colour: colours.soft }) + 8;
+    let [x, below] = [EDGE, top];
+    for (const shape of shapes) {
       pen.fillStyle = fillOf(shape);
-      pen.fillRect(EDGE + share(shape, "x") * width, y, share(shape, "width") * width, 44);
-    }
-    let [x, below] = [EDGE, y];
-    for (const entry of device.querySelectorAll(".legend:not([aria-label]) > li:not(.none)")) {
-      const label = `${textOf(entry.querySelector(".part"))} ${textOf(entry.querySelector(".amount b"))}`;
+      pen.fillRect(EDGE + share(shape, "x") * width, top, share(shape, "width") * width, 44);
+      const label = textOf(shape.querySelector("title")).replace(/: [^:]*, /, " ");
       pen.font = "400 20px system-ui, sans-serif";
       const wide = pen.measureText(label).width + 24;
       if (x + wide > WIDTH - EDGE) [x, below] = [EDGE, below + 30];
-      pen.fillStyle = fillOf(entry.querySelector("rect"));
       pen.fillRect(x, below + 60, 16, 16);
       write(pen, label, x + 24, below + 54, { colour: colours.ink });
       x += wide + 30;
@@ -59,17 +57,13 @@
 
   /** Draw the first rows of the plan. */
   function drawPlan(pen, y, colours) {
-    [...document.querySelectorAll("#plan > ol > li")].slice(0, 4).forEach((row, at) => {
+    [...document.querySelectorAll("#plan > ol > li")].slice(0, 3).forEach((row, at) => {
       const top = y + at * 42;
-      write(pen, textOf(row.querySelector(".what")), EDGE, top, { colour: colours.ink, width: 380 });
-      for (const shape of row.querySelectorAll(".bar rect")) {
-        pen.globalAlpha = shape.classList.contains("p-reach") ? 0.3 : 1;
-        pen.fillStyle = colours.compute;
-        pen.fillRect(EDGE + 400, top + 5, (Number.parseFloat(shape.getAttribute("width")) || 0) * 1.6, 18);
-        pen.globalAlpha = 1;
-      }
-      write(pen, textOf(row.querySelector(".when")), EDGE + 580, top, { weight: 600, colour: colours.ink, width: 250 });
-      write(pen, textOf(row.querySelector(".speed")), EDGE + 850, top + 2, { size: 17, colour: colours.soft });
+      const word = (name, x, options) => write(pen, textOf(row.querySelector(name)), EDGE + x, top, options);
+      word(".what", 0, { colour: colours.ink, width: 380 });
+      word(".when", 400, { weight: 600, colour: colours.ink, width: 230 });
+      word(".saving", 635, { size: 17, colour: colours.soft, width: 220 });
+      word(".speed", 860, { size: 17, colour: colours.soft });
     });
   }
 
@@ -90,7 +84,7 @@
     const verdict = document.querySelector(".verdict > p").cloneNode(true);
     verdict.querySelector("a")?.remove();
     const below = write(pen, textOf(verdict), EDGE, head + 14, { size: 34, weight: 700, colour: colours.ink, most: 4 });
-    drawPlan(pen, drawBreakdown(pen, below + 26, colours), colours);
+    drawPlan(pen, drawStep(pen, below + 16, colours), colours);
     write(pen, "nsyswrap", EDGE, HEIGHT - 44, { size: 18, weight: 700, colour: colours.compute });
     return canvas;
   }

@@ -4,7 +4,7 @@ const TIMES = [[1, "ns"], [1e3, "µs"], [1e6, "ms"], [1e9, "s"]];
 
 const CLASS_NAMES = {
   compute: "compute", communication: "exposed communication", communication_wait: "waiting for other ranks",
-  copy: "exposed copy", memset: "exposed memset", outside: "idle outside the window", tensor: "on tensor cores",
+  copy: "exposed copies", memset: "exposed memsets", outside: "idle outside the window", tensor: "on tensor cores",
   simt_eligible: "eligible for tensor cores, not used", not_eligible: "no matrix work",
   unknown: "not clear from the name", launch: "in a CUDA call", profiler: "profiler overhead",
   module_load: "loading or compiling code", allocation: "allocating memory", blocking_copy: "blocked in a copy call",

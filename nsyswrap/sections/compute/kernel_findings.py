@@ -6,7 +6,6 @@ from nsyswrap import units
 from nsyswrap.intervals import Window
 from nsyswrap.model import Finding, Severity
 from nsyswrap.sections.compute.kernel_groups import GroupedKernels
-from nsyswrap.sections.occupancy import WARNING_SHARE
 from nsyswrap.sections.severity import NOTE_SHARE, make_finding
 from nsyswrap.what_if.changes import WhatIf, predict
 from nsyswrap.what_if.simulate import Simulation
@@ -37,8 +36,7 @@ def find_if_costly(  # noqa: PLR0913 - the parts of a finding that differ
         kernels: All compute kernels of the window.
         window: Window of the kernels.
     """
-    share = kernels.share_of(lost_ns, window)
-    if share < NOTE_SHARE:
+    if (share := kernels.share_of(lost_ns, window)) < NOTE_SHARE:
         return ()
     finding = make_finding(
         rule=rule,
@@ -49,7 +47,7 @@ def find_if_costly(  # noqa: PLR0913 - the parts of a finding that differ
         evidence=evidence(),
         device_id=None,
         window=window,
-        is_note=share < WARNING_SHARE,
+        usual_share=share,
         worst=Severity.WARNING,
     )
     return (finding,)

@@ -10,6 +10,7 @@ from nsyswrap.hardware.kernel_names.classify import Verdict
 from nsyswrap.intervals import Window, merge
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Fact, Finding, Section
+from nsyswrap.rule_names import operation_name
 from nsyswrap.sections.compute import batch_norm, depthwise, limits, small_matrices, unfused
 from nsyswrap.sections.compute.kernel_groups import Group, GroupedKernels, grouped_kernels
 from nsyswrap.sections.compute.limits import Limit, find_limits, is_matrix
@@ -32,36 +33,6 @@ SPECIFIC = (unfused, batch_norm, depthwise, small_matrices)
 COLUMNS = ("name", "op", "limited_by", "unit", "peak_share_low", "peak_share_high", "known_from", "total_ns", "count")
 KEYS = ["name", "op", "limited_by", "unit", "known_from"]
 RATES = ["peak_share_low", "peak_share_high"]
-# Names for the kernels of some operations; other kernels are named after their operation.
-KINDS = {
-    "attention_aux": "work around attention",
-    "comm": "communication",
-    "conv": "convolutions",
-    "conv_aux": "work around convolutions",
-    "conv_depthwise": "depthwise convolutions",
-    "elementwise": "elementwise operators",
-    "fft": "Fourier transforms",
-    "gemm": "matrix products",
-    "gemm_aux": "work around matrix products",
-    "gemv": "products with vectors",
-    "index": "indexing",
-    "layout": "changes of layout",
-    "loss": "losses",
-    "norm": "norms",
-    "optimizer": "the optimizer",
-    "other": "other kernels",
-    "quant": "quantization",
-    "random": "random numbers",
-    "reduction": "reductions",
-    "resize": "resizing",
-    "rnn": "recurrent layers",
-    "scan": "scans",
-    "solver": "linear solvers",
-    "sort": "sorting",
-    "sparse": "sparse products",
-    "splitk_reduce": "sums of split products",
-    "": "unnamed kernels",
-}
 ADVICE = {
     limits.MEMORY: "The memory limits most of them. Fewer and smaller tensors help, such as fused operators or "
     "bfloat16; faster arithmetic does not.",
@@ -136,10 +107,10 @@ def main_kernels(kernels: GroupedKernels) -> str:
 def kind_of(group: Group) -> str:
     """Return the name for kernels of a group's kind."""
     if group.kind.op == "conv_depthwise":
-        return KINDS["conv_depthwise"]
+        return operation_name("conv_depthwise")
     if is_matrix(group):
         return "tensor-core kernels" if group.kind.verdict is Verdict.TENSOR else "matrix kernels without tensor cores"
-    return KINDS.get(group.kind.op, group.kind.op)
+    return operation_name(group.kind.op)
 
 
 def _overall(  # noqa: PLR0913, PLR0917 - what the note is about, and what it says

@@ -17,8 +17,8 @@ from nsyswrap.rule_names import TENSOR_USES
 from nsyswrap.sections.severity import make_finding
 from nsyswrap.what_if.changes import Saving, WhatIf, faster
 
-# There is a note, or a warning, from this share of kernel time in eligible kernels without tensor cores.
-NOTE_SHARE, WARNING_SHARE = 0.05, 0.20
+# There is a note from this share of kernel time in eligible kernels without tensor cores.
+NOTE_SHARE = 0.05
 
 COLUMNS = ("name", "reason", "phase", "total_ns", "count")
 _HALF = frozenset({"fp16", "bf16", "fp8"})
@@ -223,7 +223,7 @@ def find_findings(
             evidence=tuple(_evidence(improvable, by_reason, total)),
             device_id=None,
             window=window,
-            is_note=lost / whole < WARNING_SHARE,
+            usual_share=lost / whole,
             worst=Severity.WARNING,
         ),
     )

@@ -130,3 +130,12 @@ def test_page_and_text_have_the_sign_of_multiplication_and_the_json_keeps_its_wo
     for form in ("html", "text"):
         assert "2 × NVIDIA H200" in render(form, two)
         assert "2 x NVIDIA H200" not in render(form, two)
+
+
+def test_the_text_gives_no_two_kernels_the_same_name() -> None:
+    """Long names that begin and end alike show where they differ."""
+    names = [f"cutlass::Kernel2<cutlass_80_simt_sgemm_{size}x128_8x4_nt_align1>" for size in (64, 128, 256)]
+    many = totals_of([("a", made_sums(kernels=tuple(KernelSum(name, 1, 5) for name in names)))])
+    shown = [line.split("  ")[1] for line in render("text", many).splitlines() if "cutlass" in line]
+    assert len(shown) == len(set(shown)) == 3
+    assert [sum(size in name for name in shown) for size in ("64", "128x128", "256")] == [1, 1, 1]

@@ -13,6 +13,7 @@ from nsyswrap.hardware.kernel_names.rules import RULES
 from nsyswrap.loop.context import find_context
 from nsyswrap.model import Severity
 from nsyswrap.report import build_report, choose_window
+from nsyswrap.rule_names import OPERATION_NAMES
 from nsyswrap.sections.compute import limits, section
 from nsyswrap.tables import Trace
 
@@ -70,7 +71,7 @@ def test_time_in_which_two_kernels_run_counts_once(trace_of: TraceOf) -> None:
 def test_there_are_words_for_each_operation_of_the_rules() -> None:
     """Some are their own words."""
     named = {each for rule in RULES for each in (dict(READERS[rule.op]).values() if rule.op[:1] == "@" else [rule.op])}
-    assert named - set(section.KINDS) == {"attention", "pooling", "embedding", "softmax"}
+    assert named - set(OPERATION_NAMES) == {"attention", "pooling", "embedding", "softmax"}
 
 
 def test_a_run_that_waits_most_of_the_time_has_no_note(trace_of: TraceOf) -> None:

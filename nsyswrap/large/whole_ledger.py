@@ -1,0 +1,176 @@
+"""The ledger of all operations of a large export, worked out in order of time with few of them in memory.
+
+Parts are read by their first start. So no later part holds a start before that of the next part, and all time up to it
+is settled::
+
+    part 1    |--| |-----|  |--------|
+    part 2                 |--|   |----|   ...
+    settled   -------------|
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from nsyswrap import tables
+from nsyswrap.db import queries, schema
+from nsyswrap.db.connection import Export
+from nsyswrap.db.load import devices_of, use_physical_devices
+from nsyswrap.db.read_table import Arrays
+from nsyswrap.db.valid_rows import EVERY, possible
+from nsyswrap.events.operations import COLLECTIVE, COMMUNICATION, COMPUTE, COPY, KINDS, MEMSET, SOURCES
+from nsyswrap.excerpt import WholeLedger
+from nsyswrap.intervals import Spans, Times, clip, merge, subtract, total
+from nsyswrap.large.time_index import LIMITS, Progress, TableIndex, read_ahead
+
+_COLUMNS = frozenset({"start", "end", "device_id", "process", "name_id", "bytes"})
+_NAMES = tuple(spec.name for spec in SOURCES)
+_KIND = {tables.COPIES.name: COPY, tables.MEMSETS.name: MEMSET}
+Interval = tuple[int, int]
+
+
+class Swept(NamedTuple):
+    """What is known of all operations.
+
+    Attributes:
+        ledgers: The ledgers of each GPU.
+        before_ns: Start of the last operation of each GPU that begins before the interval to read, where there is one.
+        after_ns: Start of the first one that begins after it.
+    """
+
+    ledgers: tuple[WholeLedger, ...]
+    before_ns: tuple[int, ...]
+    after_ns: tuple[int, ...]
+
+
+class Sweep:
+    """Adds up ledgers of some intervals while operations come in order of time.
+
+    Args:
+        intervals: Start and end of each, in ns.
+        to_read: Start and end of the interval to read.
+    """
+
+    def __init__(self, intervals: Sequence[Interval], to_read: Interval) -> None:
+        self.intervals = tuple(intervals)
+        self._to_read = to_read
+        self._before: dict[int, int] = {}
+        self._after: dict[int, int] = {}
+        self._pending: Arrays = {name: np.empty(0, np.int64) for name in ("start", "end", "device", "kind")}
+        self._sums: dict[tuple[int, int], list[int]] = defaultdict(lambda: [0] * len(KINDS))
+        self._counts: dict[tuple[int, int], int] = defaultdict(int)
+
+    def add(self, operations: Arrays) -> None:
+        """Add operations: their start, end, device and kind. None starts before the time that is settled."""
+        for device in tables.distinct(operations["device"]).tolist():
+            mine = operations["device"] == device
+            start, end = operations["start"][mine], operations["end"][mine]
+            self._note_nearest(device, start)
+            for at, (begins, ends) in enumerate(self.intervals):
+                self._counts[device, at] += int(np.count_nonzero((start < ends) & (end > begins)))
+        self._pending = {name: np.concatenate([self._pending[name], operations[name]]) for name in self._pending}
+
+    def _note_nearest(self, device: int, start: Times) -> None:
+        """Note the operations of a GPU that are nearest to the interval to read."""
+        earlier, later = start[start < self._to_read[0]], start[start >= self._to_read[1]]
+        if len(earlier):
+            self._before[device] = max(int(earlier.max()), self._before.get(device, LIMITS.min))
+        if len(later):
+            self._after[device] = min(int(later.min()), self._after.get(device, LIMITS.max))
+
+    @property
+    def pending_count(self) -> int:
+        """Return how many operations are in memory."""
+        return len(self._pending["start"])
+
+    def settle(self, until_ns: int) -> None:
+        """Count all time before ``until_ns``; operations that go on stay pending."""
+        start, end = self._pending["start"], self._pending["end"]
+        for device in tables.distinct(self._pending["device"]).tolist():
+            mine = (self._pending["device"] == device) & (start < until_ns)
+            cut = np.minimum(end[mine], until_ns)
+            for kind, spans in enumerate(_exclusive(start[mine], cut, self._pending["kind"][mine])):
+                for at, interval in enumerate(self.intervals):
+                    self._sums[device, at][kind] += total(clip(spans, *interval))
+        left = end > until_ns
+        self._pending = {name: values[left] for name, values in self._pending.items()}
+        self._pending["start"] = np.maximum(self._pending["start"], until_ns)
+
+    def end(self) -> Swept:
+        """Return what is known; the first interval holds all operations, the second one all steps."""
+        self.settle(EVERY.high)
+        found = []
+        for device, at in sorted(self._counts, key=lambda key: (key[1], key[0])):
+            compute, communication, copy, memset = self._sums[device, at]
+            count, (start, end) = self._counts[device, at], self.intervals[at]
+            found.append(WholeLedger(device, bool(at), start, end, compute, communication, copy, memset, count))
+        return Swept(tuple(found), tuple(self._before.values()), tuple(self._after.values()))
+
+
+def _exclusive(start: Times, end: Times, kind: Times) -> Iterator[Spans]:
+    """Yield the time of each kind that none before it covers."""
+    before: list[Spans] = []
+    for each in range(len(KINDS)):
+        spans = merge(start[kind == each], end[kind == each])
+        before.append(spans)
+        for taken in before[:-1]:
+            spans = subtract(spans, taken)
+        yield spans
+
+
+def extent_of_operations(indexes: Mapping[str, TableIndex]) -> Interval | None:
+    """Return the first start and the last end of all operations, in ns; None without any."""
+    found = [indexes[name] for name in _NAMES if name in indexes]
+    first = min((int(each.first_ns.min(initial=LIMITS.max)) for each in found), default=LIMITS.max)
+    last = max((int(each.end_ns.max(initial=LIMITS.min)) for each in found), default=LIMITS.min)
+    return (first, max(last, first + 1)) if first <= last else None
+
+
+def whole_ledgers(export: Export, indexes: Mapping[str, TableIndex], sweep: Sweep, progress: Progress) -> Swept:
+    """Return the exact ledgers of each GPU.
+
+    Args:
+        export: The export.
+        indexes: Where the rows of its tables are, by name.
+        sweep: Its first interval holds all operations; a second one all measured steps.
+        progress: Called for each part.
+
+    Raises:
+        ExportError: A table is damaged.
+    """
+    collectives = _collectives(export)
+    devices = devices_of(export) or {}
+    jobs = sorted(
+        (int(first), name, at)
+        for name in _NAMES
+        if name in indexes
+        for at, first in enumerate(indexes[name].first_ns.tolist())
+    )
+    readers = {name: indexes[name].reader.only(_COLUMNS) for _, name, _ in jobs}
+    parts = read_ahead((readers[name], readers[name].parts[at]) for _, name, at in jobs)
+    for (first, name, _), columns in zip(jobs, parts, strict=True):
+        sweep.settle(min(first, int(EVERY.high)))
+        use_physical_devices(columns, devices)
+        sweep.add(_operations(name, columns, collectives))
+        progress(len(columns["start"]))
+    return sweep.end()
+
+
+def _operations(name: str, columns: Arrays, collectives: Times) -> Arrays:
+    """Return start, end, device and kind of the possible operations of a part."""
+    good = possible(columns, EVERY, is_operation=True)
+    kind = np.full(len(good), _KIND.get(name, COMPUTE))
+    if name == tables.KERNELS.name:
+        kind[np.isin(columns["name_id"], collectives)] = COMMUNICATION
+    found = {"start": columns["start"], "end": columns["end"], "device": columns["device_id"], "kind": kind}
+    return {key: values[good].astype(np.int64) for key, values in found.items()}
+
+
+def _collectives(export: Export) -> Times:
+    """Return the string ids of the names of collectives."""
+    if not export.has(schema.STRINGS, "id", "value"):
+        return np.empty(0, np.int64)
+    rows = export.rows(queries.pairs(schema.STRINGS, "id", "value"))
+    return np.array([key for key, text in rows if COLLECTIVE in str(text or "").lower()], np.int64)

@@ -1,0 +1,99 @@
+"""The labelled bar below the verdict: the step now, divided into the accounts of GPU time and idle time.
+
+It has the shares of the ledger, each account of idle time apart. A job with several GPUs shows the mean over them.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from nsyswrap import units
+from nsyswrap.model import Report
+from nsyswrap.render import charts, hues, summary_model, vocabulary
+from nsyswrap.render.escape import visible
+from nsyswrap.render.page_parts import LegendRow
+
+# Accounts of idle time in the bar; the others are one. Source: ours, more are too narrow for a label.
+_MOST_RULES = 4
+# Parts that are named below the bar on a narrow page. Source: ours, they fit in two lines.
+_LARGEST = 3
+_OTHER = "other idle time"
+
+
+class StepBar(NamedTuple):
+    """The bar.
+
+    Attributes:
+        caption: What it shows, such as "a median step now"; the label of the window where there are no steps.
+        time: How long that takes.
+        whose: The GPUs that it is the mean of; empty for one.
+        parts: Its parts from left to right, which add up to the whole.
+    """
+
+    caption: str
+    time: str
+    whose: str
+    parts: tuple[LegendRow, ...]
+
+    @property
+    def largest(self) -> tuple[LegendRow, ...]:
+        """Return its largest parts in their order, for a page too narrow for labels in the bar."""
+        chosen = sorted(self.parts, key=lambda row: -float(row.width))[:_LARGEST]
+        return tuple(row for row in self.parts if row in chosen)
+
+
+class _Account(NamedTuple):
+    """One part: key of its colour, name, fill, and time of all GPUs in the window."""
+
+    key: str
+    label: str
+    fill: str
+    ns: int
+
+
+def step_bar(report: Report) -> StepBar | None:
+    """Return the bar of a report; None where no GPU has a ledger."""
+    ledgers = summary_model.ledgers(report)
+    if not ledgers:
+        return None
+    caption, length_ns = _step(report)
+    accounts = [each for each in (*_work(ledgers), *_idle(ledgers)) if each.ns]
+    whole = max(sum(each.ns for each in accounts), 1)
+    parts = tuple(
+        LegendRow(
+            each.key, each.label, "", each.fill, units.duration(length_ns * each.ns // whole),
+            units.share(each.ns / whole), segment.x, segment.width,
+        )
+        for each, segment in zip(accounts, charts.bar([each.ns for each in accounts]), strict=True)
+    )  # fmt: skip
+    whose = f"mean of {len(ledgers)} GPUs" if len(ledgers) > 1 else ""
+    return StepBar(caption, units.duration(length_ns), whose, parts)
+
+
+def _step(report: Report) -> tuple[str, int]:
+    """Return what the bar shows, and its length in ns: the step of the plan, else the median step, else the window."""
+    plan, median_ns = report.plan, report.step.median_ns
+    if plan.step_ns is not None:
+        return f"a {'mean' if plan.is_mean else 'median'} step now", plan.step_ns
+    if median_ns:
+        return "a median step now", median_ns
+    return visible(summary_model.short(report.window)), report.window.length_ns
+
+
+def _work(ledgers: Sequence[summary_model.DeviceLedger]) -> Iterator[_Account]:
+    """Yield the accounts of work; the last part of a ledger is its idle time."""
+    for at, amount in enumerate(ledgers[0].parts[:-1]):
+        part = amount.part
+        yield _Account(part.key, part.label, vocabulary.fill(part), sum(one.parts[at].ns for one in ledgers))
+
+
+def _idle(ledgers: Sequence[summary_model.DeviceLedger]) -> Iterator[_Account]:
+    """Yield the accounts of idle time, largest first; idle time without an account is part of the last one."""
+    by_rule: dict[str, int] = {}
+    for one in ledgers:
+        for part in one.idle:
+            by_rule[part.rule] = by_rule.get(part.rule, 0) + part.ns
+    rules = sorted(by_rule, key=lambda rule: (-by_rule[rule], rule))[:_MOST_RULES]
+    for rule, fill in zip(rules, hues.idle_fills(rules), strict=True):
+        yield _Account(fill, visible(vocabulary.rule_name(rule)), f"url(#{fill})", by_rule[rule])
+    rest = sum(one.idle_ns for one in ledgers) - sum(by_rule[rule] for rule in rules)
+    yield _Account("idle", _OTHER if rules else "idle", "url(#idle)", max(rest, 0))

@@ -1,0 +1,266 @@
+"""A part of a capture that does not fit into memory: its numbers are those of the whole capture for the same steps."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from nsyswrap.db.load import load_export
+from nsyswrap.errors import ExportError
+from nsyswrap.events.operations import SOURCES
+from nsyswrap.excerpt import Excerpt
+from nsyswrap.intervals import Window
+from nsyswrap.large import time_index
+from nsyswrap.large.interval_choice import BASE_BYTES, bytes_of_rows
+from nsyswrap.large.load import Request, load_within
+from nsyswrap.loop.context import TraceContext, find_context
+from nsyswrap.model import Report, Section
+from nsyswrap.report import report_of
+from nsyswrap.requested_window import between
+from nsyswrap.tables import Trace
+
+Captures = Callable[[str], Path]
+Contexts = Callable[[str], TraceContext]
+
+WITH_STEPS = (
+    "cnn_amp",
+    "cuda_graph_node_trace",
+    "mnist_counters_python",
+    "ddp_2gpu_slow_links",
+    "alexnet_data_parallel_2gpu",
+    "gallery/decoding",
+    "host/shared_core",
+)
+# Collectives are numbered from the first one that was read.
+NUMBERED = {("ranks", "collectives"): "collective"}
+
+
+@pytest.fixture(autouse=True)
+def _small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read some hundred rows at a time, so that small captures have many parts."""
+    monkeypatch.setattr(time_index, "PART_ROWS", 300)
+
+
+def memory_for(trace: Trace, share: float) -> int:
+    """Return the memory that a share of a capture takes."""
+    every = bytes_of_rows({name: float(len(frame)) for name, frame in trace.frames.items()})
+    return BASE_BYTES + round((every - BASE_BYTES) * share)
+
+
+def part_of(path: Path, whole: Trace, share: float = 0.4, **fields: Any) -> TraceContext:  # noqa: ANN401 - fields of any type
+    """Return the context of the part of a capture that fits into a share of its memory."""
+    request = Request(memory_for(whole, share))._replace(**fields)
+    return find_context(load_within(path, request))
+
+
+def excerpt_of(context: TraceContext) -> Excerpt:
+    """Return which part of a capture was read."""
+    assert context.trace.excerpt is not None
+    return context.trace.excerpt
+
+
+def assert_same(part: Section | None, whole: Section) -> None:
+    """Check that the facts and tables of two sections are equal."""
+    assert part is not None, whole.key
+    assert part.facts == whole.facts, whole.key
+    assert part.tables.keys() == whole.tables.keys()
+    for name, expected in whole.tables.items():
+        without = [each for key, each in NUMBERED.items() if key == (whole.key, name)]
+        one, other = (table.drop(columns=without) for table in (part.tables[name], expected))
+        pd.testing.assert_frame_equal(one, other, check_dtype=False, check_categorical=False)
+
+
+def assert_all_same(part: Report, whole: Report) -> None:
+    """Check that two reports have equal windows, sections and findings, except the section of a part."""
+    assert part.window == whole.window
+    assert part.step == whole.step
+    assert [each.key for each in part.sections if each.key != "whole_capture"] == [each.key for each in whole.sections]
+    for each in whole.sections:
+        assert_same(part.section(each.key), each)
+    assert part.findings == whole.findings
+    assert part.verdict == whole.verdict
+    assert part.plan == whole.plan
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", WITH_STEPS)
+def test_a_part_has_the_numbers_that_the_whole_capture_has_for_its_steps(
+    name: str, captures: Captures, real_context: Contexts
+) -> None:
+    whole = real_context(name)
+    part = part_of(captures(name), whole.trace)
+    excerpt = excerpt_of(part)
+    assert sum(len(part.trace[spec]) for spec in SOURCES) < len(whole.operations.start)
+    of_same_steps = replace(whole, steps=whole.steps.inside(excerpt, are_all_known=True))
+    assert part.steps.read == of_same_steps.steps.read
+    assert_all_same(report_of(part), report_of(of_same_steps))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["cnn_amp", "gallery/decoding"])
+def test_a_window_that_fits_has_the_numbers_of_that_window(
+    name: str, captures: Captures, real_context: Contexts
+) -> None:
+    """Nothing but the window, and what it refers to, is read. The table of all steps has those of the window only."""
+    whole = real_context(name)
+    steps = whole.steps.measured
+    first, last = steps.iloc[len(steps) // 3], steps.iloc[len(steps) // 2]
+    # In the middle of two steps, so that ranges and operations cross both edges.
+    edges = [(int(each["start"]) + int(each["end"])) // 2 for each in (first, last)]
+    given = ":".join(f"{each / 1e9:.9f}" for each in edges)
+    part = part_of(captures(name), whole.trace, 0.6, window=between(given))
+    assert excerpt_of(part).is_wanted
+    found, expected = report_of(part, given), report_of(whole, given)
+    assert found.window == expected.window
+    for each in expected.sections:
+        if each.key != "steps":
+            assert_same(found.section(each.key), each)
+    assert found.findings == expected.findings
+
+
+@pytest.mark.parametrize("name", ["cnn_amp", "ddp_2gpu_slow_links", "cuda_graph_graph_trace", "cnn_fp32_nsys2023"])
+def test_the_ledger_of_all_operations_is_that_of_the_whole_capture(
+    name: str, captures: Captures, real_report: Callable[..., Report], real_context: Contexts
+) -> None:
+    part = part_of(captures(name), real_context(name).trace)
+    whole = real_report(name, "all").section("ledger")
+    assert whole is not None
+    found = [each for each in excerpt_of(part).ledgers if not each.of_steps]
+    expected = whole.tables["devices"].to_dict("records")
+    assert [each.device_id for each in found] == [row["device_id"] for row in expected]
+    for each, row in zip(found, expected, strict=True):
+        assert each.window_ns == row["window_ns"]
+        assert each.compute_ns == row["compute_ns"]
+        assert each.communication_ns == row["communication_wait_ns"] + row["communication_transfer_ns"]
+        assert each.copy_exposed_ns == row["copy_exposed_ns"]
+        assert each.memset_exposed_ns == row["memset_exposed_ns"]
+        assert each.idle_ns == row["idle_ns"]
+
+
+@pytest.mark.parametrize("name", ["cnn_amp", "ddp_2gpu_slow_links"])
+def test_the_ledger_of_all_steps_is_that_of_the_measured_window(
+    name: str, captures: Captures, real_report: Callable[..., Report], real_context: Contexts
+) -> None:
+    part = part_of(captures(name), real_context(name).trace)
+    whole = real_report(name).section("ledger")
+    assert whole is not None
+    found = [(each.window_ns, each.compute_ns, each.idle_ns) for each in excerpt_of(part).ledgers if each.of_steps]
+    assert found == list(
+        whole.tables["devices"][["window_ns", "compute_ns", "idle_ns"]].itertuples(index=False, name=None)
+    )
+
+
+def test_what_was_read_is_said(captures: Captures, real_context: Contexts) -> None:
+    """In a note, in the section on the whole capture, and in the label of the window."""
+    whole = real_context("cnn_amp")
+    part = part_of(captures("cnn_amp"), whole.trace)
+    report, read = report_of(part), part.steps.read
+    assert read is not None
+    assert (read.first, read.last, read.total) == (10, 48, 58)
+    note = next(each for each in report.notes if "--memory" in each)
+    words = "3,042 of 4,709 GPU operations, measured steps 10 to 48 of 58"
+    assert words in note
+    section = report.section("whole_capture")
+    assert section is not None
+    assert str(next(fact.value for fact in section.facts if fact.label == "read")) == words
+    assert report.window.label.startswith("39 measured steps (")
+
+
+def test_as_many_steps_are_read_as_fit(captures: Captures, real_context: Contexts) -> None:
+    """With less memory there are fewer steps about the same middle, at least one; with enough, all is read."""
+    whole, path = real_context("cnn_amp").trace, captures("cnn_amp")
+    found = [part_of(path, whole, share).steps.read for share in (0.0, 0.2, 0.4, 0.6)]
+    counts = [read.last - read.first + 1 for read in found if read]
+    assert counts[0] == 1
+    assert counts == sorted(set(counts))
+    assert all(abs(read.first + read.last - read.total - 1) <= 1 for read in found if read)
+    everything = load_within(path, Request(memory_for(whole, 1.01)))
+    assert everything.excerpt is None
+    assert everything.frames["kernels"].equals(whole.frames["kernels"])
+
+
+def test_events_are_counted_over_all_of_the_capture(captures: Captures, real_context: Contexts) -> None:
+    """So a part is not taken for a capture that lost events."""
+    whole = real_context("cnn_amp").trace
+    part = part_of(captures("cnn_amp"), whole, 0.1).trace
+    assert part.event_counts == whole.event_counts
+
+
+def test_without_ranges_an_interval_in_the_middle_is_read(captures: Captures, real_context: Contexts) -> None:
+    whole = real_context("cnn_fp32_nsys2023")
+    part = part_of(captures("cnn_fp32_nsys2023"), whole.trace)
+    excerpt, window = excerpt_of(part), report_of(part).window
+    assert (window.start_ns, window.end_ns, window.source) == (excerpt.start_ns, excerpt.end_ns, "operations")
+    first, last = int(whole.operations.start.min()), int(whole.operations.end.max())
+    assert excerpt.start_ns - first == pytest.approx(last - excerpt.end_ns, abs=2)
+    assert part.steps.read is None
+
+
+def test_with_all_an_interval_in_the_middle_is_read_though_there_are_steps(
+    captures: Captures, real_context: Contexts
+) -> None:
+    part = part_of(captures("cnn_amp"), real_context("cnn_amp").trace, wants_all=True)
+    window = report_of(part, "all").window
+    assert (window.source, window.label.endswith("the part that was read")) == ("operations", True)
+    assert (window.start_ns, window.end_ns) == (excerpt_of(part).start_ns, excerpt_of(part).end_ns)
+
+
+def test_a_window_that_does_not_fit_is_cut(captures: Captures, real_context: Contexts) -> None:
+    whole = real_context("cnn_amp")
+    measured = whole.steps.measured_window()
+    assert measured is not None
+    given = f"{measured.start_ns / 1e9:.9f}:{measured.end_ns / 1e9:.9f}"
+    part = part_of(captures("cnn_amp"), whole.trace, 0.2, window=between(given))
+    window = report_of(part, given).window
+    assert not excerpt_of(part).is_wanted
+    assert measured.start_ns < window.start_ns < window.end_ns < measured.end_ns
+
+
+def test_a_window_outside_of_the_capture_is_an_error_that_names_its_ends(
+    captures: Captures, real_context: Contexts
+) -> None:
+    """They are those of the whole capture, and not those of what was read."""
+    whole = real_context("cnn_amp")
+    part = part_of(captures("cnn_amp"), whole.trace, 0.2, window=Window(10**15, 2 * 10**15, "far", "user"))
+    with pytest.raises(Exception, match=f"events lie from {excerpt_of(part).extent[0] / 1e9:.9g} s"):
+        report_of(part, "1000000:2000000")
+
+
+def test_progress_counts_all_rows(captures: Captures, real_context: Contexts) -> None:
+    seen: dict[str, list[tuple[int, int]]] = {}
+    part_of(
+        captures("cnn_amp"),
+        real_context("cnn_amp").trace,
+        progress=lambda what, done, every: seen.setdefault(what, []).append((done, every)),
+    )
+    assert list(seen) == ["finding", "adding up", "reading"]
+    for counts in seen.values():
+        assert [done for done, _ in counts] == sorted(done for done, _ in counts)
+        assert all(done <= every for done, every in counts)
+    assert seen["adding up"][-1] == (4_709, 4_709)
+
+
+def test_tables_that_no_section_needs_are_not_read(captures: Captures, real_context: Contexts) -> None:
+    """They do not count for the memory, either."""
+    whole = real_context("cnn_amp").trace
+    part = part_of(captures("cnn_amp"), whole, 0.1, unread=frozenset({"os_calls", "scheduling"})).trace
+    assert part.excerpt is not None
+    assert not len(part.frames["os_calls"])
+    assert part.excerpt.needed_bytes < memory_for(whole, 1.0)
+
+
+def test_a_capture_with_wrong_times_is_not_read_in_part(build: Callable[[], object], tmp_path: Path) -> None:
+    """Some of its events are months from the others, so it is not known which interval is the capture."""
+    from export_builder import ExportBuilder  # noqa: PLC0415 - a type of the fixture
+
+    builder = build()
+    assert isinstance(builder, ExportBuilder)
+    for at in range(0, 10_000, 10):
+        builder.kernel(at, at + 5, launched=(at, at + 1))
+    path = builder.kernel(10**17, 10**17 + 5, launched=(10**17 - 9, 10**17 - 8)).write(tmp_path / "x.sqlite")
+    assert len(load_export(path).frames["kernels"]) == 1_000
+    with pytest.raises(ExportError, match="52 days"):
+        load_within(path, Request(BASE_BYTES + 1_000))

@@ -1,0 +1,72 @@
+"""The ledger of all operations: the same in any parts and any order of parts as counted nanosecond by nanosecond."""
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nsyswrap.db.read_table import Arrays
+from nsyswrap.excerpt import WholeLedger
+from nsyswrap.large.whole_ledger import Sweep
+
+END = 60
+Operation = tuple[int, int, int, int]
+OPERATIONS = st.lists(
+    st.tuples(st.integers(0, 50), st.integers(0, 10), st.integers(0, 1), st.integers(0, 3)), max_size=30
+)
+
+
+def columns_of(operations: list[Operation]) -> Arrays:
+    """Return start, end, device and kind of operations that are given as start, length, device and kind."""
+    rows = np.array(operations, np.int64).reshape(-1, 4)
+    return {"start": rows[:, 0], "end": rows[:, 0] + rows[:, 1], "device": rows[:, 2], "kind": rows[:, 3]}
+
+
+def swept(parts: list[list[Operation]], intervals: list[tuple[int, int]]) -> tuple[WholeLedger, ...]:
+    """Return the ledgers of parts, added one by one after all time before is settled."""
+    sweep = Sweep(intervals, (20, 30))
+    for part in sorted(filter(None, parts), key=lambda each: min(each)[0]):
+        sweep.settle(min(part)[0])
+        sweep.add(columns_of(part))
+    return sweep.end().ledgers
+
+
+def counted(operations: list[Operation], device: int, first: int, last: int) -> list[int]:
+    """Return the nanoseconds of each kind in an interval, and the operations that run in it, one by one."""
+    mine = [(start, start + length, kind) for start, length, its, kind in operations if its == device]
+    found = [0, 0, 0, 0]
+    for now in range(first, last):
+        kinds = [kind for start, end, kind in mine if start <= now < end]
+        if kinds:
+            found[min(kinds)] += 1
+    return [*found, sum(start < last and end > first for start, end, _ in mine)]
+
+
+@given(OPERATIONS, st.integers(1, 7), st.integers(0, 50), st.integers(1, 20))
+@settings(max_examples=100, deadline=None)
+def test_each_nanosecond_belongs_to_the_first_kind_that_runs(
+    operations: list[Operation], size: int, first: int, length: int
+) -> None:
+    """Rows are dealt into parts in turns, so parts overlap in time as those of several tables do."""
+    parts = [operations[at::size] for at in range(size)]
+    intervals = [(0, END), (first, first + length)]
+    found = swept(parts, intervals)
+    for each in found:
+        start, end = intervals[each.of_steps]
+        expected = counted(operations, each.device_id, start, end)
+        times = [each.compute_ns, each.communication_ns, each.copy_exposed_ns, each.memset_exposed_ns]
+        assert [*times, each.operation_count] == expected
+        assert each.idle_ns == end - start - sum(times)
+    assert {each.device_id for each in found} == {device for _, _, device, _ in operations}
+
+
+def test_few_operations_stay_in_memory() -> None:
+    """Of a thousand parts in order of time, no more than those that have not ended are pending."""
+    sweep, most = Sweep([(0, 10**6)], (5_003, 6_001)), 0
+    for at in range(0, 10**6, 1_000):
+        sweep.settle(at)
+        sweep.add(columns_of([(at + each, 5, 0, 0) for each in range(0, 1_000, 10)]))
+        most = max(most, sweep.pending_count)
+    swept = sweep.end()
+    (found,) = swept.ledgers
+    assert (found.compute_ns, found.operation_count, most) == (500_000, 100_000, 100)
+    assert (swept.before_ns, swept.after_ns) == ((5_000,), (6_010,))

@@ -1,0 +1,108 @@
+"""The bar below the verdict: the step now, divided into accounts that add up and have names."""
+
+import re
+from dataclasses import replace
+
+import hand_made
+import pandas as pd
+import pytest
+from hand_made import MS
+from real_captures import RealReport
+
+from nsyswrap.model import NO_PLAN, NO_STEP, Gpu, Plan, Report
+from nsyswrap.render import html_report, step_bar
+
+REPORT = hand_made.full_report()
+
+
+def with_gpus(count: int) -> Report:
+    """Return a report on several GPUs that all do the same."""
+    sections = []
+    for section in REPORT.sections:
+        wanted = {"ledger": "devices", "idle": "attribution"}.get(section.key)
+        tables = dict(section.tables)
+        if wanted:
+            tables[wanted] = pd.concat([tables[wanted].assign(device_id=number) for number in range(count)])
+        sections.append(replace(section, tables=tables))
+    gpus = tuple(Gpu(number, "NVIDIA H200") for number in range(count))
+    return replace(REPORT, gpus=gpus, sections=tuple(sections))
+
+
+def bar_of(report: Report) -> step_bar.StepBar:
+    """Return the bar of a report that has one."""
+    shown = step_bar.step_bar(report)
+    assert shown is not None
+    return shown
+
+
+@pytest.mark.parametrize("name", ["ranks/loader", "cnn_amp", "ddp_2gpu_slow_links"])
+def test_the_parts_of_a_real_step_fill_the_bar_in_order(name: str, real_report: RealReport) -> None:
+    """Each part starts where the one before it ends; the last ends at 100 per cent."""
+    shown = bar_of(real_report(name))
+    end = 0.0
+    for part in shown.parts:
+        assert float(part.x) == pytest.approx(end, abs=1e-3)
+        assert float(part.width) > 0
+        end = float(part.x) + float(part.width)
+    assert end == pytest.approx(100, abs=1e-3)
+    assert len({part.label for part in shown.parts}) == len(shown.parts)
+    assert not any("_" in part.label or "/" in part.label for part in shown.parts)
+
+
+def test_the_bar_is_the_step_of_the_plan() -> None:
+    plan = Plan(111 * MS, True, (), ())  # noqa: FBT003 - a mean
+    assert bar_of(replace(REPORT, plan=plan))[:2] == ("a mean step now", "111 ms")
+    median = bar_of(replace(REPORT, plan=NO_PLAN, step=replace(REPORT.step, median_ns=99 * MS)))
+    assert median[:2] == ("a median step now", "99.0 ms")
+
+
+def test_without_steps_the_bar_is_the_window() -> None:
+    shown = bar_of(replace(REPORT, plan=NO_PLAN, step=NO_STEP))
+    assert shown[:2] == ("steps 3 to 20", "2.00 s")
+
+
+def test_several_gpus_share_a_bar() -> None:
+    """Its shares are the means over the GPUs, and it says so."""
+    one, two = bar_of(REPORT), bar_of(with_gpus(2))
+    assert (one.whose, two.whose) == ("", "mean of 2 GPUs")
+    assert [part.share for part in one.parts] == [part.share for part in two.parts]
+
+
+def test_small_accounts_of_idle_time_are_one() -> None:
+    """The four largest keep their names."""
+    sections = []
+    for section in REPORT.sections:
+        tables = dict(section.tables)
+        if section.key == "idle":
+            rows = tables["attribution"].iloc[[0] * 7]
+            tables["attribution"] = rows.assign(
+                rule=[f"idle/rule_{at}" for at in range(7)], idle_ns=range(700, 0, -100)
+            )
+        sections.append(replace(section, tables=tables))
+    idle = [part for part in bar_of(replace(REPORT, sections=tuple(sections))).parts if part.key.startswith("idle")]
+    assert len(idle) == 5
+    assert idle[-1].label == "other idle time"
+
+
+def test_without_a_gpu_there_is_no_bar() -> None:
+    sections = tuple(section for section in REPORT.sections if section.key != "ledger")
+    report = replace(REPORT, sections=sections)
+    assert step_bar.step_bar(report) is None
+    assert 'class="now"' not in html_report.render(report)
+
+
+@pytest.mark.parametrize("form", ["whole", "slim"])
+def test_the_page_labels_the_bar_before_the_plan(form: str) -> None:
+    page = (html_report.render if form == "whole" else html_report.render_slim)(REPORT)
+    part = page[page.index('<figure class="now">') : page.index('id="plan"')]
+    largest = max(bar_of(REPORT).parts, key=lambda row: float(row.width))
+    assert f">{largest.inside.text}</text>" in part
+    assert largest.label in largest.inside.text
+    assert set(re.findall(r"url\(#([\w-]+)\)", part)) <= set(re.findall(r'<pattern id="([\w-]+)"', page))
+
+
+def test_a_narrow_page_names_the_largest_parts_in_their_order() -> None:
+    shown = bar_of(REPORT)
+    smallest_named = min(float(part.width) for part in shown.largest)
+    assert len(shown.largest) == 3
+    assert list(shown.largest) == [part for part in shown.parts if float(part.width) >= smallest_named]
