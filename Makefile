@@ -7,13 +7,15 @@
 # WORKERS   how processes share the test files. There is one process more than cores, because a quarter of the time of
 #           the tests is spent waiting: for nsys, browsers and time limits. Each further one imports and collects all
 #           tests again: 16 s of CPU time in a fresh clone. Long files come first (tests/conftest.py), so all end together.
+#           The tests of `make quick` wait for nothing, so it has one process for each core.
 
 PYTHON ?= python3
 TORCH ?= auto
 WORKLOAD ?= workloads/mnist.py
 ARGS ?=
 TESTS ?=
-WORKERS ?= --numprocesses $$(($$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN) + 1)) --dist loadfile --no-loadscope-reorder
+MORE := 1
+WORKERS ?= --numprocesses $$(($$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN) + $(MORE))) --dist loadfile --no-loadscope-reorder
 
 VENV := .venv
 PY := $(VENV)/bin/python
@@ -37,6 +39,7 @@ profile: $(VENV)/.base $(VENV)/.torch nsys ## set up, profile the MNIST example 
 test: $(VENV)/.base $(VENV)/.dev $(VENV)/.site $(VENV)/.torch nsys-if-possible browser ## set up and run every test
 	$(PY) -m pytest $(WORKERS) $(TESTS)
 
+quick: MORE := 0
 quick: $(VENV)/.base $(VENV)/.dev ## run the fast tests: no browser, no nsys, no whole captures
 	$(PY) -m pytest $(WORKERS) -m "not browser and not nsys and not slow" $(TESTS)
 

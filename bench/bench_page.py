@@ -28,7 +28,7 @@ from nsyswrap.timeline.build import timeline
 
 ROOT = Path(__file__).resolve().parent.parent
 SAMPLE = ROOT / "reports" / "samples" / "mnist-1-worker" / "capture.sqlite.xz"
-CHROMIUM = Path("/usr/bin/chromium")
+CHROMIUM = Path(shutil.which("chromium") or shutil.which("chromium-headless-shell") or "chromium")
 FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run")
 
 # Budgets. A page of up to this many operations counts as small.

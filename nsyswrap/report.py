@@ -1,10 +1,7 @@
 """Make the report of a trace: choose the window, run the sections, order the findings, and state the verdict."""
 
-import inspect
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +10,7 @@ from nsyswrap import tables
 from nsyswrap.attribution.attribution import find_attributions
 from nsyswrap.attribution.copy_table import find_copies
 from nsyswrap.attribution.launch_pace import find_launches
+from nsyswrap.dependent_values import Maker, make_values, needed
 from nsyswrap.errors import CannotTellError
 from nsyswrap.fixed_step import typical
 from nsyswrap.intervals import Window
@@ -46,7 +44,7 @@ SAMPLE = (
 Keys = Collection[str]
 NO_VERDICT = "No verdict: it needs all sections, and only some were made."
 
-VALUES: Mapping[str, Callable[..., Any]] = {
+VALUES: Mapping[str, Maker] = {
     "others": lambda: NO_OTHERS,
     "of_all_ranks": lambda collectives: collectives,
     "lateness_of_all": lambda lateness: lateness,
@@ -73,7 +71,7 @@ class Whole(NamedTuple):
 
     window: Window
     gpus: tuple[Gpu, ...]
-    values: Mapping[str, Callable[..., Any]]
+    values: Mapping[str, Maker]
 
 
 def build_report(
@@ -204,56 +202,13 @@ def _values_and_sections(
     specs: list[SectionSpec],
     context: TraceContext,
     window: Window,
-    given: Mapping[str, Callable[..., Any]] | None = None,
+    given: Mapping[str, Maker] | None = None,
 ) -> dict[str, Any]:
-    """Return the sections and the values that they name.
-
-    Each can start when all values that it names are ready. The one with the longest chain of others behind it is first.
-    """
-    found: dict[str, Any] = {"context": context, "window": window}
-    values = {**VALUES, **(given or {})}
-    waiting: dict[str, Callable[..., Any]] = _needed(specs, values) | {
-        f"section {each.key}": each.run for each in specs
-    }
-    chain = _chains(waiting)
-    running: dict[Future[Any], str] = {}
-    with ThreadPoolExecutor(workers := WORKERS if len(context.operations.start) >= MANY_OPERATIONS else 1) as pool:
-        while waiting or running:
-            ready = [name for name, make in waiting.items() if set(_named(make)) <= found.keys()]
-            ready.sort(key=chain.__getitem__, reverse=True)
-            for name, make in [(each, waiting.pop(each)) for each in ready[: workers - len(running)]]:
-                running[pool.submit(make, **{each: found[each] for each in _named(make)})] = name
-            if not running:
-                raise ValueError(f"no section can be made from the values that these name: {', '.join(waiting)}")
-            done, _ = wait(running, return_when=FIRST_COMPLETED)
-            found |= {running.pop(each): each.result() for each in done}
-    return found
-
-
-def _chains(makers: Mapping[str, Callable[..., Any]]) -> dict[str, int]:
-    """Return, for each value and section, how many others have to follow it one after another."""
-    chain = dict.fromkeys(makers, 0)
-    for name in [*makers] * len(makers):
-        chain |= {each: max(chain[each], chain[name] + 1) for each in _named(makers[name]) if each in chain}
-    return chain
-
-
-@cache
-def _named(make: Callable[..., Any]) -> tuple[str, ...]:
-    """Return the values that a function names as parameters; asked for each function again while others finish."""
-    return tuple(inspect.signature(make).parameters)
-
-
-def _needed(specs: list[SectionSpec], values: Mapping[str, Callable[..., Any]]) -> dict[str, Callable[..., Any]]:
-    """Return the values that the sections need, directly or through other values."""
-    pending = [name for each in specs for name in _named(each.run)]
-    needed: set[str] = set()
-    while pending:
-        name = pending.pop()
-        if name in values and name not in needed:
-            needed.add(name)
-            pending += _named(values[name])
-    return {name: values[name] for name in values if name in needed}
+    """Return the sections and the values that they name."""
+    makers = needed([each.run for each in specs], {**VALUES, **(given or {})})
+    makers |= {f"section {each.key}": each.run for each in specs}
+    workers = WORKERS if len(context.operations.start) >= MANY_OPERATIONS else 1
+    return make_values(makers, {"context": context, "window": window}, workers)
 
 
 def check_request(window: str, settings: Settings) -> None:

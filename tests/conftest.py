@@ -132,6 +132,12 @@ def pytest_collection_finish() -> None:
     gc.set_threshold(20_000, 20, 100)
 
 
+def pytest_unconfigure() -> None:
+    """Search all objects for garbage once. After this, pytest would do it five times, and Python once more."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:  # noqa: ANN401 - only xdist has the types
     """Give a process one file after another, and all files that share the analysis of whole captures to one process.

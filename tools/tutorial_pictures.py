@@ -5,6 +5,7 @@ It opens the reports in Chromium, does what the tutorial says, and takes a scree
 """
 
 import base64
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -16,7 +17,7 @@ from playwright.sync_api import Page, ViewportSize, sync_playwright
 ROOT = Path(__file__).resolve().parent.parent
 IMAGES = ROOT / "docs" / "images"
 BEFORE, AFTER = (ROOT / "reports" / "samples" / name for name in ("mnist-1-worker", "mnist-8-workers"))
-CHROMIUM = "/usr/bin/chromium"
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-headless-shell") or "chromium"
 SCREEN: ViewportSize = {"width": 1280, "height": 800}
 
 

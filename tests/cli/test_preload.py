@@ -16,6 +16,7 @@ assert set(preload.NEEDED) <= set(sys.modules)
 """
 
 
+@pytest.mark.slow
 def test_the_modules_of_the_analysis_are_loaded_in_another_thread() -> None:
     subprocess.run([sys.executable, "-c", PROGRAM], check=True, timeout=300)
 

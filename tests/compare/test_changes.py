@@ -40,6 +40,7 @@ def test_amounts_of_gpus_are_the_mean_over_them() -> None:
 steps = st.lists(st.integers(2 * MS, 9 * MS), min_size=10, max_size=30)
 
 
+@pytest.mark.slow
 @settings(max_examples=20)
 @given(steps, steps, st.integers(0, MS))
 def test_what_moved_adds_up_to_the_change_of_the_time_per_step(base: list[int], new: list[int], between: int) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import hand_made
 import numpy as np
 import pandas as pd
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -98,6 +99,7 @@ def test_each_gpu_is_a_process_and_its_idle_time_a_track() -> None:
     assert "[U+202E]" in spans[0]["args"]["evidence"]
 
 
+@pytest.mark.slow
 def test_the_text_comes_in_pieces_and_is_the_same_twice() -> None:
     """A piece has a limited number of rows, so a large capture needs no large text."""
     count = 2 * perfetto_trace.ROWS_AT_ONCE + 10

@@ -78,6 +78,7 @@ COLUMNS = st.one_of(
 )
 
 
+@pytest.mark.slow
 @given(COLUMNS)
 def test_a_column_of_any_type_stays_the_same(column: object) -> None:
     """Also empty ones, missing values, NaN, infinities, surrogates, and categories of no row."""

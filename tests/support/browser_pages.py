@@ -1,5 +1,6 @@
 """Pages in a headless Chromium: tests write them to the disk, open them and read them."""
 
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,7 +12,10 @@ from playwright.sync_api import Browser, Dialog, Page, sync_playwright
 from nsyswrap.model import Report
 from nsyswrap.render import render
 
-CHROMIUM = Path("/usr/bin/chromium")
+# The headless shell comes first. A whole Chromium draws its tabs and its window, too: 67 tests took 53 s of its
+# processor time, and 32 s of the shell's.
+NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+CHROMIUM = next((found for name in NAMES if (found := shutil.which(name))), None)
 FLAGS = (
     *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
@@ -20,7 +24,9 @@ WIDE, NARROW = 1280, 390
 WIDTHS = (NARROW, WIDE)
 HEIGHT = 844
 
-needs_chromium = pytest.mark.skipif(not CHROMIUM.exists(), reason="no Chromium here; apt-get install chromium")
+needs_chromium = pytest.mark.skipif(
+    CHROMIUM is None, reason="no Chromium here; apt-get install chromium-headless-shell"
+)
 
 # Every element in order, with its name, the index of its parent and the names of its attributes, without those that
 # depend on the scroll position.
@@ -55,7 +61,7 @@ def until(page: Page, condition: str) -> None:
 def chromium() -> Iterator[Browser]:
     """Start a headless Chromium, and end it."""
     with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=CHROMIUM, args=[*FLAGS])
+        started = playwright.chromium.launch(executable_path=CHROMIUM or NAMES[0], args=[*FLAGS])
         yield started
         _FREE.clear()
         started.close()

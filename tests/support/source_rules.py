@@ -19,6 +19,7 @@ LAYERS = {
     "memo": 0,
     "privacy": 0,
     "text_file": 0,
+    "dependent_values": 0,
     "patterns": 0,
     "model": 1,
     "excerpt": 1,

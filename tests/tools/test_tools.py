@@ -180,14 +180,29 @@ def test_a_browser_that_is_there_is_enough(checkout: Checkout) -> None:
     assert checkout.setup("browser") == (0, "")
 
 
+def test_the_headless_shell_is_installed_beside_a_whole_chromium(checkout: Checkout) -> None:
+    """Only where the system offers it and the user may install it; tests of pages are slower without it."""
+    checkout.program("chromium", "")
+    checkout.program("firefox", "")
+    checkout.program("apt-get", "")
+    checkout.program("apt-cache", "exit 100")
+    assert checkout.setup("browser") == (0, "")
+    checkout.program("id", "echo 0")
+    assert checkout.setup("browser") == (0, "")
+    checkout.program("apt-cache", "")
+    assert checkout.setup("browser") == (0, "setup: installing chromium-headless-shell with apt-get\n")
+    checkout.program("chromium-headless-shell", "")
+    assert checkout.setup("browser") == (0, "")
+
+
 def test_root_installs_a_browser_and_others_see_how(checkout: Checkout) -> None:
     """The step succeeds either way, because other tests need no browser."""
     code, said = checkout.setup("browser")
     assert (code, said.count("\n")) == (0, 1)
-    assert "sudo apt-get install chromium firefox-esr" in said
+    assert "sudo apt-get install chromium-headless-shell firefox-esr" in said
     checkout.program("id", "echo 0")
     checkout.program("apt-get", "")
-    assert checkout.setup("browser") == (0, "setup: installing chromium firefox-esr with apt-get\n")
+    assert checkout.setup("browser") == (0, "setup: installing chromium-headless-shell firefox-esr with apt-get\n")
 
 
 def test_a_browser_that_cannot_be_installed_is_no_failure(checkout: Checkout) -> None:
@@ -195,7 +210,7 @@ def test_a_browser_that_cannot_be_installed_is_no_failure(checkout: Checkout) ->
     checkout.program("apt-get", "exit 100")
     code, said = checkout.setup("browser")
     assert code == 0
-    assert "tests that open pages in them are skipped" in said
+    assert "tests that open pages in them are skipped or slower" in said
 
 
 def test_an_unknown_step_is_refused(checkout: Checkout) -> None:
@@ -313,7 +328,9 @@ def test_continuous_integration_installs_what_is_missing_and_runs_make_test(chec
     done = subprocess.run(program, env={"PATH": str(checkout.programs)}, capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "=== 7 passed in 1.00s ==="
     installs = [call for call in checkout.calls if "install" in call]
-    assert installs == ["apt-get install -y -qq --no-install-recommends python3 python3-venv chromium firefox-esr"]
+    assert installs == [
+        "apt-get install -y -qq --no-install-recommends python3 python3-venv chromium-headless-shell firefox-esr"
+    ]
     assert checkout.calls[-1] == "make test TESTS=--reruns 1 -raR"
 
 
