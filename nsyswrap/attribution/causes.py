@@ -10,9 +10,7 @@ Segment A is cut where the activity of T changes. Every piece has one cause and 
 in docs/sections/idle.md.
 """
 
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -70,8 +68,6 @@ _BY_STATE = {
     api_calls.UNTRACED_WAIT: "unknown",
     api_calls.RUNNING: "cpu",
 }
-# numpy releases the GIL, so two threads can work at the same time.
-WORKERS = 2
 _STATE_CAUSE = np.array([CODE[_BY_STATE[kind]] for kind in range(len(_BY_STATE))], np.int8)
 _WAITING = np.isin(np.arange(len(_BY_STATE)), WAITS)
 
@@ -87,34 +83,17 @@ def find_causes(context: TraceContext, states: ThreadStates, found: DeviceGaps) 
     Returns:
         Pieces in order of time, at least one for each gap; their lengths add up to the device's idle time exactly.
     """
-    faults = [at for at, name in enumerate(states.names) if name == api_calls.PAGE_FAULT_NAME]
-    named = (states.os_calls(api_calls.OTHER_WAIT), np.array(faults, np.intp))
-
-    def explained(block: slice) -> Pieces:
-        pieces = _Explainer(context, states, found.of(block), block.start).pieces()
-        return _merge_equal(_sort_by_start(pieces), *named)
-
     # A few gaps at a time, because the intermediate pieces need much memory.
     parts = list(blocks(len(found.ender)))
-    return joined_in_order(_in_threads(explained, parts), len(parts))
-
-
-def _in_threads(explained: Callable[[slice], Pieces], parts: Sequence[slice]) -> Iterator[Pieces]:
-    """Yield the result of each part, in order; two threads work, since all that follows waits for the causes.
-
-    Few results wait to be taken, so that not all are held twice.
-    """
-    if len(parts) <= WORKERS:
-        yield from map(explained, parts)
-        return
-    with ThreadPoolExecutor(WORKERS) as pool:
-        running: deque[Future[Pieces]] = deque()
-        for part in parts:
-            running.append(pool.submit(explained, part))
-            if len(running) > WORKERS:
-                yield running.popleft().result()
-        while running:
-            yield running.popleft().result()
+    faults = [at for at, name in enumerate(states.names) if name == api_calls.PAGE_FAULT_NAME]
+    named = (states.os_calls(api_calls.OTHER_WAIT), np.array(faults, np.intp))
+    return joined_in_order(
+        (
+            _merge_equal(_sort_by_start(_Explainer(context, states, found.of(block), block.start).pieces()), *named)
+            for block in parts
+        ),
+        len(parts),
+    )
 
 
 @dataclass(frozen=True)

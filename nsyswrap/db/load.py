@@ -29,8 +29,6 @@ MOST_NS = 1 << 62  # the lengths of a table's events must not add up to more
 READERS = 2
 # Below this size, threads and their connections take longer to start than the file to read. Measured on two cores.
 SMALL_BYTES = 1 << 19
-# Tables with fewer rows in all are sorted in one thread.
-MANY_ROWS = 1 << 20
 # A statement of SQLite has at most a million characters.
 IDS_AT_ONCE = 20_000
 # The largest number of a device: tables store it in 32 bits.
@@ -181,36 +179,20 @@ def _possible_rows(export: Export, read: RowsRead) -> tuple[dict[str, int], dict
     """Drop impossible rows, in place: number of rows by family, number of rows left out by table; bounds."""
     arrays = read.arrays
     sources = [each for each in schema.SOURCES if each.spec.name in arrays]
-    counts, bounds = dict.fromkeys((s.family for s in sources if s.family), 0), find_bounds(arrays)
-    # Only some rows of the table of ranges are read, and the ends of open ranges are set later.
-    found = [each.spec.name for each in sources if each.spec is not tables.RANGES]
-    rows = {name: _length(arrays[name]) for name in found}
-    dropped = {tables.RANGES.name: 0} | _keep_possible({name: arrays[name] for name in found}, bounds)
+    counts, dropped = dict.fromkeys((s.family for s in sources if s.family), 0), {}
+    bounds = find_bounds(arrays)
     for source in sources:
+        found = arrays[source.spec.name]
+        rows, left_out = len(next(iter(found.values()))), 0
+        if source.spec is tables.RANGES:
+            # Only some rows of this table are read, and the ends of open ranges are set later.
+            rows = export.row_count(source.table)
+        else:
+            left_out = keep_possible(found, bounds, is_operation=source.spec.name in OPERATIONS)
+        dropped[source.spec.name] = left_out
         if source.family:
-            name = source.spec.name
-            whole = rows[name] if name in rows else export.row_count(source.table)
-            counts[source.family] += read.counts.get(name, whole)
+            counts[source.family] += read.counts.get(source.spec.name, rows)
     return counts, dropped, bounds
-
-
-def _length(columns: Arrays) -> int:
-    return len(next(iter(columns.values())))
-
-
-def _keep_possible(arrays: Mapping[str, Arrays], bounds: Bounds) -> dict[str, int]:
-    """Drop invalid rows of each table and sort the others, in place; return how many were dropped by table.
-
-    Several threads do it where tables are large.
-    """
-
-    def left_out(name: str) -> int:
-        return keep_possible(arrays[name], bounds, is_operation=name in OPERATIONS)
-
-    if sum(map(_length, arrays.values())) < MANY_ROWS:
-        return {name: left_out(name) for name in arrays}
-    with ThreadPoolExecutor(READERS) as pool:
-        return dict(zip(arrays, pool.map(left_out, arrays), strict=True))
 
 
 def _read(export: Export, sources: Sequence[Source]) -> RowsRead:

@@ -6,7 +6,6 @@ from contextlib import closing
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 from export_builder import (
     DEVICE_TO_HOST,
@@ -144,18 +143,6 @@ def test_rows_of_equal_value_share_the_memory_of_one(build: Build, trace_of: Tra
         shares[name] = values.strides[0] == 0
         assert shares[name] == (len(set(values.tolist())) == 1), name
     assert (shares["thread"], shares["start"]) == (True, False)
-
-
-def test_several_threads_sort_the_tables_as_one_does(
-    build: Build, trace_of: TraceOf, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    one = trace_of(busy(build, 2023))
-    monkeypatch.setattr("nsyswrap.db.load.MANY_ROWS", 0)
-    several = trace_of(busy(build, 2023))
-    assert several.dropped == one.dropped
-    assert several.event_counts == one.event_counts
-    for spec in SPECS:
-        pd.testing.assert_frame_equal(several[spec], one[spec])
 
 
 def test_columns_may_stand_in_any_order(build: Build, trace_of: TraceOf) -> None:
