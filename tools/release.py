@@ -109,6 +109,12 @@ def parts_list(environment: Path, target: Path) -> None:
         subprocess.run([*pip, "--no-deps", "--require-hashes", "-r", str(REQUIREMENTS / "release.lock")], check=True)  # noqa: S603
         command = [str(tool / "bin" / "cyclonedx-py"), "environment", "--output-reproducible", "--of", "JSON"]
         subprocess.run([*command, "-o", str(target), str(own)], check=True)  # noqa: S603
+    target.write_text(without_folders(target.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+def without_folders(text: str) -> str:
+    """Return a list of parts in which a file of this machine, such as the wheel, is named without its folder."""
+    return re.sub(r'"file:[^"]*/([^"/]+)"', r'"\1"', text)
 
 
 def main() -> int:

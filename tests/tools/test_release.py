@@ -27,6 +27,12 @@ def test_a_release_is_built_from_committed_files(release: ModuleType, tmp_path: 
     assert not (tmp_path / ".git").exists()
 
 
+def test_the_list_of_parts_names_no_folder_of_this_machine(release: ModuleType) -> None:
+    given = '{"url": "file:///home/someone/dist/nsyswrap-1-py3-none-any.whl", "docs": "https://example.org/a/b"}'
+    expected = '{"url": "nsyswrap-1-py3-none-any.whl", "docs": "https://example.org/a/b"}'
+    assert release.without_folders(given) == expected
+
+
 def test_there_is_one_python_of_each_version(release: ModuleType) -> None:
     """Each has its version as its name, and that of these tests is among them."""
     names = [path.name for path in release.pythons()]
