@@ -17,6 +17,7 @@ from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import OPTIMIZER
 from nsyswrap.ranks.collectives import Collectives, bus_bytes
 from nsyswrap.tables import array
+from nsyswrap.what_if.bucket_sizes import half_as_large, twice_as_large
 from nsyswrap.what_if.changes import HALF, Saving, WhatIf, faster, predict
 from nsyswrap.what_if.communication_overlap import PHASE as BACKWARD
 from nsyswrap.what_if.communication_overlap import beside_backward, exposed, fewer_bytes, is_reduction, overlaps_already
@@ -128,9 +129,23 @@ def _of_transfer(simulation: Simulation, device: int, rows: Indices) -> Advice:
         return _gathered(simulation, rows[~reduces])
     if of_activations(context, collectives, rows[reduces]):
         return Advice(EXPOSED, ACTIVATIONS_ADVICE, NEEDED_AT_ONCE)
+    sizes = _of_bucket_sizes(simulation, device)
     if overlaps_already(context, rows[reduces], device, collectives):
-        return Advice(EXPOSED, FEWER_ADVICE, predict(simulation, fewer_bytes))
-    return Advice(EXPOSED, OVERLAP_ADVICE, predict(simulation, partial(beside_backward, device)))
+        return Advice(EXPOSED, FEWER_ADVICE, predict(simulation, fewer_bytes), sizes)
+    return Advice(EXPOSED, OVERLAP_ADVICE, predict(simulation, partial(beside_backward, device)), sizes)
+
+
+def _of_bucket_sizes(simulation: Simulation, device: int) -> tuple[str, ...]:
+    """Return what smaller and larger buckets save, each where it can be simulated."""
+    if not simulation.predicts:
+        return ()
+    found = []
+    for change in (half_as_large(device, simulation), twice_as_large(device, simulation)):
+        if change is not None:
+            low, high = sorted(max(simulation.saving(each) or 0, 0) for each in (change.low, change.high))
+            saved = units.duration_range(low, high) if high else "nothing"
+            found.append(f"simulated: {change.assumed} (bucket_cap_mb) save {saved}")
+    return tuple(found)
 
 
 def _is_forward_only(context: TraceContext) -> bool:

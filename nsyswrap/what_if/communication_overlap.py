@@ -102,8 +102,8 @@ def overlaps_already(
     """
     operations = context.operations
     mine = operations.on(device)
-    kernels = _backward_kernels(context, mine)
-    of_kernels, of_rows = (_step_of(context, each) for each in (kernels, rows))
+    kernels = backward_kernels(context, mine)
+    of_kernels, of_rows = (step_of(context, each) for each in (kernels, rows))
     ends: dict[int, int] = {}
     for number in tables.distinct(of_kernels).tolist():
         ends[number] = int(operations.end[kernels[of_kernels == number]].max())
@@ -175,9 +175,9 @@ def steps_of(context: TraceContext, ran: Indices, device: int, known: Collective
     mine = np.sort(ran[operations.device_id[ran] == device])
     collectives = mine[operations.kind[mine] == COMMUNICATION]
     collectives = collectives[is_reduction(context, collectives)]
-    kernels = _backward_kernels(context, mine)
+    kernels = backward_kernels(context, mine)
     slower = slowdown(context, kernels, collectives, device)
-    of_kernels, of_collectives = (_step_of(context, rows) for rows in (kernels, collectives))
+    of_kernels, of_collectives = (step_of(context, rows) for rows in (kernels, collectives))
     for number in tables.distinct(of_collectives).tolist():
         its, sent = kernels[of_kernels == number], collectives[of_collectives == number]
         lengths = operations.end[its] - operations.start[its]
@@ -224,16 +224,26 @@ def slowdown(context: TraceContext, kernels: Indices, collectives: Indices, devi
     return found
 
 
-def _backward_kernels(context: TraceContext, rows: Indices) -> Indices:
-    """Return the compute kernels launched in the backward pass; all of them where no phase is known."""
+def backward_kernels(context: TraceContext, rows: Indices) -> Indices:
+    """Return the compute kernels launched in the backward pass; all of them where no phase is known.
+
+    Args:
+        context: The trace.
+        rows: Rows of the context's operations.
+    """
     operations = context.operations
     kernels = rows[(operations.kind[rows] == COMPUTE) & (operations.table[rows] == 0)]
     backward: Indices = kernels[context.phase_of_operations[kernels] == context.phases.code(PHASE)]
     return backward if len(backward) else kernels
 
 
-def _step_of(context: TraceContext, rows: Indices) -> Indices:
-    """Return the row of the step in which each operation was launched, of its own process; -1 for none."""
+def step_of(context: TraceContext, rows: Indices) -> Indices:
+    """Return the row of the step in which each operation was launched, of its own process; -1 for none.
+
+    Args:
+        context: The trace.
+        rows: Rows of the context's operations.
+    """
     operations, frame = context.operations, context.steps.frame
     began, call = array(context.trace[tables.CALLS], "start"), operations.call[rows]
     found = np.full(len(rows), -1, np.intp)

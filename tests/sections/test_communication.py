@@ -131,7 +131,8 @@ def test_reductions_after_the_backward_pass_can_overlap_with_it(trace_of: TraceO
     assert found.headline == EXCHANGES_OR_WAITS.format(share="20.0 %")
     assert found.advice == OTHER_RANKS_ADVICE + OVERLAP_ADVICE
     assert found.evidence[0] == f"1.20 µs of 1.20 µs in 6 launches of {REDUCE}"
-    assert found.evidence[1].startswith("simulated: collectives run")
+    assert found.evidence[1].startswith("simulated: buckets of half the size")
+    assert found.evidence[2].startswith("simulated: collectives run")
     assert found.saving_method == "simulated"
     assert found.saving_low_ns == 0
     assert found.saving_high_ns == pytest.approx(6 * (200 - 90 * 2 / 7), abs=6)
@@ -143,6 +144,7 @@ def test_reductions_that_overlap_already_can_only_send_less(trace_of: TraceOf) -
     assert (found.lost_ns, found.advice) == (6 * 200, OTHER_RANKS_ADVICE + FEWER_ADVICE)
     assert found.evidence[0] == f"1.20 µs of 3.30 µs in 6 launches of {REDUCE}"
     assert any("half the bytes" in line for line in found.evidence)
+    assert any(line.startswith("simulated: buckets of half the size (bucket_cap_mb) save") for line in found.evidence)
 
 
 def test_what_the_next_layer_needs_has_no_predicted_saving(trace_of: TraceOf) -> None:
