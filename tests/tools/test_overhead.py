@@ -165,7 +165,7 @@ def test_a_program_runs_alone_until_the_profile_beside_it_ends(tmp_path: Path, m
     report = {"sections": {"steps": {"facts": {"warm_up_steps": {"value": 1}}}}}
 
     def run(name: str, _folder: Path, times: Path, env: dict[str, str], prefix: list[str]) -> dict[str, Any]:
-        ended_by = ["--times", str(times), "--steps", "40"]
+        ended_by = ["--times", str(times), "--steps", "8"]
         command = [*prefix, sys.executable, str(MEASURE.PROGRAM), name, *ended_by]
         assert subprocess.run(command, env=env, check=False).returncode == 0
         return report
