@@ -57,6 +57,11 @@ class LegendRow(NamedTuple):
         """Return what the part says in the bar."""
         return step_marks.label((f"{self.label} {self.share}", self.label, self.share), float(self.width))
 
+    @property
+    def complete(self) -> step_marks.Label:
+        """Return its name and share for the bar; no text where both together have no room."""
+        return step_marks.label((f"{self.label} {self.share}",), float(self.width))
+
 
 class Device(NamedTuple):
     """The ledger of one GPU as bars.

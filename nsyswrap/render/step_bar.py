@@ -14,8 +14,8 @@ from nsyswrap.render.page_parts import LegendRow
 
 # Accounts of idle time in the bar; the others are one. Source: ours, more are too narrow for a label.
 _MOST_RULES = 4
-# Parts that are named below the bar on a narrow page. Source: ours, they fit in two lines.
-_LARGEST = 3
+# Narrower parts, in per cent of the bar, are not named beside it. Source: ours, they are hardly seen.
+_SEEN = 1.0
 _OTHER = "other idle time"
 
 
@@ -35,10 +35,9 @@ class StepBar(NamedTuple):
     parts: tuple[LegendRow, ...]
 
     @property
-    def largest(self) -> tuple[LegendRow, ...]:
-        """Return its largest parts in their order, for a page too narrow for labels in the bar."""
-        chosen = sorted(self.parts, key=lambda row: -float(row.width))[:_LARGEST]
-        return tuple(row for row in self.parts if row in chosen)
+    def beside(self) -> tuple[LegendRow, ...]:
+        """Return the parts in their order whose name and share have no room in the bar on some page."""
+        return tuple(row for row in self.parts if float(row.width) >= _SEEN and row.complete.fits != "all")
 
 
 class _Account(NamedTuple):

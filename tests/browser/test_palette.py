@@ -5,7 +5,7 @@ from pathlib import Path
 
 import hand_made
 import pytest
-from browser_pages import needs_chromium, opened, write
+from browser_pages import WIDTHS, needs_chromium, opened, until, write
 from playwright.sync_api import Browser, Page
 
 pytestmark = needs_chromium
@@ -74,6 +74,50 @@ def test_each_kind_is_found_and_chosen_by_pointer(page: Page, text: str, kind: s
     if kind in ("part", "word"):
         assert page.locator(".arrived").is_visible()
         assert label in page.locator(".arrived").inner_text()
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_a_part_that_is_gone_to_has_one_ground_and_its_frame_is_on_the_screen(
+    browser: Browser, path: Path, width: int
+) -> None:
+    """What covers the page elsewhere, such as the edges of a table that scrolls, covers the lit ground in it."""
+    with opened(browser, path, folded=True, width=width) as page:
+        page.keyboard.press("/")
+        page.keyboard.insert_text("tensor cores")
+        page.keyboard.press("Enter")
+        ground = page.locator("section.arrived").evaluate("(one) => getComputedStyle(one).backgroundColor")
+        lit, scroll = page.locator("section.arrived .scroll").first.evaluate(
+            "(one) => [getComputedStyle(one).getPropertyValue('--lit'), getComputedStyle(one).backgroundImage]"
+        )
+        channels = [int(lit.strip()[at : at + 2], 16) for at in (1, 3, 5)]
+        assert ground == "rgb({}, {}, {})".format(*channels)
+        assert scroll.count(ground) == 2
+        box = page.locator("section.arrived").bounding_box()
+        assert box is not None
+        reach = page.locator("section.arrived").evaluate(
+            "(one) => parseFloat(getComputedStyle(one).outlineOffset) + parseFloat(getComputedStyle(one).outlineWidth)"
+        )
+        assert reach >= 8
+        assert box["x"] - reach >= 0
+        assert box["x"] + box["width"] + reach <= width
+        assert page.evaluate("document.documentElement.scrollWidth") == width
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_the_heading_above_a_word_of_the_glossary_is_not_cut(browser: Browser, path: Path, width: int) -> None:
+    with opened(browser, path, folded=True, width=width) as page:
+        page.locator(".numbers a.term").first.click()
+        until(
+            page, "document.querySelector('#glossary .pairs > div:target')?.getBoundingClientRect().top < innerHeight"
+        )
+        cut = page.evaluate("""() => {
+          const covers = [document.querySelector(".top"), document.querySelector("nav")].filter(
+            (one) => one.getBoundingClientRect().width > innerWidth / 2);
+          const below = Math.max(...covers.map((one) => one.getBoundingClientRect().bottom));
+          const heads = [...document.querySelectorAll("#glossary h3")].map((one) => one.getBoundingClientRect());
+          return heads.filter((box) => box.top < below && box.bottom > below).length;
+        }""")
+        assert cut == 0
 
 
 def test_the_last_entry_filters_the_tables(page: Page) -> None:

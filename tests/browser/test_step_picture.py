@@ -115,6 +115,30 @@ def test_a_pinned_step_stays_below_on_the_same_scale(browser: Browser, real: Rep
         assert "the fastest of 58 steps" in ready(page).inner_text(f"{PINNED} figcaption")
 
 
+@pytest.mark.parametrize("width", [WIDE, NARROW])
+def test_a_step_that_is_compared_is_on_the_screen(browser: Browser, real: Report, tmp_path: Path, width: int) -> None:
+    """A button is near the lower edge when it is clicked; the panel of the selection then covers that edge."""
+    with opened(browser, write(real, tmp_path), width=width) as page:
+        below = ready(page).evaluate(
+            "document.querySelector('[data-step=pin]').getBoundingClientRect().bottom - innerHeight"
+        )
+        page.evaluate(f"scrollBy(0, {below + 20})")
+        page.click('[data-step="pin"]')
+        page.click('[data-step="slowest"]')
+        panel = page.locator("#selection").bounding_box()
+        figure = page.locator(f"{SHOWN} .st").bounding_box()
+        caption = page.locator(f"{SHOWN} figcaption").bounding_box()
+        button = page.locator('[data-step="fastest"]').bounding_box()
+        assert panel is not None
+        assert figure is not None
+        assert caption is not None
+        assert button is not None
+        assert 0 < button["y"] < caption["y"] < panel["y"] - caption["height"]
+        assert figure["y"] < panel["y"]
+        if width == WIDE:
+            assert figure["y"] + figure["height"] <= panel["y"]
+
+
 def test_another_gpu_shows_the_same_step(browser: Browser, page_path: Path) -> None:
     with opened(browser, page_path, anchor="#step=2") as page:
         ready(page).select_option('[data-step="gpu"]', label="GPU 1")

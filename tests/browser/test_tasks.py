@@ -129,6 +129,36 @@ def test_the_first_screen_has_three_actions_and_the_command_that_checks_them(
         assert rows.first.locator("details.code pre").count() >= 1
 
 
+@needs_chromium
+@pytest.mark.parametrize("name", CAPTURES)
+def test_no_column_of_the_kernels_is_outside_the_page_of_a_laptop(
+    browser: Browser, pages: Callable[[str], Path], name: str
+) -> None:
+    """The share of the time, which says which kernels count, is the last column."""
+    with opened(browser, pages(name), width=WIDE) as page:
+        share = page.locator("#section-kernels th[data-name=share]").first.bounding_box()
+        room = page.locator("#section-kernels .scroll").first.bounding_box()
+        assert share is not None
+        assert room is not None
+        assert share["x"] + share["width"] <= room["x"] + room["width"] + 0.5
+
+
+@needs_chromium
+@pytest.mark.parametrize("width", [WIDE, NARROW])
+@pytest.mark.parametrize("name", CAPTURES)
+def test_each_part_of_the_step_now_has_a_visible_name(
+    browser: Browser, pages: Callable[[str], Path], name: str, width: int
+) -> None:
+    """In the bar or beside it, once, on a wide screen and on a phone; parts below 1 % have their name as a tip."""
+    with opened(browser, pages(name), folded=True, width=width) as page:
+        parts = page.locator(".now .bar > rect").evaluate_all(
+            "(all) => all.filter((one) => parseFloat(one.getAttribute('width')) >= 1)"
+            ".map((one) => one.textContent.replace(/: [^:]*, /, ' '))"
+        )
+        seen = page.locator(".now .inside text, .now .beside span").locator("visible=true").all_text_contents()
+        assert sorted(" ".join(one.split()) for one in seen) == sorted(parts)
+
+
 @pytest.fixture(scope="module")
 def session() -> Iterator[Firefox]:
     """Start a Firefox for the tests of this file."""

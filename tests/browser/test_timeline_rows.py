@@ -2,11 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
-from browser_pages import needs_chromium
-from playwright.sync_api import Page
+from browser_pages import NARROW, needs_chromium, tab, write
+from playwright.sync_api import Browser, Page
 from timeline_fixtures import US, timeline_report
-from timeline_page import LEDGER, ROWS, opened_fixture, place, press, settled  # noqa: F401 - a fixture
+from timeline_page import LEDGER, ROWS, load, opened_fixture, place, press, settled  # noqa: F401 - a fixture
 
 from nsyswrap.model import Report
 
@@ -103,3 +104,35 @@ def test_a_drag_measures_from_edge_to_edge(opened: Callable[..., Page]) -> None:
     settled(page)
     assert "Selected: 50.0 µs" in page.inner_text(LEDGER)
     assert f"#t={first}-{first + 50 * US}" in page.url
+
+
+def test_the_lines_of_a_selection_do_not_touch_the_names_above_rows(browser: Browser, tmp_path: Path) -> None:
+    """On a narrow page, where names are above rows."""
+    with tab(browser, width=NARROW, reduced_motion="reduce") as page:
+        load(page, write(timeline_report(), tmp_path))
+        names, drawn = pixel_lines(page, "--ink"), pixel_lines(page, "--accent")
+        page.evaluate("document.activeElement.blur()")
+        page.keyboard.press("n")
+        settled(page)
+        added = pixel_lines(page, "--accent") - drawn
+        assert len(names) > 20
+        assert len(added) == 3
+        assert not names & added
+        assert max(line for line in names if line < min(added)) < min(added) - 2
+
+
+def pixel_lines(page: Page, colour: str) -> set[int]:
+    """Return the lines of pixels of the drawing's first 100 columns that have a colour of the page, or nearly so."""
+    script = """([place, colour]) => {
+      const canvas = document.querySelector(place).querySelector("canvas") ?? document.querySelector(place);
+      const sought = getComputedStyle(document.documentElement).getPropertyValue(colour).trim();
+      const [red, green, blue] = [1, 3, 5].map((at) => parseInt(sought.slice(at, at + 2), 16));
+      const { data } = canvas.getContext("2d").getImageData(0, 0, 100, canvas.height);
+      const lines = new Set();
+      for (let at = 0; at < data.length; at += 4) {
+        const off = Math.abs(data[at] - red) + Math.abs(data[at + 1] - green) + Math.abs(data[at + 2] - blue);
+        if (off < 60) lines.add(Math.floor(at / 400));
+      }
+      return [...lines];
+    }"""
+    return set(page.evaluate(script, [ROWS, colour]))

@@ -101,8 +101,17 @@ def test_the_page_labels_the_bar_before_the_plan(form: str) -> None:
     assert set(re.findall(r"url\(#([\w-]+)\)", part)) <= set(re.findall(r'<pattern id="([\w-]+)"', page))
 
 
-def test_a_narrow_page_names_the_largest_parts_in_their_order() -> None:
-    shown = bar_of(REPORT)
-    smallest_named = min(float(part.width) for part in shown.largest)
-    assert len(shown.largest) == 3
-    assert list(shown.largest) == [part for part in shown.parts if float(part.width) >= smallest_named]
+@pytest.mark.parametrize("name", ["ranks/loader", "cnn_amp", "gallery/vgg16-amp"])
+def test_each_part_has_its_name_and_share_in_the_bar_or_beside_it(name: str, real_report: RealReport) -> None:
+    """On a wide page once. Only parts below 1 % have no name; a label in the bar is never without name or share."""
+    report = real_report(name)
+    page = html_report.render(report)
+    figure = page[page.index('<figure class="now">') : page.index('id="plan"')]
+    in_bar = re.findall(r">([^<>]+)</text>", figure)
+    beside = re.findall(r"<span( class=\"only-narrow\")?>.*?</svg>(.*?) <b>(.*?)</b></span>", figure)
+    only_here = [f"{label} {share}" for narrow, label, share in beside if not narrow]
+    parts = [f"{part.label} {part.share}" for part in bar_of(report).parts if float(part.width) >= 1]
+    assert only_here
+    assert sorted(in_bar + only_here) == sorted(parts)
+    narrow_bar = re.findall(r"<svg class=\"inside\".*?>([^<>]+)</text>", figure)
+    assert sorted(narrow_bar + [f"{label} {share}" for _, label, share in beside]) == sorted(parts)

@@ -41,9 +41,9 @@ class StepPicture {
   listen() {
     const slider = this.part("slider");
     slider.addEventListener("input", () => this.go(Number(slider.value) - 1));
-    this.part("fastest").addEventListener("click", () => this.go(0));
-    this.part("typical").addEventListener("click", () => this.go(this.typical));
-    this.part("slowest").addEventListener("click", () => this.go(this.order.length - 1));
+    this.part("fastest").addEventListener("click", () => this.jump(0));
+    this.part("typical").addEventListener("click", () => this.jump(this.typical));
+    this.part("slowest").addEventListener("click", () => this.jump(this.order.length - 1));
     this.part("pin").addEventListener("click", () => this.pin());
     listenToOtherRuns(this);
     this.part("gpu")?.addEventListener("change", (event) => {
@@ -59,6 +59,12 @@ class StepPicture {
   go(at) {
     this.at = Math.min(Math.max(at, 0), this.order.length - 1);
     this.changed();
+  }
+
+  /** Show the step of a button. If one is pinned, scroll to both: the panel of the selection covers what is below. */
+  jump(at) {
+    this.go(at);
+    if (this.pinned) this.part("shown").closest("section").scrollIntoView();
   }
 
   /** Keep the step that is shown below those that follow; without a step, remove the one that is kept. */

@@ -160,7 +160,7 @@ function labelRow(sheet, { row, top, height, opens }, isChosen, isPinned) {
   }
   const indent = !layout.narrow && ["stream", "counter", "python", "range"].includes(row.kind) && !isPinned ? 12 : 0;
   const room = layout.narrow ? width : layout.gutter - indent - 10;
-  const y = layout.narrow ? top - LABEL_LINE / 2 : top + height / 2;
+  const y = layout.narrow ? top - LABEL_LINE / 2 - 2 : top + height / 2;
   const name = isPinned ? `▴ ${row.label.startsWith("rank") ? row.label : rowName(sheet.data, row)}` : row.label;
   context.fillText(fitting(context, name, room), indent, y);
 }

@@ -4,7 +4,7 @@ const HEIGHTS = { steps: 16, phases: 20, gpu: 60, stream: 28, counter: 26, threa
 const GUTTER = 172;
 const NARROW = 640;
 const AXIS = 26;
-const LABEL_LINE = 15;
+const LABEL_LINE = 18;
 const FOLD_LINE = 20;
 // On a narrow page a row's name is above it; a tap on its first pixels is meant for the name.
 const NAME = 100;
