@@ -48,8 +48,8 @@ ADVICE = {
     ),
     "idle/cpu": Advice(
         "The GPU waits {share} of the time for Python and other CPU code outside CUDA calls.",
-        "Find what the CPU does in the step (the Python line below, or nsyswrap profile --python-sampling), and move "
-        "it out of the step or into another process.",
+        "Find what the CPU does in the step (nsyswrap profile --python-sampling shows its Python line), and move it "
+        "out of the step or into another process.",
     ),
     "idle/launch": Advice(
         "The GPU waits {share} of the time for launch calls: the kernels are too short for the host to keep ahead.",

@@ -130,7 +130,7 @@ def test_the_first_screen_has_three_actions_and_the_command_that_checks_them(
 
 
 @needs_chromium
-@pytest.mark.parametrize("name", CAPTURES)
+@pytest.mark.parametrize("name", [*OWN, *CAPTURES])
 def test_no_column_of_the_kernels_is_outside_the_page_of_a_laptop(
     browser: Browser, pages: Callable[[str], Path], name: str
 ) -> None:
@@ -145,7 +145,7 @@ def test_no_column_of_the_kernels_is_outside_the_page_of_a_laptop(
 
 @needs_chromium
 @pytest.mark.parametrize("width", [WIDE, NARROW])
-@pytest.mark.parametrize("name", CAPTURES)
+@pytest.mark.parametrize("name", [*OWN, *CAPTURES])
 def test_each_part_of_the_step_now_has_a_visible_name(
     browser: Browser, pages: Callable[[str], Path], name: str, width: int
 ) -> None:
