@@ -158,15 +158,31 @@ def test_steps_alone_count_while_recorded_steps_run() -> None:
     assert MEASURE.in_time_of(steps, [(100, 20), (140, 20)]) == [6, 7, 8]
 
 
-@pytest.mark.slow
+# Makes steps of 5 ms, as the programs do, but at once and without torch.
+STEPS = """
+import argparse, json, pathlib, time
+parser = argparse.ArgumentParser()
+parser.add_argument("name")
+for name, kind in (("--times", pathlib.Path), ("--steps", int), ("--until", pathlib.Path)):
+    parser.add_argument(name, type=kind)
+chosen, steps = parser.parse_args(), []
+while len(steps) != chosen.steps and not (chosen.until and chosen.until.exists()):
+    began = time.perf_counter_ns()
+    time.sleep(0.005)
+    steps.append((began, time.perf_counter_ns() - began))
+chosen.times.write_text(json.dumps({chosen.name: steps}))
+"""
+
+
 def test_a_program_runs_alone_until_the_profile_beside_it_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The profile is a run of the same program without nsys, with one step of warm-up. Both are on this CPU."""
-    pytest.importorskip("torch")
+    """The profile is a run of the same program without nsys, with one step of warm-up; it makes steps for 3 s."""
+    program = tmp_path / "program.py"
+    program.write_text(STEPS)
+    monkeypatch.setattr(MEASURE, "PROGRAM", program)
     report = {"sections": {"steps": {"facts": {"warm_up_steps": {"value": 1}}}}}
 
     def run(name: str, _folder: Path, times: Path, env: dict[str, str], prefix: list[str]) -> dict[str, Any]:
-        ended_by = ["--times", str(times), "--steps", "8"]
-        command = [*prefix, sys.executable, str(MEASURE.PROGRAM), name, *ended_by]
+        command = [*prefix, sys.executable, str(program), name, "--times", str(times), "--steps", "600"]
         assert subprocess.run(command, env=env, check=False).returncode == 0
         return report
 
