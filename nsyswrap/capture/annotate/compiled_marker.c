@@ -1,4 +1,4 @@
-/* The marks of marker.py in compiled code: the same ranges for a third of the time.
+/* The marks of marker.py in compiled code: the same ranges in less time.
  *
  * Between two marks a program evicts the marker from the CPU caches, so a mark costs what it touches. Here that is one
  * structure for each thread, and the profiler is called directly. marker.py says what the methods do; its tests run on
