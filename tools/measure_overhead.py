@@ -21,6 +21,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -168,12 +169,12 @@ def compared(
 
 
 def beside(
-    programs: Sequence[str], folder: Path, keep: Path | None, ends: float
+    programs: Sequence[str], folder: Path, keep: Path | None, ends: float, count: int = ROUNDS
 ) -> Iterator[tuple[dict[str, Any], Path]]:
     """Run each program alone and profiled at the same time; yield a row of the table and a profile for each."""
     for name in programs:
         began, rounds = time.monotonic(), []
-        for number in range(ROUNDS if began < ends else 0):
+        for number in range(count if began < ends else 0):
             target = folder / f"{name}-{number}"
             found = at_once(name, target, number % 2)
             if found is not None:
@@ -291,7 +292,7 @@ def measured(chosen: argparse.Namespace) -> dict[str, Any]:
     missing = [name for name in chosen.programs if name not in there]
     with tempfile.TemporaryDirectory(prefix="overhead-") as temporary:
         folder = Path(temporary)
-        compare = beside if chosen.beside else compared
+        compare = partial(beside, count=chosen.rounds) if chosen.beside else compared
         for row, profile in compare(missing, folder, chosen.keep, ends):
             results["programs"].append(row)
             results["machine"] = versions(profile)
@@ -309,6 +310,9 @@ def main() -> int:
     parser.add_argument("--again", action="store_true", help="write the page from the results that are there")
     parser.add_argument("--add", action="store_true", help="run only the programs that the results lack")
     parser.add_argument("--beside", action="store_true", help="run alone and profiled at the same time, on two GPUs")
+    parser.add_argument(
+        "--rounds", type=int, default=ROUNDS, metavar="N", help="with --beside: how often; the GPUs take turns"
+    )
     parser.add_argument("--limit", type=float, default=3600, metavar="S", help="compare no program after S seconds")
     parser.add_argument(
         "--options", type=float, default=600, metavar="S", help="then try options for S seconds; 0: none"

@@ -24,6 +24,8 @@ from torch import nn
 from torch.nn import functional
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+# Tokens of a text: a step takes longer the longer its text is, and GPT-2 has no more than 1,024 positions.
+DECODED = 100
 Step = Callable[[], object]
 
 
@@ -201,13 +203,17 @@ def hugging_bert() -> Step:
 
 
 def hugging_decoding() -> Step:
-    """GPT-2 of transformers, which writes one token a step."""
+    """GPT-2 of transformers, which writes one token a step, and begins a new text after 100."""
     from transformers import GPT2Config, GPT2LMHeadModel  # noqa: PLC0415
 
     model = GPT2LMHeadModel(GPT2Config(n_embd=512, n_layer=8, n_head=8)).to(DEVICE).eval()
-    state: dict[str, Any] = {"cache": None, "token": torch.ones(4, 1, dtype=torch.long, device=DEVICE)}
+    first = torch.ones(4, 1, dtype=torch.long, device=DEVICE)
+    state: dict[str, Any] = {"count": 0}
 
     def step() -> int:
+        if state["count"] % DECODED == 0:
+            state.update(cache=None, token=first)
+        state["count"] += 1
         with torch.no_grad():
             found = model(state["token"], past_key_values=state["cache"], use_cache=True)
         state["cache"], state["token"] = found.past_key_values, found.logits[:, -1:].argmax(-1)
@@ -291,7 +297,7 @@ PROGRAMS: dict[str, tuple[Callable[[], Step], int]] = {
     "vision_resnet": (vision_resnet, 60),
     "timm_mobile": (timm_mobile, 50),
     "hugging_bert": (hugging_bert, 60),
-    "hugging_decoding": (hugging_decoding, 100),
+    "hugging_decoding": (hugging_decoding, DECODED),
     "loaded_pictures": (loaded_pictures, 100),
 }
 """Each program and how many steps it takes."""
