@@ -5,12 +5,14 @@ It needs a GPU. Each program of tools/overhead_programs.py runs alone and under 
 some also run under nsys with one option added or left out. The results go into reports/overhead.json, and a page into
 docs/overhead.md. With --again the page alone is written from the results that are there: that needs no GPU.
 
-With --beside each program runs alone and profiled at the same time, on two GPUs and on half of the cores each, which
-take turns: so both have the machine's pace of that moment. The run alone goes on until the profile ends; what counts of
-it are the steps in the time of the recorded ones.
+With --beside each program runs alone and under nsys at the same time, on two GPUs and on half of the cores each, which
+take turns: so both have the machine's pace of that moment. The run alone goes on until the other ends; what counts of
+it are the steps in the time of the recorded ones. The reports are made after all programs, so that nothing else runs
+beside them.
 """
 
 import argparse
+import itertools
 import json
 import os
 import platform
@@ -20,17 +22,23 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import overhead_page
 
 from nsyswrap.capture.process import output_of
 
+if TYPE_CHECKING:
+    from nsyswrap.capture.locate import Nsys
+
 ROOT = Path(__file__).resolve().parent.parent
 PROGRAM = ROOT / "tools" / "overhead_programs.py"
+NSYSWRAP = (sys.executable, "-m", "nsyswrap")
 RESULTS = ROOT / "reports" / "overhead.json"
 PAGE = ROOT / "docs" / "overhead.md"
 NO_GPU = "overhead: this needs an NVIDIA GPU; `--again` writes the page from the results in reports/overhead.json"
@@ -67,6 +75,8 @@ LONGEST_S = 240
 PROFILES = 3
 # How often with both runs at the same time: each GPU and each half of the cores has both kinds of run twice.
 ROUNDS = 4
+# Reports that are made in parallel, after all programs.
+REPORTERS = 8
 
 
 def alone(names: Sequence[str], folder: Path, prefix: Sequence[str] = ()) -> dict[str, list[int]]:
@@ -85,26 +95,25 @@ def alone(names: Sequence[str], folder: Path, prefix: Sequence[str] = ()) -> dic
     return {name: [length for _, length in steps] for name, steps in json.loads(target.read_text("utf-8")).items()}
 
 
-def profiled(
-    name: str, folder: Path, times: Path | None = None, env: Mapping[str, str] | None = None, prefix: Sequence[str] = ()
-) -> dict[str, Any] | None:
-    """Profile a program, and return its report; None where that fails.
+def profiled(name: str, folder: Path) -> dict[str, Any] | None:
+    """Profile a program into a folder, and return its report; None where that fails. What is in the folder is removed.
 
     Args:
         name: The program.
-        folder: The folder of the result; what is there is removed.
-        times: Where the program writes when its steps were; None for nowhere.
-        env: The environment; None for ours.
-        prefix: Words before the command.
+        folder: The folder of the result.
     """
     shutil.rmtree(folder, ignore_errors=True)
-    words = [*prefix, sys.executable, "-m", "nsyswrap", "profile", "-q", "-o", str(folder)]
-    words += ["--timeout", str(LONGEST_S), "--", sys.executable, str(PROGRAM), name]
-    words += ["--times", str(times)] if times else []
-    done = subprocess.run(words, capture_output=True, text=True, check=False, env=env)  # noqa: S603 - nsyswrap itself
+    words = [*NSYSWRAP, "profile", "-q", "-o", str(folder), "--timeout", str(LONGEST_S)]
+    words += ["--", sys.executable, str(PROGRAM), name]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)  # noqa: S603 - nsyswrap itself
     if done.returncode:
         print(f"{name}: profile: exit code {done.returncode}: {done.stderr[-400:]}", flush=True)
         return None
+    return report_in(folder)
+
+
+def report_in(folder: Path) -> dict[str, Any]:
+    """Return the report in a folder."""
     report: dict[str, Any] = json.loads((folder / "report.json").read_text(encoding="utf-8"))
     return report
 
@@ -171,59 +180,96 @@ def compared(
 def beside(
     programs: Sequence[str], folder: Path, keep: Path | None, ends: float, count: int = ROUNDS
 ) -> Iterator[tuple[dict[str, Any], Path]]:
-    """Run each program alone and profiled at the same time; yield a row of the table and a profile for each."""
-    for name in programs:
-        began, rounds = time.monotonic(), []
-        for number in range(count if began < ends else 0):
-            target = folder / f"{name}-{number}"
-            found = at_once(name, target, number % 2)
-            if found is not None:
-                rounds.append((target, *found))
+    """Run each program alone and recorded at the same time, in rounds; yield a row and a folder for each."""
+    from nsyswrap.capture.locate import find_nsys  # noqa: PLC0415 - needed here alone
+
+    nsys = find_nsys()
+    record = json.dumps(record_of(nsys))
+    made: dict[str, list[Path]] = {name: [] for name in programs}
+    for number, name in itertools.product(range(count), programs):
+        if time.monotonic() > ends:
+            print(f"{name}: round {number + 1} left out, the time is over", flush=True)
+            continue
+        began, target = time.monotonic(), folder / f"{name}-{number}"
+        target.mkdir()
+        (target / "run.json").write_text(record, encoding="utf-8")
+        if at_once(name, target, str(nsys.path), number % 2):
+            made[name].append(target)
         print(f"{name}: {time.monotonic() - began:.0f} s", flush=True)
+    with ThreadPoolExecutor(REPORTERS) as pool:
+        list(pool.map(write_report, itertools.chain(*made.values())))
+    for name, targets in made.items():
+        rounds = [(target, *found) for target in targets if (found := compared_in(name, target))]
         if not rounds:
             continue
         row = {**row_of(name, [each for _, each, _ in rounds], [each for *_, each in rounds]), "beside": True}
         print(overhead_page.line(row), flush=True)
-        last = rounds[-1][0]
-        yield row, last
+        yield row, rounds[-1][0]
         if keep is not None:
-            shutil.copytree(last, keep / name, dirs_exist_ok=True)
+            for target, *_ in rounds:
+                shutil.copytree(target, keep / target.name, dirs_exist_ok=True)
 
 
-def at_once(name: str, folder: Path, gpu: int) -> tuple[list[int], dict[str, Any]] | None:
-    """Profile a program while it runs alone as well.
+def record_of(nsys: "Nsys") -> dict[str, Any]:
+    """Return what is known beside a recorded run, as `profile` writes it: what nsys adds to each call, and versions."""
+    from nsyswrap.capture.options import CaptureOptions  # noqa: PLC0415 - needed here alone
+    from nsyswrap.capture.profiler_cost import profiler_cost  # noqa: PLC0415
+    from nsyswrap.capture.recorded_run import PROFILER_COST, SCHEMA  # noqa: PLC0415
+
+    began = time.monotonic()
+    cost = profiler_cost(CaptureOptions(command=("python",), folder=Path("unused")), nsys, lambda: None)
+    print(f"cost of the calls: {time.monotonic() - began:.0f} s: {json.dumps(cost)}", flush=True)
+    known = {"nsys": nsys.version_text, "python": platform.python_version(), "torch": metadata.version("torch")}
+    return {"schema": SCHEMA, "versions": known, PROFILER_COST: cost}
+
+
+def at_once(name: str, folder: Path, nsys: str, gpu: int) -> bool:
+    """Record a program while it runs alone as well; return whether both runs succeeded.
 
     Args:
         name: The program.
-        folder: The folder of the profile.
-        gpu: The GPU of the profile, 0 or 1; the run alone has the other one, and the other half of the cores.
-
-    Returns:
-        The steps alone in the time of the measured steps, in ns, and the report; None where one of the runs failed.
+        folder: Where the capture and the times of the steps go.
+        nsys: The path of nsys.
+        gpu: The GPU of the recorded run, 0 or 1; the run alone has the other one, and the other half of the cores.
     """
-    times = {kind: folder.with_name(f"{folder.name}-{kind}.json") for kind in ("alone", "recorded")}
-    end = folder.with_name(f"{folder.name}-end")
-    words = [
-        *_on_half(1 - gpu),
-        sys.executable,
-        str(PROGRAM),
-        name,
-        "--times",
-        str(times["alone"]),
-        "--until",
-        str(end),
-    ]
-    with subprocess.Popen(words, env=_on_gpu(1 - gpu), stdout=subprocess.DEVNULL) as other:  # noqa: S603 - a program of ours
-        report = profiled(name, folder, times["recorded"], _on_gpu(gpu), _on_half(gpu))
+    end = folder / "end"
+    program = [sys.executable, str(PROGRAM), name, "--times"]
+    alone_words = [*_on_half(1 - gpu), *program, str(folder / "alone.json"), "--until", str(end)]
+    words = [*_on_half(gpu), nsys, "profile", f"--output={folder / 'capture'}", *OPTIONS["the default"], *program]
+    with subprocess.Popen(alone_words, env=_on_gpu(1 - gpu), stdout=subprocess.DEVNULL) as other:  # noqa: S603 - ours
+        try:
+            done = output_of([*words, str(folder / "recorded.json")], timeout_s=LONGEST_S, env=_on_gpu(gpu))
+        except TimeoutError as error:
+            print(f"{name}: {error}", flush=True)
+        else:
+            if done.code:
+                print(f"{name}: exit code {done.code}: {done.stderr[-400:]}", flush=True)
         end.touch()
         try:
             other.wait(LONGEST_S)
         except subprocess.TimeoutExpired:
             other.kill()
-    if report is None or not all(each.is_file() for each in times.values()):
+    return all((folder / each).is_file() for each in ("alone.json", "recorded.json", "capture.nsys-rep"))
+
+
+def write_report(folder: Path) -> None:
+    """Write the report of a recorded run beside its capture."""
+    words = [*NSYSWRAP, "analyze", str(folder / "capture.nsys-rep"), "--format", "json", "-f"]
+    words += ["-o", str(folder / "report.json")]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)  # noqa: S603 - nsyswrap itself
+    if done.returncode:
+        print(f"{folder.name}: analyze: exit code {done.returncode}: {done.stderr[-400:]}", flush=True)
+
+
+def compared_in(name: str, folder: Path) -> tuple[list[int], dict[str, Any]] | None:
+    """Return the steps alone in the time of the measured steps, in ns, and the report; None where one is missing."""
+    if not (folder / "report.json").is_file():
         return None
-    steps = {kind: json.loads(each.read_text("utf-8"))[name] for kind, each in times.items()}
-    found = in_time_of(steps["alone"], steps["recorded"][warm_up_of(report) :])
+    report = report_in(folder)
+    alone_steps, recorded = (
+        json.loads((folder / f"{each}.json").read_text("utf-8"))[name] for each in ("alone", "recorded")
+    )
+    found = in_time_of(alone_steps, recorded[warm_up_of(report) :])
     return (found, report) if found else None
 
 
@@ -309,7 +355,7 @@ def main() -> int:
     parser.add_argument("programs", nargs="*", default=PROGRAMS)
     parser.add_argument("--again", action="store_true", help="write the page from the results that are there")
     parser.add_argument("--add", action="store_true", help="run only the programs that the results lack")
-    parser.add_argument("--beside", action="store_true", help="run alone and profiled at the same time, on two GPUs")
+    parser.add_argument("--beside", action="store_true", help="run alone and recorded at the same time, on two GPUs")
     parser.add_argument(
         "--rounds", type=int, default=ROUNDS, metavar="N", help="with --beside: how often; the GPUs take turns"
     )

@@ -278,7 +278,7 @@ def lightning_loop(clock: Clock, steps: int) -> None:
                 torch.cuda.synchronize()
             self.open.__exit__(None, None, None)
 
-    data = torch.utils.data.TensorDataset(torch.randn(64 * steps, 256))
+    data = torch.utils.data.TensorDataset(torch.randn(1, 256).expand(64 * steps, 256))
     silent = dict.fromkeys(("logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary"), False)
     where = "gpu" if DEVICE == "cuda" else "cpu"
     trainer = lightning.Trainer(max_steps=steps, callbacks=[Marks()], accelerator=where, devices=1, **silent)
@@ -303,8 +303,8 @@ PROGRAMS: dict[str, tuple[Callable[[], Step], int]] = {
 """Each program and how many steps it takes."""
 
 LIGHTNING_STEPS = 80
-# More steps than a program makes until another file ends it; Lightning draws the data of all of them.
-WITHOUT_END = 20_000
+# More steps than a program makes until another file ends it.
+WITHOUT_END = 200_000
 
 
 def main() -> int:

@@ -1,9 +1,8 @@
 """The program whose calls are timed alone and under nsys, to measure what nsys adds to each of them.
 
 It makes many calls of each kind that a capture records: launches, other CUDA calls, NVTX ranges, and calls of the
-operating system. It writes the median time of a call in each of many blocks as JSON. It calls the CUDA libraries
-through ctypes; where torch is installed, it also times training steps of PyTorch. Where there is no GPU, it makes the
-other calls only.
+operating system. It calls the CUDA libraries through ctypes; where torch is installed, it also makes training steps of
+PyTorch. Where there is no GPU, it makes the other calls only.
 
 In a loop of nothing but launches, the profiler's code and data stay in the CPU's caches, and its cost is small. A real
 program evicts them. So each kind is timed in three settings, with different work before each call::
@@ -12,18 +11,21 @@ program evicts them. So each kind is timed in three settings, with different wor
     python    |work|call|work|call|        the interpreter runs other code, as between two launches of a real program
     evicted   |work|copy|call|work|copy|   and memory larger than the first cache is copied
 
-A shared machine is slower at some times than at others. So the same work is timed next to each block, and the
-times of the block are scaled to the usual speed of the machine.
+It times one block of calls whenever it is asked to, so that two of these programs can take turns
+(:mod:`nsyswrap.capture.probe_turns`). The same work is timed next to each block, to show the pace of the machine.
 """
 
 import ctypes
 import json
 import os
 import re
+import socket
 import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import TextIO
 
 from nsyswrap.capture.annotate.marker import DATA, Marker, Sink
 from nsyswrap.capture.annotate.nvtx_calls import connected, package_calls
@@ -31,26 +33,21 @@ from nsyswrap.capture.cost_probe_cuda import Cuda
 from nsyswrap.capture.cost_probe_torch import Steps
 
 Call = Callable[[], object]
-Blocks = list[tuple[float, float]]
+# The time of a call in a block, and how long the work that shows the pace took next to it, in ns.
+Block = tuple[float, float]
+# What times a block, by call and setting.
+Blocks = Mapping[str, Mapping[str, Callable[[], Block]]]
 
-# Blocks of each kind and setting, and calls in each block: enough for stable quartiles in a few seconds.
-BLOCKS = 12
+# Calls in each block: enough for a stable median.
 CALLS = 100
 # Read and written before each call: many times the first-level cache of a core, and part of its second-level cache.
 # Between two launches, a training program touches a similar amount of its framework's code and data.
 EVICTED_BYTES = 512 << 10
-COUNT = "--count"
 # Training steps in each block: they take a hundred times as long as a call.
 STEPS = 6
-# Steps count at the fastest pace of the machine alone. While it is slow, more blocks are timed.
-MOST_BLOCKS = 10 * BLOCKS
-FEWEST_BLOCKS = 4
-# A block within this factor of the fastest pace is at that pace. Source: measured on the machine of docs/overhead.md:
-# fast blocks are within a tenth of each other; where others use the other half of the core, work takes 1.7 times as
-# long.
-FAST = 1.15
 # How many times the work is timed next to each block.
 PACES = 9
+TIGHT, DEVICE = "tight", "device"
 
 
 class Work:
@@ -82,46 +79,22 @@ class Work:
         self._target[:] = self._source
 
 
-def times(call: Call, before: Call, settle: Call | None, pace: Call) -> Blocks:
-    """Return the median length of a call in each block, and that of some work timed next to the block, in ns.
+def block(call: Call, before: Call, settle: Call, pace: Call, calls: int) -> Block:
+    """Return the median length of a call, and that of some work timed before the block, in ns.
 
     Args:
         call: The call.
         before: What runs before each call; outside of the times.
-        settle: Runs after each block, outside of the times; None for nothing.
+        settle: Runs after the block, outside of the times.
         pace: The work that shows how fast the machine is.
+        calls: How many calls.
     """
-    found = []
-    for _ in range(BLOCKS + 1):
-        found.append(_block(call, before, pace, CALLS))
-        if settle is not None:
-            settle()
-    return found[1:]
-
-
-def times_at_pace(step: Call, pace: Call, fastest_ns: float) -> Blocks:
-    """Return the median length of a step in each block, and that of some work timed next to the block, in ns.
-
-    Further blocks are timed until some of them are at the fastest pace of the machine, within a limit.
-
-    Args:
-        step: The step.
-        pace: The work that shows how fast the machine is.
-        fastest_ns: How long that work took at its fastest.
-    """
-    found = [_block(step, Work.tight, pace, STEPS) for _ in range(BLOCKS + 1)][1:]
-    while sum(each <= FAST * fastest_ns for _, each in found) < FEWEST_BLOCKS and len(found) < MOST_BLOCKS:
-        found.append(_block(step, Work.tight, pace, STEPS))
-    return found
-
-
-def _block(call: Call, before: Call, pace: Call, calls: int) -> tuple[float, float]:
-    """Return the median length of a call, and before that of the work that shows the pace, in ns."""
     paces = [_length(pace) for _ in range(PACES)]
     lengths = []
     for _ in range(calls):
         before()
         lengths.append(_length(call))
+    settle()
     return statistics.median(lengths), statistics.median(paces)
 
 
@@ -191,85 +164,97 @@ def os_kinds() -> Iterator[tuple[str, Call]]:
     yield "short_os_call", lambda: libc.write(null, memory, 1)
 
 
-def graph_times(cuda: Cuda, settings: Mapping[str, Call], work: Work) -> dict[str, dict[str, Blocks]]:
-    """Return the times of launches of graphs by block.
+def blocks_of_calls(work: Work) -> Blocks:
+    """Return what times a block of each call in each setting; without a GPU only calls of the host.
 
-    The GPU is idle at each launch: where graphs wait in the queue, the length of their launches changes nothing.
-
-    Args:
-        cuda: Makes the launches.
-        settings: What runs before each launch, after the wait for the GPU.
-        work: Shows the pace of the machine.
+    The GPU is idle at each launch of a graph: where graphs wait in the queue, the length of their launches changes
+    nothing.
     """
-
-    def idle(before: Call) -> Call:
-        def settled() -> None:
-            cuda.settle()
-            before()
-
-        return settled
-
-    return {
-        name: {setting: times(call, idle(before), None, work.python) for setting, before in settings.items()}
-        for name, call in cuda.graphs()
-    }
-
-
-def step_times(work: Work, fastest_ns: float, *, count: bool) -> dict[str, dict[str, Blocks]]:
-    """Return the times of training steps by block, and the launches of one step by kind; nothing without torch.
-
-    Args:
-        work: Shows the pace of the machine.
-        fastest_ns: How long it took at its fastest.
-        count: Count the launches: PyTorch's own profiler does that, which nsys keeps from working.
-    """
-    try:
-        steps = Steps()
-        kinds = dict(steps.kinds())
-        found = {name: {"tight": times_at_pace(step, work.python, fastest_ns)} for name, step in kinds.items()}
-        if count:
-            for name, step in kinds.items():
-                found[f"{name}_launches"] = {kind: [(each, 0)] for kind, each in steps.launches(step).items()}
-    except (ImportError, OSError, AssertionError, RuntimeError) as error:  # no torch, no GPU for it, no memory left
-        sys.stderr.write(f"nsyswrap: without training steps: {error}\n")
-        return {}
-    return found
-
-
-def measure(*, count: bool = False) -> dict[str, dict[str, Blocks]]:
-    """Return the times of each kind and setting by block: of a call, and of the work that shows the pace, in ns.
-
-    Args:
-        count: Count the launches of the training steps too.
-    """
-    work = Work()
-    settings: dict[str, Call] = {"tight": work.tight, "python": work.python, "evicted": work.evicted}
-    kinds: list[tuple[str, Call, Call | None]] = [("nothing", work.tight, None)]
-    kinds += [(name, call, None) for name, call in (*range_kinds(), *os_kinds())]
-    cuda = None
+    nothing = work.tight
+    settings: dict[str, Call] = {TIGHT: nothing, "python": work.python, "evicted": work.evicted}
+    kinds: list[tuple[str, Call, Call, Call]] = [("nothing", nothing, nothing, nothing)]
+    kinds += [(name, call, nothing, nothing) for name, call in (*range_kinds(), *os_kinds())]
+    of_device: dict[str, Mapping[str, Callable[[], Block]]] = {}
     try:
         cuda = Cuda()
     except OSError as error:
         sys.stderr.write(f"nsyswrap: without CUDA calls: {error}\n")
-    if cuda is not None:
-        kinds += [(name, call, cuda.settle) for name, call in cuda.kinds()]
+    else:
+        kinds += [(name, call, nothing, cuda.settle) for name, call in cuda.kinds()]
+        kinds += [(name, call, cuda.settle, cuda.settle) for name, call in cuda.graphs()]
+        of_device["queued_kernel"] = {DEVICE: lambda: (cuda.queued(), 0.0)}  # the CPU's pace does not apply
     found = {
-        name: {setting: times(call, before, settle, work.python) for setting, before in settings.items()}
-        for name, call, settle in kinds
+        name: {
+            setting: partial(block, call, _both_of(first, before), settle, work.python, CALLS)
+            for setting, before in settings.items()
+        }
+        for name, call, first, settle in kinds
     }
-    if cuda is not None:
-        found |= graph_times(cuda, settings, work)
-        fastest = min(pace for each in found.values() for blocks in each.values() for _, pace in blocks)
-        found["queued_kernel"] = {"device": [(each, 0) for each in cuda.queued()]}  # the CPU's pace does not apply
-        found |= step_times(work, fastest, count=count)
-    return found
+    return {**found, **of_device}
+
+
+def _both_of(first: Call, second: Call) -> Call:
+    """Return a call that makes two calls."""
+
+    def both() -> None:
+        first()
+        second()
+
+    return both
+
+
+def blocks_of_steps(work: Work, steps: Steps) -> Blocks:
+    """Return what times a block of each training step."""
+    return {
+        name: {TIGHT: partial(block, step, work.tight, work.tight, work.python, STEPS)} for name, step in steps.kinds()
+    }
+
+
+def serve(requests: TextIO, answers: TextIO, blocks: Blocks, steps: Steps | None) -> None:
+    """Answer requests, one JSON object in a line, until there are no more.
+
+    The first answer has the settings of each call. Then ``{"core": N}`` moves this thread to a core; ``{"call": NAME,
+    "setting": NAME}`` times a block, and the answer is a list of two numbers; ``{"count": true}`` is answered by the
+    number of launches of each training step by kind.
+    """
+    _answer(answers, {name: list(settings) for name, settings in blocks.items()})
+    for line in requests:
+        request = json.loads(line)
+        if "core" in request:
+            os.sched_setaffinity(0, {request["core"]})
+            continue
+        if "count" in request:
+            _answer(answers, {} if steps is None else {name: steps.launches(step) for name, step in steps.kinds()})
+            continue
+        _answer(answers, blocks[request["call"]][request["setting"]]())
+
+
+def _answer(answers: TextIO, found: object) -> None:
+    answers.write(json.dumps(found) + "\n")
+    answers.flush()
+
+
+def find_steps() -> Steps | None:
+    """Return the training steps; None without torch, a GPU that it can use, or memory there."""
+    try:
+        return Steps()
+    except (ImportError, OSError, AssertionError, RuntimeError) as error:
+        sys.stderr.write(f"nsyswrap: without training steps: {error}\n")
+        return None
 
 
 def main() -> int:
-    """Write the times as JSON to the file that the command line names; with --count, also the counted launches."""
-    found = measure(count=COUNT in sys.argv[2:])
-    with open(sys.argv[1], "w", encoding="utf-8") as file:  # noqa: PTH123 - the folder exists
-        json.dump(found, file)
+    """Serve the socket that the command line names; the first line that it sends is the number there."""
+    work = Work()
+    blocks = blocks_of_calls(work)
+    steps = find_steps() if DEVICE in {setting for each in blocks.values() for setting in each} else None
+    if steps is not None:
+        blocks = {**blocks, **blocks_of_steps(work, steps)}
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(sys.argv[1])
+        with connection.makefile("r") as requests, connection.makefile("w") as answers:
+            _answer(answers, int(sys.argv[2]))
+            serve(requests, answers, blocks, steps)
     return 0
 
 

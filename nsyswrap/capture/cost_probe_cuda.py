@@ -16,7 +16,6 @@ SMALL_BYTES = 4096
 GRAPH_NODES = 20
 # Kernels that wait in the queue while one runs, to time them without the host: fewer than a stream holds.
 QUEUED = 400
-QUEUED_BLOCKS = 12
 SPIN_CYCLES = 12_000_000
 
 DRIVER = "libcuda.so.1"
@@ -81,6 +80,9 @@ class Cuda:
         self.host, self.there = ctypes.c_void_p(), ctypes.c_uint64()
         self._check(self.driver.cuMemHostAlloc(ctypes.byref(self.host), ctypes.c_size_t(SMALL_BYTES), 0))
         self._check(self.driver.cuMemAlloc_v2(ctypes.byref(self.there), ctypes.c_size_t(SMALL_BYTES)))
+        self._timed = ctypes.c_void_p(), ctypes.c_void_p()
+        for event in self._timed:
+            self._check(self.driver.cuEventCreate(ctypes.byref(event), 0))
         self.runtime, self.kernel = self._loaded_runtime()
 
     def _loaded_runtime(self) -> tuple[Any, ctypes.c_void_p]:
@@ -169,23 +171,18 @@ class Cuda:
         """Wait until the GPU has done all work."""
         self._check(self.driver.cuStreamSynchronize(self.stream))
 
-    def queued(self) -> list[float]:
+    def queued(self) -> float:
         """Return the mean time of a kernel on the GPU when all kernels wait in the queue, in ns."""
-        cuda, none, found = self.driver, ctypes.c_void_p(), []
-        first, last = ctypes.c_void_p(), ctypes.c_void_p()
-        for event in (first, last):
-            self._check(cuda.cuEventCreate(ctypes.byref(event), 0))
-        for _ in range(QUEUED_BLOCKS + 1):
-            cuda.cuLaunchKernel(self.spin, 1, 1, 1, 1, 1, 1, 0, self.stream, self.arguments, none)
-            cuda.cuEventRecord(first, self.stream)
-            for _ in range(QUEUED):
-                cuda.cuLaunchKernel(self.nothing, 1, 1, 1, 1, 1, 1, 0, self.stream, self.arguments, none)
-            cuda.cuEventRecord(last, self.stream)
-            self.settle()
-            length_ms = ctypes.c_float()
-            self._check(cuda.cuEventElapsedTime(ctypes.byref(length_ms), first, last))
-            found.append(length_ms.value * 1e6 / QUEUED)
-        return found[1:]
+        cuda, none, length_ms = self.driver, ctypes.c_void_p(), ctypes.c_float()
+        first, last = self._timed
+        cuda.cuLaunchKernel(self.spin, 1, 1, 1, 1, 1, 1, 0, self.stream, self.arguments, none)
+        cuda.cuEventRecord(first, self.stream)
+        for _ in range(QUEUED):
+            cuda.cuLaunchKernel(self.nothing, 1, 1, 1, 1, 1, 1, 0, self.stream, self.arguments, none)
+        cuda.cuEventRecord(last, self.stream)
+        self.settle()
+        self._check(cuda.cuEventElapsedTime(ctypes.byref(length_ms), first, last))
+        return length_ms.value * 1e6 / QUEUED
 
     @staticmethod
     def _check(result: int) -> None:

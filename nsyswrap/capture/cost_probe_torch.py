@@ -5,8 +5,8 @@ set up the kernel. nsys slows down all of these CUDA calls and records only the 
 who launches. So two small steps are timed, one of linear layers and one of convolutions, and the kernels of one step
 are counted::
 
-    without nsys   |step.........|                 the difference, divided by the launches of the step, is
-    under nsys     |step...................|       what nsys adds to one of them
+    without nsys   |step.........|                 so many times as long takes a thread's work from one launch to the
+    under nsys     |step...................|       next; the difference over the launches is what one of them costs
 
 The GPU needs less time for each step than the CPU, so the length is that of the CPU. The backward pass runs in the
 calling thread: two threads may run on cores of different speed.

@@ -1,8 +1,8 @@
 """Measure what nsys adds to each call that it records on this machine, and keep it for the next profile.
 
-A short program (:mod:`nsyswrap.capture.cost_probe`) makes calls of each kind, alone and under nsys in turn. The
-difference is the cost. It depends on nsys, the driver, the CPU and what is recorded, so it is measured again when one
-of these changes.
+A short program (:mod:`nsyswrap.capture.cost_probe`) makes calls of each kind, alone and under nsys in turns
+(:mod:`nsyswrap.capture.probe_turns`). The difference is the cost. It depends on nsys, the driver, the CPU and what is
+recorded, so it is measured again when one of these changes.
 """
 
 import hashlib
@@ -10,28 +10,24 @@ import json
 import os
 import platform
 import statistics
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from nsyswrap.capture.capabilities import capabilities_of
-from nsyswrap.capture.cost_probe import COUNT, FAST, FEWEST_BLOCKS
+from nsyswrap.capture.cost_probe import TIGHT
 from nsyswrap.capture.locate import Nsys, user_folder
 from nsyswrap.capture.options import CaptureOptions, profile_invocation
-from nsyswrap.capture.process import output_of
-from nsyswrap.capture.process_tree import adopting_orphans, children_by_parent, kill_all, reap_children
+from nsyswrap.capture.probe_turns import LAUNCHES, Times, run_probes
 from nsyswrap.capture.run_dir import RunDir, private_folder
 from nsyswrap.errors import NsyswrapError
-from nsyswrap.hardware.profiler_cost import CONVOLUTION_LAUNCH, LAUNCH
+from nsyswrap.hardware.profiler_cost import CONVOLUTION_LAUNCH, LAUNCH, STRETCH
 
-SCHEMA = "nsyswrap.profiler-cost/5"
+SCHEMA = "nsyswrap.profiler-cost/6"
 DRIVER = Path("/proc/driver/nvidia/version")
 CPU = Path("/proc/cpuinfo")
 
-# Runs of the program, each once alone and once under nsys, in turn: the speed of a machine drifts.
-RUNS = 2
 GRAPH_NODES = 20
 # The calls of the program that stand for each kind; the last one is the usual form.
 PROBED = {
@@ -43,17 +39,15 @@ PROBED = {
     "os_call": ("short_os_call", "os_call"),
     "operation": ("queued_kernel",),
 }
-TIMEOUT_S = 120
+# The training step whose work from one launch to the next stands for each kind of launch.
+STEP_OF = {LAUNCH: "plain_step", CONVOLUTION_LAUNCH: "convolution_step"}
 
 # One block in so many may be an error of the clock, or a moment in which the machine stood still.
 FEWEST_PACES = 20
-# The settings of the program's calls in which nsys adds least, and in which it adds the usual.
-TIGHT, USUAL = "tight", "python"
+# The setting of the program's calls in which nsys adds the usual.
+USUAL = "python"
 
 KEYS = ("low_ns", "usual_ns", "high_ns")
-
-# By call and setting: the time of a call and the pace of the machine in each block.
-Times = Mapping[str, Mapping[str, Sequence[tuple[float, float]]]]
 
 
 def profiler_cost(
@@ -87,7 +81,7 @@ def profiler_cost(
         return {}
     announce()
     alone, recorded = measure(options, nsys)
-    measured = {"calls": costs(alone, recorded), "pace": pace_range((*alone, *recorded))}
+    measured = {"calls": costs(alone, recorded), "pace": pace_range((alone, recorded))}
     if measured["calls"]:
         _keep(path, measured)
     return {"conditions": conditions, **measured}
@@ -119,18 +113,27 @@ def kept_at(conditions: Mapping[str, Any]) -> Path:
     return base / "nsyswrap" / "profiler_cost" / f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.json"
 
 
-def measure(options: CaptureOptions, nsys: Nsys) -> tuple[list[Times], list[Times]]:
-    """Run the program some times, alone and under nsys in turn, and return the call times of both."""
-    alone, recorded = [], []
+def measure(options: CaptureOptions, nsys: Nsys) -> tuple[Times, Times]:
+    """Run the program alone and under nsys, and return the call times of both; nothing where that fails.
+
+    Both run at the same time. Where a GPU lets one process use it, one of them has no CUDA calls then, and both run one
+    after the other.
+    """
     try:
         with private_folder() as folder:
-            for number in range(RUNS):
-                alone.append(_timed((), folder / f"alone-{number}.json", COUNT))
-                target = folder / f"recorded-{number}.json"
-                recorded.append(_timed(_under_nsys(options, nsys, folder / f"run-{number}"), target))
+            alone, recorded = run_probes([(), _under_nsys(options, nsys, folder / "run")], folder)
+            if set(_timed(alone)) != set(_timed(recorded)):
+                (alone,), (recorded,) = (
+                    run_probes([prefix], folder) for prefix in ((), _under_nsys(options, nsys, folder / "again"))
+                )
     except (NsyswrapError, OSError, TimeoutError, ValueError):
-        return [], []
+        return {}, {}
     return alone, recorded
+
+
+def _timed(run: Times) -> list[str]:
+    """Return the calls that were timed."""
+    return [name for name in run if not name.endswith(LAUNCHES.format(""))]
 
 
 def _under_nsys(options: CaptureOptions, nsys: Nsys, folder: Path) -> tuple[str, ...]:
@@ -143,38 +146,12 @@ def _under_nsys(options: CaptureOptions, nsys: Nsys, folder: Path) -> tuple[str,
     return argv[: -len(run_dir.inner(()))]
 
 
-def _timed(prefix: tuple[str, ...], target: Path, *arguments: str) -> Times:
-    """Run the program with some arguments, and return the times that it wrote.
-
-    Raises:
-        OSError: It wrote none.
-        ValueError: What it wrote cannot be read.
-    """
-    command = (sys.executable, "-m", "nsyswrap.capture.cost_probe", str(target), *arguments)
-    excluded = frozenset(children_by_parent().get(os.getpid(), ()))
-    with adopting_orphans():
-        try:
-            output_of((*prefix, *command), timeout_s=TIMEOUT_S)
-        finally:
-            kill_all(os.getpid(), excluded)  # an nsys that crashed leaves its agent and the program
-            reap_children(excluded)
-    found: Times = json.loads(target.read_text(encoding="utf-8"))
-    return found
-
-
-def costs(alone: Sequence[Times], recorded: Sequence[Times]) -> dict[str, dict[str, Any]]:
+def costs(alone: Times, recorded: Times) -> dict[str, dict[str, Any]]:
     """Return the cost of each kind of call from the times of its blocks, alone and under nsys, in ns.
 
     A kind may stand for several calls. Then its cost ranges from the cheapest call to the costliest.
     """
-    if not alone or not recorded:
-        return {}
-    pace = statistics.median(pace for run in (*alone, *recorded) for _, pace in run["nothing"][TIGHT])
-    probed = {
-        name: _cost(name, alone, recorded, pace)
-        for name in recorded[0]
-        if all(name in run for run in (*alone, *recorded))
-    }
+    probed = {name: _cost(name, alone, recorded) for name in _timed(recorded) if name in alone}
     if "launch" not in probed and "driver_launch" in probed:
         probed["launch"] = probed["driver_launch"]
     found: dict[str, dict[str, Any]] = {}
@@ -197,9 +174,7 @@ def costs(alone: Sequence[Times], recorded: Sequence[Times]) -> dict[str, dict[s
     return found
 
 
-def _launches_of_steps(
-    launch: Mapping[str, Any], alone: Sequence[Times], recorded: Sequence[Times]
-) -> dict[str, dict[str, Any]]:
+def _launches_of_steps(launch: Mapping[str, Any], alone: Times, recorded: Times) -> dict[str, dict[str, Any]]:
     """Return what nsys adds to the launches of training steps, by kind; nothing where no steps were timed.
 
     The step of linear layers has launches of one kind and gives their cost. In the step of convolutions that cost is
@@ -210,45 +185,46 @@ def _launches_of_steps(
         alone: The times without nsys, with the number of launches.
         recorded: The times under nsys.
     """
-    plain, whole = (_added_to_step(name, alone, recorded) for name in ("plain_step", "convolution_step"))
-    if plain is None or whole is None:
+    counts = {kind: _launches(alone, step) for kind, step in STEP_OF.items()}
+    if not all(counts.values()) or not all(step in run for step in STEP_OF.values() for run in (alone, recorded)):
         return {}
-    (added, counts), (all_added, all_counts) = plain, whole
-    others, own = (all_counts.get(kind, 0) for kind in (LAUNCH, CONVOLUTION_LAUNCH))
-    per_launch = [each / sum(counts.values()) for each in added]
-    found = {LAUNCH: _with_costs(launch, per_launch)}
+    added = {kind: _quartiles(alone, recorded, step, TIGHT) for kind, step in STEP_OF.items()}
+    others, own = (counts[CONVOLUTION_LAUNCH].get(kind, 0) for kind in (LAUNCH, CONVOLUTION_LAUNCH))
+    per_launch = [each / sum(counts[LAUNCH].values()) for each in added[LAUNCH]]
+    found = {LAUNCH: {**_with_costs(launch, per_launch), STRETCH: _stretch(alone, recorded, STEP_OF[LAUNCH])}}
     if own:
-        per_own = [(each - others * less) / own for each, less in zip(all_added, per_launch, strict=True)]
-        found[CONVOLUTION_LAUNCH] = _with_costs(launch, per_own)
+        per_own = [
+            (each - others * less) / own for each, less in zip(added[CONVOLUTION_LAUNCH], per_launch, strict=True)
+        ]
+        stretch = _stretch(alone, recorded, STEP_OF[CONVOLUTION_LAUNCH])
+        found[CONVOLUTION_LAUNCH] = {**_with_costs(launch, per_own), STRETCH: stretch}
     return found
+
+
+def _launches(run: Times, step: str) -> dict[str, float]:
+    """Return how many kernels a step launches, by the kind of launch."""
+    return {kind: count for kind, ((count, _),) in run.get(LAUNCHES.format(step), {}).items()}
 
 
 def _with_costs(launch: Mapping[str, Any], added: Sequence[float]) -> dict[str, Any]:
     """Return a launch with what nsys adds usually and at most, never less than the least."""
-    usual = max(added[0], launch["low_ns"])
-    return {**launch, "usual_ns": round(usual), "high_ns": round(max(usual, added[1], launch["high_ns"]))}
+    _, usual, most = added
+    usual = max(usual, launch["low_ns"])
+    return {**launch, "usual_ns": round(usual), "high_ns": round(max(usual, most, launch["high_ns"]))}
 
 
-def _added_to_step(
-    name: str, alone: Sequence[Times], recorded: Sequence[Times]
-) -> tuple[list[float], Mapping[str, float]] | None:
-    """Return what nsys adds to a step, in ns: usually and at most, and the launches of a step by kind.
+def _stretch(alone: Times, recorded: Times, step: str) -> list[float]:
+    """Return how many times as long a step takes under nsys: the quartiles over its blocks, at least 1."""
+    pairs = zip(alone[step][TIGHT], recorded[step][TIGHT], strict=True)
+    return [
+        max(round(each, 3), 1.0) for each in statistics.quantiles(under / without for (without, _), (under, _) in pairs)
+    ]
 
-    Only blocks at the fastest pace of the machine count: how much slower a slow machine is differs from code to code.
-    The usual is the difference of their medians: what slows only some steps under nsys is part of it. None where a run
-    has no such blocks, or where nothing was timed or counted.
-    """
-    runs = [[run[name][TIGHT] for run in each if name in run] for each in (alone, recorded)]
-    counts = next((run[f"{name}_launches"] for run in alone if f"{name}_launches" in run), {})
-    paces = [pace for run in (*alone, *recorded) for pace in _paces(run)]
-    if not all(runs) or not counts:
-        return None
-    fastest = min(paces) * FAST
-    lengths = [[time for run in each for time, pace in run if pace <= fastest] for each in runs]
-    if min(map(len, lengths)) < FEWEST_BLOCKS:
-        return None
-    (_, without, _), (_, under, most) = (statistics.quantiles(each) for each in lengths)
-    return [under - without, most - without], {kind: blocks[0][0] for kind, blocks in counts.items()}
+
+def _quartiles(alone: Times, recorded: Times, call: str, setting: str) -> list[float]:
+    """Return by how much longer a call takes under nsys, in ns: the quartiles over its blocks."""
+    pairs = zip(alone[call][setting], recorded[call][setting], strict=True)
+    return statistics.quantiles(under - without for (without, _), (under, _) in pairs)
 
 
 def pace_range(runs: Sequence[Times]) -> dict[str, int]:
@@ -268,19 +244,14 @@ def _paces(run: Times) -> list[float]:
     return [pace for settings in run.values() for blocks in settings.values() for _, pace in blocks if pace]
 
 
-def _cost(name: str, alone: Sequence[Times], recorded: Sequence[Times], pace: float) -> dict[str, Any]:
-    """Return the cost of one call of the program, over all settings, at the usual pace of the machine."""
-
-    def at_pace(runs: Sequence[Times], call: str, setting: str) -> list[float]:
-        return [time * pace / its_pace if its_pace else time for run in runs for time, its_pace in run[call][setting]]
-
-    quartiles = {}
-    for setting in recorded[0][name]:
-        without, under = (statistics.quantiles(at_pace(runs, name, setting)) for runs in (alone, recorded))
-        quartiles[setting] = [round(under[at] - without[2 - at]) for at in range(3)]
+def _cost(name: str, alone: Times, recorded: Times) -> dict[str, Any]:
+    """Return the cost of one call of the program, over all settings."""
+    quartiles = {
+        setting: [round(each) for each in _quartiles(alone, recorded, name, setting)] for setting in alone[name]
+    }
     first = next(iter(quartiles))
-    clock = statistics.median(at_pace(alone, "nothing", TIGHT)) if first == TIGHT else 0.0
-    length = statistics.median(at_pace(alone, name, first)) - clock
+    clock = statistics.median(time for time, _ in alone["nothing"][TIGHT]) if first == TIGHT else 0.0
+    length = statistics.median(time for time, _ in alone[name][first]) - clock
     return {
         "low_ns": max(min(each[0] for each in quartiles.values()), 0),
         "usual_ns": max(quartiles.get(USUAL, quartiles[first])[1], 0),

@@ -4,10 +4,16 @@
 
     thread   |launch|  |event|  |push..........pop|  |launch|
     cost      ###       #        #              #     ###          by kind, as measured on the machine of the capture
+
+Before each launch the framework makes many calls that nsys slows down without recording them, and how long they take
+depends on the pace of the core. So what nsys adds to a launch is a share of the thread's work since the launch before::
+
+    thread   |launch|....framework....|launch|..waits for the GPU..|....framework....|launch|
+    work             |------------------------|                     |------------------------|
 """
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -19,9 +25,10 @@ from nsyswrap.events.api_calls import base_name
 from nsyswrap.events.host_marks import DOMAIN
 from nsyswrap.events.kernel_names import KernelNames
 from nsyswrap.events.operations import GRAPH_LAUNCHES, Operations
+from nsyswrap.events.thread_states import ThreadStates
 from nsyswrap.hardware import profiler_cost as kinds
 from nsyswrap.hardware.profiler_cost import ProfilerCost
-from nsyswrap.intervals import Indices, Times, Window
+from nsyswrap.intervals import Indices, Spans, Times, Window, covered
 from nsyswrap.tables import TableSpec, Trace, array
 
 Costs = npt.NDArray[np.float64]
@@ -40,12 +47,16 @@ class CallTimes:
         at: When each began, in ns, ascending; for the end of a range, the time of that end.
         number: How many calls of the kind each counts as, up to and including it; None where each counts as one.
         length: Recorded length of each in ns, where it tells what nsys added to it; else None.
+        piece: From the end of the launch before to the end of each, where it is a launch; else None.
+        work: How long the thread worked in that piece, without what nsys added to other calls in it, in ns.
     """
 
     kind: str
     at: Times
     number: Times | None = None
     length: Times | None = None
+    piece: Spans | None = None
+    work: Costs | None = None
 
     def count(self, start: Times, end: Times) -> Costs:
         """Return the number of calls that begin inside each interval."""
@@ -57,11 +68,24 @@ class CallTimes:
         found: Costs = np.maximum(last - first, 0) * share
         return found
 
-    def usual(self, start: Times, end: Times, cost: ProfilerCost) -> Costs:
-        """Return what nsys usually added to the calls that begin inside each interval, in ns."""
-        if self.length is None or self.number is None:
-            return self.count(start, end) * cost[self.kind].usual
-        each = _added_to_nodes(np.diff(self.number, prepend=0), self.length, cost)
+    def added(self, start: Times, end: Times, costs: ProfilerCost) -> "Added":
+        """Return what nsys added to the calls that begin inside each interval, in ns."""
+        cost, count = costs[self.kind], self.count(start, end)
+        low, usual, high = (count * each for each in (cost.low, cost.usual, cost.high))
+        nothing, alone = np.zeros(len(count)), count * cost.alone
+        if self.length is not None and self.number is not None:
+            usual = self._sums(_added_to_nodes(np.diff(self.number, prepend=0), self.length, costs), start, end)
+            return Added(low, usual, high, usual, nothing, alone)
+        if self.work is not None and cost.stretch is not None:
+            low, usual, high = (
+                self._sums(np.clip(self.work * (1 - 1 / each), cost.low, cost.high * costs.pace_range), start, end)
+                for each in cost.stretch
+            )
+            return Added(low, usual, high, usual, high, alone)
+        return Added(low, usual, high, nothing, nothing, alone)
+
+    def _sums(self, each: Costs, start: Times, end: Times) -> Costs:
+        """Return the sums of one number for each call over the calls that begin inside intervals."""
         so_far = np.append(0.0, np.cumsum(each))
         first, last = (so_far[np.searchsorted(self.at, side)] for side in (start, end))
         found: Costs = np.maximum(last - first, 0)
@@ -82,15 +106,9 @@ class RecordedCalls:
 
     def added(self, thread: int, start: Times, end: Times) -> "Added":
         """Return what nsys added to a thread inside intervals, in ns."""
-        sums = np.zeros((len(Added._fields), len(start)))
-        costs = self.cost or ProfilerCost()
+        costs, sums = self.cost or ProfilerCost(), np.zeros((len(Added._fields), len(start)))
         for each in self.threads.get(thread, ()):
-            cost = costs[each.kind]
-            sums += np.outer([cost.low, 0, 0, cost.high, cost.alone], each.count(start, end))
-            usual = each.usual(start, end, costs)
-            sums[1] += usual
-            if each.length is not None:
-                sums[2] += usual
+            sums += each.added(start, end, costs)
         return Added(*sums)
 
 
@@ -100,35 +118,43 @@ class Added(NamedTuple):
     Attributes:
         low: The least.
         usual: The usual.
-        shown: The part of the usual that the lengths of the calls show: it is as long as it was at the pace of the
-            recorded run, and the rest as long as at the machine's usual pace.
         high: The most.
+        shown: The part of the usual that the capture itself shows: it is as long as it was at the pace of the recorded
+            run, and the rest as long as at the machine's usual pace.
+        high_shown: The same part of the most.
         alone: How long the recorded calls take without nsys.
     """
 
     low: Costs
     usual: Costs
-    shown: Costs
     high: Costs
+    shown: Costs
+    high_shown: Costs
     alone: Costs
 
 
 NOT_MEASURED = RecordedCalls()
 
 
-def find_recorded_calls(
-    trace: Trace, operations: Operations, names: KernelNames, window: Window, threads: Iterable[int]
+def find_recorded_calls(  # noqa: PLR0913, PLR0917 - what the calls and their work follow from
+    trace: Trace,
+    operations: Operations,
+    names: KernelNames,
+    window: Window,
+    states: ThreadStates,
+    cost: ProfilerCost,
 ) -> dict[int, tuple[CallTimes, ...]]:
-    """Return the recorded calls of each of some threads inside a window.
+    """Return the recorded calls of threads inside a window.
 
     Args:
         trace: The tables of one export.
         operations: All that ran on the GPUs.
         names: What the names of the kernels say.
         window: Interval of time; calls that begin outside it are left out.
-        threads: Global ids of the threads.
+        states: What the threads do inside the window.
+        cost: What nsys adds to a call.
     """
-    found: dict[int, list[CallTimes]] = {int(each): [] for each in threads}
+    found: dict[int, list[CallTimes]] = {int(each): [] for each in states.activity}
     for thread, times in (
         *_cuda_calls(trace, operations, names, window, found),
         *_range_ends(trace, window, found),
@@ -136,7 +162,25 @@ def find_recorded_calls(
     ):
         if len(times.at):
             found[thread].append(times)
-    return {thread: tuple(each) for thread, each in found.items()}
+    return {thread: tuple(_with_work(each, cost, states.not_working(thread))) for thread, each in found.items()}
+
+
+def _with_work(calls: Sequence[CallTimes], cost: ProfilerCost, waiting: Spans) -> Iterator[CallTimes]:
+    """Yield the calls of a thread, the launches with the thread's work before them.
+
+    Args:
+        calls: Its calls.
+        cost: What nsys adds to a call.
+        waiting: When the thread does not work.
+    """
+    others = [each for each in calls if each.piece is None]
+    for each in calls:
+        if each.piece is None:
+            yield each
+            continue
+        start, end = each.piece
+        added = sum((other.added(start, end, cost).usual for other in others), np.zeros(len(start)))
+        yield replace(each, work=np.maximum(end - start - covered(waiting, start, end) - added, 0.0))
 
 
 def _inside(trace: Trace, spec: TableSpec, window: Window) -> slice:
@@ -166,8 +210,17 @@ def _cuda_calls(
     for each in threads:
         mine = thread == each
         launches = mine & (launched > 0) & ~graph
-        yield each, CallTimes(kinds.LAUNCH, start[launches & ~convolution])
-        yield each, CallTimes(kinds.CONVOLUTION_LAUNCH, start[launches & convolution])
+        any_launch = mine & (launched > 0)
+        # The work before the first launch of the window may have begun outside it.
+        since = np.zeros(len(start), np.int64)
+        since[any_launch] = np.append(start[any_launch][:1], np.maximum.accumulate(end[any_launch])[:-1])[
+            : any_launch.sum()
+        ]
+        for kind, chosen in (
+            (kinds.LAUNCH, launches & ~convolution),
+            (kinds.CONVOLUTION_LAUNCH, launches & convolution),
+        ):
+            yield each, CallTimes(kind, start[chosen], piece=Spans(since[chosen], end[chosen]))
         yield each, CallTimes(kinds.CALL, start[mine & ~launches & ~graph & ~own])
         yield each, CallTimes(kinds.GRAPH_LAUNCH, start[mine & graph])
         graphs = mine & graph

@@ -97,6 +97,13 @@ class ThreadStates:
         """Return when a thread only waits in the operating system, outside any CUDA call."""
         return self.activity[thread].waits
 
+    def not_working(self, thread: int) -> Spans:
+        """Return when a thread waits: in the operating system, or in a CUDA call for the GPU."""
+        states = self.of(thread)
+        waiting = np.isin(states.code // NAMES, (api_calls.BLOCKING_COPY, api_calls.SYNCHRONIZATION))
+        for_gpu = Spans(states.spans.start[waiting], states.spans.end[waiting])
+        return union(self.waits(thread), for_gpu)
+
     def call_time(self, thread: int) -> int:
         """Return how long a thread has a CUDA call open inside the window, in ns."""
         return self.activity[thread].call_ns

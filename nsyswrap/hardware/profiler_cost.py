@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from nsyswrap.hardware.kernel_names.classify import Classification
 
@@ -21,8 +21,22 @@ LAUNCH, CONVOLUTION_LAUNCH, GRAPH_LAUNCH, GRAPH_NODE, CALL, RANGE, MARK, OS_CALL
     "operation",
 )
 
+# Key of the stretch of a kind in `run.json`.
+STRETCH = "stretch"
 # What classifies the kernels of a convolutional network: the library, the operations, and PyTorch's own batch norm.
 CUDNN, DEPTHWISE, NORM, BATCH = "cudnn", "conv_depthwise", "norm", "batch_norm"
+
+
+class Stretch(NamedTuple):
+    """How many times as long the host's work takes under nsys: at least, usually and at most.
+
+    It is that of the training steps of a small network, from one launch to the next: PyTorch's own code, its calls of
+    CUDA and of the operating system that nsys slows down without recording them, and the launch.
+    """
+
+    low: float
+    usual: float
+    high: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,16 +48,20 @@ class CallCost:
         usual: With other code between the calls.
         high: The most: the program evicts the profiler's code and data between two calls.
         alone: Length of such a call without nsys.
+        stretch: What nsys does to the work of a thread that makes such calls; None where that was not measured.
     """
 
     low: float
     usual: float
     high: float
     alone: float = 0.0
+    stretch: Stretch | None = None
 
-    def measured(self) -> dict[str, float]:
+    def measured(self) -> dict[str, object]:
         """Return the cost as `run.json` holds it."""
-        return {"low_ns": self.low, "usual_ns": self.usual, "high_ns": self.high, "alone_ns": self.alone}
+        found: dict[str, object] = {"low_ns": self.low, "usual_ns": self.usual, "high_ns": self.high}
+        found["alone_ns"] = self.alone
+        return found if self.stretch is None else {**found, STRETCH: list(self.stretch)}
 
 
 FREE = CallCost(0.0, 0.0, 0.0)
@@ -104,8 +122,21 @@ def _pace_range(measured: object) -> float:
 
 def _cost(measured: Any) -> CallCost | None:  # noqa: ANN401 - from a file
     try:
-        found = CallCost(*(float(measured[name]) for name in ("low_ns", "usual_ns", "high_ns", "alone_ns")))
+        low, usual, high, alone = (float(measured[name]) for name in ("low_ns", "usual_ns", "high_ns", "alone_ns"))
+        found = CallCost(low, usual, high, alone, _stretch(measured[STRETCH]) if STRETCH in measured else None)
     except (KeyError, TypeError, ValueError):
         return None
     most = float("inf")
     return found if 0 <= found.low <= found.usual <= found.high < most and 0 <= found.alone < most else None
+
+
+def _stretch(measured: Any) -> Stretch:  # noqa: ANN401 - from a file
+    """Return a stretch from a file.
+
+    Raises:
+        TypeError, ValueError: It is none.
+    """
+    found = Stretch(*map(float, measured))
+    if not 1 <= found.low <= found.usual <= found.high < float("inf"):
+        raise ValueError("no stretch")
+    return found

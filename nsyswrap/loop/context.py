@@ -148,15 +148,13 @@ def find_states(context: TraceContext, window: Window) -> ThreadStates:
     return find_thread_states(context.trace, context.operations, window, threads, context.settings.host, helped)
 
 
-def find_calls(context: TraceContext, window: Window) -> RecordedCalls:
+def find_calls(context: TraceContext, window: Window, states: ThreadStates) -> RecordedCalls:
     """Return the recorded calls of the launching and main threads inside a window, with what recording each cost."""
     cost = context.settings.profiler_cost
     if cost is None:
         return NOT_MEASURED
-    threads = _host_threads(context)
-    return RecordedCalls(
-        cost, find_recorded_calls(context.trace, context.operations, context.kernel_names, window, threads)
-    )
+    trace, operations, names = context.trace, context.operations, context.kernel_names
+    return RecordedCalls(cost, find_recorded_calls(trace, operations, names, window, states, cost))
 
 
 def _host_threads(context: TraceContext) -> set[int]:

@@ -135,7 +135,8 @@ def rank_times(context: TraceContext, joint: Joint) -> list[RankTimes]:
     window = _own(joint)
     parts = find_parts(context.trace, context.operations)
     lags = find_lags(context, parts)
-    states, calls = find_states(context, window), find_calls(context, window)
+    states = find_states(context, window)
+    calls = find_calls(context, window, states)
     found = []
     copies, launches = find_copies(context, window), find_launches(context, window)
     for each in find_attributions(context, states, window, calls, copies, launches):

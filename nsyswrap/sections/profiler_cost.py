@@ -90,7 +90,7 @@ def _calls(context: TraceContext, window: Window, calls: RecordedCalls) -> pd.Da
     counts, totals, cost = dict.fromkeys(KINDS, 0.0), dict.fromkeys(KINDS, 0.0), calls.cost or ProfilerCost()
     for times in (times for thread in calls.threads.values() for times in thread):
         counts[times.kind] += float(times.count(start, end)[0])
-        totals[times.kind] += float(times.usual(start, end, cost)[0])
+        totals[times.kind] += float(times.added(start, end, cost).usual[0])
     begun = context.operations.start
     counts[OPERATION] = float(((begun >= window.start_ns) & (begun < window.end_ns)).sum())
     totals[OPERATION] = counts[OPERATION] * cost[OPERATION].usual

@@ -99,13 +99,14 @@ def _host_work(simulation: Simulation, calls: RecordedCalls, paces: Mapping[int,
         pace, floor = paces.get(thread, UNKNOWN_PACE), np.minimum(own, added.alone)
         fast = own - np.maximum(own - waited, 0) * (1 - 1 / pace.slowdown)
         fastest = np.maximum(fast - (added.usual - added.shown) - added.shown / pace.slowdown, floor)
+        most = added.high - added.high_shown + added.high_shown / pace.slowdown
         # What the machine may be faster than the thread's fastest steps.
         unseen = max(machine / pace.shown, 1.0)
         fastest -= np.maximum(fastest - waited, 0) * (1 - 1 / unseen)
         lengths = (
             np.maximum(own - added.low, floor),
             np.maximum(own - (added.usual - added.shown) * pace.slowdown - added.shown, floor),
-            np.minimum(np.maximum(fast - added.high, floor), fastest),
+            np.minimum(np.maximum(fast - most, floor), fastest),
         )
         for work, length in zip(found, lengths, strict=True):
             work[mine] = np.rint(length).astype(np.int64)

@@ -44,7 +44,8 @@ def run_section(module: HasSection, context: TraceContext, window: Window) -> Se
 
 def attributions_of(context: TraceContext, window: Window) -> tuple[Attribution, ...]:
     """Return the attribution of each device, made in the same way as in a report."""
-    states, calls = find_states(context, window), find_calls(context, window)
+    states = find_states(context, window)
+    calls = find_calls(context, window, states)
     copies, launches = find_copies(context, window), find_launches(context, window)
     return find_attributions(context, states, window, calls, copies, launches)
 

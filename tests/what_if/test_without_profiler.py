@@ -25,7 +25,7 @@ WHOLE = window(0, 1_000 * US)
 def found(trace: Trace, cost: ProfilerCost | None = COST, chosen: Window = WHOLE) -> WithoutProfiler | None:
     """Return the predicted run of a trace without the profiler."""
     context = find_context(trace, Settings(profiler_cost=cost))
-    return without_profiler(simulate(context, chosen), find_calls(context, chosen), chosen)
+    return without_profiler(simulate(context, chosen), find_calls(context, chosen, find_states(context, chosen)), chosen)
 
 
 def launches(*, every: int, kernel: int, count: int = 11, call: int = 8) -> ExportBuilder:
