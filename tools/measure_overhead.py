@@ -5,10 +5,9 @@ It needs a GPU. Each program of tools/overhead_programs.py runs alone and under 
 some also run under nsys with one option added or left out. The results go into reports/overhead.json, and a page into
 docs/overhead.md. With --again the page alone is written from the results that are there: that needs no GPU.
 
-With --beside each program runs alone and under nsys at the same time, on two GPUs and on half of the cores each, which
-take turns: so both have the machine's pace of that moment. The run alone goes on until the other ends; what counts of
-it are the steps in the time of the recorded ones. The reports are made after all programs, so that nothing else runs
-beside them.
+With --turns each program is started alone and under nsys at the same time, and the two take turns on one core: alone,
+recorded, alone. So all three have the pace of that core. Each round uses another core. The reports are made after all
+programs, so that nothing else runs beside them.
 """
 
 import argparse
@@ -17,21 +16,23 @@ import json
 import os
 import platform
 import shutil
+import socket
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
 from functools import partial
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import overhead_page
 
-from nsyswrap.capture.process import output_of
+from nsyswrap.capture.process import Output, output_of
 
 if TYPE_CHECKING:
     from nsyswrap.capture.locate import Nsys
@@ -73,8 +74,9 @@ LONGEST_S = 240
 # How often each program is profiled. The pace of a shared machine changes by more than is to be measured; the median of
 # three runs does not follow a single slow one.
 PROFILES = 3
-# How often with both runs at the same time: each GPU and each half of the cores has both kinds of run twice.
-ROUNDS = 4
+POLL_S = 0.2
+# Rounds of turns, each on another core.
+ROUNDS = 3
 # Reports that are made in parallel, after all programs.
 REPORTERS = 8
 
@@ -92,7 +94,8 @@ def alone(names: Sequence[str], folder: Path, prefix: Sequence[str] = ()) -> dic
     if done.code or not target.is_file():
         print(f"{', '.join(names)}: exit code {done.code}: {done.stderr[-400:]}", flush=True)
         return {}
-    return {name: [length for _, length in steps] for name, steps in json.loads(target.read_text("utf-8")).items()}
+    found: dict[str, list[int]] = json.loads(target.read_text("utf-8"))
+    return found
 
 
 def profiled(name: str, folder: Path) -> dict[str, Any] | None:
@@ -177,13 +180,14 @@ def compared(
             shutil.copytree(last, keep / name, dirs_exist_ok=True)
 
 
-def beside(
+def by_turns(
     programs: Sequence[str], folder: Path, keep: Path | None, ends: float, count: int = ROUNDS
 ) -> Iterator[tuple[dict[str, Any], Path]]:
-    """Run each program alone and recorded at the same time, in rounds; yield a row and a folder for each."""
+    """Let each program take turns with itself under nsys, in rounds; yield a row of the table and a folder for each."""
     from nsyswrap.capture.locate import find_nsys  # noqa: PLC0415 - needed here alone
+    from nsyswrap.capture.probe_turns import some_cores  # noqa: PLC0415
 
-    nsys = find_nsys()
+    nsys, cores = find_nsys(), some_cores()
     record = json.dumps(record_of(nsys))
     made: dict[str, list[Path]] = {name: [] for name in programs}
     for number, name in itertools.product(range(count), programs):
@@ -193,8 +197,11 @@ def beside(
         began, target = time.monotonic(), folder / f"{name}-{number}"
         target.mkdir()
         (target / "run.json").write_text(record, encoding="utf-8")
-        if at_once(name, target, str(nsys.path), number % 2):
+        try:
+            take_turns(name, target, str(nsys.path), cores[number % len(cores)])
             made[name].append(target)
+        except (OSError, TimeoutError) as error:
+            print(f"{name}: {error}", flush=True)
         print(f"{name}: {time.monotonic() - began:.0f} s", flush=True)
     with ThreadPoolExecutor(REPORTERS) as pool:
         list(pool.map(write_report, itertools.chain(*made.values())))
@@ -202,7 +209,7 @@ def beside(
         rounds = [(target, *found) for target in targets if (found := compared_in(name, target))]
         if not rounds:
             continue
-        row = {**row_of(name, [each for _, each, _ in rounds], [each for *_, each in rounds]), "beside": True}
+        row = {**row_of(name, [each for _, each, _ in rounds], [each for *_, each in rounds]), "paired": True}
         print(overhead_page.line(row), flush=True)
         yield row, rounds[-1][0]
         if keep is not None:
@@ -223,33 +230,61 @@ def record_of(nsys: "Nsys") -> dict[str, Any]:
     return {"schema": SCHEMA, "versions": known, PROFILER_COST: cost}
 
 
-def at_once(name: str, folder: Path, nsys: str, gpu: int) -> bool:
-    """Record a program while it runs alone as well; return whether both runs succeeded.
+def take_turns(name: str, folder: Path, nsys: str, core: int) -> None:
+    """Start a program alone and under nsys, and let them make their steps in turns: alone, recorded, alone.
 
     Args:
         name: The program.
-        folder: Where the capture and the times of the steps go.
+        folder: Where the capture and the lengths of the steps go.
         nsys: The path of nsys.
-        gpu: The GPU of the recorded run, 0 or 1; the run alone has the other one, and the other half of the cores.
+        core: The core of the threads that make the steps.
+
+    Raises:
+        OSError: One of them failed.
+        TimeoutError: One of them took too long.
     """
-    end = folder / "end"
-    program = [sys.executable, str(PROGRAM), name, "--times"]
-    alone_words = [*_on_half(1 - gpu), *program, str(folder / "alone.json"), "--until", str(end)]
-    words = [*_on_half(gpu), nsys, "profile", f"--output={folder / 'capture'}", *OPTIONS["the default"], *program]
-    with subprocess.Popen(alone_words, env=_on_gpu(1 - gpu), stdout=subprocess.DEVNULL) as other:  # noqa: S603 - ours
-        try:
-            done = output_of([*words, str(folder / "recorded.json")], timeout_s=LONGEST_S, env=_on_gpu(gpu))
-        except TimeoutError as error:
-            print(f"{name}: {error}", flush=True)
-        else:
+    recording = [nsys, "profile", f"--output={folder / 'capture'}", *OPTIONS["the default"]]
+    with ThreadPoolExecutor(2) as pool, ExitStack() as stack:
+        servers, running = {}, {}
+        for kind, prefix in (("alone", []), ("recorded", recording)):
+            address = folder / f"{kind}.socket"
+            servers[kind] = stack.enter_context(socket.socket(socket.AF_UNIX))
+            servers[kind].bind(str(address))
+            servers[kind].listen()
+            program = [sys.executable, str(PROGRAM), name, "--turns", str(address)]
+            command = [*prefix, *program, "--times", str(folder / f"{kind}.json")]
+            running[kind] = pool.submit(output_of, command, timeout_s=LONGEST_S)
+        with ExitStack() as ending:  # a closed socket ends the programs
+            lines = {kind: ending.enter_context(_connection(servers[kind], running[kind])) for kind in running}
+            for kind in ("alone", "recorded", "alone"):
+                lines[kind].write(f"{core}\n")
+                lines[kind].flush()
+                if not lines[kind].readline():
+                    break
+        for each in running.values():
+            done = each.result()
             if done.code:
-                print(f"{name}: exit code {done.code}: {done.stderr[-400:]}", flush=True)
-        end.touch()
+                raise OSError(f"exit code {done.code}: {done.stderr[-400:]}")
+
+
+def _connection(server: socket.socket, running: "Future[Output]") -> TextIO:
+    """Return the lines to and from a program, once it is ready.
+
+    Raises:
+        OSError: It ended.
+    """
+    server.settimeout(POLL_S)
+    while True:
         try:
-            other.wait(LONGEST_S)
-        except subprocess.TimeoutExpired:
-            other.kill()
-    return all((folder / each).is_file() for each in ("alone.json", "recorded.json", "capture.nsys-rep"))
+            connection, _ = server.accept()
+        except TimeoutError:
+            if running.done():
+                done = running.result()
+                raise OSError(f"exit code {done.code}: {done.stderr[-400:]}") from None
+            continue
+        connection.settimeout(LONGEST_S)
+        with connection:
+            return connection.makefile("rw")  # keeps it open
 
 
 def write_report(folder: Path) -> None:
@@ -262,32 +297,15 @@ def write_report(folder: Path) -> None:
 
 
 def compared_in(name: str, folder: Path) -> tuple[list[int], dict[str, Any]] | None:
-    """Return the steps alone in the time of the measured steps, in ns, and the report; None where one is missing."""
+    """Return the steps alone without those of the warm-up of each turn, in ns, and the report; None where it failed."""
     if not (folder / "report.json").is_file():
         return None
     report = report_in(folder)
-    alone_steps, recorded = (
+    alone_ns, recorded = (
         json.loads((folder / f"{each}.json").read_text("utf-8"))[name] for each in ("alone", "recorded")
     )
-    found = in_time_of(alone_steps, recorded[warm_up_of(report) :])
-    return (found, report) if found else None
-
-
-def in_time_of(steps: Sequence[Sequence[int]], recorded: Sequence[Sequence[int]]) -> list[int]:
-    """Return the length of the steps that begin while others run, in ns; all steps have a begin and a length."""
-    first, last = recorded[0][0], sum(recorded[-1])
-    return [length for began, length in steps if first <= began < last]
-
-
-def _on_gpu(number: int) -> dict[str, str]:
-    return {**os.environ, "CUDA_VISIBLE_DEVICES": str(number)}
-
-
-def _on_half(number: int) -> list[str]:
-    """Return the words before a command that runs on one half of the cores."""
-    cores = sorted(os.sched_getaffinity(0))
-    half = cores[number * len(cores) // 2 : (number + 1) * len(cores) // 2]
-    return ["taskset", "--cpu-list", ",".join(map(str, half))]
+    skipped = warm_up_of(report)
+    return [each for at, each in enumerate(alone_ns) if at % len(recorded) >= skipped], report
 
 
 def of_options(folder: Path, nsys: str, ends: float) -> list[dict[str, Any]]:
@@ -338,7 +356,7 @@ def measured(chosen: argparse.Namespace) -> dict[str, Any]:
     missing = [name for name in chosen.programs if name not in there]
     with tempfile.TemporaryDirectory(prefix="overhead-") as temporary:
         folder = Path(temporary)
-        compare = partial(beside, count=chosen.rounds) if chosen.beside else compared
+        compare = partial(by_turns, count=chosen.rounds) if chosen.turns else compared
         for row, profile in compare(missing, folder, chosen.keep, ends):
             results["programs"].append(row)
             results["machine"] = versions(profile)
@@ -355,9 +373,9 @@ def main() -> int:
     parser.add_argument("programs", nargs="*", default=PROGRAMS)
     parser.add_argument("--again", action="store_true", help="write the page from the results that are there")
     parser.add_argument("--add", action="store_true", help="run only the programs that the results lack")
-    parser.add_argument("--beside", action="store_true", help="run alone and recorded at the same time, on two GPUs")
+    parser.add_argument("--turns", action="store_true", help="let each run alone and its recorded run take turns")
     parser.add_argument(
-        "--rounds", type=int, default=ROUNDS, metavar="N", help="with --beside: how often; the GPUs take turns"
+        "--rounds", type=int, default=ROUNDS, metavar="N", help="with --turns: how often, each on another core"
     )
     parser.add_argument("--limit", type=float, default=3600, metavar="S", help="compare no program after S seconds")
     parser.add_argument(

@@ -21,13 +21,13 @@ TABLE = """
 Median step of each run, in ms, in the order of the runs. **alone**: without nsys. **recorded**: under `nsyswrap
 profile`. **slower**: the median of the recorded runs against that of the runs alone. **simulated**: the step without
 the profiler, from each recorded run, with its interval. **off**: the median of the simulated steps against that of the
-runs alone. **held**: how many of the intervals overlap the runs alone.{beside}
+runs alone. **held**: how many of the intervals overlap the runs alone.{paired}
 
 | program | alone | recorded | slower | simulated | off | held |
 |---|---|---|---|---|---|---|
 """
-BESIDE = """ Of a program marked with *, each recorded
-run had a run alone beside it at the same time, on another GPU, and is compared with that one."""
+PAIRED = """ Of a program marked with *, each recorded
+run has a run alone of its own, and has the options of `nsyswrap profile`."""
 OPTIONS = """
 ## Options
 
@@ -39,10 +39,10 @@ The step under nsys with some traces and options, as a multiple of the step alon
 def off_share(row: Mapping[str, Any]) -> float | None:
     """Return how far the simulated step is from the step alone, as a share of it: medians of the runs.
 
-    Where both ran at the same time, it is the median of what each is off from the run beside it.
+    Where each has a run alone of its own, it is the median of what each is off from that one.
     """
     found = [each["step"]["without_profiler_ns"] for each in row["profiles"]]
-    if is_beside(row):
+    if is_paired(row):
         pairs = zip(found, row["alone_ns"], strict=True)
         shares = [(each - alone) / alone for each, alone in pairs if each is not None]
         return statistics.median(shares) if shares else None
@@ -50,9 +50,9 @@ def off_share(row: Mapping[str, Any]) -> float | None:
     return (statistics.median(known) - alone) / alone if known else None
 
 
-def is_beside(row: Mapping[str, Any]) -> bool:
-    """Return whether each profile of a program has a run alone that was made at the same time."""
-    return bool(row.get("beside"))
+def is_paired(row: Mapping[str, Any]) -> bool:
+    """Return whether each profile of a program has a run alone of its own."""
+    return bool(row.get("paired"))
 
 
 def is_held(step: Mapping[str, Any], alone_ns: Sequence[int]) -> bool:
@@ -66,7 +66,7 @@ def line(row: Mapping[str, Any]) -> str:
     off, alone, steps = off_share(row), row["alone_ns"], [each["step"] for each in row["profiles"]]
     recorded = [step["median_ns"] for step in steps]
     cells = (
-        f"{row['program'].replace('_', ' ')}{' *' if is_beside(row) else ''}",
+        f"{row['program'].replace('_', ' ')}{' *' if is_paired(row) else ''}",
         ", ".join(f"{each / 1e6:.2f}" for each in alone),
         ", ".join(f"{each / 1e6:.2f}" for each in recorded),
         f"{statistics.median(recorded) / statistics.median(alone):.2f} times",
@@ -93,7 +93,7 @@ def alone_near(row: Mapping[str, Any]) -> int:
 
 
 def _held(row: Mapping[str, Any]) -> int:
-    runs = [[each] for each in row["alone_ns"]] if is_beside(row) else [row["alone_ns"]] * len(row["profiles"])
+    runs = [[each] for each in row["alone_ns"]] if is_paired(row) else [row["alone_ns"]] * len(row["profiles"])
     return sum(is_held(each["step"], alone) for each, alone in zip(row["profiles"], runs, strict=True))
 
 
@@ -110,7 +110,7 @@ def page(results: Mapping[str, Any]) -> str:
         "program's other runs alone.\n"
     )
     remarks = [f"\n{textwrap.fill(each, WIDTH, break_long_words=False)}\n" for each in results.get("remarks", ())]
-    table = TABLE.format(beside=BESIDE if any(map(is_beside, rows)) else "")
+    table = TABLE.format(paired=PAIRED if any(map(is_paired, rows)) else "")
     parts = [HEAD, _machine(results["machine"]), table, *(f"{line(row)}\n" for row in rows), summary, *remarks]
     return "".join([*parts, _costs(results["machine"]), _options(results["options"])])
 
@@ -131,13 +131,18 @@ def _costs(machine: Mapping[str, Any]) -> str:
         return ""
     rows = "".join(
         f"| {kind.replace('_', ' ')} | {each['alone_ns'] / 1e3:.2f} | {each['low_ns'] / 1e3:.2f} | "
-        f"{each['usual_ns'] / 1e3:.2f} | {each['high_ns'] / 1e3:.2f} |\n"
+        f"{each['usual_ns'] / 1e3:.2f} | {each['high_ns'] / 1e3:.2f} | {_stretch(each)} |\n"
         for kind, each in calls.items()
     )
     return (
-        "\n## Calls\n\nWhat nsys added to one call on this machine, in us, as the profiles above used it.\n\n"
-        f"| call | alone | adds at least | usually | at most |\n|---|---|---|---|---|\n{rows}"
+        "\n## Calls\n\nWhat nsys added to one call on this machine, in us, as the profiles above used it. **stretch**: how\n"
+        "many times as long the work from one launch to the next took, usually and at most.\n\n"
+        f"| call | alone | adds at least | usually | at most | stretch |\n|---|---|---|---|---|---|\n{rows}"
     )
+
+
+def _stretch(call: Mapping[str, Any]) -> str:
+    return " to ".join(f"{each:.2f}" for each in call.get("stretch", ()))
 
 
 def _options(options: Sequence[Mapping[str, Any]]) -> str:

@@ -2,15 +2,18 @@
 """Training and inference loops of different kinds, to compare a run alone with a run under the profiler.
 
     python tools/overhead_programs.py NAME... --times FILE
-    python tools/overhead_programs.py NAME --times FILE --until END    goes on until the file END is there
+    python tools/overhead_programs.py NAME --times FILE --turns SOCKET
 
-Each step is an NVTX range ``step N`` and is timed by the program itself, from the same begin to the same end. Begin and
-length of each are written to FILE in ns, by name; all processes of a machine share the clock. No program depends on
-nsyswrap, and no constant of nsyswrap is derived from these programs.
+Each step is an NVTX range ``step N`` and is timed by the program itself, from the same begin to the same end. The
+lengths are written to FILE in ns, by name. With --turns it connects to a socket once it is ready. For each line from
+there, which has the number of a core, it moves to that core, makes its steps, and answers with a line; it ends when the
+socket is closed. No program depends on nsyswrap, and no constant of nsyswrap is derived from these programs.
 """
 
 import argparse
 import json
+import os
+import socket
 import sys
 import time
 import traceback
@@ -30,38 +33,70 @@ Step = Callable[[], object]
 
 
 class EnoughError(Exception):
-    """The file that ends the steps is there."""
+    """There are no more turns."""
+
+
+class Turns:
+    """The turns in which this program makes its steps: another program makes its own in between.
+
+    Args:
+        address: The socket of who lets the programs take turns.
+    """
+
+    def __init__(self, address: Path) -> None:
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.connect(str(address))
+            self._lines = connection.makefile("rw")  # keeps the connection open
+
+    def wait(self) -> None:
+        """Wait for the next turn, and move this thread to the core that it names.
+
+        Raises:
+            EnoughError: There is none.
+        """
+        line = self._lines.readline()
+        if not line:
+            raise EnoughError
+        os.sched_setaffinity(0, {int(line)})
+
+    def end(self) -> None:
+        """Say that the turn is over."""
+        self._lines.write("over\n")
+        self._lines.flush()
 
 
 class Clock:
     """Marks and times steps.
 
     Attributes:
-        steps: Begin and length of each step, in ns.
-        until: The file that ends them; None for a number of steps.
+        steps: Length of each step, in ns.
+        turns: When they are made; None for all at once.
+        each_turn: How many steps a turn has.
     """
 
-    def __init__(self, until: Path | None = None) -> None:
-        self.steps: list[tuple[int, int]] = []
-        self.until = until
+    def __init__(self, turns: Turns | None = None, each_turn: int = 0) -> None:
+        self.steps: list[int] = []
+        self.turns, self.each_turn = turns, each_turn
 
     @contextmanager
     def step(self) -> Iterator[None]:
         """Time one step, and mark it with a range.
 
         Raises:
-            EnoughError: It was the last one.
+            EnoughError: There is no turn for it.
         """
+        if self.turns is not None and len(self.steps) % self.each_turn == 0:
+            self.turns.wait()
         marks = DEVICE == "cuda"  # torch without CUDA has no ranges
         if marks:
             torch.cuda.nvtx.range_push(f"step {len(self.steps)}")
         began = time.perf_counter_ns()
         yield
-        self.steps.append((began, time.perf_counter_ns() - began))
+        self.steps.append(time.perf_counter_ns() - began)
         if marks:
             torch.cuda.nvtx.range_pop()
-        if self.until is not None and self.until.exists():
-            raise EnoughError
+        if self.turns is not None and len(self.steps) % self.each_turn == 0:
+            self.turns.end()
 
 
 def training(model: nn.Module, loss_of: Callable[[], torch.Tensor], optimizer: torch.optim.Optimizer) -> Step:
@@ -303,8 +338,8 @@ PROGRAMS: dict[str, tuple[Callable[[], Step], int]] = {
 """Each program and how many steps it takes."""
 
 LIGHTNING_STEPS = 80
-# More steps than a program makes until another file ends it.
-WITHOUT_END = 200_000
+# More turns than a program gets.
+MOST_TURNS = 100
 
 
 def main() -> int:
@@ -313,12 +348,12 @@ def main() -> int:
     parser.add_argument("names", nargs="+", choices=[*PROGRAMS, "lightning_loop"])
     parser.add_argument("--times", type=Path)
     parser.add_argument("--steps", type=int, default=0)
-    parser.add_argument("--until", type=Path, metavar="END")
+    parser.add_argument("--turns", type=Path, metavar="SOCKET")
     chosen = parser.parse_args()
     found = {}
     for name in chosen.names:
         try:
-            found[name] = run(name, chosen.steps, chosen.until)
+            found[name] = run(name, chosen.steps, chosen.turns)
         except Exception:  # noqa: BLE001 - one library that fails does not stop the other programs
             traceback.print_exc()
     if chosen.times:
@@ -326,24 +361,25 @@ def main() -> int:
     return 0 if found else 1
 
 
-def run(name: str, steps: int, until: Path | None) -> list[tuple[int, int]]:
-    """Run one program, and return begin and length of its steps in ns.
+def run(name: str, steps: int, turns: Path | None) -> list[int]:
+    """Run one program, and return the length of its steps in ns.
 
     Args:
         name: The program.
         steps: How many steps it makes; 0 for its usual number.
-        until: The file that ends it instead.
+        turns: The socket of its turns; None for all steps at once.
     """
     torch.manual_seed(0)
-    clock = Clock(until)
-    steps = WITHOUT_END if until else steps
+    make, usual = PROGRAMS.get(name, (None, LIGHTNING_STEPS))
+    each_turn = steps or usual
+    count = each_turn * (1 if turns is None else MOST_TURNS)
+    step = make() if make is not None else None
+    clock = Clock(None if turns is None else Turns(turns), each_turn)
     with suppress(EnoughError):
-        if name == "lightning_loop":
-            lightning_loop(clock, steps or LIGHTNING_STEPS)
+        if step is None:
+            lightning_loop(clock, count)
             return clock.steps
-        make, usual = PROGRAMS[name]
-        step = make()
-        for _ in range(steps or usual):
+        for _ in range(count):
             with clock.step():
                 step()
     return clock.steps

@@ -155,7 +155,7 @@ def _in_turns(probes: Sequence[Probe]) -> Iterator[Times]:
     calls = dict.fromkeys(
         (name, setting) for probe in probes for name in probe.settings for setting in probe.settings[name]
     )
-    cores = _some_cores()
+    cores = some_cores()
     for name, setting in calls:
         able = [(probe, times) for probe, times in zip(probes, found, strict=True) if name in probe.settings]
         for number in range(BLOCKS + 1):
@@ -167,7 +167,7 @@ def _in_turns(probes: Sequence[Probe]) -> Iterator[Times]:
     yield from found
 
 
-def _some_cores() -> list[int]:
+def some_cores() -> list[int]:
     """Return some of the cores that we may use, from all over the machine."""
     cores = sorted(os.sched_getaffinity(0))
     return cores[:: max(len(cores) // CORES, 1)][:CORES]

@@ -29,9 +29,11 @@ DRIVER = Path("/proc/driver/nvidia/version")
 CPU = Path("/proc/cpuinfo")
 
 GRAPH_NODES = 20
+# A launch as PyTorch makes it, with queries of the device.
+QUERIED = "launch_with_queries"
 # The calls of the program that stand for each kind; the last one is the usual form.
 PROBED = {
-    "launch": ("launch", "launch_with_queries"),
+    "launch": ("launch", QUERIED),
     "graph_launch": ("graph_1",),
     "call": ("event_record", "event_query", "stream_wait", "is_capturing", "synchronize"),
     "range": ("range",),
@@ -214,11 +216,20 @@ def _with_costs(launch: Mapping[str, Any], added: Sequence[float]) -> dict[str, 
 
 
 def _stretch(alone: Times, recorded: Times, step: str) -> list[float]:
-    """Return how many times as long a step takes under nsys: the quartiles over its blocks, at least 1."""
-    pairs = zip(alone[step][TIGHT], recorded[step][TIGHT], strict=True)
-    return [
-        max(round(each, 3), 1.0) for each in statistics.quantiles(under / without for (without, _), (under, _) in pairs)
-    ]
+    """Return how many times as long work takes under nsys, at least 1: a step usually, and at most.
+
+    The most is the third quartile of the step's blocks, or of those of a launch with queries: work that is nothing but
+    calls of CUDA.
+    """
+    of_step = _ratios(alone, recorded, step, TIGHT)
+    of_calls = [_ratios(alone, recorded, QUERIED, setting) for setting in alone.get(QUERIED, ())]
+    return [max(round(each, 3), 1.0) for each in (of_step[1], max(each[2] for each in (of_step, *of_calls)))]
+
+
+def _ratios(alone: Times, recorded: Times, call: str, setting: str) -> list[float]:
+    """Return how many times as long a call takes under nsys: the quartiles over its blocks."""
+    pairs = zip(alone[call][setting], recorded[call][setting], strict=True)
+    return statistics.quantiles(under / without for (without, _), (under, _) in pairs)
 
 
 def _quartiles(alone: Times, recorded: Times, call: str, setting: str) -> list[float]:

@@ -77,7 +77,7 @@ class CallTimes:
             usual = self._sums(_added_to_nodes(np.diff(self.number, prepend=0), self.length, costs), start, end)
             return Added(low, usual, high, usual, nothing, alone)
         if self.work is not None and cost.stretch is not None:
-            low, usual, high = (
+            usual, high = (
                 self._sums(np.clip(self.work * (1 - 1 / each), cost.low, cost.high * costs.pace_range), start, end)
                 for each in cost.stretch
             )

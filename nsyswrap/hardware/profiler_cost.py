@@ -28,13 +28,16 @@ CUDNN, DEPTHWISE, NORM, BATCH = "cudnn", "conv_depthwise", "norm", "batch_norm"
 
 
 class Stretch(NamedTuple):
-    """How many times as long the host's work takes under nsys: at least, usually and at most.
+    """How many times as long the host's work from one launch to the next takes under nsys.
 
-    It is that of the training steps of a small network, from one launch to the next: PyTorch's own code, its calls of
-    CUDA and of the operating system that nsys slows down without recording them, and the launch.
+    That work is the code of the program and of PyTorch, its calls of CUDA and of the operating system that nsys slows
+    down without recording them, and the launch.
+
+    Attributes:
+        usual: In the training steps of a small network.
+        high: In these steps at most, or where all of the work is calls of CUDA.
     """
 
-    low: float
     usual: float
     high: float
 
@@ -137,6 +140,6 @@ def _stretch(measured: Any) -> Stretch:  # noqa: ANN401 - from a file
         TypeError, ValueError: It is none.
     """
     found = Stretch(*map(float, measured))
-    if not 1 <= found.low <= found.usual <= found.high < float("inf"):
+    if not 1 <= found.usual <= found.high < float("inf"):
         raise ValueError("no stretch")
     return found

@@ -6,10 +6,10 @@ far as the recorded gap between them lasts. Where it is shorter than what record
 recorded lengths: the lower bound allows for that.
 
 The pace of a core changes, on a shared machine also because of others. A run without the profiler has slow steps as
-well, so the work of each thread stays at its recorded pace, and so does the cost of its calls, which was measured at
-the fastest pace. Alone it may also run as in its fastest steps all the time: that is the lower bound. A core may even
-be slow from the first recorded step to the last. The measurement of the cost shows how much the pace of this machine
-changes. For the lower bound a thread may be faster by as much of that as its own steps do not show::
+well, so the work of each thread stays at its recorded pace. Alone it may also run as in its fastest steps all the time:
+that is the lower bound. A core may even be slow from the first recorded step to the last. The measurement of the cost
+shows how much the pace of this machine changes. For the lower bound a thread may be faster by as much of that as its
+own steps do not show::
 
     machine, while the cost was measured  |--- fastest ------------------------ slowest ---|
     steps of the thread                                      |-- fastest -- slowest --|
@@ -105,7 +105,7 @@ def _host_work(simulation: Simulation, calls: RecordedCalls, paces: Mapping[int,
         fastest -= np.maximum(fastest - waited, 0) * (1 - 1 / unseen)
         lengths = (
             np.maximum(own - added.low, floor),
-            np.maximum(own - (added.usual - added.shown) * pace.slowdown - added.shown, floor),
+            np.maximum(own - added.usual, floor),
             np.minimum(np.maximum(fast - most, floor), fastest),
         )
         for work, length in zip(found, lengths, strict=True):

@@ -1,30 +1,29 @@
-"""The cost probe times its own calls: the kinds of calls, the settings, and the file that it writes."""
+"""The cost probe times a block of its own calls whenever it is asked to: kinds of calls, settings, and answers."""
 
+import io
 import json
+import os
+import socket
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
 
 import pytest
 
 from nsyswrap.capture import cost_probe, cost_probe_cuda
 from nsyswrap.capture.annotate.nvtx_calls import package_calls
-from nsyswrap.capture.cost_probe import Work, graph_times, measure, range_kinds, times, times_at_pace
-
-if TYPE_CHECKING:
-    from nsyswrap.capture.cost_probe_cuda import Cuda
+from nsyswrap.capture.cost_probe import Work, block, blocks_of_calls, range_kinds, serve
 
 
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make few calls and no CUDA calls."""
-    for name, value in {"BLOCKS": 2, "CALLS": 3, "PACES": 3}.items():
+    for name, value in {"CALLS": 3, "PACES": 3}.items():
         monkeypatch.setattr(cost_probe, name, value)
     monkeypatch.setattr(cost_probe_cuda, "DRIVER", "libcuda-that-does-not-exist.so.1")
 
 
-def test_a_call_is_timed_without_the_work_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_call_is_timed_without_the_work_before_and_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Calls advance a fake clock: 7 for the call, 100 for the work before it, 30 for the work that shows the pace."""
     now = [0]
     monkeypatch.setattr("nsyswrap.capture.cost_probe.time.perf_counter_ns", lambda: now[0])
@@ -32,56 +31,63 @@ def test_a_call_is_timed_without_the_work_before_it(monkeypatch: pytest.MonkeyPa
     def takes(length: int) -> cost_probe.Call:
         return lambda: now.__setitem__(0, now[0] + length)
 
-    found = times(takes(7), takes(100), takes(1_000), takes(30))
-    assert found == [(7, 30)] * cost_probe.BLOCKS
-
-
-@pytest.mark.parametrize(("slow_blocks", "blocks"), [(0, 12), (9, 13), (50, 54), (1000, 120)])
-def test_steps_are_timed_until_some_blocks_are_at_the_fastest_pace(
-    slow_blocks: int, blocks: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The machine is slow for some blocks, and then as fast as it was before: four fast blocks are enough."""
-    now, done = [0], [0]
-    monkeypatch.setattr("nsyswrap.capture.cost_probe.time.perf_counter_ns", lambda: now[0])
-
-    def takes(length: int) -> cost_probe.Call:
-        def call() -> None:
-            done[0] += length == 700
-            is_slow = done[0] < cost_probe.STEPS * (slow_blocks + 1)  # the first block is for the caches
-            now[0] += length * (2 if is_slow else 1)
-
-        return call
-
-    found = times_at_pace(takes(700), takes(30), 30.0)
-    assert len(found) == blocks
-    assert sum(pace == 30 for _, pace in found) == (0 if slow_blocks == 1000 else blocks - slow_blocks)
+    assert block(takes(7), takes(100), takes(1_000), takes(30), 4) == (7, 30)
+    assert now == [4 * 107 + 1_000 + cost_probe.PACES * 30]
 
 
 @pytest.mark.usefixtures("short")
-def test_the_gpu_is_idle_at_each_launch_of_a_graph() -> None:
+def test_the_gpu_is_idle_at_each_launch_of_a_graph(monkeypatch: pytest.MonkeyPatch) -> None:
     """A wait for the GPU comes before each launch, and the work of the setting between the two."""
     made: list[str] = []
 
     class FakeCuda:
         settle = staticmethod(lambda: made.append("wait"))
+        queued = staticmethod(lambda: 1_600.0)
+
+        @staticmethod
+        def kinds() -> Iterator[tuple[str, cost_probe.Call]]:
+            yield "launch", lambda: made.append("queued launch")
 
         @staticmethod
         def graphs() -> Iterator[tuple[str, cost_probe.Call]]:
             yield "graph_1", lambda: made.append("launch")
 
-    found = graph_times(cast("Cuda", FakeCuda()), {"python": lambda: made.append("work")}, Work())
-    assert made == ["wait", "work", "launch"] * 9
-    assert [len(blocks) for blocks in found["graph_1"].values()] == [2]
+    monkeypatch.setattr(cost_probe, "Cuda", FakeCuda)
+    work = Work()
+    monkeypatch.setattr(work, "evicted", lambda: made.append("work"))
+    found = blocks_of_calls(work)
+    found["graph_1"]["evicted"]()
+    assert made == [*["wait", "work", "launch"] * 3, "wait"]
+    made.clear()
+    found["launch"]["tight"]()
+    assert made == [*["queued launch"] * 3, "wait"]
+    assert found["queued_kernel"]["device"]() == (1_600.0, 0)
 
 
 @pytest.mark.usefixtures("short")
 def test_without_a_gpu_ranges_and_calls_of_the_system_are_timed(capsys: pytest.CaptureFixture[str]) -> None:
-    found = measure()
+    found = blocks_of_calls(Work())
     assert set(found) == {"nothing", "range", "mark", "os_call", "short_os_call"}
     assert all(set(each) == {"tight", "python", "evicted"} for each in found.values())
-    assert all(len(blocks) == 2 for each in found.values() for blocks in each.values())
-    assert all(time >= 0 < pace for each in found.values() for blocks in each.values() for time, pace in blocks)
+    for each in found.values():
+        time_ns, pace_ns = each["tight"]()
+        assert time_ns >= 0 < pace_ns
     assert "without CUDA calls" in capsys.readouterr().err
+
+
+def test_each_request_has_an_answer_in_one_line_but_a_move() -> None:
+    """The first answer is what can be timed. Without training steps no launches are counted."""
+    core = min(os.sched_getaffinity(0))
+    before = os.sched_getaffinity(0)
+    requests = [{"core": core}, {"call": "range", "setting": "tight"}, {"count": True}]
+    answers = io.StringIO()
+    try:
+        lines = io.StringIO("".join(json.dumps(each) + "\n" for each in requests))
+        serve(lines, answers, {"range": {"tight": lambda: (7.0, 30.0)}}, None)
+        assert os.sched_getaffinity(0) == {core}
+    finally:
+        os.sched_setaffinity(0, before)
+    assert [json.loads(line) for line in answers.getvalue().splitlines()] == [{"range": ["tight"]}, [7.0, 30.0], {}]
 
 
 def test_without_a_profiler_a_mark_is_nothing_and_a_range_does_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,7 +111,16 @@ def test_the_work_before_a_call_differs_by_setting() -> None:
 
 
 @pytest.mark.usefixtures("short")
-def test_the_times_go_to_the_file_of_the_command_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(sys, "argv", ["cost_probe", str(tmp_path / "times.json")])
-    assert cost_probe.main() == 0
-    assert set(json.loads((tmp_path / "times.json").read_text())) >= {"nothing", "range"}
+def test_the_program_serves_the_socket_of_the_command_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """It says its number first. It ends once nothing more is asked."""
+    monkeypatch.setattr(sys, "argv", ["cost_probe", str(tmp_path / "probe"), "1"])
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(tmp_path / "probe"))
+        server.listen()
+        monkeypatch.setattr(
+            cost_probe, "serve", lambda _requests, answers, blocks, _steps: answers.write(str(len(blocks)))
+        )
+        assert cost_probe.main() == 0
+        connection, _ = server.accept()
+        with connection:
+            assert connection.recv(100) == b"1\n5"

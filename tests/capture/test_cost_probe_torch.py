@@ -1,23 +1,16 @@
 """The training steps of the cost probe: they train, and their launches are counted by kind."""
 
-import math
+import io
+import json
 from types import SimpleNamespace
 from typing import Any, Self
 
 import pytest
 
 from nsyswrap.capture import cost_probe
-from nsyswrap.capture.cost_probe import Work, step_times
+from nsyswrap.capture.cost_probe import Work, blocks_of_steps, find_steps, serve
 from nsyswrap.capture.cost_probe_torch import Steps
 from nsyswrap.hardware.profiler_cost import CONVOLUTION_LAUNCH, LAUNCH
-
-
-@pytest.fixture
-def on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the steps run on the CPU, a few times."""
-    for name, value in {"BLOCKS": 2, "FEWEST_BLOCKS": 2, "STEPS": 2, "PACES": 3}.items():
-        monkeypatch.setattr(cost_probe, name, value)
-    monkeypatch.setattr(cost_probe, "Steps", lambda: Steps("cpu"))
 
 
 def test_both_steps_train() -> None:
@@ -29,16 +22,19 @@ def test_both_steps_train() -> None:
         assert first != second
 
 
-@pytest.mark.usefixtures("on_the_cpu")
-def test_steps_are_timed_by_block_and_counted_only_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_steps_are_timed_by_block_and_counted_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("torch")
-    found = step_times(Work(), math.inf, count=False)
-    assert set(found) == {"plain_step", "convolution_step"}
-    assert all(len(each["tight"]) == 2 and min(time for time, _ in each["tight"]) > 0 for each in found.values())
+    steps = Steps("cpu")
+    found = blocks_of_steps(Work(), steps)
+    assert {name: list(each) for name, each in found.items()} == {
+        "plain_step": ["tight"],
+        "convolution_step": ["tight"],
+    }
+    assert all(min(each["tight"]()) > 0 for each in found.values())
     monkeypatch.setattr(Steps, "launches", lambda _self, _step: {LAUNCH: 40})
-    counted = step_times(Work(), math.inf, count=True)
-    assert set(counted) == {*found, "plain_step_launches", "convolution_step_launches"}
-    assert counted["plain_step_launches"] == {LAUNCH: [(40, 0)]}
+    answers = io.StringIO()
+    serve(io.StringIO('{"count": true}\n'), answers, found, steps)
+    assert json.loads(answers.getvalue().splitlines()[-1]) == {name: {LAUNCH: 40} for name in found}
 
 
 def test_kernels_are_counted_by_the_kind_of_their_launch(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,5 +74,5 @@ def test_without_torch_or_its_gpu_nothing_is_timed(
         raise error
 
     monkeypatch.setattr(cost_probe, "Steps", steps)
-    assert step_times(Work(), math.inf, count=True) == {}
+    assert find_steps() is None
     assert f"without training steps: {error}" in capsys.readouterr().err

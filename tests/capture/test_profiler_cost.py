@@ -1,30 +1,32 @@
 """The time that nsys adds to a call is computed, kept for the same conditions, and measured again for others."""
 
 import stat
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from capture_fixtures import fake_nsys, living, marker, options
+from capture_fixtures import fake_nsys, options
 
 from nsyswrap.capture import profiler_cost as measuring
 from nsyswrap.capture.locate import Nsys
 from nsyswrap.capture.options import CaptureOptions
-from nsyswrap.capture.profiler_cost import Times, _timed, conditions_of, costs, kept_at, pace_range, profiler_cost
-from nsyswrap.hardware.profiler_cost import CallCost, read_cost
+from nsyswrap.capture.probe_turns import Times
+from nsyswrap.capture.profiler_cost import conditions_of, costs, kept_at, pace_range, profiler_cost
+from nsyswrap.hardware.profiler_cost import CallCost, Stretch, read_cost
 
-__all__ = ["fake_nsys", "marker"]
+__all__ = ["fake_nsys"]
 
 PACE = 10_000
 SETTINGS = ("tight", "python", "evicted")
 
 
-def times(lengths: dict[str, tuple[float, ...]], pace: float = PACE) -> Times:
+def times(lengths: dict[str, tuple[float, ...]]) -> Times:
     """Return blocks of equal times for each call and each setting. Reading the clock takes 50 ns."""
     whole = {"nothing": (50, 50, 50), **lengths}
     return {
-        name: {setting: [(each * pace / PACE, pace)] * 4 for setting, each in zip(SETTINGS, values, strict=False)}
+        name: {setting: [(each, PACE)] * 4 for setting, each in zip(SETTINGS, values, strict=False)}
         for name, values in whole.items()
     }
 
@@ -35,25 +37,32 @@ RECORDED = times({"launch": (5050, 9000, 14_000), "launch_with_queries": (6550, 
 
 def test_a_kind_costs_from_the_least_of_its_calls_to_the_most() -> None:
     """Nsys adds 3 us to a launch in a tight loop. With queries it usually adds 6 us, and 10 us with evicted caches."""
-    found = costs([ALONE], [RECORDED])
+    found = costs(ALONE, RECORDED)
     cost = read_cost({"calls": found})
     assert cost is not None
     assert cost["launch"] == CallCost(3000, 6000, 10_000, 2000)
     assert found["launch"]["quartiles_ns"]["launch"]["tight"] == [3000, 3000, 3000]
 
 
-def test_a_machine_that_is_slower_under_nsys_does_not_make_calls_costlier() -> None:
-    """Under nsys everything takes twice as long, including the work that shows the pace."""
-    slow = times({"launch": (5050, 9000, 14_000), "launch_with_queries": (6550, 11_000, 18_000)}, pace=2 * PACE)
-    usual, scaled = costs([ALONE], [RECORDED])["launch"], costs([ALONE], [slow])["launch"]
-    factor = 1.5  # the pace of both runs together
-    assert scaled["usual_ns"] == pytest.approx(factor * usual["usual_ns"], rel=0.01)
-    assert scaled["alone_ns"] == pytest.approx(factor * usual["alone_ns"], rel=0.01)
+def at_paces(run: Times, *paces: float) -> Times:
+    """Return a run whose blocks are so many times as slow, one after the other."""
+    return {
+        name: {setting: [(blocks[0][0] * each, PACE * each) for each in paces] for setting, blocks in settings.items()}
+        for name, settings in run.items()
+    }
+
+
+def test_each_block_under_nsys_is_compared_with_the_one_before_it_at_the_same_pace() -> None:
+    """The machine gets four times as slow while it is measured: a launch of 2 us takes 5 us under nsys, or 8 and 20."""
+    alone, recorded = (at_paces(run, 1, 2, 3, 4, 2) for run in (ALONE, RECORDED))
+    found = costs(alone, recorded)["launch"]
+    assert found["quartiles_ns"]["launch"]["tight"] == [4500, 6000, 10_500]
+    assert found["usual_ns"] == 2 * 6000
 
 
 def test_a_cost_is_never_below_nothing() -> None:
     """Noise may make the calls under nsys faster. Their cost is then 0."""
-    found = costs([RECORDED], [ALONE])["launch"]
+    found = costs(RECORDED, ALONE)["launch"]
     assert [found[key] for key in ("low_ns", "usual_ns", "high_ns")] == [0, 0, 0]
 
 
@@ -61,28 +70,24 @@ def test_the_cost_of_a_kernel_in_a_graph_follows_from_two_graphs() -> None:
     """A graph of twenty kernels adds 19 us more than a graph of one."""
     alone = times({"graph_1": (1000, 1000, 1000), "graph_20": (1000, 1000, 1000)})
     recorded = times({"graph_1": (5000, 5000, 5000), "graph_20": (24_000, 24_000, 43_000)})
-    found = costs([alone], [recorded])
+    found = costs(alone, recorded)
     assert found["graph_launch"]["usual_ns"] == 4000
     assert [found["graph_node"][key] for key in ("low_ns", "usual_ns", "high_ns")] == [1000, 1000, 2000]
 
 
-def test_the_gpu_has_a_pace_of_its_own() -> None:
-    """Queued kernels take the same time on a slow CPU, so their cost is not scaled by its pace."""
-    alone, recorded = dict(ALONE), dict(times({}, pace=2 * PACE))
-    alone["queued_kernel"], recorded["queued_kernel"] = {"device": [(1400, 0)] * 4}, {"device": [(1650, 0)] * 4}
-    assert costs([alone], [recorded])["operation"]["usual_ns"] == 250
+def test_queued_kernels_are_timed_on_the_gpu() -> None:
+    """They are timed without any pace of the CPU."""
+    alone, recorded = ({**times({}), "queued_kernel": {"device": [(each, 0)] * 4}} for each in (1400, 1650))
+    assert costs(alone, recorded)["operation"]["usual_ns"] == 250
 
 
-def with_steps(run: Times, plain: float, whole: float, pace: float = PACE, slow: float = 1) -> Times:
-    """Return a run with blocks of training steps, in us: six at a pace, and six twice as slow and much longer."""
-    steps = {
-        name: {"tight": [(length * 1000, pace)] * 6 + [(length * 1000 * slow, 2 * pace)] * 6}
-        for name, length in (("plain_step", plain), ("convolution_step", whole))
-    }
-    return {**run, **steps}
+def with_steps(run: Times, plain: float, whole: float) -> Times:
+    """Return a run with blocks of training steps, in us."""
+    lengths = {"plain_step": plain, "convolution_step": whole}
+    return {**run, **{name: {"tight": [(length * 1000, PACE)] * 4} for name, length in lengths.items()}}
 
 
-COUNTS = {
+COUNTS: Times = {
     "plain_step_launches": {"launch": [(100, 0)]},
     "convolution_step_launches": {"launch": [(50, 0)], "convolution_launch": [(80, 0)]},
 }
@@ -91,32 +96,40 @@ COUNTS = {
 def test_launches_of_convolutions_have_what_other_launches_leave_of_their_step() -> None:
     """Nsys adds 400 us to 100 launches: 4 us each. Of 1000 us, 50 others have 200 us; 80 of convolutions 10 us each."""
     alone = {**with_steps(ALONE, 1000, 2000), **COUNTS}
-    found = costs([alone], [with_steps(RECORDED, 1400, 3000)])
+    found = costs(alone, with_steps(RECORDED, 1400, 3000))
     assert (found["launch"]["low_ns"], found["launch"]["usual_ns"], found["launch"]["high_ns"]) == (3000, 4000, 10_000)
     assert found["convolution_launch"]["usual_ns"] == 10_000
     assert found["convolution_launch"]["alone_ns"] == found["launch"]["alone_ns"]
 
 
-def test_steps_at_a_slow_pace_of_the_machine_do_not_count() -> None:
-    """Half of the blocks under nsys are slow, and ten times as long."""
+def test_the_work_between_launches_is_stretched_as_a_training_step_and_at_most_as_calls_of_cuda() -> None:
+    """A step takes 1.4 times as long, one of convolutions 1.5 times; a launch with queries up to 2.57 times."""
     alone = {**with_steps(ALONE, 1000, 2000), **COUNTS}
-    found = costs([alone], [with_steps(RECORDED, 1400, 3000, slow=10)])
-    assert found["launch"]["usual_ns"] == 4000
+    cost = read_cost({"calls": costs(alone, with_steps(RECORDED, 1400, 3000))})
+    assert cost is not None
+    assert (cost["launch"].stretch, cost["convolution_launch"].stretch) == (Stretch(1.4, 2.569), Stretch(1.5, 2.569))
+    assert cost["call"].stretch is None
+
+
+def test_steps_that_are_faster_under_nsys_are_not_stretched() -> None:
+    alone = {**with_steps(times({"launch": (2050, 4000, 6000)}), 1000, 2000), **COUNTS}
+    found = costs(alone, with_steps(times({"launch": (5050, 9000, 14_000)}), 900, 1900))
+    assert (found["launch"]["stretch"], found["launch"]["usual_ns"]) == ([1.0, 1.0], 3000)
 
 
 @pytest.mark.parametrize("missing", ["convolution_step", "plain_step_launches"])
 def test_without_both_steps_and_their_launches_a_launch_costs_as_the_calls_show(missing: str) -> None:
     alone = {**with_steps(ALONE, 1000, 2000), **COUNTS}
     del alone[missing]
-    found = costs([alone], [with_steps(RECORDED, 1400, 3000)])
-    assert found["launch"] == costs([ALONE], [RECORDED])["launch"]
+    found = costs(alone, with_steps(RECORDED, 1400, 3000))
+    assert found["launch"] == costs(ALONE, RECORDED)["launch"]
     assert "convolution_launch" not in found
 
 
 def test_the_range_of_the_pace_is_that_of_nearly_all_blocks() -> None:
     """Of forty blocks a third is 1.5 times as slow as the others. One of each twenty may be an error."""
     blocks = [(50, 10_000)] * 26 + [(50, 15_000)] * 12
-    run = {"nothing": {"tight": [*blocks, (50, 400), (50, 900_000)]}}
+    run: Times = {"nothing": {"tight": [*blocks, (50, 400), (50, 900_000)]}}
     assert pace_range([run]) == {"fastest_ns": 10_000, "slowest_ns": 15_000}
     assert pace_range([{"nothing": {"tight": blocks[:10]}}]) == {}
 
@@ -132,17 +145,17 @@ def test_the_range_of_the_pace_is_that_of_nearly_all_blocks() -> None:
     ],
 )
 def test_the_range_of_the_pace_is_read_or_unknown(pace: object, factor: float) -> None:
-    cost = read_cost({"calls": costs([ALONE], [RECORDED]), "pace": pace})
+    cost = read_cost({"calls": costs(ALONE, RECORDED), "pace": pace})
     assert cost is not None
     assert cost.pace_range == factor
 
 
 def test_a_kind_without_calls_has_no_cost() -> None:
     """Without a GPU, launches have no cost. Without a CUDA runtime, launches by the driver give the cost."""
-    assert set(costs([times({"range": (90, 90, 90)})], [times({"range": (390, 490, 590)})])) == {"range"}
-    found = costs([times({"driver_launch": (2, 2, 2)})], [times({"driver_launch": (4000, 5000, 6000)})])
+    assert set(costs(times({"range": (90, 90, 90)}), times({"range": (390, 490, 590)}))) == {"range"}
+    found = costs(times({"driver_launch": (2, 2, 2)}), times({"driver_launch": (4000, 5000, 6000)}))
     assert set(found) == {"launch"}
-    assert costs([], []) == {}
+    assert costs({}, {}) == {}
 
 
 @pytest.fixture
@@ -150,9 +163,9 @@ def measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[CaptureOpt
     """Replace the measurement, with an empty cache; return the options that it is called with."""
     calls: list[CaptureOptions] = []
 
-    def measure(given: CaptureOptions, _nsys: Nsys) -> tuple[list[Times], list[Times]]:
+    def measure(given: CaptureOptions, _nsys: Nsys) -> tuple[Times, Times]:
         calls.append(given)
-        return [ALONE], [RECORDED]
+        return ALONE, RECORDED
 
     monkeypatch.setattr(measuring, "measure", measure)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
@@ -217,7 +230,7 @@ def test_a_measurement_that_fails_is_not_kept(fake_nsys: Nsys, monkeypatch: pyte
     assert profiler_cost(options(tmp_path / "out", "python"), gone, lambda: None)["calls"] == {}
     assert not (tmp_path / "cache").exists()
     (tmp_path / "cache").write_text("a file")
-    monkeypatch.setattr(measuring, "measure", lambda *_: ([ALONE], [RECORDED]))
+    monkeypatch.setattr(measuring, "measure", lambda *_: (ALONE, RECORDED))
     assert profiler_cost(options(tmp_path / "out", "python"), fake_nsys, lambda: None)["calls"]
 
 
@@ -234,7 +247,6 @@ def test_the_real_nsys_adds_time_to_ranges_and_marks(
     nsys: Nsys, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """The real nsys adds between 0.05 and 20 us to each: no recording is faster, and no profiler is slower."""
-    monkeypatch.setattr(measuring, "RUNS", 1)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     found = profiler_cost(options(tmp_path / "out", "python", traces=("nvtx", "osrt")), nsys, lambda: None)
     cost = read_cost(found)
@@ -243,8 +255,19 @@ def test_the_real_nsys_adds_time_to_ranges_and_marks(
     assert cost["range"].alone < cost["range"].usual
 
 
-def test_what_a_crashed_nsys_leaves_is_ended(marker: str, tmp_path: Path) -> None:
-    """Its agent and the program run in sessions of their own."""
-    left = 'setsid sh -c "sleep 60; true" "$0" & for target; do :; done; echo {} >"$target"'
-    assert _timed(("sh", "-c", left, marker), tmp_path / "times") == {}
-    assert living(marker) == []
+@pytest.mark.parametrize("lets_one_process", [True, False])
+def test_where_a_gpu_lets_one_process_use_it_the_programs_run_one_after_the_other(
+    fake_nsys: Nsys, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *, lets_one_process: bool
+) -> None:
+    """Beside another program only one has CUDA calls. The launches that only a run alone counts make no difference."""
+    made: list[int] = []
+
+    def run_probes(prefixes: Sequence[Sequence[str]], _folder: Path) -> list[Times]:
+        made.append(len(prefixes))
+        alone: Times = {**ALONE, **COUNTS}
+        found = [RECORDED if prefix else alone for prefix in prefixes]
+        return [alone, times({})] if lets_one_process and len(prefixes) == 2 else found
+
+    monkeypatch.setattr(measuring, "run_probes", run_probes)
+    assert measuring.measure(options(tmp_path, "python"), fake_nsys) == ({**ALONE, **COUNTS}, RECORDED)
+    assert made == ([2, 1, 1] if lets_one_process else [2])

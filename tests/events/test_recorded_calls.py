@@ -1,6 +1,7 @@
 """The recorded calls of each thread are counted by kind, with the cost of recording them."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -12,8 +13,9 @@ from measured_costs import COST, US
 from nsyswrap.events.kernel_names import find_kernel_names
 from nsyswrap.events.operations import find_operations
 from nsyswrap.events.recorded_calls import NOT_MEASURED, RecordedCalls, find_recorded_calls
-from nsyswrap.hardware.profiler_cost import CallCost, ProfilerCost
-from nsyswrap.loop.context import find_calls, find_context
+from nsyswrap.events.thread_states import find_thread_states
+from nsyswrap.hardware.profiler_cost import CallCost, ProfilerCost, Stretch
+from nsyswrap.loop.context import find_calls, find_context, find_states
 from nsyswrap.tables import Trace
 
 TraceOf = Callable[[ExportBuilder], Trace]
@@ -22,9 +24,10 @@ OTHER = thread(4712)
 
 def calls_of(trace: Trace, start: int = 0, end: int = 1_000 * US, cost: ProfilerCost = COST) -> RecordedCalls:
     """Return the recorded calls of two threads inside a window."""
-    operations = find_operations(trace)
+    operations, chosen = find_operations(trace), window(start, end)
     names = find_kernel_names(trace, operations)
-    return RecordedCalls(cost, find_recorded_calls(trace, operations, names, window(start, end), [MAIN, OTHER]))
+    states = find_thread_states(trace, operations, chosen, [MAIN, OTHER])
+    return RecordedCalls(cost, find_recorded_calls(trace, operations, names, chosen, states, cost))
 
 
 def usual(calls: RecordedCalls, who: int, *spans: tuple[int, int]) -> list[float]:
@@ -95,9 +98,10 @@ def test_calls_outside_the_window_do_not_count(trace_of: TraceOf) -> None:
 
 
 def test_without_a_measured_cost_nothing_is_added(trace_of: TraceOf) -> None:
-    found = find_calls(find_context(trace_of(ExportBuilder().call("cudaEventRecord", 10, 20))), window(0, 100))
+    context, chosen = find_context(trace_of(ExportBuilder().call("cudaEventRecord", 10, 20))), window(0, 100)
+    found = find_calls(context, chosen, find_states(context, chosen))
     assert found is NOT_MEASURED
-    assert [each.tolist() for each in found.added(MAIN, np.array([0]), np.array([100]))] == [[0]] * 5
+    assert [each.tolist() for each in found.added(MAIN, np.array([0]), np.array([100]))] == [[0]] * 6
 
 
 @pytest.mark.parametrize("count", [1, 7])
@@ -122,3 +126,53 @@ def test_launches_of_convolutions_are_counted_apart(trace_of: TraceOf) -> None:
     assert usual(calls, MAIN, (0, 20), (20, 50)) == [3, 3]
     known = ProfilerCost({**COST.calls, "convolution_launch": CallCost(2 * US, 8 * US, 9 * US, 2 * US)})
     assert usual(RecordedCalls(known, calls.threads), MAIN, (0, 20), (20, 50)) == [3, 8]
+
+
+# Under nsys, work takes usually 1.25 times as long, and at most 2 times. A launch costs at least 2 us and at most 30.
+STRETCHED = ProfilerCost(
+    {"launch": CallCost(2 * US, 5 * US, 30 * US, 4 * US, Stretch(1.25, 2.0)), "call": CallCost(US, US, US)}
+)
+
+
+def launches(*times: tuple[int, int]) -> ExportBuilder:
+    """Return launches from and to times in us. The kernel of each begins after it, and takes 1 us."""
+    builder = ExportBuilder()
+    for start, end in times:
+        builder.kernel((end + 2) * US, (end + 3) * US, launched=(start * US, end * US))
+    return builder
+
+
+def test_a_launch_costs_a_share_of_the_work_since_the_launch_before_it(trace_of: TraceOf) -> None:
+    """Of the 40 us from the end of a launch to the end of the next, nsys added 8, and at most 20."""
+    calls = calls_of(trace_of(launches((0, 10), (40, 50))), cost=STRETCHED)
+    added = calls.added(MAIN, np.array([20 * US]), np.array([60 * US]))
+    assert [float(each[0] / US) for each in added] == pytest.approx([2, 8, 20, 8, 20, 4])
+
+
+def test_waits_and_the_cost_of_other_calls_are_no_stretched_work(trace_of: TraceOf) -> None:
+    """Of 120 us, the thread waits for the GPU for 30 and for another thread for 45; an event takes 1 us of the rest."""
+    builder = launches((0, 10), (120, 130))
+    builder.call("cudaStreamSynchronize", 20 * US, 50 * US).os_call("pthread_cond_wait", 60 * US, 105 * US)
+    builder.call("cudaEventRecord", 110 * US, 112 * US)
+    calls = calls_of(trace_of(builder), cost=STRETCHED)
+    found = calls.added(MAIN, np.array([115 * US]), np.array([140 * US]))
+    # The wait for the GPU is a call as well, and costs 1 us.
+    assert float(found.usual[0] / US) == pytest.approx((120 - 30 - 45 - 2) / 5)
+
+
+@pytest.mark.parametrize(("work", "pace_range", "added"), [(4, 1, 2), (400, 1, 30), (400, 2, 60), (40, 2, 8)])
+def test_a_launch_costs_no_more_and_no_less_than_was_measured(
+    trace_of: TraceOf, work: int, pace_range: float, added: int
+) -> None:
+    """Work of 400 us between two launches is not all PyTorch's: the most is what was measured at the slowest pace."""
+    calls = calls_of(trace_of(launches((0, 10), (8 + work, 10 + work))), cost=replace(STRETCHED, pace_range=pace_range))
+    assert usual(calls, MAIN, (5, 500)) == pytest.approx([added])
+
+
+def test_the_first_launch_of_a_window_and_those_of_other_threads_have_their_own_work(trace_of: TraceOf) -> None:
+    """What the thread did before the window is not known: the call itself counts. Threads do not share their work."""
+    builder = launches((100, 120), (180, 200))
+    builder.kernel(153 * US, 154 * US, launched=(140 * US, 150 * US), thread=OTHER)
+    calls = calls_of(trace_of(builder), 90 * US, cost=STRETCHED)
+    assert usual(calls, MAIN, (90, 130), (130, 210)) == pytest.approx([4, 16])
+    assert usual(calls, OTHER, (90, 300)) == [2]

@@ -142,57 +142,68 @@ def test_a_profile_that_fails_leaves_the_row_of_the_others(tmp_path: Path, monke
     assert profile == tmp_path / "items-1"
 
 
-def test_runs_at_the_same_time_are_compared_pair_by_pair() -> None:
+def test_runs_with_one_alone_of_their_own_are_compared_pair_by_pair() -> None:
     """The machine was twice as slow in the second round: medians over all would mix the rounds."""
-    pairs = {**row((10, 20), (11, 9, 12), (22, 21, 25)), "beside": True}
+    pairs = {**row((10, 20), (11, 9, 12), (22, 21, 25)), "paired": True}
     assert PAGE.off_share(pairs) == pytest.approx(0.10)
     assert PAGE.line(pairs).startswith("| some program * | 10.00, 20.00 |")
     assert PAGE.line(pairs).endswith("| +10.0 % | 1 of 2 |")
-    assert "is compared with that one." in PAGE.page({"programs": [pairs], "options": [], "machine": {}})
+    assert "has a run alone of its own" in PAGE.page({"programs": [pairs], "options": [], "machine": {}})
     assert PAGE.off_share({**pairs, "profiles": row((1,), UNKNOWN, UNKNOWN)["profiles"]}) is None
 
 
-def test_steps_alone_count_while_recorded_steps_run() -> None:
-    """Recorded steps run from 100 to 160: the steps alone that begin at 90 and at 160 do not count."""
-    steps = [(90, 5), (100, 6), (130, 7), (159, 8), (160, 9)]
-    assert MEASURE.in_time_of(steps, [(100, 20), (140, 20)]) == [6, 7, 8]
-
-
-# Makes steps of 5 ms, as the programs do, but at once and without torch.
+# Makes three steps in each turn, as the programs do, and without torch: with a length that tells its turn.
 STEPS = """
-import argparse, json, pathlib, time
-parser = argparse.ArgumentParser()
-parser.add_argument("name")
-for name, kind in (("--times", pathlib.Path), ("--steps", int), ("--until", pathlib.Path)):
-    parser.add_argument(name, type=kind)
-chosen, steps = parser.parse_args(), []
-while len(steps) != chosen.steps and not (chosen.until and chosen.until.exists()):
-    began = time.perf_counter_ns()
-    time.sleep(0.005)
-    steps.append((began, time.perf_counter_ns() - began))
-chosen.times.write_text(json.dumps({chosen.name: steps}))
+import json, pathlib, socket, sys
+name, _, address, _, times = sys.argv[1:]
+if name == "broken":
+    sys.exit("it is broken")
+connection, steps = socket.socket(socket.AF_UNIX), []
+connection.connect(address)
+lines = connection.makefile("rw")
+log = pathlib.Path(times).parent / "log"
+for number, line in enumerate(lines):
+    with log.open("a") as file:
+        file.write(f"{pathlib.Path(times).stem} on {line}")
+    steps += [100 * number + each for each in range(3)]
+    lines.write("over\\n")
+    lines.flush()
+pathlib.Path(times).write_text(json.dumps({name: steps}))
 """
 
 
-def test_a_program_runs_alone_until_the_profile_beside_it_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The profile is a run of the same program without nsys, with one step of warm-up; it makes steps for 3 s."""
+@pytest.fixture
+def recorder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
+    """Put a program in place of ours; return an nsys that runs its last words, and records nothing."""
     program = tmp_path / "program.py"
     program.write_text(STEPS)
     monkeypatch.setattr(MEASURE, "PROGRAM", program)
+    nsys = tmp_path / "nsys"
+    nsys.write_text('#!/bin/sh\nwhile [ "$1" != "$PYTHON" ]; do shift; done\nexec "$@"\n')
+    nsys.chmod(0o755)
+    monkeypatch.setenv("PYTHON", sys.executable)
+    return str(nsys)
+
+
+def test_a_program_takes_turns_with_itself_under_nsys(recorder: str, tmp_path: Path) -> None:
+    """It makes its steps alone, under nsys, and alone again, on one core. The first step of each turn is warm-up."""
+    folder = tmp_path / "items-0"
+    folder.mkdir()
+    MEASURE.take_turns("items", folder, recorder, 1)
+    assert (folder / "log").read_text().split() == [
+        *("alone", "on", "1"),
+        *("recorded", "on", "1"),
+        *("alone", "on", "1"),
+    ]
     report = {"sections": {"steps": {"facts": {"warm_up_steps": {"value": 1}}}}}
+    assert MEASURE.compared_in("items", folder) is None
+    (folder / "report.json").write_text(json.dumps(report))
+    assert MEASURE.compared_in("items", folder) == ([1, 2, 101, 102], report)
 
-    def run(name: str, _folder: Path, times: Path, env: dict[str, str], prefix: list[str]) -> dict[str, Any]:
-        command = [*prefix, sys.executable, str(program), name, "--times", str(times), "--steps", "600"]
-        assert subprocess.run(command, env=env, check=False).returncode == 0
-        return report
 
-    monkeypatch.setattr(MEASURE, "profiled", run)
-    steps, found = MEASURE.at_once("items", tmp_path / "items-0", 0)
-    assert found is report
-    alone = json.loads((tmp_path / "items-0-alone.json").read_text())["items"]
-    recorded = json.loads((tmp_path / "items-0-recorded.json").read_text())["items"]
-    assert steps == [length for began, length in alone if recorded[1][0] <= began < sum(recorded[-1])]
-    assert steps
+def test_a_program_that_fails_at_its_start_ends_the_turns(recorder: str, tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="exit code 1: it is broken"):
+        MEASURE.take_turns("broken", tmp_path, recorder, 0)
 
 
 # Runs the command after it with fewer steps.

@@ -10,7 +10,7 @@ from simulations import simulate
 
 from nsyswrap.db.load import load_export
 from nsyswrap.hardware.profiler_cost import ProfilerCost
-from nsyswrap.loop.context import Settings, find_calls, find_context
+from nsyswrap.loop.context import Settings, find_calls, find_context, find_states
 from nsyswrap.model import Finding, Severity
 from nsyswrap.report import build_report, choose_window
 from nsyswrap.tables import Trace
@@ -149,7 +149,7 @@ def _without_profiler(trace: Trace, pace_range: float) -> WithoutProfiler:
     """Return the run without the profiler where no call costs anything: only the pace of the machine counts."""
     context = find_context(trace, Settings(profiler_cost=ProfilerCost({}, pace_range)))
     window = choose_window(context)
-    found = without_profiler(simulate(context), find_calls(context, window), window)
+    found = without_profiler(simulate(context), find_calls(context, window, find_states(context, window)), window)
     assert found is not None
     return found
 

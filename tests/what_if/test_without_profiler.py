@@ -14,7 +14,7 @@ from simulations import simulate
 from nsyswrap.events.recorded_calls import NOT_MEASURED
 from nsyswrap.hardware.profiler_cost import CallCost, ProfilerCost
 from nsyswrap.intervals import Window
-from nsyswrap.loop.context import Settings, find_calls, find_context
+from nsyswrap.loop.context import Settings, find_calls, find_context, find_states
 from nsyswrap.tables import Trace
 from nsyswrap.what_if.without_profiler import WithoutProfiler, without_profiler
 
@@ -25,7 +25,9 @@ WHOLE = window(0, 1_000 * US)
 def found(trace: Trace, cost: ProfilerCost | None = COST, chosen: Window = WHOLE) -> WithoutProfiler | None:
     """Return the predicted run of a trace without the profiler."""
     context = find_context(trace, Settings(profiler_cost=cost))
-    return without_profiler(simulate(context, chosen), find_calls(context, chosen, find_states(context, chosen)), chosen)
+    return without_profiler(
+        simulate(context, chosen), find_calls(context, chosen, find_states(context, chosen)), chosen
+    )
 
 
 def launches(*, every: int, kernel: int, count: int = 11, call: int = 8) -> ExportBuilder:
@@ -103,7 +105,7 @@ def test_there_is_none_without_a_cost_or_a_simulation(trace_of: TraceOf) -> None
     simulation = simulate(find_context(trace, Settings(profiler_cost=COST)), WHOLE)
     assert without_profiler(simulation, NOT_MEASURED, WHOLE) is None
     lost = replace(simulation, failure="calls of its main thread were lost")
-    assert without_profiler(lost, find_calls(simulation.context, WHOLE), WHOLE) is None
+    assert without_profiler(lost, find_calls(simulation.context, WHOLE, simulation.states), WHOLE) is None
 
 
 @pytest.mark.slow
