@@ -16,7 +16,7 @@ import socket
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any, TextIO
@@ -114,15 +114,10 @@ def run_probes(prefixes: Sequence[Sequence[str]], folder: Path) -> list[Times]:
             with ExitStack() as ending:
                 probes = [ending.enter_context(closing(each)) for each in _connected(server, running)]
                 probes.sort(key=lambda each: each.number)
-                found = list(_in_turns(probes))
+                found = _in_turns(probes)
                 for probe, times, prefix in zip(probes, found, prefixes, strict=True):
-                    if not prefix:  # PyTorch's own profiler counts them, which nsys keeps from working
-                        counts = probe.launches().items()
-                        times |= {
-                            LAUNCHES.format(name): {k: [(n, 0.0)] for k, n in each.items()} for name, each in counts
-                        }
-            for each in running:
-                each.exception(END_S)
+                    times.update({} if prefix else _launches(probe))
+            wait(running, END_S)
         finally:
             kill_all(os.getpid(), excluded)  # an nsys that crashed leaves its agent and the program
             reap_children(excluded)
@@ -149,8 +144,8 @@ def _connected(server: socket.socket, running: Sequence["Future[Output]"]) -> It
                     raise
 
 
-def _in_turns(probes: Sequence[Probe]) -> Iterator[Times]:
-    """Yield the times of each program, of the calls that it can make. They take turns, block by block."""
+def _in_turns(probes: Sequence[Probe]) -> list[Times]:
+    """Return the times of each program, of the calls that it can make. They take turns, block by block."""
     found: list[Times] = [{} for _ in probes]
     calls = dict.fromkeys(
         (name, setting) for probe in probes for name in probe.settings for setting in probe.settings[name]
@@ -164,7 +159,16 @@ def _in_turns(probes: Sequence[Probe]) -> Iterator[Times]:
                 timed = probe.block(name, setting)
                 if number:
                     times.setdefault(name, {}).setdefault(setting, []).append(timed)
-    yield from found
+    return found
+
+
+def _launches(probe: Probe) -> Times:
+    """Return how many kernels each training step launches, by the kind of launch, in the form of times.
+
+    PyTorch's own profiler counts them, which nsys keeps from working.
+    """
+    counts = probe.launches().items()
+    return {LAUNCHES.format(name): {kind: [(n, 0.0)] for kind, n in each.items()} for name, each in counts}
 
 
 def some_cores() -> list[int]:
