@@ -45,7 +45,7 @@ def log(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     script = tmp_path / "python"
     script.write_text(f'#!/bin/sh\nshift 2\nexec python3 {program} ${{LABEL:-alone}} {tmp_path / "log"} "$@"\n')
     script.chmod(0o755)
-    monkeypatch.setattr(probe_turns.sys, "executable", str(script))
+    monkeypatch.setattr("nsyswrap.capture.probe_turns.sys.executable", str(script))
     monkeypatch.setattr(probe_turns, "BLOCKS", 3)
     return tmp_path / "log"
 

@@ -77,8 +77,8 @@ def test_the_cost_of_a_kernel_in_a_graph_follows_from_two_graphs() -> None:
 
 def test_queued_kernels_are_timed_on_the_gpu() -> None:
     """They are timed without any pace of the CPU."""
-    alone, recorded = ({**times({}), "queued_kernel": {"device": [(each, 0)] * 4}} for each in (1400, 1650))
-    assert costs(alone, recorded)["operation"]["usual_ns"] == 250
+    runs: list[Times] = [{**times({}), "queued_kernel": {"device": [(each, 0.0)] * 4}} for each in (1400.0, 1650.0)]
+    assert costs(*runs)["operation"]["usual_ns"] == 250
 
 
 def with_steps(run: Times, plain: float, whole: float) -> Times:
@@ -128,7 +128,7 @@ def test_without_both_steps_and_their_launches_a_launch_costs_as_the_calls_show(
 
 def test_the_range_of_the_pace_is_that_of_nearly_all_blocks() -> None:
     """Of forty blocks a third is 1.5 times as slow as the others. One of each twenty may be an error."""
-    blocks = [(50, 10_000)] * 26 + [(50, 15_000)] * 12
+    blocks = [(50.0, 10_000.0)] * 26 + [(50.0, 15_000.0)] * 12
     run: Times = {"nothing": {"tight": [*blocks, (50, 400), (50, 900_000)]}}
     assert pace_range([run]) == {"fastest_ns": 10_000, "slowest_ns": 15_000}
     assert pace_range([{"nothing": {"tight": blocks[:10]}}]) == {}
