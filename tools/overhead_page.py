@@ -131,18 +131,18 @@ def _costs(machine: Mapping[str, Any]) -> str:
         return ""
     rows = "".join(
         f"| {kind.replace('_', ' ')} | {each['alone_ns'] / 1e3:.2f} | {each['low_ns'] / 1e3:.2f} | "
-        f"{each['usual_ns'] / 1e3:.2f} | {each['high_ns'] / 1e3:.2f} | {_stretch(each)} |\n"
+        f"{each['usual_ns'] / 1e3:.2f} | {each['high_ns'] / 1e3:.2f} | {_slowdown(each)} |\n"
         for kind, each in calls.items()
     )
     return (
-        "\n## Calls\n\nWhat nsys added to one call on this machine, in us, as the profiles above used it. **stretch**: "
-        "how\nmany times as long the work from one launch to the next took, usually and at most.\n\n"
-        f"| call | alone | adds at least | usually | at most | stretch |\n|---|---|---|---|---|---|\n{rows}"
+        "\n## Calls\n\nWhat nsys added to one call on this machine, in us, as the profiles above used it. **slowdown**:\n"
+        "how many times as long the work from one launch to the next took, usually and at most.\n\n"
+        f"| call | alone | adds at least | usually | at most | slowdown |\n|---|---|---|---|---|---|\n{rows}"
     )
 
 
-def _stretch(call: Mapping[str, Any]) -> str:
-    return " to ".join(f"{each:.2f}" for each in call.get("stretch", ()))
+def _slowdown(call: Mapping[str, Any]) -> str:
+    return " to ".join(f"{each:.2f}" for each in call.get("slowdown", ()))
 
 
 def _options(options: Sequence[Mapping[str, Any]]) -> str:

@@ -11,7 +11,7 @@ program evicts them. So each kind is timed in three settings, with different wor
     python    |work|call|work|call|        the interpreter runs other code, as between two launches of a real program
     evicted   |work|copy|call|work|copy|   and memory larger than the first cache is copied
 
-It times one block of calls whenever it is asked to, so that two of these programs can take turns
+It times one block of calls for each request, so that two of these programs can take turns
 (:mod:`nsyswrap.capture.probe_turns`). The same work is timed next to each block, to show the pace of the machine.
 """
 

@@ -22,7 +22,7 @@ from nsyswrap.capture.options import CaptureOptions, profile_invocation
 from nsyswrap.capture.probe_turns import LAUNCHES, Times, run_probes
 from nsyswrap.capture.run_dir import RunDir, private_folder
 from nsyswrap.errors import NsyswrapError
-from nsyswrap.hardware.profiler_cost import CONVOLUTION_LAUNCH, LAUNCH, STRETCH
+from nsyswrap.hardware.profiler_cost import CONVOLUTION_LAUNCH, LAUNCH, SLOWDOWN
 
 SCHEMA = "nsyswrap.profiler-cost/6"
 DRIVER = Path("/proc/driver/nvidia/version")
@@ -193,13 +193,13 @@ def _launches_of_steps(launch: Mapping[str, Any], alone: Times, recorded: Times)
     added = {kind: _quartiles(alone, recorded, step, TIGHT) for kind, step in STEP_OF.items()}
     others, own = (counts[CONVOLUTION_LAUNCH].get(kind, 0) for kind in (LAUNCH, CONVOLUTION_LAUNCH))
     per_launch = [each / sum(counts[LAUNCH].values()) for each in added[LAUNCH]]
-    found = {LAUNCH: {**_with_costs(launch, per_launch), STRETCH: _stretch(alone, recorded, STEP_OF[LAUNCH])}}
+    found = {LAUNCH: {**_with_costs(launch, per_launch), SLOWDOWN: _slowdown(alone, recorded, STEP_OF[LAUNCH])}}
     if own:
         per_own = [
             (each - others * less) / own for each, less in zip(added[CONVOLUTION_LAUNCH], per_launch, strict=True)
         ]
-        stretch = _stretch(alone, recorded, STEP_OF[CONVOLUTION_LAUNCH])
-        found[CONVOLUTION_LAUNCH] = {**_with_costs(launch, per_own), STRETCH: stretch}
+        slowdown = _slowdown(alone, recorded, STEP_OF[CONVOLUTION_LAUNCH])
+        found[CONVOLUTION_LAUNCH] = {**_with_costs(launch, per_own), SLOWDOWN: slowdown}
     return found
 
 
@@ -215,7 +215,7 @@ def _with_costs(launch: Mapping[str, Any], added: Sequence[float]) -> dict[str, 
     return {**launch, "usual_ns": round(usual), "high_ns": round(max(usual, most, launch["high_ns"]))}
 
 
-def _stretch(alone: Times, recorded: Times, step: str) -> list[float]:
+def _slowdown(alone: Times, recorded: Times, step: str) -> list[float]:
     """Return how many times as long work takes under nsys, at least 1: a step usually, and at most.
 
     The most is the third quartile of the step's blocks, or of those of a launch with queries: work that is nothing but

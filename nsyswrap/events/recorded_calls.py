@@ -76,10 +76,10 @@ class CallTimes:
         if self.length is not None and self.number is not None:
             usual = self._sums(_added_to_nodes(np.diff(self.number, prepend=0), self.length, costs), start, end)
             return Added(low, usual, high, usual, nothing, alone)
-        if self.work is not None and cost.stretch is not None:
+        if self.work is not None and cost.slowdown is not None:
             usual, high = (
                 self._sums(np.clip(self.work * (1 - 1 / each), cost.low, cost.high * costs.pace_range), start, end)
-                for each in cost.stretch
+                for each in cost.slowdown
             )
             return Added(low, usual, high, usual, high, alone)
         return Added(low, usual, high, nothing, nothing, alone)

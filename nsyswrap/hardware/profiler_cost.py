@@ -21,13 +21,13 @@ LAUNCH, CONVOLUTION_LAUNCH, GRAPH_LAUNCH, GRAPH_NODE, CALL, RANGE, MARK, OS_CALL
     "operation",
 )
 
-# Key of the stretch of a kind in `run.json`.
-STRETCH = "stretch"
+# Key of the slowdown of a kind in `run.json`.
+SLOWDOWN = "slowdown"
 # What classifies the kernels of a convolutional network: the library, the operations, and PyTorch's own batch norm.
 CUDNN, DEPTHWISE, NORM, BATCH = "cudnn", "conv_depthwise", "norm", "batch_norm"
 
 
-class Stretch(NamedTuple):
+class Slowdown(NamedTuple):
     """How many times as long the host's work from one launch to the next takes under nsys.
 
     That work is the code of the program and of PyTorch, its calls of CUDA and of the operating system that nsys slows
@@ -51,20 +51,20 @@ class CallCost:
         usual: With other code between the calls.
         high: The most: the program evicts the profiler's code and data between two calls.
         alone: Length of such a call without nsys.
-        stretch: What nsys does to the work of a thread that makes such calls; None where that was not measured.
+        slowdown: What nsys does to the work of a thread that makes such calls; None where that was not measured.
     """
 
     low: float
     usual: float
     high: float
     alone: float = 0.0
-    stretch: Stretch | None = None
+    slowdown: Slowdown | None = None
 
     def measured(self) -> dict[str, object]:
         """Return the cost as `run.json` holds it."""
         found: dict[str, object] = {"low_ns": self.low, "usual_ns": self.usual, "high_ns": self.high}
         found["alone_ns"] = self.alone
-        return found if self.stretch is None else {**found, STRETCH: list(self.stretch)}
+        return found if self.slowdown is None else {**found, SLOWDOWN: list(self.slowdown)}
 
 
 FREE = CallCost(0.0, 0.0, 0.0)
@@ -126,20 +126,20 @@ def _pace_range(measured: object) -> float:
 def _cost(measured: Any) -> CallCost | None:  # noqa: ANN401 - from a file
     try:
         low, usual, high, alone = (float(measured[name]) for name in ("low_ns", "usual_ns", "high_ns", "alone_ns"))
-        found = CallCost(low, usual, high, alone, _stretch(measured[STRETCH]) if STRETCH in measured else None)
+        found = CallCost(low, usual, high, alone, _slowdown(measured[SLOWDOWN]) if SLOWDOWN in measured else None)
     except (KeyError, TypeError, ValueError):
         return None
     most = float("inf")
     return found if 0 <= found.low <= found.usual <= found.high < most and 0 <= found.alone < most else None
 
 
-def _stretch(measured: Any) -> Stretch:  # noqa: ANN401 - from a file
-    """Return a stretch from a file.
+def _slowdown(measured: Any) -> Slowdown:  # noqa: ANN401 - from a file
+    """Return a slowdown from a file.
 
     Raises:
-        TypeError, ValueError: It is none.
+        TypeError, ValueError: The file holds something else there.
     """
-    found = Stretch(*map(float, measured))
+    found = Slowdown(*map(float, measured))
     if not 1 <= found.usual <= found.high < float("inf"):
-        raise ValueError("no stretch")
+        raise ValueError("no slowdown")
     return found

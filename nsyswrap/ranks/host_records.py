@@ -7,7 +7,7 @@ from statistics import median
 from typing import TypeVar
 
 from nsyswrap.events.host_record import NO_RECORD, GpuSamples, HostRecord, Samples
-from nsyswrap.hardware.profiler_cost import KINDS, CallCost, ProfilerCost, Stretch
+from nsyswrap.hardware.profiler_cost import KINDS, CallCost, ProfilerCost, Slowdown
 from nsyswrap.ranks.clocks import Clock
 
 Key = TypeVar("Key")
@@ -91,13 +91,13 @@ def cost_of_job(costs: Sequence[ProfilerCost | None]) -> ProfilerCost | None:
 
 def _cost(costs: Sequence[CallCost]) -> CallCost:
     """Return the least, the usual and the most of several costs."""
-    stretches = [each.stretch for each in costs if each.stretch is not None]
+    slowdowns = [each.slowdown for each in costs if each.slowdown is not None]
     return CallCost(
         low=min(each.low for each in costs),
         usual=median(each.usual for each in costs),
         high=max(each.high for each in costs),
         alone=median(each.alone for each in costs),
-        stretch=Stretch(median(each.usual for each in stretches), max(each.high for each in stretches))
-        if stretches
+        slowdown=Slowdown(median(each.usual for each in slowdowns), max(each.high for each in slowdowns))
+        if slowdowns
         else None,
     )

@@ -1,4 +1,4 @@
-"""The cost probe times a block of its own calls whenever it is asked to: kinds of calls, settings, and answers."""
+"""The cost probe times a block of its own calls for each request: kinds of calls, settings, and answers."""
 
 import io
 import json
@@ -112,7 +112,7 @@ def test_the_work_before_a_call_differs_by_setting() -> None:
 
 @pytest.mark.usefixtures("short")
 def test_the_program_serves_the_socket_of_the_command_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """It says its number first. It ends once nothing more is asked."""
+    """It says its number first. It ends with the requests."""
     monkeypatch.setattr(sys, "argv", ["cost_probe", str(tmp_path / "probe"), "1"])
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(str(tmp_path / "probe"))

@@ -14,7 +14,7 @@ from nsyswrap.capture.probe_turns import Probe, run_probes, some_cores
 
 __all__ = ["marker"]
 
-# Stands for the program: writes what it is asked into a file, and answers a block with its number and a pace.
+# Stands for the program: writes its requests into a file, and answers a block with its number and a pace.
 PROGRAM = """
 import json, socket, sys
 label, log, address, number = sys.argv[1:]
@@ -50,8 +50,8 @@ def log(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return tmp_path / "log"
 
 
-def asked(log: Path) -> list[tuple[str, dict[str, object]]]:
-    """Return who was asked what, in order."""
+def requests_in(log: Path) -> list[tuple[str, dict[str, object]]]:
+    """Return who got which request, in order."""
     return [
         (who, json.loads(request)) for who, _, request in (line.partition(" ") for line in log.read_text().splitlines())
     ]
@@ -63,9 +63,9 @@ def test_two_programs_take_turns_and_each_round_uses_another_core(log: Path, tmp
     assert alone["launch"]["python"] == [(100.0, 10.0)] * 3
     assert recorded["launch"] == {"tight": [(101.0, 10.0)] * 3, "python": [(101.0, 10.0)] * 3}
     assert (alone["plain_step_launches"], "plain_step_launches" in recorded) == ({"launch": [(77, 0.0)]}, False)
-    requests = [(who, request) for who, request in asked(log) if request.get("call") == "range"]
+    requests = [(who, request) for who, request in requests_in(log) if request.get("call") == "range"]
     assert [who for who, _ in requests] == ["recorded", "alone", "alone", "recorded"] * 2
-    cores = [request["core"] for _, request in asked(log) if "core" in request][:8]
+    cores = [request["core"] for _, request in requests_in(log) if "core" in request][:8]
     assert cores == [some_cores()[number // 2 % len(some_cores())] for number in range(8)]
 
 

@@ -14,7 +14,7 @@ from nsyswrap.capture.locate import Nsys
 from nsyswrap.capture.options import CaptureOptions
 from nsyswrap.capture.probe_turns import Times
 from nsyswrap.capture.profiler_cost import conditions_of, costs, kept_at, pace_range, profiler_cost
-from nsyswrap.hardware.profiler_cost import CallCost, Stretch, read_cost
+from nsyswrap.hardware.profiler_cost import CallCost, Slowdown, read_cost
 
 __all__ = ["fake_nsys"]
 
@@ -102,19 +102,22 @@ def test_launches_of_convolutions_have_what_other_launches_leave_of_their_step()
     assert found["convolution_launch"]["alone_ns"] == found["launch"]["alone_ns"]
 
 
-def test_the_work_between_launches_is_stretched_as_a_training_step_and_at_most_as_calls_of_cuda() -> None:
+def test_the_work_between_launches_is_slowed_as_a_training_step_and_at_most_as_calls_of_cuda() -> None:
     """A step takes 1.4 times as long, one of convolutions 1.5 times; a launch with queries up to 2.57 times."""
     alone = {**with_steps(ALONE, 1000, 2000), **COUNTS}
     cost = read_cost({"calls": costs(alone, with_steps(RECORDED, 1400, 3000))})
     assert cost is not None
-    assert (cost["launch"].stretch, cost["convolution_launch"].stretch) == (Stretch(1.4, 2.569), Stretch(1.5, 2.569))
-    assert cost["call"].stretch is None
+    assert (cost["launch"].slowdown, cost["convolution_launch"].slowdown) == (
+        Slowdown(1.4, 2.569),
+        Slowdown(1.5, 2.569),
+    )
+    assert cost["call"].slowdown is None
 
 
-def test_steps_that_are_faster_under_nsys_are_not_stretched() -> None:
+def test_steps_that_are_faster_under_nsys_are_not_slowed() -> None:
     alone = {**with_steps(times({"launch": (2050, 4000, 6000)}), 1000, 2000), **COUNTS}
     found = costs(alone, with_steps(times({"launch": (5050, 9000, 14_000)}), 900, 1900))
-    assert (found["launch"]["stretch"], found["launch"]["usual_ns"]) == ([1.0, 1.0], 3000)
+    assert (found["launch"]["slowdown"], found["launch"]["usual_ns"]) == ([1.0, 1.0], 3000)
 
 
 @pytest.mark.parametrize("missing", ["convolution_step", "plain_step_launches"])

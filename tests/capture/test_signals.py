@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 
@@ -88,6 +88,15 @@ def test_an_ignored_signal_stays_ignored(block: Callable[[], AbstractContextMana
         signal.signal(signal.SIGHUP, before)
 
 
+@pytest.fixture
+def by_default() -> Iterator[None]:
+    """Let SIGTERM end this process, as without the measurement of coverage, which has a handler for it."""
+    before = signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGTERM, before)
+
+
+@pytest.mark.usefixtures("by_default")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_without_a_program_an_ending_signal_is_an_error(number: signal.Signals) -> None:
     with pytest.raises(KeyboardInterrupt) as caught, signals_as_errors():
@@ -95,6 +104,7 @@ def test_without_a_program_an_ending_signal_is_an_error(number: signal.Signals) 
     assert number_of(caught.value) is number
 
 
+@pytest.mark.usefixtures("by_default")
 def test_the_collection_of_signals_comes_before_the_error() -> None:
     """While a program runs, a signal is for it."""
     with signals_as_errors():

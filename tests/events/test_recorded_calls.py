@@ -14,7 +14,7 @@ from nsyswrap.events.kernel_names import find_kernel_names
 from nsyswrap.events.operations import find_operations
 from nsyswrap.events.recorded_calls import NOT_MEASURED, RecordedCalls, find_recorded_calls
 from nsyswrap.events.thread_states import find_thread_states
-from nsyswrap.hardware.profiler_cost import CallCost, ProfilerCost, Stretch
+from nsyswrap.hardware.profiler_cost import CallCost, ProfilerCost, Slowdown
 from nsyswrap.loop.context import find_calls, find_context, find_states
 from nsyswrap.tables import Trace
 
@@ -129,8 +129,8 @@ def test_launches_of_convolutions_are_counted_apart(trace_of: TraceOf) -> None:
 
 
 # Under nsys, work takes usually 1.25 times as long, and at most 2 times. A launch costs at least 2 us and at most 30.
-STRETCHED = ProfilerCost(
-    {"launch": CallCost(2 * US, 5 * US, 30 * US, 4 * US, Stretch(1.25, 2.0)), "call": CallCost(US, US, US)}
+SLOWED = ProfilerCost(
+    {"launch": CallCost(2 * US, 5 * US, 30 * US, 4 * US, Slowdown(1.25, 2.0)), "call": CallCost(US, US, US)}
 )
 
 
@@ -144,17 +144,17 @@ def launches(*times: tuple[int, int]) -> ExportBuilder:
 
 def test_a_launch_costs_a_share_of_the_work_since_the_launch_before_it(trace_of: TraceOf) -> None:
     """Of the 40 us from the end of a launch to the end of the next, nsys added 8, and at most 20."""
-    calls = calls_of(trace_of(launches((0, 10), (40, 50))), cost=STRETCHED)
+    calls = calls_of(trace_of(launches((0, 10), (40, 50))), cost=SLOWED)
     added = calls.added(MAIN, np.array([20 * US]), np.array([60 * US]))
     assert [float(each[0] / US) for each in added] == pytest.approx([2, 8, 20, 8, 20, 4])
 
 
-def test_waits_and_the_cost_of_other_calls_are_no_stretched_work(trace_of: TraceOf) -> None:
+def test_waits_and_the_cost_of_other_calls_are_no_slowed_work(trace_of: TraceOf) -> None:
     """Of 120 us, the thread waits for the GPU for 30 and for another thread for 45; an event takes 1 us of the rest."""
     builder = launches((0, 10), (120, 130))
     builder.call("cudaStreamSynchronize", 20 * US, 50 * US).os_call("pthread_cond_wait", 60 * US, 105 * US)
     builder.call("cudaEventRecord", 110 * US, 112 * US)
-    calls = calls_of(trace_of(builder), cost=STRETCHED)
+    calls = calls_of(trace_of(builder), cost=SLOWED)
     found = calls.added(MAIN, np.array([115 * US]), np.array([140 * US]))
     # The wait for the GPU is a call as well, and costs 1 us.
     assert float(found.usual[0] / US) == pytest.approx((120 - 30 - 45 - 2) / 5)
@@ -165,7 +165,7 @@ def test_a_launch_costs_no_more_and_no_less_than_was_measured(
     trace_of: TraceOf, work: int, pace_range: float, added: int
 ) -> None:
     """Work of 400 us between two launches is not all PyTorch's: the most is what was measured at the slowest pace."""
-    calls = calls_of(trace_of(launches((0, 10), (8 + work, 10 + work))), cost=replace(STRETCHED, pace_range=pace_range))
+    calls = calls_of(trace_of(launches((0, 10), (8 + work, 10 + work))), cost=replace(SLOWED, pace_range=pace_range))
     assert usual(calls, MAIN, (5, 500)) == pytest.approx([added])
 
 
@@ -173,6 +173,6 @@ def test_the_first_launch_of_a_window_and_those_of_other_threads_have_their_own_
     """What the thread did before the window is not known: the call itself counts. Threads do not share their work."""
     builder = launches((100, 120), (180, 200))
     builder.kernel(153 * US, 154 * US, launched=(140 * US, 150 * US), thread=OTHER)
-    calls = calls_of(trace_of(builder), 90 * US, cost=STRETCHED)
+    calls = calls_of(trace_of(builder), 90 * US, cost=SLOWED)
     assert usual(calls, MAIN, (90, 130), (130, 210)) == pytest.approx([4, 16])
     assert usual(calls, OTHER, (90, 300)) == [2]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from nsyswrap.hardware.profiler_cost import FREE, KINDS, LAUNCH, RANGE, CallCost, Stretch, read_cost
+from nsyswrap.hardware.profiler_cost import FREE, KINDS, LAUNCH, RANGE, CallCost, Slowdown, read_cost
 
 MEASURED = {"low_ns": 3000, "usual_ns": 5000, "high_ns": 8000.5, "alone_ns": 2000, "quartiles_ns": {"launch": {}}}
 
@@ -15,10 +15,10 @@ def test_costs_are_read_by_kind() -> None:
     assert found[RANGE] == FREE
 
 
-def test_a_stretch_is_read_and_written() -> None:
-    found = read_cost({"calls": {"launch": {**MEASURED, "stretch": [1.25, 1.5]}}})
+def test_a_slowdown_is_read_and_written() -> None:
+    found = read_cost({"calls": {"launch": {**MEASURED, "slowdown": [1.25, 1.5]}}})
     assert found is not None
-    assert found[LAUNCH] == CallCost(3000, 5000, 8000.5, 2000, Stretch(1.25, 1.5))
+    assert found[LAUNCH] == CallCost(3000, 5000, 8000.5, 2000, Slowdown(1.25, 1.5))
     assert read_cost(found.measured()) == found
 
 
@@ -35,7 +35,7 @@ def test_a_stretch_is_read_and_written() -> None:
         {"calls": {"launch": {**MEASURED, "high_ns": "inf"}}},
         {"calls": {"launch": {**MEASURED, "alone_ns": None}}},
         *(
-            {"calls": {"launch": {**MEASURED, "stretch": each}}}
+            {"calls": {"launch": {**MEASURED, "slowdown": each}}}
             for each in (None, [1.25], [0.9, 1.5], [1.5, 1.25], ["a", 2])
         ),
         {"calls": {"launch": {name: value for name, value in MEASURED.items() if name != "usual_ns"}}},
