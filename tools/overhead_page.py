@@ -135,8 +135,8 @@ def _costs(machine: Mapping[str, Any]) -> str:
         for kind, each in calls.items()
     )
     return (
-        "\n## Calls\n\nWhat nsys added to one call on this machine, in us, as the profiles above used it. **slowdown**:\n"
-        "how many times as long the work from one launch to the next took, usually and at most.\n\n"
+        "\n## Calls\n\nWhat nsys added to one call on this machine, in us, as the profiles above used it. "
+        "**slowdown**:\nhow many times as long the work from one launch to the next took, usually and at most.\n\n"
         f"| call | alone | adds at least | usually | at most | slowdown |\n|---|---|---|---|---|---|\n{rows}"
     )
 
