@@ -6,11 +6,16 @@ from pathlib import Path
 import hand_made
 import pytest
 from browser_pages import WIDTHS, needs_chromium, opened, until, write
+from export_builder import PID, ExportBuilder, global_id
 from playwright.sync_api import Browser, Page
+
+from nsyswrap.db.load import load_export
+from nsyswrap.report import build_report
 
 pytestmark = needs_chromium
 
 OPTIONS = "#palette-list li"
+US = 1_000
 ACTIVE = "#palette-list li[aria-selected=true]"
 
 
@@ -144,3 +149,48 @@ def test_a_slash_in_a_field_is_a_letter(page: Page) -> None:
     page.locator("#search").type("a/b")
     assert page.locator("#search").input_value() == "a/b"
     assert not page.locator("#palette").is_visible()
+
+
+@pytest.fixture(scope="module")
+def ranks(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the page of two processes that make steps of the same names, the second one 3 us later."""
+    folder, builder = tmp_path_factory.mktemp("ranks"), ExportBuilder()
+    for rank, pid in enumerate((PID, PID + 1)):
+        thread = global_id(pid, pid)
+        for number in range(6):
+            start = (number * 100 + rank * 3) * US
+            builder.range(f"step {number}", start, start + 90 * US, thread=thread)
+            correlation = 1_000 + 10 * rank + number
+            builder.call("cudaLaunchKernel", start + 5 * US, start + 10 * US, thread=thread, correlation=correlation)
+            process = global_id(pid, 0)
+            builder.kernel(start + 20 * US, start + 70 * US, device=rank, process=process, correlation=correlation)
+    trace = load_export(builder.write(folder / "built.sqlite"))
+    return write(build_report(trace, with_timeline=True), folder)
+
+
+def test_steps_of_one_name_tell_when_they_start(browser: Browser, ranks: Path) -> None:
+    with opened(browser, ranks) as page:
+        page.keyboard.press("/")
+        page.keyboard.type("step 3")
+        labels = page.locator(f"{OPTIONS} bdi").all_inner_texts()[:2]
+    assert labels == ["step 3, from 0.000300 s", "step 3, from 0.000303 s"]
+
+
+# The difference between the darkest and the lightest pixel of the line with the name of the first row.
+CONTRAST = """() => {
+    const copy = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+    copy.drawImage(document.querySelector("canvas.tl-rows"), 0, 0);
+    const { data } = copy.getImageData(0, 28 * devicePixelRatio, 30, 12 * devicePixelRatio);
+    const sums = Array.from({ length: data.length / 4 }, (_, at) => data[4 * at] + data[4 * at + 1] + data[4 * at + 2]);
+    return Math.max(...sums) - Math.min(...sums);
+}"""
+
+
+def test_on_a_phone_a_selection_does_not_cover_the_names_of_rows(browser: Browser, ranks: Path) -> None:
+    """The names are above their rows, and the time beside a selection is grey from top to bottom."""
+    with opened(browser, ranks, width=390) as page:
+        page.locator("canvas.tl-rows").scroll_into_view_if_needed()
+        until(page, "document.querySelector('canvas.tl-rows').dataset.start !== undefined")
+        page.evaluate("nsyswrap.selection.select([...nsyswrap.things.steps().values()][6])")
+        until(page, "Number(document.querySelector('canvas.tl-rows').dataset.start) > 400000")
+        assert page.evaluate(CONTRAST) > 765 / 2, "half of the way from black to white; below a curtain it is 189"

@@ -27,6 +27,14 @@
   /** Return what the page calls a word of its glossary, such as “GPU idle” for “busy”. */
   const labelsOf = (id) => [...document.querySelectorAll(`a.term[href="#${CSS.escape(id)}"]`)].map((one) => one.textContent).join(" ");
 
+  /** Return the entries of steps, in order of time. Of steps with one name, as ranks have them, each also has its start. */
+  function stepEntries(steps) {
+    const count = new Map();
+    for (const { id } of steps) count.set(id, (count.get(id) ?? 0) + 1);
+    const label = ({ id, start_ns: start }) => (count.get(id) > 1 ? `${id}, from ${(start / 1e9).toFixed(6)} s` : id);
+    return steps.map((step) => selecting(step, label(step)));
+  }
+
   const stepPart = (name) => document.querySelector(`[data-step="${name}"]`);
 
   /** Return an entry that pins the typical step and shows another one above it. */
@@ -59,7 +67,7 @@
     const ranges = [...things.ranges()].filter((name) => !names.has(name));
     const words = [...document.querySelectorAll("#glossary .pairs > div")].map((one) => entry("word", one.querySelector("dt").textContent, go(one.id), labelsOf(one.id)));
     return [
-      ...findings, ...parts, ...actions(), ...steps.map((step) => selecting(step)), ...plain("phase", things.phases()), ...plain("rank", things.ranks()),
+      ...findings, ...parts, ...actions(), ...stepEntries(steps), ...plain("phase", things.phases()), ...plain("rank", things.ranks()),
       ...kernels, ...plain("range", ranges), ...words,
     ];
   }

@@ -293,8 +293,7 @@ function paintTimeline(canvas, data, palette, layout, { view, selection, chosen,
   const columns = columnsOf(data.edges, view, Math.max(canvas.width - Math.round(layout.gutter * scale), 1));
   paintAxis(sheet);
   layout.places.forEach((place) => paintRow(sheet, place, columns));
-  layout.places.forEach((place, index) => {
-    labelRow(sheet, place, index === rowIndex, pinned.has(place.row));
+  layout.places.forEach((place) => {
     markBinned(sheet, place, columns);
     if (place.row.kind === "counter") {
       labelScale(sheet, place);
@@ -304,6 +303,8 @@ function paintTimeline(canvas, data, palette, layout, { view, selection, chosen,
   });
   paintPlaces(sheet, places, shownGpus);
   paintCurtains(sheet, selection);
+  // On a narrow page the names of rows are above them, where the curtains are.
+  layout.places.forEach((place, index) => labelRow(sheet, place, index === rowIndex, pinned.has(place.row)));
   paintFlags(sheet);
   paintFolds(sheet);
   paintMeasure(sheet, selection);
