@@ -14,6 +14,7 @@ from nsyswrap.capture.process import output_of
 from nsyswrap.capture.profiler_cost import profiler_cost
 from nsyswrap.capture.self_test import Check, Status, nvtx_version, self_test
 from nsyswrap.errors import NsysNotFoundError
+from nsyswrap.hardware.profiler_cost import LAUNCH, SLOWDOWN
 
 # A capture of one minute of training and its export take some 100 MB; below this even a short one may not fit.
 _LOW_BYTES = 2_000_000_000
@@ -210,7 +211,9 @@ def check_profiler_cost(machine: Machine) -> Check:
         for kind, each in calls.items()
         if kind in COST_LABELS
     )
-    return Check(name, Status.OK, f"nsys adds to each {costs}")
+    slowdown = calls.get(LAUNCH, {}).get(SLOWDOWN)
+    steps = f"; a training step takes {slowdown[0]:.2f} times as long" if slowdown else ""
+    return Check(name, Status.OK, f"nsys adds to each {costs}{steps}")
 
 
 CHECKS: tuple[Callable[[Machine], Check], ...] = (

@@ -257,18 +257,24 @@ def test_a_missing_nvtx_package_is_a_warning(monkeypatch: pytest.MonkeyPatch) ->
     assert (check.status, check.remedy) == (Status.WARNING, "Install it: pip install 'nvtx==0.2.10'")
 
 
-def test_what_nsys_adds_to_a_call_is_said_by_kind(fake_nsys: Nsys, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The cost is measured again, even if an earlier measurement is kept."""
+@pytest.mark.parametrize(
+    ("steps", "detail"),
+    [({}, ""), ({"slowdown": [1.436, 1.6]}, "; a training step takes 1.44 times as long")],
+)
+def test_what_nsys_adds_to_a_call_is_said_by_kind(
+    steps: dict[str, list[float]], detail: str, fake_nsys: Nsys, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The cost is measured again, even if an earlier measurement is kept. Without torch there is no training step."""
     again_values = []
 
     def measured(_options: object, _nsys: object, _announce: object, *, again: bool) -> dict[str, object]:
         again_values.append(again)
-        launch = {"low_ns": 3000, "usual_ns": 5000, "high_ns": 8040, "alone_ns": 2000}
+        launch = {"low_ns": 3000, "usual_ns": 5000, "high_ns": 8040, "alone_ns": 2000, **steps}
         return {"calls": {"launch": launch, "operation": launch}}
 
     monkeypatch.setattr(doctor, "profiler_cost", measured)
     check = doctor.check_profiler_cost(Machine(fake_nsys))
-    assert check == Check("profiler cost", Status.OK, "nsys adds to each launch 3.0 to 8.0 µs")
+    assert check == Check("profiler cost", Status.OK, f"nsys adds to each launch 3.0 to 8.0 µs{detail}")
     assert again_values == [True]
 
 
