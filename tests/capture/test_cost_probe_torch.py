@@ -37,6 +37,21 @@ def test_steps_are_timed_by_block_and_counted_on_request(monkeypatch: pytest.Mon
     assert json.loads(answers.getvalue().splitlines()[-1]) == {name: {LAUNCH: 40} for name in found}
 
 
+def test_a_profiler_that_cannot_count_leaves_the_times(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("torch")
+
+    def launches(_self: object, _step: object) -> dict[str, int]:
+        raise RuntimeError("no counters")
+
+    monkeypatch.setattr(Steps, "launches", launches)
+    answers = io.StringIO()
+    serve(io.StringIO('{"count": true}\n'), answers, {}, Steps("cpu"))
+    assert answers.getvalue().splitlines() == ["{}", "{}"]
+    assert "not counted: no counters" in capsys.readouterr().err
+
+
 def test_kernels_are_counted_by_the_kind_of_their_launch(monkeypatch: pytest.MonkeyPatch) -> None:
     """Copies and the calls of the host are no kernels."""
     on_gpu = (
