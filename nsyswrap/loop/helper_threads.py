@@ -110,7 +110,8 @@ def _is_helped(trace: Trace, main: int, waits: tuple[Times, ...]) -> bool:
     thread = array(trace[tables.OS_CALLS], "thread")
     mine = tables.process_of(thread) == tables.process_of(np.array([main]))[0]
     calls = _waits(trace, np.flatnonzero(mine & (thread != main) & ~np.isin(thread, _of_tools(trace))))
-    asleep = (calls.kind >= 0) & (~calls.timed | (calls.end - calls.start > LOCK_NS))
+    lasted = calls.end - calls.start
+    asleep = (calls.kind >= 0) & (lasted > np.where(calls.timed, LOCK_NS, 0))
     was_awake, works = np.zeros(len(start), bool), np.zeros(len(start), bool)
     for each in tables.distinct(calls.thread[asleep]):
         rows = asleep & (calls.thread == each)
