@@ -66,7 +66,7 @@ def test_a_link_to_a_span_of_time_marks_the_gap_that_has_it(browser: Browser, pa
 def test_the_start_of_a_gap_leads_to_its_span(page: Page) -> None:
     page.locator(f"#gap-0-{GAP_START} a.span").click()
     assert page.evaluate("location.hash") == f"#t={GAP_START}-{GAP_END}"
-    assert page.locator("tr.lit").count() == 1
+    until(page, "document.querySelectorAll('tr.lit').length === 1")
 
 
 def test_a_link_to_nothing_does_nothing(browser: Browser, path: Path) -> None:

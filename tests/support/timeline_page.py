@@ -16,6 +16,12 @@ LIVE = '[data-tl="live"]:not([hidden])'
 ROWS = '[data-tl="rows"]'
 LEDGER = '[data-tl="ledger"]'
 DETAIL = '[data-tl="detail"]'
+# A message comes after the events that wait, such as that of a new address.
+EVENTS_SEEN = """new Promise((seen) => {
+  const { port1, port2 } = new MessageChannel();
+  port1.onmessage = () => seen(null);
+  port2.postMessage(0);
+})"""
 NUMBERS = """(place) => Object.fromEntries([...place.querySelectorAll("tbody tr")].map((row) =>
   [row.dataset.class, [...row.querySelectorAll("[data-ns]")].map((cell) => Number(cell.dataset.ns))]))"""
 
@@ -54,7 +60,8 @@ def load(page: Page, file: Path, fragment: str = "") -> None:
 
 
 def settled(page: Page) -> None:
-    """Advance the page's clock until the timeline is drawn and its ledger is shown."""
+    """Let the page see a new address; advance its clock until the timeline is drawn and its ledger is shown."""
+    page.evaluate(EVENTS_SEEN)
     page.clock.run_for(200)
 
 
