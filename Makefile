@@ -14,7 +14,7 @@ TORCH ?= auto
 WORKLOAD ?= workloads/mnist.py
 ARGS ?=
 TESTS ?=
-MORE := 1
+MORE := 2
 WORKERS ?= --numprocesses $$(($$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN) + $(MORE))) --dist loadfile --no-loadscope-reorder
 
 VENV := .venv

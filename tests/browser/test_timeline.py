@@ -290,6 +290,7 @@ def test_paper_has_the_strips(opened: Callable[..., Page]) -> None:
     page = opened(timeline_report())
     assert not page.locator("#timeline svg").first.is_visible()
     page.emulate_media(media="print")
+    settled(page)  # there is nothing to draw on
     assert page.locator("#timeline svg").first.is_visible()
     assert not page.locator(ROWS).is_visible()
 

@@ -52,9 +52,9 @@ class TimelineView {
     this.settling = setTimeout(() => this.describeView(), SETTLE_MS);
   }
 
-  /** Draw at once. */
+  /** Draw at once. On paper and in a closed group there is nothing to draw on. */
   drawNow() {
-    if (!this.palette) {
+    if (!this.palette || !this.canvas.clientWidth) {
       return;
     }
     paintTimeline(this.canvas, this.data, this.palette, this.layout, this);
