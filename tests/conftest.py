@@ -64,7 +64,7 @@ SLOW = frozenset({
 })  # fmt: skip
 # No test may fail by chance: any example may take long on a busy machine, and new examples are drawn only on demand.
 KEPT = not os.environ.get("NSYSWRAP_NEW_EXAMPLES")
-settings.register_profile("nsyswrap", deadline=None, derandomize=KEPT)
+settings.register_profile("nsyswrap", deadline=None, derandomize=KEPT, max_examples=50 if KEPT else 200)
 # `make quick` tries fewer examples of each law; `make test` tries all of them.
 settings.register_profile("quick", deadline=None, derandomize=KEPT, max_examples=20)
 settings.load_profile("nsyswrap")

@@ -1,7 +1,9 @@
 """Ten tasks of a reader on six reports, by keyboard and by pointer, each within three actions of opening the page."""
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -73,6 +75,13 @@ def pages(real_trace: Callable[[str], Trace], tmp_path_factory: pytest.TempPathF
     return path
 
 
+@pytest.fixture(scope="module")
+def first_screen(browser: Browser, pages: Callable[[str], Path]) -> Iterator[Callable[[str, int], Page]]:
+    """Return a function that gives the page of a report in a tab of some width, as it opens; it is opened once."""
+    with ExitStack() as tabs:
+        yield cache(lambda name, width: tabs.enter_context(opened(browser, pages(name), folded=True, width=width)))
+
+
 def test_each_task_takes_at_most_three_actions() -> None:
     assert len(TASKS) == 10
     assert max(len(actions) for task in TASKS for actions in (task.keys, task.clicks)) == MOST_ACTIONS
@@ -101,32 +110,32 @@ def test_tasks_on_a_phone(browser: Browser, pages: Callable[[str], Path], name: 
 @needs_chromium
 @pytest.mark.parametrize("name", [*OWN, *CAPTURES])
 def test_the_page_is_as_wide_as_a_phone_and_begins_with_the_answer(
-    browser: Browser, pages: Callable[[str], Path], name: str
+    first_screen: Callable[[str, int], Page], name: str
 ) -> None:
     """Verdict, step and the first change of the plan are on the first screen; a long word of advice widens nothing."""
-    with opened(browser, pages(name), folded=True, width=NARROW) as page:
-        assert page.evaluate("document.documentElement.scrollWidth") == NARROW
-        for place in (".verdict > p", ".now .bar", "#plan li:first-child .saving"):
-            box = page.locator(place).first.bounding_box()
-            assert box is not None
-            assert box["y"] + box["height"] <= HEIGHT, place
+    page = first_screen(name, NARROW)
+    assert page.evaluate("document.documentElement.scrollWidth") == NARROW
+    for place in (".verdict > p", ".now .bar", "#plan li:first-child .saving"):
+        box = page.locator(place).first.bounding_box()
+        assert box is not None
+        assert box["y"] + box["height"] <= HEIGHT, place
 
 
 @needs_chromium
 @pytest.mark.parametrize("name", [*OWN, *CAPTURES])
 def test_the_first_screen_has_three_actions_and_the_command_that_checks_them(
-    browser: Browser, pages: Callable[[str], Path], name: str
+    first_screen: Callable[[str, int], Page], name: str
 ) -> None:
     """On a laptop. Each action has its saving, its speed-up, and code to copy where a few lines make the change."""
-    with opened(browser, pages(name), folded=True, width=WIDE) as page:
-        command = page.locator("#plan .check pre").bounding_box()
-        assert command is not None
-        assert command["y"] + command["height"] <= LAPTOP
-        rows = page.locator("#plan > ol").first.locator("li")
-        assert 1 <= rows.count() <= 3
-        for part in (".when", ".saving", ".speed", ".to-do"):
-            assert rows.locator(part).locator("visible=true").count() == rows.count(), part
-        assert rows.first.locator("details.code pre").count() >= 1
+    page = first_screen(name, WIDE)
+    command = page.locator("#plan .check pre").bounding_box()
+    assert command is not None
+    assert command["y"] + command["height"] <= LAPTOP
+    rows = page.locator("#plan > ol").first.locator("li")
+    assert 1 <= rows.count() <= 3
+    for part in (".when", ".saving", ".speed", ".to-do"):
+        assert rows.locator(part).locator("visible=true").count() == rows.count(), part
+    assert rows.first.locator("details.code pre").count() >= 1
 
 
 @needs_chromium
@@ -147,16 +156,16 @@ def test_no_column_of_the_kernels_is_outside_the_page_of_a_laptop(
 @pytest.mark.parametrize("width", [WIDE, NARROW])
 @pytest.mark.parametrize("name", [*OWN, *CAPTURES])
 def test_each_part_of_the_step_now_has_a_visible_name(
-    browser: Browser, pages: Callable[[str], Path], name: str, width: int
+    first_screen: Callable[[str, int], Page], name: str, width: int
 ) -> None:
     """In the bar or beside it, once, on a wide screen and on a phone; parts below 1 % have their name as a tip."""
-    with opened(browser, pages(name), folded=True, width=width) as page:
-        parts = page.locator(".now .bar > rect").evaluate_all(
-            "(all) => all.filter((one) => parseFloat(one.getAttribute('width')) >= 1)"
-            ".map((one) => one.textContent.replace(/: [^:]*, /, ' '))"
-        )
-        seen = page.locator(".now .inside text, .now .beside span").locator("visible=true").all_text_contents()
-        assert sorted(" ".join(one.split()) for one in seen) == sorted(parts)
+    page = first_screen(name, width)
+    parts = page.locator(".now .bar > rect").evaluate_all(
+        "(all) => all.filter((one) => parseFloat(one.getAttribute('width')) >= 1)"
+        ".map((one) => one.textContent.replace(/: [^:]*, /, ' '))"
+    )
+    seen = page.locator(".now .inside text, .now .beside span").locator("visible=true").all_text_contents()
+    assert sorted(" ".join(one.split()) for one in seen) == sorted(parts)
 
 
 @pytest.fixture(scope="module")
