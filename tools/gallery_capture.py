@@ -128,9 +128,10 @@ def _lz4(block: bytes) -> bytes:
         length, at = _length(block, at + DISTANCE, token & NIBBLE)
         if not 0 < back <= len(whole):
             raise ValueError("a match before the block")
-        repeated = bytes(whole[-back:])
         length += SHORTEST
-        whole += (repeated * (length // back + 1))[:length]
+        start = len(whole) - back
+        repeated = whole[start : start + length]
+        whole += repeated if length <= back else (repeated * (length // back + 1))[:length]
     return bytes(whole)
 
 

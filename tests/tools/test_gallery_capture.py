@@ -27,6 +27,8 @@ EXAMPLE = b"6.1" + b".0-13-amd64"
 UUIDS = b"4af5585b-" + b"ed42-4a2c-a287-104e83392c00", b"099d44c8-" + b"fd9c-4119-94e9-013fca867b48"
 # A word of the shell that started the samples, not an environment variable.
 OF_SAMPLES = {"kept"}
+# A part of each UUID and of each release. What begins with one given character is found fifty times as fast.
+IN_UUID, IN_RELEASE = re.compile(rb"-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}"), re.compile(rb"\.\d+-[a-z0-9]")
 PRIVATE = re.compile(rb"(?<!/srv)/(?:home|root|Users|work|mnt)/|https?://|[Pp]assword|secret|SECRET|TOKEN=|API_KEY")
 
 
@@ -70,8 +72,9 @@ def test_no_committed_file_names_a_gpu_or_the_kernel_of_a_machine(capture: Modul
     for name in names:
         content = (ROOT / name).read_bytes()
         content = lzma.decompress(content) if name.endswith(".xz") and "/faults/" not in name else content
-        found = [each for each in capture.UUID.findall(content) if not each.startswith(capture.NEUTRAL)]
-        assert (found, capture.RELEASE.findall(content)) == ([], []), name
+        uuids = capture.UUID.findall(content) if IN_UUID.search(content) else []
+        assert [each for each in uuids if not each.startswith(capture.NEUTRAL)] == [], name
+        assert not (IN_RELEASE.search(content) and capture.RELEASE.search(content)), name
 
 
 def test_a_masked_capture_has_neutral_texts_of_the_same_length(capture: ModuleType) -> None:
