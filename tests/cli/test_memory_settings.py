@@ -1,13 +1,16 @@
-"""The allocator settings: one heap for all threads, and freed memory is reused."""
+"""The allocator settings: one heap for all threads, freed memory is reused, and pages are small."""
 
 import subprocess
 import sys
+from pathlib import Path
+
+import pytest
 
 # Eight threads allocate and free one after another. If each has its own heap, each keeps its freed memory.
 PROGRAM = """
 import ctypes, sys, threading
-from nsyswrap.cli.malloc_settings import tune_malloc
-if sys.argv[1] == "one": tune_malloc()
+from nsyswrap.cli.memory_settings import tune_memory
+if sys.argv[1] == "one": tune_memory()
 heaps = set()
 def work():
     libc = ctypes.CDLL(None)
@@ -35,8 +38,8 @@ def test_threads_share_one_heap() -> None:
 
 FAULTS = """
 import resource, sys
-from nsyswrap.cli.malloc_settings import tune_malloc
-if sys.argv[1] == "one": tune_malloc()
+from nsyswrap.cli.memory_settings import tune_memory
+if sys.argv[1] == "one": tune_memory()
 before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
 for _ in range(5):
     b"1" * 50_000_000
@@ -52,3 +55,24 @@ def test_freed_arrays_are_reused() -> None:
         return int(done.stdout)
 
     assert faults("one") * 5 < faults("many")
+
+
+ADVISED = """
+import sys
+import numpy as np
+from nsyswrap.cli.memory_settings import tune_memory
+if sys.argv[1] == "one": tune_memory()
+kept = np.ones(50_000_000, np.uint8)
+print(sum(line.startswith("VmFlags:") and " hg" in line for line in open("/proc/self/smaps")))
+"""
+
+
+@pytest.mark.skipif(not Path("/sys/kernel/mm/transparent_hugepage").exists(), reason="this kernel has no large pages")
+def test_numpy_asks_for_no_large_pages() -> None:
+    """Without the settings it does. The kernel marks the memory for which a program asked for them."""
+
+    def advised(wanted: str) -> int:
+        done = subprocess.run([sys.executable, "-c", ADVISED, wanted], capture_output=True, text=True, check=True)
+        return int(done.stdout)
+
+    assert (advised("one"), advised("many") > 0) == (0, True)
