@@ -4,10 +4,11 @@
 # TORCH     auto, cpu or cuda: the build of PyTorch for the workloads; auto is cuda if there is an NVIDIA driver
 # WORKLOAD  the program that `make profile` profiles, and ARGS its arguments
 # TESTS     what `make test` and `make quick` pass to pytest
-# WORKERS   how processes share the test files. There is one process more than cores, because a quarter of the time of
-#           the tests is spent waiting: for nsys, browsers and time limits. Each further one imports and collects all
-#           tests again: 16 s of CPU time in a fresh clone. Long files come first (tests/conftest.py), so all end together.
-#           The tests of `make quick` wait for nothing, so it has one process for each core.
+# WORKERS   how processes share the test files. There are two processes more than cores, because part of the time of the
+#           tests is spent waiting: for nsys, browsers and time limits. With four, two cores were busy all the time; with
+#           three, 79 % of it. Each further one imports and collects all tests again: 5 s of CPU time. Long files come
+#           first (tests/conftest.py), so all end together. The tests of `make quick` wait for nothing, so it has one
+#           process for each core.
 
 PYTHON ?= python3
 TORCH ?= auto

@@ -60,7 +60,8 @@ SLOW = frozenset({
     *("cli/test_kept_reports.py", "cli/test_sweep.py", "cli/test_history.py", "cli/test_gate.py"),
     *("cli/test_gate_series.py", "cli/test_capture_reader.py", "capture/test_cost_probe_torch.py"),
     *("attribution/test_causes_threads.py", "gate/test_decision.py", "capture/annotate/test_compiler.py"),
-    *("capture/test_process.py", "capture/test_cell_process.py"),
+    *("capture/test_process.py", "capture/test_cell_process.py", "capture/test_blocked_calls.py"),
+    *("capture/annotate/test_compiled.py", "capture/test_probe_turns.py", "tools/test_run_sweeps.py"),
 })  # fmt: skip
 # No test may fail by chance: any example may take long on a busy machine, and new examples are drawn only on demand.
 KEPT = not os.environ.get("NSYSWRAP_NEW_EXAMPLES")
