@@ -20,7 +20,7 @@ def tune_memory() -> None:
     kernels that took a third of the processor time. With other C libraries this does nothing.
 
     numpy asks the kernel for pages of 2 MiB. To make one, the kernel may have to move other memory first. In the same
-    analysis on a virtual machine, large pages cost 2.6 seconds of processor time more than small ones.
+    analysis on a virtual machine, large pages cost the kernel 1.6 seconds more than small ones (docs/performance.md).
     """
     with contextlib.suppress(OSError, AttributeError):
         mallopt = ctypes.CDLL(None).mallopt
