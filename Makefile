@@ -75,7 +75,7 @@ faults: $(VENV)/.base $(VENV)/.torch nsys ## plant faults, profile them on a GPU
 	$(PY) tools/judge_faults.py
 
 overhead: $(VENV)/.base $(VENV)/.torch nsys ## run programs alone and profiled on a GPU and write docs/overhead.md
-	$(PY) tools/measure_overhead.py
+	$(PY) tools/measure_overhead.py --turns
 
 bench: $(VENV)/.base ## time nsyswrap with the programs in bench/
 	@set -e; for program in bench/bench_*.py; do echo "$$program"; $(PY) "$$program"; done

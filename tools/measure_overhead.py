@@ -5,9 +5,9 @@ It needs a GPU. Each program of tools/overhead_programs.py runs alone and under 
 some also run under nsys with one option added or left out. The results go into reports/overhead.json, and a page into
 docs/overhead.md. With --again the page alone is written from the results that are there: that needs no GPU.
 
-With --turns each program is started alone and under nsys at the same time, and the two take turns on one core: alone,
-recorded, alone. So all three have the pace of that core. Each round uses another core. The reports are made after all
-programs, so that nothing else runs beside them.
+With --turns each program is started alone and under nsys at the same time, and the two take turns on the same two
+cores: alone, recorded, alone. So all three have the pace of these cores, and the thread that autograd makes has one of
+its own. Each round uses other cores. The reports are made after all programs, so that nothing else runs beside them.
 """
 
 import argparse
@@ -75,8 +75,10 @@ LONGEST_S = 240
 # three runs does not follow a single slow one.
 PROFILES = 3
 POLL_S = 0.2
-# Rounds of turns, each on another core.
+# Rounds of turns, each on other cores.
 ROUNDS = 3
+# From so many parts of the machine come the cores of the rounds.
+PARTS = 4
 # Reports that are made in parallel, after all programs.
 REPORTERS = 8
 
@@ -185,9 +187,8 @@ def by_turns(
 ) -> Iterator[tuple[dict[str, Any], Path]]:
     """Let each program take turns with itself under nsys, in rounds; yield a row of the table and a folder for each."""
     from nsyswrap.capture.locate import find_nsys  # noqa: PLC0415 - needed here alone
-    from nsyswrap.capture.probe_turns import some_cores  # noqa: PLC0415
 
-    nsys, cores = find_nsys(), some_cores()
+    nsys, cores = find_nsys(), pairs_of_cores()
     record = json.dumps(record_of(nsys))
     made: dict[str, list[Path]] = {name: [] for name in programs}
     for number, name in itertools.product(range(count), programs):
@@ -214,7 +215,19 @@ def by_turns(
         yield row, rounds[-1][0]
         if keep is not None:
             for target, *_ in rounds:
-                shutil.copytree(target, keep / target.name, dirs_exist_ok=True)
+                shutil.copytree(
+                    target, keep / target.name, ignore=shutil.ignore_patterns("*.socket"), dirs_exist_ok=True
+                )
+
+
+def pairs_of_cores() -> list[tuple[int, int]]:
+    """Return pairs of neighbouring cores that we may use, from all over the machine.
+
+    They are the last two of each part of the machine, as its first cores often serve the devices.
+    """
+    cores = sorted(os.sched_getaffinity(0))
+    size = max(len(cores) // PARTS, 2)
+    return [(cores[end - 2], cores[end - 1]) for end in range(size, len(cores) + 1, size)] or [(cores[0], cores[0])]
 
 
 def record_of(nsys: "Nsys") -> dict[str, Any]:
@@ -230,14 +243,14 @@ def record_of(nsys: "Nsys") -> dict[str, Any]:
     return {"schema": SCHEMA, "versions": known, PROFILER_COST: cost}
 
 
-def take_turns(name: str, folder: Path, nsys: str, core: int) -> None:
+def take_turns(name: str, folder: Path, nsys: str, cores: tuple[int, int]) -> None:
     """Start a program alone and under nsys, and let them make their steps in turns: alone, recorded, alone.
 
     Args:
         name: The program.
         folder: Where the capture and the lengths of the steps go.
         nsys: The path of nsys.
-        core: The core of the threads that make the steps.
+        cores: The cores of the threads that make the steps.
 
     Raises:
         OSError: One of them failed.
@@ -257,7 +270,7 @@ def take_turns(name: str, folder: Path, nsys: str, core: int) -> None:
         with ExitStack() as ending:  # a closed socket ends the programs
             lines = {kind: ending.enter_context(_connection(servers[kind], running[kind])) for kind in running}
             for kind in ("alone", "recorded", "alone"):
-                lines[kind].write(f"{core}\n")
+                lines[kind].write("{} {}\n".format(*cores))
                 lines[kind].flush()
                 if not lines[kind].readline():
                     break
@@ -375,7 +388,7 @@ def main() -> int:
     parser.add_argument("--add", action="store_true", help="run only the programs that the results lack")
     parser.add_argument("--turns", action="store_true", help="let each run alone and its recorded run take turns")
     parser.add_argument(
-        "--rounds", type=int, default=ROUNDS, metavar="N", help="with --turns: how often, each on another core"
+        "--rounds", type=int, default=ROUNDS, metavar="N", help="with --turns: how often, each on other cores"
     )
     parser.add_argument("--limit", type=float, default=3600, metavar="S", help="compare no program after S seconds")
     parser.add_argument(

@@ -12,8 +12,8 @@ HEAD = """# Overhead: what the profiler costs, and the step without it
 
 nsys adds some microseconds to each call that it records. A program whose CPU sets the pace is slower under it; one
 whose GPU does is not. nsyswrap measures the cost of a call on the machine and simulates the step without it: see
-[the section on the profiler's own cost](sections/profiler_cost.md). `make overhead` runs each program alone and
-under `nsyswrap profile` in turn, and writes this page from `reports/overhead.json`.
+[the section on the profiler's own cost](sections/profiler_cost.md). `make overhead` lets each program take turns with
+itself under nsys, with the options of `nsyswrap profile`, and writes this page from `reports/overhead.json`.
 """
 TABLE = """
 ## Programs
@@ -103,11 +103,12 @@ def page(results: Mapping[str, Any]) -> str:
     near = sum(1 for row in rows if (off := off_share(row)) is not None and abs(off) <= NEAR)
     held, profiles = sum(map(_held, rows)), sum(len(row["profiles"]) for row in rows)
     share = f"{round(100 * NEAR)} %"
-    alone, like_others = sum(len(row["alone_ns"]) for row in rows), sum(map(alone_near, rows))
+    alone = sum(len(row["alone_ns"]) for row in rows if len(row["alone_ns"]) > 1)
+    like_others = sum(map(alone_near, rows))
     summary = (
         f"\nOf {len(rows)} programs, the simulated step is within {share} of the step alone for {near}. Of {profiles} "
-        f"intervals, {held} hold it. Of {alone} runs alone, {like_others} are within {share} of the median of the "
-        "program's other runs alone.\n"
+        f"intervals, {held} hold it. Of {alone} runs alone of programs with several, {like_others} are within {share} "
+        "of the median of the program's other runs alone.\n"
     )
     remarks = [f"\n{textwrap.fill(each, WIDTH, break_long_words=False)}\n" for each in results.get("remarks", ())]
     table = TABLE.format(paired=PAIRED if any(map(is_paired, rows)) else "")

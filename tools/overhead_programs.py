@@ -6,8 +6,8 @@
 
 Each step is an NVTX range ``step N`` and is timed by the program itself, from the same begin to the same end. The
 lengths are written to FILE in ns, by name. With --turns it connects to a socket once it is ready. For each line from
-there, which has the number of a core, it moves to that core, makes its steps, and answers with a line; it ends when the
-socket is closed. No program depends on nsyswrap, and no constant of nsyswrap is derived from these programs.
+there, which has the numbers of some cores, it moves to these, makes its steps, and answers with a line; it ends when
+the socket is closed. No program depends on nsyswrap, and no constant of nsyswrap is derived from these programs.
 """
 
 import argparse
@@ -49,7 +49,7 @@ class Turns:
             self._lines = connection.makefile("rw")  # keeps the connection open
 
     def wait(self) -> None:
-        """Wait for the next turn, and move this thread to the core that it names.
+        """Wait for the next turn, and move this thread to the cores that it names.
 
         Raises:
             EnoughError: There is none.
@@ -57,7 +57,7 @@ class Turns:
         line = self._lines.readline()
         if not line:
             raise EnoughError
-        os.sched_setaffinity(0, {int(line)})
+        os.sched_setaffinity(0, map(int, line.split()))
 
     def end(self) -> None:
         """Say that the turn is over."""
@@ -258,12 +258,15 @@ def hugging_decoding() -> Step:
 
 
 def loaded_pictures() -> Step:
-    """A small network that waits for pictures from two loader processes."""
+    """A small network that waits for pictures from one loader process.
+
+    With two of them, batches come in pairs: every other step waits for both, and the median says nothing.
+    """
     from torch.utils.data import DataLoader  # noqa: PLC0415
 
     model = nn.Sequential(nn.Conv2d(3, 32, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(32, 10))
     model = model.to(DEVICE)
-    batches = iter(DataLoader(Pictures(), batch_size=32, num_workers=2, pin_memory=DEVICE == "cuda"))
+    batches = iter(DataLoader(Pictures(), batch_size=32, num_workers=1, pin_memory=DEVICE == "cuda"))
 
     def loss_of() -> torch.Tensor:
         return model(next(batches).to(DEVICE, non_blocking=True)).square().mean()

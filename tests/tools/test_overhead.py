@@ -186,14 +186,14 @@ def recorder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
 
 
 def test_a_program_takes_turns_with_itself_under_nsys(recorder: str, tmp_path: Path) -> None:
-    """It makes its steps alone, under nsys, and alone again, on one core. The first step of each turn is warm-up."""
+    """It makes its steps alone, under nsys, and alone again, on the same cores. The first of each turn is warm-up."""
     folder = tmp_path / "items-0"
     folder.mkdir()
-    MEASURE.take_turns("items", folder, recorder, 1)
+    MEASURE.take_turns("items", folder, recorder, (0, 1))
     assert (folder / "log").read_text().split() == [
-        *("alone", "on", "1"),
-        *("recorded", "on", "1"),
-        *("alone", "on", "1"),
+        *("alone", "on", "0", "1"),
+        *("recorded", "on", "0", "1"),
+        *("alone", "on", "0", "1"),
     ]
     report = {"sections": {"steps": {"facts": {"warm_up_steps": {"value": 1}}}}}
     assert MEASURE.compared_in("items", folder) is None
@@ -201,9 +201,20 @@ def test_a_program_takes_turns_with_itself_under_nsys(recorder: str, tmp_path: P
     assert MEASURE.compared_in("items", folder) == ([1, 2, 101, 102], report)
 
 
+@pytest.mark.parametrize(
+    ("cores", "pairs"),
+    [({3}, [(3, 3)]), ({0, 1}, [(0, 1)]), (set(range(32)), [(6, 7), (14, 15), (22, 23), (30, 31)])],
+)
+def test_the_cores_of_the_turns_are_neighbours(
+    monkeypatch: pytest.MonkeyPatch, cores: set[int], pairs: list[tuple[int, int]]
+) -> None:
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: cores)
+    assert MEASURE.pairs_of_cores() == pairs
+
+
 def test_a_program_that_fails_at_its_start_ends_the_turns(recorder: str, tmp_path: Path) -> None:
     with pytest.raises(OSError, match="exit code 1: it is broken"):
-        MEASURE.take_turns("broken", tmp_path, recorder, 0)
+        MEASURE.take_turns("broken", tmp_path, recorder, (0, 1))
 
 
 # Runs the command after it with fewer steps.
