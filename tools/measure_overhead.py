@@ -5,9 +5,8 @@ It needs a GPU. Each program of tools/overhead_programs.py runs alone and under 
 some also run under nsys with one option added or left out. The results go into reports/overhead.json, and a page into
 docs/overhead.md. With --again the page alone is written from the results that are there: that needs no GPU.
 
-With --turns each program is started alone and under nsys at the same time, and the two take turns on the same two
-cores: alone, recorded, alone. So all three have the pace of these cores, and the thread that autograd makes has one of
-its own. Each round uses other cores. The reports are made after all programs, so that nothing else runs beside them.
+With --turns the two take turns (tools/overhead_turns.py), and the reports are made after all programs, so that nothing
+else runs beside them.
 """
 
 import argparse
@@ -16,29 +15,28 @@ import json
 import os
 import platform
 import shutil
-import socket
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 import overhead_page
+import overhead_turns
+from overhead_turns import LONGEST_S, PROGRAM
 
-from nsyswrap.capture.process import Output, output_of
+from nsyswrap.capture.process import output_of
 
 if TYPE_CHECKING:
     from nsyswrap.capture.locate import Nsys
 
 ROOT = Path(__file__).resolve().parent.parent
-PROGRAM = ROOT / "tools" / "overhead_programs.py"
 NSYSWRAP = (sys.executable, "-m", "nsyswrap")
 RESULTS = ROOT / "reports" / "overhead.json"
 PAGE = ROOT / "docs" / "overhead.md"
@@ -70,15 +68,11 @@ OPTIONS = {
     ),
 }
 OF_OPTIONS = ("lstm_cells", "graph_launches")
-LONGEST_S = 240
 # How often each program is profiled. The pace of a shared machine changes by more than is to be measured; the median of
 # three runs does not follow a single slow one.
 PROFILES = 3
-POLL_S = 0.2
 # Rounds of turns, each on other cores.
 ROUNDS = 3
-# From so many parts of the machine come the cores of the rounds.
-PARTS = 4
 # Reports that are made in parallel, after all programs.
 REPORTERS = 8
 
@@ -188,7 +182,7 @@ def by_turns(
     """Let each program take turns with itself under nsys, in rounds; yield a row of the table and a folder for each."""
     from nsyswrap.capture.locate import find_nsys  # noqa: PLC0415 - needed here alone
 
-    nsys, cores = find_nsys(), pairs_of_cores()
+    nsys, cores = find_nsys(), overhead_turns.pairs_of_cores()
     record = json.dumps(record_of(nsys))
     made: dict[str, list[Path]] = {name: [] for name in programs}
     for number, name in itertools.product(range(count), programs):
@@ -199,7 +193,8 @@ def by_turns(
         target.mkdir()
         (target / "run.json").write_text(record, encoding="utf-8")
         try:
-            take_turns(name, target, str(nsys.path), cores[number % len(cores)])
+            recording = [str(nsys.path), "profile", f"--output={target / 'capture'}", *OPTIONS["the default"]]
+            overhead_turns.take_turns(name, target, recording, cores[number % len(cores)])
             made[name].append(target)
         except (OSError, TimeoutError) as error:
             print(f"{name}: {error}", flush=True)
@@ -220,16 +215,6 @@ def by_turns(
                 )
 
 
-def pairs_of_cores() -> list[tuple[int, int]]:
-    """Return pairs of neighbouring cores that we may use, from all over the machine.
-
-    They are the last two of each part of the machine, as its first cores often serve the devices.
-    """
-    cores = sorted(os.sched_getaffinity(0))
-    size = max(len(cores) // PARTS, 2)
-    return [(cores[end - 2], cores[end - 1]) for end in range(size, len(cores) + 1, size)] or [(cores[0], cores[0])]
-
-
 def record_of(nsys: "Nsys") -> dict[str, Any]:
     """Return what is known beside a recorded run, as `profile` writes it: what nsys adds to each call, and versions."""
     from nsyswrap.capture.options import CaptureOptions  # noqa: PLC0415 - needed here alone
@@ -241,63 +226,6 @@ def record_of(nsys: "Nsys") -> dict[str, Any]:
     print(f"cost of the calls: {time.monotonic() - began:.0f} s: {json.dumps(cost)}", flush=True)
     known = {"nsys": nsys.version_text, "python": platform.python_version(), "torch": metadata.version("torch")}
     return {"schema": SCHEMA, "versions": known, PROFILER_COST: cost}
-
-
-def take_turns(name: str, folder: Path, nsys: str, cores: tuple[int, int]) -> None:
-    """Start a program alone and under nsys, and let them make their steps in turns: alone, recorded, alone.
-
-    Args:
-        name: The program.
-        folder: Where the capture and the lengths of the steps go.
-        nsys: The path of nsys.
-        cores: The cores of the threads that make the steps.
-
-    Raises:
-        OSError: One of them failed.
-        TimeoutError: One of them took too long.
-    """
-    recording = [nsys, "profile", f"--output={folder / 'capture'}", *OPTIONS["the default"]]
-    with ThreadPoolExecutor(2) as pool, ExitStack() as stack:
-        servers, running = {}, {}
-        for kind, prefix in (("alone", []), ("recorded", recording)):
-            address = folder / f"{kind}.socket"
-            servers[kind] = stack.enter_context(socket.socket(socket.AF_UNIX))
-            servers[kind].bind(str(address))
-            servers[kind].listen()
-            program = [sys.executable, str(PROGRAM), name, "--turns", str(address)]
-            command = [*prefix, *program, "--times", str(folder / f"{kind}.json")]
-            running[kind] = pool.submit(output_of, command, timeout_s=LONGEST_S)
-        with ExitStack() as ending:  # a closed socket ends the programs
-            lines = {kind: ending.enter_context(_connection(servers[kind], running[kind])) for kind in running}
-            for kind in ("alone", "recorded", "alone"):
-                lines[kind].write("{} {}\n".format(*cores))
-                lines[kind].flush()
-                if not lines[kind].readline():
-                    break
-        for each in running.values():
-            done = each.result()
-            if done.code:
-                raise OSError(f"exit code {done.code}: {done.stderr[-400:]}")
-
-
-def _connection(server: socket.socket, running: "Future[Output]") -> TextIO:
-    """Return the lines to and from a program, once it is ready.
-
-    Raises:
-        OSError: It ended.
-    """
-    server.settimeout(POLL_S)
-    while True:
-        try:
-            connection, _ = server.accept()
-        except TimeoutError:
-            if running.done():
-                done = running.result()
-                raise OSError(f"exit code {done.code}: {done.stderr[-400:]}") from None
-            continue
-        connection.settimeout(LONGEST_S)
-        with connection:
-            return connection.makefile("rw")  # keeps it open
 
 
 def write_report(folder: Path) -> None:

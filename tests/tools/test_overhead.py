@@ -28,7 +28,7 @@ def tool(name: str) -> ModuleType:
     return module
 
 
-PAGE, MEASURE = tool("overhead_page"), tool("measure_overhead")
+PAGE, MEASURE, TURNS = map(tool, ("overhead_page", "measure_overhead", "overhead_turns"))
 
 
 def row(alone: tuple[int, ...], *simulated: tuple[int | None, int | None, int | None]) -> dict[str, Any]:
@@ -177,7 +177,7 @@ def recorder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
     """Put a program in place of ours; return an nsys that runs its last words, and records nothing."""
     program = tmp_path / "program.py"
     program.write_text(STEPS)
-    monkeypatch.setattr(MEASURE, "PROGRAM", program)
+    monkeypatch.setattr(TURNS, "PROGRAM", program)
     nsys = tmp_path / "nsys"
     nsys.write_text('#!/bin/sh\nwhile [ "$1" != "$PYTHON" ]; do shift; done\nexec "$@"\n')
     nsys.chmod(0o755)
@@ -189,7 +189,7 @@ def test_a_program_takes_turns_with_itself_under_nsys(recorder: str, tmp_path: P
     """It makes its steps alone, under nsys, and alone again, on the same cores. The first of each turn is warm-up."""
     folder = tmp_path / "items-0"
     folder.mkdir()
-    MEASURE.take_turns("items", folder, recorder, (0, 1))
+    TURNS.take_turns("items", folder, [recorder], (0, 1))
     assert (folder / "log").read_text().split() == [
         *("alone", "on", "0", "1"),
         *("recorded", "on", "0", "1"),
@@ -209,12 +209,12 @@ def test_the_cores_of_the_turns_are_neighbours(
     monkeypatch: pytest.MonkeyPatch, cores: set[int], pairs: list[tuple[int, int]]
 ) -> None:
     monkeypatch.setattr("os.sched_getaffinity", lambda _: cores)
-    assert MEASURE.pairs_of_cores() == pairs
+    assert TURNS.pairs_of_cores() == pairs
 
 
 def test_a_program_that_fails_at_its_start_ends_the_turns(recorder: str, tmp_path: Path) -> None:
     with pytest.raises(OSError, match="exit code 1: it is broken"):
-        MEASURE.take_turns("broken", tmp_path, recorder, (0, 1))
+        TURNS.take_turns("broken", tmp_path, [recorder], (0, 1))
 
 
 # Runs the command after it with fewer steps.

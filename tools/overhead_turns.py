@@ -1,0 +1,90 @@
+# ruff: noqa: INP001 - a part of tools/measure_overhead.py, not a package
+"""Let a program take turns with itself under nsys, so that both have the pace of the same cores.
+
+Each program is started alone and under nsys at the same time. The two make their steps in turns on the same two cores:
+alone, recorded, alone. The thread that autograd makes has a core of its own: on one core, it and the thread of the
+program would wait for each other.
+"""
+
+import os
+import socket
+import sys
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TextIO
+
+from nsyswrap.capture.process import Output, output_of
+
+PROGRAM = Path(__file__).resolve().parent / "overhead_programs.py"
+LONGEST_S = 240
+POLL_S = 0.2
+# From so many parts of the machine come the cores.
+PARTS = 4
+
+
+def pairs_of_cores() -> list[tuple[int, int]]:
+    """Return pairs of neighbouring cores that we may use, from all over the machine.
+
+    They are the last two of each part of the machine, as its first cores often serve the devices.
+    """
+    cores = sorted(os.sched_getaffinity(0))
+    size = max(len(cores) // PARTS, 2)
+    return [(cores[end - 2], cores[end - 1]) for end in range(size, len(cores) + 1, size)] or [(cores[0], cores[0])]
+
+
+def take_turns(name: str, folder: Path, recording: Sequence[str], cores: tuple[int, int]) -> None:
+    """Start a program alone and under nsys, and let them make their steps in turns: alone, recorded, alone.
+
+    Args:
+        name: The program.
+        folder: Where the capture and the lengths of the steps go.
+        recording: The words before the command that record it.
+        cores: The cores of the threads that make the steps.
+
+    Raises:
+        OSError: One of them failed.
+        TimeoutError: One of them took too long.
+    """
+    with ThreadPoolExecutor(2) as pool, ExitStack() as stack:
+        servers, running = {}, {}
+        for kind, prefix in (("alone", []), ("recorded", recording)):
+            address = folder / f"{kind}.socket"
+            servers[kind] = stack.enter_context(socket.socket(socket.AF_UNIX))
+            servers[kind].bind(str(address))
+            servers[kind].listen()
+            program = [sys.executable, str(PROGRAM), name, "--turns", str(address)]
+            command = [*prefix, *program, "--times", str(folder / f"{kind}.json")]
+            running[kind] = pool.submit(output_of, command, timeout_s=LONGEST_S)
+        with ExitStack() as ending:  # a closed socket ends the programs
+            lines = {kind: ending.enter_context(_connection(servers[kind], running[kind])) for kind in running}
+            for kind in ("alone", "recorded", "alone"):
+                lines[kind].write("{} {}\n".format(*cores))
+                lines[kind].flush()
+                if not lines[kind].readline():
+                    break
+        for each in running.values():
+            done = each.result()
+            if done.code:
+                raise OSError(f"exit code {done.code}: {done.stderr[-400:]}")
+
+
+def _connection(server: socket.socket, running: "Future[Output]") -> TextIO:
+    """Return the lines to and from a program, once it is ready.
+
+    Raises:
+        OSError: It ended.
+    """
+    server.settimeout(POLL_S)
+    while True:
+        try:
+            connection, _ = server.accept()
+        except TimeoutError:
+            if running.done():
+                done = running.result()
+                raise OSError(f"exit code {done.code}: {done.stderr[-400:]}") from None
+            continue
+        connection.settimeout(LONGEST_S)
+        with connection:
+            return connection.makefile("rw")  # keeps it open
