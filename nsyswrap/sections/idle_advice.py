@@ -9,6 +9,7 @@ from nsyswrap import tables, units
 from nsyswrap.attribution.attribution import Attribution
 from nsyswrap.attribution.copy_table import DOWNLOAD, UPLOAD
 from nsyswrap.attribution.root_causes import blocking_waits
+from nsyswrap.events.api_calls import MODULE_LOAD, overhead_kind
 from nsyswrap.events.operations import SOURCES
 from nsyswrap.events.thread_states import ThreadStates
 from nsyswrap.intervals import Window
@@ -159,7 +160,8 @@ ADVICE = {
         "Keep them: DataLoader(persistent_workers=True); or make epochs longer.",
     ),
     "gpu/between_operations": Advice(
-        "The GPU goes from one operation to the next for {share} of the time, some microseconds for each.",
+        "The GPU runs many short operations: it goes from one to the next for {share} of the time, some microseconds "
+        "for each.",
         "Let fewer operations do the same: torch.compile fuses elementwise ones, and a larger batch makes all longer.",
         is_slight=True,
     ),
@@ -176,6 +178,11 @@ WARM = " in steps that should be warm"
 SHORT_CODE = (
     "Give the GPU more work per launch: a larger batch, torch.compile(model), or CUDA graphs "
     '(torch.compile(mode="reduce-overhead")); move CPU work out of the step.'
+)
+HEADLINE_OF_LIBRARIES = "The GPU is idle for {share} of the time while the program opens libraries."
+ADVICE_OF_LIBRARIES = (
+    "Open a library once and keep its handle: ctypes.CDLL opens it again at each call, also for a kernel that "
+    "torch.cuda compiles from source."
 )
 SMALL_COPIES = (
     "Copy to the GPU once instead of many times: collect the values in one tensor on the host (torch.stack, or the "
@@ -212,6 +219,8 @@ def advice_for(context: TraceContext, states: ThreadStates, attribution: Attribu
     if rule == RULE:
         times = _time_of_calls(states, attribution, rule)
         text, headline = file_advice(times), HEADLINE_OF_STREAMS if may_be_stream(times) else headline
+    if rule == "idle/module_load" and _opens_libraries(_time_of_calls(states, attribution, rule)):
+        text, headline = ADVICE_OF_LIBRARIES, HEADLINE_OF_LIBRARIES
     return replace(advice, headline=headline, advice=text or advice.advice)
 
 
@@ -222,6 +231,12 @@ def _time_of_calls(states: ThreadStates, attribution: Attribution, rule: str) ->
     spent = np.zeros(len(states.names), np.int64)
     np.add.at(spent, pieces.name[named], pieces.length[named])
     return {states.names[each]: int(spent[each]) for each in np.flatnonzero(spent).tolist()}
+
+
+def _opens_libraries(times: dict[str, int]) -> bool:
+    """Return whether libraries are opened for most of some time, and no code is loaded."""
+    opened = sum(ns for name, ns in times.items() if overhead_kind(name) == MODULE_LOAD)
+    return opened > sum(times.values()) / 2
 
 
 def _of_cpu(_context: TraceContext, attribution: Attribution) -> str:

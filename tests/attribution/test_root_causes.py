@@ -15,20 +15,6 @@ from nsyswrap.tables import Trace
 TraceOf = Callable[[ExportBuilder], Trace]
 
 
-def test_loading_code_explains_the_cpu_time_before_it(trace_of: TraceOf) -> None:
-    """CPU code compiles from 600 to 900, and a call loads from 900 to 950. The GPU waits for both."""
-    rules = lost_per_step(trace_of(each_step(made_loop(), "cuLibraryLoadData", 900, 950)))
-    assert rules["modules/in_window"] == 350
-    assert "idle/module_load" not in rules
-
-
-def test_making_an_event_is_no_compilation(trace_of: TraceOf) -> None:
-    """The call has the cause module_load and takes a microsecond, but it loads no code."""
-    rules = lost_per_step(trace_of(each_step(made_loop(), "cudaEventCreateWithFlags", 900, 901)))
-    assert "modules/in_window" not in rules
-    assert rules["idle/cpu"] == 399
-
-
 def test_memory_allocated_in_each_step_is_churn(trace_of: TraceOf) -> None:
     """Churn lasts from the first call of a gap, at 650, to the end of the last, at 850. Other code stays CPU time."""
     built = each_step(each_step(made_loop(), "cudaFree_v3020", 650, 700), "cudaMalloc_v3020", 800, 850)
@@ -364,12 +350,3 @@ def test_a_root_cause_does_not_change_causes(trace_of: TraceOf) -> None:
         ("idle/launch", "launch"): 1,
         ("idle/queued", "queued"): 9,
     }
-
-
-def test_calls_of_another_thread_explain_nothing(trace_of: TraceOf) -> None:
-    """A thread that launches nothing loads a library."""
-    made = made_loop()
-    for number in range(STEPS):
-        at = number * STEP
-        made.call("cuLibraryLoadData", at + 900 * US, at + 950 * US, thread=thread(4999))
-    assert "modules/in_window" not in lost_per_step(trace_of(made))
