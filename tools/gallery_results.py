@@ -18,9 +18,9 @@ WORKLOADS = ROOT / "workloads"
 REPORT = "report.json"
 # Output of the program under nsys, and on the CPU without a profiler.
 PRINTED, PRINTED_ON_CPU = "output.txt", "output-cpu.txt"
-# Environment variables whose values may be public.
+# Environment variables whose values may be public. Python itself sets LC_CTYPE where no locale is set (PEP 538).
 SHARED = frozenset({
-    *("PATH", "PWD", "OLDPWD", "HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "SHLVL", "_", "TERM", "TMPDIR"),
+    *("PATH", "PWD", "OLDPWD", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "LD_LIBRARY_PATH", "SHLVL", "_", "TERM", "TMPDIR"),
     *("PYTHONPATH", "PYTHONUNBUFFERED", "CUDA_VISIBLE_DEVICES", "NCCL_NVLS_ENABLE", "TOKENIZERS_PARALLELISM"),
     *("NSYSWRAP_NSYS",),
 })  # fmt: skip
