@@ -334,9 +334,12 @@ def test_signatures_are_required_whatever_the_machine_allows(
     assert not planted.exists()
 
 
+# It also ends where the tests were started with SIGHUP ignored, as `nohup` does.
 SETUP = """
+import signal
 import sys
 from pathlib import Path
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 from nsyswrap.capture.distribution import Distribution
 from nsyswrap.capture.install import install
 root = Path(sys.argv[1])
