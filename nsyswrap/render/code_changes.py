@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-from nsyswrap.sections.idle_advice import ADVICE, OWN_THREADS, SHORT_CODE
+from nsyswrap.sections.idle_advice import ADVICE, ADVICE_OF_LIBRARIES, OWN_THREADS, SHORT_CODE, SMALL_COPIES
 
 PYTORCH, LIGHTNING, TRANSFORMERS = "PyTorch", "Lightning", "Hugging Face Transformers"
 
@@ -32,7 +32,7 @@ def code_changes(rule: str, advice: str = "") -> tuple[CodeChange, ...]:
         rule: Rule of the finding.
         advice: Its advice, for rules whose advice depends on the capture, such as a rank that is late.
     """
-    return CODE_CHANGES.get(rule) or _BY_ADVICE.get(advice, ())
+    return _OF_OTHER_ADVICE.get(advice) or CODE_CHANGES.get(rule) or _BY_ADVICE.get(advice, ())
 
 
 _WORKERS = (
@@ -233,6 +233,37 @@ _IN_BACKGROUND = (
         "result = waiting.result()  # where the step needs it",
     ),
 )
+_IN_PROCESSES = (
+    CodeChange(
+        PYTORCH,
+        "from concurrent.futures import ProcessPoolExecutor\n"
+        "\n"
+        "others = ProcessPoolExecutor(1)  # a process has a GIL of its own\n"
+        "waiting = others.submit(work, argument)\n"
+        "train(batch)\n"
+        "result = waiting.result()  # where the step needs it",
+    ),
+)
+_ONE_COPY = (
+    CodeChange(
+        PYTORCH,
+        "values = torch.stack(parts).pin_memory()  # on the host\nvalues = values.to(device, non_blocking=True)",
+    ),
+)
+_OPENED_ONCE = (
+    CodeChange(
+        PYTORCH,
+        'library = ctypes.CDLL("libown.so")  # once, before the loop\nfor batch in loader:\n    library.work(argument)',
+    ),
+)
+_ONE_RANGE = (
+    CodeChange(
+        PYTORCH,
+        "for number, batch in enumerate(loader):\n"
+        '    with torch.cuda.nvtx.range(f"batch {number}"):  # around the step, and not in its inner loops\n'
+        "        train(batch)",
+    ),
+)
 _LARGER_BATCH = (
     CodeChange(PYTORCH, "loader = DataLoader(dataset, batch_size=2 * batch_size, num_workers=8)"),
     CodeChange(TRANSFORMERS, "arguments = TrainingArguments(per_device_train_batch_size=2 * batch_size)"),
@@ -272,10 +303,17 @@ CODE_CHANGES: Mapping[str, tuple[CodeChange, ...]] = MappingProxyType(
         "idle/file_io": _IN_BACKGROUND,
         "idle/module_load": _LOADED_BEFORE,
         "occupancy/small_grid": _LARGER_BATCH,
+        "idle/lock": _IN_PROCESSES,
+        "host/page_faults": _WORKERS,
+        "capture/overhead": _ONE_RANGE,
     }
 )
 """Changes as code, by rule. Rules without an entry need a look at the program first."""
 
+# What one advice of several on a rule needs.
+_OF_OTHER_ADVICE: Mapping[str, tuple[CodeChange, ...]] = MappingProxyType(
+    {SMALL_COPIES: _ONE_COPY, ADVICE_OF_LIBRARIES: _OPENED_ONCE}
+)
 _BY_ADVICE: Mapping[str, tuple[CodeChange, ...]] = MappingProxyType(
     {ADVICE[rule].advice: changes for rule, changes in CODE_CHANGES.items() if rule in ADVICE}
     | {SHORT_CODE: _COMPILED, OWN_THREADS: _FEWER_THREADS}

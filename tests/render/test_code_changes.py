@@ -15,9 +15,10 @@ import pytest
 from nsyswrap.fixed_step import IF_FIXED
 from nsyswrap.render.code_changes import CODE_CHANGES, LIGHTNING, PYTORCH, TRANSFORMERS, CodeChange, code_changes
 from nsyswrap.rule_names import RULE_NAMES
-from nsyswrap.sections.idle_advice import ADVICE, OWN_THREADS, SHORT_CODE
+from nsyswrap.sections.idle_advice import ADVICE, ADVICE_OF_LIBRARIES, OWN_THREADS, SHORT_CODE, SMALL_COPIES
 
-CHANGES = sorted({change for changes in CODE_CHANGES.values() for change in changes})
+OF_ADVICE = [code_changes("", advice) for advice in (SMALL_COPIES, ADVICE_OF_LIBRARIES)]
+CHANGES = sorted({change for changes in (*CODE_CHANGES.values(), *OF_ADVICE) for change in changes})
 LONGEST_LINE = 100
 
 
@@ -35,6 +36,12 @@ def test_a_change_may_follow_from_the_advice() -> None:
     assert code_changes("idle/cpu", SHORT_CODE) == code_changes("idle/launch")
     assert code_changes("idle/off_cpu", OWN_THREADS) == code_changes("host/cpu_quota")
     assert code_changes("ranks/late", ADVICE["idle/data_wait"].advice) == code_changes("idle/data_wait")
+
+
+def test_another_advice_on_a_rule_has_its_own_change() -> None:
+    """Small copies to the GPU are joined, and a library is opened once; the rule's usual change would not help."""
+    for rule, advice in (("synchronization/in_step", SMALL_COPIES), ("idle/module_load", ADVICE_OF_LIBRARIES)):
+        assert code_changes(rule, advice) not in {(), code_changes(rule), code_changes(rule, ADVICE[rule].advice)}
 
 
 def test_work_in_the_background_is_ready_when_the_step_needs_it() -> None:
