@@ -32,7 +32,7 @@ def code_changes(rule: str, advice: str = "") -> tuple[CodeChange, ...]:
         rule: Rule of the finding.
         advice: Its advice, for rules whose advice depends on the capture, such as a rank that is late.
     """
-    return _OF_OTHER_ADVICE.get(advice) or CODE_CHANGES.get(rule) or _BY_ADVICE.get(advice, ())
+    return _BY_ADVICE.get(advice) or CODE_CHANGES.get(rule, ())
 
 
 _WORKERS = (
@@ -310,11 +310,9 @@ CODE_CHANGES: Mapping[str, tuple[CodeChange, ...]] = MappingProxyType(
 )
 """Changes as code, by rule. Rules without an entry need a look at the program first."""
 
-# What one advice of several on a rule needs.
-_OF_OTHER_ADVICE: Mapping[str, tuple[CodeChange, ...]] = MappingProxyType(
-    {SMALL_COPIES: _ONE_COPY, ADVICE_OF_LIBRARIES: _OPENED_ONCE}
-)
+# One rule may have several advices, and findings of several rules the same.
 _BY_ADVICE: Mapping[str, tuple[CodeChange, ...]] = MappingProxyType(
     {ADVICE[rule].advice: changes for rule, changes in CODE_CHANGES.items() if rule in ADVICE}
     | {SHORT_CODE: _COMPILED, OWN_THREADS: _FEWER_THREADS}
+    | {SMALL_COPIES: _ONE_COPY, ADVICE_OF_LIBRARIES: _OPENED_ONCE}
 )
