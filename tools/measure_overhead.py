@@ -238,15 +238,13 @@ def write_report(folder: Path) -> None:
 
 
 def compared_in(name: str, folder: Path) -> tuple[list[int], dict[str, Any]] | None:
-    """Return the steps alone without those of the warm-up of each turn, in ns, and the report; None where it failed."""
+    """Return the steps alone without those of the warm-up, in ns, and the report; None where it failed."""
     if not (folder / "report.json").is_file():
         return None
     report = report_in(folder)
-    alone_ns, recorded = (
-        json.loads((folder / f"{each}.json").read_text("utf-8"))[name] for each in ("alone", "recorded")
-    )
+    alone_ns = json.loads((folder / "alone.json").read_text("utf-8"))[name]
     skipped = warm_up_of(report)
-    return [each for at, each in enumerate(alone_ns) if at % len(recorded) >= skipped], report
+    return alone_ns[skipped:], report
 
 
 def of_options(folder: Path, nsys: str, ends: float) -> list[dict[str, Any]]:

@@ -2,12 +2,13 @@
 """Training and inference loops of different kinds, to compare a run alone with a run under the profiler.
 
     python tools/overhead_programs.py NAME... --times FILE
-    python tools/overhead_programs.py NAME --times FILE --turns SOCKET
+    python tools/overhead_programs.py NAME --times FILE --turns SOCKET --parts N
 
 Each step is an NVTX range ``step N`` and is timed by the program itself, from the same begin to the same end. The
 lengths are written to FILE in ns, by name. With --turns it connects to a socket once it is ready. For each line from
-there, which has the numbers of some cores, it moves to these, makes its steps, and answers with a line; it ends when
-the socket is closed. No program depends on nsyswrap, and no constant of nsyswrap is derived from these programs.
+there, which has the numbers of some cores, it moves to these, makes an Nth part of its steps, and answers with a
+line; it ends when the socket is closed. No program depends on nsyswrap, and no constant of nsyswrap is derived from
+these programs.
 """
 
 import argparse
@@ -352,11 +353,12 @@ def main() -> int:
     parser.add_argument("--times", type=Path)
     parser.add_argument("--steps", type=int, default=0)
     parser.add_argument("--turns", type=Path, metavar="SOCKET")
+    parser.add_argument("--parts", type=int, default=1, metavar="N")
     chosen = parser.parse_args()
     found = {}
     for name in chosen.names:
         try:
-            found[name] = run(name, chosen.steps, chosen.turns)
+            found[name] = run(name, chosen.steps, chosen.turns, chosen.parts)
         except Exception:  # noqa: BLE001 - one library that fails does not stop the other programs
             traceback.print_exc()
     if chosen.times:
@@ -364,17 +366,18 @@ def main() -> int:
     return 0 if found else 1
 
 
-def run(name: str, steps: int, turns: Path | None) -> list[int]:
+def run(name: str, steps: int, turns: Path | None, parts: int) -> list[int]:
     """Run one program, and return the length of its steps in ns.
 
     Args:
         name: The program.
         steps: How many steps it makes; 0 for its usual number.
         turns: The socket of its turns; None for all steps at once.
+        parts: How many turns make this number of steps.
     """
     torch.manual_seed(0)
     make, usual = PROGRAMS.get(name, (None, LIGHTNING_STEPS))
-    each_turn = steps or usual
+    each_turn = max((steps or usual) // parts, 1)
     count = each_turn * (1 if turns is None else MOST_TURNS)
     step = make() if make is not None else None
     clock = Clock(None if turns is None else Turns(turns), each_turn)

@@ -1,9 +1,14 @@
 # ruff: noqa: INP001 - a part of tools/measure_overhead.py, not a package
 """Let a program take turns with itself under nsys, so that both have the pace of the same cores.
 
-Each program is started alone and under nsys at the same time. The two make their steps in turns on the same two cores:
-alone, recorded, alone. The thread that autograd makes has a core of its own: on one core, it and the thread of the
-program would wait for each other.
+Each program is started alone and under nsys at the same time. The two make their steps in turns of a few steps, on the
+same two cores, since the pace of a machine changes within a second::
+
+    alone        |steps|       |steps|       |steps|       |steps|
+    under nsys          |steps|       |steps|       |steps|
+
+The thread that autograd makes has a core of its own: on one core, it and the thread of the program would wait for each
+other.
 """
 
 import os
@@ -19,6 +24,8 @@ from nsyswrap.capture.process import Output, output_of
 
 PROGRAM = Path(__file__).resolve().parent / "overhead_programs.py"
 LONGEST_S = 240
+# Turns in which the recorded program makes its steps. The program alone has one more, so that its turns surround those.
+TURNS = 6
 POLL_S = 0.2
 # From so many parts of the machine come the cores.
 PARTS = 4
@@ -35,7 +42,7 @@ def pairs_of_cores() -> list[tuple[int, int]]:
 
 
 def take_turns(name: str, folder: Path, recording: Sequence[str], cores: tuple[int, int]) -> None:
-    """Start a program alone and under nsys, and let them make their steps in turns: alone, recorded, alone.
+    """Start a program alone and under nsys, and let them make their steps in turns, the program alone first and last.
 
     Args:
         name: The program.
@@ -54,12 +61,12 @@ def take_turns(name: str, folder: Path, recording: Sequence[str], cores: tuple[i
             servers[kind] = stack.enter_context(socket.socket(socket.AF_UNIX))
             servers[kind].bind(str(address))
             servers[kind].listen()
-            program = [sys.executable, str(PROGRAM), name, "--turns", str(address)]
+            program = [sys.executable, str(PROGRAM), name, "--turns", str(address), "--parts", str(TURNS)]
             command = [*prefix, *program, "--times", str(folder / f"{kind}.json")]
             running[kind] = pool.submit(output_of, command, timeout_s=LONGEST_S)
         with ExitStack() as ending:  # a closed socket ends the programs
             lines = {kind: ending.enter_context(_connection(servers[kind], running[kind])) for kind in running}
-            for kind in ("alone", "recorded", "alone"):
+            for kind in ("alone", *("recorded", "alone") * TURNS):
                 lines[kind].write("{} {}\n".format(*cores))
                 lines[kind].flush()
                 if not lines[kind].readline():

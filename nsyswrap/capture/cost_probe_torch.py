@@ -10,6 +10,10 @@ are counted::
 
 The GPU needs less time for each step than the CPU, so the length is that of the CPU. The backward pass runs in the
 calling thread: two threads may run on cores of different speed.
+
+Both have as many layers as real networks. Under nsys, a step of few layers is slowed less: what it needs stays in the
+caches of its core, with nsys's own code and data. On an H100 machine a step of 6 linear layers took 1.36 times as long
+under nsys, one of 24 1.43 times, and of 72 1.50 times; a transformer of 2 layers 1.31 and of 12 1.40 times.
 """
 
 from collections import Counter
@@ -21,7 +25,9 @@ from nsyswrap.hardware.profiler_cost import launch_kind
 
 Call = Callable[[], object]
 
-LAYERS, WIDTH, ROWS = 6, 64, 32
+# As many linear layers as twelve layers of a transformer have outside of attention, and a few more convolutions than
+# ResNet-18.
+LAYERS, WIDTH, ROWS = 24, 64, 32
 CHANNELS, SIDE, PICTURES = 16, 16, 4
 WARM_UP = 5
 

@@ -24,7 +24,7 @@ from nsyswrap.capture.run_dir import RunDir, private_folder
 from nsyswrap.errors import NsyswrapError
 from nsyswrap.hardware.profiler_cost import CONVOLUTION_LAUNCH, LAUNCH, SLOWDOWN
 
-SCHEMA = "nsyswrap.profiler-cost/6"
+SCHEMA = "nsyswrap.profiler-cost/7"
 DRIVER = Path("/proc/driver/nvidia/version")
 CPU = Path("/proc/cpuinfo")
 

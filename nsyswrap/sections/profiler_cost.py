@@ -16,7 +16,7 @@ from nsyswrap.model import Fact, Section, StepTimes
 from nsyswrap.sections.spec import SectionSpec
 from nsyswrap.tables import array
 from nsyswrap.what_if.simulate import Simulation
-from nsyswrap.what_if.without_profiler import WithoutProfiler, without_profiler
+from nsyswrap.what_if.without_profiler import Shares, WithoutProfiler, without_profiler
 
 KEY, TITLE = "profiler_cost", "The profiler's own cost"
 
@@ -77,16 +77,21 @@ def with_times(step: StepTimes, section: Section) -> StepTimes:
 def _facts(lengths: Times, found: WithoutProfiler | None) -> tuple[Fact, ...]:
     """Return the step as recorded and without the profiler, and the shares, which need no steps."""
     median, most = medians_of(lengths) if len(lengths) else (None, None)
-    shares = (None, None, None) if found is None else (found.share, found.low_share, found.high_share)
+    run, of_step = ((None, None, None),) * 2 if found is None else map(_by_name, (found.run, found.step))
     times = [
         None if share is None or step is None else round(step * share)
-        for share, step in zip(shares, (median, median, most), strict=True)
+        for share, step in zip(of_step, (median, median, most), strict=True)
     ]
     return (
         Fact("recorded_step_ns", None if median is None else round(median), "ns"),
         *(Fact(name, time, "ns") for name, time in zip(STEP_FACTS, times, strict=True)),
-        *(Fact(name, share, "share") for name, share in zip(SHARE_FACTS, shares, strict=True)),
+        *(Fact(name, share, "share") for name, share in zip(SHARE_FACTS, run, strict=True)),
     )
+
+
+def _by_name(shares: Shares) -> tuple[float, float, float]:
+    """Return shares in the order of the facts: the usual one first."""
+    return shares.usual, shares.low, shares.high
 
 
 def medians_of(lengths: Times) -> tuple[float, float]:
@@ -125,7 +130,8 @@ def _calls(context: TraceContext, window: Window, calls: RecordedCalls) -> pd.Da
 def _note(found: WithoutProfiler | None) -> str:
     if found is None:
         return NOT_SIMULATED
-    low, usual, high = (units.share(1 - share) for share in (found.high_share, found.share, found.low_share))
+    run = found.run
+    low, usual, high = (units.share(max(1 - share, 0.0)) for share in (run.high, run.usual, run.low))
     return (
         f"Without the profiler the run takes {usual} less time ({low} to {high}), by a simulation that takes the "
         "measured cost out of each recorded call on the launching threads. The least is for code that stays in the "

@@ -163,8 +163,8 @@ class DependencyGraph:
         return found
 
     def factors(self, *changes: Change) -> npt.NDArray[np.float64]:
-        """Return the factor for the length of each node's operation: the smallest of all changes."""
-        factors = np.ones(len(self.operation))
+        """Return the factor for the length of each node's operation: the smallest of all that change it, else 1."""
+        factors = np.full(len(self.operation), np.inf)
         for each in changes:
             if not len(each.operations):
                 continue
@@ -173,7 +173,7 @@ class DependencyGraph:
             at = np.minimum(np.searchsorted(rows, self.operation), len(rows) - 1)
             changed = rows[at] == self.operation
             factors = np.where(changed, np.minimum(given[at], factors), factors)
-        return factors
+        return np.where(np.isinf(factors), 1.0, factors)
 
 
 _NO_TIMES, _NO_FLAGS = np.zeros(1, np.int64), np.zeros(1, bool)

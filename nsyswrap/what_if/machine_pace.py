@@ -27,6 +27,9 @@ from nsyswrap.tables import array
 # tenth.
 FEWEST_STEPS = 10
 FEWEST_LAUNCHES = 20
+# The clock of the multiprocessors changes in steps of so many Hz. Another run may be one step faster or slower, for
+# example where the GPU is warmer. Source: `nvidia-smi -q -d SUPPORTED_CLOCKS` of an H100.
+CLOCK_STEP_HZ = 15_000_000
 # The pace of the fastest steps; the very fastest may be an error of the clock.
 FASTEST_PERCENTILE = 5
 SLOWEST_PERCENTILE = 100 - FASTEST_PERCENTILE
@@ -70,14 +73,24 @@ def find_paces(context: TraceContext, window: Window, sample: Window) -> dict[in
 def kernel_factors(context: TraceContext, window: Window, sample: Window) -> tuple[float, float]:
     """Return how long kernels take in the fastest and in the slowest steps of a window, relative to a sample.
 
-    The lengths of a step's kernels are compared with the mean lengths of kernels with the same names. Both factors are
-    1 where the window has too few steps.
+    The lengths of a step's kernels are compared with the mean lengths of kernels with the same names; windows of too
+    few steps show no difference. Another run may have a clock that is a step higher or lower, where the clock of the
+    GPUs is known.
 
     Args:
         context: The trace, its events and its loop.
         window: The window whose measured steps are compared.
         sample: The simulated part of it.
     """
+    fastest, slowest = _of_steps(context, window, sample)
+    used = set(tables.distinct(context.operations.device_id).tolist())
+    clocks = [gpu.clock_hz for gpu in context.trace.gpus if gpu.device_id in used and gpu.clock_hz > 0]
+    step = CLOCK_STEP_HZ / min(clocks) if clocks else 0.0
+    return fastest * max(1 - step, 0.0), slowest * (1 + step)
+
+
+def _of_steps(context: TraceContext, window: Window, sample: Window) -> tuple[float, float]:
+    """Return how long kernels take in the fastest and in the slowest steps of a window, relative to a sample."""
     operations = context.operations
     rows = operations.from_table(tables.KERNELS)
     begun = operations.start[rows]

@@ -97,8 +97,11 @@ class Simulation:
 
     def length(self, *changes: Change) -> int:
         """Return the simulated length of the sample with some changes, in ns."""
-        happened = self.graph.run(*changes)[self.graph.is_end]
-        return max(int(happened.max(initial=0)) - self.begun_ns, 0)
+        return self.length_of(self.graph.run(*changes))
+
+    def length_of(self, happened: Times) -> int:
+        """Return the length of the sample from when each node of the graph happens, in ns."""
+        return max(int(happened[self.graph.is_end].max(initial=0)) - self.begun_ns, 0)
 
     def saving(self, change: Change) -> int | None:
         """Return how many ns of the window a change saves; None where the simulation cannot predict."""

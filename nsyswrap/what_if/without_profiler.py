@@ -18,11 +18,13 @@ own steps do not show::
 Processes of a data loader launch nothing that would show their pace. Where their batches set the pace of the run, they
 come as recorded, and for the lower bound as much faster as the machine may be.
 
-The kernels take as long as in the sample, and for the bounds as long as in the fastest and in the slowest steps.
+The kernels take as long as in the sample, and for the bounds as long as in the fastest and in the slowest steps, at a
+clock that is a step higher or lower.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -33,26 +35,40 @@ from nsyswrap.intervals import Times, Window, covered
 from nsyswrap.what_if.dependency_graph import Change
 from nsyswrap.what_if.machine_pace import UNKNOWN_PACE, Pace, find_paces, kernel_factors
 from nsyswrap.what_if.simulate import Simulation
+from nsyswrap.what_if.simulated_steps import simulated_steps
 
 NONE = Change()
 
 
-@dataclass(frozen=True, slots=True)
-class WithoutProfiler:
-    """The length of a sample without the profiler, as shares of its length as recorded.
+class Shares(NamedTuple):
+    """A length without the profiler as shares of that as recorded.
 
     Attributes:
-        low_share: At the pace of the fastest steps, with the most that a call may cost; or at the fastest pace of the
+        low: At the pace of the fastest steps, with the most that a call may cost; or at the fastest pace of the
             machine, with the usual cost.
-        share: At the threads' recorded pace, with the usual cost and the kernels of the sample.
-        high_share: At the threads' recorded pace, with the kernels of the slowest steps and the least cost.
+        usual: At the threads' recorded pace, with the usual cost and the kernels of the sample; at most 1.
+        high: At the threads' recorded pace, with the kernels of the slowest steps and the least cost. Above 1 where
+            the kernels may take longer in another run.
+    """
+
+    low: float
+    usual: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class WithoutProfiler:
+    """The run without the profiler.
+
+    Attributes:
+        run: Of the length of the sample.
+        step: Of the median length of its steps; that of the run where the sample has no steps.
         slowdown: How much slower the slowest thread was in the sample than in its fastest steps.
         machine: How much the pace of the machine changed while the cost was measured.
     """
 
-    low_share: float
-    share: float
-    high_share: float
+    run: Shares
+    step: Shares
     slowdown: float = 1.0
     machine: float = 1.0
 
@@ -74,13 +90,23 @@ def without_profiler(simulation: Simulation, calls: RecordedCalls, window: Windo
     kernels = np.flatnonzero(operations.kind == COMPUTE)
     works = _host_work(simulation, calls, paces)
     most = Change(beyond_gap=True, loader_factor=1 / calls.cost.pace_range)
-    lengths = [
-        simulation.length(replace(change, host_work=work, gap_ns=gap, operations=kernels, factor=factor))
+    runs = [
+        simulation.graph.run(replace(change, host_work=work, gap_ns=gap, operations=kernels, factor=factor))
         for change, work, gap, factor in zip((NONE, NONE, most), works, gaps, (slowest, 1.0, fastest), strict=True)
     ]
-    low, usual, high = sorted(min(each / simulation.simulated_ns, 1.0) for each in lengths)
+    run = _shares([simulation.length_of(each) for each in runs], simulation.simulated_ns)
+    steps = simulated_steps(simulation, simulation.graph.run())
+    medians = [float(np.median(simulated_steps(simulation, each))) for each in runs] if len(steps) else []
+    step = _shares(medians, float(np.median(steps))) if medians and np.median(steps) > 0 else run
     slowdown = max((each.slowdown for each in paces.values()), default=1.0)
-    return WithoutProfiler(low, usual, high, slowdown, calls.cost.pace_range)
+    return WithoutProfiler(run, step, slowdown, calls.cost.pace_range)
+
+
+def _shares(lengths: Sequence[float], recorded: float) -> Shares:
+    """Return the shares of the lengths with the least, the usual and the most cost, in order."""
+    high, usual, low = (each / recorded for each in lengths)
+    usual = min(usual, 1.0)
+    return Shares(min(low, usual), usual, max(high, usual))
 
 
 def _host_work(simulation: Simulation, calls: RecordedCalls, paces: Mapping[int, Pace]) -> list[Times]:

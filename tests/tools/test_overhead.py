@@ -152,10 +152,10 @@ def test_runs_with_one_alone_of_their_own_are_compared_pair_by_pair() -> None:
     assert PAGE.off_share({**pairs, "profiles": row((1,), UNKNOWN, UNKNOWN)["profiles"]}) is None
 
 
-# Makes three steps in each turn, as the programs do, and without torch: with a length that tells its turn.
+# Makes steps in each turn, as the programs do, and without torch: with a length that tells its turn.
 STEPS = """
 import json, pathlib, socket, sys
-name, _, address, _, times = sys.argv[1:]
+name, _, address, _, parts, _, times = sys.argv[1:]
 if name == "broken":
     sys.exit("it is broken")
 connection, steps = socket.socket(socket.AF_UNIX), []
@@ -165,7 +165,7 @@ log = pathlib.Path(times).parent / "log"
 for number, line in enumerate(lines):
     with log.open("a") as file:
         file.write(f"{pathlib.Path(times).stem} on {line}")
-    steps += [100 * number + each for each in range(3)]
+    steps += [100 * number + each for each in range(18 // int(parts))]
     lines.write("over\\n")
     lines.flush()
 pathlib.Path(times).write_text(json.dumps({name: steps}))
@@ -186,19 +186,18 @@ def recorder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
 
 
 def test_a_program_takes_turns_with_itself_under_nsys(recorder: str, tmp_path: Path) -> None:
-    """It makes its steps alone, under nsys, and alone again, on the same cores. The first of each turn is warm-up."""
+    """It makes a part of its steps in each turn, on the same cores. The program alone has the first turn and the last."""
     folder = tmp_path / "items-0"
     folder.mkdir()
     TURNS.take_turns("items", folder, [recorder], (0, 1))
-    assert (folder / "log").read_text().split() == [
-        *("alone", "on", "0", "1"),
-        *("recorded", "on", "0", "1"),
-        *("alone", "on", "0", "1"),
-    ]
+    turns = ["alone on 0 1", *["recorded on 0 1", "alone on 0 1"] * 6]
+    assert (folder / "log").read_text().splitlines() == turns
+    assert len(json.loads((folder / "recorded.json").read_text())["items"]) == 18
     report = {"sections": {"steps": {"facts": {"warm_up_steps": {"value": 1}}}}}
     assert MEASURE.compared_in("items", folder) is None
     (folder / "report.json").write_text(json.dumps(report))
-    assert MEASURE.compared_in("items", folder) == ([1, 2, 101, 102], report)
+    alone = [100 * turn + step for turn in range(7) for step in range(3)]
+    assert MEASURE.compared_in("items", folder) == (alone[1:], report)
 
 
 @pytest.mark.parametrize(

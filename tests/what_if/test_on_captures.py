@@ -140,9 +140,9 @@ def test_a_loader_that_sets_the_pace_may_be_as_much_faster_as_the_machine(sample
     """One loader process keeps this run waiting. On a machine whose pace changes by 2 it may take half the time."""
     trace = sample("mnist-1-worker")
     even, changing = (_without_profiler(trace, pace_range) for pace_range in (1.0, 2.0))
-    assert even.low_share > 0.99
-    assert changing.low_share == pytest.approx(0.5, abs=0.03)
-    assert (changing.share, changing.high_share) == (even.share, even.high_share)
+    assert even.run.low > 0.99
+    assert changing.run.low == pytest.approx(0.5, abs=0.03)
+    assert (changing.run.usual, changing.run.high) == (even.run.usual, even.run.high)
 
 
 def _without_profiler(trace: Trace, pace_range: float) -> WithoutProfiler:

@@ -47,14 +47,14 @@ def test_each_launch_takes_its_cost_less_where_the_host_sets_the_pace(trace_of: 
     assert step is not None
     whole = 200 + 8 + 2 + 5
     shares = [(whole - 11 * cost) / whole for cost in (5, 3, 2)]
-    assert (step.low_share, step.share, step.high_share) == pytest.approx(shares, abs=0.002)
+    assert step.run == pytest.approx(shares, abs=0.002)
 
 
 def test_nothing_changes_where_the_gpu_sets_the_pace(trace_of: TraceOf) -> None:
     """Kernels of 60 us wait in the queue, so only the first one begins earlier."""
     step = found(trace_of(launches(every=20, kernel=60)))
     assert step is not None
-    assert step.low_share == pytest.approx(1 - 5 / 670, abs=0.002)
+    assert step.run.low == pytest.approx(1 - 5 / 670, abs=0.002)
 
 
 @pytest.mark.parametrize("gap", [1_000, 100, 0])
@@ -69,7 +69,7 @@ def test_kernels_in_a_queue_follow_each_other_sooner(trace_of: TraceOf, gap: int
     assert step is not None
     recorded = 30 * US + 11 * 60 * US + 10 * gap
     shares = [1 - 10 * sooner / recorded for sooner in (300, min(gap, 300))]
-    assert (step.low_share, step.share) == pytest.approx(shares, abs=0.0001)
+    assert (step.run.low, step.run.usual) == pytest.approx(shares, abs=0.0001)
 
 
 def test_kernels_that_run_at_the_same_time_follow_each_other_as_recorded(trace_of: TraceOf) -> None:
@@ -80,14 +80,14 @@ def test_kernels_that_run_at_the_same_time_follow_each_other_as_recorded(trace_o
         builder.kernel(at, at + 60 * US, launched=(number * 10 * US, (number * 10 + 8) * US))
     step = found(trace_of(builder), ProfilerCost({"operation": CallCost(300, 300, 300)}))
     assert step is not None
-    assert (step.low_share, step.share) == (1, 1)
+    assert (step.run.low, step.run.usual) == (1, 1)
 
 
 def test_a_launch_takes_at_least_as_long_as_alone(trace_of: TraceOf) -> None:
     """Calls of 3 us follow each other. Each costs 3 us but takes 2 us without nsys, so only 1 us is removed."""
     step = found(trace_of(launches(every=3, call=3, kernel=1)))
     assert step is not None
-    assert step.share == pytest.approx((11 * 2 + 3) / (11 * 3 + 3), abs=0.01)
+    assert step.run.usual == pytest.approx((11 * 2 + 3) / (11 * 3 + 3), abs=0.01)
 
 
 def test_calls_of_other_threads_do_not_count(trace_of: TraceOf) -> None:
@@ -123,4 +123,4 @@ def test_a_higher_cost_never_makes_the_run_longer(
     path = launches(every=every, kernel=kernel).write(tmp_path_factory.mktemp("launches") / "built.sqlite")
     step = found(load_export(path), ProfilerCost({"launch": CallCost(costs[0], costs[1], costs[2])}))
     assert step is not None
-    assert 0 < step.low_share <= step.share <= step.high_share <= 1
+    assert 0 < step.run.low <= step.run.usual <= step.run.high <= 1
