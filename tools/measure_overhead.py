@@ -71,7 +71,7 @@ OF_OPTIONS = ("lstm_cells", "graph_launches")
 # How often each program is profiled. The pace of a shared machine changes by more than is to be measured; the median of
 # three runs does not follow a single slow one.
 PROFILES = 3
-# Rounds of turns, each on other cores.
+# Rounds of turns.
 ROUNDS = 3
 # Reports that are made in parallel, after all programs.
 REPORTERS = 8
@@ -194,7 +194,7 @@ def by_turns(
         (target / "run.json").write_text(record, encoding="utf-8")
         try:
             recording = [str(nsys.path), "profile", f"--output={target / 'capture'}", *OPTIONS["the default"]]
-            overhead_turns.take_turns(name, target, recording, cores[number % len(cores)])
+            overhead_turns.take_turns(name, target, recording, cores)
             made[name].append(target)
         except (OSError, TimeoutError) as error:
             print(f"{name}: {error}", flush=True)
@@ -313,9 +313,7 @@ def main() -> int:
     parser.add_argument("--again", action="store_true", help="write the page from the results that are there")
     parser.add_argument("--add", action="store_true", help="run only the programs that the results lack")
     parser.add_argument("--turns", action="store_true", help="let each run alone and its recorded run take turns")
-    parser.add_argument(
-        "--rounds", type=int, default=ROUNDS, metavar="N", help="with --turns: how often, each on other cores"
-    )
+    parser.add_argument("--rounds", type=int, default=ROUNDS, metavar="N", help="with --turns: how often")
     parser.add_argument("--limit", type=float, default=3600, metavar="S", help="compare no program after S seconds")
     parser.add_argument(
         "--options", type=float, default=600, metavar="S", help="then try options for S seconds; 0: none"

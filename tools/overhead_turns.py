@@ -8,12 +8,15 @@ same two cores, since the pace of a machine changes within a second::
     under nsys          |steps|       |steps|       |steps|
 
 The thread that autograd makes has a core of its own: on one core, it and the thread of the program would wait for each
-other.
+other. A core of a shared machine is slower while others use the other half of it, and nsys then slows a program more.
+So the cores are those that are the fastest just before.
 """
 
 import os
 import socket
+import statistics
 import sys
+import time
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
@@ -29,6 +32,8 @@ TURNS = 6
 POLL_S = 0.2
 # From so many parts of the machine come the cores.
 PARTS = 4
+# The work that shows how fast a core is: numbers to square, 0.5 ms, and how often.
+LENGTH, TIMED = 10_000, 40
 
 
 def pairs_of_cores() -> list[tuple[int, int]]:
@@ -41,14 +46,34 @@ def pairs_of_cores() -> list[tuple[int, int]]:
     return [(cores[end - 2], cores[end - 1]) for end in range(size, len(cores) + 1, size)] or [(cores[0], cores[0])]
 
 
-def take_turns(name: str, folder: Path, recording: Sequence[str], cores: tuple[int, int]) -> None:
+def fastest(pairs: Sequence[tuple[int, int]]) -> tuple[int, int]:
+    """Return the pair of cores whose slower one is the fastest now."""
+    before = os.sched_getaffinity(0)
+    try:
+        return min(pairs, key=lambda pair: max(map(pace_ns, pair)))
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+def pace_ns(core: int) -> float:
+    """Move to a core, and return how long some work takes there, in ns."""
+    os.sched_setaffinity(0, {core})
+    times = []
+    for _ in range(TIMED):
+        began = time.perf_counter_ns()
+        sum(each * each for each in range(LENGTH))
+        times.append(time.perf_counter_ns() - began)
+    return statistics.median(times)
+
+
+def take_turns(name: str, folder: Path, recording: Sequence[str], pairs: Sequence[tuple[int, int]]) -> None:
     """Start a program alone and under nsys, and let them make their steps in turns, the program alone first and last.
 
     Args:
         name: The program.
         folder: Where the capture and the lengths of the steps go.
         recording: The words before the command that record it.
-        cores: The cores of the threads that make the steps.
+        pairs: Pairs of cores, of which one is chosen for the threads that make the steps.
 
     Raises:
         OSError: One of them failed.
@@ -66,6 +91,7 @@ def take_turns(name: str, folder: Path, recording: Sequence[str], cores: tuple[i
             running[kind] = pool.submit(output_of, command, timeout_s=LONGEST_S)
         with ExitStack() as ending:  # a closed socket ends the programs
             lines = {kind: ending.enter_context(_connection(servers[kind], running[kind])) for kind in running}
+            cores = fastest(pairs)
             for kind in ("alone", *("recorded", "alone") * TURNS):
                 lines[kind].write("{} {}\n".format(*cores))
                 lines[kind].flush()

@@ -215,7 +215,7 @@ def serve(requests: TextIO, answers: TextIO, blocks: Blocks, steps: Steps | None
 
     The first answer has the settings of each call. Then ``{"core": N}`` moves this thread to a core; ``{"call": NAME,
     "setting": NAME}`` times a block, and the answer is a list of two numbers; ``{"count": true}`` is answered by the
-    number of launches of each training step by kind.
+    number of launches of each training step by kind, and by the longest work before one as a multiple of the mean.
     """
     _answer(answers, {name: list(settings) for name, settings in blocks.items()})
     for line in requests:
@@ -229,13 +229,14 @@ def serve(requests: TextIO, answers: TextIO, blocks: Blocks, steps: Steps | None
         _answer(answers, blocks[request["call"]][request["setting"]]())
 
 
-def launches_of(steps: Steps) -> dict[str, dict[str, int]]:
-    """Return the number of launches of each training step by kind; nothing where PyTorch cannot count them."""
+def launches_of(steps: Steps) -> dict[str, tuple[dict[str, int], float]]:
+    """Return the launches of each training step; nothing where PyTorch cannot count them."""
     try:
-        return {name: steps.launches(step) for name, step in steps.kinds()}
+        found = {name: steps.launches(step) for name, step in steps.kinds()}
     except RuntimeError as error:
         sys.stderr.write(f"nsyswrap: launches of training steps are not counted: {error}\n")
         return {}
+    return {name: (each.counts, each.longest) for name, each in found.items()}
 
 
 def _answer(answers: TextIO, found: object) -> None:

@@ -21,6 +21,7 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any, TextIO
 
+from nsyswrap.capture.cost_probe import TIGHT
 from nsyswrap.capture.process import Output, output_of
 from nsyswrap.capture.process_tree import adopting_orphans, children_by_parent, kill_all, reap_children
 
@@ -35,7 +36,7 @@ TIMEOUT_S = 240
 POLL_S = 0.2
 # How long a program may take to end once it has nothing to do: nsys writes its capture then.
 END_S = 30
-LAUNCHES = "{}_launches"
+LAUNCHES, LONGEST = "{}_launches", "{}_longest"
 
 
 class Probe:
@@ -65,11 +66,13 @@ class Probe:
         time_ns, pace_ns = self._answer()
         return time_ns, pace_ns
 
-    def launches(self) -> dict[str, dict[str, int]]:
-        """Return how many kernels each training step launches, by the kind of launch."""
+    def launches(self) -> dict[str, tuple[dict[str, int], float]]:
+        """Return how many kernels each training step launches, by the kind of launch, and the longest work before one.
+
+        The longest is a multiple of the mean.
+        """
         self._send({"count": True})
-        found: dict[str, dict[str, int]] = self._answer()
-        return found
+        return {name: (counts, longest) for name, (counts, longest) in self._answer().items()}
 
     def close(self) -> None:
         """Let it end."""
@@ -163,12 +166,15 @@ def _in_turns(probes: Sequence[Probe]) -> list[Times]:
 
 
 def _launches(probe: Probe) -> Times:
-    """Return how many kernels each training step launches, by the kind of launch, in the form of times.
+    """Return the launches of each training step, in the form of times.
 
     PyTorch's own profiler counts them, which nsys keeps from working.
     """
-    counts = probe.launches().items()
-    return {LAUNCHES.format(name): {kind: [(n, 0.0)] for kind, n in each.items()} for name, each in counts}
+    found: Times = {}
+    for name, (counts, longest) in probe.launches().items():
+        found[LAUNCHES.format(name)] = {kind: [(count, 0.0)] for kind, count in counts.items()}
+        found[LONGEST.format(name)] = {TIGHT: [(longest, 0.0)]}
+    return found
 
 
 def some_cores() -> list[int]:

@@ -12,6 +12,7 @@ import platform
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from nsyswrap.capture.capabilities import capabilities_of
 from nsyswrap.capture.cost_probe import TIGHT
 from nsyswrap.capture.locate import Nsys, user_folder
 from nsyswrap.capture.options import CaptureOptions, profile_invocation
-from nsyswrap.capture.probe_turns import LAUNCHES, Times, run_probes
+from nsyswrap.capture.probe_turns import LAUNCHES, LONGEST, Times, run_probes
 from nsyswrap.capture.run_dir import RunDir, private_folder
 from nsyswrap.errors import NsyswrapError
 from nsyswrap.hardware.profiler_cost import CONVOLUTION_LAUNCH, LAUNCH, SLOWDOWN
@@ -135,7 +136,7 @@ def measure(options: CaptureOptions, nsys: Nsys) -> tuple[Times, Times]:
 
 def _timed(run: Times) -> list[str]:
     """Return the calls that were timed."""
-    return [name for name in run if not name.endswith(LAUNCHES.format(""))]
+    return [name for name in run if not name.endswith((LAUNCHES.format(""), LONGEST.format("")))]
 
 
 def _under_nsys(options: CaptureOptions, nsys: Nsys, folder: Path) -> tuple[str, ...]:
@@ -193,13 +194,14 @@ def _launches_of_steps(launch: Mapping[str, Any], alone: Times, recorded: Times)
     added = {kind: _quartiles(alone, recorded, step, TIGHT) for kind, step in STEP_OF.items()}
     others, own = (counts[CONVOLUTION_LAUNCH].get(kind, 0) for kind in (LAUNCH, CONVOLUTION_LAUNCH))
     per_launch = [each / sum(counts[LAUNCH].values()) for each in added[LAUNCH]]
-    found = {LAUNCH: {**_with_costs(launch, per_launch), SLOWDOWN: _slowdown(alone, recorded, STEP_OF[LAUNCH])}}
+    costs_of = {kind: partial(_with_costs, launch, longest=_longest(alone, step)) for kind, step in STEP_OF.items()}
+    found = {LAUNCH: {**costs_of[LAUNCH](per_launch), SLOWDOWN: _slowdown(alone, recorded, STEP_OF[LAUNCH])}}
     if own:
         per_own = [
             (each - others * less) / own for each, less in zip(added[CONVOLUTION_LAUNCH], per_launch, strict=True)
         ]
         slowdown = _slowdown(alone, recorded, STEP_OF[CONVOLUTION_LAUNCH])
-        found[CONVOLUTION_LAUNCH] = {**_with_costs(launch, per_own), SLOWDOWN: slowdown}
+        found[CONVOLUTION_LAUNCH] = {**costs_of[CONVOLUTION_LAUNCH](per_own), SLOWDOWN: slowdown}
     return found
 
 
@@ -208,11 +210,19 @@ def _launches(run: Times, step: str) -> dict[str, float]:
     return {kind: count for kind, ((count, _),) in run.get(LAUNCHES.format(step), {}).items()}
 
 
-def _with_costs(launch: Mapping[str, Any], added: Sequence[float]) -> dict[str, Any]:
-    """Return a launch with what nsys adds usually and at most, never less than the least."""
+def _longest(run: Times, step: str) -> float:
+    """Return the longest work before a launch of a step, as a multiple of the mean."""
+    return run.get(LONGEST.format(step), {TIGHT: [(1.0, 0.0)]})[TIGHT][0][0]
+
+
+def _with_costs(launch: Mapping[str, Any], added: Sequence[float], longest: float) -> dict[str, Any]:
+    """Return a launch with what nsys adds usually and at most, never less than the least.
+
+    The most is what it adds to the launch with the longest work before it.
+    """
     _, usual, most = added
     usual = max(usual, launch["low_ns"])
-    return {**launch, "usual_ns": round(usual), "high_ns": round(max(usual, most, launch["high_ns"]))}
+    return {**launch, "usual_ns": round(usual), "high_ns": round(max(usual * longest, most, launch["high_ns"]))}
 
 
 def _slowdown(alone: Times, recorded: Times, step: str) -> list[float]:

@@ -2,6 +2,7 @@
 
 import io
 import json
+import statistics
 from types import SimpleNamespace
 from typing import Any, Self
 
@@ -9,7 +10,7 @@ import pytest
 
 from nsyswrap.capture import cost_probe
 from nsyswrap.capture.cost_probe import Work, blocks_of_steps, find_steps, serve
-from nsyswrap.capture.cost_probe_torch import Steps
+from nsyswrap.capture.cost_probe_torch import Launches, Steps
 from nsyswrap.hardware.profiler_cost import CONVOLUTION_LAUNCH, LAUNCH
 
 
@@ -31,10 +32,10 @@ def test_steps_are_timed_by_block_and_counted_on_request(monkeypatch: pytest.Mon
         "convolution_step": ["tight"],
     }
     assert all(min(each["tight"]()) > 0 for each in found.values())
-    monkeypatch.setattr(Steps, "launches", lambda _self, _step: {LAUNCH: 40})
+    monkeypatch.setattr(Steps, "launches", lambda _self, _step: Launches({LAUNCH: 40}, 2.5))
     answers = io.StringIO()
     serve(io.StringIO('{"count": true}\n'), answers, found, steps)
-    assert json.loads(answers.getvalue().splitlines()[-1]) == {name: {LAUNCH: 40} for name in found}
+    assert json.loads(answers.getvalue().splitlines()[-1]) == {name: [{LAUNCH: 40}, 2.5] for name in found}
 
 
 def test_a_profiler_that_cannot_count_leaves_the_times(
@@ -42,7 +43,7 @@ def test_a_profiler_that_cannot_count_leaves_the_times(
 ) -> None:
     pytest.importorskip("torch")
 
-    def launches(_self: object, _step: object) -> dict[str, int]:
+    def launches(_self: object, _step: object) -> Launches:
         raise RuntimeError("no counters")
 
     monkeypatch.setattr(Steps, "launches", launches)
@@ -53,7 +54,7 @@ def test_a_profiler_that_cannot_count_leaves_the_times(
 
 
 def test_kernels_are_counted_by_the_kind_of_their_launch(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Copies and the calls of the host are no kernels."""
+    """Copies and the calls of the host are no kernels. Of three launches, the last follows after 30 us, not 10."""
     on_gpu = (
         "vectorized_elementwise_kernel",
         "cudnn::bn_fw_tr_1C11_kernel_NCHW<float, float>",
@@ -63,7 +64,9 @@ def test_kernels_are_counted_by_the_kind_of_their_launch(monkeypatch: pytest.Mon
     pytest.importorskip("torch")
     steps = Steps("cpu")
     events = [SimpleNamespace(name=each, device_type=SimpleNamespace(name="CUDA")) for each in (*on_gpu, on_gpu[0])]
-    events.append(SimpleNamespace(name="cudaLaunchKernel", device_type=SimpleNamespace(name="CPU")))
+    for name, end in (("cudaLaunchKernel", 40), ("cudaLaunchKernel", 0), ("cuLaunchKernelEx", 10), ("aten::add", 90)):
+        time = SimpleNamespace(end=end)
+        events.append(SimpleNamespace(name=name, device_type=SimpleNamespace(name="CPU"), time_range=time))
 
     class Found:
         """A finished profile."""
@@ -78,7 +81,9 @@ def test_kernels_are_counted_by_the_kind_of_their_launch(monkeypatch: pytest.Mon
             return events
 
     monkeypatch.setattr("torch.profiler.profile", lambda **_options: Found())
-    assert steps.launches(steps.plain) == {LAUNCH: 2, CONVOLUTION_LAUNCH: 1}
+    found = steps.launches(steps.plain)
+    assert found.counts == {LAUNCH: 2, CONVOLUTION_LAUNCH: 1}
+    assert found.longest == statistics.quantiles([10, 30], n=20)[-1] / 20
 
 
 @pytest.mark.parametrize("error", [ImportError("no torch"), RuntimeError("no GPU"), AssertionError("no CUDA")])

@@ -31,7 +31,7 @@ for line in lines:
     with open(log, "a") as file:
         file.write(f"{label} {line}")
     if "count" in request:
-        answer({"plain_step": {"launch": 77}})
+        answer({"plain_step": [{"launch": 77}, 2.5]})
     elif "core" not in request:
         answer([100.0 + int(number), 10.0])
 """
@@ -63,6 +63,7 @@ def test_two_programs_take_turns_and_each_round_uses_another_core(log: Path, tmp
     assert alone["launch"]["python"] == [(100.0, 10.0)] * 3
     assert recorded["launch"] == {"tight": [(101.0, 10.0)] * 3, "python": [(101.0, 10.0)] * 3}
     assert (alone["plain_step_launches"], "plain_step_launches" in recorded) == ({"launch": [(77, 0.0)]}, False)
+    assert alone["plain_step_longest"] == {"tight": [(2.5, 0.0)]}
     requests = [(who, request) for who, request in requests_in(log) if request.get("call") == "range"]
     assert [who for who, _ in requests] == ["recorded", "alone", "alone", "recorded"] * 2
     cores = [request["core"] for _, request in requests_in(log) if "core" in request][:8]
@@ -72,7 +73,7 @@ def test_two_programs_take_turns_and_each_round_uses_another_core(log: Path, tmp
 def test_each_program_times_what_it_can(log: Path, tmp_path: Path) -> None:
     """The second has no CUDA calls."""
     alone, without = run_probes([(), ("env", "LABEL=without")], tmp_path)
-    assert (set(alone), set(without)) == ({"range", "launch", "plain_step_launches"}, {"range"})
+    assert (set(alone), set(without)) == ({"range", "launch", "plain_step_launches", "plain_step_longest"}, {"range"})
     assert log.exists()
 
 

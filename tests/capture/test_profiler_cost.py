@@ -99,6 +99,8 @@ def test_launches_of_convolutions_have_what_other_launches_leave_of_their_step()
     found = costs(alone, with_steps(RECORDED, 1400, 3000))
     assert (found["launch"]["low_ns"], found["launch"]["usual_ns"], found["launch"]["high_ns"]) == (3000, 4000, 10_000)
     assert found["convolution_launch"]["usual_ns"] == 10_000
+    longest: Times = {"plain_step_longest": {"tight": [(3.0, 0.0)]}}
+    assert costs({**alone, **longest}, with_steps(RECORDED, 1400, 3000))["launch"]["high_ns"] == 12_000
     assert found["convolution_launch"]["alone_ns"] == found["launch"]["alone_ns"]
 
 

@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -186,10 +187,10 @@ def recorder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
 
 
 def test_a_program_takes_turns_with_itself_under_nsys(recorder: str, tmp_path: Path) -> None:
-    """It makes a part of its steps in each turn, on the same cores. The program alone has the first turn and the last."""
+    """It makes a part of its steps in each turn, on the same cores. The program alone comes first and last."""
     folder = tmp_path / "items-0"
     folder.mkdir()
-    TURNS.take_turns("items", folder, [recorder], (0, 1))
+    TURNS.take_turns("items", folder, [recorder], [(0, 1)])
     turns = ["alone on 0 1", *["recorded on 0 1", "alone on 0 1"] * 6]
     assert (folder / "log").read_text().splitlines() == turns
     assert len(json.loads((folder / "recorded.json").read_text())["items"]) == 18
@@ -211,9 +212,27 @@ def test_the_cores_of_the_turns_are_neighbours(
     assert TURNS.pairs_of_cores() == pairs
 
 
+def test_the_turns_have_the_cores_that_are_the_fastest(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of each pair, the slower core counts."""
+    times = {0: 5.0, 1: 9.0, 2: 7.0, 3: 8.0, 4: 4.0, 5: 20.0}
+    monkeypatch.setattr(TURNS, "pace_ns", times.__getitem__)
+    before = os.sched_getaffinity(0)
+    assert TURNS.fastest([(0, 1), (2, 3), (4, 5)]) == (2, 3)
+    assert os.sched_getaffinity(0) == before
+
+
+def test_the_work_that_shows_the_pace_is_timed_on_its_core() -> None:
+    before = os.sched_getaffinity(0)
+    try:
+        assert TURNS.pace_ns(min(before)) > 10_000
+        assert os.sched_getaffinity(0) == {min(before)}
+    finally:
+        os.sched_setaffinity(0, before)
+
+
 def test_a_program_that_fails_at_its_start_ends_the_turns(recorder: str, tmp_path: Path) -> None:
     with pytest.raises(OSError, match="exit code 1: it is broken"):
-        TURNS.take_turns("broken", tmp_path, [recorder], (0, 1))
+        TURNS.take_turns("broken", tmp_path, [recorder], [(0, 1)])
 
 
 # Runs the command after it with fewer steps.
