@@ -100,7 +100,7 @@ TENSOR = {
     "none": "none", "less": "less than half", "more": "half or more", "unsure": "bounds on both sides of half",
     "unknown": "unknown",
 }  # fmt: skip
-BEFORE = """All were captured and analyzed on 24 November 2026. Numbers and findings of a report.json are those of that
+BEFORE = """All were captured and analyzed on 26 November 2026. Numbers and findings of a report.json are those of that
 day; the order of findings and the verdict are of today's rules, in the report.json and in its page. The pages marked
 “of that day” have a timeline, and the rules of that day."""
 FILES = (

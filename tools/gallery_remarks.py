@@ -5,16 +5,14 @@ Figures are written as `{case:measure}` or `{case / case:measure}`; gallery_figu
 """
 
 RUNS = """\
-All cases were profiled with the rules of today, in two runs on two machines with the same GPU, one program after
-another and nothing else beside it. The six cases of `inference`, the six of `convolution`, the four of BERT, both of
-decoding and of the image pipeline, `mnist-1-worker`, `vgg16-amp` and `cifar-1-worker` are of one machine, the other 18
-of the other. The cores of these machines are shared, so what their CPU does takes up to twice as long in one case as in
-the next; what their GPU does takes the same time. Where the CPU sets the pace, compare cases by their kernels and by
-what limits them, not by their steps.
+All cases were profiled with the rules of today, in two parts on one machine, one program after another and nothing else
+beside it. The cores of the machine are shared, so what the CPU does takes up to twice as long in one case as in the
+next; what the GPU does takes the same time. Where the CPU sets the pace, compare cases by their kernels and by what
+limits them, not by their steps.
 
 What was not run:
 
-- TensorRT (`inference-tensorrt`) and DALI (`pipeline-dali`): they were not installed on the machines.
+- TensorRT (`inference-tensorrt`) and DALI (`pipeline-dali`): they were not installed on the machine.
 - AlexNet on four GPUs: two were the most that one machine had.
 """
 
@@ -25,15 +23,14 @@ As in the source, kernels run for a few percent of the time (MLP, {mlp-fp32:busy
 {vgg16-fp32:busy}). Three results differ. First, LeNet uses tensor cores here, for {lenet-amp:tensor} of its kernel time
 in mixed precision: cuDNN convolutions whose names show it (`sm80_xmma_wgrad_..._f16f16_..._tensor16x8x16`). Second,
 mixed precision does not speed up the kernels of the small networks: LeNet's kernel time grows from {lenet-fp32:kernels}
-to {lenet-amp:kernels} a step, MLP's falls from {mlp-fp32:kernels} to {mlp-amp:kernels}. Third, the source's small
+to {lenet-amp:kernels} a step, MLP's stays ({mlp-fp32:kernels} and {mlp-amp:kernels}). Third, the source's small
 networks are limited by the loader. Here two loader processes crop images of 32 by 32 pixels about as fast as the CPU
-launches a step, so the machine decides which of the two limits MLP and LeNet: the loader for both cases of
-MLP and launches for both of LeNet here, launches for all four on another machine. VGG's kernels run
-{vgg16-fp32 / vgg16-amp:kernels} times as fast, and its step {vgg16-fp32 / vgg16-amp:step} times. ResNet50's kernels run
-{resnet50-fp32 / resnet50-amp:kernels} times as fast, but its step takes {resnet50-amp:step} against
-{resnet50-fp32:step} in float32: in mixed precision launches on this host limit it. On a faster host the steps took
-26 ms and 40.4 ms. AlexNet, with images of 224 by 224, waits for the loader; VGG does not. The source has no AlexNet
-figure to compare with.""",
+launches a step, so the machine decides which of the two limits MLP and LeNet: the loader for all four cases here,
+launches for all four on another machine. VGG's kernels run {vgg16-fp32 / vgg16-amp:kernels} times as fast, and its step
+{vgg16-fp32 / vgg16-amp:step} times. ResNet50's kernels run {resnet50-fp32 / resnet50-amp:kernels} times as fast, but
+its step takes {resnet50-amp:step} against {resnet50-fp32:step} in float32: in mixed precision launches on this host
+limit it. AlexNet, with images of 224 by 224, waits for the loader; VGG does not. The source has no AlexNet figure to
+compare with.""",
     "MNIST and the number of loader processes": """\
 The direction is that of the source. The wait for a batch falls from {mnist-1-worker:data} to {mnist-8-workers:data},
 the step from {mnist-1-worker:step} to {mnist-8-workers:step}, and an epoch of 937 steps (the program's own clock, under
@@ -42,13 +39,11 @@ nsys) from {mnist-1-worker:epoch} to {mnist-8-workers:epoch}.""",
 Step and kernel times fall as in the source. The GPU is busier than there ({cifar-1-worker:busy} to
 {cifar-packed:busy}), since this network keeps it busy for {cifar-1-worker:kernels} of each step of 512 images. Three
 loader processes deliver batches three at a time, so the mean wait is more informative than the median that the program
-prints. On a faster host they nearly kept up with files once normalization had moved to the GPU: a
-step took 7.7 ms, and packing saved little. For ResNet50, mixed precision cuts kernel time
-{cifar-resnet50-fp32 / cifar-resnet50-amp:kernels} times, but the step takes {cifar-resnet50-amp:step} against
-{cifar-resnet50-fp32:step} in float32. Launches limit it then, as on a faster host (24.5 and 32.4 ms).""",
+prints. For ResNet50, mixed precision cuts kernel time {cifar-resnet50-fp32 / cifar-resnet50-amp:kernels} times, but the
+step takes {cifar-resnet50-amp:step} against {cifar-resnet50-fp32:step} in float32. Launches limit it then.""",
     "AlexNet and the batch size": """\
-From a batch of 16 on, the wait for the loader is the first finding. At 8 the loader processes keep up, and the GPU is
-idle because of CPU work between launches and locks.""",
+From a batch of 16 on, the wait for the loader is what limits the run. At 8 the loader processes nearly keep up. The GPU
+is idle for many reasons then, and no single change is predicted to save much.""",
     "BERT-base answers questions": """\
 The direction is that of the source: mixed precision cuts the step from {bert-fp32:step} to {bert-amp:step},
 {bert-fp32 / bert-amp:step} times. Kernels run {bert-fp32 / bert-amp:kernels} times as fast, and the GPU is then idle
@@ -58,9 +53,9 @@ source's statement on Adam. With kernels for each parameter it launches {bert-am
 step, and the GPU is idle for {bert-amp-single:optimizer_idle} of the {bert-amp-single:optimizer} that the phase takes
 on the CPU.
 With `foreach` it launches {bert-amp:optimizer_kernels} kernels, fused {bert-amp-fused:optimizer_kernels}. While the
-fused optimizer ran, the host took twice as long for the same forward and backward passes: it launched an operation
-every {bert-amp-fused:launch_interval}, with `foreach` every {bert-amp:launch_interval} (medians). So these two steps
-cannot be compared.""",
+fused optimizer ran, the host was slower in the same forward and backward passes: it launched an operation every
+{bert-amp-fused:launch_interval}, with `foreach` every {bert-amp:launch_interval} (medians). So these two steps cannot
+be compared.""",
     "ResNet50 inference": """\
 Unlike in the source, float16 is no faster in eager PyTorch: {inference-fp16:step} a batch against
 {inference-fp32:step}. Kernels take a quarter of the time, {inference-fp16:kernels} instead of {inference-fp32:kernels},
@@ -79,14 +74,13 @@ the last one. On the GPU kernels run for {pipeline-gpu:busy} of the time: images
 the CPU cannot launch faster. DALI was not installed.""",
     "Decoding token by token": """\
 The source is confirmed. The CPU launches an operation every {decoding:launch_interval}, and the GPU runs it in
-{decoding:operation} (medians). A token takes {decoding:step}; kernels run for {decoding:kernels} of it. On a
-faster host it took 5.49 ms, with the same kernel time. As a CUDA graph, with one launch a token, it
-takes {decoding-graphs:step}, and the GPU is busy for {decoding-graphs:busy}. The rest is the CPU reading each token
-before it launches the next.""",
+{decoding:operation} (medians). A token takes {decoding:step}; kernels run for {decoding:kernels} of it. As a CUDA
+graph, with one launch a token, it takes {decoding-graphs:step}, and the GPU is busy for {decoding-graphs:busy}. The
+rest is the CPU reading each token before it launches the next.""",
     "Convolution of 28 × 28 images": """\
 The name of the hand-written kernel, `convolve`, does not show whether it uses tensor cores, so its share is a range up
-to nearly everything; it uses none. At 10000 images it takes
-{convolution-own-10000 / convolution-cudnn-10000:kernels} times the time of all of cuDNN's kernels. The programs timed
-themselves: on the GPU for twenty batches under nsys, on the CPU for five batches without a profiler, where PyTorch's
-own convolution replaces cuDNN's. `own` on the CPU, products of patches, was not timed.""",
+to nearly everything; it uses none. At 10000 images it takes {convolution-own-10000 / convolution-cudnn-10000:kernels}
+times the time of all of cuDNN's kernels. The programs timed themselves: on the GPU for twenty batches under nsys, on
+the CPU for five batches without a profiler, where PyTorch's own convolution replaces cuDNN's. `own` on the CPU,
+products of patches, was not timed.""",
 }

@@ -28,7 +28,7 @@ EXPECTS = {
     "--model mlp --amp": ("launches/launch_bound or idle/data_wait",),
     "--model lenet": ("launches/launch_bound or idle/data_wait",),
     "--model lenet --amp": ("launches/launch_bound or idle/data_wait",),
-    "--model alexnet --batch-size 8": ("tensor_cores/not_used or idle/cpu", "tensor_cores/not_used"),
+    "--model alexnet --batch-size 8": ("tensor_cores/not_used or idle/cpu or idle/data_wait", "tensor_cores/not_used"),
     "--model alexnet --batch-size 16": ("idle/data_wait", "tensor_cores/not_used"),
     "--model alexnet --batch-size 32": ("idle/data_wait", "tensor_cores/not_used"),
     "--model alexnet --batch-size 128": ("idle/data_wait", "tensor_cores/not_used"),

@@ -19,7 +19,7 @@ from faults.training import Pace
 from torch import Tensor, nn
 
 EXPECTS = {
-    "": ("tensor_cores/not_used or launches/launch_bound", "tensor_cores/not_used"),
+    "": ("tensor_cores/not_used or launches/launch_bound or gpu/between_operations", "tensor_cores/not_used"),
     "--engine graphs": ("tensor_cores/not_used",),
     "--engine compile": ("tensor_cores/not_used",),
     "--half": ("launches/launch_bound",),
