@@ -107,9 +107,14 @@ def page(results: Mapping[str, Any]) -> str:
     like_others = sum(map(alone_near, rows))
     summary = (
         f"\nOf {len(rows)} programs, the simulated step is within {share} of the step alone for {near}. Of {profiles} "
-        f"intervals, {held} hold it. Of {alone} runs alone of programs with several, {like_others} are within {share} "
-        "of the median of the program's other runs alone.\n"
+        f"intervals, {held} hold it."
     )
+    if alone:
+        summary += (
+            f" Of {alone} runs alone of programs with several, {like_others} are within {share} of the median of the "
+            "program's other runs alone."
+        )
+    summary += "\n"
     remarks = [f"\n{textwrap.fill(each, WIDTH, break_long_words=False)}\n" for each in results.get("remarks", ())]
     table = TABLE.format(paired=PAIRED if any(map(is_paired, rows)) else "")
     parts = [HEAD, _machine(results["machine"]), table, *(f"{line(row)}\n" for row in rows), summary, *remarks]

@@ -73,7 +73,7 @@ def take_turns(name: str, folder: Path, recording: Sequence[str], pairs: Sequenc
         name: The program.
         folder: Where the capture and the lengths of the steps go.
         recording: The words before the command that record it.
-        pairs: Pairs of cores, of which one is chosen for the threads that make the steps.
+        pairs: Pairs of cores; one of them is chosen for the threads that make the steps.
 
     Raises:
         OSError: One of them failed.

@@ -35,7 +35,7 @@ WARM_UP = 5
 LAUNCH_CALLS = ("cudaLaunchKernel", "cuLaunchKernel")
 
 
-class Launches(NamedTuple):
+class StepLaunches(NamedTuple):
     """The launches of a training step.
 
     Attributes:
@@ -74,7 +74,7 @@ class Steps:
         yield "plain_step", self.plain
         yield "convolution_step", self.convolutions
 
-    def launches(self, step: Call) -> Launches:
+    def launches(self, step: Call) -> StepLaunches:
         """Return the launches of a step, from PyTorch's own profiler."""
         profiler = self._torch.profiler
         with profiler.profile(activities=[profiler.ProfilerActivity.CUDA]) as found:
@@ -83,7 +83,7 @@ class Steps:
         kernels = (each for each in events if each.device_type.name == "CUDA")
         counts = Counter(launch_kind(classify(each.name)) for each in kernels if not _is_copy(each.name))
         calls = (each for each in events if each.device_type.name == "CPU" and each.name.startswith(LAUNCH_CALLS))
-        return Launches(dict(counts), _longest(sorted(float(each.time_range.end) for each in calls)))
+        return StepLaunches(dict(counts), _longest(sorted(float(each.time_range.end) for each in calls)))
 
     def _plain(self) -> Call:
         nn = self._torch.nn

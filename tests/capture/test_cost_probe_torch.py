@@ -10,7 +10,7 @@ import pytest
 
 from nsyswrap.capture import cost_probe
 from nsyswrap.capture.cost_probe import Work, blocks_of_steps, find_steps, serve
-from nsyswrap.capture.cost_probe_torch import Launches, Steps
+from nsyswrap.capture.cost_probe_torch import StepLaunches, Steps
 from nsyswrap.hardware.profiler_cost import CONVOLUTION_LAUNCH, LAUNCH
 
 
@@ -32,7 +32,7 @@ def test_steps_are_timed_by_block_and_counted_on_request(monkeypatch: pytest.Mon
         "convolution_step": ["tight"],
     }
     assert all(min(each["tight"]()) > 0 for each in found.values())
-    monkeypatch.setattr(Steps, "launches", lambda _self, _step: Launches({LAUNCH: 40}, 2.5))
+    monkeypatch.setattr(Steps, "launches", lambda _self, _step: StepLaunches({LAUNCH: 40}, 2.5))
     answers = io.StringIO()
     serve(io.StringIO('{"count": true}\n'), answers, found, steps)
     assert json.loads(answers.getvalue().splitlines()[-1]) == {name: [{LAUNCH: 40}, 2.5] for name in found}
@@ -43,7 +43,7 @@ def test_a_profiler_that_cannot_count_leaves_the_times(
 ) -> None:
     pytest.importorskip("torch")
 
-    def launches(_self: object, _step: object) -> Launches:
+    def launches(_self: object, _step: object) -> StepLaunches:
         raise RuntimeError("no counters")
 
     monkeypatch.setattr(Steps, "launches", launches)

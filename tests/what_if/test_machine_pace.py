@@ -117,6 +117,14 @@ def test_few_steps_show_no_pace_of_the_gpu(trace_of: TraceOf) -> None:
     assert kernel_factors(context, window, window) == (1, 1)
 
 
+def test_the_clock_of_another_run_may_be_one_step_higher_or_lower(trace_of: TraceOf) -> None:
+    """Of 1.5 GHz, 15 MHz are a hundredth. A GPU without kernels does not count."""
+    builder = steps((1, 1, 1)).gpu(0, clockRate=1_500_000_000).gpu(1, clockRate=150_000_000)
+    context = context_of(trace_of(builder))
+    window = choose_window(context)
+    assert kernel_factors(context, window, window) == pytest.approx((0.99, 1.01))
+
+
 def test_the_step_without_the_profiler_is_at_the_recorded_pace(trace_of: TraceOf) -> None:
     """A slow step of 24 launches takes 720 us. Less 3 us a launch it takes 648 us.
 

@@ -15,6 +15,7 @@ from nsyswrap.events.recorded_calls import NOT_MEASURED
 from nsyswrap.hardware.profiler_cost import CallCost, ProfilerCost
 from nsyswrap.intervals import Window
 from nsyswrap.loop.context import Settings, find_calls, find_context, find_states
+from nsyswrap.report import choose_window
 from nsyswrap.tables import Trace
 from nsyswrap.what_if.without_profiler import WithoutProfiler, without_profiler
 
@@ -99,6 +100,50 @@ def test_calls_of_other_threads_do_not_count(trace_of: TraceOf) -> None:
     assert found(trace_of(builder)) == without
 
 
+def in_steps(builder: ExportBuilder, *, pause: int, kernel: int, count: int = 12) -> ExportBuilder:
+    """Add steps of ten launches every 20 us, with a pause in us between them. The end of a step waits for the GPU."""
+    at = 0
+    for number in range(count):
+        first, free = at, at
+        for launch in range(10):
+            start = max(at + 10, free)
+            free = start + kernel
+            builder.kernel(start * US, free * US, f"kernel {launch}", launched=(at * US, (at + 8) * US))
+            at += 20
+        if free > at:
+            builder.call("cudaStreamSynchronize", at * US, free * US)
+        at = max(at, free)
+        builder.range(f"step {number}", first * US, at * US)
+        at += pause
+    return builder
+
+
+def shares_of_steps(trace: Trace) -> WithoutProfiler:
+    """Return the run of the measured steps of a trace without the profiler."""
+    step = found(trace, COST, choose_window(find_context(trace)))
+    assert step is not None
+    return step
+
+
+@pytest.mark.parametrize("pause", [0, 100, 1000])
+def test_time_between_steps_is_no_part_of_the_step(trace_of: TraceOf, pause: int) -> None:
+    """A step takes 200 us; ten launches and a range cost 32 us of it. The share is exact to one launch."""
+    shares = shares_of_steps(trace_of(in_steps(ExportBuilder(), pause=pause, kernel=5)))
+    assert shares.step.usual == pytest.approx(168 / 200, abs=5 / 200)
+    assert shares.run.usual == pytest.approx((168 + pause) / (200 + pause), abs=0.02)
+
+
+def test_another_run_may_have_a_clock_one_step_higher_or_lower(trace_of: TraceOf) -> None:
+    """Kernels make nearly all of a step. A step of the clock, 15 MHz, is a hundredth of 1.5 GHz."""
+    unknown, known = (
+        shares_of_steps(trace_of(in_steps(ExportBuilder().gpu(clockRate=clock), pause=0, kernel=100))).step
+        for clock in (0, 1_500_000_000)
+    )
+    assert known.high / unknown.high == pytest.approx(1.01, abs=0.001)
+    assert known.low / unknown.low == pytest.approx(0.99, abs=0.001)
+    assert known.usual == unknown.usual <= 1 < known.high
+
+
 def test_there_is_none_without_a_cost_or_a_simulation(trace_of: TraceOf) -> None:
     trace = trace_of(launches(every=20, kernel=5))
     assert found(trace, None) is None
@@ -117,7 +162,10 @@ def test_there_is_none_without_a_cost_or_a_simulation(trace_of: TraceOf) -> None
 def test_a_higher_cost_never_makes_the_run_longer(
     tmp_path_factory: pytest.TempPathFactory, costs: list[int], every: int, kernel: int
 ) -> None:
-    """Of the low, usual and high cost, a higher cost never gives a longer run, and no run is longer than recorded."""
+    """Of the low, usual and high cost, a higher cost never gives a longer run, and no run is longer than recorded.
+
+    The clock of the GPU is not known here: kernels take as long as recorded.
+    """
     from nsyswrap.db.load import load_export  # noqa: PLC0415 - the fixture is made once a test, the trace once an example
 
     path = launches(every=every, kernel=kernel).write(tmp_path_factory.mktemp("launches") / "built.sqlite")
