@@ -67,10 +67,11 @@ class Steps:
         measured = self.measured
         if not len(measured):
             return None
-        bounds = measured.groupby("process").agg(start=("start", "min"), end=("end", "max"))
-        start, end = int(bounds["start"].max()), int(bounds["end"].min())
+        starts, ends, process = (array(measured, name) for name in ("start", "end", "process"))
+        its_rows = [process == each for each in tables.distinct(process)]
+        start, end = int(max(starts[each].min() for each in its_rows)), int(min(ends[each].max() for each in its_rows))
         if end <= start:
-            start, end = int(bounds["start"].min()), int(bounds["end"].max())
+            start, end = int(starts.min()), int(ends.max())
         if end <= start:
             return None
         return Window(start, end, self._label(measured), self.source)

@@ -166,9 +166,12 @@ def _other_gaps(queued: Queued, other: Indices, explained: Times) -> Times:
 
 def medians(values: Times, group: Indices, chosen: npt.NDArray[np.bool_]) -> Times:
     """Return the median of the chosen values in the group of each value; of all chosen where its group has none."""
-    found = pd.Series(values[chosen]).groupby(group[chosen]).median()
-    other = float(np.median(values[chosen])) if chosen.any() else 0.0
-    result: Times = found.reindex(group).fillna(other).to_numpy().astype(np.int64)
+    found = np.full(int(group.max(initial=-1)) + 1, np.median(values[chosen]) if chosen.any() else 0.0)
+    order = np.lexsort((values[chosen], group[chosen]))
+    known, first, count = np.unique(group[chosen][order], return_index=True, return_counts=True)
+    ordered = values[chosen][order]
+    found[known] = (ordered[first + (count - 1) // 2] + ordered[first + count // 2]) / 2
+    result: Times = found[group].astype(np.int64)
     return result
 
 
