@@ -162,7 +162,7 @@ def _by_process(steps: pd.DataFrame) -> list[pd.DataFrame]:
 def _named_as_steps(trace: Trace, matcher: re.Pattern[str]) -> pd.DataFrame:
     """Return the ranges whose text names a step: process, thread, name, start, end (ns) and whether it never ended."""
     ranges = trace[tables.RANGES]
-    with time_limit("--step-range", matcher.pattern):
+    with time_limit("--step-range", "" if matcher is STEP_TEXT else matcher.pattern):
         wanted = np.array([matcher.search(str(text)) is not None for text in ranges["text"].cat.categories], bool)
     found = ranges[without_doubtful_steps(ranges, text_flags(ranges, wanted))]
     return pd.DataFrame(

@@ -181,7 +181,9 @@ def find_findings(simulation: Simulation, launches: pd.DataFrame, window: Window
         window: Window that the launches are from.
     """
     found: list[Finding | None] = []
-    costliest = set(launches.groupby("device_id")["total_ns"].sum().nlargest(MOST_SIMULATED).index)
+    costliest = set(array(launches, "device_id").tolist())
+    if len(costliest) > MOST_SIMULATED:
+        costliest = set(launches.groupby("device_id")["total_ns"].sum().nlargest(MOST_SIMULATED).index)
     long = launches["total_ns"] >= SHORT_NS * launches["count"]
     of_few_blocks = launches["sm_efficiency_estimate"] < SMALL_GRID
     small = launches[of_few_blocks & (launches["verdict"] != Verdict.SIMT_ELIGIBLE) & long]
@@ -193,7 +195,7 @@ def find_findings(simulation: Simulation, launches: pd.DataFrame, window: Window
         & (launches["sm_efficiency_estimate"] >= SMALL_GRID)
     ]
     for kernels, find in ((small, _small_grid), (low, _low)):
-        for device, mine in kernels.groupby("device_id"):
+        for device, mine in kernels.groupby("device_id") if len(kernels) else ():
             of_device = simulation if device in costliest else None
             found.append(find(of_device, int(str(device)), mine, window))
     return tuple(sorted((each for each in found if each), key=lambda finding: finding.order))
