@@ -18,7 +18,7 @@ def time_limit(option: str, pattern: str) -> Iterator[None]:
 
     Args:
         option: The option that the pattern was given with.
-        pattern: The pattern.
+        pattern: The pattern; empty for patterns of nsyswrap, which need no limit.
 
     Raises:
         UsageError: It takes more than ``LIMIT_S`` of processor time.
@@ -30,7 +30,7 @@ def time_limit(option: str, pattern: str) -> Iterator[None]:
             hint="write it without a repetition inside a repetition, such as a+ for (a+)+",
         )
 
-    if threading.current_thread() is not threading.main_thread():
+    if not pattern or threading.current_thread() is not threading.main_thread():
         yield
         return
     before = signal.signal(signal.SIGVTALRM, stop)

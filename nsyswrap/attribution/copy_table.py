@@ -1,6 +1,7 @@
 """The copies and memsets of a window, one row each: size, direction, duration, and whether they block the host."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -28,41 +29,44 @@ def find_copies(context: TraceContext, window: Window) -> pd.DataFrame:
         in ``trace[CALLS]``, -1 if unknown), kind, source_memory and target_memory (texts), pageable and blocking.
         A copy is blocking where its call does not return before the copy is done, see ``api_calls.blocks_host``.
     """
-    frame, trace = _moved(context, tables.COPIES, window), context.trace
-    row, call = frame.pop("row").to_numpy(np.intp), array(frame, "call")
-    frame["pageable"], frame["blocking"] = is_pageable(trace, row), blocks_host(trace, row, call)
+    columns, trace = _moved(context, tables.COPIES, window), context.trace
+    row, call = columns.pop("row"), columns["call"]
+    columns |= {"pageable": is_pageable(trace, row), "blocking": blocks_host(trace, row, call)}
     labels = (trace.copy_kinds, trace.memory_kinds, trace.memory_kinds)
     for key, column, names in zip(KEYS, ("copy_kind", "source_kind", "target_kind"), labels, strict=True):
-        frame[key] = _labels(names, frame.pop(column).to_numpy())
-    return frame
+        columns[key] = _labels(names, columns.pop(column))
+    return pd.DataFrame(columns)
 
 
 def find_memsets(context: TraceContext, window: Window) -> pd.DataFrame:
     """Return the memsets that touch a window as copies without a source; none is blocking."""
-    frame = _moved(context, tables.MEMSETS, window)
-    target = _labels(context.trace.memory_kinds, frame.pop("memory_kind").to_numpy())
-    return frame.assign(kind="Memset", source_memory="", target_memory=target, blocking=False)
+    columns = _moved(context, tables.MEMSETS, window)
+    target = _labels(context.trace.memory_kinds, columns.pop("memory_kind"))
+    texts = {"kind": _repeated("Memset", len(target)), "source_memory": _repeated("", len(target))}
+    return pd.DataFrame({**columns, **texts, "target_memory": target, "blocking": np.zeros(len(target), bool)})
 
 
-def _moved(context: TraceContext, spec: TableSpec, window: Window) -> pd.DataFrame:
-    """Return the copies or the memsets that touch a window, with the size and kind columns of their table."""
+def _repeated(text: str, count: int) -> npt.NDArray[np.object_]:
+    return np.full(count, text, np.object_)
+
+
+def _moved(context: TraceContext, spec: TableSpec, window: Window) -> dict[str, npt.NDArray[Any]]:
+    """Return the copies or the memsets that touch a window as columns, with the sizes and kinds of their table."""
     operations, frame = context.operations, context.trace[spec]
     rows = operations.from_table(spec)
     rows = rows[(operations.start[rows] < window.end_ns) & (operations.end[rows] > window.start_ns)]
     start, end = operations.start[rows], operations.end[rows]
     about = [name for name in spec.columns if name == "bytes" or name.endswith("_kind")]
-    return pd.DataFrame(
-        {
-            "device_id": operations.device_id[rows],
-            "start": start,
-            "end": end,
-            "duration": np.minimum(end, window.end_ns) - np.maximum(start, window.start_ns),
-            "exposed": _exposed(context, rows, window),
-            "call": operations.call[rows],
-            "row": operations.row[rows],
-            **{name: array(frame, name)[operations.row[rows]] for name in about},
-        }
-    )
+    return {
+        "device_id": operations.device_id[rows],
+        "start": start,
+        "end": end,
+        "duration": np.minimum(end, window.end_ns) - np.maximum(start, window.start_ns),
+        "exposed": _exposed(context, rows, window),
+        "call": operations.call[rows],
+        "row": operations.row[rows],
+        **{name: array(frame, name)[operations.row[rows]] for name in about},
+    }
 
 
 def _exposed(context: TraceContext, rows: Indices, window: Window) -> Times:

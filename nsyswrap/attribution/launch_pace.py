@@ -17,6 +17,7 @@ from nsyswrap.events.operations import Operations
 from nsyswrap.intervals import Indices, Times, Window
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import NO_PHASE
+from nsyswrap.row_sums import typed_table
 from nsyswrap.tables import array
 
 # Share of operations launched too late. Source: captures with a known limit. Those bound by launches began 0.54 to 0.95
@@ -84,9 +85,12 @@ class Pace:
 def by_phase(context: TraceContext, launched: LaunchTimes) -> pd.DataFrame:
     """Return the pace of each phase that launches operations, one row a phase, in the order of phases."""
     found = paces(context, launched)
-    columns = ["phase", "count", "just_in_time_share", "median_launch_interval_ns", "median_operation_ns"]
-    rows = [(phase, *(getattr(pace, column) for column in columns[1:])) for phase, pace in found.items()]
-    return pd.DataFrame(rows, columns=columns).astype({"median_launch_interval_ns": float})
+    numbers = {
+        "count": np.int64,
+        **dict.fromkeys(("just_in_time_share", "median_launch_interval_ns", "median_operation_ns"), np.float64),
+    }
+    rows = [(phase, *(getattr(pace, column) for column in numbers)) for phase, pace in found.items()]
+    return typed_table(rows, {"phase": str, **numbers})
 
 
 def find_launches(context: TraceContext, window: Window) -> LaunchTimes:

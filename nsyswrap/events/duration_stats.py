@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from nsyswrap.row_sums import largest_first, text_column
 from nsyswrap.tables import blocks
 
 COLUMNS = ("count", "total_ns", "mean_ns", "median_ns", "min_ns", "max_ns", "stddev_ns", "share")
@@ -87,7 +88,8 @@ def by_name(names: Sequence[str], codes: npt.NDArray[np.integer[Any]], duration:
     merged, unique = pd.factorize(np.array(list(names), dtype=object))
     if len(unique) < len(merged):
         codes = merged[codes]
-    found = summarize(codes, duration, len(unique))
-    found.insert(0, "name", unique)
-    found = found[found["count"] > 0]
-    return found.sort_values(["total_ns", "name"], ascending=[False, True], ignore_index=True)
+    found = statistics(codes, duration, len(unique))
+    order = largest_first(found["total_ns"], unique.tolist())
+    numbers = {name: values[order] for name, values in found.items()}
+    table = pd.DataFrame({"name": text_column(unique[order].tolist()), **numbers})
+    return table if found["count"].all() else table[table["count"] > 0].reset_index(drop=True)

@@ -10,10 +10,14 @@ from nsyswrap import tables
 from nsyswrap.events.operations import Operations
 from nsyswrap.intervals import Indices, Times
 from nsyswrap.loop.context import TraceContext
+from nsyswrap.row_sums import text_column
 from nsyswrap.tables import BLOCK, array
 
 # Sums of shifted times must stay below this.
 LARGEST = 1 << 62
+OF_ONE_THREAD = ("count", "range_ns", "envelope_ns", "busy_ns", "operation_count")
+COLUMNS = (*OF_ONE_THREAD, "envelope_any_thread_ns", "busy_any_thread_ns", "operation_count_any_thread")
+NO_SUMS = (0,) * len(OF_ONE_THREAD)
 
 
 class Pairs(NamedTuple):
@@ -38,43 +42,26 @@ def projection(context: TraceContext, names: pd.Index, own: Pairs, handed: Pairs
     """
     one_thread = _by_name(context, names, own)
     any_thread = _by_name(context, names, handed, own) if len(handed.range) else one_thread
-    return _joined(one_thread, any_thread)
+    # Whoever launched in a range of its own thread is among those that launched in it.
+    sums = {name: (*one_thread.get(name, NO_SUMS), *whole[2:]) for name, whole in any_thread.items()}
+    order = sorted(sums, key=lambda name: (-sums[name][2], -sums[name][5], name))
+    numbers = np.array([sums[name] for name in order], np.int64).reshape(len(order), len(COLUMNS))
+    return pd.DataFrame({"name": text_column(order), **dict(zip(COLUMNS, numbers.T.copy(), strict=True))})
 
 
-def _joined(one_thread: pd.DataFrame, any_thread: pd.DataFrame) -> pd.DataFrame:
-    renamed = any_thread.drop(columns=["count", "range_ns"]).rename(
-        columns={
-            "envelope_ns": "envelope_any_thread_ns",
-            "busy_ns": "busy_any_thread_ns",
-            "operation_count": "operation_count_any_thread",
-        }
-    )
-    merged = renamed.merge(one_thread, how="left", on="name")
-    numbers = [column for column in merged.columns if column != "name"]
-    merged[numbers] = merged[numbers].fillna(0).astype(np.int64)
-    ordered = merged[[*one_thread.columns, *renamed.columns[1:]]]
-    keys = ["envelope_ns", "envelope_any_thread_ns", "name"]
-    return ordered.sort_values(keys, ascending=[False, False, True], ignore_index=True)
-
-
-def _by_name(context: TraceContext, names: pd.Index, *parts: Pairs) -> pd.DataFrame:
-    """Return the projections of some sets of pairs together, summed by name."""
+def _by_name(context: TraceContext, names: pd.Index, *parts: Pairs) -> dict[str, tuple[int, ...]]:
+    """Return the projections of some sets of pairs together, summed by name: the first of ``COLUMNS``."""
     ranges = context.trace[tables.RANGES]
     rows, which = _grouped(parts, len(context.operations.start))
     first = np.flatnonzero(np.concatenate([[True], rows[1:] != rows[:-1]])) if len(rows) else np.empty(0, np.intp)
     envelope, busy = _envelope_and_union(context.operations, which, first)
     of_range = rows[first]
-    frame = pd.DataFrame(
-        {
-            "name": names[of_range],
-            "count": 1,
-            "range_ns": array(ranges, "end")[of_range] - array(ranges, "start")[of_range],
-            "envelope_ns": envelope,
-            "busy_ns": busy,
-            "operation_count": np.diff(np.append(first, len(rows))),
-        }
-    )
-    return frame.groupby("name", as_index=False, sort=False).sum()
+    codes, unique = pd.factorize(names[of_range])
+    sums = np.zeros((len(unique), len(NO_SUMS)), np.int64)
+    length = array(ranges, "end")[of_range] - array(ranges, "start")[of_range]
+    for column, values in enumerate((1, length, envelope, busy, np.diff(np.append(first, len(rows))))):
+        np.add.at(sums[:, column], codes, values)
+    return dict(zip(unique, map(tuple, sums.tolist()), strict=True))
 
 
 def _grouped(parts: Sequence[Pairs], operation_count: int) -> tuple[Indices, Indices]:

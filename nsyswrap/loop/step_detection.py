@@ -67,10 +67,11 @@ class Steps:
         measured = self.measured
         if not len(measured):
             return None
-        bounds = measured.groupby("process").agg(start=("start", "min"), end=("end", "max"))
-        start, end = int(bounds["start"].max()), int(bounds["end"].min())
+        starts, ends, process = (array(measured, name) for name in ("start", "end", "process"))
+        its_rows = [process == each for each in tables.distinct(process)]
+        start, end = int(max(starts[each].min() for each in its_rows)), int(min(ends[each].max() for each in its_rows))
         if end <= start:
-            start, end = int(bounds["start"].min()), int(bounds["end"].max())
+            start, end = int(starts.min()), int(ends.max())
         if end <= start:
             return None
         return Window(start, end, self._label(measured), self.source)
@@ -161,7 +162,7 @@ def _by_process(steps: pd.DataFrame) -> list[pd.DataFrame]:
 def _named_as_steps(trace: Trace, matcher: re.Pattern[str]) -> pd.DataFrame:
     """Return the ranges whose text names a step: process, thread, name, start, end (ns) and whether it never ended."""
     ranges = trace[tables.RANGES]
-    with time_limit("--step-range", matcher.pattern):
+    with time_limit("--step-range", "" if matcher is STEP_TEXT else matcher.pattern):
         wanted = np.array([matcher.search(str(text)) is not None for text in ranges["text"].cat.categories], bool)
     found = ranges[without_doubtful_steps(ranges, text_flags(ranges, wanted))]
     return pd.DataFrame(

@@ -16,9 +16,11 @@ def with_operators(report: Report, section: Section) -> Section:
         report: The report.
         section: One of its sections, which need not be that on kernels.
     """
-    found = summary_model.rows(report.section("ranges"), "operators")
     summary = section.tables.get("summary")
-    if section.key != "kernels" or summary is None or not found:
+    if section.key != "kernels" or summary is None:
+        return section
+    found = summary_model.rows(report.section("ranges"), "operators")
+    if not found:
         return section
     times: dict[str, dict[str, int]] = {}
     for row in found:

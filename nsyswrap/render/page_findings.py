@@ -142,7 +142,8 @@ def _lines(report: Report, finding: Finding, *, alone: bool) -> Iterator[Line]:
 def _spans(report: Report, finding: Finding) -> dict[str, Span]:
     """Return the longest gaps that belong to a finding, by the point in time that its evidence names."""
     section = report.section("idle")
-    if section is None or "gaps" not in section.tables or section.tables["gaps"].empty:
+    names_points = any(" at " in line for line in finding.evidence)
+    if not names_points or section is None or "gaps" not in section.tables or section.tables["gaps"].empty:
         return {}
     table = section.tables["gaps"]
     mine = table[(table["rule"] == finding.rule) & (table["device_id"] == finding.device_id)]

@@ -54,9 +54,10 @@ def show(table: pd.DataFrame, most: int, *, aligned: bool) -> Shown:
         most: Largest number of rows that are shown.
         aligned: Whether a column has one unit in its heading, so that digits align; otherwise each cell has a unit.
     """
-    head = table.head(most)
-    scales = _scales(head) if aligned else {}
-    columns = tuple(_column(str(name), head.iloc[:, at], scales) for at, name in enumerate(head.columns))
+    head = table.head(most) if len(table) > most else table
+    plain_columns = [(str(name), _kind(str(name), column), plain(column)) for name, column in head.items()]
+    scales = _scales(plain_columns) if aligned else {}
+    columns = tuple(_column(name, kind, values, scales) for name, kind, values in plain_columns)
     return Shown(columns, len(head), cut_note(table, most))
 
 
@@ -77,19 +78,19 @@ def weight_column(table: pd.DataFrame) -> str | None:
     return next((name for name in WEIGHTS if name in table.columns and table[name].dtype.kind in "iuf"), None)
 
 
-def _scales(head: pd.DataFrame) -> dict[str, units.Scale]:
+def _scales(columns: list[tuple[str, units.ColumnUnit, list[Any]]]) -> dict[str, units.Scale]:
     """Return the scale of each column of times and sizes.
 
     Columns of times have one unit, so that they can be compared. The statistics of single calls also have one unit,
     that of their mean; where that is too large for one of them, each cell has its own.
     """
-    kinds = {str(name): _kind(str(name), head.iloc[:, at]) for at, name in enumerate(head.columns)}
-    times = [name for name, kind in kinds.items() if kind == "ns" and name not in _STATISTICS]
-    single = [name for name in kinds if name in _STATISTICS]
-    scales = {name: units.scale_for(plain(head[name]), "bytes") for name, kind in kinds.items() if kind == "bytes"}
+    of_name = {name: values for name, _, values in columns}
+    times = [name for name, kind, _ in columns if kind == "ns" and name not in _STATISTICS]
+    single = [name for name in of_name if name in _STATISTICS]
+    scales = {name: units.scale_for(values, "bytes") for name, kind, values in columns if kind == "bytes"}
     for names, measure in ((times, times), (single, single[:1])):
-        scale = units.scale_for([value for name in measure for value in plain(head[name])], "ns")
-        if names is times or not any(scale.hides(value) for name in names for value in plain(head[name])):
+        scale = units.scale_for([value for name in measure for value in of_name[name]], "ns")
+        if names is times or not any(scale.hides(value) for name in names for value in of_name[name]):
             scales |= dict.fromkeys(names, scale)
     return scales
 
@@ -99,8 +100,8 @@ def _kind(name: str, column: "pd.Series[Any]") -> units.ColumnUnit:
     return UNITS[name] if numeric and name in UNITS else units.column_unit(name, numeric=numeric)
 
 
-def _column(name: str, column: "pd.Series[Any]", scales: dict[str, units.Scale]) -> Column:
-    values, kind, label = plain(column), _kind(name, column), column_label(name)
+def _column(name: str, kind: units.ColumnUnit, values: list[Any], scales: dict[str, units.Scale]) -> Column:
+    label = column_label(name)
     if name == "bytes":
         values = [None if value == UNKNOWN_SIZE else value for value in values]
     if kind == "number" and (name.endswith("_id") or name == "process"):

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from nsyswrap import units
@@ -90,16 +91,17 @@ def rows(section: Section | None, table: str) -> list[Row]:
 def records(frame: pd.DataFrame) -> list[Row]:
     """Return a frame's rows as dictionaries; ints, floats, texts and None only."""
     names = [str(name) for name in frame.columns]
-    columns = [plain(frame.iloc[:, at]) for at in range(len(names))]
+    columns = [plain(column) for _, column in frame.items()]
     return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
 def plain(column: "pd.Series[Any]") -> list[Any]:
     """Return a column as plain Python values; NaN, NA and infinities become None."""
     values: list[Any] = column.tolist()
-    if column.dtype.kind in "iub" and not column.hasnans:
+    kind = column.dtype.kind
+    if kind in "iub" and (isinstance(column.dtype, np.dtype) or not column.hasnans):
         return values
-    if column.dtype.kind == "f":
+    if kind == "f":
         return [value if -float("inf") < value < float("inf") else None for value in values]
     if set(map(type, values)) <= {str, int, bool}:
         return values

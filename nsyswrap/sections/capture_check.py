@@ -1,5 +1,6 @@
 """Whether the capture is complete, and how much time of the window can be wrong if events are missing."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -9,6 +10,7 @@ from nsyswrap import tables, units
 from nsyswrap.intervals import Window
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Fact, Finding, Section, Severity
+from nsyswrap.row_sums import typed_table
 from nsyswrap.sections.missing_events import MissingEvents, affected_ns, find_missing, lacks_ranges
 from nsyswrap.sections.spec import SectionSpec
 from nsyswrap.tables import Trace, array
@@ -112,9 +114,9 @@ def _migrations(context: TraceContext, window: Window) -> Iterator[str]:
 def _complaints(trace: Trace) -> pd.DataFrame:
     """Return the warnings and errors of nsys itself: each text once, with its count."""
     messages = trace[tables.DIAGNOSTICS]
-    texts = messages["text"].astype(str)[np.isin(array(messages, "severity"), COMPLAINTS)]
-    counted = texts.value_counts().rename_axis("text").reset_index(name="count")
-    return counted.sort_values(["count", "text"], ascending=[False, True], ignore_index=True)
+    texts = messages["text"][np.isin(array(messages, "severity"), COMPLAINTS)]
+    counted = sorted(Counter(map(str, texts)).items(), key=lambda each: (-each[1], each[0]))
+    return typed_table(counted, {"text": str, "count": np.int64})
 
 
 def _finding(  # noqa: PLR0913, PLR0917 - one value a field

@@ -1,23 +1,26 @@
 """Memory copies and memsets: kinds of memory, rates, exposed time, and copies that block the host."""
 
 from functools import partial
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from nsyswrap import units
 from nsyswrap.attribution.attribution import Attribution
 from nsyswrap.attribution.copy_table import KEYS, UPLOAD, find_memsets, held_by, of_device, staged_copies, staged_of
 from nsyswrap.attribution.root_causes import pageable_copies
-from nsyswrap.events.duration_stats import summarize
+from nsyswrap.events.duration_stats import statistics
 from nsyswrap.events.operations import COPY
 from nsyswrap.intervals import Window, clip, intersect, merge, total
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Fact, Finding, Section
+from nsyswrap.row_sums import largest_first, text_column
 from nsyswrap.sections.idle_findings import most_sampled
 from nsyswrap.sections.severity import make_finding, worth_printing
 from nsyswrap.sections.spec import SectionSpec
-from nsyswrap.tables import array
+from nsyswrap.tables import array, groups
 from nsyswrap.what_if.changes import beside_kernels, pinned_copies, predict
 from nsyswrap.what_if.simulate import Simulation
 
@@ -164,21 +167,27 @@ def _by_kind(copies: pd.DataFrame) -> tuple[str, ...]:
 def _summary(copies: pd.DataFrame, memsets: pd.DataFrame) -> pd.DataFrame:
     """Return a row for each direction and pair of memories, largest first; shares are of copies and memsets."""
     moved = pd.concat([each for each in (copies, memsets) if len(each)] or [copies], ignore_index=True)
-    groups = moved.groupby(KEYS, sort=False)
-    codes = groups.ngroup().to_numpy().astype(np.intp)
-    first = moved[KEYS].drop_duplicates()
-    table = summarize(codes, moved["duration"].to_numpy(np.int64), len(first))
-    for place, name in enumerate(KEYS):
-        table.insert(place, name, first[name].to_numpy())
-    whole = (moved["end"] - moved["start"]).groupby(codes).sum().to_numpy(float)
-    size = groups["bytes"].sum().to_numpy(np.int64)
-    # The bytes of a copy cannot be clipped to the window, so the rate is that of whole copies.
-    rate = np.divide(size * 1e9, whole, out=np.full(len(whole), np.nan), where=whole > 0)
-    table.insert(5, "bytes", size)
-    table.insert(6, "per_second_bytes", rate)
-    table.insert(7, "exposed_ns", groups["exposed"].sum().to_numpy(np.int64))
-    table.insert(8, "blocking_count", groups["blocking"].sum().to_numpy(np.int64))
-    return table.sort_values(["total_ns", "kind"], ascending=[False, True], ignore_index=True)
+    codes, first = groups([array(moved, name) for name in KEYS])
+    table = statistics(codes, array(moved, "duration"), len(first))
+
+    def summed(values: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+        total = np.zeros(len(first), np.int64)
+        np.add.at(total, codes, values)
+        return total
+
+    whole, size = summed(array(moved, "end") - array(moved, "start")), summed(array(moved, "bytes"))
+    sums = {
+        "count": table.pop("count"),
+        "total_ns": table.pop("total_ns"),
+        "bytes": size,
+        # The bytes of a copy cannot be clipped to the window, so the rate is that of whole copies.
+        "per_second_bytes": np.divide(size * 1e9, whole, out=np.full(len(whole), np.nan), where=whole > 0),
+        "exposed_ns": summed(array(moved, "exposed")),
+        "blocking_count": summed(array(moved, "blocking")),
+    }
+    order = largest_first(sums["total_ns"], array(moved, "kind")[first].tolist())
+    texts = {name: text_column(array(moved, name)[first[order]].tolist()) for name in KEYS}
+    return pd.DataFrame({**texts, **{name: values[order] for name, values in {**sums, **table}.items()}})
 
 
 SECTION = SectionSpec("copies", TITLE, (), run, of_operations=True)

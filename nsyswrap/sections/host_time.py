@@ -16,9 +16,15 @@ from nsyswrap.events.thread_states import NAME_BITS, NAMES, ThreadStates
 from nsyswrap.intervals import Spans, Window, containing, label_at, overlay
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import DATA, NO_PHASE
+from nsyswrap.row_sums import typed_table
 from nsyswrap.tables import array
 
-COLUMNS = ("process_id", "thread_id", "rule", "what", "total_ns", "count", "share")
+TYPES = {
+    **dict.fromkeys(("process_id", "thread_id"), np.int64),
+    **dict.fromkeys(("rule", "what"), str),
+    **dict.fromkeys(("total_ns", "count"), np.int64),
+    "share": np.float64,
+}
 RULE_OF = {
     api_calls.OFF_CPU: "idle/off_cpu",
     api_calls.GARBAGE_COLLECTION: "idle/garbage_collection",
@@ -32,7 +38,7 @@ RULE_OF = {
 
 # A thread that waits in marked work, as a tokenizer does for its threads, is in the hands of that work.
 _WAITS_IN_MARKS = (api_calls.FILE_IO, api_calls.LOCK_WAIT, api_calls.PEER_THREAD_WAIT)
-_WHO = ["process_id", "thread_id"]
+_Key = tuple[int, int, str, str]
 _RULES = (*RULE_OF.values(), "idle/data_wait", file_reads.RULE, cpu_quota.RULE)
 # Code of the rule of each state, -1 for states without one.
 _RULE_CODES = np.full(max(RULE_OF) + 1, -1, np.int64)
@@ -44,17 +50,21 @@ def find_host_time(context: TraceContext, states: ThreadStates, window: Window) 
 
     ``what`` is the call, or the mark with the line that called; ``count`` is the number of intervals.
     """
-    parts = [_of_thread(context, states, thread, window) for thread in sorted(states.activity)]
-    whole = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=list(COLUMNS[:-1]))
-    found = whole.groupby([*_WHO, "rule", "what"], sort=True).sum().reset_index()
-    found["share"] = found["total_ns"] / window.length_ns
-    order = ["total_ns", *_WHO, "rule", "what"]
-    found = found[list(COLUMNS)].sort_values(order, ascending=[False, True, True, True, True], ignore_index=True)
-    return found.astype({"process_id": "int64", "thread_id": "int64", "total_ns": "int64", "count": "int64"})
+    sums: dict[_Key, tuple[int, int]] = {}
+    for thread in sorted(states.activity):
+        for key, ns, intervals in _of_thread(context, states, thread, window):
+            total_ns, count = sums.get(key, (0, 0))
+            sums[key] = (total_ns + ns, count + intervals)
+    ordered = sorted(sums.items(), key=lambda each: (-each[1][0], each[0]))
+    rows = [(*key, *of_key, of_key[0] / window.length_ns) for key, of_key in ordered]
+    return typed_table(rows, TYPES)
 
 
-def _of_thread(context: TraceContext, states: ThreadStates, thread: int, window: Window) -> pd.DataFrame:
-    """Return the time of a thread in the states of ``RULE_OF`` and waiting in marked work, by rule and call or mark."""
+def _of_thread(context: TraceContext, states: ThreadStates, thread: int, window: Window) -> list[tuple[_Key, int, int]]:
+    """Return the time of a thread, and its intervals, by rule and call or mark.
+
+    What counts are the states of ``RULE_OF``, and waits in marked work.
+    """
     doing = states.of(thread)
     _, at, start, end = overlay(Spans(np.array([window.start_ns]), np.array([window.end_ns])), doing.spans)
     marks = _marks(context, thread)
@@ -82,22 +92,17 @@ def _of_thread(context: TraceContext, states: ThreadStates, thread: int, window:
 
 def _summed(
     thread: int, rule: npt.NDArray[np.int64], what: npt.NDArray[np.int64], spans: Spans, names: list[str]
-) -> pd.DataFrame:
+) -> list[tuple[_Key, int, int]]:
     """Return the summed time of the intervals of a thread, and their number, by rule and name."""
     key = rule * len(names) + what
     keys = tables.distinct(key)
     place = np.searchsorted(keys, key)
     total = np.zeros(len(keys), np.int64)
     np.add.at(total, place, spans.end - spans.start)
-    columns = {
-        "process_id": tables.pid(thread),
-        "thread_id": tables.tid(thread),
-        "rule": np.array([_RULES[key // len(names)] for key in keys.tolist()], object),
-        "what": np.array([names[key % len(names)] for key in keys.tolist()], object),
-        "total_ns": total,
-        "count": np.bincount(place, minlength=len(keys)),
-    }
-    return pd.DataFrame(columns)
+    count = np.bincount(place, minlength=len(keys))
+    who = (tables.pid(thread), tables.tid(thread))
+    texts = [(_RULES[key // len(names)], names[key % len(names)]) for key in keys.tolist()]
+    return [((*who, *both), *sums) for both, *sums in zip(texts, total.tolist(), count.tolist(), strict=True)]
 
 
 class _Marks(NamedTuple):

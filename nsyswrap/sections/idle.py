@@ -17,6 +17,7 @@ from nsyswrap.intervals import NOTHING, Window
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import NO_PHASE
 from nsyswrap.model import Fact, Section
+from nsyswrap.row_sums import typed_table
 from nsyswrap.sections.idle_codes import numbered, sums_by_gap
 from nsyswrap.sections.idle_findings import find_findings
 from nsyswrap.sections.spec import SectionSpec
@@ -93,9 +94,9 @@ def _notes(context: TraceContext) -> tuple[str, ...]:
 
 def _by_account(context: TraceContext, attributions: tuple[Attribution, ...]) -> pd.DataFrame:
     """Return idle time and the number of gaps by device, rule, cause and phase, largest first on each device."""
-    whole = {"device_id": np.int64, "idle_ns": np.int64, "gap_count": np.int64}
+    texts, sums = dict.fromkeys(("cause", "rule", "phase"), str), dict.fromkeys(("idle_ns", "gap_count"), np.int64)
     rows = [row for each in attributions for row in _accounts(context, each)]
-    return pd.DataFrame(rows, columns=["device_id", "cause", "rule", "phase", "idle_ns", "gap_count"]).astype(whole)
+    return typed_table(rows, {"device_id": np.int64, **texts, **sums})
 
 
 def _accounts(context: TraceContext, attribution: Attribution) -> list[tuple[int, str, str, str, int, int]]:
@@ -155,9 +156,7 @@ def _patterns(context: TraceContext, attributions: tuple[Attribution, ...], wind
         for each in attributions
         for row in _device_patterns(context, each)
     ]
-    return pd.DataFrame(rows, columns=["device_id", "rule", "phase", *columns]).astype(
-        {"device_id": np.int64, **columns}
-    )
+    return typed_table(rows, {"device_id": np.int64, "rule": str, "phase": str, **columns})
 
 
 def _device_patterns(context: TraceContext, attribution: Attribution) -> list[tuple[int, str, str, int, float, int]]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from functools import partial
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +17,7 @@ from nsyswrap.hardware.launch_estimates import UNKNOWN_LIMITER
 from nsyswrap.intervals import Indices, Times, Window
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Fact, Finding, Section, Severity
+from nsyswrap.row_sums import largest_first, text_column
 from nsyswrap.sections.launch_groups import kernels_by_device, launch_groups
 from nsyswrap.sections.severity import make_finding
 from nsyswrap.sections.spec import SectionSpec
@@ -88,19 +90,29 @@ def _by_name(launches: pd.DataFrame) -> pd.DataFrame:
     """Return one row for each kernel name, longest total time first; the limiter is the one of most of its time."""
     code, names = pd.factorize(launches["name"])
     weight = launches["total_ns"].to_numpy(float)
-    table = pd.DataFrame({"name": np.asarray(names, dtype=object)})
+    table: dict[str, npt.NDArray[Any]] = {}
     for column in ESTIMATES:
         value = launches[column].to_numpy(float)
         known = ~np.isnan(value)
         total = np.bincount(code[known], weight[known], len(names))
         summed = np.bincount(code[known], (value * weight)[known], len(names))
         table[column] = np.divide(summed, total, out=np.full(len(names), np.nan), where=total > 0)
-    by_limiter = launches.assign(code=code).groupby(["code", "limiter"], sort=False)["total_ns"].sum().reset_index()
-    of_most_time = by_limiter.loc[by_limiter.groupby("code")["total_ns"].idxmax()]
-    table["limiter"] = of_most_time["limiter"].to_numpy(object)
-    totals = launches.groupby(code)[["count", "total_ns"]].sum()
-    table[["count", "total_ns"]] = totals.to_numpy(np.int64)
-    return table.sort_values(["total_ns", "name"], ascending=[False, True], ignore_index=True)
+    table["limiter"] = _main_limiters(code.tolist(), launches)
+    for column in ("count", "total_ns"):
+        table[column] = np.zeros(len(names), np.int64)
+        np.add.at(table[column], code, array(launches, column))
+    order = largest_first(table["total_ns"], list(names))
+    name = text_column([str(names[each]) for each in order.tolist()])
+    return pd.DataFrame({"name": name, **{column: values[order] for column, values in table.items()}})
+
+
+def _main_limiters(codes: list[int], launches: pd.DataFrame) -> npt.NDArray[np.object_]:
+    """Return what limits most of the time of each name, given the code of the name of each launch."""
+    time: dict[int, dict[str, int]] = {}
+    for code, limiter, ns in zip(codes, launches["limiter"].tolist(), launches["total_ns"].tolist(), strict=True):
+        of_name = time.setdefault(code, {})
+        of_name[limiter] = of_name.get(limiter, 0) + ns
+    return np.array([max(time[code], key=time[code].__getitem__) for code in range(len(time))], object)
 
 
 def sm_efficiency(context: TraceContext, kernels: Mapping[int, Indices], window: Window) -> float | None:
@@ -169,7 +181,9 @@ def find_findings(simulation: Simulation, launches: pd.DataFrame, window: Window
         window: Window that the launches are from.
     """
     found: list[Finding | None] = []
-    costliest = set(launches.groupby("device_id")["total_ns"].sum().nlargest(MOST_SIMULATED).index)
+    costliest = set(array(launches, "device_id").tolist())
+    if len(costliest) > MOST_SIMULATED:
+        costliest = set(launches.groupby("device_id")["total_ns"].sum().nlargest(MOST_SIMULATED).index)
     long = launches["total_ns"] >= SHORT_NS * launches["count"]
     of_few_blocks = launches["sm_efficiency_estimate"] < SMALL_GRID
     small = launches[of_few_blocks & (launches["verdict"] != Verdict.SIMT_ELIGIBLE) & long]
@@ -181,7 +195,7 @@ def find_findings(simulation: Simulation, launches: pd.DataFrame, window: Window
         & (launches["sm_efficiency_estimate"] >= SMALL_GRID)
     ]
     for kernels, find in ((small, _small_grid), (low, _low)):
-        for device, mine in kernels.groupby("device_id"):
+        for device, mine in kernels.groupby("device_id") if len(kernels) else ():
             of_device = simulation if device in costliest else None
             found.append(find(of_device, int(str(device)), mine, window))
     return tuple(sorted((each for each in found if each), key=lambda finding: finding.order))

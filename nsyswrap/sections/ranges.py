@@ -4,13 +4,14 @@ import numpy as np
 import pandas as pd
 
 from nsyswrap import tables
-from nsyswrap.events.duration_stats import by_name, summarize
+from nsyswrap.events.duration_stats import by_name, statistics
 from nsyswrap.intervals import Indices, Times, Window, covered, merge
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import of_library
 from nsyswrap.loop.range_nesting import enclosing
 from nsyswrap.loop.range_projection import Pairs, projection
 from nsyswrap.model import Section
+from nsyswrap.row_sums import largest_first, text_column
 from nsyswrap.sections.range_paths import modules, operators
 from nsyswrap.sections.spec import SectionSpec
 from nsyswrap.sections.summaries import clipped
@@ -120,10 +121,12 @@ def _kernels(context: TraceContext, names: pd.Index, pairs: Pairs) -> pd.DataFra
     del kernel_codes
     codes, unique = pd.factorize(key)
     del key
-    found = summarize(codes, operations.end[which] - operations.start[which], len(unique))
-    found.insert(0, "range", range_names.take(unique // width).astype(str))
-    found.insert(1, "name", [trace.text(int(kernel_ids[each])) for each in unique % width])
-    return found.sort_values(["total_ns", "range", "name"], ascending=[False, True, True], ignore_index=True)
+    found = statistics(codes, operations.end[which] - operations.start[which], len(unique))
+    texts = [(str(range_names[each // width]), trace.text(int(kernel_ids[each % width]))) for each in unique.tolist()]
+    order = largest_first(found["total_ns"], texts)
+    columns = zip(*(texts[each] for each in order.tolist()), strict=True) if texts else ((), ())
+    names_of = {name: text_column(list(column)) for name, column in zip(("range", "name"), columns, strict=True)}
+    return pd.DataFrame({**names_of, **{name: values[order] for name, values in found.items()}})
 
 
 SECTION = SectionSpec("ranges", "NVTX ranges", (tables.RANGES,), run)

@@ -16,6 +16,7 @@ from nsyswrap.intervals import Spans, Times, Window, covered
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Finding
 from nsyswrap.ranks.collectives import Collectives
+from nsyswrap.row_sums import typed_table
 from nsyswrap.sections.idle_advice import ADVICE
 from nsyswrap.sections.idle_findings import most_sampled
 from nsyswrap.sections.ledger import ROWS, ledger_of_spans
@@ -71,8 +72,7 @@ def find_outliers(
         of_step = (chosen["name"].tolist(), array(chosen, "start").tolist(), array(chosen, "end").tolist(), excess)
         for at, name, start, end, more in zip(outliers.tolist(), *of_step, strict=True):
             found.append((process, name, start, end, end - start, round(more), *_reason(grown, at)))
-    frame = pd.DataFrame(found, columns=list(COLUMNS))
-    return frame.astype({name: "object" if name in _TEXTS else "int64" for name in COLUMNS})
+    return typed_table(found, {name: str if name in _TEXTS else np.int64 for name in COLUMNS})
 
 
 class _Grown(NamedTuple):

@@ -106,7 +106,7 @@ def find_host(sources: HostSources, launched: Indices) -> HostNodes:
 
 def _part(thread: Times | int, begun: Times, moment: Times, kind: int, call: Indices | int = -1) -> pd.DataFrame:
     columns = {"thread": thread, "begun": begun, "moment": moment, "kind": kind, "call": call}
-    return pd.DataFrame(columns).astype("int64")
+    return pd.DataFrame({name: np.full(len(begun), values, np.int64) for name, values in columns.items()})
 
 
 def _launches(sources: HostSources, launching: Indices, launched: Indices) -> list[pd.DataFrame]:

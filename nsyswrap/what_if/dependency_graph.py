@@ -27,9 +27,9 @@ NO_ROWS = np.empty(0, np.intp)
 Factors = float | npt.NDArray[np.float64]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Change:
-    """What a fix changes; all other times stay as measured.
+    """What a fix changes; all other times stay as measured. A change equals only itself.
 
     Attributes:
         host: Time that the launching threads save, in ns: spans for all of them, or spans by thread. It does not

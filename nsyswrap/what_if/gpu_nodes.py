@@ -16,12 +16,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
 from nsyswrap import tables
 from nsyswrap.events.operations import Operations, streams_of
 from nsyswrap.intervals import Indices, Times
-from nsyswrap.tables import Trace, array
+from nsyswrap.tables import Trace, array, groups
 from nsyswrap.what_if.cpu_nodes import BLOCKING_LAUNCH, LAUNCH, HostNodes
 
 # An operation that begins this much later than its launch and its stream explain waited for another stream. Source:
@@ -105,7 +104,7 @@ def queue_operations(
     launch = np.concatenate([np.full(len(backlog), NONE, np.intp), node[order]])
     staged = (launch >= 0) & (nodes.kind[launch] == BLOCKING_LAUNCH)
     process, stream = operations.process[row], streams_of(trace, operations, row)
-    streams = pd.factorize(pd.MultiIndex.from_arrays([process, operations.device_id[row], stream]))[0]
+    streams = groups([process, operations.device_id[row], stream])[0]
     call_names = array(trace[tables.CALLS], "name_id")[operations.call[row]]
     return Queued(
         row=row,
@@ -116,7 +115,7 @@ def queue_operations(
         process=process,
         stream=streams,
         before=_before(streams),
-        group=pd.factorize(pd.MultiIndex.from_arrays([call_names, operations.table[row], staged]))[0],
+        group=groups([call_names, operations.table[row], staged])[0],
         staged=staged,
     )
 
@@ -166,9 +165,12 @@ def _other_gaps(queued: Queued, other: Indices, explained: Times) -> Times:
 
 def medians(values: Times, group: Indices, chosen: npt.NDArray[np.bool_]) -> Times:
     """Return the median of the chosen values in the group of each value; of all chosen where its group has none."""
-    found = pd.Series(values[chosen]).groupby(group[chosen]).median()
-    other = float(np.median(values[chosen])) if chosen.any() else 0.0
-    result: Times = found.reindex(group).fillna(other).to_numpy().astype(np.int64)
+    found = np.full(int(group.max(initial=-1)) + 1, np.median(values[chosen]) if chosen.any() else 0.0)
+    order = np.lexsort((values[chosen], group[chosen]))
+    known, first, count = np.unique(group[chosen][order], return_index=True, return_counts=True)
+    ordered = values[chosen][order]
+    found[known] = (ordered[first + (count - 1) // 2] + ordered[first + count // 2]) / 2
+    result: Times = found[group].astype(np.int64)
     return result
 
 

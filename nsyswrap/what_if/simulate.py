@@ -16,6 +16,7 @@ from nsyswrap.events.operations import Operations, launch_rows
 from nsyswrap.events.thread_states import ThreadStates
 from nsyswrap.intervals import Indices, Times, Window
 from nsyswrap.loop.context import TraceContext
+from nsyswrap.memo import memo
 from nsyswrap.ranks.collectives import NO_COLLECTIVES, Collectives
 from nsyswrap.tables import Trace, array
 from nsyswrap.what_if import cpu_nodes as host
@@ -67,7 +68,7 @@ class Simulation:
     failure: str = ""
     collectives: Collectives = NO_COLLECTIVES
 
-    @property
+    @cached_property
     def operations(self) -> Indices:
         """Return the rows of the context's operations that are simulated."""
         rows: Indices = pd.unique(self.graph.operation[self.graph.operation >= 0])
@@ -96,7 +97,12 @@ class Simulation:
         return self.error_share is not None and abs(self.error_share) <= TOLERANCE
 
     def length(self, *changes: Change) -> int:
-        """Return the simulated length of the sample with some changes, in ns."""
+        """Return the simulated length of the sample with some changes, in ns; their order does not matter."""
+        return self._length(frozenset(changes))
+
+    @memo
+    def _length(self, changes: frozenset[Change]) -> int:
+        """Return the length of the sample with some changes; findings and the plan need that of the same ones."""
         return self.length_of(self.graph.run(*changes))
 
     def length_of(self, happened: Times) -> int:

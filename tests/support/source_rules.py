@@ -21,6 +21,7 @@ LAYERS = {
     "text_file": 0,
     "dependent_values": 0,
     "patterns": 0,
+    "row_sums": 0,
     "model": 1,
     "excerpt": 1,
     "rule_names": 1,

@@ -54,7 +54,10 @@ def test_without_a_gpu_only_faults_of_the_host_are_profiled(
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:
-    """The others are named as left out, and the exit code says that something is missing."""
+    """The others are named as left out, and the exit code says that something is missing.
+
+    The page ends with the plans, which tests/tools/test_plans.py judges.
+    """
     judge = tools("judge_faults")
     profiled: list[str] = []
 
@@ -64,10 +67,12 @@ def test_without_a_gpu_only_faults_of_the_host_are_profiled(
 
     monkeypatch.setattr(judge, "gpu_count", lambda: 0)
     monkeypatch.setattr(judge, "record_all", record)
+    monkeypatch.setattr(judge.plan_table, "section", lambda captures: [f"The plans of {captures.name}."])
     assert judge.main(["--captures", str(tmp_path / "c"), "--page", str(tmp_path / "page.md")]) == 1
     said = capsys.readouterr().err
     assert "no NVIDIA GPU" in said
     assert "launch_bound: left out, it needs 1 GPUs" in said
+    assert "The plans of plans." in (tmp_path / "page.md").read_text()
     host = {name for name, gpus in judge.faults().items() if gpus == 0}
     assert set(profiled) == host
     assert {"memory_mapped", "part_of_a_core"} < host

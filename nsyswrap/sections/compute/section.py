@@ -1,5 +1,6 @@
 """Compute: the kernels that take the time, what limits each, and how near it comes to the GPU's peak."""
 
+from collections import Counter
 from functools import partial
 
 import numpy as np
@@ -10,6 +11,7 @@ from nsyswrap.hardware.kernel_names.classify import Verdict
 from nsyswrap.intervals import Window, merge
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Fact, Finding, Section
+from nsyswrap.row_sums import typed_table
 from nsyswrap.rule_names import operation_name
 from nsyswrap.sections.compute import batch_norm, depthwise, limits, small_matrices, unfused
 from nsyswrap.sections.compute.kernel_groups import Group, GroupedKernels, grouped_kernels
@@ -30,9 +32,14 @@ LEAST_SHARE = 0.50
 LISTED, LISTED_KINDS = 5, 3
 # Findings on kernels of one kind.
 SPECIFIC = (unfused, batch_norm, depthwise, small_matrices)
-COLUMNS = ("name", "op", "limited_by", "unit", "peak_share_low", "peak_share_high", "known_from", "total_ns", "count")
-KEYS = ["name", "op", "limited_by", "unit", "known_from"]
-RATES = ["peak_share_low", "peak_share_high"]
+RATES = ("peak_share_low", "peak_share_high")
+TYPES = {
+    **dict.fromkeys(("name", "op", "limited_by", "unit"), str),
+    **dict.fromkeys(RATES, np.float64),
+    "known_from": str,
+    "total_ns": np.int64,
+    "count": np.int64,
+}
 ADVICE = {
     limits.MEMORY: "The memory limits most of them. Fewer and smaller tensors help, such as fused operators or "
     "bfloat16; faster arithmetic does not.",
@@ -79,29 +86,41 @@ def run(context: TraceContext, window: Window, simulation: Simulation) -> Sectio
 
 def table(kernels: GroupedKernels, found: list[Limit]) -> pd.DataFrame:
     """Return one row for each kernel name and limit, longest time first; rates are means weighted by time."""
-    rows = [
-        (group.kind.name, group.kind.op, each.by, each.unit, each.known_from, each.peak_share_low, each.peak_share_high)
-        for group, each in zip(kernels.groups, found, strict=True)
-    ]
-    frame = pd.DataFrame(rows, columns=[*KEYS, *RATES]).assign(total_ns=kernels.total_ns, count=kernels.count)
-    frame["weight"] = frame["total_ns"].where(frame[RATES[0]].notna(), 0).astype(np.float64)
-    frame[RATES] = frame[RATES].mul(frame["weight"], axis="index")
-    sums = frame.groupby(KEYS, as_index=False, sort=False)[[*RATES, "total_ns", "count", "weight"]].sum()
-    sums[RATES] = sums[RATES].div(sums["weight"].where(sums["weight"] > 0), axis="index").astype(np.float64)
-    sums["unit"] = sums["unit"].where(sums["weight"] > 0, "")
-    order = ["total_ns", *KEYS]
-    ascending = [False, *(True for _ in KEYS)]
-    return sums.sort_values(order, ascending=ascending, ignore_index=True)[list(COLUMNS)]
+    alike: dict[tuple[str, ...], list[int]] = {}
+    for number, (group, each) in enumerate(zip(kernels.groups, found, strict=True)):
+        key = (group.kind.name, group.kind.op, each.by, each.unit, each.known_from)
+        alike.setdefault(key, []).append(number)
+    total, count = kernels.total_ns.tolist(), kernels.count.tolist()
+    rows = []
+    for (name, op, by, unit, known_from), numbers in alike.items():
+        weights = [0 if np.isnan(found[each].peak_share_low) else total[each] for each in numbers]
+        rates = (weighted_mean([getattr(found[each], rate) for each in numbers], weights) for rate in RATES)
+        sums = (sum(total[each] for each in numbers), sum(count[each] for each in numbers))
+        rows.append((name, op, by, unit if sum(weights) else "", *rates, known_from, *sums))
+    rows.sort(key=lambda row: (-row[-2], row[:4], row[-3]))
+    return typed_table(rows, TYPES)
+
+
+def weighted_mean(rates: list[float], weights: list[int]) -> float:
+    """Return the mean of the known rates; NaN where nothing has a weight. The sum is compensated for rounding.
+
+    Source: W. Kahan, "Further remarks on reducing truncation errors", Communications of the ACM 8, 1965.
+    """
+    whole, lost = 0.0, 0.0
+    for rate, weight in zip(rates, weights, strict=True):
+        if not np.isnan(rate):
+            value = rate * weight - lost
+            lost, whole = (whole + value) - whole - value, whole + value
+    return whole / sum(weights) if sum(weights) else float("nan")
 
 
 def main_kernels(kernels: GroupedKernels) -> str:
     """Return the kinds of kernels that take most of the time, with their shares of it; empty where there are none."""
-    total = pd.Series(kernels.total_ns).groupby([kind_of(each) for each in kernels.groups]).sum()
-    whole = int(kernels.total_ns.sum())
-    if not whole:
-        return ""
-    largest = total.sort_values(ascending=False, kind="stable").head(LISTED_KINDS)
-    return ", ".join(f"{kind} {units.share(int(time) / whole)}" for kind, time in largest.items() if time)
+    total: Counter[str] = Counter()
+    for group, time in zip(kernels.groups, kernels.total_ns.tolist(), strict=True):
+        total[kind_of(group)] += time
+    largest = sorted(total.items(), key=lambda each: (-each[1], each[0]))[:LISTED_KINDS]
+    return ", ".join(f"{kind} {units.share(time / total.total())}" for kind, time in largest if time)
 
 
 def kind_of(group: Group) -> str:
@@ -169,10 +188,10 @@ def _beyond_peak(kernels: GroupedKernels, found: list[Limit]) -> int:
 
 
 def _evidence(rows: pd.DataFrame) -> tuple[str, ...]:
-    longest = rows.head(LISTED)[["total_ns", "count", "limited_by", "unit", *RATES, "name"]]
+    columns = (rows[name].head(LISTED).tolist() for name in ("total_ns", "count", "limited_by", "unit", *RATES, "name"))
     return tuple(
-        f"{units.duration(int(time))} in {units.counted(int(count), 'launch')}, {_rate(by, unit, low, high)}: {name}"
-        for time, count, by, unit, low, high, name in longest.itertuples(index=False)
+        f"{units.duration(time)} in {units.counted(count, 'launch')}, {_rate(by, unit, low, high)}: {name}"
+        for time, count, by, unit, low, high, name in zip(*columns, strict=True)
     )
 
 

@@ -13,6 +13,7 @@ from nsyswrap.hardware.peak_rates import speed_up
 from nsyswrap.intervals import Indices, Times, Window
 from nsyswrap.loop.phase_detection import Phases
 from nsyswrap.model import Finding, Severity
+from nsyswrap.row_sums import sums_by_text
 from nsyswrap.rule_names import TENSOR_USES
 from nsyswrap.sections.severity import make_finding
 from nsyswrap.what_if.changes import Saving, WhatIf, faster
@@ -112,17 +113,13 @@ def not_used(kernels: ClassifiedKernels, phases: Phases) -> pd.DataFrame:
     total = np.zeros(len(unique), np.int64)
     np.add.at(total, codes, kernels.duration[mine])
     count = np.bincount(codes, minlength=len(unique))
-    rows = []
-    for key, time, number in zip(unique.tolist(), total.tolist(), count.tolist(), strict=True):
+    texts = []
+    for key in unique.tolist():
         kind, phase = divmod(key, width)
         found, capability = kernels.classifications[kind], kernels.capability[kind]
         why = reason(found, capability, beside_half=phase - 1 in half, tf32_works=(found.op, capability) in tf32)
-        rows.append((found.name, why, phases.name(phase - 1), time, number))
-    table = pd.DataFrame(rows, columns=list(COLUMNS)).astype({"total_ns": np.int64, "count": np.int64})
-    merged = table.groupby(["name", "reason", "phase"], as_index=False, sort=False)[["total_ns", "count"]].sum()
-    return merged.sort_values(
-        ["total_ns", "name", "reason", "phase"], ascending=[False, True, True, True], ignore_index=True
-    )
+        texts.append((found.name, why, phases.name(phase - 1)))
+    return sums_by_text(COLUMNS[:3], texts, 3, total_ns=total, count=count)
 
 
 def reason(found: Classification, capability: Capability | None, *, beside_half: bool, tf32_works: bool) -> str:

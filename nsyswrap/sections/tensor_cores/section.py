@@ -11,6 +11,7 @@ from nsyswrap.hardware.kernel_names.classify import Verdict
 from nsyswrap.intervals import Indices, Times, Window
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Fact, Section
+from nsyswrap.row_sums import sums_by_text
 from nsyswrap.sections.launch_groups import kernels_in
 from nsyswrap.sections.spec import SectionSpec
 from nsyswrap.sections.tensor_cores import layout_kernels
@@ -90,12 +91,10 @@ def _verdicts(kernels: ClassifiedKernels) -> npt.NDArray[np.int8]:
 def _by_kernel(kernels: ClassifiedKernels) -> pd.DataFrame:
     """Return kernels by name and classification, longest time first."""
     keys = ["name", "verdict", "precision", "library", "op"]
-    frame = pd.DataFrame({key: [str(getattr(each, key)) for each in kernels.classifications] for key in keys})
-    total = np.zeros(len(frame), np.int64)
+    kinds = [tuple(str(getattr(each, key)) for key in keys) for each in kernels.classifications]
+    total = np.zeros(len(kinds), np.int64)
     np.add.at(total, kernels.code, kernels.duration)
-    frame["total_ns"], frame["count"] = total, np.bincount(kernels.code, minlength=len(frame))
-    merged = frame.groupby(keys, as_index=False, sort=False)[["total_ns", "count"]].sum()
-    return merged.sort_values(["total_ns", "name"], ascending=[False, True], ignore_index=True)
+    return sums_by_text(keys, kinds, 1, total_ns=total, count=np.bincount(kernels.code, minlength=len(kinds)))
 
 
 def _by_phase(context: TraceContext, kernels: ClassifiedKernels, verdict: npt.NDArray[np.int8]) -> pd.DataFrame:
