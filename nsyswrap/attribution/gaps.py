@@ -20,7 +20,7 @@ from nsyswrap.events.thread_states import ThreadStates
 from nsyswrap.intervals import NOTHING, Indices, Spans, Times, Window, clip, covered, gaps
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.memo import memo
-from nsyswrap.tables import array, blocks
+from nsyswrap.tables import array, blocks, coded
 
 # T explains the gap unless it waited for more than this share of the time before r. Source: definitions of the
 # root-cause rule, section "three segments".
@@ -109,7 +109,7 @@ def find_gaps(context: TraceContext, states: ThreadStates, device_id: int, windo
         source = np.where(some.ender >= 0, some.ender, mine[-1])
         by_call = operations.call[source]
         launcher = operations.process[source]
-        launcher[by_call >= 0] = array(context.trace[tables.CALLS], "thread")[by_call[by_call >= 0]]
+        launcher[by_call >= 0] = coded(context.trace[tables.CALLS], "thread")[by_call[by_call >= 0]]
         some.launcher[:] = np.searchsorted(threads, launcher)
         some.active_thread[:] = _active_threads(context, states, some)
         parts.append(np.where(by_call >= 0, not_traced.since(some.spans, operations.process[source]), some.spans.start))
@@ -175,7 +175,7 @@ def _opaque_launches(context: TraceContext) -> dict[int, Times]:
     shown = context.operations.call
     is_launch[shown[shown >= 0]] = False
     start = array(calls, "start")[is_launch]
-    process = tables.process_of(array(calls, "thread")[is_launch])
+    process = tables.process_of(coded(calls, "thread")[is_launch])
     return {int(each): start[process == each] for each in tables.distinct(process)}
 
 

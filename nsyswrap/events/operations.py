@@ -13,7 +13,7 @@ from nsyswrap import tables
 from nsyswrap.events.api_calls import base_name
 from nsyswrap.intervals import NOTHING, Indices, Spans, Times, Window, chosen, clip, merge, subtract
 from nsyswrap.memo import memo
-from nsyswrap.tables import TableSpec, Trace, array, blocks
+from nsyswrap.tables import TableSpec, Trace, array, blocks, coded
 
 COMPUTE, COMMUNICATION, COPY, MEMSET = range(4)
 KINDS = ("compute", "communication", "copy", "memset")
@@ -227,9 +227,11 @@ def _kinds(trace: Trace, spec: TableSpec, frame: pd.DataFrame) -> npt.NDArray[np
         return np.full(len(frame), MEMSET, np.int8)
     if spec is tables.GRAPHS:
         return np.full(len(frame), COMPUTE, np.int8)
-    codes, names = pd.factorize(frame["name_id"])
-    collective = [COMMUNICATION if COLLECTIVE in trace.text(int(name)).lower() else COMPUTE for name in names]
-    return np.array(collective, np.int8)[codes]
+    return tables.by_name(trace, spec, _kind_of_kernel, np.int8)
+
+
+def _kind_of_kernel(name: str) -> int:
+    return COMMUNICATION if COLLECTIVE in name.lower() else COMPUTE
 
 
 def _unified(trace: Trace, spec: TableSpec) -> npt.NDArray[np.bool_]:
@@ -257,17 +259,14 @@ def launch_calls(trace: Trace, process: Times, correlation_id: Times) -> Indices
     Correlation ids are unique within a process only. Of several calls with one id, the last to start is returned.
     """
     calls = trace[tables.CALLS]
-    thread, ids = array(calls, "thread"), array(calls, "correlation_id")
-    processes = pd.unique(process)
-    if len(processes) == 1 and len(ids) and ids.min() > 0:
-        only_one = all((tables.process_of(thread[block]) == processes[0]).all() for block in blocks(len(ids)))
-        if only_one:
-            return _lookup(ids, None, correlation_id)
-    owner = tables.process_of(thread)
+    thread, ids = coded(calls, "thread"), array(calls, "correlation_id")
+    processes, owner = pd.unique(process), tables.process_of(thread.ids)
+    if len(processes) == 1 and (owner == processes[0]).all() and len(ids) and ids.min() > 0:
+        return _lookup(ids, None, correlation_id)
     found = np.full(len(process), -1, np.intp)
     for each in processes:
         wanted = np.flatnonzero(process == each)
-        rows = np.flatnonzero((owner == each) & (ids > 0))
+        rows = np.flatnonzero(thread.among(owner == each) & (ids > 0))
         if len(rows):
             found[wanted] = _lookup(ids[rows], rows, correlation_id[wanted])
     return found
@@ -306,13 +305,15 @@ def _lookup(ids: Times, rows: Indices | None, wanted: Times) -> Indices:
 def launch_rows(trace: Trace) -> Indices:
     """Return the rows of ``trace[CALLS]`` that launch a CUDA graph."""
     ids = [key for key, text in trace.strings.items() if base_name(text) in GRAPH_LAUNCHES]
-    return np.flatnonzero(np.isin(array(trace[tables.CALLS], "name_id"), ids)) if ids else np.empty(0, np.intp)
+    names = coded(trace[tables.CALLS], "name_id")
+    return np.flatnonzero(names.among(np.isin(names.ids, ids)))
 
 
 def _launching_threads(trace: Trace, call: Indices) -> Times:
     """Return the global ids of the threads that made some calls, ascending; a row of -1 is no call."""
-    thread, found = array(trace[tables.CALLS], "thread"), [np.empty(0, np.int64)]
+    thread = coded(trace[tables.CALLS], "thread")
+    found = np.zeros(len(thread.ids), bool)
     for some in blocks(len(call)):
         rows = call[some]
-        found.append(pd.unique(thread[rows[rows >= 0]]))
-    return tables.distinct(np.concatenate(found))
+        found[thread.codes[rows[rows >= 0]]] = True
+    return thread.ids[found]

@@ -35,7 +35,7 @@ from nsyswrap.intervals import (
     union,
 )
 from nsyswrap.memo import memo
-from nsyswrap.tables import NameNumbers, TableSpec, Trace, array, numbers_by_name
+from nsyswrap.tables import TableSpec, Trace, array, coded, numbers_by_name
 
 # A state code is kind * NAMES + index of the call's name, so that evidence can name the call.
 NAME_BITS = 20
@@ -82,7 +82,7 @@ class ThreadStates:
 
     def names_of(self, spec: TableSpec, rows: Indices) -> npt.NDArray[np.int32]:
         """Return the name index of some rows of a table of calls."""
-        return _indices(array(self.trace[spec], "name_id")[rows], self.name_index)
+        return _indices(coded(self.trace[spec], "name_id")[rows], self.name_index)
 
     @memo
     def os_calls(self, kind: int) -> Indices:
@@ -141,7 +141,7 @@ def find_thread_states(  # noqa: PLR0913, PLR0917 - what the states follow from
 
 def _names(trace: Trace, marks: "pd.Series[str]", record: HostRecord) -> tuple[tuple[str, ...], dict[int, int]]:
     """Return the names of all calls and marks, and for each string id of a call the index of its name."""
-    ids = np.concatenate([tables.used_ids(array(trace[spec], "name_id")) for spec in KIND_OF])
+    ids = np.concatenate([coded(trace[spec], "name_id").ids for spec in KIND_OF])
     base = {each: api_calls.base_name(trace.text(each)) for each in ids.tolist()}
     unrecorded = (api_calls.PAGE_FAULT_NAME,) if record.processes else ()
     names = tuple(sorted({*base.values(), *marks.astype(str), *unrecorded}))
@@ -191,19 +191,19 @@ def _find_calls(
 
 
 def _changed_codes(
-    trace: Trace, numbers: NameNumbers, name_index: Mapping[int, int], blocking: Indices, free: Indices
+    trace: Trace, numbers: npt.NDArray[np.int32], name_index: Mapping[int, int], blocking: Indices, free: Indices
 ) -> tuple[Indices, npt.NDArray[np.int32]]:
     """Return the calls whose state does not follow from their name, ascending, and the state code of each.
 
     Args:
         trace: The tables of one export.
-        numbers: The state codes by name.
+        numbers: The state code of each code of a name.
         name_index: Index of the name of each string id.
         blocking: Calls of copies that block the host.
         free: Calls of copies that do not.
     """
-    ids = array(trace[tables.CALLS], "name_id")
-    free = free[numbers.of(ids[free]) >> NAME_BITS == api_calls.BLOCKING_COPY]
+    ids = coded(trace[tables.CALLS], "name_id")
+    free = free[numbers[ids.codes[free]] >> NAME_BITS == api_calls.BLOCKING_COPY]
     copying = np.int32(api_calls.BLOCKING_COPY * NAMES) + _indices(ids[blocking], name_index)
     # Where one call makes several copies, one that blocks comes first.
     rows = np.concatenate([blocking, free])

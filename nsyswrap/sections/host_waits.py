@@ -11,7 +11,7 @@ from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import NO_PHASE
 from nsyswrap.model import Fact, Section
 from nsyswrap.sections.spec import SectionSpec
-from nsyswrap.tables import array
+from nsyswrap.tables import array, coded
 
 WHO = ("process_id", "thread_id", "thread")
 SPLIT_COLUMNS = (*WHO, "launch_count", "wait_ns", "cuda_call_ns", "rest_ns", "unseen_ns")
@@ -69,10 +69,10 @@ def _launching(context: TraceContext, window: Window) -> dict[int, int]:
     known = call[call >= 0]
     start, end = array(calls, "start")[known], array(calls, "end")[known]
     inside = known[(start < window.end_ns) & (end > window.start_ns)]
-    codes, threads = pd.factorize(array(calls, "thread")[inside])
+    codes, threads = pd.factorize(coded(calls, "thread")[inside])
     found = dict(zip(threads.tolist(), np.bincount(codes).tolist(), strict=True))
     if not found:
-        found = dict.fromkeys(tables.distinct(array(calls, "thread")[known]).tolist(), 0)
+        found = dict.fromkeys(tables.distinct(coded(calls, "thread")[known]).tolist(), 0)
     return dict(sorted(found.items()))
 
 

@@ -14,7 +14,7 @@ from nsyswrap.model import Section
 from nsyswrap.sections.range_paths import modules, operators
 from nsyswrap.sections.spec import SectionSpec
 from nsyswrap.sections.summaries import clipped
-from nsyswrap.tables import array
+from nsyswrap.tables import array, coded
 
 
 def run(context: TraceContext, window: Window) -> Section:
@@ -62,7 +62,7 @@ def _names(ranges: pd.DataFrame) -> pd.Index:
 def _own_pairs(context: TraceContext, window: Window) -> Pairs:
     """Return each operation paired with each range around its launch on the launching thread."""
     launched = np.flatnonzero(context.operations.call >= 0)
-    thread = array(context.trace[tables.CALLS], "thread")[context.operations.call[launched]]
+    thread = coded(context.trace[tables.CALLS], "thread")[context.operations.call[launched]]
     return _pairs(context, launched, thread, window)
 
 
@@ -76,7 +76,7 @@ def _handed_pairs(context: TraceContext, window: Window) -> Pairs:
     launched = np.flatnonzero(operations.call >= 0)
     call = operations.call[launched]
     calls, ranges = trace[tables.CALLS], trace[tables.RANGES]
-    thread, start = array(calls, "thread")[call], array(calls, "start")[call]
+    thread, start = coded(calls, "thread")[call], array(calls, "start")[call]
     program = np.flatnonzero(~of_library(ranges))
     range_thread = array(ranges, "thread")[program]
     main = np.zeros(len(launched), np.int64)
@@ -112,7 +112,7 @@ def _kernels(context: TraceContext, names: pd.Index, pairs: Pairs) -> pd.DataFra
     is_kernel = operations.table[pairs.operation] == 0
     which = pairs.operation[is_kernel]
     range_codes, range_names = pd.factorize(names)
-    kernel_codes, kernel_ids = pd.factorize(array(trace[tables.KERNELS], "name_id")[operations.row[which]])
+    kernel_codes, kernel_ids = pd.factorize(coded(trace[tables.KERNELS], "name_id")[operations.row[which]])
     width = max(len(kernel_ids), 1)
     key = range_codes[pairs.range[is_kernel]]
     key *= width

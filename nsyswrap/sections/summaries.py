@@ -11,7 +11,7 @@ from nsyswrap.intervals import Times, Window, chosen
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Section
 from nsyswrap.sections.spec import SectionSpec
-from nsyswrap.tables import TableSpec, array, blocks
+from nsyswrap.tables import TableSpec, array, blocks, coded
 
 Rows = npt.NDArray[np.bool_]
 
@@ -41,19 +41,13 @@ def _time_inside(frame: pd.DataFrame, rows: Rows, window: Window) -> Times:
     return duration
 
 
-def _of_threads(thread: Times) -> Rows:
-    """Return whether each event has a thread; start and end marks of the tracer have none."""
-    found = np.empty(len(thread), bool)
-    for block in blocks(len(thread)):
-        np.not_equal(thread[block] & tables.THREAD_MASK, 0, out=found[block])
-    return found
-
-
 def _summary(context: TraceContext, spec: TableSpec, window: Window, *, keep_version: bool) -> pd.DataFrame:
     frame = context.trace[spec]
     rows = _touching(frame, window)
     if spec is tables.OS_CALLS:
-        rows &= _of_threads(array(frame, "thread"))
+        # Start and end marks of the tracer have no thread.
+        thread = coded(frame, "thread")
+        rows &= thread.among(tables.tid_column(thread.ids) != 0)
     index: dict[str, int] = {}
 
     def code(text: str) -> int:

@@ -14,7 +14,7 @@ from nsyswrap.intervals import Indices
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.range_nesting import enclosing
 from nsyswrap.sections.compute.kernel_groups import Group, GroupedKernels
-from nsyswrap.tables import array
+from nsyswrap.tables import array, coded
 
 # Bytes of an operand, and the name of its peak rate, by precision.
 _OPERANDS = {"fp16": (2, "half"), "bf16": (2, "half"), "tf32": (4, "tf32"), "fp32": (4, "fp32")}
@@ -81,7 +81,8 @@ def _ranges_of(context: TraceContext, rows: Indices) -> Indices:
     calls, call = context.trace[tables.CALLS], context.operations.call[rows]
     found = np.full(len(rows), -1, np.intp)
     launched = np.flatnonzero(call >= 0)
-    thread, start, end = (array(calls, name)[call[launched]] for name in ("thread", "start", "end"))
+    columns = coded(calls, "thread"), array(calls, "start"), array(calls, "end")
+    thread, start, end = (column[call[launched]] for column in columns)
     texts = context.trace[tables.RANGES]["text"].cat
     is_product = np.array([product_work(str(text)) is not None for text in texts.categories], np.bool_)
     codes = texts.codes.to_numpy()
