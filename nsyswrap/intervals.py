@@ -16,7 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 Times = npt.NDArray[np.int64]
-Indices = npt.NDArray[np.intp]
+# Rows of arrays, in as many bytes as whoever makes them chooses.
+Indices = npt.NDArray[np.signedinteger[Any]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -113,7 +113,9 @@ def find_gaps(context: TraceContext, states: ThreadStates, device_id: int, windo
         some.launcher[:] = np.searchsorted(threads, launcher)
         some.active_thread[:] = _active_threads(context, states, some)
         parts.append(np.where(by_call >= 0, not_traced.since(some.spans, operations.process[source]), some.spans.start))
-    return replace(found, not_traced_from=np.concatenate(parts))
+    since = np.concatenate(parts)
+    # Where all is traced, both columns share their memory.
+    return found if np.array_equal(since, spans.end) else replace(found, not_traced_from=since)
 
 
 def _launched_by_host(operations: Operations, mine: Indices) -> Indices:
@@ -130,10 +132,10 @@ def _enders(operations: Operations, mine: Indices, spans: Spans) -> Indices:
     """Return the first operation that takes time at or after the end of each gap; -1 where there is none."""
     real = mine[operations.end[mine] > operations.start[mine]]
     if not len(real):
-        return np.full(len(spans.end), -1, np.intp)
+        return np.full(len(spans.end), -1, np.int32)
     at = np.searchsorted(operations.start[real], spans.end, side="left")
-    found: Indices = np.where(at < len(real), real[np.minimum(at, len(real) - 1)], -1)
-    return found
+    found = np.where(at < len(real), real[np.minimum(at, len(real) - 1)], -1)
+    return found.astype(np.int32)
 
 
 class _NotTraced:
