@@ -41,7 +41,7 @@ class LaunchTimes:
     """The operations of a window whose launch is known, in order of start: arrays of equal length.
 
     Attributes:
-        row: Row in the context's operations.
+        row: Row in the context's operations, int32.
         began: When its launch call began, in ns.
         just_in_time: Whether its device was idle then.
         late: Whether its device was idle then, or went idle before the operation could begin.
@@ -93,7 +93,7 @@ def find_launches(context: TraceContext, window: Window) -> LaunchTimes:
     """Return the operations that touch a window and whose launch is known."""
     operations = context.operations
     inside = (operations.start < window.end_ns) & (operations.end > window.start_ns) & (operations.call >= 0)
-    rows = np.flatnonzero(inside)
+    rows = np.flatnonzero(inside).astype(np.int32)
     began = array(context.trace[tables.CALLS], "start")[operations.call[rows]]
     reach, start = _reach_before(context, rows), operations.start[rows]
     on_idle = began >= reach

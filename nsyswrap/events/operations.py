@@ -30,7 +30,7 @@ class DeviceWork(NamedTuple):
     """The work of one device.
 
     Attributes:
-        rows: Its rows of ``Operations``, ascending.
+        rows: Its rows of ``Operations``, ascending, int32.
         processes: The processes that ran something on it, ascending.
         first_ns: When its first operation starts, in ns since capture start.
         last_ns: When its last operation ends.
@@ -55,9 +55,9 @@ class Operations:
         end: ns since capture start.
         device_id: GPU it ran on, int32.
         kind: COMPUTE, COMMUNICATION, COPY or MEMSET, int8.
-        call: Row in ``trace[CALLS]`` of the call that launched it, or -1.
+        call: Row in ``trace[CALLS]`` of the call that launched it, or -1, int32.
         table: Index into ``SOURCES`` of the table it comes from, int8.
-        row: Its row in that table.
+        row: Its row in that table, int32.
         process: Global id of its process.
         migration: Whether it is a copy of unified memory that a page fault started: no host call launched it.
         by_device: The work of each device that ran something, by ascending device id.
@@ -128,7 +128,7 @@ class Operations:
 
 
 SOURCES = (tables.KERNELS, tables.COPIES, tables.MEMSETS, tables.GRAPHS)
-NO_WORK = DeviceWork(np.empty(0, np.intp), np.empty(0, np.int64), 0, 0, NOTHING, (NOTHING,) * len(KINDS))
+NO_WORK = DeviceWork(np.empty(0, np.int32), np.empty(0, np.int64), 0, 0, NOTHING, (NOTHING,) * len(KINDS))
 
 
 def find_operations(trace: Trace) -> Operations:
@@ -154,7 +154,7 @@ def find_operations(trace: Trace) -> Operations:
         kind=kind,
         call=call,
         table=ordered((np.full(len(trace[spec]), SOURCES.index(spec), np.int8) for spec in sources), np.int8),
-        row=ordered((np.arange(len(trace[spec])) for spec in sources), np.intp),
+        row=ordered((np.arange(len(trace[spec]), dtype=np.int32) for spec in sources), np.int32),
         process=process,
         migration=ordered((_unified(trace, spec) for spec in sources), np.bool_) & (call < 0),
         by_device=_by_device(start, end, device_id, process, kind),
@@ -182,7 +182,7 @@ def _by_device(
     """Return the work of each device that ran something, by ascending device id."""
     found, devices = {}, tables.distinct(device_id).tolist()
     for device in devices:
-        rows = np.flatnonzero(device_id == device)
+        rows = np.flatnonzero(device_id == device).astype(np.int32)
         mine = slice(None) if len(devices) == 1 else rows
         found[device] = _work(rows, tables.distinct(process[mine]), start[mine], end[mine], kind[mine])
     return MappingProxyType(found)
@@ -263,7 +263,7 @@ def launch_calls(trace: Trace, process: Times, correlation_id: Times) -> Indices
     processes, owner = pd.unique(process), tables.process_of(thread.ids)
     if len(processes) == 1 and (owner == processes[0]).all() and len(ids) and ids.min() > 0:
         return _lookup(ids, None, correlation_id)
-    found = np.full(len(process), -1, np.intp)
+    found = np.full(len(process), -1, np.int32)
     for each in processes:
         wanted = np.flatnonzero(process == each)
         rows = np.flatnonzero(thread.among(owner == each) & (ids > 0))
@@ -281,7 +281,7 @@ def _lookup(ids: Times, rows: Indices | None, wanted: Times) -> Indices:
         wanted: The wanted ids.
     """
     low, high = int(ids.min()), int(ids.max())
-    result = np.full(len(wanted), -1, np.intp)
+    result = np.full(len(wanted), -1, np.int32)
     if high - low < 2 * len(ids) + 1024:
         table = np.full(high - low + 1, -1, np.int32)
         for block in blocks(len(ids)):
