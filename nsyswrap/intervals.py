@@ -348,6 +348,11 @@ def label_at(labels: LabelledSpans, at: Times, default: int) -> npt.NDArray[np.i
     return found
 
 
+def in_order(*parts: LabelledSpans) -> LabelledSpans:
+    """Return labelled spans that do not overlap as one, in order of time."""
+    return _ordered([each.spans for each in parts], [each.code for each in parts])
+
+
 def _ordered(parts: list[Spans], codes: list[npt.NDArray[np.int32]]) -> LabelledSpans:
     if not parts:
         return LabelledSpans(NOTHING, np.empty(0, np.int32))

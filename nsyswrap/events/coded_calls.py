@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from nsyswrap.intervals import NOTHING, Indices, Spans, Window, chosen, merge
+from nsyswrap.intervals import Indices, Spans, Window, chosen, merge
 from nsyswrap.tables import array, blocks, coded
 
 NO_CODE = -1
@@ -49,11 +49,10 @@ class CodedCalls(NamedTuple):
 
 def open_spans(calls: CodedCalls, thread: int) -> Spans:
     """Return when any call of a thread that touches the window is open."""
-    start, end = (array(calls.frame, name) for name in ("start", "end"))
-    parts = [NOTHING]
-    for some, mine in blocks_of(calls, thread):
-        parts.append(Spans(*chosen(mine & calls.touching(some), start[some], end[some])))
-    return merge(*joined(parts))
+    mine = coded(calls.frame, "thread").equal(thread)
+    for some in blocks(len(mine)):
+        mine[some] &= calls.touching(some)
+    return merge(*chosen(mine, array(calls.frame, "start"), array(calls.frame, "end")))
 
 
 def blocks_of(calls: CodedCalls, thread: int) -> Iterator[tuple[slice, Rows]]:

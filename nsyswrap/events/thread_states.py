@@ -28,6 +28,7 @@ from nsyswrap.intervals import (
     clip,
     covered,
     fill,
+    in_order,
     innermost,
     merge,
     subtract,
@@ -327,7 +328,22 @@ def _moments(opened: LabelledSpans, in_calls: tuple[Spans, Spans]) -> Moments:
 
 
 def _call_states(every: Iterable[CodedCalls], thread: int) -> LabelledSpans:
-    """Return the open call of a thread that explains idle time: of several, the first in order of kind."""
+    """Return the open call of a thread that explains idle time: of several, the first in order of kind.
+
+    Most calls are alone, so only those that overlap another one are put in layers.
+    """
+    start, end, code = _explaining_calls(every, thread)
+    reach = np.maximum.accumulate(end)
+    apart = start[1:] >= reach[:-1]
+    alone = (np.append(True, apart) & np.append(apart, True))[: len(start)]
+    states = _in_layers(*chosen(~alone, start, end, code))
+    start, end, code = chosen(alone, start, end, code)
+    single = LabelledSpans(Spans(start, end), code)
+    return in_order(single, states) if len(states.code) else single
+
+
+def _explaining_calls(every: Iterable[CodedCalls], thread: int) -> Iterable[npt.NDArray[Any]]:
+    """Return start, end and state code of the calls of a thread that explain idle time and take time, by start."""
     found: list[Sequence[npt.NDArray[Any]]] = [(*NOTHING, np.empty(0, np.int32))]
     for calls in every:
         start, end = array(calls.frame, "start"), array(calls.frame, "end")
@@ -335,6 +351,14 @@ def _call_states(every: Iterable[CodedCalls], thread: int) -> LabelledSpans:
             code = calls.code(some)
             found.append(chosen(mine & (code != NO_CODE), start[some], end[some], code))
     start, end, code = joined(found)
+    del found
+    start, end, code = chosen(end > start, start, end, code)
+    order = np.argsort(start, kind="stable")
+    return (column[order] for column in (start, end, code))
+
+
+def _in_layers(start: Times, end: Times, code: npt.NDArray[np.int32]) -> LabelledSpans:
+    """Return some calls as states: at each time the first in order of kind, of one kind the innermost."""
     kind = (code >> NAME_BITS).astype(np.int8)
     states = NO_STATES
     for each in (*range(api_calls.OFF_CPU), api_calls.FILE_IO):
