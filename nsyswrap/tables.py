@@ -300,6 +300,10 @@ class CodedIds:
         found: npt.NDArray[np.int64] = self.ids[self.codes[rows]]
         return found
 
+    def only(self, rows: npt.NDArray[Any]) -> "CodedIds":
+        """Return some rows as codes of the same ids."""
+        return CodedIds(self.codes[rows], self.ids)
+
     def equal(self, wanted: int, rows: npt.NDArray[Any] | slice = slice(None)) -> npt.NDArray[np.bool_]:
         """Return which of some rows have an id."""
         return self.among(self.ids == wanted, rows)

@@ -77,8 +77,8 @@ class IdlePieces:
 
     @cached_property
     def first(self) -> Indices:
-        """Return the first piece of each gap."""
-        return np.flatnonzero(np.append(True, self.gap[1:] != self.gap[:-1]))
+        """Return the first piece of each gap, int32."""
+        return np.flatnonzero(np.append(True, self.gap[1:] != self.gap[:-1])).astype(np.int32)
 
     def process_at(self, rows: Indices) -> Times:
         """Return the process of some pieces' threads."""

@@ -17,7 +17,7 @@ from nsyswrap.events.operations import Operations
 from nsyswrap.intervals import Indices, Times, Window
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import NO_PHASE
-from nsyswrap.tables import array
+from nsyswrap.tables import array, blocks
 
 # Share of operations launched too late. Source: captures with a known limit. Those bound by launches began 0.54 to 0.95
 # of their operations on an idle GPU, those bound by data, a peer or the GPU itself 0.07 to 0.35.
@@ -168,9 +168,10 @@ def paces(context: TraceContext, launched: LaunchTimes) -> dict[str, Pace]:
 def _pace(context: TraceContext, launched: LaunchTimes, chosen: Indices | slice) -> Pace:
     rows = launched.row[chosen]
     known = launched.since[chosen]
-    known = known[np.flatnonzero(known >= 0)]
-    length = context.operations.end[rows]
-    length -= context.operations.start[rows]
+    known = known[known >= 0]
+    length = np.empty(len(rows), np.int64)
+    for some in blocks(len(rows)):
+        np.subtract(context.operations.end[rows[some]], context.operations.start[rows[some]], out=length[some])
     return Pace(
         count=len(rows),
         just_in_time_share=float(launched.just_in_time[chosen].mean()),

@@ -5,7 +5,7 @@ import pandas as pd
 
 from nsyswrap import tables
 from nsyswrap.events.duration_stats import by_name, summarize
-from nsyswrap.intervals import Indices, Times, Window, covered, merge
+from nsyswrap.intervals import Indices, Spans, Window, covered, merge
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import of_library
 from nsyswrap.loop.range_nesting import enclosing
@@ -15,7 +15,7 @@ from nsyswrap.sections.idle_codes import numbered
 from nsyswrap.sections.range_paths import modules, operators
 from nsyswrap.sections.spec import SectionSpec
 from nsyswrap.sections.summaries import clipped
-from nsyswrap.tables import array, coded
+from nsyswrap.tables import CodedIds, array, coded
 
 
 def run(context: TraceContext, window: Window) -> Section:
@@ -63,7 +63,7 @@ def _names(ranges: pd.DataFrame) -> pd.Index:
 def _own_pairs(context: TraceContext, window: Window) -> Pairs:
     """Return each operation paired with each range around its launch on the launching thread."""
     launched = _launched(context)
-    thread = coded(context.trace[tables.CALLS], "thread")[context.operations.call[launched]]
+    thread = coded(context.trace[tables.CALLS], "thread").only(context.operations.call[launched])
     return _pairs(context, launched, thread, window)
 
 
@@ -78,7 +78,7 @@ def _handed_pairs(context: TraceContext, window: Window) -> Pairs:
     thread, start = coded(calls, "thread"), array(calls, "start")
     program = np.flatnonzero(~of_library(ranges))
     range_thread = array(ranges, "thread")[program]
-    handed, main = [np.empty(0, np.int32)], [np.empty(0, np.int64)]
+    handed, main, targets = [np.empty(0, np.int32)], [np.empty(0, np.int32)], [-1]
     for each in context.operations.launching_threads.tolist():
         process = each & ~tables.THREAD_MASK
         target = context.phases.main_thread.get(process, process | tables.pid(process))
@@ -89,10 +89,11 @@ def _handed_pairs(context: TraceContext, window: Window) -> Pairs:
         began = start[context.operations.call[mine]]
         own = merge(array(ranges, "start")[rows], array(ranges, "end")[rows])
         handed.append(mine[covered(own, began, began + 1) == 0])
-        main.append(np.full(len(handed[-1]), target))
+        main.append(np.full(len(handed[-1]), len(targets), np.int32))
+        targets.append(target)
     which = np.concatenate(handed)
     order = np.argsort(which, kind="stable")
-    found = _pairs(context, which[order], np.concatenate(main)[order], window)
+    found = _pairs(context, which[order], CodedIds(np.concatenate(main)[order], np.array(targets)), window)
     kept = ~of_library(ranges)[found.range]
     return Pairs(found.operation[kept], found.range[kept])
 
@@ -102,13 +103,14 @@ def _launched(context: TraceContext) -> Indices:
     return np.flatnonzero(context.operations.call >= 0).astype(np.int32)
 
 
-def _pairs(context: TraceContext, launched: Indices, thread: Times, window: Window) -> Pairs:
+def _pairs(context: TraceContext, launched: Indices, thread: CodedIds, window: Window) -> Pairs:
     """Return the operations paired with the ranges around their launch on a thread that touch the window."""
     trace = context.trace
     calls, ranges = trace[tables.CALLS], trace[tables.RANGES]
     call = context.operations.call[launched]
     found_operations, found_ranges = [np.empty(0, np.int32)], [np.empty(0, np.int32)]
-    for which, rows in enclosing(trace, thread, array(calls, "start")[call], array(calls, "end")[call]):
+    start, end = array(calls, "start"), array(calls, "end")
+    for which, rows in enclosing(trace, thread, lambda some: Spans(start[call[some]], end[call[some]])):
         touching = (array(ranges, "start")[rows] < window.end_ns) & (array(ranges, "end")[rows] > window.start_ns)
         found_operations.append(launched[which[touching]])
         found_ranges.append(rows[touching].astype(np.int32))

@@ -32,7 +32,8 @@ def find(idle: IdlePieces, free: Mask) -> Mask:
     later = calls.copy()
     later[idle.first[first_call > 0]] = False
     gap, start, end = chosen(later, idle.gap, idle.pieces.start, idle.pieces.end)
-    delay = first_call + np.bincount(gap, end - start, len(idle.first)).astype(np.int64)
+    delay = np.bincount(gap, end - start, len(idle.first)).astype(np.int64)
+    delay += first_call
     behind = idle.from_first(calls) | ~delayed[idle.gap]
     rest = free & ~calls & ~between & behind & idle.is_cause(*GENERIC)
     return calls | between | idle.set_back(delayed, delay, rest, calls)

@@ -10,7 +10,7 @@ from nsyswrap import tables
 from nsyswrap.hardware.kernel_names.classify import Verdict
 from nsyswrap.hardware.operator_sizes import SIZES_MARK, ProductWork, product_work
 from nsyswrap.hardware.peak_rates import peak_operations
-from nsyswrap.intervals import Indices
+from nsyswrap.intervals import Indices, Spans
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.range_nesting import enclosing
 from nsyswrap.sections.compute.kernel_groups import Group, GroupedKernels
@@ -81,12 +81,13 @@ def _ranges_of(context: TraceContext, rows: Indices) -> Indices:
     calls, call = context.trace[tables.CALLS], context.operations.call[rows]
     found = np.full(len(rows), -1, np.intp)
     launched = np.flatnonzero(call >= 0)
-    columns = coded(calls, "thread"), array(calls, "start"), array(calls, "end")
-    thread, start, end = (column[call[launched]] for column in columns)
+    start, end, call = array(calls, "start"), array(calls, "end"), call[launched]
     texts = context.trace[tables.RANGES]["text"].cat
     is_product = np.array([product_work(str(text)) is not None for text in texts.categories], np.bool_)
     codes = texts.codes.to_numpy()
-    for which, row in enclosing(context.trace, thread, start, end):
+    for which, row in enclosing(
+        context.trace, coded(calls, "thread").only(call), lambda some: Spans(start[call[some]], end[call[some]])
+    ):
         inner = is_product[codes[row]]
         found[launched[which[inner]]] = row[inner]
     return found
