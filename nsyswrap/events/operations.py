@@ -123,8 +123,8 @@ class Operations:
         return (self.call < 0) & ~self.migration
 
     def from_table(self, spec: TableSpec) -> Indices:
-        """Return the operations that come from one table."""
-        return np.flatnonzero(self.table == SOURCES.index(spec))
+        """Return the operations that come from one table, int32."""
+        return np.flatnonzero(self.table == SOURCES.index(spec)).astype(np.int32)
 
 
 SOURCES = (tables.KERNELS, tables.COPIES, tables.MEMSETS, tables.GRAPHS)
