@@ -37,8 +37,10 @@ def main() -> None:
         # Ctrl-C may come while these are loaded.
         from nsyswrap.cli import cli  # noqa: PLC0415
         from nsyswrap.cli.collector_settings import tune_collector  # noqa: PLC0415
+        from nsyswrap.cli.memory_settings import tune_heap  # noqa: PLC0415
 
         tune_collector()
+        tune_heap()
         cli(prog_name="nsyswrap")
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)

@@ -16,7 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 Times = npt.NDArray[np.int64]
-Indices = npt.NDArray[np.intp]
+# Rows of arrays, in as many bytes as whoever makes them chooses.
+Indices = npt.NDArray[np.signedinteger[Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -345,6 +346,11 @@ def label_at(labels: LabelledSpans, at: Times, default: int) -> npt.NDArray[np.i
     index = containing(labels.spans, at)
     found: npt.NDArray[np.int32] = np.where(index >= 0, labels.code[index], np.int32(default))
     return found
+
+
+def in_order(*parts: LabelledSpans) -> LabelledSpans:
+    """Return labelled spans that do not overlap as one, in order of time."""
+    return _ordered([each.spans for each in parts], [each.code for each in parts])
 
 
 def _ordered(parts: list[Spans], codes: list[npt.NDArray[np.int32]]) -> LabelledSpans:

@@ -20,11 +20,15 @@ from nsyswrap.model import Capture, Gpu, Session
 
 Ids = npt.NDArray[np.int64]
 
-# Above this a table with one entry for each string id would be too large.
+# Above this a table with one entry for each possible key would be too large.
 DENSE_IDS = 1 << 22
 
 THREAD_BITS = 24
 THREAD_MASK = (1 << THREAD_BITS) - 1
+
+
+# Columns of ids: of a thread, or of a text.
+_REPEATED = ("thread", "name_id")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,13 +37,18 @@ class TableSpec:
 
     Attributes:
         name: Key in ``Trace.frames``.
-        columns: dtype of each column; "category" for texts that repeat.
+        columns: dtype of each column; "category" for texts and ids that repeat.
         missing: Value that replaces NULL, for columns in which the export may have one.
     """
 
     name: str
     columns: Mapping[str, str]
     missing: Mapping[str, int | str]
+
+    @property
+    def coded(self) -> frozenset[str]:
+        """Return the columns of ids that repeat, which are held as codes."""
+        return frozenset(name for name in _REPEATED if self.columns.get(name) == "category")
 
     def empty(self) -> pd.DataFrame:
         """Return the table without rows."""
@@ -49,7 +58,10 @@ class TableSpec:
 @cache
 def _empty(spec: TableSpec) -> pd.DataFrame:
     """Return the table without rows, made once: an export lacks about ten tables, and each takes as long as a read."""
-    return pd.DataFrame({name: pd.Series([], dtype=dtype) for name, dtype in spec.columns.items()})
+    ids = pd.Series([], dtype="int64").astype("category")
+    return pd.DataFrame(
+        {name: ids if name in spec.coded else pd.Series([], dtype=dtype) for name, dtype in spec.columns.items()}
+    )
 
 
 def _spec(name: str, columns: Mapping[str, str], missing: Mapping[str, int | str] | None = None) -> TableSpec:
@@ -81,7 +93,7 @@ _NO_LAUNCH = dict.fromkeys(_LAUNCH, 0)
 
 KERNELS = _spec(
     "kernels",
-    _OPERATION | {"name_id": "int64", "graph_node_id": "int64"} | _LAUNCH,
+    _OPERATION | {"name_id": "category", "graph_node_id": "int64"} | _LAUNCH,
     _NO_STREAM | {"graph_node_id": 0} | _NO_LAUNCH,
 )
 COPIES = _spec(
@@ -93,11 +105,13 @@ MEMSETS = _spec("memsets", _OPERATION | {"bytes": "int64", "memory_kind": "int32
 GRAPHS = _spec("graphs", _OPERATION, _NO_STREAM)
 CALLS = _spec(
     "calls",
-    {"start": "int64", "end": "int64", "thread": "int64", "correlation_id": "int64", "name_id": "int64"},
+    {"start": "int64", "end": "int64", "thread": "category", "correlation_id": "int64", "name_id": "category"},
     {"correlation_id": 0},
 )
-OS_CALLS = _spec("os_calls", {"start": "int64", "end": "int64", "thread": "int64", "name_id": "int64"})
-OVERHEADS = _spec("overheads", {"start": "int64", "end": "int64", "thread": "int64", "name_id": "int64"})
+# Threads and names repeat millions of times, so these tables hold codes of them.
+_OS_CALL = {"start": "int64", "end": "int64", "thread": "category", "name_id": "category"}
+OS_CALLS = _spec("os_calls", _OS_CALL)
+OVERHEADS = _spec("overheads", _OS_CALL)
 RANGES = _spec(
     "ranges",
     {
@@ -252,58 +266,64 @@ def by_name(
         meaning: Function from a name to its number; called once for each name.
         dtype: Type of the numbers.
     """
-    return numbers_by_name(trace, spec, meaning, dtype).of(array(trace[spec], "name_id"))
-
-
-class NameNumbers(NamedTuple):
-    """The number that the name of each string id maps to.
-
-    Attributes:
-        used: The string ids, ascending; None where an id is the index of its number.
-        numbers: The numbers.
-    """
-
-    used: Ids | None
-    numbers: npt.NDArray[Any]
-
-    def of(self, ids: Ids) -> npt.NDArray[Any]:
-        """Return the number of each string id."""
-        found: npt.NDArray[Any] = self.numbers[ids if self.used is None else np.searchsorted(self.used, ids)]
-        return found
+    found: npt.NDArray[Any] = numbers_by_name(trace, spec, meaning, dtype)[coded(trace[spec], "name_id").codes]
+    return found
 
 
 def numbers_by_name(
     trace: Trace, spec: TableSpec, meaning: Callable[[str], int], dtype: type[np.integer[Any]]
-) -> NameNumbers:
-    """Return what the names of a table map to; the arguments are those of ``by_name``."""
-    ids = array(trace[spec], "name_id")
-    used = used_ids(ids)
-    numbers = np.array([meaning(trace.text(each)) for each in used.tolist()], dtype)
-    if not _dense(ids):
-        return NameNumbers(used, numbers)
-    dense = np.zeros(int(used[-1]) + 1, dtype)
-    dense[used] = numbers
-    return NameNumbers(None, dense)
-
-
-def used_ids(ids: Ids) -> Ids:
-    """Return the string ids that occur, ascending."""
-    if not _dense(ids):
-        return distinct(ids)
-    used = np.zeros(int(ids.max()) + 1, bool)
-    used[ids] = True
-    return np.flatnonzero(used)
-
-
-def _dense(ids: Ids) -> bool:
-    """Return whether ids can index a table: they count from zero, and that is faster than hashing millions of them."""
-    return len(ids) > 0 and ids.min() >= 0 and ids.max() < DENSE_IDS
+) -> npt.NDArray[Any]:
+    """Return the number of each code of the names of a table; the arguments are those of ``by_name``."""
+    return np.array([meaning(trace.text(each)) for each in coded(trace[spec], "name_id").ids.tolist()], dtype)
 
 
 def array(frame: pd.DataFrame, column: str) -> npt.NDArray[Any]:
-    """Return a column as a numpy array, without a copy where pandas can avoid it."""
+    """Return a column as a numpy array, without a copy where pandas can avoid it; with one for ids that are codes."""
     values: npt.NDArray[Any] = frame[column].to_numpy()
     return values
+
+
+@dataclass(frozen=True, slots=True)
+class CodedIds:
+    """A column of ids that repeat, such as threads: an array of few bytes a row.
+
+    Attributes:
+        codes: The code of each row, an index into ``ids``.
+        ids: The ids, int64, ascending; not all of them need to occur.
+    """
+
+    codes: npt.NDArray[np.signedinteger[Any]]
+    ids: npt.NDArray[np.int64]
+
+    def __getitem__(self, rows: npt.NDArray[Any] | slice) -> npt.NDArray[np.int64]:
+        """Return the ids of some rows."""
+        found: npt.NDArray[np.int64] = self.ids[self.codes[rows]]
+        return found
+
+    def only(self, rows: npt.NDArray[Any]) -> "CodedIds":
+        """Return some rows as codes of the same ids."""
+        return CodedIds(self.codes[rows], self.ids)
+
+    def equal(self, wanted: int, rows: npt.NDArray[Any] | slice = slice(None)) -> npt.NDArray[np.bool_]:
+        """Return which of some rows have an id."""
+        return self.among(self.ids == wanted, rows)
+
+    def among(
+        self, chosen: npt.NDArray[np.bool_], rows: npt.NDArray[Any] | slice = slice(None)
+    ) -> npt.NDArray[np.bool_]:
+        """Return which of some rows have one of the ids that are chosen by a mask."""
+        codes, wanted = self.codes[rows], np.flatnonzero(chosen)
+        if not len(wanted):
+            return np.zeros(len(codes), bool)
+        found: npt.NDArray[np.bool_] = codes == wanted[0] if len(wanted) == 1 else chosen[codes]
+        return found
+
+
+def coded(frame: pd.DataFrame, column: str) -> CodedIds:
+    """Return a column of ids as codes, without a copy where the table holds them so."""
+    values = frame[column]
+    held = values.array if isinstance(values.dtype, pd.CategoricalDtype) else pd.Categorical(values)
+    return CodedIds(held.codes, held.categories.to_numpy(np.int64))
 
 
 def distinct(values: npt.NDArray[Any]) -> npt.NDArray[Any]:

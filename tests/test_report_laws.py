@@ -12,6 +12,7 @@ from random_traces import LONGEST, THREADS, Operation, Sketch, context_of, same_
 
 from nsyswrap import tables
 from nsyswrap.events.duration_stats import by_name
+from nsyswrap.intervals import Spans
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.range_nesting import enclosing
 from nsyswrap.model import Report
@@ -19,7 +20,7 @@ from nsyswrap.render import render
 from nsyswrap.render.json_reader import parse_report
 from nsyswrap.report import build_report
 from nsyswrap.sections.ledger import ROWS
-from nsyswrap.tables import Trace, array
+from nsyswrap.tables import Trace, array, coded
 
 START, END = -40, LONGEST + 60
 SHIFTS = (-1_000, 61, 10**10)
@@ -130,7 +131,8 @@ def test_the_ranges_around_a_call_are_those_that_contain_it(sketch: Sketch) -> N
     trace = trace_of(sketch)
     calls, ranges = trace[tables.CALLS], trace[tables.RANGES]
     thread, start, end = (array(calls, name) for name in ("thread", "start", "end"))
-    found = [pair for which, rows in enclosing(trace, thread, start, end) for pair in zip(which, rows, strict=True)]
+    pairs = enclosing(trace, coded(calls, "thread"), lambda some: Spans(start[some], end[some]))
+    found = [pair for which, rows in pairs for pair in zip(which, rows, strict=True)]
     wanted = [
         (call, row)
         for call in range(len(calls))

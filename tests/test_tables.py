@@ -1,6 +1,7 @@
 """The contracts of a trace's tables, and the ids of processes and threads."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from export_builder import MAIN, PID, PROCESS, global_id
 from hypothesis import given
@@ -38,6 +39,26 @@ def test_missing_values_belong_to_columns(spec: TableSpec) -> None:
     """The missing value of a text column is a text, and that of a column of numbers a number."""
     for name, value in spec.missing.items():
         assert isinstance(value, str) == (spec.columns[name] == "category")
+
+
+def test_ids_that_repeat_are_codes() -> None:
+    """Whether a table holds them so or as numbers, as a table made for a test may."""
+    ids = [7, 9, 7, 3]
+    for values in (pd.Categorical(ids), pd.Categorical(ids, categories=[1, 3, 7, 9]), np.array(ids, np.int64)):
+        found = tables.coded(pd.DataFrame({"thread": values}), "thread")
+        assert found[:].tolist() == ids
+        assert found[np.array([3, 0])].tolist() == [3, 7]
+        assert found.equal(7).tolist() == [True, False, True, False]
+        assert found.equal(7, slice(1, 3)).tolist() == [False, True]
+        assert found.equal(8).tolist() == [False] * 4
+        assert found.among(found.ids > 5).tolist() == [True, True, True, False]
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)
+def test_an_empty_table_has_no_ids(spec: TableSpec) -> None:
+    for name in spec.coded:
+        found = tables.coded(spec.empty(), name)
+        assert (len(found.codes), len(found.ids)) == (0, 0)
 
 
 def test_table_names_are_unique() -> None:

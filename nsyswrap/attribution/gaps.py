@@ -20,7 +20,7 @@ from nsyswrap.events.thread_states import ThreadStates
 from nsyswrap.intervals import NOTHING, Indices, Spans, Times, Window, clip, covered, gaps
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.memo import memo
-from nsyswrap.tables import array, blocks
+from nsyswrap.tables import array, blocks, coded
 
 # T explains the gap unless it waited for more than this share of the time before r. Source: definitions of the
 # root-cause rule, section "three segments".
@@ -109,11 +109,13 @@ def find_gaps(context: TraceContext, states: ThreadStates, device_id: int, windo
         source = np.where(some.ender >= 0, some.ender, mine[-1])
         by_call = operations.call[source]
         launcher = operations.process[source]
-        launcher[by_call >= 0] = array(context.trace[tables.CALLS], "thread")[by_call[by_call >= 0]]
+        launcher[by_call >= 0] = coded(context.trace[tables.CALLS], "thread")[by_call[by_call >= 0]]
         some.launcher[:] = np.searchsorted(threads, launcher)
         some.active_thread[:] = _active_threads(context, states, some)
         parts.append(np.where(by_call >= 0, not_traced.since(some.spans, operations.process[source]), some.spans.start))
-    return replace(found, not_traced_from=np.concatenate(parts))
+    since = np.concatenate(parts)
+    # Where all is traced, both columns share their memory.
+    return found if np.array_equal(since, spans.end) else replace(found, not_traced_from=since)
 
 
 def _launched_by_host(operations: Operations, mine: Indices) -> Indices:
@@ -130,10 +132,10 @@ def _enders(operations: Operations, mine: Indices, spans: Spans) -> Indices:
     """Return the first operation that takes time at or after the end of each gap; -1 where there is none."""
     real = mine[operations.end[mine] > operations.start[mine]]
     if not len(real):
-        return np.full(len(spans.end), -1, np.intp)
+        return np.full(len(spans.end), -1, np.int32)
     at = np.searchsorted(operations.start[real], spans.end, side="left")
-    found: Indices = np.where(at < len(real), real[np.minimum(at, len(real) - 1)], -1)
-    return found
+    found = np.where(at < len(real), real[np.minimum(at, len(real) - 1)], -1)
+    return found.astype(np.int32)
 
 
 class _NotTraced:
@@ -175,7 +177,7 @@ def _opaque_launches(context: TraceContext) -> dict[int, Times]:
     shown = context.operations.call
     is_launch[shown[shown >= 0]] = False
     start = array(calls, "start")[is_launch]
-    process = tables.process_of(array(calls, "thread")[is_launch])
+    process = tables.process_of(coded(calls, "thread")[is_launch])
     return {int(each): start[process == each] for each in tables.distinct(process)}
 
 

@@ -77,8 +77,8 @@ class IdlePieces:
 
     @cached_property
     def first(self) -> Indices:
-        """Return the first piece of each gap."""
-        return np.flatnonzero(np.append(True, self.gap[1:] != self.gap[:-1]))
+        """Return the first piece of each gap, int32."""
+        return np.flatnonzero(np.append(True, self.gap[1:] != self.gap[:-1])).astype(np.int32)
 
     def process_at(self, rows: Indices) -> Times:
         """Return the process of some pieces' threads."""
@@ -109,15 +109,16 @@ class IdlePieces:
                 mask |= cause == code
         return found
 
-    def is_named(self, pattern: re.Pattern[str]) -> Mask:
-        """Return the pieces explained by a call whose name begins with the pattern."""
+    def is_named(self, pattern: re.Pattern[str], rows: Indices) -> Mask:
+        """Return which of some pieces are explained by a call whose name begins with the pattern."""
         wanted = [index for index, name in enumerate(self.states.names) if pattern.match(name)]
-        found: Mask = np.isin(self.pieces.name, wanted)
+        found: Mask = np.isin(self.pieces.name[rows], wanted)
         return found
 
-    def is_os_call(self, kind: int) -> Mask:
-        """Return the pieces explained by a call of the operating system of this kind."""
-        found: Mask = np.isin(self.pieces.name, self.states.os_calls(kind))
+    def in_os_call(self, kind: int, among: Mask) -> Mask:
+        """Return the pieces among some that are explained by a call of the operating system of this kind."""
+        found, rows = self.none, np.flatnonzero(among)
+        found[rows] = np.isin(self.pieces.name[rows], self.states.os_calls(kind))
         return found
 
     def is_marked(self, *kinds: int) -> Mask:
@@ -126,7 +127,7 @@ class IdlePieces:
         for each in tables.distinct(array(marks, "thread")).tolist():
             mine = np.flatnonzero(self.pieces.is_thread(each))
             inside = covered(spans_of(marks, each, kinds), self.pieces.start[mine], self.pieces.end[mine])
-            found[mine] = 2 * inside > self.length[mine]
+            found[mine] = 2 * inside > self.pieces.length_of(mine)
         return found
 
     def has_loader(self) -> Mask:

@@ -18,7 +18,7 @@ from nsyswrap.intervals import Indices, Times, Window
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import NO_PHASE
 from nsyswrap.row_sums import typed_table
-from nsyswrap.tables import array
+from nsyswrap.tables import array, blocks
 
 # Share of operations launched too late. Source: captures with a known limit. Those bound by launches began 0.54 to 0.95
 # of their operations on an idle GPU, those bound by data, a peer or the GPU itself 0.07 to 0.35.
@@ -42,7 +42,7 @@ class LaunchTimes:
     """The operations of a window whose launch is known, in order of start: arrays of equal length.
 
     Attributes:
-        row: Row in the context's operations.
+        row: Row in the context's operations, int32.
         began: When its launch call began, in ns.
         just_in_time: Whether its device was idle then.
         late: Whether its device was idle then, or went idle before the operation could begin.
@@ -97,7 +97,7 @@ def find_launches(context: TraceContext, window: Window) -> LaunchTimes:
     """Return the operations that touch a window and whose launch is known."""
     operations = context.operations
     inside = (operations.start < window.end_ns) & (operations.end > window.start_ns) & (operations.call >= 0)
-    rows = np.flatnonzero(inside)
+    rows = np.flatnonzero(inside).astype(np.int32)
     began = array(context.trace[tables.CALLS], "start")[operations.call[rows]]
     reach, start = _reach_before(context, rows), operations.start[rows]
     on_idle = began >= reach
@@ -172,9 +172,10 @@ def paces(context: TraceContext, launched: LaunchTimes) -> dict[str, Pace]:
 def _pace(context: TraceContext, launched: LaunchTimes, chosen: Indices | slice) -> Pace:
     rows = launched.row[chosen]
     known = launched.since[chosen]
-    known = known[np.flatnonzero(known >= 0)]
-    length = context.operations.end[rows]
-    length -= context.operations.start[rows]
+    known = known[known >= 0]
+    length = np.empty(len(rows), np.int64)
+    for some in blocks(len(rows)):
+        np.subtract(context.operations.end[rows[some]], context.operations.start[rows[some]], out=length[some])
     return Pace(
         count=len(rows),
         just_in_time_share=float(launched.just_in_time[chosen].mean()),

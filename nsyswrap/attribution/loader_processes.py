@@ -8,7 +8,7 @@ from nsyswrap import tables
 from nsyswrap.intervals import label_at
 from nsyswrap.loop.helper_threads import has_loader
 from nsyswrap.loop.phase_detection import DATA, NO_PHASE, Phases
-from nsyswrap.tables import Trace, array
+from nsyswrap.tables import Trace, array, coded
 
 # How the parent of loader processes waits for a batch in the data phase: on a pipe, or for the memory of a tensor.
 _FROM_OTHERS = re.compile(r"p?poll|p?select|epoll_p?wait|recvmsg")
@@ -22,6 +22,6 @@ def has_loader_processes(trace: Trace, phases: Phases, process: int) -> bool:
     calls = trace[tables.OS_CALLS]
     # Threads of the CUDA driver poll all the time.
     main = phases.main_thread.get(process, process)
-    rows = np.flatnonzero((kinds > 0) & (array(calls, "thread") == main))
+    rows = np.flatnonzero((kinds > 0) & coded(calls, "thread").equal(main))
     shown = label_at(phases.own(main), array(calls, "start")[rows], NO_PHASE)
     return bool((shown == phases.code(DATA)).any()) and phases.code(DATA) != NO_PHASE

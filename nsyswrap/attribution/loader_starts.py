@@ -10,7 +10,7 @@ from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.helper_threads import has_loader
 from nsyswrap.loop.phase_detection import DATA
 from nsyswrap.memo import memo
-from nsyswrap.tables import array
+from nsyswrap.tables import array, coded
 
 # Calls that start a process.
 _FORK = re.compile(r"v?fork|clone3?|posix_spawnp?")
@@ -26,7 +26,7 @@ def find_starts(context: TraceContext, window: Window) -> Times:
     trace = context.trace
     kinds = tables.by_name(trace, tables.OS_CALLS, lambda name: int(_FORK.fullmatch(name) is not None), np.int8)
     calls = trace[tables.OS_CALLS]
-    start, thread = array(calls, "start"), array(calls, "thread")
+    start, thread = array(calls, "start"), coded(calls, "thread")
     rows = np.flatnonzero((kinds > 0) & (start >= window.start_ns) & (start < window.end_ns))
     in_data = context.phases.at(thread[rows], start[rows]) == context.phases.code(DATA)
     loading = np.array([has_loader(context.trace, int(each)) for each in tables.process_of(thread[rows])], bool)

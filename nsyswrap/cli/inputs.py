@@ -314,12 +314,12 @@ def context_of_export(export: Path, capture: Path, options: ReadOptions, *, quie
         UsageError: A pattern, a phase or a rules file is invalid.
     """
     from nsyswrap.capture_file import with_recorded  # noqa: PLC0415
-    from nsyswrap.cli.memory_settings import tune_memory  # noqa: PLC0415
+    from nsyswrap.cli.memory_settings import tune_pages  # noqa: PLC0415
     from nsyswrap.cli.progress import reading  # noqa: PLC0415
     from nsyswrap.large.load import load_within  # noqa: PLC0415
     from nsyswrap.loop.context import find_context  # noqa: PLC0415 - heavy; loaded when a capture is read
 
-    tune_memory()
+    tune_pages()
     with reading(quiet=quiet) as progress:
         trace = load_within(export, _request(options, progress))
     return find_context(*with_recorded(trace, capture, options.settings()))

@@ -12,21 +12,28 @@ KEPT_BYTES = 1 << 30
 LARGE_PAGES = False
 
 
-def tune_memory() -> None:
-    """Make glibc use one heap for all threads of this process and keep freed memory in it, in small pages.
+def tune_heap() -> None:
+    """Make glibc use one heap for all threads of this process and keep freed memory in it.
+
+    This comes before any library that starts threads is loaded, such as numpy: a thread keeps the heap that it has.
 
     By default glibc gives each thread its own heap, and memory that one thread frees cannot be used by another. It also
     takes large arrays from the kernel each time, and the kernel zeroes every page again: in the analysis of 2.3 million
     kernels that took a third of the processor time. With other C libraries this does nothing.
-
-    numpy asks the kernel for pages of 2 MiB. To make one, the kernel may have to move other memory first. In the same
-    analysis on a virtual machine, large pages cost the kernel 1.6 seconds more than small ones (docs/performance.md).
     """
     with contextlib.suppress(OSError, AttributeError):
         mallopt = ctypes.CDLL(None).mallopt
         mallopt(M_ARENA_MAX, 1)
         mallopt(M_MMAP_MAX, 0)
         mallopt(M_TRIM_THRESHOLD, KEPT_BYTES)
+
+
+def tune_pages() -> None:
+    """Make numpy use small pages of memory.
+
+    It asks the kernel for pages of 2 MiB. To make one, the kernel may have to move other memory first. In the same
+    analysis on a virtual machine, large pages cost the kernel 1.6 seconds more than small ones (docs/performance.md).
+    """
     # numpy has a variable of the environment for this, which it reads when it is loaded; the programs that nsyswrap
     # starts would inherit it.
     with contextlib.suppress(ImportError, AttributeError):

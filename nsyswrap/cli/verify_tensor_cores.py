@@ -237,12 +237,12 @@ def _context_and_window(export: Path, learned: "tuple[NameRule, ...]") -> "tuple
     Raises:
         CannotTellError: There are no GPU operations.
     """
-    from nsyswrap.cli.memory_settings import tune_memory  # noqa: PLC0415
+    from nsyswrap.cli.memory_settings import tune_pages  # noqa: PLC0415
     from nsyswrap.db.load import load_export  # noqa: PLC0415
     from nsyswrap.loop.context import Settings, find_context  # noqa: PLC0415 - heavy
     from nsyswrap.report import ALL, choose_window  # noqa: PLC0415
 
-    tune_memory()
+    tune_pages()
     context = find_context(load_export(export, os.environ), Settings(kernel_rules=learned))
     if not len(context.operations.start):
         raise CannotTellError("the program ran nothing on a GPU", hint="Run 'nsyswrap doctor'")

@@ -138,7 +138,9 @@ def _frame(
         columns["text"] = _category(columns["text"], cleaner)
     elif spec.name in OPERATIONS or spec in (tables.MEMORY, tables.EVENT_RECORDS):
         use_physical_devices(columns, devices)
-    return pd.DataFrame({name: _narrowed(columns[name]) for name in spec.columns}, copy=False)
+    held: dict[str, Any] = {name: _narrowed(columns[name]) for name in spec.columns}
+    held |= {name: pd.Categorical(held[name]) for name in spec.coded if isinstance(held[name], np.ndarray)}
+    return pd.DataFrame(held, copy=False)
 
 
 def _narrowed(values: Any) -> Any:  # noqa: ANN401 - texts are categories of pandas
@@ -264,7 +266,9 @@ def _batched(ids: Iterable[int], size: int) -> Iterator[list[int]]:
 def _unique(columns: Iterable[Array]) -> list[int]:
     ids: set[int] = set()
     for values in columns:
-        if len(values) and values.min() >= 0 and values.max() < tables.DENSE_IDS:
+        if isinstance(values, pd.Categorical):
+            ids.update(values.categories.tolist())
+        elif len(values) and values.min() >= 0 and values.max() < tables.DENSE_IDS:
             # Few distinct ids repeat millions of times: marking them in an array is faster than hashing.
             used = np.zeros(int(values.max()) + 1, bool)
             used[values] = True

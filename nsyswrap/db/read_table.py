@@ -6,7 +6,7 @@ the same arrays. Rows of whole numbers are decoded from the pages of the file; S
 
 import itertools
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from sqlalchemy import SelectBase
 
 from nsyswrap import tables
 from nsyswrap.db import counters, queries, schema
+from nsyswrap.db.coded_column import PartCodes, joined
 from nsyswrap.db.connection import AGAIN, Export, connected, text_of, wrong_type
 from nsyswrap.db.page_columns import PageColumns, check_range, first_rows
 from nsyswrap.db.schema import Source
@@ -59,6 +60,7 @@ class TableReader:
         source: Table and columns.
         parts: The parts of the table, in order.
         columns: Arrays with room for all parts, by our names; only columns that the export has.
+        coded: The codes of each part by the index of its first row, by the names of the columns that are held as codes.
         pages: Reads the columns from pages of the file; None where SQLite has to.
     """
 
@@ -67,6 +69,7 @@ class TableReader:
     parts: tuple[Part, ...]
     columns: Arrays
     pages: PageColumns | None = None
+    coded: Mapping[str, dict[int, PartCodes]] = field(default_factory=dict)
 
     @classmethod
     def begin(cls, export: Export, source: Source) -> "TableReader":
@@ -77,7 +80,9 @@ class TableReader:
         """
         found = cls.in_parts(export, source, PART_ROWS)
         last = found.parts[-1] if found.parts else Part(0, 0)
-        return replace(found, columns=found.empty(last.at + last.length))
+        columns = found.empty(last.at + last.length, found.source.spec.coded)
+        coded: dict[str, dict[int, PartCodes]] = {name: {} for name in found.source.spec.coded}
+        return replace(found, columns=columns, coded=coded)
 
     @classmethod
     def in_parts(cls, export: Export, source: Source, part_rows: int) -> "TableReader":
@@ -102,10 +107,10 @@ class TableReader:
         parts = (Part(at, min(part_rows, len(rows) - at), rows.start + at) for at in starts)
         return cls(export, source, tuple(parts), {})
 
-    def empty(self, length: int) -> Arrays:
-        """Return an array of a length for each column that the export has."""
+    def empty(self, length: int, but: Container[str] = ()) -> Arrays:
+        """Return an array of a length for each column that the export has, except some columns."""
         names = queries.present_columns(self.source, self.export.columns[self.source.table])
-        return {name: np.empty(length, _dtype(self.source, name)) for name in names}
+        return {name: np.empty(length, _dtype(self.source, name)) for name in names if name not in but}
 
     def only(self, names: Container[str]) -> "TableReader":
         """Return a reader of the same parts that reads some columns, by our names; all where it has none of them."""
@@ -172,17 +177,31 @@ class TableReader:
             UnknownFormatError: SQLite has to read it.
         """
         rows = 0
+        self._begin_codes(part)
         for count, columns in pages.batches(part.pages):
             first, rows = part.at + rows, rows + count
             if rows > part.length:
                 raise UnknownFormatError
             for name, values in columns.items():
                 check_range(values, _dtype(self.source, name))
-                self.columns[name][first : part.at + rows] = values
+                self._write(name, part, first, values)
         return rows
+
+    def _begin_codes(self, part: Part) -> None:
+        """Make room for the codes of a part."""
+        for parts in self.coded.values():
+            parts[part.at] = PartCodes(part.length)
+
+    def _write(self, name: str, part: Part, first: int, values: Array) -> None:
+        """Write some values of a column; ``first`` is the index of the first of them in the arrays."""
+        if name in self.coded:
+            self.coded[name][part.at].write(first - part.at, values)
+        else:
+            self.columns[name][first : first + len(values)] = values
 
     def _stream(self, own: Export, part: Part) -> int:
         rows = 0
+        self._begin_codes(part)
         for batch in own.batches(self._query(part), self.source.table):
             first, rows = part.at + rows, rows + batch.num_rows
             if rows > part.length:
@@ -191,7 +210,7 @@ class TableReader:
                     hint=AGAIN,
                 )
             for name, values in zip(batch.schema.names, batch.columns, strict=True):
-                self.columns[name][first : part.at + rows] = _values(values, self.source, name, own.path)
+                self._write(name, part, first, _values(values, self.source, name, own.path))
         return rows
 
     def _query(self, part: Part) -> SelectBase:
@@ -205,7 +224,9 @@ class TableReader:
         return queries.rows(self.source, present, numbers)
 
     def end(self, counts: Sequence[int]) -> Arrays:
-        """Return the table's columns. Columns that the export lacks hold the contract's missing value.
+        """Return the table's columns; those that ``coded`` names are categories of pandas.
+
+        Columns that the export lacks hold the contract's missing value.
 
         Args:
             counts: Number of rows in each part.
@@ -217,11 +238,17 @@ class TableReader:
                     values[rows : rows + count] = values[part.at : part.at + count]
             rows += count
         source = self.source
-        return {
+        by_part = [part.at for part in self.parts]
+        coded: dict[str, Any] = {
+            name: joined([parts[at].finish(count) for at, count in zip(by_part, counts, strict=True)])
+            for name, parts in self.coded.items()
+        }
+        return coded | {
             name: self.columns[name][:rows]
             if name in self.columns
             else np.full(rows, _missing(source, name), _dtype(source, name))
             for name in (*source.required, *source.optional)
+            if name not in coded
         }
 
 
@@ -270,7 +297,9 @@ def _column_at_fault(export: Export, source: Source) -> ExportError | None:
 
 def _dtype(source: Source, name: str) -> str:
     """Return the dtype of a column while it is read: object for texts, int64 for ids of texts."""
-    return "object" if name in source.texts else source.spec.columns.get(name, "int64")
+    if name in source.texts:
+        return "object"
+    return "int64" if name in source.spec.coded else source.spec.columns.get(name, "int64")
 
 
 def _missing(source: Source, name: str) -> int | str:

@@ -34,8 +34,9 @@ class Source:
     @property
     def texts(self) -> frozenset[str]:
         """Our names of the columns that hold texts. All others hold whole numbers."""
-        kinds = self.spec.columns
-        return frozenset(name for name in (*self.required, *self.optional) if kinds.get(name) == "category")
+        kinds, coded = self.spec.columns, self.spec.coded
+        names = (*self.required, *self.optional)
+        return frozenset(name for name in names if kinds.get(name) == "category" and name not in coded)
 
 
 def columns_in(stored: str) -> frozenset[str]:

@@ -56,7 +56,9 @@ def keep_possible(columns: Arrays, bounds: Bounds, *, is_operation: bool) -> int
     rows, kept = len(good), int(np.count_nonzero(good))
     if kept < rows:
         for name in columns:
-            columns[name] = columns[name][good]
+            columns[name] = values = columns[name][good]
+            if isinstance(values, pd.Categorical):
+                columns[name] = values.remove_unused_categories()
     _sort_by_start(columns)
     _order_ties(columns)
     return rows - kept

@@ -11,7 +11,7 @@ import pandas as pd
 
 from nsyswrap import tables
 from nsyswrap.intervals import Indices
-from nsyswrap.tables import Trace, array
+from nsyswrap.tables import Trace, array, coded
 
 # What a thread does. Of several open calls the first kind counts: the order of causes in docs/sections/idle.md.
 PROFILER, MODULE_LOAD, ALLOCATION, BLOCKING_COPY, SYNCHRONIZATION, LOCK_WAIT, OTHER_WAIT, PEER_THREAD_WAIT, OFF_CPU = (
@@ -141,7 +141,7 @@ def _copy_calls(trace: Trace, call: Indices) -> tuple[Mask, Mask]:
     """Return which calls copy, and which of these block the host by their name; the launch of a graph does neither."""
     known = call >= 0
     copying, blocking = np.zeros(len(call), bool), np.zeros(len(call), bool)
-    codes, ids = pd.factorize(array(trace[tables.CALLS], "name_id")[call[known]])
+    codes, ids = pd.factorize(coded(trace[tables.CALLS], "name_id")[call[known]])
     names = [base_name(trace.text(int(each))) for each in ids]
     copying[known] = np.array([is_copy(name) for name in names], bool)[codes]
     blocking[known] = np.array([call_kind(name) == BLOCKING_COPY for name in names], bool)[codes]

@@ -17,7 +17,7 @@ from nsyswrap import tables
 from nsyswrap.events import api_calls
 from nsyswrap.events.host_record import BlockedCalls, HostRecord
 from nsyswrap.intervals import Indices, Spans, containing, innermost
-from nsyswrap.tables import Trace, array
+from nsyswrap.tables import Trace, array, coded
 
 _NUMBER = re.compile(r"\d+")
 
@@ -32,9 +32,9 @@ def name_blocked_calls(trace: Trace, record: HostRecord) -> Trace:
     if not any(set(each.on) & set(api_calls.NOT_FILES) for each in record.waits.values()):
         return trace
     frame = trace[tables.OS_CALLS]
-    ids, strings = array(frame, "name_id").astype(np.int64), dict(trace.strings)
+    ids, strings = array(frame, "name_id").copy(), dict(trace.strings)
     known: dict[str, int] = {}
-    for thread in tables.distinct(array(frame, "thread")).tolist():
+    for thread in coded(frame, "thread").ids.tolist():
         seen = record.waits.get((tables.pid(thread), tables.tid(thread)))
         if seen is None:
             continue
@@ -45,19 +45,19 @@ def name_blocked_calls(trace: Trace, record: HostRecord) -> Trace:
             ids[rows] = number
     if not known:
         return trace
-    renamed = frame.assign(name_id=ids)
+    renamed = frame.assign(name_id=pd.Categorical(ids))
     return replace(trace, strings=strings, frames={**trace.frames, tables.OS_CALLS.name: renamed})
 
 
 def _named_rows(trace: Trace, thread: int, seen: BlockedCalls) -> list[tuple[Indices, str]]:
     """Return rows of ``OS_CALLS`` of a thread that are on no file, those of one name and one range together."""
     frame = trace[tables.OS_CALLS]
-    mine = np.flatnonzero(array(frame, "thread") == thread)
-    ids = array(frame, "name_id")[mine]
+    mine = np.flatnonzero(coded(frame, "thread").equal(thread))
+    ids = coded(frame, "name_id")[mine]
     files = [each for each in tables.distinct(ids).tolist() if _is_on_file(trace.text(each))]
     mine = mine[np.isin(ids, files)]
     calls = Spans(array(frame, "start")[mine], array(frame, "end")[mine])
-    group = _groups(trace, thread, array(frame, "name_id")[mine], calls)
+    group = _groups(trace, thread, coded(frame, "name_id")[mine], calls)
     at = containing(calls, seen.at)
     votes: dict[int, Counter[str]] = {}
     for row, on in zip(at.tolist(), seen.on, strict=True):

@@ -7,8 +7,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from nsyswrap.intervals import NOTHING, Indices, Spans, Window, chosen, merge
-from nsyswrap.tables import NameNumbers, array, blocks
+from nsyswrap.intervals import Indices, Spans, Window, chosen, merge
+from nsyswrap.tables import array, blocks, coded
 
 NO_CODE = -1
 
@@ -20,14 +20,14 @@ class CodedCalls(NamedTuple):
 
     Attributes:
         frame: The table.
-        numbers: State code of each string id; ``NO_CODE`` where a call explains no idle time.
+        numbers: State code of each code of a name; ``NO_CODE`` where a call explains no idle time.
         changed: Rows whose code is another one, ascending.
         codes: The code of each of them.
         window: Interval of time.
     """
 
     frame: pd.DataFrame
-    numbers: NameNumbers
+    numbers: npt.NDArray[np.int32]
     changed: Indices
     codes: npt.NDArray[np.int32]
     window: Window
@@ -40,7 +40,7 @@ class CodedCalls(NamedTuple):
 
     def code(self, block: slice) -> npt.NDArray[np.int32]:
         """Return the state codes of a block; ``NO_CODE`` for what explains no idle time or lies outside the window."""
-        found = self.numbers.of(array(self.frame, "name_id")[block])
+        found: npt.NDArray[np.int32] = self.numbers[coded(self.frame, "name_id").codes[block]]
         low, high = np.searchsorted(self.changed, (block.start, block.stop))
         found[self.changed[low:high] - block.start] = self.codes[low:high]
         found[~self.touching(block)] = NO_CODE
@@ -49,18 +49,19 @@ class CodedCalls(NamedTuple):
 
 def open_spans(calls: CodedCalls, thread: int) -> Spans:
     """Return when any call of a thread that touches the window is open."""
-    start, end = (array(calls.frame, name) for name in ("start", "end"))
-    parts = [NOTHING]
-    for some, mine in blocks_of(calls, thread):
-        parts.append(Spans(*chosen(mine & calls.touching(some), start[some], end[some])))
-    return merge(*joined(parts))
+    mine = coded(calls.frame, "thread").equal(thread)
+    for some in blocks(len(mine)):
+        mine[some] &= calls.touching(some)
+    return merge(*chosen(mine, array(calls.frame, "start"), array(calls.frame, "end")))
 
 
 def blocks_of(calls: CodedCalls, thread: int) -> Iterator[tuple[slice, Rows]]:
     """Yield the blocks of a table in which a thread has calls, with a mask of these."""
-    threads = array(calls.frame, "thread")
-    for some in blocks(len(threads)):
-        mine = threads[some] == thread
+    threads = coded(calls.frame, "thread")
+    if thread not in threads.ids:
+        return
+    for some in blocks(len(threads.codes)):
+        mine = threads.equal(thread, some)
         if mine.any():
             yield some, mine
 

@@ -16,13 +16,13 @@ _WHOLE = frozenset({"total_ns", "min_ns", "max_ns"})
 SHORT_NS = 1 << 32
 
 
-def summarize(codes: npt.NDArray[np.integer[Any]], duration: npt.NDArray[np.int64], groups: int) -> pd.DataFrame:
+def summarize(codes: npt.NDArray[np.integer[Any]], duration: npt.NDArray[np.integer[Any]], groups: int) -> pd.DataFrame:
     """Return the statistics of each group as a table of one row for each, as ``statistics`` does."""
     return pd.DataFrame(statistics(codes, duration, groups))
 
 
 def statistics(
-    codes: npt.NDArray[np.integer[Any]], duration: npt.NDArray[np.int64], groups: int
+    codes: npt.NDArray[np.integer[Any]], duration: npt.NDArray[np.integer[Any]], groups: int
 ) -> dict[str, npt.NDArray[Any]]:
     """Return the statistics of each group.
 
@@ -36,7 +36,9 @@ def statistics(
         two middle ones. The standard deviation is that of a sample (n - 1), and 0 for one value. ``share`` is the
         share of the total of all groups. Source: the statistics of nsys's own reports, so that both can be compared.
     """
-    count = np.bincount(codes, minlength=groups).astype(np.int64)
+    count = np.zeros(groups, np.int64)
+    for some in blocks(len(codes)):
+        count += np.bincount(codes[some], minlength=groups)
     ends = np.cumsum(count)
     ordered = _by_group(codes, duration, ends - count)
     numbers = {name: np.zeros(groups, np.int64 if name in _WHOLE else np.float64) for name in COLUMNS[1:-1]}
@@ -54,7 +56,7 @@ def statistics(
 
 
 def _by_group(
-    codes: npt.NDArray[np.integer[Any]], duration: npt.NDArray[np.int64], first: npt.NDArray[np.int64]
+    codes: npt.NDArray[np.integer[Any]], duration: npt.NDArray[np.integer[Any]], first: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.integer[Any]]:
     """Return the durations group after group, in the given order inside each; ``first`` is where each group begins."""
     short = len(duration) > 0 and duration.min() >= 0 and duration.max() < SHORT_NS
@@ -77,7 +79,9 @@ def _statistics(values: npt.NDArray[np.integer[Any]]) -> tuple[float, ...]:
     return total, total / len(values), np.median(values, overwrite_input=True), *ends, deviation
 
 
-def by_name(names: Sequence[str], codes: npt.NDArray[np.integer[Any]], duration: npt.NDArray[np.int64]) -> pd.DataFrame:
+def by_name(
+    names: Sequence[str], codes: npt.NDArray[np.integer[Any]], duration: npt.NDArray[np.integer[Any]]
+) -> pd.DataFrame:
     """Return the statistics by name, largest total first; groups of equal name become one.
 
     Args:

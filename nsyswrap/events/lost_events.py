@@ -7,7 +7,7 @@ import numpy as np
 
 from nsyswrap import tables
 from nsyswrap.events.operations import SOURCES, Operations
-from nsyswrap.tables import Trace, array
+from nsyswrap.tables import Trace, array, coded
 
 # The calls of a main thread were lost where it launched kernels and then makes no call for this share of the time in
 # which its process launches. An autograd thread may launch for one step longer than the main thread. Ours.
@@ -41,14 +41,14 @@ def silent_threads(trace: Trace, operations: Operations) -> list[SilentThread]:
     if not known.any() or all_arrived(trace, "CUDA"):
         return []
     call, owner = operations.call[known], operations.process[known]
-    thread, launches = array(calls, "thread"), array(calls, "start")[call]
+    thread, launches = coded(calls, "thread"), array(calls, "start")[call]
     computing = tables.distinct(thread[call[np.isin(operations.table[known], COMPUTES)]])
     found = []
     for process in tables.distinct(owner).tolist():
         main = process | tables.pid(process)
         if main not in computing:
             continue
-        of_main = array(calls, "end")[thread == main]
+        of_main = array(calls, "end")[thread.equal(main)]
         mine = launches[owner == process]
         first, last, silent = int(mine.min()), int(mine.max()), int(mine.max()) - int(of_main.max())
         if silent > SILENT_SHARE * max(last - first, 1):

@@ -13,7 +13,7 @@ from nsyswrap import tables
 from nsyswrap.events.api_calls import base_name
 from nsyswrap.intervals import NOTHING, Indices, Spans, Times, Window, chosen, clip, merge, subtract
 from nsyswrap.memo import memo
-from nsyswrap.tables import TableSpec, Trace, array, blocks
+from nsyswrap.tables import TableSpec, Trace, array, blocks, coded
 
 COMPUTE, COMMUNICATION, COPY, MEMSET = range(4)
 KINDS = ("compute", "communication", "copy", "memset")
@@ -30,7 +30,7 @@ class DeviceWork(NamedTuple):
     """The work of one device.
 
     Attributes:
-        rows: Its rows of ``Operations``, ascending.
+        rows: Its rows of ``Operations``, ascending, int32.
         processes: The processes that ran something on it, ascending.
         first_ns: When its first operation starts, in ns since capture start.
         last_ns: When its last operation ends.
@@ -55,9 +55,9 @@ class Operations:
         end: ns since capture start.
         device_id: GPU it ran on, int32.
         kind: COMPUTE, COMMUNICATION, COPY or MEMSET, int8.
-        call: Row in ``trace[CALLS]`` of the call that launched it, or -1.
+        call: Row in ``trace[CALLS]`` of the call that launched it, or -1, int32.
         table: Index into ``SOURCES`` of the table it comes from, int8.
-        row: Its row in that table.
+        row: Its row in that table, int32.
         process: Global id of its process.
         migration: Whether it is a copy of unified memory that a page fault started: no host call launched it.
         by_device: The work of each device that ran something, by ascending device id.
@@ -123,12 +123,12 @@ class Operations:
         return (self.call < 0) & ~self.migration
 
     def from_table(self, spec: TableSpec) -> Indices:
-        """Return the operations that come from one table."""
-        return np.flatnonzero(self.table == SOURCES.index(spec))
+        """Return the operations that come from one table, int32."""
+        return np.flatnonzero(self.table == SOURCES.index(spec)).astype(np.int32)
 
 
 SOURCES = (tables.KERNELS, tables.COPIES, tables.MEMSETS, tables.GRAPHS)
-NO_WORK = DeviceWork(np.empty(0, np.intp), np.empty(0, np.int64), 0, 0, NOTHING, (NOTHING,) * len(KINDS))
+NO_WORK = DeviceWork(np.empty(0, np.int32), np.empty(0, np.int64), 0, 0, NOTHING, (NOTHING,) * len(KINDS))
 
 
 def find_operations(trace: Trace) -> Operations:
@@ -154,7 +154,7 @@ def find_operations(trace: Trace) -> Operations:
         kind=kind,
         call=call,
         table=ordered((np.full(len(trace[spec]), SOURCES.index(spec), np.int8) for spec in sources), np.int8),
-        row=ordered((np.arange(len(trace[spec])) for spec in sources), np.intp),
+        row=ordered((np.arange(len(trace[spec]), dtype=np.int32) for spec in sources), np.int32),
         process=process,
         migration=ordered((_unified(trace, spec) for spec in sources), np.bool_) & (call < 0),
         by_device=_by_device(start, end, device_id, process, kind),
@@ -182,7 +182,7 @@ def _by_device(
     """Return the work of each device that ran something, by ascending device id."""
     found, devices = {}, tables.distinct(device_id).tolist()
     for device in devices:
-        rows = np.flatnonzero(device_id == device)
+        rows = np.flatnonzero(device_id == device).astype(np.int32)
         mine = slice(None) if len(devices) == 1 else rows
         found[device] = _work(rows, tables.distinct(process[mine]), start[mine], end[mine], kind[mine])
     return MappingProxyType(found)
@@ -227,9 +227,11 @@ def _kinds(trace: Trace, spec: TableSpec, frame: pd.DataFrame) -> npt.NDArray[np
         return np.full(len(frame), MEMSET, np.int8)
     if spec is tables.GRAPHS:
         return np.full(len(frame), COMPUTE, np.int8)
-    codes, names = pd.factorize(frame["name_id"])
-    collective = [COMMUNICATION if COLLECTIVE in trace.text(int(name)).lower() else COMPUTE for name in names]
-    return np.array(collective, np.int8)[codes]
+    return tables.by_name(trace, spec, _kind_of_kernel, np.int8)
+
+
+def _kind_of_kernel(name: str) -> int:
+    return COMMUNICATION if COLLECTIVE in name.lower() else COMPUTE
 
 
 def _unified(trace: Trace, spec: TableSpec) -> npt.NDArray[np.bool_]:
@@ -257,17 +259,14 @@ def launch_calls(trace: Trace, process: Times, correlation_id: Times) -> Indices
     Correlation ids are unique within a process only. Of several calls with one id, the last to start is returned.
     """
     calls = trace[tables.CALLS]
-    thread, ids = array(calls, "thread"), array(calls, "correlation_id")
-    processes = pd.unique(process)
-    if len(processes) == 1 and len(ids) and ids.min() > 0:
-        only_one = all((tables.process_of(thread[block]) == processes[0]).all() for block in blocks(len(ids)))
-        if only_one:
-            return _lookup(ids, None, correlation_id)
-    owner = tables.process_of(thread)
-    found = np.full(len(process), -1, np.intp)
+    thread, ids = coded(calls, "thread"), array(calls, "correlation_id")
+    processes, owner = pd.unique(process), tables.process_of(thread.ids)
+    if len(processes) == 1 and (owner == processes[0]).all() and len(ids) and ids.min() > 0:
+        return _lookup(ids, None, correlation_id)
+    found = np.full(len(process), -1, np.int32)
     for each in processes:
         wanted = np.flatnonzero(process == each)
-        rows = np.flatnonzero((owner == each) & (ids > 0))
+        rows = np.flatnonzero(thread.among(owner == each) & (ids > 0))
         if len(rows):
             found[wanted] = _lookup(ids[rows], rows, correlation_id[wanted])
     return found
@@ -282,7 +281,7 @@ def _lookup(ids: Times, rows: Indices | None, wanted: Times) -> Indices:
         wanted: The wanted ids.
     """
     low, high = int(ids.min()), int(ids.max())
-    result = np.full(len(wanted), -1, np.intp)
+    result = np.full(len(wanted), -1, np.int32)
     if high - low < 2 * len(ids) + 1024:
         table = np.full(high - low + 1, -1, np.int32)
         for block in blocks(len(ids)):
@@ -306,13 +305,15 @@ def _lookup(ids: Times, rows: Indices | None, wanted: Times) -> Indices:
 def launch_rows(trace: Trace) -> Indices:
     """Return the rows of ``trace[CALLS]`` that launch a CUDA graph."""
     ids = [key for key, text in trace.strings.items() if base_name(text) in GRAPH_LAUNCHES]
-    return np.flatnonzero(np.isin(array(trace[tables.CALLS], "name_id"), ids)) if ids else np.empty(0, np.intp)
+    names = coded(trace[tables.CALLS], "name_id")
+    return np.flatnonzero(names.among(np.isin(names.ids, ids)))
 
 
 def _launching_threads(trace: Trace, call: Indices) -> Times:
     """Return the global ids of the threads that made some calls, ascending; a row of -1 is no call."""
-    thread, found = array(trace[tables.CALLS], "thread"), [np.empty(0, np.int64)]
+    thread = coded(trace[tables.CALLS], "thread")
+    found = np.zeros(len(thread.ids), bool)
     for some in blocks(len(call)):
         rows = call[some]
-        found.append(pd.unique(thread[rows[rows >= 0]]))
-    return tables.distinct(np.concatenate(found))
+        found[thread.codes[rows[rows >= 0]]] = True
+    return thread.ids[found]

@@ -29,7 +29,7 @@ from nsyswrap.events.thread_states import ThreadStates
 from nsyswrap.hardware import profiler_cost as kinds
 from nsyswrap.hardware.profiler_cost import ProfilerCost
 from nsyswrap.intervals import Indices, Spans, Times, Window, covered
-from nsyswrap.tables import TableSpec, Trace, array
+from nsyswrap.tables import TableSpec, Trace, array, coded
 
 Costs = npt.NDArray[np.float64]
 
@@ -194,8 +194,10 @@ def _cuda_calls(
 ) -> Iterator[tuple[int, CallTimes]]:
     """Yield the CUDA calls: launches, those of convolutions, launches of graphs, their nodes, and the rest."""
     calls, rows = trace[tables.CALLS], _inside(trace, tables.CALLS, window)
-    thread, start, end = (array(calls, name)[rows] for name in ("thread", "start", "end"))
-    code, ids = pd.factorize(array(calls, "name_id")[rows])
+    thread, start, end = (
+        column[rows] for column in (coded(calls, "thread"), array(calls, "start"), array(calls, "end"))
+    )
+    code, ids = pd.factorize(coded(calls, "name_id")[rows])
     texts = [base_name(trace.text(int(each))) for each in ids]
     graph, own = (
         np.array([text in wanted for text in texts], bool)[code] if texts else np.zeros(0, bool)
@@ -261,6 +263,6 @@ def _range_ends(trace: Trace, window: Window, threads: Iterable[int]) -> Iterato
 def _os_calls(trace: Trace, window: Window, threads: Iterable[int]) -> Iterator[tuple[int, CallTimes]]:
     """Yield the calls of the operating system."""
     calls, rows = trace[tables.OS_CALLS], _inside(trace, tables.OS_CALLS, window)
-    thread, start = array(calls, "thread")[rows], array(calls, "start")[rows]
+    thread, start = coded(calls, "thread")[rows], array(calls, "start")[rows]
     for each in threads:
         yield each, CallTimes(kinds.OS_CALL, start[thread == each])

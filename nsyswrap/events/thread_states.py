@@ -28,6 +28,7 @@ from nsyswrap.intervals import (
     clip,
     covered,
     fill,
+    in_order,
     innermost,
     merge,
     subtract,
@@ -35,7 +36,7 @@ from nsyswrap.intervals import (
     union,
 )
 from nsyswrap.memo import memo
-from nsyswrap.tables import NameNumbers, TableSpec, Trace, array, numbers_by_name
+from nsyswrap.tables import TableSpec, Trace, array, coded, numbers_by_name
 
 # A state code is kind * NAMES + index of the call's name, so that evidence can name the call.
 NAME_BITS = 20
@@ -82,7 +83,7 @@ class ThreadStates:
 
     def names_of(self, spec: TableSpec, rows: Indices) -> npt.NDArray[np.int32]:
         """Return the name index of some rows of a table of calls."""
-        return _indices(array(self.trace[spec], "name_id")[rows], self.name_index)
+        return _indices(coded(self.trace[spec], "name_id")[rows], self.name_index)
 
     @memo
     def os_calls(self, kind: int) -> Indices:
@@ -141,7 +142,7 @@ def find_thread_states(  # noqa: PLR0913, PLR0917 - what the states follow from
 
 def _names(trace: Trace, marks: "pd.Series[str]", record: HostRecord) -> tuple[tuple[str, ...], dict[int, int]]:
     """Return the names of all calls and marks, and for each string id of a call the index of its name."""
-    ids = np.concatenate([tables.used_ids(array(trace[spec], "name_id")) for spec in KIND_OF])
+    ids = np.concatenate([coded(trace[spec], "name_id").ids for spec in KIND_OF])
     base = {each: api_calls.base_name(trace.text(each)) for each in ids.tolist()}
     unrecorded = (api_calls.PAGE_FAULT_NAME,) if record.processes else ()
     names = tuple(sorted({*base.values(), *marks.astype(str), *unrecorded}))
@@ -191,19 +192,19 @@ def _find_calls(
 
 
 def _changed_codes(
-    trace: Trace, numbers: NameNumbers, name_index: Mapping[int, int], blocking: Indices, free: Indices
+    trace: Trace, numbers: npt.NDArray[np.int32], name_index: Mapping[int, int], blocking: Indices, free: Indices
 ) -> tuple[Indices, npt.NDArray[np.int32]]:
     """Return the calls whose state does not follow from their name, ascending, and the state code of each.
 
     Args:
         trace: The tables of one export.
-        numbers: The state codes by name.
+        numbers: The state code of each code of a name.
         name_index: Index of the name of each string id.
         blocking: Calls of copies that block the host.
         free: Calls of copies that do not.
     """
-    ids = array(trace[tables.CALLS], "name_id")
-    free = free[numbers.of(ids[free]) >> NAME_BITS == api_calls.BLOCKING_COPY]
+    ids = coded(trace[tables.CALLS], "name_id")
+    free = free[numbers[ids.codes[free]] >> NAME_BITS == api_calls.BLOCKING_COPY]
     copying = np.int32(api_calls.BLOCKING_COPY * NAMES) + _indices(ids[blocking], name_index)
     # Where one call makes several copies, one that blocks comes first.
     rows = np.concatenate([blocking, free])
@@ -327,7 +328,22 @@ def _moments(opened: LabelledSpans, in_calls: tuple[Spans, Spans]) -> Moments:
 
 
 def _call_states(every: Iterable[CodedCalls], thread: int) -> LabelledSpans:
-    """Return the open call of a thread that explains idle time: of several, the first in order of kind."""
+    """Return the open call of a thread that explains idle time: of several, the first in order of kind.
+
+    Most calls are alone, so only those that overlap another one are put in layers.
+    """
+    start, end, code = _explaining_calls(every, thread)
+    reach = np.maximum.accumulate(end)
+    apart = start[1:] >= reach[:-1]
+    alone = (np.append(True, apart) & np.append(apart, True))[: len(start)]
+    states = _in_layers(*chosen(~alone, start, end, code))
+    start, end, code = chosen(alone, start, end, code)
+    single = LabelledSpans(Spans(start, end), code)
+    return in_order(single, states) if len(states.code) else single
+
+
+def _explaining_calls(every: Iterable[CodedCalls], thread: int) -> Iterable[npt.NDArray[Any]]:
+    """Return start, end and state code of the calls of a thread that explain idle time and take time, by start."""
     found: list[Sequence[npt.NDArray[Any]]] = [(*NOTHING, np.empty(0, np.int32))]
     for calls in every:
         start, end = array(calls.frame, "start"), array(calls.frame, "end")
@@ -335,6 +351,14 @@ def _call_states(every: Iterable[CodedCalls], thread: int) -> LabelledSpans:
             code = calls.code(some)
             found.append(chosen(mine & (code != NO_CODE), start[some], end[some], code))
     start, end, code = joined(found)
+    del found
+    start, end, code = chosen(end > start, start, end, code)
+    order = np.argsort(start, kind="stable")
+    return (column[order] for column in (start, end, code))
+
+
+def _in_layers(start: Times, end: Times, code: npt.NDArray[np.int32]) -> LabelledSpans:
+    """Return some calls as states: at each time the first in order of kind, of one kind the innermost."""
     kind = (code >> NAME_BITS).astype(np.int8)
     states = NO_STATES
     for each in (*range(api_calls.OFF_CPU), api_calls.FILE_IO):

@@ -11,7 +11,7 @@ from nsyswrap.large.row_choice import BY_ID, WHOLE
 from nsyswrap.large.time_index import TableIndex
 
 # What a process holds before it reads anything, and what the analysis takes for each row. Measured: an export of 2.3
-# million operations, 4.9 million CUDA calls and 8.2 million OS calls takes 2.2 GB; docs/performance.md has the figures.
+# million operations, 4.9 million CUDA calls and 8.2 million OS calls takes at most 1.6 GB; see docs/performance.md.
 BASE_BYTES = 350_000_000
 ROW_BYTES = 100
 # Rows whose analysis takes more: operations with their attribution, and texts.

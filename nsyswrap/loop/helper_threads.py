@@ -22,7 +22,7 @@ from nsyswrap.events import api_calls
 from nsyswrap.intervals import Spans, Times, chosen, containing, covered, merge, total
 from nsyswrap.loop.phase_detection import DATA, NO_PHASE, Phases
 from nsyswrap.memo import memo
-from nsyswrap.tables import Trace, array
+from nsyswrap.tables import Trace, array, coded
 
 # Waits in the data phase shorter than this do not tell what the main thread waits for. Ours: as for a batch.
 SHORT_NS = 100_000
@@ -73,7 +73,7 @@ def find_helped(trace: Trace, phases: Phases) -> Mapping[int, Spans]:
         if not len(data.start):
             continue
         calls = trace[tables.OS_CALLS]
-        rows = np.flatnonzero(array(calls, "thread") == main)
+        rows = np.flatnonzero(coded(calls, "thread").equal(main))
         inside = containing(data, array(calls, "start")[rows])
         rows, inside = chosen(inside >= 0, rows, inside)
         waits = _waits(trace, rows)
@@ -88,9 +88,8 @@ def _waits(trace: Trace, rows: npt.NDArray[np.intp]) -> _Calls:
     calls = trace[tables.OS_CALLS]
     kinds = tables.numbers_by_name(trace, tables.OS_CALLS, _kind, np.int8)
     timed = tables.numbers_by_name(trace, tables.OS_CALLS, lambda name: "timed" in name or "clock" in name, np.int8)
-    names = array(calls, "name_id")[rows]
-    thread, start, end = (array(calls, name)[rows] for name in ("thread", "start", "end"))
-    return _Calls(thread, start, end, kinds.of(names), timed.of(names) > 0)
+    names, thread = coded(calls, "name_id").codes[rows], coded(calls, "thread")[rows]
+    return _Calls(thread, array(calls, "start")[rows], array(calls, "end")[rows], kinds[names], timed[names] > 0)
 
 
 def _kind(name: str) -> int:
@@ -107,9 +106,10 @@ def _is_helped(trace: Trace, main: int, waits: tuple[Times, ...]) -> bool:
         waits: Its waits: when the data phase began, when the wait began, and when it ended.
     """
     begun, start, end = waits
-    thread = array(trace[tables.OS_CALLS], "thread")
-    mine = tables.process_of(thread) == tables.process_of(np.array([main]))[0]
-    calls = _waits(trace, np.flatnonzero(mine & (thread != main) & ~np.isin(thread, _of_tools(trace))))
+    thread = coded(trace[tables.OS_CALLS], "thread")
+    of_process = tables.process_of(thread.ids) == tables.process_of(np.array([main]))[0]
+    others = of_process & (thread.ids != main) & ~np.isin(thread.ids, _of_tools(trace))
+    calls = _waits(trace, np.flatnonzero(thread.among(others)))
     lasted = calls.end - calls.start
     asleep = (calls.kind >= 0) & (lasted > np.where(calls.timed, LOCK_NS, 0))
     was_awake, works = np.zeros(len(start), bool), np.zeros(len(start), bool)

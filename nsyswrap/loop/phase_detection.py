@@ -19,7 +19,7 @@ from nsyswrap.loop.work_pattern import LEAST_REPETITIONS
 from nsyswrap.loop.work_sequence import WorkSequence
 from nsyswrap.memo import memo
 from nsyswrap.patterns import time_limit
-from nsyswrap.tables import Trace, array, blocks
+from nsyswrap.tables import Trace, array, blocks, coded
 
 NO_PHASE = -1
 NONE = "none"
@@ -139,7 +139,7 @@ class Phases:
         for block in blocks(len(found)):
             known = operations.call[block] >= 0
             rows = operations.call[block][known]
-            found[block][known] = self.at(array(calls, "thread")[rows], array(calls, "start")[rows])
+            found[block][known] = self.at(coded(calls, "thread")[rows], array(calls, "start")[rows])
         return found
 
 

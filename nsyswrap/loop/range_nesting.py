@@ -1,24 +1,23 @@
 """Which NVTX ranges enclose a call: the ranges of each thread, cut into levels without overlap."""
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pandas as pd
 
 from nsyswrap import tables
-from nsyswrap.intervals import Indices, Times
-from nsyswrap.tables import Trace, array
+from nsyswrap.intervals import Indices, Spans, Times
+from nsyswrap.tables import CodedIds, Trace, array, blocks
 
 
-def enclosing(trace: Trace, thread: Times, start: Times, end: Times) -> Iterator[tuple[Indices, Indices]]:
+def enclosing(trace: Trace, thread: CodedIds, span_of: Callable[[Indices], Spans]) -> Iterator[tuple[Indices, Indices]]:
     """Yield, level by level, which range encloses each call on the call's own thread.
 
     Args:
         trace: The tables of one export.
         thread: Thread of each call, shape (n,).
-        start: Start of each call in ns.
-        end: End of each call in ns.
+        span_of: Returns start and end of some calls in ns; called once for each thread, so that not all are held.
 
     Yields:
         Indices of calls, and for each the row in ``trace[RANGES]`` of a range that contains the whole call. Each pair
@@ -28,35 +27,31 @@ def enclosing(trace: Trace, thread: Times, start: Times, end: Times) -> Iterator
     ranges = trace[tables.RANGES]
     one_thread = np.flatnonzero(array(ranges, "end_thread") == 0)
     range_thread = array(ranges, "thread")[one_thread]
-    codes, threads = pd.factorize(thread)
-    # numpy sorts integers of one or two bytes by counting, which is faster.
-    order = np.argsort(codes.astype(np.min_scalar_type(max(len(threads) - 1, 0))), kind="stable")
-    bounds = np.append(0, np.cumsum(np.bincount(codes, minlength=len(threads))))
-    del codes
-    for index, each in enumerate(threads):
-        mine = one_thread[range_thread == each]
+    for code in pd.unique(thread.codes).tolist():
+        mine = one_thread[range_thread == thread.ids[code]]
         if len(mine):
-            calls = order[bounds[index] : bounds[index + 1]]
-            for which, rows in _around(ranges, mine, start[calls], end[calls]):
+            calls = np.flatnonzero(thread.codes == code).astype(np.int32)
+            for which, rows in _around(ranges, mine, span_of(calls)):
                 yield calls[which], rows
 
 
-def _around(ranges: pd.DataFrame, mine: Indices, start: Times, end: Times) -> Iterator[tuple[Indices, Indices]]:
+def _around(ranges: pd.DataFrame, mine: Indices, calls: Spans) -> Iterator[tuple[Indices, Indices]]:
     """Yield, level by level, indices of calls of one thread, and for each the row of a range that contains it.
 
     Args:
         ranges: The table of ranges.
         mine: Its rows that belong to the thread.
-        start: Start of each call in ns.
-        end: End of each call in ns.
+        calls: Start and end of each call in ns.
     """
+    start, end = calls
     instants = np.flatnonzero(start == end)
     for level in levels_of(array(ranges, "start")[mine], array(ranges, "end")[mine]):
         rows = mine[level]
         begins, ends = array(ranges, "start")[rows], array(ranges, "end")[rows]
-        at = np.searchsorted(begins, start, side="right") - 1
-        inside = np.flatnonzero((at >= 0) & (end <= ends[np.maximum(at, 0)]))
-        yield inside, rows[at[inside]]
+        for some in blocks(len(start)):
+            at = np.searchsorted(begins, start[some], side="right") - 1
+            inside = np.flatnonzero((at >= 0) & (end[some] <= ends[np.maximum(at, 0)]))
+            yield some.start + inside, rows[at[inside]]
         # A call without length at the end of one range and the start of the next is in both.
         at = np.searchsorted(begins, start[instants])
         met = np.flatnonzero((at > 0) & (at < len(rows)))

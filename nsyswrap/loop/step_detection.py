@@ -18,7 +18,7 @@ from nsyswrap.intervals import Window
 from nsyswrap.loop.injected_ranges import without_doubtful_steps
 from nsyswrap.memo import memo
 from nsyswrap.patterns import time_limit
-from nsyswrap.tables import Trace, array
+from nsyswrap.tables import Trace, array, coded
 
 STEP_TEXT = re.compile(r"(?:batch|step|iteration|iter)[\s_#:=\-\[(]*\d+[\])]?$", re.IGNORECASE)
 _NUMBER = re.compile(r"\d+")
@@ -193,7 +193,7 @@ def _launching_threads(trace: Trace) -> set[int]:
     found: set[int] = set()
     for spec in (tables.KERNELS, tables.GRAPHS):
         call = launch_calls(trace, array(trace[spec], "process"), array(trace[spec], "correlation_id"))
-        found.update(tables.distinct(array(trace[tables.CALLS], "thread")[call[call >= 0]]).tolist())
+        found.update(tables.distinct(coded(trace[tables.CALLS], "thread")[call[call >= 0]]).tolist())
     return found
 
 

@@ -23,7 +23,7 @@ from nsyswrap.events.api_calls import SYNCHRONIZATION, base_name, call_kind
 from nsyswrap.events.operations import COLLECTIVE, COMMUNICATION, SOURCES, Operations
 from nsyswrap.hardware.kernel_names.classify import classify
 from nsyswrap.intervals import NOTHING, Indices, Spans, Times, merge
-from nsyswrap.tables import Trace, array
+from nsyswrap.tables import Trace, array, coded
 
 # What an item of a sequence is.
 KERNEL, TO_DEVICE, TO_HOST, OTHER, WAIT, UNFINISHED = range(6)
@@ -134,7 +134,7 @@ def work_sequences(trace: Trace, operations: Operations) -> Iterator[WorkSequenc
     """
     names = _names(trace, operations)
     calls = trace[tables.CALLS]
-    call_thread, call_start, call_end = (array(calls, name) for name in ("thread", "start", "end"))
+    call_thread, call_start, call_end = coded(calls, "thread"), array(calls, "start"), array(calls, "end")
     meaning = _meaning_of_calls(trace)
     waits, launches = np.flatnonzero(meaning == _WAITS), np.flatnonzero(meaning == _LAUNCHES)
     for process in tables.distinct(operations.process).tolist():
@@ -236,7 +236,7 @@ def _os_calls(trace: Trace, thread: int, pattern: re.Pattern[str]) -> Spans:
     if not len(calls):
         return NOTHING
     named = tables.by_name(trace, tables.OS_CALLS, lambda name: int(pattern.fullmatch(name) is not None), np.int8) > 0
-    rows = np.flatnonzero(named & (array(calls, "thread") == thread))
+    rows = np.flatnonzero(named & coded(calls, "thread").equal(thread))
     return merge(array(calls, "start")[rows], array(calls, "end")[rows])
 
 
@@ -250,7 +250,7 @@ def _names(trace: Trace, operations: Operations) -> _Names:
         mine = operations.from_table(spec)
         rows, frame = operations.row[mine], trace[spec]
         if spec is tables.KERNELS and len(mine):
-            found.name[mine] = array(frame, "name_id")[rows] * len(SOURCES)
+            found.name[mine] = coded(frame, "name_id")[rows] * len(SOURCES)
             found.shape[mine] = array(frame, "grid_blocks")[rows] << 11 | array(frame, "block_threads")[rows]
             found.kind[mine] = KERNEL
             meaning = tables.by_name(trace, spec, meaning_of_kernel, np.int8)[rows]

@@ -20,7 +20,7 @@ from nsyswrap import tables
 from nsyswrap.events.operations import COMMUNICATION, Operations, streams_of
 from nsyswrap.intervals import Indices, Times
 from nsyswrap.ranks.parts import kind_of
-from nsyswrap.tables import Trace, array
+from nsyswrap.tables import Trace, coded
 
 # A collective ends on all ranks within this. Source: 1 to 43 us in captures of two H200s with one clock.
 ENDS_NS = 43_000
@@ -106,7 +106,7 @@ def find_ends(trace: Trace, operations: Operations) -> Ends:
         return Ends(np.empty(0, np.int64), ())
     streams, codes = np.unique(streams_of(trace, operations, rows), return_inverse=True)
     mine: Indices = rows[codes == np.argmax(np.bincount(codes, minlength=len(streams)))]
-    names = array(trace[tables.KERNELS], "name_id")[operations.row[mine]]
+    names = coded(trace[tables.KERNELS], "name_id")[operations.row[mine]]
     kinds = {int(each): kind_of(trace.text(int(each))) for each in np.unique(names)}
     kind = tuple(kinds[int(each)] for each in names.tolist())
     return Ends(operations.end[mine], kind, operations.start[mine])

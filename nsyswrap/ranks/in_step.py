@@ -23,7 +23,7 @@ from nsyswrap.events.cuda_events import recorded_stream_waits
 from nsyswrap.events.operations import COMMUNICATION, streams_of
 from nsyswrap.intervals import Indices, Times, containing, covered, merge
 from nsyswrap.loop.context import TraceContext
-from nsyswrap.tables import array
+from nsyswrap.tables import array, coded
 
 # An operation that was queued this long before a collective ended and begins this soon after it waited for it. Source:
 # launch latencies in the tests' captures are 1 to 7 us; the simulation uses the same limit.
@@ -142,14 +142,14 @@ def _host_waited(context: TraceContext, process: Times, end: Times) -> npt.NDArr
     if not len(calls) or not len(end):
         return np.zeros(len(end), bool)
     first, last = np.searchsorted(array(calls, "start"), [0, int(end.max()) + 1])
-    names = array(calls, "name_id")[first:last]
+    names = coded(calls, "name_id")[first:last]
     wanted = [
         name
         for name in pd.unique(names)
         if api_calls.call_kind(api_calls.base_name(context.trace.text(int(name)))) == api_calls.SYNCHRONIZATION
     ]
     rows = first + np.flatnonzero(np.isin(names, wanted))
-    owner = tables.process_of(array(calls, "thread")[rows])
+    owner = tables.process_of(coded(calls, "thread")[rows])
     found = np.zeros(len(end), bool)
     for each in np.unique(process).tolist():
         its = rows[owner == each]

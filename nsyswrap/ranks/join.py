@@ -320,7 +320,7 @@ class _Whole:
         parts = []
         for number, trace in enumerate(self.traces):
             frame = trace[spec]
-            columns = {column: self._column(number, column, array(frame, column)) for column in _plain(spec)}
+            columns = {column: self._column(number, column, array(frame, column)) for column in _numbers(spec)}
             if "name_id" in columns:
                 columns["name_id"] = texts.renumbered(number, columns["name_id"])
             if "stack" in columns:
@@ -329,8 +329,10 @@ class _Whole:
                 place = np.array([counters.index(each) for each in trace.counter_names] or [0], np.int32)
                 columns["counter"] = place[columns["counter"]] if len(frame) else columns["counter"]
             parts.append(columns)
-        whole: dict[str, Any] = {column: np.concatenate([part[column] for part in parts]) for column in _plain(spec)}
-        for column in set(spec.columns) - set(_plain(spec)):
+        whole: dict[str, Any] = {column: np.concatenate([part[column] for part in parts]) for column in _numbers(spec)}
+        for column in spec.coded:
+            whole[column] = pd.Categorical(whole[column])
+        for column in set(spec.columns) - set(_numbers(spec)):
             whole[column] = union_categoricals([trace[spec][column] for trace in self.traces])
         found = pd.DataFrame({column: whole[column] for column in spec.columns})
         if "start" not in found:
@@ -370,9 +372,9 @@ class _Texts:
         return numbers[codes] if len(codes) else ids
 
 
-def _plain(spec: TableSpec) -> list[str]:
+def _numbers(spec: TableSpec) -> list[str]:
     """Return the columns of a table that hold numbers."""
-    return [column for column, kind in spec.columns.items() if kind != "category"]
+    return [column for column, kind in spec.columns.items() if kind != "category" or column in spec.coded]
 
 
 def _sums(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:

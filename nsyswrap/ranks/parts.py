@@ -14,7 +14,7 @@ import pandas as pd
 from nsyswrap import tables
 from nsyswrap.events.operations import COMMUNICATION, Operations, streams_of
 from nsyswrap.intervals import Indices, Times
-from nsyswrap.tables import Trace, array
+from nsyswrap.tables import Trace, array, coded
 
 NONE = -1
 # Stands for the peers of a kernel that exchanges with all other ranks of its communicator.
@@ -94,7 +94,7 @@ def kind_of(name: str) -> str:
 
 def _kinds(trace: Trace, operations: Operations, row: Indices) -> tuple[Indices, tuple[str, ...]]:
     """Return the kind of each kernel, and the names of the kinds."""
-    codes, ids = pd.factorize(array(trace[tables.KERNELS], "name_id")[operations.row[row]])
+    codes, ids = pd.factorize(coded(trace[tables.KERNELS], "name_id")[operations.row[row]])
     names = [kind_of(trace.text(int(each))) for each in ids]
     kinds = tuple(sorted(set(names)))
     place = np.array([kinds.index(name) for name in names], np.intp)
@@ -132,7 +132,7 @@ def _calls_of(trace: Trace, operations: Operations, row: Indices) -> tuple[Times
     counts = dict(zip(counted["communicator"].tolist(), counted["rank_count"].tolist(), strict=True))
     call = operations.call[row]
     known = np.flatnonzero(call >= 0)
-    launched, thread = array(calls, "start")[call[known]], array(calls, "thread")[call[known]]
+    launched, thread = array(calls, "start")[call[known]], coded(calls, "thread")[call[known]]
     moving = frame[frame["bytes"] >= 0]
     for each in tables.distinct(thread).tolist():
         mine, its = np.flatnonzero(thread == each), moving[moving["thread"] == each]

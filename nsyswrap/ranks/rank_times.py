@@ -18,7 +18,7 @@ from nsyswrap.intervals import Indices, Spans, Times, Window, innermost, overlay
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import OPTIMIZER
 from nsyswrap.ranks.activity import Activity
-from nsyswrap.tables import array
+from nsyswrap.tables import array, coded
 
 LEDGER_ROWS = (
     *("compute_ns", "communication_wait_ns", "communication_transfer_ns", "copy_exposed_ns", "memset_exposed_ns"),
@@ -156,7 +156,11 @@ def kernels_of(context: TraceContext, window: Window, device: int) -> pd.DataFra
     rows = _inside(context, window, device)
     rows = rows[operations.table[rows] == 0]
     rows = rows[context.phase_of_operations[rows] != context.phases.code(OPTIMIZER)]
-    keys = [array(frame, name)[operations.row[rows]].astype(np.int64) for name in ("name_id", *SAME_KERNEL[1:])]
+    kernels = operations.row[rows]
+    keys = [
+        coded(frame, "name_id")[kernels],
+        *(array(frame, name)[kernels].astype(np.int64) for name in SAME_KERNEL[1:]),
+    ]
     distinct, code = np.unique(np.stack(keys, axis=1), axis=0, return_inverse=True)
     code = code.reshape(-1)  # numpy 2.0 returns another shape.
     length = np.zeros(len(distinct), np.int64)

@@ -16,7 +16,7 @@ from nsyswrap.sections.collectives_table import by_kind, unmatched_share, who_wa
 from nsyswrap.sections.communication_advice import advice_for, is_split
 from nsyswrap.sections.severity import make_finding, worth_printing
 from nsyswrap.sections.spec import SectionSpec
-from nsyswrap.tables import array
+from nsyswrap.tables import coded
 from nsyswrap.what_if.simulate import Simulation
 
 TITLE = "Communication between GPUs"
@@ -113,7 +113,7 @@ def _by_kernel(context: TraceContext, device: int, rows: Indices, window: Window
     start, end = operations.start[rows], operations.end[rows]
     frame = pd.DataFrame(
         {
-            "name_id": array(context.trace[tables.KERNELS], "name_id")[operations.row[rows]],
+            "name_id": coded(context.trace[tables.KERNELS], "name_id")[operations.row[rows]],
             "total_ns": np.minimum(end, window.end_ns) - np.maximum(start, window.start_ns),
             "exposed_ns": covered(exposed, start, end),
         }

@@ -16,7 +16,7 @@ from nsyswrap.intervals import Indices, Times
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import OPTIMIZER
 from nsyswrap.ranks.collectives import Collectives, bus_bytes
-from nsyswrap.tables import array
+from nsyswrap.tables import array, coded
 from nsyswrap.what_if.bucket_sizes import half_as_large, twice_as_large
 from nsyswrap.what_if.changes import HALF, Saving, WhatIf, faster, predict
 from nsyswrap.what_if.communication_overlap import PHASE as BACKWARD
@@ -225,7 +225,7 @@ def _launched(context: TraceContext, rows: Indices) -> Times:
 def _named(context: TraceContext, rows: Indices, kind: str) -> npt.NDArray[np.bool_]:
     """Return which kernels have a kind of collective in their name."""
     frame, operations = context.trace[tables.KERNELS], context.operations
-    names = array(frame, "name_id")[operations.row[rows]]
+    names = coded(frame, "name_id")[operations.row[rows]]
     wanted = [each for each in np.unique(names) if kind in context.trace.text(int(each))]
     found: npt.NDArray[np.bool_] = np.isin(names, wanted) & (operations.table[rows] == 0)
     return found
@@ -275,7 +275,7 @@ def of_activations(context: TraceContext, collectives: Collectives, rows: Indice
 
 def _element_bytes(context: TraceContext, rows: Indices) -> npt.NDArray[np.int64]:
     """Return the size of an element of each reduction, from the type in the kernel's name; 1 where it has none."""
-    ids = array(context.trace[tables.KERNELS], "name_id")[context.operations.row[rows]]
+    ids = coded(context.trace[tables.KERNELS], "name_id")[context.operations.row[rows]]
     names, place = np.unique(ids, return_inverse=True)
     found = [_TYPE.search(context.trace.text(int(each))) for each in names]
     sizes = np.array([max(int(each.group(1)) // 8, 1) if each else 1 for each in found], np.int64)

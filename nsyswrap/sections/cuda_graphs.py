@@ -14,7 +14,7 @@ from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Fact, Finding, Section, Severity
 from nsyswrap.sections.spec import SectionSpec
 from nsyswrap.sections.summaries import clipped
-from nsyswrap.tables import array
+from nsyswrap.tables import array, coded
 
 # What the capture shows of a graph launch: each operation, one row for the whole graph, or nothing.
 NODES, WHOLE, HIDDEN = "nodes", "whole", "hidden"
@@ -121,7 +121,7 @@ def _kernels(context: TraceContext, found: _InGraphs, window: Window) -> pd.Data
     """Return the statistics of the kernels inside graphs, by name."""
     operations, trace = context.operations, context.trace
     rows = found.operations[operations.table[found.operations] == 0]
-    codes, ids = pd.factorize(array(trace[tables.KERNELS], "name_id")[operations.row[rows]])
+    codes, ids = pd.factorize(coded(trace[tables.KERNELS], "name_id")[operations.row[rows]])
     return by_name([trace.text(int(each)) for each in ids], codes, _durations(context, rows, window))
 
 

@@ -15,7 +15,7 @@ from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Fact, Finding, Section
 from nsyswrap.sections.severity import make_finding
 from nsyswrap.sections.spec import SectionSpec
-from nsyswrap.tables import array
+from nsyswrap.tables import array, coded
 from nsyswrap.what_if.changes import allocation, predict
 from nsyswrap.what_if.simulate import Simulation
 
@@ -223,13 +223,17 @@ def _finding(
     )
 
 
+def _allocates(name: str) -> int:
+    """Return 1 for a call that allocates or releases; else 0."""
+    return int(api_calls.call_kind(api_calls.base_name(name)) == api_calls.ALLOCATION)
+
+
 def _time_in_calls(context: TraceContext, processes: Times, window: Window) -> int:
     """Return the time in which any thread of these processes was in a call that allocates or releases, in ns."""
     calls = context.trace[tables.CALLS]
-    codes, ids = pd.factorize(array(calls, "name_id"))
-    kinds = [api_calls.call_kind(api_calls.base_name(context.trace.text(int(i)))) for i in ids]
-    allocates = np.array([kind == api_calls.ALLOCATION for kind in kinds], bool)
-    mine = allocates[codes] & np.isin(tables.process_of(array(calls, "thread")), processes)
+    allocates = tables.by_name(context.trace, tables.CALLS, _allocates, np.int8) > 0
+    thread = coded(calls, "thread")
+    mine = allocates & thread.among(np.isin(tables.process_of(thread.ids), processes))
     spans = merge(array(calls, "start")[mine], array(calls, "end")[mine])
     return total(clip(spans, window.start_ns, window.end_ns))
 

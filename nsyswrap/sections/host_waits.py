@@ -11,7 +11,7 @@ from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import NO_PHASE
 from nsyswrap.model import Fact, Section
 from nsyswrap.sections.spec import SectionSpec
-from nsyswrap.tables import array
+from nsyswrap.tables import array, blocks, coded
 
 WHO = ("process_id", "thread_id", "thread")
 SPLIT_COLUMNS = (*WHO, "launch_count", "wait_ns", "cuda_call_ns", "rest_ns", "unseen_ns")
@@ -69,32 +69,33 @@ def _launching(context: TraceContext, window: Window) -> dict[int, int]:
     known = call[call >= 0]
     start, end = array(calls, "start")[known], array(calls, "end")[known]
     inside = known[(start < window.end_ns) & (end > window.start_ns)]
-    codes, threads = pd.factorize(array(calls, "thread")[inside])
+    codes, threads = pd.factorize(coded(calls, "thread")[inside])
     found = dict(zip(threads.tolist(), np.bincount(codes).tolist(), strict=True))
     if not found:
-        found = dict.fromkeys(tables.distinct(array(calls, "thread")[known]).tolist(), 0)
+        found = dict.fromkeys(tables.distinct(coded(calls, "thread")[known]).tolist(), 0)
     return dict(sorted(found.items()))
 
 
 def _waits(context: TraceContext, states: ThreadStates, thread: int, window: Window) -> list[dict[str, object]]:
     """Return the waits of a thread by call and phase; a wait during a change of phase counts in both phases."""
     doing = states.of(thread)
-    # ``ThreadStates.waits`` defines the waits; the states give the name of the call of each.
-    waiting = clip(states.waits(thread), window.start_ns, window.end_ns)
-    _, state, start, end = overlay(waiting, doing.spans)
     nothing = LabelledSpans(
         Spans(np.array([window.start_ns]), np.array([window.end_ns])), np.array([NO_PHASE], np.int32)
     )
     phases = fill(context.phases.shown(thread), nothing)
-    piece, phase, low, high = overlay(Spans(start, end), phases.spans)
     # Keys in order of names, then phases. The code of no phase is -1.
     width = len(context.phases.names) + 1
-    key = (doing.code[state][piece] % NAMES).astype(np.int64) * width + phases.code[phase] + 1
-    keys = tables.distinct(key)
-    group = np.searchsorted(keys, key)
-    time = np.zeros(len(keys), np.int64)
-    np.add.at(time, group, high - low)
-    count = np.bincount(group[_first_of_state(group, state[piece])], minlength=len(keys))
+    time, count = np.zeros((2, len(states.names) * width), np.int64)
+    # ``ThreadStates.waits`` defines the waits; the states give the name of the call of each.
+    waits = clip(states.waits(thread), window.start_ns, window.end_ns)
+    for some in blocks(len(doing.code)):
+        its = Spans(doing.spans.start[some], doing.spans.end[some])
+        _, state, start, end = overlay(clip(waits, int(its.start[0]), int(its.end[-1])), its)
+        piece, phase, low, high = overlay(Spans(start, end), phases.spans)
+        key = (doing.code[some][state[piece]] % NAMES).astype(np.int64) * width + phases.code[phase] + 1
+        np.add.at(time, key, high - low)
+        count += np.bincount(key[_first_of_state(key, state[piece])], minlength=len(count))
+    keys = np.flatnonzero(count)
     return [
         {
             "call": states.names[each // width],
@@ -103,7 +104,7 @@ def _waits(context: TraceContext, states: ThreadStates, thread: int, window: Win
             "count": often,
             "share": ns / window.length_ns,
         }
-        for each, ns, often in zip(keys.tolist(), time.tolist(), count.tolist(), strict=True)
+        for each, ns, often in zip(keys.tolist(), time[keys].tolist(), count[keys].tolist(), strict=True)
     ]
 
 

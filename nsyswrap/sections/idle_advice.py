@@ -229,7 +229,7 @@ def _time_of_calls(states: ThreadStates, attribution: Attribution, rule: str) ->
     pieces = attribution.pieces.of(attribution.of_rule(rule))
     named = pieces.name < len(states.names)
     spent = np.zeros(len(states.names), np.int64)
-    np.add.at(spent, pieces.name[named], pieces.length[named])
+    np.add.at(spent, pieces.name[named], pieces.length_of(named))
     return {states.names[each]: int(spent[each]) for each in np.flatnonzero(spent).tolist()}
 
 
@@ -241,7 +241,7 @@ def _opens_libraries(times: dict[str, int]) -> bool:
 
 def _of_cpu(_context: TraceContext, attribution: Attribution) -> str:
     """Return advice to launch less where most of the CPU time is between launches at their usual pace; else empty."""
-    length = attribution.pieces.length[attribution.of_rule("idle/cpu")]
+    length = attribution.pieces.length_of(attribution.of_rule("idle/cpu"))
     usual = length <= attribution.usual_gap_ns
     return SHORT_CODE if length[usual].sum() > length.sum() / 2 else ""
 
@@ -250,8 +250,8 @@ def _of_waits(context: TraceContext, attribution: Attribution) -> str:
     """Return advice to copy less often where most of the idle time follows copies to the GPU; else empty."""
     chosen = attribution.of_rule(blocking_waits.RULE)
     to_gpu, to_host = (_behind(context, attribution, direction) & chosen for direction in _DIRECTIONS)
-    length = attribution.pieces.length
-    return SMALL_COPIES if length[to_gpu].sum() > max(length[to_host].sum(), length[chosen].sum() / 2) else ""
+    gpu_ns, host_ns, every_ns = (attribution.pieces.length_of(each).sum() for each in (to_gpu, to_host, chosen))
+    return SMALL_COPIES if gpu_ns > max(host_ns, every_ns / 2) else ""
 
 
 _DIRECTIONS = (UPLOAD, DOWNLOAD)

@@ -152,7 +152,7 @@ def _mark_share(context: TraceContext, attribution: Attribution) -> float:
     chosen = attribution.of_rule(capture_overhead.RULE)
     pieces, spent = attribution.pieces.of(chosen), 0.0
     for thread, marks in capture_overhead.find_marks(context, attribution.window).items():
-        mine = pieces.thread == thread
+        mine = pieces.is_thread(thread)
         spent += float(marks.time_inside(pieces.start[mine], pieces.end[mine]).sum())
     return spent / max(int(pieces.length.sum()), 1)
 
@@ -165,7 +165,7 @@ def host_spans(simulation: Simulation, attributions: tuple[Attribution, ...], ru
     found = {}
     for thread in simulation.threads:
         process = thread & ~tables.THREAD_MASK
-        mine = [each.of_rule(rule) & (tables.process_of(each.pieces.thread) == process) for each in attributions]
+        mine = [each.of_rule(rule) & each.pieces.is_process(process) for each in attributions]
         chosen = list(zip(attributions, mine, strict=True))
         found[thread] = merge(
             np.concatenate([each.pieces.start[rows] for each, rows in chosen]),
@@ -192,7 +192,7 @@ def _marked(context: TraceContext, attribution: Attribution, rule: str) -> tuple
     idle: dict[str, int] = {}
     mine = marks[marks["kind"] == MARKED[rule]]
     for (thread, text), each in mine.groupby(["thread", "text"], sort=True):
-        own = pieces.of(np.flatnonzero(pieces.thread == thread))
+        own = pieces.of(np.flatnonzero(pieces.is_thread(int(str(thread)))))
         inside = covered(merge(array(each, "start"), array(each, "end")), own.start, own.end)
         idle[str(text)] = idle.get(str(text), 0) + int(inside.sum())
     longest = sorted(((ns, text) for text, ns in idle.items() if ns), key=lambda row: (-row[0], row[1]))
@@ -218,9 +218,8 @@ def most_sampled(attribution: Attribution, rule: str) -> tuple[str, ...]:
 def _by_phase(context: TraceContext, attribution: Attribution, rule: str) -> tuple[str, ...]:
     """Return a line for each phase: idle time and number of gaps, largest first."""
     chosen = attribution.of_rule(rule)
-    phase, gap, length = (
-        each[chosen] for each in (attribution.pieces.phase, attribution.pieces.gap, attribution.pieces.length)
-    )
+    phase, gap = attribution.pieces.phase[chosen], attribution.pieces.gap[chosen]
+    length = attribution.pieces.length_of(chosen)
     rows = []
     for code in tables.distinct(phase).tolist():
         mine = phase == code
@@ -234,7 +233,7 @@ def _by_phase(context: TraceContext, attribution: Attribution, rule: str) -> tup
 def _longest(gaps: pd.DataFrame, attribution: Attribution, rule: str) -> tuple[str, ...]:
     """Return the longest pieces of a rule with their evidence."""
     rows = np.flatnonzero(attribution.of_rule(rule))
-    length = attribution.pieces.length[rows]
+    length = attribution.pieces.length_of(rows)
     if len(rows) > WORST_GAPS:
         # Only the longest are sorted.
         mine = np.flatnonzero(length >= np.partition(length, -WORST_GAPS)[-WORST_GAPS])

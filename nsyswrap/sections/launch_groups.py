@@ -12,7 +12,7 @@ from nsyswrap.hardware.launch_estimates import estimates
 from nsyswrap.intervals import Indices, Times, Window
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Gpu
-from nsyswrap.tables import array
+from nsyswrap.tables import array, coded
 
 _INT32 = np.int64(1 << 32)
 
@@ -61,7 +61,7 @@ def _of_device(context: TraceContext, rows: Indices, gpu: Gpu, window: Window) -
     kernel = operations.row[rows]
     codes, first = tables.groups(
         [
-            array(frame, "name_id")[kernel],
+            coded(frame, "name_id")[kernel],
             array(frame, "grid_blocks")[kernel],
             _pair(frame, "block_threads", "registers", kernel),
             _pair(frame, "shared_bytes", "shared_executed_bytes", kernel),

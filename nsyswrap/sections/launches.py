@@ -19,7 +19,7 @@ from nsyswrap.model import Fact, Finding, Section
 from nsyswrap.sections.idle_findings import host_spans, most_sampled
 from nsyswrap.sections.severity import make_finding, worth_printing
 from nsyswrap.sections.spec import SectionSpec
-from nsyswrap.tables import array
+from nsyswrap.tables import array, coded
 from nsyswrap.what_if.changes import Saving, fused_optimizer, idle_host, predict
 from nsyswrap.what_if.simulate import Simulation
 
@@ -157,7 +157,7 @@ def _median(values: Times) -> float | None:
 
 def _names(context: TraceContext, call: Indices) -> tuple[Indices, list[str]]:
     """Return the code of each call's name, and the names without API versions."""
-    codes, ids = pd.factorize(array(context.trace[tables.CALLS], "name_id")[call])
+    codes, ids = pd.factorize(coded(context.trace[tables.CALLS], "name_id")[call])
     return codes, [base_name(context.trace.text(int(each))) for each in ids]
 
 

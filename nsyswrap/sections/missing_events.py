@@ -22,7 +22,7 @@ from nsyswrap.events.operations import SOURCES, Operations, launch_rows
 from nsyswrap.intervals import NOTHING, Indices, Spans, Times, Window, gaps, intersect, merge, total, union
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import of_library
-from nsyswrap.tables import Trace, array
+from nsyswrap.tables import Trace, array, coded
 
 OLD_NSYS = "Capture again with an nsys at least as new as the CUDA driver; an older one loses events without saying so."
 BEFORE_RECORDING = (
@@ -166,11 +166,11 @@ def _lost_calls(context: TraceContext, rows: Indices) -> tuple[Times, Times]:
     """
     trace, operations = context.trace, context.operations
     calls = trace[tables.CALLS]
-    owner, ids = tables.process_of(array(calls, "thread")), array(calls, "correlation_id")
+    thread, ids = coded(calls, "thread"), array(calls, "correlation_id")
     wanted = _correlation_ids(context, rows)
     begins, ends = np.full(len(rows), EARLIEST), operations.start[rows].copy()
     for process in tables.distinct(operations.process[rows]).tolist():
-        recorded = np.flatnonzero((owner == process) & (ids > 0))
+        recorded = np.flatnonzero(thread.among(tables.process_of(thread.ids) == process) & (ids > 0))
         recorded = recorded[np.argsort(ids[recorded], kind="stable")]
         mine = np.flatnonzero((operations.process[rows] == process) & (wanted > 0))
         if not (len(recorded) and len(mine)):
@@ -252,7 +252,7 @@ def _hidden_graphs(context: TraceContext, window: Window) -> Iterator[MissingEve
     rows = rows[~np.isin(rows, operations.call)]
     if not len(rows):
         return
-    process, start = tables.process_of(array(calls, "thread")[rows]), array(calls, "start")[rows]
+    process, start = tables.process_of(coded(calls, "thread")[rows]), array(calls, "start")[rows]
     spans = {}
     for device, idle in _idle(context, window).items():
         parts = [

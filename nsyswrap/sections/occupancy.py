@@ -21,7 +21,7 @@ from nsyswrap.row_sums import largest_first, text_column
 from nsyswrap.sections.launch_groups import kernels_by_device, launch_groups
 from nsyswrap.sections.severity import make_finding
 from nsyswrap.sections.spec import SectionSpec
-from nsyswrap.tables import array
+from nsyswrap.tables import array, coded
 from nsyswrap.what_if.changes import Saving, WhatIf, faster, predict
 from nsyswrap.what_if.simulate import Simulation
 
@@ -269,7 +269,7 @@ def _filled(spent: pd.DataFrame, ratio: "pd.Series[float]", device: int, simulat
     ran = simulation.operations
     ran = ran[(operations.table[ran] == SOURCES.index(tables.KERNELS)) & (operations.device_id[ran] == device)]
     rows = operations.row[ran]
-    codes, ids = pd.factorize(array(kernels, "name_id")[rows])
+    codes, ids = pd.factorize(coded(kernels, "name_id")[rows])
     names = np.array([context.trace.text(int(each)) for each in ids], dtype=object)[codes]
     launched = pd.MultiIndex.from_arrays([names, array(kernels, "grid_blocks")[rows]])
     known = ratio.groupby([spent["name"], spent["blocks"]]).mean()

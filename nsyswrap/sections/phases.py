@@ -14,7 +14,7 @@ from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import NO_PHASE
 from nsyswrap.model import Fact, Section
 from nsyswrap.sections.spec import SectionSpec
-from nsyswrap.tables import array, blocks
+from nsyswrap.tables import array, blocks, coded
 
 COLUMNS = ("phase", "count", "host_ns", "gpu_ns", "idle_ns", "kernel_count", "inferred")
 NO_PHASES = "No range marks a phase, and none could be inferred from what the threads launch in each step."
@@ -166,7 +166,7 @@ def _in_own_phase(context: TraceContext, call: Indices) -> np.ndarray[tuple[int]
     """Return which calls were made while a phase of their own thread was open; -1 is no call."""
     calls = context.trace[tables.CALLS]
     found, known = np.zeros(len(call), bool), np.flatnonzero(call >= 0)
-    thread, when = array(calls, "thread")[call[known]], array(calls, "start")[call[known]]
+    thread, when = coded(calls, "thread")[call[known]], array(calls, "start")[call[known]]
     for each in tables.distinct(thread).tolist():
         mine = thread == each
         spans = context.phases.own(each).spans

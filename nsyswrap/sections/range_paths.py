@@ -12,7 +12,7 @@ from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import of_library
 from nsyswrap.loop.range_names import of_operators, plain_names
 from nsyswrap.loop.range_projection import Pairs
-from nsyswrap.tables import array
+from nsyswrap.tables import array, coded
 
 # Between the parts of a path, as in a path of files.
 SEPARATOR = " / "
@@ -34,7 +34,7 @@ def operators(context: TraceContext, pairs: Pairs) -> pd.DataFrame:
     # Of the ranges of an operation, the last one is the innermost.
     last = found[~found.duplicated("operation", keep="last")]
     names = plain_names(ranges)
-    kernels = array(context.trace[tables.KERNELS], "name_id")[context.operations.row[last["operation"]]]
+    kernels = coded(context.trace[tables.KERNELS], "name_id")[context.operations.row[last["operation"]]]
     frame = pd.DataFrame({"text": last["text"].to_numpy(), "kernel": kernels, "ns": _length(context, last)})
     frame["operator"] = frame["text"].map(dict(enumerate(names)))
     grouped = frame.groupby(["operator", "kernel"], as_index=False).agg(count=("ns", "size"), total_ns=("ns", "sum"))

@@ -5,17 +5,18 @@ import pandas as pd
 
 from nsyswrap import tables
 from nsyswrap.events.duration_stats import by_name, statistics
-from nsyswrap.intervals import Indices, Times, Window, covered, merge
+from nsyswrap.intervals import Indices, Spans, Window, covered, merge
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import of_library
 from nsyswrap.loop.range_nesting import enclosing
 from nsyswrap.loop.range_projection import Pairs, projection
 from nsyswrap.model import Section
 from nsyswrap.row_sums import largest_first, text_column
+from nsyswrap.sections.idle_codes import numbered
 from nsyswrap.sections.range_paths import modules, operators
 from nsyswrap.sections.spec import SectionSpec
 from nsyswrap.sections.summaries import clipped
-from nsyswrap.tables import array
+from nsyswrap.tables import CodedIds, array, coded
 
 
 def run(context: TraceContext, window: Window) -> Section:
@@ -62,8 +63,8 @@ def _names(ranges: pd.DataFrame) -> pd.Index:
 
 def _own_pairs(context: TraceContext, window: Window) -> Pairs:
     """Return each operation paired with each range around its launch on the launching thread."""
-    launched = np.flatnonzero(context.operations.call >= 0)
-    thread = array(context.trace[tables.CALLS], "thread")[context.operations.call[launched]]
+    launched = _launched(context)
+    thread = coded(context.trace[tables.CALLS], "thread").only(context.operations.call[launched])
     return _pairs(context, launched, thread, window)
 
 
@@ -73,37 +74,47 @@ def _handed_pairs(context: TraceContext, window: Window) -> Pairs:
     Such a thread, typically autograd's, has no open range of the program when it launches. Source: definitions of
     projections, "what any thread launches".
     """
-    operations, trace = context.operations, context.trace
-    launched = np.flatnonzero(operations.call >= 0)
-    call = operations.call[launched]
-    calls, ranges = trace[tables.CALLS], trace[tables.RANGES]
-    thread, start = array(calls, "thread")[call], array(calls, "start")[call]
+    calls, ranges = context.trace[tables.CALLS], context.trace[tables.RANGES]
+    launched = _launched(context)
+    thread, start = coded(calls, "thread"), array(calls, "start")
     program = np.flatnonzero(~of_library(ranges))
     range_thread = array(ranges, "thread")[program]
-    main = np.zeros(len(launched), np.int64)
-    for each in pd.unique(thread):
-        process = int(each) & ~tables.THREAD_MASK
+    handed, main, targets = [np.empty(0, np.int32)], [np.empty(0, np.int32)], [-1]
+    for each in context.operations.launching_threads.tolist():
+        process = each & ~tables.THREAD_MASK
         target = context.phases.main_thread.get(process, process | tables.pid(process))
+        if target == each:
+            continue
+        mine = launched[thread.equal(each, context.operations.call[launched])]
         rows = program[range_thread == each]
+        began = start[context.operations.call[mine]]
         own = merge(array(ranges, "start")[rows], array(ranges, "end")[rows])
-        mine = np.flatnonzero(thread == each) if target != each else np.empty(0, np.intp)
-        main[mine[covered(own, start[mine], start[mine] + 1) == 0]] = target
-    handed = np.flatnonzero(main)
-    found = _pairs(context, launched[handed], main[handed], window)
+        handed.append(mine[covered(own, began, began + 1) == 0])
+        main.append(np.full(len(handed[-1]), len(targets), np.int32))
+        targets.append(target)
+    which = np.concatenate(handed)
+    order = np.argsort(which, kind="stable")
+    found = _pairs(context, which[order], CodedIds(np.concatenate(main)[order], np.array(targets)), window)
     kept = ~of_library(ranges)[found.range]
     return Pairs(found.operation[kept], found.range[kept])
 
 
-def _pairs(context: TraceContext, launched: Indices, thread: Times, window: Window) -> Pairs:
+def _launched(context: TraceContext) -> Indices:
+    """Return the operations whose launch is known, int32."""
+    return np.flatnonzero(context.operations.call >= 0).astype(np.int32)
+
+
+def _pairs(context: TraceContext, launched: Indices, thread: CodedIds, window: Window) -> Pairs:
     """Return the operations paired with the ranges around their launch on a thread that touch the window."""
     trace = context.trace
     calls, ranges = trace[tables.CALLS], trace[tables.RANGES]
     call = context.operations.call[launched]
-    found_operations, found_ranges = [np.empty(0, np.intp)], [np.empty(0, np.intp)]
-    for which, rows in enclosing(trace, thread, array(calls, "start")[call], array(calls, "end")[call]):
+    found_operations, found_ranges = [np.empty(0, np.int32)], [np.empty(0, np.int32)]
+    start, end = array(calls, "start"), array(calls, "end")
+    for which, rows in enclosing(trace, thread, lambda some: Spans(start[call[some]], end[call[some]])):
         touching = (array(ranges, "start")[rows] < window.end_ns) & (array(ranges, "end")[rows] > window.start_ns)
         found_operations.append(launched[which[touching]])
-        found_ranges.append(rows[touching])
+        found_ranges.append(rows[touching].astype(np.int32))
     return Pairs(np.concatenate(found_operations), np.concatenate(found_ranges))
 
 
@@ -112,17 +123,17 @@ def _kernels(context: TraceContext, names: pd.Index, pairs: Pairs) -> pd.DataFra
     operations, trace = context.operations, context.trace
     is_kernel = operations.table[pairs.operation] == 0
     which = pairs.operation[is_kernel]
+    ranges = pairs.range[is_kernel]
     range_codes, range_names = pd.factorize(names)
-    kernel_codes, kernel_ids = pd.factorize(array(trace[tables.KERNELS], "name_id")[operations.row[which]])
-    width = max(len(kernel_ids), 1)
-    key = range_codes[pairs.range[is_kernel]]
-    key *= width
-    key += kernel_codes
-    del kernel_codes
-    codes, unique = pd.factorize(key)
-    del key
+    kernels = coded(trace[tables.KERNELS], "name_id")
+    width = max(len(kernels.ids), 1)
+    codes, unique = numbered(
+        lambda some: range_codes[ranges[some]] * width + kernels.codes[operations.row[which[some]]],
+        len(which),
+        max(len(range_names), 1) * width,
+    )
     found = statistics(codes, operations.end[which] - operations.start[which], len(unique))
-    texts = [(str(range_names[each // width]), trace.text(int(kernel_ids[each % width]))) for each in unique.tolist()]
+    texts = [(str(range_names[each // width]), trace.text(int(kernels.ids[each % width]))) for each in unique.tolist()]
     order = largest_first(found["total_ns"], texts)
     columns = zip(*(texts[each] for each in order.tolist()), strict=True) if texts else ((), ())
     names_of = {name: text_column(list(column)) for name, column in zip(("range", "name"), columns, strict=True)}

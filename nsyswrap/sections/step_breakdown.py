@@ -41,7 +41,7 @@ from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import BATCH, DATA, LIBRARY_DOMAINS
 from nsyswrap.model import Fact, Section
 from nsyswrap.sections.spec import SectionSpec
-from nsyswrap.tables import array, blocks
+from nsyswrap.tables import array, blocks, coded
 
 ROLES = ("kernel", "memcpy", "memset", "communication", "runtime", "dataloader", "cpu_exec", "other")
 """The roles by priority; the remaining time is ``other``."""
@@ -129,7 +129,7 @@ def _call_spans(context: TraceContext, slots: Slots) -> Spans:
     calls = context.trace[tables.CALLS]
     start, end = array(calls, "start"), array(calls, "end")
     rows = _between(start, end, slots)
-    mine = tables.process_of(array(calls, "thread")[rows]) == slots.process
+    mine = tables.process_of(coded(calls, "thread")[rows]) == slots.process
     return merge(start[rows], end[rows]) if mine.all() else merge(start[rows][mine], end[rows][mine])
 
 

@@ -1,17 +1,19 @@
 """Statistics by name of kernels, CUDA calls and operating system calls."""
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
 from nsyswrap import tables
 from nsyswrap.events.api_calls import base_name
-from nsyswrap.events.duration_stats import by_name
+from nsyswrap.events.duration_stats import SHORT_NS, by_name
 from nsyswrap.intervals import Times, Window, chosen
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Section
 from nsyswrap.sections.spec import SectionSpec
-from nsyswrap.tables import TableSpec, array, blocks
+from nsyswrap.tables import TableSpec, array, blocks, coded
 
 Rows = npt.NDArray[np.bool_]
 
@@ -19,7 +21,7 @@ Rows = npt.NDArray[np.bool_]
 def clipped(frame: pd.DataFrame, window: Window) -> tuple[Rows | slice, Times]:
     """Return the rows that touch the window, and the time of each inside the window, in ns."""
     inside = _touching(frame, window)
-    return slice(None) if inside.all() else inside, _time_inside(frame, inside, window)
+    return slice(None) if inside.all() else inside, _time_inside(frame, inside, window).astype(np.int64, copy=False)
 
 
 def _touching(frame: pd.DataFrame, window: Window) -> Rows:
@@ -28,39 +30,37 @@ def _touching(frame: pd.DataFrame, window: Window) -> Rows:
     return inside
 
 
-def _time_inside(frame: pd.DataFrame, rows: Rows, window: Window) -> Times:
-    """Return the time of some rows inside the window, in ns; a few at a time, since tables may be long."""
+def _time_inside(frame: pd.DataFrame, rows: Rows, window: Window) -> npt.NDArray[np.integer[Any]]:
+    """Return the time of some rows inside the window, in ns: in four bytes where it fits, since tables may be long."""
     start, end = array(frame, "start"), array(frame, "end")
-    duration, done = np.empty(np.count_nonzero(rows), np.int64), 0
+    duration: npt.NDArray[np.integer[Any]] = np.empty(np.count_nonzero(rows), np.uint32)
+    done = 0
     for block in blocks(len(rows)):
         begun, ended = chosen(rows[block], start[block], end[block])
-        some = duration[done : done + len(begun)]
-        np.minimum(ended, window.end_ns, out=some)
-        some -= np.maximum(begun, window.start_ns)
-        done += len(begun)
+        some = np.minimum(ended, window.end_ns) - np.maximum(begun, window.start_ns)
+        if duration.dtype != np.int64 and int(some.max(initial=0)) >= SHORT_NS:
+            duration = duration.astype(np.int64)
+        duration[done : done + len(some)] = some
+        done += len(some)
     return duration
-
-
-def _of_threads(thread: Times) -> Rows:
-    """Return whether each event has a thread; start and end marks of the tracer have none."""
-    found = np.empty(len(thread), bool)
-    for block in blocks(len(thread)):
-        np.not_equal(thread[block] & tables.THREAD_MASK, 0, out=found[block])
-    return found
 
 
 def _summary(context: TraceContext, spec: TableSpec, window: Window, *, keep_version: bool) -> pd.DataFrame:
     frame = context.trace[spec]
     rows = _touching(frame, window)
     if spec is tables.OS_CALLS:
-        rows &= _of_threads(array(frame, "thread"))
+        # Start and end marks of the tracer have no thread.
+        thread = coded(frame, "thread")
+        rows &= thread.among(tables.tid_column(thread.ids) != 0)
     index: dict[str, int] = {}
 
     def code(text: str) -> int:
         return index.setdefault(text if keep_version else base_name(text), len(index))
 
     duration = _time_inside(frame, rows, window)
-    (codes,) = chosen(rows, tables.by_name(context.trace, spec, code, np.int32))
+    numbers = tables.numbers_by_name(context.trace, spec, code, np.int32)
+    kind = np.min_scalar_type(-1 - len(index))
+    (codes,) = chosen(rows, numbers.astype(kind)[coded(frame, "name_id").codes])
     return by_name(tuple(index), codes, duration)
 
 

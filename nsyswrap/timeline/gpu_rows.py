@@ -15,7 +15,7 @@ from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import NO_PHASE
 from nsyswrap.model import Numbers, TimelineItems, TimelineRow
 from nsyswrap.ranks.collectives import Collectives
-from nsyswrap.tables import array
+from nsyswrap.tables import array, coded
 from nsyswrap.timeline.bins import Grid
 from nsyswrap.timeline.operation_names import STREAM_CLASSES, OperationNames
 
@@ -192,7 +192,7 @@ def _details(context: TraceContext, names: OperationNames, threads: Times, rows:
     began = array(calls, "start")[call[known]]
     latency[known] = operations.start[rows[known]] - began
     duration[known] = array(calls, "end")[call[known]] - began
-    by_thread = array(calls, "thread")[call[known]]
+    by_thread = coded(calls, "thread")[call[known]]
     order = np.argsort(threads)
     at = np.searchsorted(threads[order], by_thread) if len(threads) else np.zeros(len(by_thread), np.int64)
     hit = np.append(threads[order], -1)[at] == by_thread

@@ -13,7 +13,7 @@ from nsyswrap.events.thread_states import NAMES, NO_NAME, ThreadStates
 from nsyswrap.intervals import LabelledSpans, Spans, Times, Window, fill, innermost, times
 from nsyswrap.loop.context import TraceContext, find_states
 from nsyswrap.model import Numbers, TimelineItems, TimelineRow
-from nsyswrap.tables import array
+from nsyswrap.tables import array, coded
 from nsyswrap.timeline.bins import Grid
 from nsyswrap.timeline.range_rows import range_rows
 
@@ -114,8 +114,8 @@ def _folded_rows(context: TraceContext, states: ThreadStates, grid: Grid, thread
     """Return the rows of threads that launch little; what the least busy ones leave of the limit is for the others."""
     count = np.zeros(len(threads), np.int64)
     for spec in (tables.CALLS, tables.OS_CALLS):
-        of_thread = array(context.trace[spec], "thread")
-        count += np.array([np.count_nonzero(of_thread == thread) for thread in threads], np.int64)
+        of_thread = coded(context.trace[spec], "thread")
+        count += np.array([np.count_nonzero(of_thread.equal(thread)) for thread in threads], np.int64)
     found: dict[int, TimelineRow] = {}
     left = MOST_CALLS
     for at in np.argsort(count, kind="stable").tolist():
@@ -129,7 +129,7 @@ def _launching(context: TraceContext, window: Window) -> list[int]:
     operations = context.operations
     known = operations.call >= 0
     inside = (operations.start < window.end_ns) & (operations.end > window.start_ns)
-    thread = array(context.trace[tables.CALLS], "thread")[operations.call[known]]
+    thread = coded(context.trace[tables.CALLS], "thread")[operations.call[known]]
     codes, found = pd.factorize(thread)
     # One launch inside the window outweighs any number of launches outside it.
     weight = np.bincount(codes, weights=inside[known] * len(codes) + 1, minlength=len(found))
@@ -155,7 +155,7 @@ def _thread_row(context: TraceContext, states: ThreadStates, grid: Grid, thread:
 
 def _other_calls(context: TraceContext, states: ThreadStates, thread: int) -> LabelledSpans:
     frame = context.trace[tables.CALLS]
-    rows = np.flatnonzero(array(frame, "thread") == thread)
+    rows = np.flatnonzero(coded(frame, "thread").equal(thread))
     code = states.names_of(tables.CALLS, rows) + np.int32(LAUNCH * NAMES)
     return innermost(array(frame, "start")[rows], array(frame, "end")[rows], code)
 

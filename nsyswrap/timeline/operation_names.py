@@ -14,7 +14,7 @@ from nsyswrap.hardware.kernel_names.classify import Verdict
 from nsyswrap.intervals import Indices
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import KernelName, Numbers
-from nsyswrap.tables import TableSpec, Trace, array
+from nsyswrap.tables import TableSpec, Trace, array, coded
 
 # The classes of operations: the verdict of a kernel, or the kind of any other operation.
 STREAM_CLASSES = (*(str(verdict) for verdict in Verdict), "communication", "copy", "memset")
@@ -76,7 +76,7 @@ def _launch_calls(context: TraceContext) -> tuple[tuple[str, ...], npt.NDArray[n
     """Return the distinct names of launch calls, and for each operation its name, counted from 1; 0 for unknown."""
     call = context.operations.call
     known = call >= 0
-    by_id, ids = pd.factorize(array(context.trace[tables.CALLS], "name_id")[call[known]])
+    by_id, ids = pd.factorize(coded(context.trace[tables.CALLS], "name_id")[call[known]])
     texts = np.array([base_name(context.trace.text(int(each))) for each in ids], dtype=object)
     # Several versions of a call have one name.
     merged, names = pd.factorize(texts)

@@ -13,7 +13,7 @@ from nsyswrap.events.operations import SOURCES
 from nsyswrap.events.thread_states import NAMES
 from nsyswrap.intervals import Indices, Spans, clip, gaps, merge
 from nsyswrap.loop.phase_detection import DATA
-from nsyswrap.tables import array
+from nsyswrap.tables import array, coded
 from nsyswrap.what_if.simulate import Simulation
 
 
@@ -64,10 +64,10 @@ def calls_named(simulation: Simulation, wanted: Callable[[str], bool]) -> Indice
     trace = simulation.context.trace
     calls = trace[tables.CALLS]
     first, last = np.searchsorted(array(calls, "start"), [simulation.sample.start_ns, simulation.sample.end_ns])
-    codes, ids = pd.factorize(array(calls, "name_id")[first:last])
+    codes, ids = pd.factorize(coded(calls, "name_id")[first:last])
     named = np.array([wanted(api_calls.base_name(trace.text(int(each)))) for each in ids], np.bool_)
     chosen = named[codes] if len(codes) else np.zeros(0, np.bool_)
-    found: Indices = first + np.flatnonzero(chosen & np.isin(array(calls, "thread")[first:last], simulation.threads))
+    found: Indices = first + np.flatnonzero(chosen & np.isin(coded(calls, "thread")[first:last], simulation.threads))
     return found
 
 
@@ -85,12 +85,12 @@ def before_launches(simulation: Simulation, rows: Indices) -> dict[int, Spans]:
         rows: Rows of the context's operations.
     """
     calls, operations = simulation.context.trace[tables.CALLS], simulation.context.operations
-    thread, start, end = (array(calls, name) for name in ("thread", "start", "end"))
+    thread, start, end = coded(calls, "thread"), array(calls, "start"), array(calls, "end")
     launching = np.unique(operations.call[simulation.operations])
     wanted = np.isin(launching, operations.call[rows])
     found = {}
     for each in simulation.threads:
-        mine = thread[launching] == each
+        mine = thread.equal(each, launching)
         call, chosen = launching[mine], wanted[mine]
         since = np.append(simulation.sample.start_ns, end[call[:-1]])[: len(call)]
         found[each] = merge(since[chosen], np.maximum(end[call], start[call])[chosen])
@@ -130,7 +130,7 @@ def copies_and_their_waits(simulation: Simulation, copies: Indices) -> Indices:
     copying = np.intersect1d(calls_named(simulation, api_calls.is_copy), simulation.context.operations.call[copies])
     launching = np.unique(simulation.context.operations.call[simulation.operations])
     rows = np.union1d(np.union1d(synchronizing, copying), launching)
-    threads = array(simulation.context.trace[tables.CALLS], "thread")
+    threads = coded(simulation.context.trace[tables.CALLS], "thread")
     rows = rows[np.argsort(threads[rows], kind="stable")]
     thread = threads[rows]
     behind = np.isin(rows[1:], synchronizing) & np.isin(rows[:-1], copying) & (thread[1:] == thread[:-1])

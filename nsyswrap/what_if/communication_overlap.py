@@ -29,7 +29,7 @@ from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import OPTIMIZER
 from nsyswrap.model import Gpu
 from nsyswrap.ranks.collectives import NO_COLLECTIVES, Collectives
-from nsyswrap.tables import array
+from nsyswrap.tables import array, coded
 from nsyswrap.what_if.changes import HALF, WhatIf, faster
 from nsyswrap.what_if.simulate import Simulation
 
@@ -83,7 +83,7 @@ def is_reduction(context: TraceContext, rows: Indices) -> npt.NDArray[np.bool_]:
     frame, operations = context.trace[tables.KERNELS], context.operations
     found = np.zeros(len(rows), bool)
     of_kernels = operations.table[rows] == 0
-    names = array(frame, "name_id")[operations.row[rows[of_kernels]]]
+    names = coded(frame, "name_id")[operations.row[rows[of_kernels]]]
     wanted = [each for each in np.unique(names) if any(kind in context.trace.text(int(each)) for kind in REDUCTIONS)]
     found[of_kernels] = np.isin(names, wanted)
     return found

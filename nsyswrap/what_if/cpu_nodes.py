@@ -23,7 +23,7 @@ from nsyswrap.events.operations import SOURCES, Operations
 from nsyswrap.events.thread_states import NAMES, ThreadStates
 from nsyswrap.intervals import Indices, Spans, Times, Window, clip, covered, merge, overlay, subtract
 from nsyswrap.loop.phase_detection import DATA, Phases
-from nsyswrap.tables import Trace, array
+from nsyswrap.tables import Trace, array, coded
 
 LAUNCH, BLOCKING_LAUNCH, RETURN, WAIT, BATCH, END = range(6)
 
@@ -90,7 +90,7 @@ def find_host(sources: HostSources, launched: Indices) -> HostNodes:
     """
     calls = sources.trace[tables.CALLS]
     launching = np.unique(sources.operations.call[launched])
-    threads = tables.distinct(array(calls, "thread")[launching])
+    threads = tables.distinct(coded(calls, "thread")[launching])
     parts = [
         *_launches(sources, launching, launched),
         _waits(sources, launching, threads),
@@ -114,7 +114,7 @@ def _launches(sources: HostSources, launching: Indices, launched: Indices) -> li
     calls = sources.trace[tables.CALLS]
     waiting = np.isin(launching, _blocking(sources, launched))
     plain, both = launching[~waiting], launching[waiting]
-    thread, start, end = (array(calls, name) for name in ("thread", "start", "end"))
+    thread, start, end = coded(calls, "thread"), array(calls, "start"), array(calls, "end")
     return [
         _part(thread[plain], start[plain], end[plain], LAUNCH, plain),
         _part(thread[both], start[both], start[both], BLOCKING_LAUNCH, both),
@@ -136,7 +136,7 @@ def _blocking(sources: HostSources, launched: Indices) -> Indices:
     returned = array(calls, "end")[call]
     done = (operations.end[copies] <= returned + CLOCK_NS) | (staged & (operations.start[copies] + CLOCK_NS < returned))
     found = np.unique(call[done])
-    names = array(calls, "name_id")[found]
+    names = coded(calls, "name_id")[found]
     copying = [i for i in pd.unique(names) if api_calls.is_copy(sources.trace.text(int(i)))]
     # A call may make several copies. It returns when the last one is done.
     late = np.unique(call[~done])
@@ -148,10 +148,10 @@ def _waits(sources: HostSources, launching: Indices, threads: Times) -> pd.DataF
     calls, sample = sources.trace[tables.CALLS], sources.sample
     start = array(calls, "start")
     first, last = np.searchsorted(start, [sample.start_ns, sample.end_ns])
-    names, ids = pd.factorize(array(calls, "name_id")[first:last])
+    names, ids = pd.factorize(coded(calls, "name_id")[first:last])
     waiting = np.array([_waits_for_gpu(sources.trace.text(int(i))) for i in ids], bool)
     rows = first + np.flatnonzero(waiting[names]) if len(names) else np.empty(0, np.intp)
-    thread = array(calls, "thread")[rows]
+    thread = coded(calls, "thread")[rows]
     chosen = np.isin(thread, threads) & ~np.isin(rows, launching)
     rows = rows[chosen]
     return _part(thread[chosen], start[rows], array(calls, "end")[rows], WAIT, rows)

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from nsyswrap import tables
 from nsyswrap.events.operations import Operations, streams_of
 from nsyswrap.intervals import Indices, Times
-from nsyswrap.tables import Trace, array, groups
+from nsyswrap.tables import Trace, coded, groups
 from nsyswrap.what_if.cpu_nodes import BLOCKING_LAUNCH, LAUNCH, HostNodes
 
 # An operation that begins this much later than its launch and its stream explain waited for another stream. Source:
@@ -105,7 +105,7 @@ def queue_operations(
     staged = (launch >= 0) & (nodes.kind[launch] == BLOCKING_LAUNCH)
     process, stream = operations.process[row], streams_of(trace, operations, row)
     streams = groups([process, operations.device_id[row], stream])[0]
-    call_names = array(trace[tables.CALLS], "name_id")[operations.call[row]]
+    call_names = coded(trace[tables.CALLS], "name_id")[operations.call[row]]
     return Queued(
         row=row,
         start=operations.start[row],

@@ -21,7 +21,7 @@ from nsyswrap import tables
 from nsyswrap.events.operations import COMPUTE, SOURCES
 from nsyswrap.intervals import Indices, Times, Window
 from nsyswrap.loop.context import TraceContext
-from nsyswrap.tables import array
+from nsyswrap.tables import array, coded
 
 # Fewer steps, or fewer launches in a step, show no pace. Source: ours; medians of fewer values vary by more than a
 # tenth.
@@ -96,7 +96,7 @@ def _of_steps(context: TraceContext, window: Window, sample: Window) -> tuple[fl
     begun = operations.start[rows]
     rows = rows[(operations.kind[rows] == COMPUTE) & (begun >= window.start_ns) & (begun < window.end_ns)]
     start, length = operations.start[rows], (operations.end - operations.start)[rows].astype(np.float64)
-    name = array(context.trace[tables.KERNELS], "name_id")[operations.row[rows]]
+    name = coded(context.trace[tables.KERNELS], "name_id")[operations.row[rows]]
     usual = pd.Series(length).groupby([operations.device_id[rows], name]).transform("mean").to_numpy()
     so_far = [np.append(0.0, np.cumsum(each)) for each in (length, usual)]
 
@@ -146,11 +146,11 @@ def _launches(context: TraceContext, window: Window) -> tuple[Times, Times, npt.
     call = operations.call[kernels]
     # The nodes of a graph have one call, which says nothing about any of them.
     kernels = kernels[np.bincount(call, minlength=len(calls))[call] == 1]
-    start, thread = (array(calls, column)[operations.call[kernels]] for column in ("start", "thread"))
+    start, thread = (column[operations.call[kernels]] for column in (array(calls, "start"), coded(calls, "thread")))
     inside = np.flatnonzero((start >= window.start_ns) & (start < window.end_ns))
     order = inside[np.lexsort((start[inside], thread[inside]))]
     start, thread = start[order], thread[order]
-    name = array(context.trace[tables.KERNELS], "name_id")[operations.row[kernels[order]]]
+    name = coded(context.trace[tables.KERNELS], "name_id")[operations.row[kernels[order]]]
     same = thread[1:] == thread[:-1]
     length = pd.Series(np.diff(start)[same].astype(np.float64))
     start, thread = start[:-1][same], thread[:-1][same]

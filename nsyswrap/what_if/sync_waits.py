@@ -20,7 +20,7 @@ from nsyswrap.events.api_calls import base_name
 from nsyswrap.events.cuda_events import event_records, with_last_record
 from nsyswrap.events.operations import Operations, launch_calls
 from nsyswrap.intervals import Indices, Times
-from nsyswrap.tables import Trace, array
+from nsyswrap.tables import Trace, array, coded
 from nsyswrap.what_if import cpu_nodes as host
 from nsyswrap.what_if.cpu_nodes import CLOCK_NS, FREEING, HostNodes
 from nsyswrap.what_if.gpu_nodes import NONE, Queued, medians
@@ -73,7 +73,7 @@ def find_holds(trace: Trace, nodes: HostNodes, queued: Queued, recorded: Recorde
         recorded: The operations that waits for events wait for, where the export shows them; other waits are guessed.
     """
     calls = trace[tables.CALLS]
-    codes, ids = pd.factorize(np.where(nodes.call >= 0, array(calls, "name_id")[nodes.call], -1))
+    codes, ids = pd.factorize(np.where(nodes.call >= 0, coded(calls, "name_id")[nodes.call], -1))
     names = [base_name(trace.text(int(each))) for each in ids]
 
     def of(wanted: frozenset[str]) -> npt.NDArray[np.bool_]:

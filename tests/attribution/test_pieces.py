@@ -27,7 +27,7 @@ def part_of(starts: list[int]) -> Pieces:
 def test_no_piece_is_lost_or_moved(parts: list[list[int]], expected: int) -> None:
     found = joined_in_order(map(part_of, parts), expected)
     starts = [start for part in parts for start in part]
-    assert found.start.tolist() == found.thread.tolist() == starts
+    assert found.start.tolist() == found.threads[found.owner].tolist() == starts
     assert found.length.tolist() == [1] * len(starts)
 
 

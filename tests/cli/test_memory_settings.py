@@ -8,8 +8,8 @@ import pytest
 # Eight threads allocate and free one after another. If each has its own heap, each keeps its freed memory.
 PROGRAM = """
 import ctypes, sys, threading
-from nsyswrap.cli.memory_settings import tune_memory
-if sys.argv[1] == "one": tune_memory()
+from nsyswrap.cli.memory_settings import tune_heap
+if sys.argv[1] == "one": tune_heap()
 heaps = set()
 def work():
     libc = ctypes.CDLL(None)
@@ -37,8 +37,8 @@ def test_threads_share_one_heap() -> None:
 
 FAULTS = """
 import resource, sys
-from nsyswrap.cli.memory_settings import tune_memory
-if sys.argv[1] == "one": tune_memory()
+from nsyswrap.cli.memory_settings import tune_heap
+if sys.argv[1] == "one": tune_heap()
 before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
 for _ in range(5):
     b"1" * 50_000_000
@@ -59,8 +59,8 @@ def test_freed_arrays_are_reused() -> None:
 ADVISED = """
 import sys
 import numpy as np
-from nsyswrap.cli.memory_settings import tune_memory
-if sys.argv[1] == "one": tune_memory()
+from nsyswrap.cli.memory_settings import tune_pages
+if sys.argv[1] == "one": tune_pages()
 kept = np.ones(50_000_000, np.uint8)
 print(sum(line.startswith("VmFlags:") and " hg" in line for line in open("/proc/self/smaps")))
 """

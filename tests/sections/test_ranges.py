@@ -10,11 +10,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from nsyswrap import tables
+from nsyswrap.intervals import Spans
 from nsyswrap.loop import range_nesting
 from nsyswrap.loop.context import find_context
 from nsyswrap.model import Capture, Session
 from nsyswrap.sections import ranges
-from nsyswrap.tables import Trace
+from nsyswrap.tables import CodedIds, Trace
 
 TraceOf = Callable[[ExportBuilder], Trace]
 
@@ -48,8 +49,8 @@ def test_ranges_that_nest_or_cross_are_found_around_every_call(
     start, end = (np.array([span[place] for span in spans], np.int64) for place in (0, 1))
     begun, done = (np.array([call[place] for call in calls], np.int64) for place in (0, 1))
     trace = ranges_alone(pd.DataFrame({"start": start, "end": end, "thread": 1, "end_thread": 0}))
-    found = []
-    for which, rows in range_nesting.enclosing(trace, np.ones(len(begun), np.int64), begun, done):
+    thread, found = CodedIds(np.zeros(len(begun), np.int8), np.ones(1, np.int64)), []
+    for which, rows in range_nesting.enclosing(trace, thread, lambda some: Spans(begun[some], done[some])):
         found += list(zip(which.tolist(), rows.tolist(), strict=True))
     wanted = [
         (call, row)

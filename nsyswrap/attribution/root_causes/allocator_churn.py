@@ -9,7 +9,7 @@ from nsyswrap.attribution.idle_pieces import GENERIC, IdlePieces, Mask
 from nsyswrap.events import api_calls
 from nsyswrap.intervals import Spans, Times, chosen, containing
 from nsyswrap.loop.context import TraceContext
-from nsyswrap.tables import array
+from nsyswrap.tables import array, coded
 
 RULE = "memory/churn"
 # A caching allocator does not call the driver after warm-up. More than one step in ten with such calls is churn.
@@ -32,7 +32,8 @@ def find(idle: IdlePieces, free: Mask) -> Mask:
     later = calls.copy()
     later[idle.first[first_call > 0]] = False
     gap, start, end = chosen(later, idle.gap, idle.pieces.start, idle.pieces.end)
-    delay = first_call + np.bincount(gap, end - start, len(idle.first)).astype(np.int64)
+    delay = np.bincount(gap, end - start, len(idle.first)).astype(np.int64)
+    delay += first_call
     behind = idle.from_first(calls) | ~delayed[idle.gap]
     rest = free & ~calls & ~between & behind & idle.is_cause(*GENERIC)
     return calls | between | idle.set_back(delayed, delay, rest, calls)
@@ -55,7 +56,7 @@ def _allocations(context: TraceContext, processes: Times) -> Times:
     """Return when the calls of some processes that allocate or free began, on all their threads, in ns."""
     calls = context.trace[tables.CALLS]
     rows = np.flatnonzero(tables.by_name(context.trace, tables.CALLS, _allocates, np.int8) > 0)
-    rows = rows[np.isin(tables.process_of(array(calls, "thread")[rows]), processes)]
+    rows = rows[np.isin(tables.process_of(coded(calls, "thread")[rows]), processes)]
     found: Times = array(calls, "start")[rows]
     return found
 

@@ -15,7 +15,7 @@ def find(idle: IdlePieces, free: Mask) -> Mask:
     found = idle.none
     if not len(rows):
         return found
-    found[rows] = is_stop(idle.context.settings.host, idle.pieces.start[rows], idle.length[rows])
+    found[rows] = is_stop(idle.context.settings.host, idle.pieces.start[rows], idle.pieces.length_of(rows))
     return found
 
 

@@ -13,5 +13,5 @@ def find(idle: IdlePieces, free: Mask) -> Mask:
     """
     reads = free & idle.is_cause("data_wait")
     if reads.any():
-        reads &= idle.is_os_call(api_calls.FILE_IO) & ~idle.has_loader()
+        reads = idle.in_os_call(api_calls.FILE_IO, reads) & ~idle.has_loader()
     return reads

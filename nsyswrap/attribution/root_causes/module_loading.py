@@ -10,7 +10,7 @@ import numpy as np
 
 from nsyswrap import tables
 from nsyswrap.attribution.idle_pieces import IdlePieces, Mask
-from nsyswrap.tables import array
+from nsyswrap.tables import array, blocks
 
 RULE = "modules/in_window"
 
@@ -22,9 +22,12 @@ _LOOKUP = re.compile(r"cuKernelGetFunction")
 
 def find(idle: IdlePieces, free: Mask) -> Mask:  # noqa: ARG001 - the signature of all root causes
     """Return the pieces in which code is loaded, and the CPU time before them in the same gap, which compiles it."""
-    loads = idle.is_cause("module_load")
-    if loads.any():
-        loads &= idle.is_named(_LOADS) | idle.is_named(_LOOKUP) & (idle.length > _usual_launch_ns(idle))
+    loads = idle.none
+    rows = np.flatnonzero(idle.is_cause("module_load"))
+    lookups = rows[idle.is_named(_LOOKUP, rows)]
+    loads[rows[idle.is_named(_LOADS, rows)]] = True
+    if len(lookups):
+        loads[lookups[idle.pieces.length_of(lookups) > _usual_launch_ns(idle)]] = True
     if not loads.any():
         return loads
     return loads | (idle.is_cause("cpu", "unknown", "lock", "file_io", "module_load") & idle.until_last(loads))
@@ -35,7 +38,8 @@ def _usual_launch_ns(idle: IdlePieces) -> float:
 
     Code is copied to the GPU when it is loaded, which takes longer than to enqueue a kernel.
     """
-    call = idle.context.operations.call[idle.launches.row]
-    calls = idle.context.trace[tables.CALLS]
-    length = array(calls, "end")[call] - array(calls, "start")[call]
-    return float(np.median(length)) if len(length) else 0.0
+    launches, returned = idle.launches, array(idle.context.trace[tables.CALLS], "end")
+    length = np.empty(len(launches.row), np.int64)
+    for some in blocks(len(length)):
+        np.subtract(returned[idle.context.operations.call[launches.row[some]]], launches.began[some], out=length[some])
+    return float(np.median(length, overwrite_input=True)) if len(length) else 0.0

@@ -8,4 +8,4 @@ RULE = "host/outside_wait"
 
 def find(idle: IdlePieces, free: Mask) -> Mask:
     """Return the waits in calls such as recv, poll, waitpid and sleep; a loader's are waits for data instead."""
-    return free & idle.is_cause("cpu") & idle.is_os_call(api_calls.OTHER_WAIT)
+    return idle.in_os_call(api_calls.OTHER_WAIT, free & idle.is_cause("cpu"))

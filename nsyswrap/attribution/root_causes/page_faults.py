@@ -2,6 +2,8 @@
 
 import re
 
+import numpy as np
+
 from nsyswrap.attribution.idle_pieces import IdlePieces, Mask
 from nsyswrap.events import api_calls
 
@@ -11,4 +13,6 @@ _NAME = re.compile(f"{api_calls.PAGE_FAULT_NAME}$")
 
 def find(idle: IdlePieces, free: Mask) -> Mask:
     """Return the waits of launching threads for pages of memory: of a mapped file, or that were swapped out."""
-    return free & idle.is_cause("file_io", "data_wait") & idle.is_named(_NAME)
+    found, rows = idle.none, np.flatnonzero(free & idle.is_cause("file_io", "data_wait"))
+    found[rows] = idle.is_named(_NAME, rows)
+    return found

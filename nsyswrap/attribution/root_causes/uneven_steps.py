@@ -4,7 +4,7 @@ import numpy as np
 
 from nsyswrap.attribution.idle_pieces import GENERIC, IdlePieces, Mask
 from nsyswrap.attribution.step_outliers import is_outlier, longest_in, lost_to_outliers, unexplained
-from nsyswrap.intervals import Spans, Times, chosen, containing
+from nsyswrap.intervals import Indices, Spans, Times, chosen, containing
 from nsyswrap.tables import array, blocks
 
 RULE = "steps/uneven"
@@ -24,10 +24,18 @@ def find(idle: IdlePieces, free: Mask) -> Mask:
         # What shorter steps win back is not lost, so the finding does not count it either.
         left = np.rint(left * (lost_to_outliers(length, left) / max(int(left.sum()), 1))).astype(np.int64)
         losing = left > 0
-        mine = np.flatnonzero(generic & idle.of_processes([int(str(process))]))
-        mine = mine[containing(Spans(*chosen(losing, *spans)), idle.pieces.start[mine]) >= 0]
-        found[mine] |= longest_in(spans, left, idle.pieces.start[mine], idle.pieces.end[mine] - idle.pieces.start[mine])
+        mine = _in_steps(idle, Spans(*chosen(losing, *spans)), generic & idle.of_processes([int(str(process))]))
+        found[mine] |= longest_in(spans, left, idle.pieces.start[mine], idle.pieces.length_of(mine))
     return found
+
+
+def _in_steps(idle: IdlePieces, steps: Spans, mask: Mask) -> Indices:
+    """Return the chosen pieces that begin in a step; a few at a time, since few steps are meant and most pieces are."""
+    parts = [np.empty(0, np.intp)]
+    for some in blocks(len(mask)):
+        rows = some.start + np.flatnonzero(mask[some])
+        parts.append(rows[containing(steps, idle.pieces.start[rows]) >= 0])
+    return np.concatenate(parts)
 
 
 def _idle_in(idle: IdlePieces, steps: Spans, mask: Mask) -> Times:

@@ -10,11 +10,11 @@ from nsyswrap import tables
 from nsyswrap.hardware.kernel_names.classify import Verdict
 from nsyswrap.hardware.operator_sizes import SIZES_MARK, ProductWork, product_work
 from nsyswrap.hardware.peak_rates import peak_operations
-from nsyswrap.intervals import Indices
+from nsyswrap.intervals import Indices, Spans
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.range_nesting import enclosing
 from nsyswrap.sections.compute.kernel_groups import Group, GroupedKernels
-from nsyswrap.tables import array
+from nsyswrap.tables import array, coded
 
 # Bytes of an operand, and the name of its peak rate, by precision.
 _OPERANDS = {"fp16": (2, "half"), "bf16": (2, "half"), "tf32": (4, "tf32"), "fp32": (4, "fp32")}
@@ -81,11 +81,13 @@ def _ranges_of(context: TraceContext, rows: Indices) -> Indices:
     calls, call = context.trace[tables.CALLS], context.operations.call[rows]
     found = np.full(len(rows), -1, np.intp)
     launched = np.flatnonzero(call >= 0)
-    thread, start, end = (array(calls, name)[call[launched]] for name in ("thread", "start", "end"))
+    start, end, call = array(calls, "start"), array(calls, "end"), call[launched]
     texts = context.trace[tables.RANGES]["text"].cat
     is_product = np.array([product_work(str(text)) is not None for text in texts.categories], np.bool_)
     codes = texts.codes.to_numpy()
-    for which, row in enclosing(context.trace, thread, start, end):
+    for which, row in enclosing(
+        context.trace, coded(calls, "thread").only(call), lambda some: Spans(start[call[some]], end[call[some]])
+    ):
         inner = is_product[codes[row]]
         found[launched[which[inner]]] = row[inner]
     return found

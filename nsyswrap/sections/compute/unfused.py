@@ -25,6 +25,7 @@ from nsyswrap.loop.phase_detection import OPTIMIZER
 from nsyswrap.model import Finding
 from nsyswrap.sections.compute.kernel_findings import find_if_costly
 from nsyswrap.sections.compute.kernel_groups import Group, GroupedKernels, by_name
+from nsyswrap.tables import blocks
 from nsyswrap.what_if.affected_parts import before_launches
 from nsyswrap.what_if.changes import WhatIf
 from nsyswrap.what_if.dependency_graph import Change
@@ -95,31 +96,56 @@ def find_findings(simulation: Simulation, kernels: GroupedKernels, window: Windo
 
 def find_chains(context: TraceContext, kernels: GroupedKernels) -> Chains:
     """Return the links between kernels; those of the optimizer have a finding of their own and are left out."""
-    operations, rows = context.operations, kernels.rows
-    members = _members(kernels)
+    members, rows, start, end = _members(kernels), kernels.rows, context.operations.start, context.operations.end
+    order, queue = _in_queues(context, rows)
+    low, high = np.zeros((2, len(rows)))
+    linked, links = np.zeros(len(rows), np.bool_), 0
+    # Some kernels at a time, each with the one after it.
+    for some in blocks(max(len(rows) - 1, 0)):
+        mine = order[some.start : some.stop + 1]
+        length = np.maximum(end[rows[mine]] - start[rows[mine]], 1).astype(np.float64)
+        usable = context.phase_of_operations[rows[mine]] != context.phases.code(OPTIMIZER)
+        usable &= members.fusable[kernels.code[mine]]
+        link = usable[:-1] & usable[1:] & (np.diff(queue[mine]) == 0)
+        link, both, written, read = _linked(members, link, length, kernels.code[mine])
+        high[mine[:-1]] += np.where(link, written, 0)
+        high[mine[1:]] += np.where(link, read, 0)
+        low[mine[1:]] += np.where(link & both, read, 0)
+        linked[mine[:-1]] |= link
+        linked[mine[1:]] |= link
+        links += int(link.sum())
+    for some in blocks(len(rows)):
+        length = np.maximum(end[rows[some]] - start[rows[some]], 1).astype(np.float64)
+        for saved in (low[some], high[some]):
+            np.minimum(saved / length, 1.0, out=saved)
+        linked[some] &= members.known[kernels.code[some]]
+    return Chains(linked, low, high, links)
+
+
+def _in_queues(context: TraceContext, rows: Indices) -> tuple[Indices, Indices]:
+    """Return the order of some kernels by queue, then by start, and the number of the queue of each."""
     # The operations are sorted by start, so those of each queue are in order.
-    queue, first = tables.groups([operations.device_id[rows], streams_of(context.trace, operations, rows)])
-    order = np.argsort(queue.astype(np.min_scalar_type(len(first))), kind="stable")
-    code = kernels.code[order]
-    outside = context.phase_of_operations[rows][order] != context.phases.code(OPTIMIZER)
-    usable = members.fusable[code] & outside
-    same = np.diff(queue[order]) == 0
+    found, first = tables.groups(
+        [context.operations.device_id[rows], streams_of(context.trace, context.operations, rows)]
+    )
+    queue = found.astype(np.min_scalar_type(-1 - len(first)))
+    return np.argsort(queue, kind="stable"), queue
+
+
+def _linked(members: _Members, neighbours: Flags, length: Shares, code: Indices) -> tuple[Flags, Flags, Shares, Shares]:
+    """Return which kernels are linked to the next one, where both are known, and the traffic as ``_traffic`` does.
+
+    Args:
+        members: The groups of kernels.
+        neighbours: Whether each kernel and the next one are of one queue and may be fused.
+        length: Length of each kernel, in ns.
+        code: Group of each kernel.
+    """
     before, after = code[:-1], code[1:]
     both = members.known[before] & members.known[after]
     agree = (members.low[before] <= members.high[after]) & (members.low[after] <= members.high[before])
     one = members.known[before] ^ members.known[after]
-    link = usable[:-1] & usable[1:] & same & ((both & agree) | one)
-    length = np.maximum(operations.end[rows] - operations.start[rows], 1)[order].astype(np.float64)
-    written, read = _traffic(members, length, before, after)
-    high = np.append(np.where(link, written, 0), 0) + np.append(0, np.where(link, read, 0))
-    low = np.append(0, np.where(link & both, read, 0))
-    linked = (np.append(link, False) | np.append(False, link)) & members.known[code]
-    shares = [np.empty(len(rows)) for _ in range(2)]
-    for given, ordered in zip(shares, (low, high), strict=True):
-        given[order] = np.minimum(ordered / length, 1.0)
-    flags = np.empty(len(rows), np.bool_)
-    flags[order] = linked
-    return Chains(flags, shares[0], shares[1], int(link.sum()))
+    return neighbours & ((both & agree) | one), both, *_traffic(members, length, before, after)
 
 
 def _traffic(members: _Members, length: Shares, before: Indices, after: Indices) -> tuple[Shares, Shares]:
