@@ -233,9 +233,10 @@ def _card(result: Result, folder: Path) -> str:
 
 
 def _first(result: Result) -> str:
-    """Return the name of the first finding, for the folded row."""
-    rule = today(result).verdict_rule
-    return rule_name(rule) if rule else "no finding"
+    """Return the name of the finding that is the verdict, for the folded row; without one, of the first note."""
+    report = today(result)
+    rule = report.verdict_rule or next((each.rule for each in report.findings), "")
+    return f"{'' if report.verdict_rule else 'note: '}{rule_name(rule)}" if rule else "no finding"
 
 
 def _bar(result: Result) -> str:

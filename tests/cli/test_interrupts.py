@@ -104,7 +104,7 @@ def test_a_signal_during_the_export_keeps_the_capture(
         f"hint: The capture is kept: run 'nsyswrap resume {out}' to finish\n"
     )
     assert results_in(out) == ["capture.nsys-rep", "run.json"]
-    assert not living(str(out))
+    until(lambda: not living(str(out)), "the end of the export, which was killed")
     again = subprocess.run(argv, capture_output=True, text=True, check=False)
     assert again.returncode == 2
     assert f"nsyswrap: {out} holds an interrupted run\nhint: Finish it with 'nsyswrap resume {out}'" in again.stderr
