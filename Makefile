@@ -74,8 +74,8 @@ faults: $(VENV)/.base $(VENV)/.torch nsys ## plant faults, profile them on a GPU
 	$(PY) tools/judge_plans.py
 	$(PY) tools/judge_faults.py
 
-overhead: $(VENV)/.base $(VENV)/.torch nsys ## run programs alone and profiled on a GPU and write docs/overhead.md
-	$(PY) tools/measure_overhead.py --turns
+overhead: $(VENV)/.base $(VENV)/.torch nsys ## run programs alone and under nsys on a GPU and write docs/overhead.md
+	$(PY) tools/measure_overhead.py
 
 bench: $(VENV)/.base ## time nsyswrap with the programs in bench/
 	@set -e; for program in bench/bench_*.py; do echo "$$program"; $(PY) "$$program"; done

@@ -1,12 +1,11 @@
 # ruff: noqa: INP001, T201 - a program for the terminal, not a package
-"""Run programs alone and under the profiler in turn, and compare their steps with the simulated: `make overhead`.
+"""Let programs take turns with themselves under nsys, and compare their steps with the simulated: `make overhead`.
 
-It needs a GPU. Each program of tools/overhead_programs.py runs alone and under `nsyswrap profile` in turn, some times;
-some also run under nsys with one option added or left out. The results go into reports/overhead.json, and a page into
-docs/overhead.md. With --again the page alone is written from the results that are there: that needs no GPU.
-
-With --turns the two take turns (tools/overhead_turns.py), and the reports are made after all programs, so that nothing
-else runs beside them.
+It needs a GPU. Each program of tools/overhead_programs.py runs alone and under nsys at the same time, and the two make
+their steps in turns (tools/overhead_turns.py). The reports are made after all programs, so that nothing else runs
+beside them. Some programs also run under nsys with one option added or left out. The results go into
+reports/overhead.json, and a page into docs/overhead.md. With --again the page alone is written from the results that
+are there: that needs no GPU.
 """
 
 import argparse
@@ -22,7 +21,6 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -68,9 +66,6 @@ OPTIONS = {
     ),
 }
 OF_OPTIONS = ("lstm_cells", "graph_launches")
-# How often each program is profiled. The pace of a shared machine changes by more than is to be measured; the median of
-# three runs does not follow a single slow one.
-PROFILES = 3
 # Rounds of turns.
 ROUNDS = 3
 # Reports that are made in parallel, after all programs.
@@ -92,23 +87,6 @@ def alone(names: Sequence[str], folder: Path, prefix: Sequence[str] = ()) -> dic
         return {}
     found: dict[str, list[int]] = json.loads(target.read_text("utf-8"))
     return found
-
-
-def profiled(name: str, folder: Path) -> dict[str, Any] | None:
-    """Profile a program into a folder, and return its report; None where that fails. What is in the folder is removed.
-
-    Args:
-        name: The program.
-        folder: The folder of the result.
-    """
-    shutil.rmtree(folder, ignore_errors=True)
-    words = [*NSYSWRAP, "profile", "-q", "-o", str(folder), "--timeout", str(LONGEST_S)]
-    words += ["--", sys.executable, str(PROGRAM), name]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)  # noqa: S603 - nsyswrap itself
-    if done.returncode:
-        print(f"{name}: profile: exit code {done.returncode}: {done.stderr[-400:]}", flush=True)
-        return None
-    return report_in(folder)
 
 
 def report_in(folder: Path) -> dict[str, Any]:
@@ -144,38 +122,6 @@ def _profile(report: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def compared(
-    programs: Sequence[str], folder: Path, keep: Path | None, ends: float
-) -> Iterator[tuple[dict[str, Any], Path]]:
-    """Run each program alone and under the profiler in turn; yield a row of the table and a profile for each.
-
-    The runs of a program follow each other, as the pace of a machine changes, and each has a process of its own.
-    """
-    for name in programs:
-        if time.monotonic() > ends:
-            print(f"{name}: left out, the time is over", flush=True)
-            continue
-        began = time.monotonic()
-        alone_ns, reports = [alone([name], folder)], {}
-        for number in range(PROFILES):
-            target = folder / f"{name}-{number}"
-            report = profiled(name, target)
-            if report is not None:
-                reports[target] = report
-            alone_ns.append(alone([name], folder))
-        print(f"{name}: {time.monotonic() - began:.0f} s", flush=True)
-        lengths = [each[name] for each in alone_ns if each]
-        if not reports or not lengths:
-            continue
-        skipped = max(map(warm_up_of, reports.values()))
-        row = row_of(name, [each[skipped:] for each in lengths], list(reports.values()))
-        last = list(reports)[-1]
-        print(overhead_page.line(row), flush=True)
-        yield row, last
-        if keep is not None:
-            shutil.copytree(last, keep / name, dirs_exist_ok=True)
-
-
 def by_turns(
     programs: Sequence[str], folder: Path, keep: Path | None, ends: float, count: int = ROUNDS
 ) -> Iterator[tuple[dict[str, Any], Path]]:
@@ -205,7 +151,7 @@ def by_turns(
         rounds = [(target, *found) for target in targets if (found := compared_in(name, target))]
         if not rounds:
             continue
-        row = {**row_of(name, [each for _, each, _ in rounds], [each for *_, each in rounds]), "paired": True}
+        row = row_of(name, [each for _, each, _ in rounds], [each for *_, each in rounds])
         print(overhead_page.line(row), flush=True)
         yield row, rounds[-1][0]
         if keep is not None:
@@ -295,8 +241,7 @@ def measured(chosen: argparse.Namespace) -> dict[str, Any]:
     missing = [name for name in chosen.programs if name not in there]
     with tempfile.TemporaryDirectory(prefix="overhead-") as temporary:
         folder = Path(temporary)
-        compare = partial(by_turns, count=chosen.rounds) if chosen.turns else compared
-        for row, profile in compare(missing, folder, chosen.keep, ends):
+        for row, profile in by_turns(missing, folder, chosen.keep, ends, chosen.rounds):
             results["programs"].append(row)
             results["machine"] = versions(profile)
             chosen.results.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
@@ -312,8 +257,7 @@ def main() -> int:
     parser.add_argument("programs", nargs="*", default=PROGRAMS)
     parser.add_argument("--again", action="store_true", help="write the page from the results that are there")
     parser.add_argument("--add", action="store_true", help="run only the programs that the results lack")
-    parser.add_argument("--turns", action="store_true", help="let each run alone and its recorded run take turns")
-    parser.add_argument("--rounds", type=int, default=ROUNDS, metavar="N", help="with --turns: how often")
+    parser.add_argument("--rounds", type=int, default=ROUNDS, metavar="N", help="how often each program takes turns")
     parser.add_argument("--limit", type=float, default=3600, metavar="S", help="compare no program after S seconds")
     parser.add_argument(
         "--options", type=float, default=600, metavar="S", help="then try options for S seconds; 0: none"

@@ -18,16 +18,15 @@ itself under nsys, with the options of `nsyswrap profile`, and writes this page 
 TABLE = """
 ## Programs
 
-Median step of each run, in ms, in the order of the runs. **alone**: without nsys. **recorded**: under `nsyswrap
-profile`. **slower**: the median of the recorded runs against that of the runs alone. **simulated**: the step without
-the profiler, from each recorded run, with its interval. **off**: the median of the simulated steps against that of the
-runs alone. **held**: how many of the intervals overlap the runs alone.{paired}
+Median step of each round, in ms. **alone**: without nsys. **recorded**: under nsys with the options of `nsyswrap
+profile`, in turns with the run alone. **slower**: the median of the recorded runs against that of the runs alone.
+**simulated**: the step without the profiler, from each recorded run, with its interval. **off**: how far the simulated
+step is from the step alone of its round, the median of the rounds. **held**: how many of the intervals hold the step
+alone.
 
 | program | alone | recorded | slower | simulated | off | held |
 |---|---|---|---|---|---|---|
 """
-PAIRED = """ Of a program marked with *, each recorded
-run has a run alone of its own, and has the options of `nsyswrap profile`."""
 OPTIONS = """
 ## Options
 
@@ -37,28 +36,17 @@ The step under nsys with some traces and options, as a multiple of the step alon
 
 
 def off_share(row: Mapping[str, Any]) -> float | None:
-    """Return how far the simulated step is from the step alone, as a share of it: medians of the runs.
-
-    Where each has a run alone of its own, it is the median of what each is off from that one.
-    """
+    """Return how far the simulated step is from the step alone, as a share of it: the median of the rounds."""
     found = [each["step"]["without_profiler_ns"] for each in row["profiles"]]
-    if is_paired(row):
-        pairs = zip(found, row["alone_ns"], strict=True)
-        shares = [(each - alone) / alone for each, alone in pairs if each is not None]
-        return statistics.median(shares) if shares else None
-    known, alone = [each for each in found if each is not None], statistics.median(row["alone_ns"])
-    return (statistics.median(known) - alone) / alone if known else None
+    pairs = zip(found, row["alone_ns"], strict=True)
+    shares = [(each - alone) / alone for each, alone in pairs if each is not None]
+    return statistics.median(shares) if shares else None
 
 
-def is_paired(row: Mapping[str, Any]) -> bool:
-    """Return whether each profile of a program has a run alone of its own."""
-    return bool(row.get("paired"))
-
-
-def is_held(step: Mapping[str, Any], alone_ns: Sequence[int]) -> bool:
-    """Return whether the interval of a recorded run overlaps the runs alone."""
+def is_held(step: Mapping[str, Any], alone_ns: int) -> bool:
+    """Return whether the interval of a recorded run holds the step alone."""
     low, high = step["without_profiler_low_ns"], step["without_profiler_high_ns"]
-    return low is not None and high is not None and low <= max(alone_ns) and high >= min(alone_ns)
+    return low is not None and high is not None and low <= alone_ns <= high
 
 
 def line(row: Mapping[str, Any]) -> str:
@@ -66,7 +54,7 @@ def line(row: Mapping[str, Any]) -> str:
     off, alone, steps = off_share(row), row["alone_ns"], [each["step"] for each in row["profiles"]]
     recorded = [step["median_ns"] for step in steps]
     cells = (
-        f"{row['program'].replace('_', ' ')}{' *' if is_paired(row) else ''}",
+        row["program"].replace("_", " "),
         ", ".join(f"{each / 1e6:.2f}" for each in alone),
         ", ".join(f"{each / 1e6:.2f}" for each in recorded),
         f"{statistics.median(recorded) / statistics.median(alone):.2f} times",
@@ -85,16 +73,8 @@ def _simulated(step: Mapping[str, Any]) -> str:
     return f"{usual / 1e6:.2f} ({low / 1e6:.2f} to {high / 1e6:.2f})"
 
 
-def alone_near(row: Mapping[str, Any]) -> int:
-    """Return how many runs alone of a program are near to the median of its other runs alone."""
-    runs = row["alone_ns"]
-    others = [statistics.median([*runs[:at], *runs[at + 1 :]]) for at in range(len(runs)) if len(runs) > 1]
-    return sum(abs(run - other) <= NEAR * other for run, other in zip(runs, others, strict=False))
-
-
 def _held(row: Mapping[str, Any]) -> int:
-    runs = [[each] for each in row["alone_ns"]] if is_paired(row) else [row["alone_ns"]] * len(row["profiles"])
-    return sum(is_held(each["step"], alone) for each, alone in zip(row["profiles"], runs, strict=True))
+    return sum(is_held(each["step"], alone) for each, alone in zip(row["profiles"], row["alone_ns"], strict=True))
 
 
 def page(results: Mapping[str, Any]) -> str:
@@ -103,21 +83,12 @@ def page(results: Mapping[str, Any]) -> str:
     near = sum(1 for row in rows if (off := off_share(row)) is not None and abs(off) <= NEAR)
     held, profiles = sum(map(_held, rows)), sum(len(row["profiles"]) for row in rows)
     share = f"{round(100 * NEAR)} %"
-    alone = sum(len(row["alone_ns"]) for row in rows if len(row["alone_ns"]) > 1)
-    like_others = sum(map(alone_near, rows))
     summary = (
         f"\nOf {len(rows)} programs, the simulated step is within {share} of the step alone for {near}. Of {profiles} "
-        f"intervals, {held} hold it."
+        f"intervals, {held} hold it.\n"
     )
-    if alone:
-        summary += (
-            f" Of {alone} runs alone of programs with several, {like_others} are within {share} of the median of the "
-            "program's other runs alone."
-        )
-    summary += "\n"
     remarks = [f"\n{textwrap.fill(each, WIDTH, break_long_words=False)}\n" for each in results.get("remarks", ())]
-    table = TABLE.format(paired=PAIRED if any(map(is_paired, rows)) else "")
-    parts = [HEAD, _machine(results["machine"]), table, *(f"{line(row)}\n" for row in rows), summary, *remarks]
+    parts = [HEAD, _machine(results["machine"]), TABLE, *(f"{line(row)}\n" for row in rows), summary, *remarks]
     return "".join([*parts, _costs(results["machine"]), _options(results["options"])])
 
 
