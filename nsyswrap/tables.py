@@ -22,13 +22,19 @@ Ids = npt.NDArray[np.int64]
 
 # Above this a table with one entry for each possible key would be too large.
 DENSE_IDS = 1 << 22
+# Keys of several columns stay below this, so that one more column cannot overflow 64 bits.
+MOST_KEYS = 1 << 60
 
 THREAD_BITS = 24
 THREAD_MASK = (1 << THREAD_BITS) - 1
 
 
-# Columns of ids: of a thread, or of a text.
-_REPEATED = ("thread", "name_id")
+# How a kernel was launched: blocks in the grid, threads in a block, registers of a thread, shared memory of a block,
+# and the shared memory that the driver reserved on each multiprocessor.
+_SMALL = ("block_threads", "registers", "shared_bytes", "shared_executed_bytes")
+LAUNCH = {"grid_blocks": "int64", **dict.fromkeys(_SMALL, "int32")}
+# Columns of numbers that repeat: ids of a thread or of a text, and launches.
+_REPEATED = {"thread": "int64", "name_id": "int64", **LAUNCH}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,7 +43,7 @@ class TableSpec:
 
     Attributes:
         name: Key in ``Trace.frames``.
-        columns: dtype of each column; "category" for texts and ids that repeat.
+        columns: dtype of each column; "category" for texts and numbers that repeat.
         missing: Value that replaces NULL, for columns in which the export may have one.
     """
 
@@ -46,9 +52,9 @@ class TableSpec:
     missing: Mapping[str, int | str]
 
     @property
-    def coded(self) -> frozenset[str]:
-        """Return the columns of ids that repeat, which are held as codes."""
-        return frozenset(name for name in _REPEATED if self.columns.get(name) == "category")
+    def coded(self) -> Mapping[str, str]:
+        """Return the columns of numbers that repeat, which are held as codes, with the dtype of the numbers."""
+        return {name: dtype for name, dtype in _REPEATED.items() if self.columns.get(name) == "category"}
 
     def empty(self) -> pd.DataFrame:
         """Return the table without rows."""
@@ -79,22 +85,11 @@ _OPERATION = {
 # Operations of one stream run one after another. Stream numbers come from the driver and are never negative.
 _NO_STREAM = {"stream": -1}
 
-# How a kernel was launched: blocks in the grid, threads in a block, registers of a thread, shared memory of a block,
-# and the shared memory that the driver reserved on each multiprocessor.
-_LAUNCH = {
-    "grid_blocks": "int64",
-    "block_threads": "int32",
-    "registers": "int32",
-    "shared_bytes": "int32",
-    "shared_executed_bytes": "int32",
-}
-# A kernel has at least one block, thread and register, so 0 can mean that the export has no value.
-_NO_LAUNCH = dict.fromkeys(_LAUNCH, 0)
-
 KERNELS = _spec(
     "kernels",
-    _OPERATION | {"name_id": "category", "graph_node_id": "int64"} | _LAUNCH,
-    _NO_STREAM | {"graph_node_id": 0} | _NO_LAUNCH,
+    _OPERATION | {"name_id": "category", "graph_node_id": "int64"} | dict.fromkeys(LAUNCH, "category"),
+    # A kernel has at least one block, thread and register, so 0 can mean that the export has no value.
+    _NO_STREAM | {"graph_node_id": 0} | dict.fromkeys(LAUNCH, 0),
 )
 COPIES = _spec(
     "copies",
@@ -341,16 +336,30 @@ def groups(columns: Sequence[npt.NDArray[Any]]) -> tuple[npt.NDArray[np.intp], n
     """
     # A column whose rows share the memory of one tells no rows apart.
     first_column, *others = [each for each in columns if len(each) and each.strides[0]] or columns[:1]
-    codes, _ = pd.factorize(first_column)
+    codes, count = _numbered(first_column)
     for column in others:
-        other, unique = pd.factorize(column)
-        codes *= len(unique)
+        other, size = _numbered(column)
+        if count * size > MOST_KEYS:
+            codes, unique = pd.factorize(codes)
+            count = len(unique)
+        codes *= size
         codes += other
-        codes, _ = pd.factorize(codes)
+        count *= size
+    codes, _ = pd.factorize(codes)
     first = np.empty(int(codes.max(initial=-1)) + 1, np.intp)
     for some in reversed([*blocks(len(codes))]):
         first[codes[some][::-1]] = np.arange(some.start, some.stop)[::-1]
     return codes, first
+
+
+def _numbered(column: npt.NDArray[Any]) -> tuple[npt.NDArray[np.intp], int]:
+    """Return a number from 0 for each distinct value of a column, and one more than the largest; not all need occur."""
+    if not len(column) or column.dtype.itemsize > np.dtype(np.int16).itemsize:
+        codes, unique = pd.factorize(column)
+        return codes, len(unique)
+    # Values of a byte or two are numbers already.
+    low = int(column.min())
+    return column.astype(np.intp) - low, int(column.max()) - low + 1
 
 
 def process_of(thread: Ids) -> Ids:

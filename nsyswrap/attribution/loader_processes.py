@@ -8,7 +8,7 @@ from nsyswrap import tables
 from nsyswrap.intervals import label_at
 from nsyswrap.loop.helper_threads import has_loader
 from nsyswrap.loop.phase_detection import DATA, NO_PHASE, Phases
-from nsyswrap.tables import Trace, array, coded
+from nsyswrap.tables import Trace, array, blocks, coded
 
 # How the parent of loader processes waits for a batch in the data phase: on a pipe, or for the memory of a tensor.
 _FROM_OTHERS = re.compile(r"p?poll|p?select|epoll_p?wait|recvmsg")
@@ -18,10 +18,19 @@ def has_loader_processes(trace: Trace, phases: Phases, process: int) -> bool:
     """Return whether a process has a loader beside its main thread: by thread names, or by how it waits for batches."""
     if has_loader(trace, process):
         return True
-    kinds = tables.by_name(trace, tables.OS_CALLS, lambda name: int(_FROM_OTHERS.fullmatch(name) is not None), np.int8)
-    calls = trace[tables.OS_CALLS]
+    in_data, calls = phases.code(DATA), trace[tables.OS_CALLS]
+    if in_data == NO_PHASE:
+        return False
+    meaning = tables.numbers_by_name(trace, tables.OS_CALLS, _waits_for_others, np.int8) > 0
     # Threads of the CUDA driver poll all the time.
     main = phases.main_thread.get(process, process)
-    rows = np.flatnonzero((kinds > 0) & coded(calls, "thread").equal(main))
-    shown = label_at(phases.own(main), array(calls, "start")[rows], NO_PHASE)
-    return bool((shown == phases.code(DATA)).any()) and phases.code(DATA) != NO_PHASE
+    names, threads, start = coded(calls, "name_id").codes, coded(calls, "thread"), array(calls, "start")
+    for some in blocks(len(calls)):
+        rows = np.flatnonzero(meaning[names[some]] & threads.equal(main, some))
+        if (label_at(phases.own(main), start[some][rows], NO_PHASE) == in_data).any():
+            return True
+    return False
+
+
+def _waits_for_others(name: str) -> int:
+    return int(_FROM_OTHERS.fullmatch(name) is not None)

@@ -80,8 +80,9 @@ class TableReader:
         """
         found = cls.in_parts(export, source, PART_ROWS)
         last = found.parts[-1] if found.parts else Part(0, 0)
+        every = found.empty(0)
         columns = found.empty(last.at + last.length, found.source.spec.coded)
-        coded: dict[str, dict[int, PartCodes]] = {name: {} for name in found.source.spec.coded}
+        coded: dict[str, dict[int, PartCodes]] = {name: {} for name in every if name not in columns}
         return replace(found, columns=columns, coded=coded)
 
     @classmethod
@@ -296,10 +297,10 @@ def _column_at_fault(export: Export, source: Source) -> ExportError | None:
 
 
 def _dtype(source: Source, name: str) -> str:
-    """Return the dtype of a column while it is read: object for texts, int64 for ids of texts."""
+    """Return the dtype of a column while it is read: object for texts, that of the numbers for codes."""
     if name in source.texts:
         return "object"
-    return "int64" if name in source.spec.coded else source.spec.columns.get(name, "int64")
+    return source.spec.coded.get(name) or source.spec.columns.get(name, "int64")
 
 
 def _missing(source: Source, name: str) -> int | str:

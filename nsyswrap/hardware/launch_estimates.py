@@ -8,7 +8,7 @@ import pandas as pd
 from nsyswrap.hardware.occupancy_calculator import WARP_THREADS, Shapes, limiters, limits_of, occupancy
 from nsyswrap.intervals import Indices
 from nsyswrap.model import Gpu
-from nsyswrap.tables import array
+from nsyswrap.tables import coded
 
 UNKNOWN_LIMITER = ""
 
@@ -26,9 +26,9 @@ def estimates(frame: pd.DataFrame, rows: Indices, gpu: Gpu) -> dict[str, Any]:
         the blocks that the GPU holds at once): float64, shape (n,), NaN where the export does not hold the inputs.
         limiter: the resource that stops one more block; ``UNKNOWN_LIMITER`` where that is not known.
     """
-    grid = array(frame, "grid_blocks")[rows]
+    grid = coded(frame, "grid_blocks")[rows]
     names = ("block_threads", "registers", "shared_bytes", "shared_executed_bytes")
-    shapes = Shapes(*(array(frame, name)[rows].astype(np.int64) for name in names))
+    shapes = Shapes(*(coded(frame, name)[rows] for name in names))
     nothing = np.full(len(rows), np.nan)
     multiprocessors = gpu.sm_count if gpu.sm_count > 0 else np.nan
     per_sm = np.where(grid > 0, grid / multiprocessors, np.nan)

@@ -251,7 +251,7 @@ def _names(trace: Trace, operations: Operations) -> _Names:
         rows, frame = operations.row[mine], trace[spec]
         if spec is tables.KERNELS and len(mine):
             found.name[mine] = coded(frame, "name_id")[rows] * len(SOURCES)
-            found.shape[mine] = array(frame, "grid_blocks")[rows] << 11 | array(frame, "block_threads")[rows]
+            found.shape[mine] = coded(frame, "grid_blocks")[rows] << 11 | coded(frame, "block_threads")[rows]
             found.kind[mine] = KERNEL
             meaning = tables.by_name(trace, spec, meaning_of_kernel, np.int8)[rows]
             found.optimizer[mine], found.backward[mine], found.network[mine] = meaning & 1, meaning & 2, meaning & 4

@@ -1,5 +1,6 @@
 """The time that each thread of the training loop cannot launch, by reason, whether a GPU was idle or not."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -13,11 +14,11 @@ from nsyswrap.attribution.root_causes.cpu_quota import is_stop
 from nsyswrap.events import api_calls
 from nsyswrap.events.host_marks import find_marks
 from nsyswrap.events.thread_states import NAME_BITS, NAMES, ThreadStates
-from nsyswrap.intervals import Spans, Window, containing, label_at, overlay
+from nsyswrap.intervals import LabelledSpans, Spans, Window, containing, label_at, overlay
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import DATA, NO_PHASE
 from nsyswrap.row_sums import typed_table
-from nsyswrap.tables import array
+from nsyswrap.tables import array, blocks
 
 TYPES = {
     **dict.fromkeys(("process_id", "thread_id"), np.int64),
@@ -52,22 +53,27 @@ def find_host_time(context: TraceContext, states: ThreadStates, window: Window) 
     """
     sums: dict[_Key, tuple[int, int]] = {}
     for thread in sorted(states.activity):
-        for key, ns, intervals in _of_thread(context, states, thread, window):
-            total_ns, count = sums.get(key, (0, 0))
-            sums[key] = (total_ns + ns, count + intervals)
+        doing, about = states.of(thread), _about(context, thread)
+        # Some states at a time, because the intermediate arrays need much memory.
+        for some in blocks(len(doing.code)):
+            part = LabelledSpans(Spans(doing.spans.start[some], doing.spans.end[some]), doing.code[some])
+            for key, ns, intervals in _of_states(context, about, states.names, part, window):
+                total_ns, count = sums.get(key, (0, 0))
+                sums[key] = (total_ns + ns, count + intervals)
     ordered = sorted(sums.items(), key=lambda each: (-each[1][0], each[0]))
     rows = [(*key, *of_key, of_key[0] / window.length_ns) for key, of_key in ordered]
     return typed_table(rows, TYPES)
 
 
-def _of_thread(context: TraceContext, states: ThreadStates, thread: int, window: Window) -> list[tuple[_Key, int, int]]:
-    """Return the time of a thread, and its intervals, by rule and call or mark.
+def _of_states(
+    context: TraceContext, about: "_Thread", names: Sequence[str], doing: LabelledSpans, window: Window
+) -> list[tuple[_Key, int, int]]:
+    """Return the time of some states of a thread, and their number, by rule and call or mark.
 
     What counts are the states of ``RULE_OF``, and waits in marked work.
     """
-    doing = states.of(thread)
     _, at, start, end = overlay(Spans(np.array([window.start_ns]), np.array([window.end_ns])), doing.spans)
-    marks = _marks(context, thread)
+    thread, marks, loading = about
     mark = containing(marks.spans, start)
     code = doing.code[at]
     kind = code >> NAME_BITS
@@ -75,19 +81,18 @@ def _of_thread(context: TraceContext, states: ThreadStates, thread: int, window:
     chosen = np.isin(kind, list(RULE_OF)) | waits_inside
     code, spans = code[chosen], Spans(start[chosen], end[chosen])
     kind, mark, waits_inside = kind[chosen], mark[chosen], waits_inside[chosen]
-    rule, what = _RULE_CODES[kind], np.minimum(code % NAMES, len(states.names)).astype(np.int64)
+    rule, what = _RULE_CODES[kind], np.minimum(code % NAMES, len(names)).astype(np.int64)
     is_file = kind == api_calls.FILE_IO
     in_data = label_at(context.phases.shown(thread), spans.start, NO_PHASE) == context.phases.code(DATA)
-    loading = has_loader_processes(context.trace, context.phases, thread & ~tables.THREAD_MASK)
     rule[is_file & in_data] = _RULES.index("idle/data_wait" if loading else file_reads.RULE)
     if loading:
         rule[(kind == api_calls.OTHER_WAIT) & in_data] = _RULES.index("idle/data_wait")
-    what[mark >= 0] = len(states.names) + 1 + mark[mark >= 0]
+    what[mark >= 0] = len(names) + 1 + mark[mark >= 0]
     rule[waits_inside] = marks.rule[mark[waits_inside]]
     waits = np.flatnonzero(kind == api_calls.OFF_CPU)
     stops = is_stop(context.settings.host, spans.start[waits], (spans.end - spans.start)[waits])
     rule[waits[stops]] = _RULES.index(cpu_quota.RULE)
-    return _summed(thread, rule, what, spans, [*states.names, "", *marks.texts])
+    return _summed(thread, rule, what, spans, [*names, "", *marks.texts])
 
 
 def _summed(
@@ -111,6 +116,19 @@ class _Marks(NamedTuple):
     spans: Spans
     rule: npt.NDArray[np.int64]
     texts: list[str]
+
+
+class _Thread(NamedTuple):
+    """A thread: its global id, its marks, and whether its process gets its batches from loader processes."""
+
+    thread: int
+    marks: _Marks
+    loading: bool
+
+
+def _about(context: TraceContext, thread: int) -> _Thread:
+    loading = has_loader_processes(context.trace, context.phases, thread & ~tables.THREAD_MASK)
+    return _Thread(thread, _marks(context, thread), loading)
 
 
 def _marks(context: TraceContext, thread: int) -> _Marks:

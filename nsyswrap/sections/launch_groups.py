@@ -9,12 +9,10 @@ import pandas as pd
 from nsyswrap import tables
 from nsyswrap.events.operations import COMPUTE
 from nsyswrap.hardware.launch_estimates import estimates
-from nsyswrap.intervals import Indices, Times, Window
+from nsyswrap.intervals import Indices, Window
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Gpu
-from nsyswrap.tables import array, coded
-
-_INT32 = np.int64(1 << 32)
+from nsyswrap.tables import LAUNCH, coded
 
 
 def kernels_in(context: TraceContext, window: Window) -> Indices:
@@ -59,14 +57,7 @@ def _of_device(context: TraceContext, rows: Indices, gpu: Gpu, window: Window) -
     """Return the columns of one device, as lists of texts and arrays of numbers."""
     operations, frame = context.operations, context.trace[tables.KERNELS]
     kernel = operations.row[rows]
-    codes, first = tables.groups(
-        [
-            coded(frame, "name_id")[kernel],
-            array(frame, "grid_blocks")[kernel],
-            _pair(frame, "block_threads", "registers", kernel),
-            _pair(frame, "shared_bytes", "shared_executed_bytes", kernel),
-        ]
-    )
+    codes, first = tables.groups([coded(frame, column).codes[kernel] for column in ("name_id", *LAUNCH)])
     duration = np.minimum(operations.end[rows], window.end_ns) - np.maximum(operations.start[rows], window.start_ns)
     total = np.zeros(len(first), np.int64)
     np.add.at(total, codes, duration)
@@ -79,13 +70,7 @@ def _of_device(context: TraceContext, rows: Indices, gpu: Gpu, window: Window) -
         "verdict": [str(each.verdict) for each in kinds],
         "count": np.bincount(codes, minlength=len(first)),
         "total_ns": total,
-        "blocks": array(frame, "grid_blocks")[shown],
+        "blocks": coded(frame, "grid_blocks")[shown],
         **estimated,
         "limiter": [limiter] * len(first) if isinstance(limiter, str) else limiter.tolist(),
     }
-
-
-def _pair(frame: pd.DataFrame, high: str, low: str, rows: Indices) -> Times:
-    """Return two columns of 32 bits as one number, different for each pair of values."""
-    both: Times = array(frame, high)[rows].astype(np.int64) * _INT32 + array(frame, low)[rows]
-    return both

@@ -123,7 +123,7 @@ def sm_efficiency(context: TraceContext, kernels: Mapping[int, Indices], window:
 
     Source: "Est. SM Efficiency" of torch_tb_profiler.
     """
-    operations, grid = context.operations, array(context.trace[tables.KERNELS], "grid_blocks")
+    operations, grid = context.operations, coded(context.trace[tables.KERNELS], "grid_blocks")
     counts = {gpu.device_id: gpu.sm_count for gpu in context.trace.gpus}
     busy = 0.0
     for device, rows in kernels.items():
@@ -271,7 +271,7 @@ def _filled(spent: pd.DataFrame, ratio: "pd.Series[float]", device: int, simulat
     rows = operations.row[ran]
     codes, ids = pd.factorize(coded(kernels, "name_id")[rows])
     names = np.array([context.trace.text(int(each)) for each in ids], dtype=object)[codes]
-    launched = pd.MultiIndex.from_arrays([names, array(kernels, "grid_blocks")[rows]])
+    launched = pd.MultiIndex.from_arrays([names, coded(kernels, "grid_blocks")[rows]])
     known = ratio.groupby([spent["name"], spent["blocks"]]).mean()
     factor = np.asarray(known.reindex(launched).fillna(1.0), np.float64)
     assumed = "those kernels take the time that a full GPU would, or half-way to that"

@@ -108,9 +108,17 @@ def find_slots(context: TraceContext, window: Window) -> list[Slots]:
     return found or [Slots(process, np.array([WHOLE_WINDOW], object), start, end) for process in launching]
 
 
-def _device_spans(context: TraceContext, slots: Slots) -> list[Spans]:
-    """Return the kernel, copy, memset and communication time of the process; each kind without the kinds before it."""
+def _device_spans(context: TraceContext, slots: Slots) -> tuple[list[Spans], Spans]:
+    """Return the kernel, copy, memset and communication time of the process, and the time of them all.
+
+    Each kind is without the kinds before it.
+    """
     operations = context.operations
+    if [each.processes.tolist() for each in operations.by_device.values()] == [[slots.process]]:
+        (only,) = operations.by_device.values()
+        if not len(only.exclusive[COMMUNICATION].start):
+            # Both are known: without communication, the other kinds are in the same order there.
+            return [only.exclusive[each] for each in _ON_DEVICE], only.busy
     rows = _between(operations.start, operations.end, slots)
     mine = operations.process[rows] == slots.process
     start, end, kind = operations.start[rows], operations.end[rows], operations.kind[rows]
@@ -121,7 +129,7 @@ def _device_spans(context: TraceContext, slots: Slots) -> list[Spans]:
         for taken in found:
             spans = subtract(spans, taken)
         found.append(spans)
-    return found
+    return found, union(*found)
 
 
 def _call_spans(context: TraceContext, slots: Slots) -> Spans:
@@ -170,7 +178,7 @@ def _program(context: TraceContext, slots: Slots) -> Spans:
 
 def _broken_down(context: TraceContext, slots: Slots) -> pd.DataFrame:
     """Return one row for each slot: its length and the time of each role; the roles add up to the length."""
-    on_device = _device_spans(context, slots)
+    on_device, busy = _device_spans(context, slots)
     columns: dict[str, object] = {
         "process_id": tables.pid(slots.process),
         "name": slots.name,
@@ -180,7 +188,7 @@ def _broken_down(context: TraceContext, slots: Slots) -> pd.DataFrame:
     }
     for role, spans in zip(ROLES, on_device, strict=False):
         columns[f"{role}_ns"] = covered(spans, slots.start, slots.end)
-    free = gaps(union(*on_device), int(slots.start[0]), int(slots.end.max()))
+    free = gaps(busy, int(slots.start[0]), int(slots.end.max()))
     return pd.DataFrame(columns | _on_host(context, slots, free))
 
 

@@ -49,7 +49,10 @@ class OperationNames:
         for table, spec in enumerate(SOURCES):
             if column in spec.columns:
                 mine = operations.table[rows] == table
-                found[mine] = array(context.trace[spec], column)[operations.row[rows[mine]]]
+                values = (
+                    coded(context.trace[spec], column) if column in spec.coded else array(context.trace[spec], column)
+                )
+                found[mine] = values[operations.row[rows[mine]]]
         return found
 
 

@@ -210,7 +210,7 @@ def slowdown(context: TraceContext, kernels: Indices, collectives: Indices, devi
     """
     gpu = next((gpu for gpu in context.trace.gpus if gpu.device_id == device), Gpu(device, ""))
     frame, row = context.trace[tables.KERNELS], context.operations.row
-    kept = float(np.median(array(frame, "grid_blocks")[row[collectives]])) if len(collectives) else 0.0
+    kept = float(np.median(coded(frame, "grid_blocks")[row[collectives]])) if len(collectives) else 0.0
     left = gpu.sm_count - kept
     if left < 1:
         return np.ones(len(kernels))

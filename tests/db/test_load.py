@@ -138,7 +138,7 @@ def test_rows_of_equal_value_share_the_memory_of_one(build: Build, trace_of: Tra
     """Such as the process of millions of kernels, and each column of a table with other values has its own."""
     kernels = trace_of(busy(build, 2023).kernel(500, 600))[tables.KERNELS]
     shares = {}
-    for name in set(map(str, kernels)) - tables.KERNELS.coded:
+    for name in set(map(str, kernels)) - tables.KERNELS.coded.keys():
         values = tables.array(kernels, name)
         shares[name] = values.strides[0] == 0
         assert shares[name] == (len(set(values.tolist())) == 1), name

@@ -14,7 +14,7 @@ from nsyswrap.intervals import Indices, Times, Window
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Gpu
 from nsyswrap.sections.launch_groups import kernels_in
-from nsyswrap.tables import array
+from nsyswrap.tables import coded
 
 LISTED = 3
 
@@ -91,8 +91,9 @@ class GroupedKernels:
 def grouped_kernels(context: TraceContext, window: Window) -> GroupedKernels:
     """Return the compute kernels of a window in groups."""
     operations, frame, rows = context.operations, context.trace[tables.KERNELS], kernels_in(context, window)
-    grid, block = (array(frame, each)[operations.row[rows]] for each in ("grid_blocks", "block_threads"))
-    code, first = tables.groups([context.kernel_names.code[rows], grid, block])
+    grid, block = (coded(frame, each).only(operations.row[rows]) for each in ("grid_blocks", "block_threads"))
+    codes, first = tables.groups([context.kernel_names.code[rows], grid.codes, block.codes])
+    code = codes.astype(np.min_scalar_type(-1 - len(first)))
     start, end = operations.start[rows], operations.end[rows]
     inside = np.minimum(end, window.end_ns) - np.maximum(start, window.start_ns)
     total = np.zeros(len(first), np.int64)
