@@ -182,7 +182,7 @@ def blocks_of_calls(work: Work) -> Blocks:
     else:
         kinds += [(name, call, nothing, cuda.settle) for name, call in cuda.kinds()]
         kinds += [(name, call, cuda.settle, cuda.settle) for name, call in cuda.graphs()]
-        of_device["queued_kernel"] = {DEVICE: lambda: (cuda.queued(), 0.0)}  # the CPU's pace does not apply
+        of_device = {name: {DEVICE: partial(_on_device, queue)} for name, queue in cuda.queues()}
     found = {
         name: {
             setting: partial(block, call, _both_of(first, before), settle, work.python, CALLS)
@@ -191,6 +191,11 @@ def blocks_of_calls(work: Work) -> Blocks:
         for name, call, first, settle in kinds
     }
     return {**found, **of_device}
+
+
+def _on_device(queue: Callable[[], float]) -> Block:
+    """Return the time of a kernel; the pace of the CPU does not apply."""
+    return queue(), 0.0
 
 
 def _both_of(first: Call, second: Call) -> Call:

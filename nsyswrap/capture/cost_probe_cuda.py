@@ -7,6 +7,7 @@ text; else through the driver.
 import ctypes
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,12 @@ Call = Callable[[], object]
 
 SMALL_BYTES = 4096
 GRAPH_NODES = 20
-# Kernels that wait in the queue while one runs, to time them without the host: fewer than a stream holds.
-QUEUED = 400
-SPIN_CYCLES = 12_000_000
+# Kernels that wait in the queue while one runs, to time them without the host: fewer than a stream holds. In a graph
+# about as many as a network of some layers launches.
+QUEUED, QUEUED_NODES = 400, 100
+# Clock cycles of the kernel that the others wait for, and of a kernel as short as the shortest ones of PyTorch: 6 ms
+# and 1 us at 2 GHz.
+LONG_CYCLES, SHORT_CYCLES = 12_000_000, 2_000
 
 DRIVER = "libcuda.so.1"
 RUNTIME = "nvidia/*/lib/libcudart.so.*"
@@ -74,9 +78,10 @@ class Cuda:
         self.nothing, self.spin = ctypes.c_void_p(), ctypes.c_void_p()
         self._check(self.driver.cuModuleGetFunction(ctypes.byref(self.nothing), module, b"nothing"))
         self._check(self.driver.cuModuleGetFunction(ctypes.byref(self.spin), module, b"spin"))
-        values = [ctypes.c_uint64(SPIN_CYCLES) for _ in range(PARAMETERS)]
-        self._values = values
-        self.arguments = (ctypes.c_void_p * PARAMETERS)(*(ctypes.addressof(each) for each in values))
+        self._values = [[ctypes.c_uint64(cycles)] * PARAMETERS for cycles in (LONG_CYCLES, SHORT_CYCLES)]
+        self.arguments, self._short = (
+            (ctypes.c_void_p * PARAMETERS)(*(ctypes.addressof(each) for each in values)) for values in self._values
+        )
         self.host, self.there = ctypes.c_void_p(), ctypes.c_uint64()
         self._check(self.driver.cuMemHostAlloc(ctypes.byref(self.host), ctypes.c_size_t(SMALL_BYTES), 0))
         self._check(self.driver.cuMemAlloc_v2(ctypes.byref(self.there), ctypes.c_size_t(SMALL_BYTES)))
@@ -109,13 +114,9 @@ class Cuda:
         error after it. nsys slows these queries down without recording them. So a launch is timed with and
         without these queries.
         """
-        cuda, none = self.driver, ctypes.c_void_p()
-        yield (
-            "driver_launch",
-            lambda: cuda.cuLaunchKernel(self.nothing, 1, 1, 1, 1, 1, 1, 0, self.stream, self.arguments, none),
-        )
+        yield "driver_launch", partial(self._launch, self.nothing, self.arguments)
         event = ctypes.c_void_p()
-        self._check(cuda.cuEventCreate(ctypes.byref(event), 2))
+        self._check(self.driver.cuEventCreate(ctypes.byref(event), 2))
         yield from self._of_driver(event) if self.runtime is None else self._of_runtime(event)
 
     def _of_driver(self, event: ctypes.c_void_p) -> Iterator[tuple[str, Call]]:
@@ -152,37 +153,58 @@ class Cuda:
         """Yield launches of graphs; none without a runtime."""
         runtime, stream = self.runtime, self.stream
         for nodes in (1, GRAPH_NODES) if runtime is not None else ():
-            graph = self._graph(nodes)
+            graph = self._graph(partial(self._launch, self.nothing, self.arguments), nodes)
             yield f"graph_{nodes}", lambda graph=graph: runtime.cudaGraphLaunch(graph, stream)  # type: ignore[misc]
 
-    def _graph(self, nodes: int) -> ctypes.c_void_p:
+    def _launch(self, kernel: ctypes.c_void_p, arguments: Any) -> int:  # noqa: ANN401 - an array of pointers
+        none = ctypes.c_void_p()
+        return int(self.driver.cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, self.stream, arguments, none))
+
+    def _graph(self, launch: Callable[[], int], nodes: int) -> ctypes.c_void_p:
         graph, ready = ctypes.c_void_p(), ctypes.c_void_p()
-        runtime = self.runtime
-        self._check(runtime.cudaStreamBeginCapture(self.stream, 2))
+        cuda = self.driver
+        self._check(cuda.cuStreamBeginCapture_v2(self.stream, 2))
         for _ in range(nodes):
-            self._check(
-                runtime.cudaLaunchKernel(self.kernel, ONE, ONE, self.arguments, ctypes.c_size_t(0), self.stream)
-            )
-        self._check(runtime.cudaStreamEndCapture(self.stream, ctypes.byref(graph)))
-        self._check(runtime.cudaGraphInstantiate(ctypes.byref(ready), graph, ctypes.c_ulonglong(0)))
+            self._check(launch())
+        self._check(cuda.cuStreamEndCapture(self.stream, ctypes.byref(graph)))
+        self._check(cuda.cuGraphInstantiateWithFlags(ctypes.byref(ready), graph, ctypes.c_ulonglong(0)))
         return ready
 
     def settle(self) -> None:
         """Wait until the GPU has done all work."""
         self._check(self.driver.cuStreamSynchronize(self.stream))
 
-    def queued(self) -> float:
-        """Return the mean time of a kernel on the GPU when all kernels wait in the queue, in ns."""
-        cuda, none, length_ms = self.driver, ctypes.c_void_p(), ctypes.c_float()
+    def queues(self) -> Iterator[tuple[str, Callable[[], float]]]:
+        """Yield what times kernels that wait in a queue of the GPU: the mean time from one to the next, in ns.
+
+        They are launched one by one, or all in a graph. Kernels that do nothing follow each other faster than real
+        ones, and recording adds less to them in a graph.
+        """
+        for name, kernel, arguments in (("empty", self.nothing, self.arguments), ("short", self.spin, self._short)):
+            launch = partial(self._launch, kernel, arguments)
+            yield f"queued_{name}_kernel", partial(self._queued, launch, QUEUED, 1)
+            if self.runtime is not None:
+                graph = partial(self.driver.cuGraphLaunch, self._graph(launch, QUEUED_NODES), self.stream)
+                yield f"queued_{name}_node", partial(self._queued, graph, 1, QUEUED_NODES)
+
+    def _queued(self, launch: Callable[[], int], launches: int, kernels: int) -> float:
+        """Return the mean time of a kernel that waits in the queue, in ns.
+
+        Args:
+            launch: Launches some of them.
+            launches: How many times.
+            kernels: How many kernels each of these launches has.
+        """
+        cuda, length_ms = self.driver, ctypes.c_float()
         first, last = self._timed
-        cuda.cuLaunchKernel(self.spin, 1, 1, 1, 1, 1, 1, 0, self.stream, self.arguments, none)
-        cuda.cuEventRecord(first, self.stream)
-        for _ in range(QUEUED):
-            cuda.cuLaunchKernel(self.nothing, 1, 1, 1, 1, 1, 1, 0, self.stream, self.arguments, none)
-        cuda.cuEventRecord(last, self.stream)
+        self._check(self._launch(self.spin, self.arguments))
+        self._check(cuda.cuEventRecord(first, self.stream))
+        for _ in range(launches):
+            launch()
+        self._check(cuda.cuEventRecord(last, self.stream))
         self.settle()
         self._check(cuda.cuEventElapsedTime(ctypes.byref(length_ms), first, last))
-        return length_ms.value * 1e6 / QUEUED
+        return length_ms.value * 1e6 / (launches * kernels)
 
     @staticmethod
     def _check(result: int) -> None:

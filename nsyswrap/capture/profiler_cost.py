@@ -25,7 +25,7 @@ from nsyswrap.capture.run_dir import RunDir, private_folder
 from nsyswrap.errors import NsyswrapError
 from nsyswrap.hardware.profiler_cost import CONVOLUTION_LAUNCH, LAUNCH, SLOWDOWN
 
-SCHEMA = "nsyswrap.profiler-cost/7"
+SCHEMA = "nsyswrap.profiler-cost/8"
 DRIVER = Path("/proc/driver/nvidia/version")
 CPU = Path("/proc/cpuinfo")
 
@@ -40,7 +40,8 @@ PROBED = {
     "range": ("range",),
     "mark": ("mark",),
     "os_call": ("short_os_call", "os_call"),
-    "operation": ("queued_kernel",),
+    "operation": ("queued_empty_kernel", "queued_short_kernel"),
+    "graph_operation": ("queued_empty_node", "queued_short_node"),
 }
 # The training step whose work from one launch to the next stands for each kind of launch.
 STEP_OF = {LAUNCH: "plain_step", CONVOLUTION_LAUNCH: "convolution_step"}

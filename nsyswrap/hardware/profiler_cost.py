@@ -8,8 +8,8 @@ from nsyswrap.hardware.kernel_names.classify import Classification
 
 # The kinds of calls. More calls set up a convolution or a batch norm than another kernel. A graph launch costs once for
 # the launch and once for each recorded node of the graph. A mark is a range that --annotate adds: without a profiler it
-# does not exist. An operation is what the GPU does for one kernel.
-LAUNCH, CONVOLUTION_LAUNCH, GRAPH_LAUNCH, GRAPH_NODE, CALL, RANGE, MARK, OS_CALL, OPERATION = KINDS = (
+# does not exist. An operation is what the GPU does for one kernel, launched alone or in a graph.
+LAUNCH, CONVOLUTION_LAUNCH, GRAPH_LAUNCH, GRAPH_NODE, CALL, RANGE, MARK, OS_CALL, OPERATION, GRAPH_OPERATION = KINDS = (
     "launch",
     "convolution_launch",
     "graph_launch",
@@ -19,7 +19,10 @@ LAUNCH, CONVOLUTION_LAUNCH, GRAPH_LAUNCH, GRAPH_NODE, CALL, RANGE, MARK, OS_CALL
     "mark",
     "os_call",
     "operation",
+    "graph_operation",
 )
+# The general kinds of special ones.
+GENERAL = {CONVOLUTION_LAUNCH: LAUNCH, GRAPH_OPERATION: OPERATION}
 
 # Key of the slowdown of a kind in `run.json`.
 SLOWDOWN = "slowdown"
@@ -84,9 +87,8 @@ class ProfilerCost:
     pace_range: float = 1.0
 
     def __getitem__(self, kind: str) -> CallCost:
-        """Return the cost of a kind; that of a launch where a kind of launch was not measured, else nothing."""
-        known = LAUNCH if kind == CONVOLUTION_LAUNCH and kind not in self.calls else kind
-        return self.calls.get(known, FREE)
+        """Return the cost of a kind; that of the general kind where a special one was not measured, else nothing."""
+        return self.calls.get(kind, self.calls.get(GENERAL.get(kind, kind), FREE))
 
     def measured(self) -> dict[str, object]:
         """Return the costs as `run.json` holds them; of the pace of the machine only its range."""

@@ -9,14 +9,14 @@ from nsyswrap import units
 from nsyswrap.attribution.attribution import Attribution
 from nsyswrap.attribution.causes import CODE
 from nsyswrap.events.recorded_calls import RecordedCalls
-from nsyswrap.hardware.profiler_cost import KINDS, OPERATION, ProfilerCost
+from nsyswrap.hardware.profiler_cost import GRAPH_OPERATION, KINDS, OPERATION, ProfilerCost
 from nsyswrap.intervals import Times, Window
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Fact, Section, StepTimes
 from nsyswrap.sections.spec import SectionSpec
 from nsyswrap.tables import array
 from nsyswrap.what_if.simulate import Simulation
-from nsyswrap.what_if.without_profiler import Shares, WithoutProfiler, without_profiler
+from nsyswrap.what_if.without_profiler import Shares, WithoutProfiler, in_graphs, without_profiler
 
 KEY, TITLE = "profiler_cost", "The profiler's own cost"
 
@@ -41,6 +41,7 @@ NAMES = {
     "mark": "ranges of --annotate",
     "os_call": "calls of the operating system",
     "operation": "operations on the GPU",
+    "graph_operation": "operations of CUDA graphs on the GPU",
 }
 
 
@@ -114,9 +115,11 @@ def _calls(context: TraceContext, window: Window, calls: RecordedCalls) -> pd.Da
     for times in (times for thread in calls.threads.values() for times in thread):
         counts[times.kind] += float(times.count(start, end)[0])
         totals[times.kind] += float(times.added(start, end, cost).usual[0])
-    begun = context.operations.start
-    counts[OPERATION] = float(((begun >= window.start_ns) & (begun < window.end_ns)).sum())
-    totals[OPERATION] = counts[OPERATION] * cost[OPERATION].usual
+    begun, in_graph = context.operations.start, in_graphs(context)
+    inside = (begun >= window.start_ns) & (begun < window.end_ns)
+    for kind, mine in ((OPERATION, inside & ~in_graph), (GRAPH_OPERATION, inside & in_graph)):
+        counts[kind] = float(mine.sum())
+        totals[kind] = counts[kind] * cost[kind].usual
     rows = [
         (NAMES[kind], round(count), *map(round, (each.alone, each.low, each.usual, each.high, totals[kind])))
         for kind, count in counts.items()

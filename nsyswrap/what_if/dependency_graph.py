@@ -43,10 +43,9 @@ class Change:
             ahead.
         latency_factor: Factor for the time from a launch to the begin of its operation.
         host_work: The host's own work in each node, in ns, where it is not as measured; None for as measured.
-        gap_ns: Time that each operation of a queue saves between the one before it and its own begin, as far as the
-            gap lasts.
-        beyond_gap: Whether the rest shortens the operation where the gap is shorter. Operations that run at the same
-            time save nothing.
+        sooner_ns: How much sooner each operation of a queue ends after the one before it: one number, or one for each
+            row of the context's operations. First the gap between the two gets shorter; the rest shortens the
+            operation. Operations that run at the same time save nothing.
     """
 
     host: Spans | Mapping[int, Spans] = NOTHING
@@ -57,8 +56,7 @@ class Change:
     loader_factor: float = 1.0
     latency_factor: float = 1.0
     host_work: Times | None = None
-    gap_ns: float = 0.0
-    beyond_gap: bool = False
+    sooner_ns: Factors = 0.0
 
 
 @dataclass(frozen=True)
@@ -143,11 +141,11 @@ class DependencyGraph:
 
     def _sooner(self, changes: Sequence[Change]) -> npt.NDArray[np.float64]:
         """Return how much sooner each operation ends after the one before it in its queue, in ns."""
-        gap = np.where(self.operation >= 0, self.held - self.length, 0)
-        found = np.zeros(len(gap))
+        at = np.flatnonzero((self.operation >= 0) & (self.held >= self.length))
+        found = np.zeros(len(self.held))
         for each in changes:
-            most = np.where(gap >= 0, self.held, 0) if each.beyond_gap else gap
-            found = np.maximum(found, np.minimum(most, each.gap_ns))
+            sooner = each.sooner_ns if isinstance(each.sooner_ns, float) else each.sooner_ns[self.operation[at]]
+            found[at] = np.maximum(found[at], np.minimum(self.held[at], sooner))
         return found
 
     def _inside(self, hosts: Sequence[Spans | Mapping[int, Spans]]) -> Times:

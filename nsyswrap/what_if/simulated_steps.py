@@ -7,16 +7,24 @@ divides the time between them as before::
     simulated   |moment|----step begins--|moment|
 
 So what a thread does between its steps, such as a wait for another program, does not count.
+
+A sample is a part of a window. What a change saves may differ from step to step, and the steps of the sample may be
+longer or shorter than those of the window. So the typical steps of a sample count: those recorded with nearly the
+median length of the window's steps.
 """
+
+from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
 
-from nsyswrap.intervals import Times
+from nsyswrap.intervals import Indices, Times, Window
 from nsyswrap.tables import array
 from nsyswrap.what_if.simulate import Simulation
 
 NO_STEPS = np.empty(0)
+# The typical steps of a sample are a quarter of them, and at least so many. Source: ours.
+FEWEST_TYPICAL = 5
 
 
 def simulated_steps(simulation: Simulation, happened: Times) -> npt.NDArray[np.float64]:
@@ -26,17 +34,41 @@ def simulated_steps(simulation: Simulation, happened: Times) -> npt.NDArray[np.f
         simulation: The sample; steps on threads that are not in it are left out.
         happened: When each node of its graph happens, as ``DependencyGraph.run`` returns it.
     """
-    graph, sample = simulation.graph, simulation.sample
-    steps, found = simulation.context.steps.measured_inside(sample), [NO_STEPS]
-    thread, start, end = (array(steps, name) for name in ("thread", "start", "end"))
-    for each in simulation.threads:
-        mine, nodes = thread == each, np.flatnonzero(graph.thread == each)
-        if not mine.any():
-            continue
+    graph, found = simulation.graph, [NO_STEPS]
+    for thread, start, end in _recorded(simulation):
+        nodes = np.flatnonzero(graph.thread == thread)
         # A node's work begins with the moment that the node follows.
         nodes = nodes[np.argsort(graph.work_start[nodes], kind="stable")]
-        recorded = np.append(graph.work_start[nodes], sample.end_ns)
+        recorded = np.append(graph.work_start[nodes], simulation.sample.end_ns)
         moved = np.append(happened[graph.after[nodes]], happened[graph.is_end].max(initial=0))
         moved = np.maximum.accumulate(moved)
-        found.append(np.interp(end[mine], recorded, moved) - np.interp(start[mine], recorded, moved))
+        found.append(np.interp(end, recorded, moved) - np.interp(start, recorded, moved))
     return np.concatenate(found)
+
+
+def typical_steps(simulation: Simulation, window: Window) -> Indices:
+    """Return which steps of a sample were recorded with nearly the median length of a window's steps.
+
+    Args:
+        simulation: The sample.
+        window: The window that it is a part of.
+
+    Returns:
+        Rows of what :func:`simulated_steps` returns.
+    """
+    recorded = np.concatenate([NO_STEPS, *(end - start for _, start, end in _recorded(simulation))])
+    steps = simulation.context.steps.measured_inside(window)
+    if not len(recorded) or not len(steps):
+        return np.arange(len(recorded))
+    far = np.abs(recorded - np.median(array(steps, "end") - array(steps, "start")))
+    return np.argsort(far, kind="stable")[: max(len(recorded) // 4, FEWEST_TYPICAL)]
+
+
+def _recorded(simulation: Simulation) -> Iterator[tuple[int, Times, Times]]:
+    """Yield the threads of a sample that have measured steps, with begins and ends of these, in ns."""
+    steps = simulation.context.steps.measured_inside(simulation.sample)
+    thread, start, end = (array(steps, name) for name in ("thread", "start", "end"))
+    for each in simulation.threads:
+        mine = thread == each
+        if mine.any():
+            yield each, start[mine], end[mine]

@@ -1,9 +1,9 @@
 """The run without the profiler: the simulation with what nsys added to the recorded calls taken out.
 
 Each node of the host loses the measured cost of the calls that its thread made in it, never more than its own work
-allows: its calls take at least as long as alone. Operations that wait in a queue follow each other more closely, as
-far as the recorded gap between them lasts. Where it is shorter than what recording adds, the rest may be part of their
-recorded lengths: the lower bound allows for that.
+allows: its calls take at least as long as alone. Operations that wait in a queue follow each other more closely.
+Where the recorded gap between them is shorter than what recording adds, as in CUDA graphs, the rest is part of their
+recorded lengths: the measurement is of the time from one kernel to the next.
 
 The pace of a core changes, on a shared machine also because of others. A run without the profiler has slow steps as
 well, so the work of each thread stays at its recorded pace. Alone it may also run as in its fastest steps all the time:
@@ -27,15 +27,18 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from nsyswrap.events.operations import COMPUTE
+from nsyswrap import tables
+from nsyswrap.events.operations import COMPUTE, launch_rows
 from nsyswrap.events.recorded_calls import RecordedCalls
-from nsyswrap.hardware.profiler_cost import OPERATION
+from nsyswrap.hardware.profiler_cost import GRAPH_OPERATION, OPERATION, ProfilerCost
 from nsyswrap.intervals import Times, Window, covered
+from nsyswrap.loop.context import TraceContext
 from nsyswrap.what_if.dependency_graph import Change
 from nsyswrap.what_if.machine_pace import UNKNOWN_PACE, Pace, find_paces, kernel_factors
 from nsyswrap.what_if.simulate import Simulation
-from nsyswrap.what_if.simulated_steps import simulated_steps
+from nsyswrap.what_if.simulated_steps import simulated_steps, typical_steps
 
 NONE = Change()
 
@@ -62,7 +65,7 @@ class WithoutProfiler:
 
     Attributes:
         run: Of the length of the sample.
-        step: Of the median length of its steps; that of the run where the sample has no steps.
+        step: Of the median length of its typical steps; that of the run where the sample has no steps.
         slowdown: How much slower the slowest thread was in the sample than in its fastest steps.
         machine: How much the pace of the machine changed while the cost was measured.
     """
@@ -83,21 +86,24 @@ def without_profiler(simulation: Simulation, calls: RecordedCalls, window: Windo
     """
     if calls.cost is None or not simulation.predicts or not simulation.simulated_ns:
         return None
-    paces, operation = find_paces(simulation.context, window, simulation.sample), calls.cost[OPERATION]
-    gaps = (operation.low, operation.usual, operation.high)
+    paces = find_paces(simulation.context, window, simulation.sample)
     fastest, slowest = kernel_factors(simulation.context, window, simulation.sample)
     operations = simulation.context.operations
     kernels = np.flatnonzero(operations.kind == COMPUTE)
     works = _host_work(simulation, calls, paces)
-    most = Change(beyond_gap=True, loader_factor=1 / calls.cost.pace_range)
+    most = Change(loader_factor=1 / calls.cost.pace_range)
+    sooner = _operation_costs(simulation.context, calls.cost)
     runs = [
-        simulation.graph.run(replace(change, host_work=work, gap_ns=gap, operations=kernels, factor=factor))
-        for change, work, gap, factor in zip((NONE, NONE, most), works, gaps, (slowest, 1.0, fastest), strict=True)
+        simulation.graph.run(replace(change, host_work=work, sooner_ns=less, operations=kernels, factor=factor))
+        for change, work, less, factor in zip((NONE, NONE, most), works, sooner, (slowest, 1.0, fastest), strict=True)
     ]
     run = _shares([simulation.length_of(each) for each in runs], simulation.simulated_ns)
-    steps = simulated_steps(simulation, simulation.graph.run())
-    medians = [float(np.median(simulated_steps(simulation, each))) for each in runs] if len(steps) else []
-    step = _shares(medians, float(np.median(steps))) if medians and np.median(steps) > 0 else run
+    typical = typical_steps(simulation, window)
+    recorded, *steps = (
+        float(np.median(simulated_steps(simulation, each)[typical])) if len(typical) else 0.0
+        for each in (simulation.graph.run(), *runs)
+    )
+    step = _shares(steps, recorded) if recorded > 0 else run
     slowdown = max((each.slowdown for each in paces.values()), default=1.0)
     return WithoutProfiler(run, step, slowdown, calls.cost.pace_range)
 
@@ -107,6 +113,21 @@ def _shares(lengths: Sequence[float], recorded: float) -> Shares:
     high, usual, low = (each / recorded for each in lengths)
     usual = min(usual, 1.0)
     return Shares(min(low, usual), usual, max(high, usual))
+
+
+def _operation_costs(context: TraceContext, cost: ProfilerCost) -> list[npt.NDArray[np.float64]]:
+    """Return the least, the usual and the most that recording adds to each operation, in ns."""
+    alone, node = cost[OPERATION], cost[GRAPH_OPERATION]
+    pairs = ((node.low, alone.low), (node.usual, alone.usual), (node.high, alone.high))
+    return [np.where(in_graphs(context), *pair) for pair in pairs]
+
+
+def in_graphs(context: TraceContext) -> npt.NDArray[np.bool_]:
+    """Return which operations were launched by a graph and recorded one by one."""
+    operations = context.operations
+    found = np.isin(operations.call, launch_rows(context.trace))
+    found[operations.from_table(tables.GRAPHS)] = False
+    return found
 
 
 def _host_work(simulation: Simulation, calls: RecordedCalls, paces: Mapping[int, Pace]) -> list[Times]:

@@ -5,7 +5,7 @@ import json
 import os
 import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -42,7 +42,6 @@ def test_the_gpu_is_idle_at_each_launch_of_a_graph(monkeypatch: pytest.MonkeyPat
 
     class FakeCuda:
         settle = staticmethod(lambda: made.append("wait"))
-        queued = staticmethod(lambda: 1_600.0)
 
         @staticmethod
         def kinds() -> Iterator[tuple[str, cost_probe.Call]]:
@@ -51,6 +50,11 @@ def test_the_gpu_is_idle_at_each_launch_of_a_graph(monkeypatch: pytest.MonkeyPat
         @staticmethod
         def graphs() -> Iterator[tuple[str, cost_probe.Call]]:
             yield "graph_1", lambda: made.append("launch")
+
+        @staticmethod
+        def queues() -> Iterator[tuple[str, Callable[[], float]]]:
+            yield "queued_short_kernel", lambda: 1_600.0
+            yield "queued_short_node", lambda: 800.0
 
     monkeypatch.setattr(cost_probe, "Cuda", FakeCuda)
     work = Work()
@@ -61,7 +65,8 @@ def test_the_gpu_is_idle_at_each_launch_of_a_graph(monkeypatch: pytest.MonkeyPat
     made.clear()
     found["launch"]["tight"]()
     assert made == [*["queued launch"] * 3, "wait"]
-    assert found["queued_kernel"]["device"]() == (1_600.0, 0)
+    assert found["queued_short_kernel"]["device"]() == (1_600.0, 0)
+    assert found["queued_short_node"]["device"]() == (800.0, 0)
 
 
 @pytest.mark.usefixtures("short")

@@ -46,4 +46,6 @@ def test_every_call_succeeds_on_a_gpu() -> None:
     for _, call in (*cuda.kinds(), *cuda.graphs()):
         assert call() in {0, None}
     cuda.settle()
-    assert 0 < cuda.queued() < 100_000
+    queues = dict(cuda.queues())
+    assert set(queues) >= {"queued_empty_kernel", "queued_short_kernel"}
+    assert all(0 < queue() < 100_000 for queue in queues.values())

@@ -76,9 +76,16 @@ def test_the_cost_of_a_kernel_in_a_graph_follows_from_two_graphs() -> None:
 
 
 def test_queued_kernels_are_timed_on_the_gpu() -> None:
-    """They are timed without any pace of the CPU."""
-    runs: list[Times] = [{**times({}), "queued_kernel": {"device": [(each, 0.0)] * 4}} for each in (1400.0, 1650.0)]
-    assert costs(*runs)["operation"]["usual_ns"] == 250
+    """They are timed without any pace of the CPU. Short kernels give the usual cost, empty ones the least or the most."""
+    names = ("queued_empty_kernel", "queued_short_kernel", "queued_empty_node", "queued_short_node")
+    runs: list[Times] = [
+        {**times({}), **{name: {"device": [(each, 0.0)] * 4} for name, each in zip(names, lengths, strict=True)}}
+        for lengths in ((1400.0, 2400.0, 800.0, 1700.0), (1650.0, 2680.0, 950.0, 1930.0))
+    ]
+    found = costs(*runs)
+    keys = ("low_ns", "usual_ns", "high_ns", "alone_ns")
+    shown = [[found[kind][key] for key in keys] for kind in ("operation", "graph_operation")]
+    assert shown == [[250, 280, 280, 1400], [150, 230, 230, 800]]
 
 
 def with_steps(run: Times, plain: float, whole: float) -> Times:

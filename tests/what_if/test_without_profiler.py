@@ -60,7 +60,7 @@ def test_nothing_changes_where_the_gpu_sets_the_pace(trace_of: TraceOf) -> None:
 
 @pytest.mark.parametrize("gap", [1_000, 100, 0])
 def test_kernels_in_a_queue_follow_each_other_sooner(trace_of: TraceOf, gap: int) -> None:
-    """Without the profiler each kernel begins 0.3 us sooner. Where the gap is shorter, it may also end sooner."""
+    """Without the profiler each kernel ends 0.3 us sooner. Where the gap is shorter, the kernel itself is shorter."""
     builder = ExportBuilder()
     for number in range(11):
         at = 30 * US + number * (60 * US + gap)
@@ -69,8 +69,21 @@ def test_kernels_in_a_queue_follow_each_other_sooner(trace_of: TraceOf, gap: int
     step = found(trace_of(builder), cost)
     assert step is not None
     recorded = 30 * US + 11 * 60 * US + 10 * gap
-    shares = [1 - 10 * sooner / recorded for sooner in (300, min(gap, 300))]
-    assert (step.run.low, step.run.usual) == pytest.approx(shares, abs=0.0001)
+    assert step.run == pytest.approx([1 - 10 * 300 / recorded] * 3, abs=0.0001)
+
+
+@pytest.mark.parametrize(("measured", "sooner"), [(("operation",), 300), (("operation", "graph_operation"), 200)])
+def test_kernels_of_a_graph_have_a_cost_of_their_own(trace_of: TraceOf, measured: tuple[str, ...], sooner: int) -> None:
+    """Where it was not measured, they cost as much as other kernels in a queue."""
+    builder = ExportBuilder()
+    builder.call("cudaGraphLaunch_v10000", 0, 8 * US, correlation=900)
+    for number in range(11):
+        at = (10 + number * 5) * US
+        builder.kernel(at, at + 5 * US, correlation=900, graph_node=number + 1)
+    costs = {"operation": CallCost(300, 300, 300), "graph_operation": CallCost(100, 200, 250)}
+    step = found(trace_of(builder), ProfilerCost({name: costs[name] for name in measured}))
+    assert step is not None
+    assert step.run.usual == pytest.approx(1 - 10 * sooner / (65 * US), abs=0.0001)
 
 
 def test_kernels_that_run_at_the_same_time_follow_each_other_as_recorded(trace_of: TraceOf) -> None:
