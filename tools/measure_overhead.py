@@ -3,7 +3,7 @@
 
 It needs a GPU. Each program of tools/overhead_programs.py runs alone and under nsys at the same time, and the two make
 their steps in turns (tools/overhead_turns.py). The reports are made after all programs, so that nothing else runs
-beside them. Some programs also run under nsys with one option added or left out. The results go into
+beside them. Some programs also take turns under nsys with one option added or left out. The results go into
 reports/overhead.json, and a page into docs/overhead.md. With --again the page alone is written from the results that
 are there: that needs no GPU.
 """
@@ -27,9 +27,6 @@ from typing import TYPE_CHECKING, Any
 
 import overhead_page
 import overhead_turns
-from overhead_turns import LONGEST_S, PROGRAM
-
-from nsyswrap.capture.process import output_of
 
 if TYPE_CHECKING:
     from nsyswrap.capture.locate import Nsys
@@ -70,23 +67,6 @@ OF_OPTIONS = ("lstm_cells", "graph_launches")
 ROUNDS = 3
 # Reports that are made in parallel, after all programs.
 REPORTERS = 8
-
-
-def alone(names: Sequence[str], folder: Path, prefix: Sequence[str] = ()) -> dict[str, list[int]]:
-    """Run some programs in one process, and return the lengths of their steps in ns; nothing where that fails."""
-    target = folder / "times.json"
-    target.unlink(missing_ok=True)
-    words = [*prefix, sys.executable, str(PROGRAM), *names, "--times", str(target)]
-    try:
-        done = output_of(words, timeout_s=LONGEST_S)  # it also ends the program and the agent of nsys
-    except TimeoutError:
-        print(f"{', '.join(names)}: no end after {LONGEST_S} s", flush=True)
-        return {}
-    if done.code or not target.is_file():
-        print(f"{', '.join(names)}: exit code {done.code}: {done.stderr[-400:]}", flush=True)
-        return {}
-    found: dict[str, list[int]] = json.loads(target.read_text("utf-8"))
-    return found
 
 
 def report_in(folder: Path) -> dict[str, Any]:
@@ -140,7 +120,7 @@ def by_turns(
         (target / "run.json").write_text(record, encoding="utf-8")
         try:
             recording = [str(nsys.path), "profile", f"--output={target / 'capture'}", *OPTIONS["the default"]]
-            overhead_turns.take_turns(name, target, recording, cores)
+            overhead_turns.take_turns(name, target, {"recorded": recording}, cores)
             made[name].append(target)
         except (OSError, TimeoutError) as error:
             print(f"{name}: {error}", flush=True)
@@ -193,25 +173,31 @@ def compared_in(name: str, folder: Path) -> tuple[list[int], dict[str, Any]] | N
     return alone_ns[skipped:], report
 
 
-def of_options(folder: Path, nsys: str, ends: float) -> list[dict[str, Any]]:
-    """Run programs alone and under nsys with each set of options, and return their median steps in ns."""
-    runs = {"alone": alone(OF_OPTIONS, folder)}
-    for label, options in OPTIONS.items():
-        if time.monotonic() < ends:
-            prefix = [nsys, "profile", "--force-overwrite=true", f"--output={folder / 'options'}", *options]
-            runs[label] = alone(OF_OPTIONS, folder, prefix)
-    runs["alone again"] = alone(OF_OPTIONS, folder)
-    found = [
-        {"program": name, "runs": {label: _median(run.get(name, ())) for label, run in runs.items()}}
-        for name in OF_OPTIONS
-    ]
-    print(found, flush=True)
+def of_options(folder: Path) -> list[dict[str, Any]]:
+    """Let programs take turns with themselves under nsys with each set of options, and return their median steps."""
+    from nsyswrap.capture.locate import find_nsys  # noqa: PLC0415 - needed here alone
+
+    nsys, found = str(find_nsys().path), []
+    kinds = {f"option-{number}": label for number, label in enumerate(OPTIONS)}
+    for name in OF_OPTIONS:
+        target = folder / f"{name}-options"
+        target.mkdir()
+        recordings = {
+            kind: [nsys, "profile", f"--output={target / kind}", *OPTIONS[label]] for kind, label in kinds.items()
+        }
+        overhead_turns.take_turns(name, target, recordings, overhead_turns.pairs_of_cores())
+        runs = {
+            label: _median(json.loads((target / f"{kind}.json").read_text("utf-8"))[name])
+            for kind, label in {"alone": "alone", **kinds}.items()
+        }
+        found.append({"program": name, "runs": runs})
+        print(found[-1], flush=True)
     return found
 
 
-def _median(lengths: Sequence[int]) -> int | None:
+def _median(lengths: Sequence[int]) -> int:
     """Return the median of the later half of the steps, which holds no warm-up."""
-    return round(statistics.median(lengths[len(lengths) // 2 :])) if lengths else None
+    return round(statistics.median(lengths[len(lengths) // 2 :]))
 
 
 def versions(report_folder: Path) -> dict[str, Any]:
@@ -231,8 +217,6 @@ def versions(report_folder: Path) -> dict[str, Any]:
 
 def measured(chosen: argparse.Namespace) -> dict[str, Any]:
     """Run the programs, and return all results; they are written after each program, as a run may be ended early."""
-    from nsyswrap.capture.locate import find_nsys  # noqa: PLC0415 - needed here alone
-
     ends = time.monotonic() + chosen.limit
     results: dict[str, Any] = {"programs": [], "options": [], "machine": {}}
     if chosen.add:
@@ -246,7 +230,7 @@ def measured(chosen: argparse.Namespace) -> dict[str, Any]:
             results["machine"] = versions(profile)
             chosen.results.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
         if chosen.options:
-            results["options"] = of_options(folder, str(find_nsys().path), ends + chosen.options)
+            results["options"] = of_options(folder)
             chosen.results.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     return results
 
@@ -259,9 +243,7 @@ def main() -> int:
     parser.add_argument("--add", action="store_true", help="run only the programs that the results lack")
     parser.add_argument("--rounds", type=int, default=ROUNDS, metavar="N", help="how often each program takes turns")
     parser.add_argument("--limit", type=float, default=3600, metavar="S", help="compare no program after S seconds")
-    parser.add_argument(
-        "--options", type=float, default=600, metavar="S", help="then try options for S seconds; 0: none"
-    )
+    parser.add_argument("--no-options", action="store_false", dest="options", help="compare no sets of options")
     parser.add_argument("--keep", type=Path, help="keep the profiles in this folder")
     parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--page", type=Path, default=PAGE)

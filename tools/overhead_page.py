@@ -30,7 +30,7 @@ alone.
 OPTIONS = """
 ## Options
 
-The step under nsys with some traces and options, as a multiple of the step alone.
+The step under nsys with some traces and options, in turns with the step alone, as a multiple of it.
 
 """
 
@@ -125,14 +125,15 @@ def _slowdown(call: Mapping[str, Any]) -> str:
 def _options(options: Sequence[Mapping[str, Any]]) -> str:
     if not options:
         return ""
-    labels = [label for label in options[0]["runs"] if not label.startswith("alone")]
+    labels = [label for label in options[0]["runs"] if label != "alone"]
     head = f"| recorded | {' | '.join(each['program'].replace('_', ' ') for each in options)} |\n"
     rule = f"|---|{'---|' * len(options)}\n"
-    rows = "".join(f"| {label} | {' | '.join(_ratio(each['runs'], label) for each in options)} |\n" for label in labels)
+    rows = "".join(
+        f"| {label} | {' | '.join(_times_alone(each['runs'], label) for each in options)} |\n" for label in labels
+    )
     return f"{OPTIONS}{head}{rule}{rows}"
 
 
-def _ratio(runs: Mapping[str, int | None], label: str) -> str:
-    """Return the step of a run as a multiple of the mean step alone; empty where a run failed."""
-    alone, time = [time for name, time in runs.items() if name.startswith("alone") and time], runs[label]
-    return f"{time / (sum(alone) / len(alone)):.2f}" if alone and time else ""
+def _times_alone(runs: Mapping[str, int], label: str) -> str:
+    """Return the step of a run as a multiple of the step alone."""
+    return f"{runs[label] / runs['alone']:.2f}"

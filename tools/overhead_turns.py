@@ -7,6 +7,8 @@ same two cores, since the pace of a machine changes within a second::
     alone        |steps|       |steps|       |steps|       |steps|
     under nsys          |steps|       |steps|       |steps|
 
+The program may also be under nsys more than once, with other options.
+
 The thread that autograd makes has a core of its own: on one core, it and the thread of the program would wait for each
 other. A core of a shared machine is slower while others use the other half of it, and nsys then slows a program more.
 So the cores are those that are the fastest just before.
@@ -17,7 +19,7 @@ import socket
 import statistics
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
@@ -66,22 +68,24 @@ def pace_ns(core: int) -> float:
     return statistics.median(times)
 
 
-def take_turns(name: str, folder: Path, recording: Sequence[str], pairs: Sequence[tuple[int, int]]) -> None:
+def take_turns(
+    name: str, folder: Path, recordings: Mapping[str, Sequence[str]], pairs: Sequence[tuple[int, int]]
+) -> None:
     """Start a program alone and under nsys, and let them make their steps in turns, the program alone first and last.
 
     Args:
         name: The program.
-        folder: Where the capture and the lengths of the steps go.
-        recording: The words before the command that record it.
+        folder: Where the lengths of the steps go: alone.json, and a file for each recording.
+        recordings: The words before the command that record it, by name.
         pairs: Pairs of cores; one of them is chosen for the threads that make the steps.
 
     Raises:
         OSError: One of them failed.
         TimeoutError: One of them took too long.
     """
-    with ThreadPoolExecutor(2) as pool, ExitStack() as stack:
+    with ThreadPoolExecutor(1 + len(recordings)) as pool, ExitStack() as stack:
         servers, running = {}, {}
-        for kind, prefix in (("alone", []), ("recorded", recording)):
+        for kind, prefix in {"alone": (), **recordings}.items():
             address = folder / f"{kind}.socket"
             servers[kind] = stack.enter_context(socket.socket(socket.AF_UNIX))
             servers[kind].bind(str(address))
@@ -92,7 +96,7 @@ def take_turns(name: str, folder: Path, recording: Sequence[str], pairs: Sequenc
         with ExitStack() as ending:  # a closed socket ends the programs
             lines = {kind: ending.enter_context(_connection(servers[kind], running[kind])) for kind in running}
             cores = fastest(pairs)
-            for kind in ("alone", *("recorded", "alone") * TURNS):
+            for kind in ("alone", *(*recordings, "alone") * TURNS):
                 lines[kind].write("{} {}\n".format(*cores))
                 lines[kind].flush()
                 if not lines[kind].readline():

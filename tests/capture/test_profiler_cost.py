@@ -76,7 +76,7 @@ def test_the_cost_of_a_kernel_in_a_graph_follows_from_two_graphs() -> None:
 
 
 def test_queued_kernels_are_timed_on_the_gpu() -> None:
-    """They are timed without any pace of the CPU. Short kernels give the usual cost, empty ones the least or the most."""
+    """They are timed without any pace of the CPU. Short kernels give the usual cost; empty ones may give a bound."""
     names = ("queued_empty_kernel", "queued_short_kernel", "queued_empty_node", "queued_short_node")
     runs: list[Times] = [
         {**times({}), **{name: {"device": [(each, 0.0)] * 4} for name, each in zip(names, lengths, strict=True)}}

@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -78,16 +78,15 @@ def test_the_page_counts_the_programs_that_are_near_and_the_intervals_that_hold(
 
 
 def test_the_page_names_the_machine_its_costs_and_its_options() -> None:
-    """An option whose run failed is left empty."""
     call = {"alone_ns": 2400, "low_ns": 3000, "usual_ns": 5200, "high_ns": 7900}
     cost = {"conditions": {"cpu": "A CPU"}, "calls": {"graph_node": call}}
     versions = {"driver": "580", "nsys": "2025.3.1", "python": "3.12", "torch": "2.11", "cores": 16}
     machine = {"gpus": ["A GPU"], "cost": cost, **versions}
-    runs = {"alone": 10, "the default": 15, "--light": None, "alone again": 10}
+    runs = {"alone": 10, "the default": 15, "--light": 12}
     page = PAGE.page({"programs": [], "options": [{"program": "a_b", "runs": runs}], "machine": machine})
     assert "Measured on: A GPU, driver 580, 16 cores of A CPU, nsys 2025.3.1, Python 3.12, torch 2.11." in page
     assert "| graph node | 2.40 | 3.00 | 5.20 | 7.90 |" in page
-    assert "| recorded | a b |\n|---|---|\n| the default | 1.50 |\n| --light |  |\n" in page
+    assert "| recorded | a b |\n|---|---|\n| the default | 1.50 |\n| --light | 1.20 |\n" in page
 
 
 @pytest.mark.skipif(Path("/proc/driver/nvidia/version").exists(), reason="this machine has a GPU")
@@ -108,16 +107,14 @@ def test_the_committed_page_is_that_of_the_committed_results() -> None:
 
 
 @pytest.mark.slow
-def test_a_program_times_each_step_and_a_program_that_fails_says_so(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_program_times_each_step(tmp_path: Path) -> None:
     """The program runs on this machine's CPU; the test is skipped without torch."""
     pytest.importorskip("torch")
-    found = MEASURE.alone(["items"], tmp_path, (sys.executable, "-c", LESS, "3"))
+    times = tmp_path / "times.json"
+    subprocess.run([sys.executable, str(TURNS.PROGRAM), "items", "--steps", "3", "--times", str(times)], check=True)
+    found = json.loads(times.read_text())
     assert len(found["items"]) == 3
     assert all(each > 0 for each in found["items"])
-    assert MEASURE.alone(["items"], tmp_path, (sys.executable, "-c", "raise SystemExit(2)")) == {}
-    assert "items: exit code 2" in capsys.readouterr().out
 
 
 # Makes steps in each turn, as the programs do, and without torch: with a length that tells its turn.
@@ -157,7 +154,7 @@ def test_a_program_takes_turns_with_itself_under_nsys(recorder: str, tmp_path: P
     """It makes a part of its steps in each turn, on the same cores. The program alone comes first and last."""
     folder = tmp_path / "items-0"
     folder.mkdir()
-    TURNS.take_turns("items", folder, [recorder], [(0, 1)])
+    TURNS.take_turns("items", folder, {"recorded": [recorder]}, [(0, 1)])
     turns = ["alone on 0 1", *["recorded on 0 1", "alone on 0 1"] * 6]
     assert (folder / "log").read_text().splitlines() == turns
     assert len(json.loads((folder / "recorded.json").read_text())["items"]) == 18
@@ -199,11 +196,19 @@ def test_the_work_that_shows_the_pace_is_timed_on_its_core() -> None:
 
 def test_a_program_that_fails_at_its_start_ends_the_turns(recorder: str, tmp_path: Path) -> None:
     with pytest.raises(OSError, match="exit code 1: it is broken"):
-        TURNS.take_turns("broken", tmp_path, [recorder], [(0, 1)])
+        TURNS.take_turns("broken", tmp_path, {"recorded": [recorder]}, [(0, 1)])
 
 
-# Runs the command after it with fewer steps.
-LESS = "import subprocess, sys; sys.exit(subprocess.run([*sys.argv[2:], '--steps', sys.argv[1]]).returncode)"
+def test_each_set_of_options_has_its_turn(recorder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The medians are those of the later half of the steps; each turn tells its number by their lengths."""
+    monkeypatch.setattr("nsyswrap.capture.locate.find_nsys", lambda: SimpleNamespace(path=recorder))
+    monkeypatch.setattr(MEASURE.overhead_turns, "PROGRAM", TURNS.PROGRAM)
+    monkeypatch.setattr(MEASURE, "OPTIONS", {"the default": (), "--light": ("--trace=cuda",)})
+    monkeypatch.setattr(MEASURE, "OF_OPTIONS", ("items",))
+    found = MEASURE.of_options(tmp_path)
+    assert found == [{"program": "items", "runs": {"alone": 500, "the default": 401, "--light": 401}}]
+    turns = [line.split()[0] for line in (tmp_path / "items-options" / "log").read_text().splitlines()]
+    assert turns == ["alone", *["option-0", "option-1", "alone"] * 6]
 
 
 def test_the_programs_to_compare_are_there() -> None:
