@@ -62,7 +62,7 @@ OPTIONS = {
         *NO_SAMPLES,
     ),
 }
-OF_OPTIONS = ("lstm_cells", "graph_launches")
+OF_OPTIONS = ("lstm_cells", "vision_resnet", "graph_launches")
 # Rounds of turns.
 ROUNDS = 3
 # Reports that are made in parallel, after all programs.
