@@ -30,8 +30,8 @@ MOST_NS = 1 << 62  # the lengths of a table's events must not add up to more
 READERS = 2
 # Below this size, threads and their connections take longer to start than the file to read. Measured on two cores.
 SMALL_BYTES = 1 << 19
-# Above this size an analysis saves more than it takes to compile the functions once: 0.2 CPU seconds, against 0.1 for
-# each 100 MB of rows that are read, and about as much for the attribution.
+# From this size on, one analysis saves what it takes to compile the functions: 0.1 CPU seconds, and 0.2 saved for each
+# 100 MB (docs/performance.md).
 LARGE_BYTES = 1 << 26
 # A statement of SQLite has at most a million characters.
 IDS_AT_ONCE = 20_000
