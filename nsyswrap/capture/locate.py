@@ -9,6 +9,7 @@ from pathlib import Path
 from nsyswrap.capture.process import output_of
 from nsyswrap.capture.programs import Places, Program, find_programs, newest_first, program_at
 from nsyswrap.errors import NsysNotFoundError
+from nsyswrap.user_folder import user_folder
 
 VARIABLE = "NSYSWRAP_NSYS"
 
@@ -106,19 +107,6 @@ def installed_folder(environ: Mapping[str, str] | None = None) -> Path:
     """Return the folder where ``nsyswrap setup`` installs nsys, one folder for each version."""
     environ = os.environ if environ is None else environ
     return user_folder(environ, "XDG_DATA_HOME", ".local/share") / "nsyswrap" / "nsys"
-
-
-def user_folder(environ: Mapping[str, str], variable: str, below_home: str) -> Path:
-    """Return a base folder of the user: that of a variable, or one below the home folder.
-
-    A user without a home folder, as in some containers, has ``/`` as one, where nothing can be written.
-
-    Source: XDG Base Directory Specification; it ignores paths that are not absolute.
-    """
-    named = Path(environ.get(variable, ""))
-    # Path.home() raises where there is no home folder.
-    home = Path(environ.get("HOME") or os.path.expanduser("~"))  # noqa: PTH111
-    return named if named.is_absolute() else (home if home.is_absolute() else Path("/")) / below_home
 
 
 def _named(value: str) -> Nsys:

@@ -14,7 +14,6 @@ from nsyswrap.capture.locate import (
     importer_of,
     installed_folder,
     is_complete,
-    user_folder,
 )
 from nsyswrap.errors import NsysNotFoundError
 
@@ -195,14 +194,6 @@ def test_the_data_folder_follows_the_xdg_standard() -> None:
     assert installed_folder({"XDG_DATA_HOME": "/data", "HOME": "/h"}) == Path("/data/nsyswrap/nsys")
     assert installed_folder({"XDG_DATA_HOME": "rel", "HOME": "/h"}) == Path("/h/.local/share/nsyswrap/nsys")
     assert installed_folder({"HOME": "/h"}) == Path("/h/.local/share/nsyswrap/nsys")
-
-
-def test_a_user_without_a_home_folder_has_folders_that_cannot_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Containers may run as a user that the machine does not know."""
-    monkeypatch.setattr("os.path.expanduser", lambda path: path)
-    assert user_folder({}, "XDG_CACHE_HOME", ".cache") == Path("/.cache")
-    assert user_folder({"XDG_CACHE_HOME": "/c"}, "XDG_CACHE_HOME", ".cache") == Path("/c")
-    assert user_folder({"XDG_CACHE_HOME": "c", "HOME": "/h"}, "XDG_CACHE_HOME", ".cache") == Path("/h/.cache")
 
 
 def test_a_variable_with_an_unknown_user_is_an_error_with_its_name() -> None:
