@@ -1,9 +1,7 @@
 """The compiled functions read the rows that ``decode`` reads, and leave the same to SQLite."""
 
 import ctypes
-import sqlite3
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -12,6 +10,7 @@ import pytest
 from export_builder import ExportBuilder
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from stored_tables import PAGE_BYTES, changed_export, leaves_of
 
 from nsyswrap.compiled.library import LIBRARY, UNUSUAL, Target
 from nsyswrap.db import compiled_rows, read_table, schema
@@ -20,7 +19,7 @@ from nsyswrap.db.connection import opened
 from nsyswrap.db.page_columns import PageColumns
 from nsyswrap.db.read_table import TableReader
 from nsyswrap.db.stored_rows import decode
-from nsyswrap.db.table_pages import Leaves, UnknownFormatError, find_leaves, read_pages
+from nsyswrap.db.table_pages import Leaves, UnknownFormatError, read_pages
 
 NUMBERS = st.one_of(
     st.none(),
@@ -28,23 +27,14 @@ NUMBERS = st.one_of(
     st.integers(-(2**63), 2**63 - 1),
     st.integers(-300, 300),
 )
-PAGE_BYTES, MISSING, BEHIND = 512, -77, 123_456
+MISSING, BEHIND = -77, 123_456
 CALLS = next(source for source in schema.SOURCES if source.table == "OSRT_API")
 KERNELS = next(source for source in schema.SOURCES if source.table == "CUPTI_ACTIVITY_KIND_KERNEL")
 
 
 def written(path: Path, rows: list[tuple[object, ...]], first_row: int = 1) -> Leaves:
     """Write a table into a file with small pages, and return its leaf pages."""
-    names = [f"c{number}" for number in range(len(rows[0]))]
-    with closing(sqlite3.connect(path)) as db:
-        db.execute(f"pragma page_size = {PAGE_BYTES}")
-        db.execute(f"create table t ({', '.join(names)})")
-        marks = ", ".join("?" * len(names))
-        numbered = ((first_row + number, *row) for number, row in enumerate(rows))
-        db.executemany(f"insert into t (rowid, {', '.join(names)}) values (?, {marks})", numbered)  # noqa: S608 - our names
-        db.commit()
-        ((root,),) = db.execute("select rootpage from sqlite_master")
-    leaves = find_leaves(path, root, len(names))
+    leaves = leaves_of(path, rows, first_row)
     assert leaves is not None
     return leaves
 
@@ -165,20 +155,7 @@ def read(path: Path, source: schema.Source) -> dict[str, list[int]]:
 @pytest.fixture
 def export_with(build: Callable[..., ExportBuilder], tmp_path: Path) -> Callable[..., Path]:
     """Write an export of many system calls and kernels, and run statements on it."""
-
-    def made(*statements: str) -> Path:
-        builder = build()
-        for index in range(3000):
-            builder.os_call("poll", index, 2 * index)
-            builder.kernel(index, 2 * index)
-        path = builder.write(tmp_path / "calls.sqlite")
-        with closing(sqlite3.connect(path)) as db:
-            for statement in statements:
-                db.execute(statement)
-            db.commit()
-        return path
-
-    return made
+    return lambda *statements: changed_export(build(), tmp_path, statements)
 
 
 @pytest.mark.parametrize("source", [CALLS, KERNELS])

@@ -1,13 +1,12 @@
 """A table reads the same from its pages as with SQLite, and what is unusual is read with SQLite."""
 
-import sqlite3
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 import pytest
 from export_builder import ExportBuilder
+from stored_tables import changed_export
 
 from nsyswrap.db import page_columns, read_table, schema
 from nsyswrap.db.connection import opened
@@ -18,26 +17,12 @@ from nsyswrap.errors import ExportError
 
 CALLS = next(source for source in schema.SOURCES if source.table == "OSRT_API")
 KERNELS = next(source for source in schema.SOURCES if source.table == "CUPTI_ACTIVITY_KIND_KERNEL")
-ROWS = 3000
 
 
 @pytest.fixture
 def export_with(build: Callable[..., ExportBuilder], tmp_path: Path) -> Callable[..., Path]:
     """Write an export of many system calls and kernels, and run statements on it."""
-
-    def written(*statements: str) -> Path:
-        builder = build()
-        for index in range(ROWS):
-            builder.os_call("poll", index, 2 * index)
-            builder.kernel(index, 2 * index)
-        path = builder.write(tmp_path / "calls.sqlite")
-        with closing(sqlite3.connect(path)) as db:
-            for statement in statements:
-                db.execute(statement)
-            db.commit()
-        return path
-
-    return written
+    return lambda *statements: changed_export(build(), tmp_path, statements)
 
 
 def read(path: Path, source: schema.Source = CALLS) -> tuple[bool, dict[str, list[int]]]:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from stored_tables import PAGE_BYTES, leaves_of
 
 from nsyswrap.db.stored_rows import decode
 from nsyswrap.db.table_pages import Leaves, UnknownFormatError, find_leaves, read_pages
@@ -20,21 +21,6 @@ NUMBERS = st.one_of(
     st.integers(-(2**63), 2**63 - 1),
     st.integers(-300, 300),
 )
-PAGE_BYTES = 512
-
-
-def written(path: Path, rows: list[tuple[object, ...]], first_row: int = 1) -> Leaves | None:
-    """Write a table into a file with small pages, and return its leaf pages."""
-    names = [f"c{number}" for number in range(len(rows[0]))]
-    with closing(sqlite3.connect(path)) as db:
-        db.execute(f"pragma page_size = {PAGE_BYTES}")
-        db.execute(f"create table t ({', '.join(names)})")
-        marks = ", ".join("?" * len(names))
-        numbered = ((first_row + number, *row) for number, row in enumerate(rows))
-        db.executemany(f"insert into t (rowid, {', '.join(names)}) values (?, {marks})", numbered)  # noqa: S608 - our names
-        db.commit()
-        ((root,),) = db.execute("select rootpage from sqlite_master")
-    return find_leaves(path, root, len(names))
 
 
 def decoded(path: Path, leaves: Leaves) -> list[tuple[int | None, ...]]:
@@ -58,7 +44,7 @@ def test_rows_are_what_sqlite_returns(some: list[tuple[int | None, ...]], first_
     rows = (some * 120)[:120]
     with TemporaryDirectory() as folder:
         path = Path(folder) / "t.sqlite"
-        leaves = written(path, list(rows), first_row)
+        leaves = leaves_of(path, list(rows), first_row)
         assert leaves is not None
         assert decoded(path, leaves) == rows
 
@@ -68,7 +54,7 @@ def test_rows_are_what_sqlite_returns(some: list[tuple[int | None, ...]], first_
 def test_a_damaged_page_is_left_to_sqlite_or_read_within_its_bounds(flips: list[tuple[int, int]]) -> None:
     with TemporaryDirectory() as folder:
         path = Path(folder) / "t.sqlite"
-        leaves = written(path, [(number, -number, 10**12) for number in range(200)])
+        leaves = leaves_of(path, [(number, -number, 10**12) for number in range(200)])
         assert leaves is not None
         with path.open("rb") as file:
             pages = read_pages(file.fileno(), leaves.pages[:2], PAGE_BYTES).copy()
@@ -84,7 +70,7 @@ def test_a_damaged_page_is_left_to_sqlite_or_read_within_its_bounds(flips: list[
 @pytest.mark.parametrize("value", [1.5, "text", b"bytes", "x" * 100, "x" * 5000])
 def test_other_values_are_left_to_sqlite(tmp_path: Path, value: object) -> None:
     path = tmp_path / "t.sqlite"
-    leaves = written(path, [*((number, number) for number in range(100)), (1, value)])
+    leaves = leaves_of(path, [*((number, number) for number in range(100)), (1, value)])
     assert leaves is not None
     with pytest.raises(UnknownFormatError):
         decoded(path, leaves)
@@ -93,7 +79,7 @@ def test_other_values_are_left_to_sqlite(tmp_path: Path, value: object) -> None:
 def test_rows_without_the_last_columns_are_left_to_sqlite(tmp_path: Path) -> None:
     """SQLite adds a column without writing the rows again."""
     path = tmp_path / "t.sqlite"
-    written(path, [(number,) for number in range(200)])
+    leaves_of(path, [(number,) for number in range(200)])
     with closing(sqlite3.connect(path)) as db:
         db.execute("alter table t add column c1 integer default 7")
         db.commit()
