@@ -1,11 +1,11 @@
 # ruff: noqa: INP001, T201 - a program for the terminal, not a package
-"""Let programs take turns with themselves under nsys, and compare their steps with the simulated: `make overhead`.
+"""Let programs take turns with themselves under `nsyswrap profile`, and compare their steps with the simulated.
 
-It needs a GPU. Each program of tools/overhead_programs.py runs alone and under nsys at the same time, and the two make
-their steps in turns (tools/overhead_turns.py). The reports are made after all programs, so that nothing else runs
-beside them. Some programs also take turns under nsys with one option added or left out. The results go into
-reports/overhead.json, and a page into docs/overhead.md. With --again the page alone is written from the results that
-are there: that needs no GPU.
+This is `make overhead`; it needs a GPU. Each program of tools/overhead_programs.py runs alone and under `nsyswrap
+profile` at the same time, and the two make their steps in turns (tools/overhead_turns.py). The first profile measures
+what nsys adds to each call, as on any machine. Some programs also take turns under nsys with one option added or left
+out. The results go into reports/overhead.json, and a page into docs/overhead.md. With --again the page alone is written
+from the results that are there: that needs no GPU.
 """
 
 import argparse
@@ -15,21 +15,15 @@ import os
 import platform
 import shutil
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import overhead_page
 import overhead_turns
-
-if TYPE_CHECKING:
-    from nsyswrap.capture.locate import Nsys
 
 ROOT = Path(__file__).resolve().parent.parent
 NSYSWRAP = (sys.executable, "-m", "nsyswrap")
@@ -65,8 +59,8 @@ OPTIONS = {
 OF_OPTIONS = ("lstm_cells", "vision_resnet", "graph_launches")
 # Rounds of turns.
 ROUNDS = 3
-# Reports that are made in parallel, after all programs.
-REPORTERS = 8
+# Folder of a profile, in the folder of its round.
+PROFILE = "profile"
 
 
 def report_in(folder: Path) -> dict[str, Any]:
@@ -105,11 +99,8 @@ def _profile(report: dict[str, Any]) -> dict[str, Any]:
 def by_turns(
     programs: Sequence[str], folder: Path, keep: Path | None, ends: float, count: int = ROUNDS
 ) -> Iterator[tuple[dict[str, Any], Path]]:
-    """Let each program take turns with itself under nsys, in rounds; yield a row of the table and a folder for each."""
-    from nsyswrap.capture.locate import find_nsys  # noqa: PLC0415 - needed here alone
-
-    nsys, cores = find_nsys(), overhead_turns.pairs_of_cores()
-    record = json.dumps(record_of(nsys))
+    """Let each program take turns with itself under `profile`; yield its row of the table and its last profile."""
+    cores = overhead_turns.pairs_of_cores()
     made: dict[str, list[Path]] = {name: [] for name in programs}
     for number, name in itertools.product(range(count), programs):
         if time.monotonic() > ends:
@@ -117,57 +108,30 @@ def by_turns(
             continue
         began, target = time.monotonic(), folder / f"{name}-{number}"
         target.mkdir()
-        (target / "run.json").write_text(record, encoding="utf-8")
+        recording = [*NSYSWRAP, "profile", "--quiet", "--output", str(target / PROFILE), "--"]
         try:
-            recording = [str(nsys.path), "profile", f"--output={target / 'capture'}", *OPTIONS["the default"]]
             overhead_turns.take_turns(name, target, {"recorded": recording}, cores)
             made[name].append(target)
         except (OSError, TimeoutError) as error:
             print(f"{name}: {error}", flush=True)
         print(f"{name}: {time.monotonic() - began:.0f} s", flush=True)
-    with ThreadPoolExecutor(REPORTERS) as pool:
-        list(pool.map(write_report, itertools.chain(*made.values())))
     for name, targets in made.items():
-        rounds = [(target, *found) for target in targets if (found := compared_in(name, target))]
-        if not rounds:
+        if not targets:
             continue
-        row = row_of(name, [each for _, each, _ in rounds], [each for *_, each in rounds])
+        alone, reports = zip(*(compared_in(name, target) for target in targets), strict=True)
+        row = row_of(name, alone, reports)
         print(overhead_page.line(row), flush=True)
-        yield row, rounds[-1][0]
+        yield row, targets[-1] / PROFILE
         if keep is not None:
-            for target, *_ in rounds:
+            for target in targets:
                 shutil.copytree(
                     target, keep / target.name, ignore=shutil.ignore_patterns("*.socket"), dirs_exist_ok=True
                 )
 
 
-def record_of(nsys: "Nsys") -> dict[str, Any]:
-    """Return what is known beside a recorded run, as `profile` writes it: what nsys adds to each call, and versions."""
-    from nsyswrap.capture.options import CaptureOptions  # noqa: PLC0415 - needed here alone
-    from nsyswrap.capture.profiler_cost import profiler_cost  # noqa: PLC0415
-    from nsyswrap.capture.recorded_run import PROFILER_COST, SCHEMA  # noqa: PLC0415
-
-    began = time.monotonic()
-    cost = profiler_cost(CaptureOptions(command=("python",), folder=Path("unused")), nsys, lambda: None)
-    print(f"cost of the calls: {time.monotonic() - began:.0f} s: {json.dumps(cost)}", flush=True)
-    known = {"nsys": nsys.version_text, "python": platform.python_version(), "torch": metadata.version("torch")}
-    return {"schema": SCHEMA, "versions": known, PROFILER_COST: cost}
-
-
-def write_report(folder: Path) -> None:
-    """Write the report of a recorded run beside its capture."""
-    words = [*NSYSWRAP, "analyze", str(folder / "capture.nsys-rep"), "--format", "json", "-f"]
-    words += ["-o", str(folder / "report.json")]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)  # noqa: S603 - nsyswrap itself
-    if done.returncode:
-        print(f"{folder.name}: analyze: exit code {done.returncode}: {done.stderr[-400:]}", flush=True)
-
-
-def compared_in(name: str, folder: Path) -> tuple[list[int], dict[str, Any]] | None:
-    """Return the steps alone without those of the warm-up, in ns, and the report; None where it failed."""
-    if not (folder / "report.json").is_file():
-        return None
-    report = report_in(folder)
+def compared_in(name: str, folder: Path) -> tuple[list[int], dict[str, Any]]:
+    """Return the steps alone without those of the warm-up, in ns, and the report."""
+    report = report_in(folder / PROFILE)
     alone_ns = json.loads((folder / "alone.json").read_text("utf-8"))[name]
     skipped = warm_up_of(report)
     return alone_ns[skipped:], report

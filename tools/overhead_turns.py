@@ -1,13 +1,13 @@
 # ruff: noqa: INP001 - a part of tools/measure_overhead.py, not a package
-"""Let a program take turns with itself under nsys, so that both have the pace of the same cores.
+"""Let a program take turns with itself while it is recorded, so that both have the pace of the same cores.
 
-Each program is started alone and under nsys at the same time. The two make their steps in turns of a few steps, on the
+Each program is started alone and recorded at the same time. The two make their steps in turns of a few steps, on the
 same two cores, since the pace of a machine changes within a second::
 
-    alone        |steps|       |steps|       |steps|       |steps|
-    under nsys          |steps|       |steps|       |steps|
+    alone       |steps|       |steps|       |steps|       |steps|
+    recorded           |steps|       |steps|       |steps|
 
-The program may also be under nsys more than once, with other options.
+The program may also be recorded more than once, with other options. What records it is not bound to these cores.
 
 The thread that autograd makes has a core of its own: on one core, it and the thread of the program would wait for each
 other. A core of a shared machine is slower while others use the other half of it, and nsys then slows a program more.
@@ -71,7 +71,7 @@ def pace_ns(core: int) -> float:
 def take_turns(
     name: str, folder: Path, recordings: Mapping[str, Sequence[str]], pairs: Sequence[tuple[int, int]]
 ) -> None:
-    """Start a program alone and under nsys, and let them make their steps in turns, the program alone first and last.
+    """Start a program alone and recorded, and let them make their steps in turns, the program alone first and last.
 
     Args:
         name: The program.

@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import math
 import os
 import subprocess
 import sys
@@ -158,11 +159,40 @@ def test_a_program_takes_turns_with_itself_under_nsys(recorder: str, tmp_path: P
     turns = ["alone on 0 1", *["recorded on 0 1", "alone on 0 1"] * 6]
     assert (folder / "log").read_text().splitlines() == turns
     assert len(json.loads((folder / "recorded.json").read_text())["items"]) == 18
-    report = {"sections": {"steps": {"facts": {"warm_up_steps": {"value": 1}}}}}
-    assert MEASURE.compared_in("items", folder) is None
-    (folder / "report.json").write_text(json.dumps(report))
-    alone = [100 * turn + step for turn in range(7) for step in range(3)]
-    assert MEASURE.compared_in("items", folder) == (alone[1:], report)
+
+
+# In place of nsyswrap: runs the program, and writes a report.
+PROFILE = """#!/bin/sh
+while [ "$1" != "--output" ]; do shift; done
+folder="$2"
+while [ "$1" != "--" ]; do shift; done
+shift
+"$@" || exit
+mkdir "$folder"
+printf %s "$REPORT" > "$folder/report.json"
+"""
+
+
+def test_each_round_compares_a_profile_with_the_steps_alone(
+    recorder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The steps of the warm-up are left out of those alone, too; a program that fails has no row."""
+    Path(recorder).write_text(PROFILE)
+    monkeypatch.setattr(MEASURE, "NSYSWRAP", (recorder,))
+    monkeypatch.setattr(MEASURE.overhead_turns, "PROGRAM", TURNS.PROGRAM)
+    step = dict.fromkeys(("without_profiler_ns", "without_profiler_low_ns", "without_profiler_high_ns"), 300)
+    facts = {"warm_up_steps": {"value": 1}}, {"prediction_error_share": {"value": 0.01}}
+    sections = {name: {"facts": each} for name, each in zip(("steps", "prediction"), facts, strict=True)}
+    report = {"step": {"median_ns": 400, **step}, "verdict": "v", "verdict_rule": "idle/cpu", "sections": sections}
+    monkeypatch.setenv("REPORT", json.dumps(report))
+    folder, keep = tmp_path / "all", tmp_path / "keep"
+    folder.mkdir()
+    rows = list(MEASURE.by_turns(["items", "broken"], folder, keep, math.inf, 2))
+    profile = {"step": report["step"], "verdict": "v", "verdict_rule": "idle/cpu", "error_share": 0.01, "calls": []}
+    row = {"program": "items", "alone_ns": [302, 302], "steps": 20, "profiles": [profile, profile]}
+    assert rows == [(row, folder / "items-1" / "profile")]
+    assert (keep / "items-0" / "profile" / "report.json").is_file()
+    assert "broken: exit code 1: it is broken" in capfd.readouterr().out
 
 
 @pytest.mark.parametrize(
