@@ -13,13 +13,13 @@ HEAD = """# Overhead: what the profiler costs, and the step without it
 nsys adds some microseconds to each call that it records. A program whose CPU sets the pace is slower under it; one
 whose GPU does is not. nsyswrap measures the cost of a call on the machine and simulates the step without it: see
 [the section on the profiler's own cost](sections/profiler_cost.md). `make overhead` lets each program take turns with
-itself under nsys, with the options of `nsyswrap profile`, and writes this page from `reports/overhead.json`.
+itself under `nsyswrap profile`, and writes this page from `reports/overhead.json`.
 """
 TABLE = """
 ## Programs
 
-Median step of each round, in ms. **alone**: without nsys. **recorded**: under nsys with the options of `nsyswrap
-profile`, in turns with the run alone. **slower**: the median of the recorded runs against that of the runs alone.
+Median step of each round, in ms. **alone**: without nsys. **recorded**: under `nsyswrap profile`, in turns with the
+run alone. **slower**: the median of the recorded runs against that of the runs alone.
 **simulated**: the step without the profiler, from each recorded run, with its interval. **off**: how far the simulated
 step is from the step alone of its round, the median of the rounds. **held**: how many of the intervals hold the step
 alone.
@@ -41,6 +41,18 @@ def off_share(row: Mapping[str, Any]) -> float | None:
     pairs = zip(found, row["alone_ns"], strict=True)
     shares = [(each - alone) / alone for each, alone in pairs if each is not None]
     return statistics.median(shares) if shares else None
+
+
+def is_near(row: Mapping[str, Any]) -> bool:
+    """Return whether the simulated step of a program is near the step alone."""
+    off = off_share(row)
+    return off is not None and abs(off) <= NEAR
+
+
+def _rounds(row: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the rows of each round of a program."""
+    pairs = zip(row["alone_ns"], row["profiles"], strict=True)
+    return [{"alone_ns": [alone], "profiles": [profile]} for alone, profile in pairs]
 
 
 def is_held(step: Mapping[str, Any], alone_ns: int) -> bool:
@@ -80,15 +92,17 @@ def _held(row: Mapping[str, Any]) -> int:
 def page(results: Mapping[str, Any]) -> str:
     """Return the whole page."""
     rows = results["programs"]
-    near = sum(1 for row in rows if (off := off_share(row)) is not None and abs(off) <= NEAR)
-    held, profiles = sum(map(_held, rows)), sum(len(row["profiles"]) for row in rows)
+    near, profiles = sum(map(is_near, rows)), sum(len(row["profiles"]) for row in rows)
+    single, held = sum(is_near(each) for row in rows for each in _rounds(row)), sum(map(_held, rows))
     share = f"{round(100 * NEAR)} %"
     summary = (
-        f"\nOf {len(rows)} programs, the simulated step is within {share} of the step alone for {near}. Of {profiles} "
-        f"intervals, {held} hold it.\n"
+        f"Of {len(rows)} programs, the simulated step is within {share} of the step alone for {near}: the median of "
+        f"its rounds. Of {profiles} single rounds, {single} are. Of {profiles} intervals, {held} hold the step alone."
     )
-    remarks = [f"\n{textwrap.fill(each, WIDTH, break_long_words=False)}\n" for each in results.get("remarks", ())]
-    parts = [HEAD, _machine(results["machine"]), TABLE, *(f"{line(row)}\n" for row in rows), summary, *remarks]
+    texts = [
+        f"\n{textwrap.fill(each, WIDTH, break_long_words=False)}\n" for each in (summary, *results.get("remarks", ()))
+    ]
+    parts = [HEAD, _machine(results["machine"]), TABLE, *(f"{line(row)}\n" for row in rows), *texts]
     return "".join([*parts, _costs(results["machine"]), _options(results["options"])])
 
 
