@@ -6,7 +6,8 @@
 Captures are SQLite exports, packed with xz or not; without arguments those of tests/captures. Only ranges of the
 program are taken out. Those of libraries stay, and the marks that nsyswrap makes of garbage collection, checkpoints
 and tokenizers, which need no steps. For a capture whose ranges name steps, the tool compares the number of measured
-steps, their median, the rule of the verdict, and the share of the kernels' time that has the same phase. Medians are
+steps, their median, the rule of the verdict, and the share of the kernels' time that has the same phase, of the time to
+which ranges give one: a range of a step alone does not. Medians are
 of the steps that both have: a capture that was cut short ends with ranges whose work it lacks. Between ranges that
 name steps may be time, which no pattern can leave out; so the median may also agree with the median distance of their
 starts. Captures without such ranges are listed with what is found in them. The exit code is 1 if anything differs by
@@ -29,7 +30,7 @@ from nsyswrap.db.load import load_export
 from nsyswrap.events.host_marks import find_marks
 from nsyswrap.intervals import Times, Window
 from nsyswrap.loop.context import TraceContext, find_context
-from nsyswrap.loop.phase_detection import of_library
+from nsyswrap.loop.phase_detection import BATCH, NONE, of_library
 from nsyswrap.report import report_of
 from nsyswrap.tables import Trace, array
 
@@ -48,7 +49,8 @@ class Difference:
         median_ns: Median of the measured steps that both have in ns, with and without; None without steps.
         distance_ns: Median distance of the starts of these steps with ranges.
         rule: Rule of the verdict, with and without; None where only compute limits the run.
-        same_phase: Share of the kernels' time in the window that has the same phase; 1 where there is no kernel.
+        same_phase: Share of the kernels' time in the window that has the same phase, of the time to which ranges give a
+            phase of a step; 1 where there is none.
         says: How the steps were found, or why not.
     """
 
@@ -141,8 +143,10 @@ def _same_phase(marked: TraceContext, bare: TraceContext, window: Window) -> flo
         ]
         for each in (marked, bare)
     ]
-    whole = int(length.sum())
-    return float(length[phases[0] == phases[1]].sum() / whole) if whole else 1.0
+    # Without a range, or in that of a step alone, a kernel has no phase to compare.
+    known = ~np.isin(phases[0], (BATCH, NONE))
+    whole = int(length[known].sum())
+    return float(length[known & (phases[0] == phases[1])].sum() / whole) if whole else 1.0
 
 
 def captures(paths: Sequence[Path]) -> Iterator[tuple[str, Trace]]:

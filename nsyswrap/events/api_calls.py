@@ -43,6 +43,9 @@ _ASYNC = re.compile(r"Async|Batch")
 _SYNCHRONIZATION = re.compile(r"cu(?:da)?(?:Stream|Device|Event|Ctx|Context|Thread)Synchronize")
 
 _LOCK = re.compile(r"pthread_(?:mutex|rwlock|spin)_\w*lock|pthread_cond_(?:timed|clock)wait|sem_\w*wait|futex|flock")
+# How a thread of Python waits for the interpreter's lock, for 5 ms at most and then again; its other locks are
+# semaphores. Source: CPython, Python/ceval_gil.c, Python/thread_pthread.h and sys.getswitchinterval().
+INTERPRETER_LOCK, INTERPRETER_LOCK_NS = "pthread_cond_timedwait", 10_000_000
 _PEER_THREAD = re.compile(r"pthread_cond_wait|pthread_(?:timed)?join|pthread_barrier_wait")
 _WAIT = re.compile(
     r"p?poll|p?select|epoll_p?wait|recv\w*|accept4?|wait(?:pid|id|3|4)?"

@@ -28,9 +28,6 @@ from nsyswrap.tables import Trace, array, coded
 SHORT_NS = 100_000
 # A helper works during more than this share of the wait for it. Ours.
 MOST = 0.5
-# A thread of Python waits for the interpreter's lock in calls of 5 ms at most: it is not asleep. Source: CPython,
-# sys.getswitchinterval().
-LOCK_NS = 10_000_000
 # How a thread waits for another one.
 FOR_THREADS = (api_calls.LOCK_WAIT, api_calls.PEER_THREAD_WAIT)
 # Threads of nsys, of CUPTI, and of the CUDA driver.
@@ -111,7 +108,8 @@ def _is_helped(trace: Trace, main: int, waits: tuple[Times, ...]) -> bool:
     others = of_process & (thread.ids != main) & ~np.isin(thread.ids, _of_tools(trace))
     calls = _waits(trace, np.flatnonzero(thread.among(others)))
     lasted = calls.end - calls.start
-    asleep = (calls.kind >= 0) & (lasted > np.where(calls.timed, LOCK_NS, 0))
+    # A thread that waits for the interpreter's lock is not asleep.
+    asleep = (calls.kind >= 0) & (lasted > np.where(calls.timed, api_calls.INTERPRETER_LOCK_NS, 0))
     was_awake, works = np.zeros(len(start), bool), np.zeros(len(start), bool)
     for each in tables.distinct(calls.thread[asleep]):
         rows = asleep & (calls.thread == each)

@@ -87,6 +87,8 @@ def find_step_parts(sequence: WorkSequence) -> FoundSteps | None:
     """Return the steps of one process; None where it is not clear what a step is.
 
     Where the steps that kernels with the same names show do not fit the updates of the weights, those by turns count.
+    Where there are too few updates for turns, and steps that train lack one, these are parts of a step, such as the
+    batches of a pipeline, or those whose gradients are accumulated.
 
     Args:
         sequence: What the process launched, and what it waited for.
@@ -94,7 +96,9 @@ def find_step_parts(sequence: WorkSequence) -> FoundSteps | None:
     named = _by_names(sequence)
     updates = find_updates(sequence)
     fits = named is not None and _fits(named.parts, updates)
-    if len(updates.last) < LEAST_REPETITIONS or (fits and named is not None and not _misses(named.parts, updates)):
+    if len(updates.last) < LEAST_REPETITIONS:
+        return None if named is not None and _has_parts_of_steps(named, updates) and not fits else named
+    if fits and named is not None and not _misses(named.parts, updates):
         return named
     return _by_turns(sequence, updates) or (named if fits else None)
 
@@ -187,6 +191,11 @@ def _fits(parts: StepParts, updates: Updates) -> bool:
     rows, networks = np.flatnonzero(inside), updates.network
     same_network = networks[rows][1:] == networks[rows][:-1]
     return usual == 1 or not (updates.has_batch[rows].all() and same_network.mean() > 1 - MOST_UNEVEN)
+
+
+def _has_parts_of_steps(found: FoundSteps, updates: Updates) -> bool:
+    """Return whether what repeats trains, and some updates lie between the first and the last repetition."""
+    return bool(found.pattern.backward and _placed(found.parts, updates).inside.any())
 
 
 def _misses(parts: StepParts, updates: Updates) -> bool:

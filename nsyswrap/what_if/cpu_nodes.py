@@ -167,7 +167,10 @@ def _waits_for_gpu(name: str) -> bool:
 
 
 def _batches(sources: HostSources, threads: Times) -> list[pd.DataFrame]:
-    """Return the long waits of main threads for a batch, in which the data loader sets the pace."""
+    """Return the long waits of main threads for a batch, in which the data loader sets the pace.
+
+    A thread that is woken may have to wait for the interpreter's lock, too. Such waits alone are for no batch.
+    """
     found = []
     for main in sources.phases.main_thread.values():
         data = sources.phases.own(main)
@@ -181,10 +184,19 @@ def _batches(sources: HostSources, threads: Times) -> list[pd.DataFrame]:
         awake = merge(waits.start - WAKE_UP_NS, waits.end)
         inside, _, start, end = overlay(spans, Spans(awake.start + WAKE_UP_NS, awake.end))
         longest = _longest_of_each(inside, start, end)
-        long = (end - start)[longest] >= BATCH_SHARE * sources.sample.length_ns / len(spans.start)
+        waited = covered(subtract(waits, _for_interpreter(sources, main)), start[longest], end[longest])
+        long = waited >= BATCH_SHARE * sources.sample.length_ns / len(spans.start)
         chosen = longest[long]
         found.append(_part(np.full(len(chosen), main), start[chosen], end[chosen], BATCH))
     return found
+
+
+def _for_interpreter(sources: HostSources, main: int) -> Spans:
+    """Return when a main thread waits for the lock of the Python interpreter."""
+    spans, code = sources.states.of(main)
+    names = np.array([name == api_calls.INTERPRETER_LOCK for name in (*sources.states.names, "")], bool)
+    mine = names[np.minimum(code % NAMES, len(names) - 1)] & (spans.end - spans.start <= api_calls.INTERPRETER_LOCK_NS)
+    return Spans(spans.start[mine], spans.end[mine])
 
 
 def _own_files(sources: HostSources, main: int) -> Spans:

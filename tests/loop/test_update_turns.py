@@ -219,10 +219,34 @@ def factorized(program: Program) -> None:
     program.kernels("out").to_host(1 << 16)
 
 
-@pytest.mark.parametrize("program_of", [inferred_in_buckets, tried_in_turn, factorized])
+def with_few_updates(program: Program) -> None:
+    """Accumulate twelve passes a step, as the last stage of a pipeline does, for three steps."""
+    for _ in range(3):
+        program.step()
+        for _ in range(12):
+            passes(program)
+        program.kernels(*ADAM)
+
+
+@pytest.mark.parametrize("program_of", [inferred_in_buckets, tried_in_turn, factorized, with_few_updates])
 def test_what_is_not_clear_is_not_found(program_of: Callable[[Program], None]) -> None:
-    """Inputs whose kernels have nothing in common, a benchmark of functions and a factorization have no steps."""
+    """Inputs whose kernels have nothing in common, a benchmark of functions and a factorization have no steps.
+
+    Nor have three steps of many passes each: a pass is no step, and three are too few.
+    """
     assert found_in(program_of)[1] is None
+
+
+def test_inference_after_a_few_updates_has_steps() -> None:
+    """The updates lie before the repetitions, so they say nothing of them."""
+    program = Program()
+    for _ in range(2):
+        trained(program)
+    for _ in range(30):
+        evaluated(program.step())
+    found = find_step_parts(program.sequence())
+    assert found is not None
+    assert 30 <= len(found.parts.start) <= 32
 
 
 def test_an_optimizer_in_the_backward_pass_is_no_update_of_its_own() -> None:

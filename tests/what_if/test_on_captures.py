@@ -110,6 +110,15 @@ def test_with_enough_workers_launches_are_the_limit(sample: RealTrace) -> None:
     assert found.saving_low_ns > 30e6
 
 
+def test_the_lock_of_the_interpreter_is_not_a_loader_that_sets_the_pace(real_context: RealContext) -> None:
+    """Batches are ready in this run. Its threads share the interpreter, whose lock it waits for in the data phase."""
+    context = real_context("mnist_counters_python")
+    assert not simulate(context).graph.is_batch.any()
+    found = changes.predict(simulate(context), changes.launch_calls)
+    assert found.high_ns is not None
+    assert found.high_ns > 5e6
+
+
 @pytest.mark.parametrize("name", SIMULATED)
 def test_no_saving_is_larger_than_the_window(name: str, real_report: RealReport) -> None:
     report = real_report(name)
