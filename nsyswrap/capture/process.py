@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nsyswrap.capture.process_tree import descendants
+from nsyswrap.capture.signals import held_back_signals
 
 _POLL_S = 0.1
 # How long the pipes of a tool that has ended are read: what it wrote is in them already.
@@ -66,14 +67,17 @@ def output_of(
         OSError: It cannot be started.
     """
     deadline = time.monotonic() + timeout_s
-    process = _started(argv, env, cwd)
+    process = None
     try:
+        with held_back_signals():
+            process = _started(argv, env, cwd)
         output = _drain(process, deadline, on_stderr)
         code = process.wait(max(deadline - time.monotonic(), 0.0))
     except (TimeoutError, subprocess.TimeoutExpired) as error:
         raise TimeoutError(f"{os.fspath(argv[0])} ran longer than {timeout_s:g} s") from error
     finally:
-        _end(process)
+        if process is not None:
+            _end(process)
     return Output(code, *(pipe.decode(errors="replace") for pipe in output))
 
 

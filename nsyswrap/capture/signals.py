@@ -132,6 +132,27 @@ def signals_as_errors() -> Iterator[None]:
             signal.signal(number, handler)
 
 
+@contextmanager
+def held_back_signals() -> Iterator[None]:
+    """Hold back ending signals until the end of the block, so that none of them raises while a process is started.
+
+    Such a process would run on, as nobody knows of it yet.
+    """
+    if current_thread() is not main_thread():
+        yield
+        return
+    held: list[int] = []
+    caught = [number for number in ENDING_SIGNALS if callable(signal.getsignal(number))]
+    before = {number: signal.signal(number, lambda arrived, _frame: held.append(arrived)) for number in caught}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        for arrived in held:
+            signal.raise_signal(arrived)
+
+
 def survives(pid: int, number: signal.Signals) -> bool:
     """Return whether a process has a handler for a signal, blocks it or ignores it; all of these end it otherwise.
 

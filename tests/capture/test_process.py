@@ -5,11 +5,13 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from capture_fixtures import living, marker, python, until
 
+from nsyswrap.capture import process as process_module
 from nsyswrap.capture.process import Output, output_of
 from nsyswrap.capture.process_tree import (
     adopting_orphans,
@@ -22,6 +24,7 @@ from nsyswrap.capture.process_tree import (
     wait_for,
     with_variable,
 )
+from nsyswrap.capture.signals import StopRequest, signals_as_errors
 
 __all__ = ["marker"]
 
@@ -110,6 +113,23 @@ def test_an_error_while_reading_ends_the_tool(marker: str) -> None:
     with pytest.raises(KeyboardInterrupt):
         output_of(python(program, marker), timeout_s=30, on_stderr=fail)
     until(lambda: not living(marker), "the tool gone")
+
+
+def test_a_signal_while_a_tool_is_started_ends_it(marker: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The signal arrives when the tool runs, and before its process is known."""
+
+    def started(argv: Sequence[str], *places: None) -> subprocess.Popen[bytes]:
+        process = start(argv, *places)
+        until(lambda: living(marker), "the tool")
+        signal.raise_signal(signal.SIGTERM)
+        return process
+
+    start = process_module._started  # noqa: SLF001 - what the signal interrupts
+    monkeypatch.setattr(process_module, "_started", started)
+    with signals_as_errors(), pytest.raises(StopRequest) as stopped:
+        output_of(python("import time; time.sleep(600)", marker), timeout_s=60)
+    assert stopped.value.number == signal.SIGTERM
+    assert living(marker) == []
 
 
 def test_a_missing_tool_is_an_os_error() -> None:
