@@ -116,7 +116,8 @@ nsys: $(VENV)/.base
 	@$(PY) -m nsyswrap setup
 
 nsys-if-possible: $(VENV)/.base
-	@$(PY) -m nsyswrap setup || echo "setup: without nsys the tests that run it are skipped"
+	@$(PY) -c 'from nsyswrap.capture.locate import find_nsys; find_nsys()' 2>/dev/null || $(PY) -m nsyswrap setup \
+	  || echo "setup: without nsys the tests that run it are skipped"
 
 browser:
 	@$(SETUP) browser

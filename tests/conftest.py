@@ -107,6 +107,7 @@ def pytest_configure(config: pytest.Config) -> None:
     A shell starts a program behind ``&`` with SIGINT ignored. Tests run in as many processes as there are cores, and
     threads that wait for a core take half of the time of small programs.
     """
+    gc.disable()  # until all tests are collected: what is made until then stays
     if "not slow" in config.getoption("markexpr"):
         settings.load_profile("quick")
     os.environ["OMP_NUM_THREADS"] = "1"
@@ -147,9 +148,9 @@ def pytest_collection_finish() -> None:
 
     Nearly all old objects stay to the end: reports of captures that tests share, and what libraries keep.
     """
-    gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 100)
+    gc.enable()
 
 
 def pytest_unconfigure() -> None:

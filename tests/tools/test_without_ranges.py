@@ -27,8 +27,8 @@ SAME = (
     "mnist_counters_python",
 )
 # Known differences, in this order: phases "data" that compute on the GPU, or read files for a batch that is never
-# copied; the finding on the ranges themselves; a range around eight updates of the weights; a forward pass of one kernel
-# that is of no network; too few updates for steps.
+# copied; the finding on the ranges themselves; a range around eight updates of the weights; a forward pass of one
+# kernel that is of no network; too few updates for steps.
 APART = {
     "faults/growing_history": ("phases",),
     "faults/files_one_by_one": ("verdict",),
