@@ -136,7 +136,7 @@ def signals_as_errors() -> Iterator[None]:
 def held_back_signals() -> Iterator[None]:
     """Hold back ending signals until the end of the block, so that none of them raises while a process is started.
 
-    Such a process would run on, as nobody knows of it yet.
+    Such a process would run on, as it is not known yet.
     """
     if current_thread() is not main_thread():
         yield
