@@ -94,7 +94,7 @@ def rank(table: pd.DataFrame, most: int) -> Ranked:
 
 
 def _largest(values: npt.NDArray[np.int64], most: int) -> npt.NDArray[np.intp]:
-    """Return the places of the largest values, largest first, equal ones in order; sorting all takes ten times as long."""
+    """Return the places of the largest values, largest first, equal ones in order. Not all values are sorted."""
     least = np.partition(values, -most)[-most] if 0 < most < len(values) else np.iinfo(np.int64).min
     places = np.flatnonzero(values >= least)
     return places[np.argsort(-values[places], kind="stable")][:most]
