@@ -6,6 +6,10 @@ from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExec
 from functools import cache
 from typing import Any
 
+# numpy releases Python's lock, so two threads can work at the same time. With fewer operations they cost more than they
+# save.
+WORKERS, MANY_OPERATIONS = 2, 65_536
+
 Maker = Callable[..., Any]
 """Makes a value. Its parameters name the values that it needs."""
 
@@ -25,7 +29,7 @@ def make_values(makers: Mapping[str, Maker], given: Mapping[str, Any], workers: 
     """
     found, waiting, chain = dict(given), dict(makers), _chains(makers)
     running: dict[Future[Any], str] = {}
-    with ThreadPoolExecutor(workers) if workers > 1 else _InTurn() as pool:
+    with pool_of(workers) as pool:
         while waiting or running:
             ready = [name for name, make in waiting.items() if found.keys() >= set(parameters(make))]
             ready.sort(key=chain.__getitem__, reverse=True)
@@ -36,6 +40,16 @@ def make_values(makers: Mapping[str, Maker], given: Mapping[str, Any], workers: 
             done, _ = wait(running, return_when=FIRST_COMPLETED)
             found |= {running.pop(each): each.result() for each in done}
     return found
+
+
+def workers_for(operations: int) -> int:
+    """Return how many threads work on so many operations of the GPUs."""
+    return WORKERS if operations >= MANY_OPERATIONS else 1
+
+
+def pool_of(workers: int) -> Executor:
+    """Return what calls functions in several threads; with one worker, in the thread of the caller."""
+    return ThreadPoolExecutor(workers) if workers > 1 else _InTurn()
 
 
 @cache

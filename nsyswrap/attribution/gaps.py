@@ -17,7 +17,7 @@ from nsyswrap import tables
 from nsyswrap.attribution.pieces import Owners
 from nsyswrap.events.operations import Operations, launch_rows
 from nsyswrap.events.thread_states import ThreadStates
-from nsyswrap.intervals import NOTHING, Indices, Spans, Times, Window, clip, covered, gaps
+from nsyswrap.intervals import NOTHING, Indices, Spans, Times, Window, clip, covered, gaps, places
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.memo import memo
 from nsyswrap.tables import array, blocks, coded
@@ -133,7 +133,7 @@ def _enders(operations: Operations, mine: Indices, spans: Spans) -> Indices:
     real = mine[operations.end[mine] > operations.start[mine]]
     if not len(real):
         return np.full(len(spans.end), -1, np.int32)
-    at = np.searchsorted(operations.start[real], spans.end, side="left")
+    at = places(operations.start[real], spans.end, side="left")
     found = np.where(at < len(real), real[np.minimum(at, len(real) - 1)], -1)
     return found.astype(np.int32)
 

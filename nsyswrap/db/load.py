@@ -20,6 +20,7 @@ from nsyswrap.db.read_table import UNKNOWN, Array, Arrays, TableReader, cut_text
 from nsyswrap.db.samples import read_samples
 from nsyswrap.db.schema import Source
 from nsyswrap.db.valid_rows import Bounds, find_bounds, keep_possible
+from nsyswrap.dependent_values import pool_of
 from nsyswrap.errors import ExportError
 from nsyswrap.model import Capture
 from nsyswrap.privacy import Cleaner, distinct, neutral
@@ -185,19 +186,21 @@ def _possible_rows(export: Export, read: RowsRead) -> tuple[dict[str, int], dict
     """Drop impossible rows, in place: number of rows by family, number of rows left out by table; bounds."""
     arrays = read.arrays
     sources = [each for each in schema.SOURCES if each.spec.name in arrays]
-    counts, dropped = dict.fromkeys((s.family for s in sources if s.family), 0), {}
-    bounds = find_bounds(arrays)
-    for source in sources:
-        found = arrays[source.spec.name]
-        rows, left_out = len(next(iter(found.values()))), 0
-        if source.spec is tables.RANGES:
-            # Only some rows of this table are read, and the ends of open ranges are set later.
-            rows = export.row_count(source.table)
-        else:
-            left_out = keep_possible(found, bounds, is_operation=source.spec.name in OPERATIONS)
-        dropped[source.spec.name] = left_out
-        if source.family:
-            counts[source.family] += read.counts.get(source.spec.name, rows)
+    counts, dropped = dict.fromkeys((s.family for s in sources if s.family), 0), {s.spec.name: 0 for s in sources}
+    bounds, running = find_bounds(arrays), {}
+    with pool_of(READERS if export.path.stat().st_size >= LARGE_BYTES else 1) as pool:
+        for source in sources:
+            found = arrays[source.spec.name]
+            rows = len(next(iter(found.values())))
+            if source.spec is tables.RANGES:
+                # Only some rows of this table are read, and the ends of open ranges are set later.
+                rows = export.row_count(source.table)
+            else:
+                is_operation = source.spec.name in OPERATIONS
+                running[source.spec.name] = pool.submit(keep_possible, found, bounds, is_operation=is_operation)
+            if source.family:
+                counts[source.family] += read.counts.get(source.spec.name, rows)
+    dropped |= {name: left_out.result() for name, left_out in running.items()}
     return counts, dropped, bounds
 
 

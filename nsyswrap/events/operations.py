@@ -11,7 +11,7 @@ import pandas as pd
 
 from nsyswrap import tables
 from nsyswrap.events.api_calls import base_name
-from nsyswrap.intervals import NOTHING, Indices, Spans, Times, Window, chosen, clip, merge, subtract
+from nsyswrap.intervals import NOTHING, Indices, Spans, Times, Window, chosen, clip, merge, places, subtract
 from nsyswrap.memo import memo
 from nsyswrap.tables import TableSpec, Trace, array, blocks, coded
 
@@ -294,7 +294,7 @@ def _lookup(ids: Times, rows: Indices | None, wanted: Times) -> Indices:
     inside = (wanted >= low) & (wanted <= high)
     order = np.argsort(ids, kind="stable")
     ordered = ids[order]
-    at = np.searchsorted(ordered, wanted, side="right") - 1
+    at = places(ordered, wanted) - 1
     hit = inside & (ordered[np.maximum(at, 0)] == wanted)
     found = order[at[hit]]
     result[hit] = found if rows is None else rows[found]

@@ -5,7 +5,7 @@ import numpy as np
 from nsyswrap.attribution.idle_pieces import IdlePieces, Mask
 from nsyswrap.attribution.launch_pace import FEW, LATENCY_NS
 from nsyswrap.events.operations import streams_of
-from nsyswrap.intervals import Indices, Times
+from nsyswrap.intervals import Indices, Times, places
 from nsyswrap.tables import blocks
 
 RULE = "gpu/between_operations"
@@ -40,7 +40,7 @@ def _in_one_stream(idle: IdlePieces, mine: Indices, start: Times, gap: Indices) 
         gap: The gaps.
     """
     operations, spans = idle.context.operations, idle.gaps.spans
-    place = np.searchsorted(start, spans.end[gap], side="left")
+    place = places(start, spans.end[gap], side="left")
     before, after = mine[np.maximum(place - 1, 0)], idle.gaps.ender[gap]
     follows = (place > 0) & (after >= 0) & (operations.end[before] == spans.start[gap])
     # A migration of unified memory begins before the operation that explains the gap.
