@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nsyswrap.compiled import sorted_times
+from nsyswrap.compiled.rows import chosen
 
 Times = npt.NDArray[np.int64]
 # Rows of arrays, in as many bytes as whoever makes them chooses.
@@ -75,27 +76,6 @@ NOTHING = Spans(np.empty(0, np.int64), np.empty(0, np.int64))
 def times(values: npt.ArrayLike) -> Times:
     """Return the values as a contiguous int64 array of nanoseconds."""
     return np.ascontiguousarray(values, dtype=np.int64)
-
-
-def chosen(mask: npt.NDArray[np.bool_], *columns: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], ...]:
-    """Return the values of some columns where a mask is set; the columns themselves where it is set everywhere.
-
-    With an irregular mask this takes a quarter of the time of ``column[mask]``, and no list of all rows is made.
-    """
-    count = int(np.count_nonzero(mask))
-    if count == len(mask):
-        return columns
-    compiled = [sorted_times.chosen_values(mask, count, column) for column in columns]
-    found = [np.empty(count, column.dtype) for column, known in zip(columns, compiled, strict=True) if known is None]
-    rest = [column for column, known in zip(columns, compiled, strict=True) if known is None]
-    at = 0
-    for first in range(0, len(mask) if count and rest else 0, BLOCK):
-        rows = np.flatnonzero(mask[first : first + BLOCK])
-        for column, values in zip(rest, found, strict=True):
-            values[at : at + len(rows)] = column[first : first + BLOCK][rows]
-        at += len(rows)
-    others = iter(found)
-    return tuple(next(others) if known is None else known for known in compiled)
 
 
 def merge(start: npt.ArrayLike, end: npt.ArrayLike) -> Spans:

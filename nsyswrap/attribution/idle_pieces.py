@@ -16,12 +16,13 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from nsyswrap import intervals, tables
+from nsyswrap import tables
 from nsyswrap.attribution.causes import CODE
 from nsyswrap.attribution.gaps import DeviceGaps
 from nsyswrap.attribution.launch_pace import LaunchTimes, Pace, find_pace, usual_gap_at
 from nsyswrap.attribution.loader_processes import has_loader_processes
 from nsyswrap.attribution.pieces import Pieces
+from nsyswrap.compiled.rows import taken
 from nsyswrap.events import api_calls
 from nsyswrap.events.host_marks import find_marks, spans_of
 from nsyswrap.events.thread_states import NAME_BITS, ThreadStates
@@ -82,12 +83,12 @@ class IdlePieces:
 
     def process_at(self, rows: Indices) -> Times:
         """Return the process of some pieces' threads."""
-        return tables.process_of(self.pieces.threads)[self.pieces.owner[rows]]
+        return taken(tables.process_of(self.pieces.threads), taken(self.pieces.owner, rows))
 
     def of_processes(self, processes: Iterable[int]) -> Mask:
         """Return the pieces of some processes."""
         wanted = np.isin(tables.process_of(self.pieces.threads), list(processes))
-        found: Mask = wanted[self.pieces.owner]
+        found: Mask = taken(wanted, self.pieces.owner)
         return found
 
     @cached_property
@@ -139,20 +140,20 @@ class IdlePieces:
     def any_in_gap(self, chosen: Mask) -> Mask:
         """Return which gaps contain a chosen piece."""
         found = np.zeros(len(self.first), bool)
-        found[self.gap[chosen]] = True
+        found[taken(self.gap, chosen)] = True
         return found
 
     def from_first(self, chosen: Mask) -> Mask:
         """Return the pieces at or after the first chosen one of their gap."""
         rows = np.flatnonzero(chosen)
-        gap = self.gap[rows]
+        gap = taken(self.gap, rows)
         opens = np.append(True, gap[1:] != gap[:-1])[: len(rows)]
         return self._in_ranges(rows[opens], self._end_of(gap[opens]))
 
     def until_last(self, chosen: Mask) -> Mask:
         """Return the pieces at or before the last chosen one of their gap."""
         rows = np.flatnonzero(chosen)
-        gap = self.gap[rows]
+        gap = taken(self.gap, rows)
         closes = np.append(gap[1:] != gap[:-1], True)[: len(rows)]
         return self._in_ranges(self.first[gap[closes]], rows[closes] + 1)
 
@@ -227,7 +228,7 @@ class IdlePieces:
             budget = places(budgets.gap, every) - 1
             has_budget = (budget >= 0) & (every < budgets.stop[budget])
             has_budget &= self.process_at(self.first[low:high]) == process
-            rows = np.flatnonzero(wanted[some] & has_budget[gap - low])
+            rows = np.flatnonzero(wanted[some] & taken(has_budget, gap - low))
             if not len(rows):
                 continue
             budget = budget[gap[rows] - low]
@@ -251,7 +252,7 @@ class IdlePieces:
         thread = self.pieces.threads[self.pieces.owner[self.first[rows]]]
         for each in tables.distinct(thread).tolist():
             spans, code = self.states.of(each)
-            low, high = intervals.chosen(wanted[code >> NAME_BITS], *spans)
+            low, high = (taken(side, taken(wanted, code >> NAME_BITS)) for side in spans)
             low, high = np.maximum(low, self.window.start_ns), np.minimum(high, self.window.end_ns)
             mine = rows[thread == each]
             at = containing(Spans(low, high), start[mine])
@@ -266,9 +267,9 @@ class IdlePieces:
         found = [np.empty(0, np.int64)]
         for some in blocks(len(mine)):
             rows = mine[some]
-            rows = rows[operations.call[rows] >= 0]
-            start = operations.start[rows]
-            found.append(start[start - returned[operations.call[rows]] > self.usual_gap_ns])
+            rows = taken(rows, taken(operations.call, rows) >= 0)
+            start, ended = taken(operations.start, rows), taken(returned, taken(operations.call, rows))
+            found.append(taken(start, start - ended > self.usual_gap_ns))
         return np.concatenate(found)
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from nsyswrap.compiled.build import COMPILER_VARIABLE, FLAGS, Build, begin_build, is_trusted
 from nsyswrap.user_folder import user_folder
 
-SOURCES = tuple(Path(__file__).with_name(name) for name in ("functions.c", "times.c"))
+SOURCES = tuple(Path(__file__).with_name(name) for name in ("functions.c", "times.c", "rows.c"))
 # "0" in this variable means that numpy does the work.
 VARIABLE = "NSYSWRAP_COMPILED"
 MOST_PARTS = 4
@@ -52,6 +52,8 @@ _ARGUMENTS = {
     "cover_times": "pppippip",
     "overlap_spans": "ppippippppi",
     "choose_values": "pipipi",
+    "take_values": "piipiip",
+    "group_values": "pipipipi",
     "order_of": "ppi",
     "merge_in_order": "ppipp",
     "cut_spans": "ppipppiippppi",

@@ -12,14 +12,12 @@ import numpy.typing as npt
 from nsyswrap.compiled.library import LIBRARY, UNUSUAL
 
 Times = npt.NDArray[np.int64]
-Array = npt.NDArray[Any]
 # For fewer rows a call of a compiled function takes as long as numpy. Measured: 5 us a call, 5 ns a row.
 FEW_ROWS = 1 << 11
 LOOSE, IN_ORDER, APART = range(3)
-_ITEM_BYTES = frozenset({1, 2, 4, 8})
 
 
-def _functions(rows: int, *arrays: Array) -> ctypes.CDLL | None:
+def _functions(rows: int, *arrays: npt.NDArray[Any]) -> ctypes.CDLL | None:
     """Return the functions where there are so many rows that they save time, and the arrays are times as stored."""
     if rows < FEW_ROWS or not all(each.dtype == np.int64 and each.flags.c_contiguous for each in arrays):
         return None
@@ -61,18 +59,6 @@ def overlaps(one: tuple[Times, Times], other: tuple[Times, Times]) -> tuple[Time
     left, right, start, end = (np.empty(count, np.int64) for _ in range(4))
     written = functions.overlap_spans(*given, *(each.ctypes.data for each in (left, right, start, end)), count)
     return (left, right, start, end) if written == count else None
-
-
-def chosen_values(mask: npt.NDArray[np.bool_], count: int, column: Array) -> Array | None:
-    """Return the values of a column where a mask is set, which it is ``count`` times."""
-    if len(mask) < FEW_ROWS or len(column) != len(mask) or column.dtype.kind not in "iub":
-        return None
-    functions = LIBRARY.functions() if mask.flags.c_contiguous and column.flags.c_contiguous else None
-    if functions is None or mask.dtype != np.bool_ or column.itemsize not in _ITEM_BYTES:
-        return None
-    found = np.empty(count, column.dtype)
-    given = (mask.ctypes.data, len(mask), column.ctypes.data, column.itemsize, found.ctypes.data, count)
-    return found if functions.choose_values(*given) == count else None
 
 
 def order_of(start: Times, end: Times) -> int | None:

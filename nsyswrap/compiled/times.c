@@ -110,26 +110,6 @@ int64_t overlap_spans(const int64_t *one_start, const int64_t *one_end, int64_t 
     return count;
 }
 
-/* Writes the values where a mask is not 0; returns their number, at most ``room``. */
-int64_t choose_values(const uint8_t *mask, int64_t count, const void *values, int64_t item_bytes, void *out,
-                      int64_t room) {
-    int64_t found = 0;
-#define CHOOSE(type)                                                                     \
-    for (int64_t row = 0; row < count && found < room; row++) {                          \
-        ((type *)out)[found] = ((const type *)values)[row];                              \
-        found += mask[row] != 0;                                                         \
-    }                                                                                    \
-    break;
-    switch (item_bytes) {
-    case 1: CHOOSE(uint8_t)
-    case 2: CHOOSE(uint16_t)
-    case 4: CHOOSE(uint32_t)
-    case 8: CHOOSE(uint64_t)
-    default: return UNUSUAL;
-    }
-    return found;
-}
-
 enum { LOOSE, IN_ORDER, APART };
 
 /* Returns APART where no interval is empty and each begins after the one before it ends; IN_ORDER where each begins

@@ -21,6 +21,7 @@ from nsyswrap.attribution.root_causes import (
     worker_start,
 )
 from nsyswrap.attribution.sampled_lines import spelled
+from nsyswrap.compiled.rows import taken
 from nsyswrap.events import api_calls
 from nsyswrap.events.host_marks import find_marks
 from nsyswrap.intervals import Spans, Window, covered, merge
@@ -114,7 +115,7 @@ def _saving_of_device(simulation: Simulation, attribution: Attribution, rule: st
     """Return what fixing a rule on one device saves; None where the fix is one of the whole program."""
     chosen = attribution.of_rule(rule)
     if rule == between_operations.RULE:
-        between = Spans(attribution.pieces.start[chosen], attribution.pieces.end[chosen])
+        between = Spans(taken(attribution.pieces.start, chosen), taken(attribution.pieces.end, chosen))
         return predict(simulation, partial(changes.fewer_operations, between, attribution.device_id))
     return None
 
@@ -168,8 +169,8 @@ def host_spans(simulation: Simulation, attributions: tuple[Attribution, ...], ru
         mine = [each.of_rule(rule) & each.pieces.is_process(process) for each in attributions]
         chosen = list(zip(attributions, mine, strict=True))
         found[thread] = merge(
-            np.concatenate([each.pieces.start[rows] for each, rows in chosen]),
-            np.concatenate([each.pieces.end[rows] for each, rows in chosen]),
+            np.concatenate([taken(each.pieces.start, rows) for each, rows in chosen]),
+            np.concatenate([taken(each.pieces.end, rows) for each, rows in chosen]),
         )
     return found
 
@@ -218,14 +219,14 @@ def most_sampled(attribution: Attribution, rule: str) -> tuple[str, ...]:
 def _by_phase(context: TraceContext, attribution: Attribution, rule: str) -> tuple[str, ...]:
     """Return a line for each phase: idle time and number of gaps, largest first."""
     chosen = attribution.of_rule(rule)
-    phase, gap = attribution.pieces.phase[chosen], attribution.pieces.gap[chosen]
+    phase, gap = taken(attribution.pieces.phase, chosen), taken(attribution.pieces.gap, chosen)
     length = attribution.pieces.length_of(chosen)
     rows = []
     for code in tables.distinct(phase).tolist():
         mine = phase == code
         # Pieces are ordered by gap.
-        gaps = int(np.count_nonzero(np.diff(gap[mine], prepend=-1)))
-        rows.append((int(length[mine].sum()), context.phases.where(code), gaps))
+        gaps = int(np.count_nonzero(np.diff(taken(gap, mine), prepend=-1)))
+        rows.append((int(taken(length, mine).sum()), context.phases.where(code), gaps))
     rows.sort(key=lambda row: (-row[0], row[1]))
     return tuple(f"{units.duration(idle)} {where}, {units.counted(count, 'gap')}" for idle, where, count in rows)
 

@@ -1,19 +1,19 @@
 """Times and spans have the same places, overlaps, unions and parts with the compiled functions and with numpy."""
 
 import ctypes
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 import pytest
+from both_ways import Given, check, library_of
 from hypothesis import given
 from hypothesis import strategies as st
 
 from nsyswrap import intervals
 from nsyswrap.attribution.cuts import cut
-from nsyswrap.compiled import sorted_times
 from nsyswrap.intervals import LabelledSpans, Spans
 
 LEAST, MOST = -(2**63), 2**63 - 1
@@ -22,44 +22,11 @@ TIMES = st.one_of(st.integers(0, 30), st.integers(LEAST, MOST), st.sampled_from(
 NEAR = st.integers(0, 60)
 
 
-class Given:
-    """Stands for the library: its functions are those that a test gives."""
-
-    found: ctypes.CDLL | None = None
-
-    def functions(self) -> ctypes.CDLL | None:
-        """Return them."""
-        return self.found
-
-
 @pytest.fixture(scope="module")
 def library(functions: ctypes.CDLL) -> Iterator[Given]:
-    """Let arrays of any length be given to the library, which has no functions yet."""
-    library = Given()
-    library.found = functions
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sorted_times, "LIBRARY", library)
-        patch.setattr(sorted_times, "FEW_ROWS", 1)
+    """Let the library take arrays of any length."""
+    with library_of(functions) as library:
         yield library
-
-
-def both(library: Given, make: Callable[[], Any]) -> tuple[Any, Any]:
-    """Return what a function returns with the compiled functions, and without them."""
-    compiled = make()
-    functions, library.found = library.found, None
-    try:
-        return compiled, make()
-    finally:
-        library.found = functions
-
-
-def check(library: Given, make: Callable[[], Any]) -> None:
-    """Check that both ways return arrays with the same values, and of the same types."""
-    for found, wanted in zip(
-        *(each if isinstance(each, tuple) else (each,) for each in both(library, make)), strict=True
-    ):
-        assert found.dtype == wanted.dtype
-        assert found.tolist() == wanted.tolist()
 
 
 def array(values: list[int]) -> npt.NDArray[np.int64]:
@@ -121,12 +88,6 @@ def test_unions_are_the_same(library: Given, rows: list[tuple[int, int]], *, in_
     rows = sorted(rows) if in_order else rows
     start, end = array([each for each, _ in rows]), array([each for _, each in rows])
     check(library, lambda: tuple(intervals.merge(start, end)))
-
-
-@given(mask=st.lists(st.booleans(), max_size=40), kind=st.sampled_from(["i1", "i2", "i4", "i8", "u4", "bool", "f8"]))
-def test_chosen_values_are_the_same(library: Given, mask: list[bool], kind: str) -> None:
-    values = np.arange(len(mask), dtype=np.int64).astype(kind)
-    check(library, lambda: intervals.chosen(np.array(mask, bool), values, values[::-1]))
 
 
 @given(parts=spans(), labels=spans(), data=st.data())

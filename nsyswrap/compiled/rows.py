@@ -1,0 +1,100 @@
+"""Rows of columns of numbers: those that a mask chooses, those of given numbers, and those of each group.
+
+Each function returns what numpy would; compiled functions do it where there are many rows.
+"""
+
+import ctypes
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from nsyswrap.compiled.library import LIBRARY
+
+Array = npt.NDArray[Any]
+Whole = npt.NDArray[np.integer[Any]]
+Mask = npt.NDArray[np.bool_]
+# For fewer rows a call of a compiled function takes as long as numpy. Measured: 5 us a call, 1 ns a row.
+FEW_ROWS = 1 << 12
+# Rows that numpy chooses at a time, so that intermediate arrays fit into the cache of a core.
+BLOCK = 1 << 16
+
+
+def _functions(rows: int, *arrays: Array) -> ctypes.CDLL | None:
+    """Return the functions where there are so many rows that they save time, and the arrays are numbers as stored."""
+    if rows < FEW_ROWS or not all(each.ndim == 1 and each.flags.c_contiguous for each in arrays):
+        return None
+    are_numbers = all(each.dtype.isnative and each.dtype.kind in "iubf" for each in arrays)
+    return LIBRARY.functions() if are_numbers else None
+
+
+def chosen(mask: Mask, *columns: Array) -> tuple[Array, ...]:
+    """Return the values of some columns where a mask is set; the columns themselves where it is set everywhere.
+
+    With an irregular mask this takes an eighth of the time of ``column[mask]``, with numpy alone a quarter.
+    """
+    count = int(np.count_nonzero(mask))
+    if count == len(mask):
+        return columns
+    found = tuple(np.empty(count, column.dtype) for column in columns)
+    rest = [(column, into) for column, into in zip(columns, found, strict=True) if not _chosen(mask, column, into)]
+    at = 0
+    for first in range(0, len(mask) if count and rest else 0, BLOCK):
+        rows = np.flatnonzero(mask[first : first + BLOCK])
+        for column, into in rest:
+            into[at : at + len(rows)] = column[first : first + BLOCK][rows]
+        at += len(rows)
+    return found
+
+
+def _chosen(mask: Mask, column: Array, into: Array) -> bool:
+    """Write the chosen values with the compiled functions; return whether they could."""
+    functions = _functions(len(mask), mask, column) if len(mask) == len(column) and mask.dtype == np.bool_ else None
+    if functions is None:
+        return False
+    given = (mask.ctypes.data, len(mask), column.ctypes.data, column.itemsize, into.ctypes.data, len(into))
+    return bool(functions.choose_values(*given) == len(into))
+
+
+def taken(values: Array, rows: Array | slice) -> Array:
+    """Return ``values[rows]`` for the numbers of some rows, for a mask of them, or for a slice.
+
+    Raises:
+        IndexError: There is no such row.
+    """
+    result: Array
+    if isinstance(rows, slice):
+        result = values[rows]
+        return result
+    if rows.dtype == np.bool_:
+        (found,) = chosen(rows, values) if len(rows) == len(values) else (values[rows],)
+        return found.copy() if found is values else found
+    functions = _functions(len(rows), values, rows) if rows.dtype.kind == "i" else None
+    if functions is not None:
+        found = np.empty(len(rows), values.dtype)
+        of_rows = (rows.ctypes.data, rows.itemsize, len(rows))
+        given = (values.ctypes.data, len(values), values.itemsize, *of_rows, found.ctypes.data)
+        if functions.take_values(*given) == len(rows):
+            return found
+    result = values[rows]
+    return result
+
+
+def grouped(codes: Whole, values: Whole, first: npt.NDArray[np.int64], into: Array) -> bool:
+    """Write values group after group, in the given order inside each; return whether the compiled functions could.
+
+    Args:
+        codes: The group of each value.
+        values: The values.
+        first: Where each group begins.
+        into: Room for all values: int64, or uint32 where they fit.
+    """
+    if codes.dtype.kind != "i" or values.dtype != np.int64 or not len(codes) == len(values) == len(into):
+        return False
+    functions = _functions(len(codes), codes, values, into)
+    if functions is None:
+        return False
+    place = first.astype(np.int64)
+    of_codes = (codes.ctypes.data, codes.itemsize, values.ctypes.data, len(values))
+    written = functions.group_values(*of_codes, place.ctypes.data, len(place), into.ctypes.data, into.itemsize)
+    return bool(written == len(values))

@@ -1,0 +1,110 @@
+"""Rows are chosen, taken and grouped in the same way with the compiled functions and with numpy."""
+
+import ctypes
+from collections.abc import Iterator
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from both_ways import Given, check, library_of
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nsyswrap.compiled import rows as rows_of
+from nsyswrap.compiled.rows import chosen, grouped, taken
+from nsyswrap.events.duration_stats import statistics
+
+KINDS = st.sampled_from(["i1", "i2", "i4", "i8", "u4", "bool", "f8", "f4", ">i4", "M8[ns]"])
+ROW_KINDS = st.sampled_from(["i1", "i2", "i4", "i8", "u4", "u8"])
+MASKS = st.lists(st.booleans(), max_size=40)
+
+
+@pytest.fixture(scope="module")
+def library(functions: ctypes.CDLL) -> Iterator[Given]:
+    """Let the library take arrays of any length."""
+    with library_of(functions) as library:
+        yield library
+
+
+def column(count: int, kind: str) -> npt.NDArray[np.int64]:
+    """Return numbers of a type, most of them different."""
+    return np.arange(3, count + 3, dtype=np.int64).astype(kind)
+
+
+@given(mask=MASKS, kind=KINDS)
+def test_chosen_values_are_those_of_numpy(library: Given, mask: list[bool], kind: str) -> None:
+    where, values = np.array(mask, bool), column(len(mask), kind)
+    check(library, lambda: chosen(where, values, values[::-1], np.broadcast_to(values[:1], len(mask))))
+    check(library, lambda: chosen(np.repeat(where, 9), np.repeat(values, 9)))
+    assert taken(values, where).tolist() == values[where].tolist()
+
+
+@given(mask=st.lists(st.booleans(), max_size=40), block=st.integers(1, 9))
+def test_chosen_values_are_those_of_the_mask(mask: list[bool], block: int) -> None:
+    where, column = np.array(mask, bool), np.arange(len(mask))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rows_of, "BLOCK", block)
+        one, other = chosen(where, column, -column)
+    assert one.tolist() == column[where].tolist()
+    assert other.tolist() == (-column)[where].tolist()
+
+
+@pytest.mark.parametrize("count", [0, 1, 7, 8, 9, 64, 1001])
+@pytest.mark.parametrize("share", [0.0, 0.02, 0.5, 0.98, 1.0])
+def test_chosen_values_of_sparse_and_dense_masks(library: Given, count: int, share: float) -> None:
+    where = np.random.default_rng(count).random(count) < share
+    check(library, lambda: chosen(where, column(count, "i4"), column(count, "i8")))
+
+
+def test_values_of_a_full_mask_are_a_copy(library: Given) -> None:
+    """What is taken can be changed in place."""
+    assert library.found
+    values = column(5, "i8")
+    taken(values, np.ones(5, bool))[:] = 0
+    assert values.tolist() == [3, 4, 5, 6, 7]
+
+
+@given(data=st.data(), count=st.integers(1, 20), kind=KINDS, row_kind=ROW_KINDS)
+def test_taken_values_are_those_of_numpy(
+    library: Given, data: st.DataObject, count: int, kind: str, row_kind: str
+) -> None:
+    """A negative number counts from the end."""
+    least = 0 if row_kind.startswith("u") else -count
+    rows = np.array(data.draw(st.lists(st.integers(least, count - 1), max_size=30)), row_kind)
+    for values in (column(count, kind), column(count, kind)[::-1]):
+        check(library, partial(taken, values, rows))
+        check(library, partial(taken, values, rows[::-1]))
+        assert taken(values, rows).tolist() == values[rows].tolist()
+
+
+@pytest.mark.parametrize("row", [5, -6, 2**31 - 1, -(2**31)])
+def test_a_row_that_is_missing_is_an_error(library: Given, row: int) -> None:
+    assert library.found
+    for values in (column(5, "i8"), column(5, "i8")[:0]):
+        with pytest.raises(IndexError):
+            taken(values, np.array([row], np.int32))
+
+
+def test_a_mask_of_another_length_is_an_error(library: Given) -> None:
+    assert library.found
+    with pytest.raises(IndexError):
+        taken(column(5, "i8"), np.ones(4, bool))
+
+
+@given(
+    rows=st.lists(st.tuples(st.integers(0, 5), st.integers(-3, 1 << 40)), max_size=40),
+    kind=st.sampled_from(["i1", "i2", "i4", "i8", "u1"]),
+)
+def test_statistics_of_groups_are_the_same(library: Given, rows: list[tuple[int, int]], kind: str) -> None:
+    codes, values = np.array([each for each, _ in rows], kind), np.array([each for _, each in rows], np.int64)
+    check(library, lambda: tuple(statistics(codes, values, 6).values()))
+    check(library, lambda: tuple(statistics(codes, np.abs(values) % 1000, 6).values()))
+
+
+@pytest.mark.parametrize(("codes", "first"), [([0, 2], [0, 1]), ([0, -1], [0, 1]), ([0, 0], [1, 0]), ([0, 1], [-1, 0])])
+def test_a_group_without_room_is_not_written(library: Given, codes: list[int], first: list[int]) -> None:
+    assert library.found
+    kept = np.full(4, 7, np.int64)
+    assert not grouped(np.array(codes, np.int32), np.array([1, 2]), np.array(first), kept[1:3])
+    assert kept[[0, 3]].tolist() == [7, 7]
