@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from nsyswrap import tables
-from nsyswrap.compiled.rows import taken
+from nsyswrap.compiled.rows import median, taken
 from nsyswrap.events.operations import Operations
 from nsyswrap.intervals import Indices, Times, Window
 from nsyswrap.loop.context import TraceContext
@@ -182,6 +182,6 @@ def _pace(context: TraceContext, launched: LaunchTimes, chosen: Indices | slice)
         count=len(rows),
         just_in_time_share=float(launched.just_in_time[chosen].mean()),
         late_share=float(launched.late[chosen].mean()),
-        median_launch_interval_ns=float(np.median(known, overwrite_input=True)) if len(known) else None,
-        median_operation_ns=float(np.median(length, overwrite_input=True)),
+        median_launch_interval_ns=median(known) if len(known) else None,
+        median_operation_ns=median(length),
     )

@@ -20,6 +20,10 @@ FEW_ROWS = 1 << 12
 BLOCK = 1 << 16
 
 
+# Types of values that can be grouped and counted.
+_COUNTED = (np.dtype(np.int64), np.dtype(np.uint32))
+
+
 def _functions(rows: int, *arrays: Array) -> ctypes.CDLL | None:
     """Return the functions where there are so many rows that they save time, and the arrays are numbers as stored."""
     if rows < FEW_ROWS or not all(each.ndim == 1 and each.flags.c_contiguous for each in arrays):
@@ -85,16 +89,27 @@ def grouped(codes: Whole, values: Whole, first: npt.NDArray[np.int64], into: Arr
 
     Args:
         codes: The group of each value.
-        values: The values.
+        values: The values, int64 or uint32.
         first: Where each group begins.
         into: Room for all values: int64, or uint32 where they fit.
     """
-    if codes.dtype.kind != "i" or values.dtype != np.int64 or not len(codes) == len(values) == len(into):
+    if values.dtype not in _COUNTED or into.dtype not in _COUNTED or not len(codes) == len(values) == len(into):
         return False
-    functions = _functions(len(codes), codes, values, into)
+    functions = _functions(len(codes), codes, values, into) if codes.dtype.kind in "iu" else None
     if functions is None:
         return False
     place = first.astype(np.int64)
-    of_codes = (codes.ctypes.data, codes.itemsize, values.ctypes.data, len(values))
-    written = functions.group_values(*of_codes, place.ctypes.data, len(place), into.ctypes.data, into.itemsize)
-    return bool(written == len(values))
+    of_codes = (codes.ctypes.data, codes.itemsize if codes.dtype.kind == "i" else -codes.itemsize)
+    of_values = (values.ctypes.data, values.itemsize, len(values))
+    given = (*of_codes, *of_values, place.ctypes.data, len(place), into.ctypes.data, into.itemsize)
+    return bool(functions.group_values(*given) == len(values))
+
+
+def median(values: Array) -> float:
+    """Return the median of at least one number, as ``np.median`` does."""
+    functions = _functions(len(values), values) if values.dtype in _COUNTED else None
+    found = np.empty(2, np.int64)
+    if functions and functions.middle_values(values.ctypes.data, values.itemsize, len(values), found.ctypes.data) >= 0:
+        low, high = found.tolist()
+        return (float(low) + float(high)) / 2
+    return float(np.median(values))

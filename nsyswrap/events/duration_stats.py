@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from nsyswrap.compiled.rows import grouped
+from nsyswrap.compiled.rows import grouped, median
 from nsyswrap.row_sums import largest_first, text_column
 from nsyswrap.tables import blocks
 
@@ -77,9 +77,9 @@ def _by_group(
 
 
 def _statistics(values: npt.NDArray[np.integer[Any]]) -> tuple[float, ...]:
-    """Return total, mean, median, minimum, maximum and standard deviation of at least two values; reorders them."""
+    """Return total, mean, median, minimum, maximum and standard deviation of at least two values."""
     total, deviation, ends = values.sum(), values.std(ddof=1), (values.min(), values.max())
-    return total, total / len(values), np.median(values, overwrite_input=True), *ends, deviation
+    return total, total / len(values), median(values), *ends, deviation
 
 
 def by_name(

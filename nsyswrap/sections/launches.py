@@ -11,7 +11,7 @@ from nsyswrap.attribution.attribution import Attribution
 from nsyswrap.attribution.launch_pace import LaunchTimes, Pace, by_phase, on_device, pace_of, paces
 from nsyswrap.attribution.optimizer_pass import PHASE, SHORT_NS, find_pass
 from nsyswrap.attribution.root_causes import launch_bound, optimizer_kernels
-from nsyswrap.compiled.rows import taken
+from nsyswrap.compiled.rows import median, taken
 from nsyswrap.events.api_calls import base_name
 from nsyswrap.events.duration_stats import by_name
 from nsyswrap.intervals import Indices, Times, Window
@@ -153,7 +153,7 @@ def _optimizer(simulation: Simulation, attribution: Attribution, window: Window)
 
 
 def _median(values: Times) -> float | None:
-    return float(np.median(values)) if len(values) else None
+    return median(values) if len(values) else None
 
 
 def _names(context: TraceContext, call: Indices) -> tuple[Indices, list[str]]:

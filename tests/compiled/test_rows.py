@@ -3,6 +3,7 @@
 import ctypes
 from collections.abc import Iterator
 from functools import partial
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nsyswrap.compiled import rows as rows_of
-from nsyswrap.compiled.rows import chosen, grouped, taken
+from nsyswrap.compiled.rows import chosen, grouped, median, taken
 from nsyswrap.events.duration_stats import statistics
 
 KINDS = st.sampled_from(["i1", "i2", "i4", "i8", "u4", "bool", "f8", "f4", ">i4", "M8[ns]"])
@@ -92,14 +93,19 @@ def test_a_mask_of_another_length_is_an_error(library: Given) -> None:
         taken(column(5, "i8"), np.ones(4, bool))
 
 
+def _statistics(codes: npt.NDArray[Any], values: npt.NDArray[Any]) -> tuple[npt.NDArray[np.float64], ...]:
+    return tuple(statistics(codes, values, 6).values())
+
+
 @given(
     rows=st.lists(st.tuples(st.integers(0, 5), st.integers(-3, 1 << 40)), max_size=40),
-    kind=st.sampled_from(["i1", "i2", "i4", "i8", "u1"]),
+    kind=st.sampled_from(["i1", "i2", "i4", "i8", "u1", "u2", "u4"]),
 )
 def test_statistics_of_groups_are_the_same(library: Given, rows: list[tuple[int, int]], kind: str) -> None:
     codes, values = np.array([each for each, _ in rows], kind), np.array([each for _, each in rows], np.int64)
-    check(library, lambda: tuple(statistics(codes, values, 6).values()))
-    check(library, lambda: tuple(statistics(codes, np.abs(values) % 1000, 6).values()))
+    check(library, partial(_statistics, codes, values))
+    for short in (np.abs(values) % 1000, values.astype(np.uint32)):
+        check(library, partial(_statistics, codes, short))
 
 
 @pytest.mark.parametrize(("codes", "first"), [([0, 2], [0, 1]), ([0, -1], [0, 1]), ([0, 0], [1, 0]), ([0, 1], [-1, 0])])
@@ -108,3 +114,28 @@ def test_a_group_without_room_is_not_written(library: Given, codes: list[int], f
     kept = np.full(4, 7, np.int64)
     assert not grouped(np.array(codes, np.int32), np.array([1, 2]), np.array(first), kept[1:3])
     assert kept[[0, 3]].tolist() == [7, 7]
+
+
+@given(
+    data=st.data(),
+    reach=st.sampled_from([0, 1, 100, 1 << 20, 1 << 40, (1 << 63) - 1]),
+    kind=st.sampled_from(["i8", "u4", "i4", "f8"]),
+)
+def test_medians_are_those_of_numpy(library: Given, data: st.DataObject, reach: int, kind: str) -> None:
+    """Few values have a few different ones many times, so that the middle is often between two."""
+    assert library.found
+    some = data.draw(st.lists(st.integers(-reach, reach), min_size=1, max_size=80))
+    times = data.draw(st.integers(1, 9))
+    values = np.array(some * times, np.int64).astype(kind)
+    for each in (values, np.sort(values), np.abs(values)):
+        assert median(each) == np.median(each)
+
+
+@pytest.mark.parametrize("count", [63, 64, 65, 1000, 100_001])
+@pytest.mark.parametrize("spread", [0.1, 3.0, 8.0])
+def test_medians_of_lengths(library: Given, count: int, spread: float) -> None:
+    """Most are short, and some a million times as long; at the end of the range the first guess is wrong."""
+    assert library.found
+    lengths = np.random.default_rng(count).lognormal(7, spread, count).astype(np.int64)
+    for each in (lengths, np.sort(lengths), np.where(np.arange(count) % 64 == 0, 1, lengths)):
+        assert median(each) == np.median(each)

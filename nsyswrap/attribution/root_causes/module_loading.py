@@ -10,7 +10,7 @@ import numpy as np
 
 from nsyswrap import tables
 from nsyswrap.attribution.idle_pieces import IdlePieces, Mask
-from nsyswrap.compiled.rows import taken
+from nsyswrap.compiled.rows import median, taken
 from nsyswrap.tables import array, blocks
 
 RULE = "modules/in_window"
@@ -47,4 +47,4 @@ def _usual_launch_ns(idle: IdlePieces) -> float:
             launches.began[some],
             out=length[some],
         )
-    return float(np.median(length, overwrite_input=True)) if len(length) else 0.0
+    return median(length) if len(length) else 0.0
