@@ -1,10 +1,14 @@
 """Make values from other values: each once, as soon as those that it names are ready."""
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 # numpy releases Python's lock, so two threads can work at the same time. With fewer operations they cost more than they
 # save.
@@ -40,6 +44,21 @@ def make_values(makers: Mapping[str, Maker], given: Mapping[str, Any], workers: 
             done, _ = wait(running, return_when=FIRST_COMPLETED)
             found |= {running.pop(each): each.result() for each in done}
     return found
+
+
+def made_in_order(make: Callable[[Item], Result], items: Iterable[Item], workers: int) -> Iterator[Result]:
+    """Yield what a function makes of each item, in order; as many are made at the same time as there are workers.
+
+    No more of them are held, since each may need much memory.
+    """
+    running: deque[Future[Result]] = deque()
+    with pool_of(workers) as pool:
+        for item in items:
+            if len(running) == workers:
+                yield running.popleft().result()
+            running.append(pool.submit(make, item))
+        while running:
+            yield running.popleft().result()
 
 
 def workers_for(operations: int) -> int:

@@ -24,6 +24,8 @@ from nsyswrap.ranks.lateness import find_lateness
 from nsyswrap.ranks.many import NO_OTHERS
 from nsyswrap.requested_window import between, part_read, recorded
 from nsyswrap.sections import SECTIONS, profiler_cost
+from nsyswrap.sections.idle import find_idle_gaps, find_idle_sums
+from nsyswrap.sections.idle_findings import find_idle_findings
 from nsyswrap.sections.spec import SectionSpec
 from nsyswrap.tables import Trace, array
 from nsyswrap.timeline.build import timeline
@@ -51,6 +53,9 @@ VALUES: Mapping[str, Maker] = {
     "copies": find_copies,
     "launches": find_launches,
     "attributions": find_attributions,
+    "idle_gaps": find_idle_gaps,
+    "idle_sums": find_idle_sums,
+    "idle_findings": find_idle_findings,
     "collectives": find_collectives,
     "lateness": find_lateness,
     "simulation": find_simulation,

@@ -22,6 +22,7 @@ from nsyswrap.attribution.cuts import cut
 from nsyswrap.attribution.gaps import DeviceGaps
 from nsyswrap.attribution.pieces import COLUMNS, Owners, Pieces, joined_in_order
 from nsyswrap.compiled.rows import chosen, taken
+from nsyswrap.dependent_values import made_in_order, workers_for
 from nsyswrap.events import api_calls
 from nsyswrap.events.operations import SOURCES
 from nsyswrap.events.thread_states import NAME_BITS, NAMES, NO_NAME, WAITS, ThreadStates
@@ -88,13 +89,13 @@ def find_causes(context: TraceContext, states: ThreadStates, found: DeviceGaps) 
     parts = list(blocks(len(found.ender)))
     faults = [at for at, name in enumerate(states.names) if name == api_calls.PAGE_FAULT_NAME]
     named = (states.os_calls(api_calls.OTHER_WAIT), np.array(faults, np.intp))
-    return joined_in_order(
-        (
-            _merge_equal(_sort_by_start(_Explainer(context, states, found.of(block), block.start).pieces()), *named)
-            for block in parts
-        ),
-        len(parts),
-    )
+
+    def pieces_of(block: slice) -> Pieces:
+        some = _Explainer(context, states, found.of(block), block.start)
+        return _merge_equal(_sort_by_start(some.pieces()), *named)
+
+    made = made_in_order(pieces_of, parts, workers_for(len(found.ender)))
+    return joined_in_order(made, len(parts))
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from nsyswrap.compiled.rows import taken
 from nsyswrap.events.operations import COMPUTE
 from nsyswrap.intervals import Indices, Times, Window, containing, merge
 from nsyswrap.loop.context import TraceContext
+from nsyswrap.memo import memo
 from nsyswrap.tables import array
 
 PHASE = "optimizer"
@@ -41,6 +42,7 @@ class Pass:
         return self.per_step >= MANY and self.short_share > 1 / 2
 
 
+@memo
 def find_pass(context: TraceContext, device_id: int, window: Window) -> Pass | None:
     """Return the optimizer's kernels on one device; None without such a kernel or a whole step in the window."""
     operations, code = context.operations, context.phases.code(PHASE)

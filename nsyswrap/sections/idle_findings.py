@@ -46,22 +46,22 @@ MARKED = {
 OWN_CAUSES = {each.rule: each.own_causes for each in ROOT_CAUSES if each.own_causes}
 
 
-def find_findings(
-    simulation: Simulation, attributions: tuple[Attribution, ...], gaps: pd.DataFrame, window: Window
+def find_idle_findings(
+    simulation: Simulation, attributions: tuple[Attribution, ...], idle_gaps: pd.DataFrame, window: Window
 ) -> tuple[Finding, ...]:
     """Return one finding for each device and rule that takes at least 2 % of the window.
 
     Args:
         simulation: The run as it was.
         attributions: The idle time of each device.
-        gaps: The table of gaps: the rows of each attribution, one after another.
+        idle_gaps: The table of gaps: the rows of each attribution, one after another.
         window: Interval of the findings.
     """
     found, first = [], 0
     # A fix of the program is one for all devices, so it is simulated once.
     of_program = cache(partial(_saving_of_program, simulation, attributions))
     for each in attributions:
-        mine = gaps.iloc[first : first + len(each.rule)]
+        mine = idle_gaps.iloc[first : first + len(each.rule)]
         first += len(each.rule)
         found += [
             _finding(simulation, of_program, each, rule, mine)
