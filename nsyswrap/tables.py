@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from nsyswrap.compiled.rows import taken
+from nsyswrap.compiled.rows import is_constant, taken
 from nsyswrap.excerpt import Excerpt
 from nsyswrap.model import Capture, Gpu, Session
 
@@ -324,9 +324,7 @@ def coded(frame: pd.DataFrame, column: str) -> CodedIds:
 
 def distinct(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Return the distinct values, ascending; fast for many rows with few values, such as threads."""
-    if len(values) and not values.strides[0]:
-        return values[:1].copy()  # all rows share the memory of one
-    return np.sort(pd.unique(values))
+    return values[:1].copy() if is_constant(values) else np.sort(pd.unique(values))
 
 
 def groups(columns: Sequence[npt.NDArray[Any]]) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
@@ -335,8 +333,8 @@ def groups(columns: Sequence[npt.NDArray[Any]]) -> tuple[npt.NDArray[np.intp], n
     Args:
         columns: At least one, of equal length.
     """
-    # A column whose rows share the memory of one tells no rows apart.
-    first_column, *others = [each for each in columns if len(each) and each.strides[0]] or columns[:1]
+    # A column with one value tells no rows apart.
+    first_column, *others = [each for each in columns if not is_constant(each)] or columns[:1]
     codes, count = _numbered(first_column)
     for column in others:
         other, size = _numbered(column)

@@ -22,7 +22,7 @@ from nsyswrap.attribution.gaps import DeviceGaps
 from nsyswrap.attribution.launch_pace import LaunchTimes, Pace, find_pace, usual_gap_at
 from nsyswrap.attribution.loader_processes import has_loader_processes
 from nsyswrap.attribution.pieces import Pieces
-from nsyswrap.compiled.rows import taken
+from nsyswrap.compiled.rows import in_ranges, taken
 from nsyswrap.events import api_calls
 from nsyswrap.events.host_marks import find_marks, spans_of
 from nsyswrap.events.thread_states import NAME_BITS, ThreadStates
@@ -148,14 +148,14 @@ class IdlePieces:
         rows = np.flatnonzero(chosen)
         gap = taken(self.gap, rows)
         opens = np.append(True, gap[1:] != gap[:-1])[: len(rows)]
-        return self._in_ranges(rows[opens], self._end_of(gap[opens]))
+        return in_ranges(rows[opens], self._end_of(gap[opens]), len(self.gap))
 
     def until_last(self, chosen: Mask) -> Mask:
         """Return the pieces at or before the last chosen one of their gap."""
         rows = np.flatnonzero(chosen)
         gap = taken(self.gap, rows)
         closes = np.append(gap[1:] != gap[:-1], True)[: len(rows)]
-        return self._in_ranges(self.first[gap[closes]], rows[closes] + 1)
+        return in_ranges(self.first[gap[closes]], rows[closes] + 1, len(self.gap))
 
     def _end_of(self, gap: Indices) -> Indices:
         """Return one past the last piece of some gaps."""
@@ -163,13 +163,6 @@ class IdlePieces:
         inner = gap + 1 < len(self.first)
         found[inner] = self.first[gap[inner] + 1]
         return found
-
-    def _in_ranges(self, begin: Indices, end: Indices) -> Mask:
-        """Return the pieces in some ranges of rows, which are not empty and do not overlap."""
-        change = np.zeros(len(self.gap) + 1, np.int8)
-        change[begin] += 1
-        change[end] -= 1
-        return np.cumsum(change[:-1], dtype=np.int8).view(np.bool_)
 
     def set_back(self, delayed: Mask, delay: Times, free: Mask, inside: Mask | None = None) -> Mask:
         """Return the idle time that delays of the host cause, in the gap of each delay and in the gaps after it.

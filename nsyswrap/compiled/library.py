@@ -52,6 +52,7 @@ _ARGUMENTS = {
     "cover_times": "pppippip",
     "overlap_spans": "ppippippppi",
     "choose_values": "pipipi",
+    "mark_ranges": "ppipi",
     "take_values": "piipiip",
     "group_values": "pipiipipi",
     "middle_values": "piip",

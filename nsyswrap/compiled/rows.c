@@ -37,6 +37,15 @@ int64_t choose_values(const uint8_t *mask, int64_t count, const void *values, in
     return UNUSUAL;
 }
 
+/* Sets a mask in some ranges of rows; returns their number, or UNUSUAL where a range is not inside. */
+int64_t mark_ranges(const int64_t *begin, const int64_t *end, int64_t range_count, uint8_t *mask, int64_t count) {
+    for (int64_t range = 0; range < range_count; range++) {
+        if (begin[range] < 0 || end[range] < begin[range] || end[range] > count) return UNUSUAL;
+        memset(mask + begin[range], 1, (size_t)(end[range] - begin[range]));
+    }
+    return range_count;
+}
+
 #define TAKE(type, row_type)                                                             \
     for (int64_t at = 0; at < row_count; at++) {                                         \
         int64_t row = ((const row_type *)rows)[at];                                      \

@@ -84,6 +84,33 @@ def taken(values: Array, rows: Array | slice) -> Array:
     return result
 
 
+def is_constant(values: Array) -> bool:
+    """Return whether there is a value, and all rows have it. They may share the memory of one."""
+    if not len(values) or values[0] != values[-1]:
+        return False
+    return not values.strides[0] or bool((values == values[0]).all())
+
+
+def in_ranges(begin: Whole, end: Whole, count: int) -> Mask:
+    """Return which of some rows are in ranges of them, which do not overlap and are not empty.
+
+    Args:
+        begin: The first row of each range.
+        end: One past its last row.
+        count: Number of rows.
+    """
+    begins, ends = (np.ascontiguousarray(each, np.int64) for each in (begin, end))
+    functions = _functions(count, begins, ends)
+    if functions is not None:
+        mask = np.zeros(count, bool)
+        if functions.mark_ranges(begins.ctypes.data, ends.ctypes.data, len(begins), mask.ctypes.data, count) >= 0:
+            return mask
+    change = np.zeros(count + 1, np.int8)
+    change[begins] += 1
+    change[ends] -= 1
+    return np.cumsum(change[:-1], dtype=np.int8).view(np.bool_)
+
+
 def grouped(codes: Whole, values: Whole, first: npt.NDArray[np.int64], into: Array) -> bool:
     """Write values group after group, in the given order inside each; return whether the compiled functions could.
 

@@ -11,6 +11,7 @@ import pandas as pd
 
 from nsyswrap import tables
 from nsyswrap.compiled.library import LIBRARY
+from nsyswrap.compiled.rows import is_constant
 from nsyswrap.db import counters, queries, schema
 from nsyswrap.db.connection import AGAIN, Export, opened
 from nsyswrap.db.description import read_epoch, read_gpus, read_session, read_uuids
@@ -150,7 +151,7 @@ def _frame(
 
 def _narrowed(values: Any) -> Any:  # noqa: ANN401 - texts are categories of pandas
     """Return a column whose rows share the memory of one where all have the same value, such as the process."""
-    if not isinstance(values, np.ndarray) or not len(values) or values[0] != values[-1] or (values != values[0]).any():
+    if not isinstance(values, np.ndarray) or not is_constant(values):
         return values
     return np.broadcast_to(values[:1].copy(), len(values))
 
@@ -378,7 +379,7 @@ def use_physical_devices(columns: Arrays, devices: Devices) -> None:
 
 
 def _check_sums(export: Export, arrays: Mapping[str, Arrays]) -> None:
-    """Check that the lengths of each table's events add up within int64.
+    """Check that the lengths of each table's events add up within int64; the events are sorted by start.
 
     Raises:
         ExportError: They do not, so that totals would be wrong.
@@ -387,7 +388,7 @@ def _check_sums(export: Export, arrays: Mapping[str, Arrays]) -> None:
         if "end" not in columns or not len(columns["start"]):
             continue
         start, end = columns["start"], columns["end"]
-        reach = int(end.max()) - int(start.min())
+        reach = int(end.max()) - int(start[0])
         # Adding up in floating point cannot overflow, and is needed only for a capture that may be too long.
         if reach * len(start) >= MOST_NS and float((end - start).sum(dtype=np.float64)) >= MOST_NS:
             raise ExportError(

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nsyswrap.compiled import rows as rows_of
-from nsyswrap.compiled.rows import chosen, grouped, median, taken
+from nsyswrap.compiled.rows import chosen, grouped, in_ranges, is_constant, median, taken
 from nsyswrap.events.duration_stats import statistics
 
 KINDS = st.sampled_from(["i1", "i2", "i4", "i8", "u4", "bool", "f8", "f4", ">i4", "M8[ns]"])
@@ -139,3 +139,28 @@ def test_medians_of_lengths(library: Given, count: int, spread: float) -> None:
     lengths = np.random.default_rng(count).lognormal(7, spread, count).astype(np.int64)
     for each in (lengths, np.sort(lengths), np.where(np.arange(count) % 64 == 0, 1, lengths)):
         assert median(each) == np.median(each)
+
+
+@given(edges=st.lists(st.integers(0, 40), max_size=20, unique=True), kind=st.sampled_from(["i4", "i8"]))
+def test_rows_in_ranges_are_the_same(library: Given, edges: list[int], kind: str) -> None:
+    sides = np.array(sorted(edges)[: len(edges) // 2 * 2], kind).reshape(-1, 2)
+    check(library, lambda: in_ranges(sides[:, 0], sides[:, 1], 40))
+    wanted = [any(begin <= row < end for begin, end in sides.tolist()) for row in range(40)]
+    assert in_ranges(sides[:, 0], sides[:, 1], 40).tolist() == wanted
+
+
+@pytest.mark.parametrize(("begin", "end"), [(-1, 2), (3, 1), (2, 9)])
+def test_a_range_outside_is_not_written(functions: ctypes.CDLL, begin: int, end: int) -> None:
+    mask, sides = np.full(6, 7, np.uint8), np.array([[begin], [end]])
+    low, high = (each.ctypes.data for each in sides)
+    assert functions.mark_ranges(low, high, 1, mask[1:5].ctypes.data, 4) < 0
+    assert mask.tolist() == [7] * 6
+
+
+@pytest.mark.parametrize(
+    ("values", "wanted"), [([], False), ([1], True), ([1, 2, 1], False), ([1, 1], True), ([1, 2], False)]
+)
+def test_one_value_in_all_rows(values: list[int], *, wanted: bool) -> None:
+    assert is_constant(np.array(values, np.int64)) is wanted
+    assert is_constant(np.array(values, object)) is wanted
+    assert is_constant(np.broadcast_to(np.int64(3), len(values))) is (len(values) > 0)
