@@ -46,8 +46,8 @@ def tune_pages() -> None:
 def load_numpy() -> None:
     """Load numpy without the threads of its BLAS, unless the user wants some: the analysis multiplies no matrices.
 
-    BLAS starts a thread for each core when it is loaded, and they wait for work in a loop: 0.15 CPU seconds on two
-    cores. The variable is taken back, since the programs that nsyswrap starts would inherit it.
+    BLAS starts a thread for each core when it is loaded, and they wait for work in a loop: 0.1 to 0.4 CPU seconds
+    on two cores (docs/performance.md). The variable is taken back: programs that nsyswrap starts would inherit it.
     """
     if BLAS_THREADS in os.environ:
         return

@@ -32,7 +32,7 @@ MOST_NS = 1 << 62  # the lengths of a table's events must not add up to more
 READERS = 2
 # Below this size, threads and their connections take longer to start than the file to read. Measured on two cores.
 SMALL_BYTES = 1 << 19
-# From this size on, one analysis saves what it takes to compile the functions: 0.1 CPU seconds, and 0.2 saved for each
+# From this size on, one analysis saves what it takes to compile the functions: 0.3 CPU seconds, and 0.4 saved for each
 # 100 MB (docs/performance.md).
 LARGE_BYTES = 1 << 26
 # A statement of SQLite has at most a million characters.
