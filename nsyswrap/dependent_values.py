@@ -1,10 +1,18 @@
 """Make values from other values: each once, as soon as those that it names are ready."""
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+# numpy releases Python's lock, so two threads can work at the same time. With fewer operations they cost more than they
+# save.
+WORKERS, MANY_OPERATIONS = 2, 65_536
 
 Maker = Callable[..., Any]
 """Makes a value. Its parameters name the values that it needs."""
@@ -25,7 +33,7 @@ def make_values(makers: Mapping[str, Maker], given: Mapping[str, Any], workers: 
     """
     found, waiting, chain = dict(given), dict(makers), _chains(makers)
     running: dict[Future[Any], str] = {}
-    with ThreadPoolExecutor(workers) if workers > 1 else _InTurn() as pool:
+    with pool_of(workers) as pool:
         while waiting or running:
             ready = [name for name, make in waiting.items() if found.keys() >= set(parameters(make))]
             ready.sort(key=chain.__getitem__, reverse=True)
@@ -36,6 +44,31 @@ def make_values(makers: Mapping[str, Maker], given: Mapping[str, Any], workers: 
             done, _ = wait(running, return_when=FIRST_COMPLETED)
             found |= {running.pop(each): each.result() for each in done}
     return found
+
+
+def made_in_order(make: Callable[[Item], Result], items: Iterable[Item], workers: int) -> Iterator[Result]:
+    """Yield what a function makes of each item, in order; as many are made at the same time as there are workers.
+
+    No more of them are held, since each may need much memory.
+    """
+    running: deque[Future[Result]] = deque()
+    with pool_of(workers) as pool:
+        for item in items:
+            if len(running) == workers:
+                yield running.popleft().result()
+            running.append(pool.submit(make, item))
+        while running:
+            yield running.popleft().result()
+
+
+def workers_for(operations: int) -> int:
+    """Return how many threads work on so many operations of the GPUs."""
+    return WORKERS if operations >= MANY_OPERATIONS else 1
+
+
+def pool_of(workers: int) -> Executor:
+    """Return what calls functions in several threads; with one worker, in the thread of the caller."""
+    return ThreadPoolExecutor(workers) if workers > 1 else _InTurn()
 
 
 @cache

@@ -17,6 +17,8 @@ def memo(make: Callable[Concatenate[Owner, Rest], Result]) -> Callable[Concatena
     others are hashable. Nothing may change a result. Two threads that need one at the same time may both make it.
     """
     kept: dict[int, tuple[weakref.ref[Any], dict[Any, Result]]] = {}
+    # An object may be gone only when Python ends, and then this module has no names any more.
+    forget = _forget
 
     @wraps(make)
     def found(owner: Owner, /, *rest: Rest.args, **named: Rest.kwargs) -> Result:
@@ -24,7 +26,7 @@ def memo(make: Callable[Concatenate[Owner, Rest], Result]) -> Callable[Concatena
         held = kept.get(number)
         if held is None or held[0]() is not owner:
             # The number may be used again as soon as the object is gone, so only its own entry is removed.
-            reference = weakref.ref(owner, lambda gone: _forget(kept, number, gone))
+            reference = weakref.ref(owner, lambda gone: forget(kept, number, gone))
             held = kept[number] = (reference, {})
         results = held[1]
         if key not in results:

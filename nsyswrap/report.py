@@ -10,7 +10,7 @@ from nsyswrap import tables
 from nsyswrap.attribution.attribution import find_attributions
 from nsyswrap.attribution.copy_table import find_copies
 from nsyswrap.attribution.launch_pace import find_launches
-from nsyswrap.dependent_values import Maker, make_values, needed
+from nsyswrap.dependent_values import Maker, make_values, needed, workers_for
 from nsyswrap.errors import CannotTellError
 from nsyswrap.fixed_step import typical
 from nsyswrap.intervals import Window
@@ -24,6 +24,8 @@ from nsyswrap.ranks.lateness import find_lateness
 from nsyswrap.ranks.many import NO_OTHERS
 from nsyswrap.requested_window import between, part_read, recorded
 from nsyswrap.sections import SECTIONS, profiler_cost
+from nsyswrap.sections.idle import find_idle_gaps, find_idle_sums
+from nsyswrap.sections.idle_findings import find_idle_findings
 from nsyswrap.sections.spec import SectionSpec
 from nsyswrap.tables import Trace, array
 from nsyswrap.timeline.build import timeline
@@ -31,8 +33,6 @@ from nsyswrap.verdict import find_verdict
 from nsyswrap.what_if.plan import find_plan
 from nsyswrap.what_if.simulate import Simulation, find_simulation
 
-# numpy releases the GIL, so two threads can work at the same time. With fewer operations they cost more than they save.
-WORKERS, MANY_OPERATIONS = 2, 65_536
 STEPS, ALL = "steps", "all"
 
 SAMPLE = (
@@ -53,6 +53,9 @@ VALUES: Mapping[str, Maker] = {
     "copies": find_copies,
     "launches": find_launches,
     "attributions": find_attributions,
+    "idle_gaps": find_idle_gaps,
+    "idle_sums": find_idle_sums,
+    "idle_findings": find_idle_findings,
     "collectives": find_collectives,
     "lateness": find_lateness,
     "simulation": find_simulation,
@@ -207,7 +210,7 @@ def _values_and_sections(
     """Return the sections and the values that they name."""
     makers = needed([each.run for each in specs], {**VALUES, **(given or {})})
     makers |= {f"section {each.key}": each.run for each in specs}
-    workers = WORKERS if len(context.operations.start) >= MANY_OPERATIONS else 1
+    workers = workers_for(len(context.operations.start))
     return make_values(makers, {"context": context, "window": window}, workers)
 
 

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from nsyswrap.compiled.rows import is_constant, taken
 from nsyswrap.excerpt import Excerpt
 from nsyswrap.model import Capture, Gpu, Session
 
@@ -261,7 +262,7 @@ def by_name(
         meaning: Function from a name to its number; called once for each name.
         dtype: Type of the numbers.
     """
-    found: npt.NDArray[Any] = numbers_by_name(trace, spec, meaning, dtype)[coded(trace[spec], "name_id").codes]
+    found: npt.NDArray[Any] = taken(numbers_by_name(trace, spec, meaning, dtype), coded(trace[spec], "name_id").codes)
     return found
 
 
@@ -292,12 +293,12 @@ class CodedIds:
 
     def __getitem__(self, rows: npt.NDArray[Any] | slice) -> npt.NDArray[np.int64]:
         """Return the ids of some rows."""
-        found: npt.NDArray[np.int64] = self.ids[self.codes[rows]]
+        found: npt.NDArray[np.int64] = taken(self.ids, taken(self.codes, rows))
         return found
 
     def only(self, rows: npt.NDArray[Any]) -> "CodedIds":
         """Return some rows as codes of the same ids."""
-        return CodedIds(self.codes[rows], self.ids)
+        return CodedIds(taken(self.codes, rows), self.ids)
 
     def equal(self, wanted: int, rows: npt.NDArray[Any] | slice = slice(None)) -> npt.NDArray[np.bool_]:
         """Return which of some rows have an id."""
@@ -307,10 +308,10 @@ class CodedIds:
         self, chosen: npt.NDArray[np.bool_], rows: npt.NDArray[Any] | slice = slice(None)
     ) -> npt.NDArray[np.bool_]:
         """Return which of some rows have one of the ids that are chosen by a mask."""
-        codes, wanted = self.codes[rows], np.flatnonzero(chosen)
+        codes, wanted = taken(self.codes, rows), np.flatnonzero(chosen)
         if not len(wanted):
             return np.zeros(len(codes), bool)
-        found: npt.NDArray[np.bool_] = codes == wanted[0] if len(wanted) == 1 else chosen[codes]
+        found: npt.NDArray[np.bool_] = codes == wanted[0] if len(wanted) == 1 else taken(chosen, codes)
         return found
 
 
@@ -323,9 +324,7 @@ def coded(frame: pd.DataFrame, column: str) -> CodedIds:
 
 def distinct(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Return the distinct values, ascending; fast for many rows with few values, such as threads."""
-    if len(values) and not values.strides[0]:
-        return values[:1].copy()  # all rows share the memory of one
-    return np.sort(pd.unique(values))
+    return values[:1].copy() if is_constant(values) else np.sort(pd.unique(values))
 
 
 def groups(columns: Sequence[npt.NDArray[Any]]) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
@@ -334,8 +333,8 @@ def groups(columns: Sequence[npt.NDArray[Any]]) -> tuple[npt.NDArray[np.intp], n
     Args:
         columns: At least one, of equal length.
     """
-    # A column whose rows share the memory of one tells no rows apart.
-    first_column, *others = [each for each in columns if len(each) and each.strides[0]] or columns[:1]
+    # A column with one value tells no rows apart.
+    first_column, *others = [each for each in columns if not is_constant(each)] or columns[:1]
     codes, count = _numbered(first_column)
     for column in others:
         other, size = _numbered(column)

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from nsyswrap.dependent_values import Maker, make_values, needed
+from nsyswrap.dependent_values import Maker, made_in_order, make_values, needed
 
 
 def double(length: int) -> int:
@@ -42,3 +42,28 @@ def test_only_needed_values_are_kept() -> None:
     makers: dict[str, Maker] = {"double": double, "other": lambda: 0}
     assert needed([both], makers) == {"double": double}
     assert needed([], makers) == {}
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3])
+def test_things_are_made_in_order_and_only_as_many_as_there_are_workers(workers: int) -> None:
+    begun: list[int] = []
+
+    def make(item: int) -> int:
+        begun.append(item)
+        return -item
+
+    for number, made in enumerate(made_in_order(make, range(10), workers)):
+        assert made == -number
+        assert max(begun) < number + workers
+    assert sorted(begun) == [*range(10)]
+
+
+def test_two_things_are_made_at_the_same_time() -> None:
+    both_begun = threading.Barrier(2, timeout=30)
+    assert len([*made_in_order(lambda _: both_begun.wait(), range(4), 2)]) == 4
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_an_error_reaches_the_caller(workers: int) -> None:
+    with pytest.raises(ZeroDivisionError):
+        list(made_in_order(lambda item: 1 // item, [1, 0, 1], workers))

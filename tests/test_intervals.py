@@ -295,13 +295,3 @@ def test_places_are_those_of_searchsorted(
 ) -> None:
     borders, moments = np.array(sorted(edges), np.int64), np.array(order(at), np.int64)
     assert np.array_equal(intervals.places(borders, moments, side), np.searchsorted(borders, moments, side))
-
-
-@given(mask=st.lists(st.booleans(), max_size=40), block=st.integers(1, 9))
-def test_chosen_values_are_those_of_the_mask(mask: list[bool], block: int) -> None:
-    where, column = np.array(mask, bool), np.arange(len(mask))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(intervals, "BLOCK", block)
-        one, other = intervals.chosen(where, column, -column)
-    assert one.tolist() == column[where].tolist()
-    assert other.tolist() == (-column)[where].tolist()

@@ -9,7 +9,7 @@ import pytest
 from analysis_fixtures import window
 from export_builder import ExportBuilder
 
-from nsyswrap import report
+from nsyswrap import dependent_values, report
 from nsyswrap.errors import CannotTellError
 from nsyswrap.events.thread_states import ThreadStates
 from nsyswrap.intervals import Window
@@ -107,7 +107,7 @@ def test_a_value_that_no_section_names_is_not_built(context: TraceContext, value
 
 def test_two_sections_run_at_the_same_time(context: TraceContext, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a large capture, each waits until the other has begun."""
-    monkeypatch.setattr(report, "MANY_OPERATIONS", 1)
+    monkeypatch.setattr(dependent_values, "MANY_OPERATIONS", 1)
     both = threading.Barrier(2, timeout=30)
 
     def meet(window: Window) -> Section:

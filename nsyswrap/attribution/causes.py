@@ -21,10 +21,12 @@ from nsyswrap import tables
 from nsyswrap.attribution.cuts import cut
 from nsyswrap.attribution.gaps import DeviceGaps
 from nsyswrap.attribution.pieces import COLUMNS, Owners, Pieces, joined_in_order
+from nsyswrap.compiled.rows import chosen, taken
+from nsyswrap.dependent_values import made_in_order, workers_for
 from nsyswrap.events import api_calls
 from nsyswrap.events.operations import SOURCES
 from nsyswrap.events.thread_states import NAME_BITS, NAMES, NO_NAME, WAITS, ThreadStates
-from nsyswrap.intervals import Indices, Spans, Times, chosen
+from nsyswrap.intervals import Indices, Spans, Times
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.helper_threads import has_loader
 from nsyswrap.loop.phase_detection import BATCH, COPY, DATA, NO_PHASE
@@ -87,13 +89,13 @@ def find_causes(context: TraceContext, states: ThreadStates, found: DeviceGaps) 
     parts = list(blocks(len(found.ender)))
     faults = [at for at, name in enumerate(states.names) if name == api_calls.PAGE_FAULT_NAME]
     named = (states.os_calls(api_calls.OTHER_WAIT), np.array(faults, np.intp))
-    return joined_in_order(
-        (
-            _merge_equal(_sort_by_start(_Explainer(context, states, found.of(block), block.start).pieces()), *named)
-            for block in parts
-        ),
-        len(parts),
-    )
+
+    def pieces_of(block: slice) -> Pieces:
+        some = _Explainer(context, states, found.of(block), block.start)
+        return _merge_equal(_sort_by_start(some.pieces()), *named)
+
+    made = made_in_order(pieces_of, parts, workers_for(len(found.ender)))
+    return joined_in_order(made, len(parts))
 
 
 @dataclass(frozen=True)
@@ -119,28 +121,30 @@ class _Explainer:
         begun = np.clip(call.start, spans.start, seen)
         returned = np.clip(call.end, begun, seen)
         for code, gap in _by_code(self.found.active_thread):
-            yield from self._before_launch(threads[code], *_real(gap, Spans(spans.start[gap], begun[gap])))
+            yield from self._before_launch(
+                threads[code], *_real(gap, Spans(taken(spans.start, gap), taken(begun, gap)))
+            )
         for code, gap in _by_code(self.found.launcher):
             for cause, start, end in (
                 ("launch", begun, returned),
                 ("queued", returned, seen),
                 ("not_traced", seen, spans.end),
             ):
-                rows, segment = _real(gap, Spans(start[gap], end[gap]))
+                rows, segment = _real(gap, Spans(taken(start, gap), taken(end, gap)))
                 if len(rows):
                     yield self._fixed(cause, threads[code], rows, segment)
 
     def _fixed(self, cause: str, thread: int, gap: Indices, spans: Spans) -> Pieces:
         """Return the pieces of segments whose cause does not depend on the thread's activity, cut by phase."""
         part, phase, start, end = cut(spans, self.context.phases.shown(thread), NO_PHASE)
-        gap = gap[part]
-        names = np.full(len(gap), NO_NAME, np.int32) if cause == "not_traced" else self._launch_names[gap]
+        gap = taken(gap, part)
+        names = np.full(len(gap), NO_NAME, np.int32) if cause == "not_traced" else taken(self._launch_names, gap)
         causes = np.full(len(gap), CODE[cause], np.int8)
         if cause == "launch":
             # A thread can lose its core inside the call.
             part, code, start, end = self._states(thread, Spans(start, end))
             lost = code >> NAME_BITS == api_calls.OFF_CPU
-            gap, phase, names, causes = gap[part], phase[part], names[part], causes[part]
+            gap, phase, names, causes = (taken(each, part) for each in (gap, phase, names, causes))
             names[lost], causes[lost] = NO_NAME, CODE["off_cpu"]
         return self._pieces(Spans(start, end), gap, causes, phase, thread, names)
 
@@ -150,7 +154,7 @@ class _Explainer:
         awaited = self.context.phases.main_thread.get(thread & ~tables.THREAD_MASK, thread)
         handed = np.isin(code >> NAME_BITS, (api_calls.PEER_THREAD_WAIT, api_calls.UNTRACED_WAIT))
         if awaited == thread or not handed.any():
-            yield self._by_state(thread, gap[part], Spans(start, end), code)
+            yield self._by_state(thread, taken(gap, part), Spans(start, end), code)
             return
         # A launching thread that waits for another thread waits for the main thread: its activity is the cause.
         waits = Spans(start[handed], end[handed])
@@ -165,7 +169,7 @@ class _Explainer:
     def _by_state(self, thread: int, gap: Indices, spans: Spans, code: npt.NDArray[np.int32]) -> Pieces:
         """Return pieces whose cause follows from the thread's state and phase."""
         part, phase, start, end = cut(spans, self.context.phases.shown(thread), NO_PHASE)
-        code, gap = code[part], gap[part]
+        code, gap = taken(code, part), taken(gap, part)
         cause = self._cause(thread, gap, code >> NAME_BITS, phase)
         return self._pieces(Spans(start, end), gap, cause, phase, thread, code & NO_NAME)
 
@@ -176,8 +180,8 @@ class _Explainer:
 
         Without a data phase, a wait in a gap that ends with the copy of a batch is one, where the process has a loader.
         """
-        cause: npt.NDArray[np.int8] = _STATE_CAUSE[kind]
-        waiting, running = _WAITING[kind], kind == api_calls.RUNNING
+        cause: npt.NDArray[np.int8] = taken(_STATE_CAUSE, kind)
+        waiting, running = taken(_WAITING, kind), kind == api_calls.RUNNING
         process = thread & ~tables.THREAD_MASK
         if self.context.phases.marks(process, DATA):
             in_data = phase == self.context.phases.code(DATA)
@@ -236,7 +240,7 @@ def _sort_by_start(parts: Iterable[Pieces]) -> Pieces:
     """Return the pieces of all parts, sorted by start."""
     every = list(parts)
     order = np.argsort(np.concatenate([part.start for part in every]), kind="stable")
-    columns = [np.concatenate([getattr(part, name) for part in every])[order] for name in COLUMNS]
+    columns = [taken(np.concatenate([getattr(part, name) for part in every]), order) for name in COLUMNS]
     return Pieces(*[*columns, every[0].threads])
 
 
@@ -268,7 +272,7 @@ def _merge_equal(pieces: Pieces, waits: Indices, faults: Indices) -> Pieces:
         return pieces
     count = np.diff(first, append=len(differs))
     found = pieces.of(first)
-    found.end[:] = pieces.end[first + count - 1]
+    found.end[:] = taken(pieces.end, first + count - 1)
     merged = np.flatnonzero(count > 1)
     first, count = first[merged], count[merged]
     # The rows of all groups of several pieces, one after another.

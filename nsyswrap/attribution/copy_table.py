@@ -8,6 +8,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from nsyswrap import tables
+from nsyswrap.compiled.rows import taken
 from nsyswrap.events.api_calls import blocks_host, is_pageable
 from nsyswrap.intervals import Indices, Spans, Times, Window, clip, covered, merge
 from nsyswrap.loop.context import TraceContext
@@ -54,18 +55,18 @@ def _moved(context: TraceContext, spec: TableSpec, window: Window) -> dict[str, 
     """Return the copies or the memsets that touch a window as columns, with the sizes and kinds of their table."""
     operations, frame = context.operations, context.trace[spec]
     rows = operations.from_table(spec)
-    rows = rows[(operations.start[rows] < window.end_ns) & (operations.end[rows] > window.start_ns)]
-    start, end = operations.start[rows], operations.end[rows]
+    rows = rows[(taken(operations.start, rows) < window.end_ns) & (taken(operations.end, rows) > window.start_ns)]
+    start, end = taken(operations.start, rows), taken(operations.end, rows)
     about = [name for name in spec.columns if name == "bytes" or name.endswith("_kind")]
     return {
-        "device_id": operations.device_id[rows],
+        "device_id": taken(operations.device_id, rows),
         "start": start,
         "end": end,
         "duration": np.minimum(end, window.end_ns) - np.maximum(start, window.start_ns),
         "exposed": _exposed(context, rows, window),
-        "call": operations.call[rows],
-        "row": operations.row[rows],
-        **{name: array(frame, name)[operations.row[rows]] for name in about},
+        "call": taken(operations.call, rows),
+        "row": taken(operations.row, rows),
+        **{name: array(frame, name)[taken(operations.row, rows)] for name in about},
     }
 
 
@@ -73,8 +74,8 @@ def _exposed(context: TraceContext, rows: Indices, window: Window) -> Times:
     """Return how long each operation is exposed in the window, in ns: the time that the ledger counts for its kind."""
     operations = context.operations
     found = np.zeros(len(rows), np.int64)
-    for device in np.unique(operations.device_id[rows]):
-        mine = np.flatnonzero(operations.device_id[rows] == device)
+    for device in np.unique(taken(operations.device_id, rows)):
+        mine = np.flatnonzero(taken(operations.device_id, rows) == device)
         spans = operations.exclusive(int(device), window)[int(operations.kind[rows[0]])]
         found[mine] = covered(spans, operations.start[rows[mine]], operations.end[rows[mine]])
     return found

@@ -15,9 +15,10 @@ import numpy as np
 
 from nsyswrap import tables
 from nsyswrap.attribution.pieces import Owners
+from nsyswrap.compiled.rows import taken
 from nsyswrap.events.operations import Operations, launch_rows
 from nsyswrap.events.thread_states import ThreadStates
-from nsyswrap.intervals import NOTHING, Indices, Spans, Times, Window, clip, covered, gaps
+from nsyswrap.intervals import NOTHING, Indices, Spans, Times, Window, clip, covered, gaps, places
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.memo import memo
 from nsyswrap.tables import array, blocks, coded
@@ -62,10 +63,11 @@ class DeviceGaps:
     def calls(self, context: TraceContext) -> "LaunchCalls":
         """Return the call r of each gap."""
         calls = context.trace[tables.CALLS]
-        row = np.where(self.ender >= 0, context.operations.call[self.ender], -1)
+        row = np.where(self.ender >= 0, taken(context.operations.call, self.ender), -1)
         known = np.flatnonzero(row >= 0)
         start, end = self.spans.end.copy(), self.spans.end.copy()
-        start[known], end[known] = array(calls, "start")[row[known]], array(calls, "end")[row[known]]
+        of_known = taken(row, known)
+        start[known], end[known] = (taken(array(calls, side), of_known) for side in ("start", "end"))
         return LaunchCalls(row, start, end)
 
 
@@ -107,7 +109,7 @@ def find_gaps(context: TraceContext, states: ThreadStates, device_id: int, windo
         some = found.of(block)
         # No operation follows the last gap: the thread that launched last explains it.
         source = np.where(some.ender >= 0, some.ender, mine[-1])
-        by_call = operations.call[source]
+        by_call = taken(operations.call, source)
         launcher = operations.process[source]
         launcher[by_call >= 0] = coded(context.trace[tables.CALLS], "thread")[by_call[by_call >= 0]]
         some.launcher[:] = np.searchsorted(threads, launcher)
@@ -124,17 +126,17 @@ def _launched_by_host(operations: Operations, mine: Indices) -> Indices:
     A page access starts a migration of unified memory, not a launch. So the operation after the migration explains the
     idle time before it.
     """
-    found = mine[~operations.migration[mine]]
+    found = taken(mine, ~taken(operations.migration, mine))
     return found if len(found) else mine
 
 
 def _enders(operations: Operations, mine: Indices, spans: Spans) -> Indices:
     """Return the first operation that takes time at or after the end of each gap; -1 where there is none."""
-    real = mine[operations.end[mine] > operations.start[mine]]
+    real = taken(mine, taken(operations.end, mine) > taken(operations.start, mine))
     if not len(real):
         return np.full(len(spans.end), -1, np.int32)
-    at = np.searchsorted(operations.start[real], spans.end, side="left")
-    found = np.where(at < len(real), real[np.minimum(at, len(real) - 1)], -1)
+    at = places(taken(operations.start, real), spans.end, side="left")
+    found = np.where(at < len(real), taken(real, np.minimum(at, len(real) - 1)), -1)
     return found.astype(np.int32)
 
 

@@ -16,12 +16,13 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from nsyswrap import intervals, tables
+from nsyswrap import tables
 from nsyswrap.attribution.causes import CODE
 from nsyswrap.attribution.gaps import DeviceGaps
 from nsyswrap.attribution.launch_pace import LaunchTimes, Pace, find_pace, usual_gap_at
 from nsyswrap.attribution.loader_processes import has_loader_processes
 from nsyswrap.attribution.pieces import Pieces
+from nsyswrap.compiled.rows import in_ranges, taken
 from nsyswrap.events import api_calls
 from nsyswrap.events.host_marks import find_marks, spans_of
 from nsyswrap.events.thread_states import NAME_BITS, ThreadStates
@@ -82,12 +83,12 @@ class IdlePieces:
 
     def process_at(self, rows: Indices) -> Times:
         """Return the process of some pieces' threads."""
-        return tables.process_of(self.pieces.threads)[self.pieces.owner[rows]]
+        return taken(tables.process_of(self.pieces.threads), taken(self.pieces.owner, rows))
 
     def of_processes(self, processes: Iterable[int]) -> Mask:
         """Return the pieces of some processes."""
         wanted = np.isin(tables.process_of(self.pieces.threads), list(processes))
-        found: Mask = wanted[self.pieces.owner]
+        found: Mask = taken(wanted, self.pieces.owner)
         return found
 
     @cached_property
@@ -139,22 +140,22 @@ class IdlePieces:
     def any_in_gap(self, chosen: Mask) -> Mask:
         """Return which gaps contain a chosen piece."""
         found = np.zeros(len(self.first), bool)
-        found[self.gap[chosen]] = True
+        found[taken(self.gap, chosen)] = True
         return found
 
     def from_first(self, chosen: Mask) -> Mask:
         """Return the pieces at or after the first chosen one of their gap."""
         rows = np.flatnonzero(chosen)
-        gap = self.gap[rows]
+        gap = taken(self.gap, rows)
         opens = np.append(True, gap[1:] != gap[:-1])[: len(rows)]
-        return self._in_ranges(rows[opens], self._end_of(gap[opens]))
+        return in_ranges(rows[opens], self._end_of(gap[opens]), len(self.gap))
 
     def until_last(self, chosen: Mask) -> Mask:
         """Return the pieces at or before the last chosen one of their gap."""
         rows = np.flatnonzero(chosen)
-        gap = self.gap[rows]
+        gap = taken(self.gap, rows)
         closes = np.append(gap[1:] != gap[:-1], True)[: len(rows)]
-        return self._in_ranges(self.first[gap[closes]], rows[closes] + 1)
+        return in_ranges(self.first[gap[closes]], rows[closes] + 1, len(self.gap))
 
     def _end_of(self, gap: Indices) -> Indices:
         """Return one past the last piece of some gaps."""
@@ -162,13 +163,6 @@ class IdlePieces:
         inner = gap + 1 < len(self.first)
         found[inner] = self.first[gap[inner] + 1]
         return found
-
-    def _in_ranges(self, begin: Indices, end: Indices) -> Mask:
-        """Return the pieces in some ranges of rows, which are not empty and do not overlap."""
-        change = np.zeros(len(self.gap) + 1, np.int8)
-        change[begin] += 1
-        change[end] -= 1
-        return np.cumsum(change[:-1], dtype=np.int8).view(np.bool_)
 
     def set_back(self, delayed: Mask, delay: Times, free: Mask, inside: Mask | None = None) -> Mask:
         """Return the idle time that delays of the host cause, in the gap of each delay and in the gaps after it.
@@ -227,7 +221,7 @@ class IdlePieces:
             budget = places(budgets.gap, every) - 1
             has_budget = (budget >= 0) & (every < budgets.stop[budget])
             has_budget &= self.process_at(self.first[low:high]) == process
-            rows = np.flatnonzero(wanted[some] & has_budget[gap - low])
+            rows = np.flatnonzero(wanted[some] & taken(has_budget, gap - low))
             if not len(rows):
                 continue
             budget = budget[gap[rows] - low]
@@ -251,7 +245,7 @@ class IdlePieces:
         thread = self.pieces.threads[self.pieces.owner[self.first[rows]]]
         for each in tables.distinct(thread).tolist():
             spans, code = self.states.of(each)
-            low, high = intervals.chosen(wanted[code >> NAME_BITS], *spans)
+            low, high = (taken(side, taken(wanted, code >> NAME_BITS)) for side in spans)
             low, high = np.maximum(low, self.window.start_ns), np.minimum(high, self.window.end_ns)
             mine = rows[thread == each]
             at = containing(Spans(low, high), start[mine])
@@ -266,9 +260,9 @@ class IdlePieces:
         found = [np.empty(0, np.int64)]
         for some in blocks(len(mine)):
             rows = mine[some]
-            rows = rows[operations.call[rows] >= 0]
-            start = operations.start[rows]
-            found.append(start[start - returned[operations.call[rows]] > self.usual_gap_ns])
+            rows = taken(rows, taken(operations.call, rows) >= 0)
+            start, ended = taken(operations.start, rows), taken(returned, taken(operations.call, rows))
+            found.append(taken(start, start - ended > self.usual_gap_ns))
         return np.concatenate(found)
 
 

@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from nsyswrap import tables
+from nsyswrap.compiled.rows import median, taken
 from nsyswrap.events.operations import Operations
 from nsyswrap.intervals import Indices, Times, Window
 from nsyswrap.loop.context import TraceContext
@@ -98,8 +99,8 @@ def find_launches(context: TraceContext, window: Window) -> LaunchTimes:
     operations = context.operations
     inside = (operations.start < window.end_ns) & (operations.end > window.start_ns) & (operations.call >= 0)
     rows = np.flatnonzero(inside).astype(np.int32)
-    began = array(context.trace[tables.CALLS], "start")[operations.call[rows]]
-    reach, start = _reach_before(context, rows), operations.start[rows]
+    began = taken(array(context.trace[tables.CALLS], "start"), taken(operations.call, rows))
+    reach, start = _reach_before(context, rows), taken(operations.start, rows)
     on_idle = began >= reach
     late = on_idle | ((start > reach) & (start - began <= LATENCY_NS))
     return LaunchTimes(rows, began, on_idle, late, _since(operations, rows, began))
@@ -108,13 +109,13 @@ def find_launches(context: TraceContext, window: Window) -> LaunchTimes:
 def _since(operations: Operations, rows: Indices, began: Times) -> Times:
     """Return the ns since the launch before, of the same process on the same device; -1 for the first."""
     found = np.full(len(rows), -1, np.int64)
-    device, process = operations.device_id[rows], operations.process[rows]
+    device, process = taken(operations.device_id, rows), taken(operations.process, rows)
     for each in tables.distinct(device):
         of_device = np.flatnonzero(device == each)
         for owner in tables.distinct(process[of_device]):
             mine = of_device[process[of_device] == owner]
-            mine = mine[np.argsort(began[mine], kind="stable")]
-            interval = np.diff(began[mine])
+            mine = taken(mine, np.argsort(taken(began, mine), kind="stable"))
+            interval = np.diff(taken(began, mine))
             found[mine[1:]] = np.where(interval > 0, interval, -1)
     return found
 
@@ -125,8 +126,8 @@ def _reach_before(context: TraceContext, rows: Indices) -> Times:
     reach = np.full(len(operations.start), np.iinfo(np.int64).min)
     for device in operations.devices:
         mine = operations.on(device)
-        reach[mine[1:]] = np.maximum.accumulate(operations.end[mine])[:-1]
-    return reach[rows]
+        reach[mine[1:]] = np.maximum.accumulate(taken(operations.end, mine))[:-1]
+    return taken(reach, rows)
 
 
 def find_pace(context: TraceContext, launches: LaunchTimes, device_id: int) -> Pace | None:
@@ -148,7 +149,7 @@ def usual_gap_at(pace: Pace | None) -> float:
 
 def on_device(context: TraceContext, launched: LaunchTimes, device_id: int) -> LaunchTimes:
     """Return the launches of one device."""
-    chosen = context.operations.device_id[launched.row] == device_id
+    chosen = taken(context.operations.device_id, launched.row) == device_id
     return launched if chosen.all() else _only(launched, np.flatnonzero(chosen))
 
 
@@ -158,12 +159,12 @@ def pace_of(context: TraceContext, launched: LaunchTimes) -> Pace:
 
 
 def _only(launched: LaunchTimes, chosen: Indices) -> LaunchTimes:
-    return LaunchTimes(*(getattr(launched, field.name)[chosen] for field in fields(launched)))
+    return LaunchTimes(*(taken(getattr(launched, field.name), chosen) for field in fields(launched)))
 
 
 def paces(context: TraceContext, launched: LaunchTimes) -> dict[str, Pace]:
     """Return the pace of each phase in the order of phases; launches outside of all phases come last."""
-    phase = context.phase_of_operations[launched.row]
+    phase = taken(context.phase_of_operations, launched.row)
     codes = [*range(len(context.phases.names)), NO_PHASE]
     chosen = ((context.phases.name(code), np.flatnonzero(phase == code)) for code in codes)
     return {name: _pace(context, launched, mine) for name, mine in chosen if len(mine)}
@@ -172,14 +173,15 @@ def paces(context: TraceContext, launched: LaunchTimes) -> dict[str, Pace]:
 def _pace(context: TraceContext, launched: LaunchTimes, chosen: Indices | slice) -> Pace:
     rows = launched.row[chosen]
     known = launched.since[chosen]
-    known = known[known >= 0]
+    known = taken(known, known >= 0)
     length = np.empty(len(rows), np.int64)
     for some in blocks(len(rows)):
-        np.subtract(context.operations.end[rows[some]], context.operations.start[rows[some]], out=length[some])
+        ended, begun = (taken(side, rows[some]) for side in (context.operations.end, context.operations.start))
+        np.subtract(ended, begun, out=length[some])
     return Pace(
         count=len(rows),
         just_in_time_share=float(launched.just_in_time[chosen].mean()),
         late_share=float(launched.late[chosen].mean()),
-        median_launch_interval_ns=float(np.median(known, overwrite_input=True)) if len(known) else None,
-        median_operation_ns=float(np.median(length, overwrite_input=True)),
+        median_launch_interval_ns=median(known) if len(known) else None,
+        median_operation_ns=median(length),
     )

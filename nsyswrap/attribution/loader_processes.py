@@ -5,6 +5,7 @@ import re
 import numpy as np
 
 from nsyswrap import tables
+from nsyswrap.compiled.rows import taken
 from nsyswrap.intervals import label_at
 from nsyswrap.loop.helper_threads import has_loader
 from nsyswrap.loop.phase_detection import DATA, NO_PHASE, Phases
@@ -26,7 +27,7 @@ def has_loader_processes(trace: Trace, phases: Phases, process: int) -> bool:
     main = phases.main_thread.get(process, process)
     names, threads, start = coded(calls, "name_id").codes, coded(calls, "thread"), array(calls, "start")
     for some in blocks(len(calls)):
-        rows = np.flatnonzero(meaning[names[some]] & threads.equal(main, some))
+        rows = np.flatnonzero(taken(meaning, names[some]) & threads.equal(main, some))
         if (label_at(phases.own(main), start[some][rows], NO_PHASE) == in_data).any():
             return True
     return False

@@ -3,9 +3,11 @@
 from dataclasses import dataclass
 
 from nsyswrap import tables
+from nsyswrap.compiled.rows import taken
 from nsyswrap.events.operations import COMPUTE
 from nsyswrap.intervals import Indices, Times, Window, containing, merge
 from nsyswrap.loop.context import TraceContext
+from nsyswrap.memo import memo
 from nsyswrap.tables import array
 
 PHASE = "optimizer"
@@ -40,21 +42,23 @@ class Pass:
         return self.per_step >= MANY and self.short_share > 1 / 2
 
 
+@memo
 def find_pass(context: TraceContext, device_id: int, window: Window) -> Pass | None:
     """Return the optimizer's kernels on one device; None without such a kernel or a whole step in the window."""
     operations, code = context.operations, context.phases.code(PHASE)
     if code < 0:
         return None
     rows = operations.on(device_id)
-    rows = rows[context.phase_of_operations[rows] == code]
-    rows = rows[operations.kind[rows] == COMPUTE]
+    rows = taken(rows, taken(context.phase_of_operations, rows) == code)
+    rows = taken(rows, taken(operations.kind, rows) == COMPUTE)
     per_step = _per_step(context, rows, window)
-    rows = rows[(operations.start[rows] >= window.start_ns) & (operations.end[rows] <= window.end_ns)]
-    if per_step is None or not len(rows):
+    start, end = taken(operations.start, rows), taken(operations.end, rows)
+    inside = (start >= window.start_ns) & (end <= window.end_ns)
+    if per_step is None or not inside.any():
         return None
-    length: Times = operations.end[rows] - operations.start[rows]
+    length: Times = taken(end - start, inside)
     short = length < SHORT_NS
-    return Pass(per_step, float(short.mean()), int(length.sum()), int(length[short].sum()))
+    return Pass(per_step, float(short.mean()), int(length.sum()), int(taken(length, short).sum()))
 
 
 def _per_step(context: TraceContext, rows: Indices, window: Window) -> float | None:
@@ -62,6 +66,6 @@ def _per_step(context: TraceContext, rows: Indices, window: Window) -> float | N
     steps = context.steps.measured_of(tables.distinct(context.operations.process[rows]), window)
     if not len(steps):
         return None
-    launched = array(context.trace[tables.CALLS], "start")[context.operations.call[rows]]
+    launched = taken(array(context.trace[tables.CALLS], "start"), taken(context.operations.call, rows))
     inside = containing(merge(array(steps, "start"), array(steps, "end")), launched) >= 0
     return int(inside.sum()) * steps["process"].nunique() / len(steps)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from nsyswrap.compiled.rows import taken
 from nsyswrap.intervals import NOTHING, Indices, Times
 from nsyswrap.tables import blocks, process_of
 
@@ -39,16 +40,16 @@ class Pieces:
 
     def of(self, rows: Indices | npt.NDArray[np.bool_]) -> "Pieces":
         """Return some of the pieces, in the order of ``rows``."""
-        return Pieces(*[getattr(self, name)[rows] for name in COLUMNS] + [self.threads])
+        return Pieces(*[taken(getattr(self, name), rows) for name in COLUMNS] + [self.threads])
 
     def is_thread(self, thread: int) -> npt.NDArray[np.bool_]:
         """Return the pieces that a thread explains."""
-        found: npt.NDArray[np.bool_] = (self.threads == thread)[self.owner]
+        found: npt.NDArray[np.bool_] = taken(self.threads == thread, self.owner)
         return found
 
     def is_process(self, process: int) -> npt.NDArray[np.bool_]:
         """Return the pieces that a thread of a process explains."""
-        found: npt.NDArray[np.bool_] = (process_of(self.threads) == process)[self.owner]
+        found: npt.NDArray[np.bool_] = taken(process_of(self.threads) == process, self.owner)
         return found
 
     @property
@@ -59,8 +60,8 @@ class Pieces:
 
     def length_of(self, rows: Indices | npt.NDArray[np.bool_]) -> Times:
         """Return the length of some pieces, in ns."""
-        found: Times = self.end[rows]
-        found -= self.start[rows]
+        found: Times = taken(self.end, rows)
+        found -= taken(self.start, rows)
         return found
 
     def sums(self, code: npt.NDArray[np.integer[Any]], count: int) -> Times:

@@ -281,7 +281,10 @@ def report_of_capture(
         UsageError: An option is invalid.
         CannotTellError: The capture holds too little.
     """
-    from nsyswrap.cli.progress import working  # noqa: PLC0415 - loaded when a capture is read
+    from nsyswrap.cli.memory_settings import load_numpy  # noqa: PLC0415 - loaded when a capture is read
+    from nsyswrap.cli.progress import working  # noqa: PLC0415
+
+    load_numpy()
     from nsyswrap.report import report_of  # noqa: PLC0415 - heavy
 
     context = trace_context(capture, options, quiet=quiet)

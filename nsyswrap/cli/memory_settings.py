@@ -1,8 +1,9 @@
-"""Settings of the C library's allocator and of numpy that make the analysis of large captures faster."""
+"""Settings of the C library's allocator, of numpy and of its BLAS that make the analysis of large captures faster."""
 
 import contextlib
 import ctypes
 import importlib
+import os
 
 # From glibc's malloc.h.
 M_TRIM_THRESHOLD = -1
@@ -10,6 +11,7 @@ M_MMAP_MAX = -4
 M_ARENA_MAX = -8
 KEPT_BYTES = 1 << 30
 LARGE_PAGES = False
+BLAS_THREADS = "OPENBLAS_NUM_THREADS"
 
 
 def tune_heap() -> None:
@@ -39,3 +41,19 @@ def tune_pages() -> None:
     with contextlib.suppress(ImportError, AttributeError):
         numpy = importlib.import_module("numpy._core.multiarray")
         numpy._set_madvise_hugepage(LARGE_PAGES)  # noqa: SLF001 - there is no public function
+
+
+def load_numpy() -> None:
+    """Load numpy without the threads of its BLAS, unless the user wants some: the analysis multiplies no matrices.
+
+    BLAS starts a thread for each core when it is loaded, and they wait for work in a loop: 0.1 to 0.4 CPU seconds
+    on two cores (docs/performance.md). The variable is taken back: programs that nsyswrap starts would inherit it.
+    """
+    if BLAS_THREADS in os.environ:
+        return
+    os.environ[BLAS_THREADS] = "1"
+    try:
+        with contextlib.suppress(ImportError):
+            importlib.import_module("numpy")
+    finally:
+        del os.environ[BLAS_THREADS]

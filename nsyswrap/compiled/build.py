@@ -10,7 +10,7 @@ import shlex
 import signal
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -65,11 +65,11 @@ class Build:
             self.unfinished.unlink()
 
 
-def begin_build(source: Path, target: Path, environ: Mapping[str, str]) -> Build | None:
+def begin_build(sources: Sequence[Path], target: Path, environ: Mapping[str, str]) -> Build | None:
     """Start to compile a library; return None where that is impossible.
 
     Args:
-        source: A file in C.
+        sources: Files in C.
         target: The library. Its folder is made for this user only.
         environ: The environment; ``CC`` names the compiler, which is ``cc`` by default.
     """
@@ -79,7 +79,7 @@ def begin_build(source: Path, target: Path, environ: Mapping[str, str]) -> Build
         if not is_private(target.parent):
             return None
         compiler = shlex.split(environ.get(COMPILER_VARIABLE, "")) or ["cc"]
-        command = [*compiler, *FLAGS, "-x", "c", str(source), "-o", str(unfinished)]
+        command = [*compiler, *FLAGS, "-x", "c", *map(str, sources), "-o", str(unfinished)]
         null = subprocess.DEVNULL
         process = subprocess.Popen(  # noqa: S603 - no shell reads it, and the compiler is the user's own
             command, stdin=null, stdout=null, stderr=null, env=dict(environ), start_new_session=True

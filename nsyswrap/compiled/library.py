@@ -12,7 +12,7 @@ from pathlib import Path
 from nsyswrap.compiled.build import COMPILER_VARIABLE, FLAGS, Build, begin_build, is_trusted
 from nsyswrap.user_folder import user_folder
 
-SOURCE = Path(__file__).with_name("functions.c")
+SOURCES = tuple(Path(__file__).with_name(name) for name in ("functions.c", "times.c", "rows.c"))
 # "0" in this variable means that numpy does the work.
 VARIABLE = "NSYSWRAP_COMPILED"
 MOST_PARTS = 4
@@ -48,6 +48,17 @@ class Target(ctypes.Structure):
 _ARGUMENTS = {
     "decode_rows": "pipiiipii",
     "code_ids": "pipppipp",
+    "place_times": "pipiip",
+    "cover_times": "pppippip",
+    "overlap_spans": "ppippippppi",
+    "choose_values": "pipipi",
+    "mark_ranges": "ppipi",
+    "take_values": "piipiip",
+    "group_values": "pipiipipi",
+    "middle_values": "piip",
+    "order_of": "ppi",
+    "merge_in_order": "ppipp",
+    "cut_spans": "ppipppiippppi",
 }
 _TYPES = {"p": ctypes.c_void_p, "i": ctypes.c_int64}
 
@@ -74,7 +85,12 @@ def library_path(environ: Mapping[str, str]) -> Path:
         environ: The environment, which names the compiler and the folder of the cache.
     """
     machine = (os.uname().machine, getattr(sys.implementation, "_multiarch", ""), str(sys.maxsize), sys.byteorder)
-    parts = (SOURCE.read_text(encoding="utf-8"), environ.get(COMPILER_VARIABLE, ""), *FLAGS, *machine)
+    parts = (
+        *(each.read_text(encoding="utf-8") for each in SOURCES),
+        environ.get(COMPILER_VARIABLE, ""),
+        *FLAGS,
+        *machine,
+    )
     key = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
     return user_folder(environ, "XDG_CACHE_HOME", ".cache") / "nsyswrap" / "compiled" / f"{key}.so"
 
@@ -113,7 +129,7 @@ class Library:
             return
         with self._lock:
             if self._build is None:
-                self._build = begin_build(SOURCE, library_path(self._environ), self._environ)
+                self._build = begin_build(SOURCES, library_path(self._environ), self._environ)
                 self._is_known = self._build is None
                 if self._build is not None:
                     atexit.register(self._build.stop)

@@ -11,6 +11,7 @@ import pandas as pd
 
 from nsyswrap import tables
 from nsyswrap.compiled.library import LIBRARY
+from nsyswrap.compiled.rows import is_constant
 from nsyswrap.db import counters, queries, schema
 from nsyswrap.db.connection import AGAIN, Export, opened
 from nsyswrap.db.description import read_epoch, read_gpus, read_session, read_uuids
@@ -20,6 +21,7 @@ from nsyswrap.db.read_table import UNKNOWN, Array, Arrays, TableReader, cut_text
 from nsyswrap.db.samples import read_samples
 from nsyswrap.db.schema import Source
 from nsyswrap.db.valid_rows import Bounds, find_bounds, keep_possible
+from nsyswrap.dependent_values import pool_of
 from nsyswrap.errors import ExportError
 from nsyswrap.model import Capture
 from nsyswrap.privacy import Cleaner, distinct, neutral
@@ -30,7 +32,7 @@ MOST_NS = 1 << 62  # the lengths of a table's events must not add up to more
 READERS = 2
 # Below this size, threads and their connections take longer to start than the file to read. Measured on two cores.
 SMALL_BYTES = 1 << 19
-# From this size on, one analysis saves what it takes to compile the functions: 0.1 CPU seconds, and 0.2 saved for each
+# From this size on, one analysis saves what it takes to compile the functions: 0.3 CPU seconds, and 0.4 saved for each
 # 100 MB (docs/performance.md).
 LARGE_BYTES = 1 << 26
 # A statement of SQLite has at most a million characters.
@@ -149,7 +151,7 @@ def _frame(
 
 def _narrowed(values: Any) -> Any:  # noqa: ANN401 - texts are categories of pandas
     """Return a column whose rows share the memory of one where all have the same value, such as the process."""
-    if not isinstance(values, np.ndarray) or not len(values) or values[0] != values[-1] or (values != values[0]).any():
+    if not isinstance(values, np.ndarray) or not is_constant(values):
         return values
     return np.broadcast_to(values[:1].copy(), len(values))
 
@@ -185,19 +187,21 @@ def _possible_rows(export: Export, read: RowsRead) -> tuple[dict[str, int], dict
     """Drop impossible rows, in place: number of rows by family, number of rows left out by table; bounds."""
     arrays = read.arrays
     sources = [each for each in schema.SOURCES if each.spec.name in arrays]
-    counts, dropped = dict.fromkeys((s.family for s in sources if s.family), 0), {}
-    bounds = find_bounds(arrays)
-    for source in sources:
-        found = arrays[source.spec.name]
-        rows, left_out = len(next(iter(found.values()))), 0
-        if source.spec is tables.RANGES:
-            # Only some rows of this table are read, and the ends of open ranges are set later.
-            rows = export.row_count(source.table)
-        else:
-            left_out = keep_possible(found, bounds, is_operation=source.spec.name in OPERATIONS)
-        dropped[source.spec.name] = left_out
-        if source.family:
-            counts[source.family] += read.counts.get(source.spec.name, rows)
+    counts, dropped = dict.fromkeys((s.family for s in sources if s.family), 0), {s.spec.name: 0 for s in sources}
+    bounds, running = find_bounds(arrays), {}
+    with pool_of(READERS if export.path.stat().st_size >= LARGE_BYTES else 1) as pool:
+        for source in sources:
+            found = arrays[source.spec.name]
+            rows = len(next(iter(found.values())))
+            if source.spec is tables.RANGES:
+                # Only some rows of this table are read, and the ends of open ranges are set later.
+                rows = export.row_count(source.table)
+            else:
+                is_operation = source.spec.name in OPERATIONS
+                running[source.spec.name] = pool.submit(keep_possible, found, bounds, is_operation=is_operation)
+            if source.family:
+                counts[source.family] += read.counts.get(source.spec.name, rows)
+    dropped |= {name: left_out.result() for name, left_out in running.items()}
     return counts, dropped, bounds
 
 
@@ -375,7 +379,7 @@ def use_physical_devices(columns: Arrays, devices: Devices) -> None:
 
 
 def _check_sums(export: Export, arrays: Mapping[str, Arrays]) -> None:
-    """Check that the lengths of each table's events add up within int64.
+    """Check that the lengths of each table's events add up within int64; the events are sorted by start.
 
     Raises:
         ExportError: They do not, so that totals would be wrong.
@@ -384,7 +388,7 @@ def _check_sums(export: Export, arrays: Mapping[str, Arrays]) -> None:
         if "end" not in columns or not len(columns["start"]):
             continue
         start, end = columns["start"], columns["end"]
-        reach = int(end.max()) - int(start.min())
+        reach = int(end.max()) - int(start[0])
         # Adding up in floating point cannot overflow, and is needed only for a capture that may be too long.
         if reach * len(start) >= MOST_NS and float((end - start).sum(dtype=np.float64)) >= MOST_NS:
             raise ExportError(

@@ -7,7 +7,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from nsyswrap.intervals import Indices, Spans, Window, chosen, merge
+from nsyswrap.compiled.rows import chosen, taken
+from nsyswrap.intervals import Indices, Spans, Window, merge
 from nsyswrap.tables import array, blocks, coded
 
 NO_CODE = -1
@@ -40,7 +41,7 @@ class CodedCalls(NamedTuple):
 
     def code(self, block: slice) -> npt.NDArray[np.int32]:
         """Return the state codes of a block; ``NO_CODE`` for what explains no idle time or lies outside the window."""
-        found: npt.NDArray[np.int32] = self.numbers[coded(self.frame, "name_id").codes[block]]
+        found: npt.NDArray[np.int32] = taken(self.numbers, coded(self.frame, "name_id").codes[block])
         low, high = np.searchsorted(self.changed, (block.start, block.stop))
         found[self.changed[low:high] - block.start] = self.codes[low:high]
         found[~self.touching(block)] = NO_CODE

@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nsyswrap import tables
+from nsyswrap.compiled.rows import taken
 from nsyswrap.events.operations import Operations
 from nsyswrap.hardware.kernel_names.classify import Capability, Classification, classify
 from nsyswrap.hardware.kernel_names.user_rules import NameRule
@@ -47,7 +48,10 @@ def find_kernel_names(trace: Trace, operations: Operations, learned: Sequence[Na
     """
     able = {gpu.device_id: gpu.compute_capability for gpu in trace.gpus}
     rows = operations.from_table(tables.KERNELS)
-    name, device = coded(trace[tables.KERNELS], "name_id")[operations.row[rows]], operations.device_id[rows]
+    name, device = (
+        coded(trace[tables.KERNELS], "name_id")[taken(operations.row, rows)],
+        taken(operations.device_id, rows),
+    )
     codes, first = tables.groups([name, device])
     capability = [able.get(each) for each in device[first].tolist()]
     names = [trace.text(each) for each in name[first].tolist()]

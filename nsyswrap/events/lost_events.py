@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nsyswrap import tables
+from nsyswrap.compiled.rows import taken
 from nsyswrap.events.operations import SOURCES, Operations
 from nsyswrap.tables import Trace, array, coded
 
@@ -40,16 +41,16 @@ def silent_threads(trace: Trace, operations: Operations) -> list[SilentThread]:
     known = operations.call >= 0
     if not known.any() or all_arrived(trace, "CUDA"):
         return []
-    call, owner = operations.call[known], operations.process[known]
-    thread, launches = coded(calls, "thread"), array(calls, "start")[call]
-    computing = tables.distinct(thread[call[np.isin(operations.table[known], COMPUTES)]])
+    call, owner = taken(operations.call, known), taken(operations.process, known)
+    thread, launches = coded(calls, "thread"), taken(array(calls, "start"), call)
+    computing = tables.distinct(thread[taken(call, np.isin(taken(operations.table, known), COMPUTES))])
     found = []
     for process in tables.distinct(owner).tolist():
         main = process | tables.pid(process)
         if main not in computing:
             continue
-        of_main = array(calls, "end")[thread.equal(main)]
-        mine = launches[owner == process]
+        of_main = taken(array(calls, "end"), thread.equal(main))
+        mine = taken(launches, owner == process)
         first, last, silent = int(mine.min()), int(mine.max()), int(mine.max()) - int(of_main.max())
         if silent > SILENT_SHARE * max(last - first, 1):
             found.append(SilentThread(main, int(of_main.max()), last))

@@ -10,8 +10,9 @@ import numpy.typing as npt
 import pandas as pd
 
 from nsyswrap import tables
+from nsyswrap.compiled.rows import chosen, taken
 from nsyswrap.events.api_calls import base_name
-from nsyswrap.intervals import NOTHING, Indices, Spans, Times, Window, chosen, clip, merge, subtract
+from nsyswrap.intervals import NOTHING, Indices, Spans, Times, Window, clip, merge, places, subtract
 from nsyswrap.memo import memo
 from nsyswrap.tables import TableSpec, Trace, array, blocks, coded
 
@@ -247,9 +248,10 @@ def streams_of(trace: Trace, operations: Operations, rows: Indices) -> Times:
     """Return the number of the stream of some operations; -1 where the export does not tell."""
     found = np.full(len(rows), -1, np.int64)
     for index, spec in enumerate(SOURCES):
-        mine = operations.table[rows] == index
+        mine = taken(operations.table, rows) == index
         if mine.any():
-            found[mine] = array(trace[spec], "stream")[operations.row[rows[mine]]]
+            of_table = rows if mine.all() else rows[mine]
+            found[mine] = taken(array(trace[spec], "stream"), taken(operations.row, of_table))
     return found
 
 
@@ -294,7 +296,7 @@ def _lookup(ids: Times, rows: Indices | None, wanted: Times) -> Indices:
     inside = (wanted >= low) & (wanted <= high)
     order = np.argsort(ids, kind="stable")
     ordered = ids[order]
-    at = np.searchsorted(ordered, wanted, side="right") - 1
+    at = places(ordered, wanted) - 1
     hit = inside & (ordered[np.maximum(at, 0)] == wanted)
     found = order[at[hit]]
     result[hit] = found if rows is None else rows[found]
@@ -315,5 +317,5 @@ def _launching_threads(trace: Trace, call: Indices) -> Times:
     found = np.zeros(len(thread.ids), bool)
     for some in blocks(len(call)):
         rows = call[some]
-        found[thread.codes[rows[rows >= 0]]] = True
+        found[taken(thread.codes, taken(rows, rows >= 0))] = True
     return thread.ids[found]

@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from nsyswrap import tables
+from nsyswrap.compiled.rows import chosen
 from nsyswrap.events import api_calls
 from nsyswrap.events.api_calls import blocks_host
 from nsyswrap.events.coded_calls import NO_CODE, CodedCalls, Rows, blocks_of, joined, lifetime, open_spans
@@ -24,7 +25,6 @@ from nsyswrap.intervals import (
     Spans,
     Times,
     Window,
-    chosen,
     clip,
     covered,
     fill,

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nsyswrap import tables
+from nsyswrap.dependent_values import pool_of, workers_for
 from nsyswrap.events.gpu_counters import CounterSamples, find_counter_samples
 from nsyswrap.events.host_record import NO_RECORD, HostRecord
 from nsyswrap.events.kernel_names import KernelNames, find_kernel_names
@@ -100,24 +101,32 @@ def find_context(trace: Trace, settings: Settings = NO_SETTINGS) -> TraceContext
         UsageError: The pattern of steps is no regular expression.
     """
     operations = find_operations(trace)
+    with pool_of(workers_for(len(operations.start))) as pool:
+        # Beside the steps.
+        kernel_names = pool.submit(find_kernel_names, trace, operations, settings.kernel_rules)
+        steps, phases = _loop(trace, settings, operations)
+        return TraceContext(
+            trace=trace,
+            settings=settings,
+            operations=operations,
+            silences=tuple(silent_threads(trace, operations)),
+            counter_samples=find_counter_samples(trace),
+            lines=find_lines(trace),
+            steps=steps,
+            phases=phases,
+            phase_of_operations=phases.of_operations(trace, operations),
+            kernel_names=kernel_names.result(),
+        )
+
+
+def _loop(trace: Trace, settings: Settings, operations: Operations) -> tuple[Steps, Phases]:
+    """Return the steps and the phases of a trace."""
     sequences = cache(lambda: tuple(work_sequences(trace, operations)))
     steps = _steps(trace, settings, operations, sequences)
     if trace.excerpt is not None:
         are_named = steps.source != PATTERN and not settings.step_kernel
         steps = steps.inside(trace.excerpt, are_all_known=are_named)
-    phases = find_phases(trace, steps, settings.phase_rules, sequences)
-    return TraceContext(
-        trace=trace,
-        settings=settings,
-        operations=operations,
-        kernel_names=find_kernel_names(trace, operations, settings.kernel_rules),
-        silences=tuple(silent_threads(trace, operations)),
-        counter_samples=find_counter_samples(trace),
-        lines=find_lines(trace),
-        steps=steps,
-        phases=phases,
-        phase_of_operations=phases.of_operations(trace, operations),
-    )
+    return steps, find_phases(trace, steps, settings.phase_rules, sequences)
 
 
 def _steps(

@@ -7,7 +7,8 @@ import numpy as np
 import pandas as pd
 
 from nsyswrap import tables
-from nsyswrap.intervals import Indices, Spans, Times
+from nsyswrap.compiled.rows import taken
+from nsyswrap.intervals import Indices, Spans, Times, places
 from nsyswrap.tables import CodedIds, Trace, array, blocks
 
 
@@ -49,9 +50,9 @@ def _around(ranges: pd.DataFrame, mine: Indices, calls: Spans) -> Iterator[tuple
         rows = mine[level]
         begins, ends = array(ranges, "start")[rows], array(ranges, "end")[rows]
         for some in blocks(len(start)):
-            at = np.searchsorted(begins, start[some], side="right") - 1
-            inside = np.flatnonzero((at >= 0) & (end[some] <= ends[np.maximum(at, 0)]))
-            yield some.start + inside, rows[at[inside]]
+            at = places(begins, start[some]) - 1
+            inside = np.flatnonzero((at >= 0) & (end[some] <= taken(ends, np.maximum(at, 0))))
+            yield some.start + inside, taken(rows, taken(at, inside))
         # A call without length at the end of one range and the start of the next is in both.
         at = np.searchsorted(begins, start[instants])
         met = np.flatnonzero((at > 0) & (at < len(rows)))

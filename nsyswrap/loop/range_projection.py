@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 from nsyswrap import tables
+from nsyswrap.compiled.rows import taken
 from nsyswrap.events.operations import Operations
 from nsyswrap.intervals import Indices, Times
 from nsyswrap.loop.context import TraceContext
@@ -93,7 +94,7 @@ def _envelope_and_union(operations: Operations, which: Indices, first: Indices) 
         # As many groups as fit into a block, at least one.
         until = max(int(np.searchsorted(bounds, bounds[group] + BLOCK, side="right")) - 1, group + 1)
         mine = which[bounds[group] : bounds[until]]
-        start, end, at = operations.start[mine], operations.end[mine], first[group:until] - bounds[group]
+        start, end, at = taken(operations.start, mine), taken(operations.end, mine), first[group:until] - bounds[group]
         envelope[group:until] = np.maximum.reduceat(end, at) - start[at]
         busy[group:until] = _union_by_group(start, end, at)
         group = until

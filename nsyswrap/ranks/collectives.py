@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from nsyswrap.compiled.rows import taken
 from nsyswrap.events.operations import Operations
 from nsyswrap.intervals import Indices, Spans, Times, Window, intersect, merge, subtract
 from nsyswrap.loop.context import TraceContext
@@ -83,7 +84,7 @@ class Collectives:
             operations: The context's operations.
             rows: Rows of them.
         """
-        found = operations.start[rows].copy()
+        found = taken(operations.start, rows).copy()
         at = np.minimum(np.searchsorted(self.row, rows), max(len(self.row) - 1, 0))
         known = np.flatnonzero(self.row[at] == rows) if len(self.row) else np.empty(0, np.intp)
         found[known] = self.arrival[at[known]]

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nsyswrap import tables
+from nsyswrap.compiled.rows import taken
 from nsyswrap.events.operations import Operations
 from nsyswrap.tables import Trace, array
 
@@ -100,8 +101,8 @@ def _members(operations: Operations) -> list[tuple[int, int]]:
     found = []
     for device in operations.devices:
         rows = operations.on(device)
-        length = operations.end[rows] - operations.start[rows]
-        processes, codes = np.unique(operations.process[rows], return_inverse=True)
+        length = taken(operations.end, rows) - taken(operations.start, rows)
+        processes, codes = np.unique(taken(operations.process, rows), return_inverse=True)
         most = int(np.argmax(np.bincount(codes, weights=length)))
         found.append((int(processes[most]), device))
     return found

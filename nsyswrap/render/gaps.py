@@ -66,7 +66,7 @@ class Ranked(NamedTuple):
         gap: For each row the number of its gap, shape (rows,).
         first: For each gap its first row, shape (gaps,).
         length_ns: For each gap its length, shape (gaps,).
-        longest: Numbers of the gaps, longest first; equal ones in order of GPU and start.
+        longest: Numbers of the longest gaps, longest first; equal ones in order of GPU and start.
     """
 
     rows: pd.DataFrame
@@ -76,11 +76,12 @@ class Ranked(NamedTuple):
     longest: npt.NDArray[np.intp]
 
 
-def rank(table: pd.DataFrame) -> Ranked:
-    """Return the rows of ``gaps`` with the gap of each, and the gaps in order of length.
+def rank(table: pd.DataFrame, most: int) -> Ranked:
+    """Return the rows of ``gaps`` with the gap of each, and the longest gaps in order of length.
 
     Args:
         table: At least the columns ``device_id start_ns end_ns``; rows in any order.
+        most: How many of the longest gaps are wanted.
     """
     rows = _in_order(table)
     device, start, end = (rows[name].to_numpy(np.int64) for name in COLUMNS[:3])
@@ -89,7 +90,14 @@ def rank(table: pd.DataFrame) -> Ranked:
     first = np.flatnonzero(opens)
     last = np.append(first[1:], len(rows))[: len(first)] - 1
     length = end[last] - start[first]
-    return Ranked(rows, np.cumsum(opens) - 1, first, length, np.argsort(-length, kind="stable"))
+    return Ranked(rows, np.cumsum(opens) - 1, first, length, _largest(length, most))
+
+
+def _largest(values: npt.NDArray[np.int64], most: int) -> npt.NDArray[np.intp]:
+    """Return the places of the largest values, largest first, equal ones in order. Not all values are sorted."""
+    least = np.partition(values, -most)[-most] if 0 < most < len(values) else np.iinfo(np.int64).min
+    places = np.flatnonzero(values >= least)
+    return places[np.argsort(-values[places], kind="stable")][:most]
 
 
 def _in_order(table: pd.DataFrame) -> pd.DataFrame:
@@ -114,8 +122,8 @@ def longest(table: pd.DataFrame, most: int) -> Longest:
         table: The table ``gaps``.
         most: Largest number of gaps.
     """
-    ranked = rank(table)
-    found = tuple(_gap(ranked, int(number)) for number in ranked.longest[:most])
+    ranked = rank(table, most)
+    found = tuple(_gap(ranked, int(number)) for number in ranked.longest)
     return Longest(found, len(ranked.first), int(ranked.length_ns.sum(dtype=np.int64)))
 
 
@@ -135,7 +143,8 @@ def cut(table: pd.DataFrame, most_rows: int) -> Cut:
     """
     if len(table) <= most_rows:
         return Cut(table, 0)
-    ranked = rank(table)
+    # A gap has at least one row.
+    ranked = rank(table, most_rows)
     size = np.diff(np.append(ranked.first, len(ranked.rows)))[ranked.longest]
     kept = ranked.longest[np.cumsum(size) <= most_rows]
     stays = np.zeros(len(ranked.first), bool)

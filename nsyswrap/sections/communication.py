@@ -5,6 +5,7 @@ import pandas as pd
 
 from nsyswrap import tables, units
 from nsyswrap.attribution.attribution import Attribution
+from nsyswrap.compiled.rows import taken
 from nsyswrap.events.operations import COMMUNICATION
 from nsyswrap.intervals import Indices, Window, covered, total
 from nsyswrap.loop.context import TraceContext
@@ -98,8 +99,8 @@ def _collectives(context: TraceContext, device: int, window: Window) -> Indices:
     """Return the collectives of one device that touch the window, as rows of the context's operations."""
     operations = context.operations
     rows = operations.on(device)
-    inside = (operations.start[rows] < window.end_ns) & (operations.end[rows] > window.start_ns)
-    found: Indices = rows[inside & (operations.kind[rows] == COMMUNICATION)]
+    inside = (taken(operations.start, rows) < window.end_ns) & (taken(operations.end, rows) > window.start_ns)
+    found: Indices = rows[inside & (taken(operations.kind, rows) == COMMUNICATION)]
     return found
 
 
@@ -110,10 +111,10 @@ def _by_kernel(context: TraceContext, device: int, rows: Indices, window: Window
     """
     operations = context.operations
     exposed = operations.exclusive(device, window)[COMMUNICATION]
-    start, end = operations.start[rows], operations.end[rows]
+    start, end = taken(operations.start, rows), taken(operations.end, rows)
     frame = pd.DataFrame(
         {
-            "name_id": coded(context.trace[tables.KERNELS], "name_id")[operations.row[rows]],
+            "name_id": coded(context.trace[tables.KERNELS], "name_id")[taken(operations.row, rows)],
             "total_ns": np.minimum(end, window.end_ns) - np.maximum(start, window.start_ns),
             "exposed_ns": covered(exposed, start, end),
         }

@@ -11,6 +11,7 @@ from nsyswrap import units
 from nsyswrap.attribution.attribution import Attribution
 from nsyswrap.attribution.copy_table import KEYS, UPLOAD, find_memsets, held_by, of_device, staged_copies, staged_of
 from nsyswrap.attribution.root_causes import pageable_copies
+from nsyswrap.compiled.rows import taken
 from nsyswrap.events.duration_stats import statistics
 from nsyswrap.events.operations import COPY
 from nsyswrap.intervals import Window, clip, intersect, merge, total
@@ -50,8 +51,10 @@ def run(
     for device in operations.devices:
         exposed += total(operations.exclusive(device, window)[COPY])
         mine = operations.on(device)
-        mine = mine[operations.kind[mine] == COPY]
-        busy += total(clip(merge(operations.start[mine], operations.end[mine]), window.start_ns, window.end_ns))
+        mine = mine[taken(operations.kind, mine) == COPY]
+        busy += total(
+            clip(merge(taken(operations.start, mine), taken(operations.end, mine)), window.start_ns, window.end_ns)
+        )
     return Section(
         key="copies",
         title=TITLE,

@@ -11,6 +11,7 @@ from nsyswrap import tables
 from nsyswrap.attribution.loader_processes import has_loader_processes
 from nsyswrap.attribution.root_causes import checkpoint, cpu_quota, file_reads, outside_wait, page_faults, tokenizer
 from nsyswrap.attribution.root_causes.cpu_quota import is_stop
+from nsyswrap.compiled.rows import taken
 from nsyswrap.events import api_calls
 from nsyswrap.events.host_marks import find_marks
 from nsyswrap.events.thread_states import NAME_BITS, NAMES, ThreadStates
@@ -79,8 +80,8 @@ def _of_states(
     kind = code >> NAME_BITS
     waits_inside = (mark >= 0) & np.isin(kind, _WAITS_IN_MARKS)
     chosen = np.isin(kind, list(RULE_OF)) | waits_inside
-    code, spans = code[chosen], Spans(start[chosen], end[chosen])
-    kind, mark, waits_inside = kind[chosen], mark[chosen], waits_inside[chosen]
+    code, spans = taken(code, chosen), Spans(taken(start, chosen), taken(end, chosen))
+    kind, mark, waits_inside = taken(kind, chosen), taken(mark, chosen), taken(waits_inside, chosen)
     rule, what = _RULE_CODES[kind], np.minimum(code % NAMES, len(names)).astype(np.int64)
     is_file = kind == api_calls.FILE_IO
     in_data = label_at(context.phases.shown(thread), spans.start, NO_PHASE) == context.phases.code(DATA)

@@ -5,6 +5,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from nsyswrap import tables
+from nsyswrap.compiled.rows import taken
 from nsyswrap.events.thread_states import NAMES, ThreadStates
 from nsyswrap.intervals import Indices, LabelledSpans, Spans, Window, clip, fill, overlay, total
 from nsyswrap.loop.context import TraceContext
@@ -67,7 +68,7 @@ def _launching(context: TraceContext, window: Window) -> dict[int, int]:
     """
     calls, call = context.trace[tables.CALLS], context.operations.call
     known = call[call >= 0]
-    start, end = array(calls, "start")[known], array(calls, "end")[known]
+    start, end = taken(array(calls, "start"), known), taken(array(calls, "end"), known)
     inside = known[(start < window.end_ns) & (end > window.start_ns)]
     codes, threads = pd.factorize(coded(calls, "thread")[inside])
     found = dict(zip(threads.tolist(), np.bincount(codes).tolist(), strict=True))
@@ -92,9 +93,13 @@ def _waits(context: TraceContext, states: ThreadStates, thread: int, window: Win
         its = Spans(doing.spans.start[some], doing.spans.end[some])
         _, state, start, end = overlay(clip(waits, int(its.start[0]), int(its.end[-1])), its)
         piece, phase, low, high = overlay(Spans(start, end), phases.spans)
-        key = (doing.code[some][state[piece]] % NAMES).astype(np.int64) * width + phases.code[phase] + 1
+        key = (
+            (taken(doing.code[some], taken(state, piece)) % NAMES).astype(np.int64) * width
+            + taken(phases.code, phase)
+            + 1
+        )
         np.add.at(time, key, high - low)
-        count += np.bincount(key[_first_of_state(key, state[piece])], minlength=len(count))
+        count += np.bincount(taken(key, _first_of_state(key, taken(state, piece))), minlength=len(count))
     keys = np.flatnonzero(count)
     return [
         {

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,12 +16,10 @@ from nsyswrap.events.thread_states import NO_NAME, ThreadStates
 from nsyswrap.intervals import NOTHING, Window
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import NO_PHASE
-from nsyswrap.model import Fact, Section
+from nsyswrap.model import Fact, Finding, Section
 from nsyswrap.row_sums import typed_table
 from nsyswrap.sections.idle_codes import numbered, sums_by_gap
-from nsyswrap.sections.idle_findings import find_findings
 from nsyswrap.sections.spec import SectionSpec
-from nsyswrap.what_if.simulate import Simulation
 
 TITLE = "Why the GPU was idle"
 
@@ -50,17 +48,38 @@ UNTRACED = "thread {thread}: waiting or working, operating system calls were not
 UNEXPLAINED = ("unknown", "not_traced")
 
 
+class IdleSums(NamedTuple):
+    """The idle time of each device in all.
+
+    Attributes:
+        by_account: Idle time and number of gaps by rule, cause and phase.
+        patterns: Number and median length of the gaps by rule and phase.
+    """
+
+    by_account: pd.DataFrame
+    patterns: pd.DataFrame
+
+
+def find_idle_sums(context: TraceContext, window: Window, attributions: tuple[Attribution, ...]) -> IdleSums:
+    """Return the idle time of each device by rule, cause and phase, and pattern by pattern."""
+    return IdleSums(_by_account(context, attributions), _patterns(context, attributions, window))
+
+
+def find_idle_gaps(context: TraceContext, states: ThreadStates, attributions: tuple[Attribution, ...]) -> pd.DataFrame:
+    """Return the table of gaps: the rows of each device, one after another."""
+    every = [_gaps(context, states, each) for each in attributions]
+    return pd.concat(every, ignore_index=True) if len(every) > 1 else every[0]
+
+
 def run(
     context: TraceContext,
     window: Window,
-    states: ThreadStates,
-    attributions: tuple[Attribution, ...],
-    simulation: Simulation,
+    idle_sums: IdleSums,
+    idle_gaps: pd.DataFrame,
+    idle_findings: tuple[Finding, ...],
 ) -> Section:
     """Return the idle time of each device by rule, cause and phase, gap by gap and pattern by pattern."""
-    by_account = _by_account(context, attributions)
-    every = [_gaps(context, states, each) for each in attributions]
-    gaps = pd.concat(every, ignore_index=True) if len(every) > 1 else every[0]
+    by_account = idle_sums.by_account
     idle = int(by_account["idle_ns"].sum())
     unknown = int(by_account.loc[by_account["cause"].isin(UNEXPLAINED), "idle_ns"].sum())
     return Section(
@@ -71,12 +90,8 @@ def run(
             Fact("idle_ns", idle, "ns"),
             Fact("explained_share", (idle - unknown) / idle if idle else 1.0, "share"),
         ),
-        tables={
-            "attribution": by_account,
-            "gaps": gaps,
-            "patterns": _patterns(context, attributions, window),
-        },
-        findings=find_findings(simulation, attributions, gaps, window),
+        tables={"attribution": by_account, "gaps": idle_gaps, "patterns": idle_sums.patterns},
+        findings=idle_findings,
         notes=_notes(context),
     )
 

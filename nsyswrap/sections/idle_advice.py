@@ -9,6 +9,7 @@ from nsyswrap import tables, units
 from nsyswrap.attribution.attribution import Attribution
 from nsyswrap.attribution.copy_table import DOWNLOAD, UPLOAD
 from nsyswrap.attribution.root_causes import blocking_waits
+from nsyswrap.compiled.rows import taken
 from nsyswrap.events.api_calls import MODULE_LOAD, overhead_kind
 from nsyswrap.events.operations import SOURCES
 from nsyswrap.events.thread_states import ThreadStates
@@ -243,7 +244,7 @@ def _of_cpu(_context: TraceContext, attribution: Attribution) -> str:
     """Return advice to launch less where most of the CPU time is between launches at their usual pace; else empty."""
     length = attribution.pieces.length_of(attribution.of_rule("idle/cpu"))
     usual = length <= attribution.usual_gap_ns
-    return SHORT_CODE if length[usual].sum() > length.sum() / 2 else ""
+    return SHORT_CODE if taken(length, usual).sum() > length.sum() / 2 else ""
 
 
 def _of_waits(context: TraceContext, attribution: Attribution) -> str:
@@ -263,8 +264,8 @@ def _behind(
     """Return the pieces whose gap follows a copy of this direction on the device."""
     operations, trace, pieces = context.operations, context.trace, attribution.pieces
     mine = operations.on(attribution.device_id)
-    ends = np.sort(operations.end[mine])
-    order = np.argsort(operations.end[mine], kind="stable")
+    ends = np.sort(taken(operations.end, mine))
+    order = np.argsort(taken(operations.end, mine), kind="stable")
     first = np.append(True, pieces.gap[1:] != pieces.gap[:-1])[: len(pieces.gap)]
     before = np.searchsorted(ends, pieces.start[first], side="right") - 1
     last = mine[order[np.maximum(before, 0)]]

@@ -9,6 +9,7 @@ import pandas as pd
 
 from nsyswrap import tables
 from nsyswrap.attribution.pieces import Pieces
+from nsyswrap.compiled.rows import taken
 from nsyswrap.intervals import Times
 from nsyswrap.tables import DENSE_IDS, blocks
 
@@ -33,12 +34,14 @@ def numbered(key_of: Callable[[slice], Times], count: int, limit: int) -> tuple[
     known = 0
     for some in blocks(count):
         key = key_of(some)
-        fresh = pd.unique(key[number[key] < 0])
+        code = taken(number, key)
+        fresh = pd.unique(taken(key, code < 0))
         if len(fresh):
             number[fresh] = np.arange(known, known + len(fresh))
             unique.append(fresh)
             known += len(fresh)
-        codes[some] = number[key]
+            code = taken(number, key)
+        codes[some] = code
     return codes.astype(np.min_scalar_type(known)), np.concatenate(unique)
 
 
@@ -55,7 +58,7 @@ def sums_by_gap(codes: Codes, pieces: Pieces) -> Iterator[tuple[Codes, Times]]:
         last = min(first + tables.BLOCK, count)
         last = int(np.searchsorted(pieces.gap, pieces.gap[last - 1], side="right"))
         order = first + np.argsort(codes[first:last], kind="stable")
-        code, gap = codes[order], pieces.gap[order]
+        code, gap = taken(codes, order), taken(pieces.gap, order)
         begin = np.flatnonzero(np.append(True, (code[1:] != code[:-1]) | (gap[1:] != gap[:-1])))
-        yield code[begin], np.add.reduceat(pieces.end[order] - pieces.start[order], begin)
+        yield code[begin], np.add.reduceat(pieces.length_of(order), begin)
         first = last

@@ -21,6 +21,7 @@ from nsyswrap.attribution.root_causes import (
     worker_start,
 )
 from nsyswrap.attribution.sampled_lines import spelled
+from nsyswrap.compiled.rows import taken
 from nsyswrap.events import api_calls
 from nsyswrap.events.host_marks import find_marks
 from nsyswrap.intervals import Spans, Window, covered, merge
@@ -45,22 +46,22 @@ MARKED = {
 OWN_CAUSES = {each.rule: each.own_causes for each in ROOT_CAUSES if each.own_causes}
 
 
-def find_findings(
-    simulation: Simulation, attributions: tuple[Attribution, ...], gaps: pd.DataFrame, window: Window
+def find_idle_findings(
+    simulation: Simulation, attributions: tuple[Attribution, ...], idle_gaps: pd.DataFrame, window: Window
 ) -> tuple[Finding, ...]:
     """Return one finding for each device and rule that takes at least 2 % of the window.
 
     Args:
         simulation: The run as it was.
         attributions: The idle time of each device.
-        gaps: The table of gaps: the rows of each attribution, one after another.
+        idle_gaps: The table of gaps: the rows of each attribution, one after another.
         window: Interval of the findings.
     """
     found, first = [], 0
     # A fix of the program is one for all devices, so it is simulated once.
     of_program = cache(partial(_saving_of_program, simulation, attributions))
     for each in attributions:
-        mine = gaps.iloc[first : first + len(each.rule)]
+        mine = idle_gaps.iloc[first : first + len(each.rule)]
         first += len(each.rule)
         found += [
             _finding(simulation, of_program, each, rule, mine)
@@ -114,7 +115,7 @@ def _saving_of_device(simulation: Simulation, attribution: Attribution, rule: st
     """Return what fixing a rule on one device saves; None where the fix is one of the whole program."""
     chosen = attribution.of_rule(rule)
     if rule == between_operations.RULE:
-        between = Spans(attribution.pieces.start[chosen], attribution.pieces.end[chosen])
+        between = Spans(taken(attribution.pieces.start, chosen), taken(attribution.pieces.end, chosen))
         return predict(simulation, partial(changes.fewer_operations, between, attribution.device_id))
     return None
 
@@ -168,8 +169,8 @@ def host_spans(simulation: Simulation, attributions: tuple[Attribution, ...], ru
         mine = [each.of_rule(rule) & each.pieces.is_process(process) for each in attributions]
         chosen = list(zip(attributions, mine, strict=True))
         found[thread] = merge(
-            np.concatenate([each.pieces.start[rows] for each, rows in chosen]),
-            np.concatenate([each.pieces.end[rows] for each, rows in chosen]),
+            np.concatenate([taken(each.pieces.start, rows) for each, rows in chosen]),
+            np.concatenate([taken(each.pieces.end, rows) for each, rows in chosen]),
         )
     return found
 
@@ -218,14 +219,14 @@ def most_sampled(attribution: Attribution, rule: str) -> tuple[str, ...]:
 def _by_phase(context: TraceContext, attribution: Attribution, rule: str) -> tuple[str, ...]:
     """Return a line for each phase: idle time and number of gaps, largest first."""
     chosen = attribution.of_rule(rule)
-    phase, gap = attribution.pieces.phase[chosen], attribution.pieces.gap[chosen]
+    phase, gap = taken(attribution.pieces.phase, chosen), taken(attribution.pieces.gap, chosen)
     length = attribution.pieces.length_of(chosen)
     rows = []
     for code in tables.distinct(phase).tolist():
         mine = phase == code
         # Pieces are ordered by gap.
-        gaps = int(np.count_nonzero(np.diff(gap[mine], prepend=-1)))
-        rows.append((int(length[mine].sum()), context.phases.where(code), gaps))
+        gaps = int(np.count_nonzero(np.diff(taken(gap, mine), prepend=-1)))
+        rows.append((int(taken(length, mine).sum()), context.phases.where(code), gaps))
     rows.sort(key=lambda row: (-row[0], row[1]))
     return tuple(f"{units.duration(idle)} {where}, {units.counted(count, 'gap')}" for idle, where, count in rows)
 

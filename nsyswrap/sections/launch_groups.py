@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 from nsyswrap import tables
+from nsyswrap.compiled.rows import taken
 from nsyswrap.events.operations import COMPUTE
 from nsyswrap.hardware.launch_estimates import estimates
 from nsyswrap.intervals import Indices, Window
@@ -19,16 +20,17 @@ def kernels_in(context: TraceContext, window: Window) -> Indices:
     """Return the operations that are compute kernels and touch the window."""
     operations = context.operations
     rows = operations.from_table(tables.KERNELS)
-    start, end = operations.start[rows], operations.end[rows]
-    found: Indices = rows[(operations.kind[rows] == COMPUTE) & (start < window.end_ns) & (end > window.start_ns)]
+    start, end = taken(operations.start, rows), taken(operations.end, rows)
+    is_kernel = (taken(operations.kind, rows) == COMPUTE) & (start < window.end_ns) & (end > window.start_ns)
+    found: Indices = taken(rows, is_kernel)
     return found
 
 
 def kernels_by_device(context: TraceContext, window: Window) -> dict[int, Indices]:
     """Return the compute kernels that touch the window, as operations by device, for devices that ran any."""
     device_id, rows = context.operations.device_id, kernels_in(context, window)
-    of_row = device_id[rows]
-    found = {device: rows[of_row == device] for device in context.operations.devices}
+    of_row = taken(device_id, rows)
+    found = {device: taken(rows, of_row == device) for device in context.operations.devices}
     return {device: mine for device, mine in found.items() if len(mine)}
 
 
@@ -56,9 +58,11 @@ def _joined(parts: list[Any]) -> Any:  # noqa: ANN401 - lists or arrays
 def _of_device(context: TraceContext, rows: Indices, gpu: Gpu, window: Window) -> dict[str, Any]:
     """Return the columns of one device, as lists of texts and arrays of numbers."""
     operations, frame = context.operations, context.trace[tables.KERNELS]
-    kernel = operations.row[rows]
-    codes, first = tables.groups([coded(frame, column).codes[kernel] for column in ("name_id", *LAUNCH)])
-    duration = np.minimum(operations.end[rows], window.end_ns) - np.maximum(operations.start[rows], window.start_ns)
+    kernel = taken(operations.row, rows)
+    codes, first = tables.groups([taken(coded(frame, column).codes, kernel) for column in ("name_id", *LAUNCH)])
+    duration = np.minimum(taken(operations.end, rows), window.end_ns) - np.maximum(
+        taken(operations.start, rows), window.start_ns
+    )
     total = np.zeros(len(first), np.int64)
     np.add.at(total, codes, duration)
     shown, kinds = kernel[first], context.kernel_names.of(rows[first])

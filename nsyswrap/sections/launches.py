@@ -11,6 +11,7 @@ from nsyswrap.attribution.attribution import Attribution
 from nsyswrap.attribution.launch_pace import LaunchTimes, Pace, by_phase, on_device, pace_of, paces
 from nsyswrap.attribution.optimizer_pass import PHASE, SHORT_NS, find_pass
 from nsyswrap.attribution.root_causes import launch_bound, optimizer_kernels
+from nsyswrap.compiled.rows import median, taken
 from nsyswrap.events.api_calls import base_name
 from nsyswrap.events.duration_stats import by_name
 from nsyswrap.intervals import Indices, Times, Window
@@ -40,14 +41,14 @@ def run(
     one process on one device.
     """
     operations, rows = context.operations, launches.row
-    began, idle, call = launches.began, launches.just_in_time, operations.call[rows]
-    start, returned = operations.start[rows], array(context.trace[tables.CALLS], "end")[call]
+    began, idle, call = launches.began, launches.just_in_time, taken(operations.call, rows)
+    start, returned = taken(operations.start, rows), taken(array(context.trace[tables.CALLS], "end"), call)
     # Because of clock errors, an operation may seem to begin before its call.
     latency, queue = np.maximum(start - began, 0), np.maximum(start - returned, 0)
     codes, names = _names(context, call)
     parts = []
     for kind, chosen, duration in (("latency", idle, latency), ("queue", ~idle, queue)):
-        part = by_name(names, codes[chosen], duration[chosen])
+        part = by_name(names, taken(codes, chosen), taken(duration, chosen))
         part.insert(1, "kind", kind)
         parts.append(part)
     return Section(
@@ -58,7 +59,7 @@ def run(
             Fact("launches", len(rows), "count"),
             Fact("just_in_time_share", float(idle.mean()) if len(rows) else None, "share"),
             Fact("median_launch_latency_ns", _median(latency[idle]), "ns"),
-            Fact("median_operation_ns", _median(operations.end[rows] - start), "ns"),
+            Fact("median_operation_ns", _median(taken(operations.end, rows) - start), "ns"),
             Fact("median_launch_interval_ns", _median(launches.since[launches.since >= 0]), "ns"),
         ),
         tables={"summary": pd.concat(parts, ignore_index=True), "phases": by_phase(context, launches)},
@@ -152,7 +153,7 @@ def _optimizer(simulation: Simulation, attribution: Attribution, window: Window)
 
 
 def _median(values: Times) -> float | None:
-    return float(np.median(values)) if len(values) else None
+    return median(values) if len(values) else None
 
 
 def _names(context: TraceContext, call: Indices) -> tuple[Indices, list[str]]:

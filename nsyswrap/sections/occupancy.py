@@ -10,6 +10,7 @@ import pandas as pd
 
 from nsyswrap import tables, units
 from nsyswrap.attribution.optimizer_pass import SHORT_NS
+from nsyswrap.compiled.rows import taken
 from nsyswrap.events.operations import SOURCES
 from nsyswrap.hardware.kernel_names.classify import Verdict
 from nsyswrap.hardware.kernel_work import has_block_a_channel
@@ -127,11 +128,11 @@ def sm_efficiency(context: TraceContext, kernels: Mapping[int, Indices], window:
     counts = {gpu.device_id: gpu.sm_count for gpu in context.trace.gpus}
     busy = 0.0
     for device, rows in kernels.items():
-        blocks = grid[operations.row[rows]]
+        blocks = grid[taken(operations.row, rows)]
         if counts.get(device, 0) <= 0 or blocks.min() <= 0:
             return None
-        start = np.maximum(operations.start[rows], window.start_ns)
-        end = np.minimum(operations.end[rows], window.end_ns)
+        start = np.maximum(taken(operations.start, rows), window.start_ns)
+        end = np.minimum(taken(operations.end, rows), window.end_ns)
         busy += busy_multiprocessors(start, end, blocks, counts[device]) / counts[device]
     return busy / (window.length_ns * len(kernels)) if kernels else None
 

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 from nsyswrap import tables
+from nsyswrap.compiled.rows import taken
 from nsyswrap.events.operations import COMMUNICATION
 from nsyswrap.intervals import NOTHING, Indices, Spans, Window, clip, covered, gaps, merge, total, union
 from nsyswrap.loop import injected_ranges
@@ -61,7 +62,7 @@ def _gpu_ns(context: TraceContext, mine: np.ndarray[tuple[int], np.dtype[np.bool
     """Return the time in which each GPU runs one of some operations inside a window, summed over GPUs, in ns."""
     operations = context.operations
     return sum(
-        total(clip(merge(operations.start[rows], operations.end[rows]), window.start_ns, window.end_ns))
+        total(clip(merge(taken(operations.start, rows), taken(operations.end, rows)), window.start_ns, window.end_ns))
         for device in operations.devices
         for rows in [mine & (operations.device_id == device)]
     )
@@ -149,11 +150,11 @@ def _coverage(
     whole, with_phase, joined = 0, 0, 0
     for block in blocks(len(kernels)):
         rows = kernels[block]
-        duration = operations.end[rows] - operations.start[rows]
-        known = of_operation[rows] != NO_PHASE
+        duration = taken(operations.end, rows) - taken(operations.start, rows)
+        known = taken(of_operation, rows) != NO_PHASE
         whole += int(duration.sum())
-        with_phase += int(duration[known].sum())
-        joined += int(duration[known & ~_in_own_phase(context, operations.call[rows])].sum())
+        with_phase += int(taken(duration, known).sum())
+        joined += int(taken(duration, known & ~_in_own_phase(context, taken(operations.call, rows))).sum())
     if not whole:
         return ()
     return (
@@ -166,7 +167,7 @@ def _in_own_phase(context: TraceContext, call: Indices) -> np.ndarray[tuple[int]
     """Return which calls were made while a phase of their own thread was open; -1 is no call."""
     calls = context.trace[tables.CALLS]
     found, known = np.zeros(len(call), bool), np.flatnonzero(call >= 0)
-    thread, when = coded(calls, "thread")[call[known]], array(calls, "start")[call[known]]
+    thread, when = coded(calls, "thread")[taken(call, known)], taken(array(calls, "start"), taken(call, known))
     for each in tables.distinct(thread).tolist():
         mine = thread == each
         spans = context.phases.own(each).spans

@@ -7,6 +7,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from nsyswrap import tables
+from nsyswrap.compiled.rows import taken
 from nsyswrap.intervals import Indices
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import of_library
@@ -76,8 +77,10 @@ def modules(context: TraceContext, *parts: Pairs) -> pd.DataFrame:
 def _of_kernels(context: TraceContext, parts: Sequence[Pairs], wanted: npt.NDArray[np.bool_]) -> pd.DataFrame:
     """Return kernels with those ranges around their launch that are wanted: operation and code of the text."""
     codes = context.trace[tables.RANGES]["text"].cat.codes.to_numpy()
-    kept = [(context.operations.table[each.operation] == 0) & wanted[each.range] for each in parts]
-    chosen = [Pairs(each.operation[some], each.range[some]) for each, some in zip(parts, kept, strict=True)]
+    kept = [(taken(context.operations.table, each.operation) == 0) & taken(wanted, each.range) for each in parts]
+    chosen = [
+        Pairs(taken(each.operation, some), taken(each.range, some)) for each, some in zip(parts, kept, strict=True)
+    ]
     operation, rows = (np.concatenate(column) for column in zip(*chosen, strict=True))
     frame = pd.DataFrame({"operation": operation, "text": codes[rows]}, copy=False)
     return frame.sort_values("operation", kind="stable", ignore_index=True)

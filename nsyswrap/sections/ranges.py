@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 
 from nsyswrap import tables
+from nsyswrap.compiled.rows import taken
 from nsyswrap.events.duration_stats import by_name, statistics
 from nsyswrap.intervals import Indices, Spans, Window, covered, merge
 from nsyswrap.loop.context import TraceContext
@@ -64,7 +65,7 @@ def _names(ranges: pd.DataFrame) -> pd.Index:
 def _own_pairs(context: TraceContext, window: Window) -> Pairs:
     """Return each operation paired with each range around its launch on the launching thread."""
     launched = _launched(context)
-    thread = coded(context.trace[tables.CALLS], "thread").only(context.operations.call[launched])
+    thread = coded(context.trace[tables.CALLS], "thread").only(taken(context.operations.call, launched))
     return _pairs(context, launched, thread, window)
 
 
@@ -85,9 +86,9 @@ def _handed_pairs(context: TraceContext, window: Window) -> Pairs:
         target = context.phases.main_thread.get(process, process | tables.pid(process))
         if target == each:
             continue
-        mine = launched[thread.equal(each, context.operations.call[launched])]
+        mine = launched[thread.equal(each, taken(context.operations.call, launched))]
         rows = program[range_thread == each]
-        began = start[context.operations.call[mine]]
+        began = start[taken(context.operations.call, mine)]
         own = merge(array(ranges, "start")[rows], array(ranges, "end")[rows])
         handed.append(mine[covered(own, began, began + 1) == 0])
         main.append(np.full(len(handed[-1]), len(targets), np.int32))
@@ -108,31 +109,36 @@ def _pairs(context: TraceContext, launched: Indices, thread: CodedIds, window: W
     """Return the operations paired with the ranges around their launch on a thread that touch the window."""
     trace = context.trace
     calls, ranges = trace[tables.CALLS], trace[tables.RANGES]
-    call = context.operations.call[launched]
+    call = taken(context.operations.call, launched)
     found_operations, found_ranges = [np.empty(0, np.int32)], [np.empty(0, np.int32)]
-    start, end = array(calls, "start"), array(calls, "end")
-    for which, rows in enclosing(trace, thread, lambda some: Spans(start[call[some]], end[call[some]])):
-        touching = (array(ranges, "start")[rows] < window.end_ns) & (array(ranges, "end")[rows] > window.start_ns)
-        found_operations.append(launched[which[touching]])
-        found_ranges.append(rows[touching].astype(np.int32))
+    inside = (array(ranges, "start") < window.end_ns) & (array(ranges, "end") > window.start_ns)
+    sides = array(calls, "start"), array(calls, "end")
+    for which, rows in enclosing(
+        trace, thread, lambda some: Spans(*(taken(each, taken(call, some)) for each in sides))
+    ):
+        touching = taken(inside, rows)
+        found_operations.append(taken(launched, taken(which, touching)))
+        found_ranges.append(taken(rows, touching).astype(np.int32))
     return Pairs(np.concatenate(found_operations), np.concatenate(found_ranges))
 
 
 def _kernels(context: TraceContext, names: pd.Index, pairs: Pairs) -> pd.DataFrame:
     """Return the statistics of kernels by enclosing range and kernel name."""
     operations, trace = context.operations, context.trace
-    is_kernel = operations.table[pairs.operation] == 0
-    which = pairs.operation[is_kernel]
-    ranges = pairs.range[is_kernel]
+    is_kernel = taken(operations.table, pairs.operation) == 0
+    which = taken(pairs.operation, is_kernel)
+    ranges = taken(pairs.range, is_kernel)
     range_codes, range_names = pd.factorize(names)
     kernels = coded(trace[tables.KERNELS], "name_id")
     width = max(len(kernels.ids), 1)
     codes, unique = numbered(
-        lambda some: range_codes[ranges[some]] * width + kernels.codes[operations.row[which[some]]],
+        lambda some: (
+            taken(range_codes, ranges[some]) * width + taken(kernels.codes, taken(operations.row, which[some]))
+        ),
         len(which),
         max(len(range_names), 1) * width,
     )
-    found = statistics(codes, operations.end[which] - operations.start[which], len(unique))
+    found = statistics(codes, taken(operations.end, which) - taken(operations.start, which), len(unique))
     texts = [(str(range_names[each // width]), trace.text(int(kernels.ids[each % width]))) for each in unique.tolist()]
     order = largest_first(found["total_ns"], texts)
     columns = zip(*(texts[each] for each in order.tolist()), strict=True) if texts else ((), ())

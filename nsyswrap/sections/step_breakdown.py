@@ -19,6 +19,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from nsyswrap import tables
+from nsyswrap.compiled.rows import taken
 from nsyswrap.events.operations import COMMUNICATION, COMPUTE, COPY, MEMSET
 from nsyswrap.intervals import (
     LabelledSpans,
@@ -125,9 +126,9 @@ def _device_spans(context: TraceContext, slots: Slots) -> tuple[list[Spans], Spa
     found: list[Spans] = []
     for each in _ON_DEVICE:
         chosen = mine & (kind == each)
-        spans = merge(start[chosen], end[chosen])
-        for taken in found:
-            spans = subtract(spans, taken)
+        spans = merge(taken(start, chosen), taken(end, chosen))
+        for before in found:
+            spans = subtract(spans, before)
         found.append(spans)
     return found, union(*found)
 
@@ -138,7 +139,7 @@ def _call_spans(context: TraceContext, slots: Slots) -> Spans:
     start, end = array(calls, "start"), array(calls, "end")
     rows = _between(start, end, slots)
     mine = tables.process_of(coded(calls, "thread")[rows]) == slots.process
-    return merge(start[rows], end[rows]) if mine.all() else merge(start[rows][mine], end[rows][mine])
+    return merge(start[rows], end[rows]) if mine.all() else merge(taken(start[rows], mine), taken(end[rows], mine))
 
 
 def _between(start: Times, end: Times, slots: Slots) -> slice:
@@ -210,8 +211,10 @@ def _on_host(context: TraceContext, slots: Slots, free: Spans) -> dict[str, Time
         some = Spans(free.start[block], free.end[block])
         cell, _, begun, ended = overlay(Spans(start, end), some)
         inside = covered(clip(calls, int(some.start[0]), int(some.end[-1])), begun, ended)
-        rest += np.bincount((slot * 3 + whole.code[label])[cell], ended - begun - inside, minlength=3 * count)
-        called += np.bincount(slot[cell], inside, minlength=count)
+        rest += np.bincount(
+            taken(slot * 3 + taken(whole.code, label), cell), ended - begun - inside, minlength=3 * count
+        )
+        called += np.bincount(taken(slot, cell), inside, minlength=count)
     labelled, runtime = rest.astype(np.int64).reshape(count, 3), called.astype(np.int64)
     return {
         "runtime_ns": runtime,

@@ -1,9 +1,12 @@
-"""The allocator settings: one heap for all threads, freed memory is reused, and pages are small."""
+"""The allocator settings: one heap for all threads, freed memory is reused, pages are small, BLAS starts no threads."""
 
+import os
 import subprocess
 import sys
 
 import pytest
+
+from nsyswrap.cli.memory_settings import BLAS_THREADS
 
 # Eight threads allocate and free one after another. If each has its own heap, each keeps its freed memory.
 PROGRAM = """
@@ -76,3 +79,26 @@ def test_numpy_asks_for_no_large_pages() -> None:
     if not advised("many"):
         pytest.skip("this kernel has no large pages, or does not say who asks for them")
     assert advised("one") == 0
+
+
+LOADED = """
+import os, sys
+from nsyswrap.cli.memory_settings import load_numpy
+before = dict(os.environ)
+load_numpy()
+assert "numpy" in sys.modules and dict(os.environ) == before
+print(len(os.listdir("/proc/self/task")))
+"""
+
+
+def test_numpy_is_loaded_without_threads() -> None:
+    """Without the setting BLAS may start some. The programs that this one starts are given no such setting."""
+    environ = {name: value for name, value in os.environ.items() if name != BLAS_THREADS}
+    done = subprocess.run([sys.executable, "-c", LOADED], capture_output=True, text=True, check=True, env=environ)
+    assert int(done.stdout) == 1
+
+
+def test_the_user_decides_how_many_threads_numpy_has() -> None:
+    environ = {**os.environ, BLAS_THREADS: "2"}
+    program = f"{LOADED}\nassert os.environ['{BLAS_THREADS}'] == '2'"
+    subprocess.run([sys.executable, "-c", program.replace('"numpy" in sys.modules and ', "")], check=True, env=environ)

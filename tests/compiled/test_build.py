@@ -3,21 +3,21 @@
 import os
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
 from nsyswrap.compiled import build
 from nsyswrap.compiled.build import FLAGS, begin_build, is_trusted
-from nsyswrap.compiled.library import SOURCE, Library, library_path, loaded
+from nsyswrap.compiled.library import SOURCES, Library, library_path, loaded
 
 ENVIRON = {"PATH": os.environ["PATH"]}
 
 
-def finished(source: Path, target: Path, compiler: str = "cc") -> bool:
+def finished(sources: Sequence[Path], target: Path, compiler: str = "cc") -> bool:
     """Compile a library and wait for the end; return whether it is there."""
-    begun = begin_build(source, target, {**ENVIRON, "CC": compiler})
+    begun = begin_build(sources, target, {**ENVIRON, "CC": compiler})
     while begun and begun.is_running():
         time.sleep(0.01)
     return target.is_file()
@@ -29,20 +29,30 @@ def library(functions: object, tmp_path: Path) -> Path:
     assert functions
     source, target = tmp_path / "one.c", tmp_path / "cache" / "one.so"
     source.write_text("int one(void) { return 1; }\n")
-    assert finished(source, target)
+    assert finished([source], target)
     return target
 
 
 def test_the_source_compiles_without_warnings(functions: object, tmp_path: Path) -> None:
     assert functions
-    command = ["cc", *FLAGS, "-std=gnu11", "-Wall", "-Wextra", "-Werror", str(SOURCE), "-o", str(tmp_path / "out.so")]
+    command = [
+        "cc",
+        *FLAGS,
+        "-std=gnu11",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        *map(str, SOURCES),
+        "-o",
+        str(tmp_path / "out.so"),
+    ]
     assert subprocess.run(command, check=False, capture_output=True, text=True).stderr == ""
 
 
 @pytest.mark.parametrize("compiler", ["false", "true", "no-such-compiler", "unclosed '"])
 def test_without_a_compiler_there_is_no_library(tmp_path: Path, compiler: str) -> None:
     """The same is true of a compiler that fails, or writes nothing."""
-    assert not finished(SOURCE, tmp_path / "cache" / "out.so", compiler)
+    assert not finished(SOURCES, tmp_path / "cache" / "out.so", compiler)
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
@@ -52,7 +62,7 @@ def test_a_compiler_that_hangs_is_stopped_and_leaves_no_file(tmp_path: Path, mon
     compiler.write_text('#!/bin/sh\nfor last; do :; done\ntouch "$last"\nsleep 600\n')
     compiler.chmod(0o700)
     begun = time.monotonic()
-    assert not finished(SOURCE, tmp_path / "cache" / "out.so", str(compiler))
+    assert not finished(SOURCES, tmp_path / "cache" / "out.so", str(compiler))
     assert time.monotonic() - begun < 60  # far less than the program sleeps
     assert list((tmp_path / "cache").iterdir()) == []
 
@@ -96,7 +106,7 @@ def test_a_library_of_another_user_is_not_loaded(library: Path, monkeypatch: pyt
 
 def test_nothing_is_built_in_a_folder_of_others(tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
-    assert begin_build(SOURCE, tmp_path / "out.so", ENVIRON) is None
+    assert begin_build(SOURCES, tmp_path / "out.so", ENVIRON) is None
 
 
 def test_a_library_that_cannot_be_loaded_is_not_used(library: Path) -> None:
@@ -113,10 +123,12 @@ def test_the_name_changes_with_source_compiler_and_cache(tmp_path: Path, monkeyp
     assert usual.parent == Path("/h/.cache/nsyswrap/compiled")
     assert library_path({"HOME": "/h", "CC": "clang"}).name != usual.name
     assert library_path({"XDG_CACHE_HOME": "/c"}) == Path("/c/nsyswrap/compiled") / usual.name
-    changed = tmp_path / "functions.c"
-    changed.write_text(SOURCE.read_text() + "\n")
-    monkeypatch.setattr("nsyswrap.compiled.library.SOURCE", changed)
-    assert library_path({"HOME": "/h"}).name != usual.name
+    for number, source in enumerate(SOURCES):
+        changed = tmp_path / source.name
+        changed.write_text(source.read_text() + "\n")
+        others = [*SOURCES[:number], changed, *SOURCES[number + 1 :]]
+        monkeypatch.setattr("nsyswrap.compiled.library.SOURCES", others)
+        assert library_path({"HOME": "/h"}).name != usual.name
 
 
 def test_nothing_waits_for_the_compiler(functions: object, tmp_path: Path) -> None:

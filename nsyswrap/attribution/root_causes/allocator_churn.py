@@ -6,8 +6,9 @@ import numpy as np
 
 from nsyswrap import tables
 from nsyswrap.attribution.idle_pieces import GENERIC, IdlePieces, Mask
+from nsyswrap.compiled.rows import chosen, taken
 from nsyswrap.events import api_calls
-from nsyswrap.intervals import Spans, Times, chosen, containing
+from nsyswrap.intervals import Spans, Times, containing
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.tables import array, coded
 
@@ -34,7 +35,7 @@ def find(idle: IdlePieces, free: Mask) -> Mask:
     gap, start, end = chosen(later, idle.gap, idle.pieces.start, idle.pieces.end)
     delay = np.bincount(gap, end - start, len(idle.first)).astype(np.int64)
     delay += first_call
-    behind = idle.from_first(calls) | ~delayed[idle.gap]
+    behind = idle.from_first(calls) | taken(~delayed, idle.gap)
     rest = free & ~calls & ~between & behind & idle.is_cause(*GENERIC)
     return calls | between | idle.set_back(delayed, delay, rest, calls)
 

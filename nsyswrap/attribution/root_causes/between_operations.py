@@ -4,8 +4,9 @@ import numpy as np
 
 from nsyswrap.attribution.idle_pieces import IdlePieces, Mask
 from nsyswrap.attribution.launch_pace import FEW, LATENCY_NS
+from nsyswrap.compiled.rows import median, taken
 from nsyswrap.events.operations import streams_of
-from nsyswrap.intervals import Indices, Times
+from nsyswrap.intervals import Indices, Times, places
 from nsyswrap.tables import blocks
 
 RULE = "gpu/between_operations"
@@ -19,14 +20,14 @@ def find(idle: IdlePieces, free: Mask) -> Mask:  # noqa: ARG001 - the signature 
     spans, queued = idle.gaps.spans, idle.is_cause("queued")
     gap = np.flatnonzero(~idle.any_in_gap(~queued))
     mine = idle.context.operations.on(idle.device_id)
-    start = idle.context.operations.start[mine]
-    parts = [gap[:0], *(gap[some][_in_one_stream(idle, mine, start, gap[some])] for some in blocks(len(gap)))]
+    start = taken(idle.context.operations.start, mine)
+    parts = [gap[:0], *(taken(gap[some], _in_one_stream(idle, mine, start, gap[some])) for some in blocks(len(gap)))]
     gap = np.concatenate(parts)
-    length = spans.end[gap] - spans.start[gap]
-    longest = USUAL_GAPS * float(np.median(length)) if len(gap) >= FEW else LATENCY_NS
+    length = taken(spans.end, gap) - taken(spans.start, gap)
+    longest = USUAL_GAPS * median(length) if len(gap) >= FEW else LATENCY_NS
     usual = np.zeros(len(spans.start), bool)
     usual[gap[length <= longest]] = True
-    found: Mask = queued & usual[idle.gap]
+    found: Mask = queued & taken(usual, idle.gap)
     return found
 
 
@@ -40,11 +41,11 @@ def _in_one_stream(idle: IdlePieces, mine: Indices, start: Times, gap: Indices) 
         gap: The gaps.
     """
     operations, spans = idle.context.operations, idle.gaps.spans
-    place = np.searchsorted(start, spans.end[gap], side="left")
-    before, after = mine[np.maximum(place - 1, 0)], idle.gaps.ender[gap]
-    follows = (place > 0) & (after >= 0) & (operations.end[before] == spans.start[gap])
+    place = places(start, taken(spans.end, gap), side="left")
+    before, after = taken(mine, np.maximum(place - 1, 0)), taken(idle.gaps.ender, gap)
+    follows = (place > 0) & (after >= 0) & (taken(operations.end, before) == taken(spans.start, gap))
     # A migration of unified memory begins before the operation that explains the gap.
-    follows &= start[np.minimum(place, len(mine) - 1)] == operations.start[after]
+    follows &= taken(start, np.minimum(place, len(mine) - 1)) == taken(operations.start, after)
     one, other = (streams_of(idle.context.trace, operations, rows) for rows in (before, after))
     same: Mask = follows & (one >= 0) & (one == other) & (operations.process[before] == operations.process[after])
     return same

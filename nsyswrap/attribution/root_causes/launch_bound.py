@@ -2,6 +2,7 @@
 
 from nsyswrap.attribution.causes import CAUSES
 from nsyswrap.attribution.idle_pieces import IdlePieces, Mask
+from nsyswrap.compiled.rows import taken
 
 RULE = "launches/launch_bound"
 
@@ -20,5 +21,5 @@ def find(idle: IdlePieces, free: Mask) -> Mask:  # noqa: ARG001 - the signature 
     if idle.pace is None or not idle.pace.is_bound:
         return idle.none
     short = idle.gaps.spans.end - idle.gaps.spans.start <= idle.usual_gap_ns
-    found: Mask = short[idle.gap] & idle.is_cause("cpu", "launch", "queued")
+    found: Mask = taken(short, idle.gap) & idle.is_cause("cpu", "launch", "queued")
     return found

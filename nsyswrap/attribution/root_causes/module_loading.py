@@ -10,6 +10,7 @@ import numpy as np
 
 from nsyswrap import tables
 from nsyswrap.attribution.idle_pieces import IdlePieces, Mask
+from nsyswrap.compiled.rows import median, taken
 from nsyswrap.tables import array, blocks
 
 RULE = "modules/in_window"
@@ -41,5 +42,9 @@ def _usual_launch_ns(idle: IdlePieces) -> float:
     launches, returned = idle.launches, array(idle.context.trace[tables.CALLS], "end")
     length = np.empty(len(launches.row), np.int64)
     for some in blocks(len(length)):
-        np.subtract(returned[idle.context.operations.call[launches.row[some]]], launches.began[some], out=length[some])
-    return float(np.median(length, overwrite_input=True)) if len(length) else 0.0
+        np.subtract(
+            taken(returned, taken(idle.context.operations.call, launches.row[some])),
+            launches.began[some],
+            out=length[some],
+        )
+    return median(length) if len(length) else 0.0

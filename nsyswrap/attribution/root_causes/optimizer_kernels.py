@@ -4,6 +4,7 @@ import numpy as np
 
 from nsyswrap.attribution.idle_pieces import GENERIC, IdlePieces, Mask
 from nsyswrap.attribution.optimizer_pass import PHASE, find_pass
+from nsyswrap.compiled.rows import taken
 
 RULE = "optimizer/many_kernels"
 
@@ -14,6 +15,6 @@ def find(idle: IdlePieces, free: Mask) -> Mask:  # noqa: ARG001 - the signature 
     if found is None or not found.is_many:
         return idle.none
     ender = idle.gaps.ender
-    phase = idle.context.phase_of_operations[np.maximum(ender, 0)]
+    phase = taken(idle.context.phase_of_operations, np.maximum(ender, 0))
     ends: Mask = (ender >= 0) & (phase == idle.context.phases.code(PHASE))
-    return ends[idle.gap] & idle.is_cause(*GENERIC)
+    return taken(ends, idle.gap) & idle.is_cause(*GENERIC)

@@ -4,7 +4,8 @@ import numpy as np
 
 from nsyswrap.attribution.idle_pieces import GENERIC, IdlePieces, Mask
 from nsyswrap.attribution.step_outliers import is_outlier, longest_in, lost_to_outliers, unexplained
-from nsyswrap.intervals import Indices, Spans, Times, chosen, containing
+from nsyswrap.compiled.rows import chosen, taken
+from nsyswrap.intervals import Indices, Spans, Times, containing
 from nsyswrap.tables import array, blocks
 
 RULE = "steps/uneven"
@@ -34,7 +35,7 @@ def _in_steps(idle: IdlePieces, steps: Spans, mask: Mask) -> Indices:
     parts = [np.empty(0, np.intp)]
     for some in blocks(len(mask)):
         rows = some.start + np.flatnonzero(mask[some])
-        parts.append(rows[containing(steps, idle.pieces.start[rows]) >= 0])
+        parts.append(rows[containing(steps, taken(idle.pieces.start, rows)) >= 0])
     return np.concatenate(parts)
 
 

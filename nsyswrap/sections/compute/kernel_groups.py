@@ -8,6 +8,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from nsyswrap import tables, units
+from nsyswrap.compiled.rows import taken
 from nsyswrap.hardware.kernel_names.classify import Classification
 from nsyswrap.hardware.kernel_work import ElementWork, LaunchWork, element_work, is_newer, launch_work
 from nsyswrap.intervals import Indices, Times, Window
@@ -91,10 +92,10 @@ class GroupedKernels:
 def grouped_kernels(context: TraceContext, window: Window) -> GroupedKernels:
     """Return the compute kernels of a window in groups."""
     operations, frame, rows = context.operations, context.trace[tables.KERNELS], kernels_in(context, window)
-    grid, block = (coded(frame, each).only(operations.row[rows]) for each in ("grid_blocks", "block_threads"))
-    codes, first = tables.groups([context.kernel_names.code[rows], grid.codes, block.codes])
+    grid, block = (coded(frame, each).only(taken(operations.row, rows)) for each in ("grid_blocks", "block_threads"))
+    codes, first = tables.groups([taken(context.kernel_names.code, rows), grid.codes, block.codes])
     code = codes.astype(np.min_scalar_type(-1 - len(first)))
-    start, end = operations.start[rows], operations.end[rows]
+    start, end = taken(operations.start, rows), taken(operations.end, rows)
     inside = np.minimum(end, window.end_ns) - np.maximum(start, window.start_ns)
     total = np.zeros(len(first), np.int64)
     np.add.at(total, code, inside)
@@ -107,7 +108,7 @@ def _groups(context: TraceContext, rows: Indices, grid: list[int], block: list[i
     """Return a group for each of some kernels, which have its grid and its block."""
     gpus = {gpu.device_id: gpu for gpu in context.trace.gpus}
     newer = any(is_newer(name) for name in context.trace.strings.values())
-    devices, kinds = context.operations.device_id[rows].tolist(), context.kernel_names.of(rows)
+    devices, kinds = taken(context.operations.device_id, rows).tolist(), context.kernel_names.of(rows)
     found = []
     for device, kind, blocks, threads in zip(devices, kinds, grid, block, strict=True):
         each = element_work(kind.name, newer=newer)

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 from nsyswrap import tables, units
+from nsyswrap.compiled.rows import taken
 from nsyswrap.hardware.kernel_names.classify import Verdict
 from nsyswrap.intervals import Window, merge
 from nsyswrap.loop.context import TraceContext
@@ -162,8 +163,8 @@ def _overall(  # noqa: PLR0913, PLR0917 - what the note is about, and what it sa
 def _busy_ns(context: TraceContext, kernels: GroupedKernels, window: Window) -> int:
     """Return the time in which kernels run, in ns: kernels that run at once count once, those of each GPU apart."""
     operations, rows = context.operations, kernels.rows
-    start = np.maximum(operations.start[rows], window.start_ns)
-    devices = operations.device_id[rows]
+    start = np.maximum(taken(operations.start, rows), window.start_ns)
+    devices = taken(operations.device_id, rows)
     mine = [devices == device for device in np.unique(devices)]
     merged = [merge(start[each], start[each] + kernels.inside[each]) for each in mine]
     return int(sum((spans.end - spans.start).sum() for spans in merged))

@@ -7,6 +7,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from nsyswrap import tables
+from nsyswrap.compiled.rows import taken
 from nsyswrap.hardware.kernel_names.classify import Verdict
 from nsyswrap.intervals import Indices, Times, Window
 from nsyswrap.loop.context import TraceContext
@@ -23,9 +24,9 @@ from nsyswrap.what_if.simulate import Simulation
 
 def run(context: TraceContext, window: Window, simulation: Simulation) -> Section:
     """Return kernel time by verdict, kernel and phase; collectives do not count as kernels."""
-    rows = kernels_in(context, window)
-    operations = context.operations
-    duration = np.minimum(operations.end[rows], window.end_ns) - np.maximum(operations.start[rows], window.start_ns)
+    rows, operations = kernels_in(context, window), context.operations
+    start, end = taken(operations.start, rows), taken(operations.end, rows)
+    duration = np.minimum(end, window.end_ns) - np.maximum(start, window.start_ns)
     kernels = _classified(context, rows, duration)
     verdict = _verdicts(kernels)
     unused = not_used(kernels, context.phases)
@@ -34,7 +35,7 @@ def run(context: TraceContext, window: Window, simulation: Simulation) -> Sectio
     tensor, unknown = total[Verdict.TENSOR], total[Verdict.UNKNOWN]
     is_tensor, is_unknown = (verdict == list(Verdict).index(each) for each in (Verdict.TENSOR, Verdict.UNKNOWN))
     saving = partial(predict, simulation, lambda _: on_tensor_cores(kernels, rows))
-    gpus = max(len(tables.distinct(operations.device_id[rows])), 1)
+    gpus = max(len(tables.distinct(taken(operations.device_id, rows))), 1)
     layout = layout_kernels.find_findings(simulation, kernels, rows, gpus, window)
     advice = (*find_findings(unused, total, gpus, saving, window), *layout)
     counted = count_tensor_work(context, window, rows[is_tensor], rows[is_unknown])
@@ -76,7 +77,7 @@ def _notes(context: TraceContext) -> tuple[str, ...]:
 def _classified(context: TraceContext, rows: Indices, duration: Times) -> ClassifiedKernels:
     """Return the kernels with the classification of each name on each GPU."""
     names = context.kernel_names
-    codes, used = pd.factorize(names.code[rows])
+    codes, used = pd.factorize(taken(names.code, rows))
     kinds, capability = [names.kinds[int(each)] for each in used], [names.capability[int(each)] for each in used]
     return ClassifiedKernels(kinds, capability, codes, context.phase_of_operations[rows], duration)
 
