@@ -141,6 +141,7 @@ def time_nsyswrap(export: Path, copies: int) -> Used:
         json = str(Path(temporary) / "report.json")
         command = [sys.executable, "-m", "nsyswrap", "analyze", str(export), "--format", "json", "-o", json]
         used = measured(f"nsyswrap, {copies} copies", [*command, "--no-cache"])
+        shutil.rmtree(export.parent / ".nsyswrap-cache", ignore_errors=True)
         measured("the same, keeps its report", [*command, "--force"])
         measured(f"again (wanted: {AGAIN_S:.0f} s)", [*command, "--force"])
         return used
