@@ -10,10 +10,10 @@ because Python would lose its type caches for torch's classes each time.)
 
 The model has 66 modules, or fewer if the CPU cannot launch as many within --step-ms, and its step takes that long. On a
 GPU the benchmark measures wall time; on a CPU it measures the CPU time of the training thread, which other programs
-disturb less. --marks says whether the marks are compiled or in Python. Each process prints the median step, and the mean
-difference within a pair with its 95 % confidence interval; the lowest and the highest tenth of the differences are left
-out. Where the memory of a process lies changes the difference for all of its pairs, so the last line has the mean of the
-processes, with the 95 % confidence interval of that.
+disturb less. --marks says whether the marks are compiled or in Python. Each process prints the median step, and the
+mean difference within a pair with its 95 % confidence interval; the lowest and the highest tenth of the differences are
+left out. Where the memory of a process lies changes the difference for all of its pairs, so the last line has the mean
+of the processes, with the 95 % confidence interval of that.
 """
 
 import argparse
@@ -220,7 +220,8 @@ def main() -> None:
             if compiled is None:
                 sys.exit("no C compiler, or no headers of Python: measure --marks python")
             environ[COMPILED_VARIABLE] = str(compiled)
-        command, found = [find_nsys().path, "profile", "--force-overwrite=true", *flags, *program], []
+        command = [str(find_nsys().path), "profile", "--force-overwrite=true", *flags, *program]
+        found: list[dict[str, float]] = []
         for _ in range(options.processes):
             subprocess.run(command, check=True, env=environ)  # noqa: S603 - ourselves
             found.append(json.loads(result.read_text("utf-8")))
