@@ -65,7 +65,7 @@ def comments() -> Iterator[Comments]:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     kept.address = f"http://127.0.0.1:{server.server_port}"
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     yield kept
     server.shutdown()
