@@ -9,7 +9,7 @@ import lzma
 import re
 import shutil
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -17,6 +17,8 @@ MOST_BYTES = 200 * 1024
 STEP = "batch %"
 # Events of a step may begin a little before it, or end a little after it.
 MARGIN_NS = 1_000_000
+# Start and end, in ns.
+Span = tuple[int, int]
 # The lower bits of a global id are the thread, the upper bits the process. Ids of launches are unique in one process.
 PROCESS_BITS = 24
 # At this step the libraries have started, also in captures of two processes, whose steps alternate.
@@ -82,37 +84,75 @@ def unpack(packed: Path, folder: Path) -> Path:
     return export
 
 
-def step_starts(export: Path, named: str = STEP) -> list[tuple[int, int]]:
+def step_starts(export: Path, named: str = STEP) -> list[Span]:
     """Return start and end of each step, in order; ``named`` is the pattern of their names, as in SQL."""
+    return sorted(span for steps in steps_of_processes(export, named).values() for span in steps)
+
+
+def steps_of_processes(export: Path, named: str = STEP) -> dict[int, list[Span]]:
+    """Return start and end of each step of each process that has some, in order.
+
+    Args:
+        export: The export.
+        named: The pattern of the names of steps, as in SQL.
+    """
     query = (
-        'SELECT n.start, n."end" FROM NVTX_EVENTS n LEFT JOIN StringIds s ON s.id = n.textId '
+        f'SELECT n.globalTid >> {PROCESS_BITS}, n.start, n."end" FROM NVTX_EVENTS n '  # noqa: S608 - our query
+        "LEFT JOIN StringIds s ON s.id = n.textId "
         'WHERE n."end" IS NOT NULL AND coalesce(n.text, s.value) LIKE ? ORDER BY n.start'
     )
+    found: dict[int, list[Span]] = {}
     with closing(sqlite3.connect(export)) as database:
-        found: list[tuple[int, int]] = database.execute(query, (named,)).fetchall()
+        for process, start, end in database.execute(query, (named,)):
+            found.setdefault(process, []).append((start, end))
     return found
 
 
-def cut(export: Path, steps: Sequence[tuple[int, int]], kept: int) -> None:
+def cut(export: Path, steps: Sequence[Span], kept: int) -> None:
     """Reduce an export, in place, to its first steps and the time between them."""
     low, high = steps[0][0] - MARGIN_NS, steps[kept - 1][1]
-    high += MARGIN_NS if kept == len(steps) else 0
+    cut_processes(export, {}, (low, high + MARGIN_NS if kept == len(steps) else high))
+
+
+def cut_processes(export: Path, spans: Mapping[int, Span], others: Span) -> None:
+    """Reduce an export, in place, to a span of each process, as if the programs had stopped then.
+
+    What was launched by then still runs on the GPU. A range that had begun by then has no end: its work is not whole.
+
+    Args:
+        export: The export.
+        spans: The span of a process on the host, in ns.
+        others: The span of all other processes.
+    """
     with closing(sqlite3.connect(export)) as database:
         present = {name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
         for table in present & set(UNREAD):
             database.execute(f'DROP TABLE "{table}"')
         _note_launches(database, present)
-        for table in sorted(present & set(TIMED)):
-            database.execute(
-                f'DELETE FROM "{table}" WHERE "end" IS NOT NULL AND ("end" < ? OR start > ?)',  # noqa: S608 - listed
-                (low, high),
-            )
+        database.execute("CREATE TEMP TABLE spans (process INTEGER PRIMARY KEY, low INTEGER, high INTEGER)")
+        database.executemany("INSERT INTO spans VALUES (?, ?, ?)", [(each, *span) for each, span in spans.items()])
+        launched = set(OPERATIONS) if "CUPTI_ACTIVITY_KIND_RUNTIME" in present else set()
+        for table in sorted(present & set(TIMED) - launched):
+            low, high = _bounds(table, others)
+            database.execute(f'DELETE FROM "{table}" WHERE "end" IS NOT NULL AND ("end" < {low} OR start > {high})')  # noqa: S608 - listed
+            if table == "NVTX_EVENTS":
+                database.execute(f'UPDATE "{table}" SET "end" = NULL WHERE "end" > {high}')  # noqa: S608 - as above
         _drop_unlaunched(database, present)
         _drop_launches(database, present)
         _drop_texts(database, present)
         _count_again(database, present)
         database.commit()
         database.execute("VACUUM")
+
+
+def _bounds(table: str, others: Span) -> tuple[str, str]:
+    """Return SQL for the first and the last ns that is kept of the process of a row."""
+    owner = "globalPid" if table in OPERATIONS else "globalTid"
+    own = f'(SELECT {{}} FROM spans WHERE process = "{table}".{owner} >> {PROCESS_BITS})'  # noqa: S608 - listed
+    low, high = (
+        f"coalesce({own.format(name)}, {int(other)})" for name, other in zip(("low", "high"), others, strict=True)
+    )
+    return low, high
 
 
 def _note_launches(database: sqlite3.Connection, present: set[str]) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import fault_captures
 from rank_cases import CASES, Case
-from rank_runs import GPUS, drop_other_processes, record_all
+from rank_runs import drop_other_processes, record_all
 
 from nsyswrap.capture_file import with_recorded
 from nsyswrap.db.load import load_export
@@ -35,12 +35,17 @@ RANK = "ranks/late"
 
 
 def pack(export: Path, target: Path, steps_kept: int) -> int:
-    """Write some steps of a redacted export, packed; return the bytes."""
+    """Write the same steps of each rank of a redacted export, packed; return the bytes."""
     small = target.with_suffix(".part")
     shutil.copyfile(export, small)
     drop_other_processes(small)
-    steps = fault_captures.step_starts(small, STEP)[GPUS * FIRST_STEPS :]
-    fault_captures.cut(small, steps, min(GPUS * steps_kept, len(steps)))
+    every = fault_captures.steps_of_processes(small, STEP)
+    # Ranks end together, but the marks of one may begin a step earlier.
+    fewest = min(map(len, every.values()))
+    kept = {process: steps[-fewest:][FIRST_STEPS:][:steps_kept] for process, steps in every.items()}
+    spans = {process: (steps[0][0], steps[-1][1]) for process, steps in kept.items()}
+    whole = min(start for start, _ in spans.values()), max(end for _, end in spans.values())
+    fault_captures.cut_processes(small, spans, whole)
     packed = lzma.compress(small.read_bytes(), preset=9 | lzma.PRESET_EXTREME)
     small.unlink()
     target.write_bytes(packed)

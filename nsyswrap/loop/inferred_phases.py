@@ -48,7 +48,8 @@ class _Runs(NamedTuple):
         end: End of the last launch.
         optimizer: Whether some are of an optimizer.
         optimized: End of the launch of the last of these.
-        gathered: End of the launch of the last collective before the first of these, or of all; else ``start``.
+        gathered: End of the launch of the last collective before the first of these and before the first kernel of a
+            network, such as a matrix product; ``start`` without one.
     """
 
     step: Indices
@@ -139,8 +140,8 @@ def _runs(sequence: WorkSequence, rows: Indices, step: Indices, begin: Times) ->
     named = sequence.optimizer[rows] & ~backward
     latest = _latest(named)
     start = np.maximum(called.astype(np.int64), begin[step[rows[first]]])
-    of_optimizer = np.flatnonzero(named)
-    until = np.append(of_optimizer, len(rows))[np.searchsorted(of_optimizer, first)]
+    other = np.flatnonzero(named | (sequence.network[rows] & ~backward))
+    until = np.append(other, len(rows))[np.searchsorted(other, first)]
     collective = np.append(-1, _latest(sequence.collective[rows] & ~backward))[np.minimum(until, last + 1)]
     return _Runs(
         step=step[rows[first]],
@@ -176,7 +177,8 @@ def _passes(sequence: WorkSequence, runs: _Runs, begin: Times) -> Iterator[Spans
     after = np.append(False, same & runs.backward[:-1])[:size] & ~runs.backward
     before = np.append(same & runs.backward[1:], False)[:size] & ~runs.backward
     ended = np.append(0, runs.end)[:size]
-    # Gradients that the loop's thread sums over ranks belong to the backward pass.
+    # Gradients that the loop's thread sums over ranks belong to the backward pass. What a pipeline's stage sends after
+    # its next microbatch does not.
     ended = np.where(after & (runs.gathered > runs.start), runs.gathered, ended)
     yield (
         BACKWARD,

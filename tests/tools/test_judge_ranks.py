@@ -1,8 +1,11 @@
 """The tool that judges planted faults of one rank: its cases, its cuts, and its table."""
 
 import importlib
+import shutil
+import sqlite3
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -81,3 +84,26 @@ def test_a_packed_capture_keeps_its_steps(
     found = load_export(unpacked)
     assert 0 < len(found[KERNELS]) < len(load_export(captures("ranks/balanced"))[KERNELS])
     assert find_context(found).steps.measured_count
+
+
+def test_a_packed_capture_keeps_the_same_steps_of_each_rank(
+    tool: ModuleType, captures: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The marks of one rank begin a step later; the collectives of both are still those of the same steps."""
+    monkeypatch.setattr(tool, "FIRST_STEPS", 1)
+    export = tmp_path / "one_later.sqlite"
+    shutil.copyfile(captures("ranks/balanced"), export)
+    export.chmod(0o644)
+    every = tool.fault_captures.steps_of_processes(export, tool.STEP)
+    later, first = next((process, steps[0][0]) for process, steps in every.items())
+    with closing(sqlite3.connect(export)) as database:
+        database.execute("DELETE FROM NVTX_EVENTS WHERE start = ? AND globalTid >> 24 = ?", (first, later))
+        database.commit()
+    tool.pack(export, tmp_path / "small.sqlite.xz", 3)
+    collectives = (
+        "SELECT count(*) FROM CUPTI_ACTIVITY_KIND_KERNEL k JOIN StringIds s ON s.id = k.shortName "
+        "WHERE s.value LIKE 'nccl%' GROUP BY k.globalPid"
+    )
+    with closing(sqlite3.connect(tool.fault_captures.unpack(tmp_path / "small.sqlite.xz", tmp_path))) as database:
+        (one,), (other,) = database.execute(collectives).fetchall()
+    assert one == other > 0

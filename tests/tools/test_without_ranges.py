@@ -14,28 +14,22 @@ CAPTURES = ROOT / "tests" / "captures"
 # Loops of many kinds in small captures: loaders, checkpoints, varying lengths, graphs, one kernel a step, ranks.
 SAME = (
     *("cnn_amp", "alexnet_data_parallel_2gpu", "ddp_2gpu_slow_links", "faults/checkpoints", "faults/few_workers"),
-    *(
-        "faults/uneven_steps",
-        "faults/short_epochs",
-        "faults/new_lengths",
-        "faults/launch_bound",
-        "faults/unpinned_columns",
-    ),
+    *("faults/uneven_steps", "faults/short_epochs", "faults/new_lengths", "faults/launch_bound"),
+    "faults/unpinned_columns",
     *("cuda_graph_node_trace", "faults/graph_for_each_layer", "faults/recurrent_cells", "faults/exposed_communication"),
     *("faults/saved_each_step", "faults/loading_in_the_training_process"),
-    *("faults/hashed_experts", "faults/one_shard", "ranks/checkpoints", "ranks/uneven_input"),
+    *("faults/hashed_experts", "faults/one_shard", "ranks/checkpoints", "ranks/uneven_input", "ranks/pipeline_uneven"),
     "mnist_counters_python",
 )
 # Known differences, in this order: phases "data" that compute on the GPU, or read files for a batch that is never
 # copied; the finding on the ranges themselves; a range around eight updates of the weights; a forward pass of one
-# kernel that is of no network; too few updates for steps.
+# kernel that is of no network.
 APART = {
     "faults/growing_history": ("phases",),
     "faults/files_one_by_one": ("verdict",),
     "faults/many_ranges": ("verdict",),
     "host/shared_core": ("steps", "median"),
     "faults/low_occupancy": ("phases",),
-    "ranks/pipeline_uneven": ("median", "phases"),
 }
 
 
