@@ -48,8 +48,10 @@ class _Runs(NamedTuple):
         end: End of the last launch.
         optimizer: Whether some are of an optimizer.
         optimized: End of the launch of the last of these.
-        gathered: End of the launch of the last collective before the first of these and before the first kernel of a
-            network, such as a matrix product; ``start`` without one.
+        gathered: End of the launch of the last collective before the first of these and before the first matrix
+            product or convolution; ``start`` without one.
+        scaled: End of the launch of the last kernel that measures or scales gradients, before the first of an optimizer
+            and before the first product; ``start`` without one.
     """
 
     step: Indices
@@ -59,6 +61,7 @@ class _Runs(NamedTuple):
     optimizer: Flags
     optimized: Times
     gathered: Times
+    scaled: Times
 
 
 Spans = tuple[str, Times, Times]
@@ -140,9 +143,13 @@ def _runs(sequence: WorkSequence, rows: Indices, step: Indices, begin: Times) ->
     named = sequence.optimizer[rows] & ~backward
     latest = _latest(named)
     start = np.maximum(called.astype(np.int64), begin[step[rows[first]]])
-    other = np.flatnonzero(named | (sequence.network[rows] & ~backward))
+    other = np.flatnonzero(named | (sequence.product[rows] & ~backward))
     until = np.append(other, len(rows))[np.searchsorted(other, first)]
-    collective = np.append(-1, _latest(sequence.collective[rows] & ~backward))[np.minimum(until, last + 1)]
+
+    def end_of_last(flags: Flags) -> Times:
+        latest = np.append(-1, _latest(flags[rows] & ~backward))[np.minimum(until, last + 1)]
+        return np.where(latest >= first, sequence.end[rows[np.maximum(latest, 0)]], start)
+
     return _Runs(
         step=step[rows[first]],
         backward=backward[first],
@@ -150,7 +157,8 @@ def _runs(sequence: WorkSequence, rows: Indices, step: Indices, begin: Times) ->
         end=sequence.end[rows[last]],
         optimizer=latest[last] >= first,
         optimized=sequence.end[rows[np.maximum(latest[last], 0)]],
-        gathered=np.where(collective >= first, sequence.end[rows[np.maximum(collective, 0)]], start),
+        gathered=end_of_last(sequence.collective),
+        scaled=end_of_last(sequence.gradients),
     )
 
 
@@ -189,8 +197,10 @@ def _passes(sequence: WorkSequence, runs: _Runs, begin: Times) -> Iterator[Spans
     named = runs.optimizer & after
     # Where no kernel names an optimizer, the kernels after the last backward pass of a step update the weights.
     by_hand = after & ~before & ~runs.optimizer.any()
-    yield OPTIMIZER, ended[named], runs.optimized[named]
-    yield OPTIMIZER, ended[by_hand], runs.end[by_hand]
+    # What clips gradients comes before the optimizer.
+    updates = np.where(runs.scaled > runs.start, np.maximum(ended, runs.scaled), ended)
+    yield OPTIMIZER, updates[named], runs.optimized[named]
+    yield OPTIMIZER, updates[by_hand], runs.end[by_hand]
     starts = np.where(named, runs.optimized, np.where(after, ended, begin[runs.step]))
     yield FORWARD, starts[before], next_start[before]
     everywhere = len(np.unique(runs.step)) >= MOST_STEPS * len(begin)

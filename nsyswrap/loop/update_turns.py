@@ -97,7 +97,7 @@ def find_step_parts(sequence: WorkSequence) -> FoundSteps | None:
     updates = find_updates(sequence)
     fits = named is not None and _fits(named.parts, updates)
     if len(updates.last) < LEAST_REPETITIONS:
-        return None if named is not None and _has_parts_of_steps(named, updates) and not fits else named
+        return None if named is not None and _has_parts_of_steps(named, sequence, updates) and not fits else named
     if fits and named is not None and not _misses(named.parts, updates):
         return named
     return _by_turns(sequence, updates) or (named if fits else None)
@@ -193,9 +193,14 @@ def _fits(parts: StepParts, updates: Updates) -> bool:
     return usual == 1 or not (updates.has_batch[rows].all() and same_network.mean() > 1 - MOST_UNEVEN)
 
 
-def _has_parts_of_steps(found: FoundSteps, updates: Updates) -> bool:
-    """Return whether what repeats trains, and some updates lie between the first and the last repetition."""
-    return bool(found.pattern.backward and _placed(found.parts, updates).inside.any())
+def _has_parts_of_steps(found: FoundSteps, sequence: WorkSequence, updates: Updates) -> bool:
+    """Return whether what repeats trains, and some updates lie between the first and the last repetition.
+
+    Updates by an optimizer of no known name are found by the batches after them. Where the repetition has no batch,
+    they are found in set-up only, and say nothing.
+    """
+    known = sequence.optimizer.any() or found.pattern.batches
+    return bool(known and found.pattern.backward and _placed(found.parts, updates).inside.any())
 
 
 def _misses(parts: StepParts, updates: Updates) -> bool:
@@ -277,9 +282,11 @@ def _turns(sequence: WorkSequence, updates: Updates) -> tuple[WorkSequence, Indi
         exact=code,
         named=code,
         optimizer=code == _OPTIMIZER,
+        gradients=np.zeros(len(code), bool),
         collective=np.zeros(len(code), bool),
         backward_name=np.zeros(len(code), bool),
         network=np.zeros(len(code), bool),
+        product=np.zeros(len(code), bool),
         foreign=code == _BACKWARD,
         sleeps=sequence.sleeps,
         receives=sequence.receives,

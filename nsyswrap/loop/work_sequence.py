@@ -21,7 +21,7 @@ import pandas as pd
 from nsyswrap import tables
 from nsyswrap.events.api_calls import SYNCHRONIZATION, base_name, call_kind
 from nsyswrap.events.operations import COLLECTIVE, COMMUNICATION, SOURCES, Operations
-from nsyswrap.hardware.kernel_names.classify import classify
+from nsyswrap.hardware.kernel_names.classify import PRODUCTS, classify
 from nsyswrap.intervals import NOTHING, Indices, Spans, Times, merge
 from nsyswrap.tables import Trace, array, coded
 
@@ -29,12 +29,18 @@ from nsyswrap.tables import Trace, array, coded
 KERNEL, TO_DEVICE, TO_HOST, OTHER, WAIT, UNFINISHED = range(6)
 _DIRECTIONS = {"Host-to-Device": TO_DEVICE, "Device-to-Host": TO_HOST}
 
+# Kernels that measure or scale gradients before an optimizer uses them: the norm and the factor of clip_grad_norm_.
+# GradScaler divides gradients in its step, with the optimizer. Source: torch/nn/utils/clip_grad.py.
+_GRADIENTS = "LpNorm|BinaryOpScalarTensor"
+GRADIENTS_KERNEL = re.compile(rf"multi_tensor_apply.*(?:{_GRADIENTS})")
+
 # Kernels of optimizers. torch's foreach and fused optimizers are multi_tensor_apply, and so are copies of many tensors
-# (sharded weights); apex, DeepSpeed and Transformer Engine name their kernels after the algorithm. Source: the kernel
-# names of these libraries.
+# (sharded weights) and of clipping. apex, DeepSpeed and Transformer Engine name their kernels after the algorithm.
+# Source: the kernel names of these libraries.
 OPTIMIZER_KERNEL = re.compile(
-    r"multi_?tensor_?apply(?!.*Copy)|(?:^|[^a-z])(?:fused_?)?(?:adam|adamw|adagrad|adafactor|lamb|lars|lion|muon|rmsprop|sgd)"
-    r"(?:[^a-z]|$)|adamfunctor|sgd_?functor|fusedadam|optimizer",
+    rf"multi_?tensor_?apply(?!.*(?:Copy|{_GRADIENTS}))"
+    r"|(?:^|[^a-z])(?:fused_?)?(?:adam|adamw|adagrad|adafactor|lamb|lars|lion|muon|rmsprop|sgd)(?:[^a-z]|$)"
+    r"|adamfunctor|sgd_?functor|fusedadam|optimizer",
     re.IGNORECASE,
 )
 
@@ -78,9 +84,11 @@ class WorkSequence:
         exact: Code of its name, launching thread or another, grid and block, or bytes.
         named: Code of its name, and whether the loop's thread launched it.
         optimizer: Whether it is a kernel of an optimizer, by its name.
+        gradients: Whether its name shows that it measures or scales gradients.
         collective: Whether it is a collective.
         backward_name: Whether it is a kernel of a backward pass, by its name.
         network: Whether its name shows a neural network.
+        product: Whether its name shows a matrix product or a convolution.
         foreign: Whether it is a kernel that another thread launched, as autograd does in the backward pass; not where
             the names of the threads show that autograd did not.
         sleeps: When the loop's thread sleeps, in ns; apart from the items.
@@ -98,9 +106,11 @@ class WorkSequence:
     exact: Codes
     named: Codes
     optimizer: Flags
+    gradients: Flags
     collective: Flags
     backward_name: Flags
     network: Flags
+    product: Flags
     foreign: Flags
     sleeps: Spans = NOTHING
     receives: Spans = NOTHING
@@ -122,6 +132,8 @@ class _Names:
     optimizer: Flags
     backward: Flags
     network: Flags
+    gradients: Flags
+    product: Flags
     collective: Flags
 
 
@@ -205,9 +217,11 @@ def _sequence(  # noqa: PLR0913, PLR0917 - one argument a part
         exact=pd.factorize(named.astype(np.int64) << 32 | shape)[0].astype(np.int32),
         named=named,
         optimizer=both(names.optimizer[rows], false),
+        gradients=both(names.gradients[rows], false),
         collective=both(names.collective[rows], false),
         backward_name=both(names.backward[rows], false),
         network=both(names.network[rows], false),
+        product=both(names.product[rows], false),
         foreign=np.zeros(len(order), bool),
     )
 
@@ -243,7 +257,7 @@ def _os_calls(trace: Trace, thread: int, pattern: re.Pattern[str]) -> Spans:
 def _names(trace: Trace, operations: Operations) -> _Names:
     """Return the name, the shape and the kind of each operation as numbers."""
     count = len(operations.start)
-    numbers, flags = np.zeros((2, count), np.int64), np.zeros((4, count), bool)
+    numbers, flags = np.zeros((2, count), np.int64), np.zeros((6, count), bool)
     kind = np.full(count, OTHER, np.int8)
     found = _Names(numbers[0], numbers[1], kind, *flags)
     for index, spec in enumerate(SOURCES):
@@ -254,7 +268,8 @@ def _names(trace: Trace, operations: Operations) -> _Names:
             found.shape[mine] = coded(frame, "grid_blocks")[rows] << 11 | coded(frame, "block_threads")[rows]
             found.kind[mine] = KERNEL
             meaning = tables.by_name(trace, spec, meaning_of_kernel, np.int8)[rows]
-            found.optimizer[mine], found.backward[mine], found.network[mine] = meaning & 1, meaning & 2, meaning & 4
+            found.optimizer[mine], found.backward[mine] = meaning & 1, meaning & 2
+            found.network[mine], found.gradients[mine], found.product[mine] = meaning & 4, meaning & 8, meaning & 16
             found.collective[mine] = operations.kind[mine] == COMMUNICATION
             continue
         found.name[mine] = index
@@ -270,11 +285,16 @@ def _names(trace: Trace, operations: Operations) -> _Names:
 
 
 def meaning_of_kernel(name: str) -> int:
-    """Return what the name of a kernel says, as a sum: 1 an optimizer, 2 a backward pass, 4 a neural network."""
+    """Return what the name of a kernel says, as a sum.
+
+    1 is an optimizer, 2 a backward pass, 4 a neural network, 8 work on gradients, 16 a matrix product or a convolution.
+    """
     if COLLECTIVE in name.lower():
         return 0
-    optimizer, backward = (each.search(name) is not None for each in (OPTIMIZER_KERNEL, BACKWARD_KERNEL))
-    return optimizer + 2 * backward + 4 * classify(name).is_of_network
+    patterns = (OPTIMIZER_KERNEL, BACKWARD_KERNEL, GRADIENTS_KERNEL)
+    optimizer, backward, gradients = (each.search(name) is not None for each in patterns)
+    kind = classify(name)
+    return optimizer + 2 * backward + 4 * kind.is_of_network + 8 * gradients + 16 * (kind.op in PRODUCTS)
 
 
 def _meaning_of_calls(trace: Trace) -> npt.NDArray[np.int8]:

@@ -237,6 +237,19 @@ def test_what_is_not_clear_is_not_found(program_of: Callable[[Program], None]) -
     assert found_in(program_of)[1] is None
 
 
+def test_a_batch_of_set_up_says_nothing_of_steps_without_batches() -> None:
+    """The optimizer has no known name, and each batch is made on the GPU: that weights are updated is not seen."""
+    program = Program()
+    for step in range(5):
+        passes(program.step().kernels("random")).kernels("axpy")
+        if not step:
+            program.to_device()  # what the optimizer keeps
+        program.kernels(*BY_HAND).wait()
+    found = find_step_parts(program.sequence())
+    assert found is not None
+    assert len(found.parts.start) == 5
+
+
 def test_inference_after_a_few_updates_has_steps() -> None:
     """The updates lie before the repetitions, so they say nothing of them."""
     program = Program()

@@ -111,9 +111,11 @@ class Program:
             exact=_codes(list(zip(named.tolist(), shape, strict=True))),
             named=named,
             optimizer=meaning & 1 > 0,
+            gradients=meaning & 8 > 0,
             collective=np.array(["nccl" in each for each in name]),
             backward_name=meaning & 2 > 0,
             network=meaning & 4 > 0,
+            product=meaning & 16 > 0,
             foreign=np.isin(np.array(kind), [KERNEL]) & (np.array(thread, np.int64) == AUTOGRAD),
         )
 

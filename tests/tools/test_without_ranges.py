@@ -19,7 +19,7 @@ SAME = (
     *("cuda_graph_node_trace", "faults/graph_for_each_layer", "faults/recurrent_cells", "faults/exposed_communication"),
     *("faults/saved_each_step", "faults/loading_in_the_training_process"),
     *("faults/hashed_experts", "faults/one_shard", "ranks/checkpoints", "ranks/uneven_input", "ranks/pipeline_uneven"),
-    "mnist_counters_python",
+    *("mnist_counters_python", "plans/trainer"),
 )
 # Known differences, in this order: phases "data" that compute on the GPU, or read files for a batch that is never
 # copied; the finding on the ranges themselves; a range around eight updates of the weights; a forward pass of one
