@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from nsyswrap.intervals import Indices, Times, times
-from nsyswrap.loop.work_sequence import KERNEL, TO_DEVICE, UNFINISHED, WAIT, Flags, WorkSequence
+from nsyswrap.loop.work_sequence import KERNEL, TO_DEVICE, TO_HOST, UNFINISHED, WAIT, Flags, WorkSequence
 
 DATA, COPY, FORWARD, BACKWARD, OPTIMIZER = "data", "copy", "forward", "backward", "optimizer"
 # Autograd keeps its threads; the threads of DataParallel's replicas live for one step. So a thread that launches
@@ -52,6 +52,8 @@ class _Runs(NamedTuple):
             product or convolution; ``start`` without one.
         scaled: End of the launch of the last kernel that measures or scales gradients, before the first of an optimizer
             and before the first product; ``start`` without one.
+        read: End of the last copy to the host or wait before the first kernel of an optimizer; where no kernel names
+            one, before the most kernels without a read between them; 0 without one.
     """
 
     step: Indices
@@ -62,6 +64,7 @@ class _Runs(NamedTuple):
     optimized: Times
     gathered: Times
     scaled: Times
+    read: Times
 
 
 Spans = tuple[str, Times, Times]
@@ -150,6 +153,9 @@ def _runs(sequence: WorkSequence, rows: Indices, step: Indices, begin: Times) ->
         latest = np.append(-1, _latest(flags[rows] & ~backward))[np.minimum(until, last + 1)]
         return np.where(latest >= first, sequence.end[rows[np.maximum(latest, 0)]], start)
 
+    first_named = np.append(np.flatnonzero(named), len(rows))[np.searchsorted(np.flatnonzero(named), first)]
+    reads = np.flatnonzero(sequence.own & np.isin(sequence.kind, (WAIT, TO_HOST)))
+    begins = np.where(first_named <= last, first_named, _without_reads(np.searchsorted(reads, rows), first, last))
     return _Runs(
         step=step[rows[first]],
         backward=backward[first],
@@ -159,7 +165,32 @@ def _runs(sequence: WorkSequence, rows: Indices, step: Indices, begin: Times) ->
         optimized=sequence.end[rows[np.maximum(latest[last], 0)]],
         gathered=end_of_last(sequence.collective),
         scaled=end_of_last(sequence.gradients),
+        read=np.append(sequence.end[reads], 0)[np.searchsorted(reads, rows[begins]) - 1],
     )
+
+
+def _without_reads(before: Indices, first: Indices, last: Indices) -> Indices:
+    """Return where more than half of the kernels of each run begin that have no read between them; else its first one.
+
+    An optimizer reads nothing between its kernels, but a loop may read the norm of each gradient before it::
+
+        backward |  norm  read  norm  read  norm  read  lerp addcmul sqrt addcdiv lerp addcmul ...
+                                                        ^
+
+    Args:
+        before: Number of reads before each kernel.
+        first: First kernel of each run.
+        last: Last kernel of each run.
+    """
+    begins = first.copy()
+    change = np.append(True, before[1:] != before[:-1])[: len(before)]
+    change[first] = True
+    starts = np.flatnonzero(change)
+    count = np.append(starts[1:], len(before)) - starts
+    run = np.searchsorted(first, starts, side="right") - 1
+    most = 2 * count > (last - first + 1)[run]
+    begins[run[most]] = starts[most]
+    return begins
 
 
 def _latest(flags: Flags) -> Indices:
@@ -197,8 +228,8 @@ def _passes(sequence: WorkSequence, runs: _Runs, begin: Times) -> Iterator[Spans
     named = runs.optimizer & after
     # Where no kernel names an optimizer, the kernels after the last backward pass of a step update the weights.
     by_hand = after & ~before & ~runs.optimizer.any()
-    # What clips gradients comes before the optimizer.
-    updates = np.where(runs.scaled > runs.start, np.maximum(ended, runs.scaled), ended)
+    # What clips gradients comes before the optimizer, and so does a loss or a norm that the loop reads.
+    updates = np.maximum(np.where(runs.scaled > runs.start, np.maximum(ended, runs.scaled), ended), runs.read)
     yield OPTIMIZER, updates[named], runs.optimized[named]
     yield OPTIMIZER, updates[by_hand], runs.end[by_hand]
     starts = np.where(named, runs.optimized, np.where(after, ended, begin[runs.step]))

@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
-from loop_programs import Program
+from loop_programs import AUTOGRAD, Program
 
 from nsyswrap.loop.inferred_phases import BACKWARD, FORWARD, OPTIMIZER, StepSpans, infer_phases
+from nsyswrap.loop.work_sequence import KERNEL
 
 STEPS = 6
 CODES = {"data": 0, "copy": 1, FORWARD: 2, BACKWARD: 3, OPTIMIZER: 4}
@@ -12,29 +13,34 @@ APPLY = "multi_tensor_apply_kernel"
 NORM, FACTOR = f"{APPLY}<LpNormFunctor<float>>", f"{APPLY}<BinaryOpScalarTensorFunctor<float>>"
 ADAM = f"{APPLY}<FusedAdamMathFunctor<float>>"
 BY_HAND = ("addcmul", "sqrt", "axpy")
+READ = "read"
 
 
 def phases_of(*kernels: tuple[str, ...]) -> list[str]:
     """Return the phase of each kernel of a step in the middle of a loop, in the order of their launches.
 
     Args:
-        kernels: Names of kernels of one step. Passes of the main thread and of autograd's take turns.
+        kernels: Names of kernels of one step, and reads. Passes of the main thread and of autograd's take turns.
     """
     program = Program()
     for _ in range(STEPS):
         program.step()
         for turn, names in enumerate(kernels):
-            if turn % 2:
-                program.backward(*names)
-            else:
-                program.kernels(*names)
+            for name in names:
+                if name == READ:
+                    program.to_host()
+                elif turn % 2:
+                    program.kernels(name, thread=AUTOGRAD)
+                else:
+                    program.kernels(name)
     sequence = program.sequence()
     starts = np.array(program.steps)
     spans = StepSpans(starts, np.append(starts[1:], sequence.end[-1] + 1), np.ones(STEPS, bool))
     frame = infer_phases(sequence, spans, CODES)
     phase_of = {code: name for name, code in CODES.items()}
     rows = list(zip(frame["start"].tolist(), frame["end"].tolist(), frame["phase"].tolist(), strict=True))
-    launches = [at for at in sequence.start.tolist() if starts[2] <= at < starts[3]]
+    launched = sequence.start[sequence.kind == KERNEL].tolist()
+    launches = [at for at in launched if starts[2] <= at < starts[3]]
     found = [[phase_of[code] for start, end, code in rows if start <= at < end] for at in launches]
     assert all(len(each) <= 1 for each in found)
     return [each[0] if each else "" for each in found]
@@ -44,18 +50,28 @@ def test_a_pass_of_a_pipeline_between_two_backward_passes_is_forward() -> None:
     """It begins after the message with the gradients; the message with its activations, which is last, is its part."""
     between = ("nccl_send_recv", "layer_norm", "gemm_bf16", "nccl_send_recv")
     found = phases_of(("gemm_bf16",), ("gemm_bwd",), between, ("gemm_bwd",), (ADAM,))
-    # The first kernel of each backward pass is of the main thread.
-    assert found[:3] == [FORWARD, FORWARD, BACKWARD]
-    assert found[3:9] == [BACKWARD, FORWARD, FORWARD, FORWARD, FORWARD, BACKWARD]
-    assert found[-1] == OPTIMIZER
+    assert found == [FORWARD, BACKWARD, BACKWARD, *[FORWARD] * 3, BACKWARD, OPTIMIZER]
 
 
 def test_gradients_that_are_summed_are_a_part_of_the_backward_pass() -> None:
     found = phases_of(("gemm_bf16",), ("gemm_bwd",), ("cat", "nccl_reduce_scatter", "div", ADAM))
-    assert found[-4:] == [BACKWARD, BACKWARD, OPTIMIZER, OPTIMIZER]
+    assert found == [FORWARD, *[BACKWARD] * 3, OPTIMIZER, OPTIMIZER]
 
 
 @pytest.mark.parametrize("update", [(ADAM, ADAM), BY_HAND])
 def test_what_clips_gradients_comes_before_the_optimizer(update: tuple[str, ...]) -> None:
     found = phases_of(("gemm_bf16",), ("gemm_bwd",), (NORM, NORM, "reduce", "clamp", FACTOR, *update))
-    assert found[-len(update) - 5 :] == [*[""] * 5, *[OPTIMIZER] * len(update)]
+    assert found == [FORWARD, BACKWARD, *[""] * 5, *[OPTIMIZER] * len(update)]
+
+
+@pytest.mark.parametrize("update", [(ADAM, ADAM), BY_HAND * 2])
+def test_what_the_loop_reads_comes_before_the_optimizer(update: tuple[str, ...]) -> None:
+    """The norm of each gradient, or the loss."""
+    norms = ("norm", READ) * 2
+    found = phases_of(("gemm_bf16",), ("gemm_bwd",), (*norms, *update, READ))
+    assert found == [FORWARD, BACKWARD, "", "", *[OPTIMIZER] * len(update)]
+
+
+def test_a_loss_that_is_read_after_the_optimizer_changes_nothing() -> None:
+    found = phases_of(("gemm_bf16",), ("gemm_bwd",), (*BY_HAND, READ, "metric"))
+    assert found == [FORWARD, BACKWARD, *[OPTIMIZER] * 4]
