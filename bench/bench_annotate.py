@@ -4,9 +4,9 @@
     python bench/bench_annotate.py [--device cuda] [--step-ms 5] [--pairs 600] [--processes 8] [--marks compiled]
 
 Each process trains all the time. Each pair of steps has one marked and one unmarked step, in random order, so both run
-on the same machine with the same objects. torch is patched once, as in a program. For an unmarked step the objects get
-classes that still have torch's own calls. (Patching and restoring torch between steps would be no fair comparison,
-because Python would lose its type caches for torch's classes each time.)
+on the same machine with the same objects. torch is patched once, at the begin, as in a program. For an unmarked step
+the objects get classes that have torch's own calls. (Patching and restoring torch between steps would be no fair
+comparison, because Python would lose its type caches for torch's classes each time.)
 
 The model has 66 modules, or fewer if the CPU cannot launch as many within --step-ms, and its step takes that long. On a
 GPU the benchmark measures wall time; on a CPU it measures the CPU time of the training thread, which other programs
@@ -36,7 +36,7 @@ from nsyswrap.capture.annotate.compiled import loaded, marker_of
 from nsyswrap.capture.annotate.marker import Marker
 from nsyswrap.capture.annotate.nvtx_calls import NvtxCalls, connected
 from nsyswrap.capture.annotate.process_start import COMPILED_VARIABLE
-from nsyswrap.capture.annotate.torch_calls import patch
+from nsyswrap.capture.annotate.torch_calls import MARK, patch
 from nsyswrap.capture.locate import find_nsys
 from nsyswrap.capture.marker_build import built_marker
 
@@ -60,6 +60,14 @@ KEPT_MEMORY = {
 }
 
 
+def own_call(owner: Any, name: str) -> Any:  # noqa: ANN401 - any call of torch
+    """Return torch's own call in the place of a marked one; the step of an optimizer with torch's hook around it."""
+    call = getattr(owner, name)
+    while getattr(call, MARK, False):
+        call = call.__wrapped__
+    return torch.optim.Optimizer.profile_hook_step(call) if name == "step" else call
+
+
 class ClassPairs:
     """For each class an unmarked subclass, with torch's own calls, and a marked one, with the current calls."""
 
@@ -68,8 +76,8 @@ class ClassPairs:
         self.pairs: dict[type, tuple[type, type]] = {}
 
     def add(self, kind: type, *names: str) -> None:
-        """Add a class with the names of its calls, before they are patched."""
-        unmarked = type(kind.__name__, (kind,), {name: getattr(kind, name) for name in names})
+        """Add a class with the names of its calls, which are patched."""
+        unmarked = type(kind.__name__, (kind,), {name: own_call(kind, name) for name in names})
         marked = type(kind.__name__, (kind,), {})
         self.pairs |= dict.fromkeys((kind, unmarked, marked), (unmarked, marked))
 
@@ -97,7 +105,9 @@ class Training:
             took_ms = self.built_ms(width)
         self.classes.add(torch.optim.SGD, "step", "zero_grad")
         self.classes.add(type(self.iterator), "__next__")
-        self.own = torch.Tensor.to, torch.autograd.backward
+        self.marked = torch.Tensor.to, torch.autograd.backward
+        self.own = own_call(torch.Tensor, "to"), own_call(torch.autograd, "backward")
+        self.begin()
 
     def built_ms(self, width: int) -> float:
         """Build a new network, and return its median step time after warm-up."""
@@ -111,19 +121,11 @@ class Training:
         return statistics.median(found[STEPS:])
 
     def begin(self) -> None:
-        """Create the optimizer, whose class is patched at its first use, and begin an epoch."""
+        """Create the optimizer, and begin an epoch."""
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=1e-3)
         self.iterator = iter(self.loader)
         self.left = BATCHES
         self.move = torch.Tensor.to
-
-    def mark(self) -> None:
-        """Patch torch, as in a program."""
-        compiled = loaded(os.environ.get(COMPILED_VARIABLE, ""))
-        calls = connected(os.environ, package=compiled is None)
-        patch(torch, marker_of(compiled, calls) if compiled and isinstance(calls, NvtxCalls) else Marker(calls))
-        self.begin()
-        self.marked = torch.Tensor.to, torch.autograd.backward
 
     def choose(self, *, marked: bool) -> None:
         """Make the next step a marked or an unmarked one."""
@@ -152,13 +154,20 @@ class Training:
         return (self.clock() - start) * 1e3
 
 
+def mark() -> None:
+    """Patch torch, as in a program."""
+    compiled = loaded(os.environ.get(COMPILED_VARIABLE, ""))
+    calls = connected(os.environ, package=compiled is None)
+    patch(torch, marker_of(compiled, calls) if compiled and isinstance(calls, NvtxCalls) else Marker(calls))
+
+
 def inside(options: argparse.Namespace) -> None:
     """Measure and print the result, in a process under nsys."""
     torch.manual_seed(0)
     if options.device == "cpu":
         torch.set_num_threads(1)
+    mark()
     training = Training(torch.device(options.device), options.step_ms)
-    training.mark()
     order = random.Random(0)  # noqa: S311 - an order, not a secret
     found: dict[bool, list[float]] = {False: [], True: []}
     for number in range(STEPS + options.pairs):

@@ -7,6 +7,7 @@
 #define Py_LIMITED_API 0x030A0000
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
+#include <structmember.h>
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -58,12 +59,23 @@ typedef struct {
     int failed;
 } Marker;
 
-static uint64_t markers;
+/* The wrapper around Module.__call__. It binds to a module as a function does. */
+typedef struct {
+    PyObject_HEAD
+    PyObject *dict, *call, *grad, *compiled_name, *plain_name;
+    Marker *marker;
+    uint64_t number;
+    int direct;
+} ModuleCall;
 
-/* The state of this thread that was used last. */
+static uint64_t markers;
+static PyObject *module_call_type;
+
+/* The state of this thread that was used last, and its open phases: inside a module no more is read. */
 static __thread struct {
     uint64_t number;
     State *state;
+    uint8_t open;
 } cached __attribute__((tls_model("initial-exec")));
 
 static void clear_state(State *state)
@@ -106,6 +118,7 @@ static State *other_state(Marker *self)
     if (state != NULL) {
         cached.number = self->number;
         cached.state = state;
+        cached.open = state->open;
     }
     return state;
 }
@@ -187,7 +200,7 @@ static int left_training(Marker *self, State *state)
 
 static void open_phase(Marker *self, State *state, int phase)
 {
-    state->open |= BIT(phase);
+    cached.open = state->open |= BIT(phase);
     state->stack[state->depth++] = (uint8_t)phase;
     if (!self->failed)
         self->push(self->domain, &self->phases[phase]);
@@ -244,7 +257,7 @@ static void ensure_step(Marker *self, State *state, int evaluating, int new_batc
 static void end_phase(Marker *self, State *state)
 {
     int phase = state->stack[--state->depth];
-    state->open &= (uint8_t)~BIT(phase);
+    cached.open = state->open &= (uint8_t)~BIT(phase);
     if (phase == BACKWARD)
         self->backwards--;
     if (!self->failed)
@@ -467,6 +480,7 @@ static PyObject *reset(Marker *self, PyObject *ignored)
     if (state == NULL)
         return fail(self);
     clear_state(state);
+    cached.open = 0;
     self->backwards = 0;
     Py_RETURN_NONE;
 }
@@ -528,6 +542,126 @@ static void dealloc(PyObject *object)
 
 #define CALL(function) ((PyCFunction)(void (*)(void))(function))
 
+/* Call a module's compiled implementation or its normal one, as its own __call__ does. */
+static PyObject *call_inner(ModuleCall *self, PyObject *args, PyObject *named)
+{
+    PyObject *module = PyTuple_GetItem(args, 0);
+    PyObject *target = PyObject_GetAttr(module, self->compiled_name);
+    if (target == Py_None) {
+        Py_DECREF(target);
+        target = PyObject_GetAttr(module, self->plain_name);
+    }
+    PyObject *rest = target ? PyTuple_GetSlice(args, 1, PyTuple_Size(args)) : NULL;
+    PyObject *result = rest ? PyObject_Call(target, rest, named) : NULL;
+    Py_XDECREF(rest);
+    Py_XDECREF(target);
+    return result;
+}
+
+/* Call the module in a range; without one if none may begin. */
+static PyObject *call_outer(ModuleCall *self, PyObject *args, PyObject *named)
+{
+    PyObject *grad = PyObject_CallNoArgs(self->grad);
+    PyObject *given[] = {PyTuple_GetItem(args, 0), grad};
+    PyObject *state = grad ? begin_forward(self->marker, given, 2, NULL) : NULL;
+    Py_XDECREF(grad);
+    if (state == NULL)
+        return NULL;
+    PyObject *result = PyObject_Call(self->call, args, named);
+    if (state != Py_None) {
+        PyObject *kind, *error, *trace;
+        PyErr_Fetch(&kind, &error, &trace);
+        Py_XDECREF(end(self->marker, NULL));
+        PyErr_Restore(kind, error, trace);
+    }
+    Py_DECREF(state);
+    return result;
+}
+
+static PyObject *call_module(PyObject *object, PyObject *args, PyObject *named)
+{
+    ModuleCall *self = (ModuleCall *)object;
+    if (PyTuple_Size(args) == 0)
+        return PyObject_Call(self->call, args, named);
+    if (self->direct && cached.number == self->number && cached.open & BIT(FORWARD))
+        return call_inner(self, args, named);
+    return call_outer(self, args, named);
+}
+
+/* Bind to a module, for those who get the call as an attribute. Python's own call of a module does not. */
+static PyObject *bind(PyObject *self, PyObject *module, PyObject *type)
+{
+    if (module == NULL || module == Py_None)
+        return Py_NewRef(self);
+    PyObject *types = PyImport_ImportModule("types");
+    PyObject *method = types ? PyObject_GetAttrString(types, "MethodType") : NULL;
+    PyObject *bound = method ? PyObject_CallFunctionObjArgs(method, self, module, NULL) : NULL;
+    Py_XDECREF(method);
+    Py_XDECREF(types);
+    return bound;
+}
+
+/* module_call(call, grad, direct): the wrapper, from what _forward in torch_calls.py has by these names. */
+static PyObject *module_call(Marker *marker, PyObject *args)
+{
+    PyObject *call, *grad;
+    int direct;
+    if (!PyArg_ParseTuple(args, "OOp", &call, &grad, &direct))
+        return NULL;
+    allocfunc allocate = (allocfunc)PyType_GetSlot((PyTypeObject *)module_call_type, Py_tp_alloc);
+    ModuleCall *made = (ModuleCall *)allocate((PyTypeObject *)module_call_type, 0);
+    if (made == NULL)
+        return NULL;
+    made->call = Py_NewRef(call);
+    made->grad = Py_NewRef(grad);
+    made->marker = (Marker *)Py_NewRef((PyObject *)marker);
+    made->number = marker->number;
+    made->direct = direct;
+    made->compiled_name = PyUnicode_InternFromString("_compiled_call_impl");
+    made->plain_name = PyUnicode_InternFromString("_call_impl");
+    if (made->compiled_name && made->plain_name)
+        return (PyObject *)made;
+    Py_DECREF(made);
+    return NULL;
+}
+
+static void dealloc_call(PyObject *object)
+{
+    ModuleCall *self = (ModuleCall *)object;
+    PyTypeObject *type = Py_TYPE(object);
+    PyObject *held[] = {self->dict, self->call, self->grad, self->compiled_name, self->plain_name,
+                        (PyObject *)self->marker};
+    for (size_t each = 0; each < sizeof held / sizeof *held; each++)
+        Py_XDECREF(held[each]);
+    ((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
+    Py_DECREF(type);
+}
+
+/* A pickle holds the name, as for a function. */
+static PyObject *reduce(PyObject *self, PyObject *ignored)
+{
+    return PyObject_GetAttrString(self, "__qualname__");
+}
+
+static PyMethodDef call_methods[] = {{"__reduce__", reduce, METH_NOARGS, NULL}, {NULL, NULL, 0, NULL}};
+
+static PyMemberDef call_members[] = {
+    {"__dictoffset__", T_PYSSIZET, offsetof(ModuleCall, dict), READONLY, NULL}, {NULL, 0, 0, 0, NULL},
+};
+
+static PyGetSetDef call_attributes[] = {
+    {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, NULL, NULL}, {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyType_Slot call_slots[] = {
+    {Py_tp_dealloc, dealloc_call}, {Py_tp_call, call_module}, {Py_tp_descr_get, bind},
+    {Py_tp_methods, call_methods}, {Py_tp_members, call_members}, {Py_tp_getset, call_attributes},
+    {0, NULL},
+};
+
+static PyType_Spec call_spec = {"compiled_marker.ModuleCall", sizeof(ModuleCall), 0,
+                                Py_TPFLAGS_DEFAULT | Py_TPFLAGS_METHOD_DESCRIPTOR, call_slots};
+
 static PyMethodDef methods[] = {
     {"begin_data", CALL(begin_data), METH_FASTCALL | METH_KEYWORDS, NULL},
     {"begin_forward", CALL(begin_forward), METH_FASTCALL | METH_KEYWORDS, NULL},
@@ -537,6 +671,7 @@ static PyMethodDef methods[] = {
     {"begin_move", CALL(begin_move), METH_NOARGS, NULL},
     {"end_move", CALL(end_move), METH_O, NULL},
     {"inside", CALL(inside), METH_NOARGS, NULL},
+    {"module_call", CALL(module_call), METH_VARARGS, NULL},
     {"note_optimizer_step", CALL(note_optimizer_step), METH_FASTCALL, NULL},
     {"end", CALL(end), METH_O, NULL},
     {"finish", CALL(finish), METH_NOARGS, NULL},
@@ -556,7 +691,9 @@ PyMODINIT_FUNC PyInit_compiled_marker(void)
 {
     PyObject *made = PyModule_Create(&module);
     PyObject *type = made ? PyType_FromSpec(&spec) : NULL;
-    if (type == NULL || PyModule_AddObject(made, "Marker", type) < 0) {
+    if (module_call_type == NULL)
+        module_call_type = PyType_FromSpec(&call_spec);
+    if (module_call_type == NULL || type == NULL || PyModule_AddObject(made, "Marker", type) < 0) {
         Py_XDECREF(type);
         Py_XDECREF(made);
         return NULL;

@@ -13,6 +13,8 @@ TRACER = "torch._dynamo.symbolic_convert"
 # Has an item from when the compiler first traces code in this process. Until then no mark has to check whether it is
 # being traced, which would be another call in each module that is called.
 TRACED: list[bool] = []
+# What is called then.
+BEFORE_TRACING: list[Callable[[], object]] = []
 
 
 def watch_tracing() -> None:
@@ -41,6 +43,19 @@ def _watch_tracer(module: Any) -> None:
 def _note_tracing() -> None:
     if not TRACED:
         TRACED.append(True)
+        while BEFORE_TRACING:
+            BEFORE_TRACING.pop()()
+
+
+def exchange_for_tracer(old: object, new: object) -> None:
+    """Tell the compiler that a call of torch is another function now: it goes straight to the calls that it knows.
+
+    Source: torch/_dynamo/variables/nn_module.py.
+    """
+    for name in ("torch._dynamo.utils", "torch._dynamo.variables.nn_module"):
+        module: Any = sys.modules.get(name)
+        if getattr(module, "unpatched_nn_module_call", None) is old:
+            module.unpatched_nn_module_call = new
 
 
 def compile_check(torch: Any) -> Callable[[], bool]:

@@ -10,7 +10,15 @@ from collections.abc import Callable
 from types import CodeType, FunctionType
 from typing import Any
 
-from .compiler import TRACED, compile_check, frame_skipper, own_code, watch_tracing
+from .compiler import (
+    BEFORE_TRACING,
+    TRACED,
+    compile_check,
+    exchange_for_tracer,
+    frame_skipper,
+    own_code,
+    watch_tracing,
+)
 from .marker import OPTIMIZER, WORKER, Marker, warn
 
 MARK = "_nsyswrap_annotated"
@@ -37,17 +45,31 @@ class Patches:
         try:
             original = getattr(owner, name)
             own = name in vars(owner)
-            made = functools.update_wrapper(make(original), original)
-            setattr(made, MARK, True)
-            if isinstance(owner, type):  # so that it can be pickled by its name, like the original
-                made.__module__, made.__qualname__ = owner.__module__, f"{owner.__qualname__}.{name}"
-            if isinstance(made, FunctionType):
-                self._skip(made.__code__)
-            setattr(owner, name, made)
+            setattr(owner, name, self._wrapper(owner, name, make(original), original))
         except Exception as error:  # noqa: BLE001 - another version of torch; the other phases are still marked
             warn(f"{getattr(owner, '__name__', owner)}.{name} is not marked: {type(error).__name__}: {error}")
             return
         self._replaced.append((owner, name, original, own))
+
+    def exchange(self, owner: Any, name: str, make: Callable[[Call], Call]) -> Call | None:
+        """Put another wrapper in the place of ours, and return it; None if ours is not there any more."""
+        for of, named, original, _ in self._replaced:
+            if of is owner and named == name and getattr(vars(owner).get(name), MARK, False):
+                made = self._wrapper(owner, name, make(original), original)
+                setattr(owner, name, made)
+                return made
+        return None
+
+    def _wrapper(self, owner: Any, name: str, made: Any, original: Call) -> Call:
+        """Return a wrapper with the names of the original, whose frames the compiler skips."""
+        functools.update_wrapper(made, original)
+        setattr(made, MARK, True)
+        if isinstance(owner, type):  # so that it can be pickled by its name, like the original
+            made.__module__, made.__qualname__ = owner.__module__, f"{owner.__qualname__}.{name}"
+        if isinstance(made, FunctionType):
+            self._skip(made.__code__)
+        found: Call = made
+        return found
 
     def undo(self) -> None:
         """Restore all originals."""
@@ -80,7 +102,7 @@ def patch(torch: Any, marker: Marker) -> Patches:
         skip(code)
     patches = Patches(skip)
     module, tensor = torch.nn.Module, torch.Tensor
-    patches.replace(module, "__call__", lambda call: _forward(call, torch, marker))
+    _patch_modules(torch, marker, patches)
     for name in ("to", "cuda"):
         patches.replace(module, name, lambda call: _module_move(call, torch, marker))
     patches.replace(tensor, "to", lambda call: _tensor_copy(call, torch, marker))
@@ -89,6 +111,27 @@ def patch(torch: Any, marker: Marker) -> Patches:
     _patch_loader(torch, marker, patches)
     _patch_optimizers(torch, marker, patches)
     return patches
+
+
+def _patch_modules(torch: Any, marker: Marker, patches: Patches) -> None:
+    """Mark the calls of modules, in compiled code until torch's compiler traces code for the first time."""
+    module, compiled = torch.nn.Module, getattr(marker, "module_call", None)
+    if compiled is None or TRACED:
+        patches.replace(module, "__call__", lambda call: _forward(call, torch, marker))
+        return
+
+    def make(call: Call) -> Call:
+        made: Call = compiled(call, torch.is_grad_enabled, _only_selects_compiled(call))
+        return made
+
+    def be_traceable() -> None:
+        old = vars(module)["__call__"]
+        new = patches.exchange(module, "__call__", lambda call: _forward(call, torch, marker))
+        if new is not None:
+            exchange_for_tracer(old, new)
+
+    patches.replace(module, "__call__", make)
+    BEFORE_TRACING.append(be_traceable)
 
 
 def _patch_loader(torch: Any, marker: Marker, patches: Patches) -> None:

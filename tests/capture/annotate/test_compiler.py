@@ -3,7 +3,7 @@
 import subprocess
 import sys
 from pathlib import Path
-from types import CodeType
+from types import CodeType, ModuleType
 from typing import Any
 
 import torch
@@ -42,11 +42,14 @@ def test_the_compiler_skips_our_frames() -> None:
 COMPILED = """
 import sys, torch
 from torch import nn
-if sys.argv[1] == "marked":
+if sys.argv[1] != "plain":
+    from nsyswrap.capture.annotate.compiled import loaded
     from nsyswrap.capture.annotate.marker import Marker
     from nsyswrap.capture.annotate.torch_calls import patch
-    from annotate_fixtures import Recorder
-    patch(torch, Marker(Recorder()))
+    from annotate_fixtures import Recorder, compiled_recording
+    compiled, recorder = loaded(sys.argv[1]), Recorder()
+    patch(torch, compiled_recording(compiled, recorder) if compiled else Marker(recorder))
+kind = type(nn.Module.__call__).__name__
 from torch._dynamo.utils import counters
 
 class Block(nn.Module):
@@ -73,6 +76,7 @@ def show(name, value):
 
 torch.manual_seed(0)
 x = torch.randn(2, 4)
+value = Block()(x)  # before anything is compiled
 show("whole", torch.compile(nn.Sequential(Block(), Block()), fullgraph=True, backend="eager")(x).sum().item())
 value = x
 for block in [torch.compile(Block(), backend="eager") for _ in range(12)]:
@@ -86,15 +90,16 @@ for _ in range(2):
     model(x).sum().backward()
     step()
 print("optimizer", model.linear.weight.sum().item())
+print("calls:", kind, type(nn.Module.__call__).__name__, file=sys.stderr)
 """
 
 
-# Runs the program in a process for each form; both share the import of torch, which takes longest.
-IN_BOTH_FORMS = """
+# Runs the program in a process for each form; all share the import of torch, which takes longest.
+IN_ALL_FORMS = """
 import os, runpy, sys
 import sympy, torch
 
-for form in ("plain", "marked"):
+for form in ("plain", "", sys.argv[1]):
     print(end="--", flush=True)
     if not os.fork():
         sys.argv[1:] = [form]
@@ -105,13 +110,18 @@ for form in ("plain", "marked"):
 """
 
 
-def test_compiled_modules_are_compiled_as_without_marks(tmp_path: Path) -> None:
-    """They have the same graphs, frames and breaks, and share no compilation cache that they did not share before."""
+def test_compiled_modules_are_compiled_as_without_marks(tmp_path: Path, compiled_module: ModuleType) -> None:
+    """They have the same graphs, frames and breaks, and share no compilation cache that they did not share before.
+
+    The marks are in Python, then in compiled code, which torch's compiler cannot trace.
+    """
     (tmp_path / "compiled.py").write_text(COMPILED)
     paths = f"{Path(__file__).parents[2] / 'support'}:{Path(__file__).parents[3]}"
-    command = [sys.executable, "-c", IN_BOTH_FORMS]
+    command = [sys.executable, "-c", IN_ALL_FORMS, str(compiled_module.__file__)]
     variables = {"PYTHONPATH": paths, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True, env=variables)
-    _, plain, marked = done.stdout.split("--")
-    assert marked == plain
+    _, plain, marked, compiled = done.stdout.split("--")
+    assert (marked, compiled) == (plain, plain)
+    calls = [line.split()[1:] for line in done.stderr.splitlines() if line.startswith("calls:")]
+    assert calls == [["function", "function"], ["function", "function"], ["ModuleCall", "function"]]
     assert plain.count("\n") == 4

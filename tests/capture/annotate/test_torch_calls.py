@@ -3,14 +3,16 @@
 
 import contextvars
 import copy
+import inspect
 import pickle
 import threading
 from collections.abc import Callable, Iterator
+from types import FunctionType
 from typing import Any
 
 import pytest
 import torch
-from annotate_fixtures import Broken, Recorder
+from annotate_fixtures import Broken, Recorder, compiled_recording
 from torch import nn
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
@@ -21,12 +23,18 @@ from nsyswrap.capture.annotate.torch_calls import MARK, Patches, patch
 SAMPLES = TensorDataset(torch.arange(24.0).reshape(12, 2), torch.arange(12) % 2)
 
 
-@pytest.fixture
-def marked(monkeypatch: pytest.MonkeyPatch) -> Iterator[Recorder]:
-    """Mark the phases of this process; the device "meta" counts as an accelerator."""
+@pytest.fixture(params=["python", "compiled"])
+def marked(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Iterator[Recorder]:
+    """Mark the phases of this process, in Python or in compiled code; the device "meta" counts as an accelerator."""
     monkeypatch.setattr(torch_calls, "ACCELERATORS", ("cuda", "meta"))
+    monkeypatch.setattr(torch_calls, "TRACED", [])  # another test of this process may have compiled something
     recorder = Recorder()
-    patches = patch(torch, Marker(recorder))
+    if request.param == "compiled":
+        marker = compiled_recording(request.getfixturevalue("compiled_module"), recorder)
+    else:
+        marker = Marker(recorder)
+    patches = patch(torch, marker)
+    assert isinstance(nn.Module.__call__, FunctionType) == (request.param == "python")
     yield recorder
     patches.undo()
 
@@ -220,10 +228,11 @@ class Derived(Own):
 
 
 @pytest.mark.parametrize("kind", [Own, Derived, torch.optim.LBFGS])
-def test_optimizers_of_any_class_are_marked_once(kind: Callable[[Any], Any], marked: Recorder) -> None:
+def test_optimizers_of_any_class_are_marked_once(kind: type, marked: Recorder) -> None:
     """Closures run inside the step."""
     weight = nn.Parameter(torch.ones(1))
-    optimizer = kind([weight])
+    fresh: Any = type("Fresh", (kind,), {})  # torch puts a hook around the marked step into the class
+    optimizer = fresh([weight])
 
     def closure() -> torch.Tensor:
         loss = weight.square().sum()
@@ -246,6 +255,29 @@ def test_hooks_schedulers_copies_and_pickles_of_optimizers_work(marked: Recorder
     copy.deepcopy(torch.optim.SGD([weight], lr=0.1)).step()
     pickle.loads(pickle.dumps(torch.optim.SGD([weight], lr=0.1))).step()  # noqa: S301 - made here
     assert (seen, phases(marked)) == (["hook"], ["optimizer"] * 3)
+
+
+def test_the_call_of_a_module_is_bound_and_described_like_torchs_own(marked: Recorder) -> None:
+    module = nn.Linear(2, 2)
+    bound: Any = module.__call__
+    assert bound.__self__ is module
+    assert bound(torch.ones(1, 2)).shape == (1, 2)
+    assert list(inspect.signature(nn.Module.__call__).parameters) == ["self", "args", "kwargs"]
+    with pytest.raises(TypeError):
+        nn.Module.__call__()
+    assert phases(marked) == ["forward"]
+
+
+def test_another_tool_may_wrap_a_marked_call(marked: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it has saved and calls is the marked call, with inputs by name."""
+    own = nn.Module.__call__
+
+    def wrapper(module: nn.Module, **inputs: torch.Tensor) -> Any:
+        return own(module, **inputs)
+
+    monkeypatch.setattr(nn.Module, "__call__", wrapper)
+    nn.ReLU()(input=torch.ones(1))
+    assert phases(marked) == ["forward"]
 
 
 @pytest.mark.parametrize(
