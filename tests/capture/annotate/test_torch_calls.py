@@ -268,15 +268,16 @@ def test_the_call_of_a_module_is_bound_and_described_like_torchs_own(marked: Rec
     assert phases(marked) == ["forward"]
 
 
-def test_another_tool_may_wrap_a_marked_call(marked: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_tool_may_wrap_a_marked_call(marked: Recorder) -> None:
     """What it has saved and calls is the marked call, with inputs by name."""
     own = nn.Module.__call__
 
     def wrapper(module: nn.Module, **inputs: torch.Tensor) -> Any:
         return own(module, **inputs)
 
-    monkeypatch.setattr(nn.Module, "__call__", wrapper)
-    nn.ReLU()(input=torch.ones(1))
+    with pytest.MonkeyPatch.context() as patch_of_the_tool:  # its end comes before that of the marks
+        patch_of_the_tool.setattr(nn.Module, "__call__", wrapper)
+        nn.ReLU()(input=torch.ones(1))
     assert phases(marked) == ["forward"]
 
 
