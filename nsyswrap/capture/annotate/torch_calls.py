@@ -51,10 +51,11 @@ class Patches:
             return
         self._replaced.append((owner, name, original, own))
 
-    def exchange(self, owner: Any, name: str, make: Callable[[Call], Call]) -> Call | None:
-        """Put another wrapper in the place of ours, and return it; None if ours is not there any more."""
+    def exchange(self, owner: Any, name: str, old: object, make: Callable[[Call], Call]) -> Call | None:
+        """Put another wrapper in the place of our old one, and return it; None if that is not there any more."""
         for of, named, original, _ in self._replaced:
-            if of is owner and named == name and getattr(vars(owner).get(name), MARK, False):
+            # Not by our mark: a wrapper of another tool has a copy of it.
+            if of is owner and named == name and vars(owner).get(name) is old:
                 made = self._wrapper(owner, name, make(original), original)
                 setattr(owner, name, made)
                 return made
@@ -125,12 +126,12 @@ def _patch_modules(torch: Any, marker: Marker, patches: Patches) -> None:
         return made
 
     def be_traceable() -> None:
-        old = vars(module)["__call__"]
-        new = patches.exchange(module, "__call__", lambda call: _forward(call, torch, marker))
+        new = patches.exchange(module, "__call__", old, lambda call: _forward(call, torch, marker))
         if new is not None:
             exchange_for_tracer(old, new)
 
     patches.replace(module, "__call__", make)
+    old = module.__call__
     BEFORE_TRACING.append(be_traceable)
 
 

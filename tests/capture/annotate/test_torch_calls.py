@@ -3,6 +3,7 @@
 
 import contextvars
 import copy
+import functools
 import inspect
 import pickle
 import threading
@@ -266,6 +267,31 @@ def test_the_call_of_a_module_is_bound_and_described_like_torchs_own(marked: Rec
     with pytest.raises(TypeError):
         nn.Module.__call__()
     assert phases(marked) == ["forward"]
+
+
+def test_a_wrapper_of_another_tool_is_not_exchanged() -> None:
+    """It has a copy of our mark, since ``functools.wraps`` copies all attributes."""
+
+    class Owner:
+        def call(self) -> str:
+            return "own"
+
+    def marked_as(text: str) -> Callable[[Callable[..., str]], Callable[..., str]]:
+        return lambda call: lambda owner: f"{text} {call(owner)}"
+
+    patches = Patches(lambda _code: None)
+    patches.replace(Owner, "call", marked_as("first"))
+    first = Owner.call
+    second = patches.exchange(Owner, "call", first, marked_as("second"))
+    assert Owner.call is second
+    assert Owner().call() == "second own"
+    tool = functools.wraps(Owner.call)(lambda _: "of the tool")
+    assert getattr(tool, MARK)
+    setattr(Owner, "call", tool)  # noqa: B010 - as a tool does
+    assert patches.exchange(Owner, "call", second, marked_as("third")) is None
+    assert Owner().call() == "of the tool"
+    patches.undo()
+    assert Owner().call() == "own"
 
 
 def test_another_tool_may_wrap_a_marked_call(marked: Recorder) -> None:
