@@ -2,9 +2,9 @@
 """Profile programs with several faults, fix them one after another, and check each plan by what was measured.
 
 It needs a GPU. Each program of workloads/combined is profiled with every set of its faults fixed, one profile after
-another with nothing beside it. The capture with all faults goes, redacted, cut and packed, into tests/captures/plans,
-with the times of a step of all of them in steps.json. `tools/judge_faults.py --again` then writes the table of
-docs/faults.md, without a GPU.
+another with nothing beside it, in several rounds. Of the runs of one set, the one counts whose mean step is in the
+middle. The capture with all faults goes, redacted, cut and packed, into tests/captures/plans, with the times of a step
+of all sets in steps.json. `tools/judge_faults.py --again` then writes the table of docs/faults.md, without a GPU.
 """
 
 import argparse
@@ -18,6 +18,7 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
+from typing import NamedTuple
 
 import fault_captures
 import plan_table
@@ -32,6 +33,19 @@ from nsyswrap.errors import NsyswrapError
 NO_GPU = "plans: this needs an NVIDIA GPU; `--again` judges the exports in --whole"
 LONGEST_S = 120
 PACKERS = 8
+PACKED = ".sqlite.xz"
+
+
+class Run(NamedTuple):
+    """One run of a program with a set of its faults fixed.
+
+    Attributes:
+        steps: The number of its measured steps, and their median and mean time in ns.
+        packed: Its whole export, packed.
+    """
+
+    steps: dict[str, int]
+    packed: Path
 
 
 def record(program: Program, fixed: frozenset[str], folder: Path) -> Path:
@@ -51,15 +65,17 @@ def record(program: Program, fixed: frozenset[str], folder: Path) -> Path:
     return result.export
 
 
-def record_all(programs: Sequence[Program], folder: Path, most_s: float) -> list[str]:
+def record_all(programs: Sequence[Program], folder: Path, rounds: int, most_s: float) -> list[str]:
     """Profile all programs with every set of faults fixed, those with few faults first; return what went wrong.
 
-    Other processes on the machine delay the host by milliseconds at times, so nothing runs beside a profile.
+    Other processes on the machine delay the host by milliseconds at times, so nothing runs beside a profile. And the
+    pace of a machine changes over minutes, so one round goes over all sets before the next one begins.
     """
     wrong, began = [], time.monotonic()
-    for program in sorted(programs, key=lambda each: (len(each.faults), each.name)):
-        for fixed in program.sets:
-            name = plan_table.label(program.name, fixed)
+    in_turn = sorted(programs, key=lambda each: (len(each.faults), each.name))
+    for number in range(1, rounds + 1):
+        for program, fixed in ((each, fixed) for each in in_turn for fixed in each.sets):
+            name = f"{plan_table.label(program.name, fixed)}.{number}"
             if time.monotonic() - began > most_s:
                 wrong.append(f"{name}: left out, {most_s:g} s are over")
                 continue
@@ -89,19 +105,32 @@ def keep_steps(folder: Path, captures: Path) -> list[str]:
     wrong = []
     known = captures / plan_table.STEPS
     steps = json.loads(known.read_text()) if known.exists() else {}
-    for packed in sorted(folder.glob("*.sqlite.xz")):
-        name = packed.name.removesuffix(".sqlite.xz")
+    for name, run in middle_runs(folder).items():
+        steps[name] = run.steps
+        if plan_table.SEPARATOR in name:
+            continue
         with tempfile.TemporaryDirectory() as temporary:
-            export = fault_captures.unpack(packed, Path(temporary))
-            steps[name] = plan_table.measured(export)
-            if plan_table.SEPARATOR in name:
-                continue
             try:
-                fault_captures.pack(export, captures / packed.name, plan_table.MOST_BYTES)
+                export = fault_captures.unpack(run.packed, Path(temporary))
+                fault_captures.pack(export, captures / f"{name}{PACKED}", plan_table.MOST_BYTES)
             except ValueError as error:
                 wrong.append(f"{name}: {error}")
     known.write_text(json.dumps(steps, indent=1, sort_keys=True) + "\n")
     return wrong
+
+
+def middle_runs(folder: Path) -> dict[str, Run]:
+    """Return, by label, the run whose mean step is in the middle of all runs with the same faults fixed."""
+    runs: dict[str, list[Run]] = {}
+    for packed in sorted(folder.glob(f"*{PACKED}")):
+        name, _, _ = packed.name.removesuffix(PACKED).rpartition(".")
+        with tempfile.TemporaryDirectory() as temporary:
+            steps = plan_table.measured(fault_captures.unpack(packed, Path(temporary)))
+        runs.setdefault(name, []).append(Run(steps, packed))
+    for name, every in runs.items():
+        every.sort(key=lambda each: each.steps["mean_ns"])
+        print(name, *(f"{each.steps['mean_ns'] / 1e6:.2f}" for each in every), "ms a step", flush=True)
+    return {name: every[len(every) // 2] for name, every in runs.items()}
 
 
 def options() -> argparse.ArgumentParser:
@@ -110,6 +139,7 @@ def options() -> argparse.ArgumentParser:
     parser.add_argument("names", nargs="*", metavar="NAME", help="programs of workloads/combined (all)")
     parser.add_argument("--captures", type=Path, default=CAPTURES, metavar="DIR", help="where captures and steps go")
     parser.add_argument("--whole", type=Path, metavar="DIR", help="keep the whole redacted exports here")
+    parser.add_argument("--rounds", type=int, default=3, metavar="N", help="how often each set is profiled (3)")
     parser.add_argument("--seconds", type=float, default=3600.0, metavar="S", help="begin no profile after S seconds")
     parser.add_argument("--again", action="store_true", help="profile nothing: read the exports of --whole")
     return parser
@@ -128,7 +158,7 @@ def main(arguments: list[str] | None = None) -> int:
         for each in (whole, chosen.captures):
             each.mkdir(parents=True, exist_ok=True)
         if not chosen.again:
-            wrong = record_all(programs, Path(temporary), chosen.seconds)
+            wrong = record_all(programs, Path(temporary), chosen.rounds, chosen.seconds)
             with ProcessPoolExecutor(PACKERS) as pool:
                 exports = sorted(Path(temporary).glob("*.sqlite"))
                 list(pool.map(keep_whole, exports, [whole] * len(exports)))
