@@ -48,14 +48,14 @@ class Run(NamedTuple):
     packed: Path
 
 
-def record(program: Program, fixed: frozenset[str], folder: Path) -> Path:
-    """Profile a program with some of its faults fixed; return the export.
+def record(program: Program, fixed: frozenset[str], steps: int, folder: Path) -> Path:
+    """Profile so many steps of a program with some of its faults fixed; return the export.
 
     Raises:
         NsyswrapError: The program failed, or cannot be recorded.
     """
     switches = [word for each in sorted(fixed) for word in ("--fix", each)]
-    command = (sys.executable, "-m", f"combined.{program.name}", *switches)
+    command = (sys.executable, "-m", f"combined.{program.name}", "--steps", str(steps), *switches)
     options = CaptureOptions(command=command, folder=folder, cwd=WORKLOADS, timeout_s=LONGEST_S, output_to_stderr=True)
     began = time.monotonic()
     result = profile(options, find_nsys())
@@ -65,22 +65,28 @@ def record(program: Program, fixed: frozenset[str], folder: Path) -> Path:
     return result.export
 
 
-def record_all(programs: Sequence[Program], folder: Path, rounds: int, most_s: float) -> list[str]:
+def record_all(programs: Sequence[Program], folder: Path, chosen: argparse.Namespace) -> list[str]:
     """Profile all programs with every set of faults fixed, those with few faults first; return what went wrong.
 
-    Other processes on the machine delay the host by milliseconds at times, so nothing runs beside a profile. And the
-    pace of a machine changes over minutes, so one round goes over all sets before the next one begins.
+    Other processes on the machine delay the host by milliseconds at times, so nothing runs beside a profile, and a
+    profile has some seconds of steps. The pace of a machine changes over minutes, so one round goes over all sets
+    before the next one begins.
+
+    Args:
+        programs: The programs.
+        folder: Where the exports go.
+        chosen: The options of the command line: steps, rounds, and for how long.
     """
     wrong, began = [], time.monotonic()
     in_turn = sorted(programs, key=lambda each: (len(each.faults), each.name))
-    for number in range(1, rounds + 1):
+    for number in range(1, chosen.rounds + 1):
         for program, fixed in ((each, fixed) for each in in_turn for fixed in each.sets):
             name = f"{plan_table.label(program.name, fixed)}.{number}"
-            if time.monotonic() - began > most_s:
-                wrong.append(f"{name}: left out, {most_s:g} s are over")
+            if time.monotonic() - began > chosen.seconds:
+                wrong.append(f"{name}: left out, {chosen.seconds:g} s are over")
                 continue
             try:
-                record(program, fixed, folder / name).rename(folder / f"{name}.sqlite")
+                record(program, fixed, chosen.steps, folder / name).rename(folder / f"{name}.sqlite")
             except NsyswrapError as error:
                 wrong.append(f"{name}: {error.message}")
             shutil.rmtree(folder / name, ignore_errors=True)
@@ -139,6 +145,7 @@ def options() -> argparse.ArgumentParser:
     parser.add_argument("names", nargs="*", metavar="NAME", help="programs of workloads/combined (all)")
     parser.add_argument("--captures", type=Path, default=CAPTURES, metavar="DIR", help="where captures and steps go")
     parser.add_argument("--whole", type=Path, metavar="DIR", help="keep the whole redacted exports here")
+    parser.add_argument("--steps", type=int, default=150, metavar="N", help="how many steps each profile has (150)")
     parser.add_argument("--rounds", type=int, default=3, metavar="N", help="how often each set is profiled (3)")
     parser.add_argument("--seconds", type=float, default=3600.0, metavar="S", help="begin no profile after S seconds")
     parser.add_argument("--again", action="store_true", help="profile nothing: read the exports of --whole")
@@ -158,7 +165,7 @@ def main(arguments: list[str] | None = None) -> int:
         for each in (whole, chosen.captures):
             each.mkdir(parents=True, exist_ok=True)
         if not chosen.again:
-            wrong = record_all(programs, Path(temporary), chosen.rounds, chosen.seconds)
+            wrong = record_all(programs, Path(temporary), chosen)
             with ProcessPoolExecutor(PACKERS) as pool:
                 exports = sorted(Path(temporary).glob("*.sqlite"))
                 list(pool.map(keep_whole, exports, [whole] * len(exports)))
