@@ -157,37 +157,47 @@ def _bounds(table: str, others: Span) -> tuple[str, str]:
 
 def _note_launches(database: sqlite3.Connection, present: set[str]) -> None:
     """Note which calls launch an operation of the export, in a temporary table."""
-    database.execute("CREATE TEMP TABLE launching (process INTEGER, correlation INTEGER)")
-    for table in present & set(OPERATIONS):
-        database.execute(
-            f'INSERT INTO launching SELECT DISTINCT globalPid >> {PROCESS_BITS}, correlationId FROM "{table}"'  # noqa: S608
-        )
+    _note(database, "launching", "globalPid", present & set(OPERATIONS))
 
 
 def _drop_launches(database: sqlite3.Connection, present: set[str]) -> None:
     """Drop calls whose operations lie beyond the cut: without these they would look like lost operations."""
-    if "CUPTI_ACTIVITY_KIND_RUNTIME" not in present:
+    if "CUPTI_ACTIVITY_KIND_RUNTIME" not in present or not present & set(OPERATIONS):
         return
-    left = " UNION ".join(
-        f'SELECT globalPid >> {PROCESS_BITS}, correlationId FROM "{table}"'  # noqa: S608 - listed
-        for table in sorted(present & set(OPERATIONS))
-    )
-    if left:
-        call = f"(globalTid >> {PROCESS_BITS}, correlationId)"
-        database.execute(
-            f"DELETE FROM CUPTI_ACTIVITY_KIND_RUNTIME WHERE {call} IN launching AND {call} NOT IN ({left})"  # noqa: S608
-        )
+    _note(database, "left", "globalPid", present & set(OPERATIONS))
+    is_lost = f"{_noted('launching', 'globalTid')} AND NOT {_noted('left', 'globalTid')}"
+    database.execute(f"DELETE FROM CUPTI_ACTIVITY_KIND_RUNTIME AS row WHERE {is_lost}")  # noqa: S608 - our own query
 
 
 def _drop_unlaunched(database: sqlite3.Connection, present: set[str]) -> None:
     """Drop operations and events whose call lies before the first step: without it they would look like a loss."""
     if "CUPTI_ACTIVITY_KIND_RUNTIME" not in present:
         return
+    _note(database, "calls", "globalTid", {"CUPTI_ACTIVITY_KIND_RUNTIME"})
     for table in present & {*FAMILIES["CUDA"], *EVENTS} - {"CUPTI_ACTIVITY_KIND_RUNTIME"}:
+        database.execute(f'DELETE FROM "{table}" AS row WHERE NOT {_noted("calls", "globalPid")}')  # noqa: S608 - listed
+
+
+def _note(database: sqlite3.Connection, name: str, owner: str, tables: set[str]) -> None:
+    """Note process and correlation id of each row of some tables, in a temporary table that is quick to search.
+
+    ``NOT IN`` a query of two columns is not: SQLite goes through all its rows each time.
+    """
+    database.execute(
+        f"CREATE TEMP TABLE {name} (process INTEGER, correlation INTEGER, PRIMARY KEY (process, correlation)) "
+        "WITHOUT ROWID"
+    )
+    for table in sorted(tables):
         database.execute(
-            f'DELETE FROM "{table}" WHERE (globalPid >> {PROCESS_BITS}, correlationId) NOT IN '  # noqa: S608 - listed
-            f"(SELECT globalTid >> {PROCESS_BITS}, correlationId FROM CUPTI_ACTIVITY_KIND_RUNTIME)"
+            f'INSERT OR IGNORE INTO {name} SELECT {owner} >> {PROCESS_BITS}, correlationId FROM "{table}" '  # noqa: S608
+            f"WHERE {owner} IS NOT NULL AND correlationId IS NOT NULL"
         )
+
+
+def _noted(name: str, owner: str) -> str:
+    """Return SQL for whether a temporary table has the process and the correlation id of a row."""
+    process = f"row.{owner} >> {PROCESS_BITS}"
+    return f"EXISTS (SELECT 1 FROM {name} n WHERE n.process = {process} AND n.correlation = row.correlationId)"  # noqa: S608
 
 
 def _drop_texts(database: sqlite3.Connection, present: set[str]) -> None:
