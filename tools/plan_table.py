@@ -65,7 +65,7 @@ order, all 19 predicted steps are within 25 % of the measured one, and 18 predic
 - The loader of `tabular` is predicted to save 11.1 ms of 40.4 ms, and saved 7.7 ms.
 - The wait of `trainer` is in no plan. On this machine its optimizer took so long that the GPU had nothing left to do
   when the CPU waited for it, so there is no finding on it: fixed alone, it saves nothing (a mean step of 142.9 and
-  144.9 ms). With the optimizer fixed, it saves 7.6 of 56.7 ms. A plan knows only findings from before the first change."""
+  144.9 ms). With the optimizer fixed, it saves 7.6 of 56.7 ms. A plan knows only the findings of now."""
 
 
 @dataclass(frozen=True, slots=True)
