@@ -202,9 +202,11 @@ def check_profiler_cost(machine: Machine) -> Check:
     if machine.nsys is None:
         return Check(name, Status.WARNING, "not measured, because there is no nsys")
     options = CaptureOptions(command=(sys.executable,), folder=Path())
-    calls = profiler_cost(options, machine.nsys, lambda: None, again=True)["calls"]
+    found = profiler_cost(options, machine.nsys, lambda: None, again=True)
+    calls = found["calls"]
     if not calls:
-        detail = "what nsys adds to each call cannot be measured, so reports do not take it out"
+        why = f": {found['failure']}" if found.get("failure") else ""
+        detail = f"reports do not take out what nsys adds to each call, because it cannot be measured{why}"
         return Check(name, Status.WARNING, detail, "Look at the other checks: a program must run under nsys")
     costs = ", ".join(
         f"{COST_LABELS[kind]} {each['low_ns'] / 1e3:.1f} to {each['high_ns'] / 1e3:.1f} µs"

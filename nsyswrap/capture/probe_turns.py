@@ -137,14 +137,23 @@ def _connected(server: socket.socket, running: Sequence["Future[Output]"]) -> It
     ends = time.monotonic() + TIMEOUT_S
     for _ in running:
         while True:
-            if any(each.done() for each in running):
-                raise OSError("a program that times calls ended before it was ready")
+            if ended := next((each for each in running if each.done()), None):
+                raise OSError(f"a program that times calls ended before it was ready: {_how_it_ended(ended)}")
             try:
                 yield Probe(server.accept()[0])
                 break
             except TimeoutError:
                 if time.monotonic() > ends:
                     raise
+
+
+def _how_it_ended(ended: "Future[Output]") -> str:
+    """Return the last line that a program wrote before it ended, with its exit code, or why it did not start."""
+    if error := ended.exception():
+        return str(error)
+    output = ended.result()
+    lines = [line for line in output.text.splitlines() if line.strip()]
+    return f"{lines[-1].strip()} (exit code {output.code})" if lines else f"exit code {output.code}"
 
 
 def _in_turns(probes: Sequence[Probe]) -> list[Times]:

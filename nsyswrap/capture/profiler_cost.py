@@ -75,7 +75,7 @@ def profiler_cost(
     Returns:
         ``conditions``, ``calls`` and ``pace``. ``calls`` has ``low_ns``, ``usual_ns``, ``high_ns`` and ``alone_ns`` of
         each kind, with the quartiles of each call and setting; it is empty where the measurement failed, which is not
-        kept. ``pace`` has ``fastest_ns`` and ``slowest_ns`` of the same work.
+        kept: ``failure`` says why. ``pace`` has ``fastest_ns`` and ``slowest_ns`` of the same work.
     """
     conditions = conditions_of(options, nsys)
     path = kept_at({**conditions, "arguments": list(options.nsys_args)})
@@ -85,7 +85,10 @@ def profiler_cost(
     if kept_only:
         return {}
     announce()
-    alone, recorded = measure(options, nsys)
+    try:
+        alone, recorded = measure(options, nsys)
+    except (NsyswrapError, OSError, ValueError) as error:
+        return {"conditions": conditions, "calls": {}, "pace": {}, "failure": str(error)}
     measured = {"calls": costs(alone, recorded), "pace": pace_range((alone, recorded))}
     if measured["calls"]:
         _keep(path, measured)
@@ -119,20 +122,22 @@ def kept_at(conditions: Mapping[str, Any]) -> Path:
 
 
 def measure(options: CaptureOptions, nsys: Nsys) -> tuple[Times, Times]:
-    """Run the program alone and under nsys, and return the call times of both; nothing where that fails.
+    """Run the program alone and under nsys, and return the call times of both.
 
     Both run at the same time. Where a GPU lets one process use it, one of them has no CUDA calls then, and both run one
     after the other.
+
+    Raises:
+        NsyswrapError: nsys cannot record a program with these options.
+        OSError: A program could not be started, ended early or took too long.
+        ValueError: What it answered cannot be read.
     """
-    try:
-        with private_folder() as folder:
-            alone, recorded = run_probes([(), _under_nsys(options, nsys, folder / "run")], folder)
-            if set(_timed(alone)) != set(_timed(recorded)):
-                (alone,), (recorded,) = (
-                    run_probes([prefix], folder) for prefix in ((), _under_nsys(options, nsys, folder / "again"))
-                )
-    except (NsyswrapError, OSError, TimeoutError, ValueError):
-        return {}, {}
+    with private_folder() as folder:
+        alone, recorded = run_probes([(), _under_nsys(options, nsys, folder / "run")], folder)
+        if set(_timed(alone)) != set(_timed(recorded)):
+            (alone,), (recorded,) = (
+                run_probes([prefix], folder) for prefix in ((), _under_nsys(options, nsys, folder / "again"))
+            )
     return alone, recorded
 
 

@@ -198,7 +198,10 @@ def measured_cost(options: "CaptureOptions", *, quiet: bool, kept_only: bool = F
         if not quiet:
             click.echo("nsyswrap: measuring what nsys adds to each call here, once, for up to a minute ...", err=True)
 
-    return profiler_cost(options, find_nsys(), announce, kept_only=kept_only)
+    found = profiler_cost(options, find_nsys(), announce, kept_only=kept_only)
+    if not quiet and found.get("failure"):
+        click.echo(f"nsyswrap: this failed, so the report does not take it out: {found['failure']}", err=True)
+    return found
 
 
 def captured(

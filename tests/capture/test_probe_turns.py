@@ -77,10 +77,23 @@ def test_each_program_times_what_it_can(log: Path, tmp_path: Path) -> None:
     assert log.exists()
 
 
-@pytest.mark.parametrize("command", ["exit 3", "sleep 0.1"])
-def test_a_program_that_ends_before_it_is_ready_is_an_error(command: str, tmp_path: Path) -> None:
-    with pytest.raises(OSError, match="ended before it was ready"):
+@pytest.mark.parametrize(
+    ("command", "how"),
+    [
+        ("exit 3", "exit code 3"),
+        ("sleep 0.1", "exit code 0"),
+        ("echo one; echo two >&2; exit 1", r"two \(exit code 1\)"),
+    ],
+)
+def test_a_program_that_ends_before_it_is_ready_is_an_error(command: str, how: str, tmp_path: Path) -> None:
+    """The error has its last line and its exit code."""
+    with pytest.raises(OSError, match=f"ended before it was ready: {how}$"):
         run_probes([(), ("sh", "-c", command)], tmp_path)
+
+
+def test_a_program_that_cannot_be_started_is_an_error_that_names_it(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match=r"ended before it was ready: .*No such file or directory: '/no/such/nsys'"):
+        run_probes([("/no/such/nsys",)], tmp_path)
 
 
 def test_a_program_that_never_gets_ready_takes_too_long(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -236,10 +236,12 @@ def test_it_is_measured_again_with_another_nsys_driver_cpu_or_python(
 
 
 def test_a_measurement_that_fails_is_not_kept(fake_nsys: Nsys, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A measurement fails if nsys does not start. A cache folder that cannot be written is not a failure."""
+    """It fails, and says why, if nsys does not start. A cache folder that cannot be written is not a failure."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     gone = replace(fake_nsys, path=tmp_path / "gone")
-    assert profiler_cost(options(tmp_path / "out", "python"), gone, lambda: None)["calls"] == {}
+    failed = profiler_cost(options(tmp_path / "out", "python"), gone, lambda: None)
+    assert failed["calls"] == {}
+    assert f"{gone.path} profile --help fails" in failed["failure"]
     assert not (tmp_path / "cache").exists()
     (tmp_path / "cache").write_text("a file")
     monkeypatch.setattr(measuring, "measure", lambda *_: (ALONE, RECORDED))
@@ -262,7 +264,7 @@ def test_the_real_nsys_adds_time_to_ranges_and_marks(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     found = profiler_cost(options(tmp_path / "out", "python", traces=("nvtx", "osrt")), nsys, lambda: None)
     cost = read_cost(found)
-    assert cost is not None
+    assert cost is not None, found
     assert all(50 < cost[kind].usual <= cost[kind].high < 20_000 for kind in ("range", "mark"))
     assert cost["range"].alone < cost["range"].usual
 
