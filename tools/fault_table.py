@@ -79,7 +79,7 @@ What the rules miss:
 What the GPU does takes the same time on each machine with this GPU; what the CPU does does not. The first step of each
 kind compiles or loads code, and machines differ most in that. So both forms of a program are profiled on one machine,
 one after the other. Of the programs with a GPU of their own, `features_to_host`, `filtered_loss`, `emptied_by_trainer`
-and others of one session ran two at a time, each on a GPU of its own and on half of the cores, pinned.
+and others ran two at a time, each on a GPU of its own and on half of the cores, pinned.
 """
 
 
