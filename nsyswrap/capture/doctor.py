@@ -11,7 +11,7 @@ from pathlib import Path
 from nsyswrap.capture.locate import Nsys, find_nsys, importer_of, missing_libraries
 from nsyswrap.capture.options import CaptureOptions
 from nsyswrap.capture.process import output_of
-from nsyswrap.capture.profiler_cost import profiler_cost
+from nsyswrap.capture.profiler_cost import FAILURE, profiler_cost
 from nsyswrap.capture.self_test import Check, Status, nvtx_version, self_test
 from nsyswrap.errors import NsysNotFoundError
 from nsyswrap.hardware.profiler_cost import LAUNCH, SLOWDOWN
@@ -205,7 +205,7 @@ def check_profiler_cost(machine: Machine) -> Check:
     found = profiler_cost(options, machine.nsys, lambda: None, again=True)
     calls = found["calls"]
     if not calls:
-        why = f": {found['failure']}" if found.get("failure") else ""
+        why = f": {found[FAILURE]}" if FAILURE in found else ""
         detail = f"reports do not take out what nsys adds to each call, because it cannot be measured{why}"
         return Check(name, Status.WARNING, detail, "Look at the other checks: a program must run under nsys")
     costs = ", ".join(

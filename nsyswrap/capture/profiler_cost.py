@@ -53,6 +53,8 @@ FEWEST_PACES = 20
 USUAL = "python"
 
 KEYS = ("low_ns", "usual_ns", "high_ns")
+# Why nothing was measured, in what ``profiler_cost`` returns.
+FAILURE = "failure"
 
 
 def profiler_cost(
@@ -88,7 +90,7 @@ def profiler_cost(
     try:
         alone, recorded = measure(options, nsys)
     except (NsyswrapError, OSError, ValueError) as error:
-        return {"conditions": conditions, "calls": {}, "pace": {}, "failure": str(error)}
+        return {"conditions": conditions, "calls": {}, "pace": {}, FAILURE: str(error)}
     measured = {"calls": costs(alone, recorded), "pace": pace_range((alone, recorded))}
     if measured["calls"]:
         _keep(path, measured)

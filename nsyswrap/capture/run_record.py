@@ -21,6 +21,7 @@ from nsyswrap.capture.machine_number import machine_number
 from nsyswrap.capture.nsys import CaptureResult
 from nsyswrap.capture.options import CaptureOptions, extra_environment
 from nsyswrap.capture.process import output_of
+from nsyswrap.capture.profiler_cost import FAILURE
 from nsyswrap.capture.recorded_run import COPY_RATES, PROFILER_COST, SCHEMA
 from nsyswrap.privacy import ANYBODY, HOMES, Cleaner, identity_from, looks_secret, neutral_command
 
@@ -101,8 +102,14 @@ def run_record(
         "wall_ns": result.wall_ns,
         "notes": [cleaner.text(note) for note in result.notes],
         COPY_RATES: copy_rates(),
-        PROFILER_COST: dict(cost or {}),
+        PROFILER_COST: _shareable_cost(cost or {}, cleaner),
     }
+
+
+def _shareable_cost(cost: Mapping[str, object], cleaner: Cleaner) -> dict[str, object]:
+    """Return what nsys adds to each call; why it was not measured may quote nsys, so that is cleaned."""
+    failure = {FAILURE: cleaner.message(str(cost[FAILURE]))} if FAILURE in cost else {}
+    return {**cost, **failure}
 
 
 def _origin(command: tuple[str, ...], cwd: Path) -> dict[str, object]:

@@ -29,7 +29,7 @@ from nsyswrap.cli.rank_launch import (
     this_launch,
 )
 from nsyswrap.cli.recording import history_to_record, record_result
-from nsyswrap.cli.terminal import rendered
+from nsyswrap.cli.terminal import printable, rendered
 from nsyswrap.errors import CaptureError, ExportError, NsyswrapError, UsageError
 
 if TYPE_CHECKING:
@@ -190,7 +190,7 @@ def measured_cost(options: "CaptureOptions", *, quiet: bool, kept_only: bool = F
     """
     from nsyswrap.capture.locate import find_nsys  # noqa: PLC0415 - loaded when something is captured
     from nsyswrap.capture.nsys import resolved_command  # noqa: PLC0415
-    from nsyswrap.capture.profiler_cost import profiler_cost  # noqa: PLC0415
+    from nsyswrap.capture.profiler_cost import FAILURE, profiler_cost  # noqa: PLC0415
 
     resolved_command(options)  # a command that does not exist is an error before anything is measured
 
@@ -199,8 +199,8 @@ def measured_cost(options: "CaptureOptions", *, quiet: bool, kept_only: bool = F
             click.echo("nsyswrap: measuring what nsys adds to each call here, once, for up to a minute ...", err=True)
 
     found = profiler_cost(options, find_nsys(), announce, kept_only=kept_only)
-    if not quiet and found.get("failure"):
-        click.echo(f"nsyswrap: this failed, so the report does not take it out: {found['failure']}", err=True)
+    if not quiet and FAILURE in found:
+        click.echo(f"nsyswrap: this failed, so the report does not take it out: {printable(found[FAILURE])}", err=True)
     return found
 
 

@@ -279,9 +279,10 @@ def test_what_nsys_adds_to_a_call_is_said_by_kind(
 
 
 def test_a_cost_that_cannot_be_measured_is_a_warning(tmp_path: Path) -> None:
-    """This happens if nsys does not start or is missing."""
+    """This happens if nsys does not start or is missing. The warning says why."""
     check = doctor.check_profiler_cost(Machine(Nsys(tmp_path / "gone", (2025, 3, 1), "PATH")))
     assert (check.status, bool(check.remedy)) == (Status.WARNING, True)
+    assert f"{tmp_path / 'gone'} profile --help fails" in check.detail
     assert doctor.check_profiler_cost(Machine(None)).detail == "not measured, because there is no nsys"
 
 

@@ -97,6 +97,18 @@ def test_only_values_of_harmless_variables_are_recorded() -> None:
     assert environment["values"] == {"CUDA_VISIBLE_DEVICES": "0,1", "OMP_NUM_THREADS": "4"}
 
 
+def test_why_nothing_was_measured_has_no_secret_and_no_folder_of_the_user(tmp_path: Path) -> None:
+    """It may be the last line that nsys wrote."""
+    environ = {"MY_SERVICE_TOKEN": "v4lue-of-a-secret", "HOME": "/srv/people/ada"}
+    cost: dict[str, object] = {"calls": {}, "failure": "nsys: v4lue-of-a-secret at /srv/people/ada/run (exit code 1)"}
+    record = run_record(
+        result_of(options(tmp_path, "python", "train.py")), options(tmp_path, "python"), "1", environ, cost
+    )
+    written = json.dumps(record["profiler_cost"])
+    assert "(exit code 1)" in written
+    assert not any(word in written for word in ("v4lue", "ada", "people"))
+
+
 @pytest.mark.parametrize("name", ["TORCH_HUB_TOKEN", "NCCL_SECRET", "PYTORCH_API_KEY"])
 def test_a_secret_with_an_allowed_prefix_is_not_recorded(name: str) -> None:
     """The rest of its name shows that it is a secret."""

@@ -1,5 +1,6 @@
 """`nsyswrap profile` from end to end with the real nsys and a small program with ranges. No GPU is needed."""
 
+import importlib
 import json
 import os
 import stat
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from capture_fixtures import results_in
+from capture_fixtures import options, results_in
 from click.testing import CliRunner
 
 from nsyswrap.capture.locate import Nsys
@@ -256,3 +257,17 @@ def test_a_folder_that_is_not_empty_is_refused(called: Callable[..., Run], tmp_p
     assert (run.code, run.stdout) == (2, "")
     assert "hint: " in run.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]
+
+
+@pytest.mark.parametrize("quiet", [False, True])
+def test_where_the_cost_of_nsys_cannot_be_measured_profile_says_why(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path, *, quiet: bool
+) -> None:
+    """What it quotes of nsys does not move the cursor of the terminal."""
+    found = {"calls": {}, "failure": "nsys \x1b[31mended"}
+    monkeypatch.setattr("nsyswrap.capture.locate.find_nsys", lambda: None)
+    monkeypatch.setattr("nsyswrap.capture.profiler_cost.profiler_cost", lambda *_, **__: found)
+    profile_module = importlib.import_module("nsyswrap.cli.profile")
+    assert profile_module.measured_cost(options(tmp_path, sys.executable), quiet=quiet) == found
+    said = "nsyswrap: this failed, so the report does not take it out: nsys \\x1b[31mended\n"
+    assert capsys.readouterr().err == ("" if quiet else said)
