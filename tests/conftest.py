@@ -113,9 +113,23 @@ def pytest_configure(config: pytest.Config) -> None:
     if "not slow" in config.getoption("markexpr"):
         settings.load_profile("quick")
     os.environ["OMP_NUM_THREADS"] = "1"
+    _start_elsewhere(config)
     for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+
+
+def _start_elsewhere(config: pytest.Config) -> None:
+    """Let each process of xdist collect other files first.
+
+    In a fresh clone nothing is compiled. Processes that collect the files in one order each compile all of them; so
+    each compiles its part and finds the parts of the others done.
+    """
+    worker: dict[str, Any] = getattr(config, "workerinput", {})
+    if worker and config.args_source == config.ArgsSource.TESTPATHS:
+        files = sorted(str(path) for path in TESTS.rglob("test_*.py"))
+        first = int(worker["workerid"].removeprefix("gw")) * len(files) // worker["workercount"]
+        config.args = files[first:] + files[:first]
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -142,7 +156,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.nsys)
         if name in SLOW or fixtures & WHOLE_CAPTURES:
             item.add_marker(pytest.mark.slow)
-    items.sort(key=lambda item: _turn(item.path))
+    items.sort(key=lambda item: (_turn(item.path), _name(item.path)))
 
 
 def pytest_collection_finish() -> None:

@@ -4,6 +4,7 @@ Each writer adds its runs and prints the id of a run when that is on the disk. R
 With a limit no file may grow beyond it, as on a full disk; a writer that cannot write prints why and ends.
 """
 
+import importlib
 import os
 import resource
 import signal
@@ -41,6 +42,8 @@ def main(url: str, writers: int, count: int, limit: int | None) -> None:
     signal.alarm(LONGEST_S)
     if limit:
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+    if url.startswith("postgresql"):
+        importlib.import_module("psycopg")  # once: it takes a second
     started = []
     for writer in range(writers):
         child = os.fork()
