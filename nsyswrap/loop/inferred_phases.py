@@ -93,7 +93,8 @@ def _batches(sequence: WorkSequence, rows: Indices, step: Indices, steps: StepSp
     """Return when the batch of each step has been copied, its start where none is, and the phases data and copy.
 
     The batch is what is copied to the device before the first kernel. What the host does from the start of the step to
-    that copy is data. After a step with other work, such as a checkpoint, that work may have lasted until then.
+    that copy is data. After a step with other work, such as a checkpoint, that work may have lasted until then. Where
+    most steps copy none, data lasts until the batch is made.
     """
     own = rows[sequence.own[rows]]
     kernels = own[sequence.kind[own] == KERNEL]
@@ -110,7 +111,41 @@ def _batches(sequence: WorkSequence, rows: Indices, step: Indices, steps: StepSp
     copied[which] = received
     known = (which > 0) & steps.alike[np.maximum(which - 1, 0)]
     found = [(DATA, steps.start[which][known], start[known]), (COPY, start, end), (DATA, end, received)]
+    if len(which) < MOST_STEPS * len(copied):
+        without = np.setdiff1d(np.arange(len(copied)), which)
+        copied[without] = _made(sequence, own, step, steps)[without]
+        known = without[(without > 0) & steps.alike[np.maximum(without - 1, 0)]]
+        found.append((DATA, steps.start[known], copied[known]))
     return copied, found
+
+
+def _made(sequence: WorkSequence, own: Indices, step: Indices, steps: StepSpans) -> Times:
+    """Return when the batch of each step that copies none is made, in ns; its start where that is not known.
+
+    The thread reads or receives it before its first kernel, or it is on the GPU: then kernels draw whole numbers before
+    the first matrix product, to choose rows. Where most steps do neither, the batch may always be the same.
+
+    Args:
+        sequence: What the process launched, and when its thread received something.
+        own: What the loop's thread launched and waited for in the steps.
+        step: The step of each item of the sequence.
+        steps: The steps.
+    """
+    made, receives = steps.start.copy(), sequence.receives
+    kernels = own[sequence.kind[own] == KERNEL]
+    products = kernels[sequence.product[kernels]]
+    which, first = np.unique(step[products], return_index=True)
+    first_product = np.zeros(len(made), np.intp)
+    first_product[which] = products[first]
+    draws = kernels[sequence.draws[kernels]]
+    draws = draws[draws < first_product[step[draws]]]
+    made[step[draws]] = sequence.end[draws]
+    if len(receives.end):
+        which, first = np.unique(step[kernels], return_index=True)
+        last = np.searchsorted(receives.end, sequence.start[kernels[first]], side="right") - 1
+        inside = (last >= 0) & (receives.start[np.maximum(last, 0)] >= steps.start[which])
+        made[which[inside]] = np.maximum(made[which[inside]], receives.end[last[inside]])
+    return made if (made > steps.start).sum() >= MOST_STEPS * len(made) else steps.start
 
 
 def _received(sequence: WorkSequence, copied: Times, kernel: Times) -> Times:

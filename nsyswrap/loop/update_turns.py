@@ -287,6 +287,7 @@ def _turns(sequence: WorkSequence, updates: Updates) -> tuple[WorkSequence, Indi
         backward_name=np.zeros(len(code), bool),
         network=np.zeros(len(code), bool),
         product=np.zeros(len(code), bool),
+        draws=np.zeros(len(code), bool),
         foreign=code == _BACKWARD,
         sleeps=sequence.sleeps,
         receives=sequence.receives,

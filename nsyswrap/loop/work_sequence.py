@@ -47,6 +47,10 @@ OPTIMIZER_KERNEL = re.compile(
 # Kernels of a backward pass. Source: PyTorch, cuDNN, cuBLAS, FlashAttention.
 BACKWARD_KERNEL = re.compile(r"backward|[_a-z]bwd|bwd_|dgrad|wgrad|_grad_", re.IGNORECASE)
 
+# Kernels that draw whole numbers, as `randint` and `randperm` do; dropout and noise draw others.
+# Source: aten/src/ATen/native/cuda (DistributionTemplates.h, Randperm.cuh).
+DRAW_KERNEL = re.compile(r"random_from_to|randperm")
+
 # Autograd names its threads pt_autograd_0 and so on. Source: torch/csrc/autograd/engine.cpp.
 AUTOGRAD_THREAD = "pt_autograd"
 
@@ -54,8 +58,8 @@ AUTOGRAD_THREAD = "pt_autograd"
 LAUNCH = re.compile(r"cu(?:da)?(?:Launch|GraphLaunch|Memcpy|Memset)")
 _WAITS, _LAUNCHES = 1, 2
 SLEEP = re.compile(r"(?:clock_)?nanosleep|u?sleep")
-# Calls with which a process receives what another one sends, as a batch from a process of the loader.
-RECEIVE = re.compile(r"p?poll|p?select|epoll_p?wait|read|recv(?:from|msg)?")
+# Calls with which a process receives what another one sends, as a batch from a process of the loader, or reads a file.
+RECEIVE = re.compile(r"p?poll|p?select|epoll_p?wait|p?readv?(?:64)?|recv(?:from|msg)?")
 LATEST = np.iinfo(np.int64).max
 
 # The loop's thread launches at least this share of what its process launches. Source: ours; the fewest in
@@ -89,10 +93,11 @@ class WorkSequence:
         backward_name: Whether it is a kernel of a backward pass, by its name.
         network: Whether its name shows a neural network.
         product: Whether its name shows a matrix product or a convolution.
+        draws: Whether its name shows that it draws whole numbers at random, as indices of rows are.
         foreign: Whether it is a kernel that another thread launched, as autograd does in the backward pass; not where
             the names of the threads show that autograd did not.
         sleeps: When the loop's thread sleeps, in ns; apart from the items.
-        receives: When it receives from another process, or waits for it.
+        receives: When it receives from another process, waits for it, or reads a file.
     """
 
     process: int
@@ -111,6 +116,7 @@ class WorkSequence:
     backward_name: Flags
     network: Flags
     product: Flags
+    draws: Flags
     foreign: Flags
     sleeps: Spans = NOTHING
     receives: Spans = NOTHING
@@ -134,6 +140,7 @@ class _Names:
     network: Flags
     gradients: Flags
     product: Flags
+    draws: Flags
     collective: Flags
 
 
@@ -203,8 +210,7 @@ def _sequence(  # noqa: PLR0913, PLR0917 - one argument a part
     order = np.argsort(start, kind="stable")
     without, false = np.full(len(other_kinds), -1, np.int64), np.zeros(len(other_kinds), bool)
     name = both(names.name[rows], -1 - other_kinds.astype(np.int64)) * 2 + (launcher == thread)[order]
-    shape = pd.factorize(both(names.shape[rows], without))[0]
-    named = pd.factorize(name)[0].astype(np.int32)
+    shape, named = (pd.factorize(each)[0].astype(np.int32) for each in (both(names.shape[rows], without), name))
     return WorkSequence(
         process=process,
         thread=thread,
@@ -222,6 +228,7 @@ def _sequence(  # noqa: PLR0913, PLR0917 - one argument a part
         backward_name=both(names.backward[rows], false),
         network=both(names.network[rows], false),
         product=both(names.product[rows], false),
+        draws=both(names.draws[rows], false),
         foreign=np.zeros(len(order), bool),
     )
 
@@ -257,7 +264,7 @@ def _os_calls(trace: Trace, thread: int, pattern: re.Pattern[str]) -> Spans:
 def _names(trace: Trace, operations: Operations) -> _Names:
     """Return the name, the shape and the kind of each operation as numbers."""
     count = len(operations.start)
-    numbers, flags = np.zeros((2, count), np.int64), np.zeros((6, count), bool)
+    numbers, flags = np.zeros((2, count), np.int64), np.zeros((7, count), bool)
     kind = np.full(count, OTHER, np.int8)
     found = _Names(numbers[0], numbers[1], kind, *flags)
     for index, spec in enumerate(SOURCES):
@@ -270,6 +277,7 @@ def _names(trace: Trace, operations: Operations) -> _Names:
             meaning = tables.by_name(trace, spec, meaning_of_kernel, np.int8)[rows]
             found.optimizer[mine], found.backward[mine] = meaning & 1, meaning & 2
             found.network[mine], found.gradients[mine], found.product[mine] = meaning & 4, meaning & 8, meaning & 16
+            found.draws[mine] = meaning & 32
             found.collective[mine] = operations.kind[mine] == COMMUNICATION
             continue
         found.name[mine] = index
@@ -287,14 +295,16 @@ def _names(trace: Trace, operations: Operations) -> _Names:
 def meaning_of_kernel(name: str) -> int:
     """Return what the name of a kernel says, as a sum.
 
-    1 is an optimizer, 2 a backward pass, 4 a neural network, 8 work on gradients, 16 a matrix product or a convolution.
+    1 is an optimizer, 2 a backward pass, 4 a neural network, 8 work on gradients, 16 a matrix product or a convolution,
+    32 a draw of whole numbers.
     """
     if COLLECTIVE in name.lower():
         return 0
-    patterns = (OPTIMIZER_KERNEL, BACKWARD_KERNEL, GRADIENTS_KERNEL)
-    optimizer, backward, gradients = (each.search(name) is not None for each in patterns)
+    patterns = (OPTIMIZER_KERNEL, BACKWARD_KERNEL, GRADIENTS_KERNEL, DRAW_KERNEL)
+    optimizer, backward, gradients, draws = (each.search(name) is not None for each in patterns)
     kind = classify(name)
-    return optimizer + 2 * backward + 4 * kind.is_of_network + 8 * gradients + 16 * (kind.op in PRODUCTS)
+    network, product = kind.is_of_network, kind.op in PRODUCTS
+    return optimizer + 2 * backward + 4 * network + 8 * gradients + 16 * product + 32 * draws
 
 
 def _meaning_of_calls(trace: Trace) -> npt.NDArray[np.int8]:

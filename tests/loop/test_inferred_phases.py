@@ -1,19 +1,22 @@
 """Phases inferred from what the threads of a program launch in each of its steps."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from loop_programs import AUTOGRAD, Program
 
-from nsyswrap.loop.inferred_phases import BACKWARD, FORWARD, OPTIMIZER, StepSpans, infer_phases
+from nsyswrap.intervals import Spans, times
+from nsyswrap.loop.inferred_phases import BACKWARD, DATA, FORWARD, OPTIMIZER, StepSpans, infer_phases
 from nsyswrap.loop.work_sequence import KERNEL
 
 STEPS = 6
-CODES = {"data": 0, "copy": 1, FORWARD: 2, BACKWARD: 3, OPTIMIZER: 4}
+CODES = {DATA: 0, "copy": 1, FORWARD: 2, BACKWARD: 3, OPTIMIZER: 4}
 APPLY = "multi_tensor_apply_kernel"
 NORM, FACTOR = f"{APPLY}<LpNormFunctor<float>>", f"{APPLY}<BinaryOpScalarTensorFunctor<float>>"
 ADAM = f"{APPLY}<FusedAdamMathFunctor<float>>"
 BY_HAND = ("addcmul", "sqrt", "axpy")
-READ = "read"
+READ, COPIED = "read", "to device"
 
 
 def phases_of(*kernels: tuple[str, ...]) -> list[str]:
@@ -29,6 +32,8 @@ def phases_of(*kernels: tuple[str, ...]) -> list[str]:
             for name in names:
                 if name == READ:
                     program.to_host()
+                elif name == COPIED:
+                    program.to_device()
                 elif turn % 2:
                     program.kernels(name, thread=AUTOGRAD)
                 else:
@@ -75,3 +80,48 @@ def test_what_the_loop_reads_comes_before_the_optimizer(update: tuple[str, ...])
 def test_a_loss_that_is_read_after_the_optimizer_changes_nothing() -> None:
     found = phases_of(("gemm_bf16",), ("gemm_bwd",), (*BY_HAND, READ, "metric"))
     assert found == [FORWARD, BACKWARD, *[OPTIMIZER] * 4]
+
+
+DRAW = "distribution_elementwise_grid_stride_kernel<unsigned int, random_from_to_kernel>"
+TRAINING = ("gemm_bf16",), ("gemm_bwd",), (ADAM,)
+
+
+@pytest.mark.parametrize("draw", [DRAW, "randperm_handle_duplicate_keys_kernel"])
+def test_rows_that_are_drawn_on_the_gpu_are_data(draw: str) -> None:
+    """Up to the last draw before the first matrix product; a draw after it is a part of the network."""
+    first, *others = TRAINING
+    found = phases_of(("cat", draw, "gather", *first, draw), *others)
+    assert found == [DATA, DATA, *[FORWARD] * 3, BACKWARD, OPTIMIZER]
+
+
+def test_a_draw_is_no_data_where_a_batch_is_copied_or_where_there_is_no_product() -> None:
+    """A draw after the copy chooses the noise of a diffusion, and one without a network may simulate."""
+    first, *others = TRAINING
+    assert phases_of((COPIED, DRAW, *first), *others) == [*[FORWARD] * 2, BACKWARD, OPTIMIZER]
+    assert phases_of((DRAW, "add"), *others)[:2] == [FORWARD, FORWARD]
+
+
+def steps_with_data(most: int) -> list[int]:
+    """Return the steps with a data phase of a loop whose thread reads at the start of its first steps, and check it."""
+    program = Program()
+    spans = []
+    for step in range(STEPS):
+        program.step()
+        start = program.pause(2_000).steps[-1] + 1_000
+        if step < most:
+            spans.append((start, start + 50_000))
+        program.pause(60_000).kernels("gemm_bf16").kernels("gemm_bwd", thread=AUTOGRAD).kernels(ADAM)
+    starts = np.array(program.steps)
+    begin, end = (times(each) for each in zip(*spans, strict=True))
+    sequence = replace(program.sequence(), receives=Spans(begin, end))
+    steps = StepSpans(starts, np.append(starts[1:], sequence.end[-1] + 1), np.ones(STEPS, bool))
+    frame = infer_phases(sequence, steps, CODES)
+    data = frame[frame["phase"] == CODES[DATA]]
+    assert (data["end"] - data["start"]).eq(51_000).all()
+    return [int(step) for step in np.searchsorted(starts, data["start"])]
+
+
+def test_what_the_thread_reads_before_its_first_kernel_is_data() -> None:
+    """From the start of the step, which is not known of the first one. Reads in few steps are something else."""
+    assert steps_with_data(STEPS) == [1, 2, 3, 4, 5]
+    assert steps_with_data(1) == []

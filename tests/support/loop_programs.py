@@ -116,6 +116,7 @@ class Program:
             backward_name=meaning & 2 > 0,
             network=meaning & 4 > 0,
             product=meaning & 16 > 0,
+            draws=meaning & 32 > 0,
             foreign=np.isin(np.array(kind), [KERNEL]) & (np.array(thread, np.int64) == AUTOGRAD),
         )
 

@@ -19,14 +19,11 @@ SAME = (
     *("cuda_graph_node_trace", "faults/graph_for_each_layer", "faults/recurrent_cells", "faults/exposed_communication"),
     *("faults/saved_each_step", "faults/loading_in_the_training_process"),
     *("faults/hashed_experts", "faults/one_shard", "ranks/checkpoints", "ranks/uneven_input", "ranks/pipeline_uneven"),
-    *("mnist_counters_python", "plans/trainer"),
+    *("mnist_counters_python", "plans/trainer", "faults/growing_history", "faults/files_one_by_one"),
 )
-# Known differences, in this order: phases "data" that compute on the GPU, or read files for a batch that is never
-# copied; the finding on the ranges themselves; a range around eight updates of the weights; a forward pass of one
-# kernel that is of no network.
+# Known differences, in this order: the finding on the ranges themselves; a range around eight updates of the weights; a
+# forward pass of one kernel that is of no network.
 APART = {
-    "faults/growing_history": ("phases",),
-    "faults/files_one_by_one": ("verdict",),
     "faults/many_ranges": ("verdict",),
     "host/shared_core": ("steps", "median"),
     "faults/low_occupancy": ("phases",),
