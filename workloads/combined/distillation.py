@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from combined import switches
 
-SHAPE = "two networks, of which one learns from the other; inputs made on the GPU"
+SHAPE = "a network that learns from another one; inputs made on the GPU"
 LIBRARY = ""
 FAULTS = {"tf32": "tensor_cores/not_used", "cache": "memory/churn"}
 
