@@ -331,6 +331,19 @@ def test_continuous_integration_installs_what_is_missing_and_runs_make_test(chec
     assert [call for call in checkout.calls if call.startswith("make")] == ["make test"]
 
 
+def test_continuous_integration_takes_the_python_of_the_distribution_where_that_can_make_an_environment(
+    checkout: Checkout,
+) -> None:
+    (checkout.folder / ".ci").mkdir()
+    shutil.copy(ROOT / ".ci" / "run", checkout.folder / ".ci")
+    checkout.program("make", 'echo "${PYTHON:-python3}"')
+    program = [str(checkout.folder / ".ci" / "run")]
+    done = subprocess.run(program, env={"PATH": str(checkout.programs)}, capture_output=True, text=True, check=True)
+    distribution, says = "/usr/bin/python3", "import ensurepip, sys, venv; assert sys.version_info >= (3, 11)"
+    can = Path(distribution).exists() and not subprocess.run([distribution, "-c", says], check=False).returncode
+    assert done.stdout.split()[-1] == (distribution if can else "python3")
+
+
 @pytest.mark.parametrize(("again", "code"), [("exit 0", 0), ("exit 2", 2)])
 def test_continuous_integration_runs_the_tests_that_fail_once_more(again: str, code: int, checkout: Checkout) -> None:
     (checkout.folder / ".ci").mkdir()
