@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from export_builder import ExportBuilder
 from hypothesis import settings
+from hypothesis.internal.conjecture import providers
+from hypothesis.internal.constants_ast import Constants
 from real_captures import CAPTURES, Planted, RealContext, RealReport, RealTrace
 
 from nsyswrap.capture.convert import export_report
@@ -75,6 +77,10 @@ settings.register_profile("nsyswrap", deadline=None, derandomize=KEPT, max_examp
 # `make quick` tries fewer examples of each law; `make test` tries all of them.
 settings.register_profile("quick", deadline=None, derandomize=KEPT, max_examples=20)
 settings.load_profile("nsyswrap")
+if KEPT:
+    # Hypothesis draws some texts and numbers from the source of all modules that are imported by then, so the examples
+    # would depend on which tests a process ran before. No setting prevents it.
+    providers._get_local_constants = Constants  # noqa: SLF001
 
 
 @pytest.fixture(autouse=True, scope="session")
