@@ -5,10 +5,10 @@
 # WORKLOAD  the program that `make profile` profiles, and ARGS its arguments
 # TESTS     what `make test` and `make quick` pass to pytest
 # WORKERS   how processes share the test files. There are two processes more than cores, because part of the time of the
-#           tests is spent waiting: for nsys, browsers and time limits. On two cores four take 9:12 minutes for 10,143
-#           tests, and the cores are hardly idle; an earlier state took 8:24, with three 9:01. Each further one imports and
-#           collects all tests again: 5 s of CPU time, 16 s in a fresh clone. Long files come first (tests/conftest.py),
-#           so all end together. The tests of `make quick` wait for nothing, so it has one process for each core.
+#           tests is spent waiting: for nsys, browsers and time limits. On two cores the cores are hardly idle with four;
+#           an earlier state took 8:24 minutes, with three 9:01. Each further one imports and collects all tests again:
+#           6 s of CPU time, 8 s in a fresh clone. Long files come first (tests/conftest.py), so all end together. The
+#           tests of `make quick` wait for nothing, so it has one process for each core.
 
 PYTHON ?= python3
 TORCH ?= auto
