@@ -4,10 +4,15 @@ The unexplained part is the time lost to uneven steps. The same amount of idle t
 attributed to uneven steps.
 """
 
+from collections.abc import Iterator
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
-from nsyswrap.intervals import Spans, Times, containing
+from nsyswrap.intervals import Spans, Times, containing, covered, merge
+from nsyswrap.loop.context import TraceContext
+from nsyswrap.tables import CALLS, array
 
 Mask = npt.NDArray[np.bool_]
 
@@ -42,17 +47,50 @@ def unexplained(length: Times, explained: Times) -> Times:
     return np.maximum(excess - np.round(grown), 0).astype(np.int64)
 
 
-def lost_to_outliers(length: Times, left: Times) -> int:
+def lost_to_outliers(context: TraceContext, process: int, steps: Spans, left: Times) -> int:
     """Return the time lost to the outliers of one process, in ns; shorter steps reduce it.
 
-    A host that waits one step later than usual makes one step long and the next one short, and loses no time.
+    A host that waits one step later than usual makes one step long and the next one short, and loses no time. Nor does
+    one that waits in each tenth step, to log a loss, for the work of all ten::
+
+        host  |1|2|3|4| wait      |5|6|7|8| wait      |
+        GPU     | 1  | 2  | 3  | 4  | 5  | 6  | 7  | 8  |
+
+    So no more is lost than the GPU is idle for longer, or has more work from some steps than from others.
 
     Args:
-        length: Length of each measured step, in ns.
+        context: The context of the capture.
+        process: Global id of the process.
+        steps: Its measured steps, shape (n,).
         left: Unexplained time of each step, as ``unexplained`` returns it.
     """
-    net = max(round(float((length - np.median(length)).sum())), 0) if len(length) else 0
-    return min(int(left.sum()), net)
+    length = steps.end - steps.start
+    net = max(float(_above_median(length).sum()), 0)
+    most = max(_lost_on_devices(context, process, steps), default=net)
+    return min(int(left.sum()), round(net), round(most))
+
+
+def _lost_on_devices(context: TraceContext, process: int, steps: Spans) -> Iterator[float]:
+    """Yield for each device how much longer it is idle in outliers, and how much more work some steps launch, in ns."""
+    operations, length = context.operations, steps.end - steps.start
+    call_start, outlier = array(context.trace[CALLS], "start"), is_outlier(length)
+    for device in operations.devices:
+        rows = operations.on(device)
+        rows = rows[operations.process[rows] == process]
+        if not len(rows):
+            continue
+        start, end, call = operations.start[rows], operations.end[rows], operations.call[rows]
+        launched = np.where(call >= 0, call_start[call], start) if len(call_start) else start
+        step = containing(steps, launched)
+        work = np.bincount(step[step >= 0], (end - start)[step >= 0], len(length))
+        idle = length - covered(merge(start, end), steps.start, steps.end)
+        yield float(np.maximum(_above_median(idle), 0)[outlier].sum() + np.maximum(_above_median(work), 0).sum())
+
+
+def _above_median(times: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    """Return how much each time is above the median; negative where it is below."""
+    above: npt.NDArray[np.float64] = times - np.median(times) if len(times) else np.zeros(0)
+    return above
 
 
 def longest_in(steps: Spans, left: Times, start: Times, length: Times) -> Mask:

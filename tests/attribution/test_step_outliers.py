@@ -32,11 +32,50 @@ def test_what_another_finding_explains_beyond_the_median_is_subtracted() -> None
     assert unexplained(times(), times()).tolist() == []
 
 
-def test_a_short_step_makes_up_for_a_long_one() -> None:
-    """One step is 60 longer than the median and another 30 shorter: together they cost 30."""
-    length = times(100, 100, 100, 100, 100, 160, 70)
-    assert lost_to_outliers(length, unexplained(length, np.zeros(7, np.int64))) == 30
-    assert lost_to_outliers(times(), times()) == 0
+def lost(made: ExportBuilder, trace_of: TraceOf) -> int:
+    """Return the time lost to the outliers among all steps of a loop that no other finding explains, in us."""
+    context = find_context(trace_of(made))
+    ((process, steps),) = context.steps.frame.groupby("process")
+    spans = Spans(steps["start"].to_numpy(), steps["end"].to_numpy())
+    left = unexplained(spans.end - spans.start, np.zeros(len(steps), np.int64))
+    return lost_to_outliers(context, int(str(process)), spans, left) // US
+
+
+def test_a_short_step_makes_up_for_a_long_one(trace_of: TraceOf) -> None:
+    """One step is 600 us longer than the median, and another one 300 us shorter: together they cost 300 us."""
+    assert lost(loop(*[1000] * 9, 1600, 1000, 1000), trace_of) == 600
+    assert lost(loop(*[1000] * 9, 1600, 700, 1000), trace_of) == 300
+
+
+EVERY, WORK = 6, 500
+
+
+def logged(*works: int) -> ExportBuilder:
+    """Return steps that launch work of these lengths in us, each within 50 us; each sixth one waits for all of it."""
+    made, at, done = ExportBuilder().gpu(), 0, 0
+    made.os_call("mmap", 0, 1)
+    for number, work in enumerate(works):
+        start = max(done, at + 10)
+        done = start + work
+        end = done if number % EVERY == EVERY - 1 else at + 50
+        made.range(f"batch {number}", at * US, end * US).range("forward", at * US, end * US)
+        launched_at_once(made, at * US, start * US, done * US)
+        at = end
+    return made
+
+
+def test_a_wait_for_the_work_of_several_steps_loses_nothing(trace_of: TraceOf) -> None:
+    """The host runs ahead and waits in each sixth step, which is long for it alone: the GPU works all the time."""
+    made = logged(*[WORK] * 30)
+    assert lost(made, trace_of) == 0
+    assert "steps/uneven" not in {each.rule for each in build_report(trace_of(made)).findings}
+
+
+def test_more_work_of_a_step_is_lost_wherever_the_host_waits_for_it(trace_of: TraceOf) -> None:
+    """Two steps have 400 us more work. The host waits for one of them in another step."""
+    works = [WORK] * 30
+    works[9] = works[23] = WORK + 400
+    assert lost(logged(*works), trace_of) == 800
 
 
 def test_the_longest_idle_time_of_a_step_makes_it_long() -> None:

@@ -23,7 +23,8 @@ def find(idle: IdlePieces, free: Mask) -> Mask:
             continue
         left = unexplained(length, _idle_in(idle, spans, explained_here))
         # What shorter steps win back is not lost, so the finding does not count it either.
-        left = np.rint(left * (lost_to_outliers(length, left) / max(int(left.sum()), 1))).astype(np.int64)
+        lost = lost_to_outliers(idle.context, int(str(process)), spans, left)
+        left = np.rint(left * (lost / max(int(left.sum()), 1))).astype(np.int64)
         losing = left > 0
         mine = _in_steps(idle, Spans(*chosen(losing, *spans)), generic & idle.of_processes([int(str(process))]))
         found[mine] |= longest_in(spans, left, idle.pieces.start[mine], idle.pieces.length_of(mine))
