@@ -64,6 +64,8 @@ def lost_to_outliers(context: TraceContext, process: int, steps: Spans, left: Ti
         steps: Its measured steps, shape (n,).
         left: Unexplained time of each step, as ``unexplained`` returns it.
     """
+    if not left.any():
+        return 0
     length = steps.end - steps.start
     net = max(float(_above_median(length).sum()), 0)
     most = max(_lost_on_devices(context, process, steps), default=net)
