@@ -58,8 +58,9 @@ alone, its step is not measurably shorter: 27.8 and 26.9 ms.
 The rules and the simulation were finished before `layouts`, `tabular` and `trainer` were profiled.
 
 `distillation`, `recommender` and `speech` were written when the rules on their faults and the simulation were finished,
-and then profiled on one H200: one round, 150 steps, nothing beside them. From their whole captures, which are not committed, 6 of 7 faults are in a plan,
-all 6 in the right order and with a step within 25 % of the measured one, and 4 predicted savings are near.
+and then profiled on one H200: one round, 150 steps, nothing beside them. From their whole captures, which are not
+committed, 6 of 7 faults are in a plan, all 6 in the right order and with a step within 25 % of the measured one, and 4
+predicted savings are near.
 
 The sets of the nine other programs were measured again on one H100, with nothing beside them and 150 steps each,
 `epochs`, `pictures` and `tabular` in two rounds. The loader of `pictures` then saves 16.2 ms a step (14.0 predicted),
