@@ -80,9 +80,6 @@ TEST_FOLDERS = frozenset({
 
 EMPTY_NAMES = frozenset({"util", "utils", "helper", "helpers", "common", "misc", "core", "manager", "managers"})
 
-FILE_LINES = 400
-FUNCTION_LINES = 40
-
 # Calls that read or change the world outside the module, by function, by module and by method.
 EFFECT_FUNCTIONS = frozenset({"open", "print", "input", "exec", "eval", "__import__"})
 EFFECT_MODULES = frozenset({
@@ -294,32 +291,6 @@ def empty_names(sources: list[Module]) -> list[str]:
         for module in sources
         if module.path != allowed and EMPTY_NAMES & {part.lstrip("_") for part in module.path.with_suffix("").parts}
     ]
-
-
-def long_files(sources: list[Module], limit: int = FILE_LINES) -> list[str]:
-    """Return the files with more lines than the limit."""
-    counts = ((module, len(module.text.splitlines())) for module in sources)
-    return [module.at(count, f"{count} lines, more than {limit}") for module, count in counts if count > limit]
-
-
-def long_functions(sources: list[Module], limit: int = FUNCTION_LINES) -> list[str]:
-    """Return the functions with more lines than the limit, counted from `def` to the end, docstring included."""
-    return [
-        module.at(node.lineno, f"{node.name} has {lines} lines, more than {limit}")
-        for module in sources
-        for node in _statements(module.tree)
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        and (lines := (node.end_lineno or node.lineno) - node.lineno + 1) > limit
-    ]
-
-
-def _statements(tree: ast.Module) -> Iterator[ast.AST]:
-    """Yield all nodes but expressions, which are most of a tree and hold no functions."""
-    pending: list[ast.AST] = [tree]
-    while pending:
-        node = pending.pop()
-        yield node
-        pending.extend(each for each in ast.iter_child_nodes(node) if not isinstance(each, ast.expr))
 
 
 def import_effects(sources: list[Module]) -> list[str]:
