@@ -26,6 +26,9 @@ DENSE_IDS = 1 << 22
 # Keys of several columns stay below this, so that one more column cannot overflow 64 bits.
 MOST_KEYS = 1 << 60
 
+# NVTX domain of the ranges that nsyswrap itself puts into a program. Source: nsyswrap/capture/annotate/nvtx_calls.py.
+OWN_DOMAIN = "nsyswrap"
+
 THREAD_BITS = 24
 THREAD_MASK = (1 << THREAD_BITS) - 1
 

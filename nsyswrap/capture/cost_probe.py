@@ -27,8 +27,8 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import TextIO
 
-from nsyswrap.capture.annotate.marker import DATA, Marker, Sink
-from nsyswrap.capture.annotate.nvtx_calls import connected, package_calls
+from nsyswrap.capture.annotate.marks import DATA, Marks
+from nsyswrap.capture.annotate.nvtx_calls import Sink, connected
 from nsyswrap.capture.cost_probe_cuda import Cuda
 from nsyswrap.capture.cost_probe_torch import Steps
 
@@ -108,48 +108,35 @@ def _length(call: Call) -> int:
 def range_kinds() -> Iterator[tuple[str, Call]]:
     """Yield the calls that open and close a range: alone, and with what marks a phase of an unchanged program.
 
-    Without a profiler, the package ``nvtx`` opens the range in the same way, or else calls that do nothing. No phase is
-    marked then.
+    Without a profiler, calls that do nothing take the place of a range. No phase is marked then.
     """
-    sink: Sink | None
+    sink: Sink
     try:
         sink = connected(os.environ)
     except (LookupError, OSError, AttributeError):
-        found = package_calls()
-        yield "range", _empty_call() if found is None else _both(found)
+        yield "range", _empty_call()
         yield "mark", lambda: None
         return
-    yield "range", _both(sink)
-    marker = Marker(sink)
+    described, start, end = sink.described("range", 0), sink.start, sink.end
+    yield "range", lambda: end(start(described))
+    marks = Marks(sink)
 
     def mark() -> None:
-        state = marker.begin(DATA)
-        if state is not None:
-            marker.end(state)
+        frame = sys._getframe()  # noqa: SLF001 - a marked call is known by its frame
+        marks.begin(DATA, frame)
+        marks.end(DATA, frame)
 
     yield "mark", mark
-
-
-def _both(sink: Sink) -> Call:
-    """Return a call that opens and closes a range."""
-    push, given = sink.opener("range", 0)
-    pop, domain = sink.closer()
-
-    def both() -> None:
-        push(*given)
-        pop(*domain)
-
-    return both
 
 
 def _empty_call() -> Call:
     """Return two calls through ctypes, which cost what those of a range cost without a profiler."""
     function = ctypes.PYFUNCTYPE(None)(("Py_GetVersion", ctypes.pythonapi))
-    one, two = (ctypes.c_void_p.from_param(1), ctypes.c_void_p.from_param(1)), (ctypes.c_void_p.from_param(1),)
+    given = ctypes.c_void_p.from_param(1), ctypes.c_void_p.from_param(1)
 
     def both() -> None:
-        function(*one)
-        function(*two)
+        function(*given)
+        function(*given)
 
     return both
 

@@ -23,7 +23,6 @@ from nsyswrap.capture.inherited import inherited
 from nsyswrap.capture.isolate import kept_environment, namespace_entry, namespace_prefix
 from nsyswrap.capture.launcher import started_by_launcher
 from nsyswrap.capture.locate import Nsys
-from nsyswrap.capture.marker_build import built_marker
 from nsyswrap.capture.options import (
     CaptureOptions,
     extra_environment,
@@ -259,18 +258,17 @@ def _prepared(
 
 
 def _program_environment(options: CaptureOptions, environ: dict[str, str], temporary: Path) -> dict[str, str]:
-    """Return the environment of the program; if its phases are to be marked, write the files for it."""
+    """Return the environment of the program; if its calls are to be marked, write the files for it."""
     complete = {**environ, **extra_environment(options)}
-    if not (options.annotate or options.host_marks):
+    if not options.annotate:
         return complete
     injection = _injection(options, temporary)
     injection.prepare()
-    compiled = built_marker(temporary, os.environ) if options.annotate else None
-    return {**complete, **injection.environment(complete, compiled)}
+    return {**complete, **injection.environment(complete)}
 
 
 def _injection(options: CaptureOptions, temporary: Path) -> Injection:
-    return Injection(temporary / "annotate", options.cached_batches, phases=options.annotate)
+    return Injection(temporary / "annotate", options.cached_batches)
 
 
 def _keep_report(

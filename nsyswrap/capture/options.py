@@ -43,8 +43,7 @@ class CaptureOptions:
         python_sampling_hz: Sampling frequency of Python stacks; 0 for none.
         cuda_memory: Record the size of each allocation on the GPU.
         pytorch: Value of nsys's own ``--pytorch``; empty for none.
-        annotate: Add NVTX ranges for phases to an unchanged PyTorch program.
-        host_marks: Mark garbage collections, checkpoints and tokenizers in a PyTorch program; ``annotate`` does, too.
+        annotate: Add NVTX ranges for steps, and for what happens in them, to an unchanged PyTorch program.
         cached_batches: How many batches each loader loads and then repeats; 0 to leave loaders unchanged.
         environment: Variables to set for the program, as pairs.
         cwd: The program's working folder; None for the current one.
@@ -73,7 +72,6 @@ class CaptureOptions:
     cuda_memory: bool = False
     pytorch: str = ""
     annotate: bool = False
-    host_marks: bool = False
     cached_batches: int = 0
     environment: tuple[tuple[str, str], ...] = ()
     cwd: Path | None = None

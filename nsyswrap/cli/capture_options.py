@@ -106,10 +106,10 @@ _OPTIONS = (
     click.option(
         "--annotate",
         type=click.Choice(["off", "host", "auto", "ops"]),
-        default="host",
+        default="auto",
         show_default=True,
-        help="host: mark garbage collections, checkpoints and tokenizers in a PyTorch program; auto: also add NVTX "
-        "ranges for steps and phases (data, copy, forward, backward, optimizer); ops: also add ranges for its "
+        help="auto, or host: mark the steps of a PyTorch program, its optimizers and garbage collections, and with "
+        "Python 3.12 or newer also data loading, backward passes, checkpoints and tokenizers; ops: also mark its "
         "operators, if this nsys can.",
     ),
     click.option("--cuda-memory", is_flag=True, help="Record memory allocations on the GPU."),
@@ -169,8 +169,7 @@ def options_of(
         duration_s=given["duration"],
         python_sampling_hz=_SAMPLE_HZ if given["python_sampling"] else 0,
         pytorch=_OPERATORS if given["annotate"] == "ops" else "",
-        annotate=annotate or given["annotate"] in {"auto", "ops"},
-        host_marks=given["annotate"] != "off",
+        annotate=annotate or given["annotate"] != "off",
         environment=tuple(map(_variable, given["environment"])),
         timeout_s=given["timeout"],
         hide_environment=given["hide_env"],

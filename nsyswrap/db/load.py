@@ -157,9 +157,15 @@ def _narrowed(values: Any) -> Any:  # noqa: ANN401 - texts are categories of pan
 
 
 def _finish_ranges(read: RowsRead, duration_ns: int, bounds: Bounds) -> int:
-    """End open ranges and drop invalid ones, in place; return how many were dropped."""
+    """End open ranges and drop invalid ones, in place; return how many were dropped.
+
+    A range of nsyswrap's own without an end is left out: an exception ended the call that it marks, at an unknown time.
+    """
     ranges = read.arrays[tables.RANGES.name]
     _close(ranges, max(_latest(read.arrays, duration_ns, bounds), read.latest_ns), duration_ns)
+    abandoned = ranges["open"] & np.asarray(ranges["domain"] == tables.OWN_DOMAIN, bool)
+    if abandoned.any():
+        ranges |= {name: values[~abandoned] for name, values in ranges.items()}
     return keep_possible(ranges, bounds, is_operation=False)
 
 

@@ -16,8 +16,6 @@ from nsyswrap.events import api_calls
 from nsyswrap.intervals import Spans, merge
 from nsyswrap.tables import Trace, array
 
-# The ranges of --annotate have this domain. Source: nsyswrap/capture/annotate/nvtx_calls.py.
-DOMAIN = "nsyswrap"
 AT = " at "
 COLLECTION, TOKENIZER = "garbage collection", "tokenizer"
 CHECKPOINTS = (
@@ -42,7 +40,7 @@ def find_marks(trace: Trace) -> pd.DataFrame:
     """Return the marks with columns start, end, thread, text and kind, in order of start."""
     ranges = trace[tables.RANGES]
     texts, domains = ranges["text"].cat, ranges["domain"].cat
-    ours = np.array([str(each) == DOMAIN for each in domains.categories], bool)
+    ours = np.array([str(each) == tables.OWN_DOMAIN for each in domains.categories], bool)
     # A capture without marks may have many texts.
     names = texts.categories.tolist() if ours.any() else []
     kinds = np.array([KINDS.get(str(each).split(AT)[0], -1) for each in names], np.int64)

@@ -22,7 +22,6 @@ import pandas as pd
 
 from nsyswrap import tables
 from nsyswrap.events.api_calls import base_name
-from nsyswrap.events.host_marks import DOMAIN
 from nsyswrap.events.kernel_names import KernelNames
 from nsyswrap.events.operations import GRAPH_LAUNCHES, Operations
 from nsyswrap.events.thread_states import ThreadStates
@@ -250,7 +249,7 @@ def _added_to_nodes(number: Times, length: Times, cost: ProfilerCost) -> Costs:
 def _range_ends(trace: Trace, window: Window, threads: Iterable[int]) -> Iterator[tuple[int, CallTimes]]:
     """Yield the begins and ends of ranges."""
     ranges = trace[tables.RANGES]
-    ours = np.array([str(each) == DOMAIN for each in ranges["domain"].cat.categories], bool)
+    ours = np.array([str(each) == tables.OWN_DOMAIN for each in ranges["domain"].cat.categories], bool)
     marks = ours[ranges["domain"].cat.codes.to_numpy()] if len(ours) else np.zeros(len(ranges), bool)
     thread, start, end = (array(ranges, name) for name in ("thread", "start", "end"))
     for each in threads:

@@ -92,9 +92,10 @@ def infer_phases(sequence: WorkSequence, steps: StepSpans, codes: Mapping[str, i
 def _batches(sequence: WorkSequence, rows: Indices, step: Indices, steps: StepSpans) -> tuple[Times, list[Spans]]:
     """Return when the batch of each step has been copied, its start where none is, and the phases data and copy.
 
-    The batch is what is copied to the device before the first kernel. What the host does from the start of the step to
-    that copy is data. After a step with other work, such as a checkpoint, that work may have lasted until then. Where
-    most steps copy none, data lasts until the batch is made.
+    The batch is what is copied to the device before the first kernel. What the host does before that copy is data: from
+    the start of the step, or from the last thing that the thread launched or waited for in it, such as the barrier
+    after a checkpoint. After a step with other work, that work may have lasted until then. Where most steps copy none,
+    data lasts until the batch is made.
     """
     own = rows[sequence.own[rows]]
     kernels = own[sequence.kind[own] == KERNEL]
@@ -110,7 +111,9 @@ def _batches(sequence: WorkSequence, rows: Indices, step: Indices, steps: StepSp
     copied = steps.start.copy()
     copied[which] = received
     known = (which > 0) & steps.alike[np.maximum(which - 1, 0)]
-    found = [(DATA, steps.start[which][known], start[known]), (COPY, start, end), (DATA, end, received)]
+    before = np.append(own, -1)[np.searchsorted(own, copies[first]) - 1]
+    begin = np.where(step[before] == which, sequence.end[before], steps.start[which])
+    found = [(DATA, begin[known], start[known]), (COPY, start, end), (DATA, end, received)]
     if len(which) < MOST_STEPS * len(copied):
         without = np.setdiff1d(np.arange(len(copied)), which)
         copied[without] = _made(sequence, own, step, steps)[without]

@@ -11,7 +11,6 @@ import numpy.typing as npt
 import pandas as pd
 
 from nsyswrap import tables
-from nsyswrap.events.host_marks import DOMAIN
 from nsyswrap.intervals import covered, merge
 from nsyswrap.tables import array
 
@@ -22,7 +21,7 @@ Flags = npt.NDArray[np.bool_]
 
 def injected(ranges: pd.DataFrame) -> Flags:
     """Return for each range whether nsyswrap put it into the program."""
-    ours = np.array([str(each) == DOMAIN for each in ranges["domain"].cat.categories], bool)
+    ours = np.array([str(each) == tables.OWN_DOMAIN for each in ranges["domain"].cat.categories], bool)
     return ours[ranges["domain"].cat.codes.to_numpy()] if len(ours) else np.zeros(len(ranges), bool)
 
 

@@ -13,7 +13,7 @@ from nsyswrap import tables
 from nsyswrap.events.operations import Operations
 from nsyswrap.intervals import NOTHING, LabelledSpans, Times, fill, innermost, label_at
 from nsyswrap.loop.inferred_phases import StepSpans, infer_phases
-from nsyswrap.loop.injected_ranges import injected_steps, repeated
+from nsyswrap.loop.injected_ranges import injected, injected_steps, repeated
 from nsyswrap.loop.step_detection import PATTERN, Steps
 from nsyswrap.loop.work_pattern import LEAST_REPETITIONS
 from nsyswrap.loop.work_sequence import WorkSequence
@@ -155,7 +155,8 @@ def find_phases(
         sequences: Returns what each process launched, to infer the phases of processes that mark none.
     """
     found, names = _marked_phases(trace, steps, rules)
-    inferred = [_inferred(sequence, steps, names) for sequence in _unmarked(found, steps, names, sequences)]
+    inferred = [_inferred(sequence, steps, names, found) for sequence in _unmarked(found, steps, names, sequences)]
+    found = found.drop(columns="injected")
     if inferred:
         more = pd.concat(inferred, ignore_index=True)
         found = pd.concat([found, more.set_index(-1 - more.index)])
@@ -186,6 +187,7 @@ def _marked_phases(trace: Trace, steps: Steps, rules: tuple[PhaseRule, ...]) -> 
     found["process"] = tables.process_of(array(found, "thread"))
     found["phase"] = phase[rows]
     found["below"] = below[rows]
+    found["injected"] = injected(ranges)[rows]
     found["inferred"] = False
     return found, names
 
@@ -193,24 +195,30 @@ def _marked_phases(trace: Trace, steps: Steps, rules: tuple[PhaseRule, ...]) -> 
 def _unmarked(
     marked: pd.DataFrame, steps: Steps, names: tuple[str, ...], sequences: Callable[[], Sequences]
 ) -> Sequences:
-    """Return the work of each process that has several steps but no phases inside them."""
-    known = set(marked.loc[marked["phase"] != names.index(BATCH), "process"].tolist())
+    """Return the work of each process that has several steps but marks no phases inside them itself."""
+    known = set(marked.loc[(marked["phase"] != names.index(BATCH)) & ~marked["injected"], "process"].tolist())
     count = steps.frame["process"].value_counts()
     wanted = set(count.index[count >= LEAST_REPETITIONS].tolist()) - known
     return tuple(each for each in sequences() if each.process in wanted) if wanted else ()
 
 
-def _inferred(sequence: WorkSequence, steps: Steps, names: tuple[str, ...]) -> pd.DataFrame:
-    """Return the inferred phases of one process; its steps become phases too, unless ranges already mark them."""
+def _inferred(sequence: WorkSequence, steps: Steps, names: tuple[str, ...], marked: pd.DataFrame) -> pd.DataFrame:
+    """Return the inferred phases of one process, without those that nsyswrap marked in it.
+
+    Its steps become phases too, unless ranges already mark them. Where nsyswrap marked phases, inferred ones count only
+    outside of them.
+    """
     mine = steps.frame[steps.frame["process"] == sequence.process]
     start, end = array(mine, "start"), array(mine, "end")
     alike = array(mine, "alike") if "alike" in mine else np.ones(len(mine), bool)
     codes = {name: code for code, name in enumerate(names)}
     found = infer_phases(sequence, StepSpans(start, end, alike), codes)
+    known = set(marked.loc[marked["process"] == sequence.process, "phase"].tolist()) - {codes[BATCH]}
+    found = found[~found["phase"].isin(known)]
     if steps.source == PATTERN:
         whole = pd.DataFrame({"start": start, "end": end, "phase": np.int32(codes[BATCH])})
         found = pd.concat([found, whole.assign(thread=sequence.thread, process=sequence.process)])
-    return found.assign(below=False, inferred=True)
+    return found.assign(below=bool(known), inferred=True)
 
 
 def of_library(ranges: pd.DataFrame) -> npt.NDArray[np.bool_]:

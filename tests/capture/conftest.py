@@ -1,14 +1,9 @@
-"""The compiled marker, and a profiler library that logs its calls, for the tests of marks."""
+"""A profiler library that logs its calls, for the tests of marks."""
 
-import os
 import subprocess
 from pathlib import Path
-from types import ModuleType
 
 import pytest
-
-from nsyswrap.capture.annotate.compiled import loaded
-from nsyswrap.capture.marker_build import built_marker
 
 LISTENER = """
 #include <stddef.h>
@@ -21,12 +16,16 @@ typedef struct { uint16_t version, size; uint32_t category; int32_t color_type; 
                  reserved; uint64_t payload; int32_t message_type; const char *message; } Attributes;
 static FILE *out;
 static void *create(const char *name) { fprintf(out, "domain %s\\n", name); fflush(out); return out; }
-static int push(void *domain, const Attributes *a) {
-  fprintf(out, "push %s %08x %d %d %d\\n", a->message, a->color, a->version, a->size, domain == out);
+static uint64_t number;
+static uint64_t start(void *domain, const Attributes *a) {
+  fprintf(out, "start %s %08x %d %d %d\\n", a->message, a->color, a->version, a->size, domain == out);
   fflush(out);
-  return 0;
+  return ++number;
 }
-static int pop(void *domain) { fprintf(out, "pop %d\\n", domain == out); fflush(out); return 0; }
+static void end(void *domain, uint64_t ended) {
+  fprintf(out, "end %d %d\\n", (int)ended, domain == out);
+  fflush(out);
+}
 int InitializeInjectionNvtx2(const void *(*tables)(uint32_t)) {
   const Callbacks *callbacks = tables(1);
   Function **table;
@@ -36,8 +35,8 @@ int InitializeInjectionNvtx2(const void *(*tables)(uint32_t)) {
   if (!callbacks->table(5, &table, &size) || size < 16) return 0;
   out = fopen(getenv("LISTENER_LOG"), "a");
   if (getenv("LISTENER_DEAF")) return 1;
-  *table[4] = (Function)push;
-  *table[5] = (Function)pop;
+  *table[2] = (Function)start;
+  *table[3] = (Function)end;
   *table[12] = (Function)create;
   return 1;
 }
@@ -54,14 +53,3 @@ def listener(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if built.returncode:
         pytest.skip("there is no C compiler")
     return library
-
-
-@pytest.fixture(scope="session")
-def compiled_module(tmp_path_factory: pytest.TempPathFactory) -> ModuleType:
-    """Return the compiled marker's module, compiled here."""
-    path = built_marker(tmp_path_factory.mktemp("compiled"), os.environ)
-    if path is None:
-        pytest.skip("no C compiler, or no headers of Python")
-    module = loaded(str(path))
-    assert module
-    return module

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from nsyswrap.capture import cost_probe, cost_probe_cuda
-from nsyswrap.capture.annotate.nvtx_calls import package_calls
 from nsyswrap.capture.cost_probe import Work, block, blocks_of_calls, range_kinds, serve
 
 
@@ -96,12 +95,9 @@ def test_each_request_has_an_answer_in_one_line_but_a_move() -> None:
 
 
 def test_without_a_profiler_a_mark_is_nothing_and_a_range_does_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both do nothing, with the package nvtx or without it."""
     monkeypatch.delenv("NVTX_INJECTION64_PATH", raising=False)
-    for found in (package_calls, lambda: None):
-        monkeypatch.setattr(cost_probe, "package_calls", found)
-        kinds = dict(range_kinds())
-        assert [kinds[name]() for name in ("range", "mark")] == [None, None]
+    kinds = dict(range_kinds())
+    assert [kinds[name]() for name in ("range", "mark")] == [None, None]
 
 
 def test_the_work_before_a_call_differs_by_setting() -> None:

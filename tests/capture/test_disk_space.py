@@ -72,7 +72,7 @@ def test_nsys_is_not_waited_for_on_a_full_disk(
         "sh",
         "-c",
         f'NSYS_TMP=$(dirname "$NSYSWRAP_ANNOTATE"); export NSYS_TMP; "{sys.executable}" -c "{recorded}"',
-        host_marks=True,
+        annotate=True,
     )
     with pytest.raises(CaptureError, match=r"the disk of /.*nsyswrap-\w+ is full, so nsys wrote no report") as caught:
         profile(wanted, fake_nsys)

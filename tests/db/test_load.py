@@ -207,6 +207,14 @@ def test_a_range_that_ends_with_the_session_or_later_is_open(build: Build, trace
     assert rows(trace_of(builder.session(duration=500)), "ranges", "end", "open") == [(400, False), (end, True)]
 
 
+def test_a_range_of_our_own_without_an_end_is_left_out(build: Build, trace_of: TraceOf) -> None:
+    """An exception ended the call that it marks. The others are all there, and nothing counts as dropped."""
+    builder = build().domain("nsyswrap", 7).range("data", 0, None, domain=7).range("data", 1, 4, domain=7)
+    trace = trace_of(builder.range("own", 2, None).session(duration=500))
+    assert rows(trace, "ranges", "start", "text") == [(1, "data"), (2, "own")]
+    assert not trace.dropped
+
+
 def test_a_range_that_ends_after_a_wrong_end_of_the_session_is_not_open(build: Build, trace_of: TraceOf) -> None:
     """The end of the session is wrong where ranges begin after it."""
     builder = build().range("first", 0, 501).range("second", 502, 900)

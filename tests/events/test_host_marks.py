@@ -4,7 +4,8 @@ from collections.abc import Callable
 
 from export_builder import MAIN, ExportBuilder, thread
 
-from nsyswrap.capture.annotate import host_marks as program
+from nsyswrap.capture.annotate import marks as program
+from nsyswrap.capture.annotate.torch_marks import WATCHED
 from nsyswrap.events import api_calls, host_marks
 from nsyswrap.events.host_marks import find_marks, spans_of
 from nsyswrap.tables import Trace, array
@@ -41,6 +42,5 @@ def test_a_capture_without_marks_has_none(trace_of: TraceOf) -> None:
 
 def test_what_the_program_marks_is_known_here() -> None:
     """The module that runs in the program cannot be imported here, so both modules hold the texts."""
-    calls = {text for *_, text in program.CHECKPOINT_CALLS}
-    assert calls | {program.COLLECTION, program.SAVE, program.LOAD, program.TOKENIZER} == set(host_marks.KINDS)
+    assert {each.text for each in WATCHED if each.text} | {program.COLLECTION} == set(host_marks.KINDS)
     assert program.AT == host_marks.AT

@@ -1,14 +1,17 @@
 """Ranges that nsyswrap adds count as steps and phases only where the program has no ranges of its own."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
+import numpy as np
+import pytest
 from analysis_fixtures import run_section, window
 from export_builder import MAIN, ExportBuilder, global_id
 
-from nsyswrap.loop.context import find_context
+from nsyswrap.loop.context import TraceContext, find_context
 from nsyswrap.loop.step_detection import find_steps
 from nsyswrap.sections import phases
-from nsyswrap.tables import Trace
+from nsyswrap.tables import RANGES, Trace
 
 TraceOf = Callable[[ExportBuilder], Trace]
 
@@ -121,3 +124,27 @@ def test_the_section_says_what_was_marked_for_the_program(trace_of: TraceOf) -> 
     assert note == "Marked by nsyswrap (--annotate), not by the program: backward, step."
     alone = find_context(trace_of(ExportBuilder().range("data", 5, 8)))
     assert run_section(phases, alone, window(0, 300)).notes == ()
+
+
+# The phases that are marked with Python 3.12 and newer, and with an older one.
+MARKED = {"3.12": ("data", "backward", "optimizer"), "3.11": ("optimizer",)}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("version", MARKED)
+@pytest.mark.parametrize("name", ["balanced", "checkpoints", "slower_gpu"])
+def test_phases_that_are_not_marked_are_inferred_around_those_that_are(
+    version: str, name: str, real_trace: Callable[[str], Trace], real_context: Callable[[str], TraceContext]
+) -> None:
+    """A capture in which calls of all phases were marked keeps its phases without most of these marks."""
+    trace, whole = real_trace(f"ranks/{name}"), real_context(f"ranks/{name}")
+    ranges = trace[RANGES]
+    kept = (ranges["domain"] != "nsyswrap") | ranges["text"].isin(MARKED[version])
+    kept |= ranges["text"].astype(str).str.fullmatch(r"step \d+")
+    left = find_context(replace(trace, frames={**trace.frames, "ranges": ranges[kept].reset_index(drop=True)}))
+    before, after = (
+        np.array([context.phases.name(int(code)) for code in context.phase_of_operations]) for context in (whole, left)
+    )
+    length = whole.operations.end - whole.operations.start
+    known = np.isin(before, ["data", "copy", "forward", "backward", "optimizer"])
+    assert length[known & (before == after)].sum() > 0.98 * length[known].sum()

@@ -102,7 +102,7 @@ SHOWN: dict[str, Callable[[Report], bool]] = {
 
 def context_of(nsys: Nsys, folder: Path, *command: str) -> TraceContext:
     """Record a program with the samples of the host."""
-    wanted = options(folder, *command, traces=("nvtx", "osrt"), host_marks=True)
+    wanted = options(folder, *command, traces=("nvtx", "osrt"), annotate=True)
     export = profile(wanted, nsys).export
     return find_context(*with_recorded(load_export(export), export, NO_SETTINGS))
 

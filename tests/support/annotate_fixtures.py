@@ -1,106 +1,129 @@
-"""Replacements for the profiler in tests of `nsyswrap.capture.annotate`."""
+"""What takes the place of the profiler and of torch in tests of `nsyswrap.capture.annotate`."""
 
-import ctypes
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from types import ModuleType
+from itertools import count
+from pathlib import Path
 
-from nsyswrap.capture.annotate.compiled import marker_of
-from nsyswrap.capture.annotate.marker import Marker
-from nsyswrap.capture.annotate.nvtx_calls import (
-    _CORE2,
-    _CREATE_DOMAIN,
-    _POP,
-    _PUSH,
-    NvtxCalls,
-    Prepared,
-    Tables,
-    _Attributes,
-)
+# Versions of Python in which programs are marked.
+MINOR = range(10, 15)
+
+
+def pythons() -> dict[tuple[int, int], str]:
+    """Return the Pythons of this machine in which programs are marked, one of each version, and this one."""
+    folders = [None, *map(str, Path.home().glob(".pyenv/versions/*/bin"))]
+    found = {sys.version_info[:2]: sys.executable}
+    for minor in MINOR:
+        paths = (shutil.which(f"python3.{minor}", path=folder) for folder in folders)
+        for path in (each for each in paths if each and (3, minor) not in found):
+            if not subprocess.run([path, "-c", ""], capture_output=True, check=False).returncode:
+                found[3, minor] = path
+    return found
 
 
 @dataclass
 class Recorder:
-    """A profiler that records ranges as an indented list.
+    """Takes ranges, and keeps each start and end as a line: "+data", "-data".
 
     Attributes:
-        lines: Each range in the order of opening, indented by its depth.
-        depth: Number of open ranges.
-        kept: What must live as long as the recorder.
+        lines: The lines.
+        numbers: Numbers of the ranges that are started next.
+        names: The name of each range by its number.
     """
 
     lines: list[str] = field(default_factory=list)
-    depth: int = 0
-    kept: list[object] = field(default_factory=list)
+    numbers: Iterator[int] = field(default_factory=lambda: count(1))
+    names: dict[int, str] = field(default_factory=dict)
 
-    def opener(self, name: str, color: int) -> Prepared:
-        """Return a prepared call that opens a range."""
+    def described(self, text: str, color: int) -> str:
+        """Return the text."""
         assert 0 <= color <= 0xFFFFFF
-        return self._open, (name,)
+        return text
 
-    def closer(self) -> Prepared:
-        """Return a prepared call that closes the last range."""
-        return self._close, ()
+    def start(self, described: str) -> int:
+        """Keep the start of a range."""
+        number = next(self.numbers)
+        self.names[number] = described
+        self.lines.append(f"+{described}")
+        return number
 
-    def _open(self, name: str) -> None:
-        self.lines.append(" " * self.depth + name)
-        self.depth += 1
-
-    def _close(self) -> None:
-        self.depth -= 1
-        assert self.depth >= 0
-
-
-class Broken:
-    """A profiler that fails when a range is opened."""
-
-    def opener(self, name: str, color: int) -> Prepared:
-        """Return a prepared call that fails."""
-        assert color
-        return self._fail, (name,)
-
-    def closer(self) -> Prepared:
-        """Return a prepared call that fails."""
-        return self._fail, ("an end",)
-
-    def _fail(self, name: str) -> None:
-        raise OSError(f"no room for {name}")
+    def end(self, number: int) -> None:
+        """Keep the end of a range; each ends once."""
+        self.lines.append(f"-{self.names.pop(number)}")
 
 
-_DOMAIN = 1234
-_CREATE = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_char_p)
-_OPEN = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(_Attributes))
-_CLOSE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
+class Broken(Recorder):
+    """Fails when a range is started."""
+
+    def start(self, described: str) -> int:
+        """Fail."""
+        raise OSError(f"no room for {described}")
 
 
-class CompiledRecorder(NvtxCalls):
-    """Calls of the C interface of a profiler that gives each range to a recorder.
+# A package with the parts of torch that marks are connected to. Loading the batch "bad" raises an error.
+_TORCH = {
+    "__init__": """
+import types
+from . import autograd, compiler, optim, utils
+__version__ = "9.9"
+grad = True
+def is_grad_enabled(): return grad
+def save(value, path): return path
+def load(path): return {}
+""",
+    "autograd": "def backward(): pass\n",
+    "compiler": "tracing = False\ndef is_dynamo_compiling(): return tracing\n",
+    "optim/__init__": "from .optimizer import Optimizer\nimport sys\ndel sys.modules[__name__].optimizer\n",
+    "optim/optimizer": """
+from ..utils.hooks import RemovableHandle
+_global_optimizer_pre_hooks, _global_optimizer_post_hooks = {}, {}
+def register_optimizer_step_pre_hook(hook):
+    handle = RemovableHandle()
+    _global_optimizer_pre_hooks[handle.id] = hook
+    return handle
+def register_optimizer_step_post_hook(hook):
+    handle = RemovableHandle()
+    _global_optimizer_post_hooks[handle.id] = hook
+    return handle
+class Optimizer:
+    def __init__(self, inner=None, fails=False): self.inner, self.fails = inner, fails
+    def step(self):
+        for hook in _global_optimizer_pre_hooks.values(): hook(self, (self,), {})
+        if self.fails: raise ArithmeticError
+        if self.inner: self.inner.step()
+        for hook in _global_optimizer_post_hooks.values(): hook(self, (self,), {})
+""",
+    "utils/__init__": "from . import data, hooks\n",
+    "utils/hooks": """
+class RemovableHandle:
+    next_id = 0
+    def __init__(self):
+        self.id = RemovableHandle.next_id
+        RemovableHandle.next_id += 1
+""",
+    "utils/data/__init__": "from . import dataloader\n",
+    "utils/data/dataloader": """
+class _BaseDataLoaderIter:
+    def __init__(self, batches): self.left = list(batches)
+    def __next__(self):
+        if not self.left: raise StopIteration
+        found = self.left.pop(0)
+        if found == "bad": raise ValueError(found)
+        return found
+    def __iter__(self): return self
+class DataLoader:
+    def __init__(self, batches): self.batches = batches
+    def __iter__(self): return _BaseDataLoaderIter(self.batches)
+""",
+}
 
-    Args:
-        recorder: It records the ranges.
-    """
 
-    def __init__(self, recorder: Recorder) -> None:
-        def opened(domain: int, attributes: "ctypes._Pointer[_Attributes]") -> int:
-            given = attributes.contents
-            assert (domain, given.version, given.size) == (_DOMAIN, 3, ctypes.sizeof(_Attributes))
-            call, arguments = recorder.opener(given.message.decode(), given.color & 0xFFFFFF)
-            call(*arguments)
-            return 0
-
-        def closed(domain: int) -> int:
-            assert domain == _DOMAIN
-            recorder.closer()[0]()
-            return 0
-
-        self._functions = {_CREATE_DOMAIN: _CREATE(lambda _: _DOMAIN), _PUSH: _OPEN(opened), _POP: _CLOSE(closed)}
-        tables = Tables()
-        for slot, function in self._functions.items():
-            tables.slots[_CORE2][slot] = ctypes.cast(function, ctypes.c_void_p).value
-        super().__init__(tables)
-
-
-def compiled_recording(module: ModuleType, recorder: Recorder) -> Marker:
-    """Return a compiled marker whose ranges a recorder gets."""
-    calls = CompiledRecorder(recorder)
-    recorder.kept.append(calls)
-    return marker_of(module, calls)
+def write_torch(folder: Path) -> None:
+    """Write a package ``torch`` into a folder, with the parts that marks are connected to."""
+    for name, text in _TORCH.items():
+        path = folder / "torch" / f"{name}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)

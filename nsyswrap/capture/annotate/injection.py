@@ -1,7 +1,8 @@
-"""Prepares the environment in which a program's processes mark their phases, and reads their status files."""
+"""Prepares the environment in which a program's processes mark their calls, and reads their status files."""
 
 import json
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -11,8 +12,6 @@ from typing import Any
 from nsyswrap.capture.annotate.process_start import (
     CACHED_BATCHES_VARIABLE,
     CLOCK_VARIABLE,
-    COMPILED_VARIABLE,
-    HOST_ONLY_VARIABLE,
     MARKS_VARIABLE,
     STATUS_VARIABLE,
     TIMED_TEXT_VARIABLE,
@@ -22,14 +21,20 @@ from nsyswrap.capture.annotate.step_clock import SUFFIX
 PACKAGE = Path(__file__).parent
 
 # The program's Python may lack nsyswrap or have another version of it, so the files are loaded under their own name.
-_SITECUSTOMIZE = '''"""Written by nsyswrap for one profiled run: marks the phases of a PyTorch program."""
+# Each Python of the program imports this file, also one that is too old for the others.
+OLDEST_PYTHON = (3, 10)
+_SITECUSTOMIZE = '''"""Written by nsyswrap for one profiled run: marks the calls of a PyTorch program."""
 
 
 def _start():
-    import importlib.util
+    import os
     import sys
 
-    name, package = "_nsyswrap_annotate", {package!r}
+    name, package, folder = "_nsyswrap_annotate", {package!r}, {folder!r}
+    if sys.version_info < {oldest!r}:
+        return _pass(os, sys, folder)
+    import importlib.util
+
     try:
         spec = importlib.util.spec_from_file_location(
             name, package + "/__init__.py", submodule_search_locations=[package]
@@ -37,9 +42,25 @@ def _start():
         sys.modules[name] = importlib.util.module_from_spec(spec)
         from _nsyswrap_annotate.process_start import start
     except Exception as error:
-        sys.stderr.write("nsyswrap: annotate: no phases are marked: %s: %s\\n" % (type(error).__name__, error))
+        sys.stderr.write("nsyswrap: annotate: nothing is marked: %s: %s\\n" % (type(error).__name__, error))
     else:
-        start({folder!r})
+        start(folder)
+
+
+def _pass(os, sys, folder):
+    """Note that this Python is too old, and run the program's own sitecustomize."""
+    try:
+        with open(os.path.join({status!r}, "%d.json" % os.getpid()), "w") as file:
+            file.write('{{"pid": %d, "torch": "", "problem": "Python %d.%d is older than 3.10"}}' % (
+                os.getpid(), sys.version_info[0], sys.version_info[1]))
+    except (IOError, OSError):
+        pass
+    sys.path[:] = [place for place in sys.path if place != folder]
+    ours = sys.modules.pop("sitecustomize", None)
+    try:
+        import sitecustomize
+    except ImportError:
+        sys.modules["sitecustomize"] = ours
 
 
 _start()
@@ -48,44 +69,41 @@ _start()
 
 @dataclass(frozen=True, slots=True)
 class Injection:
-    """The phase marking of one run.
+    """The marking of one run.
 
     Args:
         folder: A folder that exists while the program runs.
         cached_batches: How many batches each loader loads and then repeats; 0 to leave loaders unchanged.
-        phases: Whether to mark phases; without, only garbage collections, checkpoints and tokenizers are marked.
-        marks: Whether the phases of PyTorch programs are marked.
+        marks: Whether the calls of PyTorch programs are marked.
         timed_text: Pattern of the ranges that the program's own processes time, in a run without a profiler; empty
             for none.
     """
 
     folder: Path
     cached_batches: int = 0
-    phases: bool = True
     marks: bool = True
     timed_text: str = ""
 
     def prepare(self) -> None:
         """Write the ``sitecustomize`` module that each Python process of the program imports at its start."""
         self._status_files.mkdir(parents=True)
-        text = _SITECUSTOMIZE.format(package=str(PACKAGE), folder=str(self._startup))
+        text = _SITECUSTOMIZE.format(
+            package=str(PACKAGE), folder=str(self._startup), status=str(self._status_files), oldest=OLDEST_PYTHON
+        )
         self._startup.mkdir()
         (self._startup / "sitecustomize.py").write_text(text, encoding="utf-8")
 
-    def environment(self, environ: Mapping[str, str], compiled: Path | None = None) -> dict[str, str]:
+    def environment(self, environ: Mapping[str, str]) -> dict[str, str]:
         """Return the variables to set for the program.
 
         Args:
             environ: Its environment without nsyswrap; its PYTHONPATH is kept, after our folder.
-            compiled: The compiled marker, if there is one.
         """
         path = environ.get("PYTHONPATH", "")
         variables = {
             "PYTHONPATH": f"{self._startup}{os.pathsep}{path}" if path else str(self._startup),
             STATUS_VARIABLE: str(self._status_files),
         }
-        variables |= {} if self.phases else {HOST_ONLY_VARIABLE: "1"}
-        variables |= {COMPILED_VARIABLE: str(compiled)} if compiled else {}
         if self.cached_batches:
             variables[CACHED_BATCHES_VARIABLE] = str(self.cached_batches)
         if self.timed_text:
@@ -97,25 +115,13 @@ class Injection:
         return list(_complete(self._status_files.glob(f"*{SUFFIX}")))
 
     def notes(self) -> tuple[str, ...]:
-        """Return notes on which processes marked their phases, after the program has ended."""
+        """Return a note for each reason why processes are not marked, after the program has ended."""
         written = (path for path in self._status_files.glob("*.json") if not path.name.endswith(SUFFIX))
-        statuses = list(_complete(written))
-        marked = [each for each in statuses if not each["problem"]]
-        problems = sorted({each["problem"] for each in statuses if each["problem"]})
-        notes = [f"No phases were marked in a process with PyTorch: {problem}" for problem in problems]
-        if marked:
-            versions = ", ".join(sorted({each["torch"] for each in marked}))
-            count = f"{len(marked)} process{'es' if len(marked) > 1 else ''}"
-            how = " in compiled code," if all(each.get("compiled") for each in marked) else ""
-            notes.insert(
-                0, f"Phases were marked in {count} by nsyswrap,{how} through the C interface of NVTX (torch {versions})"
-            )
-        elif not problems:
-            notes.append(
-                "No phases were marked: no process of the program imported torch with PYTHONPATH as nsyswrap set it "
-                "(python -I, -E and -S, and launchers that clear the environment, ignore it)"
-            )
-        return tuple(notes)
+        problems = Counter(str(each["problem"]) for each in _complete(written) if each["problem"])
+        return tuple(
+            f"Calls were not marked in {count} process{'es' if count > 1 else ''}: {problem}"
+            for problem, count in sorted(problems.items())
+        )
 
     @property
     def _startup(self) -> Path:

@@ -5,23 +5,22 @@ it at its first call and passes it tables of function pointers; the library fill
 does the same. So it does not need a CUDA build of torch or the Python package nvtx; nsys 2023.4.4 records only some
 versions of that package. The tables also show whether a profiler is attached.
 
+The ranges are started and ended by number, not pushed and popped: a call that an exception ended leaves a range without
+an end, and no other range ends in its place.
+
 Source: NVIDIA/NVTX release-v3, ``nvtxDetail/nvtxTypes.h`` (tables and their numbers) and ``nvToolsExt.h`` (attributes).
 """
 
 import ctypes
-import os
-from collections.abc import Callable, Mapping
-from importlib import import_module
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Protocol
 
 VARIABLE = "NVTX_INJECTION64_PATH"
 DOMAIN = "nsyswrap"
-# Versions of the nvtx package whose ranges nsys 2023.4.4 records; it does not record those of 0.2.12 to 0.2.14.
-TESTED = frozenset({"0.2.11"})
 
 # Numbers of modules, of their functions and of export tables, from nvtxTypes.h.
 _CORE2 = 5
-_PUSH, _POP, _CREATE_DOMAIN = 4, 5, 12
+_START, _END, _CREATE_DOMAIN = 2, 3, 12
 _TABLE_SIZES = {1: 16, 2: 15, 3: 15, 4: 7, _CORE2: 16, 6: 7}
 _CALLBACKS, _VERSION_INFO = 1, 3
 _NVTX_VERSION = 3
@@ -64,6 +63,19 @@ class _Attributes(ctypes.Structure):
     )
 
 
+class Sink(Protocol):
+    """Takes ranges: the profiler, the clock of a run without one, or a test."""
+
+    def described(self, text: str, color: int) -> Any:  # noqa: ANN401 - only the sink itself reads it
+        """Return what ``start`` needs of a range with a text and a colour (0xRRGGBB); it can be used many times."""
+
+    def start(self, described: Any) -> int:  # noqa: ANN401
+        """Start a range on the calling thread, and return its number."""
+
+    def end(self, number: int) -> None:
+        """End the range with a number."""
+
+
 class Tables:
     """The tables that a profiler fills in; they live as long as the process.
 
@@ -97,15 +109,8 @@ class Tables:
         return 1
 
 
-# A prepared call: the function and its arguments.
-Prepared = tuple[Callable[..., object], tuple[object, ...]]
-
-
 class NvtxCalls:
-    """Ranges of the domain ``nsyswrap``, with one stack for each thread.
-
-    Between two calls the program evicts our data from the CPU caches, so each memory access costs far more than in a
-    tight loop. So everything is prepared in advance, including the arguments.
+    """Ranges of the domain ``nsyswrap`` in the profiler of this process.
 
     Args:
         tables: Tables that a profiler has filled in.
@@ -116,82 +121,36 @@ class NvtxCalls:
 
     def __init__(self, tables: Tables) -> None:
         core2 = tables.slots[_CORE2]
-        if not (core2[_PUSH] and core2[_POP] and core2[_CREATE_DOMAIN]):
+        if not (core2[_START] and core2[_END] and core2[_CREATE_DOMAIN]):
             raise LookupError("no profiler records NVTX ranges")
         self._tables = tables
         create = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_char_p)(core2[_CREATE_DOMAIN] or 0)
-        domain = create(DOMAIN.encode())
-        self._domain = ctypes.c_void_p.from_param(domain)
-        self._addresses = core2[_PUSH] or 0, core2[_POP] or 0, domain or 0
+        self._domain = ctypes.c_void_p.from_param(create(DOMAIN.encode()))
         # PYFUNCTYPE keeps the GIL: the call is shorter than releasing it, which could switch to another thread.
-        # No argument types, because ctypes would convert arguments at each call: they are C values already.
-        call = ctypes.PYFUNCTYPE(None)
-        self._push, self._pop = call(core2[_PUSH] or 0), call(core2[_POP] or 0)
+        # Arguments that are C values already are passed as they are, so no types are set for them.
+        self._start = ctypes.PYFUNCTYPE(ctypes.c_uint64)(core2[_START] or 0)
+        self._end = ctypes.PYFUNCTYPE(None)(core2[_END] or 0)
 
-    def opener(self, name: str, color: int) -> Prepared:
-        """Return a prepared call that opens a range with this text on the calling thread; it can be used many times.
+    def described(self, text: str, color: int) -> Any:  # noqa: ANN401 - a pointer
+        """Return the attributes of ranges with a text, in which characters that are not ASCII are replaced."""
+        size, message = ctypes.sizeof(_Attributes), text.encode("ascii", "replace")
+        return ctypes.byref(_Attributes(_NVTX_VERSION, size, 0, _ARGB, 0xFF000000 | color, 0, 0, 0, _ASCII, message))
 
-        Args:
-            name: The text; characters that are not ASCII are replaced.
-            color: 0xRRGGBB.
-        """
-        size, text = ctypes.sizeof(_Attributes), name.encode("ascii", "replace")
-        attributes = _Attributes(_NVTX_VERSION, size, 0, _ARGB, 0xFF000000 | color, 0, 0, 0, _ASCII, text)
-        return self._push, (self._domain, ctypes.byref(attributes))
+    def start(self, described: Any) -> int:  # noqa: ANN401
+        """Start a range on the calling thread, and return its number."""
+        number: int = self._start(self._domain, described)
+        return number
 
-    def closer(self) -> Prepared:
-        """Return a prepared call that closes the last opened range of the calling thread."""
-        return self._pop, (self._domain,)
-
-    def addresses(self) -> tuple[int, int, int]:
-        """Return the addresses of the profiler's functions that open and close ranges, and of our domain."""
-        return self._addresses
+    def end(self, number: int) -> None:
+        """End the range with a number."""
+        self._end(self._domain, ctypes.c_uint64(number))
 
 
-class PackageCalls:
-    """The same ranges through the compiled calls of NVIDIA's ``nvtx`` package, if the program's Python has it.
-
-    A call through ctypes takes several times as long, and a step has twelve calls.
-
-    Args:
-        package: The module ``nvtx``.
-        compiled: Its compiled part.
-    """
-
-    def __init__(self, package: Any, compiled: Any) -> None:  # noqa: ANN401 - a module
-        self._domain = package.get_domain(DOMAIN)
-        self._push, self._pop = compiled.push_range, compiled.pop_range
-
-    def opener(self, name: str, color: int) -> Prepared:
-        """Return a prepared call that opens a range with this text, as ``NvtxCalls`` does."""
-        text = name.encode("ascii", "replace").decode()
-        attributes = self._domain.get_event_attributes(message=text, color=0xFF000000 | color)
-        return self._push, (attributes, self._domain.handle)
-
-    def closer(self) -> Prepared:
-        """Return a prepared call that closes the last opened range of the calling thread."""
-        return self._pop, (self._domain.handle,)
-
-
-def package_calls() -> PackageCalls | None:
-    """Return the calls of the ``nvtx`` package, or None if it is missing, disabled, or not a tested version."""
-    from importlib.metadata import version  # noqa: PLC0415 - a third of the imports of a recording, and seldom needed
-
-    try:
-        if version("nvtx") not in TESTED:
-            return None
-        package = import_module("nvtx")
-        return PackageCalls(package, import_module("nvtx._lib.lib")) if package.enabled() else None
-    except Exception:  # noqa: BLE001 - the package is optional
-        return None
-
-
-def connected(environ: Mapping[str, str], *, package: bool = True) -> NvtxCalls | PackageCalls:
+def connected(environ: Mapping[str, str]) -> NvtxCalls:
     """Return the range calls that are connected to the profiler of this process.
 
     Args:
         environ: Environment of the process.
-        package: Whether to prefer the calls of the ``nvtx`` package.
 
     Raises:
         LookupError: No profiler records ranges.
@@ -201,9 +160,6 @@ def connected(environ: Mapping[str, str], *, package: bool = True) -> NvtxCalls 
     if not path:
         raise LookupError(f"no profiler records NVTX ranges: {VARIABLE} is not set")
     start = ctypes.CDLL(path).InitializeInjectionNvtx2
-    # The package reads the profiler's path from the environment of the process.
-    if package and path == os.environ.get(VARIABLE) and (found := package_calls()) is not None:
-        return found
     tables = Tables()
     start.argtypes, start.restype = [_EXPORT_TABLE], ctypes.c_int
     if not start(tables.export):

@@ -1,4 +1,4 @@
-"""The start of a Python process of the profiled program: wait for torch, then mark its phases.
+"""The start of a Python process of the profiled program: mark its collections, wait for torch, then mark its calls.
 
 ``injection`` writes the ``sitecustomize`` that calls ``start``. Every process with the same environment runs it:
 children, spawned workers, ranks of torchrun.
@@ -9,43 +9,43 @@ import importlib.util
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable
+from functools import partial
 from importlib.machinery import PathFinder
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from .compiled import loaded, marker_of
-from .import_hook import after_import
-from .marker import Marker, Sink, warn
-from .nvtx_calls import NvtxCalls, connected
+from .marks import Marks, warn
+from .monitoring import CallMonitor, monitoring
+from .nvtx_calls import Sink, connected
 
 if TYPE_CHECKING:
     from .step_clock import StepClock
 
-# The folder of the status files, the number of batches to cache, and "0" to mark no phases; set by nsyswrap.
+# The folder of the status files, the number of batches to cache, and "0" to mark nothing; set by nsyswrap.
 STATUS_VARIABLE = "NSYSWRAP_ANNOTATE"
 CACHED_BATCHES_VARIABLE = "NSYSWRAP_CACHED_BATCHES"
-HOST_ONLY_VARIABLE = "NSYSWRAP_HOST_MARKS_ONLY"
 MARKS_VARIABLE = "NSYSWRAP_MARKS"
-# The path of the compiled marker, if nsyswrap could compile it.
-COMPILED_VARIABLE = "NSYSWRAP_COMPILED_MARKER"
 # In a run without a profiler: the folder for the times of ranges, and the pattern of the texts to time.
 CLOCK_VARIABLE = "NSYSWRAP_STEP_CLOCK"
 TIMED_TEXT_VARIABLE = "NSYSWRAP_TIMED_TEXT"
 
 
 def start(folder: str) -> None:
-    """Mark phases after the import of torch, and run the ``sitecustomize`` that ours hides.
+    """Mark calls after the import of torch, and run the ``sitecustomize`` that ours hides.
 
     Args:
         folder: The folder of our own ``sitecustomize``, which is removed from the path.
     """
     try:
-        clock = _step_clock(os.environ)
+        clock = _step_clock()
+        batches = int(os.environ.get(CACHED_BATCHES_VARIABLE, "0"))
+        if batches:
+            _after_import("torch", partial(_cache_batches, batches=batches))
         if os.environ.get(MARKS_VARIABLE) != "0":
-            after_import("torch", lambda torch: _annotate(torch, clock))
-    except Exception as error:  # noqa: BLE001 - the program runs without phases
-        warn(f"no phases are marked: {type(error).__name__}: {error}")
+            _mark(clock)
+    except Exception as error:  # noqa: BLE001 - the program runs without marks
+        warn(f"nothing is marked: {type(error).__name__}: {error}")
     sys.path[:] = [place for place in sys.path if place != folder]
     run_hidden_module("sitecustomize")
 
@@ -66,81 +66,81 @@ def run_hidden_module(name: str) -> None:
     spec.loader.exec_module(module)
 
 
-def _step_clock(environ: Mapping[str, str]) -> "StepClock | None":
+def _step_clock() -> "StepClock | None":
     """Start and return the clock that times the ranges of this process; None where a profiler records them."""
-    folder = environ.get(CLOCK_VARIABLE)
+    folder = os.environ.get(CLOCK_VARIABLE)
     if not folder:
         return None
     from .step_clock import StepClock, watch_nvtx, watch_torch  # noqa: PLC0415 - only in a run without a profiler
 
-    clock = StepClock(environ.get(TIMED_TEXT_VARIABLE, ""))
-    after_import("torch.cuda.nvtx", lambda nvtx: watch_torch(nvtx, clock))
-    after_import("nvtx", lambda nvtx: watch_nvtx(nvtx, clock))
+    clock = StepClock(os.environ.get(TIMED_TEXT_VARIABLE, ""))
+    _after_import("torch.cuda.nvtx", partial(watch_torch, clock=clock))
+    _after_import("nvtx", partial(watch_nvtx, clock=clock))
     atexit.register(clock.write, folder)
     os.register_at_fork(after_in_child=clock.reset)
     return clock
 
 
-def _annotate(torch: ModuleType, clock: "StepClock | None" = None) -> None:
-    """Start marking the phases of this process, for a profiler or for a clock."""
-    calls: Sink | None
-    compiled: ModuleType | None = None
+def _cache_batches(torch: ModuleType, batches: int) -> None:
+    from .batch_cache import cache_batches  # noqa: PLC0415 - rarely used
+
+    cache_batches(torch, batches)
+
+
+def _after_import(name: str, then: Callable[[ModuleType], object]) -> None:
+    from .import_hook import after_import  # noqa: PLC0415 - not where Python can monitor imports
+
+    after_import(name, then)
+
+
+def _mark(clock: "StepClock | None") -> None:
+    """Wait for torch, and mark the calls of this process for a profiler or for a clock."""
+    if monitoring() is None:
+        _after_import("torch", partial(_mark_torch, clock=clock))
+        return
     try:
-        compiled = None if clock else loaded(os.environ.get(COMPILED_VARIABLE, ""))
-        calls = clock or connected(os.environ, package=compiled is None)
+        monitor = CallMonitor()
+    except LookupError as error:
+        write_status("", problem=str(error))
+        _after_import("torch", partial(_mark_torch, clock=clock))
+        return
+    monitor.after_import({"torch": partial(_mark_torch, clock=clock, monitor=monitor)})
+
+
+def _mark_torch(torch: Any, clock: "StepClock | None" = None, monitor: "CallMonitor | None" = None) -> None:  # noqa: ANN401
+    """Mark the calls of torch, and of the libraries that are imported later."""
+    from .torch_marks import WATCHED, mark_collections, mark_optimizers, watch_calls  # noqa: PLC0415
+
+    version = str(getattr(torch, "__version__", ""))
+    try:
+        sink: Sink = clock or connected(os.environ)
+        marks = Marks(sink)
+        mark_collections(marks)
+        mark_optimizers(torch, marks)
+        if monitor is not None:
+            watch = partial(watch_calls, monitor, marks, torch.is_grad_enabled)
+            watch(torch)
+            monitor.after_import({each.module: watch for each in WATCHED if each.module != "torch"})
     except (LookupError, OSError, AttributeError) as error:
-        write_status(torch, os.environ, problem=str(error))
-        calls = None
-    try:
-        _install(torch, calls, os.environ, compiled)
-    except Exception as error:  # noqa: BLE001 - the program runs without phases
-        warn(f"no phases are marked: {type(error).__name__}: {error}")
+        write_status(version, problem=str(error))
+    except Exception as error:  # noqa: BLE001 - the program runs without marks
+        warn(f"nothing is marked: {type(error).__name__}: {error}")
+    else:
+        os.register_at_fork(after_in_child=marks.reset)
+        write_status(version)
 
 
-def _install(
-    torch: Any,  # noqa: ANN401
-    calls: "Sink | None",
-    environ: Mapping[str, str],
-    compiled: ModuleType | None = None,
-) -> None:
-    """Patch torch: cache batches if requested, and mark phases if there is a profiler."""
-    from .host_marks import mark_host  # noqa: PLC0415 - only if torch is imported
-    from .torch_calls import patch, patches_of  # noqa: PLC0415
+def write_status(torch: str, problem: str = "") -> None:
+    """Write the status file of this process: whether its calls are marked, or why not.
 
-    batches = int(environ.get(CACHED_BATCHES_VARIABLE, "0"))
-    if batches:
-        from .batch_cache import cache_batches  # noqa: PLC0415 - rarely used
-
-        cache_batches(torch, batches)
-    if calls is None:
-        return
-    if environ.get(HOST_ONLY_VARIABLE):
-        mark_host(torch, calls, patches_of(torch))
-        return
-    marker = marker_of(compiled, calls) if compiled and isinstance(calls, NvtxCalls) else Marker(calls)
-    mark_host(torch, calls, patch(torch, marker))
-    atexit.register(marker.finish)
-    os.register_at_fork(after_in_child=marker.reset)
-    write_status(torch, environ, compiled=not isinstance(marker, Marker))
-
-
-def write_status(
-    torch: Any,  # noqa: ANN401
-    environ: Mapping[str, str],
-    *,
-    problem: str = "",
-    compiled: bool = False,
-) -> None:
-    """Write the status file of this process: whether it marks its phases and in compiled code, or why not."""
-    folder = environ.get(STATUS_VARIABLE)
+    Args:
+        torch: Version of torch.
+        problem: Why nothing, or not all, is marked.
+    """
+    folder = os.environ.get(STATUS_VARIABLE)
     if not folder:
         return
-    status: dict[str, object] = {
-        "pid": os.getpid(),
-        "torch": str(getattr(torch, "__version__", "")),
-        "problem": problem,
-    }
-    status |= {"compiled": compiled}
+    status = {"pid": os.getpid(), "torch": torch, "problem": problem}
     try:
         with open(os.path.join(folder, f"{os.getpid()}.json"), "w", encoding="utf-8") as file:  # noqa: PTH118, PTH123
             json.dump(status, file)

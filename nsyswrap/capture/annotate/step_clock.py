@@ -7,6 +7,7 @@ kept. When the process ends, they are written to a file, which ``nsyswrap.captur
 """
 
 import functools
+import itertools
 import json
 import os
 import re
@@ -15,8 +16,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from .marker import warn
-from .nvtx_calls import DOMAIN, Prepared
+from .marks import warn
+from .nvtx_calls import DOMAIN
 
 # The end of the name of the file that a process writes.
 SUFFIX = ".ranges.json"
@@ -33,7 +34,7 @@ class _Open(threading.local):
 
 
 class StepClock:
-    """Times ranges. It has the methods of a sink of ``Marker``, so it can take the place of a profiler.
+    """Times ranges. It has the methods of a ``Sink``, so it can take the place of a profiler.
 
     Args:
         pattern: Regular expression, searched in the texts of the program's own ranges.
@@ -45,6 +46,8 @@ class StepClock:
     def __init__(self, pattern: str) -> None:
         self._matches = re.compile(pattern).search
         self._open = _Open()
+        self._numbers = itertools.count(1)
+        self._started: dict[int, tuple[int, str, int]] = {}
         self.ranges: list[tuple[int, str, str, int, int]] = []
 
     def push(self, text: str, domain: str = "") -> None:
@@ -58,20 +61,30 @@ class StepClock:
         if not stack:
             return
         text, began = stack.pop()
-        if len(self.ranges) < MOST_RANGES and (domain == DOMAIN or self._matches(text)):
+        if len(self.ranges) < MOST_RANGES and self._matches(text):
             self.ranges.append((threading.get_native_id(), domain, text, began, ended))
 
-    def opener(self, name: str, color: int) -> Prepared:  # noqa: ARG002 - the signature of a sink
-        """Return a prepared call that opens a range of nsyswrap's domain."""
-        return self.push, (name, DOMAIN)
+    def described(self, text: str, color: int) -> str:  # noqa: ARG002 - the signature of a sink
+        """Return the text of a range of nsyswrap's domain."""
+        return text
 
-    def closer(self) -> Prepared:
-        """Return a prepared call that closes the last opened range of that domain."""
-        return self.pop, (DOMAIN,)
+    def start(self, described: str) -> int:
+        """Start a range of nsyswrap's domain on the calling thread, and return its number."""
+        number = next(self._numbers)
+        self._started[number] = threading.get_native_id(), described, time.perf_counter_ns()
+        return number
+
+    def end(self, number: int) -> None:
+        """End the range with a number."""
+        ended = time.perf_counter_ns()
+        found = self._started.pop(number, None)
+        if found is not None and len(self.ranges) < MOST_RANGES:
+            self.ranges.append((found[0], DOMAIN, found[1], found[2], ended))
 
     def reset(self) -> None:
         """Forget everything in a forked process, whose ranges are its own."""
         self.ranges.clear()
+        self._started.clear()
         self._open = _Open()
 
     def write(self, folder: str) -> None:
@@ -96,11 +109,13 @@ def watch_torch(nvtx: Any, clock: StepClock) -> None:
     """
     push, pop = nvtx.range_push, nvtx.range_pop
 
+    @functools.wraps(push)
     def timed_push(msg: str) -> Any:
         depth = push(msg)  # a build of torch without CUDA raises an error here
         clock.push(msg)
         return depth
 
+    @functools.wraps(pop)
     def timed_pop() -> Any:
         clock.pop()
         return pop()
@@ -117,10 +132,12 @@ def watch_nvtx(nvtx: Any, clock: StepClock) -> None:
     """
     push, pop, timed = nvtx.push_range, nvtx.pop_range, _timed(nvtx.annotate, clock)
 
+    @functools.wraps(push)
     def push_range(message: Any = None, *rest: Any, **named: Any) -> Any:
         clock.push(str(message or ""), _domain(rest, named))
         return push(message, *rest, **named)
 
+    @functools.wraps(pop)
     def pop_range(domain: Any = None) -> Any:
         clock.pop(str(domain or ""))
         return pop(domain)

@@ -4,6 +4,7 @@ import ctypes
 import importlib.util
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -31,62 +32,28 @@ def run(program: str, environment: dict[str, str], *flags: str) -> subprocess.Co
 def test_ranges_reach_a_profiler_with_name_colour_and_domain(
     listener: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Characters that are not ASCII are replaced; a prepared call can open its range many times."""
+    """Characters that are not ASCII are replaced; what describes a range can be used many times."""
     log = tmp_path / "log"
     program = (
         "import os\nfrom nsyswrap.capture.annotate.nvtx_calls import connected\n"
         "calls = connected(os.environ)\n"
-        "data, described = calls.opener('data', 0x123456)\n"
-        "step, numbered = calls.opener('st\\u00e9p 1', 0x7f7f7f)\n"
-        "close, domain = calls.closer()\n"
-        "for _ in range(2):\n    data(*described); close(*domain)\n"
-        "step(*numbered); close(*domain)"
+        "data = calls.described('data', 0x123456)\n"
+        "outer = calls.start(calls.described('st\\u00e9p 1', 0x7f7f7f))\n"
+        "inner = calls.start(data); calls.end(outer); calls.end(inner); calls.start(data)"
     )
     root = str(Path(__file__).parents[3])
     variables = {"NVTX_INJECTION64_PATH": str(listener), "LISTENER_LOG": str(log), "PYTHONPATH": root}
     done = run(program, {**variables, "NVTX_DISABLE": "1"})
     assert (done.stderr, done.returncode) == ("", 0)
-    pushes = ["push data ff123456 3 48 1", "pop 1"] * 2 + ["push st?p 1 ff7f7f7f 3 48 1", "pop 1"]
-    assert log.read_text().splitlines() == ["domain nsyswrap", *pushes]
+    data = "start data ff123456 3 48 1"
+    starts = ["start st?p 1 ff7f7f7f 3 48 1", data]
+    assert log.read_text().splitlines() == ["domain nsyswrap", *starts, "end 1 1", "end 2 1", data]
     monkeypatch.setenv("LISTENER_LOG", str(log))
     for variable in ("LISTENER_REFUSES", "LISTENER_DEAF"):
         monkeypatch.setenv(variable, "1")
         with pytest.raises(LookupError):
             connected({nvtx_calls.VARIABLE: str(listener)})
         monkeypatch.delenv(variable)
-
-
-@pytest.mark.parametrize(
-    ("before", "disabled", "calls"),
-    [
-        ("", "", "PackageCalls"),
-        ("", "1", "NvtxCalls"),
-        ("nvtx_calls.TESTED = {'0.2.13'}", "", "NvtxCalls"),
-        ("import sys; sys.modules['nvtx'] = None", "", "NvtxCalls"),
-    ],
-    ids=["there", "switched off", "of another version", "not to be imported"],
-)
-def test_the_nvtx_package_is_used_if_its_version_is_tested(
-    listener: Path, tmp_path: Path, before: str, disabled: str, calls: str
-) -> None:
-    """The profiler gets the same number of ranges in both ways; the package registers their texts."""
-    log = tmp_path / "log"
-    program = (
-        "import os\nfrom nsyswrap.capture.annotate import nvtx_calls\n"
-        f"{before}\n"
-        "calls = nvtx_calls.connected(os.environ)\n"
-        "print(type(calls).__name__)\n"
-        "data, described = calls.opener('data', 0x123456)\n"
-        "close, domain = calls.closer()\n"
-        "for _ in range(3):\n    data(*described); close(*domain)"
-    )
-    variables = {"NVTX_INJECTION64_PATH": str(listener), "LISTENER_LOG": str(log), "NVTX_DISABLE": disabled}
-    done = run(program, {**variables, "PYTHONPATH": str(Path(__file__).parents[3])})
-    assert (done.stdout, done.stderr) == (f"{calls}\n", "")
-    heard = [line.split() for line in log.read_text().splitlines()]
-    assert [words[0] for words in heard if words[0] in {"push", "pop"}] == ["push", "pop"] * 3
-    assert ["domain", "nsyswrap"] in heard
-    assert {words[2] for words in heard if words[0] == "push"} == {"ff123456"}
 
 
 def test_without_a_profiler_there_is_an_error() -> None:
@@ -198,7 +165,7 @@ def test_a_missing_package_gives_a_warning_and_the_program_runs(
     injection.prepare()
     done = run("print('ran')", injection.environment({}))
     assert done.stdout == "ran\n"
-    assert done.stderr.startswith("nsyswrap: annotate: no phases are marked: ModuleNotFoundError")
+    assert done.stderr.startswith("nsyswrap: annotate: nothing is marked: ModuleNotFoundError")
     assert done.stderr.count("\n") == 1
 
 
@@ -225,55 +192,74 @@ def test_without_a_profiler_a_note_has_the_reason(
     done = run("import torch; print(torch.__version__)", environment)
     assert (done.stdout, done.stderr) == ("9.9\n", "")
     (note,) = injection.notes()
-    assert note.startswith("No phases were marked in a process with PyTorch: no profiler records")
+    assert note.startswith("Calls were not marked in 1 process: no profiler records NVTX ranges")
 
 
-def test_an_unknown_torch_gives_a_warning_and_works(
+def test_an_unknown_torch_gives_a_note_and_works(
     prepared: tuple[Injection, dict[str, str]], listener: Path, tmp_path: Path
 ) -> None:
-    """There is one line on stderr, and the program runs."""
-    _, environment = prepared
+    injection, environment = prepared
     heard = {"NVTX_INJECTION64_PATH": str(listener), "LISTENER_LOG": str(tmp_path / "log")}
     done = run("import torch; print(torch.__version__)", {**environment, **heard})
-    assert done.stdout == "9.9\n"
-    assert done.stderr.startswith("nsyswrap: annotate: no phases are marked: AttributeError")
-    assert done.stderr.count("\n") == 1
-
-
-def test_a_python_that_ignores_its_environment_leaves_a_note(prepared: tuple[Injection, dict[str, str]]) -> None:
-    injection, environment = prepared
-    assert run("print(1)", environment, "-I").stdout == "1\n"
+    assert (done.stdout, done.stderr) == ("9.9\n", "")
     (note,) = injection.notes()
-    assert note.startswith("No phases were marked: no process of the program imported torch")
+    assert "'torch' has no attribute 'compiler'" in note
 
 
-def test_the_notes_count_processes_and_name_torch(tmp_path: Path) -> None:
+OLD = {
+    "2.7": "python2.7",
+    **{f"3.{minor}": f"python3.{minor}" for minor in range(6, 10)},
+}
+
+
+@pytest.mark.parametrize("version", OLD)
+def test_a_python_that_is_too_old_runs_without_a_word_and_leaves_a_note(version: str, tmp_path: Path) -> None:
+    """It runs the program's own sitecustomize."""
+    places = [None, *map(str, Path.home().glob(".pyenv/versions/*/bin"))]
+    found = (path for place in places if (path := shutil.which(OLD[version], path=place)))
+    python = next((each for each in found if not subprocess.run([each, "-c", ""], check=False).returncode), None)
+    if python is None:
+        pytest.skip(f"no Python {version}")
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "sitecustomize.py").write_text("import sys\nsys.own = 1\n")
     injection = Injection(tmp_path / "run")
     injection.prepare()
-    variable = {process_start.STATUS_VARIABLE: injection.environment({})[process_start.STATUS_VARIABLE]}
-    torch = ModuleType("torch")
-    torch.__version__ = "2.9"  # type: ignore[attr-defined]
-    process_start.write_status(torch, variable)
-    assert injection.notes()[0].startswith("Phases were marked in 1 process by nsyswrap")
-    folder = Path(variable[process_start.STATUS_VARIABLE])
+    environment = injection.environment({"PYTHONPATH": str(tmp_path / "own")})
+    command = [python, "-c", "import sys; print([sys.own, any('startup' in each for each in sys.path)])"]
+    for _ in range(2):
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        assert (done.stdout, done.stderr) == ("[1, False]\n", "")
+    assert injection.notes() == (f"Calls were not marked in 2 processes: Python {version} is older than 3.10",)
+
+
+def test_processes_without_torch_leave_no_note(prepared: tuple[Injection, dict[str, str]]) -> None:
+    injection, environment = prepared
+    for flags in ((), ("-I",)):
+        assert run("print(1)", environment, *flags).stdout == "1\n"
+    assert injection.notes() == ()
+
+
+def test_the_notes_count_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    injection = Injection(tmp_path / "run")
+    injection.prepare()
+    folder = Path(injection.environment({})[process_start.STATUS_VARIABLE])
+    monkeypatch.setenv(process_start.STATUS_VARIABLE, str(folder))
+    process_start.write_status("2.9")
+    assert injection.notes() == ()
     for pid in (1, 2):
-        (folder / f"{pid}.json").write_text(
-            json.dumps({"pid": pid, "torch": "2.8", "problem": "deaf" if pid == 2 else ""})
-        )
-    assert injection.notes() == (
-        "Phases were marked in 2 processes by nsyswrap, through the C interface of NVTX (torch 2.8, 2.9)",
-        "No phases were marked in a process with PyTorch: deaf",
-    )
+        (folder / f"{pid}.json").write_text(json.dumps({"pid": pid, "torch": "2.8", "problem": "deaf"}))
+    assert injection.notes() == ("Calls were not marked in 2 processes: deaf",)
 
 
 def test_a_status_file_that_cannot_be_written_gives_a_warning(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without the variable nothing is written."""
-    torch = ModuleType("torch")
-    process_start.write_status(torch, {process_start.STATUS_VARIABLE: str(tmp_path / "gone")})
+    monkeypatch.setenv(process_start.STATUS_VARIABLE, str(tmp_path / "gone"))
+    process_start.write_status("2.9")
     assert "cannot write" in capsys.readouterr().err
-    process_start.write_status(torch, {})
+    monkeypatch.delenv(process_start.STATUS_VARIABLE)
+    process_start.write_status("2.9")
     assert capsys.readouterr().err == ""
 
 
@@ -289,9 +275,9 @@ def test_a_process_that_was_killed_while_it_wrote_does_not_lose_the_notes(tmp_pa
     injection = Injection(tmp_path / "annotate", timed_text="step")
     injection.prepare()
     folder = Path(injection.environment({})[process_start.STATUS_VARIABLE])
-    for name, text in {"1.json": "", "2.json": '{"pid": 2, "torch": "2.9", "problem": ""}'}.items():
+    for name, text in {"1.json": "", "2.json": '{"pid": 2, "torch": "2.9", "problem": "deaf"}'}.items():
         (folder / name).write_text(text)
     for name, text in {"1.ranges.json": '{"pid": 1, "ra', "2.ranges.json": '{"pid": 2}'}.items():
         (folder / name).write_text(text)
-    assert [note[:33] for note in injection.notes()] == ["Phases were marked in 1 process b"]
+    assert injection.notes() == ("Calls were not marked in 1 process: deaf",)
     assert injection.timed_ranges() == [{"pid": 2}]

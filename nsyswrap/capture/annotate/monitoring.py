@@ -1,0 +1,104 @@
+# ruff: noqa: ANN401 - the functions of a program may return anything
+"""Observes calls of chosen functions with ``sys.monitoring`` (Python 3.12 and newer): nothing is replaced.
+
+Python runs a callback when the code of such a function starts and when it returns. Other code pays nothing, and neither
+``sys.settrace`` nor ``sys.setprofile`` sees the callbacks. Source: PEP 669.
+"""
+
+import sys
+from collections.abc import Callable, Mapping
+from types import CodeType, FrameType, ModuleType
+from typing import Any
+
+from .marks import warn
+
+# Tools have numbers. Python reserves 0, 1, 2 and 5 for debuggers, coverage, profilers and optimizers.
+TOOLS = (4, 3)
+NAME = "nsyswrap"
+
+Starts = Callable[[FrameType], object]
+Ends = Callable[[FrameType], object]
+
+
+def monitoring() -> Any:
+    """Return ``sys.monitoring``; None in older versions of Python."""
+    return getattr(sys, "monitoring", None)
+
+
+class CallMonitor:
+    """Calls functions when watched code starts and returns.
+
+    Raises:
+        LookupError: Other tools have taken the numbers for tools, or this Python cannot monitor calls.
+    """
+
+    def __init__(self) -> None:
+        found = monitoring()
+        if found is None:
+            raise LookupError("only Python 3.12 and newer can monitor calls")
+        self._monitoring = found
+        self._tool = _taken(found)
+        self._starts: dict[CodeType, Starts] = {}
+        self._ends: dict[CodeType, Ends] = {}
+        self._import: CodeType | None = None
+        self._then: dict[str, Callable[[ModuleType], object]] = {}
+        found.register_callback(self._tool, found.events.PY_START, self._started)
+        found.register_callback(self._tool, found.events.PY_RETURN, self._returned)
+
+    def watch(self, code: CodeType, starts: Starts, ends: Ends) -> None:
+        """Call two functions with the frame of a call when code starts, and when it returns.
+
+        Of a call that an exception ends, only the start is seen.
+        """
+        self._starts[code], self._ends[code] = starts, ends
+        events = self._monitoring.events
+        self._monitoring.set_local_events(self._tool, code, events.PY_START | events.PY_RETURN)
+
+    def after_import(self, then: Mapping[str, Callable[[ModuleType], object]]) -> None:
+        """Call functions with modules once they have been imported; at once if they are imported already.
+
+        Args:
+            then: What to call, by name of the module.
+        """
+        for name, call in then.items():
+            if name in sys.modules:
+                call(sys.modules[name])
+            else:
+                self._then[name] = call
+        import _frozen_importlib  # noqa: PLC0415 - a part of Python itself
+
+        self._import = _frozen_importlib._load_unlocked.__code__  # noqa: SLF001 - where each import ends
+        self._monitoring.set_local_events(self._tool, self._import, self._monitoring.events.PY_RETURN)
+
+    def _started(self, code: CodeType, _offset: int) -> None:
+        call = self._starts.get(code)
+        if call is not None:
+            call(sys._getframe(1))  # noqa: SLF001 - the watched call
+
+    def _returned(self, code: CodeType, _offset: int, value: Any) -> None:
+        call = self._ends.get(code)
+        if call is not None:
+            call(sys._getframe(1))  # noqa: SLF001 - the watched call
+        elif code is self._import and self._then:
+            then = self._then.pop(getattr(value, "__name__", ""), None)
+            if then is None:
+                return
+            try:
+                then(value)
+            except Exception as error:  # noqa: BLE001 - the import goes on, without marks
+                warn(f"{value.__name__} is not marked: {type(error).__name__}: {error}")
+
+
+def _taken(found: Any) -> int:
+    """Take a number for tools, and return it.
+
+    Raises:
+        LookupError: Other tools have them.
+    """
+    for number in TOOLS:
+        try:
+            found.use_tool_id(number, NAME)
+        except ValueError:
+            continue
+        return int(number)
+    raise LookupError("other tools monitor the calls of this process")

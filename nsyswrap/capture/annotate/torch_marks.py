@@ -1,0 +1,134 @@
+# ruff: noqa: ANN401 - torch is not imported here, and what a program passes on may be anything
+"""Connects the marks to torch, through what torch and Python offer to observe a program: nothing is replaced.
+
+In each version of Python the steps of optimizers are seen by torch's own hooks, and collections of garbage by
+``gc.callbacks``. Where Python can monitor calls, so are the loader, backward passes, checkpoints and tokenizers.
+"""
+
+import gc
+import inspect
+import sys
+from collections.abc import Callable
+from types import CodeType, FrameType, ModuleType
+from typing import Any, NamedTuple
+
+from .marks import BACKWARD, CHECKPOINT, DATA, OPTIMIZER, TOKENIZER, Marks
+from .monitoring import CallMonitor
+
+
+class Watched(NamedTuple):
+    """A function whose calls are marked.
+
+    Attributes:
+        module: The module that defines it.
+        name: Its name in the module, with its class.
+        kind: What its calls do.
+        text: Text of the ranges, to which the calling line is added; empty for the kind alone.
+    """
+
+    module: str
+    name: str
+    kind: str
+    text: str = ""
+
+
+_TOKENIZERS = "transformers.tokenization_utils_base"
+# The calls of transformers that turn text into tokens; some of them call others.
+_TOKENIZER_CALLS = ("__call__", "encode", "batch_encode_plus", "encode_plus", "tokenize", "batch_decode", "decode")
+WATCHED = (
+    Watched("torch", "utils.data.dataloader._BaseDataLoaderIter.__next__", DATA),
+    Watched("torch", "utils.data.dataloader.DataLoader.__iter__", DATA),
+    Watched("torch", "autograd.backward", BACKWARD),
+    Watched("torch", "save", CHECKPOINT, "torch.save"),
+    Watched("torch", "load", CHECKPOINT, "torch.load"),
+    Watched("safetensors.torch", "save_file", CHECKPOINT, "safetensors.save_file"),
+    Watched("safetensors.torch", "load_file", CHECKPOINT, "safetensors.load_file"),
+    Watched("torch.distributed.checkpoint", "save", CHECKPOINT, "torch.distributed.checkpoint.save"),
+    Watched("torch.distributed.checkpoint", "load", CHECKPOINT, "torch.distributed.checkpoint.load"),
+    Watched("accelerate.accelerator", "Accelerator.save_state", CHECKPOINT, "Accelerator.save_state"),
+    Watched("accelerate.accelerator", "Accelerator.load_state", CHECKPOINT, "Accelerator.load_state"),
+    Watched("transformers.trainer", "Trainer._save_checkpoint", CHECKPOINT, "Trainer._save_checkpoint"),
+    Watched("lightning.pytorch.trainer.trainer", "Trainer.save_checkpoint", CHECKPOINT, "Trainer.save_checkpoint"),
+    Watched("pytorch_lightning.trainer.trainer", "Trainer.save_checkpoint", CHECKPOINT, "Trainer.save_checkpoint"),
+    *(Watched(_TOKENIZERS, f"PreTrainedTokenizerBase.{each}", TOKENIZER, TOKENIZER) for each in _TOKENIZER_CALLS),
+)
+
+
+def mark_collections(marks: Marks) -> None:
+    """Mark collections of garbage, except those of the youngest objects."""
+    gc.callbacks.append(marks.note_collection)
+
+
+def mark_optimizers(torch: Any, marks: Marks) -> None:
+    """Mark the steps of all optimizers, and the steps of the loop that they end.
+
+    Args:
+        torch: The module, completely imported.
+        marks: Opens and closes the ranges.
+    """
+    # The compiler replaces the call by a constant, so it traces nothing of what follows.
+    compiling = getattr(torch.compiler, "is_dynamo_compiling", None) or torch.compiler.is_compiling
+    begin, end, note_step = marks.begin, marks.end, marks.note_optimizer_step
+
+    def before(optimizer: Any, args: Any, kwargs: Any) -> None:  # noqa: ARG001 - what torch calls its hooks with
+        if not compiling():
+            begin(OPTIMIZER, sys._getframe(1))  # noqa: SLF001 - the step that calls its hooks
+
+    def after(optimizer: Any, args: Any, kwargs: Any) -> None:  # noqa: ARG001
+        if not compiling():
+            end(OPTIMIZER, sys._getframe(1))  # noqa: SLF001
+            note_step(optimizer)
+
+    module = sys.modules["torch.optim.optimizer"]  # torch.optim hides it behind a name of its own
+    numbers = torch.utils.hooks.RemovableHandle
+    # A program that prints the numbers of its own hooks prints the same ones.
+    number = numbers.next_id
+    for register, hook in (("pre", before), ("post", after)):
+        handle = getattr(module, f"register_optimizer_step_{register}_hook")(hook)
+        hooks = getattr(module, f"_global_optimizer_{register}_hooks", {})
+        if hooks.pop(handle.id, None) is hook:
+            hooks[-1 - handle.id] = hook
+    numbers.next_id = number
+
+
+def watch_calls(monitor: CallMonitor, marks: Marks, grad: Callable[[], bool], module: ModuleType) -> None:
+    """Mark the calls of the functions in ``WATCHED`` that a module defines.
+
+    Args:
+        monitor: Observes the calls.
+        marks: Opens and closes the ranges.
+        grad: Returns whether gradients are on.
+        module: The module, completely imported.
+    """
+    for watched in WATCHED:
+        if watched.module == module.__name__:
+            code = _code_of(module, watched.name)
+            if code is not None:
+                monitor.watch(code, _starts(watched, marks, grad), _ends(watched, marks))
+
+
+def _starts(watched: Watched, marks: Marks, grad: Callable[[], bool]) -> Callable[[FrameType], None]:
+    """Return what begins the range of a call."""
+    kind, text, begin, note_batch = watched.kind, watched.text, marks.begin, marks.note_batch
+
+    def starts(frame: FrameType) -> None:
+        if kind == DATA:
+            note_batch(grad=grad())
+        begin(kind, frame, text)
+
+    return starts
+
+
+def _ends(watched: Watched, marks: Marks) -> Callable[[FrameType], None]:
+    """Return what ends the range of a call."""
+    kind, end = watched.kind, marks.end
+    return lambda frame: end(kind, frame)
+
+
+def _code_of(module: ModuleType, name: str) -> "CodeType | None":
+    """Return the code of a function; None where this version of its library has none."""
+    found: Any = module
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    code = getattr(inspect.unwrap(found), "__code__", None) if callable(found) else None
+    return code if isinstance(code, CodeType) else None
