@@ -1,22 +1,21 @@
 # ruff: noqa: INP001, T201 - a program for the terminal
-"""Measure what phase marking costs: time steps of a training loop with and without marks, under the real nsys.
+"""Measure what marks cost: time steps of a training loop with and without them, under the real nsys.
 
-    python bench/bench_annotate.py [--device cuda] [--step-ms 5] [--pairs 600] [--processes 8] [--marks compiled]
+    python bench/bench_annotate.py [--device cuda] [--step-ms 5] [--pairs 600] [--processes 8]
 
 Each process trains all the time. Each pair of steps has one marked and one unmarked step, in random order, so both run
-on the same machine with the same objects. torch is patched once, at the begin, as in a program. For an unmarked step
-the objects get classes that have torch's own calls. (Patching and restoring torch between steps would be no fair
-comparison, because Python would lose its type caches for torch's classes each time.)
+on the same machine with the same objects. Which calls are marked depends on the Python that runs this program.
 
 The model has 66 modules, or fewer if the CPU cannot launch as many within --step-ms, and its step takes that long. On a
 GPU the benchmark measures wall time; on a CPU it measures the CPU time of the training thread, which other programs
-disturb less. --marks says whether the marks are compiled or in Python. Each process prints the median step, and the
-mean difference within a pair with its 95 % confidence interval; the lowest and the highest tenth of the differences are
-left out. Where the memory of a process lies changes the difference for all of its pairs, so the last line has the mean
-of the processes, with the 95 % confidence interval of that.
+disturb less. Each process prints the median step, and the mean difference within a pair with its 95 % confidence
+interval; the lowest and the highest tenth of the differences are left out. Where the memory of a process lies changes
+the difference for all of its pairs, so the last line has the mean of the processes, with the 95 % confidence interval
+of that.
 """
 
 import argparse
+import gc
 import json
 import os
 import random
@@ -25,20 +24,20 @@ import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
+from types import CodeType
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from nsyswrap.capture.annotate.compiled import loaded, marker_of
-from nsyswrap.capture.annotate.marker import Marker
-from nsyswrap.capture.annotate.nvtx_calls import NvtxCalls, connected
-from nsyswrap.capture.annotate.process_start import COMPILED_VARIABLE
-from nsyswrap.capture.annotate.torch_calls import MARK, patch
+from nsyswrap.capture.annotate.marks import Marks
+from nsyswrap.capture.annotate.monitoring import CallMonitor, monitoring
+from nsyswrap.capture.annotate.nvtx_calls import connected
+from nsyswrap.capture.annotate.torch_marks import mark_collections, mark_optimizers, watch_calls
 from nsyswrap.capture.locate import find_nsys
-from nsyswrap.capture.marker_build import built_marker
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -47,7 +46,7 @@ STEPS = 20
 BATCHES = 64
 BLOCKS = 16
 NARROWEST, WIDEST = 32, 4096
-BOUND = 0.01
+BOUND = 0.015
 # Student's t for a two-sided interval of 95 %, by the number of values.
 STUDENT = {2: 12.71, 3: 4.30, 4: 3.18, 5: 2.78, 6: 2.57, 7: 2.45, 8: 2.36, 9: 2.31, 10: 2.26, 12: 2.20, 16: 2.13}
 
@@ -60,53 +59,52 @@ KEPT_MEMORY = {
 }
 
 
-def own_call(owner: Any, name: str) -> Any:  # noqa: ANN401 - any call of torch
-    """Return torch's own call in the place of a marked one; the step of an optimizer with torch's hook around it."""
-    call = getattr(owner, name)
-    while getattr(call, MARK, False):
-        call = call.__wrapped__
-    return torch.optim.Optimizer.profile_hook_step(call) if name == "step" else call
-
-
-class ClassPairs:
-    """For each class an unmarked subclass, with torch's own calls, and a marked one, with the current calls."""
+class Switch:
+    """Marks calls as in a program, and takes the marks away and puts them back between steps."""
 
     def __init__(self) -> None:
-        """Start without classes."""
-        self.pairs: dict[type, tuple[type, type]] = {}
+        """Mark the calls of torch."""
+        marks = Marks(connected(os.environ))
+        mark_collections(marks)
+        mark_optimizers(torch, marks)
+        module = sys.modules["torch.optim.optimizer"]
+        hooks = (getattr(module, f"_global_optimizer_{each}_hooks") for each in ("pre", "post"))
+        self._hooks = [(each, dict(each)) for each in hooks]
+        self._events: list[tuple[partial[None], int]] = []
+        if monitoring() is not None:
+            monitor = CallMonitor()
+            watch_calls(monitor, marks, torch.is_grad_enabled, torch)
+            self._events = [self._local_events(code) for code in monitor.codes]
 
-    def add(self, kind: type, *names: str) -> None:
-        """Add a class with the names of its calls, which are patched."""
-        unmarked = type(kind.__name__, (kind,), {name: own_call(kind, name) for name in names})
-        marked = type(kind.__name__, (kind,), {})
-        self.pairs |= dict.fromkeys((kind, unmarked, marked), (unmarked, marked))
+    @staticmethod
+    def _local_events(code: CodeType) -> "tuple[partial[None], int]":
+        found: Any = monitoring()
+        tool = next(each for each in range(6) if found.get_tool(each) == "nsyswrap")
+        return partial(found.set_local_events, tool, code), found.get_local_events(tool, code)
 
-    def switch(self, target: Any, *, marked: bool) -> None:  # noqa: ANN401 - any object of these classes
-        """Give an object the marked or the unmarked class."""
-        target.__class__ = self.pairs[type(target)][marked]
+    def set(self, *, marked: bool) -> None:
+        """Mark calls or mark none."""
+        for hooks, all_of_them in self._hooks:
+            hooks.clear()
+            hooks.update(all_of_them if marked else {})
+        for set_events, events in self._events:
+            set_events(events if marked else 0)
 
 
 class Training:
-    """A training loop with everything that is marked: loader, copy, modules, backward and optimizer."""
+    """A training loop with a loader, modules, a backward pass and an optimizer."""
 
     def __init__(self, device: torch.device, step_ms: float) -> None:
         """Build a model for a device, with steps of a given length."""
         self.device = device
         self.clock = time.perf_counter if device.type == "cuda" else time.thread_time
         self.batch = 16
-        self.classes = ClassPairs()
-        for kind in (nn.Sequential, nn.Linear, nn.LayerNorm, nn.GELU):
-            self.classes.add(kind, "__call__")
         width, self.blocks = NARROWEST, BLOCKS
         while (took_ms := self.built_ms(width)) > step_ms and self.blocks > 1:
             self.blocks -= 1
         while took_ms < step_ms and width < WIDEST:
             width = int(width * 1.1)
             took_ms = self.built_ms(width)
-        self.classes.add(torch.optim.SGD, "step", "zero_grad")
-        self.classes.add(type(self.iterator), "__next__")
-        self.marked = torch.Tensor.to, torch.autograd.backward
-        self.own = own_call(torch.Tensor, "to"), own_call(torch.autograd, "backward")
         self.begin()
 
     def built_ms(self, width: int) -> float:
@@ -125,20 +123,16 @@ class Training:
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=1e-3)
         self.iterator = iter(self.loader)
         self.left = BATCHES
-        self.move = torch.Tensor.to
 
-    def choose(self, *, marked: bool) -> None:
-        """Make the next step a marked or an unmarked one."""
+    def continue_epoch(self) -> None:
+        """Begin another epoch where this one is over."""
         if not self.left:
             self.iterator, self.left = iter(self.loader), BATCHES
-        for target in (*self.model.modules(), self.optimizer, self.iterator):
-            self.classes.switch(target, marked=marked)
-        self.move, torch.autograd.backward = self.marked if marked else self.own
 
     def step(self) -> None:
         """Run one training step."""
         inputs, labels = next(self.iterator)
-        inputs, labels = self.move(inputs, self.device), self.move(labels, self.device)
+        inputs, labels = inputs.to(self.device), labels.to(self.device)
         self.optimizer.zero_grad()
         loss = nn.functional.cross_entropy(self.model(inputs), labels)
         loss.backward()
@@ -154,25 +148,20 @@ class Training:
         return (self.clock() - start) * 1e3
 
 
-def mark() -> None:
-    """Patch torch, as in a program."""
-    compiled = loaded(os.environ.get(COMPILED_VARIABLE, ""))
-    calls = connected(os.environ, package=compiled is None)
-    patch(torch, marker_of(compiled, calls) if compiled and isinstance(calls, NvtxCalls) else Marker(calls))
-
-
 def inside(options: argparse.Namespace) -> None:
     """Measure and print the result, in a process under nsys."""
     torch.manual_seed(0)
     if options.device == "cpu":
         torch.set_num_threads(1)
-    mark()
+    switch = Switch()
     training = Training(torch.device(options.device), options.step_ms)
+    gc.freeze()
     order = random.Random(0)  # noqa: S311 - an order, not a secret
     found: dict[bool, list[float]] = {False: [], True: []}
     for number in range(STEPS + options.pairs):
         for marked in order.sample([False, True], 2):
-            training.choose(marked=marked)
+            training.continue_epoch()
+            switch.set(marked=marked)
             took = training.step_ms()
             if number >= STEPS:
                 found[marked].append(took)
@@ -182,9 +171,8 @@ def inside(options: argparse.Namespace) -> None:
     mean = statistics.mean(differences)
     margin = 1.96 * statistics.stdev(differences) / len(differences) ** 0.5
     modules = sum(1 for _ in training.model.modules())
-    print(
-        f"{options.device}: {modules} modules, {options.marks} marks, median step {step:.3f} ms, {options.pairs} pairs"
-    )
+    python = ".".join(map(str, sys.version_info[:2]))
+    print(f"{options.device}: Python {python}, {modules} modules, median step {step:.3f} ms, {options.pairs} pairs")
     print(f"marked steps take {mean * 1e3:.1f} us more (+- {margin * 1e3:.1f}), median {median_us(differences):.1f} us")
     print(f"{mean / step:.2%} of the step (+- {margin / step:.2%})")
     options.inside.write_text(json.dumps({"mean_ms": mean, "step_ms": step}), encoding="utf-8")
@@ -202,7 +190,7 @@ def of_all(found: list[dict[str, float]]) -> str:
     share_margin, margin = (student * statistics.stdev(each) / len(found) ** 0.5 for each in (shares, us))
     return (
         f"all {len(found)} processes: {statistics.mean(us):.1f} us more (+- {margin:.1f}), "
-        f"{statistics.mean(shares):.2%} of the step (+- {share_margin:.2%}), bound {BOUND:.0%}"
+        f"{statistics.mean(shares):.2%} of the step (+- {share_margin:.2%}), bound {BOUND:.1%}"
     )
 
 
@@ -213,7 +201,6 @@ def main() -> None:
     parser.add_argument("--step-ms", type=float, default=5.0, help="length of a step")
     parser.add_argument("--pairs", type=int, default=600)
     parser.add_argument("--processes", type=int, default=8)
-    parser.add_argument("--marks", default="compiled", choices=("compiled", "python"))
     parser.add_argument("--inside", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.inside:
@@ -224,11 +211,6 @@ def main() -> None:
         result = Path(folder) / "result.json"
         program = [sys.executable, __file__, "--inside", str(result), *sys.argv[1:]]
         environ = os.environ | KEPT_MEMORY
-        if options.marks == "compiled":
-            compiled = built_marker(Path(folder), os.environ)
-            if compiled is None:
-                sys.exit("no C compiler, or no headers of Python: measure --marks python")
-            environ[COMPILED_VARIABLE] = str(compiled)
         command = [str(find_nsys().path), "profile", "--force-overwrite=true", *flags, *program]
         found: list[dict[str, float]] = []
         for _ in range(options.processes):

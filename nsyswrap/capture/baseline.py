@@ -6,7 +6,6 @@ profiler NVTX ranges go nowhere.
 
 import os
 from dataclasses import dataclass
-from pathlib import Path
 
 from nsyswrap.capture.annotate.injection import Injection
 from nsyswrap.capture.foreground import ForegroundCall, Limits, run_in_foreground
@@ -31,7 +30,9 @@ class AloneRun:
     processes: tuple[dict[str, object], ...]
 
 
-def run_alone(options: CaptureOptions, timed_text: str, progress: Progress = silent) -> AloneRun:
+def run_alone(
+    options: CaptureOptions, timed_text: str, progress: Progress = silent, *, cached_batches: int = 0
+) -> AloneRun:
     """Run the program of a capture without nsys.
 
     Phases are marked as in the capture, so that the same steps are timed.
@@ -40,6 +41,7 @@ def run_alone(options: CaptureOptions, timed_text: str, progress: Progress = sil
         options: The options of the capture.
         timed_text: Regular expression of the program's ranges to time.
         progress: Called with each phase.
+        cached_batches: How many batches each loader loads and then repeats; 0 to leave loaders unchanged.
 
     Raises:
         CommandNotFoundError: The program does not exist.
@@ -51,7 +53,8 @@ def run_alone(options: CaptureOptions, timed_text: str, progress: Progress = sil
         run_dir = RunDir(temporary, inherited(os.environ, options.umask))
         environ = kept_environment(os.environ) if options.hide_environment else dict(os.environ)
         complete = {**environ, **dict(options.environment)}
-        injection = _injection(options, temporary, timed_text)
+        folder = temporary / "annotate"
+        injection = Injection(folder, cached_batches, marks=options.annotate, timed_text=timed_text)
         injection.prepare()
         call = ForegroundCall(
             argv=run_dir.inner(program),
@@ -63,7 +66,3 @@ def run_alone(options: CaptureOptions, timed_text: str, progress: Progress = sil
         )
         run = run_in_foreground(call, progress)
         return AloneRun(run.code, tuple(injection.timed_ranges()))
-
-
-def _injection(options: CaptureOptions, temporary: Path, timed_text: str) -> Injection:
-    return Injection(temporary / "annotate", options.cached_batches, marks=options.annotate, timed_text=timed_text)

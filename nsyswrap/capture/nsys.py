@@ -115,7 +115,7 @@ def profile(
         (private / TEMPORARY_LINK).symlink_to(temporary, target_is_directory=True)
         call, notes = _prepared(options, nsys, capabilities, program, (temporary, private))
         run, samples = _monitored_or_rescued(call, progress, (temporary, private))
-        notes += _injection(options, temporary).notes() if options.annotate else ()
+        notes += _injection(temporary).notes() if options.annotate else ()
         notes += _keep_report((run, samples), options, nsys, (temporary, private))
         result = _result(folder.folder, run, options, nsys, notes)
         with _kept_on_interrupt(folder.folder):
@@ -262,13 +262,13 @@ def _program_environment(options: CaptureOptions, environ: dict[str, str], tempo
     complete = {**environ, **extra_environment(options)}
     if not options.annotate:
         return complete
-    injection = _injection(options, temporary)
+    injection = _injection(temporary)
     injection.prepare()
     return {**complete, **injection.environment(complete)}
 
 
-def _injection(options: CaptureOptions, temporary: Path) -> Injection:
-    return Injection(temporary / "annotate", options.cached_batches)
+def _injection(temporary: Path) -> Injection:
+    return Injection(temporary / "annotate")
 
 
 def _keep_report(

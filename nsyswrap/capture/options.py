@@ -44,7 +44,6 @@ class CaptureOptions:
         cuda_memory: Record the size of each allocation on the GPU.
         pytorch: Value of nsys's own ``--pytorch``; empty for none.
         annotate: Add NVTX ranges for steps, and for what happens in them, to an unchanged PyTorch program.
-        cached_batches: How many batches each loader loads and then repeats; 0 to leave loaders unchanged.
         environment: Variables to set for the program, as pairs.
         cwd: The program's working folder; None for the current one.
         nsys_args: Extra arguments for nsys; they come last, so they override others.
@@ -72,7 +71,6 @@ class CaptureOptions:
     cuda_memory: bool = False
     pytorch: str = ""
     annotate: bool = False
-    cached_batches: int = 0
     environment: tuple[tuple[str, str], ...] = ()
     cwd: Path | None = None
     nsys_args: tuple[str, ...] = ()
@@ -176,7 +174,7 @@ def extra_environment(options: CaptureOptions) -> dict[str, str]:
 
 def unknown_flag(flag: str, nsys: Nsys) -> UsageError:
     """Return the error for an option that needs a flag which this nsys does not have."""
-    instead = "Use --annotate auto" if flag == "--pytorch" else f"Leave out the option that needs {flag}"
+    instead = "Leave out --annotate ops" if flag == "--pytorch" else f"Leave out the option that needs {flag}"
     return UsageError(
         f"nsys {nsys.version_text} ({nsys.path}) has no {flag}",
         hint=f"{instead}, or install a newer nsys and set NSYSWRAP_NSYS to its path",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nsyswrap import __version__
-from nsyswrap.cli.baseline import add_baseline
+from nsyswrap.cli.alone_runs import WantedRuns, add_alone_runs
 from nsyswrap.cli.capture_options import ProfileCommand, capture_options, options_of
 from nsyswrap.cli.compare import report_at
 from nsyswrap.cli.inputs import ReadOptions, cache_option, kept_report, read_options
@@ -41,12 +41,6 @@ if TYPE_CHECKING:
     from nsyswrap.model import Report, Section
     from nsyswrap.runs.history import History
 
-# The folder of the second run, inside that of the first.
-COUNTERFACTUAL_FOLDER = "counterfactual-data"
-
-# How many batches each loader keeps: too many for the GPU's caches, few enough to fit beside the model.
-KEPT_BATCHES = 4
-
 
 @click.command(cls=ProfileCommand, context_settings={"allow_interspersed_args": False})
 @capture_options
@@ -63,8 +57,8 @@ KEPT_BATCHES = 4
 @click.option(
     "--counterfactual",
     type=click.Choice(["data"]),
-    help="data: run the program a second time with batches that are already on the device, and report what data "
-    "loading costs; implies --annotate auto.",
+    help="data: run the program twice more without nsys, the second time with batches that are on the device already, "
+    "and report what data loading costs.",
 )
 @click.option(
     "--then",
@@ -116,15 +110,14 @@ def profile(  # noqa: PLR0913 - one parameter an option
     launch = this_launch(ranks, os.environ)
     wanted = options_of(command, capture, output_to_stderr=form == "json", annotate=counterfactual is not None)
     wanted = for_launch(dataclasses.replace(wanted, umask=os.umask(0o077)), launch)
-    record = functools.partial(captured, quiet=quiet)
     read = functools.partial(kept_report, options=options, with_timeline=True, quiet=quiet, fresh=True)
     cost = measured_cost(wanted, quiet=quiet, kept_only=launch is not None) if with_cost else {}
     with reserved(wanted) as place:
         wanted = dataclasses.replace(wanted, folder=place.folder, next_free=False)
-        result = record(wanted, place=place, on_recorded=recorder(wanted, cost, launch))
+        result = captured(wanted, quiet=quiet, place=place, on_recorded=recorder(wanted, cost, launch))
         report = first_report(result, read, planned)
-        report = add_counterfactual(report, wanted, counterfactual, record, read, code=result.exit_code)
-        report = add_baseline(report, wanted, options.step_range, wanted=baseline, code=result.exit_code)
+        runs = WantedRuns(baseline=baseline, loader=counterfactual is not None)
+        report = add_alone_runs(report, wanted, options.step_range, runs, code=result.exit_code)
         write_report(report, place.folder)
     show = functools.partial(print_summary, form=form, quiet=quiet)
     record_result(history, show_end(report, result, launch, options, show))
@@ -285,46 +278,6 @@ def add_plan_score(report: "Report", before: "Report | None") -> "Report":
 
     score = compare_reports([before], [report], ("before", "now")).plan_score
     return report if score is None else _with_section(report, score)
-
-
-def add_counterfactual(  # noqa: PLR0913 - a first run, a second one, and whether there is to be one
-    report: "Report",
-    options: "CaptureOptions",
-    wanted: str | None,
-    record: "Callable[[CaptureOptions], CaptureResult]",
-    read: "Callable[[Path], Report]",
-    *,
-    code: int,
-) -> "Report":
-    """Run the program again with cached batches, and return the report with a section on what data loading costs.
-
-    Where the second run fails, that section says so; the result of the first run stays.
-
-    Args:
-        report: The report of the first run.
-        options: The options of the first run.
-        wanted: What the second run leaves out (``data``); None for no second run.
-        record: Captures a program.
-        read: Returns the report of an export.
-        code: Exit code of the first run; a program that failed is not run again.
-    """
-    if wanted is None:
-        return report
-    from nsyswrap.compare.loader_counterfactual import failed, without_loader  # noqa: PLC0415 - heavy; rarely used
-
-    if code:
-        return _with_section(report, failed(report, f"the program ended with exit code {code}"))
-    click.echo("nsyswrap: running the program again with cached batches", err=True)
-    folder = options.folder / COUNTERFACTUAL_FOLDER
-    second = dataclasses.replace(options, folder=folder, cached_batches=KEPT_BATCHES, output_to_stderr=True)
-    try:
-        result = record(second)
-        if result.exit_code:
-            return _with_section(report, failed(report, f"the second run ended with exit code {result.exit_code}"))
-        section = without_loader(report, read(result.export), KEPT_BATCHES)
-    except NsyswrapError as error:
-        section = failed(report, error.message)
-    return _with_section(report, section)
 
 
 def _with_section(report: "Report", section: "Section") -> "Report":

@@ -229,7 +229,7 @@ def _result(cell: "Cell", number: int, ended: "CellExit", root: Path, limit_s: f
     with contextlib.suppress(NsyswrapError):
         run = recorded_run(folder)
     if reason.ending is Ending.MEASURED and (run is None or run.row.mean_ns is None):
-        reason = Reason(Ending.NO_STEPS, "its report has no steps: mark them with NVTX ranges, or use --annotate auto")
+        reason = Reason(Ending.NO_STEPS, "its report has no steps: mark them with NVTX ranges")
     base = RunResult(cell.key, number, reason.ending, _cleaned(reason.text), ended.wall_s)
     return base if run is None else _with_report(base, run, folder.relative_to(root).as_posix())
 

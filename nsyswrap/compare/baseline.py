@@ -11,7 +11,7 @@ from nsyswrap.sections import profiler_cost
 from nsyswrap.tables import array
 
 FEWEST_STEPS = 3
-NO_STEPS_HINT = "mark steps with --annotate auto, or with ranges of torch.cuda.nvtx or of the package nvtx"
+NO_STEPS_HINT = "mark steps with ranges of torch.cuda.nvtx or of the package nvtx, or use an optimizer of PyTorch"
 
 
 def with_baseline(report: Report, alone: Steps) -> Report:

@@ -1,7 +1,7 @@
-"""How much time the data loader takes: a run compared with the same run that reuses its first batches.
+"""How much time the data loader takes: a program compared with itself when it reuses its first batches.
 
-The steps of both runs are compared by number. The section shows the saving, and the time that the first capture
-attributes to the loader. Where the two differ, a note says which part of the step explains the difference.
+Both run without nsys, and their own processes time their steps, which are compared by number. The section shows the
+saving, and the time that the capture attributes to the loader.
 """
 
 from dataclasses import dataclass
@@ -11,8 +11,9 @@ import numpy.typing as npt
 import pandas as pd
 
 from nsyswrap import units
+from nsyswrap.loop.step_detection import Steps
 from nsyswrap.model import Fact, Report, Section
-from nsyswrap.rule_names import rule_name
+from nsyswrap.tables import array
 
 KEY, TITLE = "counterfactual", "Without the data loader"
 
@@ -20,7 +21,6 @@ KEY, TITLE = "counterfactual", "Without the data loader"
 DATA_RULES = ("data/worker_start",)
 DATA_CAUSES = ("data_wait", "data_work")
 DATA_PHASES = ("data", "copy")
-_LOADER_RULES = (*DATA_RULES, *(f"idle/{cause}" for cause in DATA_CAUSES))
 
 BLOCKS = 20
 FEWEST_STEPS = 10
@@ -46,25 +46,25 @@ class Mean:
     count: int
 
 
-def without_loader(base: Report, cached: Report, kept: int) -> Section:
-    """Return the comparison of a run with the same run without data loading.
+def without_loader(base: Report, alone: Steps, cached: Steps, kept: int) -> Section:
+    """Return the comparison of a program with itself without data loading.
 
     Args:
-        base: The unchanged run.
-        cached: The same program with a batch cache: each loader repeats its first batches.
+        base: The report of the program under nsys.
+        alone: Its steps without nsys.
+        cached: Those with a batch cache, too: each loader repeats its first batches.
         kept: Number of batches in the cache of each loader; the steps that load them are left out.
 
     Returns:
-        A section: the loader's share of a step with its 95 % confidence interval, the share that the first capture
-        attributes to it, and the parts of the mean step in both runs.
+        A section: the loader's share of a step with its 95 % confidence interval, and the share that the capture
+        attributes to it.
     """
-    first, second = _common_steps(base, cached, kept)
+    first, second = _common_steps(alone.measured, cached.measured, kept)
     if min(len(first), len(second)) < FEWEST_STEPS:
         found = f"the runs have {len(first)} and {len(second)} comparable steps, fewer than {FEWEST_STEPS}"
         return _cannot_tell(base, f"The time of the data loader is unknown: {found}.")
     before, after = mean_of(first), mean_of(second)
     share, margin = saving(before, after)
-    parts = _changed_parts(base, cached)
     attributed = attributed_share(base)
     facts = (
         Fact("loader_share", share, "share"),
@@ -74,8 +74,8 @@ def without_loader(base: Report, cached: Report, kept: int) -> Section:
         Fact("mean_step_without_loader_ns", after.value_ns, "ns"),
         Fact("steps_compared", min(before.count, after.count), "count"),
     )
-    notes = (headline(share, margin, before, after), agreement(share, margin, attributed, parts))
-    return Section(KEY, TITLE, base.window, facts, {"parts": parts}, notes=notes)
+    notes = (headline(share, margin, before, after), agreement(share, margin, attributed))
+    return Section(KEY, TITLE, base.window, facts, notes=notes)
 
 
 def failed(base: Report, reason: str) -> Section:
@@ -142,97 +142,34 @@ def headline(share: float, margin: float, before: Mean, after: Mean) -> str:
     )
 
 
-def agreement(share: float, margin: float, attributed: float | None, parts: pd.DataFrame) -> str:
-    """Return a sentence that compares the saving with the attributed share, and explains a difference.
+def agreement(share: float, margin: float, attributed: float | None) -> str:
+    """Return a sentence that compares the saving with the attributed share.
 
     Args:
         share: The saved share of a step.
         margin: Half of its 95 % confidence interval.
-        attributed: The share that the first capture attributes to the loader; None where it cannot.
-        parts: The parts of the mean step in both runs.
+        attributed: The share that the capture attributes to the loader; None where it cannot.
     """
     if attributed is None:
-        return "The first capture has neither GPU work nor phases, so the saving cannot be compared with it."
-    start = f"The first capture attributes {units.share(attributed)} to the data loader"
+        return "The capture has neither GPU work nor phases, so the saving cannot be compared with it."
+    start = f"The capture attributes {units.share(attributed)} to the data loader"
     if abs(share - attributed) <= max(margin, AGREEMENT_SHARE):
         return f"{start}, which agrees with the saving."
-    others = parts[~parts["of_loader"].astype(bool)]
-    if not len(others):
-        return f"{start}, which differs from the saving; the captures do not show why."
-    change = (others["without_loader_ns"] - others["base_ns"]).to_numpy(np.int64)
-    row = others.iloc[int(change.argmax() if attributed > share else change.argmin())]
-    largest = f"{row['part']} took {units.duration(int(row['base_ns']))} of a step and takes "
-    largest += f"{units.duration(int(row['without_loader_ns']))} without the loader"
     if attributed > share:
-        return f"{start}. The saving is smaller, since other work was hidden by the wait. Most of it: {largest}."
-    return f"{start}. The saving is larger, since the loader also slowed down other work. Most of it: {largest}."
+        return f"{start}. The saving is smaller: other work was hidden by the wait, or nsys slowed down the loader."
+    return f"{start}. The saving is larger: the loader also slows down other work."
 
 
-def _common_steps(base: Report, cached: Report, kept: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def _common_steps(
+    first: pd.DataFrame, second: pd.DataFrame, kept: int
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Return the lengths of the measured steps that both runs have by name, without those that fill the cache."""
-    first, second = _measured(base), _measured(cached)
     names = set(first["name"]) & set(second["name"][kept:])
-    both = [frame[frame["name"].isin(names)] for frame in (first, second)]
-    first, second = (both[0], both[1]) if len(names) else (first, second.iloc[kept:])
-    return _length(first), _length(second)
-
-
-def _measured(report: Report) -> pd.DataFrame:
-    section = report.section("steps")
-    if section is None or "steps" not in section.tables:
-        return pd.DataFrame({"name": [], "start_ns": [], "end_ns": []})
-    frame = section.tables["steps"].drop_duplicates(["start_ns", "end_ns"])
-    return frame[~frame["warm_up"].astype(bool)]
-
-
-def _length(steps: pd.DataFrame) -> npt.NDArray[np.int64]:
-    return (steps["end_ns"] - steps["start_ns"]).to_numpy(np.int64)
-
-
-def _changed_parts(base: Report, cached: Report) -> pd.DataFrame:
-    """Return the parts of the mean step in both runs, largest change first."""
-    first, second = _parts(base), _parts(cached)
-    rows = [
-        {
-            "part": part,
-            "base_ns": round(first.get(part, (0.0, False))[0]),
-            "without_loader_ns": round(second.get(part, (0.0, False))[0]),
-            "of_loader": first.get(part, second.get(part, (0.0, False)))[1],
-        }
-        for part in sorted(first.keys() | second.keys())
-    ]
-    frame = pd.DataFrame(rows, columns=["part", "base_ns", "without_loader_ns", "of_loader"])
-    order = (frame["without_loader_ns"] - frame["base_ns"]).abs().sort_values(ascending=False, kind="stable").index
-    return frame.loc[order].reset_index(drop=True)
-
-
-def _parts(report: Report) -> dict[str, tuple[float, bool]]:
-    """Return the time of each part of a step, a mean over steps and GPUs, and whether it goes away with the loader."""
-    ledger, idle, phases = (report.section(key) for key in ("ledger", "idle", "phases"))
-    # Ranks take the same steps at the same time: steps of one process count.
-    steps = report.step.count or max(len(_measured(report)), 1)
-    if ledger is None or idle is None:
-        frame = phases.tables["phases"] if phases is not None else pd.DataFrame({"phase": [], "host_ns": []})
-        return {
-            f"CPU in {phase}": (host / steps, phase in DATA_PHASES)
-            for phase, host in zip(frame["phase"], frame["host_ns"], strict=True)
-        }
-    devices, rows = ledger.tables["devices"], idle.tables["attribution"]
-    each = steps * max(len(devices), 1)
-    found: dict[str, tuple[float, bool]] = {
-        row.removesuffix("_ns").replace("_", " "): (int(devices[row].sum()) / each, row == "copy_exposed_ns")
-        for row in devices.columns
-        if row.endswith("_ns") and row not in {"window_ns", "idle_ns"}
-    }
-    marked = rows.assign(of_loader=_of_loader(rows))
-    sums = marked.groupby(["rule", "phase", "of_loader"], observed=True, as_index=False)["idle_ns"].sum()
-    columns = (sums[name] for name in ("rule", "phase", "of_loader", "idle_ns"))
-    for rule, phase, of_loader, total in zip(*columns, strict=True):
-        # Loading may be only a part of the idle time of a rule and phase; it is then listed on its own.
-        whole = phase in DATA_PHASES or rule in _LOADER_RULES
-        part = f"idle: {rule_name(str(rule))} in {phase}" + (" (loading)" if of_loader and not whole else "")
-        found[part] = (int(total) / each, bool(of_loader))
-    return found
+    if names:
+        first, second = (frame[frame["name"].isin(names)] for frame in (first, second))
+    else:
+        second = second.iloc[kept:]
+    return array(first, "end") - array(first, "start"), array(second, "end") - array(second, "start")
 
 
 def _cannot_tell(base: Report, why: str) -> Section:

@@ -52,7 +52,7 @@ OPTIONS: dict[str, tuple[list[str], dict[str, object]]] = {
     "counters": (["--gpu-metrics"], {"gpu_metrics": "all"}),
     "counters of some": (["--gpu-metrics=0,1"], {"gpu_metrics": "0,1"}),
     "python": (["--python-sampling"], {"python_sampling_hz": 1000}),
-    "no annotation": ([], {"annotate": True, "pytorch": "", "cached_batches": 0}),
+    "no annotation": ([], {"annotate": True, "pytorch": ""}),
     "annotation off": (["--annotate", "off"], {"annotate": False, "pytorch": ""}),
     "annotation under its other name": (["--annotate", "host"], {"annotate": True, "pytorch": ""}),
     "annotation": (["--annotate", "auto"], {"annotate": True, "pytorch": ""}),

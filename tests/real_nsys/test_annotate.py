@@ -1,4 +1,4 @@
-"""An unchanged program under the real nsys: its losses stay the same, bit for bit, and its phases are recorded."""
+"""An unchanged program under the real nsys: its losses stay the same, bit for bit, and its steps are recorded."""
 
 import json
 import os
@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from annotated_program import ACCUMULATE, STEPS
+from annotated_program import STEPS
 from capture_fixtures import options, python
 from click.testing import CliRunner, Result
 
@@ -29,7 +29,7 @@ TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A run whose phases were marked.
+    """A run whose calls were marked.
 
     Attributes:
         code: The program's exit code.
@@ -48,7 +48,7 @@ class Run:
 
 
 def run(nsys: Nsys, folder: Path, command: tuple[str, ...], **fields: object) -> Run:
-    """Record a program with marked phases."""
+    """Record a program with marked calls."""
     result = profile(options(folder, *command, traces=("nvtx",), annotate=True, **fields), nsys)
     return Run(result.exit_code, result.notes, load_export(result.export))
 
@@ -115,10 +115,10 @@ def printed(modes: str) -> str:
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_losses_and_exit_codes_are_unchanged_and_phases_are_recorded(
+def test_losses_and_exit_codes_are_unchanged_and_steps_are_recorded(
     name: str, nsys: Nsys, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """There is one step for each optimizer step, and one forward and backward pass for each batch.
+    """There is one optimizer range for each optimizer step, and a step from each to the next.
 
     The nvtx package is not needed: the last run disables it. The program of that run sees the same files in its process
     namespace, where the kernel allows one.
@@ -133,17 +133,15 @@ def test_losses_and_exit_codes_are_unchanged_and_phases_are_recorded(
         monkeypatch.setenv("NVTX_DISABLE", "1")
         command = python(IN_CHILD, str(PROGRAM), *trainings)
     marked = run(nsys, tmp_path / "result", command, hide_environment="hidden" in name and can_hide())
-    assert [note.startswith("Phases were marked in ") for note in marked.notes] == [True, False]
-    assert marked.notes[1] == f"The program ended with exit code {marked.code}"
+    assert marked.notes == (f"The program ended with exit code {marked.code}",)
     assert capfd.readouterr().out == expected
     assert marked.code == 5
-    batches = sum(STEPS * (ACCUMULATE if modes == MIXED else 1) for modes in trainings)
-    tested = 12 * len(trainings)
-    names = [f"step {number}" for number in range(STEPS * len(trainings))]
-    assert list(find_steps(marked.trace).frame["name"]) == names
-    assert (marked.count("backward"), marked.count("forward")) == (batches, batches + tested)
-    assert marked.count("data") >= batches + tested
-    assert (marked.count("loader worker") > 0) == ("spawned worker" in name)
+    assert marked.count("optimizer") == STEPS * len(trainings)
+    names = list(find_steps(marked.trace).frame["name"])
+    # The last step has no end. Where batches are marked, the first one begins with the first batch, and an evaluation
+    # belongs to no step.
+    first = 0 if sys.version_info >= (3, 12) else 1
+    assert names == [f"step {number}" for number in range(first, STEPS * len(trainings))]
 
 
 def test_each_rank_of_torchrun_is_marked(nsys: Nsys, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -152,7 +150,9 @@ def test_each_rank_of_torchrun_is_marked(nsys: Nsys, tmp_path: Path, capfd: pyte
     marked = run(nsys, tmp_path / "result", (sys.executable, *TORCHRUN, str(PROGRAM), RANKS))
     assert sorted(capfd.readouterr().out.splitlines()) == plain
     assert [line[:6] for line in plain] == ["rank 0", "rank 1"]
-    assert find_steps(marked.trace).frame.groupby("process").size().to_list() == [STEPS, STEPS]
+    assert (
+        find_steps(marked.trace).frame.groupby("process").size().to_list() == [STEPS - (sys.version_info < (3, 12))] * 2
+    )
 
 
 # The comparison needs only ranges. With system calls, nsys needs three times as long for the import of torch.
@@ -180,7 +180,7 @@ print("trained")
 
 @pytest.fixture
 def without_loader(nsys: Nsys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Result]:
-    """Return a function that writes train.py and records it twice, the second time without its loader."""
+    """Return a function that writes train.py, records it, and runs it without nsys with and without its loader."""
     assert nsys.version
     monkeypatch.chdir(tmp_path)
 
@@ -198,18 +198,17 @@ def without_loader(nsys: Nsys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 def test_the_report_has_the_cost_of_the_loader(
     without_loader: Callable[[str], Result], tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """The command runs the program twice, shows its output once, and returns its exit code.
+    """The command runs the program three times, shows its output once, and returns its exit code.
 
-    The second run uses batches of the first epoch again, and has the same number of steps.
+    The last run uses batches of the first epoch again. Nothing of the runs without nsys is recorded.
     """
     done = without_loader(SLOW)
     assert (done.exit_code, done.stdout, capfd.readouterr().out) == (0, "", "trained\n")
     section = json.loads((tmp_path / "out" / "report.json").read_text())["sections"]["counterfactual"]
     assert section["facts"]["loader_share"]["value"] > 0.5
     assert section["notes"][0] in " ".join(done.stderr.split())
-    assert (tmp_path / "out" / "counterfactual-data" / "capture.nsys-rep").exists()
-    for folder in (tmp_path / "out", tmp_path / "out" / "counterfactual-data"):
-        assert len(find_steps(load_export(folder / "capture.sqlite")).frame) == 40
+    assert [each.name for each in (tmp_path / "out").rglob("*.nsys-rep")] == ["capture.nsys-rep"]
+    assert len(find_steps(load_export(tmp_path / "out" / "capture.sqlite")).frame) >= 39
 
 
 def test_a_program_that_fails_is_not_run_again(
@@ -221,8 +220,6 @@ def test_a_program_that_fails_is_not_run_again(
     assert "is unknown: the program ended with exit code 6" in done.stderr
 
 
-def test_a_program_without_torch_runs_with_a_note(nsys: Nsys, tmp_path: Path) -> None:
+def test_a_program_without_torch_runs_without_a_note(nsys: Nsys, tmp_path: Path) -> None:
     marked = run(nsys, tmp_path / "result", python("import sys; sys.exit(len(sys.argv))"))
-    assert marked.code == 1
-    assert marked.notes[0].startswith("No phases were marked: no process of the program imported torch")
-    assert marked.notes[1:] == ("The program ended with exit code 1",)
+    assert (marked.code, marked.notes) == (1, ("The program ended with exit code 1",))

@@ -66,7 +66,10 @@ PLANTED = {
     "reads": ("host/file_reads", "read"),
     "maps": ("host/page_faults", "page faults"),
     "writes": ("idle/file_io", "fsync"),
-    "saves": ("host/checkpoint", "torch.save at host_program.py:"),
+    # Python 3.11 and older cannot monitor the call: what it does in the operating system is seen.
+    "saves": ("host/checkpoint", "torch.save at host_program.py:")
+    if sys.version_info >= (3, 12)
+    else ("idle/file_io", "write"),
     "collects": ("idle/garbage_collection", "garbage collection at host_program.py:"),
     "asks": ("host/outside_wait", "recv"),
     "plays": ("host/outside_wait", "read (socket)"),

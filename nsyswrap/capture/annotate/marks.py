@@ -27,6 +27,9 @@ COLORS = {DATA: 0xD62728, BACKWARD: 0x1F77B4, OPTIMIZER: 0x9467BD}
 GRAY, OLIVE = 0x7F7F7F, 0xBCBD22
 AT = " at "
 
+# How many ranges of steps to describe at once: 16 in a row cost little more than one between two calls of the program,
+# which evicts what we need from the caches.
+AHEAD = 16
 # Ranges with the calling line are described once for each text. A program has few such lines; after this many, new
 # texts have no line.
 MOST_TEXTS = 1000
@@ -66,7 +69,8 @@ class Marks:
 
     def __init__(self, sink: Sink) -> None:
         self._sink: Sink | None = sink
-        self._described: dict[str, Any] = {}
+        self._described: dict[str, Any] = {kind: sink.described(kind, color) for kind, color in COLORS.items()}
+        self._steps: dict[int, Any] = {}
         self._thread = _Thread()
         self._collecting: dict[int, tuple[CodeType, frozenset[int]]] = {}
 
@@ -83,7 +87,7 @@ class Marks:
             if found is not None and _is_open(found[0], frame):
                 return
             name = self._with_line(text, frame.f_back) if text else kind
-            self._thread.open[kind] = id(frame), self._start(name, COLORS.get(kind, OLIVE))
+            self._thread.open[kind] = id(frame), self._start(name)
         except Exception as error:  # noqa: BLE001 - no error here may end the program
             self._fail(error)
 
@@ -108,7 +112,7 @@ class Marks:
             if not grad:
                 thread.step = 0
             elif not thread.step:
-                thread.step = self._start(f"step {thread.steps}", GRAY)
+                thread.step = self._start_step(thread.steps)
         except Exception as error:  # noqa: BLE001 - see begin
             self._fail(error)
 
@@ -132,7 +136,7 @@ class Marks:
                 self._end(thread.step)
             thread.steps += 1
             thread.others.clear()
-            thread.step = self._start(f"step {thread.steps}", GRAY)
+            thread.step = self._start_step(thread.steps)
         except Exception as error:  # noqa: BLE001 - see begin
             self._fail(error)
 
@@ -146,9 +150,9 @@ class Marks:
                 return
             if phase == "start":
                 frame = sys._getframe().f_back  # noqa: SLF001 - where the collection runs; None at the very end
-                asked = frame is not None and self._asks_for_collection(frame)
-                name = self._with_line(COLLECTION, frame) if asked else COLLECTION
-                self._thread.collection = self._start(name, OLIVE)
+                is_explicit = frame is not None and self._asks_for_collection(frame)
+                name = self._with_line(COLLECTION, frame) if is_explicit else COLLECTION
+                self._thread.collection = self._start(name)
             else:
                 self._end(self._thread.collection)
         except Exception as error:  # noqa: BLE001 - see begin
@@ -158,14 +162,22 @@ class Marks:
         """Forget what is open in a forked process, whose ranges are its own."""
         self._thread = _Thread()
 
-    def _start(self, name: str, color: int) -> int:
+    def _start(self, name: str) -> int:
         if self._sink is None:
             return 0
         described = self._described.get(name)
         if described is None:
-            described = self._sink.described(name, color)
-            if color != GRAY:  # the text of a step is used once
-                self._described[name] = described
+            described = self._described[name] = self._sink.described(name, OLIVE)
+        return self._sink.start(described)
+
+    def _start_step(self, number: int) -> int:
+        if self._sink is None:
+            return 0
+        described = self._steps.pop(number, None)
+        if described is None:
+            numbers = range(number, number + AHEAD)
+            self._steps = {each: self._sink.described(f"step {each}", GRAY) for each in numbers}
+            described = self._steps[number]
         return self._sink.start(described)
 
     def _end(self, number: int) -> None:

@@ -16,8 +16,7 @@ from .marks import warn
 TOOLS = (4, 3)
 NAME = "nsyswrap"
 
-Starts = Callable[[FrameType], object]
-Ends = Callable[[FrameType], object]
+FrameCall = Callable[[FrameType], object]
 
 
 def monitoring() -> Any:
@@ -38,19 +37,24 @@ class CallMonitor:
             raise LookupError("only Python 3.12 and newer can monitor calls")
         self._monitoring = found
         self._tool = _taken(found)
-        self._starts: dict[CodeType, Starts] = {}
-        self._ends: dict[CodeType, Ends] = {}
+        # By id: Python would read all of a code object for its hash, at each call.
+        self._calls: dict[int, tuple[CodeType, FrameCall, FrameCall]] = {}
         self._import: CodeType | None = None
         self._then: dict[str, Callable[[ModuleType], object]] = {}
         found.register_callback(self._tool, found.events.PY_START, self._started)
         found.register_callback(self._tool, found.events.PY_RETURN, self._returned)
 
-    def watch(self, code: CodeType, starts: Starts, ends: Ends) -> None:
+    @property
+    def codes(self) -> "tuple[CodeType, ...]":
+        """Return the code that is watched."""
+        return tuple(code for code, _, _ in self._calls.values())
+
+    def watch(self, code: CodeType, starts: FrameCall, ends: FrameCall) -> None:
         """Call two functions with the frame of a call when code starts, and when it returns.
 
         Of a call that an exception ends, only the start is seen.
         """
-        self._starts[code], self._ends[code] = starts, ends
+        self._calls[id(code)] = code, starts, ends
         events = self._monitoring.events
         self._monitoring.set_local_events(self._tool, code, events.PY_START | events.PY_RETURN)
 
@@ -65,20 +69,19 @@ class CallMonitor:
                 call(sys.modules[name])
             else:
                 self._then[name] = call
-        import _frozen_importlib  # noqa: PLC0415 - a part of Python itself
-
-        self._import = _frozen_importlib._load_unlocked.__code__  # noqa: SLF001 - where each import ends
+        bootstrap: Any = sys.modules["_frozen_importlib"]
+        self._import = bootstrap._load_unlocked.__code__  # noqa: SLF001 - where each import ends
         self._monitoring.set_local_events(self._tool, self._import, self._monitoring.events.PY_RETURN)
 
     def _started(self, code: CodeType, _offset: int) -> None:
-        call = self._starts.get(code)
-        if call is not None:
-            call(sys._getframe(1))  # noqa: SLF001 - the watched call
+        found = self._calls.get(id(code))
+        if found is not None:
+            found[1](sys._getframe(1))  # noqa: SLF001 - the watched call
 
     def _returned(self, code: CodeType, _offset: int, value: Any) -> None:
-        call = self._ends.get(code)
-        if call is not None:
-            call(sys._getframe(1))  # noqa: SLF001 - the watched call
+        found = self._calls.get(id(code))
+        if found is not None:
+            found[2](sys._getframe(1))  # noqa: SLF001 - the watched call
         elif code is self._import and self._then:
             then = self._then.pop(getattr(value, "__name__", ""), None)
             if then is None:

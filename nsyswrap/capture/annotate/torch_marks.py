@@ -79,7 +79,7 @@ def mark_optimizers(torch: Any, marks: Marks) -> None:
             end(OPTIMIZER, sys._getframe(1))  # noqa: SLF001
             note_step(optimizer)
 
-    module = sys.modules["torch.optim.optimizer"]  # torch.optim hides it behind a name of its own
+    module = sys.modules["torch.optim.optimizer"]  # torch.optim deletes its attribute
     numbers = torch.utils.hooks.RemovableHandle
     # A program that prints the numbers of its own hooks prints the same ones.
     number = numbers.next_id
@@ -111,12 +111,11 @@ def _starts(watched: Watched, marks: Marks, grad: Callable[[], bool]) -> Callabl
     """Return what begins the range of a call."""
     kind, text, begin, note_batch = watched.kind, watched.text, marks.begin, marks.note_batch
 
-    def starts(frame: FrameType) -> None:
-        if kind == DATA:
-            note_batch(grad=grad())
-        begin(kind, frame, text)
+    def starts_batch(frame: FrameType) -> None:
+        note_batch(grad=grad())
+        begin(kind, frame)
 
-    return starts
+    return starts_batch if kind == DATA else lambda frame: begin(kind, frame, text)
 
 
 def _ends(watched: Watched, marks: Marks) -> Callable[[FrameType], None]:

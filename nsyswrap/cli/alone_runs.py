@@ -1,0 +1,108 @@
+"""The runs of `nsyswrap profile` without nsys: the baseline, and the program without its data loaders.
+
+They come after the recorded run, and nothing of them is recorded: the program's own processes time their steps.
+"""
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+import click
+
+from nsyswrap.errors import NsyswrapError
+
+if TYPE_CHECKING:
+    from nsyswrap.capture.options import CaptureOptions
+    from nsyswrap.loop.step_detection import Steps
+    from nsyswrap.model import Report, Section
+
+# How many batches each loader keeps: too many for the GPU's caches, few enough to fit beside the model.
+KEPT_BATCHES = 4
+
+
+class WantedRuns(NamedTuple):
+    """Which results of runs without nsys the report is to have.
+
+    Attributes:
+        baseline: The step of the unchanged program.
+        loader: What data loading costs: the program once more, with cached batches.
+    """
+
+    baseline: bool
+    loader: bool
+
+
+def add_alone_runs(
+    report: "Report", options: "CaptureOptions", step_range: str, wanted: WantedRuns, *, code: int
+) -> "Report":
+    """Run the program again without nsys, and return the report with what these runs show.
+
+    Where a run fails, the report says so.
+
+    Args:
+        report: The report of the run under nsys.
+        options: The options of that run.
+        step_range: Regular expression of the ranges that are steps; empty for the usual names.
+        wanted: Which results the report is to have.
+        code: Exit code of the run under nsys; a program that failed is not run again.
+    """
+    if not any(wanted):
+        return report
+    from nsyswrap.compare.baseline import with_baseline, without_baseline  # noqa: PLC0415 - heavy; rarely used
+    from nsyswrap.compare.loader_counterfactual import failed, without_loader  # noqa: PLC0415
+
+    try:
+        if code:
+            raise _RunFailedError(f"the program ended with exit code {code}")
+        click.echo("nsyswrap: running the program again without nsys", err=True)
+        alone = _steps_alone(options, step_range)
+    except NsyswrapError as error:
+        report = without_baseline(report, error.message) if wanted.baseline else report
+        report = _with_section(report, failed(report, error.message)) if wanted.loader else report
+        return _with_printed_notes(report, wanted)
+    if wanted.baseline:
+        report = with_baseline(report, alone)
+    if wanted.loader:
+        click.echo("nsyswrap: running the program again with cached batches", err=True)
+        try:
+            cached = _steps_alone(options, step_range, KEPT_BATCHES)
+            section = without_loader(report, alone, cached, KEPT_BATCHES)
+        except NsyswrapError as error:
+            section = failed(report, error.message)
+        report = _with_section(report, section)
+    return _with_printed_notes(report, wanted)
+
+
+class _RunFailedError(NsyswrapError):
+    """A run of the program failed."""
+
+
+def _steps_alone(options: "CaptureOptions", step_range: str, cached_batches: int = 0) -> "Steps":
+    """Run the program without nsys, and return its steps; with cached batches, if any are wanted.
+
+    Raises:
+        NsyswrapError: It cannot be run, or it failed.
+    """
+    from nsyswrap.capture.baseline import run_alone  # noqa: PLC0415 - heavy; rarely used
+    from nsyswrap.loop.step_detection import step_matcher  # noqa: PLC0415
+    from nsyswrap.loop.timed_ranges import find_timed_steps  # noqa: PLC0415
+
+    # The output of the program was shown once.
+    pattern = step_matcher(step_range).pattern
+    alone = run_alone(replace(options, output_to_stderr=True), pattern, cached_batches=cached_batches)
+    if alone.exit_code:
+        how = "with cached batches" if cached_batches else "without nsys"
+        raise _RunFailedError(f"{how} the program ended with exit code {alone.exit_code}")
+    return find_timed_steps(alone.processes, step_range)
+
+
+def _with_section(report: "Report", section: "Section") -> "Report":
+    return replace(report, sections=(*report.sections, section))
+
+
+def _with_printed_notes(report: "Report", wanted: WantedRuns) -> "Report":
+    """Print what the runs showed, and return the report."""
+    cost, loader = report.section("profiler_cost"), report.section("counterfactual")
+    notes = cost.notes[-1:] if wanted.baseline and cost is not None else ()
+    for note in (*notes, *(loader.notes if loader is not None else ())):
+        click.echo(f"nsyswrap: {note}", err=True)
+    return report
