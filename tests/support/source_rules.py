@@ -75,7 +75,7 @@ HOMES = {
 
 # Folders under tests/ that mirror no package of nsyswrap.
 TEST_FOLDERS = frozenset({
-    *("browser", "real_nsys", "tools", "workloads", "support", "captures", "data", "snapshots", "vendor"),
+    *("browser", "real_nsys", "tools", "workloads", "support", "captures", "data", "snapshots", "vendor", "law"),
 })  # fmt: skip
 
 EMPTY_NAMES = frozenset({"util", "utils", "helper", "helpers", "common", "misc", "core", "manager", "managers"})

@@ -1,0 +1,213 @@
+"""Programs that compile with torch.compile."""
+
+import torch
+from program import digest, failing, run, train
+from torch import nn
+from torch._dynamo.utils import counters
+
+X = torch.ones(2, 4)
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(4, 4)
+
+    def forward(self, x):
+        return self.first(x).relu()
+
+
+class Breaking(Net):
+    def forward(self, x):
+        y = self.first(x)
+        torch._dynamo.graph_break()
+        return self.first(y).relu()
+
+
+def seeded(kind=Net):
+    torch.manual_seed(0)
+    return kind()
+
+
+def graphs():
+    """Print how many graphs and graph breaks the compiler counts, and why."""
+    print("frames", dict(counters["frames"]), "stats", dict(counters["stats"]))
+    print("breaks", sorted(counters["graph_break"].items()), "unimplemented", sorted(counters["unimplemented"].items()))
+
+
+def program_own_class_first():
+    model = torch.compile(seeded(), backend="eager")
+    print(digest(model(X)))
+    graphs()
+
+
+def program_fullgraph():
+    print(digest(torch.compile(seeded(), backend="eager", fullgraph=True)(X)))
+    graphs()
+
+
+def program_aot_eager_trains():
+    model = seeded(lambda: nn.Sequential(Net(), nn.Linear(4, 2)))
+    print(digest(train(model, called=torch.compile(model, backend="aot_eager"))))
+    graphs()
+
+
+def program_inductor_trains():
+    model = seeded(lambda: nn.Sequential(Net(), nn.Linear(4, 2)))
+    print(digest(train(model, called=torch.compile(model))))
+    graphs()
+
+
+def program_module_compile():
+    model = seeded()
+    model.compile(backend="eager")
+    print(digest(model(X)), digest(model(X)))
+    graphs()
+
+
+def program_function_first_then_module():
+    print(torch.compile(lambda x: x + 1, backend="eager")(X).sum())
+    print(digest(torch.compile(seeded(), backend="eager", fullgraph=True)(X)))
+    graphs()
+
+
+def program_uncompiled_call_first():
+    model = seeded()
+    print(digest(model(X)))
+    print(digest(torch.compile(model, backend="eager", fullgraph=True)(X)))
+    graphs()
+
+
+def program_training_first_then_compile():
+    model = train()
+    print(digest(model))
+    print(digest(torch.compile(model.eval(), backend="eager", fullgraph=True)(X)))
+    graphs()
+
+
+def program_dynamic_shapes():
+    model = torch.compile(seeded(), backend="eager", dynamic=True)
+    for rows in (2, 3, 5):
+        print(digest(model(torch.ones(rows, 4))))
+    graphs()
+
+
+def program_mark_dynamic():
+    x = torch.ones(3, 4)
+    torch._dynamo.mark_dynamic(x, 0)
+    model = torch.compile(seeded(), backend="eager")
+    print(digest(model(x)), digest(model(torch.ones(7, 4))))
+    graphs()
+
+
+def program_graph_breaks():
+    model = torch.compile(seeded(Breaking), backend="eager")
+    print(digest(model(X)))
+    graphs()
+    with failing():
+        torch.compile(seeded(Breaking), backend="eager", fullgraph=True)(X)
+
+
+def program_recompiles():
+    model = torch.compile(seeded(), backend="eager", dynamic=False)
+    for rows in range(1, 12):
+        model(torch.ones(rows, 4))
+    graphs()
+
+
+def program_disable():
+    model = torch.compiler.disable(seeded())
+    print(digest(model(X)))
+
+    @torch.compiler.disable
+    def alone(x):
+        return x * 2
+
+    print(torch.compile(lambda x: alone(x) + 1, backend="eager")(X).sum())
+    graphs()
+
+
+def program_compiled_step_function():
+    """The whole step is compiled: forward, loss, backward is outside, and the optimizer."""
+    model = seeded(lambda: nn.Linear(4, 2))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    @torch.compile(backend="aot_eager")
+    def loss_of(x):
+        return model(x).square().sum()
+
+    @torch.compile(backend="eager")
+    def step():
+        optimizer.step()
+        optimizer.zero_grad()
+
+    for _ in range(3):
+        loss_of(X).backward()
+        step()
+    print(digest(model))
+    graphs()
+
+
+def program_custom_backend_sees_graph():
+    def show(graph, inputs):
+        print(
+            [
+                f"{node.op} {node.target if isinstance(node.target, str) else node.target.__name__}"
+                for node in graph.graph.nodes
+            ]
+        )
+        print(len(inputs))
+        return graph
+
+    print(digest(torch.compile(seeded(), backend=show)(X)))
+
+
+def program_explain():
+    found = torch._dynamo.explain(seeded(Breaking))(X)
+    print(found.graph_count, found.graph_break_count, found.op_count)
+    for reason in found.break_reasons:
+        print(reason.reason, [f"{frame.name} {frame.line}" for frame in reason.user_stack])
+
+
+def program_compiled_optimizer_and_module_calls():
+    """A module with hooks of the program is compiled, and called in compiled code of a function."""
+    model = seeded()
+    model.first.register_forward_hook(lambda _module, _inputs, output: output + 1)
+    model.register_forward_pre_hook(lambda _module, inputs: (inputs[0] * 2,))
+    print(digest(torch.compile(model, backend="eager", fullgraph=True)(X)))
+    graphs()
+
+
+def program_compile_after_profiler():
+    from torch.profiler import profile
+
+    with profile(with_stack=True, with_modules=True):
+        seeded()(X)
+    print(digest(torch.compile(seeded(), backend="eager", fullgraph=True)(X)))
+    graphs()
+
+
+def program_inference_and_no_grad():
+    model = torch.compile(seeded(), backend="aot_eager")
+    with torch.inference_mode():
+        print(digest(model(X)))
+    with torch.no_grad():
+        print(digest(model(X)))
+    graphs()
+
+
+def program_guards():
+    """The texts of the guards of a compiled module name what it depends on."""
+    model = seeded()
+    torch.compile(model, backend="eager")(X)
+    from torch._dynamo.eval_frame import _debug_get_cache_entry_list
+
+    for function in (Net.forward, nn.Module._call_impl, nn.Module._wrapped_call_impl):
+        entries = _debug_get_cache_entry_list(function.__code__)
+        print(function.__qualname__, len(entries))
+        for entry in entries:
+            print(sorted({type(leaf).__name__ for leaf in entry.guard_manager.root.get_leaf_guards()}))
+
+
+if __name__ == "__main__":
+    run(globals())

@@ -1,0 +1,269 @@
+"""Runs the programs of tests/law alone and with the marks of ``nsyswrap profile``, and compares what they do.
+
+    python tests/support/law.py                   all programs
+    python tests/support/law.py compiling jit     those whose file or name has one of these texts
+    python tests/support/law.py --alone-twice     the programs themselves: what differs between two runs alone?
+
+A program may be run by itself: ``python tests/law/programs/compiling.py own_class_first``.
+"""
+
+import argparse
+import difflib
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from listener_library import LOG_VARIABLE, build_listener
+
+from nsyswrap.capture.annotate.nvtx_calls import VARIABLE
+from nsyswrap.capture.nsys import _program_environment
+from nsyswrap.capture.options import CaptureOptions
+
+PROGRAMS = Path(__file__).parents[1] / "law" / "programs"
+SERVER = "fork_server.py"
+# Files whose programs each need an interpreter of their own.
+FRESH = "fresh_"
+SKIPPED = 77
+LIMIT_S = 120.0
+ALONE, MARKED, AGAIN = MODES = "alone", "marked", "again"
+_DEFINITION = re.compile(r"^def program_(\w+)\(", re.MULTILINE)
+_MOST_LINES, _WIDTH = 24, 200
+# Times and process numbers in the lines that PyTorch logs.
+_CHANGING = (
+    (re.compile(r"^([VIWEC])\d{4} \d\d:\d\d:\d\d\.\d+ \d+ ", re.MULTILINE), r"\1 "),
+    (re.compile(r"^(\w+):\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \d+:\d+ ", re.MULTILINE), r"\1 "),
+    (re.compile(r"\b0x[0-9a-f]{8,}"), "0xADDRESS"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A program of the law.
+
+    Attributes:
+        file: The name of its file.
+        name: Its name in the file.
+    """
+
+    file: str
+    name: str
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether it is started as a process of its own, and not forked after the import of torch."""
+        return self.file.startswith(FRESH)
+
+    def __str__(self) -> str:
+        """Return file and name."""
+        return f"{self.file.removesuffix('.py')}:{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a program did in one mode.
+
+    Attributes:
+        code: Its exit code.
+        stdout: Its output, without the path of its folder.
+        stderr: The same for stderr.
+        ranges: How many ranges of nsyswrap its processes opened.
+        seconds: How long it took.
+    """
+
+    code: int
+    stdout: str
+    stderr: str
+    ranges: int
+    seconds: float
+
+
+def programs(wanted: Iterable[str] = ()) -> list[Program]:
+    """Return the programs whose file or name has one of some texts; all without texts."""
+    texts = tuple(wanted)
+    found = [
+        Program(path.name, name)
+        for path in sorted(PROGRAMS.glob("*.py"))
+        for name in _DEFINITION.findall(path.read_text(encoding="utf-8"))
+    ]
+    return [each for each in found if not texts or any(text in str(each) for text in texts)]
+
+
+def run(
+    wanted: Iterable[Program], modes: Iterable[str], python: Path, folder: Path
+) -> dict[str, dict[Program, Outcome]]:
+    """Run programs in each mode.
+
+    Args:
+        wanted: The programs.
+        modes: Some of ``MODES``.
+        python: The Python that runs them; it has torch.
+        folder: An empty folder for what they write.
+    """
+    chosen, listener = list(wanted), build_listener(folder)
+    environments = {mode: _environment(mode, folder, listener) for mode in modes}
+    fresh = [each for each in chosen if each.is_fresh]
+    forked = [each for each in chosen if not each.is_fresh]
+    # The servers run beside each other; programs that need a process of their own wait for the cores.
+    jobs: list[Callable[[], object]] = [
+        partial(_serve, forked, python, folder / mode, environment)
+        for mode, environment in environments.items()
+        if forked
+    ]
+    jobs += [
+        partial(_start, each, python, folder / mode, environment)
+        for each in fresh
+        for mode, environment in environments.items()
+    ]
+    with ThreadPoolExecutor((os.cpu_count() or 1) + 1) as pool:
+        for done in [pool.submit(job) for job in jobs]:
+            done.result()
+    return {mode: {each: _outcome(_place(folder / mode, each)) for each in chosen} for mode in environments}
+
+
+def differences(before: Outcome, after: Outcome) -> list[str]:
+    """Return lines that say in what two outcomes differ; without any, they are the same."""
+    lines = [] if before.code == after.code else [f"exit code {after.code}, alone {before.code}"]
+    for name in ("stdout", "stderr"):
+        old, new = (getattr(each, name).splitlines() for each in (before, after))
+        if getattr(before, name) != getattr(after, name):
+            lines += list(difflib.unified_diff(old, new, f"{name} alone", name, n=1, lineterm=""))
+    return lines
+
+
+def first_difference(lines: list[str]) -> str:
+    """Return the line that says most about a difference: the last one added that names an error, or the first one."""
+    added = [line for line in lines if line.startswith(("+", "exit")) and not line.startswith("+++")]
+    errors = [number for number, line in enumerate(added) if re.match(r"\+\S*(Error|Exception|Warning)\b", line)]
+    if not errors:
+        return (added or lines[2:] or lines)[0]
+    # The text may begin on the line after the type.
+    return " ".join([added[errors[-1]].strip(), *(line[1:] for line in added[errors[-1] + 1 :][:1])])
+
+
+def _environment(mode: str, folder: Path, listener: Path) -> dict[str, str]:
+    """Return the variables of programs in a mode: those of ``nsyswrap profile``, and a profiler that counts ranges."""
+    temporary = folder / "nsyswrap" / mode
+    temporary.mkdir(parents=True)
+    environ = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "NSYSWRAP"))}
+    environ |= {"PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1", "TMPDIR": str(folder), VARIABLE: str(listener)}
+    # The modes share what the C++ compiler makes, which takes most of the time, but no graphs.
+    environ |= {"TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor"), "TORCHINDUCTOR_FX_GRAPH_CACHE": "0"}
+    environ |= {"TORCHINDUCTOR_AUTOGRAD_CACHE": "0", LOG_VARIABLE: str(temporary / "ranges")}
+    options = CaptureOptions(command=(), folder=folder, annotate=mode == MARKED)
+    return _program_environment(options, environ, temporary)
+
+
+def _place(folder: Path, program: Program) -> Path:
+    return folder / program.file.removesuffix(".py") / program.name
+
+
+def _serve(chosen: list[Program], python: Path, folder: Path, environ: Mapping[str, str]) -> None:
+    """Run programs in processes that are forked after the import of torch."""
+    by_file: dict[str, list[str]] = {}
+    for each in chosen:
+        by_file.setdefault(each.file, []).append(each.name)
+    for file, names in by_file.items():
+        place = folder / file.removesuffix(".py")
+        place.mkdir(parents=True)
+    arguments = [f"{file}:{','.join(names)}" for file, names in by_file.items()]
+    command = [python, PROGRAMS / SERVER, folder, *arguments]
+    done = subprocess.run(command, env=environ, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
+    if done.returncode or done.stdout or done.stderr:
+        raise RuntimeError(f"{SERVER} ended with {done.returncode}: {done.stdout}{done.stderr}")
+
+
+def _start(program: Program, python: Path, folder: Path, environ: Mapping[str, str]) -> None:
+    """Run a program in a process of its own."""
+    place = _place(folder, program)
+    (place / "work").mkdir(parents=True)
+    began = time.monotonic()
+    with (place / "stdout").open("w") as stdout, (place / "stderr").open("w") as stderr:
+        process = subprocess.Popen(
+            [python, PROGRAMS / program.file, program.name],
+            env={**environ, LOG_VARIABLE: str(place / "ranges")},
+            cwd=place / "work",
+            stdin=subprocess.DEVNULL,
+            stdout=stdout,
+            stderr=stderr,
+            start_new_session=True,
+        )
+        try:
+            code = process.wait(LIMIT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            code = process.wait()
+    (place / "code").write_text(f"{code} {time.monotonic() - began}")
+
+
+def _outcome(place: Path) -> Outcome:
+    """Read what a program left in its folder."""
+
+    def read(name: str) -> str:
+        path = place / name
+        text = path.read_text(encoding="utf-8", errors="backslashreplace") if path.exists() else ""
+        for pattern, instead in _CHANGING:
+            text = pattern.sub(instead, text)
+        return text.replace(str(place / "work"), "WORK")
+
+    code, seconds = (place / "code").read_text().split()
+    ranges = sum(line.startswith("start") for line in read("ranges").splitlines())
+    return Outcome(int(code), read("stdout"), read("stderr"), ranges, float(seconds))
+
+
+def _print_table(outcomes: Mapping[str, Mapping[Program, Outcome]], chosen: list[Program], *, verbose: bool) -> int:
+    """Print one line for each program, and what differs; return how many programs differ."""
+    first, *others = outcomes
+    wrong = skipped = 0
+    for each in chosen:
+        before = outcomes[first][each]
+        found = {mode: differences(before, outcomes[mode][each]) for mode in others}
+        is_skipped = before.code == SKIPPED
+        skipped += is_skipped
+        wrong += any(found.values())
+        states = [
+            f"{mode} differs: {first_difference(lines)}"
+            if lines
+            else f"{mode} same, {outcomes[mode][each].ranges} ranges"
+            for mode, lines in found.items()
+        ]
+        alone = before.stdout.strip() if is_skipped else f"exit code {before.code}, {before.seconds:.1f} s"
+        print(f"{each!s:<48} alone {alone} | {' | '.join(states)}", flush=True)  # noqa: T201
+        if verbose:
+            for line in [*before.stdout.splitlines(), *before.stderr.splitlines()]:
+                print(f"        {line[:_WIDTH]}")  # noqa: T201
+            for mode, lines in found.items():
+                for line in lines[:_MOST_LINES]:
+                    print(f"    {mode}: {line}")  # noqa: T201
+    print(f"{len(chosen)} programs, {skipped} skipped, {wrong} differ")  # noqa: T201
+    return wrong
+
+
+def main() -> int:
+    """Run the programs of the command line; return 1 if one of them differs."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("wanted", nargs="*", help="texts of files or names of programs")
+    parser.add_argument("--alone-twice", action="store_true", help="run programs alone, twice")
+    parser.add_argument("--python", type=Path, default=Path(sys.executable), help="the Python that runs the programs")
+    parser.add_argument(
+        "--verbose", "-v", action="store_true", help="print what programs print, and the lines that differ"
+    )
+    arguments = parser.parse_args()
+    chosen, began = programs(arguments.wanted), time.monotonic()
+    modes = (ALONE, AGAIN) if arguments.alone_twice else (ALONE, MARKED)
+    with tempfile.TemporaryDirectory(prefix="law") as folder:
+        outcomes = run(chosen, modes, arguments.python, Path(folder))
+        wrong = _print_table(outcomes, chosen, verbose=arguments.verbose)
+    print(f"{time.monotonic() - began:.0f} s")  # noqa: T201
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
