@@ -38,7 +38,9 @@ _DEFINITION = re.compile(r"^def program_(\w+)\(", re.MULTILINE)
 _MOST_LINES, _WIDTH = 24, 200
 # Times and process numbers in the lines that PyTorch logs.
 _CHANGING = (
-    (re.compile(r"^([VIWEC])\d{4} \d\d:\d\d:\d\d\.\d+ \d+ ", re.MULTILINE), r"\1 "),
+    (re.compile(r"^(\[?[VIWEC])\d{4} \d\d:\d\d:\d\d\.\d+ (\d+ )?", re.MULTILINE), r"\1 "),
+    (re.compile(r"\(-?\d+ != -?\d+\)"), "(threads)"),
+    (re.compile(r"\b(process|pid) \d+"), r"\1 NUMBER"),
     (re.compile(r"^(\w+):\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \d+:\d+ ", re.MULTILINE), r"\1 "),
     (re.compile(r"\b0x[0-9a-f]{8,}"), "0xADDRESS"),
 )

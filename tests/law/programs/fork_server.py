@@ -9,6 +9,7 @@ import os
 import sys
 
 import torch  # noqa: F401 - forked processes have it
+import torch._dynamo  # noqa: F401
 
 
 def run_file(file: str, folder: str, names: str) -> None:

@@ -9,6 +9,7 @@ import gc
 import hashlib
 import importlib
 import os
+import random
 import select
 import signal
 import sys
@@ -103,12 +104,15 @@ def failing() -> Iterator[None]:
 
 
 def run(names: "dict[str, Any]") -> None:
-    """Run one program of a file, or each one in a forked process.
+    """Run one program of a file, or each one in a forked process, with seeds of random numbers.
 
     Args:
         names: The names of the file. ``sys.argv`` holds the name of the program; or ``--fork``, a folder for what the
             programs leave, and their names.
     """
+    if torch := sys.modules.get("torch"):
+        torch.manual_seed(0)
+    random.seed(0)
     if sys.argv[1] != "--fork":
         names[PREFIX + sys.argv[1]]()
         return

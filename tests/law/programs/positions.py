@@ -1,0 +1,339 @@
+"""Programs whose warnings, tracebacks and logs name files and lines, and programs that read their caller."""
+
+import inspect
+import logging
+import sys
+import traceback
+import warnings
+
+import torch
+from program import digest, run, train
+from torch import nn
+from torch.utils.data import DataLoader, Dataset, TensorDataset
+
+X = torch.ones(2, 4)
+
+
+class Failing(nn.Module):
+    def forward(self, x):
+        return self.inner(x)
+
+    def inner(self, x):
+        raise ValueError(f"cannot use {tuple(x.shape)}")
+
+
+class FailingData(Dataset):
+    def __len__(self):
+        return 4
+
+    def __getitem__(self, index):
+        raise KeyError(index)
+
+
+class FailingGradient(torch.autograd.Function):
+    @staticmethod
+    def forward(context, x):
+        return x * 2
+
+    @staticmethod
+    def backward(context, gradient):
+        raise ValueError("no gradient")
+
+
+def frames(skip=1):
+    """Return the functions that called, with the last part of the paths of their files, innermost first."""
+    found = []
+    frame = sys._getframe(skip)
+    while frame is not None:
+        found.append((frame.f_code.co_filename.rpartition("/")[2], frame.f_code.co_name, frame.f_lineno))
+        frame = frame.f_back
+    return found
+
+
+def program_error_in_forward():
+    nn.Sequential(nn.Linear(4, 4), Failing())(X)
+
+
+def program_error_in_backward():
+    FailingGradient.apply(nn.Linear(4, 4)(X)).sum().backward()
+
+
+def program_error_in_backward_without_graph():
+    nn.Linear(4, 4)(X).detach().sum().backward()
+
+
+def program_error_in_optimizer_step():
+    model = nn.Linear(4, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model(X).sum().backward()
+    model.weight.data = torch.ones(3, 3)
+    optimizer.step()
+
+
+def program_error_in_step_of_own_optimizer():
+    class Own(torch.optim.SGD):
+        def step(self, closure=None):
+            super().step(closure)
+            raise OSError("disk full")
+
+    model = nn.Linear(4, 2)
+    Own(model.parameters(), lr=0.1).step()
+
+
+def program_error_in_closure():
+    model = nn.Linear(4, 2)
+
+    def closure():
+        raise ValueError("no loss")
+
+    torch.optim.LBFGS(model.parameters()).step(closure)
+
+
+def program_error_in_dataset():
+    next(iter(DataLoader(FailingData())))
+
+
+def program_error_in_worker():
+    """The traceback of the worker is part of the text of the error."""
+    next(iter(DataLoader(FailingData(), num_workers=1)))
+
+
+def program_error_in_hooks():
+    model = nn.Linear(4, 4)
+
+    def hook(*_arguments):
+        raise RuntimeError("the hook failed")
+
+    for register in (model.register_forward_pre_hook, model.register_forward_hook, model.register_full_backward_hook):
+        handle = register(hook)
+        try:
+            model(X).sum().backward()
+        except RuntimeError:
+            traceback.print_exc()
+        handle.remove()
+
+
+def program_error_in_save_and_load():
+    for call in (lambda: torch.save(lambda: 1, "model.pt"), lambda: torch.load("missing.pt"), lambda: torch.save(1, 2)):
+        try:
+            call()
+        except Exception:
+            traceback.print_exc()
+
+
+def program_error_of_wrong_arguments():
+    model = nn.Linear(4, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for call in (
+        lambda: model(),
+        lambda: model(X, X),
+        lambda: optimizer.step(1, 2),
+        lambda: optimizer.zero_grad(wrong=True),
+        lambda: X.to("nowhere"),
+        lambda: X.to(),
+        lambda: model.to(1, 2, 3),
+        lambda: torch.save(),
+        lambda: X.backward(wrong=1),
+        lambda: torch.autograd.backward(),
+        lambda: torch.optim.SGD([]),
+        lambda: DataLoader.__iter__(),
+        lambda: nn.Module.__call__(),
+        lambda: X.cuda("cpu"),
+    ):
+        try:
+            call()
+        except Exception:
+            traceback.print_exc()
+
+
+def program_exception_groups_and_causes():
+    try:
+        try:
+            Failing()(X)
+        except ValueError as error:
+            raise RuntimeError("training failed") from error
+    except RuntimeError as error:
+        print("".join(traceback.format_exception(type(error), error, error.__traceback__)))
+        print([frame.name for frame in traceback.extract_tb(error.__cause__.__traceback__)])
+
+
+def program_anomaly_names_the_forward_call():
+    x = X.clone().requires_grad_()
+    with torch.autograd.set_detect_anomaly(True), warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            FailingGradient.apply(x).sum().backward()
+        except ValueError as error:
+            print(error)
+        print(*(str(each.message) for each in caught), sep="\n")
+
+
+def program_warning_of_module_to():
+    warnings.simplefilter("always")
+    nn.Linear(4, 2).to(torch.complex64)
+    nn.Linear(4, 2).to(device="cpu", dtype=torch.complex64)
+
+
+def program_warning_of_scheduler_order():
+    warnings.simplefilter("always")
+    optimizer = torch.optim.SGD(nn.Linear(4, 2).parameters(), lr=0.1)
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1)
+    scheduler.step()
+    scheduler.step(epoch=2)
+
+
+def program_warnings_of_the_program():
+    """Warnings with ``stacklevel`` come from the code that calls a module, an optimizer or a loader."""
+    warnings.simplefilter("always")
+
+    class Old(nn.Module):
+        def forward(self, x):
+            for level in range(1, 6):
+                warnings.warn(f"old, level {level}", stacklevel=level)
+            return x
+
+    class OldOptimizer(torch.optim.SGD):
+        def step(self, closure=None):
+            for level in range(1, 5):
+                warnings.warn(f"old step, level {level}", stacklevel=level)
+
+    class OldData(Dataset):
+        def __len__(self):
+            return 1
+
+        def __getitem__(self, index):
+            for level in range(1, 8):
+                warnings.warn(f"old data, level {level}", stacklevel=level)
+            return index
+
+    Old()(X)
+    OldOptimizer(nn.Linear(2, 2).parameters(), lr=0.1).step()
+    list(DataLoader(OldData()))
+
+
+def program_warnings_once_per_line():
+    """By default a warning is printed once for each line it comes from."""
+    model = nn.Linear(4, 2)
+    for _ in range(3):
+        torch.nn.functional.mse_loss(model(X), torch.ones(2, 1)).backward()
+    for _ in range(2):
+        nn.Softmax()(model(X))
+
+
+def program_frames_in_forward():
+    class Curious(nn.Module):
+        def forward(self, x):
+            print(*frames(), sep="\n")
+            return x
+
+    nn.Sequential(Curious())(X)
+
+
+def program_frames_in_backward_and_step():
+    class Curious(torch.autograd.Function):
+        @staticmethod
+        def forward(context, x):
+            print(*frames(), sep="\n")
+            return x * 2
+
+        @staticmethod
+        def backward(context, gradient):
+            print(*frames(), sep="\n")
+            return gradient
+
+    class Own(torch.optim.SGD):
+        def step(self, closure=None):
+            print(*frames(), sep="\n")
+            return super().step(closure)
+
+        def zero_grad(self, *arguments, **named):
+            print(*frames(), sep="\n")
+
+    model = nn.Linear(4, 2)
+    optimizer = Own(model.parameters(), lr=0.1)
+    Curious.apply(model(X)).sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+
+
+def program_frames_in_loader():
+    class Curious(Dataset):
+        def __len__(self):
+            return 1
+
+        def __getitem__(self, index):
+            print(*frames(), sep="\n", flush=True)
+            return index
+
+    list(DataLoader(Curious()))
+    list(DataLoader(Curious(), num_workers=1))
+
+
+def program_frames_in_saving():
+    class Curious:
+        def __reduce__(self):
+            print(*frames(), sep="\n")
+            return (Curious, ())
+
+    torch.save(Curious(), "curious.pt")
+
+
+def program_inspect_stack():
+    class Curious(nn.Module):
+        def forward(self, x):
+            for each in inspect.stack()[:5]:
+                print(each.filename.rpartition("/")[2], each.lineno, each.function, each.code_context)
+            print(sorted(inspect.currentframe().f_back.f_locals), inspect.getframeinfo(sys._getframe(1)).function)
+            return x
+
+    Curious()(X)
+
+
+def program_logging_names_the_caller():
+    logging.basicConfig(format="%(filename)s:%(lineno)d %(funcName)s %(message)s", stream=sys.stdout, level="INFO")
+
+    class Logging(nn.Module):
+        def forward(self, x):
+            for level in range(1, 6):
+                logging.info("level %d", level, stacklevel=level)
+            logging.info("stack", stack_info=True)
+            return x
+
+    Logging()(X)
+
+
+def program_deepest_nesting():
+    """How deeply modules can be nested before Python's limit: frames of others would take room."""
+    model = nn.Identity()
+    for depth in range(400):
+        try:
+            model(X)
+        except RecursionError:
+            print("too deep:", depth)
+            break
+        model = nn.Sequential(model)
+
+
+def program_stack_summary_of_torch():
+    """Torch records stacks itself, in Python and with C++ frames."""
+    from torch.utils._traceback import CapturedTraceback
+
+    class Curious(nn.Module):
+        def forward(self, x):
+            print(*(f"{each.filename.rpartition('/')[2]}:{each.name}" for each in CapturedTraceback.extract().summary()))
+            return x
+
+    nn.Sequential(Curious())(X)
+
+
+def program_excepthook_and_locals():
+    def hook(kind, error, trace):
+        inner = list(traceback.walk_tb(trace))
+        print(kind.__name__, error, [sorted(frame.f_locals) for frame, _ in inner[-3:]])
+
+    sys.excepthook = hook
+    Failing()(X)
+
+
+if __name__ == "__main__":
+    run(globals())

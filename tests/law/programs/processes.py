@@ -1,0 +1,377 @@
+"""Programs with threads, event loops, signals, children and ranks."""
+
+import asyncio
+import concurrent.futures
+import contextvars
+import functools
+import multiprocessing
+import os
+import pickle
+import queue
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import torch
+import torch.distributed as dist
+import torch.multiprocessing
+from program import digest, failing, run, train
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+X = torch.ones(2, 4)
+# Some runs hang where the last reference to a model of DDP ends: PyTorch then waits, with Python's lock, for a thread.
+KEPT = []
+
+
+def linear():
+    torch.manual_seed(0)
+    return nn.Linear(4, 2)
+
+
+def train_without_seed(model, steps=4):
+    """Train without the generator that threads share."""
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(steps):
+        optimizer.zero_grad()
+        model(X).square().sum().backward()
+        optimizer.step()
+    return digest(model)
+
+
+def save(path):
+    """Train and save in a child, and return the digest."""
+    model = train()
+    torch.save(model.state_dict(), path)
+    return digest(torch.load(path))
+
+
+def in_ranks(function, count=2):
+    """Run a function in forked ranks that use gloo through a file."""
+    torch.multiprocessing.start_processes(function, (count, f"{os.getcwd()}/store"), count, start_method="fork")
+    for rank in range(count):
+        print(open(f"rank{rank}.txt").read(), end="")
+
+
+def rank_of_ddp(rank, count, store):
+    dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=count)
+    model = nn.parallel.DistributedDataParallel(linear())
+    KEPT.append(model)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for step in range(4):
+        with model.no_sync() if step % 2 == 0 else torch.enable_grad():
+            model(X + rank).square().sum().backward()
+        if step % 2:
+            optimizer.step()
+            optimizer.zero_grad()
+    total = torch.tensor([float(rank)])
+    dist.all_reduce(total)
+    with open(f"rank{rank}.txt", "w") as file:
+        print(rank, digest(model.module), float(total), sorted(model.state_dict()), file=file)
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+def rank_of_fsdp(rank, count, store):
+    from torch.distributed.fsdp import fully_shard
+
+    dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=count)
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 8), nn.Linear(8, 2))
+    mesh = dist.init_device_mesh("cpu", (count,))
+    for each in model:
+        fully_shard(each, mesh=mesh)
+    fully_shard(model, mesh=mesh)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
+    for _ in range(3):
+        model(X + rank).square().sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    with open(f"rank{rank}.txt", "w") as file:
+        print(rank, [digest(each.full_tensor()) for each in model.parameters()], type(model).__mro__[0].__name__, file=file)
+    dist.destroy_process_group()
+
+
+def rank_of_checkpoint(rank, count, store):
+    import torch.distributed.checkpoint as dcp
+
+    dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=count)
+    model = train(linear())
+    dcp.save({"model": model.state_dict()}, checkpoint_id="saved")
+    values = {"model": nn.Linear(4, 2).state_dict()}
+    dcp.load(values, checkpoint_id="saved")
+    with open(f"rank{rank}.txt", "w") as file:
+        print(rank, digest(values), sorted(os.listdir("saved")), file=file)
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+def rank_that_fails(rank, count, store):
+    linear()(X)
+    if rank == 1:
+        raise ValueError("rank 1 fails")
+    time.sleep(20)
+
+
+def program_ranks_of_ddp():
+    in_ranks(rank_of_ddp)
+
+
+def program_ranks_of_fsdp():
+    in_ranks(rank_of_fsdp)
+
+
+def program_ranks_save_a_checkpoint():
+    in_ranks(rank_of_checkpoint)
+
+
+def program_rank_fails():
+    try:
+        in_ranks(rank_that_fails)
+    except torch.multiprocessing.ProcessRaisedException as error:
+        print(error, error.error_index)
+
+
+def program_threads_train_at_once():
+    def work(number):
+        results[number] = train_without_seed(models[number])
+
+    models = [linear() for _ in range(4)]
+    results = {}
+    threads = [threading.Thread(target=work, args=(number,), name=f"trainer {number}") for number in range(4)]
+    print([each.name for each in threading.enumerate()])
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    print(sorted(results.items()), threading.active_count())
+
+
+def program_pool_of_threads():
+    with concurrent.futures.ThreadPoolExecutor(3) as pool:
+        print([each.result() for each in [pool.submit(train_without_seed, linear()) for _ in range(5)]])
+    print(torch.jit.wait(torch.jit.fork(linear(), X)).shape)
+
+
+def program_thread_ends_inside_a_training():
+    def work():
+        model(X).square().sum().backward()
+        raise ValueError("thread fails")
+
+    model = linear()
+    thread = threading.Thread(target=work, name="worker")
+    thread.start()
+    thread.join()
+    print(train_without_seed(model))
+
+
+def program_event_loop():
+    async def step(model, optimizer, name):
+        for number in range(3):
+            optimizer.zero_grad()
+            loss = model(X).square().sum()
+            await asyncio.sleep(0)
+            loss.backward()
+            await asyncio.sleep(0)
+            optimizer.step()
+            seen.append((name, number))
+        return digest(model)
+
+    async def main():
+        models = [linear(), linear()]
+        optimizers = [torch.optim.SGD(each.parameters(), lr=0.1) for each in models]
+        return await asyncio.gather(*(step(*each, name) for name, each in enumerate(zip(models, optimizers))))
+
+    seen = []
+    print(asyncio.run(main()), seen)
+    print(asyncio.run(asyncio.wait_for(asyncio.to_thread(train_without_seed, linear()), 30)))
+
+
+def program_generators_that_hold_a_step():
+    """Generators hold a loader and a training open, and end in another order."""
+
+    def training(model):
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for (batch,) in DataLoader(TensorDataset(torch.ones(4, 4)), batch_size=2):
+            model(batch).sum().backward()
+            yield "backward"
+            optimizer.step()
+            yield "step"
+
+    one, two = training(linear()), training(linear())
+    print(next(one), next(two), next(one), list(two))
+    one.close()
+    print(list(one))
+
+
+def program_context_variables():
+    variable = contextvars.ContextVar("own", default=0)
+
+    class Setting(nn.Module):
+        def forward(self, x):
+            variable.set(variable.get() + 1)
+            return x
+
+    Setting()(X)
+    print(variable.get(), [each.name for each in contextvars.copy_context() if "decimal" not in each.name])
+    context = contextvars.copy_context()
+    context.run(Setting(), X)
+    print(variable.get(), context[variable])
+
+
+def program_signal_handlers():
+    caught = []
+    print(signal.getsignal(signal.SIGINT) is signal.default_int_handler, signal.getsignal(signal.SIGTERM))
+    signal.signal(signal.SIGUSR1, lambda number, frame: caught.append((number, frame.f_code.co_name)))
+
+    class Interrupted(nn.Module):
+        def forward(self, x):
+            os.kill(os.getpid(), signal.SIGUSR1)
+            return x
+
+    Interrupted()(X)
+    print(caught)
+    signal.signal(signal.SIGALRM, lambda *_: caught.append("alarm"))
+    signal.setitimer(signal.ITIMER_REAL, 0.01)
+    while "alarm" not in caught:
+        train_without_seed(linear(), 1)
+    print(caught[-1], signal.getitimer(signal.ITIMER_REAL))
+
+
+def program_interrupt_in_forward():
+    class Interrupted(nn.Module):
+        def forward(self, x):
+            signal.raise_signal(signal.SIGINT)
+            return x
+
+    model = nn.Sequential(linear(), Interrupted())
+    try:
+        model(X)
+    except KeyboardInterrupt:
+        print("interrupted", train_without_seed(model[0]))
+    model(X)
+
+
+def program_terminated_in_training():
+    print("before", train_without_seed(linear()), flush=True)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def program_killed_in_training():
+    print("before", train_without_seed(linear()), flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def program_exit_in_forward():
+    class Leaving(nn.Module):
+        def forward(self, x):
+            sys.exit(7)
+
+    Leaving()(X)
+
+
+def program_exit_in_a_hook():
+    model = linear()
+    model.register_forward_hook(lambda *_: sys.exit("a message"))
+    model(X)
+
+
+def program_immediate_exit():
+    train()
+    print("not flushed")
+    os._exit(5)
+
+
+def program_forked_children():
+    model = linear()
+    train_without_seed(model)
+    sys.stdout.flush()
+    for number in range(2):
+        pid = os.fork()
+        if pid == 0:
+            print(number, train_without_seed(model), threading.current_thread().name, flush=True)
+            os._exit(number)
+        print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+        sys.stdout.flush()
+    print(train_without_seed(model))
+
+
+def program_fork_inside_a_forward():
+    class Forking(nn.Module):
+        def forward(self, x):
+            sys.stdout.flush()
+            pid = os.fork()
+            if pid == 0:
+                print("child", train_without_seed(linear()), flush=True)
+                os._exit(3)
+            print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
+            return x
+
+    Forking()(X)
+
+
+def program_pool_of_forked_processes():
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        print(pool.map(functools.partial(save), ["a.pt", "b.pt"]))
+    with concurrent.futures.ProcessPoolExecutor(1, multiprocessing.get_context("fork")) as pool:
+        print(pool.submit(torch.save, {"a": X}, "c.pt").result(), digest(torch.load("c.pt")))
+
+
+def program_spawned_process_saves():
+    with concurrent.futures.ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        print(pool.submit(torch.save, {"a": X}, "c.pt").result(), digest(torch.load("c.pt")))
+        print(pool.submit(save, "d.pt").result())
+        print(digest(pool.submit(functools.partial(torch.load, map_location="cpu"), "c.pt").result()))
+
+
+def program_module_sent_to_a_child():
+    def receive(connection):
+        model = connection.recv()
+        connection.send((train_without_seed(model), type(model).__call__.__qualname__))
+
+    ours, theirs = multiprocessing.Pipe()
+    child = multiprocessing.get_context("fork").Process(target=receive, args=(theirs,))
+    child.start()
+    ours.send(linear())
+    print(ours.recv())
+    child.join()
+    print(child.exitcode, len(pickle.dumps(linear().state_dict)) > 0)
+
+
+def program_queue_of_tensors():
+    def put(target):
+        target.put(linear()(X).detach())
+        while not done.is_set():
+            time.sleep(0.01)
+
+    context = torch.multiprocessing.get_context("fork")
+    target, done = context.Queue(), context.Event()
+    child = context.Process(target=put, args=(target,))
+    child.start()
+    print(digest(target.get(timeout=30)))
+    done.set()
+    child.join()
+    with failing():
+        queue.Queue().get_nowait()
+
+
+def program_child_of_another_program():
+    """Children that are not Python get the environment, and nothing is printed by anyone else."""
+    print(subprocess.run(["/bin/sh", "-c", "echo shell; echo error >&2; exit 4"], capture_output=True, text=True))
+    print(subprocess.check_output([sys.executable, "-c", "print(1)"], text=True, stderr=subprocess.STDOUT))
+
+
+def program_asyncio_child():
+    async def main():
+        child = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", "import sys; print(sys.argv)", "a", stdout=-1, stderr=-1
+        )
+        return await child.communicate(), child.returncode
+
+    print(asyncio.run(main()))
+
+
+if __name__ == "__main__":
+    run(globals())

@@ -1,0 +1,433 @@
+"""Programs that watch themselves: profilers, tracers, coverage, audit hooks, the garbage collector."""
+
+import cProfile
+import gc
+import json
+import os
+import pstats
+import sys
+import threading
+import tracemalloc
+import weakref
+
+import torch
+from program import digest, need, run, train
+from torch import nn
+from torch.profiler import ProfilerActivity, profile, record_function, schedule
+from torch.utils.data import DataLoader, TensorDataset
+
+X = torch.ones(2, 4)
+CPU = [ProfilerActivity.CPU]
+
+
+def short(path):
+    return path.rpartition("site-packages/")[2].rpartition("/tests/law/programs/")[2]
+
+
+def work():
+    """Do one of each thing: read data, train, move a module, save."""
+    model = train(nn.Sequential(nn.Linear(4, 8), nn.Linear(8, 2)), steps=2)
+    for (batch,) in DataLoader(TensorDataset(torch.ones(4, 4)), batch_size=2):
+        model.to("cpu")(batch.to(torch.float64).float())
+    torch.save(model.state_dict(), "model.pt")
+    torch.load("model.pt")
+    return model
+
+
+def names(found):
+    return [event.name for event in sorted(found.events(), key=lambda each: (each.time_range.start, -each.time_range.end))]
+
+
+def counts(found):
+    return sorted((each.key, each.count) for each in found.key_averages())
+
+
+def program_profiler_counts():
+    with profile(activities=CPU) as found:
+        work()
+    print(*counts(found), sep="\n")
+
+
+def program_profiler_with_stack():
+    with profile(activities=CPU, with_stack=True) as found:
+        nn.Sequential(nn.Linear(4, 4), nn.ReLU())(X)
+    print(*sorted(each for each, _ in counts(found) if each.startswith(("aten", "nn.Module"))), sep="\n")
+    print({frame.partition("(")[0] for event in found.events() for frame in event.stack if "tests/law" in frame} and "own")
+    found.export_stacks("stacks.txt", "self_cpu_time_total")
+    print(os.path.exists("stacks.txt"))
+
+
+def program_profiler_with_modules():
+    with profile(activities=CPU, with_modules=True, with_stack=True) as found:
+        work()
+    events = json.loads((found.export_chrome_trace("trace.json"), open("trace.json").read())[1])["traceEvents"]
+    functions = [(each["ts"], each["name"]) for each in events if each.get("cat") == "python_function"]
+    print(*(short(name) for _, name in sorted(functions)[:60] if " at 0x" not in name), sep="\n")
+    print(sorted({name for _, name in functions if name.startswith("nn.Module")}))
+
+
+def program_profiler_records_shapes():
+    with profile(activities=CPU, record_shapes=True, profile_memory=True, with_flops=True) as found:
+        with record_function("outer"):
+            train(steps=1)
+    for each in sorted(found.key_averages(group_by_input_shape=True), key=lambda each: (each.key, str(each.input_shapes))):
+        print(each.key, each.count, each.input_shapes, each.flops)
+
+
+def program_profiler_schedule():
+    ready = []
+    with profile(
+        activities=CPU,
+        schedule=schedule(wait=1, warmup=1, active=2, repeat=1),
+        on_trace_ready=lambda found: ready.append(names(found)),
+    ) as found:
+        for _ in range(5):
+            train(steps=1)
+            found.step()
+    print(len(ready), [name for name in ready[0] if "Step" in name or "Optimizer" in name])
+
+
+def program_profiler_after_compile():
+    compiled = torch.compile(lambda x: x + 1, backend="eager")
+    model = nn.Linear(4, 2)
+    compiled(X)
+    model(X)
+    with profile(activities=CPU):
+        model(X)
+    with profile(activities=CPU, with_modules=True, with_stack=True) as found:
+        model(X)
+        compiled(X)
+    print(sorted(each for each, _ in counts(found) if each.startswith("aten")))
+
+
+def program_old_profilers():
+    with torch.autograd.profiler.profile(record_shapes=True) as found:
+        train(steps=1)
+    print(*sorted((each.key, each.count) for each in found.key_averages()), sep="\n")
+    with torch.autograd.profiler.emit_itt(enabled=False), torch.autograd.profiler.record_function("named"):
+        train(steps=1)
+
+
+def program_execution_trace():
+    from torch.profiler import ExecutionTraceObserver
+
+    observer = ExecutionTraceObserver().register_callback("trace.json")
+    with profile(activities=CPU, execution_trace_observer=observer):
+        nn.Linear(4, 2)(X).sum().backward()
+    print([each["name"] for each in json.load(open("trace.json"))["nodes"]])
+
+
+def program_profiler_in_a_worker_thread():
+    def watched():
+        with profile(activities=CPU) as found:
+            nn.Linear(4, 2)(X)
+        names_of_thread.extend(names(found))
+
+    names_of_thread = []
+    thread = threading.Thread(target=watched)
+    thread.start()
+    thread.join()
+    print(names_of_thread)
+
+
+def calls_of(stats, wanted):
+    return sorted(
+        (short(file), name, line, primitive, count)
+        for (file, line, name), (primitive, count, *_) in stats.stats.items()
+        if wanted in file
+    )
+
+
+def program_cprofile():
+    profiler = cProfile.Profile()
+    with_result = profiler.runcall(work)
+    stats = pstats.Stats(profiler)
+    print(digest(with_result))
+    print(*calls_of(stats, "watching.py"), sep="\n")
+    print(*calls_of(stats, "torch/"), sep="\n")
+    print({short(file) for file, _, _ in stats.stats if "nsyswrap/" in file})
+
+
+def program_settrace():
+    lines = []
+
+    def trace(frame, event, argument):
+        if event != "opcode":
+            lines.append((short(frame.f_code.co_filename), frame.f_code.co_name, event, frame.f_lineno))
+        return trace
+
+    model = nn.Linear(4, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    sys.settrace(trace)
+    model(X).sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    sys.settrace(None)
+    print(len(lines), sys.gettrace())
+    print(*dict.fromkeys((file, name) for file, name, event, _ in lines if event == "call"), sep="\n")
+    print(digest(lines))
+
+
+def program_setprofile():
+    events = []
+
+    def watch(frame, event, argument):
+        name = argument.__name__ if event.startswith("c_") else frame.f_code.co_name
+        events.append(f"{event} {name}")
+
+    model = nn.Linear(4, 2)
+    list(DataLoader(TensorDataset(X)))
+    sys.setprofile(watch)
+    model(X).sum().backward()
+    batches = list(DataLoader(TensorDataset(X)))
+    sys.setprofile(None)
+    print(len(batches), len(events), sys.getprofile())
+    print(*events, sep="\n")
+
+
+def program_trace_functions_stay():
+    """What the program sets stays set through a training."""
+
+    def watch(*_arguments):
+        return None
+
+    sys.setprofile(watch)
+    work()
+    print(sys.getprofile() is watch)
+    sys.setprofile(None)
+    sys.settrace(watch)
+    work()
+    print(sys.gettrace() is watch)
+    sys.settrace(None)
+    threading.setprofile(watch)
+    threading.settrace(watch)
+    print(threading.getprofile() is watch, threading.gettrace() is watch)
+
+
+def program_no_trace_function_at_start():
+    print(sys.gettrace(), sys.getprofile(), threading.gettrace(), threading.getprofile())
+    work()
+    print(sys.gettrace(), sys.getprofile(), threading.gettrace(), threading.getprofile())
+
+
+def program_monitoring_tools():
+    """All six tool identifiers are free, and stay those of the program."""
+    need(reason="" if hasattr(sys, "monitoring") else "needs sys.monitoring (Python 3.12)")
+    monitoring = sys.monitoring
+    print([monitoring.get_tool(number) for number in range(6)])
+    work()
+    for number in range(6):
+        monitoring.use_tool_id(number, f"own {number}")
+    print([monitoring.get_tool(number) for number in range(6)])
+    work()
+    print([monitoring.get_tool(number) for number in range(6)])
+    for number in range(6):
+        monitoring.free_tool_id(number)
+    work()
+    print([monitoring.get_tool(number) for number in range(6)])
+
+
+def program_monitoring_events():
+    need(reason="" if hasattr(sys, "monitoring") else "needs sys.monitoring (Python 3.12)")
+    monitoring, events = sys.monitoring, []
+    tool = monitoring.PROFILER_ID
+    monitoring.use_tool_id(tool, "own")
+    kinds = monitoring.events
+    for kind in (kinds.PY_START, kinds.PY_RETURN, kinds.PY_UNWIND):
+        monitoring.register_callback(tool, kind, lambda code, *_, kind=kind: events.append((kind, code.co_qualname)) or None)
+    model = nn.Linear(4, 2)
+    monitoring.set_events(tool, kinds.PY_START | kinds.PY_RETURN | kinds.PY_UNWIND)
+    model(X).sum().backward()
+    list(DataLoader(TensorDataset(X)))
+    monitoring.set_events(tool, 0)
+    print(monitoring.get_events(tool), len(events))
+    print(*events, sep="\n")
+    monitoring.free_tool_id(tool)
+
+
+def program_monitoring_disables_and_restarts():
+    """Callbacks that return DISABLE are called once for each place, until the program restarts events."""
+    need(reason="" if hasattr(sys, "monitoring") else "needs sys.monitoring (Python 3.12)")
+    monitoring, found = sys.monitoring, []
+    monitoring.use_tool_id(monitoring.COVERAGE_ID, "own")
+
+    def line(code, number):
+        found.append((short(code.co_filename), number))
+        return monitoring.DISABLE
+
+    monitoring.register_callback(monitoring.COVERAGE_ID, monitoring.events.LINE, line)
+    model = nn.Linear(4, 2)
+    for _ in range(2):
+        found.clear()
+        monitoring.set_events(monitoring.COVERAGE_ID, monitoring.events.LINE)
+        for _ in range(3):
+            model(X).sum().backward()
+        monitoring.set_events(monitoring.COVERAGE_ID, 0)
+        print(len(found), digest(found))
+        monitoring.restart_events()
+
+
+def program_monitoring_local_events():
+    need(reason="" if hasattr(sys, "monitoring") else "needs sys.monitoring (Python 3.12)")
+    monitoring, calls = sys.monitoring, []
+    tool, code = monitoring.DEBUGGER_ID, nn.Module._wrapped_call_impl.__code__
+    print([monitoring.get_local_events(number, code) for number in range(6) if monitoring.get_tool(number)])
+    monitoring.use_tool_id(tool, "own")
+    monitoring.register_callback(tool, monitoring.events.PY_START, lambda code, offset: calls.append(code.co_name))
+    monitoring.set_local_events(tool, code, monitoring.events.PY_START)
+    nn.Sequential(nn.ReLU())(X)
+    print(calls, monitoring.get_local_events(tool, code))
+    monitoring.set_local_events(tool, code, 0)
+    monitoring.free_tool_id(tool)
+
+
+def program_coverage():
+    need("coverage")
+    import coverage
+
+    measured = coverage.Coverage(data_file=None, include=[__file__, train.__code__.co_filename], config_file=False)
+    measured.start()
+    work()
+    measured.stop()
+    data = measured.get_data()
+    for file in sorted(data.measured_files()):
+        print(short(file), sorted(data.lines(file)))
+
+
+def program_trace_module():
+    import trace
+
+    tracer = trace.Trace(count=True, trace=False, ignoredirs=[sys.prefix, sys.base_prefix, os.path.dirname(os.__file__)])
+    tracer.runfunc(work)
+    print(*sorted((short(file), line, count) for (file, line), count in tracer.results().counts.items()), sep="\n")
+
+
+def program_audit_hook():
+    events = []
+    sys.addaudithook(lambda event, arguments: events.append(event) if active else None)
+    active = True
+    work()
+    active = False
+    kinds = dict.fromkeys(events)
+    print(len(events), *sorted(kinds), sep="\n")
+
+
+def program_audit_hook_of_opened_files():
+    files = []
+    sys.addaudithook(
+        lambda event, arguments: files.append(str(arguments[0])) if active and event in {"open", "import"} else None
+    )
+    active = True
+    work()
+    active = False
+    print(*(short(file) for file in files if "/proc/" not in file), sep="\n")
+
+
+def program_collector_callbacks():
+    phases = []
+
+    def called(phase, info):
+        phases.append((phase, info["generation"]))
+
+    gc.disable()
+    gc.callbacks.append(called)
+    for generation in (0, 1, 2):
+        gc.collect(generation)
+    gc.collect()
+    gc.callbacks.remove(called)
+    print(phases, called in gc.callbacks)
+    print(gc.collect.__name__, type(gc.collect).__name__, gc.collect.__self__.__name__, gc.get_threshold())
+
+
+def program_collected_numbers():
+    """How much garbage each collection finds, and how many objects of torch live."""
+
+    class Node:
+        def __init__(self):
+            self.itself = self
+
+    gc.disable()
+    work()
+    print(gc.collect() >= 0)
+    for count in (3, 5):
+        for _ in range(count):
+            Node()
+        print(gc.collect(), [each["uncollectable"] for each in gc.get_stats()])
+    model = work()
+    gc.collect()
+    print(sum(isinstance(each, torch.Tensor) for each in gc.get_objects()))
+    print(sum(isinstance(each, (nn.Module, torch.optim.Optimizer, DataLoader)) for each in gc.get_objects()), digest(model))
+
+
+def program_objects_that_training_leaves():
+    """A second training leaves no object behind."""
+    gc.collect()
+    work()
+    gc.collect()
+    before = len(gc.get_objects())
+    for _ in range(3):
+        work()
+    gc.collect()
+    print(len(gc.get_objects()) - before, len(gc.garbage))
+
+
+def program_freeze():
+    gc.freeze()
+    work()
+    gc.unfreeze()
+    gc.collect()
+    print(gc.get_freeze_count(), gc.isenabled(), gc.get_debug())
+
+
+def program_lifetimes():
+    """Objects of torch die as soon as the program drops them, without the collector."""
+    gc.disable()
+    model = nn.Linear(4, 2)
+    optimizer = torch.optim.Adam(model.parameters())
+    train(model, optimizer)
+    loader = DataLoader(TensorDataset(X))
+    batches = iter(loader)
+    next(batches)
+    loss = model(X).sum()
+    loss.backward()
+    counts = [sys.getrefcount(each) for each in (model, optimizer, loader, batches, loss)]
+    print(counts)
+    for each in (model, optimizer, loader, batches, loss):
+        weakref.finalize(each, print, "gone", type(each).__name__)
+    del each, loss, batches, loader
+    print("data")
+    del model, optimizer
+    print("model")
+    gc.collect()
+
+
+def program_tracemalloc():
+    work()
+    tracemalloc.start(3)
+    kept = [bytearray(100_000) for _ in range(3)]
+    work()
+    found = tracemalloc.take_snapshot().filter_traces([tracemalloc.Filter(True, __file__)])
+    print(*((short(each.traceback[0].filename), each.count, each.size // 1000) for each in found.statistics("lineno")
+            if each.size > 50_000), len(kept))
+    print(tracemalloc.get_traceback_limit())
+
+
+def program_flight_of_exceptions():
+    """Exceptions keep exactly the frames of the program and of torch alive."""
+
+    class Failing(nn.Module):
+        def forward(self, x):
+            big = x * 2
+            raise ValueError(tuple(big.shape))
+
+    try:
+        nn.Sequential(Failing())(X)
+    except ValueError as error:
+        trace = error.__traceback__
+        while trace is not None:
+            print(trace.tb_frame.f_code.co_name, sorted(trace.tb_frame.f_locals))
+            trace = trace.tb_next
+
+
+if __name__ == "__main__":
+    run(globals())
