@@ -68,7 +68,9 @@ def program_hooks_with_keywords_that_change_values():
     model = Scaled(4, 2)
     model.register_forward_pre_hook(lambda _module, inputs, named: (inputs, {**named, "scale": 3}), with_kwargs=True)
     model.register_forward_hook(lambda _module, _inputs, named, output: output + named["scale"], with_kwargs=True)
-    model.register_full_backward_hook(lambda _module, gradients, _outputs: tuple(g * 2 if g is not None else g for g in gradients))
+    model.register_full_backward_hook(
+        lambda _module, gradients, _outputs: tuple(g * 2 if g is not None else g for g in gradients)
+    )
     x = X.clone().requires_grad_()
     model(x).sum().backward()
     print(digest(model(x, scale=2)), digest(x.grad))

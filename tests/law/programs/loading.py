@@ -102,7 +102,9 @@ def program_iterable_data():
 
 def program_worker_init_and_collate():
     torch.manual_seed(0)
-    loader = DataLoader(Squares(4), num_workers=1, worker_init_fn=start, collate_fn=lambda items: [len(items), items[0][0]])
+    loader = DataLoader(
+        Squares(4), num_workers=1, worker_init_fn=start, collate_fn=lambda items: [len(items), items[0][0]]
+    )
     show(loader)
     print(loader.worker_init_fn is start, loader.collate_fn.__name__)
 

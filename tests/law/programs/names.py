@@ -55,7 +55,9 @@ def use():
 def program_qualified_names():
     use()
     for name, function in FUNCTIONS.items():
-        print(name, getattr(function, "__module__", ""), function.__qualname__, function.__name__, type(function).__name__)
+        print(
+            name, getattr(function, "__module__", ""), function.__qualname__, function.__name__, type(function).__name__
+        )
 
 
 def program_signatures():
@@ -84,7 +86,9 @@ def program_code_objects():
 
 def program_documentation():
     for name, function in FUNCTIONS.items():
-        print(name, digest(pydoc.render_doc(function)), sorted(typing.get_type_hints(function)) if name == "save" else "")
+        print(
+            name, digest(pydoc.render_doc(function)), sorted(typing.get_type_hints(function)) if name == "save" else ""
+        )
     print(len(doctest.DocTestFinder().find(torch.optim.Optimizer, "Optimizer")))
 
 
@@ -101,8 +105,10 @@ def program_attributes_of_classes():
     use()
     for kind in CLASSES:
         print(kind.__name__, len(vars(kind)), digest(*sorted(vars(kind))), len(dir(kind)))
-        print({type(value).__name__ for value in vars(kind).values()} - {"NoneType"} and sorted(
-            {type(value).__name__ for value in vars(kind).values()}))
+        print(
+            {type(value).__name__ for value in vars(kind).values()} - {"NoneType"}
+            and sorted({type(value).__name__ for value in vars(kind).values()})
+        )
 
 
 def program_attributes_of_instances():
@@ -134,7 +140,9 @@ def program_own_hooks_in_instances():
 def program_subclasses():
     use()
     for kind in (nn.Module, torch.optim.Optimizer, _BaseDataLoaderIter, torch.autograd.Function, torch.Tensor):
-        print(kind.__name__, digest(*sorted(f"{each.__module__}.{each.__qualname__}" for each in kind.__subclasses__())))
+        print(
+            kind.__name__, digest(*sorted(f"{each.__module__}.{each.__qualname__}" for each in kind.__subclasses__()))
+        )
 
 
 def program_namespaces_of_modules():

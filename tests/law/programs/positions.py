@@ -320,7 +320,9 @@ def program_stack_summary_of_torch():
 
     class Curious(nn.Module):
         def forward(self, x):
-            print(*(f"{each.filename.rpartition('/')[2]}:{each.name}" for each in CapturedTraceback.extract().summary()))
+            print(
+                *(f"{each.filename.rpartition('/')[2]}:{each.name}" for each in CapturedTraceback.extract().summary())
+            )
             return x
 
     nn.Sequential(Curious())(X)

@@ -90,7 +90,12 @@ def rank_of_fsdp(rank, count, store):
         optimizer.step()
         optimizer.zero_grad()
     with open(f"rank{rank}.txt", "w") as file:
-        print(rank, [digest(each.full_tensor()) for each in model.parameters()], type(model).__mro__[0].__name__, file=file)
+        print(
+            rank,
+            [digest(each.full_tensor()) for each in model.parameters()],
+            type(model).__mro__[0].__name__,
+            file=file,
+        )
     dist.destroy_process_group()
 
 

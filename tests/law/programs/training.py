@@ -33,7 +33,14 @@ def program_states_of_generators():
 
 def program_optimizers():
     for kind in (
-        *(torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW, torch.optim.Adagrad, torch.optim.RMSprop, torch.optim.Rprop),
+        *(
+            torch.optim.SGD,
+            torch.optim.Adam,
+            torch.optim.AdamW,
+            torch.optim.Adagrad,
+            torch.optim.RMSprop,
+            torch.optim.Rprop,
+        ),
         *(torch.optim.NAdam, torch.optim.RAdam, torch.optim.Adamax, torch.optim.ASGD, torch.optim.Adadelta),
     ):
         model = linear()
@@ -435,7 +442,12 @@ def program_recurrent_and_attention():
 
 def program_moved_modules():
     model = net()
-    print(model.to(torch.float64)[0].weight.dtype, model.to("cpu") is model, model.cpu() is model, model.half()[0].weight.dtype)
+    print(
+        model.to(torch.float64)[0].weight.dtype,
+        model.to("cpu") is model,
+        model.cpu() is model,
+        model.half()[0].weight.dtype,
+    )
     print(model.float().to(X)[0].weight.dtype, model.to(memory_format=torch.channels_last) is model)
     print(model.to("meta")[0].weight.device, model.to_empty(device="cpu")[0].weight.device)
     print(X.to(torch.float16).dtype, X.to("cpu", torch.float64).dtype, X.to(X.double()).dtype, X.to("cpu") is X)

@@ -35,7 +35,9 @@ def work():
 
 
 def names(found):
-    return [event.name for event in sorted(found.events(), key=lambda each: (each.time_range.start, -each.time_range.end))]
+    return [
+        event.name for event in sorted(found.events(), key=lambda each: (each.time_range.start, -each.time_range.end))
+    ]
 
 
 def counts(found):
@@ -52,7 +54,9 @@ def program_profiler_with_stack():
     with profile(activities=CPU, with_stack=True) as found:
         nn.Sequential(nn.Linear(4, 4), nn.ReLU())(X)
     print(*sorted(each for each, _ in counts(found) if each.startswith(("aten", "nn.Module"))), sep="\n")
-    print({frame.partition("(")[0] for event in found.events() for frame in event.stack if "tests/law" in frame} and "own")
+    print(
+        {frame.partition("(")[0] for event in found.events() for frame in event.stack if "tests/law" in frame} and "own"
+    )
     found.export_stacks("stacks.txt", "self_cpu_time_total")
     print(os.path.exists("stacks.txt"))
 
@@ -70,7 +74,9 @@ def program_profiler_records_shapes():
     with profile(activities=CPU, record_shapes=True, profile_memory=True, with_flops=True) as found:
         with record_function("outer"):
             train(steps=1)
-    for each in sorted(found.key_averages(group_by_input_shape=True), key=lambda each: (each.key, str(each.input_shapes))):
+    for each in sorted(
+        found.key_averages(group_by_input_shape=True), key=lambda each: (each.key, str(each.input_shapes))
+    ):
         print(each.key, each.count, each.input_shapes, each.flops)
 
 
@@ -234,7 +240,9 @@ def program_monitoring_events():
     monitoring.use_tool_id(tool, "own")
     kinds = monitoring.events
     for kind in (kinds.PY_START, kinds.PY_RETURN, kinds.PY_UNWIND):
-        monitoring.register_callback(tool, kind, lambda code, *_, kind=kind: events.append((kind, code.co_qualname)) or None)
+        monitoring.register_callback(
+            tool, kind, lambda code, *_, kind=kind: events.append((kind, code.co_qualname)) or None
+        )
     model = nn.Linear(4, 2)
     monitoring.set_events(tool, kinds.PY_START | kinds.PY_RETURN | kinds.PY_UNWIND)
     model(X).sum().backward()
@@ -297,7 +305,9 @@ def program_coverage():
 def program_trace_module():
     import trace
 
-    tracer = trace.Trace(count=True, trace=False, ignoredirs=[sys.prefix, sys.base_prefix, os.path.dirname(os.__file__)])
+    tracer = trace.Trace(
+        count=True, trace=False, ignoredirs=[sys.prefix, sys.base_prefix, os.path.dirname(os.__file__)]
+    )
     tracer.runfunc(work)
     print(*sorted((short(file), line, count) for (file, line), count in tracer.results().counts.items()), sep="\n")
 
@@ -356,7 +366,10 @@ def program_collected_numbers():
     model = work()
     gc.collect()
     print(sum(isinstance(each, torch.Tensor) for each in gc.get_objects()))
-    print(sum(isinstance(each, (nn.Module, torch.optim.Optimizer, DataLoader)) for each in gc.get_objects()), digest(model))
+    print(
+        sum(isinstance(each, (nn.Module, torch.optim.Optimizer, DataLoader)) for each in gc.get_objects()),
+        digest(model),
+    )
 
 
 def program_objects_that_training_leaves():
@@ -407,8 +420,14 @@ def program_tracemalloc():
     kept = [bytearray(100_000) for _ in range(3)]
     work()
     found = tracemalloc.take_snapshot().filter_traces([tracemalloc.Filter(True, __file__)])
-    print(*((short(each.traceback[0].filename), each.count, each.size // 1000) for each in found.statistics("lineno")
-            if each.size > 50_000), len(kept))
+    print(
+        *(
+            (short(each.traceback[0].filename), each.count, each.size // 1000)
+            for each in found.statistics("lineno")
+            if each.size > 50_000
+        ),
+        len(kept),
+    )
     print(tracemalloc.get_traceback_limit())
 
 
