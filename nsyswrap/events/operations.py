@@ -12,6 +12,7 @@ import pandas as pd
 from nsyswrap import tables
 from nsyswrap.compiled.rows import chosen, taken
 from nsyswrap.events.api_calls import base_name
+from nsyswrap.hardware.kernel_names.collectives import is_collective
 from nsyswrap.intervals import NOTHING, Indices, Spans, Times, Window, clip, merge, places, subtract
 from nsyswrap.memo import memo
 from nsyswrap.tables import TableSpec, Trace, array, blocks, coded
@@ -19,9 +20,6 @@ from nsyswrap.tables import TableSpec, Trace, array, blocks, coded
 COMPUTE, COMMUNICATION, COPY, MEMSET = range(4)
 KINDS = ("compute", "communication", "copy", "memset")
 
-# A kernel is a collective where its name holds this. Source: the recipes of nsys compared: the name identifies
-# collectives that matching NCCL's ranges misses.
-COLLECTIVE = "nccl"
 # Labels of copies of unified memory begin with this. Source: ENUM_CUDA_MEMCPY_OPER of nsys's exports, 2022 to 2025.
 UNIFIED = "Unified "
 GRAPH_LAUNCHES = frozenset({"cudaGraphLaunch", "cuGraphLaunch"})
@@ -232,7 +230,7 @@ def _kinds(trace: Trace, spec: TableSpec, frame: pd.DataFrame) -> npt.NDArray[np
 
 
 def _kind_of_kernel(name: str) -> int:
-    return COMMUNICATION if COLLECTIVE in name.lower() else COMPUTE
+    return COMMUNICATION if is_collective(name) else COMPUTE
 
 
 def _unified(trace: Trace, spec: TableSpec) -> npt.NDArray[np.bool_]:

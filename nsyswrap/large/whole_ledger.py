@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from nsyswrap import tables
 from nsyswrap.db import queries, schema
@@ -20,8 +21,9 @@ from nsyswrap.db.connection import Export
 from nsyswrap.db.load import devices_of, use_physical_devices
 from nsyswrap.db.read_table import Arrays
 from nsyswrap.db.valid_rows import EVERY, possible
-from nsyswrap.events.operations import COLLECTIVE, COMMUNICATION, COMPUTE, COPY, KINDS, MEMSET, SOURCES
+from nsyswrap.events.operations import COMMUNICATION, COMPUTE, COPY, KINDS, MEMSET, SOURCES
 from nsyswrap.excerpt import WholeLedger
+from nsyswrap.hardware.kernel_names.collectives import is_collective
 from nsyswrap.intervals import Spans, Times, clip, merge, subtract, total
 from nsyswrap.large.time_index import LIMITS, Progress, TableIndex, read_ahead
 
@@ -128,6 +130,20 @@ def extent_of_operations(indexes: Mapping[str, TableIndex]) -> Interval | None:
     return (first, max(last, first + 1)) if first <= last else None
 
 
+class _Collectives:
+    """The names of an export that are kernels of collectives; each is classified when a kernel has it."""
+
+    def __init__(self, export: Export) -> None:
+        stored = export.has(schema.STRINGS, "id", "value")
+        self._texts = dict(export.rows(queries.pairs(schema.STRINGS, "id", "value"))) if stored else {}
+
+    def among(self, name_ids: Times) -> npt.NDArray[np.bool_]:
+        """Return which of some kernels are collectives, by the string ids of their names."""
+        ids, place = np.unique(name_ids, return_inverse=True)
+        found = [is_collective(str(self._texts.get(each) or "")) for each in ids.tolist()]
+        return np.array(found, np.bool_)[place]
+
+
 def whole_ledgers(export: Export, indexes: Mapping[str, TableIndex], sweep: Sweep, progress: Progress) -> Swept:
     """Return the exact ledgers of each GPU.
 
@@ -140,7 +156,7 @@ def whole_ledgers(export: Export, indexes: Mapping[str, TableIndex], sweep: Swee
     Raises:
         ExportError: A table is damaged.
     """
-    collectives = _collectives(export)
+    collectives = _Collectives(export)
     devices = devices_of(export) or {}
     jobs = sorted(
         (int(first), name, at)
@@ -158,19 +174,11 @@ def whole_ledgers(export: Export, indexes: Mapping[str, TableIndex], sweep: Swee
     return sweep.end()
 
 
-def _operations(name: str, columns: Arrays, collectives: Times) -> Arrays:
+def _operations(name: str, columns: Arrays, collectives: _Collectives) -> Arrays:
     """Return start, end, device and kind of the possible operations of a part."""
     good = possible(columns, EVERY, is_operation=True)
     kind = np.full(len(good), _KIND.get(name, COMPUTE))
     if name == tables.KERNELS.name:
-        kind[np.isin(columns["name_id"], collectives)] = COMMUNICATION
+        kind[collectives.among(columns["name_id"])] = COMMUNICATION
     found = {"start": columns["start"], "end": columns["end"], "device": columns["device_id"], "kind": kind}
     return {key: values[good].astype(np.int64) for key, values in found.items()}
-
-
-def _collectives(export: Export) -> Times:
-    """Return the string ids of the names of collectives."""
-    if not export.has(schema.STRINGS, "id", "value"):
-        return np.empty(0, np.int64)
-    rows = export.rows(queries.pairs(schema.STRINGS, "id", "value"))
-    return np.array([key for key, text in rows if COLLECTIVE in str(text or "").lower()], np.int64)

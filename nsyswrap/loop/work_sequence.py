@@ -20,8 +20,9 @@ import pandas as pd
 
 from nsyswrap import tables
 from nsyswrap.events.api_calls import SYNCHRONIZATION, base_name, call_kind
-from nsyswrap.events.operations import COLLECTIVE, COMMUNICATION, SOURCES, Operations
+from nsyswrap.events.operations import COMMUNICATION, SOURCES, Operations
 from nsyswrap.hardware.kernel_names.classify import PRODUCTS, classify
+from nsyswrap.hardware.kernel_names.collectives import is_collective
 from nsyswrap.intervals import NOTHING, Indices, Spans, Times, merge
 from nsyswrap.tables import Trace, array, coded
 
@@ -298,7 +299,7 @@ def meaning_of_kernel(name: str) -> int:
     1 is an optimizer, 2 a backward pass, 4 a neural network, 8 work on gradients, 16 a matrix product or a convolution,
     32 a draw of whole numbers.
     """
-    if COLLECTIVE in name.lower():
+    if is_collective(name):
         return 0
     patterns = (OPTIMIZER_KERNEL, BACKWARD_KERNEL, GRADIENTS_KERNEL, DRAW_KERNEL)
     optimizer, backward, gradients, draws = (each.search(name) is not None for each in patterns)

@@ -12,12 +12,12 @@ import numpy.typing as npt
 import pandas as pd
 
 from nsyswrap.attribution.attribution import RULES
+from nsyswrap.hardware.kernel_names.collectives import SEND_RECEIVE
 from nsyswrap.intervals import Indices, Times, Window
 from nsyswrap.loop.phase_detection import NO_PHASE
 from nsyswrap.ranks.activity import COMPUTES, COPIES, TRANSFERS, USUAL, WAITS, account_of, code_of
 from nsyswrap.ranks.collectives import Collectives
 from nsyswrap.ranks.in_step import GATED_NS, NEVER
-from nsyswrap.ranks.parts import SEND_RECEIVE
 from nsyswrap.ranks.rank_times import RankTimes
 from nsyswrap.ranks.same_work import MORE_WORK, PACE, PIPELINE, SLOWER_GPU, UNKNOWN, compared_work, launches_more
 

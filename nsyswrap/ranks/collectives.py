@@ -7,8 +7,9 @@
                                              ^ the last rank has arrived
 
 The n-th collective of a communicator on one rank belongs to the n-th on every other. NCCL's ranges name the
-communicator of a kernel: the range that holds its launch, on the same thread. Without them the kernels of one stream
-are those of one communicator, and streams of different GPUs belong together where their collectives end together.
+communicator of a kernel: the range that holds its launch, on the same thread. Without them the kernels of one library
+in one stream are those of one communicator, and streams of different GPUs belong together where their collectives end
+together.
 
 A capture may begin or end in the middle of a job. So the first collective of one rank need not be the first of another.
 Where the kinds of collectives of two ranks differ in number, they are aligned by the times at which they end.
@@ -23,10 +24,11 @@ import pandas as pd
 
 from nsyswrap.compiled.rows import taken
 from nsyswrap.events.operations import Operations
+from nsyswrap.hardware.kernel_names.collectives import ALL_TO_ALL, SEND_RECEIVE
 from nsyswrap.intervals import Indices, Spans, Times, Window, intersect, merge, subtract
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.ranks.identity import Ranks, find_ranks
-from nsyswrap.ranks.parts import ALL_TO_ALL, NONE, SEND_RECEIVE, Parts, find_parts
+from nsyswrap.ranks.parts import NONE, Parts, find_parts
 
 # A collective ends on all ranks within this. Source: 1 to 43 us in captures of two H200s; several times that.
 TOGETHER_NS = 200_000
@@ -195,10 +197,10 @@ def _ids(parts: Parts) -> Times:
 
 
 def _lanes(parts: Parts) -> list[Indices]:
-    """Return the kernels of each rank and communicator; those of each stream where the communicator is not known."""
+    """Return the kernels of each rank and communicator; of each stream and library where no communicator is known."""
     if not len(parts.start):
         return []
-    names = ("device_id", "process", "communicator", "stream", "link")
+    names = ("device_id", "process", "communicator", "stream", "library", "link")
     lanes = pd.DataFrame({name: getattr(parts, name) for name in names})
     lane = lanes.groupby(list(lanes), sort=False).ngroup().to_numpy().astype(np.intp)
     order = np.argsort(lane, kind="stable")

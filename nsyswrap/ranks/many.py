@@ -173,7 +173,7 @@ def _parts(heads: Sequence[Head], clocks: Sequence[Clock], numbers: Sequence[Map
         device = np.array([numbers[place][int(each)] for each in its.device_id.tolist()], np.int32)
         kind = np.array([kinds.index(each) for each in its.kinds] or [0], np.intp)[its.kind]
         found.append({
-            **{name: getattr(its, name) for name in ("row", "communicator", "stream", "link", "bytes")},
+            **{name: getattr(its, name) for name in ("row", "communicator", "stream", "library", "link", "bytes")},
             "start": clock.to_first(its.start),
             "end": clock.to_first(its.end),
             "device_id": device,

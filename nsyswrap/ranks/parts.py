@@ -1,9 +1,10 @@
 """The communication kernels of a capture: which communicator each belongs to, its kind, its size and its peer.
 
-NCCL's ranges name the communicator of a kernel: the range that holds its launch, on the same thread.
+NCCL's ranges name the communicator of a kernel: the range that holds its launch, on the same thread. Kernels of other
+libraries have none: those of one library in one stream are of one communicator.
 """
 
-import re
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -13,18 +14,15 @@ import pandas as pd
 
 from nsyswrap import tables
 from nsyswrap.events.operations import COMMUNICATION, Operations, streams_of
+from nsyswrap.hardware.kernel_names.collectives import ALL_TO_ALL, NCCL, SEND_RECEIVE, CollectiveName, collective_name
 from nsyswrap.intervals import Indices, Times
 from nsyswrap.tables import Trace, array, coded
 
 NONE = -1
 # Stands for the peers of a kernel that exchanges with all other ranks of its communicator.
 ALL_PEERS = -2
-SEND_RECEIVE, ALL_TO_ALL = "SendRecv", "AllToAll"
 # Bits of one rank in the number of a link. NCCL's ranks are numbers of 32 bits; no job has a million.
 LINK_BITS = 20
-# Kernel names of NCCL 2.4 to 2.28: ncclAllReduceRingLLKernel_sum_f32, ncclKernel_AllReduce_RING_LL_Sum_float,
-# ncclDevKernel_AllReduce_Sum_f32_RING_LL, ncclSymDevKernel_AllReduce_...
-_KIND = re.compile(r"nccl(AllReduce|AllGather|ReduceScatter|Broadcast|Reduce|SendRecv)|nccl\w*?Kernel_([A-Za-z]+)")
 
 
 @dataclass(frozen=True)
@@ -39,6 +37,7 @@ class Parts:
         process: Global id of its process.
         communicator: Id of its communicator; ``NONE`` where it is not known.
         stream: Number of its stream where the communicator is not known, else ``NONE``.
+        library: Number of the library of its kernel, the same in every capture.
         link: The two ranks of a message in a communicator of more than two, as one number; else ``NONE``.
         bytes: Size of the message; ``NONE`` where NCCL did not record it.
         kind: Index into ``kinds``.
@@ -53,6 +52,7 @@ class Parts:
     process: Times
     communicator: Times
     stream: Times
+    library: Times
     link: Times
     bytes: Times
     kind: Indices
@@ -67,8 +67,8 @@ class Parts:
 def find_parts(trace: Trace, operations: Operations) -> Parts:
     """Return the communication kernels of a capture."""
     row = np.flatnonzero((operations.kind == COMMUNICATION) & (operations.table == 0))
-    kind, kinds = _kinds(trace, operations, row)
-    communicator, size, counts, peer = _calls_of(trace, operations, row)
+    kind, kinds, library = _names(trace, operations, row)
+    communicator, size, counts, peer = _calls_of(trace, operations, row, library == _number(NCCL))
     kind, kinds = _with_all_to_all(kind, kinds, peer)
     return Parts(
         row=row,
@@ -78,6 +78,7 @@ def find_parts(trace: Trace, operations: Operations) -> Parts:
         process=operations.process[row],
         communicator=communicator,
         stream=np.where(communicator == NONE, streams_of(trace, operations, row), NONE).astype(np.int64),
+        library=library,
         link=_links(trace, operations.process[row], communicator, peer, counts),
         bytes=size,
         kind=kind,
@@ -86,19 +87,19 @@ def find_parts(trace: Trace, operations: Operations) -> Parts:
     )
 
 
-def kind_of(name: str) -> str:
-    """Return the kind of collective of a kernel, from its name: "AllReduce"; the whole name where it has none."""
-    found = _KIND.search(name)
-    return (found.group(1) or found.group(2)) if found else name
+def _number(library: str) -> int:
+    """Return a number for the name of a library that is the same in every capture."""
+    return zlib.crc32(library.encode())
 
 
-def _kinds(trace: Trace, operations: Operations, row: Indices) -> tuple[Indices, tuple[str, ...]]:
-    """Return the kind of each kernel, and the names of the kinds."""
+def _names(trace: Trace, operations: Operations, row: Indices) -> tuple[Indices, tuple[str, ...], Times]:
+    """Return the kind of each kernel, the names of the kinds, and the number of each kernel's library."""
     codes, ids = pd.factorize(coded(trace[tables.KERNELS], "name_id")[operations.row[row]])
-    names = [kind_of(trace.text(int(each))) for each in ids]
-    kinds = tuple(sorted(set(names)))
-    place = np.array([kinds.index(name) for name in names], np.intp)
-    return place[codes] if len(codes) else np.empty(0, np.intp), kinds
+    found = [collective_name(trace.text(int(each))) or CollectiveName("", "") for each in ids]
+    kinds = tuple(sorted({each.kind for each in found}))
+    place = np.array([kinds.index(each.kind) for each in found] or [0], np.intp)
+    library = np.array([_number(each.library) for each in found] or [0], np.int64)
+    return place[codes], kinds, library[codes]
 
 
 def _with_all_to_all(kind: Indices, kinds: tuple[str, ...], peer: Times) -> tuple[Indices, tuple[str, ...]]:
@@ -115,14 +116,16 @@ def _with_all_to_all(kind: Indices, kinds: tuple[str, ...], peer: Times) -> tupl
     return np.array([found.index(name) for name in chosen], np.intp), found
 
 
-def _calls_of(trace: Trace, operations: Operations, row: Indices) -> tuple[Times, Times, Mapping[int, int], Times]:
+def _calls_of(
+    trace: Trace, operations: Operations, row: Indices, of_nccl: npt.NDArray[np.bool_]
+) -> tuple[Times, Times, Mapping[int, int], Times]:
     """Return the communicator and the size of each kernel from the call that launched it, and the ranks of each.
 
     The last array is the rank that a kernel sends to and receives from; ``ALL_PEERS`` for all others, ``NONE`` where
     there is none, or some.
 
     A kernel launched outside of any call with a payload, as at the end of a group of calls, belongs to the communicator
-    of the last call before it on its thread; its size is not known.
+    of the last call before it on its thread; its size is not known. Only kernels of NCCL have calls with a payload.
     """
     frame, calls = trace[tables.NCCL_CALLS], trace[tables.CALLS]
     communicator, size, peer = (np.full(len(row), NONE, np.int64) for _ in range(3))
@@ -131,7 +134,7 @@ def _calls_of(trace: Trace, operations: Operations, row: Indices) -> tuple[Times
     counted = frame[frame["rank_count"] > 0]
     counts = dict(zip(counted["communicator"].tolist(), counted["rank_count"].tolist(), strict=True))
     call = operations.call[row]
-    known = np.flatnonzero(call >= 0)
+    known = np.flatnonzero((call >= 0) & of_nccl)
     launched, thread = array(calls, "start")[call[known]], coded(calls, "thread")[call[known]]
     moving = frame[frame["bytes"] >= 0]
     for each in tables.distinct(thread).tolist():

@@ -1,6 +1,7 @@
 """What to do about exposed transfer: by what the collectives carry, and when the next kernels need it."""
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
@@ -11,6 +12,14 @@ import numpy.typing as npt
 from nsyswrap import tables, units
 from nsyswrap.events import api_calls
 from nsyswrap.events.operations import COMPUTE
+from nsyswrap.hardware.kernel_names.collectives import (
+    ALL_GATHER,
+    ALL_TO_ALL,
+    COMBINE,
+    DISPATCH,
+    CollectiveName,
+    collective_name,
+)
 from nsyswrap.hardware.links import has_nvlink
 from nsyswrap.intervals import Indices, Times
 from nsyswrap.loop.context import TraceContext
@@ -25,8 +34,10 @@ from nsyswrap.what_if.dependency_graph import Change
 from nsyswrap.what_if.simulate import Simulation
 
 EXPOSED, SLOW_LINKS = "communication/exposed", "communication/slow_links"
+OF_EXPERTS = frozenset({ALL_TO_ALL, DISPATCH, COMBINE})
+# Libraries whose collectives have no gradients: they serve models.
+ENGINES = frozenset({"vllm", "sglang", "flashinfer", "tensorrt_llm", "lmdeploy"})
 FORWARD, TRAINING = "forward", {BACKWARD, OPTIMIZER}
-GATHER = "AllGather"
 # Smaller messages are limited by latency. Source: NCCL's documentation of NCCL_BUFFSIZE, the buffer between two GPUs.
 FILLS_BUFFER_BYTES = 4 << 20
 # The type of the elements in a kernel's name, with its bits: ncclDevKernel_AllReduce_Sum_bf16_RING_LL. Source:
@@ -58,6 +69,11 @@ ACTIVATIONS_ADVICE = (
 FORWARD_ADVICE = (
     "There is no backward pass to overlap with. Communicate less: split the model over fewer GPUs and the batches "
     "over the rest, and send bfloat16. Or take two halves of a batch in turn: one computes while the other is sent."
+)
+EXPERTS_ADVICE = (
+    "Tokens are sent to experts on other GPUs and back, and the next layer needs them at once. Take two halves of a "
+    "batch in turn: one computes while the other is sent. Send FP8, and place experts that are used together on one "
+    "host."
 )
 LINKS_ADVICE = (
     "Let NCCL use NVLink: NCCL_DEBUG=INFO shows each connection, which should be P2P and neither SHM nor NET. Unset "
@@ -122,9 +138,10 @@ def _of_transfer(simulation: Simulation, device: int, rows: Indices) -> Advice:
         change = partial(_at_rate, min(rate / copied, 1.0))
         said = f"collectives move {units.size(rate * 1e9)}/s on each link, pinned copies {units.size(copied * 1e9)}/s"
         return Advice(SLOW_LINKS, LINKS_ADVICE, predict(simulation, change), (said,))
-    if _is_forward_only(context):
-        return Advice(EXPOSED, FORWARD_ADVICE, NEEDED_AT_ONCE)
-    length, reduces = exposed(context, rows, collectives), is_reduction(context, rows)
+    length = exposed(context, rows, collectives)
+    if (text := _without_gradients(context, rows, length)) is not None:
+        return Advice(EXPOSED, text, NEEDED_AT_ONCE)
+    reduces = is_reduction(context, rows)
     if length[reduces].sum() < HALF * length.sum():
         return _gathered(simulation, rows[~reduces])
     if of_activations(context, collectives, rows[reduces]):
@@ -152,6 +169,20 @@ def _is_forward_only(context: TraceContext) -> bool:
     """Return whether the phases of the program are known and contain no training."""
     seen = {context.phases.name(code) for code in np.unique(context.phases.ranges["phase"]).tolist()}
     return FORWARD in seen and not seen & TRAINING
+
+
+def _without_gradients(context: TraceContext, rows: Indices, length: Times) -> str | None:
+    """Return what to do about collectives that most of the time carry no gradients; None where they may.
+
+    Args:
+        context: The trace.
+        rows: Collectives of one GPU.
+        length: Exposed transfer of each, in ns.
+    """
+    half = HALF * length.sum()
+    if length[_among(context, rows, OF_EXPERTS)].sum() > half:
+        return EXPERTS_ADVICE
+    return FORWARD_ADVICE if _is_forward_only(context) or length[_of_engine(context, rows)].sum() > half else None
 
 
 def _gathered(simulation: Simulation, rows: Indices) -> Advice:
@@ -192,7 +223,7 @@ def beside_the_layer_before(context: TraceContext, collectives: Collectives, row
         rows: Collectives of one GPU, as rows of the context's operations.
     """
     operations, found = context.operations, np.zeros(len(rows), np.int64)
-    gathers = np.flatnonzero(_named(context, rows, GATHER))
+    gathers = np.flatnonzero(_among(context, rows, frozenset({ALL_GATHER})))
     order = gathers[np.argsort(operations.start[rows[gathers]], kind="stable")]
     mine = operations.on(int(operations.device_id[rows[0]])) if len(order) else rows[:0]
     mine = mine[operations.kind[mine] == COMPUTE]
@@ -222,11 +253,22 @@ def _launched(context: TraceContext, rows: Indices) -> Times:
     return found
 
 
-def _named(context: TraceContext, rows: Indices, kind: str) -> npt.NDArray[np.bool_]:
-    """Return which kernels have a kind of collective in their name."""
+def _among(context: TraceContext, rows: Indices, kinds: frozenset[str]) -> npt.NDArray[np.bool_]:
+    """Return which kernels are collectives of some kinds."""
+    return _named(context, rows, lambda name: name.kind in kinds)
+
+
+def _of_engine(context: TraceContext, rows: Indices) -> npt.NDArray[np.bool_]:
+    """Return which kernels are collectives of engines that serve models."""
+    return _named(context, rows, lambda name: name.library in ENGINES)
+
+
+def _named(context: TraceContext, rows: Indices, is_wanted: Callable[[CollectiveName], bool]) -> npt.NDArray[np.bool_]:
+    """Return which kernels are collectives whose name says something."""
     frame, operations = context.trace[tables.KERNELS], context.operations
     names = coded(frame, "name_id")[operations.row[rows]]
-    wanted = [each for each in np.unique(names) if kind in context.trace.text(int(each))]
+    said = ((each, collective_name(context.trace.text(int(each)))) for each in np.unique(names))
+    wanted = [each for each, name in said if name is not None and is_wanted(name)]
     found: npt.NDArray[np.bool_] = np.isin(names, wanted) & (operations.table[rows] == 0)
     return found
 

@@ -3,13 +3,13 @@
 import numpy as np
 
 from nsyswrap import units
+from nsyswrap.hardware.kernel_names.collectives import SEND_RECEIVE
 from nsyswrap.intervals import Window, total
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Finding
 from nsyswrap.ranks.activity import COMPUTES, USUAL
 from nsyswrap.ranks.collectives import Collectives
 from nsyswrap.ranks.lateness import Lateness
-from nsyswrap.ranks.parts import SEND_RECEIVE
 from nsyswrap.ranks.same_work import PIPELINE
 from nsyswrap.sections.severity import WARNING_SHARE, make_finding
 from nsyswrap.what_if.changes import HALF, Saving

@@ -23,6 +23,7 @@ import numpy.typing as npt
 
 from nsyswrap import tables
 from nsyswrap.events.operations import COMMUNICATION, COMPUTE
+from nsyswrap.hardware.kernel_names.collectives import ALL_REDUCE, REDUCE_SCATTER, kind_of
 from nsyswrap.hardware.launch_estimates import estimates
 from nsyswrap.intervals import Indices, Spans, Times, Window, containing, covered
 from nsyswrap.loop.context import TraceContext
@@ -35,7 +36,7 @@ from nsyswrap.what_if.simulate import Simulation
 
 PHASE = "backward"
 # Collectives that reduce gradients; the next layer needs the result of other collectives at once.
-REDUCTIONS = ("AllReduce", "ReduceScatter")
+REDUCTIONS = frozenset({ALL_REDUCE, REDUCE_SCATTER})
 # Dividing gradients moves each twice; Adam, which moves most of the usual optimizers, moves seven numbers for each.
 # Source: torch.optim.Adam with fused=True, its formula counted.
 FEWEST_PASSES = 2 / 7
@@ -84,7 +85,7 @@ def is_reduction(context: TraceContext, rows: Indices) -> npt.NDArray[np.bool_]:
     found = np.zeros(len(rows), bool)
     of_kernels = operations.table[rows] == 0
     names = coded(frame, "name_id")[operations.row[rows[of_kernels]]]
-    wanted = [each for each in np.unique(names) if any(kind in context.trace.text(int(each)) for kind in REDUCTIONS)]
+    wanted = [each for each in np.unique(names) if kind_of(context.trace.text(int(each))) in REDUCTIONS]
     found[of_kernels] = np.isin(names, wanted)
     return found
 

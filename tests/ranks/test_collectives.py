@@ -9,16 +9,22 @@ from made_ranks import REDUCE, job
 from rank_generator import pipeline
 
 from nsyswrap.events.operations import COMPUTE
+from nsyswrap.hardware.kernel_names.collectives import kind_of
 from nsyswrap.intervals import total
 from nsyswrap.loop.context import TraceContext, find_context
 from nsyswrap.ranks.collectives import NO_COLLECTIVES, Collectives, bus_bytes, find_collectives, names_of
-from nsyswrap.ranks.parts import kind_of
 from nsyswrap.report import choose_window
 from nsyswrap.tables import Trace
 
 TraceOf = Callable[[ExportBuilder], Trace]
 RealTrace = Callable[[str], Trace]
 GATHER, SEND = "ncclDevKernel_AllGather_RING_LL", "ncclDevKernel_SendRecv"
+BY_OTHERS = (
+    "void vllm::cross_device_reduce_1stage<__nv_bfloat16, 2>(vllm::RankData*, vllm::RankSignals, vllm::Signal*)",
+    "void flashinfer::trtllm_allreduce_fusion::allreduce_fusion_kernel_oneshot_lamport<1, __nv_bfloat16, 8>(int)",
+    "void deep_ep::internode_ll::dispatch<true, false, 3, 10, 7168>(void*, float*)",
+    "void (anonymous namespace)::one_shot_all_reduce_kernel<c10::BFloat16, 16, -1>(c10::BFloat16**)",
+)
 JOBS = ("ddp_2gpu_slow_links", "alexnet_data_parallel_2gpu")
 
 
@@ -74,6 +80,54 @@ def test_the_wait_for_a_late_rank_ends_when_it_arrives(trace_of: TraceOf) -> Non
     """Rank 1 loads 400 us longer in each of 4 steps; the transfer takes 100 ns."""
     context = find_context(trace_of(job(3, 4, {1: 400_000})))
     assert split(context, find_collectives(context)) == {0: (1_600_000, 400), 1: (0, 400), 2: (1_600_000, 400)}
+
+
+@pytest.mark.parametrize("name", BY_OTHERS)
+def test_a_late_rank_is_found_by_the_collectives_of_any_library(name: str, trace_of: TraceOf) -> None:
+    """The ledger and the waits are those of the same job with NCCL."""
+    context = find_context(trace_of(job(3, 4, {1: 400_000}, reduce=name)))
+    assert split(context, find_collectives(context)) == {0: (1_600_000, 400), 1: (0, 400), 2: (1_600_000, 400)}
+
+
+def test_collectives_of_two_libraries_in_one_stream_have_a_communicator_each(trace_of: TraceOf) -> None:
+    """Ranks 0 and 1 sum up, and ranks 2 and 3; between the sums all four exchange tokens."""
+    built = ExportBuilder()
+    for device, late in ((0, 0), (1, 70), (2, 500_000), (3, 500_030)):
+        for number in range(4):
+            at = 4_000_000 * number + 1000
+            about = {"device": device, "process": global_id(50 + device)}
+            built.kernel(at + late, at + (500_900 if device > 1 else 900), BY_OTHERS[0], **about)
+            built.kernel(at + 1_000_000 + late, at + 2_000_000, BY_OTHERS[2], **about)
+    found = collectives_of(trace_of(built))
+    assert found.matched.all()
+    of_kind = {kind: found.communicator[found.kind == code] for code, kind in enumerate(found.kinds)}
+    assert {kind: len(set(numbers.tolist())) for kind, numbers in of_kind.items()} == {"AllReduce": 2, "Dispatch": 1}
+    sums = found.kind == found.kinds.index("AllReduce")
+    waits = {
+        device: int((found.arrival - found.start)[sums & (found.device_id == device)].sum()) for device in range(4)
+    }
+    assert waits == {0: 280, 1: 0, 2: 120, 3: 0}
+
+
+def test_the_calls_of_nccl_name_no_communicator_of_other_libraries(trace_of: TraceOf) -> None:
+    """An all-reduce that is not NCCL's runs after one of NCCL's on the same thread and stream."""
+    built = ExportBuilder()
+    for device in range(2):
+        process = global_id(50 + device)
+        main = process | 1
+        built.domain("NCCL", 3, thread=process)
+        payload = '{"NCCL communicator ID":7,"Message size [bytes]":64}'
+        for number in range(3):
+            at = 10_000 * (number + 1)
+            built.range("ncclAllReduce", at, at + 8, thread=main, domain=3, jsonText=payload)
+            about = {"device": device, "process": process, "thread": main, "stream": 8}
+            built.kernel(at + 100 + device, at + 900, REDUCE, launched=(at + 2, at + 4), **about)
+            built.kernel(at + 1000 + device, at + 1900, BY_OTHERS[0], launched=(at + 20, at + 24), **about)
+    found = collectives_of(trace_of(built))
+    assert found.matched.all()
+    of_nccl = found.bytes == 64
+    assert of_nccl.sum() == 6
+    assert not set(found.communicator[of_nccl].tolist()) & set(found.communicator[~of_nccl].tolist())
 
 
 def test_one_rank_alone_has_no_wait(trace_of: TraceOf) -> None:

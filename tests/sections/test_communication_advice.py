@@ -16,7 +16,9 @@ from nsyswrap.report import choose_window, report_of
 from nsyswrap.sections import communication
 from nsyswrap.sections.communication_advice import (
     ACTIVATIONS_ADVICE,
+    EXPERTS_ADVICE,
     EXPOSED,
+    FORWARD_ADVICE,
     IN_TURN_ADVICE,
     LINKS_ADVICE,
     NEEDED_ADVICE,
@@ -137,6 +139,23 @@ def split_layers(
         return free + 50 * US
 
     return place
+
+
+@pytest.mark.parametrize(
+    ("kernels", "advice"),
+    [
+        (
+            ("void deep_ep::internode_ll::dispatch<1>(int)", "void deep_ep::internode_ll::combine<1>(int)"),
+            EXPERTS_ADVICE,
+        ),
+        (("void vllm::cross_device_reduce_1stage<half, 2>(int)",) * 2, FORWARD_ADVICE),
+    ],
+)
+def test_experts_and_engines_get_advice_of_their_own(kernels: tuple[str, str], advice: str, trace_of: TraceOf) -> None:
+    """Neither exchange has gradients that could be sent beside a backward pass."""
+    found = exposed_of(trace_of(job(split_layers((-1, -1), kernels))))
+    assert [each.device_id for each in found] == [0, 1]
+    assert {each.advice for each in found} == {advice}
 
 
 @pytest.mark.parametrize("kernels", [(REDUCE, REDUCE), (REDUCE.replace("f32", "bf16"), REDUCE)])

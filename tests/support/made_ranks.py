@@ -40,7 +40,7 @@ def _of_process(trace: Trace, process: int, offset: int, stated: int) -> Trace:
     return replace(trace, frames=frames, epoch_ns=EPOCH + stated)
 
 
-def job(ranks: int, steps: int, late: dict[int, int], step: int = 1_000_000) -> ExportBuilder:
+def job(ranks: int, steps: int, late: dict[int, int], step: int = 1_000_000, reduce: str = REDUCE) -> ExportBuilder:
     """Return a data-parallel job: each rank loads, computes and reduces; late ranks load for longer.
 
     ::
@@ -53,6 +53,7 @@ def job(ranks: int, steps: int, late: dict[int, int], step: int = 1_000_000) -> 
         steps: Number of steps.
         late: Additional loading time in ns, by rank.
         step: Length of a step without a late rank, in ns.
+        reduce: Name of the kernel that reduces.
     """
     built, most = ExportBuilder(), max(late.values(), default=0)
     load, compute = step // 10, step // 2
@@ -71,7 +72,7 @@ def job(ranks: int, steps: int, late: dict[int, int], step: int = 1_000_000) -> 
             built.os_call("poll", at + 10, ready - 30, thread=main)
             built.range("forward", ready - 20, ready, thread=main)
             built.kernel(ready, arrival, "gemm", launched=(ready - 10, ready - 8), thread=main, **about)
-            built.kernel(arrival, last + 100, REDUCE, launched=(ready - 6, ready - 4), thread=main, stream=8, **about)
+            built.kernel(arrival, last + 100, reduce, launched=(ready - 6, ready - 4), thread=main, stream=8, **about)
             built.kernel(last + 110, end - 10, "adam", launched=(ready - 3, ready - 2), thread=main, **about)
             built.call("cudaDeviceSynchronize", ready - 1, end - 5, thread=main)
     return built

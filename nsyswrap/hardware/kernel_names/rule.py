@@ -20,6 +20,23 @@ NAMESPACES = (
 KNOWN_LIBRARY = rf"^{NAMESPACES}::(?:\w{{1,60}}::){{0,6}}"
 KNOWN_FUNCTION = rf"^(?:{NAMESPACES}::(?:\w{{1,60}}::){{0,6}})?"
 
+# Words of operations that multiply no matrices, and words that change nothing about that. A head made of these words
+# alone says what the kernel does. With any other word in it, such as a maker's name, the kernel may do anything.
+OPERATION_WORDS = (
+    r"softmax|SoftMax|Softmax|norm|Norm|layernorm|LayerNorm|rmsnorm|RMSNorm|rms|batchnorm|BatchNorm|groupnorm|GroupNorm"
+    r"|l2norm|pool(?:ing)?(?:[123]d)?|Pool(?:ing)?|dropout|Dropout|entropy|Entropy|loss|Loss|embedding|Embedding|elementwise"
+    r"|Elementwise|pointwise|Pointwise|adamw?|Adam|optimizer|Optimizer(?:32bit[12]State)?|swiglu|SwiGLU|silu|SiLU|gelu|Gelu"
+    r"|relu|Relu|ReLU|sigmoid|Sigmoid|act|topk|TopK|argmax|ArgMax|sort|Sort|radix|cumsum|sum|Sum|histogram|Histogram"
+    r"|hadamard|permute|Permute|transpose|Transpose|memcpy|memset|copy|Copy|fill|Fill|cast|Cast|add|Add|mul|sub|div|scale"
+    r"|Scale|exp|sqrt|axpy|saxpy|bcast|lamb|lion|sgd|adagrad|bias|residual|unary|binary|scatter|gather|clamp|pad|concat"
+    r"|reduce|Reduce|reduction|Reduction|random|Random|philox|curand|gated_op|get_rows|partials"
+)
+NEUTRAL_WORDS = (
+    r"kernel|Kernel|fused|Fused|fast|fwd|bwd|forward|backward|Forward|Backward|f16|f32|f64|bf16|fp16|fp32|fp64|half"
+    r"|float|double|int|vec|vector|Vector|vectorized|layer|batch|group|cross|row|col|rows|cols|k|op|and|bin|in|out|inplace"
+    r"|grad|prefix|multi|transform|block|warp|local|global|small|large|impl|[1-4]d|\d{1,4}"
+)
+
 
 class Verdict(StrEnum):
     """What a kernel's name says about tensor cores."""

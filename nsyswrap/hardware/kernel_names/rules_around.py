@@ -2,48 +2,10 @@
 
 import re
 
-from nsyswrap.hardware.kernel_names.rule import KNOWN_FUNCTION, KNOWN_LIBRARY, NAMESPACES, NO_MATRIX, Rule, Verdict
+from nsyswrap.hardware.kernel_names.rule import KNOWN_FUNCTION, KNOWN_LIBRARY, NAMESPACES, Rule, Verdict
 
 PROFILES = "public profiles on GitHub"
 MEASURED = "capture of PyTorch 2.11 on an H200; Nsight Compute there: tensor pipe under 3 %"
-
-COLLECTIVES: tuple[Rule, ...] = (
-    Rule(
-        key="nccl",
-        pattern=re.compile(r"^nccl"),
-        verdict=Verdict.NOT_ELIGIBLE,
-        precision="",
-        library="nccl",
-        op="comm",
-        examples=(
-            "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)",
-            "ncclKernel_AllReduce_RING_LL_Sum_float(ncclWorkElem)",
-        ),
-        source=PROFILES,
-    ),
-    Rule(
-        key="collective",
-        pattern=re.compile(
-            r"^(?:deep_ep|mscclpp|nvshmem\w{0,20}|userbuffers\w{0,20})(?:::|_)|^cross_device_reduce_[12]stage(?![a-z])"
-            rf"|^{NAMESPACES}::"
-            + NO_MATRIX
-            + r"[^<(]{0,400}?(?:(?<![a-zA-Z])(?:all_?reduce|all_?gather|reduce_?scatter|all_?to_?all)|AllReduce"
-            r"|AllGather|ReduceScatter|SendRecv|cross_device_reduce|multimem_|userbuffers|nvshmem|symm_mem)"
-        ),
-        verdict=Verdict.NOT_ELIGIBLE,
-        precision="",
-        library="@collective",
-        op="comm",
-        examples=(
-            "void deep_ep::intranode::dispatch<(int)2, (int)768, (int)8192>(int4 *, float *, float *, i",
-            (
-                "void vllm::cross_device_reduce_1stage<__nv_bfloat16, 2>(vllm::RankData*, vllm::RankSignals, "
-                "vllm::Signal*)"
-            ),
-        ),
-        source=PROFILES,
-    ),
-)
 
 SUMS: tuple[Rule, ...] = (
     Rule(
@@ -289,4 +251,4 @@ QUANTISATION: tuple[Rule, ...] = (
     ),
 )
 
-AROUND: tuple[Rule, ...] = (*COLLECTIVES, *SUMS, *LAYOUT, *ATTENTION_AUX, *QUANTISATION)
+AROUND: tuple[Rule, ...] = (*SUMS, *LAYOUT, *ATTENTION_AUX, *QUANTISATION)

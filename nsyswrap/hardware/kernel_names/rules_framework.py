@@ -2,7 +2,7 @@
 
 import re
 
-from nsyswrap.hardware.kernel_names.rule import NO_MATRIX, Rule, Verdict
+from nsyswrap.hardware.kernel_names.rule import NEUTRAL_WORDS, NO_MATRIX, OPERATION_WORDS, Rule, Verdict
 
 PROFILES = "public profiles on GitHub"
 H200 = "capture of PyTorch 2.11 on an H200"
@@ -296,29 +296,12 @@ FRAMEWORKS: tuple[Rule, ...] = (
     ),
 )
 
-# Words of operations that multiply no matrices, and words that change nothing about that. A head made of these words
-# alone says what the kernel does. With any other word in it, such as a maker's name, the kernel may do anything.
-_OPERATIONS = (
-    r"softmax|SoftMax|Softmax|norm|Norm|layernorm|LayerNorm|rmsnorm|RMSNorm|rms|batchnorm|BatchNorm|groupnorm|GroupNorm"
-    r"|l2norm|pool(?:ing)?(?:[123]d)?|Pool(?:ing)?|dropout|Dropout|entropy|Entropy|loss|Loss|embedding|Embedding|elementwise"
-    r"|Elementwise|pointwise|Pointwise|adamw?|Adam|optimizer|Optimizer(?:32bit[12]State)?|swiglu|SwiGLU|silu|SiLU|gelu|Gelu"
-    r"|relu|Relu|ReLU|sigmoid|Sigmoid|act|topk|TopK|argmax|ArgMax|sort|Sort|radix|cumsum|sum|Sum|histogram|Histogram"
-    r"|hadamard|permute|Permute|transpose|Transpose|memcpy|memset|copy|Copy|fill|Fill|cast|Cast|add|Add|mul|sub|div|scale"
-    r"|Scale|exp|sqrt|axpy|saxpy|bcast|lamb|lion|sgd|adagrad|bias|residual|unary|binary|scatter|gather|clamp|pad|concat"
-    r"|reduce|Reduce|reduction|Reduction|random|Random|philox|curand|gated_op|get_rows|partials"
-)
-_NEUTRAL = (
-    r"kernel|Kernel|fused|Fused|fast|fwd|bwd|forward|backward|Forward|Backward|f16|f32|f64|bf16|fp16|fp32|fp64|half"
-    r"|float|double|int|vec|vector|Vector|vectorized|layer|batch|group|cross|row|col|rows|cols|k|op|and|bin|in|out|inplace"
-    r"|grad|prefix|multi|transform|block|warp|local|global|small|large|impl|[1-4]d|\d{1,4}"
-)
-
 WORDS: tuple[Rule, ...] = (
     Rule(
         key="named_operation",
         pattern=re.compile(
-            rf"^(?=[^<(]{{0,100}}?(?:(?<![A-Za-z0-9])|(?<=[a-z])(?=[A-Z])|(?<=\bk)(?=[A-Z]))(?:{_OPERATIONS})(?![a-z]))"
-            rf"_{{0,2}}(?:(?:{_OPERATIONS}|{_NEUTRAL})(?![a-z])_{{0,2}}){{1,12}}(?=[<(]|$)"
+            rf"^(?=[^<(]{{0,100}}?(?:(?<![A-Za-z0-9])|(?<=[a-z])(?=[A-Z])|(?<=\bk)(?=[A-Z]))(?:{OPERATION_WORDS})(?![a-z]))"
+            rf"_{{0,2}}(?:(?:{OPERATION_WORDS}|{NEUTRAL_WORDS})(?![a-z])_{{0,2}}){{1,12}}(?=[<(]|$)"
         ),
         verdict=Verdict.NOT_ELIGIBLE,
         precision="",
