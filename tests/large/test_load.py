@@ -1,5 +1,6 @@
 """A part of a capture that does not fit into memory: its numbers are those of the whole capture for the same steps."""
 
+import sqlite3
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -138,6 +139,26 @@ def test_the_ledger_of_all_operations_is_that_of_the_whole_capture(
         assert each.copy_exposed_ns == row["copy_exposed_ns"]
         assert each.memset_exposed_ns == row["memset_exposed_ns"]
         assert each.idle_ns == row["idle_ns"]
+
+
+def test_the_collectives_of_any_library_are_communication(
+    captures: Captures, real_context: Contexts, tmp_path: Path
+) -> None:
+    """The ledger of all operations is the same where another library made the kernels of NCCL."""
+    source = captures("ddp_2gpu_slow_links")
+    whole = real_context("ddp_2gpu_slow_links").trace
+    renamed = tmp_path / "renamed.sqlite"
+    renamed.write_bytes(source.read_bytes())
+    with sqlite3.connect(renamed) as database:
+        (count,) = database.execute("SELECT count(*) FROM StringIds WHERE value LIKE 'ncclDevKernel%'").fetchone()
+        database.execute(
+            "UPDATE StringIds SET value = 'void vllm::cross_device_reduce_1stage<float, 2>(vllm::RankData*)' || id "
+            "WHERE value LIKE 'ncclDevKernel%'"
+        )
+    assert count > 0
+    found, expected = (excerpt_of(part_of(path, whole)).ledgers for path in (renamed, source))
+    assert found == expected
+    assert any(each.communication_ns for each in found)
 
 
 @pytest.mark.parametrize("name", ["cnn_amp", "ddp_2gpu_slow_links"])

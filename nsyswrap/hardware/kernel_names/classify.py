@@ -6,9 +6,10 @@ device can do. A name that matches no rule is unknown, and never counts as not e
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from nsyswrap.hardware.kernel_names.library_functions import with_namespace
 from nsyswrap.hardware.kernel_names.readers import value_of
 from nsyswrap.hardware.kernel_names.rule import Rule, Verdict
 from nsyswrap.hardware.kernel_names.rules import RULES
@@ -18,12 +19,13 @@ __all__ = ["RULES", "Classification", "Rule", "Verdict", "classify", "subject"]
 
 UNMATCHED = "unmatched"
 FROM_FILE = "kernel_rules"
-# llama.cpp's quantised product: the same name for two implementations. The device decides which one runs.
-BY_DEVICE = "llama_mmq"
+# llama.cpp's product of quantised weights has one name for two implementations. Source: ggml-cuda/mmq.cuh.
+MMQ = "llama_mmq"
 
 Capability = tuple[int, int]
 
 FIRST_WITH_TENSOR_CORES: Capability = (7, 0)
+FIRST_WITH_MMQ: Capability = (7, 5)
 # First compute capability whose tensor cores take the type. Source: CUDA C++ Programming Guide, "Compute Capabilities".
 FIRST_WITH: Mapping[str, Capability] = {
     "fp16": (7, 0),
@@ -42,7 +44,10 @@ WITH_FP64: frozenset[Capability] = frozenset({(8, 0), (9, 0), (10, 0), (10, 3)})
 LONGEST = 16_384
 
 # Libraries that programs of any kind use. All others are frameworks, compilers and libraries for neural networks.
-GENERAL_LIBRARIES = frozenset({"", "cub", "cublas", "cufft", "cupy", "cusolver", "cusparse", "cutlass", "nccl", "xla"})
+GENERAL_LIBRARIES = frozenset({
+    *("", "cub", "cublas", "cufft", "cupy", "cusolver", "cusparse", "cutlass", "magma", "xla"),
+    *("nccl", "nvshmem", "mscclpp", "gloo", "ucc", "ucx"),
+})  # fmt: skip
 # Products of matrices, and the layers that consist of them.
 PRODUCTS = frozenset({"attention", "conv", "conv_depthwise", "gemm", "gemv", "rnn"})
 # Compilers whose kernels are fused already.
@@ -97,7 +102,11 @@ class Classification:
 
 
 def classify(
-    name: str, compute_capability: Capability | None = None, learned: Sequence[NameRule] = ()
+    name: str,
+    compute_capability: Capability | None = None,
+    learned: Sequence[NameRule] = (),
+    *,
+    tensor_cores: bool = True,
 ) -> Classification:
     """Return what a kernel's name says.
 
@@ -107,12 +116,16 @@ def classify(
         compute_capability: Of the device the kernel ran on, such as (9, 0): an impossible verdict is corrected. Without
             it, the verdict is that on a device which supports everything in the name.
         learned: Rules from a file. They come before all others, and no device corrects them.
+        tensor_cores: Whether the device has tensor cores, as ``tensor_cores.has_tensor_cores`` returns it. Without
+            them nothing is eligible.
     """
     text = subject(name) if learned else ""
     known = next((each for each in learned if _matches(each, text)), None)
     if known is not None:
         return Classification(name, known.verdict, known.precision, known.library, known.op, FROM_FILE)
     found = _by_rules(name)
+    if not tensor_cores:
+        return replace(found, verdict=Verdict.NOT_ELIGIBLE)
     return found if compute_capability is None else _on_device(found, compute_capability)
 
 
@@ -133,14 +146,15 @@ def _by_rules(name: str) -> Classification:
 def subject(name: str) -> str:
     """Return a name as the rules see it: qualified function, then template arguments and parameters.
 
-    Return types, anonymous namespaces and casts are removed, because each tool writes them differently. In a mangled
-    name only the function is decoded.
+    Return types, anonymous namespaces and casts are removed, because each tool writes them differently, and a namespace
+    that a tool left out is restored where the function is a known library's. In a mangled name only the function is
+    decoded.
     """
     text = name[:LONGEST].strip()
     if text.startswith("_Z"):
-        return _decoded(text)
+        return with_namespace(_decoded(text))
     text = _RETURN_TYPE.sub("", text, count=1)
-    return _CASTS.sub("", _HIDDEN.sub("", text))
+    return with_namespace(_CASTS.sub("", _HIDDEN.sub("", text)))
 
 
 def _matches(rule: NameRule, text: str) -> bool:
@@ -172,10 +186,8 @@ def _on_device(found: Classification, capability: Capability) -> Classification:
     the tensor cores lack runs on CUDA cores, and could use another type.
     """
     verdict, precision = found.verdict, found.precision
-    if found.rule == BY_DEVICE:
-        verdict, precision = Verdict.TENSOR, "int8"
-        if capability < (7, 5):
-            verdict = Verdict.SIMT_ELIGIBLE
+    if found.rule == MMQ and capability < FIRST_WITH_MMQ:
+        verdict = Verdict.SIMT_ELIGIBLE
     is_matrix = verdict in {Verdict.TENSOR, Verdict.SIMT_ELIGIBLE}
     if capability < FIRST_WITH_TENSOR_CORES or (is_matrix and precision == "fp64" and capability not in WITH_FP64):
         verdict = Verdict.NOT_ELIGIBLE

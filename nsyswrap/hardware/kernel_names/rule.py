@@ -8,7 +8,9 @@ from enum import StrEnum
 # comes before template arguments and parameters. Heads are short: the bound keeps hostile names cheap.
 HEAD = r"^[^<(]{0,400}?"
 # A head without the words of a matrix product: the kernel may then be named after its library.
-NO_MATRIX = r"(?![^<(]{0,400}?(?:gemm|GEMM|Gemm|gemv|matmul|MatMul|mul_mat|_mm(?![a-z])|attn|[Aa]ttention))"
+NO_MATRIX = (
+    r"(?![^<(]{0,400}?(?:gemm|GEMM|Gemm|gemv|matmul|MatMul|mul_mat|_mm(?![a-z])|[bB]mm(?![a-z])|attn|[Aa]ttention))"
+)
 # Namespaces of libraries whose kernels are known. A word in a name proves nothing alone: any program may use it.
 NAMESPACES = (
     r"(?:at|at_cuda_detail|c10d?|torch|cudnn\w{0,30}|cask\w{0,30}|xmma\w{0,30}|cublas(?:Lt)?|cutlass\w{0,30}|vllm"
@@ -29,12 +31,12 @@ OPERATION_WORDS = (
     r"|relu|Relu|ReLU|sigmoid|Sigmoid|act|topk|TopK|argmax|ArgMax|sort|Sort|radix|cumsum|sum|Sum|histogram|Histogram"
     r"|hadamard|permute|Permute|transpose|Transpose|memcpy|memset|copy|Copy|fill|Fill|cast|Cast|add|Add|mul|sub|div|scale"
     r"|Scale|exp|sqrt|axpy|saxpy|bcast|lamb|lion|sgd|adagrad|bias|residual|unary|binary|scatter|gather|clamp|pad|concat"
-    r"|reduce|Reduce|reduction|Reduction|random|Random|philox|curand|gated_op|get_rows|partials"
+    r"|quant|quantize|dequantize|Quantize|reduce|Reduce|reduction|Reduction|random|Random|philox|curand|gated_op|get_rows|partials"
 )
 NEUTRAL_WORDS = (
     r"kernel|Kernel|fused|Fused|fast|fwd|bwd|forward|backward|Forward|Backward|f16|f32|f64|bf16|fp16|fp32|fp64|half"
     r"|float|double|int|vec|vector|Vector|vectorized|layer|batch|group|cross|row|col|rows|cols|k|op|and|bin|in|out|inplace"
-    r"|grad|prefix|multi|transform|block|warp|local|global|small|large|impl|[1-4]d|\d{1,4}"
+    r"|fp4|fp8|int4|int8|mxfp4|mxfp8|nvfp4|per|token|tokens|x|b\d{1,2}|grad|prefix|multi|transform|block|warp|local|global|small|large|impl|[1-4]d|\d{1,4}"
 )
 
 

@@ -14,7 +14,8 @@ SUMS: tuple[Rule, ...] = (
             r"^(?:cublasLt::)?splitKreduce_kernel|^cutlass\w{0,30}::Kernel2?<.{0,200}?ReduceSplitK"
             r"|^sm\d{2,3}_xmma_\w{0,300}?_(?:execute_split_k_kernel|splitK_?[rR]educe)"
             r"|^(?:cudnn::(?:\w{1,30}::){0,3})?reduce_wgrad_|^[wd]grad2d_\w{1,40}_nhwc_reduce(?=[<(]|$)"
-            r"|^cublasLt::epilogue::(?:impl::)?globalKernel|^mul_mat_q_stream_k_fixup"
+            r"|^cublasLt::epilogue::(?:impl::)?globalKernel|^(?:epilogue::)?(?:impl::)?globalKernel<[^\n]{0,400}?cublasLt|^mul_mat_q_stream_k_fixup"
+            r"|^(?:\w{1,40}::)?Kernel2?<(?:\w{1,40}::){1,4}ReduceSplitK|^(?:allspark::)?f16_gemm_splitk_reduce_kernel"
         ),
         verdict=Verdict.NOT_ELIGIBLE,
         precision="",
@@ -54,6 +55,8 @@ SUMS: tuple[Rule, ...] = (
         key="cublas_vector",
         pattern=re.compile(
             r"^(?:scal|axpy|copy|swap|rot|geam)\w{0,20}kernel\w{0,20}<.{0,400}?cublas|^(?:scal|axpy)_kernel(?:_val)?$"
+            r"|^\w{1,40}<[^\n]{0,400}?cublas(?:Ger|Syr|Her|Syher2?|Sphpr2?|T[bp]sv|Dgmm|Matinv)Params"
+            r"|^get_minmax_block_ker<|^(?:prolog|epilog)_\w{1,40}<(?:\w{1,40}::){0,3}oz\d_"
         ),
         verdict=Verdict.NOT_ELIGIBLE,
         precision="",
@@ -65,8 +68,10 @@ SUMS: tuple[Rule, ...] = (
                 "(cublasTransposeParams<T2>, const T1 *, T1 *, const T2 *)"
             ),
             "void copy_kernel<float>(cublasCopyParams<float>)",
+            "void ger_kernel<double2, double2, 256, 5, false>(cublasGerParams<double2, double2>)",
+            "get_minmax_block_ker<double, 256>",
         ),
-        source=MEASURED,
+        source=MEASURED + "; around products that emulate FP64 with int8 (Ozaki), from " + PROFILES,
     ),
 )
 
@@ -77,8 +82,13 @@ LAYOUT: tuple[Rule, ...] = (
             KNOWN_FUNCTION
             + r"(?:(?:nchw|nhwc)To(?:Nchw|Nhwc|Folded)|[fF]oldedNhwc|nhwcSliceC|nhwcAddPadding|nchwAddPadding"
             r"|tensorTransformGeneric|genericTranspose_kernel|region_transform_|transpose_readWrite_|copyPackedKernel"
-            r"|copyVectorizedKernel|permutationKernelPL|packR2C)|^genericReformat::|^deep_gemm::transpose_"
-            r"|^at::native::\w{0,60}_Bint4_layout"
+            r"|copyVectorizedKernel|permutationKernelPL|packR2C|reorder_tensor_kernel|prepack_B_kernel|permute_cols_kernel"
+            r"|rearrange_kn_weight_|unified_encode_int4b_device|marlin_int4_fp8_preprocess)|^genericReformat::|^init_device_workspace_kernel<xmma"
+            r"|^(?:deep_gemm::)?(?:transpose_(?:and_pack_)?fp32|pack_fp32_into_ue8m0)|^at::native::\w{0,60}_Bint4_layout"
+            r"|^(?:machete|allspark|marlin_moe_wna16)::(?:prepack_B|permute_cols|rearrange_kn)|^cask\w{0,20}::"
+            r"(?:compressSparse|\w{0,20}SparseMeta)"
+            r"|^(?:cutlass::)?device_kernel<(?:(?:cutlass::)?transform::kernel::|INS_9transform6kernel)"
+            r"|^turbomind::gemm::(?:pack_|convert_kernel)"
         ),
         verdict=Verdict.NOT_ELIGIBLE,
         precision="",
@@ -96,6 +106,8 @@ LAYOUT: tuple[Rule, ...] = (
                 "(cudnnTensorTransformStruct, tensorTransformParams, int, unsigned long, __half const*, __half*, float)"
             ),
             "void deep_gemm::transpose_fp32<512, 64>(const float *, float *)",
+            "machete::prepack_B_kernel<machete::PrepackedLayoutTemplate<cutlass::half_t> >(int)",
+            "void cutlass::device_kernel<cutlass::transform::kernel::SM90StructuredSparseCompressor<int> >(int)",
         ),
         source=MEASURED,
     ),
@@ -129,10 +141,17 @@ LAYOUT: tuple[Rule, ...] = (
         key="gemm_aux",
         pattern=re.compile(
             KNOWN_FUNCTION
-            + r"(?:__)?(?:prepare_grouped_gemm_data|compute_gemm_pointers|get_(?:group_|grouped_)?gemm_starts"
-            r"|moe_align_block_size)|"
+            + r"(?:__)?(?:\w{0,20}prepare_(?:moe_)?grouped_gemm_|compute_gemm_pointers|compute_arg_sorts(?=[<(]|$)"
+            r"|(?:int4_|fp8_|mxfp4_|mxfp8_|nvfp4_){0,3}get_(?:group_|grouped_)?gemm_starts"
+            r"|(?:lora_|batched_|moe_lora_)?moe_align_block_size|(?:lora_)?count_and_sort_expert_tokens|compute_pplx_data"
+            r"|compute_batched_moe_data|compute_expert_(?:blockscale_)?offsets|compute_problem_sizes(?=_|[<(]|$)"
+            r"|computeExpertFirstTokenOffset|computeStridesTmaWarpSpecialized|expandInputRows|shuffle(?:Input)?Rows(?=Kernel)"
+            r"|finalizeMoeRouting|preprocessTopkId|getMIndicesKernel|buildMinLatencyActiveExpertMaps|doActivationKernel"
+            r"|apply_shuffle_mul_sum|(?:block|fused|global)ExpertPrefixSum|mergeExpertPrefixSum|routingIndices\w{0,40}Kernel|topkGating(?=[<(]|$|Softmax|Sigmoid|Softplus))|"
             + KNOWN_LIBRARY
-            + r"(?:__)?(?:\w{0,40}gemm_arguments|compute_problem_sizes|compute_expert_offsets|offsetPointerArray)"
+            + r"(?:__)?(?:\w{0,40}gemm_arguments|offsetPointerArray)"
+            r"|^(?:expert_specialization::)\w{0,60}(?:PreCompute|_quant)|^turbomind::gemm::(?:prepare_|fill_strided)"
+            r"|^(?:deep_gemm::)?smxx_\w{1,60}|^offsetPointerArray_kernel<"
         ),
         verdict=Verdict.NOT_ELIGIBLE,
         precision="",
@@ -144,8 +163,12 @@ LAYOUT: tuple[Rule, ...] = (
                 "cutlass::bfloat16_t, float, cute::tuple<int, int, int> >(cutlass::bfloat16_t*, cutlass::bfloat16_t*)"
             ),
             "moe_align_block_size_kernel",
+            "compute_expert_blockscale_offsets(int const*, int*, int*, int*, long)",
+            "void apply_shuffle_mul_sum_kernel<__nv_bfloat16>(__nv_bfloat16 const*, __nv_bfloat16*, int const*, int)",
+            "void int4_fp8_get_group_gemm_starts<cutlass::float_e4m3_t>(int*, cutlass::float_e4m3_t**)",
+            "void finalizeMoeRoutingKernel<__half, __half, true>(__half const*, __half*, float const*, int const*)",
         ),
-        source=MEASURED,
+        source=MEASURED + "; vllm-project/vllm csrc/moe, csrc/quantization/cutlass_w8a8; sgl-project/sglang sgl-kernel",
     ),
 )
 
@@ -155,8 +178,10 @@ ATTENTION_AUX: tuple[Rule, ...] = (
         pattern=re.compile(
             KNOWN_FUNCTION
             + r"_?(?:reshape_and_cache|concat_and_cache)_|"
-            + KNOWN_LIBRARY
-            + r"(?:AppendPagedKVCache|copy_blocks_kernel)"
+            + KNOWN_FUNCTION
+            + r"(?:AppendPagedKVCache|copy_blocks_(?:mla_)?kernel|concat_mla_|ConcatMLA|mla_copy_qkv|store_kv_cache_"
+            r"|transfer_(?:page_head_)?kernel_impl|indexer_k_quant_and_cache|gather_and_maybe_dequant_cache"
+            r"|cp_gather_(?:cache|and_upconvert|indexer_k))"
         ),
         verdict=Verdict.NOT_ELIGIBLE,
         precision="",
@@ -171,14 +196,17 @@ ATTENTION_AUX: tuple[Rule, ...] = (
     Rule(
         key="flash_aux",
         pattern=re.compile(
-            r"(?<![A-Za-z_])(?:FlashAttn(?:Fwd|Bwd)(?:Combine|Preprocess|Postprocess)|flash_fwd_\w{0,20}combine"
+            r"FlashAttention(?:Forward|Backward)(?:Combine|Preprocess|Postprocess)|(?<![A-Za-z_])(?:"
+            r"FlashAttn(?:Fwd|Bwd)(?:Combine|Preprocess|Postprocess)|fmha\w{0,20}Reduction|flash_fwd_\w{0,20}combine"
             r"|flash_bwd_(?:dot_do_o|convert|clear)|compute_dot_do_o_|convert_dq_to_|lean_reduction_kernel"
             r"|prepare_varlen_num_blocks|get_mla_metadata|flash_attn_(?:stream_k_fixup|combine_results"
             r"|mask_to_KV_max)|fmha_\w{0,20}(?:reduce|combine)_|(?:Persistent)?VariableLengthMergeStates"
             r"|merge_attn_states|paged_attention_v2_reduce)|"
             + KNOWN_LIBRARY
             + r"(?:MergeStates?|merge_states?|unpack_cudnn|fill_philox|transform_bias_rescale_qkv)"
-            r"|^_(?:bwd_preprocess_do_o_dot|attn_bwd_preprocess)"
+            r"|^_(?:bwd_preprocess_do_o_dot|attn_bwd_preprocess)|^convert_vertical_slash_indexes_kernel"
+            r"|^transformer_engine::(?:fused_attn|flash_attention)::|^turbomind::attention::reduce<"
+            r"|^turbomind::linear_attn::\w{0,40}::\w{0,60}(?:Cumsum|Prepare)"
         ),
         verdict=Verdict.NOT_ELIGIBLE,
         precision="",
@@ -196,6 +224,11 @@ ATTENTION_AUX: tuple[Rule, ...] = (
             ),
             "cudnn::fusion::compute_dot_do_o_specialized<true, 128>",
             "FlashAttnFwdCombine",
+            "fmhaReductionKernel",
+            (
+                "kernel_cutlass_kernel_flash_attncuteflash_fwd_combineFlashAttentionForwardCombine_object_at__"
+                "tensorptrf32gmemalign16odiv4div4div4_0"
+            ),
             "void flash_attn_stream_k_fixup<(int)256, (int)4, (int)2>(float *, const float2 *, int, int, int)",
         ),
         source=MEASURED,
@@ -228,10 +261,11 @@ QUANTISATION: tuple[Rule, ...] = (
     Rule(
         key="quant",
         pattern=re.compile(
-            r"^(?!nvjpeg|[^<(]{0,400}?(?:[gG]emm(?!_?quant)|gemv|GEMM|[mM]at_?[mM]ul|mul_mat|attn|attention"
-            r"|Attention|_mm_kernel))(?:(?:quantize_(?:mmq|q8)_|dequantize_block_|convert_unary(?![a-z])|QuantInt8Kernel"
+            r"^(?!nvjpeg|[^<(]{0,400}?(?:(?<!quant_deep_)[gG]emm(?!_?quant)|gemv|GEMM|[mM]at_?[mM]ul|mul_mat|attn|attention"
+            r"|Attention|_mm_kernel))(?:(?:quantize_(?:mmq|q8)_|dequantize_block(?=_|<)|convert_unary(?![a-z])|QuantInt8Kernel"
             r"|k(?:De)?[qQ]uantize(?:Blockwise)?(?![a-z])|kdequant_|kTransformRowToFormat|kget\w?ColRowStats"
-            r"|_?per_token_(?:group_)?quant_(?:fp8|int8|8bit)|kernel_cutlass_kernel_flashinferquantiz)|"
+            r"|_?per_token_(?:group_)?quant_(?:fp8|int8|8bit)|(?:vllm::)?convert_fp8_kernel|(?:allspark::)?restore_N32_K16_dequantize_"
+            r"|kernel_cutlass_kernel_flashinferquantiz)|"
             + NAMESPACES
             + r"::[^<(]{0,400}?(?:[qQ]uantiz|_quant_|[qQ]uant(?:Int8|FP8|Fp8)|_quant\b|Quant\w{0,20}Kernel"
             r"|marlin_repack|cast_transpose|FP8rowwise|FP8_q|cvt_fp16_to_fp4|awq_\w{0,20}repack|_dequant|dequant_|fake_quant))"

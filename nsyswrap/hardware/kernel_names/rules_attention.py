@@ -57,12 +57,15 @@ ATTENTION: tuple[Rule, ...] = (
     ),
     Rule(
         key="llama_attention_simt",
-        pattern=re.compile(r"^flash_attn_(?:vec|tile)(?![a-z])"),
+        pattern=re.compile(r"^flash_attn_(?:ext_)?(?:vec|tile)(?![a-z])"),
         verdict=Verdict.SIMT_ELIGIBLE,
         precision="@attention_simt",
         library="llama.cpp",
         op="attention",
-        examples=("void flash_attn_vec_ext_f16<128, 1, (ggml_type)1, (ggml_type)1, false>(char const*, char const*)",),
+        examples=(
+            "void flash_attn_vec_ext_f16<128, 1, (ggml_type)1, (ggml_type)1, false>(char const*, char const*)",
+            "void flash_attn_ext_vec<256, 1, (ggml_type)1, (ggml_type)1, false>(char const*, char const*)",
+        ),
         source="ggml-org/llama.cpp ggml/src/ggml-cuda/fattn-vec.cuh",
     ),
     Rule(
@@ -71,7 +74,8 @@ ATTENTION: tuple[Rule, ...] = (
             r"(?<![A-Za-z_])(?:flash_(?:fwd|bwd)_|FlashAttn(?:Fwd|Bwd)Sm\d|FlashAttention(?:Forward|Backward)Sm\d"
             r"|CollectiveMainloop(?:Fwd|Bwd)|(?:Batch|Single)PrefillWith|BatchMLAPagedAttention|flash_?mla(?![a-z])"
             r"|flash_attn_(?:ext_f16|mma_ext)|FMHA_kernel_traits|fmha_(?:fprop|dgrad|fwd|bwd)_\w{0,80}?kernel)"
-            r"|^qk_int(?:4|8)?_sv_"
+            r"|^qk_int(?:4|8)?_sv_|^(?:sm(?:90|100)\w?::(?:\w{1,40}::){0,4})sparse_attn_fwd_\w{0,40}kernel"
+            r"|^(?:\w{1,40}::){0,4}sparse_attn_fwd_\w{0,40}kernel<[^\n]{0,400}?(?:sm(?:90|100)\w?::|Sparse\w{1,20}Params)"
         ),
         verdict=Verdict.TENSOR,
         precision="@attention_types",
@@ -99,8 +103,51 @@ ATTENTION: tuple[Rule, ...] = (
                 "void flash_attn_ext_f16<(int)256, (int)256, (int)4, (int)2, (int)2, (int)1, (bool)0, "
                 "(bool)0>(const char *)"
             ),
+            (
+                "void sm90::fwd::sparse_attn_fwd_kernel<sm90::fwd::KernelTemplate<576, 128>, sm90::fwd::TmaParams>("
+                "SparseAttnFwdParams, T2)"
+            ),
         ),
-        source=TENSOR_PIPE + "; FlashInfer and llama.cpp from " + PROFILES,
+        source=TENSOR_PIPE + "; FlashInfer and llama.cpp from " + PROFILES + "; deepseek-ai/FlashMLA csrc",
+    ),
+    Rule(
+        key="turbomind_simt",
+        pattern=re.compile(
+            r"^(?:turbomind::)?attention_kernel<[^\n]{0,400}?MMA_SIMT|^turbomind::linear_attn::(?:\w{1,40}::){0,3}\w{0,20}Recurrent"
+        ),
+        verdict=Verdict.SIMT_ELIGIBLE,
+        precision="@attention_simt",
+        library="lmdeploy",
+        op="attention",
+        examples=(
+            (
+                "void turbomind::attention_kernel<turbomind::AttentionUniversal<turbomind::arch::Sm80, "
+                "turbomind::attention::Mainloop<turbomind::arch::Sm80, turbomind::attention::Impl<"
+                "turbomind::attention::MMA_SIMT, __half, __half, 1, 1, 32> > > >(int)"
+            ),
+            "void turbomind::linear_attn::delta_rule::Sm90GdrRecurrentKernel<__nv_bfloat16, __nv_bfloat16, 4>(int)",
+        ),
+        source="InternLM/lmdeploy src/turbomind/kernels/attention; LMDeploy 0.18",
+    ),
+    Rule(
+        key="turbomind_tensor",
+        pattern=re.compile(
+            r"^(?:turbomind::)?attention_kernel<[^\n]{0,400}?MMA_(?:884|1688|16816|81616)"
+            r"|^turbomind::linear_attn::(?:\w{1,40}::){0,3}(?:Sm\d{2,3}(?:Fused|Kkt)\w{0,40}|ChunkedGdr)Kernel"
+        ),
+        verdict=Verdict.TENSOR,
+        precision="@attention_types",
+        library="lmdeploy",
+        op="attention",
+        examples=(
+            (
+                "void turbomind::attention_kernel<turbomind::AttentionUniversal<turbomind::arch::Sm80, "
+                "turbomind::attention::Mainloop<turbomind::arch::Sm80, turbomind::attention::Impl<"
+                "turbomind::attention::MMA_16816, __half, __half, 1, 64, 64> > > >(int)"
+            ),
+            "void turbomind::linear_attn::delta_rule::Sm90FusedGdrFwdKernel<__nv_bfloat16, __nv_bfloat16, 128>(int)",
+        ),
+        source="InternLM/lmdeploy src/turbomind/kernels; LMDeploy 0.18",
     ),
     Rule(
         key="fmha_tensorrt",
@@ -140,8 +187,11 @@ QUANTISED: tuple[Rule, ...] = (
         key="quantised_gemv",
         pattern=re.compile(
             KNOWN_FUNCTION
-            + r"(?:mul_mat_vec(?:_[qf])?(?![a-z_])|gemm_half_q_half_|kgemm_4bit_inference_naive|dequantize_mul_mat_vec"
-            r"|VecQuant\dMat)|" + KNOWN_LIBRARY + r"router_gemm_kernel"
+            + r"(?:mul_mat_vec(?:_[qf])?(?![a-z_])|gemm_half_q_half_|kgemm_4bit_inference_naive|kgemv_4bit_inference"
+            r"|dequantize_mul_mat_vec|VecQuant\dMat|moe_vec_q(?=[<(]|$)|cudaCoreGemm|router_gemm_kernel_\w{1,20}_output)|"
+            + KNOWN_LIBRARY
+            + r"router_gemm_kernel|^(?:trtllm_dsv3_router_gemm|dsv3MinLatencyKernels)::router_gemm_kernel"
+            r"|^(?:\w{1,40}::){0,4}kernel<(?:\w{1,40}::){0,3}weight_only::"
         ),
         verdict=Verdict.SIMT_ELIGIBLE,
         precision="@quantised",
@@ -152,15 +202,42 @@ QUANTISED: tuple[Rule, ...] = (
             "void mul_mat_vec_q<(ggml_type)12, (int)7, (bool)0>(const void *, const void *, const int *, float *)",
             "vllm::gptq::gemm_half_q_half_gptq_4bit_kernel<true,1>",
             "kgemm_4bit_inference_naive",
+            "void cudaCoreGemm<__half, __half, 1, 2, 256>(__half const*, __half const*, __half*, int, int, int)",
+            (
+                "void tensorrt_llm::kernels::weight_only::kernel<tensorrt_llm::kernels::weight_only::FP16DetailsA, "
+                "tensorrt_llm::kernels::weight_only::Int4DetailsW, true, 1, 4, 128>(void*, void*)"
+            ),
+            "void router_gemm_kernel_bf16_output<__nv_bfloat16, 128, 8, 1, 256, 7168>(__nv_bfloat16*)",
         ),
-        source=PROFILES,
+        source=PROFILES + "; NVIDIA/TensorRT-LLM weightOnlyBatchedGemv, cudaCoreGemm: products of a few rows by FMA",
+    ),
+    Rule(
+        key="quantised_simt",
+        pattern=re.compile(
+            KNOWN_FUNCTION + r"(?:(?:mul_mat_|moe_)q\d_[0-9K](?=[<(]|$)|moe_wna16_gemm_kernel|gemm_4bit_simt)"
+        ),
+        verdict=Verdict.SIMT_ELIGIBLE,
+        precision="@quantised",
+        library="@quantised_vendor",
+        op="gemm",
+        examples=(
+            "void mul_mat_q4_0<__half, true>(void const*, void const*, __half*, int, int, int, int, int)",
+            "void moe_q4_K<c10::BFloat16, false>(void const*, void const*, c10::BFloat16*, int const*, int const*)",
+            "void moe_wna16_gemm_kernel<__half, 4, 64>(__half const*, __half*, unsigned int const*, __half const*)",
+            "void gemm_4bit_simt<__half, 32, 64, 2>(int, int, int, __half const*, unsigned char const*)",
+        ),
+        source="vllm-project/vllm csrc/quantization/gguf (dp4a), csrc/moe (HFMA2); bitsandbytes csrc",
     ),
     Rule(
         key="quantised_tensor",
         pattern=re.compile(
             KNOWN_FUNCTION
-            + r"(?:Marlin(?:_24)?(?=[<(]|$)|gemm\w{0,3}_forward_4bit_cuda_m\d|tinygemm_m16n8k16|mul_mat_f(?![a-z_]))"
-            r"|^deep_gemm::(?:\w{1,40}?(?:gemm|mqa_logits)(?!\w{0,20}metadata)|fp8_gemm_kernel)"
+            + r"(?:Marlin(?:_24)?(?=[<(]|$)|gemm\w{0,3}_forward_4bit_cuda_m\d|tinygemm_m16n8k16|mul_mat_f(?![a-z_])"
+            r"|kgemm_4bit_inference(?=[<(]|$)|gemm_4bit_sm\d\d_)|^deep_gemm::sm(?:90|100|120)_\w{1,80}_impl(?=[<(]|$)"
+            r"|^(?:deep_gemm::)?sm(?:90|100|120)_\w{0,40}(?:gemm|bmk_bnk|bmn_bnk|mqa_logits|mega_moe)(?!\w{0,40}metadata)"
+            r"|^turbomind::gemm::gemm_(?:kernel|universal)_sm\d|^deep_gemm::fp8_gemm_kernel|^hadacore::hadamard_transform|^hadamard_transform_kernel<\d"
+            r"|^transformer_engine::(?:\w{1,40}::){0,3}\w{0,40}Hadamard(?:Transform|AmaxTma)Kernel"
+            r"|^(?:sglang|vllm|tensorrt_llm)::(?:\w{1,40}::){0,4}fused_a_gemm_kernel|^fused_a_gemm_kernel<\d"
         ),
         verdict=Verdict.TENSOR,
         precision="@quantised",
@@ -179,12 +256,20 @@ QUANTISED: tuple[Rule, ...] = (
                 "at::native::BLayout_TC_int4<8, 128>, at::native::ALayout_RM<(at::native::KReductionType)0>, "
                 "8, 8>(void const*)"
             ),
+            "void deep_gemm::sm100_fp8_fp4_mega_moe_impl<7168u, 2048u, 256u, 8u>(void*)",
+            "void sm90_fp8_gemm_1d2d_impl<0u, 2112u, 7168u, 1u, 128u, 128u>(float*, int*)",
+            "void kgemm_4bit_inference<__half, 128>(int, int, int, __half*, unsigned char*, float*, __half*)",
+            "void hadacore::hadamard_transform_kernel<1, 2, 8, false, (c10::ScalarType)5>(unsigned char*, int)",
+            "void fused_a_gemm_kernel<1, 2112, 7168, 16, 16, 256, 7>(__nv_bfloat16*, __nv_bfloat16 const*)",
         ),
-        source=TENSOR_PIPE + " (tinygemm); " + PROFILES,
+        source=(
+            TENSOR_PIPE + " (tinygemm); " + PROFILES + "; deepseek-ai/DeepGEMM deep_gemm/include/impls; "
+            "pytorch/ao hadacore; NVIDIA/TensorRT-LLM dsv3FusedAGemm.cu: mma.sync"
+        ),
     ),
     Rule(
         key="trtllm_gen",
-        pattern=re.compile(r"^(?:bmm|gemm)_[A-Z]\w{0,300}?_sm1\d\d[af]?$"),
+        pattern=re.compile(r"^(?:bmm|gemm)_[A-Z]\w{0,300}?(?:_sm1\d\d[af]?$|(?<=_)t\d+x\d+x\d+(?:u\d)?_s\d)"),
         verdict=Verdict.TENSOR,
         precision="@trtllm_gen",
         library="tensorrt_llm",
@@ -195,18 +280,22 @@ QUANTISED: tuple[Rule, ...] = (
                 "transOut_schPd2x1x2x3_"
                 "biasFp32M_bN_rgTma_clmp_dynB_sm100f"
             ),
+            "bmm_Bfloat16_Bfloat16Bfloat16_Fp32_t128x8x128u2_s6_et128x8_m128x8x16",
         ),
         source=PROFILES,
     ),
     Rule(
         key="llama_mmq",
-        pattern=re.compile(r"^mul_mat_q(?![a-z])"),
-        verdict=Verdict.UNKNOWN,
-        precision="",
+        pattern=re.compile(r"^mul_mat_q(?![a-z0-9_])"),
+        verdict=Verdict.TENSOR,
+        precision="@mmq",
         library="llama.cpp",
         op="gemm",
-        examples=("void mul_mat_q<(ggml_type)40, (int)24, (bool)0>(const char *, const int *, const int *, float *)",),
-        source=PROFILES + "; int8 products on tensor cores from compute capability 7.5 on, dp4a before",
+        examples=(
+            "void mul_mat_q<(ggml_type)12, (int)64, (bool)0>(const char *, const int *, const int *, float *)",
+            "void mul_mat_q<(ggml_type)40, (int)24, (bool)0>(const char *, const int *, const int *)",
+        ),
+        source="ggml-org/llama.cpp ggml-cuda/mmq.cuh; int8 products on tensor cores from 7.5 on, dp4a before",
     ),
     Rule(
         key="instruction_word",

@@ -72,9 +72,9 @@ _FUNCTIONS = (
 )
 # Types of parameters that lead to the memory of other ranks.
 _PEER_TYPES = (
-    r"\b(?:RankSignals|ncclDevComm|ncclWindow_(?:t|vidmem)|mscclpp::\w{0,40}(?:Channel|DeviceHandle|ExecutionPlan)"
+    r"(?:RankSignals|ncclDevComm|ncclWindow_(?:t|vidmem)|mscclpp(?:::|\d\d)\w{0,40}(?:Channel|DeviceHandle|ExecutionPlan)"
     r"|nvshmemi?_team_t|ucc_ec_cuda_executor_t|(?:Push|Pull)Controller"
-    r"|SystemSemaphoreInfo)\b"
+    r"|SystemSemaphoreInfo)(?![a-z])"
 )
 
 
@@ -108,7 +108,7 @@ COLLECTIVES: tuple[Rule, ...] = (
         key="collective_function",
         pattern=_exchange(
             rf"{_IN}(?:{_FUNCTIONS}){_REST}",
-            r"(?:mscclpp|turbomind::comm|c10d::(?:symmetric_memory|intra_node_comm))::",
+            r"(?:mscclpp|turbomind::comm|(?:c10d::)?(?:symmetric_memory|intra_node_comm))::",
             r"(?:\w{1,40}::){0,3}(?:deep_ep|nccl_ep|hybrid_ep|internode(?:_ll)?|intranode)::(?:\w{1,40}::){0,4}"
             r"(?:hybrid_|cached_|low_latency_)?"
             r"(?:dispatch|combine|barrier|notify|clean|pp_send|pp_recv|engram_fetch|device_sync)",
@@ -144,7 +144,7 @@ COLLECTIVES: tuple[Rule, ...] = (
     ),
     Rule(
         key="collective_parameter",
-        pattern=_exchange(rf"(?!cut(?:lass|e))[^\n]{{0,400}}?[<(, :]{_PEER_TYPES}"),
+        pattern=_exchange(rf"(?!cut(?:lass|e))[^\n]{{0,400}}?(?<![A-Za-z]){_PEER_TYPES}"),
         verdict=Verdict.NOT_ELIGIBLE,
         precision="",
         library="@collective",

@@ -114,13 +114,45 @@ COMPILED: tuple[Rule, ...] = (
 
 TRITON: tuple[Rule, ...] = (
     Rule(
+        key="matmul_ogs",
+        pattern=re.compile(
+            r"^_(?:p_)?matmul(?:_ogs)?_[NT]{3}_[a-z0-9]{1,16}x(?:bf16|fp16|fp8|float8|mxfp[48]|e[45]m)\w{0,20}?x[a-z]"
+        ),
+        verdict=Verdict.TENSOR,
+        precision="@matmul_ogs",
+        library="triton",
+        op="gemm",
+        examples=(
+            "_matmul_ogs_NNT_bf16xbf16xmxfp4_16x256x128x1_swiglu",
+            "_p_matmul_ogs_NNN_fp16xfp16xfp16_128x256x64x1",
+        ),
+        source="triton-lang/triton python/triton_kernels: the name has the types of the result and of both operands",
+    ),
+    Rule(
+        key="recurrent",
+        pattern=re.compile(
+            r"^_?fused_recurrent_(?!\w{0,80}_dw(?:[<(]|$))\w{0,60}?(?:fwd|bwd|update|decode)"
+            r"|^fused_sigmoid_gating_delta_rule_update_kernel"
+        ),
+        verdict=Verdict.SIMT_ELIGIBLE,
+        precision="",
+        library="fla",
+        op="attention",
+        examples=(
+            "fused_recurrent_gated_delta_rule_packed_decode_kernel",
+            "fused_recurrent_fwd_kernel",
+            "fused_sigmoid_gating_delta_rule_update_kernel",
+        ),
+        source="fla-org/flash-linear-attention: products of the state with a vector, by elementwise work and sums",
+    ),
+    Rule(
         key="triton_matrix",
         pattern=re.compile(
             r"^(?:_?fused_moe_kernel|_?invoke_fused_moe|_w\d+a\d+|\w{0,40}?block_scaled_mm"
             r"|_?matmul_(?:persistent_)?kernel|_?bsr_|_?(?:attn_)?(?:fwd"
             r"|bwd)(?:_inner)?(?:_d[kqv]{1,3})?(?:_kernel)?(?=$|_0d|_\d)|_attn_(?:fwd|bwd)\w{0,20}"
             r"|\w{0,40}?unified_attention|_\w{0,40}?(?:decode|prefill)\w{0,40}?kernel|_?grouped_gqa"
-            r"|_fwd_grouped_kernel|_fwd_kernel_\w{1,40}|_?chunk_\w{0,60}?(?:kernel|fwd|bwd)|\w{0,20}?recompute_w_u"
+            r"|_fwd_grouped_kernel|_fwd_kernel_\w{1,40}|_?chunk_(?!(?:(?:local|global)_)?cumsum)\w{0,60}?(?:kernel|fwd|bwd)|\w{0,20}?recompute_w_u"
             r"|\w{0,40}?gated_delta_rule|_?kda_|_bmm_chunk|merge_16x16_to_\w{0,40}?inverse)"
         ),
         verdict=Verdict.UNKNOWN,

@@ -7,11 +7,17 @@ from nsyswrap.hardware.kernel_names.rule import NEUTRAL_WORDS, NO_MATRIX, OPERAT
 PROFILES = "public profiles on GitHub"
 H200 = "capture of PyTorch 2.11 on an H200"
 
+# Words of the work around the products of a mixture of experts.
+_OF_EXPERTS = (
+    r"sum|reduce|reduction|weighted|softmax|Softmax|sigmoid|Sigmoid|topk|TopK|Fast|fused_gate|gating|permute|unpermute"
+    r"|align|sort|finalize|routing"
+)
+
 LIBRARIES: tuple[Rule, ...] = (
     Rule(
         key="cub",
         pattern=re.compile(
-            r"^(?:at_cuda_detail::|\w{1,40}::)?(?:cub|thrust|cuda::std)::"
+            r"^(?:at_cuda_detail::|\w{1,40}::)?(?:cub|thrust|cuda::std)::|^nv::topk::"
             r"|^Device(?:RadixSort(?:Onesweep|Histogram|ExclusiveSum|SingleTile|Upsweep|Downsweep)?|RadixSortScanBins"
             r"|Scan(?:ByKey)?(?:Init)?|Reduce(?:SingleTile|ByKey)?|SelectSweep|Segmented(?:Reduce|RadixSort)"
             r"|SegmentedSort\w{1,30}|Histogram(?:Init|Sweep)|MergeSort\w{1,20}|Merge|UniqueByKeySweep|CompactInit"
@@ -54,6 +60,111 @@ LIBRARIES: tuple[Rule, ...] = (
             ),
         ),
         source=H200,
+    ),
+    Rule(
+        key="experts",
+        pattern=re.compile(
+            rf"^(?=\w{{0,40}}?(?:{_OF_EXPERTS})(?![a-z]))_{{0,2}}(?:kimi_k2_)?[mM]oe_?"
+            rf"(?:(?:{_OF_EXPERTS}|{NEUTRAL_WORDS}|general|dynamic|map|v\d)(?![a-z])_{{0,2}}){{1,12}}(?=[<(]|$)"
+        ),
+        verdict=Verdict.NOT_ELIGIBLE,
+        precision="",
+        library="",
+        op="gemm_aux",
+        examples=(
+            "moe_weighted_reduction_f32_v4(float const*, float const*, float const*, float*)",
+            "void moe_sum_reduce_kernel_warp_token_topk<__nv_bfloat16, 8>(__nv_bfloat16 const*, __nv_bfloat16*)",
+            "void moe_fused_gate_kernel_dynamic<float>(void*, void*, float*, int*, long, long, long, long, long)",
+            "kimi_k2_moe_fused_gate_kernel(float*, float*, float*, int*, long, long, bool, double, bool)",
+        ),
+        source="sgl-project/sglang sgl-kernel/csrc/moe; NVIDIA/TransformerEngine permutation.cu; " + PROFILES,
+    ),
+    Rule(
+        key="table_embeddings",
+        pattern=re.compile(
+            r"^(?:(?:nbit|embedding_ops|index_select|fbgemm_gpu)::(?:\w{1,40}::)?)?(?:"
+            r"(?:\w{2,5}_)?(?:int_nbit_)?(?:split|dense|ssd)_embedding_(?:nobag_)?(?:backward_)?(?:codegen|count)_"
+            r"|batch_index_select_dim0_codegen_|(?:direct_mapped_)?l[rfx]u_cache_|lfu_update_counts|emulate_cache_miss"
+            r"|linearize_(?:cache_)?ind(?:ex|ices)_|bounds_check_indices_kernel|split_rowwise_adagrad_update"
+            r"|generate_vbe_metadata|get_cache_indices_kernel|grad_mean_(?:vbe_)?kernel|permute_pooled_embs)"
+        ),
+        verdict=Verdict.NOT_ELIGIBLE,
+        precision="",
+        library="fbgemm",
+        op="embedding",
+        examples=(
+            "void split_embedding_codegen_forward_unweighted_kernel<float, float, float, int, false>(float const*)",
+            "void ssd_embedding_backward_codegen_rowwise_adagrad_weighted_kernel_cta_per_row_1<float, float>(float*)",
+            "void nbit::INT4_split_embedding_codegen_forward_weighted_kernel_small_L<int, __half, 4ul, 8ul>(int)",
+        ),
+        source="FBGEMM 1.9",
+    ),
+    Rule(
+        key="state_space",
+        pattern=re.compile(
+            r"^_?(?:fused_)?selective_scan_(?:fwd|bwd|update)|^_(?:state_passing|chunk_cumsum)_(?:fwd|bwd)_kernel"
+            r"|^_?chunk_(?:local|global)_cumsum|^ssm_(?:scan|conv)(?:_long_token)?_f32"
+        ),
+        verdict=Verdict.NOT_ELIGIBLE,
+        precision="",
+        library="@state_space",
+        op="scan",
+        examples=(
+            (
+                "void selective_scan_fwd_kernel<Selective_Scan_fwd_kernel_traits<128, 16, 1, true, true, true, true, "
+                "c10::BFloat16, float> >(SSMParamsBase)"
+            ),
+            "_state_passing_fwd_kernel",
+            "chunk_local_cumsum_scalar_kernel",
+            "void ssm_conv_f32<(unsigned long)128, (unsigned long)4>(const float *, const float *)",
+        ),
+        source="state-spaces/mamba csrc/selective_scan; fla-org/flash-linear-attention; ggml-org/llama.cpp ssm-conv.cu",
+    ),
+    Rule(
+        key="bitsandbytes",
+        pattern=re.compile(
+            r"^k(?:(?:Precondition)?Optimizer(?:32bit|Static8bit)\w{1,40}|Int8VectorQuant|PercentileClipping"
+            r"|EstimateQuantiles|HistogramScatterAdd2D|TransformRowToFormat|get(?:Col)?RowStats|ExtractOutliers"
+            r"|DequantizeBlockwise|QuantizeBlockwise\w{0,20})(?=[<(]|$)"
+        ),
+        verdict=Verdict.NOT_ELIGIBLE,
+        precision="",
+        library="bitsandbytes",
+        op="@work",
+        examples=("kOptimizerStatic8bit2StateBlockwise<__nv_bfloat16, 0, 256, 1>", "kPreconditionOptimizer32bit1State"),
+        source="bitsandbytes-foundation/bitsandbytes csrc/kernels.cu",
+    ),
+    Rule(
+        key="triton_kernels",
+        pattern=re.compile(
+            r"^_(?:topk_(?:forward|backward)|finalize_(?:matmul|scatter)\w{0,40}|(?:combined_)?routing_(?:compute|memset)\w{0,40}"
+            r"|expt_data_(?:compute|memset)|reduce_grouped\w{0,20}|sum_bitmatrix_\w{1,20}|upcast_from_mxfp|downcast_to_mxfp"
+            r"|compute_writeback_idx)(?=[<(]|$)"
+        ),
+        verdict=Verdict.NOT_ELIGIBLE,
+        precision="",
+        library="triton",
+        op="gemm_aux",
+        examples=("_topk_forward", "_finalize_matmul", "_downcast_to_mxfp"),
+        source="triton-lang/triton python/triton_kernels",
+    ),
+    Rule(
+        key="magma",
+        pattern=re.compile(
+            r"^(?:magma_\w{0,20}(?:pivcast|pointer|max_nan)|(?:magma_?)?i?[sdczi](?:amax|computecolumn|displace_pointers|getf2"
+            r"|getrf|lacpy|lan(?:sy|he)|lascl|laset|laswp|potf2|scal_|swap|transpose|trsv|sym[v]|hem[v])(?:\w{0,60})(?=[<(]|$)"
+            r"|(?:adjust|stepinit)_ipiv_kernel|setup_pivinfo|kernel_[sdcz]set_pointer)"
+        ),
+        verdict=Verdict.NOT_ELIGIBLE,
+        precision="",
+        library="magma",
+        op="solver",
+        examples=(
+            "void sgetf2_fused_batched_kernel<8>(int, float**, int, int, int**, int*, int)",
+            "dlaswp_columnserial_kernel(int, double*, int, int, int, int*)",
+            "setup_pivinfo_kernel(int*, int*, int, int)",
+        ),
+        source="PyTorch 2.8, libtorch_cuda_linalg",
     ),
     Rule(
         key="cusparse",
@@ -146,8 +257,10 @@ LIBRARIES: tuple[Rule, ...] = (
         pattern=re.compile(
             r"^cudnn::(?:\w{1,30}::){0,2}(?:bn_|batchnorm|batch_norm|pooling_|softmax_|lrn_|ctc_|activation_"
             r"|dropout_|spatial_|transformer_|op_tensor|reduce_tensor|crossmap|norm|rmsnorm|layernorm)"
-            r"|^(?:bn_(?:fw|bw)_(?:tr|inf)_|bn_inf_|batchnorm_(?:fw|bw)tr_|pooling_(?:fw|bw)_(?:4d_|5d_)?kernel"
-            r"|op_generic_tensor_kernel|op_tensor_kernel|cudnn_generated_\w{0,60}?norm)"
+            r"|^cudnn::(?:\w{1,40}::){0,3}(?!\w{0,80}?(?:conv|Conv|wgrad|dgrad|fprop|[eE]ngine|sdpa|fmha))"
+            + NO_MATRIX
+            + r"(?:\w{1,60}::)?\w{1,80}<|^(?:bn_(?:fw|bw)_(?:tr|inf)_|bn_inf_|batchnorm_(?:fw|bw)tr_"
+            r"|pooling_(?:fw|bw)_(?:4d_|5d_)?kernel|op_generic_tensor_kernel|op_tensor_kernel|cudnn_generated_\w{0,60}?norm)"
         ),
         verdict=Verdict.NOT_ELIGIBLE,
         precision="",
@@ -203,7 +316,8 @@ FRAMEWORKS: tuple[Rule, ...] = (
     Rule(
         key="torch_unqualified",
         pattern=re.compile(
-            r"^(?:(?:at|c10|apex|unnamed>|_GLOBAL__N_\w{1,60})::(?:\w{1,60}::){0,4})?(?:elementwise_kernel_with_index"
+            r"^(?:(?:at|c10|apex|native|unnamed>|_GLOBAL__N_\w{1,60})::(?:\w{1,60}::){0,4})?(?:elementwise_kernel_with_index"
+            r"|reduce_kernel(?=<\d{1,4}, \d{1,2}, (?:at::native::)?ReduceOp<)"
             r"|vectorized_elementwise_kernel|unrolled_elementwise_kernel|kernelPointwiseApply\d|kernelReduce(?:All|Noncontig"
             r"|Contig)|kernelTransformReduce|kernelHistogram1D|indexSelect(?:Small|Large)Index|index_elementwise_kernel"
             r"|cunn_(?:Soft|Spatial|ClassNLL|Cross|LookupTable)\w{1,40}|CatArrayBatchedCopy|multi_tensor_apply_kernel"
@@ -214,7 +328,7 @@ FRAMEWORKS: tuple[Rule, ...] = (
             r"|distribution_(?:elementwise|nullary|binary)\w{0,40}|(?:max_pool_(?:for|back)ward|avg_pool[23]d\w{0,20}_out)_"
             r"|upsample_\w{1,40}_out_frame|nearest_neighbor_\dd_(?:kernel|nhwc|backward)"
             r"|batch_norm_(?:collect_statistics|transform_input|backward_reduce|backward_elemt)"
-            r"|split_embedding_codegen_|cuApplyLayerNorm|cuCompute(?:Part)?Grad(?:Input|GammaBeta)"
+            r"|cuApplyLayerNorm|cuCompute(?:Part)?Grad(?:Input|GammaBeta)"
             r"|scaled_(?:upper_triang_)?masked_softmax_warp|randperm_handle_duplicate_keys|ComputeFusedParams"
             r"|ComputeInternalGradients|ComputeBackwardFusedParams|adaptive_?average_?(?:pool|grad)"
             r"|atomic_?adaptive_?average|[cp]dist_(?:kernel|backward)_cuda|coalesceValuesKernel|computeBlockwise"
@@ -232,7 +346,6 @@ FRAMEWORKS: tuple[Rule, ...] = (
                 "void (anonymous namespace)::softmax_warp_forward<float, float, float, 10, true, false>(float*, "
                 "float const*)"
             ),
-            "void (anonymous namespace)::elementwise_kernel_with_index<int, at::native::arange_cuda_out(c10::Scalar)>",
             (
                 "void kernelPointwiseApply2<CopyOp<float, float>, float, float, unsigned int, int=-1, "
                 "int=1>(OffsetInfo<float>)"

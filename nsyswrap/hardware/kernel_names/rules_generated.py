@@ -81,7 +81,7 @@ CUTLASS: tuple[Rule, ...] = (
         pattern=re.compile(
             r"(?<![A-Za-z])(?:Mma(?:Volta|Sparse|Mixed\w{0,12})?TensorOp|OpClass\w{0,24}TensorOp|TensorOpMultiplicand"
             r"|MMA_Atom|UMMA::|GMMA::|MainloopSm(?:70|75|80|89|90|10\d|12\d)|SM(?:70|75|80|89|90|10\d"
-            r"|12\d)_(?:\d+x\d+x\d+|MMA)_|nvcuda::wmma|DeviceGemm\w{0,24}?Sm1\d\d)|TiledMMA|vllm::cutlass_[23]x_gemm"
+            r"|12\d)_(?:\d+x\d+x\d+|MMA)_|nvcuda::wmma|DeviceGemm\w{0,24}?Sm1\d\d|CollectiveMma(?![A-Za-z])|Sm(?:90|1\d\d)Fmha)|TiledMMA|vllm(?:::|\d\d)cutlass_[23]x_gemm"
         ),
         verdict=Verdict.TENSOR,
         precision="@operands",
@@ -102,6 +102,26 @@ CUTLASS: tuple[Rule, ...] = (
             ),
         ),
         source=TENSOR_PIPE + "; CuTe DSL from " + PROFILES,
+    ),
+    Rule(
+        key="cute_dsl_other",
+        pattern=re.compile(
+            r"^kernel_cutlass_(?!\w{0,400}?(?:[gG]emm|GEMM|[aA]ttention|[mM]ma(?![a-z])|MMA|Mla|MLA|Conv))\w{0,300}?"
+            r"(?:[nN]orm|[sS]oftmax|[qQ]uantiz|[cC]ross_?[eE]ntropy|[tT]op_?[kK]|[rR]ope|[rR]otary|[rR]educ|[sS]wiglu|[sS]ilu"
+            r"|[gG]elu|[eE]lementwise|[cC]opy|[tT]ranspose|[hH]istogram|[sS]ampl|[cC]umsum|[aA]dd)"
+        ),
+        verdict=Verdict.NOT_ELIGIBLE,
+        precision="",
+        library="@cutlass_vendor",
+        op="@cute_dsl",
+        examples=(
+            (
+                "kernel_cutlass_kernel_flashinfernormkernelsfused_add_rmsnormFusedAddRMSNormKernel_object_at__"
+                "tensorptrbf16gmemalign128o409640961_tensorptrbf16gmemalign128o409640961_tensorptrbf16gmemalign_0"
+            ),
+            "kernel_cutlass_kernel_quacksoftmaxSoftmax_object_at__tensorptrbf16gmemalign16odiv8div81_0",
+        ),
+        source=PROFILES + "; Dao-AILab/quack",
     ),
     Rule(
         key="cute_dsl",

@@ -2,7 +2,7 @@
 
 import re
 
-from nsyswrap.hardware.kernel_names.rule import KNOWN_FUNCTION, KNOWN_LIBRARY, Rule, Verdict
+from nsyswrap.hardware.kernel_names.rule import KNOWN_FUNCTION, KNOWN_LIBRARY, NEUTRAL_WORDS, Rule, Verdict
 
 PROFILES = "public profiles on GitHub"
 TENSOR_PIPE = "Nsight Compute on an H200: tensor pipe busy"
@@ -32,7 +32,7 @@ BLAS: tuple[Rule, ...] = (
         key="blas_name",
         pattern=re.compile(
             r"^(?:trt_|cudnn_\w{0,12}?_|_5x_cudnn_)?(?:kepler|maxwell|pascal|volta|turing|ampere|ada|hopper|blackwell)_"
-            r"\w{0,60}?(?<![A-Za-z0-9])(?:gc?|[hsdczi])(?:gemm|cudnn)(?:Batched|Ex)?(?![A-Za-z])"
+            r"(?!\w{0,120}(?:[hiq]mma|[hi]?mma\d))\w{0,60}?(?<![A-Za-z0-9])(?:gc?|gz|[hsdczi])(?:gemm|cudnn)(?:Batched|Ex)?(?![A-Za-z])"
         ),
         verdict=Verdict.SIMT_ELIGIBLE,
         precision="@blas",
@@ -54,6 +54,9 @@ BLAS: tuple[Rule, ...] = (
             r"|^[^\n]{0,200}?cublasGemvParams|^(?:kernel|internal::kernel)<.{0,200}?cublasGemv|^ormtr_gerc|"
             + KNOWN_LIBRARY
             + r"\w{0,60}?(?:(?<![a-z])gemv|GemV|Gemv)"
+            + rf"|^_{{0,2}}(?:(?:{NEUTRAL_WORDS})_){{0,4}}gemv(?:_(?:{NEUTRAL_WORDS}|quant)){{0,6}}(?=[<(]|$)"
+            + r"|^gemv[nct]c?_(?:template_)?(?:batched_)?kernel(?:_batched)?(?=[<(]|$)"
+            r"|^(?:cuds_)?sy(?:he)?mv[lu]?_\w{1,40}<|^\w{1,40}<[^\n]{0,400}?cublas[GST]\w{1,6}mv\w{0,6}Params"
         ),
         verdict=Verdict.SIMT_ELIGIBLE,
         precision="@types",
@@ -69,22 +72,29 @@ BLAS: tuple[Rule, ...] = (
                 "float, false, true, "
                 "false, false, 9, false, cublasGemvParamsEx<int, cublasGemvTensorStridedBatched<float const> > >"
             ),
+            "_gemv_int4_b32",
+            "void tbmv_kernel<int, float2, 1, 512, false, true, true>(cublasTbmvParams<long, float2>)",
         ),
         source=NO_TENSOR_PIPE,
     ),
     Rule(
         key="small_gemm",
         pattern=re.compile(
-            r"^gemmSN_|^gemmk1_|^[sdcz]gemm_(?:largek_|\d+x\d+x\d+_[NT]{2}|sm\d\d_)|^magma_\w{0,20}[sdcz]gemm"
+            r"^gemmSN_|^gemmk1_|^[sdcz]gemm_(?:largek(?=_|<)|\d+x\d+x\d+_[NT]{2}|sm\d\d_|batched_smallsq)"
+            r"|^[sdczh]gemm\d+x\d+_kernel_core|^magma_\w{0,20}(?:[sdczh]gemm|[sdcz]trmm|bdmm)"
+            r"|^(?:gemm|herk)_template_(?:batched_|vbatched_)?[nt]{2}_kernel"
+            r"|^(?:inf_patching::impl::patch_|batch_)gemm_kernel(?:\d|_64addr)"
             r"|^fermi\w{0,8}Cgemm|^gemm_kernel[12]x[12](?![a-z])"
             r"|^cublas_?(?:syrk|syr2k|herk|symm|hemm|trmm|syherk)(?![a-z])"
-            r"|^(?:syrk|syr2k|herk|symm|hemm|trmm|syherk)_(?:batched_)?kernel(?:_val)?(?=<.{0,400}?cublas|$)"
+            r"|^(?:syrk|syr2k|herk|symm|hemm|trmm(?:\d|_left|_right)?|syherk|syhemm)_(?:batched_)?kernel(?:_val|_core|_ldgsts)?"
+            r"(?=<.{0,400}?cublas|$)"
         ),
         verdict=Verdict.SIMT_ELIGIBLE,
         precision="@blas",
         library="@blas_vendor",
         op="@matrix",
         examples=(
+            "void gemm_template_batched_nt_kernel<float, 16, 16, 32, 32, 16, 32, 8, 32, 8, 0, 0>(int, int, int)",
             "void gemmSN_TN_kernel<float, 128, 16, 2, 4, 8, 9, false, cublasGemvTensorStridedBatched<float const> >",
             (
                 "void sgemm_largek_lds64<true, false, 5, 5, 4, 4, 4, 34>(float*, float const*, float const*, int, "
