@@ -146,6 +146,7 @@ def measured(request: Request) -> "Measured":
         CannotTellError: The program ran no kernel on a GPU.
     """
     from nsyswrap.capture.ncu import find_ncu  # noqa: PLC0415
+    from nsyswrap.hardware.tensor_cores import has_tensor_cores  # noqa: PLC0415
     from nsyswrap.render.agreement_view import Measured  # noqa: PLC0415
     from nsyswrap.sections.tensor_cores.name_agreement import choose, compare, kernel_launches  # noqa: PLC0415 - heavy
 
@@ -157,7 +158,8 @@ def measured(request: Request) -> "Measured":
     gpu = context.trace.gpus[0] if context.trace.gpus else None
 
     def judge(launches: "Sequence[NcuLaunch]") -> "Agreement":
-        return compare(rows, launches, gpu.compute_capability if gpu else None, learned)
+        able = has_tensor_cores(gpu.name, gpu.compute_capability) if gpu else True
+        return compare(rows, launches, gpu.compute_capability if gpu else None, learned, tensor_cores=able)
 
     launches, counters = _measured_launches(ncu, words, choose(rows, request.launches), request, judge)
     gpu_name = gpu.name if gpu else "GPU"

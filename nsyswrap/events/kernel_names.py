@@ -11,6 +11,7 @@ from nsyswrap.compiled.rows import taken
 from nsyswrap.events.operations import Operations
 from nsyswrap.hardware.kernel_names.classify import Capability, Classification, classify
 from nsyswrap.hardware.kernel_names.user_rules import NameRule
+from nsyswrap.hardware.tensor_cores import has_tensor_cores
 from nsyswrap.intervals import Indices
 from nsyswrap.tables import Trace, coded
 
@@ -47,15 +48,20 @@ def find_kernel_names(trace: Trace, operations: Operations, learned: Sequence[Na
         learned: Rules from files, which come before our own.
     """
     able = {gpu.device_id: gpu.compute_capability for gpu in trace.gpus}
+    without = {gpu.device_id for gpu in trace.gpus if not has_tensor_cores(gpu.name, gpu.compute_capability)}
     rows = operations.from_table(tables.KERNELS)
     name, device = (
         coded(trace[tables.KERNELS], "name_id")[taken(operations.row, rows)],
         taken(operations.device_id, rows),
     )
     codes, first = tables.groups([name, device])
-    capability = [able.get(each) for each in device[first].tolist()]
+    devices = device[first].tolist()
+    capability = [able.get(each) for each in devices]
     names = [trace.text(each) for each in name[first].tolist()]
-    kinds = [classify(text, each, learned) for text, each in zip(names, capability, strict=True)]
+    kinds = [
+        classify(text, able.get(each), learned, tensor_cores=each not in without)
+        for text, each in zip(names, devices, strict=True)
+    ]
     code = np.full(len(operations.start), -1, np.int32)
     code[rows] = codes
     return KernelNames(tuple(kinds), tuple(capability), code)

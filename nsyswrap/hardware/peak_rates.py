@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from nsyswrap.hardware.tensor_cores import has_tensor_cores
 from nsyswrap.model import Gpu
 
 Capability = tuple[int, int]
@@ -38,6 +39,9 @@ PER_CYCLE: Mapping[Capability, Rates] = {
     (9, 0): Rates(256, 2048, 4096),
 }
 
+# Of Turing chips without tensor cores: FP16 at twice the rate of FP32. Source: NVIDIA's data sheet of the GTX 1660.
+WITHOUT_TENSOR_CORES = Rates(128, 0, 256)
+
 # For other GPUs: the ratio of an A100, which is close to those of the others. Source: as above.
 USUAL = 8.0
 
@@ -61,5 +65,7 @@ def peak_operations(gpu: Gpu, target: str) -> float | None:
         target: "fp32" on CUDA cores, "tf32", or "half" for FP16 and BF16.
     """
     rates = PER_CYCLE.get(gpu.compute_capability) if gpu.compute_capability else None
+    if rates and not has_tensor_cores(gpu.name, gpu.compute_capability):
+        rates = WITHOUT_TENSOR_CORES
     peak = getattr(rates, target) * gpu.sm_count * gpu.clock_hz if rates else 0
     return float(peak) if peak > 0 else None

@@ -15,6 +15,12 @@ from nsyswrap.hardware.kernel_names.user_rules import NameRule
 from nsyswrap.tables import Trace
 
 TraceOf = Callable[[ExportBuilder], Trace]
+NO_TENSOR_CORES = (
+    ("NVIDIA GeForce GTX 1650", 7, 5),
+    ("NVIDIA GeForce GTX 1660 Ti", 7, 5),
+    ("NVIDIA GeForce GTX 1080 Ti", 6, 1),
+    ("Tesla P100-PCIE-16GB", 6, 0),
+)
 GEMM = "ampere_bf16_s16816gemm_bf16_128x64_nn"
 
 
@@ -29,6 +35,17 @@ def test_a_name_is_classified_on_each_gpu(trace_of: TraceOf) -> None:
     assert {device: each.verdict for device, each in by_device.items()} == {0: Verdict.TENSOR, 1: Verdict.SIMT_ELIGIBLE}
     assert set(names.capability) == {(7, 5), (9, 0)}
     assert names.code.tolist().count(-1) == 1
+
+
+@pytest.mark.parametrize(("name", "major", "minor"), NO_TENSOR_CORES)
+def test_nothing_is_eligible_on_a_gpu_without_tensor_cores(
+    name: str, major: int, minor: int, trace_of: TraceOf
+) -> None:
+    """Turing chips of the GTX 16 series have the compute capability of those with tensor cores."""
+    made = ExportBuilder().gpu(0, name, computeMajor=major, computeMinor=minor)
+    trace = trace_of(made.kernel(10, 20, GEMM).kernel(30, 40, "volta_sgemm_128x64_nn").kernel(50, 60, "mul_mat_q<8>"))
+    kinds = find_kernel_names(trace, find_operations(trace)).kinds
+    assert {each.verdict for each in kinds} == {Verdict.NOT_ELIGIBLE}
 
 
 def test_gpus_with_large_ids_stay_apart(trace_of: TraceOf) -> None:

@@ -182,6 +182,8 @@ def compare(
     measured: Sequence[NcuLaunch],
     capability: tuple[int, int] | None,
     learned: Sequence[NameRule] = (),
+    *,
+    tensor_cores: bool = True,
 ) -> Agreement:
     """Return each kernel of a capture, its name compared with the measurement.
 
@@ -190,6 +192,7 @@ def compare(
         measured: The launches that ncu measured.
         capability: Compute capability of the GPU; None where unknown.
         learned: Rules from files, which come before our own.
+        tensor_cores: Whether the GPU has tensor cores.
     """
     by_spelling: dict[str, list[NcuLaunch]] = {}
     for launch in measured:
@@ -197,7 +200,12 @@ def compare(
     totals = launches.groupby("name")["total_ns"].sum() if len(launches) else pd.Series(dtype="int64")
     whole = int(totals.sum())
     kernels = [
-        _checked(classify(str(name), capability, learned), int(total), whole, by_spelling.get(spelling(str(name)), []))
+        _checked(
+            classify(str(name), capability, learned, tensor_cores=tensor_cores),
+            int(total),
+            whole,
+            by_spelling.get(spelling(str(name)), []),
+        )
         for name, total in totals.items()
     ]
     kernels.sort(key=lambda each: (-each.total_ns, each.named.name))

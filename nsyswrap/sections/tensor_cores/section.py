@@ -9,6 +9,7 @@ import pandas as pd
 from nsyswrap import tables
 from nsyswrap.compiled.rows import taken
 from nsyswrap.hardware.kernel_names.classify import Verdict
+from nsyswrap.hardware.tensor_cores import has_tensor_cores
 from nsyswrap.intervals import Indices, Times, Window
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Fact, Section
@@ -20,6 +21,8 @@ from nsyswrap.sections.tensor_cores.counter_check import contradictions, count_t
 from nsyswrap.sections.tensor_cores.eligibility import ClassifiedKernels, find_findings, not_used, on_tensor_cores
 from nsyswrap.what_if.changes import predict
 from nsyswrap.what_if.simulate import Simulation
+
+NO_TENSOR_CORES = "No GPU of this capture has tensor cores."
 
 
 def run(context: TraceContext, window: Window, simulation: Simulation) -> Section:
@@ -66,6 +69,9 @@ def run(context: TraceContext, window: Window, simulation: Simulation) -> Sectio
 
 def _notes(context: TraceContext) -> tuple[str, ...]:
     notes = ["Shares are of the summed time of compute kernels, without collectives, copies and memsets."]
+    gpus = context.trace.gpus
+    if gpus and not any(has_tensor_cores(gpu.name, gpu.compute_capability) for gpu in gpus):
+        notes.append(NO_TENSOR_CORES)
     if len(context.trace[tables.GRAPHS]):
         notes.append(
             "CUDA graphs were traced as a whole: these numbers do not include the kernels inside them. "

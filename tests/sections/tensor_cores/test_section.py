@@ -130,3 +130,14 @@ def test_a_run_on_tensor_cores_is_not_advised(trace_of: TraceOf) -> None:
 def test_a_note_says_that_kernels_of_a_whole_graph_are_not_shown(trace_of: TraceOf) -> None:
     notes = section_of(trace_of(kernels((TENSOR, 10)).graph(20, 90, launched=(12, 13)))).notes
     assert any("these numbers do not include the kernels inside them" in note for note in notes)
+
+
+@pytest.mark.parametrize(("gpu", "major", "minor"), [("NVIDIA GeForce GTX 1650", 7, 5), ("Tesla P100-PCIE-16GB", 6, 0)])
+def test_a_gpu_without_tensor_cores_gets_no_advice_on_them(gpu: str, major: int, minor: int, trace_of: TraceOf) -> None:
+    builder = ExportBuilder().gpu(0, gpu, computeMajor=major, computeMinor=minor)
+    builder.kernel(0, 900, SIMT, launched=(0, 1)).kernel(900, 1000, OTHER, launched=(2, 3))
+    section = section_of(trace_of(builder))
+    facts = facts_of(section)
+    assert (facts["simt_eligible_ns"], facts["tensor_ns"], facts["unknown_ns"]) == (0, 0, 0)
+    assert section.findings == ()
+    assert tensor_cores.NO_TENSOR_CORES in section.notes
