@@ -95,9 +95,10 @@ def test_collectives_of_two_libraries_in_one_stream_have_a_communicator_each(tra
     for device, late in ((0, 0), (1, 70), (2, 500_000), (3, 500_030)):
         for number in range(4):
             at = 4_000_000 * number + 1000
-            about = {"device": device, "process": global_id(50 + device)}
-            built.kernel(at + late, at + (500_900 if device > 1 else 900), BY_OTHERS[0], **about)
-            built.kernel(at + 1_000_000 + late, at + 2_000_000, BY_OTHERS[2], **about)
+            process = global_id(50 + device)
+            end = at + (500_900 if device > 1 else 900)
+            built.kernel(at + late, end, BY_OTHERS[0], device=device, process=process)
+            built.kernel(at + 1_000_000 + late, at + 2_000_000, BY_OTHERS[2], device=device, process=process)
     found = collectives_of(trace_of(built))
     assert found.matched.all()
     of_kind = {kind: found.communicator[found.kind == code] for code, kind in enumerate(found.kinds)}

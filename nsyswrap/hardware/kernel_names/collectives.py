@@ -1,4 +1,4 @@
-"""Which kernels are collectives, of which library and kind. All who ask whether a kernel communicates ask here.
+"""Which kernels are collectives, with their library and kind. All who ask whether a kernel communicates ask here.
 
 ``rules_collectives`` says what counts as communication, and why.
 """
@@ -19,8 +19,8 @@ NCCL = "nccl"
 # NCCL 2.4 to 2.28: ncclAllReduceRingLLKernel_sum_f32, ncclKernel_AllReduce_RING_LL_Sum_float,
 # ncclDevKernel_AllReduce_Sum_f32_RING_LL, ncclSymkDevKernel_AllReduce_...
 _OF_NCCL = re.compile(r"nccl(AllReduce|AllGather|ReduceScatter|Broadcast|Reduce|SendRecv)|nccl\w*?Kernel_([A-Za-z]+)")
-# Kinds of all others, by words of the function's name; the first that is found. What several words say is said by the
-# first: an all-reduce with a barrier is an all-reduce.
+# Kinds of all others, by words of the function's name. The first match decides: an all-reduce with a barrier is an
+# all-reduce.
 _KINDS = (
     ("Notify", r"notify|exchange_?split|AllToAllMetadata"),
     (DISPATCH, r"dispatch"),

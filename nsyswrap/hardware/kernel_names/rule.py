@@ -36,7 +36,7 @@ OPERATION_WORDS = (
 NEUTRAL_WORDS = (
     r"kernel|Kernel|fused|Fused|fast|fwd|bwd|forward|backward|Forward|Backward|f16|f32|f64|bf16|fp16|fp32|fp64|half"
     r"|float|double|int|vec|vector|Vector|vectorized|layer|batch|group|cross|row|col|rows|cols|k|op|and|bin|in|out|inplace"
-    r"|fp4|fp8|int4|int8|mxfp4|mxfp8|nvfp4|per|token|tokens|x|b\d{1,2}|grad|prefix|multi|transform|block|warp|local|global|small|large|impl|[1-4]d|\d{1,4}"
+    r"|fp4|fp8|int4|int8|mxfp4|mxfp8|nvfp4|per|token|tokens|x|b\d{1,2}|cuda|\dpass|grad|prefix|multi|transform|block|warp|local|global|small|large|impl|[1-4]d|\d{1,4}"
 )
 
 

@@ -204,6 +204,7 @@ ATTENTION_AUX: tuple[Rule, ...] = (
             r"|merge_attn_states|paged_attention_v2_reduce)|"
             + KNOWN_LIBRARY
             + r"(?:MergeStates?|merge_states?|unpack_cudnn|fill_philox|transform_bias_rescale_qkv)"
+            r"|^_fwd_kernel_(?:stage2|ep_(?:scatter|gather)_?\d?)(?=[<(]|$)"
             r"|^_(?:bwd_preprocess_do_o_dot|attn_bwd_preprocess)|^convert_vertical_slash_indexes_kernel"
             r"|^transformer_engine::(?:fused_attn|flash_attention)::|^turbomind::attention::reduce<"
             r"|^turbomind::linear_attn::\w{0,40}::\w{0,60}(?:Cumsum|Prepare)"
@@ -236,7 +237,7 @@ ATTENTION_AUX: tuple[Rule, ...] = (
     Rule(
         key="rope",
         pattern=re.compile(
-            r"^(?:_triton_)?_?(?:fused_)?m?rope_(?:neox|norm|vision|multi|forward|backward|fwd|bwd|kernel)(?![a-z])"
+            r"^(?:_triton_)?_?(?:fused_)?(?:qk_norm_)?m?rope_(?:neox|norm|vision|multi|forward|backward|fwd|bwd|kernel)(?![a-z])"
             r"|^_?rotary_(?:embedding|kernel)(?![a-z])|"
             + KNOWN_LIBRARY
             + r"\w{0,60}?(?:[Rr]otary|(?<![a-z])[mx]?rope(?![a-z])|RoPE|Rope)"
@@ -262,7 +263,7 @@ QUANTISATION: tuple[Rule, ...] = (
         key="quant",
         pattern=re.compile(
             r"^(?!nvjpeg|[^<(]{0,400}?(?:(?<!quant_deep_)[gG]emm(?!_?quant)|gemv|GEMM|[mM]at_?[mM]ul|mul_mat|attn|attention"
-            r"|Attention|_mm_kernel))(?:(?:quantize_(?:mmq|q8)_|dequantize_block(?=_|<)|convert_unary(?![a-z])|QuantInt8Kernel"
+            r"|Attention|_mm_kernel))(?:(?:quantize_(?:mmq|q8)_|dequantize_block(?=_|<)|convert_unary(?![a-z])|QuantInt8Kernel|(?:MeanScale|SubMean|TransposePadPermute)Kernel(?=<\d)"
             r"|k(?:De)?[qQ]uantize(?:Blockwise)?(?![a-z])|kdequant_|kTransformRowToFormat|kget\w?ColRowStats"
             r"|_?per_token_(?:group_)?quant_(?:fp8|int8|8bit)|(?:vllm::)?convert_fp8_kernel|(?:allspark::)?restore_N32_K16_dequantize_"
             r"|kernel_cutlass_kernel_flashinferquantiz)|"

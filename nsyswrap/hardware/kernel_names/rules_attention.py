@@ -72,9 +72,12 @@ ATTENTION: tuple[Rule, ...] = (
         key="flash",
         pattern=re.compile(
             r"(?<![A-Za-z_])(?:flash_(?:fwd|bwd)_|FlashAttn(?:Fwd|Bwd)Sm\d|FlashAttention(?:Forward|Backward)Sm\d"
-            r"|CollectiveMainloop(?:Fwd|Bwd)|(?:Batch|Single)PrefillWith|BatchMLAPagedAttention|flash_?mla(?![a-z])"
+            r"|CollectiveMainloop(?:Fwd|Bwd)|(?:Batch|Single)?PrefillWith(?:Ragged|Paged)?KVCache|BatchMLAPaged?Attention"
+            r"|flash_?mla(?![a-z])"
             r"|flash_attn_(?:ext_f16|mma_ext)|FMHA_kernel_traits|fmha_(?:fprop|dgrad|fwd|bwd)_\w{0,80}?kernel)"
-            r"|^qk_int(?:4|8)?_sv_|^(?:sm(?:90|100)\w?::(?:\w{1,40}::){0,4})sparse_attn_fwd_\w{0,40}kernel"
+            r"|^flashinfer::(?:\w{1,40}::){0,3}(?:PersistentKernelTemplate<[^\n]{0,400}?Attention|BatchMLAPage)"
+            r"|flashinfer(?:::|\d\d)(?:Sparse)?CollectiveMainloop|^qk_int(?:4|8)?_sv_"
+            r"|^(?:sm(?:90|100)\w?::(?:\w{1,40}::){0,4})sparse_attn_fwd_\w{0,40}kernel"
             r"|^(?:\w{1,40}::){0,4}sparse_attn_fwd_\w{0,40}kernel<[^\n]{0,400}?(?:sm(?:90|100)\w?::|Sparse\w{1,20}Params)"
         ),
         verdict=Verdict.TENSOR,
@@ -191,6 +194,7 @@ QUANTISED: tuple[Rule, ...] = (
             r"|dequantize_mul_mat_vec|VecQuant\dMat|moe_vec_q(?=[<(]|$)|cudaCoreGemm|router_gemm_kernel_\w{1,20}_output)|"
             + KNOWN_LIBRARY
             + r"router_gemm_kernel|^(?:trtllm_dsv3_router_gemm|dsv3MinLatencyKernels)::router_gemm_kernel"
+            r"|^cuda_core_gemm::cudaCoreGemm"
             r"|^(?:\w{1,40}::){0,4}kernel<(?:\w{1,40}::){0,3}weight_only::"
         ),
         verdict=Verdict.SIMT_ELIGIBLE,
@@ -235,9 +239,9 @@ QUANTISED: tuple[Rule, ...] = (
             + r"(?:Marlin(?:_24)?(?=[<(]|$)|gemm\w{0,3}_forward_4bit_cuda_m\d|tinygemm_m16n8k16|mul_mat_f(?![a-z_])"
             r"|kgemm_4bit_inference(?=[<(]|$)|gemm_4bit_sm\d\d_)|^deep_gemm::sm(?:90|100|120)_\w{1,80}_impl(?=[<(]|$)"
             r"|^(?:deep_gemm::)?sm(?:90|100|120)_\w{0,40}(?:gemm|bmk_bnk|bmn_bnk|mqa_logits|mega_moe)(?!\w{0,40}metadata)"
-            r"|^turbomind::gemm::gemm_(?:kernel|universal)_sm\d|^deep_gemm::fp8_gemm_kernel|^hadacore::hadamard_transform|^hadamard_transform_kernel<\d"
+            r"|^turbomind::gemm::gemm_(?:kernel|universal)_sm\d|^deep_gemm::fp8_gemm_kernel|^hadacore::hadamard_transform|^hadamard_transform_kernel<(?:\d|IL)"
             r"|^transformer_engine::(?:\w{1,40}::){0,3}\w{0,40}Hadamard(?:Transform|AmaxTma)Kernel"
-            r"|^(?:sglang|vllm|tensorrt_llm)::(?:\w{1,40}::){0,4}fused_a_gemm_kernel|^fused_a_gemm_kernel<\d"
+            r"|^(?:sglang|vllm|tensorrt_llm)::(?:\w{1,40}::){0,4}fused_a_gemm_kernel|^fused_a_gemm_kernel<(?:\d|ILi\d)"
         ),
         verdict=Verdict.TENSOR,
         precision="@quantised",

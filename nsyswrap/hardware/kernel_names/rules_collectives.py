@@ -42,7 +42,7 @@ _NO_PRODUCT = (
 _NO_HELPER = (
     r"(?![^<(]{0,400}?(?:[iI]nitiali[sz]e|[lL]ayout|[mM]apping|[pP]re_?process|[pP]ost_?process|[pP]repare|[sS]anitize"
     r"|_epilogue|[iI]ndices|_index_|build_|calc_|compute|local_(?:combine|dispatch)|[lL]ocalGather|mask_buffer|skipped_"
-    r"|(?:[bB]lock|[wW]arp|[wW]ave|[tT]hread|cta|CTA|[gG]rid|[lL]ane|[tT]ile|subgroup)_?[aA]ll))(?!mlx::|cute?::|thrust::)"
+    r"|(?:[bB]lock|[wW]arp|[wW]ave|[tT]hread|cta|CTA|[gG]rid|[lL]ane|[tT]ile|subgroup)_?[aA]ll|all_?reduce_(?:in_)?(?:block|warp|thread|lane)))(?!mlx::|cute?::|thrust::)"
 )
 _OF_LIBRARY = (
     r"vllm|sglang|sgl_kernel|flashinfer|tensorrt_llm|trtllm\w{0,20}|turbomind|quickreduce|c10d|mscclpp|nccl_ep|deep_ep"
@@ -109,7 +109,7 @@ COLLECTIVES: tuple[Rule, ...] = (
         pattern=_exchange(
             rf"{_IN}(?:{_FUNCTIONS}){_REST}",
             r"(?:mscclpp|turbomind::comm|(?:c10d::)?(?:symmetric_memory|intra_node_comm))::",
-            r"(?:\w{1,40}::){0,3}(?:deep_ep|nccl_ep|hybrid_ep|internode(?:_ll)?|intranode)::(?:\w{1,40}::){0,4}"
+            r"(?:\w{1,40}::){0,3}(?:deep_ep|nccl_ep|hybrid_ep|pplx|uccl|mori|internode(?:_ll)?|intranode)::(?:\w{1,40}::){0,4}"
             r"(?:hybrid_|cached_|low_latency_)?"
             r"(?:dispatch|combine|barrier|notify|clean|pp_send|pp_recv|engram_fetch|device_sync)",
         ),

@@ -102,7 +102,7 @@ LIBRARIES: tuple[Rule, ...] = (
     Rule(
         key="state_space",
         pattern=re.compile(
-            r"^_?(?:fused_)?selective_scan_(?:fwd|bwd|update)|^_(?:state_passing|chunk_cumsum)_(?:fwd|bwd)_kernel"
+            r"^_?(?:fused_)?selective_scan_(?:fwd|bwd|update)|^fused_gdn_gating|^_(?:state_passing|chunk_cumsum)_(?:fwd|bwd)_kernel"
             r"|^_?chunk_(?:local|global)_cumsum|^ssm_(?:scan|conv)(?:_long_token)?_f32"
         ),
         verdict=Verdict.NOT_ELIGIBLE,
@@ -133,6 +133,27 @@ LIBRARIES: tuple[Rule, ...] = (
         op="@work",
         examples=("kOptimizerStatic8bit2StateBlockwise<__nv_bfloat16, 0, 256, 1>", "kPreconditionOptimizer32bit1State"),
         source="bitsandbytes-foundation/bitsandbytes csrc/kernels.cu",
+    ),
+    Rule(
+        key="llama_other",
+        pattern=re.compile(
+            r"^(?:soft_max_(?:back_)?f32|cpy_(?:flt|f32|q|scalar)\w{0,20}|k_(?:set_rows|get_rows|argsort|sum_rows|copy_src1_to"
+            r"|copy_dst_from|compute_batched_ptrs)\w{0,40}|(?:group_|l2_|rms_)?norm_(?:back_)?f32|rwkv_wkv7?_f32|topk_moe_cuda"
+            r"|diag_mask_inf_f32|upscale_f32\w{0,20}|pad_(?:reflect_1d_)?f32|concat_(?:f32_dim\d|non_cont)|arange_f32"
+            r"|timestep_embedding_f32|acc_f32|scale_f32|softcap_f32|unary_(?:gated_)?op_kernel|pool2d_nchw_kernel"
+            r"|mm_ids_helper|reduce_rows_f32|cross_entropy_loss_(?:back_)?f32|opt_step_(?:adamw|sgd)_f32|count_equal"
+            r"|add_id_kernel|roll_f32_cuda)(?=[<(]|$)"
+        ),
+        verdict=Verdict.NOT_ELIGIBLE,
+        precision="",
+        library="llama.cpp",
+        op="@work",
+        examples=(
+            "void soft_max_f32<true, 1024, 1024, float>(float const*, float const*, float*, soft_max_params)",
+            "void cpy_flt<&(cpy_1_flt<float, __half>)>(char const*, char*, int, int, int, int, int, int, int)",
+            "void mm_ids_helper<8>(int const*, int*, int*, int*, int, int, int, int, int, int)",
+        ),
+        source="ggml-org/llama.cpp ggml/src/ggml-cuda",
     ),
     Rule(
         key="triton_kernels",
@@ -384,7 +405,8 @@ FRAMEWORKS: tuple[Rule, ...] = (
         pattern=re.compile(
             r"^(?:vllm|flashinfer|tensorrt_llm|sglang|moe::dev|trtllm|lmdeploy"
             r"|turbomind)::(?![^<(]{0,400}?(?:[gG]emm|GEMM|_mm(?![a-z])|[mM]at_?[mM]ul|[aA]ttention|[aA]ttn|cutlass"
-            r"|mha|mla|mqa|conv|ssm))"
+            r"|mha|mla|mqa|xqa|conv|ssm|[pP]refill|KernelTemplate|MLA|fused_moe_kernel|MoeKernel|gdn|GDN|delta_rule"
+            r"|[rR]ecurrent|[lL]inear))"
         ),
         verdict=Verdict.NOT_ELIGIBLE,
         precision="",
@@ -422,7 +444,7 @@ WORDS: tuple[Rule, ...] = (
         op="@work",
         examples=(
             "_layer_norm_fwd_fused",
-            "void rms_norm_f32<(int)1024>(const float *, float *, int, long, long, long, float)",
+            "void fused_add_rms_norm_kernel<float, 8>(float *, float *, const float *, float, int, int)",
             "void k_bin_bcast<&op_mul, float, float, float>(const T2 *, const T3 *, T4 *, int, int, int, int)",
             "add_kernel",
             (

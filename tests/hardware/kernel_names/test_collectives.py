@@ -1,4 +1,4 @@
-"""Which kernels are communication, of which kind and of which library: real names, and names that only look like it."""
+"""Which kernels are communication, with their kind and library: real names, and names that only look like it."""
 
 import pytest
 from hypothesis import given
