@@ -34,9 +34,9 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from nsyswrap.capture.annotate.marks import Marks
-from nsyswrap.capture.annotate.monitoring import CallMonitor, monitoring
+from nsyswrap.capture.annotate.monitoring import CallMonitor
 from nsyswrap.capture.annotate.nvtx_calls import connected
-from nsyswrap.capture.annotate.torch_marks import mark_collections, mark_optimizers, watch_calls
+from nsyswrap.capture.annotate.torch_marks import mark_collections, mark_optimizers, watch_calls, watch_optimizers
 from nsyswrap.capture.locate import find_nsys
 
 if TYPE_CHECKING:
@@ -66,19 +66,21 @@ class Switch:
         """Mark the calls of torch."""
         marks = Marks(connected(os.environ))
         mark_collections(marks)
-        mark_optimizers(torch, marks)
+        if sys.version_info < (3, 12):
+            mark_optimizers(torch, marks)
         module = sys.modules["torch.optim.optimizer"]
         hooks = (getattr(module, f"_global_optimizer_{each}_hooks") for each in ("pre", "post"))
         self._hooks = [(each, dict(each)) for each in hooks]
         self._events: list[tuple[partial[None], int]] = []
-        if monitoring() is not None:
+        if sys.version_info >= (3, 12):
             monitor = CallMonitor()
+            watch_optimizers(monitor, marks)
             watch_calls(monitor, marks, torch.is_grad_enabled, torch)
             self._events = [self._local_events(code) for code in monitor.codes]
 
     @staticmethod
     def _local_events(code: CodeType) -> "tuple[partial[None], int]":
-        found: Any = monitoring()
+        found: Any = getattr(sys, "monitoring", None)
         tool = next(each for each in range(6) if found.get_tool(each) == "nsyswrap")
         return partial(found.set_local_events, tool, code), found.get_local_events(tool, code)
 

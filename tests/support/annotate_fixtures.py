@@ -50,6 +50,10 @@ class Recorder:
         self.lines.append(f"+{described}")
         return number
 
+    def start_step(self, number: int) -> int:
+        """Keep the start of a step."""
+        return self.start(f"step {number}")
+
     def end(self, number: int) -> None:
         """Keep the end of a range; each ends once."""
         self.lines.append(f"-{self.names.pop(number)}")
@@ -71,6 +75,7 @@ from . import autograd, compiler, optim, utils
 __version__ = "9.9"
 grad = True
 def is_grad_enabled(): return grad
+_C = None
 def save(value, path): return path
 def load(path): return {}
 """,
@@ -90,11 +95,17 @@ def register_optimizer_step_post_hook(hook):
     return handle
 class Optimizer:
     def __init__(self, inner=None, fails=False): self.inner, self.fails = inner, fails
+    @staticmethod
+    def profile_hook_step(function):
+        def wrapper(*args, **kwargs):
+            for hook in _global_optimizer_pre_hooks.values(): hook(args[0], args, kwargs)
+            function(*args, **kwargs)
+            for hook in _global_optimizer_post_hooks.values(): hook(args[0], args, kwargs)
+        return wrapper
     def step(self):
-        for hook in _global_optimizer_pre_hooks.values(): hook(self, (self,), {})
         if self.fails: raise ArithmeticError
         if self.inner: self.inner.step()
-        for hook in _global_optimizer_post_hooks.values(): hook(self, (self,), {})
+Optimizer.step = Optimizer.profile_hook_step(Optimizer.step)
 """,
     "utils/__init__": "from . import data, hooks\n",
     "utils/hooks": """

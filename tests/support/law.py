@@ -172,7 +172,7 @@ def _serve(chosen: list[Program], python: Path, folder: Path, environ: Mapping[s
     by_file: dict[str, list[str]] = {}
     for each in chosen:
         by_file.setdefault(each.file, []).append(each.name)
-    for file, names in by_file.items():
+    for file in by_file:
         place = folder / file.removesuffix(".py")
         place.mkdir(parents=True)
     arguments = [f"{file}:{','.join(names)}" for file, names in by_file.items()]

@@ -33,13 +33,9 @@ def _start():
     name, package, folder = "_nsyswrap_annotate", {package!r}, {folder!r}
     if sys.version_info < {oldest!r}:
         return _pass(os, sys, folder)
-    import importlib.util
-
     try:
-        spec = importlib.util.spec_from_file_location(
-            name, package + "/__init__.py", submodule_search_locations=[package]
-        )
-        sys.modules[name] = importlib.util.module_from_spec(spec)
+        sys.modules[name] = type(sys)(name)
+        sys.modules[name].__path__ = [package]
         from _nsyswrap_annotate.process_start import start
     except Exception as error:
         sys.stderr.write("nsyswrap: annotate: nothing is marked: %s: %s\\n" % (type(error).__name__, error))

@@ -9,7 +9,6 @@ A marked call is known by its frame: the same call that began a range ends it. A
 seen to end. Its range is left without an end, and the next call of its kind begins another one.
 """
 
-import contextlib
 import dis
 import os
 import sys
@@ -20,16 +19,14 @@ from types import CodeType, FrameType
 from typing import Any
 
 from .nvtx_calls import Sink
+from .process_start import warn
 
 DATA, BACKWARD, OPTIMIZER = "data", "backward", "optimizer"
 COLLECTION, TOKENIZER, CHECKPOINT = "garbage collection", "tokenizer", "checkpoint"
 COLORS = {DATA: 0xD62728, BACKWARD: 0x1F77B4, OPTIMIZER: 0x9467BD}
-GRAY, OLIVE = 0x7F7F7F, 0xBCBD22
+OLIVE = 0xBCBD22
 AT = " at "
 
-# How many ranges of steps to describe at once: 16 in a row cost little more than one between two calls of the program,
-# which evicts what we need from the caches.
-AHEAD = 16
 # Ranges with the calling line are described once for each text. A program has few such lines; after this many, new
 # texts have no line.
 MOST_TEXTS = 1000
@@ -70,7 +67,6 @@ class Marks:
     def __init__(self, sink: Sink) -> None:
         self._sink: Sink | None = sink
         self._described: dict[str, Any] = {kind: sink.described(kind, color) for kind, color in COLORS.items()}
-        self._steps: dict[int, Any] = {}
         self._thread = _Thread()
         self._collecting: dict[int, tuple[CodeType, frozenset[int]]] = {}
 
@@ -171,14 +167,7 @@ class Marks:
         return self._sink.start(described)
 
     def _start_step(self, number: int) -> int:
-        if self._sink is None:
-            return 0
-        described = self._steps.pop(number, None)
-        if described is None:
-            numbers = range(number, number + AHEAD)
-            self._steps = {each: self._sink.described(f"step {each}", GRAY) for each in numbers}
-            described = self._steps[number]
-        return self._sink.start(described)
+        return 0 if self._sink is None else self._sink.start_step(number)
 
     def _end(self, number: int) -> None:
         if self._sink is not None and number:
@@ -217,12 +206,6 @@ def place_of(frame: "FrameType | None") -> str:
         own = own.f_back
     found = own or frame
     return f"{os.path.basename(found.f_code.co_filename)}:{found.f_lineno}" if found else "unknown"  # noqa: PTH119
-
-
-def warn(text: str) -> None:
-    """Print a warning on stderr, unless stderr is closed."""
-    with contextlib.suppress(Exception):  # the program may have closed stderr
-        sys.stderr.write(f"nsyswrap: annotate: {text}\n")
 
 
 def _is_open(number: int, frame: FrameType) -> bool:

@@ -6,22 +6,20 @@ Python runs a callback when the code of such a function starts and when it retur
 """
 
 import sys
-from collections.abc import Callable, Mapping
-from types import CodeType, FrameType, ModuleType
-from typing import Any
 
-from .marks import warn
+from .process_start import warn
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import CodeType, FrameType, ModuleType
+    from typing import Any
+
+    FrameCall = Callable[[FrameType], object]
 
 # Tools have numbers. Python reserves 0, 1, 2 and 5 for debuggers, coverage, profilers and optimizers.
 TOOLS = (4, 3)
 NAME = "nsyswrap"
-
-FrameCall = Callable[[FrameType], object]
-
-
-def monitoring() -> Any:
-    """Return ``sys.monitoring``; None in older versions of Python."""
-    return getattr(sys, "monitoring", None)
 
 
 class CallMonitor:
@@ -32,7 +30,7 @@ class CallMonitor:
     """
 
     def __init__(self) -> None:
-        found = monitoring()
+        found = getattr(sys, "monitoring", None)
         if found is None:
             raise LookupError("only Python 3.12 and newer can monitor calls")
         self._monitoring = found
@@ -49,7 +47,7 @@ class CallMonitor:
         """Return the code that is watched."""
         return tuple(code for code, _, _ in self._calls.values())
 
-    def watch(self, code: CodeType, starts: FrameCall, ends: FrameCall) -> None:
+    def watch(self, code: "CodeType", starts: "FrameCall", ends: "FrameCall") -> None:
         """Call two functions with the frame of a call when code starts, and when it returns.
 
         Of a call that an exception ends, only the start is seen.
@@ -58,27 +56,27 @@ class CallMonitor:
         events = self._monitoring.events
         self._monitoring.set_local_events(self._tool, code, events.PY_START | events.PY_RETURN)
 
-    def after_import(self, then: Mapping[str, Callable[[ModuleType], object]]) -> None:
-        """Call functions with modules once they have been imported; at once if they are imported already.
+    def after_import(self, name: str, then: "Callable[[ModuleType], object]") -> None:
+        """Call a function with a module once it has been imported; at once if it is imported already.
 
         Args:
-            then: What to call, by name of the module.
+            name: Name of the module.
+            then: What to call; its exceptions are printed as a warning.
         """
-        for name, call in then.items():
-            if name in sys.modules:
-                call(sys.modules[name])
-            else:
-                self._then[name] = call
+        if name in sys.modules:
+            then(sys.modules[name])
+            return
+        self._then[name] = then
         bootstrap: Any = sys.modules["_frozen_importlib"]
         self._import = bootstrap._load_unlocked.__code__  # noqa: SLF001 - where each import ends
         self._monitoring.set_local_events(self._tool, self._import, self._monitoring.events.PY_RETURN)
 
-    def _started(self, code: CodeType, _offset: int) -> None:
+    def _started(self, code: "CodeType", _offset: int) -> None:
         found = self._calls.get(id(code))
         if found is not None:
             found[1](sys._getframe(1))  # noqa: SLF001 - the watched call
 
-    def _returned(self, code: CodeType, _offset: int, value: Any) -> None:
+    def _returned(self, code: "CodeType", _offset: int, value: "Any") -> None:
         found = self._calls.get(id(code))
         if found is not None:
             found[2](sys._getframe(1))  # noqa: SLF001 - the watched call
@@ -92,7 +90,7 @@ class CallMonitor:
                 warn(f"{value.__name__} is not marked: {type(error).__name__}: {error}")
 
 
-def _taken(found: Any) -> int:
+def _taken(found: "Any") -> int:
     """Take a number for tools, and return it.
 
     Raises:

@@ -17,6 +17,8 @@ from typing import Any, Protocol
 
 VARIABLE = "NVTX_INJECTION64_PATH"
 DOMAIN = "nsyswrap"
+# The colour of steps.
+GRAY = 0x7F7F7F
 
 # Numbers of modules, of their functions and of export tables, from nvtxTypes.h.
 _CORE2 = 5
@@ -71,6 +73,9 @@ class Sink(Protocol):
 
     def start(self, described: Any) -> int:  # noqa: ANN401
         """Start a range on the calling thread, and return its number."""
+
+    def start_step(self, number: int) -> int:
+        """Start the range ``step N`` on the calling thread, and return the number of the range."""
 
     def end(self, number: int) -> None:
         """End the range with a number."""
@@ -130,6 +135,8 @@ class NvtxCalls:
         # Arguments that are C values already are passed as they are, so no types are set for them.
         self._start = ctypes.PYFUNCTYPE(ctypes.c_uint64)(core2[_START] or 0)
         self._end = ctypes.PYFUNCTYPE(None)(core2[_END] or 0)
+        # Each step has another text, so these attributes are used again: nothing is made for a step.
+        self._step = self.described("", GRAY)
 
     def described(self, text: str, color: int) -> Any:  # noqa: ANN401 - a pointer
         """Return the attributes of ranges with a text, in which characters that are not ASCII are replaced."""
@@ -140,6 +147,11 @@ class NvtxCalls:
         """Start a range on the calling thread, and return its number."""
         number: int = self._start(self._domain, described)
         return number
+
+    def start_step(self, number: int) -> int:
+        """Start the range ``step N`` on the calling thread, and return the number of the range."""
+        self._step._obj.message = b"step %d" % number  # noqa: SLF001 - what the pointer points to
+        return self.start(self._step)
 
     def end(self, number: int) -> None:
         """End the range with a number."""

@@ -4,22 +4,19 @@
 children, spawned workers, ranks of torchrun.
 """
 
-import atexit
-import importlib.util
-import json
+# ruff: noqa: ANN401, PLC0415 - torch is not imported here, and a process that does not import torch has hardly more modules than without marks
+
 import os
 import sys
-from collections.abc import Callable
-from functools import partial
-from importlib.machinery import PathFinder
-from types import ModuleType
-from typing import TYPE_CHECKING, Any
 
-from .marks import Marks, warn
-from .monitoring import CallMonitor, monitoring
-from .nvtx_calls import Sink, connected
-
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType
+    from typing import Any
+
+    from .monitoring import CallMonitor
+    from .nvtx_calls import Sink
     from .step_clock import StepClock
 
 # The folder of the status files, the number of batches to cache, and "0" to mark nothing; set by nsyswrap.
@@ -41,7 +38,7 @@ def start(folder: str) -> None:
         clock = _step_clock()
         batches = int(os.environ.get(CACHED_BATCHES_VARIABLE, "0"))
         if batches:
-            _after_import("torch", partial(_cache_batches, batches=batches))
+            _after_import("torch", lambda torch: _cache_batches(torch, batches))
         if os.environ.get(MARKS_VARIABLE) != "0":
             _mark(clock)
     except Exception as error:  # noqa: BLE001 - the program runs without marks
@@ -56,14 +53,21 @@ def run_hidden_module(name: str) -> None:
     Its exceptions are not caught, as without nsyswrap.
     """
     ours = sys.modules.pop(name, None)
-    spec = PathFinder.find_spec(name, sys.path)
-    if spec is None or spec.loader is None:
+    try:
+        __import__(name)
+    except ImportError as error:
+        if error.name != name:
+            raise
         if ours is not None:
             sys.modules[name] = ours
-        return
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
+
+
+def warn(text: str) -> None:
+    """Print a warning on stderr, unless stderr is closed."""
+    try:  # noqa: SIM105 - contextlib would be one more module
+        sys.stderr.write(f"nsyswrap: annotate: {text}\n")
+    except Exception:  # noqa: BLE001, S110 - the program may have closed stderr
+        pass
 
 
 def _step_clock() -> "StepClock | None":
@@ -71,56 +75,61 @@ def _step_clock() -> "StepClock | None":
     folder = os.environ.get(CLOCK_VARIABLE)
     if not folder:
         return None
-    from .step_clock import StepClock, watch_nvtx, watch_torch  # noqa: PLC0415 - only in a run without a profiler
+    import atexit
+
+    from .step_clock import StepClock, watch_nvtx, watch_torch
 
     clock = StepClock(os.environ.get(TIMED_TEXT_VARIABLE, ""))
-    _after_import("torch.cuda.nvtx", partial(watch_torch, clock=clock))
-    _after_import("nvtx", partial(watch_nvtx, clock=clock))
+    _after_import("torch.cuda.nvtx", lambda nvtx: watch_torch(nvtx, clock))
+    _after_import("nvtx", lambda nvtx: watch_nvtx(nvtx, clock))
     atexit.register(clock.write, folder)
     os.register_at_fork(after_in_child=clock.reset)
     return clock
 
 
-def _cache_batches(torch: ModuleType, batches: int) -> None:
-    from .batch_cache import cache_batches  # noqa: PLC0415 - rarely used
+def _cache_batches(torch: "ModuleType", batches: int) -> None:
+    from .batch_cache import cache_batches
 
     cache_batches(torch, batches)
 
 
-def _after_import(name: str, then: Callable[[ModuleType], object]) -> None:
-    from .import_hook import after_import  # noqa: PLC0415 - not where Python can monitor imports
+def _after_import(name: str, then: "Callable[[ModuleType], object]") -> None:
+    from .import_hook import after_import
 
     after_import(name, then)
 
 
 def _mark(clock: "StepClock | None") -> None:
     """Wait for torch, and mark the calls of this process for a profiler or for a clock."""
-    if monitoring() is None:
-        _after_import("torch", partial(_mark_torch, clock=clock))
-        return
-    try:
-        monitor = CallMonitor()
-    except LookupError as error:
-        write_status("", problem=str(error))
-        _after_import("torch", partial(_mark_torch, clock=clock))
-        return
-    monitor.after_import({"torch": partial(_mark_torch, clock=clock, monitor=monitor)})
+    monitor = None
+    if hasattr(sys, "monitoring"):
+        from . import monitoring
+
+        try:
+            monitor = monitoring.CallMonitor()
+        except LookupError as error:
+            write_status("", problem=str(error))
+    wait = _after_import if monitor is None else monitor.after_import
+    wait("torch", lambda torch: _mark_torch(torch, clock, monitor))
 
 
-def _mark_torch(torch: Any, clock: "StepClock | None" = None, monitor: "CallMonitor | None" = None) -> None:  # noqa: ANN401
+def _mark_torch(torch: "Any", clock: "StepClock | None", monitor: "CallMonitor | None") -> None:
     """Mark the calls of torch, and of the libraries that are imported later."""
-    from .torch_marks import WATCHED, mark_collections, mark_optimizers, watch_calls  # noqa: PLC0415
+    from .marks import Marks
+    from .nvtx_calls import connected
+    from .torch_marks import WATCHED, mark_collections, mark_optimizers, watch_calls, watch_optimizers
 
     version = str(getattr(torch, "__version__", ""))
     try:
         sink: Sink = clock or connected(os.environ)
         marks = Marks(sink)
         mark_collections(marks)
-        mark_optimizers(torch, marks)
-        if monitor is not None:
-            watch = partial(watch_calls, monitor, marks, torch.is_grad_enabled)
-            watch(torch)
-            monitor.after_import({each.module: watch for each in WATCHED if each.module != "torch"})
+        if monitor is None:
+            mark_optimizers(torch, marks)
+        else:
+            watch_optimizers(monitor, marks)
+            for name in dict.fromkeys(each.module for each in WATCHED):
+                monitor.after_import(name, lambda module: watch_calls(monitor, marks, torch.is_grad_enabled, module))
     except (LookupError, OSError, AttributeError) as error:
         write_status(version, problem=str(error))
     except Exception as error:  # noqa: BLE001 - the program runs without marks
@@ -140,6 +149,8 @@ def write_status(torch: str, problem: str = "") -> None:
     folder = os.environ.get(STATUS_VARIABLE)
     if not folder:
         return
+    import json
+
     status = {"pid": os.getpid(), "torch": torch, "problem": problem}
     try:
         with open(os.path.join(folder, f"{os.getpid()}.json"), "w", encoding="utf-8") as file:  # noqa: PTH118, PTH123

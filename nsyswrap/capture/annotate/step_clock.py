@@ -16,8 +16,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from .marks import warn
 from .nvtx_calls import DOMAIN
+from .process_start import warn
 
 # The end of the name of the file that a process writes.
 SUFFIX = ".ranges.json"
@@ -73,6 +73,10 @@ class StepClock:
         number = next(self._numbers)
         self._started[number] = threading.get_native_id(), described, time.perf_counter_ns()
         return number
+
+    def start_step(self, number: int) -> int:
+        """Start the range ``step N`` on the calling thread, and return the number of the range."""
+        return self.start(f"step {number}")
 
     def end(self, number: int) -> None:
         """End the range with a number."""

@@ -1,8 +1,8 @@
 # ruff: noqa: ANN401 - torch is not imported here, and what a program passes on may be anything
 """Connects the marks to torch, through what torch and Python offer to observe a program: nothing is replaced.
 
-In each version of Python the steps of optimizers are seen by torch's own hooks, and collections of garbage by
-``gc.callbacks``. Where Python can monitor calls, so are the loader, backward passes, checkpoints and tokenizers.
+Collections of garbage are seen by ``gc.callbacks``. Where Python can monitor calls, that shows the steps of optimizers,
+the loader, backward passes, checkpoints and tokenizers. Elsewhere torch's own hooks show the steps of optimizers.
 """
 
 import gc
@@ -60,7 +60,7 @@ def mark_collections(marks: Marks) -> None:
 
 
 def mark_optimizers(torch: Any, marks: Marks) -> None:
-    """Mark the steps of all optimizers, and the steps of the loop that they end.
+    """Mark the steps of all optimizers by torch's hooks, and the steps of the loop that they end.
 
     Args:
         torch: The module, completely imported.
@@ -79,7 +79,10 @@ def mark_optimizers(torch: Any, marks: Marks) -> None:
             end(OPTIMIZER, sys._getframe(1))  # noqa: SLF001
             note_step(optimizer)
 
-    module = sys.modules["torch.optim.optimizer"]  # torch.optim deletes its attribute
+    skip = _frame_skipper(torch)
+    for call in (before, after, begin, end, note_step):
+        skip(call.__code__)
+    module = _optimizers()
     numbers = torch.utils.hooks.RemovableHandle
     # A program that prints the numbers of its own hooks prints the same ones.
     number = numbers.next_id
@@ -89,6 +92,51 @@ def mark_optimizers(torch: Any, marks: Marks) -> None:
         if hooks.pop(handle.id, None) is hook:
             hooks[-1 - handle.id] = hook
     numbers.next_id = number
+
+
+def _optimizers() -> Any:
+    """Return the module that defines optimizers; ``torch.optim`` deletes the attribute."""
+    return sys.modules["torch.optim.optimizer"]
+
+
+def _frame_skipper(torch: Any) -> Callable[[CodeType], object]:
+    """Return a function that makes torch's compiler skip the frames of a code object, but not those that it calls.
+
+    In a program that compiles its step, the compiler looks at the frames of hooks, too. The function is part of torch's
+    C extension, so the compiler itself, which takes seconds to import, is not imported.
+    """
+    frames: Any = getattr(getattr(torch._C, "_dynamo", None), "eval_frame", None)  # noqa: SLF001
+    if hasattr(frames, "set_code_exec_strategy"):
+        action = frames._FrameAction  # noqa: SLF001
+        strategy = frames._FrameExecStrategy(action.SKIP, action.DEFAULT)  # noqa: SLF001
+        return lambda code: frames.set_code_exec_strategy(code, strategy)
+    skip: Callable[[CodeType], object] = getattr(frames, "skip_code", lambda _code: None)
+    return skip
+
+
+def watch_optimizers(monitor: CallMonitor, marks: Marks) -> None:
+    """Mark the steps of all optimizers, and the steps of the loop that they end, without torch's hooks.
+
+    Each class of optimizers gets its step from one function of torch, whose calls are watched.
+
+    Args:
+        monitor: Observes the calls.
+        marks: Opens and closes the ranges.
+
+    Raises:
+        LookupError: This version of torch has no such function.
+    """
+    made_by = _optimizers().Optimizer.profile_hook_step.__code__
+    step = next((each for each in made_by.co_consts if isinstance(each, CodeType)), None)
+    if step is None or "args" not in step.co_varnames:
+        raise LookupError("this version of torch calls the steps of optimizers in another way")
+    begin, end, note_step = marks.begin, marks.end, marks.note_optimizer_step
+
+    def ends(frame: FrameType) -> None:
+        end(OPTIMIZER, frame)
+        note_step(frame.f_locals["args"][0])
+
+    monitor.watch(step, lambda frame: begin(OPTIMIZER, frame), ends)
 
 
 def watch_calls(monitor: CallMonitor, marks: Marks, grad: Callable[[], bool], module: ModuleType) -> None:

@@ -111,10 +111,11 @@ def program_worker_init_and_collate():
 
 def program_samplers():
     torch.manual_seed(0)
+    random.seed(0)
     data = Squares()
     show(DataLoader(data, batch_sampler=BatchSampler(RandomSampler(data, num_samples=5), 2, False)))
     show(DataLoader(data, sampler=WeightedRandomSampler([0.1] * 5 + [1] * 5, 4)))
-    first, second = random_split(data, [0.3, 0.7])
+    first, second = random_split(data, [0.3, 0.7], torch.Generator().manual_seed(1))
     show(DataLoader(ConcatDataset([first, Subset(second, [0, 1])]), batch_size=2))
     sampler = torch.utils.data.DistributedSampler(data, 3, 1, shuffle=True, seed=4)
     sampler.set_epoch(2)
