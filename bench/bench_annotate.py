@@ -34,7 +34,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from nsyswrap.capture.annotate.marks import Marks
-from nsyswrap.capture.annotate.monitoring import CallMonitor
+from nsyswrap.capture.annotate.monitoring import Monitor
 from nsyswrap.capture.annotate.nvtx_calls import connected
 from nsyswrap.capture.annotate.torch_marks import mark_collections, mark_optimizers, watch_calls, watch_optimizers
 from nsyswrap.capture.locate import find_nsys
@@ -64,7 +64,7 @@ class Switch:
 
     def __init__(self) -> None:
         """Mark the calls of torch."""
-        marks = Marks(connected(os.environ))
+        marks = Marks(connected(os.environ), torch.is_grad_enabled)
         mark_collections(marks)
         if sys.version_info < (3, 12):
             mark_optimizers(torch, marks)
@@ -73,10 +73,11 @@ class Switch:
         self._hooks = [(each, dict(each)) for each in hooks]
         self._events: list[tuple[partial[None], int]] = []
         if sys.version_info >= (3, 12):
-            monitor = CallMonitor()
+            monitor = Monitor()
+            monitor.on_calls(marks.started, marks.returned)
             watch_optimizers(monitor, marks)
-            watch_calls(monitor, marks, torch.is_grad_enabled, torch)
-            self._events = [self._local_events(code) for code in monitor.codes]
+            watch_calls(monitor, marks, torch)
+            self._events = [self._local_events(code) for code in marks.codes]
 
     @staticmethod
     def _local_events(code: CodeType) -> "tuple[partial[None], int]":

@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import TextIO
 
-from nsyswrap.capture.annotate.marks import DATA, Marks
+from nsyswrap.capture.annotate.marks import BACKWARD, Marks
 from nsyswrap.capture.annotate.nvtx_calls import Sink, connected
 from nsyswrap.capture.cost_probe_cuda import Cuda
 from nsyswrap.capture.cost_probe_torch import Steps
@@ -122,10 +122,10 @@ def range_kinds() -> Iterator[tuple[str, Call]]:
     marks = Marks(sink)
 
     def mark() -> None:
-        frame = sys._getframe()  # noqa: SLF001 - a marked call is known by its frame
-        marks.begin(DATA, frame)
-        marks.end(DATA, frame)
+        marks.started(mark.__code__)
+        marks.returned(mark.__code__)
 
+    marks.watch(mark.__code__, BACKWARD)
     yield "mark", mark
 
 

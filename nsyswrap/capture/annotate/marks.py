@@ -1,3 +1,4 @@
+# ruff: noqa: ANN401 - what watched calls return may be anything
 """Decides which ranges this process opens: what its marked calls cover, and where one step ends and the next begins.
 
 A step lasts from the end of one optimizer step to the end of the next, so the steps of a training loop cover it without
@@ -5,8 +6,12 @@ gaps::
 
     step 17 |data|        |backward| |optimizer| step 18 |data| ...
 
-A marked call is known by its frame: the same call that began a range ends it. A call that an exception ended is never
-seen to end. Its range is left without an end, and the next call of its kind begins another one.
+A call that an exception ends is never seen to end. Its range is left without an end, and the next call of its kind
+begins another one.
+
+Between two marks the program evicts the code and the data of marks from the caches of the CPU, so a mark costs what it
+touches. A call is known by its code alone; frames are looked at only where the line of a call is wanted, or where calls
+of one kind may be inside one another.
 """
 
 import dis
@@ -14,14 +19,17 @@ import os
 import sys
 import threading
 import weakref
+from _thread import get_ident
 from collections.abc import Callable, Mapping
 from types import CodeType, FrameType
 from typing import Any
 
 from .nvtx_calls import Sink
-from .process_start import warn
+from .stderr import warn
 
 DATA, BACKWARD, OPTIMIZER = "data", "backward", "optimizer"
+# The making of an optimizer has no range.
+MADE = "an optimizer is made"
 COLLECTION, TOKENIZER, CHECKPOINT = "garbage collection", "tokenizer", "checkpoint"
 COLORS = {DATA: 0xD62728, BACKWARD: 0x1F77B4, OPTIMIZER: 0x9467BD}
 OLIVE = 0xBCBD22
@@ -34,27 +42,38 @@ MOST_TEXTS = 1000
 MOST_FRAMES = 100
 # Parts of the paths of code that is not the program's own; the last is the standard library.
 LIBRARIES = ("site-packages", "dist-packages", "/lib/python3")
+# Where the frame of a marked call is, seen from a method of what is called first: a callback of Python, or a hook.
+BELOW_CALLBACK, BELOW_HOOK = 2, 3
 # The youngest generation of CPython's collector: its collections are short, and there are many.
 YOUNGEST = 0
 
 
-class _Thread(threading.local):
+class ThreadState:
     """What is open on a thread, and where its steps are.
 
     Attributes:
-        open: For each kind of call that is open: the id of its frame, and the number of its range.
-        step: The number of the open range of a step; 0 for none.
+        open: The number of the range of each kind of call that is open.
+        nested: Kinds of which a call began inside another one.
+        step: The number of the range of the open step; 0 for none.
         steps: How many steps have ended.
         owner: Weak reference to the optimizer whose steps end steps.
         others: Other optimizers that have stepped since.
         collection: The number of the range of the collection that is running.
     """
 
+    __slots__ = ("collection", "nested", "open", "others", "owner", "step", "steps")
+
     def __init__(self) -> None:
-        self.open: dict[str, tuple[int, int]] = {}
+        self.open: dict[str, int] = {}
+        self.nested: set[str] = set()
         self.step = self.steps = self.collection = 0
         self.owner: Callable[[], Any] | None = None
         self.others: set[int] = set()
+
+
+class _Threads(threading.local):
+    def __init__(self) -> None:
+        self.state = ThreadState()
 
 
 class Marks:
@@ -62,79 +81,131 @@ class Marks:
 
     Args:
         sink: Takes the ranges.
+        is_grad_enabled: Returns whether gradients are on.
+        note_other: Called when other code than that of marked calls returns, with the code and the value.
+
+    Attributes:
+        optimizers: How many optimizers were made; where there is one, its steps are not told apart.
+        codes: The code whose calls are marked.
     """
 
-    def __init__(self, sink: Sink) -> None:
-        self._sink: Sink | None = sink
-        self._described: dict[str, Any] = {kind: sink.described(kind, color) for kind, color in COLORS.items()}
-        self._thread = _Thread()
+    def __init__(
+        self,
+        sink: Sink,
+        is_grad_enabled: Callable[[], bool] = lambda: True,
+        note_other: Callable[[CodeType, Any], object] = lambda _code, _value: None,
+    ) -> None:
+        self._sink = sink
+        self._start: Callable[[Any], int] = sink.start
+        self._start_step: Callable[[int], int] = sink.start_step
+        self._end: Callable[[int], object] = sink.end
+        self._is_grad_enabled, self._note_other = is_grad_enabled, note_other
+        # By id: Python would read all of a code object for its hash, at each call.
+        self._calls: dict[int, tuple[str, Any, str]] = {}
+        self.codes: list[CodeType] = []
+        self._described: dict[str, Any] = {}
         self._collecting: dict[int, tuple[CodeType, frozenset[int]]] = {}
+        self._failed = False
+        self.optimizers = 0
+        self.reset()
 
-    def begin(self, kind: str, frame: FrameType, text: str = "") -> None:
+    def watch(self, code: CodeType, kind: str, text: str = "") -> None:
+        """Mark the calls of some code.
+
+        Args:
+            code: The code.
+            kind: What its calls do.
+            text: Text of the ranges, to which the calling line of the program is added; empty for the kind alone.
+        """
+        self.codes.append(code)
+        self._calls[id(code)] = kind, self._sink.described(text or kind, COLORS.get(kind, OLIVE)), text
+
+    def started(self, code: CodeType, _offset: int = 0, depth: int = BELOW_CALLBACK) -> None:
         """Begin a range for a call, unless the call is part of another one of its kind on this thread.
 
         Args:
-            kind: What the call does.
-            frame: Its frame, or that of the function that makes it.
-            text: Text of the range, to which the calling line of the program is added; empty for the kind alone.
+            code: The code of the call.
+            depth: ``BELOW_CALLBACK`` or ``BELOW_HOOK``.
         """
         try:
-            found = self._thread.open.get(kind)
-            if found is not None and _is_open(found[0], frame):
+            kind, described, text = self._calls[id(code)]
+            thread = self._main if get_ident() == self._main_thread else self._threads.state
+            if kind is MADE:
+                self.optimizers += 1
                 return
-            name = self._with_line(text, frame.f_back) if text else kind
-            self._thread.open[kind] = id(frame), self._start(name)
+            if kind in thread.open and self._is_nested(kind, depth):
+                thread.nested.add(kind)
+                return
+            if text:
+                described = self._with_line(text, sys._getframe(depth - 1).f_back)  # noqa: SLF001 - who calls
+            elif kind is DATA:
+                # Evaluation is part of no step; the first step begins with its first batch.
+                if not self._is_grad_enabled():
+                    thread.step = 0
+                elif not thread.step:
+                    thread.step = self._start_step(thread.steps)
+            thread.open[kind] = self._start(described)
         except Exception as error:  # noqa: BLE001 - no error here may end the program
             self._fail(error)
 
-    def end(self, kind: str, frame: FrameType) -> None:
-        """End the range of a call, if this call began one."""
-        try:
-            found = self._thread.open.get(kind)
-            if found is not None and found[0] == id(frame):
-                del self._thread.open[kind]
-                self._end(found[1])
-        except Exception as error:  # noqa: BLE001 - see begin
-            self._fail(error)
-
-    def note_batch(self, *, grad: bool) -> None:
-        """Note that a batch is about to be loaded: the first step begins with it, and evaluation is part of no step.
+    def returned(
+        self,
+        code: CodeType,
+        _offset: int = 0,
+        value: Any = None,
+        depth: int = BELOW_CALLBACK,
+        optimizer: object = None,
+    ) -> None:
+        """End the range of a call. The end of an optimizer's step is the end of a step of the loop.
 
         Args:
-            grad: Whether gradients are on.
+            code: The code of the call.
+            value: What it returns.
+            depth: ``BELOW_CALLBACK`` or ``BELOW_HOOK``.
+            optimizer: The optimizer that steps, where a hook knows it.
         """
         try:
-            thread = self._thread
-            if not grad:
-                thread.step = 0
-            elif not thread.step:
-                thread.step = self._start_step(thread.steps)
-        except Exception as error:  # noqa: BLE001 - see begin
+            found = self._calls.get(id(code))
+            if found is None:
+                self._note_other(code, value)
+                return
+            kind = found[0]
+            thread = self._main if get_ident() == self._main_thread else self._threads.state
+            if thread.nested and kind in thread.nested:
+                if self._is_nested(kind, depth):
+                    return
+                thread.nested.discard(kind)
+            number = thread.open.pop(kind, 0)
+            if number:
+                self._end(number)
+            if kind is OPTIMIZER:
+                if optimizer is None and self.optimizers > 1:
+                    optimizer = sys._getframe(1).f_locals["args"][0]  # noqa: SLF001 - the frame of the step
+                self._end_step(optimizer, thread)
+        except Exception as error:  # noqa: BLE001 - see started
             self._fail(error)
 
-    def note_optimizer_step(self, optimizer: object) -> None:
-        """Note that an optimizer has stepped; if it is the one that defines steps, one step ends and another begins.
+    def _end_step(self, optimizer: object, thread: ThreadState) -> None:
+        """End a step and begin another, if an optimizer that has stepped is the one that defines steps.
 
         Of several optimizers the first one defines steps, as long as it continues to step.
 
         Args:
-            optimizer: The optimizer.
+            optimizer: The optimizer; None where there is only one.
+            thread: The state of this thread.
         """
-        try:
-            thread = self._thread
+        if optimizer is not None:
             owner = thread.owner() if thread.owner else None
             if owner is not optimizer:
                 if owner is not None and id(optimizer) not in thread.others:
                     thread.others.add(id(optimizer))
                     return
                 thread.owner = _reference(optimizer)
-            if thread.step:
-                self._end(thread.step)
-            thread.steps += 1
             thread.others.clear()
-            thread.step = self._start_step(thread.steps)
-        except Exception as error:  # noqa: BLE001 - see begin
-            self._fail(error)
+        if thread.step:
+            self._end(thread.step)
+        thread.steps += 1
+        thread.step = self._start_step(thread.steps)
 
     def note_collection(self, phase: str, info: Mapping[str, int]) -> None:
         """Mark a collection of garbage: a callback of ``gc.callbacks``.
@@ -144,38 +215,46 @@ class Marks:
         try:
             if info.get("generation", YOUNGEST) == YOUNGEST:
                 return
-            if phase == "start":
-                frame = sys._getframe().f_back  # noqa: SLF001 - where the collection runs; None at the very end
-                is_explicit = frame is not None and self._asks_for_collection(frame)
-                name = self._with_line(COLLECTION, frame) if is_explicit else COLLECTION
-                self._thread.collection = self._start(name)
-            else:
-                self._end(self._thread.collection)
-        except Exception as error:  # noqa: BLE001 - see begin
+            thread = self._threads.state
+            if phase != "start":
+                if thread.collection:
+                    self._end(thread.collection)
+                return
+            frame = sys._getframe().f_back  # noqa: SLF001 - where the collection runs; None at the very end
+            is_explicit = frame is not None and self._asks_for_collection(frame)
+            described = self._with_line(COLLECTION, frame) if is_explicit else self._with_text(COLLECTION)
+            thread.collection = self._start(described)
+        except Exception as error:  # noqa: BLE001 - see started
             self._fail(error)
 
     def reset(self) -> None:
-        """Forget what is open in a forked process, whose ranges are its own."""
-        self._thread = _Thread()
+        """Forget what is open: at the start, and in a forked process, whose ranges are its own."""
+        self._threads = _Threads()
+        self._main, self._main_thread = self._threads.state, get_ident()
 
-    def _start(self, name: str) -> int:
-        if self._sink is None:
-            return 0
-        described = self._described.get(name)
-        if described is None:
-            described = self._described[name] = self._sink.described(name, OLIVE)
-        return self._sink.start(described)
+    def _is_nested(self, kind: str, depth: int) -> bool:
+        """Return whether a call of this kind is among those that called the present one."""
+        frame = sys._getframe(depth).f_back  # noqa: SLF001 - the stack is looked at
+        for _ in range(MOST_FRAMES):
+            if frame is None:
+                return False
+            found = self._calls.get(id(frame.f_code))
+            if found is not None and found[0] == kind:
+                return True
+            frame = frame.f_back
+        return False
 
-    def _start_step(self, number: int) -> int:
-        return 0 if self._sink is None else self._sink.start_step(number)
+    def _with_text(self, text: str) -> Any:
+        """Return what describes ranges with a text."""
+        found = self._described.get(text)
+        if found is None:
+            found = self._described[text] = self._sink.described(text, OLIVE)
+        return found
 
-    def _end(self, number: int) -> None:
-        if self._sink is not None and number:
-            self._sink.end(number)
-
-    def _with_line(self, text: str, frame: "FrameType | None") -> str:
+    def _with_line(self, text: str, frame: "FrameType | None") -> Any:
+        """Return what describes ranges with a text and a line of the program."""
         name = f"{text}{AT}{place_of(frame)}"
-        return text if name not in self._described and len(self._described) >= MOST_TEXTS else name
+        return self._with_text(name if name in self._described or len(self._described) < MOST_TEXTS else text)
 
     def _asks_for_collection(self, frame: FrameType) -> bool:
         """Return whether a frame is calling ``gc.collect``, under its own name."""
@@ -189,8 +268,9 @@ class Marks:
 
     def _fail(self, error: Exception) -> None:
         """Send no more ranges, and print a warning once."""
-        if self._sink is not None:
-            self._sink = None
+        if not self._failed:
+            self._failed = True
+            self._start = self._start_step = self._end = lambda _: 0
             warn(f"no more marks are made: {type(error).__name__}: {error}")
 
 
@@ -206,18 +286,6 @@ def place_of(frame: "FrameType | None") -> str:
         own = own.f_back
     found = own or frame
     return f"{os.path.basename(found.f_code.co_filename)}:{found.f_lineno}" if found else "unknown"  # noqa: PTH119
-
-
-def _is_open(number: int, frame: FrameType) -> bool:
-    """Return whether the frame with an id is among those that called a frame."""
-    caller = frame.f_back
-    for _ in range(MOST_FRAMES):
-        if caller is None:
-            return False
-        if id(caller) == number:
-            return True
-        caller = caller.f_back
-    return False
 
 
 def _calls_of(name: str, code: CodeType) -> "list[int]":

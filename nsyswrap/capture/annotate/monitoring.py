@@ -7,23 +7,21 @@ Python runs a callback when the code of such a function starts and when it retur
 
 import sys
 
-from .process_start import warn
+from .stderr import warn
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import CodeType, FrameType, ModuleType
+    from types import CodeType, ModuleType
     from typing import Any
-
-    FrameCall = Callable[[FrameType], object]
 
 # Tools have numbers. Python reserves 0, 1, 2 and 5 for debuggers, coverage, profilers and optimizers.
 TOOLS = (4, 3)
 NAME = "nsyswrap"
 
 
-class CallMonitor:
-    """Calls functions when watched code starts and returns.
+class Monitor:
+    """The number of nsyswrap among the tools that observe this process.
 
     Raises:
         LookupError: Other tools have taken the numbers for tools, or this Python cannot monitor calls.
@@ -35,24 +33,30 @@ class CallMonitor:
             raise LookupError("only Python 3.12 and newer can monitor calls")
         self._monitoring = found
         self._tool = _taken(found)
-        # By id: Python would read all of a code object for its hash, at each call.
-        self._calls: dict[int, tuple[CodeType, FrameCall, FrameCall]] = {}
-        self._import: CodeType | None = None
         self._then: dict[str, Callable[[ModuleType], object]] = {}
-        found.register_callback(self._tool, found.events.PY_START, self._started)
-        found.register_callback(self._tool, found.events.PY_RETURN, self._returned)
+        bootstrap: Any = sys.modules["_frozen_importlib"]
+        self._import: CodeType = bootstrap._load_unlocked.__code__  # noqa: SLF001 - where each import ends
+        found.register_callback(
+            self._tool, found.events.PY_RETURN, lambda code, _, value: self.note_import(code, value)
+        )
 
-    @property
-    def codes(self) -> "tuple[CodeType, ...]":
-        """Return the code that is watched."""
-        return tuple(code for code, _, _ in self._calls.values())
-
-    def watch(self, code: "CodeType", starts: "FrameCall", ends: "FrameCall") -> None:
-        """Call two functions with the frame of a call when code starts, and when it returns.
+    def on_calls(
+        self, started: "Callable[[CodeType, int], object]", returned: "Callable[[CodeType, int, Any], object]"
+    ) -> None:
+        """Call two functions when watched code starts, and when it returns.
 
         Of a call that an exception ends, only the start is seen.
+
+        Args:
+            started: Called with the code and an offset in it.
+            returned: Called with both and the value; for code that is not watched it calls ``note_import``.
         """
-        self._calls[id(code)] = code, starts, ends
+        events = self._monitoring.events
+        self._monitoring.register_callback(self._tool, events.PY_START, started)
+        self._monitoring.register_callback(self._tool, events.PY_RETURN, returned)
+
+    def watch(self, code: "CodeType") -> None:
+        """Observe the calls of some code."""
         events = self._monitoring.events
         self._monitoring.set_local_events(self._tool, code, events.PY_START | events.PY_RETURN)
 
@@ -67,27 +71,17 @@ class CallMonitor:
             then(sys.modules[name])
             return
         self._then[name] = then
-        bootstrap: Any = sys.modules["_frozen_importlib"]
-        self._import = bootstrap._load_unlocked.__code__  # noqa: SLF001 - where each import ends
         self._monitoring.set_local_events(self._tool, self._import, self._monitoring.events.PY_RETURN)
 
-    def _started(self, code: "CodeType", _offset: int) -> None:
-        found = self._calls.get(id(code))
-        if found is not None:
-            found[1](sys._getframe(1))  # noqa: SLF001 - the watched call
-
-    def _returned(self, code: "CodeType", _offset: int, value: "Any") -> None:
-        found = self._calls.get(id(code))
-        if found is not None:
-            found[2](sys._getframe(1))  # noqa: SLF001 - the watched call
-        elif code is self._import and self._then:
-            then = self._then.pop(getattr(value, "__name__", ""), None)
-            if then is None:
-                return
-            try:
-                then(value)
-            except Exception as error:  # noqa: BLE001 - the import goes on, without marks
-                warn(f"{value.__name__} is not marked: {type(error).__name__}: {error}")
+    def note_import(self, code: "CodeType", value: "Any") -> None:
+        """Note that code returns; if it is that of an import, call what waits for the module."""
+        then = self._then.pop(getattr(value, "__name__", ""), None) if code is self._import else None
+        if then is None:
+            return
+        try:
+            then(value)
+        except Exception as error:  # noqa: BLE001 - the import goes on, without marks
+            warn(f"{value.__name__} is not marked: {type(error).__name__}: {error}")
 
 
 def _taken(found: "Any") -> int:

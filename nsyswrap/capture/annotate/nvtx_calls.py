@@ -12,7 +12,8 @@ Source: NVIDIA/NVTX release-v3, ``nvtxDetail/nvtxTypes.h`` (tables and their num
 """
 
 import ctypes
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Protocol
 
 VARIABLE = "NVTX_INJECTION64_PATH"
@@ -120,6 +121,10 @@ class NvtxCalls:
     Args:
         tables: Tables that a profiler has filled in.
 
+    Attributes:
+        start: Starts a range that ``described`` describes on the calling thread, and returns its number.
+        end: Ends the range with a number.
+
     Raises:
         LookupError: No profiler records ranges.
     """
@@ -130,11 +135,14 @@ class NvtxCalls:
             raise LookupError("no profiler records NVTX ranges")
         self._tables = tables
         create = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_char_p)(core2[_CREATE_DOMAIN] or 0)
-        self._domain = ctypes.c_void_p.from_param(create(DOMAIN.encode()))
+        domain = create(DOMAIN.encode())
+        self._domain = ctypes.c_void_p.from_param(domain)
         # PYFUNCTYPE keeps the GIL: the call is shorter than releasing it, which could switch to another thread.
         # Arguments that are C values already are passed as they are, so no types are set for them.
-        self._start = ctypes.PYFUNCTYPE(ctypes.c_uint64)(core2[_START] or 0)
-        self._end = ctypes.PYFUNCTYPE(None)(core2[_END] or 0)
+        start = ctypes.PYFUNCTYPE(ctypes.c_uint64)(core2[_START] or 0)
+        end = ctypes.PYFUNCTYPE(None, ctypes.c_void_p, ctypes.c_uint64)(core2[_END] or 0)
+        self.start: Callable[[Any], int] = partial(start, self._domain)
+        self.end: Callable[[int], None] = partial(end, domain)
         # Each step has another text, so these attributes are used again: nothing is made for a step.
         self._step = self.described("", GRAY)
 
@@ -143,19 +151,10 @@ class NvtxCalls:
         size, message = ctypes.sizeof(_Attributes), text.encode("ascii", "replace")
         return ctypes.byref(_Attributes(_NVTX_VERSION, size, 0, _ARGB, 0xFF000000 | color, 0, 0, 0, _ASCII, message))
 
-    def start(self, described: Any) -> int:  # noqa: ANN401
-        """Start a range on the calling thread, and return its number."""
-        number: int = self._start(self._domain, described)
-        return number
-
     def start_step(self, number: int) -> int:
         """Start the range ``step N`` on the calling thread, and return the number of the range."""
         self._step._obj.message = b"step %d" % number  # noqa: SLF001 - what the pointer points to
         return self.start(self._step)
-
-    def end(self, number: int) -> None:
-        """End the range with a number."""
-        self._end(self._domain, ctypes.c_uint64(number))
 
 
 def connected(environ: Mapping[str, str]) -> NvtxCalls:

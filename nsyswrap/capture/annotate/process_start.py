@@ -9,13 +9,15 @@ children, spawned workers, ranks of torchrun.
 import os
 import sys
 
+from .stderr import warn
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import ModuleType
     from typing import Any
 
-    from .monitoring import CallMonitor
+    from .monitoring import Monitor
     from .nvtx_calls import Sink
     from .step_clock import StepClock
 
@@ -62,14 +64,6 @@ def run_hidden_module(name: str) -> None:
             sys.modules[name] = ours
 
 
-def warn(text: str) -> None:
-    """Print a warning on stderr, unless stderr is closed."""
-    try:  # noqa: SIM105 - contextlib would be one more module
-        sys.stderr.write(f"nsyswrap: annotate: {text}\n")
-    except Exception:  # noqa: BLE001, S110 - the program may have closed stderr
-        pass
-
-
 def _step_clock() -> "StepClock | None":
     """Start and return the clock that times the ranges of this process; None where a profiler records them."""
     folder = os.environ.get(CLOCK_VARIABLE)
@@ -106,14 +100,14 @@ def _mark(clock: "StepClock | None") -> None:
         from . import monitoring
 
         try:
-            monitor = monitoring.CallMonitor()
+            monitor = monitoring.Monitor()
         except LookupError as error:
             write_status("", problem=str(error))
     wait = _after_import if monitor is None else monitor.after_import
     wait("torch", lambda torch: _mark_torch(torch, clock, monitor))
 
 
-def _mark_torch(torch: "Any", clock: "StepClock | None", monitor: "CallMonitor | None") -> None:
+def _mark_torch(torch: "Any", clock: "StepClock | None", monitor: "Monitor | None") -> None:
     """Mark the calls of torch, and of the libraries that are imported later."""
     from .marks import Marks
     from .nvtx_calls import connected
@@ -122,20 +116,22 @@ def _mark_torch(torch: "Any", clock: "StepClock | None", monitor: "CallMonitor |
     version = str(getattr(torch, "__version__", ""))
     try:
         sink: Sink = clock or connected(os.environ)
-        marks = Marks(sink)
-        mark_collections(marks)
         if monitor is None:
+            marks = Marks(sink)
             mark_optimizers(torch, marks)
         else:
+            marks = Marks(sink, torch.is_grad_enabled, monitor.note_import)
+            monitor.on_calls(marks.started, marks.returned)
             watch_optimizers(monitor, marks)
             for name in dict.fromkeys(each.module for each in WATCHED):
-                monitor.after_import(name, lambda module: watch_calls(monitor, marks, torch.is_grad_enabled, module))
+                monitor.after_import(name, lambda module: watch_calls(monitor, marks, module))
     except (LookupError, OSError, AttributeError) as error:
         write_status(version, problem=str(error))
     except Exception as error:  # noqa: BLE001 - the program runs without marks
         warn(f"nothing is marked: {type(error).__name__}: {error}")
     else:
         os.register_at_fork(after_in_child=marks.reset)
+        mark_collections(marks)
         write_status(version)
 
 

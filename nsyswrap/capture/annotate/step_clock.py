@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .nvtx_calls import DOMAIN
-from .process_start import warn
+from .stderr import warn
 
 # The end of the name of the file that a process writes.
 SUFFIX = ".ranges.json"

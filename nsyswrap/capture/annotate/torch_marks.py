@@ -9,11 +9,11 @@ import gc
 import inspect
 import sys
 from collections.abc import Callable
-from types import CodeType, FrameType, ModuleType
+from types import CodeType, ModuleType
 from typing import Any, NamedTuple
 
-from .marks import BACKWARD, CHECKPOINT, DATA, OPTIMIZER, TOKENIZER, Marks
-from .monitoring import CallMonitor
+from .marks import BACKWARD, BELOW_HOOK, CHECKPOINT, DATA, MADE, OPTIMIZER, TOKENIZER, Marks
+from .monitoring import Monitor
 
 
 class Watched(NamedTuple):
@@ -68,19 +68,20 @@ def mark_optimizers(torch: Any, marks: Marks) -> None:
     """
     # The compiler replaces the call by a constant, so it traces nothing of what follows.
     compiling = getattr(torch.compiler, "is_dynamo_compiling", None) or torch.compiler.is_compiling
-    begin, end, note_step = marks.begin, marks.end, marks.note_optimizer_step
+    step = _step_code()
+    marks.watch(step, OPTIMIZER)
+    started, returned = marks.started, marks.returned
 
     def before(optimizer: Any, args: Any, kwargs: Any) -> None:  # noqa: ARG001 - what torch calls its hooks with
         if not compiling():
-            begin(OPTIMIZER, sys._getframe(1))  # noqa: SLF001 - the step that calls its hooks
+            started(step, depth=BELOW_HOOK)
 
     def after(optimizer: Any, args: Any, kwargs: Any) -> None:  # noqa: ARG001
         if not compiling():
-            end(OPTIMIZER, sys._getframe(1))  # noqa: SLF001
-            note_step(optimizer)
+            returned(step, depth=BELOW_HOOK, optimizer=optimizer)
 
     skip = _frame_skipper(torch)
-    for call in (before, after, begin, end, note_step):
+    for call in (before, after, started, returned):
         skip(call.__code__)
     module = _optimizers()
     numbers = torch.utils.hooks.RemovableHandle
@@ -114,14 +115,8 @@ def _frame_skipper(torch: Any) -> Callable[[CodeType], object]:
     return skip
 
 
-def watch_optimizers(monitor: CallMonitor, marks: Marks) -> None:
-    """Mark the steps of all optimizers, and the steps of the loop that they end, without torch's hooks.
-
-    Each class of optimizers gets its step from one function of torch, whose calls are watched.
-
-    Args:
-        monitor: Observes the calls.
-        marks: Opens and closes the ranges.
+def _step_code() -> CodeType:
+    """Return the code of the steps of all optimizers: each class gets its step from one function of torch.
 
     Raises:
         LookupError: This version of torch has no such function.
@@ -130,46 +125,38 @@ def watch_optimizers(monitor: CallMonitor, marks: Marks) -> None:
     step = next((each for each in made_by.co_consts if isinstance(each, CodeType)), None)
     if step is None or "args" not in step.co_varnames:
         raise LookupError("this version of torch calls the steps of optimizers in another way")
-    begin, end, note_step = marks.begin, marks.end, marks.note_optimizer_step
-
-    def ends(frame: FrameType) -> None:
-        end(OPTIMIZER, frame)
-        note_step(frame.f_locals["args"][0])
-
-    monitor.watch(step, lambda frame: begin(OPTIMIZER, frame), ends)
+    return step
 
 
-def watch_calls(monitor: CallMonitor, marks: Marks, grad: Callable[[], bool], module: ModuleType) -> None:
+def watch_optimizers(monitor: Monitor, marks: Marks) -> None:
+    """Mark the steps of all optimizers, and the steps of the loop that they end, without torch's hooks.
+
+    Args:
+        monitor: Observes the calls.
+        marks: Opens and closes the ranges.
+
+    Raises:
+        LookupError: The steps of this version of torch cannot be watched.
+    """
+    made = _optimizers().Optimizer.__init__.__code__
+    for code, kind in ((_step_code(), OPTIMIZER), (made, MADE)):
+        marks.watch(code, kind)
+        monitor.watch(code)
+
+
+def watch_calls(monitor: Monitor, marks: Marks, module: ModuleType) -> None:
     """Mark the calls of the functions in ``WATCHED`` that a module defines.
 
     Args:
         monitor: Observes the calls.
         marks: Opens and closes the ranges.
-        grad: Returns whether gradients are on.
         module: The module, completely imported.
     """
     for watched in WATCHED:
-        if watched.module == module.__name__:
-            code = _code_of(module, watched.name)
-            if code is not None:
-                monitor.watch(code, _starts(watched, marks, grad), _ends(watched, marks))
-
-
-def _starts(watched: Watched, marks: Marks, grad: Callable[[], bool]) -> Callable[[FrameType], None]:
-    """Return what begins the range of a call."""
-    kind, text, begin, note_batch = watched.kind, watched.text, marks.begin, marks.note_batch
-
-    def starts_batch(frame: FrameType) -> None:
-        note_batch(grad=grad())
-        begin(kind, frame)
-
-    return starts_batch if kind == DATA else lambda frame: begin(kind, frame, text)
-
-
-def _ends(watched: Watched, marks: Marks) -> Callable[[FrameType], None]:
-    """Return what ends the range of a call."""
-    kind, end = watched.kind, marks.end
-    return lambda frame: end(kind, frame)
+        code = _code_of(module, watched.name) if watched.module == module.__name__ else None
+        if code is not None:
+            marks.watch(code, watched.kind, watched.text)
+            monitor.watch(code)
 
 
 def _code_of(module: ModuleType, name: str) -> "CodeType | None":

@@ -4,13 +4,22 @@
 import gc
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from annotate_fixtures import Broken, Recorder
 
 from nsyswrap.capture.annotate import marks as module
-from nsyswrap.capture.annotate.marks import AT, BACKWARD, DATA, OPTIMIZER, Marks, place_of
+from nsyswrap.capture.annotate.marks import (
+    AT,
+    BACKWARD,
+    BELOW_HOOK,
+    CHECKPOINT,
+    DATA,
+    OPTIMIZER,
+    Marks,
+    place_of,
+)
 
 
 @pytest.fixture
@@ -21,52 +30,106 @@ def recorder() -> Recorder:
 
 @pytest.fixture
 def marks(recorder: Recorder) -> Marks:
-    """Return marks whose ranges a recorder takes."""
-    return Marks(recorder)
+    """Return marks whose ranges a recorder takes; calls of the functions below are marked."""
+    return watching(recorder)
 
 
-def marked(marks: Marks, kind: str, *inner: str, text: str = "", fails: bool = False) -> None:
-    """Make a marked call, which makes others; it may end with an error."""
-    frame = sys._getframe()
-    marks.begin(kind, frame, text)
-    if inner:
-        marked(marks, *inner)
+def data(marks: Marks, *inner: Callable[..., None], fails: bool = False) -> None:
+    """Load a batch, which makes other calls; it may end with an error."""
+    called(marks, *inner, fails=fails)
+
+
+def backward(marks: Marks, *inner: Callable[..., None]) -> None:
+    """Make a backward pass."""
+    called(marks, *inner)
+
+
+def step(marks: Marks, *inner: Callable[..., None], optimizer: object = None) -> None:
+    """Make a step of an optimizer."""
+    called(marks, *inner, optimizer=optimizer)
+
+
+def save(marks: Marks) -> None:
+    """Write a checkpoint."""
+    called(marks)
+
+
+def called(marks: Marks, *inner: Callable[..., None], fails: bool = False, optimizer: object = None) -> None:
+    """Start and end the range of the function that calls this one, as a hook would."""
+    code = sys._getframe(1).f_code
+    marks.started(code, depth=BELOW_HOOK)
+    for each in inner:
+        each(marks, *inner[1:])
     if fails:
         raise ArithmeticError
-    marks.end(kind, frame)
+    marks.returned(code, depth=BELOW_HOOK, optimizer=optimizer)
+
+
+def steps_of(recorder: Recorder) -> list[str]:
+    """Return the starts and ends of steps of the loop."""
+    return [line for line in recorder.lines if "step" in line]
+
+
+def watching(sink: Recorder, *, grad: list[bool] | None = None) -> Marks:
+    """Return marks that watch the functions above."""
+    found = Marks(sink, lambda: all(grad or ()))
+    for function, kind, text in ((data, DATA, ""), (backward, BACKWARD, ""), (step, OPTIMIZER, "")):
+        found.watch(function.__code__, kind, text)
+    found.watch(save.__code__, CHECKPOINT, "torch.save")
+    return found
 
 
 def test_a_call_has_a_range(marks: Marks, recorder: Recorder) -> None:
-    marked(marks, DATA, BACKWARD)
-    assert recorder.lines == ["+data", "+backward", "-backward", "-data"]
+    data(marks, backward)
+    assert recorder.lines == ["+step 0", "+data", "+backward", "-backward", "-data"]
 
 
 def test_a_call_inside_another_of_its_kind_has_none(marks: Marks, recorder: Recorder) -> None:
     """Tokenizers and optimizers call others of their kind."""
-    marked(marks, OPTIMIZER, OPTIMIZER)
-    assert recorder.lines == ["+optimizer", "-optimizer"]
+    step(marks, step)
+    step(marks, backward, step)
+    nested = ["+optimizer", "+backward", "-backward", "-optimizer"]
+    assert [line for line in recorder.lines if "step" not in line] == ["+optimizer", "-optimizer", *nested]
+    assert steps_of(recorder) == ["+step 1", "-step 1", "+step 2"]
 
 
 def test_a_call_that_an_exception_ends_has_no_end(marks: Marks, recorder: Recorder) -> None:
     """The next call of its kind has a range of its own."""
     with pytest.raises(ArithmeticError):
-        marked(marks, DATA, fails=True)
-    marked(marks, DATA)
-    assert recorder.lines == ["+data", "+data", "-data"]
-    assert recorder.names == {1: "data"}
+        data(marks, fails=True)
+    data(marks)
+    assert recorder.lines == ["+step 0", "+data", "+data", "-data"]
+    assert recorder.names == {1: "step 0", 2: "data"}
+
+
+def nested_and_failing(marks: Marks) -> None:
+    """Load a batch inside a batch, and fail in both."""
+    with pytest.raises(ArithmeticError):
+        data(marks, failing)
+
+
+def failing(marks: Marks) -> None:
+    """Fail to load a batch."""
+    data(marks, fails=True)
+
+
+def test_a_call_inside_another_that_an_exception_ends_hides_no_later_one(marks: Marks, recorder: Recorder) -> None:
+    nested_and_failing(marks)
+    data(marks)
+    assert recorder.lines == ["+step 0", "+data", "+data", "-data"]
 
 
 def test_a_range_has_the_line_of_the_caller_where_its_kind_wants_it(marks: Marks, recorder: Recorder) -> None:
-    """After many different lines, new ones have only the text."""
-    marked(marks, "checkpoint", text="torch.save")
+    save(marks)
     line = sys._getframe().f_lineno - 1
     assert recorder.lines[0] == f"+torch.save at test_marks.py:{line}"
 
 
 def test_many_lines_are_not_kept(marks: Marks, recorder: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_TEXTS", 1)
-    marked(marks, "checkpoint", text="torch.save")
-    marked(marks, "checkpoint", text="torch.save")
+    """After many different lines, new ones have only the text."""
+    save(marks)
+    save(marks)
     assert recorder.lines[2] == "+torch.save"
 
 
@@ -84,69 +147,66 @@ def test_the_line_is_that_of_the_program_s_own_code() -> None:
 
 def test_a_step_lasts_from_one_optimizer_step_to_the_next(marks: Marks, recorder: Recorder) -> None:
     """The first batch begins the first step."""
-    optimizer = Recorder()
-    marks.note_batch(grad=True)
     for _ in range(2):
-        marks.note_batch(grad=True)
-        marks.note_optimizer_step(optimizer)
-    assert recorder.lines == ["+step 0", "-step 0", "+step 1", "-step 1", "+step 2"]
+        data(marks)
+        step(marks)
+    assert steps_of(recorder) == ["+step 0", "-step 0", "+step 1", "-step 1", "+step 2"]
 
 
 def test_without_batches_steps_begin_with_the_first_optimizer_step(marks: Marks, recorder: Recorder) -> None:
-    optimizer = Recorder()
-    marks.note_optimizer_step(optimizer)
-    marks.note_optimizer_step(optimizer)
-    assert recorder.lines == ["+step 1", "-step 1", "+step 2"]
+    step(marks)
+    step(marks)
+    assert steps_of(recorder) == ["+step 1", "-step 1", "+step 2"]
 
 
-def test_evaluation_is_part_of_no_step(marks: Marks, recorder: Recorder) -> None:
+def test_evaluation_is_part_of_no_step(recorder: Recorder) -> None:
     """The step that was open is left without an end, and the next batch for training begins another one."""
-    optimizer = Recorder()
-    marks.note_batch(grad=True)
-    marks.note_optimizer_step(optimizer)
-    marks.note_batch(grad=False)
-    marks.note_batch(grad=True)
-    marks.note_optimizer_step(optimizer)
-    assert recorder.lines == ["+step 0", "-step 0", "+step 1", "+step 1", "-step 1", "+step 2"]
+    grad = [True]
+    marks = watching(recorder, grad=grad)
+    data(marks)
+    step(marks)
+    grad[0] = False
+    data(marks)
+    grad[0] = True
+    data(marks)
+    step(marks)
+    assert steps_of(recorder) == ["+step 0", "-step 0", "+step 1", "+step 1", "-step 1", "+step 2"]
 
 
 def test_of_several_optimizers_the_first_defines_steps_while_it_steps(marks: Marks, recorder: Recorder) -> None:
     """Once another one steps twice without it, that one takes its place; so it does where the first is gone."""
     first, second = Recorder(), Recorder()
     for optimizer in (first, second, first, second):
-        marks.note_optimizer_step(optimizer)
-    assert recorder.lines == ["+step 1", "-step 1", "+step 2"]
-    marks.note_optimizer_step(second)
-    assert recorder.lines[3:] == ["-step 2", "+step 3"]
+        step(marks, optimizer=optimizer)
+    assert steps_of(recorder) == ["+step 1", "-step 1", "+step 2"]
+    step(marks, optimizer=second)
+    assert steps_of(recorder)[3:] == ["-step 2", "+step 3"]
     del second, optimizer
-    marks.note_optimizer_step(first)
-    assert recorder.lines[5:] == ["-step 3", "+step 4"]
+    step(marks, optimizer=first)
+    assert steps_of(recorder)[5:] == ["-step 3", "+step 4"]
 
 
 def test_an_optimizer_without_weak_references_defines_steps(marks: Marks, recorder: Recorder) -> None:
     for _ in range(2):
-        marks.note_optimizer_step("an object without weak references")
-    assert recorder.lines == ["+step 1", "-step 1", "+step 2"]
+        step(marks, optimizer="an object without weak references")
+    assert steps_of(recorder) == ["+step 1", "-step 1", "+step 2"]
 
 
 def test_threads_have_steps_and_calls_of_their_own(marks: Marks, recorder: Recorder) -> None:
-    frame = sys._getframe()
-    marks.begin(DATA, frame)
-    other = threading.Thread(target=marked, args=(marks, DATA))
-    other.start()
-    other.join()
-    marks.end(DATA, frame)
-    assert recorder.lines == ["+data", "+data", "-data", "-data"]
+    def beside(_marks: Marks) -> None:
+        other = threading.Thread(target=backward, args=(marks,))
+        other.start()
+        other.join()
+
+    backward(marks, beside)
+    assert recorder.lines == ["+backward", "+backward", "-backward", "-backward"]
 
 
 def test_a_forked_process_begins_anew(marks: Marks, recorder: Recorder) -> None:
-    frame = sys._getframe()
-    marks.begin(DATA, frame)
-    marks.note_optimizer_step(marks)
-    marks.reset()
-    marks.end(DATA, frame)
-    marks.note_optimizer_step(marks)
-    assert recorder.lines == ["+data", "+step 1", "+step 1"]
+    step(marks)
+    backward(marks, Marks.reset)
+    step(marks)
+    assert [*steps_of(recorder), recorder.lines.count("-backward")] == ["+step 1", "+step 1", 0]
 
 
 @pytest.fixture
@@ -186,11 +246,10 @@ def test_a_collection_of_python_s_own_has_no_line(marks: Marks, recorder: Record
 
 def test_an_error_is_said_once_and_nothing_more_is_marked(capsys: pytest.CaptureFixture[str]) -> None:
     """No error of ours may end the program."""
-    marks = Marks(Broken())
-    marked(marks, DATA)
-    marked(marks, DATA)
-    marks.note_batch(grad=True)
-    marks.note_optimizer_step(marks)
+    marks = watching(Broken())
+    backward(marks)
+    data(marks)
+    step(marks)
     marks.note_collection("start", {"generation": 2})
     marks.note_collection("stop", {"generation": 2})
-    assert capsys.readouterr().err == "nsyswrap: annotate: no more marks are made: OSError: no room for data\n"
+    assert capsys.readouterr().err == "nsyswrap: annotate: no more marks are made: OSError: no room for backward\n"
