@@ -1,4 +1,4 @@
-"""Runs the programs of tests/law alone and with the marks of ``nsyswrap profile``, and compares what they do.
+"""Runs the programs of tests/law alone and with ``--annotate host`` and ``auto``, and compares what they do.
 
     python tests/support/law.py                   all programs
     python tests/support/law.py compiling jit     those whose file or name has one of these texts
@@ -33,9 +33,15 @@ SERVER = "fork_server.py"
 FRESH = "fresh_"
 SKIPPED = 77
 LIMIT_S = 120.0
-ALONE, MARKED, AGAIN = MODES = "alone", "marked", "again"
+ALONE, HOST, AUTO, AGAIN = "alone", "host", "auto", "again"
+MODES: Mapping[str, Mapping[str, bool]] = {
+    ALONE: {},
+    HOST: {"host_marks": True},
+    AUTO: {"annotate": True},
+    AGAIN: {},
+}
 _DEFINITION = re.compile(r"^def program_(\w+)\(", re.MULTILINE)
-_MOST_LINES, _WIDTH = 24, 200
+_MOST_LINES, _WIDTH = 60, 200
 # Times and process numbers in the lines that PyTorch logs.
 _CHANGING = (
     (re.compile(r"^(\[?[VIWEC])\d{4} \d\d:\d\d:\d\d\.\d+ (\d+ )?", re.MULTILINE), r"\1 "),
@@ -105,7 +111,7 @@ def run(
 
     Args:
         wanted: The programs.
-        modes: Some of ``MODES``.
+        modes: Keys of ``MODES``.
         python: The Python that runs them; it has torch.
         folder: An empty folder for what they write.
     """
@@ -136,18 +142,19 @@ def differences(before: Outcome, after: Outcome) -> list[str]:
     for name in ("stdout", "stderr"):
         old, new = (getattr(each, name).splitlines() for each in (before, after))
         if getattr(before, name) != getattr(after, name):
-            lines += list(difflib.unified_diff(old, new, f"{name} alone", name, n=1, lineterm=""))
+            lines += list(difflib.unified_diff(old, new, f"{name} alone", name, n=0, lineterm=""))
     return lines
 
 
 def first_difference(lines: list[str]) -> str:
     """Return the line that says most about a difference: the last one added that names an error, or the first one."""
-    added = [line for line in lines if line.startswith(("+", "exit")) and not line.startswith("+++")]
+    added = [line.strip() for line in lines if line.startswith(("+", "exit")) and not line.startswith("+++")]
     errors = [number for number, line in enumerate(added) if re.match(r"\+\S*(Error|Exception|Warning)\b", line)]
     if not errors:
-        return (added or lines[2:] or lines)[0]
-    # The text may begin on the line after the type.
-    return " ".join([added[errors[-1]].strip(), *(line[1:] for line in added[errors[-1] + 1 :][:1])])
+        return (added or [line for line in lines if line.startswith("-") and not line.startswith("---")])[0]
+    # The text of an error may begin some lines after its type.
+    error, *rest = added[errors[-1] :]
+    return error if not error.endswith(":") else " ".join([error, *(line[1:] for line in rest if line[1:])][:2])
 
 
 def _environment(mode: str, folder: Path, listener: Path) -> dict[str, str]:
@@ -159,7 +166,7 @@ def _environment(mode: str, folder: Path, listener: Path) -> dict[str, str]:
     # The modes share what the C++ compiler makes, which takes most of the time, but no graphs.
     environ |= {"TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor"), "TORCHINDUCTOR_FX_GRAPH_CACHE": "0"}
     environ |= {"TORCHINDUCTOR_AUTOGRAD_CACHE": "0", LOG_VARIABLE: str(temporary / "ranges")}
-    options = CaptureOptions(command=(), folder=folder, annotate=mode == MARKED)
+    options = CaptureOptions(command=(), folder=folder, **MODES[mode])  # type: ignore[arg-type]
     return _program_environment(options, environ, temporary)
 
 
@@ -173,10 +180,9 @@ def _serve(chosen: list[Program], python: Path, folder: Path, environ: Mapping[s
     for each in chosen:
         by_file.setdefault(each.file, []).append(each.name)
     for file in by_file:
-        place = folder / file.removesuffix(".py")
-        place.mkdir(parents=True)
+        (folder / file.removesuffix(".py")).mkdir(parents=True)
     arguments = [f"{file}:{','.join(names)}" for file, names in by_file.items()]
-    command = [python, PROGRAMS / SERVER, folder, *arguments]
+    command = [str(each) for each in (python, PROGRAMS / SERVER, folder, *arguments)]
     done = subprocess.run(command, env=environ, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
     if done.returncode or done.stdout or done.stderr:
         raise RuntimeError(f"{SERVER} ended with {done.returncode}: {done.stdout}{done.stderr}")
@@ -216,7 +222,7 @@ def _outcome(place: Path) -> Outcome:
         return text.replace(str(place / "work"), "WORK")
 
     code, seconds = (place / "code").read_text().split()
-    ranges = sum(line.startswith("start") for line in read("ranges").splitlines())
+    ranges = sum(line.startswith("push") for line in read("ranges").splitlines())
     return Outcome(int(code), read("stdout"), read("stderr"), ranges, float(seconds))
 
 
@@ -259,7 +265,7 @@ def main() -> int:
     )
     arguments = parser.parse_args()
     chosen, began = programs(arguments.wanted), time.monotonic()
-    modes = (ALONE, AGAIN) if arguments.alone_twice else (ALONE, MARKED)
+    modes = (ALONE, AGAIN) if arguments.alone_twice else (ALONE, HOST, AUTO)
     with tempfile.TemporaryDirectory(prefix="law") as folder:
         outcomes = run(chosen, modes, arguments.python, Path(folder))
         wrong = _print_table(outcomes, chosen, verbose=arguments.verbose)

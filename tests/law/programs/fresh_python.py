@@ -14,6 +14,15 @@ from program import digest, run
 
 # What is documented to differ: variables of nsyswrap, and its folder in PYTHONPATH.
 OURS = "NSYSWRAP"
+SITECUSTOMIZE = """
+import sys
+print("own sitecustomize", __name__, __file__[-20:], sys.argv, sys.modules[__name__].__spec__.name)
+value = 5
+"""
+USE_OF_SITECUSTOMIZE = """
+import sitecustomize, sys
+print(sitecustomize.value, sitecustomize.__file__[-20:], [path for path in sys.path if "own" in path])
+"""
 
 
 def of_program(paths):
@@ -192,13 +201,10 @@ def program_other_pythons():
 
 def program_own_sitecustomize():
     Path("own").mkdir()
-    Path("own", "sitecustomize.py").write_text(
-        "import sys\nprint('own sitecustomize', __name__, __file__[-20:], sys.argv, sys.modules[__name__].__spec__.name)\nvalue = 5\n"
-    )
-    print_it = "import sitecustomize, sys; print(sitecustomize.value, sitecustomize.__file__[-20:], [p for p in sys.path if 'own' in p])"
+    Path("own", "sitecustomize.py").write_text(SITECUSTOMIZE)
     own = os.path.abspath("own")
     for path in (own, own + ":{given}", "{given}:" + own):
-        python("-c", print_it, path=path)
+        python("-c", USE_OF_SITECUSTOMIZE, path=path)
 
 
 def program_failing_sitecustomize():

@@ -21,6 +21,14 @@ model = torch.nn.Linear(4, 2)
 model(torch.ones(2, 4)).square().sum().backward()
 print(model.weight.grad.tolist())
 """
+FEW_PARTS = """
+class nn:
+    class Module: pass
+class optim:
+    class Optimizer: pass
+class Tensor: pass
+save = load = print
+"""
 RANK = """
 import os, sys, torch, torch.distributed as dist
 dist.init_process_group("gloo")
@@ -221,9 +229,7 @@ def program_torch_of_the_program():
 
 
 def program_torch_with_few_parts():
-    Path("torch.py").write_text(
-        "class nn:\n    class Module: pass\nclass optim:\n    class Optimizer: pass\nclass Tensor: pass\nsave = load = print\n"
-    )
+    Path("torch.py").write_text(FEW_PARTS)
     sys.path.insert(0, os.getcwd())
     import torch
 

@@ -70,7 +70,7 @@ def program_forked_workers():
     for _ in range(2):
         show(DataLoader(Squares(), batch_size=3, shuffle=True, num_workers=2))
     show(DataLoader(Reporting(), batch_size=None, num_workers=2))
-    print(multiprocessing.active_children(), threading.active_count(), digest(torch.get_rng_state()))
+    print(multiprocessing.active_children(), digest(torch.get_rng_state()))
 
 
 def program_spawned_worker():

@@ -7,9 +7,9 @@ import traceback
 import warnings
 
 import torch
-from program import digest, run, train
+from program import run
 from torch import nn
-from torch.utils.data import DataLoader, Dataset, TensorDataset
+from torch.utils.data import DataLoader, Dataset
 
 X = torch.ones(2, 4)
 

@@ -104,17 +104,14 @@ def failing() -> Iterator[None]:
 
 
 def run(names: "dict[str, Any]") -> None:
-    """Run one program of a file, or each one in a forked process, with seeds of random numbers.
+    """Run one program of a file, or each one in a forked process.
 
     Args:
         names: The names of the file. ``sys.argv`` holds the name of the program; or ``--fork``, a folder for what the
             programs leave, and their names.
     """
-    if torch := sys.modules.get("torch"):
-        torch.manual_seed(0)
-    random.seed(0)
     if sys.argv[1] != "--fork":
-        names[PREFIX + sys.argv[1]]()
+        _start(names[PREFIX + sys.argv[1]])
         return
     _, _, folder, *programs = sys.argv
     # Without this the end of Python takes three times as long in each process: it searches all of torch for garbage.
@@ -124,10 +121,18 @@ def run(names: "dict[str, Any]") -> None:
         call = fork(os.path.join(folder, name))
         if call is None:
             sys.argv[1:] = [name]
-            names[PREFIX + name]()
+            _start(names[PREFIX + name])
             return
         call()
     leave()
+
+
+def _start(program: "Callable[[], object]") -> None:
+    """Run a program with the seeds of random numbers set."""
+    if torch := sys.modules.get("torch"):
+        torch.manual_seed(0)
+    random.seed(0)
+    program()
 
 
 def fork(folder: str) -> "Callable[[], None] | None":

@@ -373,15 +373,13 @@ def program_collected_numbers():
 
 
 def program_objects_that_training_leaves():
-    """A second training leaves no object behind."""
-    gc.collect()
-    work()
-    gc.collect()
-    before = len(gc.get_objects())
-    for _ in range(3):
+    """A further training leaves no object behind."""
+    found = []
+    for _ in range(4):
         work()
-    gc.collect()
-    print(len(gc.get_objects()) - before, len(gc.garbage))
+        gc.collect()
+        found.append(len(gc.get_objects()))
+    print(found[-1] - found[-2], len(gc.garbage))
 
 
 def program_freeze():
