@@ -3,6 +3,7 @@
 # PYTHON    the Python that makes the virtual environment (3.11 or newer)
 # TORCH     auto, cpu or cuda: the build of PyTorch for the workloads; auto is cuda if there is an NVIDIA driver
 # WORKLOAD  the program that `make profile` profiles, and ARGS its arguments
+#           or of `make law`, such as --verbose or a part of the name of a program
 # TESTS     what `make test` and `make quick` pass to pytest
 # WORKERS   how processes share the test files. There are two processes more than cores, because part of the time of the
 #           tests is spent waiting: for nsys, browsers and time limits. On two cores the cores are hardly idle with four;
@@ -29,7 +30,7 @@ SOURCES := nsyswrap workloads tests tools bench
 .NOTPARALLEL:
 # Tests start some hundred processes. Without bytecode, each compiles nsyswrap again.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help profile test quick check format docs site reports gallery faults overhead bench instructions fuzz soak release lock nsys nsys-if-possible browser
+.PHONY: help profile test quick check format docs site reports gallery faults overhead bench instructions law fuzz soak release lock nsys nsys-if-possible browser
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -82,6 +83,9 @@ bench: $(VENV)/.base ## time nsyswrap with the programs in bench/
 
 instructions: $(VENV)/.base ## count the instructions of fixed cases with valgrind, and compare them with the kept counts
 	$(PY) bench/count_instructions.py
+
+law: $(VENV)/.base $(VENV)/.dev $(VENV)/.torch ## run programs alone and with --annotate, and show what differs; PYTHON=... is their Python
+	$(PY) tests/support/law.py $(if $(filter command,$(firstword $(origin PYTHON))),--python "$(PYTHON)") $(ARGS)
 
 fuzz: $(VENV)/.base $(VENV)/.dev ## read random exports until Ctrl-C, and print what fails
 	$(PY) tools/fuzz.py

@@ -4,7 +4,12 @@
     python tests/support/law.py compiling jit     those whose file or name has one of these texts
     python tests/support/law.py --alone-twice     the programs themselves: what differs between two runs alone?
 
-A program may be run by itself: ``python tests/law/programs/compiling.py own_class_first``.
+A program may be run by itself: ``python tests/law/programs/compiling.py own_class_first``. Ranges go to a small library in
+place of a profiler, which counts them. ``nsys profile --trace nvtx python tests/support/law.py`` sends them to nsys; then
+the programs run alone under nsys, too.
+
+Programs do not compare what the documentation says that nsyswrap adds: its variables, its folder in PYTHONPATH, its
+modules (``_nsyswrap_annotate``), and its function in ``gc.callbacks``.
 """
 
 import argparse
@@ -140,10 +145,17 @@ def differences(before: Outcome, after: Outcome) -> list[str]:
     """Return lines that say in what two outcomes differ; without any, they are the same."""
     lines = [] if before.code == after.code else [f"exit code {after.code}, alone {before.code}"]
     for name in ("stdout", "stderr"):
-        old, new = (getattr(each, name).splitlines() for each in (before, after))
+        old, new = (getattr(each, name).split("\n") for each in (before, after))
         if getattr(before, name) != getattr(after, name):
             lines += list(difflib.unified_diff(old, new, f"{name} alone", name, n=0, lineterm=""))
     return lines
+
+
+def without_chance(text: str) -> str:
+    """Return a text without times, process numbers and addresses, which differ between any two runs."""
+    for pattern, instead in _CHANGING:
+        text = pattern.sub(instead, text)
+    return text
 
 
 def first_difference(lines: list[str]) -> str:
@@ -162,7 +174,8 @@ def _environment(mode: str, folder: Path, listener: Path) -> dict[str, str]:
     temporary = folder / "nsyswrap" / mode
     temporary.mkdir(parents=True)
     environ = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "NSYSWRAP"))}
-    environ |= {"PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1", "TMPDIR": str(folder), VARIABLE: str(listener)}
+    environ |= {"PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1", "TMPDIR": str(folder)}
+    environ.setdefault(VARIABLE, str(listener))
     # The modes share what the C++ compiler makes, which takes most of the time, but no graphs.
     environ |= {"TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor"), "TORCHINDUCTOR_FX_GRAPH_CACHE": "0"}
     environ |= {"TORCHINDUCTOR_AUTOGRAD_CACHE": "0", LOG_VARIABLE: str(temporary / "ranges")}
@@ -217,9 +230,7 @@ def _outcome(place: Path) -> Outcome:
     def read(name: str) -> str:
         path = place / name
         text = path.read_text(encoding="utf-8", errors="backslashreplace") if path.exists() else ""
-        for pattern, instead in _CHANGING:
-            text = pattern.sub(instead, text)
-        return text.replace(str(place / "work"), "WORK")
+        return without_chance(text.replace(str(place / "work"), "WORK"))
 
     code, seconds = (place / "code").read_text().split()
     ranges = sum(line.startswith("push") for line in read("ranges").splitlines())

@@ -1,0 +1,79 @@
+"""The law of ``--annotate``: a program does the same alone, with ``host`` and with ``auto``: bits, text and exit code.
+
+`make law` runs all programs (``tests/support/law.py``). Here run those that broke once, and one of each kind.
+"""
+
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import law
+import pytest
+from law import ALONE, AUTO, HOST, Outcome, Program
+
+# Programs of each kind, most of which differed once.
+KEPT = (
+    *("compiling:own_class_first", "watching:profiler_after_compile"),
+    *("watching:profiler_with_stack", "pickling:functions_of_torch", "pickling:methods_of_torch"),
+    *("positions:warning_of_module_to", "positions:error_in_forward", "positions:frames_in_backward_and_step"),
+    *("names:attributes_of_classes", "names:identities", "hooks:optimizer_hooks", "patching:optimizer_steps"),
+    *(
+        "training:own_optimizer",
+        "loading:forked_workers",
+        "processes:threads_train_at_once",
+        "processes:exit_in_forward",
+    ),
+    *("fresh_python:other_pythons", "fresh_python:own_sitecustomize"),
+)
+
+
+def chosen() -> list[Program]:
+    """Return the programs that are run here."""
+    return [each for each in law.programs() if str(each) in KEPT]
+
+
+@pytest.fixture(scope="module")
+def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Mapping[Program, Outcome]]:
+    """Run the programs in each mode, once for all tests."""
+    return law.run(chosen(), (ALONE, HOST, AUTO), Path(sys.executable), tmp_path_factory.mktemp("law"))
+
+
+def test_each_program_has_a_name_of_its_own() -> None:
+    """Of two functions with one name Python would keep the second."""
+    found = law.programs()
+    assert len(set(found)) == len(found)
+    assert {str(each) for each in found} >= set(KEPT)
+
+
+@pytest.mark.parametrize("mode", [HOST, AUTO])
+@pytest.mark.parametrize("program", chosen(), ids=str)
+def test_the_program_does_the_same(
+    program: Program, mode: str, outcomes: Mapping[str, Mapping[Program, Outcome]]
+) -> None:
+    """The message shows what differs, line by line."""
+    assert "\n".join(law.differences(outcomes[ALONE][program], outcomes[mode][program])) == ""
+
+
+def test_marks_were_made(outcomes: Mapping[str, Mapping[Program, Outcome]]) -> None:
+    """Otherwise the programs would be the same for another reason. Alone there are none."""
+    training = Program("training.py", "own_optimizer")
+    assert outcomes[ALONE][training].ranges == 0
+    assert outcomes[AUTO][training].ranges >= 9
+
+
+def test_differences_name_what_differs() -> None:
+    """They hold the exit code and the lines of stdout and stderr that were added or are missing, and nothing else."""
+    alone = Outcome(code=0, stdout="a\nb\n", stderr="", ranges=0, seconds=1.0)
+    other = Outcome(code=1, stdout="a\nc\n", stderr="Traceback\nValueError: wrong\n", ranges=5, seconds=2.0)
+    assert law.differences(alone, replace(alone, ranges=5, seconds=2.0)) == []
+    found = [line for line in law.differences(alone, other) if not line.startswith(("---", "+++", "@@"))]
+    assert found == ["exit code 1, alone 0", "-b", "+c", "+Traceback", "+ValueError: wrong"]
+    assert law.first_difference(law.differences(alone, other)) == "+ValueError: wrong"
+    assert law.differences(alone, replace(alone, stdout="a\nb")) != []
+
+
+def test_texts_without_times_and_numbers_of_processes() -> None:
+    """PyTorch logs them, and they differ between any two runs."""
+    logged = "W1127 01:08:25.369000 24501 torch/x.py:1] process 24589 at 0x7f0d95b21a80\n"
+    assert law.without_chance(logged) == "W torch/x.py:1] process NUMBER at 0xADDRESS\n"
