@@ -12,7 +12,7 @@ import law
 import pytest
 from law import ALONE, AUTO, HOST, Outcome, Program
 
-# Programs of each kind, most of which differed once.
+# Programs of each kind; most of them differed once.
 KEPT = (
     *("compiling:own_class_first", "watching:profiler_after_compile"),
     *("watching:profiler_with_stack", "pickling:functions_of_torch", "pickling:methods_of_torch"),

@@ -4,9 +4,9 @@
     python tests/support/law.py compiling jit     those whose file or name has one of these texts
     python tests/support/law.py --alone-twice     the programs themselves: what differs between two runs alone?
 
-A program may be run by itself: ``python tests/law/programs/compiling.py own_class_first``. Ranges go to a small library in
-place of a profiler, which counts them. ``nsys profile --trace nvtx python tests/support/law.py`` sends them to nsys; then
-the programs run alone under nsys, too.
+A program may be run by itself: ``python tests/law/programs/compiling.py own_class_first``. Ranges go to a small library
+in place of a profiler, which counts them. ``nsys profile --trace nvtx python tests/support/law.py`` sends them to nsys;
+then the programs run alone under nsys, too.
 
 Programs do not compare what the documentation says that nsyswrap adds: its variables, its folder in PYTHONPATH, its
 modules (``_nsyswrap_annotate``), and its function in ``gc.callbacks``.

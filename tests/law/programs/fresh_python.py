@@ -159,7 +159,7 @@ def program_options_of_python():
         ("-X", "no_debug_ranges"),
     ):
         print(options)
-        python(*options, "-c", "import sys, json, ctypes, atexit; print(sys.flags, sys.path[1:3], len(sys.meta_path))")
+        python(*options, "-c", "import sys, json, ctypes, atexit; print(sys.flags, len(sys.path_hooks), sys.argv)")
 
 
 def program_ways_to_start():
