@@ -84,7 +84,7 @@ bench: $(VENV)/.base ## time nsyswrap with the programs in bench/
 instructions: $(VENV)/.base ## count the instructions of fixed cases with valgrind, and compare them with the kept counts
 	$(PY) bench/count_instructions.py
 
-law: $(VENV)/.base $(VENV)/.dev $(VENV)/.torch ## run programs alone and with --annotate, and show what differs; PYTHON=... is their Python
+law: $(VENV)/.base $(VENV)/.dev $(VENV)/.torch ## run programs alone and marked, and show what differs; PYTHON=... is their Python
 	$(PY) tests/support/law.py $(if $(filter command,$(firstword $(origin PYTHON))),--python "$(PYTHON)") $(ARGS)
 
 fuzz: $(VENV)/.base $(VENV)/.dev ## read random exports until Ctrl-C, and print what fails

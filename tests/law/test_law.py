@@ -1,4 +1,4 @@
-"""The law of ``--annotate``: a program does the same alone, with ``host`` and with ``auto``: bits, text and exit code.
+"""The law of marks: a program does the same alone and marked: the same bits, text and exit code.
 
 `make law` runs all programs (``tests/support/law.py``). Here run those that broke once, and one of each kind.
 """
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import law
 import pytest
-from law import ALONE, AUTO, HOST, Outcome, Program
+from law import ALONE, MARKED, Outcome, Program
 
 # Programs of each kind; most of them differed once.
 KEPT = (
@@ -36,7 +36,7 @@ def chosen() -> list[Program]:
 @pytest.fixture(scope="module")
 def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Mapping[Program, Outcome]]:
     """Run the programs in each mode, once for all tests."""
-    return law.run(chosen(), (ALONE, HOST, AUTO), Path(sys.executable), tmp_path_factory.mktemp("law"))
+    return law.run(chosen(), (ALONE, MARKED), Path(sys.executable), tmp_path_factory.mktemp("law"))
 
 
 def test_each_program_has_a_name_of_its_own() -> None:
@@ -46,20 +46,17 @@ def test_each_program_has_a_name_of_its_own() -> None:
     assert {str(each) for each in found} >= set(KEPT)
 
 
-@pytest.mark.parametrize("mode", [HOST, AUTO])
 @pytest.mark.parametrize("program", chosen(), ids=str)
-def test_the_program_does_the_same(
-    program: Program, mode: str, outcomes: Mapping[str, Mapping[Program, Outcome]]
-) -> None:
+def test_the_program_does_the_same(program: Program, outcomes: Mapping[str, Mapping[Program, Outcome]]) -> None:
     """The message shows what differs, line by line."""
-    assert "\n".join(law.differences(outcomes[ALONE][program], outcomes[mode][program])) == ""
+    assert "\n".join(law.differences(outcomes[ALONE][program], outcomes[MARKED][program])) == ""
 
 
 def test_marks_were_made(outcomes: Mapping[str, Mapping[Program, Outcome]]) -> None:
     """Otherwise the programs would be the same for another reason. Alone there are none."""
     training = Program("training.py", "own_optimizer")
     assert outcomes[ALONE][training].ranges == 0
-    assert outcomes[AUTO][training].ranges >= 9
+    assert outcomes[MARKED][training].ranges >= 9
 
 
 def test_differences_name_what_differs() -> None:

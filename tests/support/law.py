@@ -1,4 +1,4 @@
-"""Runs the programs of tests/law alone and with ``--annotate host`` and ``auto``, and compares what they do.
+"""Runs the programs of tests/law alone and with the marks of ``nsyswrap profile``, and compares what they do.
 
     python tests/support/law.py                   all programs
     python tests/support/law.py compiling jit     those whose file or name has one of these texts
@@ -8,8 +8,8 @@ A program may be run by itself: ``python tests/law/programs/compiling.py own_cla
 in place of a profiler, which counts them. ``nsys profile --trace nvtx python tests/support/law.py`` sends them to nsys;
 then the programs run alone under nsys, too.
 
-Programs do not compare what the documentation says that nsyswrap adds: its variables, its folder in PYTHONPATH, its
-modules (``_nsyswrap_annotate``), and its function in ``gc.callbacks``.
+Programs do not look at what a program can see of nsyswrap by the limits in docs/annotate.md: its variables, its folder
+in PYTHONPATH, its modules ``_nsyswrap_annotate``, its entry in ``gc.callbacks``, and its tool of ``sys.monitoring``.
 """
 
 import argparse
@@ -38,13 +38,7 @@ SERVER = "fork_server.py"
 FRESH = "fresh_"
 SKIPPED = 77
 LIMIT_S = 120.0
-ALONE, HOST, AUTO, AGAIN = "alone", "host", "auto", "again"
-MODES: Mapping[str, Mapping[str, bool]] = {
-    ALONE: {},
-    HOST: {"host_marks": True},
-    AUTO: {"annotate": True},
-    AGAIN: {},
-}
+ALONE, MARKED, AGAIN = MODES = "alone", "marked", "again"
 _DEFINITION = re.compile(r"^def program_(\w+)\(", re.MULTILINE)
 _MOST_LINES, _WIDTH = 60, 200
 # Times and process numbers in the lines that PyTorch logs.
@@ -116,7 +110,7 @@ def run(
 
     Args:
         wanted: The programs.
-        modes: Keys of ``MODES``.
+        modes: Some of ``MODES``.
         python: The Python that runs them; it has torch.
         folder: An empty folder for what they write.
     """
@@ -179,7 +173,7 @@ def _environment(mode: str, folder: Path, listener: Path) -> dict[str, str]:
     # The modes share what the C++ compiler makes, which takes most of the time, but no graphs.
     environ |= {"TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor"), "TORCHINDUCTOR_FX_GRAPH_CACHE": "0"}
     environ |= {"TORCHINDUCTOR_AUTOGRAD_CACHE": "0", LOG_VARIABLE: str(temporary / "ranges")}
-    options = CaptureOptions(command=(), folder=folder, **MODES[mode])  # type: ignore[arg-type]
+    options = CaptureOptions(command=(), folder=folder, annotate=mode == MARKED)
     return _program_environment(options, environ, temporary)
 
 
@@ -233,7 +227,7 @@ def _outcome(place: Path) -> Outcome:
         return without_chance(text.replace(str(place / "work"), "WORK"))
 
     code, seconds = (place / "code").read_text().split()
-    ranges = sum(line.startswith("push") for line in read("ranges").splitlines())
+    ranges = sum(line.startswith("start ") for line in read("ranges").splitlines())
     return Outcome(int(code), read("stdout"), read("stderr"), ranges, float(seconds))
 
 
@@ -276,7 +270,7 @@ def main() -> int:
     )
     arguments = parser.parse_args()
     chosen, began = programs(arguments.wanted), time.monotonic()
-    modes = (ALONE, AGAIN) if arguments.alone_twice else (ALONE, HOST, AUTO)
+    modes = (ALONE, AGAIN) if arguments.alone_twice else (ALONE, MARKED)
     with tempfile.TemporaryDirectory(prefix="law") as folder:
         outcomes = run(chosen, modes, arguments.python, Path(folder))
         wrong = _print_table(outcomes, chosen, verbose=arguments.verbose)
