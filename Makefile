@@ -1,9 +1,8 @@
 # Everything a checkout needs, on a machine with git, make and Python 3.11. `make help` lists the targets.
 #
-# PYTHON    the Python that makes the virtual environment (3.11 or newer)
+# PYTHON    the Python that makes the virtual environment (3.11 or newer); for `make law`, the one that runs the programs
 # TORCH     auto, cpu or cuda: the build of PyTorch for the workloads; auto is cuda if there is an NVIDIA driver
-# WORKLOAD  the program that `make profile` profiles, and ARGS its arguments
-#           or of `make law`, such as --verbose or a part of the name of a program
+# WORKLOAD  the program that `make profile` profiles, and ARGS its arguments; for `make law`, options and parts of names
 # TESTS     what `make test` and `make quick` pass to pytest
 # WORKERS   how processes share the test files. There are two processes more than cores, because part of the time of the
 #           tests is spent waiting: for nsys, browsers and time limits. On two cores the cores are hardly idle with four;

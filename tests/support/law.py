@@ -16,6 +16,7 @@ import argparse
 import difflib
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -213,7 +214,7 @@ def _start(program: Program, python: Path, folder: Path, environ: Mapping[str, s
         try:
             code = process.wait(LIMIT_S)
         except subprocess.TimeoutExpired:
-            process.kill()
+            os.killpg(process.pid, signal.SIGKILL)
             code = process.wait()
     (place / "code").write_text(f"{code} {time.monotonic() - began}")
 

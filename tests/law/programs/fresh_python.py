@@ -10,7 +10,7 @@ import threading
 import zipfile
 from pathlib import Path
 
-from program import digest, run
+from program import digest, need, run
 
 # What is documented to differ: variables of nsyswrap, and its folder in PYTHONPATH.
 OURS = "NSYSWRAP"
@@ -187,8 +187,7 @@ def program_interactive():
 def program_other_pythons():
     """Children with other versions of Python print nothing that they would not print alone."""
     found = sorted(Path.home().glob(".pyenv/versions/*/bin/python"))
-    if not found:
-        sys.exit("there is no other Python")
+    need(reason="" if found else "needs other Pythons in ~/.pyenv")
     for each in found:
         print(each.parts[-3])
         python("-W", "error", "-c", "import sys; sys.stdout.write('%s.%s' % sys.version_info[:2])", name=each)
