@@ -7,8 +7,8 @@ from contextlib import closing
 from pathlib import Path
 
 from nsyswrap.capture.capabilities import capabilities_of
+from nsyswrap.capture.disk_space import DISK_FULL_HINT, free_text
 from nsyswrap.capture.failures import export_failed, import_failed
-from nsyswrap.capture.foreground import DISK_FULL_HINT
 from nsyswrap.capture.locate import Nsys, importer_of
 from nsyswrap.capture.options import export_invocation
 from nsyswrap.capture.process import output_of
@@ -33,7 +33,8 @@ def move_recorded(unfinished: Path, target: Path) -> None:
     except OSError as error:
         target.unlink(missing_ok=True)
         raise CaptureError(
-            f"nsys could not write its report, and the recorded data cannot be kept: {error.strerror}",
+            f"nsys could not write its report, and the recorded data cannot be kept in {target.parent}: "
+            f"{error.strerror} ({free_text(target.parent)})",
             hint=DISK_FULL_HINT,
         ) from error
 
@@ -89,7 +90,7 @@ def export_report(nsys: Nsys, report: Path, target: Path, progress: Progress = s
         ExportError: The report does not exist, nsys cannot read it, or there is no space for the export.
     """
     if not report.is_file():
-        raise export_failed(nsys, report, "it does not exist")
+        raise export_failed(nsys, report, target, "it does not exist")
     with private_folder(target.parent) as temporary:
         fresh, linked = temporary / EXPORT_NAME, temporary / REPORT_NAME
         linked.symlink_to(report.resolve())
@@ -99,9 +100,9 @@ def export_report(nsys: Nsys, report: Path, target: Path, progress: Progress = s
             on_stderr = MonotonicProgress(progress, Phase.EXPORTING)
             output = output_of(argv, timeout_s=_TIMEOUT_S, env=env, on_stderr=on_stderr)
         except (OSError, TimeoutError) as error:
-            raise export_failed(nsys, report, str(error)) from error
+            raise export_failed(nsys, report, target, str(error)) from error
         if output.code != 0 or not is_export(fresh):
-            raise export_failed(nsys, report, output.text)
+            raise export_failed(nsys, report, target, output.text)
         fresh.chmod(0o600)
         fresh.replace(target)
     progress(Phase.EXPORTING, 1.0)

@@ -2,14 +2,27 @@
 
 from pathlib import Path
 
-from nsyswrap.capture.foreground import DISK_FULL_HINT, RunResult
+from nsyswrap import units
+from nsyswrap.capture.disk_space import (
+    DISK_FULL_HINT,
+    FULL_BYTES,
+    SHARED_MEMORY,
+    START_BYTES,
+    free_text,
+    full_disk,
+    is_below,
+    says_full,
+)
+from nsyswrap.capture.foreground import RunResult
 from nsyswrap.capture.locate import Nsys, importer_of, missing_libraries
 from nsyswrap.capture.options import CaptureOptions
 from nsyswrap.capture.run_dir import quoted_output
 from nsyswrap.errors import CaptureError, ExportError
 
 
-def no_report(run: RunResult, options: CaptureOptions, nsys: Nsys, unfinished: Path | None) -> CaptureError:
+def no_report(
+    run: RunResult, options: CaptureOptions, nsys: Nsys, unfinished: Path | None, places: tuple[Path, Path]
+) -> CaptureError:
     """Return the error for a run without a report.
 
     Args:
@@ -17,22 +30,43 @@ def no_report(run: RunResult, options: CaptureOptions, nsys: Nsys, unfinished: P
         options: The options of the capture.
         nsys: The nsys that recorded it.
         unfinished: The ``.qdstrm`` that was kept, or None.
+        places: The folder in which nsys has its temporary files, and that of the result.
 
     Returns:
         The error, with the most likely cause and one remedy.
     """
-    if "No space left on device" in run.nsys_output:
-        return CaptureError(
-            "the disk is full, so nsys wrote no report",
-            hint=DISK_FULL_HINT,
-        )
+    kept = f". The recorded data is kept in {unfinished}, which the Nsight Systems GUI can open" if unfinished else ""
+    full = full_disk(places if run.started else (*places, SHARED_MEMORY)) or _was_full(run, places)
+    if full is not None:
+        started = "" if run.started else "did not start the program and "
+        return CaptureError(f"nsys {started}wrote no report: {full}", hint=f"{DISK_FULL_HINT}{kept}")
     if not run.started:
+        how = f"was killed by {run.killed_by.name}" if run.killed_by else f"ended with code {run.code}"
         return CaptureError(
-            f"nsys ended with code {run.code} and did not start the program{quoted_output(run.nsys_output)}",
-            hint="Run 'nsyswrap doctor'",
+            f"nsys {how} and did not start the program{quoted_output(run.nsys_output)}", hint="Run 'nsyswrap doctor'"
         )
+    if (death := early_death(run)) is not None:
+        code = "" if run.code == CaptureError.exit_code else f"; the program ended with code {run.code}"
+        return CaptureError(f"{death}, so there is no report{code}", hint=f"{_DEATH_HINT}{kept}")
     if unfinished is not None:
-        return _importer_failed(run, nsys, unfinished)
+        return _importer_failed(run, nsys, kept)
+    return _nothing_recorded(run, options)
+
+
+def _was_full(run: RunResult, places: tuple[Path, Path]) -> str | None:
+    """Return a sentence on a disk that was full during the run, and may have space again; else None."""
+    if run.least_free is not None and run.least_free < FULL_BYTES:
+        return f"{units.size(run.least_free)} were free on the disk of {places[0]} during the run"
+    if is_below(places[0], START_BYTES):
+        return f"there is too little space on the disk of {places[0]} ({free_text(places[0])})"
+    if not says_full(run.nsys_output):
+        return None
+    free = ", ".join(f"{free_text(place)} on that of {place}" for place in places)
+    return f"the disk is full, as nsys says ({free})"
+
+
+def _nothing_recorded(run: RunResult, options: CaptureOptions) -> CaptureError:
+    """Return the error for a run that left no data."""
     if options.capture_range:
         return CaptureError(
             f"nothing was recorded: the program ended with code {run.code}, and {options.capture_range} never started",
@@ -49,6 +83,22 @@ def no_report(run: RunResult, options: CaptureOptions, nsys: Nsys, unfinished: P
     )
 
 
+_DEATH_HINT = "The kernel kills processes if memory runs out ('dmesg' names them): record less (--duration)"
+# What nsys 2023.4.4 prints if its agent ends.
+_LOST_AGENT = "Connection to Agent lost"
+
+
+def early_death(run: RunResult) -> str | None:
+    """Return a sentence on the process of nsys that ended before its work was done, without a full stop; else None."""
+    if run.killed_by is not None:
+        return f"nsys was killed by {run.killed_by.name}"
+    if run.lost_launcher:
+        return "nsys did not notice the end of the program, because its launcher, the program's parent, is gone"
+    if _LOST_AGENT in run.nsys_output:
+        return "nsys lost its agent, which was killed or crashed"
+    return None
+
+
 def import_failed(nsys: Nsys, unfinished: Path, reason: str) -> CaptureError:
     """Return the error for recorded data from which nsys cannot make its report.
 
@@ -63,20 +113,22 @@ def import_failed(nsys: Nsys, unfinished: Path, reason: str) -> CaptureError:
     )
 
 
-def export_failed(nsys: Nsys, report: Path, reason: str) -> ExportError:
+def export_failed(nsys: Nsys, report: Path, target: Path, reason: str) -> ExportError:
     """Return the error for a report that cannot be exported.
 
     Args:
         nsys: The nsys that should export it.
         report: The ``.nsys-rep``.
+        target: The export that is to be written.
         reason: The output of nsys, or the system's error.
 
     Returns:
         The error, with the most likely cause and one remedy.
     """
-    if "No space left on device" in reason or "disk is full" in reason:
+    if says_full(reason) or "disk is full" in reason:
         return ExportError(
-            f"{report} cannot be exported: the disk is full", hint="Free about ten times its size on the disk"
+            f"{report} cannot be exported: the disk of {target.parent} is full ({free_text(target.parent)})",
+            hint="Free about ten times its size on the disk, or export to another one",
         )
     if not report.is_file():
         return ExportError(f"{report} does not exist", hint="Give a .nsys-rep or a .sqlite export")
@@ -86,7 +138,7 @@ def export_failed(nsys: Nsys, report: Path, reason: str) -> ExportError:
     )
 
 
-def _importer_failed(run: RunResult, nsys: Nsys, unfinished: Path) -> CaptureError:
+def _importer_failed(run: RunResult, nsys: Nsys, kept: str) -> CaptureError:
     importer = importer_of(nsys)
     missing = missing_libraries(importer) if importer is not None else ()
     cause = f": its importer lacks {', '.join(missing)}" if missing else quoted_output(run.nsys_output)
@@ -95,7 +147,4 @@ def _importer_failed(run: RunResult, nsys: Nsys, unfinished: Path) -> CaptureErr
         if missing
         else "Run 'nsyswrap doctor'"
     )
-    return CaptureError(
-        f"nsys recorded the program but could not write its report{cause}",
-        hint=f"{remedy}. The recorded data is kept in {unfinished}, which the Nsight Systems GUI can open",
-    )
+    return CaptureError(f"nsys recorded the program but could not write its report{cause}", hint=f"{remedy}{kept}")

@@ -32,15 +32,18 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from nsyswrap.capture.disk_space import FULL_BYTES, is_below, low_limit
+from nsyswrap.capture.disk_space import DISK_FULL_HINT, FULL_BYTES, free_bytes, free_text, is_below, low_limit
+from nsyswrap.capture.growth import Growth
 from nsyswrap.capture.inherited import blocked_signals
 from nsyswrap.capture.process_tree import (
     adopting_orphans,
     children_by_parent,
     descendants,
     is_alive,
+    is_cut_off,
     kill_all,
     outer_pid,
+    parent_of,
     reap_children,
     shell_code,
     wait_for,
@@ -48,8 +51,8 @@ from nsyswrap.capture.process_tree import (
 )
 from nsyswrap.capture.progress import MonotonicProgress, Phase, Progress
 from nsyswrap.capture.run_dir import RunDir, quoted_output
-from nsyswrap.capture.signals import Received, aborted_error, collected_signals, is_sent_to_all, survives
-from nsyswrap.capture.stopping import Stopper
+from nsyswrap.capture.signals import Received, aborted_error, collected_signals, is_sent_to_all, stopped_error, survives
+from nsyswrap.capture.stopping import Stopper, has_collected
 from nsyswrap.capture.watchdog import watched
 from nsyswrap.errors import CaptureError
 
@@ -60,7 +63,8 @@ _AGENT_S = 1.0
 # Seen with nsys 2023.4.4: on a busy machine, one start of several hundred fails, because its agent crashes.
 _MORE_STARTS = 2
 
-DISK_FULL_HINT = "Free some space, give a folder on another disk with -o and TMPDIR, or record less (--duration)"
+# How often the program is looked at, to see whether it has closed the descriptors of nsys.
+_LOOK_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +77,10 @@ class Limits:
         grace_s: Time from SIGTERM to SIGKILL.
         start_s: Time that nsys may take to start the program.
         collect_s: Time that nsys may take to collect the recorded data before the program is ended.
-        silence_s: Time that nsys may write nothing while it creates its report.
+        silence_s: Time that nsys may write nothing while it creates its report; after an ending signal ``grace_s``.
         full_s: The same, if the disk is full.
+        notice_s: Time after the program's end in which nsys shows that it has noticed; then its recording is stopped.
+        hint_s: Time without progress after which the user gets a hint.
     """
 
     record_s: float | None = None
@@ -84,6 +90,8 @@ class Limits:
     collect_s: float = 60.0
     silence_s: float = 600.0
     full_s: float = 10.0
+    notice_s: float = 30.0
+    hint_s: float = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,13 +99,18 @@ class RunResult:
     """The result of a run under nsys.
 
     Args:
-        code: The program's exit code, 128 + n for a signal; that of nsys if the program never started.
+        code: The program's exit code, 128 + n for a signal; that of nsys if the program never started; 125 if nsys
+            was killed and it is unknown.
         started: Whether nsys started the program.
         wall_ns: From the program's start to its end, to within 50 ms.
         stopped_by: The signal that was received and forwarded to the program, or None.
         timed_out: Whether the time-out ended the program.
         nsys_output: What nsys printed.
         out_of_space: Whether the recording was stopped because the disk of its temporary files was almost full.
+        least_free: The least free bytes of that disk while the program ran, or None.
+        killed_by: The signal that ended nsys itself, or None.
+        lost_launcher: Whether nsys's launcher, the program's parent, ended before the program.
+        late: The ending signal that arrived when the program had ended, while nsys wrote its report, or None.
     """
 
     code: int
@@ -107,6 +120,10 @@ class RunResult:
     timed_out: bool
     nsys_output: str
     out_of_space: bool = False
+    least_free: int | None = None
+    killed_by: signal.Signals | None = None
+    lost_launcher: bool = False
+    late: signal.Signals | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,6 +141,7 @@ class ForegroundCall:
         launched: Whether a launcher started this process, which may repeat signals.
         hidden: Whether nsys and the program run in a process namespace of their own.
         on_start: Called once with the program's process id, when it is known.
+        on_hint: Called with a sentence for the user when nothing goes on.
     """
 
     argv: Sequence[str]
@@ -136,6 +154,7 @@ class ForegroundCall:
     launched: bool = False
     hidden: bool = False
     on_start: Callable[[int], None] | None = None
+    on_hint: Callable[[str], None] = lambda _hint: None
 
 
 def run_in_foreground(call: ForegroundCall, progress: Progress) -> RunResult:
@@ -188,7 +207,7 @@ def _run_once(call: ForegroundCall, progress: Progress) -> RunResult:
                 pass_fds=call.run_dir.inherited.descriptors,
             )
         stopper = Stopper(call.stop, call.run_dir, call.env, call.limits.collect_s)
-        run = _Run(process, call.run_dir, call.limits, received, stopper, excluded, call.launched)
+        run = _Run(process, call, received, stopper, excluded)
         try:
             with _watched(call, process.pid) as tell:
                 run.on_start = (tell,) if call.on_start is None else (tell, call.on_start)
@@ -198,20 +217,22 @@ def _run_once(call: ForegroundCall, progress: Progress) -> RunResult:
                 kill_all(os.getpid(), excluded)
             with contextlib.suppress(subprocess.TimeoutExpired):  # a process that waits for a disk cannot be killed
                 process.wait(_AGENT_S)
-            _end_what_nsys_left(call.run_dir, excluded)
+            _end_what_nsys_left(call, excluded)
             reap_children(excluded)
 
 
-def _end_what_nsys_left(run_dir: RunDir, excluded: frozenset[int]) -> None:
-    """End the agent of an nsys that crashed: it would keep our output open, and who reads it to its end would wait."""
-    began, left = time.monotonic(), _agents(run_dir, excluded)
-    while left and time.monotonic() - began < 2 * _AGENT_S:
-        if time.monotonic() - began > _AGENT_S:
+def _end_what_nsys_left(call: ForegroundCall, excluded: frozenset[int]) -> None:
+    """End the agent of an nsys that crashed: it would keep our output open, and who reads it to its end would wait.
+
+    The agent of nsys 2023.4.4 writes the report itself if nsys is killed, so it may go on as long as its files grow.
+    """
+    began, growth = time.monotonic(), Growth(call.run_dir)
+    while (left := _agents(call.run_dir, excluded)) and growth.quiet_s() < 2 * _AGENT_S:
+        if growth.quiet_s() > _AGENT_S or time.monotonic() - began > call.limits.collect_s:
             for pid in left:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.kill(pid, signal.SIGKILL)
         time.sleep(_POLL_S)
-        left = _agents(run_dir, excluded)
 
 
 def _agents(run_dir: RunDir, excluded: frozenset[int]) -> list[int]:
@@ -234,12 +255,10 @@ class _Run:
     """One run, from the start of nsys to its end; it polls every 50 ms."""
 
     process: subprocess.Popen[bytes]
-    run_dir: RunDir
-    limits: Limits
+    call: ForegroundCall
     received: Received
     stopper: Stopper
     excluded: frozenset[int]
-    by_launcher: bool
     on_start: tuple[Callable[[int], None], ...] = ()
     abandoned: bool = True
     launched: bool = False
@@ -250,35 +269,61 @@ class _Run:
     timed_out: bool = False
     low_bytes: int = 0
     out_of_space: bool = False
+    least_free: int | None = None
+    launcher: int | None = None
+    orphaned: bool = False
+    lost_launcher: bool = False
+    released: bool = False
+    hinted: bool = False
+    looked_at: float = 0.0
+    cut_off_at: float | None = None
     started_at: float = field(default_factory=time.monotonic)
 
     def to_the_end(self, progress: Progress) -> RunResult:
         """Wait for the program's start, its end, and nsys's report; return the result."""
-        self.low_bytes = low_limit(self.run_dir.folder)
+        self.low_bytes = low_limit(self.call.run_dir.folder)
         progress(Phase.RUNNING, None)
         while not self.launched and self.process.poll() is None:
             self._look_for_program()
-            if not self.launched and self._passed(self.limits.start_s):
-                printed = quoted_output(self.run_dir.nsys_output())
-                raise CaptureError(
-                    f"nsys did not start the program within {self.limits.start_s:g} s{printed}",
-                    hint="Run 'nsyswrap doctor'",
-                )
+            if not self.launched:
+                self._check_start()
             self._pause()
         if not self.launched:
             self._look_for_program()  # nsys may start and end between two polls
         while self._program_runs():
             self._stop_recording_if_due()
             self._end_program()
+            self._hint_if_cut_off()
             self._pause()
         wall_ns = round((time.monotonic() - self.started_at) * 1e9)
-        self._write(progress)
+        before = 0 if self.ending is None else len(self.received.ending)
+        self._write(progress, before)
         self.abandoned = not self.launched
-        stopped_by = None if self.timed_out else next(iter(self.received.ending), None)
-        printed = self.run_dir.nsys_output()
+        first = next(iter(self.received.ending), None)
         return RunResult(
-            self._code(), self.launched, wall_ns, stopped_by, self.timed_out, printed, out_of_space=self.out_of_space
+            code=self._code(),
+            started=self.launched,
+            wall_ns=wall_ns,
+            stopped_by=None if self.timed_out else self.ending if self.launched else first,
+            timed_out=self.timed_out,
+            nsys_output=self.call.run_dir.nsys_output(),
+            out_of_space=self.out_of_space,
+            least_free=self.least_free,
+            killed_by=self._killed_by(),
+            lost_launcher=self.lost_launcher or self.released,
+            late=self._late(before),
         )
+
+    def _check_start(self) -> None:
+        """Raise an error if nsys takes too long to start the program, or if the user does not wait any longer."""
+        if self.received.ending and time.monotonic() - self.received.first_at > self.call.limits.grace_s:
+            raise stopped_error(self.received.ending[0], "stopped before nsys had started the program", "")
+        if self._passed(self.call.limits.start_s):
+            printed = quoted_output(self.call.run_dir.nsys_output())
+            raise CaptureError(
+                f"nsys did not start the program within {self.call.limits.start_s:g} s{printed}",
+                hint="Run 'nsyswrap doctor'",
+            )
 
     def _passed(self, limit_s: float | None) -> bool:
         """Return whether this much time has passed since the program's start, or since ours if it has not started."""
@@ -287,20 +332,32 @@ class _Run:
     def _look_for_program(self) -> None:
         """Read the program's process id, which its shell wrote; a short program may have ended already."""
         with contextlib.suppress(OSError, ValueError):
-            inner = int(self.run_dir.pid.read_text(encoding="ascii"))
+            inner = int(self.call.run_dir.pid.read_text(encoding="ascii"))
             self.launched, self.started_at = True, time.monotonic()
             self.program = outer_pid(inner, descendants(os.getpid(), self.excluded))
-            if self.program is not None:
+            if self.program is None:
+                self.program_code = wait_for(inner)
+            else:
+                self.launcher = parent_of(self.program)
                 for call in self.on_start:
                     call(self.program)
         self._abandon_if_repeated(allowed=1)
 
     def _program_runs(self) -> bool:
         """Return whether the program runs; once it has ended, get its exit code if it became our child."""
-        if self.program is None or is_alive(self.program):
-            return self.program is not None
+        if self.program is None:
+            return False
+        if is_alive(self.program):
+            self.orphaned = self.orphaned or self._has_lost_parent(self.program)
+            return True
         self.program_code = wait_for(self.program)
         return False
+
+    def _has_lost_parent(self, program: int) -> bool:
+        """Return whether the parent of the program ended: this process adopts it, or the first of its namespace."""
+        parent = parent_of(program)
+        adopted = self.call.hidden and parent is not None and parent_of(parent) == self.process.pid
+        return adopted or parent == os.getpid()
 
     def _stop_recording_if_due(self) -> None:
         """Stop the recording if its time or the disk's space is over, or if the program is to be ended."""
@@ -309,12 +366,14 @@ class _Run:
         if self.ending is None:
             if self.received.ending:
                 self.ending = self.received.ending[0]
-            elif self._passed(self.limits.timeout_s):
+            elif self._passed(self.call.limits.timeout_s):
                 self.ending, self.timed_out = signal.SIGTERM, True
-        due = self.ending is not None or self._passed(self.limits.record_s)
-        if not due and not self.out_of_space:
-            due = self.out_of_space = is_below(self.run_dir.folder, self.low_bytes)
-        if self.program is not None and due:
+        due = self.ending is not None or self._passed(self.call.limits.record_s)
+        free = free_bytes(self.call.run_dir.folder)
+        if free is not None:
+            self.least_free = min(free, free if self.least_free is None else self.least_free)
+            self.out_of_space = self.out_of_space or (not due and free < self.low_bytes)
+        if self.program is not None and (due or self.out_of_space):
             self.stopper.start(self.program)
 
     def _pass_on(self) -> None:
@@ -336,7 +395,7 @@ class _Run:
         if self.ending is not None and self.sent_at is None and self.stopper.has_collected_all():
             self.sent_at = now
             self._signal_program(self.ending)
-        overdue = self.timed_out and self.sent_at is not None and now - self.sent_at > self.limits.grace_s
+        overdue = self.timed_out and self.sent_at is not None and now - self.sent_at > self.call.limits.grace_s
         if overdue and self.program is not None:
             for pid in (self.program, *descendants(self.program)):
                 with contextlib.suppress(ProcessLookupError):
@@ -352,43 +411,124 @@ class _Run:
             else:
                 os.kill(self.program, number)
 
-    def _write(self, progress: Progress) -> None:
-        """Wait until nsys has written its report, as long as its files keep growing."""
+    def _hint_if_cut_off(self) -> None:
+        """Give a hint if a process of the program has closed the descriptors of nsys, and may never end."""
+        now = time.monotonic()
+        if self.hinted or self.program is None or now - self.looked_at < _LOOK_S:
+            return
+        self.looked_at = now
+        if not any(is_cut_off(pid) for pid in (self.program, *descendants(self.program))):
+            self.cut_off_at = None
+            return
+        self.cut_off_at = self.cut_off_at or now
+        if now - self.cut_off_at >= self.call.limits.hint_s:
+            self._hint(
+                "the program has closed descriptors of nsys, as os.closerange() does: nsys records no more of it, and "
+                "it may never end. Ctrl-C ends it and keeps what was recorded. Close only files that the program opened"
+            )
+
+    def _hint(self, text: str) -> None:
+        """Call ``on_hint``, once in a run."""
+        if not self.hinted:
+            self.hinted = True
+            self.call.on_hint(text)
+
+    def _write(self, progress: Progress, before: int) -> None:
+        """Wait until nsys has written its report, as long as its files keep growing.
+
+        Args:
+            progress: Called with the share that is done.
+            before: How many ending signals arrived while the program ran.
+        """
+        orphaned = self.orphaned or self.program_code is not None
+        self.lost_launcher = orphaned and self.process.poll() is None
         update = MonotonicProgress(progress, Phase.WRITING)
-        last_change, sizes = time.monotonic(), self.run_dir.file_sizes()
-        handled = max(len(self.received.ending), 1)
+        growth = Growth(self.call.run_dir)
         while not self.stopper.has_ended() or self.process.poll() is None:
-            self._abandon_if_repeated(allowed=handled)
-            update(self.run_dir.progress_output())
-            current = self.run_dir.file_sizes()
-            if current != sizes:
-                last_change, sizes = time.monotonic(), current
-            elif time.monotonic() - last_change > self.limits.full_s and self._full_disk() is not None:
-                raise CaptureError(
-                    f"the disk of {self._full_disk()} is full, so nsys wrote no report", hint=DISK_FULL_HINT
-                )
-            elif time.monotonic() - last_change > self.limits.silence_s:
-                printed = quoted_output(self.run_dir.nsys_output())
-                raise CaptureError(
-                    f"nsys wrote nothing for {self.limits.silence_s:g} s after the program ended{printed}",
-                    hint="Record less (--duration, --capture-range), or run 'nsyswrap doctor'",
-                )
+            self._abandon_if_repeated(allowed=max(before, 1))
+            update(self.call.run_dir.progress_output())
+            self._release_nsys(growth.quiet_s())
+            if not self.released:
+                self._check_growth(growth.quiet_s(), late=self._late(before) is not None)
             self._pause()
+
+    def _release_nsys(self, quiet_s: float) -> None:
+        """Stop the recording if nsys does not notice the program's end, and end nsys once there is a report.
+
+        nsys learns of the end from its launcher. Without that, nsys 2023.4.4 waits for ever, also after ``nsys stop``
+        has written the report.
+        """
+        if not self.stopper.started:
+            if quiet_s >= (0 if self.lost_launcher else self.call.limits.notice_s) and not has_collected(
+                self.call.run_dir.status
+            ):
+                # In a process namespace the command has to enter it where a process is left.
+                self.stopper.start(next(iter(descendants(self.process.pid)), self.process.pid))
+        elif self.stopper.has_ended():
+            written = any(self.call.run_dir.out.glob("*.nsys-rep"))
+            if (written and quiet_s > self.call.limits.grace_s) or (self.lost_launcher and quiet_s > _AGENT_S):
+                self.released = True
+                self.process.kill()
+
+    def _check_growth(self, quiet_s: float, *, late: bool) -> None:
+        """Give a hint if nsys has written nothing for a while; raise an error if that is long, or the disk is full.
+
+        Args:
+            quiet_s: Seconds for which nsys has written nothing.
+            late: Whether an ending signal has arrived since the program ended.
+        """
+        if quiet_s > self.call.limits.full_s and (full := self._full_disk()) is not None:
+            raise CaptureError(
+                f"the disk of {full} is full ({free_text(full)}), so nsys wrote no report", hint=DISK_FULL_HINT
+            )
+        patience = self.call.limits.grace_s if late else self.call.limits.silence_s
+        if quiet_s > patience:
+            printed = quoted_output(self.call.run_dir.nsys_output())
+            raise CaptureError(
+                f"nsys wrote nothing for {patience:g} s after the program ended{printed}",
+                hint="Record less (--duration, --capture-range), or run 'nsyswrap doctor'",
+            )
+        if quiet_s > self.call.limits.hint_s:
+            self._hint(
+                f"the program has ended, but nsys has written nothing for {self.call.limits.hint_s:g} s. "
+                "Ctrl-C ends the wait and keeps what was recorded"
+            )
 
     def _full_disk(self) -> Path | None:
         """Return the folder of nsys's files whose disk is full; None if there is space."""
-        folders = (self.run_dir.folder, self.run_dir.out)
+        folders = (self.call.run_dir.folder, self.call.run_dir.out)
         return next((each for each in folders if is_below(each, FULL_BYTES)), None)
 
     def _code(self) -> int:
-        """Return the program's exit code: from the program itself if it became our child, else from nsys."""
+        """Return the program's exit code: from the program itself if it became our child, else from nsys.
+
+        If nsys was killed, its launcher becomes our child: it ends as the program did.
+        """
         if self.program is not None and self.program_code is None:
             self.program_code = wait_for(self.program)
-        return self.program_code if self.program_code is not None else shell_code(self.process.returncode)
+        if self.program_code is None and self.launcher is not None and parent_of(self.launcher) == os.getpid():
+            until = time.monotonic() + _AGENT_S
+            while (code := wait_for(self.launcher)) is None and time.monotonic() < until:
+                time.sleep(_POLL_S)
+            self.program_code = code
+        if self.program_code is not None:
+            return self.program_code
+        return CaptureError.exit_code if self.released or self._killed_by() else shell_code(self.process.returncode)
+
+    def _killed_by(self) -> signal.Signals | None:
+        """Return the signal that ended nsys itself; nsys exits with 128 + n if one ended the program."""
+        code = self.process.returncode
+        return signal.Signals(-code) if code is not None and code < 0 and not self.released else None
+
+    def _late(self, before: int) -> signal.Signals | None:
+        """Return the first ending signal after the program's end; launchers repeat one that came before."""
+        if self.call.launched and before:
+            return None
+        return next(iter(self.received.ending[before:]), None) if self.launched else None
 
     def _abandon_if_repeated(self, allowed: int) -> None:
         """Raise an error if the user repeated the signal; the caller then kills all processes."""
-        if self.received.demands_abort(allowed, launched=self.by_launcher):
+        if self.received.demands_abort(allowed, launched=self.call.launched):
             raise aborted_error(self.received.ending[-1])
 
     def _pause(self) -> None:

@@ -16,7 +16,8 @@ from pathlib import Path
 from nsyswrap.capture.annotate.injection import Injection
 from nsyswrap.capture.capabilities import Capabilities, capabilities_of
 from nsyswrap.capture.convert import export_report, import_recorded, move_recorded
-from nsyswrap.capture.failures import no_report
+from nsyswrap.capture.disk_space import DISK_FULL_HINT, full_disk
+from nsyswrap.capture.failures import early_death, no_report
 from nsyswrap.capture.foreground import ForegroundCall, Limits, RunResult, run_in_foreground
 from nsyswrap.capture.host_monitor import HostMonitor
 from nsyswrap.capture.inherited import inherited
@@ -44,6 +45,7 @@ from nsyswrap.capture.run_dir import RunDir, files_below, private_folder
 from nsyswrap.capture.signals import (
     CaptureInterruptedError,
     CaptureTerminatedError,
+    StopRequest,
     number_of,
     stopped_error,
 )
@@ -82,12 +84,14 @@ class CaptureResult:
     notes: tuple[str, ...]
 
 
-def profile(
+def profile(  # noqa: PLR0913 - what to record, where to, and whom to call
     options: CaptureOptions,
     nsys: Nsys,
     progress: Progress = silent,
     place: ReservedFolder | None = None,
     on_recorded: Callable[[CaptureResult, Path], None] = lambda _result, _folder: None,
+    *,
+    on_hint: Callable[[str], None] = lambda _hint: None,
 ) -> CaptureResult:
     """Run a program under nsys and export the capture.
 
@@ -99,6 +103,7 @@ def profile(
         progress: Called with each phase.
         place: The folder for the result, if it is reserved already; ``options.folder`` is then left unread.
         on_recorded: Called with the capture and its folder before it is exported, to write what belongs to it.
+        on_hint: Called with a sentence for the user when the program or nsys does not go on.
 
     Returns:
         The capture: a new report and its export.
@@ -112,16 +117,31 @@ def profile(
     """
     program, capabilities = resolved_command(options), capabilities_of(nsys)
     with private_folder() as temporary, _reserved(options, place) as folder, run_folder(folder) as private:
+        _check_space(temporary.parent, folder.folder)
         (private / TEMPORARY_LINK).symlink_to(temporary, target_is_directory=True)
         call, notes = _prepared(options, nsys, capabilities, program, (temporary, private))
+        call = dataclasses.replace(call, on_hint=on_hint)
         run, samples = _monitored_or_rescued(call, progress, (temporary, private))
         notes += _injection(temporary).notes() if options.annotate else ()
         notes += _keep_report((run, samples), options, nsys, (temporary, private))
         result = _result(folder.folder, run, options, nsys, notes)
         with _kept_on_interrupt(folder.folder):
             on_recorded(result, private)
+            if run.late is not None:
+                raise StopRequest(run.late)
             _export(nsys, private, progress)
     return result
+
+
+def _check_space(*folders: Path) -> None:
+    """Check that nsys can write its files, before a program runs for hours.
+
+    Raises:
+        CaptureError: It cannot.
+    """
+    full = full_disk(folders)
+    if full is not None:
+        raise CaptureError(f"nsys cannot record: {full}", hint=DISK_FULL_HINT)
 
 
 def _reserved(options: CaptureOptions, place: ReservedFolder | None) -> AbstractContextManager[ReservedFolder]:
@@ -287,7 +307,8 @@ def _keep_report(
         unfinished = [path for path in written if path.suffix == ".qdstrm"]
         notes = _report_of_recorded(unfinished[:1], private, nsys)
         if not notes:
-            raise no_report(run, options, nsys, private.parent / UNFINISHED_NAME if unfinished else None)
+            kept = private.parent / UNFINISHED_NAME if unfinished else None
+            raise no_report(run, options, nsys, kept, (temporary.parent, private.parent))
     report.chmod(0o600)
     _write_samples(samples, private / HOST_NAME)
     return notes
@@ -309,7 +330,9 @@ def _report_of_recorded(unfinished: Sequence[Path], private: Path, nsys: Nsys) -
 def _notes(run: RunResult, options: CaptureOptions) -> tuple[str, ...]:
     """Return notes on what ended the recording, and the program if it did not end with exit code 0."""
     full = "The recording was stopped before the program ended, because the disk of TMPDIR was almost full"
-    return (*((full,) if run.out_of_space else ()), *_ending_note(run, options))
+    death = early_death(run)
+    early = () if death is None else (f"{death}; the capture holds what nsys recorded",)
+    return (*((full,) if run.out_of_space else ()), *early, *_ending_note(run, options))
 
 
 def _ending_note(run: RunResult, options: CaptureOptions) -> tuple[str, ...]:
@@ -320,6 +343,8 @@ def _ending_note(run: RunResult, options: CaptureOptions) -> tuple[str, ...]:
     if run.code in _SIGNAL_BY_CODE:
         name = _SIGNAL_BY_CODE[run.code]
         return (f"The program was killed by {name}; the capture holds what was recorded until then",)
+    if run.code == CaptureError.exit_code and early_death(run) is not None:
+        return ("The exit code of the program is unknown",)
     return (f"The program ended with exit code {run.code}",) if run.code else ()
 
 

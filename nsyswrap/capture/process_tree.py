@@ -70,6 +70,29 @@ def is_alive(pid: int) -> bool:
     return _stat(pid)[1] not in {"", "Z", "X"}
 
 
+def parent_of(pid: int) -> int | None:
+    """Return the parent of a process, or None if the process does not exist."""
+    parent, state = _stat(pid)
+    return parent if state else None
+
+
+def is_cut_off(pid: int) -> bool:
+    """Return whether a process has threads of nsys, but closed the descriptors by which they are reached.
+
+    Each of these threads waits in ``epoll_wait``, and goes on doing so if its descriptor is closed: seen with nsys
+    2023.4.4, whose threads have names like ``[NSys Comms]``. At its end the process waits for them.
+    """
+    try:
+        names = [
+            path.read_text(encoding="utf-8", errors="replace") for path in Path(f"/proc/{pid}/task").glob("*/comm")
+        ]
+        return any(name.startswith("[NSys") for name in names) and not any(
+            entry.readlink().name.endswith("[eventpoll]") for entry in Path(f"/proc/{pid}/fd").iterdir()
+        )
+    except OSError:
+        return False
+
+
 def with_variable(name: str, value: str, candidates: list[int]) -> list[int]:
     """Return those of some processes that were started with an environment variable of this value."""
     entry, found = os.fsencode(f"{name}={value}"), []

@@ -28,8 +28,12 @@ _INNER_SCRIPT = (
     'shift 5; exec "$@" >&{0} 2>&{1} {0}>&- {1}>&-'
 )
 # In a new process namespace this shell is the first process, and all others die with it. So it waits for the command
-# that stops the recording, which writes the report and may end after nsys.
-_NAMESPACE_INIT_SCRIPT = 'mark=$1; shift; "$@"; code=$?; while [ -e "$mark" ]; do sleep 0.1; done; exit $code'
+# that stops the recording, which writes the report and may end after nsys, and for the program if nsys is killed; its
+# exit code is then unknown.
+_NAMESPACE_INIT_SCRIPT = (
+    'mark=$1 pid=$2; shift 2; runs() { [ -s "$pid" ] && kill -s 0 "$(cat "$pid")" 2>&-; }; "$@"; code=$?; '
+    f'if runs; then code={CaptureError.exit_code}; fi; while [ -e "$mark" ] || runs; do sleep 0.1; done; exit $code'
+)
 _TAIL_BYTES = 4096
 TEMPORARY_PREFIX = "nsyswrap-"
 
@@ -88,8 +92,8 @@ class RunDir:
         return (*given.unblocker, *given.shell, "-c", script, "nsyswrap", str(self.pid), *given.words(), *program)
 
     def namespace_init(self, nsys: Sequence[str]) -> tuple[str, ...]:
-        """Return the first command of a process namespace; it ends after nsys and after the stop command."""
-        return ("/bin/sh", "-c", _NAMESPACE_INIT_SCRIPT, "nsyswrap", str(self.stopping), *nsys)
+        """Return the first command of a process namespace; it ends after nsys, the program and the stop command."""
+        return ("/bin/sh", "-c", _NAMESPACE_INIT_SCRIPT, "nsyswrap", str(self.stopping), str(self.pid), *nsys)
 
     def nsys_output(self) -> str:
         """Return everything that nsys printed."""
@@ -135,6 +139,7 @@ def private_folder(parent: Path | None = None) -> Iterator[Path]:
     Raises:
         CaptureError: It cannot be created.
     """
+    place = str(parent) if parent is not None else "TMPDIR"
     try:
         place = str(parent) if parent is not None else tempfile.gettempdir()
         if parent is None and "%" in place:
@@ -144,7 +149,7 @@ def private_folder(parent: Path | None = None) -> Iterator[Path]:
         folder = Path(name).absolute()
     except OSError as error:
         hint = "Give another folder with -o" if parent else "Set TMPDIR to a folder that is writable and has space"
-        raise CaptureError(f"no temporary folder can be created: {error.strerror}", hint=hint) from error
+        raise CaptureError(f"no temporary folder can be created in {place}: {error.strerror}", hint=hint) from error
     try:
         yield folder
     finally:

@@ -1,6 +1,7 @@
 """The signals of a run: which end the recording, which go to the program as they are, and which a launcher repeats."""
 
 import signal
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -59,14 +60,18 @@ class Received:
     Args:
         ending: Those that are to end the program, in order.
         passed: Those that the program has yet to get, in order.
+        first_at: When the first one to end the program arrived, seconds of ``time.monotonic``.
     """
 
     ending: list[signal.Signals] = field(default_factory=list)
     passed: list[signal.Signals] = field(default_factory=list)
+    first_at: float = 0.0
     _seen: int = 0
 
     def collect(self, number: int, _frame: FrameType | None) -> None:
         """Keep a signal; this is a signal handler."""
+        if number in ENDING_SIGNALS and not self.ending:
+            self.first_at = time.monotonic()
         (self.ending if number in ENDING_SIGNALS else self.passed).append(signal.Signals(number))
 
     def due(self) -> list[signal.Signals]:

@@ -10,12 +10,20 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from nsyswrap.capture.inherited import blocked_signals
 from nsyswrap.capture.run_dir import RunDir
 
 # nsys prints this when it has collected all data and starts to write the report.
 _COLLECTED = b"Generating "
+
+
+def has_collected(output: Path) -> bool:
+    """Return whether a file with output of nsys says that it has collected all data."""
+    with contextlib.suppress(OSError):
+        return _COLLECTED in output.read_bytes()
+    return False
 
 
 @dataclass(slots=True)
@@ -36,9 +44,14 @@ class Stopper:
     _process: subprocess.Popen[bytes] | None = field(default=None, init=False)
     _started_at: float | None = field(default=None, init=False)
 
+    @property
+    def started(self) -> bool:
+        """Return whether the recording is to stop, or has stopped."""
+        return self._started_at is not None
+
     def start(self, program: int) -> None:
         """Make nsys stop recording; a second call does nothing."""
-        if self._started_at is not None:
+        if self.started:
             return
         self._started_at = time.monotonic()
         if self.command is None:
@@ -62,9 +75,7 @@ class Stopper:
             return False
         if self.has_ended() or time.monotonic() - self._started_at > self.collect_s:
             return True
-        with contextlib.suppress(OSError):
-            return _COLLECTED in self.run_dir.stop_status.read_bytes()
-        return False
+        return has_collected(self.run_dir.stop_status)
 
     def has_ended(self) -> bool:
         """Return whether the command that stops the recording has ended; it writes the report before."""

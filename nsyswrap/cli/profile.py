@@ -219,7 +219,12 @@ def captured(
     from nsyswrap.capture.nsys import profile as record  # noqa: PLC0415
 
     with shown(quiet=quiet) as progress:
-        return record(options, find_nsys(), progress, place, on_recorded)
+        return record(options, find_nsys(), progress, place, on_recorded, on_hint=_hint)
+
+
+def _hint(text: str) -> None:
+    """Print a hint while the program runs; a terminal may show something in the same line."""
+    click.echo(f"\nnsyswrap: {text}" if sys.stderr.isatty() else f"nsyswrap: {text}", err=True)
 
 
 def with_notes(report: "Report", notes: tuple[str, ...]) -> "Report":

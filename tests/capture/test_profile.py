@@ -146,7 +146,7 @@ def test_force_replaces_the_complete_result(fake_nsys: Nsys, tmp_path: Path) -> 
         ("no-report", ("nsys wrote no report; the program ended with code 0", "nsyswrap doctor")),
         ("no-importer", ("could not write its report (nsys: Generating", "is kept in")),
         ("disk-full", ("the disk is full", "Free some space")),
-        ("crash", ("nsys wrote no report; the program ended with code 139", "nsyswrap doctor")),
+        ("crash", ("nsys was killed by SIGSEGV, so there is no report", "dmesg")),
         ("export-fails", ("cannot export", "at least as new as the one that recorded it")),
         ("export-missing", ("cannot export", "NSYSWRAP_NSYS")),
         ("empty", ("cannot export", "NSYSWRAP_NSYS")),

@@ -223,6 +223,22 @@ def test_an_nsys_that_is_killed_leaves_no_agent(driven: Driven) -> None:
     assert living(session) == []
 
 
+@pytest.mark.parametrize("hidden", [False, True])
+def test_a_program_that_kills_its_parent_leaves_a_capture(nsys: Nsys, tmp_path: Path, *, hidden: bool) -> None:
+    """Without its launcher nsys does not notice the program's end, and waits for ever."""
+    if hidden:
+        namespaces_or_skip()
+    program = "import nvtx, os\nos.kill(os.getppid(), 9)\nwith nvtx.annotate('after'): pass\nraise SystemExit(4)"
+    began = time.monotonic()
+    wanted = options(tmp_path / "result", *python(program), traces=("nvtx",), hide_environment=hidden)
+    result = profile(wanted, nsys)
+    assert time.monotonic() - began < 60  # without help it takes ten minutes
+    assert holds_range(result.export, "after")
+    # In a namespace of its own the program becomes the child of another process.
+    assert result.exit_code == (125 if hidden else 4)
+    assert "nsys did not notice the end of the program" in result.notes[0]
+
+
 def pid_of_nsys(driver: int) -> int:
     """Return the process id of nsys below a driver."""
     children = Path(f"/proc/{driver}/task/{driver}/children").read_text().split()
