@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from nsyswrap.capture.copy_rates import copy_rates
-from nsyswrap.capture.git_history import committed_s
+from nsyswrap.capture.git_history import git_state
 from nsyswrap.capture.isolate import kept_environment
 from nsyswrap.capture.machine_number import machine_number
 from nsyswrap.capture.nsys import CaptureResult
@@ -151,21 +151,6 @@ def program_versions(command: tuple[str, ...]) -> dict[str, str]:
     except (OSError, TimeoutError, ValueError):
         return {}
     return {name: str(version) for name, version in answer.items() if version}
-
-
-def git_state(folder: Path) -> dict[str, object] | None:
-    """Return the commit of a folder, when it was made, and whether tracked files differ; None outside a repository."""
-    # This only reads: it takes no lock and runs no program from the repository's configuration.
-    git = ["git", "--no-optional-locks", "-c", "core.fsmonitor=false", "-C", str(folder)]
-    try:
-        commit = output_of([*git, "rev-parse", "--verify", "HEAD"], timeout_s=_TOOL_TIMEOUT_S)
-        if commit.code != 0:
-            return None
-        status = output_of([*git, "status", "--porcelain", "--untracked-files=no"], timeout_s=_TOOL_TIMEOUT_S)
-    except (OSError, TimeoutError):
-        return None
-    name = commit.stdout.strip()
-    return {"commit": name, "dirty": bool(status.stdout.strip()), "committed_s": committed_s(name, folder)}
 
 
 def _own_packages() -> dict[str, str]:

@@ -9,12 +9,12 @@ import pytest
 from capture_fixtures import executable, options
 
 from nsyswrap.capture import run_record as run_record_module
+from nsyswrap.capture.git_history import git_state
 from nsyswrap.capture.locate import Nsys
 from nsyswrap.capture.nsys import CaptureResult
 from nsyswrap.capture.options import CaptureOptions
 from nsyswrap.capture.recorded_run import recorded_copy_rates, recorded_profiler_cost
 from nsyswrap.capture.run_record import (
-    git_state,
     program_versions,
     run_record,
     shareable_command,
@@ -152,41 +152,6 @@ def test_secrets_on_the_command_line_are_masked() -> None:
 def test_a_home_of_one_slash_changes_nothing() -> None:
     """Some containers have such a HOME."""
     assert shareable_command(("/bin/x", "/a"), Path("/w"), "/") == ["/bin/x", "/a"]
-
-
-def test_a_clean_repository(repository: Path) -> None:
-    """The record has its commit and is not dirty; untracked files do not count."""
-    (repository / "new.txt").write_text("untracked")
-    state = git_state(repository)
-    assert state is not None
-    assert len(str(state["commit"])) == 40
-    assert state["dirty"] is False
-
-
-def test_a_changed_repository_is_dirty(repository: Path) -> None:
-    """The commit alone would not describe what ran."""
-    (repository / "train.py").write_text("changed\n")
-    state = git_state(repository)
-    assert state is not None
-    assert state["dirty"] is True
-
-
-def test_outside_a_repository_there_is_no_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same holds without git and without a commit."""
-    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
-    assert git_state(tmp_path) is None
-    git(tmp_path, "init", "-q")
-    assert git_state(tmp_path) is None
-    monkeypatch.setenv("PATH", "/nowhere")
-    assert git_state(tmp_path) is None
-
-
-def test_programs_in_the_repository_s_settings_are_not_run(repository: Path, tmp_path: Path) -> None:
-    """Reading an unknown repository must be safe."""
-    spy = executable(tmp_path / "spy", f"#!/bin/sh\ntouch {tmp_path / 'ran'}\n")
-    git(repository, "config", "core.fsmonitor", str(spy))
-    git_state(repository)
-    assert not (tmp_path / "ran").exists()
 
 
 def test_the_commit_is_that_of_the_script_and_not_of_the_working_folder(repository: Path, tmp_path: Path) -> None:
