@@ -6,6 +6,7 @@ A capture succeeded if its report and its export exist: nsys exits with 0 even i
 import dataclasses
 import json
 import os
+import re
 import shutil
 import signal
 from collections.abc import Callable, Iterator, Sequence
@@ -54,6 +55,9 @@ from nsyswrap.errors import CaptureError, CommandNotExecutableError, CommandNotF
 # Exit codes of a shell for signals. Codes of real-time signals are left out: they are more often a program's own.
 _LAST_PLAIN_SIGNAL = 31
 _SIGNAL_BY_CODE = {128 + number: number.name for number in signal.Signals if number <= _LAST_PLAIN_SIGNAL}
+
+_WHAT_TO_GIVE = "Give a script, or a command after '--'"
+_PYTHON = re.compile(r"(python|pypy)[\d.]*")
 
 # The result of a run, and what was sampled of the host and the GPUs meanwhile.
 Recorded = tuple[RunResult, dict[str, object] | None]
@@ -220,23 +224,39 @@ def resolved_command(options: CaptureOptions) -> tuple[str, ...]:
     """Return the command with the absolute path of its program, found as a shell would.
 
     Raises:
-        CommandNotFoundError: The program does not exist.
-        CommandNotExecutableError: The program is not executable.
+        CommandNotFoundError: The program does not exist, or the script of a Python program.
+        CommandNotExecutableError: The program is not executable, or the script cannot be read.
     """
     if not options.command:
-        raise UsageError("there is no command to profile", hint="Give a script, or a command after '--'")
+        raise UsageError("there is no command to profile", hint=_WHAT_TO_GIVE)
     name, *arguments = options.command
     cwd = options.cwd or Path.cwd()
     path = str(cwd / name) if os.sep in name else shutil.which(name, path=_search_path(options))
     # Path.exists() raises for names that are too long.
     if path is None or not os.path.exists(path):  # noqa: PTH110
-        raise CommandNotFoundError(f"{name}: command not found", hint="Check its spelling, or give its full path")
+        if os.path.isdir(cwd / name):  # noqa: PTH112
+            raise CommandNotExecutableError(f"{name} is a folder", hint=_WHAT_TO_GIVE)
+        here = os.path.isfile(cwd / name)  # noqa: PTH113
+        hint = f"A file of this folder is run as ./{name}" if here else "Check its spelling, or give its full path"
+        raise CommandNotFoundError(f"{name}: command not found", hint=hint)
     if Path(path).is_dir():
-        raise CommandNotExecutableError(f"{name} is a folder", hint="Give a script, or a command after '--'")
+        raise CommandNotExecutableError(f"{name} is a folder", hint=_WHAT_TO_GIVE)
     if not os.access(path, os.X_OK):
         hint = f"Run it as: python {name}" if name.endswith(".py") else f"Make it executable: chmod +x {name}"
         raise CommandNotExecutableError(f"{name} is not executable", hint=hint)
+    if _PYTHON.fullmatch(Path(path).name) and arguments and arguments[0].endswith(".py"):
+        _check_script(arguments[0], cwd / arguments[0])
     return (os.path.abspath(path), *arguments)  # noqa: PTH100 - resolve() would follow a virtual environment's link
+
+
+def _check_script(name: str, path: Path) -> None:
+    """Check that Python can read a script; a folder is one if it holds ``__main__.py``."""
+    if not os.path.exists(path):  # noqa: PTH110 - Path.exists() raises for names that are too long
+        raise CommandNotFoundError(f"{name} does not exist", hint="Check its spelling, or give its full path")
+    if path.is_dir() and not (path / "__main__.py").is_file():
+        raise CommandNotExecutableError(f"{name} is a folder", hint=_WHAT_TO_GIVE)
+    if not os.access(path, os.R_OK):
+        raise CommandNotExecutableError(f"{name} cannot be read", hint=f"Make it readable: chmod +r {name}")
 
 
 def _prepared(

@@ -1,5 +1,6 @@
 """The command line: one module for each command, loaded when it is called, and one place that prints errors."""
 
+import difflib
 import errno
 import importlib
 import sys
@@ -59,6 +60,16 @@ class LazyGroup(click.Group):
         name = cmd_name.replace("-", "_")
         command: click.Command = getattr(importlib.import_module(f"nsyswrap.cli.{name}"), name)
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command that the first argument names; for one that does not exist, suggest similar names."""
+        name = args[0]
+        close = difflib.get_close_matches(name, COMMANDS)
+        if close and name not in COMMANDS and not ctx.resilient_parsing:
+            ctx.fail(f"No such command {name!r}. Did you mean {' or '.join(map(repr, close))}?")
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """Write the list of commands without loading their modules."""

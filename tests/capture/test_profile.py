@@ -1,6 +1,7 @@
 """A capture from options to result, with a fake nsys that fails in each way the real one was observed to fail."""
 
 import json
+import os
 import stat
 import sys
 from pathlib import Path
@@ -228,6 +229,48 @@ def test_a_command_that_is_not_executable_is_126(fake_nsys: Nsys, tmp_path: Path
     assert ("python ./train.py" in caught.value.hint) == (name == "./train.py")
     assert ("is a folder" in caught.value.message) == (name == "./data")
     assert "chmod" not in caught.value.hint
+
+
+MISSING = {
+    "nope.py": (127, "nope.py does not exist"),
+    f"{'x' * 300}.py": (127, f"{'x' * 300}.py does not exist"),
+    "folder.py": (126, "folder.py is a folder"),
+    "secret.py": (126, "secret.py cannot be read"),
+}
+
+
+@pytest.mark.parametrize("name", MISSING)
+def test_a_script_that_python_cannot_read_leaves_no_folder(
+    fake_nsys: Nsys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Nothing is run and recorded."""
+    (tmp_path / "folder.py").mkdir()
+    (tmp_path / "secret.py").touch()
+    real = os.access  # root may read every file
+    monkeypatch.setattr(os, "access", lambda path, mode: mode != os.R_OK and real(path, mode))
+    with pytest.raises(CaptureError) as caught:
+        profile(options(tmp_path / "result", sys.executable, name, cwd=tmp_path), fake_nsys)
+    assert (caught.value.exit_code, caught.value.message) == MISSING[name]
+    assert not (tmp_path / "result").exists()
+
+
+def test_a_folder_with_a_main_program_is_a_script(tmp_path: Path) -> None:
+    """Python runs it."""
+    (tmp_path / "train.py").mkdir()
+    (tmp_path / "train.py" / "__main__.py").touch()
+    command = resolved_command(options(tmp_path, sys.executable, "train.py", cwd=tmp_path))
+    assert command == (sys.executable, "train.py")
+
+
+def test_a_name_of_the_working_folder_is_no_command(tmp_path: Path) -> None:
+    """A shell does not find it either; the message says what it is."""
+    (tmp_path / "data").mkdir()
+    (tmp_path / "train").touch()
+    with pytest.raises(CommandNotExecutableError, match="data is a folder"):
+        resolved_command(options(tmp_path, "data", cwd=tmp_path))
+    with pytest.raises(CommandNotFoundError, match="train: command not found") as caught:
+        resolved_command(options(tmp_path, "train", cwd=tmp_path))
+    assert caught.value.hint == "A file of this folder is run as ./train"
 
 
 def test_an_empty_command_is_a_usage_error(tmp_path: Path) -> None:

@@ -1,8 +1,11 @@
 """Errors on the command line: a message, a hint, and the exit code of the contract."""
 
-import pytest
+import re
 
-from nsyswrap.cli import exit_code
+import pytest
+from click.testing import CliRunner
+
+from nsyswrap.cli import cli, exit_code
 from nsyswrap.errors import (
     CannotTellError,
     CaptureError,
@@ -38,3 +41,27 @@ def test_profile_uses_exit_codes_that_programs_do_not_use(error: type[NsyswrapEr
 def test_other_commands_have_three_exit_codes(command: str, error: type[NsyswrapError], code: int) -> None:
     """The code is 1 for an error, 2 for wrong usage, 3 for an uncertain answer."""
     assert exit_code(error("message"), command) == code
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("analyse", "analyze"),
+        ("analyse-many", "analyze-many"),
+        ("proflie", "profile"),
+        ("history lst", "list"),
+        ("report --windw", "--window"),
+        ("profile --baselin", "--baseline"),
+    ],
+)
+def test_a_mistyped_name_has_the_closest_ones_in_its_error(typed: str, meant: str) -> None:
+    """This holds for commands, British spelling and options."""
+    result = CliRunner().invoke(cli, typed.split())
+    assert result.exit_code == 2
+    assert re.search(rf"Did you mean .*'{meant}'", result.output)
+
+
+def test_a_name_that_is_like_no_command_has_no_suggestion() -> None:
+    result = CliRunner().invoke(cli, ["xyzzy"])
+    assert (result.exit_code, "Did you mean" in result.output) == (2, False)
+    assert "No such command 'xyzzy'." in result.output
