@@ -2,6 +2,7 @@
 
 import ast
 import importlib.util
+import itertools
 import re
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from types import ModuleType
 import click
 import pytest
 
+from nsyswrap.cli import COMMANDS, cli
 from nsyswrap.sections import SECTIONS
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -159,6 +161,86 @@ def cli_reference() -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+# Options that pages name of programs of others, and of programs of the user in examples.
+OPTIONS_OF_OTHERS = {
+    "nsys": {
+        "--cuda-graph-trace",
+        "--gpu-metrics-frequency",
+        "--include-json",
+        "--pytorch",
+        "--trace-fork-before-exec",
+    },
+    "torchrun": {"--max-restarts", "--no-python", "--nproc-per-node", "--standalone"},
+    "SLURM": {"--ntasks", "--signal"},
+    "dask worker": {"--nthreads", "--nworkers"},
+    "configure of Python": {"--enable-optimizations", "--with-lto"},
+    "train.py": {"--config", "--epochs", "--gpus", "--mode", "--steps"},
+}
+OPTION = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]*[a-z0-9](?![\w>-])")
+ARROW = re.compile(r"--[^-\n]+-->")
+CALL = re.compile(r"\bnsyswrap ([a-z][a-z-]*)([^`\n|;&#]*)")
+
+
+def options_by_command() -> dict[str, set[str]]:
+    """Return the long options of each command, with those of the commands in it."""
+
+    def below(command: click.Command) -> set[str]:
+        context = click.Context(command)
+        found = {name for each in command.get_params(context) for name in (*each.opts, *each.secondary_opts)}
+        if isinstance(command, click.Group):
+            found |= {"--version"}
+            for name in command.list_commands(context):
+                inner = command.get_command(context, name)
+                assert inner is not None
+                found |= below(inner)
+        return found
+
+    return {name: below(command) for name in COMMANDS if (command := cli.get_command(click.Context(cli), name))}
+
+
+def options_of_the_project() -> set[str]:
+    """Return the options that programs of the project name in their source."""
+    sources = [path for name in ("tools", "bench", "workloads") for path in (ROOT / name).rglob("*.py")]
+    return {name for path in sources for name in re.findall(r"[\"'](--[a-z][a-z0-9-]*)", path.read_text())}
+
+
+def unknown_options(text: str, own: dict[str, set[str]], others: set[str]) -> list[str]:
+    """Return the options in a text that no program has, and those of calls whose command has not got them.
+
+    What follows a script, or two dashes alone, belongs to the profiled program.
+    """
+    text = ARROW.sub("", text)
+    known = {"--help"}.union(others, *own.values())
+    found = [name for name in OPTION.findall(text) if name not in known]
+    for command, rest in CALL.findall(text.replace("\\\n", " ")):
+        words = list(itertools.takewhile(lambda word: word != "--" and not word.endswith(".py"), rest.split()))
+        names = [name for word in words for name in OPTION.findall(word.partition("=")[0])]
+        found += [f"{command} {name}" for name in names if command in own and name not in own[command] | {"--help"}]
+    return found
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_options_that_a_page_names_exist(page: Path) -> None:
+    """They are of nsyswrap, of a program of the project, or of a listed program of others."""
+    others = options_of_the_project().union(*OPTIONS_OF_OTHERS.values())
+    assert unknown_options(page.read_text(), options_by_command(), others) == []
+
+
+def test_an_option_that_does_not_exist_is_found() -> None:
+    text = "\n".join(
+        [
+            "`--hide` and `--format` A --an arrow--> B",
+            "nsyswrap export --to csv x",
+            "nsyswrap export --format csv --window=all",
+            "nsyswrap profile --steps train.py --more",
+            "nsyswrap profile -- python --much",
+        ]
+    )
+    own = {"export": {"--format", "--window"}, "profile": {"--phase"}}
+    found = unknown_options(text, own, {"--steps", "--to", "--more", "--much"})
+    assert found == ["--hide", "export --to", "profile --steps"]
 
 
 def test_the_command_reference_is_up_to_date() -> None:
