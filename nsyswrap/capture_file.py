@@ -44,9 +44,23 @@ def exported(capture: Path, display: "AbstractContextManager[Progress] | None" =
         try:
             with display or nullcontext(silent) as progress:
                 export_report(find_nsys(), capture, target, progress)
-        except CaptureError as error:
-            raise ExportError(error.message, hint=error.hint) from error
+        except (CaptureError, ExportError) as error:
+            raise ExportError(error.message, hint=". ".join([*_instead(capture), error.hint])) from error
         yield target
+
+
+def _instead(capture: Path) -> Iterator[str]:
+    """Yield sentences on the files beside a capture that need no nsys; nothing for a capture that does not exist."""
+    if not capture.is_file():
+        return
+    export, report = capture.with_suffix(".sqlite"), capture.with_name("report.json")
+    packed = export.with_name(f"{export.name}.xz")
+    if export.is_file():
+        yield f"Its export needs no nsys: give {export}"
+    elif packed.is_file():
+        yield f"Its export needs no nsys: run 'xz -dk {packed}' and give {export}"
+    if report.is_file():
+        yield f"Its finished report is {report}"
 
 
 def with_recorded(trace: Trace, capture: Path, settings: Settings) -> tuple[Trace, Settings]:

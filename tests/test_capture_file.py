@@ -4,13 +4,15 @@ import json
 from pathlib import Path
 
 import pytest
+from capture_fixtures import fake_tree
 from export_builder import ExportBuilder
 from host_records import recorded
 
 import nsyswrap
 from nsyswrap.capture_file import exported, with_recorded
-from nsyswrap.cli.inputs import ReadOptions, trace_context
+from nsyswrap.cli.inputs import ReadOptions, report_from, trace_context
 from nsyswrap.db.load import load_export
+from nsyswrap.errors import ExportError
 from nsyswrap.loop.context import NO_SETTINGS
 
 RATE = {"low_bytes_per_second": 2e10, "high_bytes_per_second": 3e10}
@@ -42,3 +44,49 @@ def test_a_command_and_the_python_interface_read_the_same(capture: Path) -> None
 def test_an_export_is_taken_as_it_is(capture: Path) -> None:
     with exported(capture) as export:
         assert export == capture
+
+
+@pytest.mark.parametrize(
+    ("beside", "hint"),
+    [
+        ("capture.sqlite", "Its export needs no nsys: give {folder}/capture.sqlite. "),
+        (
+            "capture.sqlite.xz",
+            "Its export needs no nsys: run 'xz -dk {folder}/capture.sqlite.xz' and give {folder}/capture.sqlite. ",
+        ),
+        ("report.json", "Its finished report is {folder}/report.json. "),
+        ("capture.txt", ""),
+    ],
+)
+@pytest.mark.parametrize("kind", ["none", "older"])
+def test_without_its_nsys_what_lies_beside_a_capture_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, beside: str, hint: str
+) -> None:
+    """An export or a report of the capture needs no nsys."""
+    tool = fake_tree(tmp_path / "fake")
+    monkeypatch.setenv("NSYSWRAP_NSYS", str(tool if kind == "older" else tmp_path / "nowhere"))
+    monkeypatch.setenv("FAKE_NSYS_FAILURE", "export-fails")
+    capture = tmp_path / "capture.nsys-rep"
+    capture.write_bytes(b"NVIDIA Tegra Profiler Report 2026@1@1@54-234v0.\n")
+    (tmp_path / beside).touch()
+    with pytest.raises(ExportError) as caught, exported(capture):
+        pass
+    assert caught.value.hint.startswith(hint.format(folder=tmp_path))
+    assert "NSYSWRAP_NSYS" in caught.value.hint
+    assert kind == "none" or "was recorded by nsys 2026.1.1" in caught.value.message
+
+
+def committed_captures() -> list[Path]:
+    """Return the captures of nsys that a fresh clone has."""
+    reports = Path(__file__).resolve().parent.parent / "reports"
+    return sorted(reports.glob("*/*/capture.nsys-rep"))
+
+
+@pytest.mark.parametrize("capture", committed_captures(), ids=lambda path: path.parent.name)
+def test_a_committed_capture_can_be_read_without_its_nsys(capture: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error names a file of the same folder that can be read."""
+    monkeypatch.setenv("NSYSWRAP_NSYS", "/nowhere")
+    with pytest.raises(ExportError) as caught, exported(capture):
+        pass
+    assert f"Its finished report is {capture.parent / 'report.json'}" in caught.value.hint
+    assert report_from(capture.parent / "report.json", ReadOptions()).findings

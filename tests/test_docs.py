@@ -229,14 +229,12 @@ def test_options_that_a_page_names_exist(page: Path) -> None:
 
 
 def test_an_option_that_does_not_exist_is_found() -> None:
-    text = "\n".join(
-        [
-            "`--hide` and `--format` A --an arrow--> B",
-            "nsyswrap export --to csv x",
-            "nsyswrap export --format csv --window=all",
-            "nsyswrap profile --steps train.py --more",
-            "nsyswrap profile -- python --much",
-        ]
+    text = (
+        "`--hide` and `--format` A --an arrow--> B\n"
+        "nsyswrap export --to csv x\n"
+        "nsyswrap export --format csv --window=all\n"
+        "nsyswrap profile --steps train.py --more\n"
+        "nsyswrap profile -- python --much\n"
     )
     own = {"export": {"--format", "--window"}, "profile": {"--phase"}}
     found = unknown_options(text, own, {"--steps", "--to", "--more", "--much"})

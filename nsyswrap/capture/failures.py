@@ -1,5 +1,7 @@
 """Errors for failures of nsys, with the likely cause and a remedy: nsys often prints little and exits with 0."""
 
+import re
+from contextlib import suppress
 from pathlib import Path
 
 from nsyswrap import units
@@ -14,8 +16,10 @@ from nsyswrap.capture.disk_space import (
     says_full,
 )
 from nsyswrap.capture.foreground import RunResult
-from nsyswrap.capture.locate import Nsys, importer_of, missing_libraries
+from nsyswrap.capture.locate import VARIABLE, Nsys, importer_of, missing_libraries
 from nsyswrap.capture.options import CaptureOptions
+from nsyswrap.capture.programs import version_in
+from nsyswrap.capture.recorded_run import recorded_nsys
 from nsyswrap.capture.run_dir import quoted_output
 from nsyswrap.errors import CaptureError, ExportError
 
@@ -84,6 +88,14 @@ def _nothing_recorded(run: RunResult, options: CaptureOptions) -> CaptureError:
 
 
 _DEATH_HINT = "The kernel kills processes if memory runs out ('dmesg' names them): record less (--duration)"
+# How a .nsys-rep of nsys 2023.4.4 begins: "NVIDIA Tegra Profiler Report 2023@4@4@54-234433681190v0".
+_START_BYTES = 200
+_RECORDER = re.compile(r"NVIDIA [\w ]+ Report (\d{4}(?:[@.]\d+)+)")
+# What nsys 2023.4.4 prints of a newer file, after "Report was".
+_NAMED_RECORDER = re.compile(r"created in Nsight Systems version \((\d{4}(?:\.\d+)+)")
+_EXCEPTION = "Dynamic exception type"
+# Releases differ in the first three numbers; the fourth is one of the build.
+_COMPARED = 3
 # What nsys 2023.4.4 prints if its agent ends.
 _LOST_AGENT = "Connection to Agent lost"
 
@@ -132,10 +144,45 @@ def export_failed(nsys: Nsys, report: Path, target: Path, reason: str) -> Export
         )
     if not report.is_file():
         return ExportError(f"{report} does not exist", hint="Give a .nsys-rep or a .sqlite export")
+    recorder, ours = recorder_of(report, reason)[:_COMPARED], nsys.version[:_COMPARED]
+    if recorder > ours:
+        newer = _text(recorder)
+        return ExportError(
+            f"{report} was recorded by nsys {newer}; this machine has nsys {_text(ours)}, which cannot read it",
+            hint=f"Install nsys {newer} or newer, or name it with {VARIABLE}",
+        )
+    if recorder:
+        return ExportError(
+            f"nsys {nsys.version_text} cannot export {report}{quoted_output(reason)}",
+            hint=f"It was recorded by nsys {_text(recorder)}, so it may be damaged or incomplete: copy it again",
+        )
+    # The text of an exception of C++ says no more than this.
+    why = "; a newer nsys recorded it, or it is damaged" if _EXCEPTION in reason else quoted_output(reason)
     return ExportError(
-        f"nsys {nsys.version_text} cannot export {report}{quoted_output(reason)}",
-        hint="Export it with an nsys that is at least as new as the one that recorded it (NSYSWRAP_NSYS)",
+        f"nsys {nsys.version_text} cannot export {report}{why}",
+        hint=f"Export it with an nsys that is at least as new as the one that recorded it ({VARIABLE})",
     )
+
+
+def _text(version: tuple[int, ...]) -> str:
+    return ".".join(map(str, version))
+
+
+def recorder_of(path: Path, reason: str) -> tuple[int, ...]:
+    """Return the version of the nsys that recorded a report; empty if that is unknown.
+
+    The report begins with it, but some releases write a number of their build there: seen with the nsys 2025.3.1 of
+    Nsight Compute. Then nsys may name the version, or the ``run.json`` beside the report.
+
+    Args:
+        path: A ``.nsys-rep``.
+        reason: The output of the nsys that cannot read it.
+    """
+    start = b""
+    with suppress(OSError), path.open("rb") as file:
+        start = file.read(_START_BYTES)
+    found = _RECORDER.search(start.decode(errors="replace")) or _NAMED_RECORDER.search(reason)
+    return version_in((found[1] if found else recorded_nsys(path)).replace("@", "."))
 
 
 def _importer_failed(run: RunResult, nsys: Nsys, kept: str) -> CaptureError:

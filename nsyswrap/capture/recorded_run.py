@@ -68,6 +68,12 @@ def recorded_profiler_cost(capture: Path) -> object:
     return _record_beside(capture).get(PROFILER_COST)
 
 
+def recorded_nsys(capture: Path) -> str:
+    """Return the version of nsys in the `run.json` beside a capture of `profile`; empty where there is none."""
+    versions = _record_beside(capture).get("versions")
+    return str(versions.get("nsys") or "") if isinstance(versions, dict) else ""
+
+
 def shared_record(capture: Path) -> dict[str, dict[str, object]]:
     """Return the table of a redacted export that holds what it may of `run.json`: measured numbers, and the rank.
 

@@ -10,6 +10,7 @@ import pytest
 from capture_fixtures import executable, fake_nsys, options, private_tmp, python, report_of, results_in
 
 from nsyswrap.capture.convert import export_report, is_export
+from nsyswrap.capture.failures import export_failed
 from nsyswrap.capture.locate import Nsys
 from nsyswrap.capture.nsys import profile, resolved_command
 from nsyswrap.capture.progress import Phase
@@ -333,6 +334,55 @@ def test_a_failed_export_keeps_the_target(fake_nsys: Nsys, tmp_path: Path, monke
     with pytest.raises(ExportError, match=r"nsys 2023\.4\.4\.54 cannot export .*newer version"):
         export_report(fake_nsys, report, target)
     assert target.read_text() == "whole"
+
+
+NEWER = "x.nsys-rep was recorded by nsys 2026.1.1; this machine has nsys 2023.4.4, which cannot read it"
+
+
+@pytest.mark.parametrize(
+    ("start", "reason", "message", "hint"),
+    [
+        ("NVIDIA Tegra Profiler Report 2026@1@1@54-234v0.", "", NEWER, "Install nsys 2026.1.1 or newer"),
+        (
+            "NVIDIA Tegra Profiler Report 36398880.",
+            "Report was created in Nsight Systems version (2026.1.1.54-234v0), newer than your current version",
+            NEWER,
+            "Install nsys 2026.1.1 or newer",
+        ),
+        (
+            "NVIDIA Tegra Profiler Report 2022@4@2@1-v0.",
+            "Mismatch.",
+            "(nsys: Mismatch.)",
+            "recorded by nsys 2022.4.2, so",
+        ),
+        (
+            "NVIDIA Tegra Profiler Report 36398880.",
+            "Throw in function f\nDynamic exception type: boost::wrapexcept<x>\nstd::exception::what: y",
+            "x.nsys-rep; a newer nsys recorded it, or it is damaged",
+            "at least as new",
+        ),
+        ("", "", "cannot export", "at least as new"),
+    ],
+)
+def test_the_error_of_a_report_says_whether_it_is_of_a_newer_nsys_or_damaged(  # noqa: PLR0913 - a case has four parts
+    fake_nsys: Nsys, tmp_path: Path, *, start: str, reason: str, message: str, hint: str
+) -> None:
+    """The report begins with the version of its nsys, or nsys prints it; the text of an exception is left out."""
+    report = tmp_path / "x.nsys-rep"
+    report.write_bytes(start.encode() + b"\n\x0b\xff" * 100)
+    error = export_failed(fake_nsys, report, tmp_path / "x.sqlite", reason)
+    assert message in error.message
+    assert hint in error.hint
+    assert "boost" not in error.message
+
+
+def test_the_version_beside_a_capture_is_that_of_its_nsys(fake_nsys: Nsys, tmp_path: Path) -> None:
+    """Some releases write the number of a build into the report."""
+    report = tmp_path / "capture.nsys-rep"
+    report.write_bytes(b"NVIDIA Tegra Profiler Report 36398880.\n")
+    (tmp_path / "run.json").write_text(json.dumps({"schema": "nsyswrap.run/1", "versions": {"nsys": "2025.3.1.0"}}))
+    message = export_failed(fake_nsys, report, tmp_path / "x.sqlite", "").message
+    assert "was recorded by nsys 2025.3.1; this machine has nsys 2023.4.4" in message
 
 
 def test_a_missing_report_cannot_be_exported(fake_nsys: Nsys, tmp_path: Path) -> None:
