@@ -39,7 +39,7 @@ def no_report(
     Returns:
         The error, with the most likely cause and one remedy.
     """
-    kept = f". The recorded data is kept in {unfinished}, which the Nsight Systems GUI can open" if unfinished else ""
+    kept = f". The recorded data is kept in {unfinished}, which the Nsight Systems GUI may open" if unfinished else ""
     full = full_disk(places if run.started else (*places, SHARED_MEMORY)) or _was_full(run, places)
     if full is not None:
         started = "" if run.started else "did not start the program and "
