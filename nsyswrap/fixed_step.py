@@ -64,7 +64,7 @@ class TypicalStep:
 
     Attributes:
         length_ns: Its length.
-        window_ns: Length of the window.
+        window_ns: Time of all steps of the window.
         is_mean: Whether it is the mean of the window; the median otherwise.
     """
 
@@ -87,7 +87,7 @@ def typical(step: StepTimes, window: Window, rule: str | None) -> TypicalStep | 
     """
     if not step.count or not step.median_ns:
         return None
-    mean_ns = window.length_ns // step.count
+    mean_ns = step.mean_in(window)
     # The median does not change where a few long steps get shorter.
     uneven = rule == "steps/uneven" or mean_ns > UNEVEN_FACTOR * step.median_ns
-    return TypicalStep(mean_ns if uneven else step.median_ns, window.length_ns, uneven)
+    return TypicalStep(mean_ns if uneven else step.median_ns, step.total_in(window), uneven)

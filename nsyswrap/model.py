@@ -312,11 +312,13 @@ class TimelineData:
 
 @dataclass(frozen=True, slots=True)
 class StepTimes:
-    """The number and the median length of the steps that make up the window.
+    """The number, the median length and the mean time of the steps that make up the window.
 
     Attributes:
         count, median_ns: Measured steps of one process and their median length; None where there are none.
         without_profiler_ns, baseline_median_ns: Without nsys, simulated with bounds and measured; None where unknown.
+        total_ns: Time of all these steps, from the start of the first to the end of the last: the mean over processes,
+            whose steps begin at different times. None for the length of the window.
     """
 
     count: int | None = None
@@ -325,6 +327,15 @@ class StepTimes:
     without_profiler_low_ns: int | None = None
     without_profiler_high_ns: int | None = None
     baseline_median_ns: int | None = None
+    total_ns: int | None = None
+
+    def total_in(self, window: Window) -> int:
+        """Return the time of all steps of a window, in ns."""
+        return window.length_ns if self.total_ns is None else self.total_ns
+
+    def mean_in(self, window: Window) -> int:
+        """Return the time from the start of a step to the start of the next, in ns; a window has at least one step."""
+        return self.total_in(window) // max(self.count or 0, 1)
 
 
 NO_STEP = StepTimes()

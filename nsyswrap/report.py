@@ -165,12 +165,12 @@ def _drawn(ranks: Ranks, sections: Sequence[Section]) -> frozenset[int]:
 
 
 def _step_times(context: TraceContext, window: Window, sections: list[Section]) -> StepTimes:
-    """Return the count and the median length of the measured steps of the window, also without the profiler."""
-    if not window.is_of_steps:
-        return NO_STEP
+    """Return count, median length and mean time of the measured steps of the window, also without the profiler."""
     measured = context.steps.measured
+    if not window.is_of_steps or not len(measured):
+        return NO_STEP
     length = array(measured, "end") - array(measured, "start")
-    step = StepTimes(context.steps.measured_count, round(float(np.median(length))))
+    step = StepTimes(context.steps.measured_count, round(float(np.median(length))), total_ns=context.steps.total_ns)
     cost = next((section for section in sections if section.key == profiler_cost.KEY), None)
     return step if cost is None else profiler_cost.with_times(step, cost)
 

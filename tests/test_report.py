@@ -354,7 +354,7 @@ def test_the_report_has_count_and_median_length_of_the_measured_steps(
     trained_report: Report, inner_report: Report
 ) -> None:
     """Two of six steps of 1 s are warm-up. A window given by hand has no step times."""
-    assert trained_report.step == StepTimes(4, S)
+    assert trained_report.step == StepTimes(4, S, total_ns=4 * S)
     assert inner_report.step == NO_STEP
 
 

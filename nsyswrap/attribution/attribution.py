@@ -24,6 +24,7 @@ from nsyswrap.events.recorded_calls import RecordedCalls
 from nsyswrap.events.thread_states import ThreadStates
 from nsyswrap.intervals import Times, Window
 from nsyswrap.loop.context import TraceContext
+from nsyswrap.loop.own_windows import find_own_windows
 from nsyswrap.tables import array, blocks
 
 # One rule for each cause, with the same code, then one for each root cause.
@@ -86,7 +87,7 @@ def find_attributions(  # noqa: PLR0913, PLR0917 - one argument a value
     copies: pd.DataFrame,
     launches: LaunchTimes,
 ) -> tuple[Attribution, ...]:
-    """Return the attribution of each device that is in use in a window, by device id.
+    """Return the attribution of each device that is in use in a window, for its own part of it, by device id.
 
     Args:
         context: The trace, its events and its loop.
@@ -98,9 +99,10 @@ def find_attributions(  # noqa: PLR0913, PLR0917 - one argument a value
     """
     found = []
     for device in context.operations.used_in(window):
-        gaps = find_gaps(context, states, device, window)
+        own = find_own_windows(context, window).on(device)
+        gaps = find_gaps(context, states, device, own)
         pieces = with_profiler_time(find_causes(context, states, gaps), recorded_calls)
-        found.append(_attribution(IdlePieces(context, states, device, window, gaps, pieces, copies, launches)))
+        found.append(_attribution(IdlePieces(context, states, device, own, gaps, pieces, copies, launches)))
     return tuple(found)
 
 

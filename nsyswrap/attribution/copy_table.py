@@ -12,6 +12,7 @@ from nsyswrap.compiled.rows import taken
 from nsyswrap.events.api_calls import blocks_host, is_pageable
 from nsyswrap.intervals import Indices, Spans, Times, Window, clip, covered, merge
 from nsyswrap.loop.context import TraceContext
+from nsyswrap.loop.own_windows import find_own_windows, running
 from nsyswrap.memo import memo
 from nsyswrap.tables import TableSpec, array
 
@@ -23,7 +24,7 @@ LARGE_BYTES = 1 << 16
 
 
 def find_copies(context: TraceContext, window: Window) -> pd.DataFrame:
-    """Return the copies that touch a window, one row each, in order of start.
+    """Return the copies that touch a window, each the part of its GPU, one row each, in order of start.
 
     Returns:
         device_id, bytes, start and end (ns, not clipped), duration and exposed (ns, clipped to the window), call (row
@@ -54,15 +55,13 @@ def _repeated(text: str, count: int) -> npt.NDArray[np.object_]:
 def _moved(context: TraceContext, spec: TableSpec, window: Window) -> dict[str, npt.NDArray[Any]]:
     """Return the copies or the memsets that touch a window as columns, with the sizes and kinds of their table."""
     operations, frame = context.operations, context.trace[spec]
-    rows = operations.from_table(spec)
-    rows = rows[(taken(operations.start, rows) < window.end_ns) & (taken(operations.end, rows) > window.start_ns)]
-    start, end = taken(operations.start, rows), taken(operations.end, rows)
+    rows, duration = running(context, operations.from_table(spec), window)
     about = [name for name in spec.columns if name == "bytes" or name.endswith("_kind")]
     return {
         "device_id": taken(operations.device_id, rows),
-        "start": start,
-        "end": end,
-        "duration": np.minimum(end, window.end_ns) - np.maximum(start, window.start_ns),
+        "start": taken(operations.start, rows),
+        "end": taken(operations.end, rows),
+        "duration": duration,
         "exposed": _exposed(context, rows, window),
         "call": taken(operations.call, rows),
         "row": taken(operations.row, rows),
@@ -76,7 +75,8 @@ def _exposed(context: TraceContext, rows: Indices, window: Window) -> Times:
     found = np.zeros(len(rows), np.int64)
     for device in np.unique(taken(operations.device_id, rows)):
         mine = np.flatnonzero(taken(operations.device_id, rows) == device)
-        spans = operations.exclusive(int(device), window)[int(operations.kind[rows[0]])]
+        own = find_own_windows(context, window).on(int(device))
+        spans = operations.exclusive(int(device), own)[int(operations.kind[rows[0]])]
         found[mine] = covered(spans, operations.start[rows[mine]], operations.end[rows[mine]])
     return found
 

@@ -17,6 +17,7 @@ from nsyswrap.compiled.rows import median, taken
 from nsyswrap.events.operations import Operations
 from nsyswrap.intervals import Indices, Times, Window
 from nsyswrap.loop.context import TraceContext
+from nsyswrap.loop.own_windows import find_own_windows
 from nsyswrap.loop.phase_detection import NO_PHASE
 from nsyswrap.row_sums import typed_table
 from nsyswrap.tables import array, blocks
@@ -97,7 +98,8 @@ def by_phase(context: TraceContext, launched: LaunchTimes) -> pd.DataFrame:
 def find_launches(context: TraceContext, window: Window) -> LaunchTimes:
     """Return the operations that touch a window and whose launch is known."""
     operations = context.operations
-    inside = (operations.start < window.end_ns) & (operations.end > window.start_ns) & (operations.call >= 0)
+    low, high = find_own_windows(context, window).by_device(operations.device_id)
+    inside = (operations.start < high) & (operations.end > low) & (operations.call >= 0)
     rows = np.flatnonzero(inside).astype(np.int32)
     began = taken(array(context.trace[tables.CALLS], "start"), taken(operations.call, rows))
     reach, start = _reach_before(context, rows), taken(operations.start, rows)

@@ -160,4 +160,5 @@ def _context(
             found.append(rank_report(source, load_export(export, os.environ)))
     clocks, numbers = [many.clocks[each] for each in reports], [many.gpu_numbers[each] for each in reports]
     whole = join(found, units.counted(len(many.heads), "rank"), clocks, numbers)
-    return find_context(whole.trace, replace(whole.settings(settings), clock_errors=settings.clock_errors))
+    context = find_context(whole.trace, replace(whole.settings(settings), clock_errors=settings.clock_errors))
+    return replace(context, steps=replace(context.steps, of_job=many.steps.shared))

@@ -5,6 +5,7 @@ GPUs; CPU time is the sum over threads.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -141,17 +142,26 @@ def _ledger(base: Side, new: Side, basis: Basis) -> ChangeTable:
     )
     changes = []
     for name in names:
-        low, high = _interval(base.runs, new.runs, name) if known else (None, None)
-        changes.append(Change(name, sides[0][name], sides[1][name], low=low, high=high))
+        change = Change(name, sides[0][name], sides[1][name])
+        if known:
+            low, high = _interval(base.runs, new.runs, name)
+            change = replace(change, low=change.delta + low, high=change.delta + high)
+        changes.append(change)
     return ChangeTable("ledger", "GPU time breakdown", OF_GPUS[basis], _unit("ns", basis), tuple(changes))
 
 
 def _interval(base: Sequence[StepTimes], new: Sequence[StepTimes], row: str) -> tuple[float, float]:
-    """Return the interval of the difference of one ledger row, in ns a step."""
-    if len(base) == len(new) == 1:
-        return difference_interval(base[0].parts[row], new[0].parts[row], CONFIDENCE)
+    """Return how far the difference of one ledger row may be below and above the one that is shown, in ns a step.
+
+    The one that is shown has the time between steps, and is that of one run of each side.
+    """
     before, now = (np.array([float(run.parts[row].mean()) for run in runs]) for runs in (base, new))
-    return runs_interval(before, now, CONFIDENCE)
+    if len(base) == len(new) == 1:
+        low, high = difference_interval(base[0].parts[row], new[0].parts[row], CONFIDENCE)
+    else:
+        low, high = runs_interval(before, now, CONFIDENCE)
+    mean = float(now.mean() - before.mean())
+    return low - mean, high - mean
 
 
 def _ledger_rows(side: Side, basis: Basis) -> Mapping[str, float]:

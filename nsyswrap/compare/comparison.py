@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
 
-from nsyswrap.compare.step_times import StepTimes, step_times
+from nsyswrap.compare.step_times import StepTimes, step_count, step_times
 from nsyswrap.errors import UsageError
 from nsyswrap.model import Finding, Report, Section, Unit
 
@@ -263,8 +263,8 @@ class Side:
 
     @property
     def step_count(self) -> int:
-        """Return the number of measured steps in its window."""
-        return self.steps.count
+        """Return the number of measured steps that its totals are of."""
+        return step_count(self.report, self.steps)
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,7 +76,7 @@ def step_of(report: Report, plan: Plan) -> int | None:
     """Return the time of a step of a report, by the measure of a plan, in ns; None where there are no steps."""
     if not report.step.count:
         return None
-    return report.window.length_ns // report.step.count if plan.is_mean else report.step.median_ns
+    return report.step.mean_in(report.window) if plan.is_mean else report.step.median_ns
 
 
 def _predicted(base: Report, made: Sequence[str]) -> tuple[int, int] | None:
@@ -90,7 +90,7 @@ def _predicted(base: Report, made: Sequence[str]) -> tuple[int, int] | None:
     found = next((each for each in base.findings if each.rule == made[0]), None)
     if found is None or found.saving_low_ns is None or found.saving_high_ns is None:
         return None
-    step = TypicalStep(plan.step_ns, base.window.length_ns, plan.is_mean)
+    step = TypicalStep(plan.step_ns, base.step.total_in(base.window), plan.is_mean)
     return step.after(found.saving_high_ns), step.after(found.saving_low_ns)
 
 

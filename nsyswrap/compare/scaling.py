@@ -55,4 +55,4 @@ def _parts(side: Side) -> dict[str, float]:
     count = gpu_count(side) * side.step_count
     sums = {row: int(devices[row].sum()) if devices is not None and row in devices else 0 for row in LEDGER_ROWS}
     parts = {name: sum(sums[row] for row in rows) / count for name, rows in PARTS.items()}
-    return {**parts, STEP: side.report.window.length_ns / side.step_count}
+    return {**parts, STEP: sum(parts.values())}

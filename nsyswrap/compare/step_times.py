@@ -2,12 +2,12 @@
 
 import re
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from nsyswrap.compare.bootstrap import Series
+from nsyswrap.intervals import Window
 from nsyswrap.model import Report
 
 if TYPE_CHECKING:
@@ -66,86 +66,61 @@ class StepTimes:
 NO_STEPS = StepTimes(np.empty(0), np.empty(0))
 
 
-def step_times(report: Report) -> StepTimes:
-    """Return the measured steps that lie inside the window of a report.
+def step_count(report: Report, steps: StepTimes) -> int:
+    """Return the number of steps that the totals of a report are of; a long table of steps may hold only some."""
+    return (report.step.count if report.window.is_of_steps else None) or steps.count
 
-    Ranks run the same steps in parallel, so step k is the mean of the k-th step of each process, up to the shortest
-    process. Counting ranks as more steps would overstate the evidence. Of programs that run one after another, as in a
-    sweep, the one that uses the GPU longest counts, as in the report itself.
+
+def step_times(report: Report) -> StepTimes:
+    """Return the measured steps of the window of a report.
+
+    Ranks run the same steps in parallel, so a step is the mean of the steps with its number of all processes. Counting
+    ranks as more steps would overstate the evidence.
     """
     section = report.section("steps")
     table = section.tables.get("steps") if section is not None else None
     if table is None or not len(table):
         return NO_STEPS
-    window = report.window
-    inside = (table["start_ns"] >= window.start_ns) & (table["end_ns"] <= window.end_ns)
-    measured = table[inside & ~table["warm_up"].astype(bool)]
+    keys = [name for name in ("device_id", "process") if name in table]
+    measured = _measured(table, report.window, keys)
     if not len(measured):
         return NO_STEPS
-    devices = [one for _, one in measured.groupby("device_id", sort=True)] if "device_id" in measured else [measured]
-    by_device = [_runs(one) for one in devices]
-    chosen = _at_one_time(by_device)
-    by_device = [[runs[number] for number in chosen] for runs in by_device]
-    runs = by_device[0]
-    count = min(len(run) for run in runs)
-    length = np.maximum(np.mean([_lengths(run)[:count] for run in runs], axis=0), 1)
-    period = np.maximum(np.mean([_periods(run)[:count] for run in runs], axis=0), 1)
-    family = _NUMBER.sub("#", str(runs[0]["name"].iloc[0]))
-    return StepTimes(length, period, _parts(by_device, count), family)
+    # A step lasts until the next one of its process starts, the last one until its end.
+    until = np.append(measured["start_ns"].to_numpy()[1:], 0)
+    owner = measured.groupby(keys).ngroup().to_numpy() if keys else np.zeros(len(measured), np.intp)
+    last = np.append(owner[1:] != owner[:-1], True)
+    until[last] = measured["end_ns"].to_numpy()[last]
+    rows = [row for row in LEDGER_ROWS if row in measured]
+    times = measured[rows].assign(
+        number=measured["number"],
+        length=measured["end_ns"] - measured["start_ns"],
+        period=until - measured["start_ns"],
+    )
+    # Where a process takes several steps while another takes one, they count together.
+    sums = times.groupby("number").sum() / len(np.unique(owner))
+    return StepTimes(
+        length=np.maximum(_floats(sums["length"]), 1),
+        period=np.maximum(_floats(sums["period"]), 1),
+        parts={row: _floats(sums[row]) for row in rows} if len(rows) == len(LEDGER_ROWS) else {},
+        family=_NUMBER.sub("#", str(measured["name"].iloc[0])),
+    )
 
 
-def _runs(steps: "pd.DataFrame") -> "list[pd.DataFrame]":
-    """Return the steps of each process; rows are sorted by process and start.
+def _measured(steps: "pd.DataFrame", window: Window, keys: list[str]) -> "pd.DataFrame":
+    """Return the measured steps with their numbers, as far as every process and GPU has them.
 
-    An earlier start is a new process, too: reports of older versions name no process, and two machines may give
-    processes the same number.
+    A report.json holds the first rows of a long table. An earlier one of the same version has no numbers.
     """
-    start = steps["start_ns"].to_numpy()
-    process = steps["process"].to_numpy() if "process" in steps else np.zeros(len(steps), np.int64)
-    cuts = np.flatnonzero((start[1:] < start[:-1]) | (process[1:] != process[:-1])) + 1
-    bounds = [0, *cuts.tolist(), len(steps)]
-    return [steps.iloc[low:high] for low, high in pairwise(bounds)]
+    if "number" not in steps:
+        inside = (steps["start_ns"] >= window.start_ns) & (steps["end_ns"] <= window.end_ns)
+        steps = steps[inside & ~steps["warm_up"].astype(bool)]
+        steps = steps.assign(number=steps.groupby(keys).cumcount() if keys else np.arange(len(steps)))
+    steps = steps[steps["number"] >= 0]
+    if not keys or not len(steps):
+        return steps
+    kept: pd.DataFrame = steps[steps["number"] <= steps.groupby(keys)["number"].max().min()]
+    return kept
 
 
-def _at_one_time(by_device: "list[list[pd.DataFrame]]") -> list[int]:
-    """Return the numbers of the processes whose steps count: those that run at the same time, as ranks do.
-
-    Args:
-        by_device: The steps of each process, with a row for each GPU: the same processes for each device.
-    """
-    runs = by_device[0]
-    together: list[list[int]] = []
-    last = -np.inf
-    for number in sorted(range(len(runs)), key=lambda each: int(runs[each]["start_ns"].iloc[0])):
-        if int(runs[number]["start_ns"].iloc[0]) >= last:
-            together.append([])
-        together[-1].append(number)
-        last = max(last, int(runs[number]["end_ns"].iloc[-1]))
-    used = [sum(_gpu_time(mine[number]) for mine in by_device) for number in range(len(runs))]
-    return sorted(max(together, key=lambda numbers: sum(used[number] for number in numbers)))
-
-
-def _gpu_time(run: "pd.DataFrame") -> float:
-    """Return how long a GPU is busy in the steps of a process, in ns; their length where there is no GPU."""
-    return float(_lengths(run).sum() - (_floats(run["idle_ns"]).sum() if "idle_ns" in run else 0))
-
-
-def _lengths(run: "pd.DataFrame") -> Series:
-    return _floats(run["end_ns"]) - _floats(run["start_ns"])
-
-
-def _periods(run: "pd.DataFrame") -> Series:
-    start, end = _floats(run["start_ns"]), _floats(run["end_ns"])
-    return np.append(start[1:], end[-1]) - start
-
-
-def _parts(by_device: "list[list[pd.DataFrame]]", count: int) -> dict[str, Series]:
-    """Return the ledger of each step, mean over GPUs and processes."""
-    if not set(LEDGER_ROWS) <= set(by_device[0][0].columns):
-        return {}
-    runs = [run.iloc[:count] for steps in by_device for run in steps]
-    return {row: np.mean([_floats(run[row]) for run in runs], axis=0) for row in LEDGER_ROWS}
-
-
-def _floats(column: "pd.Series[int]") -> Series:
+def _floats(column: "pd.Series[float]") -> Series:
     return np.asarray(column, np.float64)

@@ -7,7 +7,7 @@ import numpy as np
 
 from nsyswrap.compare import ComparabilityIssue, ComparisonOptions, IssueKind, Side
 from nsyswrap.compare.comparability import find_issues
-from nsyswrap.compare.step_times import LEDGER_ROWS, StepTimes
+from nsyswrap.compare.step_times import LEDGER_ROWS, StepTimes, step_count
 from nsyswrap.gate.decision import judge
 from nsyswrap.gate.timed_runs import Gate, GateOptions, GateOutcome, TimedRun, part_words
 from nsyswrap.model import Report, Session
@@ -61,17 +61,18 @@ def in_order(runs: Sequence[NamedReport]) -> tuple[NamedReport, ...]:
 
 def timed_run(named: NamedReport, steps: StepTimes) -> TimedRun:
     """Return a report as a run of the gate; it has at least one step."""
+    count = step_count(named.report, steps)
     return TimedRun(
         name=named.name,
         mean_ns=float(steps.period.mean()),
         median_ns=float(np.median(steps.length)),
-        parts=parts_of(named.report, steps.count),
+        parts=parts_of(named.report, count),
         commit=named.commit,
-        waiting_ns=waiting_of(named.report, steps.count),
+        waiting_ns=waiting_of(named.report, count),
     )
 
 
-def waiting_of(report: Report, step_count: int) -> float | None:
+def waiting_of(report: Report, count: int) -> float | None:
     """Return ns a step that the loop waits for a CPU core; None where the machine was not sampled.
 
     With GPU work it is the idle time that these waits explain, as the mean over GPUs; without, the wait of the thread
@@ -79,35 +80,35 @@ def waiting_of(report: Report, step_count: int) -> float | None:
     """
     machine = report.section("machine")
     sampled = machine.fact("cpu_time_ns") if machine is not None else None
-    if sampled is None or not sampled.value or not step_count or not report.window.is_of_steps:
+    if sampled is None or not sampled.value or not count or not report.window.is_of_steps:
         return None
     devices, idle = _rows(report, "ledger", "devices"), _rows(report, "idle", "attribution")
     if devices is not None:
         waits = 0.0 if idle is None else float(idle.loc[idle["rule"] == WAITS_FOR_CORE, "idle_ns"].sum())
-        return waits / (len(devices) * step_count)
+        return waits / (len(devices) * count)
     threads = _rows(report, "machine", "host")
     if threads is None:
         return 0.0
     waiting = threads.loc[threads["rule"] == WAITS_FOR_CORE].groupby("thread_id")["total_ns"].sum()
-    return float(waiting.max()) / step_count if len(waiting) else 0.0
+    return float(waiting.max()) / count if len(waiting) else 0.0
 
 
-def parts_of(report: Report, step_count: int) -> Mapping[str, float]:
+def parts_of(report: Report, count: int) -> Mapping[str, float]:
     """Return ns a step of each part of a step, by its words; empty where the window is not made of steps.
 
     With GPU work these are the rows of the ledger, idle time by rule and waits by late rank, each the mean over GPUs,
     and they add up to the time per step. Without GPU work they are the phases on the CPU.
     """
-    if not report.window.is_of_steps or not step_count:
+    if not report.window.is_of_steps or not count:
         return {}
     devices = _rows(report, "ledger", "devices")
     parts: dict[str, float] = {}
     if devices is None:
         for words, amount in _phases(report):
-            parts[words] = parts.get(words, 0.0) + amount / step_count
+            parts[words] = parts.get(words, 0.0) + amount / count
         return parts
     for words, amount in (*_ledger(report, devices), *_idle(report), *_waits(report)):
-        parts[words] = parts.get(words, 0.0) + amount / (len(devices) * step_count)
+        parts[words] = parts.get(words, 0.0) + amount / (len(devices) * count)
     return parts
 
 

@@ -1,7 +1,7 @@
 """The steps of the training loop: ranges whose text ends in a number, each either warm-up or measured."""
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final, Literal
@@ -14,7 +14,7 @@ from nsyswrap import tables, units
 from nsyswrap.errors import UsageError
 from nsyswrap.events.operations import SOURCES, launch_calls
 from nsyswrap.excerpt import Excerpt, StepsRead
-from nsyswrap.intervals import Window
+from nsyswrap.intervals import Indices, Window
 from nsyswrap.loop.injected_ranges import without_doubtful_steps
 from nsyswrap.memo import memo
 from nsyswrap.patterns import time_limit
@@ -32,6 +32,21 @@ WARM_UP_FACTOR = 2.0
 
 
 @dataclass(frozen=True)
+class Shared:
+    """What the processes of a job have in common: when each is past its warm-up, and how many steps each takes then.
+
+    Attributes:
+        start_ns: From when, in ns.
+        end_ns: Until when.
+        count: Number of steps of each process.
+    """
+
+    start_ns: int
+    end_ns: int
+    count: int
+
+
+@dataclass(frozen=True)
 class Steps:
     """The steps of all processes, by process and start.
 
@@ -41,6 +56,7 @@ class Steps:
         notes: Which ranges that look like steps do not count, and why; how steps without ranges were found.
         source: "steps" from ranges, "pattern" from the work that repeats; the source of the window.
         read: Which measured steps of all these are, where ranges name them and the trace is a part of a capture.
+        of_job: What these processes share with others of their job that are not in the trace; None without others.
     """
 
     frame: pd.DataFrame
@@ -48,6 +64,7 @@ class Steps:
     notes: tuple[str, ...] = ()
     source: Literal["steps", "pattern"] = "steps"
     read: StepsRead | None = None
+    of_job: Shared | None = None
 
     @cached_property
     def counted(self) -> pd.DataFrame:
@@ -55,26 +72,118 @@ class Steps:
         return self.frame if self.processes is None else self.frame[self.frame["process"].isin(self.processes)]
 
     @cached_property
+    def shared(self) -> Shared:
+        """Return when all processes are past their warm-up, and the number of measured steps of each."""
+        if self.of_job is not None:
+            return self.of_job
+        start, end, each = array(self.frame, "start"), array(self.frame, "end"), self._past_warm_up
+        if not each:
+            return Shared(0, 0, 0)
+        firsts, lasts = [start[rows[0]] for rows in each], [end[rows].max() for rows in each]
+        begin, stop = (max(firsts), min(lasts)) if max(firsts) < min(lasts) else (min(firsts), max(lasts))
+        return Shared(int(begin), int(stop), min(len(self._between(rows, begin, stop)) for rows in each))
+
+    @cached_property
+    def number(self) -> Indices:
+        """Return the number of each step in its process, from 0; -1 for warm-up and for steps that do not count.
+
+        Each process has the same numbers, so that totals over its measured steps can be divided by one count. They
+        begin when all are past their warm-up, with the step that has its middle after that::
+
+            rank 0    | warm-up | warm-up |    0    |    1    |    2    |
+            rank 1      | warm-up | warm-up |    0    |    1    |    2    |
+
+        Where a process takes several steps while another takes one, as many of them have the same number.
+        """
+        shared = self.shared
+        each = [self._between(rows, shared.start_ns, shared.end_ns) for rows in self._past_warm_up]
+        return _numbered(each, len(self.frame), shared.count)
+
+    def number_inside(self, window: Window) -> Indices:
+        """Return the number of each step in its process among those inside a window, as ``number`` does."""
+        if self._is_of_all(window):
+            return self.number
+        inside = (array(self.frame, "start") >= window.start_ns) & (array(self.frame, "end") <= window.end_ns)
+        # The user may look at a process that does not count elsewhere.
+        for processes in (self.processes, None):
+            each = [kept for rows in self._without_warm_up(processes) if len(kept := rows[inside[rows]])]
+            if each:
+                return _numbered(each, len(self.frame), min(map(len, each)))
+        return _numbered([], len(self.frame), 0)
+
+    @cached_property
+    def _past_warm_up(self) -> list[Indices]:
+        return self._without_warm_up(self.processes)
+
+    def _without_warm_up(self, processes: frozenset[int] | None) -> list[Indices]:
+        """Return the steps of each of some processes without its warm-up, as rows in order of start; None for all."""
+        process, warm = array(self.frame, "process"), array(self.frame, "warm_up")
+        each = tables.distinct(process).tolist() if processes is None else sorted(processes)
+        found = [np.flatnonzero((process == one) & ~warm) for one in each]
+        return [rows for rows in found if len(rows)]
+
+    def _between(self, rows: Indices, begin: int, stop: int) -> Indices:
+        """Return the steps of a process with their middle in an interval; one where there is none."""
+        middle = self._middle[rows]
+        inside = rows[(middle >= begin) & (middle <= stop)]
+        return inside if len(inside) else rows[:1]
+
+    @cached_property
+    def _middle(self) -> npt.NDArray[np.float64]:
+        found: npt.NDArray[np.float64] = (array(self.frame, "start") + array(self.frame, "end")) / 2
+        return found
+
+    def _is_of_all(self, window: Window) -> bool:
+        """Return whether a window is that of all measured steps, not of some of them; by another clock, too."""
+        middle = self._middle[self.number >= 0]
+        return window.is_of_steps and bool(((middle >= window.start_ns) & (middle <= window.end_ns)).all())
+
+    @cached_property
     def measured(self) -> pd.DataFrame:
-        """Return the counted steps that are not warm-up."""
-        return self.counted[~self.counted["warm_up"]]
+        """Return the steps that count, without warm-up, each with its ``number``, which every process has."""
+        return self.frame.assign(number=self.number)[self.number >= 0]
 
     def measured_window(self) -> Window | None:
-        """Return the window in which every process is past its warm-up; None without steps.
+        """Return the window of the measured steps of all processes; None without steps.
 
-        It lasts from the start of the first measured step to the end of the last, and includes the time between steps.
+        It lasts from the start of the first to the end of the last, and includes the time between steps.
         """
-        measured = self.measured
-        if not len(measured):
-            return None
-        starts, ends, process = (array(measured, name) for name in ("start", "end", "process"))
-        its_rows = [process == each for each in tables.distinct(process)]
-        start, end = int(max(starts[each].min() for each in its_rows)), int(min(ends[each].max() for each in its_rows))
-        if end <= start:
-            start, end = int(starts.min()), int(ends.max())
-        if end <= start:
-            return None
-        return Window(start, end, self._label(measured), self.source)
+        parts = self._spans.values()
+        start, end = min((each[0] for each in parts), default=0), max((each[1] for each in parts), default=0)
+        return Window(start, end, self._label(self.measured), self.source) if end > start else None
+
+    @cached_property
+    def _spans(self) -> dict[int, tuple[int, int]]:
+        """Return the start of the first measured step of each process and the end of the last, by its global id."""
+        process, start, end = (array(self.measured, name) for name in ("process", "start", "end"))
+        each = {one: process == one for one in tables.distinct(process).tolist()}
+        return {one: (int(start[mine].min()), int(end[mine].max())) for one, mine in each.items()}
+
+    @property
+    def total_ns(self) -> int:
+        """Return the time from the start of the first measured step to the end of the last, mean over processes."""
+        parts = self._spans.values()
+        return round(sum(end - start for start, end in parts) / max(len(parts), 1))
+
+    def windows_of(self, window: Window) -> dict[int, Window]:
+        """Return the window of the measured steps of each process, by its global id.
+
+        Args:
+            window: The window of all; another one has none of processes.
+        """
+        if not self._is_of_all(window):
+            return {}
+        return {one: replace(window, start_ns=start, end_ns=end) for one, (start, end) in self._spans.items()}
+
+    def together(self, window: Window) -> Window:
+        """Return the window of the process that begins last, in which all take as many steps; else the whole window.
+
+        Args:
+            window: The window of all; another one is returned.
+        """
+        own = self.windows_of(window).values()
+        last = max(own, key=lambda each: (each.start_ns, each.end_ns), default=window)
+        return last if all(each.end_ns > last.start_ns for each in own) else window
 
     def inside(self, excerpt: Excerpt, *, are_all_known: bool) -> "Steps":
         """Return the steps of the part of a capture that a trace holds.
@@ -95,9 +204,15 @@ class Steps:
 
     @memo
     def measured_inside(self, window: Window) -> pd.DataFrame:
-        """Return the steps that lie inside the window and are not warm-up."""
-        inside = (self.frame["start"] >= window.start_ns) & (self.frame["end"] <= window.end_ns)
-        return self.frame[inside & ~self.frame["warm_up"]]
+        """Return the measured steps of a window: those that make it up, else those that lie inside it."""
+        if self._is_of_all(window):
+            return self.measured
+        inside = self.whole_inside(window)
+        return inside[~inside["warm_up"]]
+
+    def whole_inside(self, window: Window) -> pd.DataFrame:
+        """Return the steps that lie inside the window, warm-up included."""
+        return self.frame[(self.frame["start"] >= window.start_ns) & (self.frame["end"] <= window.end_ns)]
 
     def measured_of(self, processes: npt.NDArray[np.int64], window: Window) -> pd.DataFrame:
         """Return the measured steps inside a window of some processes; those of all where these mark none.
@@ -109,21 +224,36 @@ class Steps:
         own = np.isin(array(steps, "process"), processes)
         return steps[own] if own.any() else steps
 
-    @cached_property
+    @property
     def measured_count(self) -> int:
-        """Return the number of measured steps of one process: ranks take the same steps at the same time."""
-        measured = self.measured
-        return len(measured) // max(measured["process"].nunique(), 1)
+        """Return the number of measured steps of each process: ranks take the same steps at the same time."""
+        return self.shared.count
 
     def _label(self, measured: pd.DataFrame) -> str:
-        first, last = measured.iloc[0], measured.iloc[-1]
+        names = measured["name"][measured["process"] == measured["process"].iloc[0]]
         skipped = int(self.counted["warm_up"].sum())
         processes = measured["process"].nunique()
         count = self.measured_count
-        name = f"{first['name']} to {last['name']}" if count > 1 else str(first["name"])
+        name = f"{names.iloc[0]} to {names.iloc[-1]}" if count > 1 else str(names.iloc[0])
         aside = f", {units.counted(skipped // processes, 'warm-up step')} left out" if skipped else ""
         how = " found by a pattern" if self.source == PATTERN else ""
         return f"{units.counted(count, 'measured step')}{how} ({name}{aside})"
+
+
+def _numbered(each: Sequence[Indices], count: int, steps: int) -> Indices:
+    """Return numbers from 0 to ``steps`` - 1 for the rows of each process, in order; -1 for other rows.
+
+    Args:
+        each: Rows of each process, at least as many as there are steps.
+        count: Number of all rows.
+        steps: Number of steps.
+    """
+    found = np.full(count, -1)
+    for rows in each:
+        at_once = max(len(rows) // max(steps, 1), 1)
+        kept = rows[: steps * at_once]
+        found[kept] = np.arange(len(kept)) // at_once
+    return found
 
 
 def find_steps(trace: Trace, pattern: str = "") -> Steps:

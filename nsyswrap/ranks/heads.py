@@ -3,7 +3,7 @@
 It is small, so that it can go from one process to another, and so that a thousand fit in memory.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,6 +15,7 @@ from nsyswrap.attribution.copy_table import find_copies
 from nsyswrap.attribution.launch_pace import find_launches
 from nsyswrap.intervals import Spans, Times, Window, clip
 from nsyswrap.loop.context import TraceContext, find_calls, find_states
+from nsyswrap.loop.step_detection import Shared
 from nsyswrap.model import Gpu, Session
 from nsyswrap.ranks.activity import activity_of
 from nsyswrap.ranks.clocks import Clock, Ends, find_ends
@@ -80,12 +81,14 @@ class Joint:
     Attributes:
         clock: The clock of the report.
         window: The window, by the clock of the job.
+        steps: What its processes share with the others, by the clock of the job.
         devices: Number of each of its GPUs among all.
         timed: Its collectives on each of its GPUs, by the clock of the job.
     """
 
     clock: Clock
     window: Window
+    steps: Shared
     devices: Mapping[int, int]
     timed: Mapping[int, Timed]
 
@@ -132,7 +135,10 @@ def rank_times(context: TraceContext, joint: Joint) -> list[RankTimes]:
         context: The trace of the report, its events and its loop, in its own clock.
         joint: What it must know of the job.
     """
-    window = _own(joint)
+    window = _moved_window(joint.window, joint.clock.from_first)
+    start_ns, end_ns = joint.clock.from_first(np.array([joint.steps.start_ns, joint.steps.end_ns], np.int64)).tolist()
+    of_job = replace(joint.steps, start_ns=start_ns, end_ns=end_ns)
+    context = replace(context, steps=replace(context.steps, of_job=of_job))
     parts = find_parts(context.trace, context.operations)
     lags = find_lags(context, parts)
     states = find_states(context, window)
@@ -140,26 +146,25 @@ def rank_times(context: TraceContext, joint: Joint) -> list[RankTimes]:
     found = []
     copies, launches = find_copies(context, window), find_launches(context, window)
     for each in find_attributions(context, states, window, calls, copies, launches):
-        mine = parts.on(each.device_id)
-        timed = joint.timed[each.device_id]
+        mine, timed = parts.on(each.device_id), joint.timed[each.device_id]
         start, end = parts.start[mine], parts.end[mine]
         own = Timed(start, np.clip(start + timed.arrival - timed.start, start, end), end)
-        exclusive = context.operations.exclusive(each.device_id, window)
+        exclusive = context.operations.exclusive(each.device_id, each.window)
         activity = activity_of(context, each, split(exclusive, *own))
-        moved = [_moved(spans, joint) for spans in exclusive]
-        split_ = split_of(split(moved, *timed), timed, joint.window)
-        times = times_of(context, window, activity, own, lags[mine], split_)
+        window_of_job = joint.window if each.window == window else _moved_window(each.window, joint.clock.to_first)
+        moved = [_moved(spans, joint.clock, window_of_job) for spans in exclusive]
+        split_ = split_of(split(moved, *timed), timed, window_of_job)
+        times = times_of(context, each.window, activity, own, lags[mine], split_)
         found.append(replace(times, device_id=joint.devices[each.device_id]))
     return found
 
 
-def _own(joint: Joint) -> Window:
-    """Return the window by the clock of the report."""
-    start, end = joint.clock.from_first(np.array([joint.window.start_ns, joint.window.end_ns], np.int64)).tolist()
-    return replace(joint.window, start_ns=start, end_ns=max(end, start + 1))
+def _moved_window(window: Window, to_clock: Callable[[Times], Times]) -> Window:
+    """Return a window by another clock."""
+    start, end = to_clock(np.array([window.start_ns, window.end_ns], np.int64)).tolist()
+    return replace(window, start_ns=start, end_ns=max(end, start + 1))
 
 
-def _moved(spans: Spans, joint: Joint) -> Spans:
-    """Return spans by the clock of the job, inside its window."""
-    start: Times = joint.clock.to_first(spans.start)
-    return clip(Spans(start, joint.clock.to_first(spans.end)), joint.window.start_ns, joint.window.end_ns)
+def _moved(spans: Spans, clock: Clock, window: Window) -> Spans:
+    """Return spans by the clock of the job, inside a window."""
+    return clip(Spans(clock.to_first(spans.start), clock.to_first(spans.end)), window.start_ns, window.end_ns)

@@ -131,12 +131,10 @@ def _waiting_for(charges: Charges, device: int) -> tuple[int, ...]:
 
 def _edges(all_steps: Steps, window: Window) -> Times:
     """Return where the steps of the window begin, and its end; equal parts of it where there are no steps."""
-    steps = all_steps.measured_inside(window)
+    steps = all_steps.measured
     if window.is_of_steps and len(steps):
-        first = steps[steps["process"] == steps["process"].mode()[0]]
-        begins = np.sort(array(first, "start"))
-        begins = begins[(begins > window.start_ns) & (begins < window.end_ns)]
-        return np.concatenate([[window.start_ns], begins, [window.end_ns]]).astype(np.int64)
+        first = steps[steps["process"] == steps["process"].iloc[0]].drop_duplicates("number")
+        return np.concatenate([[window.start_ns], array(first, "start")[1:], [window.end_ns]]).astype(np.int64)
     return np.linspace(window.start_ns, window.end_ns, PARTS + 1).round().astype(np.int64)
 
 

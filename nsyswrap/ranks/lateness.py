@@ -19,6 +19,7 @@ import numpy as np
 from nsyswrap.attribution.attribution import Attribution
 from nsyswrap.intervals import Times, Window
 from nsyswrap.loop.context import TraceContext
+from nsyswrap.loop.own_windows import find_own_windows
 from nsyswrap.loop.phase_detection import NO_PHASE, NONE
 from nsyswrap.ranks.activity import Activity, find_activities
 from nsyswrap.ranks.charging import NO_CHARGES, Charges, charged
@@ -67,8 +68,9 @@ def find_lateness(
     for device, activity in activities.items():
         mine = collectives.on(device)
         timed = Timed(collectives.start[mine], collectives.arrival[mine], collectives.end[mine])
-        found = split_of(collectives.exclusive(context.operations, device, window), timed, window)
-        times.append(times_of(context, window, activity, timed, lags[mine], found))
+        own = find_own_windows(context, window).on(device)
+        found = split_of(collectives.exclusive(context.operations, device, own), timed, own)
+        times.append(times_of(context, own, activity, timed, lags[mine], found))
     return Lateness(charged(collectives, times, window, phases), activities, wait, transfer, phases)
 
 
@@ -78,5 +80,6 @@ def exposed_parts(context: TraceContext, collectives: Collectives, window: Windo
     for device in np.unique(collectives.device_id).tolist():
         mine = collectives.on(device)
         timed = Timed(collectives.start[mine], collectives.arrival[mine], collectives.end[mine])
-        wait[mine], transfer[mine] = exposed(collectives.exclusive(context.operations, device, window), timed)
+        own = find_own_windows(context, window).on(device)
+        wait[mine], transfer[mine] = exposed(collectives.exclusive(context.operations, device, own), timed)
     return wait, transfer

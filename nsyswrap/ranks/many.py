@@ -85,7 +85,7 @@ class ManyRanks:
         for device, among_all in self.gpu_numbers[number].items():
             mine = found.on(among_all)
             timed[device] = Timed(found.start[mine], found.arrival[mine], found.end[mine])
-        return Joint(self.clocks[number], window, self.gpu_numbers[number], timed)
+        return Joint(self.clocks[number], window, self.steps.shared, self.gpu_numbers[number], timed)
 
     def report_of(self, device: int) -> int:
         """Return the report of a GPU."""

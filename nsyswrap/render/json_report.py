@@ -114,6 +114,7 @@ def _step(step: StepTimes) -> Tree:
         "without_profiler_low_ns": _whole(step.without_profiler_low_ns),
         "without_profiler_high_ns": _whole(step.without_profiler_high_ns),
         "baseline_median_ns": _whole(step.baseline_median_ns),
+        "total_ns": _whole(step.total_ns),
     }
 
 

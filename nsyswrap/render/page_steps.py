@@ -89,6 +89,7 @@ def _drawn(section: Section, table: pd.DataFrame) -> charts.Steps:
 
 def _one_row_a_step(table: pd.DataFrame) -> pd.DataFrame:
     """Return the steps with their length, and with the mean over GPUs where each GPU has a row."""
+    table = table.drop(columns="number", errors="ignore")
     if "process" in table and len(table["process"].unique()) == 1:
         table = table.drop(columns="process")
     if "device_id" in table:

@@ -162,7 +162,7 @@ def _shortened(report: Report) -> StepSummary | None:
     kernels = sum(row[name] for row in devices for name in KERNEL_ROWS)
     return StepSummary(
         count=count,
-        mean_ns=report.window.length_ns / count,
+        mean_ns=report.step.mean_in(report.window),
         median_ns=float(median),
         p05_ns=None if low is None else float(low),
         p25_ns=None,

@@ -9,6 +9,7 @@ from nsyswrap.compiled.rows import taken
 from nsyswrap.events.operations import COMMUNICATION
 from nsyswrap.intervals import Indices, Window, covered, total
 from nsyswrap.loop.context import TraceContext
+from nsyswrap.loop.own_windows import find_own_windows
 from nsyswrap.model import Fact, Finding, Section
 from nsyswrap.ranks.collectives import Collectives
 from nsyswrap.ranks.lateness import Lateness
@@ -55,11 +56,12 @@ def run(  # noqa: PLR0913, PLR0917 - one argument a value
 
     ``lateness_of_all`` and the tables of collectives and waits are also of ranks that are not in the context.
     """
-    devices = context.operations.used_in(window)
-    rows = {device: _collectives(context, device, window) for device in devices}
+    own = find_own_windows(context, window)
+    rows = {device: _collectives(context, device, own.on(device)) for device in context.operations.used_in(window)}
     if not any(len(each) for each in rows.values()):
         return Section("communication", TITLE, window, notes=(NONE,))
-    table = pd.concat([_by_kernel(context, device, each, window) for device, each in rows.items()], ignore_index=True)
+    each = [_by_kernel(context, device, mine, own.on(device)) for device, mine in rows.items()]
+    table = pd.concat(each, ignore_index=True)
     kinds = by_kind(of_all_ranks, lateness_of_all, window)
     return Section(
         key="communication",
@@ -133,11 +135,12 @@ def _findings(simulation: Simulation, rows: dict[int, Indices], window: Window) 
     """Return a finding for each device whose exposed communication takes enough of the window."""
     context, found = simulation.context, []
     for device, mine in rows.items():
-        lost = total(simulation.collectives.exclusive(context.operations, device, window)[TRANSFER])
-        if not len(mine) or not worth_printing(lost, window):
+        own = find_own_windows(context, window).on(device)
+        lost = total(simulation.collectives.exclusive(context.operations, device, own)[TRANSFER])
+        if not len(mine) or not worth_printing(lost, own):
             continue
         advice = advice_for(simulation, device, mine)
-        share = units.share(lost / window.length_ns)
+        share = units.share(lost / own.length_ns)
         found.append(
             make_finding(
                 rule=advice.rule,
@@ -145,9 +148,9 @@ def _findings(simulation: Simulation, rows: dict[int, Indices], window: Window) 
                 lost_ns=lost,
                 saving=advice.saving,
                 advice=advice.text,
-                evidence=(*_longest(_by_kernel(context, device, mine, window)), *advice.evidence),
+                evidence=(*_longest(_by_kernel(context, device, mine, own)), *advice.evidence),
                 device_id=device,
-                window=window,
+                window=own,
             )
         )
     return tuple(found)

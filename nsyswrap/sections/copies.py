@@ -16,6 +16,7 @@ from nsyswrap.events.duration_stats import statistics
 from nsyswrap.events.operations import COPY
 from nsyswrap.intervals import Window, clip, intersect, merge, total
 from nsyswrap.loop.context import TraceContext
+from nsyswrap.loop.own_windows import find_own_windows
 from nsyswrap.model import Fact, Finding, Section
 from nsyswrap.row_sums import largest_first, text_column
 from nsyswrap.sections.idle_findings import most_sampled
@@ -49,12 +50,10 @@ def run(
     operations = context.operations
     exposed, busy = 0, 0
     for device in operations.devices:
-        exposed += total(operations.exclusive(device, window)[COPY])
-        mine = operations.on(device)
+        own, mine = find_own_windows(context, window).on(device), operations.on(device)
+        exposed += total(operations.exclusive(device, own)[COPY])
         mine = mine[taken(operations.kind, mine) == COPY]
-        busy += total(
-            clip(merge(taken(operations.start, mine), taken(operations.end, mine)), window.start_ns, window.end_ns)
-        )
+        busy += total(clip(merge(taken(operations.start, mine), taken(operations.end, mine)), own.start_ns, own.end_ns))
     return Section(
         key="copies",
         title=TITLE,
@@ -66,23 +65,23 @@ def run(
             Fact("blocking_count", int(copies["blocking"].sum()), "count"),
         ),
         tables={"summary": _summary(copies, find_memsets(context, window))},
-        findings=_findings(simulation, attributions, copies, window),
+        findings=_findings(simulation, attributions, copies),
         notes=("The table adds up the time of copies that run at the same time; the facts count it once.",),
     )
 
 
 def _findings(
-    simulation: Simulation, attributions: tuple[Attribution, ...], copies: pd.DataFrame, window: Window
+    simulation: Simulation, attributions: tuple[Attribution, ...], copies: pd.DataFrame
 ) -> tuple[Finding, ...]:
     """Return the findings on the copies of each device: copies of pageable memory, and other exposed copies."""
     found: list[Finding | None] = []
     for each in attributions:
         mine, staged = (of_device(some, each.device_id) for some in (copies, staged_copies(copies)))
-        found += [_pageable(simulation, each, staged, window), _exposed(simulation, each.device_id, mine, window)]
+        found += [_pageable(simulation, each, staged), _exposed(simulation, each.device_id, mine, each.window)]
     return tuple(sorted((each for each in found if each), key=lambda finding: finding.order))
 
 
-def _pageable(simulation: Simulation, attribution: Attribution, staged: pd.DataFrame, window: Window) -> Finding | None:
+def _pageable(simulation: Simulation, attribution: Attribution, staged: pd.DataFrame) -> Finding | None:
     """Return the finding on copies of pageable memory: their calls block the host until the driver staged the data.
 
     The time lost is the idle time that is attributed to these copies, and their exposed time in the ledger.
@@ -93,7 +92,7 @@ def _pageable(simulation: Simulation, attribution: Attribution, staged: pd.DataF
         GPU    kernel|.. |##copy##|....|kernel
         lost         idle  exposed  idle
     """
-    context, device = simulation.context, attribution.device_id
+    context, device, window = simulation.context, attribution.device_id, attribution.window
     idle, exposed = attribution.idle_of(pageable_copies.RULE), _exposed_time(context, device, staged, window)
     lost = idle + exposed
     if not worth_printing(lost, window):

@@ -186,6 +186,8 @@ def _steps_of(context: TraceContext, allocations: Allocations, rows: Indices, wi
     frame = context.steps.frame
     start, end, process = (array(frame, name) for name in ("start", "end", "process"))
     measured = ~array(frame, "warm_up") & (start < window.end_ns) & (end > window.start_ns)
+    if window.is_of_steps:
+        measured = context.steps.number >= 0
     found, count = np.full(len(rows), -1, np.intp), 0
     for each in np.unique(allocations.process[rows]):
         steps = np.flatnonzero(measured & (process == each))

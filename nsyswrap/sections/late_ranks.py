@@ -121,7 +121,7 @@ def _finding(  # noqa: PLR0913, PLR0917 - one argument a source
             *(most_sampled(attribution, main) if main in RULES else ()),
         ),
         device_id=late.device_id,
-        window=window,
+        window=attribution.window,
     )
 
 
@@ -139,11 +139,10 @@ def _how_much(context: TraceContext, window: Window, late_ns: int) -> str:
 
 
 def _parts(context: TraceContext, window: Window, count: int) -> str:
-    """Return into how many parts the window is divided, and whose steps these are where ranks take more or fewer."""
+    """Return into how many parts the window is divided."""
     if not window.is_of_steps or not context.steps.measured_count:
         return f"{count} equal parts of the window"
-    whose = "" if count == context.steps.measured_count else " of the rank that takes most"
-    return f"{count} steps{whose}"
+    return f"{count} steps"
 
 
 def _because(lateness: Lateness, rule: str, phase: int) -> str:

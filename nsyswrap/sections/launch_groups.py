@@ -10,25 +10,22 @@ from nsyswrap import tables
 from nsyswrap.compiled.rows import taken
 from nsyswrap.events.operations import COMPUTE
 from nsyswrap.hardware.launch_estimates import estimates
-from nsyswrap.intervals import Indices, Window
+from nsyswrap.intervals import Indices, Times, Window
 from nsyswrap.loop.context import TraceContext
+from nsyswrap.loop.own_windows import find_own_windows, running
 from nsyswrap.model import Gpu
 from nsyswrap.tables import LAUNCH, coded
 
 
-def kernels_in(context: TraceContext, window: Window) -> Indices:
-    """Return the operations that are compute kernels and touch the window."""
-    operations = context.operations
-    rows = operations.from_table(tables.KERNELS)
-    start, end = taken(operations.start, rows), taken(operations.end, rows)
-    is_kernel = (taken(operations.kind, rows) == COMPUTE) & (start < window.end_ns) & (end > window.start_ns)
-    found: Indices = taken(rows, is_kernel)
-    return found
+def kernels_in(context: TraceContext, window: Window) -> tuple[Indices, Times]:
+    """Return the operations that are compute kernels and run in a window, and how long each runs in it, in ns."""
+    rows = context.operations.from_table(tables.KERNELS)
+    return running(context, taken(rows, taken(context.operations.kind, rows) == COMPUTE), window)
 
 
 def kernels_by_device(context: TraceContext, window: Window) -> dict[int, Indices]:
-    """Return the compute kernels that touch the window, as operations by device, for devices that ran any."""
-    device_id, rows = context.operations.device_id, kernels_in(context, window)
+    """Return the compute kernels that run in the window, as operations by device, for devices that ran any."""
+    device_id, (rows, _) = context.operations.device_id, kernels_in(context, window)
     of_row = taken(device_id, rows)
     found = {device: taken(rows, of_row == device) for device in context.operations.devices}
     return {device: mine for device, mine in found.items() if len(mine)}
@@ -47,7 +44,8 @@ def launch_groups(context: TraceContext, kernels: Mapping[int, Indices], window:
     """
     gpus = {gpu.device_id: gpu for gpu in context.trace.gpus}
     chosen = kernels or {0: np.empty(0, np.intp)}
-    found = [_of_device(context, rows, gpus.get(device, Gpu(device, "")), window) for device, rows in chosen.items()]
+    own = find_own_windows(context, window)
+    found = [_of_device(context, rows, gpus.get(each, Gpu(each, "")), own.on(each)) for each, rows in chosen.items()]
     return pd.DataFrame({name: _joined([each[name] for each in found]) for name in found[0]})
 
 

@@ -63,12 +63,12 @@ def run(
             Fact("median_launch_interval_ns", _median(launches.since[launches.since >= 0]), "ns"),
         ),
         tables={"summary": pd.concat(parts, ignore_index=True), "phases": by_phase(context, launches)},
-        findings=_findings(simulation, attributions, launches, window),
+        findings=_findings(simulation, attributions, launches),
     )
 
 
 def _findings(
-    simulation: Simulation, attributions: tuple[Attribution, ...], launches: LaunchTimes, window: Window
+    simulation: Simulation, attributions: tuple[Attribution, ...], launches: LaunchTimes
 ) -> tuple[Finding, ...]:
     """Return the findings on launches of each device: the launch-bound one and the one on the optimizer."""
     found: list[Finding | None] = []
@@ -79,7 +79,7 @@ def _findings(
         return predict(simulation, partial(idle_host, host_spans(simulation, attributions, launch_bound.RULE)))
 
     for each in attributions:
-        found += [_launch_bound(simulation.context, each, launches, saving), _optimizer(simulation, each, window)]
+        found += [_launch_bound(simulation.context, each, launches, saving), _optimizer(simulation, each)]
     return tuple(sorted((each for each in found if each), key=lambda finding: finding.order))
 
 
@@ -126,9 +126,9 @@ def _words(pace: Pace) -> str:
     )
 
 
-def _optimizer(simulation: Simulation, attribution: Attribution, window: Window) -> Finding | None:
+def _optimizer(simulation: Simulation, attribution: Attribution) -> Finding | None:
     """Return the finding on the optimizer of one device; None where it takes too little of the window."""
-    device, idle = attribution.device_id, attribution.idle_of(optimizer_kernels.RULE)
+    device, window, idle = attribution.device_id, attribution.window, attribution.idle_of(optimizer_kernels.RULE)
     found = find_pass(simulation.context, device, window)
     if found is None or not found.is_many or not worth_printing(idle + found.short_ns, window):
         return None

@@ -6,6 +6,7 @@ import pandas as pd
 from nsyswrap.events.operations import Operations
 from nsyswrap.intervals import Spans, Times, Window, covered, total, union
 from nsyswrap.loop.context import TraceContext
+from nsyswrap.loop.own_windows import find_own_windows
 from nsyswrap.model import Fact, Section
 from nsyswrap.ranks.collectives import NO_COLLECTIVES, Collectives
 from nsyswrap.ranks.identity import Ranks
@@ -62,7 +63,7 @@ def ledger_of_spans(exclusive: list[Spans], start: Times, end: Times) -> dict[st
 def run(
     context: TraceContext, window: Window, collectives: Collectives, of_all_ranks: Collectives, others: OtherRanks
 ) -> Section:
-    """Return the ledger of each device, and how busy it was over time.
+    """Return the ledger of each device in its own part of the window, and how busy it was over time.
 
     Of ranks that are not shown in detail there is the ledger only.
     """
@@ -70,10 +71,11 @@ def run(
     rows, over_time = [], []
     used = operations.used_in(window)
     for device in used:
-        ledger = ledger_rows(operations, device, window, collectives)
-        rows.append({"device_id": device, "window_ns": window.length_ns, **ledger})
+        own = find_own_windows(context, window).on(device)
+        ledger = ledger_rows(operations, device, own, collectives)
+        rows.append({"device_id": device, "window_ns": own.length_ns, **ledger})
         over_time.append(_over_time(operations, device, window))
-    rows += [{"device_id": each, "window_ns": window.length_ns, **its} for each, its in others.ledgers.items()]
+    rows += [{"device_id": each, "window_ns": sum(its.values()), **its} for each, its in others.ledgers.items()]
     devices = _with_ranks(pd.DataFrame(rows).sort_values("device_id", ignore_index=True), of_all_ranks.ranks)
     idle = int(devices["idle_ns"].sum())
     whole = int(devices["window_ns"].sum())

@@ -17,6 +17,7 @@ from nsyswrap.hardware.kernel_work import has_block_a_channel
 from nsyswrap.hardware.launch_estimates import UNKNOWN_LIMITER
 from nsyswrap.intervals import Indices, Times, Window
 from nsyswrap.loop.context import TraceContext
+from nsyswrap.loop.own_windows import find_own_windows
 from nsyswrap.model import Fact, Finding, Section, Severity
 from nsyswrap.row_sums import largest_first, text_column
 from nsyswrap.sections.launch_groups import kernels_by_device, launch_groups
@@ -75,7 +76,7 @@ def run(context: TraceContext, window: Window, simulation: Simulation) -> Sectio
             Fact("tail_share", weighted(tail, filled), "share"),
         ),
         tables={"kernels": _by_name(launches)},
-        findings=find_findings(simulation, launches, window),
+        findings=find_findings(simulation, launches, context.steps.together(window)),
         notes=_notes(launches),
     )
 
@@ -126,15 +127,17 @@ def sm_efficiency(context: TraceContext, kernels: Mapping[int, Indices], window:
     """
     operations, grid = context.operations, coded(context.trace[tables.KERNELS], "grid_blocks")
     counts = {gpu.device_id: gpu.sm_count for gpu in context.trace.gpus}
-    busy = 0.0
+    busy, whole = 0.0, 0
     for device, rows in kernels.items():
         blocks = grid[taken(operations.row, rows)]
         if counts.get(device, 0) <= 0 or blocks.min() <= 0:
             return None
-        start = np.maximum(taken(operations.start, rows), window.start_ns)
-        end = np.minimum(taken(operations.end, rows), window.end_ns)
+        own = find_own_windows(context, window).on(device)
+        start = np.maximum(taken(operations.start, rows), own.start_ns)
+        end = np.minimum(taken(operations.end, rows), own.end_ns)
+        whole += own.length_ns
         busy += busy_multiprocessors(start, end, blocks, counts[device]) / counts[device]
-    return busy / (window.length_ns * len(kernels)) if kernels else None
+    return busy / whole if kernels else None
 
 
 def busy_multiprocessors(start: Times, end: Times, blocks: npt.NDArray[np.int64], multiprocessors: int) -> float:

@@ -12,6 +12,7 @@ from nsyswrap.events.operations import COMMUNICATION
 from nsyswrap.intervals import NOTHING, Indices, Spans, Window, clip, covered, gaps, merge, total, union
 from nsyswrap.loop import injected_ranges
 from nsyswrap.loop.context import TraceContext
+from nsyswrap.loop.own_windows import find_own_windows
 from nsyswrap.loop.phase_detection import NO_PHASE
 from nsyswrap.model import Fact, Section
 from nsyswrap.sections.spec import SectionSpec
@@ -29,11 +30,13 @@ def run(context: TraceContext, window: Window) -> Section:
     """
     operations, phases = context.operations, context.phases
     of_operation = context.phase_of_operations
-    touching = (operations.start < window.end_ns) & (operations.end > window.start_ns)
+    own = find_own_windows(context, window)
+    low, high = own.by_device(operations.device_id)
+    touching = (operations.start < high) & (operations.end > low)
     launching = set(tables.distinct(operations.process).tolist())
     used_codes = set(tables.distinct(of_operation).tolist())
     free = [
-        (_users(context, device), gaps(operations.busy(device), window.start_ns, window.end_ns))
+        (_users(context, device), gaps(operations.busy(device), own.on(device).start_ns, own.on(device).end_ns))
         for device in operations.used_in(window)
     ]
     everyone = {*launching, *phases.main_thread}
@@ -60,18 +63,18 @@ def run(context: TraceContext, window: Window) -> Section:
 
 def _gpu_ns(context: TraceContext, mine: np.ndarray[tuple[int], np.dtype[np.bool_]], window: Window) -> int:
     """Return the time in which each GPU runs one of some operations inside a window, summed over GPUs, in ns."""
-    operations = context.operations
-    return sum(
-        total(clip(merge(taken(operations.start, rows), taken(operations.end, rows)), window.start_ns, window.end_ns))
-        for device in operations.devices
-        for rows in [mine & (operations.device_id == device)]
-    )
+    operations, found = context.operations, 0
+    for device in operations.devices:
+        own, rows = find_own_windows(context, window).on(device), mine & (operations.device_id == device)
+        busy = merge(taken(operations.start, rows), taken(operations.end, rows))
+        found += total(clip(busy, own.start_ns, own.end_ns))
+    return found
 
 
 def _host_ns(context: TraceContext, code: int, window: Window, processes: Iterable[int]) -> int:
     """Return the time in which the phase is the innermost one of a main thread, summed over processes, in ns."""
-    mains = context.phases.main_thread
-    return sum(total(_host_spans(context, code, window, [each])) for each in processes if each in mains)
+    mains, own = context.phases.main_thread, find_own_windows(context, window)
+    return sum(total(_host_spans(context, code, own.of(each), [each])) for each in processes if each in mains)
 
 
 def _processes(context: TraceContext, code: int, everyone: set[int], *, inferred: bool) -> list[int]:
@@ -96,7 +99,8 @@ def _inferred_notes(context: TraceContext) -> tuple[str, ...]:
 def _count(context: TraceContext, code: int, window: Window, *, inferred: bool) -> int:
     ranges = context.phases.ranges
     mine = (array(ranges, "phase") == code) & (array(ranges, "inferred") == inferred)
-    touching = (array(ranges, "start") < window.end_ns) & (array(ranges, "end") > window.start_ns)
+    low, high = find_own_windows(context, window).by_process(ranges)
+    touching = (array(ranges, "start") < high) & (array(ranges, "end") > low)
     return int((mine & touching).sum())
 
 

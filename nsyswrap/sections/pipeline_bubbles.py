@@ -6,6 +6,7 @@ from nsyswrap import units
 from nsyswrap.hardware.kernel_names.collectives import SEND_RECEIVE
 from nsyswrap.intervals import Window, total
 from nsyswrap.loop.context import TraceContext
+from nsyswrap.loop.own_windows import find_own_windows
 from nsyswrap.model import Finding
 from nsyswrap.ranks.activity import COMPUTES, USUAL
 from nsyswrap.ranks.collectives import Collectives
@@ -44,14 +45,14 @@ def find_findings(
         lateness: Who waits for whom, and why.
         window: Interval of the finding.
     """
-    charges = lateness.charges
+    charges, together = lateness.charges, context.steps.together(window)
     mine = charges.rule == PIPELINE
     devices = [rank.device_id for rank in collectives.ranks.each if rank.device_id in lateness.activities]
     if not mine.any() or not devices:
         return ()
     bubbles = {each: int(charges.wait_ns[mine & (charges.waiting == each)].sum()) for each in devices}
     mean = sum(bubbles.values()) // len(devices)
-    if mean < WARNING_SHARE * window.length_ns:
+    if mean < WARNING_SHARE * together.length_ns:
         return ()
     works = {each: _work_ns(lateness, each) for each in devices}
     uneven = {each: min(bubbles[each], max(works.values()) - works[each]) for each in devices}
@@ -59,13 +60,13 @@ def find_findings(
     return (
         make_finding(
             rule=RULE,
-            headline=_headline(context, window, mean, len(devices)),
+            headline=_headline(context, together, mean, len(devices)),
             lost_ns=mean,
             saving=_saving(bubbles, uneven, is_uneven=is_uneven),
             advice=_advice(collectives, works) if is_uneven else MORE_BATCHES,
             evidence=(*_stages(collectives, bubbles, works), _messages(context, collectives, window)),
             device_id=None,
-            window=window,
+            window=together,
         ),
     )
 
@@ -113,7 +114,8 @@ def _stages(collectives: Collectives, bubbles: dict[int, int], works: dict[int, 
 def _messages(context: TraceContext, collectives: Collectives, window: Window) -> str:
     """Return how many messages the ranks exchange, each counted once."""
     is_message = np.array([kind == SEND_RECEIVE for kind in collectives.kinds], bool)[collectives.kind]
-    inside = (collectives.end > window.start_ns) & (collectives.end <= window.end_ns) & (collectives.group >= 0)
+    low, high = find_own_windows(context, window).by_device(collectives.device_id)
+    inside = (collectives.end > low) & (collectives.end <= high) & (collectives.group >= 0)
     count = len(np.unique(collectives.group[is_message & inside]))
     steps = context.steps.measured_count if window.is_of_steps else 0
     return f"{count / steps:.1f} exchanges of messages a step" if steps else f"{count} exchanges of messages"

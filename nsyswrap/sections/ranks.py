@@ -8,6 +8,7 @@ import pandas as pd
 from nsyswrap import tables
 from nsyswrap.intervals import Times, Window
 from nsyswrap.loop.context import TraceContext
+from nsyswrap.loop.own_windows import find_own_windows
 from nsyswrap.model import Fact, Section
 from nsyswrap.ranks.collectives import Collectives
 from nsyswrap.ranks.identity import Rank
@@ -84,8 +85,9 @@ def _ledgers(
     context: TraceContext, window: Window, collectives: Collectives, others: OtherRanks
 ) -> dict[int, Mapping[str, int]]:
     """Return the ledger of each GPU: ns by row."""
+    own = find_own_windows(context, window)
     mine = {
-        rank.device_id: ledger_rows(context.operations, rank.device_id, window, collectives)
+        rank.device_id: ledger_rows(context.operations, rank.device_id, own.on(rank.device_id), collectives)
         for rank in collectives.ranks.each
     }
     return {**others.ledgers, **mine}

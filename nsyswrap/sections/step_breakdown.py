@@ -97,8 +97,7 @@ def find_slots(context: TraceContext, window: Window) -> list[Slots]:
     Processes that launched nothing are left out: their steps have no GPU time.
     """
     launching = [int(process) for process in sorted(pd.unique(context.operations.process))]
-    frame = context.steps.frame
-    inside = frame[(frame["start"] >= window.start_ns) & (frame["end"] <= window.end_ns)]
+    inside = context.steps.measured if window.is_of_steps else context.steps.whole_inside(window)
     found = []
     for process, mine in inside.groupby("process"):
         real = mine[mine["end"] > mine["start"]]

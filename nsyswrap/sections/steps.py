@@ -7,9 +7,10 @@ from nsyswrap import tables
 from nsyswrap.attribution.attribution import Attribution
 from nsyswrap.intervals import Times, Window
 from nsyswrap.loop.context import TraceContext
+from nsyswrap.loop.own_windows import find_own_windows
 from nsyswrap.model import Fact, Finding, Section
 from nsyswrap.ranks.collectives import Collectives
-from nsyswrap.sections.ledger import ROWS, ledger_of_spans
+from nsyswrap.sections.ledger import ledger_of_spans
 from nsyswrap.sections.slow_steps import find_findings, find_outliers
 from nsyswrap.sections.spec import SectionSpec
 from nsyswrap.tables import array
@@ -51,7 +52,7 @@ def run(
         Fact("warm_up_steps", int(warm_up.sum()), "count"),
         Fact("warm_up_ns", int(length[warm_up].sum()), "ns"),
     ]
-    shown = {"steps": _table(context, collectives), "outliers": outliers.drop(columns="process")}
+    shown = {"steps": _table(context, collectives, window), "outliers": outliers.drop(columns="process")}
     return Section(
         "steps",
         "Steps",
@@ -102,10 +103,16 @@ def _notes(context: TraceContext, window: Window) -> tuple[str, ...]:
     return (*context.steps.notes, *(() if len(measured) else (NO_WHOLE_STEP,)), *(together if processes > 1 else ()))
 
 
-def _table(context: TraceContext, collectives: Collectives) -> pd.DataFrame:
+def _table(context: TraceContext, collectives: Collectives, window: Window) -> pd.DataFrame:
+    """Return a row for each step; where GPUs worked, for each GPU and the processes that used it, with its ledger.
+
+    ``number`` counts the measured steps of the window in each process, from 0; it is -1 for other steps, and where
+    another process of the GPU takes those that count.
+    """
     frame = context.steps.frame
     start, end = array(frame, "start"), array(frame, "end")
     process = tables.pid_column(array(frame, "process"))
+    numbers = context.steps.number_inside(window)
     base = {
         "process": process,
         "name": frame["name"],
@@ -114,12 +121,16 @@ def _table(context: TraceContext, collectives: Collectives) -> pd.DataFrame:
         "warm_up": frame["warm_up"],
     }
     if not len(frame) or not context.operations.devices:
-        return pd.DataFrame(base)
+        return pd.DataFrame({**base, "number": numbers})
     whole = Window(int(start.min()), int(max(end.max(), start.min() + 1)), "all steps", context.steps.source)
     parts = []
     for device in context.operations.used_in(whole):
+        mine = np.isin(array(frame, "process"), context.operations.processes_of(device))
+        mine = mine if mine.any() else np.ones(len(frame), bool)
         rows = ledger_of_spans(collectives.exclusive(context.operations, device, whole), start, end)
-        parts.append(pd.DataFrame({**base, "device_id": device, **{row: rows[row] for row in ROWS}}))
+        main = find_own_windows(context, window).main_process.get(device)
+        number = numbers if main is None else np.where(array(frame, "process") == main, numbers, -1)
+        parts.append(pd.DataFrame({**base, "number": number, "device_id": device, **rows})[mine])
     return pd.concat(parts, ignore_index=True)
 
 

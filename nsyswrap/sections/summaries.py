@@ -12,6 +12,7 @@ from nsyswrap.events.api_calls import base_name
 from nsyswrap.events.duration_stats import SHORT_NS, by_name
 from nsyswrap.intervals import Times, Window
 from nsyswrap.loop.context import TraceContext
+from nsyswrap.loop.own_windows import find_own_windows
 from nsyswrap.model import Section
 from nsyswrap.sections.spec import SectionSpec
 from nsyswrap.tables import TableSpec, array, blocks, coded
@@ -21,19 +22,20 @@ Rows = npt.NDArray[np.bool_]
 
 def clipped(frame: pd.DataFrame, window: Window) -> tuple[Rows | slice, Times]:
     """Return the rows that touch the window, and the time of each inside the window, in ns."""
-    inside = _touching(frame, window)
-    return slice(None) if inside.all() else inside, _time_inside(frame, inside, window).astype(np.int64, copy=False)
+    spans = array(frame, "start"), array(frame, "end")
+    inside = _touching(*spans, window.start_ns, window.end_ns)
+    duration = _time_inside(*spans, inside, window).astype(np.int64, copy=False)
+    return slice(None) if inside.all() else inside, duration
 
 
-def _touching(frame: pd.DataFrame, window: Window) -> Rows:
-    inside: Rows = array(frame, "start") < window.end_ns
-    inside &= array(frame, "end") > window.start_ns
+def _touching(start: Times, end: Times, low: Times | int, high: Times | int) -> Rows:
+    inside: Rows = start < high
+    inside &= end > low
     return inside
 
 
-def _time_inside(frame: pd.DataFrame, rows: Rows, window: Window) -> npt.NDArray[np.integer[Any]]:
+def _time_inside(start: Times, end: Times, rows: Rows, window: Window) -> npt.NDArray[np.integer[Any]]:
     """Return the time of some rows inside the window, in ns: in four bytes where it fits, since tables may be long."""
-    start, end = array(frame, "start"), array(frame, "end")
     duration: npt.NDArray[np.integer[Any]] = np.empty(np.count_nonzero(rows), np.uint32)
     done = 0
     for block in blocks(len(rows)):
@@ -48,7 +50,12 @@ def _time_inside(frame: pd.DataFrame, rows: Rows, window: Window) -> npt.NDArray
 
 def _summary(context: TraceContext, spec: TableSpec, window: Window, *, keep_version: bool) -> pd.DataFrame:
     frame = context.trace[spec]
-    rows = _touching(frame, window)
+    start, end = array(frame, "start"), array(frame, "end")
+    own = find_own_windows(context, window)
+    low, high = own.by_process(frame)
+    rows = _touching(start, end, low, high)
+    if own.of_process:
+        start, end = np.clip(start, low, high), np.clip(end, low, high)
     if spec is tables.OS_CALLS:
         # Start and end marks of the tracer have no thread.
         thread = coded(frame, "thread")
@@ -58,7 +65,7 @@ def _summary(context: TraceContext, spec: TableSpec, window: Window, *, keep_ver
     def code(text: str) -> int:
         return index.setdefault(text if keep_version else base_name(text), len(index))
 
-    duration = _time_inside(frame, rows, window)
+    duration = _time_inside(start, end, rows, window)
     numbers = tables.numbers_by_name(context.trace, spec, code, np.int32)
     kind = np.min_scalar_type(-1 - len(index))
     (codes,) = chosen(rows, numbers.astype(kind)[coded(frame, "name_id").codes])

@@ -37,9 +37,11 @@ def choose_sample(launched: Times, steps: Steps, window: Window) -> Sample:
         window: The whole window.
 
     Returns:
-        The whole window where it has no more than ``MOST_OPERATIONS``. Else as many consecutive measured steps as fit,
+        The whole window where it has no more than ``MOST_OPERATIONS``; of several processes the part in which all take
+        the same number of steps. Else as many consecutive measured steps as fit,
         with a length nearest to the median of such runs. Without steps, a part from the middle of the window.
     """
+    window = steps.together(window)
     # The times are almost in order, so a stable sort is fast.
     inside = np.sort(launched[(launched >= window.start_ns) & (launched < window.end_ns)], kind="stable")
     start, end = _measured(steps, window)

@@ -10,7 +10,6 @@ from paired_reports import MS
 
 from nsyswrap.compare.step_times import LEDGER_ROWS, step_times
 from nsyswrap.intervals import Window
-from nsyswrap.model import Report
 
 THREE = [4 * MS, 6 * MS, 5 * MS]
 
@@ -32,10 +31,14 @@ def test_periods_add_up_to_the_window() -> None:
     assert step_times(whole).period.sum() == whole.window.length_ns
 
 
-def test_only_steps_inside_the_window_count() -> None:
-    whole = pairs.report(THREE)
-    first = Window(whole.window.start_ns, whole.window.start_ns + 11 * MS, "some", "user")
-    assert step_times(replace(whole, window=first)).length.tolist() == THREE[:2]
+def test_a_report_of_the_same_version_may_number_no_steps() -> None:
+    """Then the measured steps inside its window count, as many as each process has."""
+    whole = pairs.report(THREE, ranks=2)
+    table = whole.section("steps").tables["steps"].drop(columns="number")  # type: ignore[union-attr]
+    bare = pairs.with_section(whole, "steps", steps=table)
+    assert step_times(bare).length.tolist() == THREE
+    first = Window(whole.window.start_ns, whole.window.start_ns + 11 * MS, "some", "steps")
+    assert step_times(replace(bare, window=first)).length.tolist() == THREE[:2]
 
 
 def test_ranks_are_one_step_and_not_many() -> None:
@@ -46,45 +49,22 @@ def test_ranks_are_one_step_and_not_many() -> None:
 
 
 def test_a_step_of_several_ranks_is_their_mean() -> None:
-    """It has the steps that each rank has: a rank that ends early limits the others."""
+    """It has the steps that each rank has: a rank whose rows are cut limits the others."""
     slow, quick = pairs.report(THREE), pairs.report([2 * MS, 2 * MS])
     tables = [one.section("steps").tables["steps"] for one in (slow, quick)]  # type: ignore[union-attr]
-    both = pairs.with_section(slow, "steps", steps=pd.concat(tables, ignore_index=True))
+    ranks = [table.assign(process=rank) for rank, table in enumerate(tables)]
+    both = pairs.with_section(slow, "steps", steps=pd.concat(ranks, ignore_index=True))
     assert step_times(both).length.tolist() == [3 * MS, 4 * MS]
 
 
-def sweep(first: list[int], second: list[int], *, named: bool = True) -> Report:
-    """Return the report of all time of two programs: the second starts 1 s after the first."""
-    one, two = (pairs.report(steps, busy=busy) for steps, busy in ((first, False), (second, True)))
-    tables = [one.section("steps").tables["steps"], two.section("steps").tables["steps"]]  # type: ignore[union-attr]
-    for number, table in enumerate(tables):
-        tables[number] = table.assign(**{name: table[name] + number * 1000 * MS for name in ("start_ns", "end_ns")})
-        if named:
-            tables[number].insert(0, "process", 4711 + number)
-    both = pairs.with_section(one, "steps", steps=pd.concat(tables, ignore_index=True))
-    return replace(both, window=Window(0, 2000 * MS, "all", "operations"))
-
-
-def test_programs_that_run_one_after_another_are_not_joined() -> None:
-    """The second program uses the GPU longer, so its steps count, and no period reaches into it."""
-    found = step_times(sweep(THREE, [2 * MS, 3 * MS]))
-    assert found.length.tolist() == found.period.tolist() == [2 * MS, 3 * MS]
+def test_steps_with_one_number_count_together() -> None:
+    """One process takes two steps while another takes one."""
+    slow, quick = pairs.report([4 * MS, 6 * MS]), pairs.report([2 * MS, MS, 3 * MS, 3 * MS])
+    tables = [one.section("steps").tables["steps"] for one in (slow, quick)]  # type: ignore[union-attr]
+    tables[1] = tables[1].assign(process=1, number=[-1, -1, 0, 0, 1, 1])
+    found = step_times(pairs.with_section(slow, "steps", steps=pd.concat(tables, ignore_index=True)))
+    assert found.length.tolist() == found.period.tolist() == [3.5 * MS, 6 * MS]
     assert sum(found.parts.values()) == pytest.approx(found.length)
-
-
-def test_reports_of_older_versions_name_no_process() -> None:
-    """Their programs one after another look like one."""
-    assert step_times(sweep(THREE, [2 * MS], named=False)).count == 4
-
-
-def test_ranks_with_process_numbers_are_one_step() -> None:
-    """Processes of two machines may have the same number, and each GPU has rows of its own."""
-    for numbers in ((1, 2), (1, 1)):
-        whole = pairs.report(THREE, gpus=2, ranks=2)
-        table = whole.section("steps").tables["steps"]  # type: ignore[union-attr]
-        ranks = np.repeat([*numbers, *numbers], len(THREE) + 2)
-        named = pairs.with_section(whole, "steps", steps=table.assign(process=ranks))
-        assert step_times(named).length.tolist() == THREE
 
 
 def test_parts_are_the_mean_over_gpus() -> None:

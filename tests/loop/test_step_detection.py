@@ -165,20 +165,22 @@ def test_one_step_alone_is_a_window(trace_of: TraceOf) -> None:
     assert find_steps(trace_of(loop(1))).measured_window() == Window(0, 100, "1 measured step (batch 0)", "steps")
 
 
-def test_of_two_processes_the_window_is_where_both_are_past_their_warm_up(trace_of: TraceOf) -> None:
-    """One process begins and ends later.
+def test_of_two_processes_the_window_has_the_measured_steps_of_both(trace_of: TraceOf) -> None:
+    """One process begins and ends half a step later. Each has a window of its own steps.
 
     ::
 
-        rank 0   w w [3 4 5 6]
-        rank 1     w w [3 4 5 6]
+        rank 0   w w [3 4 5 6
+        rank 1     w w 3 4 5 6]
     """
     builder = loop(6)
     for number in range(6):
         builder.range(f"batch {number}", 50 + number * 110, 150 + number * 110, thread=PEER_MAIN)
-    window = find_steps(trace_of(builder)).measured_window()
+    steps = find_steps(trace_of(builder))
+    window = steps.measured_window()
     assert window
-    assert (window.start_ns, window.end_ns) == (270, 650)
+    assert (window.start_ns, window.end_ns) == (220, 700)
+    assert [(each.start_ns, each.end_ns) for each in steps.windows_of(window).values()] == [(220, 650), (270, 700)]
     assert window.label.startswith("4 measured steps")
 
 
@@ -234,7 +236,7 @@ def test_a_kernel_across_two_steps_is_cut_between_them(trace_of: TraceOf) -> Non
 
 def test_without_a_gpu_steps_have_lengths_and_no_ledger(trace_of: TraceOf) -> None:
     rows = run_section(steps, find_context(trace_of(loop(2))), Window(0, 210, "both", "steps")).tables["steps"]
-    assert list(rows.columns) == ["process", "name", "start_ns", "end_ns", "warm_up"]
+    assert list(rows.columns) == ["process", "name", "start_ns", "end_ns", "warm_up", "number"]
 
 
 def test_without_steps_the_section_says_what_to_do(trace_of: TraceOf) -> None:

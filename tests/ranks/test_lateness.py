@@ -18,6 +18,7 @@ from real_captures import RealContext
 from nsyswrap.db.load import load_export
 from nsyswrap.intervals import total
 from nsyswrap.loop.context import TraceContext, find_context
+from nsyswrap.loop.own_windows import find_own_windows
 from nsyswrap.ranks.collectives import find_collectives
 from nsyswrap.ranks.late_ranks import find_late_ranks
 from nsyswrap.ranks.lateness import Lateness, find_lateness
@@ -64,11 +65,13 @@ def charged(context: TraceContext) -> "pd.Series[int]":
 
 @pytest.mark.parametrize("name", [*WHY, "ranks/balanced", "ddp_2gpu_slow_links", "alexnet_data_parallel_2gpu"])
 def test_charges_add_up_to_the_waits_of_the_ledger(name: str, real_context: RealContext) -> None:
+    """The ledger of a rank is that of its own steps."""
     context = real_context(name)
     window, collectives = choose_window(context), find_collectives(context)
     charges = lateness_of(context).charges
     for device in context.operations.devices:
-        waiting = total(collectives.exclusive(context.operations, device, window)[1])
+        own = find_own_windows(context, window).on(device)
+        waiting = total(collectives.exclusive(context.operations, device, own)[1])
         assert int(charges.wait_ns[charges.waiting == device].sum()) == waiting
     assert (charges.wait_ns > 0).all()
 

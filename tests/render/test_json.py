@@ -38,6 +38,7 @@ def test_the_keys_are_the_contract() -> None:
     assert set(FULL["step"]) == {
         *("count", "median_ns", "without_profiler_ns", "without_profiler_low_ns", "without_profiler_high_ns"),
         "baseline_median_ns",
+        "total_ns",
     }
     assert set(FULL["session"]) == {
         *("nsys_version", "schema_version", "started_utc", "duration_ns", "hostname", "command", "traces"),

@@ -62,7 +62,8 @@ def report(  # noqa: PLR0913 - one argument for each thing that a test changes
     table = _steps(name, start, length, length if busy else np.full_like(length, COMPUTE_NS))
     window = Window(int(start[min(2, len(start) - 1)]), int(start[-1] + length[-1]), f"{len(steps)} steps", source)
     compute = int(table["compute_ns"][2:].sum())
-    frame = pd.concat([table.assign(device_id=device) for device in range(gpus) for _ in range(ranks)])
+    each = [{"process": rank, "device_id": device} for device in range(gpus) for rank in range(ranks)]
+    frame = pd.concat([table.assign(**its) for its in each])
     sections = (
         _section("ledger", window, devices=_devices(window, compute, gpus)),
         _section("idle", window, attribution=attribution(window, compute, len(steps), gpus)),
@@ -119,6 +120,7 @@ def _steps(
             "start_ns": start,
             "end_ns": start + length,
             "warm_up": np.arange(len(start)) < 2,
+            "number": np.maximum(np.arange(len(start)) - 2, -1),
         }
     )
     parts = dict.fromkeys(LEDGER_ROWS, 0) | {"compute_ns": compute, "idle_ns": length - compute}

@@ -91,15 +91,14 @@ class GroupedKernels:
 
 def grouped_kernels(context: TraceContext, window: Window) -> GroupedKernels:
     """Return the compute kernels of a window in groups."""
-    operations, frame, rows = context.operations, context.trace[tables.KERNELS], kernels_in(context, window)
+    operations, frame, (rows, inside) = context.operations, context.trace[tables.KERNELS], kernels_in(context, window)
     grid, block = (coded(frame, each).only(taken(operations.row, rows)) for each in ("grid_blocks", "block_threads"))
     codes, first = tables.groups([taken(context.kernel_names.code, rows), grid.codes, block.codes])
     code = codes.astype(np.min_scalar_type(-1 - len(first)))
-    start, end = taken(operations.start, rows), taken(operations.end, rows)
-    inside = np.minimum(end, window.end_ns) - np.maximum(start, window.start_ns)
+    length = taken(operations.end, rows) - taken(operations.start, rows)
     total = np.zeros(len(first), np.int64)
     np.add.at(total, code, inside)
-    whole, count = np.bincount(code, end - start, len(first)), np.bincount(code, minlength=len(first))
+    whole, count = np.bincount(code, length, len(first)), np.bincount(code, minlength=len(first))
     found = _groups(context, rows[first], grid[first].tolist(), block[first].tolist())
     return GroupedKernels(rows, code, inside, found, total, count, whole / np.maximum(count, 1))
 

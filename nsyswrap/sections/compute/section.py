@@ -63,7 +63,8 @@ def run(context: TraceContext, window: Window, simulation: Simulation) -> Sectio
     rows = table(kernels, found)
     whole = int(kernels.total_ns.sum())
     by_limit = {each: kernels.time_of(kernels.which([limit.by == each for limit in found])) for each in limits.LIMITS}
-    specific = [each.find_findings(simulation, kernels, window) for each in SPECIFIC]
+    together = context.steps.together(window)
+    specific = [each.find_findings(simulation, kernels, together) for each in SPECIFIC]
     return Section(
         key="compute",
         title=TITLE,
@@ -79,7 +80,7 @@ def run(context: TraceContext, window: Window, simulation: Simulation) -> Sectio
         tables={"kernels": rows},
         findings=(
             *(each for findings in specific for each in findings),
-            *_overall(simulation, kernels, found, rows, by_limit, window),
+            *_overall(simulation, kernels, found, rows, by_limit, together),
         ),
         notes=(NOTE,),
     )
@@ -142,7 +143,7 @@ def _overall(  # noqa: PLR0913, PLR0917 - what the note is about, and what it sa
     window: Window,
 ) -> tuple[Finding, ...]:
     """Return a note on the kernels that take the time, where kernels take most of the window."""
-    share = kernels.share_of(_busy_ns(simulation.context, kernels, window), window)
+    share = kernels.share_of(_busy_ns(simulation.context, kernels), window)
     if share < LEAST_SHARE:
         return ()
     return (
@@ -160,11 +161,11 @@ def _overall(  # noqa: PLR0913, PLR0917 - what the note is about, and what it sa
     )
 
 
-def _busy_ns(context: TraceContext, kernels: GroupedKernels, window: Window) -> int:
+def _busy_ns(context: TraceContext, kernels: GroupedKernels) -> int:
     """Return the time in which kernels run, in ns: kernels that run at once count once, those of each GPU apart."""
     operations, rows = context.operations, kernels.rows
-    start = np.maximum(taken(operations.start, rows), window.start_ns)
-    devices = taken(operations.device_id, rows)
+    # Each has a part in the window. What lies before it is cut from its start.
+    start, devices = taken(operations.start, rows), taken(operations.device_id, rows)
     mine = [devices == device for device in np.unique(devices)]
     merged = [merge(start[each], start[each] + kernels.inside[each]) for each in mine]
     return int(sum((spans.end - spans.start).sum() for spans in merged))

@@ -27,9 +27,7 @@ NO_TENSOR_CORES = "No GPU of this capture has tensor cores."
 
 def run(context: TraceContext, window: Window, simulation: Simulation) -> Section:
     """Return kernel time by verdict, kernel and phase; collectives do not count as kernels."""
-    rows, operations = kernels_in(context, window), context.operations
-    start, end = taken(operations.start, rows), taken(operations.end, rows)
-    duration = np.minimum(end, window.end_ns) - np.maximum(start, window.start_ns)
+    (rows, duration), operations = kernels_in(context, window), context.operations
     kernels = _classified(context, rows, duration)
     verdict = _verdicts(kernels)
     unused = not_used(kernels, context.phases)
@@ -39,8 +37,9 @@ def run(context: TraceContext, window: Window, simulation: Simulation) -> Sectio
     is_tensor, is_unknown = (verdict == list(Verdict).index(each) for each in (Verdict.TENSOR, Verdict.UNKNOWN))
     saving = partial(predict, simulation, lambda _: on_tensor_cores(kernels, rows))
     gpus = max(len(tables.distinct(taken(operations.device_id, rows))), 1)
-    layout = layout_kernels.find_findings(simulation, kernels, rows, gpus, window)
-    advice = (*find_findings(unused, total, gpus, saving, window), *layout)
+    together = context.steps.together(window)
+    layout = layout_kernels.find_findings(simulation, kernels, rows, gpus, together)
+    advice = (*find_findings(unused, total, gpus, saving, together), *layout)
     counted = count_tensor_work(context, window, rows[is_tensor], rows[is_unknown])
     return Section(
         key="tensor_cores",
