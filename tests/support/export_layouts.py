@@ -57,6 +57,7 @@ LAYOUTS = {
     "PROCESSES": "globalPid pid name:TEXT",
     "ThreadNames": "nameId priority globalTid",
     "MPI_RANKS": "globalTid rank",
+    "MPI_COLLECTIVES_EVENTS": "start end globalTid textId commHandle rootRank size recvSize",
     "TARGET_INFO_GPU": (
         "vmId id name:TEXT busLocation:TEXT isDiscrete l2CacheSize totalMemory memoryBandwidth clockRate smCount"
         " pwGpuId uuid:TEXT luid chipName:TEXT cuDevice ctxswDevPath:TEXT ctrlDevPath:TEXT revision nodeMask"
@@ -64,6 +65,12 @@ LAYOUTS = {
         " maxRegistersPerSm threadsPerWarp asyncEngines maxWarpsPerSm maxBlocksPerSm maxThreadsPerBlock"
         " maxBlockDimX maxBlockDimY maxBlockDimZ maxGridDimX maxGridDimY maxGridDimZ"
         " computeMajor computeMinor smMajor smMinor"
+    ),
+    # Releases before 2022 describe GPUs here.
+    "TARGET_INFO_CUDA_GPU": (
+        "deviceId name:TEXT pciBusId:TEXT computeCapabilityMajor computeCapabilityMinor numMultiprocessors"
+        " globalMemorySize maxWarpsPerMultiprocessor maxBlocksPerMultiprocessor maxRegistersPerMultiprocessor"
+        " maxSharedMemoryPerMultiprocessor globalMemoryBandwidth l2CacheSize coreClockRate"
     ),
     "TARGET_INFO_CUDA_DEVICE": "gpuId cudaId pid",
     "TARGET_INFO_CUDA_CONTEXT_INFO": (
