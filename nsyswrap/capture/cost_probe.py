@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import TextIO
 
-from nsyswrap.capture.annotate.marks import BACKWARD, Marks
+from nsyswrap.capture.annotate.marks import TOKENIZER, Marks
 from nsyswrap.capture.annotate.nvtx_calls import Sink, connected
 from nsyswrap.capture.cost_probe_cuda import Cuda
 from nsyswrap.capture.cost_probe_torch import Steps
@@ -125,7 +125,7 @@ def range_kinds() -> Iterator[tuple[str, Call]]:
         marks.started(mark.__code__)
         marks.returned(mark.__code__)
 
-    marks.watch(mark.__code__, BACKWARD)
+    marks.watch(mark.__code__, TOKENIZER)
     yield "mark", mark
 
 

@@ -109,7 +109,7 @@ _OPTIONS = (
         default="auto",
         show_default=True,
         help="auto, or host: mark the steps of a PyTorch program, its optimizers and garbage collections, and with "
-        "Python 3.12 or newer also data loading, backward passes, checkpoints and tokenizers; ops: also mark its "
+        "Python 3.12 or newer also data loading, checkpoints and tokenizers; ops: also mark its "
         "operators, if this nsys can.",
     ),
     click.option("--cuda-memory", is_flag=True, help="Record memory allocations on the GPU."),

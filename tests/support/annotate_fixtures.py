@@ -71,7 +71,7 @@ class Broken(Recorder):
 _TORCH = {
     "__init__": """
 import types
-from . import autograd, compiler, optim, utils
+from . import compiler, optim, utils
 __version__ = "9.9"
 grad = True
 def is_grad_enabled(): return grad
@@ -79,7 +79,6 @@ _C = None
 def save(value, path): return path
 def load(path): return {}
 """,
-    "autograd": "def backward(): pass\n",
     "compiler": "tracing = False\ndef is_dynamo_compiling(): return tracing\n",
     "optim/__init__": "from .optimizer import Optimizer\nimport sys\ndel sys.modules[__name__].optimizer\n",
     "optim/optimizer": """

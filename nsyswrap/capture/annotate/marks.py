@@ -4,7 +4,7 @@
 A step lasts from the end of one optimizer step to the end of the next, so the steps of a training loop cover it without
 gaps::
 
-    step 17 |data|        |backward| |optimizer| step 18 |data| ...
+    step 17 |data|                   |optimizer| step 18 |data| ...
 
 A call that an exception ends is never seen to end. Its range is left without an end, and the next call of its kind
 begins another one.
@@ -27,11 +27,11 @@ from typing import Any
 from .nvtx_calls import Sink
 from .stderr import warn
 
-DATA, BACKWARD, OPTIMIZER = "data", "backward", "optimizer"
+DATA, OPTIMIZER = "data", "optimizer"
 # The making of an optimizer has no range.
 MADE = "an optimizer is made"
 COLLECTION, TOKENIZER, CHECKPOINT = "garbage collection", "tokenizer", "checkpoint"
-COLORS = {DATA: 0xD62728, BACKWARD: 0x1F77B4, OPTIMIZER: 0x9467BD}
+COLORS = {DATA: 0xD62728, OPTIMIZER: 0x9467BD}
 OLIVE = 0xBCBD22
 AT = " at "
 

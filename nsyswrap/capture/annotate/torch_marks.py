@@ -2,7 +2,8 @@
 """Connects the marks to torch, through what torch and Python offer to observe a program: nothing is replaced.
 
 Collections of garbage are seen by ``gc.callbacks``. Where Python can monitor calls, that shows the steps of optimizers,
-the loader, backward passes, checkpoints and tokenizers. Elsewhere torch's own hooks show the steps of optimizers.
+the loader, checkpoints and tokenizers. Elsewhere torch's own hooks show the steps of optimizers. Backward passes need no
+mark: autograd launches their kernels from threads of its own.
 """
 
 import gc
@@ -12,7 +13,7 @@ from collections.abc import Callable
 from types import CodeType, ModuleType
 from typing import Any, NamedTuple
 
-from .marks import BACKWARD, BELOW_HOOK, CHECKPOINT, DATA, MADE, OPTIMIZER, TOKENIZER, Marks
+from .marks import BELOW_HOOK, CHECKPOINT, DATA, MADE, OPTIMIZER, TOKENIZER, Marks
 from .monitoring import Monitor
 
 
@@ -38,7 +39,6 @@ _TOKENIZER_CALLS = ("__call__", "encode", "batch_encode_plus", "encode_plus", "t
 WATCHED = (
     Watched("torch", "utils.data.dataloader._BaseDataLoaderIter.__next__", DATA),
     Watched("torch", "utils.data.dataloader.DataLoader.__iter__", DATA),
-    Watched("torch", "autograd.backward", BACKWARD),
     Watched("torch", "save", CHECKPOINT, "torch.save"),
     Watched("torch", "load", CHECKPOINT, "torch.load"),
     Watched("safetensors.torch", "save_file", CHECKPOINT, "safetensors.save_file"),

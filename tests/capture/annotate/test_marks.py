@@ -12,11 +12,11 @@ from annotate_fixtures import Broken, Recorder
 from nsyswrap.capture.annotate import marks as module
 from nsyswrap.capture.annotate.marks import (
     AT,
-    BACKWARD,
     BELOW_HOOK,
     CHECKPOINT,
     DATA,
     OPTIMIZER,
+    TOKENIZER,
     Marks,
     place_of,
 )
@@ -39,8 +39,8 @@ def data(marks: Marks, *inner: Callable[..., None], fails: bool = False) -> None
     called(marks, *inner, fails=fails)
 
 
-def backward(marks: Marks, *inner: Callable[..., None]) -> None:
-    """Make a backward pass."""
+def tokenize(marks: Marks, *inner: Callable[..., None]) -> None:
+    """Tokenize a text."""
     called(marks, *inner)
 
 
@@ -73,22 +73,22 @@ def steps_of(recorder: Recorder) -> list[str]:
 def watching(sink: Recorder, *, grad: list[bool] | None = None) -> Marks:
     """Return marks that watch the functions above."""
     found = Marks(sink, lambda: all(grad or ()))
-    for function, kind, text in ((data, DATA, ""), (backward, BACKWARD, ""), (step, OPTIMIZER, "")):
+    for function, kind, text in ((data, DATA, ""), (tokenize, TOKENIZER, ""), (step, OPTIMIZER, "")):
         found.watch(function.__code__, kind, text)
     found.watch(save.__code__, CHECKPOINT, "torch.save")
     return found
 
 
 def test_a_call_has_a_range(marks: Marks, recorder: Recorder) -> None:
-    data(marks, backward)
-    assert recorder.lines == ["+step 0", "+data", "+backward", "-backward", "-data"]
+    data(marks, tokenize)
+    assert recorder.lines == ["+step 0", "+data", "+tokenizer", "-tokenizer", "-data"]
 
 
 def test_a_call_inside_another_of_its_kind_has_none(marks: Marks, recorder: Recorder) -> None:
     """Tokenizers and optimizers call others of their kind."""
     step(marks, step)
-    step(marks, backward, step)
-    nested = ["+optimizer", "+backward", "-backward", "-optimizer"]
+    step(marks, tokenize, step)
+    nested = ["+optimizer", "+tokenizer", "-tokenizer", "-optimizer"]
     assert [line for line in recorder.lines if "step" not in line] == ["+optimizer", "-optimizer", *nested]
     assert steps_of(recorder) == ["+step 1", "-step 1", "+step 2"]
 
@@ -194,19 +194,19 @@ def test_an_optimizer_without_weak_references_defines_steps(marks: Marks, record
 
 def test_threads_have_steps_and_calls_of_their_own(marks: Marks, recorder: Recorder) -> None:
     def beside(_marks: Marks) -> None:
-        other = threading.Thread(target=backward, args=(marks,))
+        other = threading.Thread(target=tokenize, args=(marks,))
         other.start()
         other.join()
 
-    backward(marks, beside)
-    assert recorder.lines == ["+backward", "+backward", "-backward", "-backward"]
+    tokenize(marks, beside)
+    assert recorder.lines == ["+tokenizer", "+tokenizer", "-tokenizer", "-tokenizer"]
 
 
 def test_a_forked_process_begins_anew(marks: Marks, recorder: Recorder) -> None:
     step(marks)
-    backward(marks, Marks.reset)
+    tokenize(marks, Marks.reset)
     step(marks)
-    assert [*steps_of(recorder), recorder.lines.count("-backward")] == ["+step 1", "+step 1", 0]
+    assert [*steps_of(recorder), recorder.lines.count("-tokenizer")] == ["+step 1", "+step 1", 0]
 
 
 @pytest.fixture
@@ -247,9 +247,9 @@ def test_a_collection_of_python_s_own_has_no_line(marks: Marks, recorder: Record
 def test_an_error_is_said_once_and_nothing_more_is_marked(capsys: pytest.CaptureFixture[str]) -> None:
     """No error of ours may end the program."""
     marks = watching(Broken())
-    backward(marks)
+    tokenize(marks)
     data(marks)
     step(marks)
     marks.note_collection("start", {"generation": 2})
     marks.note_collection("stop", {"generation": 2})
-    assert capsys.readouterr().err == "nsyswrap: annotate: no more marks are made: OSError: no room for backward\n"
+    assert capsys.readouterr().err == "nsyswrap: annotate: no more marks are made: OSError: no room for tokenizer\n"

@@ -103,7 +103,7 @@ import torch
 for batches in ("ab", ["bad"]):
     try:
         for batch in torch.utils.data.dataloader.DataLoader(batches):
-            torch.autograd.backward()
+            pass
     except ValueError: pass
 torch.grad = False
 next(iter(torch.utils.data.dataloader.DataLoader("c")))
@@ -116,10 +116,9 @@ torch.load("x")
 @pytest.mark.parametrize("python", MONITORING)
 def test_calls_are_marked_where_python_can_monitor_them(python: tuple[int, int], heard: Started) -> None:
     """The last wait of an epoch gets no batch, and one for a bad batch fails: neither ends."""
-    batch = ["+data", "-data", "+backward", "-backward"]
     end = ["+torch.save at train.py:10", "-torch.save at train.py:10", "+torch.load at train.py:11"]
     data = ["+data", "-data"]
-    epoch = ["+step 0", *data, *batch, *batch, "+data"]
+    epoch = ["+step 0", *data, *data, *data, "+data"]
     assert heard(python, CALLS) == [*epoch, *data, "+data", *data, *data, *end, "-torch.load at train.py:11"]
 
 
@@ -128,7 +127,7 @@ import sys
 import torch
 from torch.utils.data.dataloader import DataLoader
 assert not any("nsyswrap" in type(each).__module__ for each in [*sys.meta_path, *sys.path_hooks])
-for found in (torch.save, torch.load, torch.autograd.backward, DataLoader.__iter__, torch.optim.Optimizer.step):
+for found in (torch.save, torch.load, DataLoader.__iter__, torch.optim.Optimizer.step):
     assert type(found).__name__ == "function" and not hasattr(found, "__wrapped__"), found
     assert found.__code__.co_filename.endswith(".py") and "nsyswrap" not in found.__code__.co_filename
 seen = []
