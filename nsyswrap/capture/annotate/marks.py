@@ -53,7 +53,7 @@ class ThreadState:
 
     Attributes:
         open: The number of the range of each kind of call that is open.
-        nested: Kinds of which a call began inside another one.
+        nested: Kinds with a call that began inside another one of the kind.
         step: The number of the range of the open step; 0 for none.
         steps: How many steps have ended.
         owner: Weak reference to the optimizer whose steps end steps.
@@ -85,7 +85,7 @@ class Marks:
         note_other: Called when other code than that of marked calls returns, with the code and the value.
 
     Attributes:
-        optimizers: How many optimizers were made; where there is one, its steps are not told apart.
+        optimizers: How many optimizers were made; where there is one, it need not be looked at.
         codes: The code whose calls are marked.
     """
 
@@ -97,8 +97,9 @@ class Marks:
     ) -> None:
         self._sink = sink
         self._start: Callable[[Any], int] = sink.start
-        self._start_step: Callable[[int], int] = sink.start_step
         self._end: Callable[[int], object] = sink.end
+        # Each step has another text, so what describes it is used again: nothing is made for a step.
+        self._step, self._step_described = sink.step()
         self._is_grad_enabled, self._note_other = is_grad_enabled, note_other
         # By id: Python would read all of a code object for its hash, at each call.
         self._calls: dict[int, tuple[str, Any, str]] = {}
@@ -143,7 +144,8 @@ class Marks:
                 if not self._is_grad_enabled():
                     thread.step = 0
                 elif not thread.step:
-                    thread.step = self._start_step(thread.steps)
+                    self._step.message = b"step %d" % thread.steps
+                    thread.step = self._start(self._step_described)
             thread.open[kind] = self._start(described)
         except Exception as error:  # noqa: BLE001 - no error here may end the program
             self._fail(error)
@@ -181,31 +183,15 @@ class Marks:
             if kind is OPTIMIZER:
                 if optimizer is None and self.optimizers > 1:
                     optimizer = sys._getframe(1).f_locals["args"][0]  # noqa: SLF001 - the frame of the step
-                self._end_step(optimizer, thread)
+                if optimizer is not None and not _defines_steps(optimizer, thread):
+                    return
+                if thread.step:
+                    self._end(thread.step)
+                thread.steps += 1
+                self._step.message = b"step %d" % thread.steps
+                thread.step = self._start(self._step_described)
         except Exception as error:  # noqa: BLE001 - see started
             self._fail(error)
-
-    def _end_step(self, optimizer: object, thread: ThreadState) -> None:
-        """End a step and begin another, if an optimizer that has stepped is the one that defines steps.
-
-        Of several optimizers the first one defines steps, as long as it continues to step.
-
-        Args:
-            optimizer: The optimizer; None where there is only one.
-            thread: The state of this thread.
-        """
-        if optimizer is not None:
-            owner = thread.owner() if thread.owner else None
-            if owner is not optimizer:
-                if owner is not None and id(optimizer) not in thread.others:
-                    thread.others.add(id(optimizer))
-                    return
-                thread.owner = _reference(optimizer)
-            thread.others.clear()
-        if thread.step:
-            self._end(thread.step)
-        thread.steps += 1
-        thread.step = self._start_step(thread.steps)
 
     def note_collection(self, phase: str, info: Mapping[str, int]) -> None:
         """Mark a collection of garbage: a callback of ``gc.callbacks``.
@@ -270,8 +256,23 @@ class Marks:
         """Send no more ranges, and print a warning once."""
         if not self._failed:
             self._failed = True
-            self._start = self._start_step = self._end = lambda _: 0
+            self._start = self._end = lambda _: 0
             warn(f"no more marks are made: {type(error).__name__}: {error}")
+
+
+def _defines_steps(optimizer: object, thread: ThreadState) -> bool:
+    """Return whether an optimizer that has stepped is the one whose steps end steps of the loop.
+
+    Of several optimizers the first one does, as long as it continues to step.
+    """
+    owner = thread.owner() if thread.owner else None
+    if owner is not optimizer:
+        if owner is not None and id(optimizer) not in thread.others:
+            thread.others.add(id(optimizer))
+            return False
+        thread.owner = _reference(optimizer)
+    thread.others.clear()
+    return True
 
 
 def place_of(frame: "FrameType | None") -> str:

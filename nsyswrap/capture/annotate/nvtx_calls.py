@@ -75,8 +75,8 @@ class Sink(Protocol):
     def start(self, described: Any) -> int:  # noqa: ANN401
         """Start a range on the calling thread, and return its number."""
 
-    def start_step(self, number: int) -> int:
-        """Start the range ``step N`` on the calling thread, and return the number of the range."""
+    def step(self) -> "tuple[Any, Any]":
+        """Return what has the text of the next step as its ``message``, and what ``start`` needs of that step."""
 
     def end(self, number: int) -> None:
         """End the range with a number."""
@@ -143,18 +143,16 @@ class NvtxCalls:
         end = ctypes.PYFUNCTYPE(None, ctypes.c_void_p, ctypes.c_uint64)(core2[_END] or 0)
         self.start: Callable[[Any], int] = partial(start, self._domain)
         self.end: Callable[[int], None] = partial(end, domain)
-        # Each step has another text, so these attributes are used again: nothing is made for a step.
-        self._step = self.described("", GRAY)
 
     def described(self, text: str, color: int) -> Any:  # noqa: ANN401 - a pointer
         """Return the attributes of ranges with a text, in which characters that are not ASCII are replaced."""
         size, message = ctypes.sizeof(_Attributes), text.encode("ascii", "replace")
         return ctypes.byref(_Attributes(_NVTX_VERSION, size, 0, _ARGB, 0xFF000000 | color, 0, 0, 0, _ASCII, message))
 
-    def start_step(self, number: int) -> int:
-        """Start the range ``step N`` on the calling thread, and return the number of the range."""
-        self._step._obj.message = b"step %d" % number  # noqa: SLF001 - what the pointer points to
-        return self.start(self._step)
+    def step(self) -> "tuple[Any, Any]":
+        """Return the attributes of steps, whose ``message`` is the text, and a pointer to them."""
+        described = self.described("", GRAY)
+        return described._obj, described  # noqa: SLF001 - what the pointer points to
 
 
 def connected(environ: Mapping[str, str]) -> NvtxCalls:

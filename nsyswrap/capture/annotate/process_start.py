@@ -46,6 +46,8 @@ def start(folder: str) -> None:
     except Exception as error:  # noqa: BLE001 - the program runs without marks
         warn(f"nothing is marked: {type(error).__name__}: {error}")
     sys.path[:] = [place for place in sys.path if place != folder]
+    for place in (folder, os.path.dirname(__file__)):  # noqa: PTH120 - pathlib would be one more module
+        sys.path_importer_cache.pop(place, None)
     run_hidden_module("sitecustomize")
 
 

@@ -33,6 +33,12 @@ class _Open(threading.local):
         self.stacks: dict[str, list[tuple[str, int]]] = {}
 
 
+class StepText:
+    """The text of the next step: its ``message``."""
+
+    message = b""
+
+
 class StepClock:
     """Times ranges. It has the methods of a ``Sink``, so it can take the place of a profiler.
 
@@ -68,15 +74,17 @@ class StepClock:
         """Return the text of a range of nsyswrap's domain."""
         return text
 
-    def start(self, described: str) -> int:
+    def start(self, described: "str | StepText") -> int:
         """Start a range of nsyswrap's domain on the calling thread, and return its number."""
         number = next(self._numbers)
-        self._started[number] = threading.get_native_id(), described, time.perf_counter_ns()
+        text = described.message.decode() if isinstance(described, StepText) else described
+        self._started[number] = threading.get_native_id(), text, time.perf_counter_ns()
         return number
 
-    def start_step(self, number: int) -> int:
-        """Start the range ``step N`` on the calling thread, and return the number of the range."""
-        return self.start(f"step {number}")
+    def step(self) -> "tuple[StepText, StepText]":
+        """Return what has the text of the next step as its ``message``, twice."""
+        text = StepText()
+        return text, text
 
     def end(self, number: int) -> None:
         """End the range with a number."""

@@ -2,8 +2,8 @@
 """Connects the marks to torch, through what torch and Python offer to observe a program: nothing is replaced.
 
 Collections of garbage are seen by ``gc.callbacks``. Where Python can monitor calls, that shows the steps of optimizers,
-the loader, checkpoints and tokenizers. Elsewhere torch's own hooks show the steps of optimizers. Backward passes need no
-mark: autograd launches their kernels from threads of its own.
+the loader, checkpoints and tokenizers. Elsewhere torch's own hooks show the steps of optimizers. Backward passes need
+no mark: autograd launches their kernels from threads of its own.
 """
 
 import gc
