@@ -108,7 +108,7 @@ _OPTIONS = (
         type=click.Choice(["off", "host", "auto", "ops"]),
         default="auto",
         show_default=True,
-        help="auto, or host: mark the steps of a PyTorch program, its optimizers and garbage collections, and with "
+        help="auto, or host: mark the steps of a PyTorch program and garbage collections, and with "
         "Python 3.12 or newer also data loading, checkpoints and tokenizers; ops: also mark its "
         "operators, if this nsys can.",
     ),

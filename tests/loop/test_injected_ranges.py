@@ -127,7 +127,7 @@ def test_the_section_says_what_was_marked_for_the_program(trace_of: TraceOf) -> 
 
 
 # The phases that are marked with Python 3.12 and newer, and with an older one.
-MARKED = {"3.12": ("data", "optimizer"), "3.11": ("optimizer",)}
+MARKED: dict[str, tuple[str, ...]] = {"3.12": ("data",), "3.11": ()}
 
 
 @pytest.mark.slow

@@ -118,7 +118,7 @@ def printed(modes: str) -> str:
 def test_losses_and_exit_codes_are_unchanged_and_steps_are_recorded(
     name: str, nsys: Nsys, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """There is one optimizer range for each optimizer step, and a step from each to the next.
+    """There is a step from each optimizer step to the next.
 
     The nvtx package is not needed: the last run disables it. The program of that run sees the same files in its process
     namespace, where the kernel allows one.
@@ -136,7 +136,6 @@ def test_losses_and_exit_codes_are_unchanged_and_steps_are_recorded(
     assert marked.notes == (f"The program ended with exit code {marked.code}",)
     assert capfd.readouterr().out == expected
     assert marked.code == 5
-    assert marked.count("optimizer") == STEPS * len(trainings)
     names = list(find_steps(marked.trace).frame["name"])
     # The last step has no end. Where batches are marked, the first one begins with the first batch, and an evaluation
     # belongs to no step.

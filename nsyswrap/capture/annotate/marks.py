@@ -4,7 +4,7 @@
 A step lasts from the end of one optimizer step to the end of the next, so the steps of a training loop cover it without
 gaps::
 
-    step 17 |data|                   |optimizer| step 18 |data| ...
+    step 17 |data|  ...  optimizer| step 18 |data|  ...
 
 A call that an exception ends is never seen to end. Its range is left without an end, and the next call of its kind
 begins another one.
@@ -27,12 +27,11 @@ from typing import Any
 from .nvtx_calls import Sink
 from .stderr import warn
 
-DATA, OPTIMIZER = "data", "optimizer"
-# The making of an optimizer has no range.
-MADE = "an optimizer is made"
+DATA = "data"
+# The step of an optimizer ends a step of the loop. Neither it nor the making of an optimizer has a range of its own.
+OPTIMIZER, MADE = "optimizer", "an optimizer is made"
 COLLECTION, TOKENIZER, CHECKPOINT = "garbage collection", "tokenizer", "checkpoint"
-COLORS = {DATA: 0xD62728, OPTIMIZER: 0x9467BD}
-OLIVE = 0xBCBD22
+RED, OLIVE = 0xD62728, 0xBCBD22
 AT = " at "
 
 # Ranges with the calling line are described once for each text. A program has few such lines; after this many, new
@@ -42,8 +41,6 @@ MOST_TEXTS = 1000
 MOST_FRAMES = 100
 # Parts of the paths of code that is not the program's own; the last is the standard library.
 LIBRARIES = ("site-packages", "dist-packages", "/lib/python3")
-# Where the frame of a marked call is, seen from a method of what is called first: a callback of Python, or a hook.
-BELOW_CALLBACK, BELOW_HOOK = 2, 3
 # The youngest generation of CPython's collector: its collections are short, and there are many.
 YOUNGEST = 0
 
@@ -119,26 +116,25 @@ class Marks:
             text: Text of the ranges, to which the calling line of the program is added; empty for the kind alone.
         """
         self.codes.append(code)
-        self._calls[id(code)] = kind, self._sink.described(text or kind, COLORS.get(kind, OLIVE)), text
+        self._calls[id(code)] = kind, self._sink.described(text or kind, RED if kind is DATA else OLIVE), text
 
-    def started(self, code: CodeType, _offset: int = 0, depth: int = BELOW_CALLBACK) -> None:
+    def started(self, code: CodeType, _offset: int = 0) -> None:
         """Begin a range for a call, unless the call is part of another one of its kind on this thread.
 
         Args:
-            code: The code of the call.
-            depth: ``BELOW_CALLBACK`` or ``BELOW_HOOK``.
+            code: The code of the call, which makes this call.
         """
         try:
             kind, described, text = self._calls[id(code)]
-            thread = self._main if get_ident() == self._main_thread else self._threads.state
             if kind is MADE:
                 self.optimizers += 1
                 return
-            if kind in thread.open and self._is_nested(kind, depth):
+            thread = self._main if get_ident() == self._main_thread else self._threads.state
+            if kind in thread.open and self._is_nested(kind):
                 thread.nested.add(kind)
                 return
             if text:
-                described = self._with_line(text, sys._getframe(depth - 1).f_back)  # noqa: SLF001 - who calls
+                described = self._with_line(text, sys._getframe(1).f_back)  # noqa: SLF001 - who calls
             elif kind is DATA:
                 # Evaluation is part of no step; the first step begins with its first batch.
                 if not self._is_grad_enabled():
@@ -150,21 +146,12 @@ class Marks:
         except Exception as error:  # noqa: BLE001 - no error here may end the program
             self._fail(error)
 
-    def returned(
-        self,
-        code: CodeType,
-        _offset: int = 0,
-        value: Any = None,
-        depth: int = BELOW_CALLBACK,
-        optimizer: object = None,
-    ) -> None:
+    def returned(self, code: CodeType, _offset: int = 0, value: Any = None) -> None:
         """End the range of a call. The end of an optimizer's step is the end of a step of the loop.
 
         Args:
-            code: The code of the call.
+            code: The code of the call, which makes this call.
             value: What it returns.
-            depth: ``BELOW_CALLBACK`` or ``BELOW_HOOK``.
-            optimizer: The optimizer that steps, where a hook knows it.
         """
         try:
             found = self._calls.get(id(code))
@@ -172,24 +159,44 @@ class Marks:
                 self._note_other(code, value)
                 return
             kind = found[0]
+            if kind is OPTIMIZER:
+                # Of several optimizers it matters which one has stepped.
+                self.end_step(sys._getframe(1).f_locals["args"][0] if self.optimizers > 1 else None)  # noqa: SLF001
+                return
             thread = self._main if get_ident() == self._main_thread else self._threads.state
             if thread.nested and kind in thread.nested:
-                if self._is_nested(kind, depth):
+                if self._is_nested(kind):
                     return
                 thread.nested.discard(kind)
             number = thread.open.pop(kind, 0)
             if number:
                 self._end(number)
-            if kind is OPTIMIZER:
-                if optimizer is None and self.optimizers > 1:
-                    optimizer = sys._getframe(1).f_locals["args"][0]  # noqa: SLF001 - the frame of the step
-                if optimizer is not None and not _defines_steps(optimizer, thread):
-                    return
-                if thread.step:
-                    self._end(thread.step)
-                thread.steps += 1
-                self._step.message = b"step %d" % thread.steps
-                thread.step = self._start(self._step_described)
+        except Exception as error:  # noqa: BLE001 - see started
+            self._fail(error)
+
+    def end_step(self, optimizer: object = None) -> None:
+        """End a step and begin another, if an optimizer that has stepped is the one that defines steps.
+
+        Of several optimizers the first one does, as long as it continues to step.
+
+        Args:
+            optimizer: The optimizer; None where there is only one.
+        """
+        try:
+            thread = self._main if get_ident() == self._main_thread else self._threads.state
+            if optimizer is not None:
+                owner = thread.owner() if thread.owner else None
+                if owner is not optimizer:
+                    if owner is not None and id(optimizer) not in thread.others:
+                        thread.others.add(id(optimizer))
+                        return
+                    thread.owner = _reference(optimizer)
+                thread.others.clear()
+            if thread.step:
+                self._end(thread.step)
+            thread.steps += 1
+            self._step.message = b"step %d" % thread.steps
+            thread.step = self._start(self._step_described)
         except Exception as error:  # noqa: BLE001 - see started
             self._fail(error)
 
@@ -218,9 +225,9 @@ class Marks:
         self._threads = _Threads()
         self._main, self._main_thread = self._threads.state, get_ident()
 
-    def _is_nested(self, kind: str, depth: int) -> bool:
+    def _is_nested(self, kind: str) -> bool:
         """Return whether a call of this kind is among those that called the present one."""
-        frame = sys._getframe(depth).f_back  # noqa: SLF001 - the stack is looked at
+        frame = sys._getframe(2).f_back  # noqa: SLF001 - who called the marked call
         for _ in range(MOST_FRAMES):
             if frame is None:
                 return False
@@ -258,21 +265,6 @@ class Marks:
             self._failed = True
             self._start = self._end = lambda _: 0
             warn(f"no more marks are made: {type(error).__name__}: {error}")
-
-
-def _defines_steps(optimizer: object, thread: ThreadState) -> bool:
-    """Return whether an optimizer that has stepped is the one whose steps end steps of the loop.
-
-    Of several optimizers the first one does, as long as it continues to step.
-    """
-    owner = thread.owner() if thread.owner else None
-    if owner is not optimizer:
-        if owner is not None and id(optimizer) not in thread.others:
-            thread.others.add(id(optimizer))
-            return False
-        thread.owner = _reference(optimizer)
-    thread.others.clear()
-    return True
 
 
 def place_of(frame: "FrameType | None") -> str:

@@ -55,10 +55,11 @@ class Monitor:
         self._monitoring.register_callback(self._tool, events.PY_START, started)
         self._monitoring.register_callback(self._tool, events.PY_RETURN, returned)
 
-    def watch(self, code: "CodeType") -> None:
-        """Observe the calls of some code."""
+    def watch(self, code: "CodeType", *, starts: bool = True, returns: bool = True) -> None:
+        """Observe the starts and the returns of some code, or only one of the two."""
         events = self._monitoring.events
-        self._monitoring.set_local_events(self._tool, code, events.PY_START | events.PY_RETURN)
+        wanted = (events.PY_START if starts else 0) | (events.PY_RETURN if returns else 0)
+        self._monitoring.set_local_events(self._tool, code, wanted)
 
     def after_import(self, name: str, then: "Callable[[ModuleType], object]") -> None:
         """Call a function with a module once it has been imported; at once if it is imported already.

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from types import CodeType, ModuleType
 from typing import Any, NamedTuple
 
-from .marks import BELOW_HOOK, CHECKPOINT, DATA, MADE, OPTIMIZER, TOKENIZER, Marks
+from .marks import CHECKPOINT, DATA, MADE, OPTIMIZER, TOKENIZER, Marks
 from .monitoring import Monitor
 
 
@@ -60,7 +60,7 @@ def mark_collections(marks: Marks) -> None:
 
 
 def mark_optimizers(torch: Any, marks: Marks) -> None:
-    """Mark the steps of all optimizers by torch's hooks, and the steps of the loop that they end.
+    """End the steps of the loop where torch's hook for optimizers says that one has stepped.
 
     Args:
         torch: The module, completely imported.
@@ -68,30 +68,22 @@ def mark_optimizers(torch: Any, marks: Marks) -> None:
     """
     # The compiler replaces the call by a constant, so it traces nothing of what follows.
     compiling = getattr(torch.compiler, "is_dynamo_compiling", None) or torch.compiler.is_compiling
-    step = _step_code()
-    marks.watch(step, OPTIMIZER)
-    started, returned = marks.started, marks.returned
+    end_step, module = marks.end_step, _optimizers()
 
-    def before(optimizer: Any, args: Any, kwargs: Any) -> None:  # noqa: ARG001 - what torch calls its hooks with
+    def after(optimizer: Any, args: Any, kwargs: Any) -> None:  # noqa: ARG001 - what torch calls its hooks with
         if not compiling():
-            started(step, depth=BELOW_HOOK)
-
-    def after(optimizer: Any, args: Any, kwargs: Any) -> None:  # noqa: ARG001
-        if not compiling():
-            returned(step, depth=BELOW_HOOK, optimizer=optimizer)
+            end_step(optimizer)
 
     skip = _frame_skipper(torch)
-    for call in (before, after, started, returned):
+    for call in (after, end_step):
         skip(call.__code__)
-    module = _optimizers()
-    numbers = torch.utils.hooks.RemovableHandle
     # A program that prints the numbers of its own hooks prints the same ones.
+    numbers = torch.utils.hooks.RemovableHandle
     number = numbers.next_id
-    for register, hook in (("pre", before), ("post", after)):
-        handle = getattr(module, f"register_optimizer_step_{register}_hook")(hook)
-        hooks = getattr(module, f"_global_optimizer_{register}_hooks", {})
-        if hooks.pop(handle.id, None) is hook:
-            hooks[-1 - handle.id] = hook
+    handle = module.register_optimizer_step_post_hook(after)
+    hooks = getattr(module, "_global_optimizer_post_hooks", {})
+    if hooks.pop(handle.id, None) is after:
+        hooks[-1 - handle.id] = after
     numbers.next_id = number
 
 
@@ -129,7 +121,7 @@ def _step_code() -> CodeType:
 
 
 def watch_optimizers(monitor: Monitor, marks: Marks) -> None:
-    """Mark the steps of all optimizers, and the steps of the loop that they end, without torch's hooks.
+    """End the steps of the loop where an optimizer has stepped, without torch's hooks.
 
     Args:
         monitor: Observes the calls.
@@ -138,10 +130,11 @@ def watch_optimizers(monitor: Monitor, marks: Marks) -> None:
     Raises:
         LookupError: The steps of this version of torch cannot be watched.
     """
-    made = _optimizers().Optimizer.__init__.__code__
-    for code, kind in ((_step_code(), OPTIMIZER), (made, MADE)):
-        marks.watch(code, kind)
-        monitor.watch(code)
+    step, made = _step_code(), _optimizers().Optimizer.__init__.__code__
+    marks.watch(step, OPTIMIZER)
+    monitor.watch(step, starts=False)
+    marks.watch(made, MADE)
+    monitor.watch(made, returns=False)
 
 
 def watch_calls(monitor: Monitor, marks: Marks, module: ModuleType) -> None:

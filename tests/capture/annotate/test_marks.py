@@ -12,10 +12,8 @@ from annotate_fixtures import Broken, Recorder
 from nsyswrap.capture.annotate import marks as module
 from nsyswrap.capture.annotate.marks import (
     AT,
-    BELOW_HOOK,
     CHECKPOINT,
     DATA,
-    OPTIMIZER,
     TOKENIZER,
     Marks,
     place_of,
@@ -36,33 +34,26 @@ def marks(recorder: Recorder) -> Marks:
 
 def data(marks: Marks, *inner: Callable[..., None], fails: bool = False) -> None:
     """Load a batch, which makes other calls; it may end with an error."""
-    called(marks, *inner, fails=fails)
+    marks.started(data.__code__)
+    for each in inner:
+        each(marks)
+    if fails:
+        raise ArithmeticError
+    marks.returned(data.__code__)
 
 
 def tokenize(marks: Marks, *inner: Callable[..., None]) -> None:
     """Tokenize a text."""
-    called(marks, *inner)
-
-
-def step(marks: Marks, *inner: Callable[..., None], optimizer: object = None) -> None:
-    """Make a step of an optimizer."""
-    called(marks, *inner, optimizer=optimizer)
+    marks.started(tokenize.__code__)
+    for each in inner:
+        each(marks, *inner[1:])
+    marks.returned(tokenize.__code__)
 
 
 def save(marks: Marks) -> None:
     """Write a checkpoint."""
-    called(marks)
-
-
-def called(marks: Marks, *inner: Callable[..., None], fails: bool = False, optimizer: object = None) -> None:
-    """Start and end the range of the function that calls this one, as a hook would."""
-    code = sys._getframe(1).f_code
-    marks.started(code, depth=BELOW_HOOK)
-    for each in inner:
-        each(marks, *inner[1:])
-    if fails:
-        raise ArithmeticError
-    marks.returned(code, depth=BELOW_HOOK, optimizer=optimizer)
+    marks.started(save.__code__)
+    marks.returned(save.__code__)
 
 
 def steps_of(recorder: Recorder) -> list[str]:
@@ -73,7 +64,7 @@ def steps_of(recorder: Recorder) -> list[str]:
 def watching(sink: Recorder, *, grad: list[bool] | None = None) -> Marks:
     """Return marks that watch the functions above."""
     found = Marks(sink, lambda: all(grad or ()))
-    for function, kind, text in ((data, DATA, ""), (tokenize, TOKENIZER, ""), (step, OPTIMIZER, "")):
+    for function, kind, text in ((data, DATA, ""), (tokenize, TOKENIZER, "")):
         found.watch(function.__code__, kind, text)
     found.watch(save.__code__, CHECKPOINT, "torch.save")
     return found
@@ -85,12 +76,10 @@ def test_a_call_has_a_range(marks: Marks, recorder: Recorder) -> None:
 
 
 def test_a_call_inside_another_of_its_kind_has_none(marks: Marks, recorder: Recorder) -> None:
-    """Tokenizers and optimizers call others of their kind."""
-    step(marks, step)
-    step(marks, tokenize, step)
-    nested = ["+optimizer", "+tokenizer", "-tokenizer", "-optimizer"]
-    assert [line for line in recorder.lines if "step" not in line] == ["+optimizer", "-optimizer", *nested]
-    assert steps_of(recorder) == ["+step 1", "-step 1", "+step 2"]
+    """Tokenizers call others."""
+    tokenize(marks, tokenize)
+    tokenize(marks, data, tokenize)
+    assert recorder.lines == ["+tokenizer", "-tokenizer", "+tokenizer", "+step 0", "+data", "-data", "-tokenizer"]
 
 
 def test_a_call_that_an_exception_ends_has_no_end(marks: Marks, recorder: Recorder) -> None:
@@ -149,13 +138,13 @@ def test_a_step_lasts_from_one_optimizer_step_to_the_next(marks: Marks, recorder
     """The first batch begins the first step."""
     for _ in range(2):
         data(marks)
-        step(marks)
+        marks.end_step()
     assert steps_of(recorder) == ["+step 0", "-step 0", "+step 1", "-step 1", "+step 2"]
 
 
 def test_without_batches_steps_begin_with_the_first_optimizer_step(marks: Marks, recorder: Recorder) -> None:
-    step(marks)
-    step(marks)
+    marks.end_step()
+    marks.end_step()
     assert steps_of(recorder) == ["+step 1", "-step 1", "+step 2"]
 
 
@@ -164,12 +153,12 @@ def test_evaluation_is_part_of_no_step(recorder: Recorder) -> None:
     grad = [True]
     marks = watching(recorder, grad=grad)
     data(marks)
-    step(marks)
+    marks.end_step()
     grad[0] = False
     data(marks)
     grad[0] = True
     data(marks)
-    step(marks)
+    marks.end_step()
     assert steps_of(recorder) == ["+step 0", "-step 0", "+step 1", "+step 1", "-step 1", "+step 2"]
 
 
@@ -177,18 +166,18 @@ def test_of_several_optimizers_the_first_defines_steps_while_it_steps(marks: Mar
     """Once another one steps twice without it, that one takes its place; so it does where the first is gone."""
     first, second = Recorder(), Recorder()
     for optimizer in (first, second, first, second):
-        step(marks, optimizer=optimizer)
+        marks.end_step(optimizer)
     assert steps_of(recorder) == ["+step 1", "-step 1", "+step 2"]
-    step(marks, optimizer=second)
+    marks.end_step(second)
     assert steps_of(recorder)[3:] == ["-step 2", "+step 3"]
     del second, optimizer
-    step(marks, optimizer=first)
+    marks.end_step(first)
     assert steps_of(recorder)[5:] == ["-step 3", "+step 4"]
 
 
 def test_an_optimizer_without_weak_references_defines_steps(marks: Marks, recorder: Recorder) -> None:
     for _ in range(2):
-        step(marks, optimizer="an object without weak references")
+        marks.end_step("an object without weak references")
     assert steps_of(recorder) == ["+step 1", "-step 1", "+step 2"]
 
 
@@ -203,9 +192,9 @@ def test_threads_have_steps_and_calls_of_their_own(marks: Marks, recorder: Recor
 
 
 def test_a_forked_process_begins_anew(marks: Marks, recorder: Recorder) -> None:
-    step(marks)
+    marks.end_step()
     tokenize(marks, Marks.reset)
-    step(marks)
+    marks.end_step()
     assert [*steps_of(recorder), recorder.lines.count("-tokenizer")] == ["+step 1", "+step 1", 0]
 
 
@@ -249,7 +238,7 @@ def test_an_error_is_said_once_and_nothing_more_is_marked(capsys: pytest.Capture
     marks = watching(Broken())
     tokenize(marks)
     data(marks)
-    step(marks)
+    marks.end_step()
     marks.note_collection("start", {"generation": 2})
     marks.note_collection("stop", {"generation": 2})
     assert capsys.readouterr().err == "nsyswrap: annotate: no more marks are made: OSError: no room for tokenizer\n"
