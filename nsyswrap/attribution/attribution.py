@@ -46,7 +46,7 @@ class Attribution:
         steps_by_cause: The same by cause, shape (causes, steps).
         lines: Sampled lines of Python by cause, rule and phase, as ``find_sampled_lines`` returns them.
         stacks: Sampled stacks of Python by rule, as ``find_sampled_stacks`` returns them.
-        usual_gap_ns: The longest gap that the usual pace of launches explains, in ns; infinite where no pace is known.
+        usual_gap_ns: The longest gap that the usual pace of launches explains, in ns.
     """
 
     device_id: int

@@ -37,6 +37,10 @@ LATENCY_NS = 20_000
 # In a gap of more than this many usual launch intervals the host did something else than launch. Source: ours; the
 # time of Python between two launches varies by a few times.
 USUAL_INTERVALS = 10
+# However far apart launches usually are, a longer time than this is no matter of their number: a launch call takes 2 to
+# 20 us, and an operator of PyTorch tens of microseconds of Python and C++. Source: definitions of the root-cause rule,
+# "launch_bound"; in 11 captures the median time from launch to launch is 13 to 27 us.
+LONGEST_NS = 200_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +83,12 @@ class Pace:
 
     @property
     def is_bound(self) -> bool:
-        """Return whether launches limit the GPU: most are late, and an operation is shorter than their interval."""
+        """Return whether launches limit the GPU: most are late, and operations are shorter than their interval.
+
+        Launches that are far apart wait for other work of the host, which fewer launches would not shorten.
+        """
         interval = self.median_launch_interval_ns
-        return self.late_share >= LATE and interval is not None and interval > self.median_operation_ns
+        return self.late_share >= LATE and interval is not None and self.median_operation_ns < interval <= LONGEST_NS
 
 
 def by_phase(context: TraceContext, launched: LaunchTimes) -> pd.DataFrame:
@@ -139,14 +146,14 @@ def find_pace(context: TraceContext, launches: LaunchTimes, device_id: int) -> P
 
 
 def usual_gap_ns(context: TraceContext, device_id: int, window: Window) -> float:
-    """Return the longest gap that the usual pace of a window explains, in ns; infinite where no pace is known."""
+    """Return the longest gap that the usual pace of a window explains, in ns; ``LONGEST_NS`` where none is known."""
     return usual_gap_at(find_pace(context, find_launches(context, window), device_id))
 
 
 def usual_gap_at(pace: Pace | None) -> float:
-    """Return the longest gap that a pace of launches explains, in ns; infinite where no pace is known."""
+    """Return the longest gap that a pace of launches explains, in ns; ``LONGEST_NS`` where no pace is known."""
     interval = pace.median_launch_interval_ns if pace else None
-    return USUAL_INTERVALS * interval if interval else float("inf")
+    return min(USUAL_INTERVALS * interval, LONGEST_NS) if interval else LONGEST_NS
 
 
 def on_device(context: TraceContext, launched: LaunchTimes, device_id: int) -> LaunchTimes:

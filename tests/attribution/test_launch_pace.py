@@ -1,4 +1,4 @@
-"""The longest usual gap between launches is ten times the median time from launch to launch."""
+"""The longest usual gap between launches is ten times the median time from launch to launch, and 200 us at most."""
 
 from collections.abc import Callable
 from itertools import pairwise
@@ -7,7 +7,7 @@ import pytest
 from analysis_fixtures import window
 from export_builder import ExportBuilder, global_id
 
-from nsyswrap.attribution.launch_pace import FEW, USUAL_INTERVALS, usual_gap_ns
+from nsyswrap.attribution.launch_pace import FEW, LONGEST_NS, USUAL_INTERVALS, usual_gap_ns
 from nsyswrap.loop.context import find_context
 from nsyswrap.tables import Trace
 
@@ -36,10 +36,18 @@ def test_a_usual_gap_is_ten_median_intervals(trace_of: TraceOf) -> None:
     assert usual(trace_of(launched_at(*calls))) == 300
 
 
-def test_few_launches_set_no_limit(trace_of: TraceOf) -> None:
-    """Four launches are too few for a usual pace; five are enough."""
+def test_a_usual_gap_has_an_absolute_end(trace_of: TraceOf) -> None:
+    """A launch each 20 us explains gaps of 200 us. A launch each 21 us or each 8 ms explains no more than that."""
+    assert LONGEST_NS == 200_000
+    for every in (20_000, 21_000, 8_000_000):
+        made = launched_at(*range(0, 10 * every, every))
+        assert usual(trace_of(made), end=10 * every) == 200_000
+
+
+def test_few_launches_have_no_pace(trace_of: TraceOf) -> None:
+    """Four launches are too few for a usual pace, so only the absolute limit holds; five are enough."""
     assert FEW == 5
-    assert usual(trace_of(launched_at(0, 10, 20, 30))) == float("inf")
+    assert usual(trace_of(launched_at(0, 10, 20, 30))) == LONGEST_NS
     assert usual(trace_of(launched_at(0, 10, 20, 30, 40))) == 100
 
 
@@ -48,7 +56,7 @@ def test_operations_of_one_call_have_no_interval(trace_of: TraceOf) -> None:
     made = ExportBuilder().kernel(5, 6, launched=(0, 1), correlation=1)
     for start in range(10, 60, 10):
         made.kernel(start, start + 1, correlation=1)
-    assert usual(trace_of(made)) == float("inf")
+    assert usual(trace_of(made)) == LONGEST_NS
 
 
 def test_operations_outside_the_window_have_no_part(trace_of: TraceOf) -> None:
@@ -66,5 +74,5 @@ def test_intervals_are_those_of_one_process_on_one_device(columns: dict[str, int
     assert usual(trace) == 1000
 
 
-def test_a_device_without_launches_has_no_limit(trace_of: TraceOf) -> None:
-    assert usual(trace_of(launched_at(*range(0, 1000, 100))), device=1) == float("inf")
+def test_a_device_without_launches_has_no_pace(trace_of: TraceOf) -> None:
+    assert usual(trace_of(launched_at(*range(0, 1000, 100))), device=1) == LONGEST_NS

@@ -68,3 +68,14 @@ def test_calls_of_another_thread_explain_nothing(trace_of: TraceOf) -> None:
         at = number * STEP
         made.call("cuLibraryLoadData", at + 900 * US, at + 950 * US, thread=thread(4999))
     assert "modules/in_window" not in lost_per_step(trace_of(made))
+
+
+def test_a_lookup_is_compared_with_a_launch_call_that_loads_nothing(trace_of: TraceOf) -> None:
+    """All launch calls take 100 us, as each loads its kernel. A lookup of 50 us loads one, too."""
+    made = ExportBuilder().gpu()
+    for number in range(STEPS):
+        at = number * STEP
+        made.range(f"batch {number}", at, at + STEP)
+        made.kernel(at + 110 * US, at + 600 * US, f"kernel {number}", launched=(at, at + 100 * US))
+        made.call("cuKernelGetFunction", at + 900 * US, at + 950 * US)
+    assert lost_per_step(trace_of(made))["modules/in_window"] >= 50

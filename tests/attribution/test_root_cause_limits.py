@@ -158,3 +158,36 @@ def test_cpu_code_that_runs_once_a_step_is_no_matter_of_launches(trace_of: Trace
     assert idle_of("launches/launch_bound") == MEASURED * 19 * 8 + 5
     assert idle_of("idle/cpu") == MEASURED * (1000 - 197)
     assert idle_of("idle/launch") + idle_of("idle/queued") == (MEASURED - 1) * 5
+
+
+def test_long_gaps_are_not_the_gpus_own_pace_however_usual_they_are(trace_of: TraceOf) -> None:
+    """Each kernel is queued, and begins 5 ms after the one before: it waits for something that is not shown."""
+    assert between(trace_of(queued(*((number * 5_010, number * 5_010 + 10) for number in range(8)))), 36_000) == []
+
+
+def test_marks_that_are_far_apart_take_no_longer_than_a_mark_can(trace_of: TraceOf) -> None:
+    """Starts and ends are 1 ms apart. A mark takes 3 us at most, so the marks do not explain the CPU time."""
+    made = ExportBuilder().kernel(-10 * US, 0, launched=(-20 * US, -19 * US))
+    made.kernel(100_000 * US, 100_010 * US, launched=(99_998 * US, 99_999 * US))
+    for number in range(50):
+        made.range("piece", 2_000 * number * US, (2_000 * number + 1_000) * US)
+    idle = idle_pieces(trace_of(made), 0, 100_010 * US)
+    (marks,) = capture_overhead.find_marks(idle.context, idle.window).values()
+    assert marks.total_ns[-1] <= 100 * 3 * US
+    assert not capture_overhead.find(idle, np.ones(len(idle.length), bool)).any()
+
+
+@pytest.mark.parametrize(("steps", "is_habit"), [((5,), False), ((5, 7), True)])
+def test_memory_that_is_allocated_once_is_no_habit(
+    steps: tuple[int, ...], trace_of: TraceOf, *, is_habit: bool
+) -> None:
+    """Of six measured steps, one is more than a tenth, but what happens once does not repeat."""
+    made = ExportBuilder().gpu()
+    for number in range(8):
+        at = number * STEP
+        made.range(f"batch {number}", at, at + STEP)
+        made.kernel(at + 10 * US, at + 600 * US, launched=(at, at + US))
+        if number in steps:
+            made.call("cudaMalloc", at + 700 * US, at + 800 * US)
+    rule = "memory/churn" if is_habit else "idle/allocation"
+    assert idle_by_rule(trace_of(made))(rule) >= 100

@@ -13,9 +13,10 @@ from nsyswrap.loop.context import TraceContext
 from nsyswrap.tables import array, coded
 
 RULE = "memory/churn"
-# A caching allocator does not call the driver after warm-up. More than one step in ten with such calls is churn.
-# Source: ours.
+# A caching allocator does not call the driver after warm-up. More than one step in ten with such calls is churn, and no
+# less than two: what happens once is no habit, however few steps were recorded. Source: ours.
 CHURN_SHARE = 0.10
+FEWEST_STEPS = 2
 
 # Calls of memory pools are ordered in a stream and do not wait.
 _POOLED = re.compile(r"Async")
@@ -50,7 +51,8 @@ def _is_habit(idle: IdlePieces) -> bool:
     start, end = array(steps, "start"), array(steps, "end")
     order = np.argsort(start, kind="stable")
     step = containing(Spans(start[order], end[order]), _allocations(idle.context, processes))
-    return len(np.unique(step[step >= 0])) > CHURN_SHARE * len(steps)
+    allocating = len(np.unique(step[step >= 0]))
+    return allocating >= FEWEST_STEPS and allocating > CHURN_SHARE * len(steps)
 
 
 def _allocations(context: TraceContext, processes: Times) -> Times:

@@ -11,7 +11,8 @@ from nsyswrap.tables import blocks
 
 RULE = "gpu/between_operations"
 # A queued operation that begins after more than this many usual gaps waited for something else, such as another stream.
-# Source: ours. Fewer gaps than ``FEW`` show no usual length; then it is the time from a launch to its operation.
+# Source: ours. So did one that begins later than an operation usually does after its launch, whatever gaps are usual:
+# the GPU itself takes some microseconds from one operation to the next.
 USUAL_GAPS = 10
 
 
@@ -24,7 +25,7 @@ def find(idle: IdlePieces, free: Mask) -> Mask:  # noqa: ARG001 - the signature 
     parts = [gap[:0], *(taken(gap[some], _in_one_stream(idle, mine, start, gap[some])) for some in blocks(len(gap)))]
     gap = np.concatenate(parts)
     length = taken(spans.end, gap) - taken(spans.start, gap)
-    longest = USUAL_GAPS * median(length) if len(gap) >= FEW else LATENCY_NS
+    longest = min(USUAL_GAPS * median(length), LATENCY_NS) if len(gap) >= FEW else LATENCY_NS
     usual = np.zeros(len(spans.start), bool)
     usual[gap[length <= longest]] = True
     found: Mask = queued & taken(usual, idle.gap)

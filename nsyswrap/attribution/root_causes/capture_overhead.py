@@ -22,6 +22,8 @@ OVERHEAD_SHARE = 0.25
 # A mark takes at most the time since the mark before it on its thread. The shortest such times are little more than the
 # mark itself; the very shortest may be clock errors.
 SHORTEST_PERCENTILE = 5
+# However far apart marks are, none takes longer than this. Source: docs/overhead.md; twice the longest time measured.
+LONGEST_MARK_NS = 3_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,5 +99,5 @@ def _marks(at: Times, begins: Mask) -> Marks:
     spent = np.zeros(len(at), np.float64)
     for chosen in (begins, ~begins):
         if chosen.any():
-            spent[chosen] = np.percentile(since[chosen], SHORTEST_PERCENTILE)
+            spent[chosen] = min(np.percentile(since[chosen], SHORTEST_PERCENTILE), LONGEST_MARK_NS)
     return Marks(at, np.cumsum(spent))

@@ -10,6 +10,7 @@ import numpy as np
 
 from nsyswrap import tables
 from nsyswrap.attribution.idle_pieces import IdlePieces, Mask
+from nsyswrap.attribution.launch_pace import LATENCY_NS
 from nsyswrap.compiled.rows import median, taken
 from nsyswrap.tables import array, blocks
 
@@ -35,9 +36,10 @@ def find(idle: IdlePieces, free: Mask) -> Mask:  # noqa: ARG001 - the signature 
 
 
 def _usual_launch_ns(idle: IdlePieces) -> float:
-    """Return the median length of a launch call, in ns; 0 where none is known. A shorter call only looks something up.
+    """Return the median length of a launch call, in ns, at most ``LATENCY_NS``. A shorter call only looks something up.
 
-    Code is copied to the GPU when it is loaded, which takes longer than to enqueue a kernel.
+    Code is copied to the GPU when it is loaded, which takes longer than to enqueue a kernel. Where most launches load
+    code themselves, or none is known, the time that a launch usually takes counts.
     """
     launches, returned = idle.launches, array(idle.context.trace[tables.CALLS], "end")
     length = np.empty(len(launches.row), np.int64)
@@ -47,4 +49,4 @@ def _usual_launch_ns(idle: IdlePieces) -> float:
             launches.began[some],
             out=length[some],
         )
-    return median(length) if len(length) else 0.0
+    return min(median(length), LATENCY_NS) if len(length) else LATENCY_NS
