@@ -23,6 +23,7 @@ IF_FIXED = {
     "host/cpu_quota": "without the CPU quota",
     "host/tokenizer": "if the text were tokenized before",
     "host/outside_wait": "without waits for others",
+    "host/untraced_wait": "without this wait",
     "host/file_reads": "if worker processes read the files",
     "host/page_faults": "if all pages were in memory",
     "capture/overhead": "without the ranges in inner loops",

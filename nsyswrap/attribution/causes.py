@@ -24,6 +24,7 @@ from nsyswrap.attribution.pieces import COLUMNS, Owners, Pieces, joined_in_order
 from nsyswrap.compiled.rows import chosen, taken
 from nsyswrap.dependent_values import made_in_order, workers_for
 from nsyswrap.events import api_calls
+from nsyswrap.events.off_cpu import has_switches
 from nsyswrap.events.operations import SOURCES
 from nsyswrap.events.thread_states import NAME_BITS, NAMES, NO_NAME, WAITS, ThreadStates
 from nsyswrap.intervals import Indices, Spans, Times
@@ -67,7 +68,7 @@ _BY_STATE = {
     api_calls.CHECKPOINT: "file_io",
     api_calls.TOKENIZER: "data_work",
     api_calls.PAGE_FAULT: "file_io",
-    api_calls.UNTRACED_WAIT: "unknown",
+    api_calls.UNTRACED_WAIT: "off_cpu",
     api_calls.RUNNING: "cpu",
 }
 _STATE_CAUSE = np.array([CODE[_BY_STATE[kind]] for kind in range(len(_BY_STATE))], np.int8)
@@ -87,8 +88,11 @@ def find_causes(context: TraceContext, states: ThreadStates, found: DeviceGaps) 
     """
     # A few gaps at a time, because the intermediate pieces need much memory.
     parts = list(blocks(len(found.ender)))
-    faults = [at for at, name in enumerate(states.names) if name == api_calls.PAGE_FAULT_NAME]
-    named = (states.os_calls(api_calls.OTHER_WAIT), np.array(faults, np.intp))
+    apart = (api_calls.PAGE_FAULT_NAME, api_calls.UNTRACED_NAME)
+    named = (
+        states.os_calls(api_calls.OTHER_WAIT),
+        np.array([at for at, name in enumerate(states.names) if name in apart], np.intp),
+    )
 
     def pieces_of(block: slice) -> Pieces:
         some = _Explainer(context, states, found.of(block), block.start)
@@ -185,11 +189,11 @@ class _Explainer:
         process = thread & ~tables.THREAD_MASK
         if self.context.phases.marks(process, DATA):
             in_data = phase == self.context.phases.code(DATA)
-            # Without traced system calls, waiting and working look the same.
-            traced = tables.OS_CALLS.name not in self.context.trace.absent
-            working = np.int8(CODE["data_work" if traced else "unknown"])
-            cause = np.where(in_data & running, working, cause)
-            if not has_loader(self.context.trace, process):
+            # Without traced system calls and without switches of cores, waiting and working look the same.
+            trace = self.context.trace
+            told = tables.OS_CALLS.name not in trace.absent or has_switches(trace, thread)
+            cause = np.where(in_data & running, np.int8(CODE["data_work" if told else "unknown"]), cause)
+            if not has_loader(trace, process):
                 waiting = waiting & (kind != api_calls.UNTRACED_WAIT)
             return np.where(in_data & waiting, np.int8(CODE["data_wait"]), cause)
         if has_loader(self.context.trace, process):
@@ -256,13 +260,14 @@ def _ends_with_batch(context: TraceContext, found: DeviceGaps) -> npt.NDArray[np
     return result
 
 
-def _merge_equal(pieces: Pieces, waits: Indices, faults: Indices) -> Pieces:
+def _merge_equal(pieces: Pieces, waits: Indices, unrecorded: Indices) -> Pieces:
     """Merge adjacent pieces of one gap with the same cause, phase and thread; the longest piece gives the call name.
 
     CPU time and waits for others, whose calls have the names ``waits``, stay apart: both have the cause "cpu". So do
-    calls on files and page faults, with the names ``faults``: both have the cause "file_io" or "data_wait".
+    calls on files and page faults, which both have the cause "file_io" or "data_wait", and waits for a core and in calls
+    that were not traced, which both have the cause "off_cpu". What is no recorded call has the names ``unrecorded``.
     """
-    apart = (np.isin(pieces.name, waits) & (pieces.cause == CODE["cpu"])) | np.isin(pieces.name, faults)
+    apart = (np.isin(pieces.name, waits) & (pieces.cause == CODE["cpu"])) | np.isin(pieces.name, unrecorded)
     differs = np.ones(len(pieces.start), bool)
     differs[1:] = pieces.gap[1:] != pieces.gap[:-1]
     for each in (pieces.cause, pieces.phase, pieces.owner, apart):

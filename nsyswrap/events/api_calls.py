@@ -18,8 +18,9 @@ PROFILER, MODULE_LOAD, ALLOCATION, BLOCKING_COPY, SYNCHRONIZATION, LOCK_WAIT, OT
     range(9)
 )
 GARBAGE_COLLECTION, FILE_IO, CHECKPOINT, TOKENIZER, PAGE_FAULT, UNTRACED_WAIT, RUNNING = range(9, 16)
-# What stands for the name of a call where a thread waits for pages of memory from disk: no call is open then.
-PAGE_FAULT_NAME = "page faults"
+# What stands for the name of a call where a thread waits for pages of memory from disk, since no call is open then; and
+# where it waits in a call that was not traced.
+PAGE_FAULT_NAME, UNTRACED_NAME = "page faults", "a call that was not traced"
 
 # Kinds of memory, and directions in which the host takes no part. Source: the labels in an export.
 PAGEABLE, DEVICE = "Pageable", "Device"

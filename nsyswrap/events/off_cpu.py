@@ -26,6 +26,7 @@ import numpy as np
 from nsyswrap import tables
 from nsyswrap.events.host_record import NO_SAMPLES, HostRecord, Samples
 from nsyswrap.intervals import NOTHING, Indices, Spans, Times, Window, covered, gaps, merge, overlay, union
+from nsyswrap.memo import memo
 from nsyswrap.tables import Trace, array
 
 # The kernel adds up the time of a running thread once a tick, so that a sample may lack up to a tick. Source: the
@@ -43,6 +44,16 @@ class Moments(NamedTuple):
 
     at: Times
     waits: Spans
+
+
+def has_switches(trace: Trace, thread: int) -> bool:
+    """Return whether the capture shows when a thread got a core and lost it."""
+    return thread in _switched(trace)
+
+
+@memo
+def _switched(trace: Trace) -> frozenset[int]:
+    return frozenset(tables.distinct(array(trace[tables.SCHEDULING], "thread")).tolist())
 
 
 def find_off_cpu(trace: Trace, window: Window, thread: int) -> Spans:

@@ -144,7 +144,9 @@ def _names(trace: Trace, marks: "pd.Series[str]", record: HostRecord) -> tuple[t
     """Return the names of all calls and marks, and for each string id of a call the index of its name."""
     ids = np.concatenate([coded(trace[spec], "name_id").ids for spec in KIND_OF])
     base = {each: api_calls.base_name(trace.text(each)) for each in ids.tolist()}
-    unrecorded = (api_calls.PAGE_FAULT_NAME,) if record.processes else ()
+    unrecorded = {api_calls.PAGE_FAULT_NAME} if record.processes else set()
+    if tables.OS_CALLS.name in trace.absent:
+        unrecorded.add(api_calls.UNTRACED_NAME)
     names = tuple(sorted({*base.values(), *marks.astype(str), *unrecorded}))
     index = {name: number for number, name in enumerate(names)}
     return names, {each: index[name] for each, name in base.items()}
@@ -289,7 +291,9 @@ def _with_unrecorded(
             name = sources.names.index(api_calls.PAGE_FAULT_NAME)
             states = fill(states, _constant(faulting, api_calls.PAGE_FAULT * NAMES + name))
         states = fill(fill(states, collecting), _chosen(opened, ~explained))
-    states = fill(states, _constant(untraced, api_calls.UNTRACED_WAIT * NAMES + NO_NAME))
+    if len(untraced.start):
+        name = sources.names.index(api_calls.UNTRACED_NAME)
+        states = fill(states, _constant(untraced, api_calls.UNTRACED_WAIT * NAMES + name))
     for kind in (api_calls.CHECKPOINT, api_calls.TOKENIZER):
         states = fill(states, _mark_states(sources, thread, kind))
     return states

@@ -44,7 +44,9 @@ EVIDENCE = {
 }
 RECORDING = "nsys records the calls of thread {thread}"
 IN_CALL = "thread {thread} is in {name}"
+OFF_CPU_IN_CALL = "thread {thread} waits, off the CPU, in {name}"
 UNTRACED = "thread {thread}: waiting or working, operating system calls were not traced"
+WAITS_LOOK_LIKE_WORK = "waits of the host look like work"
 UNEXPLAINED = ("unknown", "not_traced")
 
 
@@ -99,9 +101,8 @@ def run(
 def _notes(context: TraceContext) -> tuple[str, ...]:
     notes = []
     if tables.OS_CALLS.name in context.trace.absent:
-        notes.append(
-            "Operating system calls were not traced, so waits of the host look like work: add osrt to the traces."
-        )
+        looks = "no call names a wait of the host" if len(context.trace[tables.SCHEDULING]) else WAITS_LOOK_LIKE_WORK
+        notes.append(f"Operating system calls were not traced, so {looks}: add osrt to the traces.")
     if not context.phases.main_thread:
         notes.append("No range names a phase, so idle time has no phase: add NVTX ranges, or name yours with --phase.")
     return tuple(notes)
@@ -231,6 +232,8 @@ def _sentence(cause: str, thread: int, name: int, states: ThreadStates, *, untra
         template = RECORDING
     elif cause == "cpu" and name != NO_NAME:
         template = IN_CALL
+    elif cause == "off_cpu" and name != NO_NAME:
+        template = OFF_CPU_IN_CALL
     call = states.names[name] if name != NO_NAME else "a call"
     return template.format(name=call, thread=tables.tid(thread))
 

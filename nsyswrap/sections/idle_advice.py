@@ -24,7 +24,7 @@ class Advice:
     """The headline and the advice of one rule.
 
     Attributes:
-        headline: One sentence; {share} is filled in.
+        headline: One sentence; {share} is filled in, and {range} with the range in which most of the time lies.
         advice: The change to make, in PyTorch's terms.
         can_save: Whether a fix can save the time; False where the capture itself is the cause.
         is_slight: Whether some of it is always there: a note below 20 % of the window if less than 5 % is sure to be
@@ -113,6 +113,12 @@ ADVICE = {
         "The GPU is idle for {share} of the time while the step waits for another process, the network or a timer.",
         "Take the wait out of the step: send requests and logs from another thread or process, ask for the next answer "
         "before this step needs it, and remove sleeps; print less to a slow terminal. The evidence names the call.",
+    ),
+    "host/untraced_wait": Advice(
+        "The GPU is idle for {share} of the time while the launching thread waits, off the CPU{range}; which call, "
+        "operating system calls would tell.",
+        "Capture again with osrt among the traces (--trace cuda,nvtx,osrt): it names the call that waits. Then take the "
+        "wait out of the step, or begin it earlier.",
     ),
     "host/file_reads": Advice(
         "The GPU starves for {share} of the time while the training process reads files for the next batch.",

@@ -18,14 +18,17 @@ from nsyswrap.attribution.root_causes import (
     cpu_quota,
     page_faults,
     tokenizer,
+    untraced_wait,
     worker_start,
 )
 from nsyswrap.attribution.sampled_lines import spelled
 from nsyswrap.compiled.rows import taken
 from nsyswrap.events import api_calls
 from nsyswrap.events.host_marks import find_marks
-from nsyswrap.intervals import Spans, Window, covered, merge
+from nsyswrap.intervals import Spans, Window, covered, innermost, merge, overlay
 from nsyswrap.loop.context import TraceContext
+from nsyswrap.loop.phase_detection import of_library
+from nsyswrap.loop.range_names import of_operators
 from nsyswrap.model import MOST_SAMPLES, Finding, Severity
 from nsyswrap.sections.idle_advice import ADVICE, SMALL_COPIES, Advice, advice_for, core_use, page_use
 from nsyswrap.sections.severity import make_finding, worth_printing
@@ -43,6 +46,8 @@ MARKED = {
     checkpoint.RULE: api_calls.CHECKPOINT,
     tokenizer.RULE: api_calls.TOKENIZER,
 }
+# The rules of time whose reason the capture does not show: a range of the program names the place.
+PLACED = ("idle/cpu", "idle/unknown", untraced_wait.RULE)
 OWN_CAUSES = {each.rule: each.own_causes for each in ROOT_CAUSES if each.own_causes}
 
 
@@ -87,10 +92,11 @@ def _finding(
     context, window = simulation.context, attribution.window
     advice, lost = advice_for(context, simulation.states, attribution, rule), attribution.idle_of(rule)
     share = _mark_share(context, attribution) if rule == capture_overhead.RULE else 0.0
+    in_ranges = _in_ranges(context, attribution, rule) if rule in PLACED else []
     saving = _saving_of_device(simulation, attribution, rule) or of_program(rule, advice, share)
     return make_finding(
         rule=rule,
-        headline=advice.headline.format(share=units.share(lost / window.length_ns)),
+        headline=advice.headline.format(share=units.share(lost / window.length_ns), range=_mostly(in_ranges, lost)),
         lost_ns=lost,
         saving=saving,
         advice=advice.advice,
@@ -101,6 +107,7 @@ def _finding(
             *_marked(context, attribution, rule),
             *most_sampled(attribution, rule),
             *_by_phase(context, attribution, rule),
+            *(f"{units.duration(ns)} in range {text}" for ns, text in in_ranges[:WORST_GAPS]),
             *_longest(gaps, attribution, rule),
         ),
         device_id=attribution.device_id,
@@ -229,6 +236,32 @@ def _by_phase(context: TraceContext, attribution: Attribution, rule: str) -> tup
         rows.append((int(taken(length, mine).sum()), context.phases.where(code), gaps))
     rows.sort(key=lambda row: (-row[0], row[1]))
     return tuple(f"{units.duration(idle)} {where}, {units.counted(count, 'gap')}" for idle, where, count in rows)
+
+
+def _in_ranges(context: TraceContext, attribution: Attribution, rule: str) -> list[tuple[int, str]]:
+    """Return the idle time of a rule by the innermost range that is open on its thread, largest first.
+
+    Ranges that are steps or phases do not count, nor those of libraries and operators.
+    """
+    ranges = context.trace[tables.RANGES]
+    named = ~of_operators(ranges) & ~of_library(ranges) & ~np.isin(array(ranges, "start"), context.steps.frame["start"])
+    named[context.phases.marked.index.to_numpy()] = False
+    pieces = attribution.pieces.of(attribution.of_rule(rule))
+    start, end, thread = (array(ranges, name)[named] for name in ("start", "end", "thread"))
+    code = ranges["text"].cat.codes.to_numpy()[named]
+    idle = np.zeros(len(ranges["text"].cat.categories), np.int64)
+    for each in np.intersect1d(thread, pieces.threads).tolist():
+        mine, of_thread = thread == each, np.flatnonzero(pieces.is_thread(each))
+        opened = innermost(start[mine], end[mine], code[mine])
+        _, at, low, high = overlay(Spans(pieces.start[of_thread], pieces.end[of_thread]), opened.spans)
+        np.add.at(idle, opened.code[at], high - low)
+    rows = [(int(idle[at]), str(ranges["text"].cat.categories[at])) for at in np.flatnonzero(idle).tolist()]
+    return sorted(rows, key=lambda row: (-row[0], row[1]))
+
+
+def _mostly(in_ranges: list[tuple[int, str]], lost: int) -> str:
+    """Return the range with more than half of some time as a part of a sentence; empty where there is none."""
+    return f", in range {in_ranges[0][1]}" if in_ranges and 2 * in_ranges[0][0] > lost else ""
 
 
 def _longest(gaps: pd.DataFrame, attribution: Attribution, rule: str) -> tuple[str, ...]:

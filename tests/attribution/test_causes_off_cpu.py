@@ -45,17 +45,24 @@ def test_a_thread_off_the_cpu_inside_a_call_is_not_off_cpu(call: str, trace_of: 
 
 
 def test_without_traced_system_calls_a_thread_off_the_cpu_may_wait_for_anything(trace_of: TraceOf) -> None:
-    """It may sleep: the capture does not show that it lacked a core."""
-    builder = gap().scheduled(20, running=False).scheduled(80, running=True)
-    assert explained(trace_of(builder), 0, 100) == [Piece(20, 80, "unknown", "forward")]
+    """It may sleep: the capture does not show that it lacked a core, but it shows the wait."""
+    trace = trace_of(gap().scheduled(20, running=False).scheduled(80, running=True))
+    assert explained(trace, 0, 100) == [Piece(20, 80, "off_cpu", "forward")]
+    assert evidence(trace, 0, 100) == [f"thread {MAIN_TID} waits, off the CPU, in a call that was not traced"]
 
 
 def test_a_thread_off_the_cpu_in_the_data_phase_waits_for_its_loader(trace_of: TraceOf) -> None:
     """System calls are not traced. Without a loader the wait may be for anything."""
     builder = gap("data").scheduled(20, running=False).scheduled(80, running=True)
-    assert explained(trace_of(builder), 0, 100) == [Piece(20, 80, "unknown", "data")]
+    assert explained(trace_of(builder), 0, 100) == [Piece(20, 80, "off_cpu", "data")]
     builder.thread_name(thread(6000, pid=6000), "pt_data_worker")
     assert explained(trace_of(builder), 0, 100) == [Piece(20, 80, "data_wait", "data")]
+
+
+def test_switches_of_cores_show_that_a_thread_works_in_the_data_phase(trace_of: TraceOf) -> None:
+    """System calls are not traced. From 50 on the thread has a core, so it prepares the data itself."""
+    builder = gap("data").scheduled(20, running=False).scheduled(50, running=True)
+    assert explained(trace_of(builder), 0, 100) == [Piece(20, 50, "off_cpu", "data"), Piece(50, 80, "data_work", "data")]
 
 
 def test_a_launching_thread_off_the_cpu_waits_for_the_main_thread(trace_of: TraceOf) -> None:
@@ -66,7 +73,7 @@ def test_a_launching_thread_off_the_cpu_waits_for_the_main_thread(trace_of: Trac
     builder.scheduled(50, running=False).scheduled(90, running=True)
     assert explained(trace_of(builder), 0, 100) == [
         Piece(20, 50, "cpu", "backward"),
-        Piece(50, 80, "unknown", "backward"),
+        Piece(50, 80, "off_cpu", "backward"),
     ]
 
 

@@ -263,7 +263,7 @@ def test_a_window_without_launches_has_no_phases(trace_of: TraceOf) -> None:
 
 @given(st.floats(0, 1), st.one_of(st.none(), st.floats(0, 1e6)), st.floats(0, 1e6))
 def test_the_rule(share: float, interval: float | None, operation: float) -> None:
-    """Half of the launches are late, their interval is longer than the operations, and no longer than a launch takes."""
+    """Half of the launches are late; their interval is longer than operations, and no longer than a launch takes."""
     expected = share >= LATE and interval is not None and operation < interval <= LONGEST_NS
     assert Pace(10, share / 2, share, interval, operation).is_bound == expected
 

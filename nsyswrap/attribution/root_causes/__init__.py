@@ -33,6 +33,7 @@ from nsyswrap.attribution.root_causes import (
     pageable_copies,
     tokenizer,
     uneven_steps,
+    untraced_wait,
     worker_start,
 )
 
@@ -67,5 +68,6 @@ ROOT_CAUSES = (
     RootCause(launch_bound.RULE, launch_bound.find),
     RootCause(uneven_steps.RULE, uneven_steps.find),
     RootCause(outside_wait.RULE, outside_wait.find),
+    RootCause(untraced_wait.RULE, untraced_wait.find, ("off_cpu",)),
     RootCause(between_operations.RULE, between_operations.find),
 )
