@@ -29,7 +29,7 @@ from nsyswrap.sections.idle_findings import find_idle_findings
 from nsyswrap.sections.spec import SectionSpec
 from nsyswrap.tables import Trace, array
 from nsyswrap.timeline.build import timeline
-from nsyswrap.verdict import find_verdict
+from nsyswrap.verdict import find_verdict, in_order
 from nsyswrap.what_if.plan import find_plan
 from nsyswrap.what_if.simulate import Simulation, find_simulation
 
@@ -116,7 +116,7 @@ def report_of(
     sections = [found[f"section {each.key}"] for each in wanted]
     used = {gpu.device_id: gpu for gpu in trace.gpus}
     gpus = whole.gpus if whole else tuple(used[device] for device in context.operations.devices if device in used)
-    findings = tuple(sorted((f for s in sections for f in s.findings), key=lambda finding: finding.order))
+    findings = in_order(sections, (finding for section in sections for finding in section.findings))
     step, collectives = _step_times(context, chosen, sections), found.get("collectives", NO_COLLECTIVES)
     ranks = found.get("of_all_ranks", collectives).ranks
     made = Report(

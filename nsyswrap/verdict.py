@@ -1,6 +1,6 @@
 """The verdict: the first finding in a sentence, with the time of a step now and with the fix."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from nsyswrap import units
 from nsyswrap.attribution.attribution import RULES
@@ -13,11 +13,26 @@ from nsyswrap.sections.gpu_clocks import RULE as SLOWED
 # Rules of findings whose cause the capture does not show.
 CANNOT_TELL = ("idle/unknown", "idle/not_traced")
 INCOMPLETE = "capture/incomplete"
+# Rules of findings on copies.
+ON_COPIES = ("copies/pageable", "copies/exposed", "memory/migrations")
 NO_GPU_WORK = "No GPU work was recorded: this report is about the host's time, not the GPU's."
 # From this share of the window, time that the capture cannot explain decides the verdict. Source: ours.
 LIMIT_SHARE = 0.10
 # A difference of less than this share of a step is not stated. Source: ours, as the least share of a finding.
 SLIGHT_SHARE = 0.02
+
+
+def in_order(sections: Sequence[Section], findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Return all findings in the order of the report, the one that the verdict states first.
+
+    That is the finding with the largest predicted saving. Where copies take more than half of the time with no kernel
+    running, it is the one on copies, whatever else is predicted to save.
+    """
+    ordered = sorted(findings, key=lambda finding: finding.order)
+    ledger = next((section.tables["devices"] for section in sections if section.key == "ledger"), None)
+    if ledger is None or 2 * int(ledger["copy_exposed_ns"].sum()) <= int(ledger["window_ns"].sum()):
+        return tuple(ordered)
+    return tuple(sorted(ordered, key=lambda finding: finding.rule not in ON_COPIES))
 
 
 def find_verdict(

@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from nsyswrap import tables
 from nsyswrap.attribution.cuts import cut
+from nsyswrap.attribution.first_launches import find_loading_launches
 from nsyswrap.attribution.gaps import DeviceGaps
 from nsyswrap.attribution.pieces import COLUMNS, Owners, Pieces, joined_in_order
 from nsyswrap.compiled.rows import chosen, taken
@@ -145,6 +146,7 @@ class _Explainer:
         names = np.full(len(gap), NO_NAME, np.int32) if cause == "not_traced" else taken(self._launch_names, gap)
         causes = np.full(len(gap), CODE[cause], np.int8)
         if cause == "launch":
+            causes[taken(self._loads, gap)] = CODE["module_load"]
             # A thread can lose its core inside the call.
             part, code, start, end = self._states(thread, Spans(start, end))
             lost = code >> NAME_BITS == api_calls.OFF_CPU
@@ -212,6 +214,11 @@ class _Explainer:
         names[known] = self.states.names_of(tables.CALLS, call[known])
         return names
 
+    @cached_property
+    def _loads(self) -> npt.NDArray[np.bool_]:
+        """Return for each gap whether the call that launched its end loads the code of the kernel."""
+        return np.isin(self.found.calls(self.context).row, find_loading_launches(self.context))
+
     def _pieces(  # noqa: PLR0913, PLR0917 - one argument a field
         self,
         spans: Spans,
@@ -264,8 +271,9 @@ def _merge_equal(pieces: Pieces, waits: Indices, unrecorded: Indices) -> Pieces:
     """Merge adjacent pieces of one gap with the same cause, phase and thread; the longest piece gives the call name.
 
     CPU time and waits for others, whose calls have the names ``waits``, stay apart: both have the cause "cpu". So do
-    calls on files and page faults, which both have the cause "file_io" or "data_wait", and waits for a core and in calls
-    that were not traced, which both have the cause "off_cpu". What is no recorded call has the names ``unrecorded``.
+    calls on files and page faults, which both have the cause "file_io" or "data_wait", and waits for a core and those in
+    calls that were not traced, which both have the cause "off_cpu". What is no recorded call has a name of
+    ``unrecorded``.
     """
     apart = (np.isin(pieces.name, waits) & (pieces.cause == CODE["cpu"])) | np.isin(pieces.name, unrecorded)
     differs = np.ones(len(pieces.start), bool)

@@ -40,6 +40,7 @@ _ALLOCATION = re.compile(
     r"|AddressReserve|AddressFree|PoolTrim)"
 )
 _COPY = re.compile(r"cu(?:da)?Memcpy")
+_LAUNCH = re.compile(r"cu(?:da)?(?:Launch(?:Cooperative)?(?:Kernel|Grid)?|GraphLaunch)|cu(?:da)?Memset")
 _ASYNC = re.compile(r"Async|Batch")
 _SYNCHRONIZATION = re.compile(r"cu(?:da)?(?:Stream|Device|Event|Ctx|Context|Thread)Synchronize")
 
@@ -89,6 +90,11 @@ def call_kind(name: str) -> int | None:
 def is_copy(name: str) -> bool:
     """Return whether the call copies memory, blocking or not."""
     return _COPY.match(name) is not None
+
+
+def is_launch(name: str) -> bool:
+    """Return whether the call launches kernels or a memset, which the driver runs as a kernel."""
+    return _LAUNCH.match(name) is not None
 
 
 def os_call_kind(name: str) -> int | None:

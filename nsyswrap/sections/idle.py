@@ -11,6 +11,7 @@ import pandas as pd
 from nsyswrap import tables
 from nsyswrap.attribution.attribution import RULES, Attribution
 from nsyswrap.attribution.causes import CAUSES
+from nsyswrap.events import api_calls
 from nsyswrap.events.duration_stats import statistics
 from nsyswrap.events.thread_states import NO_NAME, ThreadStates
 from nsyswrap.intervals import NOTHING, Window
@@ -44,6 +45,7 @@ EVIDENCE = {
 }
 RECORDING = "nsys records the calls of thread {thread}"
 IN_CALL = "thread {thread} is in {name}"
+FIRST_LAUNCH = "{name} on thread {thread} loads the kernel: this is its first launch"
 OFF_CPU_IN_CALL = "thread {thread} waits, off the CPU, in {name}"
 UNTRACED = "thread {thread}: waiting or working, operating system calls were not traced"
 WAITS_LOOK_LIKE_WORK = "waits of the host look like work"
@@ -234,6 +236,8 @@ def _sentence(cause: str, thread: int, name: int, states: ThreadStates, *, untra
         template = IN_CALL
     elif cause == "off_cpu" and name != NO_NAME:
         template = OFF_CPU_IN_CALL
+    elif cause == "module_load" and name != NO_NAME and api_calls.is_launch(states.names[name]):
+        template = FIRST_LAUNCH
     call = states.names[name] if name != NO_NAME else "a call"
     return template.format(name=call, thread=tables.tid(thread))
 

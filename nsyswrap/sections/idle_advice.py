@@ -10,7 +10,7 @@ from nsyswrap.attribution.attribution import Attribution
 from nsyswrap.attribution.copy_table import DOWNLOAD, UPLOAD
 from nsyswrap.attribution.root_causes import blocking_waits
 from nsyswrap.compiled.rows import taken
-from nsyswrap.events.api_calls import MODULE_LOAD, overhead_kind
+from nsyswrap.events.api_calls import MODULE_LOAD, is_launch, overhead_kind
 from nsyswrap.events.operations import SOURCES
 from nsyswrap.events.thread_states import ThreadStates
 from nsyswrap.intervals import Window
@@ -117,8 +117,8 @@ ADVICE = {
     "host/untraced_wait": Advice(
         "The GPU is idle for {share} of the time while the launching thread waits, off the CPU{range}; which call, "
         "operating system calls would tell.",
-        "Capture again with osrt among the traces (--trace cuda,nvtx,osrt): it names the call that waits. Then take the "
-        "wait out of the step, or begin it earlier.",
+        "Capture again with osrt among the traces (--trace cuda,nvtx,osrt): it names the call that waits. Then take "
+        "the wait out of the step, or begin it earlier.",
     ),
     "host/file_reads": Advice(
         "The GPU starves for {share} of the time while the training process reads files for the next batch.",
@@ -191,6 +191,11 @@ ADVICE_OF_LIBRARIES = (
     "Open a library once and keep its handle: ctypes.CDLL opens it again at each call, also for a kernel that "
     "torch.cuda compiles from source."
 )
+HEADLINE_OF_FIRST_LAUNCHES = "The GPU is idle for {share} of the time while CUDA loads kernels at their first launch."
+ADVICE_OF_FIRST_LAUNCHES = (
+    "Launch each kernel once, to warm up, before the part that counts. Where loading in that part hurts all the same, "
+    "set CUDA_MODULE_LOADING=EAGER: CUDA then loads everything at the start, not at the first launch."
+)
 SMALL_COPIES = (
     "Copy to the GPU once instead of many times: collect the values in one tensor on the host (torch.stack, or the "
     "collate function of the DataLoader), pin it, and copy it with non_blocking=True."
@@ -226,8 +231,12 @@ def advice_for(context: TraceContext, states: ThreadStates, attribution: Attribu
     if rule == RULE:
         times = _time_of_calls(states, attribution, rule)
         text, headline = file_advice(times), HEADLINE_OF_STREAMS if may_be_stream(times) else headline
-    if rule == "idle/module_load" and _opens_libraries(_time_of_calls(states, attribution, rule)):
-        text, headline = ADVICE_OF_LIBRARIES, HEADLINE_OF_LIBRARIES
+    if rule == "idle/module_load":
+        times = _time_of_calls(states, attribution, rule)
+        if _is_most(times, lambda name: overhead_kind(name) == MODULE_LOAD):
+            text, headline = ADVICE_OF_LIBRARIES, HEADLINE_OF_LIBRARIES
+        elif _is_most(times, is_launch):
+            text, headline = ADVICE_OF_FIRST_LAUNCHES, HEADLINE_OF_FIRST_LAUNCHES
     return replace(advice, headline=headline, advice=text or advice.advice)
 
 
@@ -240,10 +249,9 @@ def _time_of_calls(states: ThreadStates, attribution: Attribution, rule: str) ->
     return {states.names[each]: int(spent[each]) for each in np.flatnonzero(spent).tolist()}
 
 
-def _opens_libraries(times: dict[str, int]) -> bool:
-    """Return whether libraries are opened for most of some time, and no code is loaded."""
-    opened = sum(ns for name, ns in times.items() if overhead_kind(name) == MODULE_LOAD)
-    return opened > sum(times.values()) / 2
+def _is_most(times: dict[str, int], wanted: Callable[[str], bool]) -> bool:
+    """Return whether calls with wanted names take more than half of some time."""
+    return 2 * sum(ns for name, ns in times.items() if wanted(name)) > sum(times.values())
 
 
 def _of_cpu(_context: TraceContext, attribution: Attribution) -> str:

@@ -11,6 +11,7 @@ from functools import partial
 import numpy as np
 
 from nsyswrap.attribution.copy_table import DOWNLOAD, UPLOAD
+from nsyswrap.attribution.first_launches import find_loading_launches
 from nsyswrap.attribution.optimizer_pass import SHORT_NS
 from nsyswrap.events import api_calls
 from nsyswrap.events.operations import COMPUTE
@@ -120,6 +121,15 @@ def launch_calls(simulation: Simulation) -> WhatIf:
     """Return the change "fewer launch calls"."""
     rows = np.unique(simulation.context.operations.call[simulation.operations])
     return _saved(spans_of_calls(simulation, rows), "half of the time in launch calls is saved, or all of it")
+
+
+def loads(simulation: Simulation) -> WhatIf:
+    """Return the change "load everything before": calls that load code, and first launches that do, take less time."""
+    rows = find_loading_launches(simulation.context)
+    inside = np.isin(rows, simulation.context.operations.call[simulation.operations])
+    first, loading = spans_of_calls(simulation, rows[inside]), in_states(simulation, (api_calls.MODULE_LOAD,))
+    spans = {thread: union(each, first) for thread, each in loading.items()}
+    return _saved(spans, "half of the time in loading modules is saved, or all of it")
 
 
 def latency(_simulation: Simulation) -> WhatIf:
@@ -299,7 +309,7 @@ def _of_states(kinds: tuple[int, ...], what: str, simulation: Simulation) -> Wha
 OF_CAUSE: Mapping[str, Callable[[Simulation], WhatIf]] = {
     "queued": latency,
     "launch": launch_calls,
-    "module_load": partial(_of_states, (api_calls.MODULE_LOAD,), "in loading modules"),
+    "module_load": loads,
     "allocation": allocation,
     "blocking_copy": pinned_copies,
     "synchronization": waits,

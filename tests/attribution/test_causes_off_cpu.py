@@ -62,7 +62,10 @@ def test_a_thread_off_the_cpu_in_the_data_phase_waits_for_its_loader(trace_of: T
 def test_switches_of_cores_show_that_a_thread_works_in_the_data_phase(trace_of: TraceOf) -> None:
     """System calls are not traced. From 50 on the thread has a core, so it prepares the data itself."""
     builder = gap("data").scheduled(20, running=False).scheduled(50, running=True)
-    assert explained(trace_of(builder), 0, 100) == [Piece(20, 50, "off_cpu", "data"), Piece(50, 80, "data_work", "data")]
+    assert explained(trace_of(builder), 0, 100) == [
+        Piece(20, 50, "off_cpu", "data"),
+        Piece(50, 80, "data_work", "data"),
+    ]
 
 
 def test_a_launching_thread_off_the_cpu_waits_for_the_main_thread(trace_of: TraceOf) -> None:

@@ -30,7 +30,7 @@ MEANING = {
     "file_io": {"read"},
 }
 WAITS = {"lock", "wait", "peer", "file_io", "untraced"}
-CAUSE = {"wait": "cpu", "peer": "unknown", "untraced": "unknown", "running": "cpu"}
+CAUSE = {"wait": "cpu", "peer": "unknown", "untraced": "off_cpu", "running": "cpu"}
 
 
 @dataclass(frozen=True)
@@ -172,7 +172,8 @@ class Counter:
             if phase == "data" and state in WAITS and (state != "untraced" or self._loads(process)):
                 return "data_wait", phase
             if phase == "data" and state == "running":
-                return "data_work" if tables.OS_CALLS.name not in self.trace.absent else "unknown", phase
+                told = tables.OS_CALLS.name not in self.trace.absent or any(row[0] == thread for row in self.switches)
+                return "data_work" if told else "unknown", phase
         elif ender and ender.kind == "copy" and state in WAITS and self._loads(process):
             return "data_wait" if phase in {"none", "batch", "copy"} else CAUSE.get(state, state), phase
         return CAUSE.get(state, state), phase

@@ -11,9 +11,11 @@ from nsyswrap.tables import blocks
 
 RULE = "gpu/between_operations"
 # A queued operation that begins after more than this many usual gaps waited for something else, such as another stream.
-# Source: ours. So did one that begins later than an operation usually does after its launch, whatever gaps are usual:
-# the GPU itself takes some microseconds from one operation to the next.
+# Source: ours. Fewer gaps than ``FEW`` show no usual length; then it is the time from a launch to its operation.
 USUAL_GAPS = 10
+# Whatever gaps are usual, a longer one is not the GPU's own: it takes 2 us from kernel to kernel, and up to 83 us from
+# one CUDA graph to the next. Source: tests/captures/faults, graph_for_each_layer on an H200.
+LONGEST_NS = 200_000
 
 
 def find(idle: IdlePieces, free: Mask) -> Mask:  # noqa: ARG001 - the signature of all root causes
@@ -25,7 +27,7 @@ def find(idle: IdlePieces, free: Mask) -> Mask:  # noqa: ARG001 - the signature 
     parts = [gap[:0], *(taken(gap[some], _in_one_stream(idle, mine, start, gap[some])) for some in blocks(len(gap)))]
     gap = np.concatenate(parts)
     length = taken(spans.end, gap) - taken(spans.start, gap)
-    longest = min(USUAL_GAPS * median(length), LATENCY_NS) if len(gap) >= FEW else LATENCY_NS
+    longest = min(USUAL_GAPS * median(length), LONGEST_NS) if len(gap) >= FEW else LATENCY_NS
     usual = np.zeros(len(spans.start), bool)
     usual[gap[length <= longest]] = True
     found: Mask = queued & taken(usual, idle.gap)
