@@ -29,6 +29,7 @@ IF_FIXED = {
     "capture/overhead": "without the ranges in inner loops",
     "modules/in_window": "if everything were compiled before",
     "memory/churn": "without allocations in the step",
+    "memory/migrations": "if pages moved before they are needed",
     "data/worker_start": "if loader processes were kept",
     "gpu/between_operations": "with fewer operations",
     "gpu/slowed": "with the GPU at full clocks",

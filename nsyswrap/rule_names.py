@@ -35,6 +35,7 @@ RULE_NAMES: Mapping[str, str] = MappingProxyType(
         "capture/overhead": "recording of NVTX ranges",
         "modules/in_window": "kernels compiled or loaded in steps",
         "memory/churn": "repeated memory allocation",
+        "memory/migrations": "page faults of managed memory",
         "data/worker_start": "data loader worker start",
         "host/checkpoint": "checkpoints",
         "host/cpu_quota": "CPU quota used up",

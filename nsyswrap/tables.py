@@ -97,8 +97,15 @@ KERNELS = _spec(
 )
 COPIES = _spec(
     "copies",
-    _OPERATION | {"bytes": "int64", "copy_kind": "int32", "source_kind": "int32", "target_kind": "int32"},
-    _NO_STREAM | {"source_kind": -1, "target_kind": -1},
+    _OPERATION
+    | {
+        "bytes": "int64",
+        "copy_kind": "int32",
+        "source_kind": "int32",
+        "target_kind": "int32",
+        "migration_cause": "int32",  # why pages of unified memory moved; -1 where no page did, or it is unknown
+    },
+    _NO_STREAM | {"source_kind": -1, "target_kind": -1, "migration_cause": -1},
 )
 MEMSETS = _spec("memsets", _OPERATION | {"bytes": "int64", "memory_kind": "int32"}, _NO_STREAM | {"memory_kind": -1})
 GRAPHS = _spec("graphs", _OPERATION, _NO_STREAM)
@@ -139,6 +146,13 @@ MEMORY = _spec(
     },
     {"pool": 0},
 )
+# Page faults of managed memory: groups of faults that a GPU waited for, and single faults of the CPU.
+GPU_PAGE_FAULTS = _spec(
+    "gpu_page_faults",
+    {"start": "int64", "end": "int64", "process": "int64", "device_id": "int32", "count": "int64"},
+    {"count": 1},
+)
+CPU_PAGE_FAULTS = _spec("cpu_page_faults", {"start": "int64", "process": "int64"})
 # CUDA events: which call recorded an event after the work already in a stream, and which call waited for an event.
 EVENT_RECORDS = _spec(
     "event_records",
@@ -185,6 +199,8 @@ SPECS: tuple[TableSpec, ...] = (
     RANGES,
     SCHEDULING,
     MEMORY,
+    GPU_PAGE_FAULTS,
+    CPU_PAGE_FAULTS,
     EVENT_RECORDS,
     EVENT_WAITS,
     COUNTERS,

@@ -193,8 +193,8 @@ class _Explainer:
             in_data = phase == self.context.phases.code(DATA)
             # Without traced system calls and without switches of cores, waiting and working look the same.
             trace = self.context.trace
-            told = tables.OS_CALLS.name not in trace.absent or has_switches(trace, thread)
-            cause = np.where(in_data & running, np.int8(CODE["data_work" if told else "unknown"]), cause)
+            is_shown = tables.OS_CALLS.name not in trace.absent or has_switches(trace, thread)
+            cause = np.where(in_data & running, np.int8(CODE["data_work" if is_shown else "unknown"]), cause)
             if not has_loader(trace, process):
                 waiting = waiting & (kind != api_calls.UNTRACED_WAIT)
             return np.where(in_data & waiting, np.int8(CODE["data_wait"]), cause)
@@ -271,8 +271,8 @@ def _merge_equal(pieces: Pieces, waits: Indices, unrecorded: Indices) -> Pieces:
     """Merge adjacent pieces of one gap with the same cause, phase and thread; the longest piece gives the call name.
 
     CPU time and waits for others, whose calls have the names ``waits``, stay apart: both have the cause "cpu". So do
-    calls on files and page faults, which both have the cause "file_io" or "data_wait", and waits for a core and those in
-    calls that were not traced, which both have the cause "off_cpu". What is no recorded call has a name of
+    calls on files and page faults, which both have the cause "file_io" or "data_wait"; and waits for a core and those
+    in calls that were not traced, which both have the cause "off_cpu". What is no recorded call has a name of
     ``unrecorded``.
     """
     apart = (np.isin(pieces.name, waits) & (pieces.cause == CODE["cpu"])) | np.isin(pieces.name, unrecorded)

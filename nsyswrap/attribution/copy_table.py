@@ -8,6 +8,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from nsyswrap import tables
+from nsyswrap.attribution.page_migrations import find_migrations
 from nsyswrap.compiled.rows import taken
 from nsyswrap.events.api_calls import blocks_host, is_pageable
 from nsyswrap.intervals import Indices, Spans, Times, Window, clip, covered, merge
@@ -28,8 +29,9 @@ def find_copies(context: TraceContext, window: Window) -> pd.DataFrame:
 
     Returns:
         device_id, bytes, start and end (ns, not clipped), duration and exposed (ns, clipped to the window), call (row
-        in ``trace[CALLS]``, -1 if unknown), kind, source_memory and target_memory (texts), pageable and blocking.
-        A copy is blocking where its call does not return before the copy is done, see ``api_calls.blocks_host``.
+        in ``trace[CALLS]``, -1 if unknown), kind, source_memory and target_memory (texts), pageable, blocking, and
+        by_fault (a migration of managed memory that an access started). A copy is blocking where its call does not
+        return before the copy is done, see ``api_calls.blocks_host``.
     """
     columns, trace = _moved(context, tables.COPIES, window), context.trace
     row, call = columns.pop("row"), columns["call"]
@@ -65,6 +67,7 @@ def _moved(context: TraceContext, spec: TableSpec, window: Window) -> dict[str, 
         "exposed": _exposed(context, rows, window),
         "call": taken(operations.call, rows),
         "row": taken(operations.row, rows),
+        "by_fault": taken(find_migrations(context).by_faults, rows),
         **{name: array(frame, name)[taken(operations.row, rows)] for name in about},
     }
 

@@ -142,7 +142,7 @@ def _frame(
         columns["name"] = _category([texts.get(int(i), "") for i in columns.pop("name_id")], cleaner)
     elif spec is tables.DIAGNOSTICS:
         columns["text"] = _category(columns["text"], cleaner)
-    elif spec.name in OPERATIONS or spec in (tables.MEMORY, tables.EVENT_RECORDS):
+    elif spec.name in OPERATIONS or spec in (tables.MEMORY, tables.EVENT_RECORDS, tables.GPU_PAGE_FAULTS):
         use_physical_devices(columns, devices)
     held: dict[str, Any] = {name: _narrowed(columns[name]) for name in spec.columns}
     held |= {name: pd.Categorical(held[name]) for name in spec.coded if isinstance(held[name], np.ndarray)}

@@ -44,6 +44,8 @@ TABLES: Mapping[str, Mapping[str, str]] = {
     "CUDA_GRAPH_EVENTS": {},
     "CUDA_GRAPH_NODE_EVENTS": {},
     "CUDA_GPU_MEMORY_USAGE_EVENTS": {},
+    "CUDA_UM_GPU_PAGE_FAULT_EVENTS": {},
+    "CUDA_UM_CPU_PAGE_FAULT_EVENTS": {},
     "OSRT_API": {},
     "PROFILER_OVERHEAD": {},
     "NVTX_EVENTS": {"text": "text", "jsonText": "payload"},

@@ -72,7 +72,7 @@ SOURCES: tuple[Source, ...] = (
         tables.COPIES,
         "CUPTI_ACTIVITY_KIND_MEMCPY",
         _OPERATION | {"bytes": "bytes", "copy_kind": "copyKind"},
-        _STREAM | {"source_kind": "srcKind", "target_kind": "dstKind"},
+        _STREAM | {"source_kind": "srcKind", "target_kind": "dstKind", "migration_cause": "migrationCause"},
         family="CUDA",
     ),
     Source(
@@ -117,6 +117,13 @@ SOURCES: tuple[Source, ...] = (
         },
         {"pool": "localMemoryPoolAddress"},
     ),
+    Source(
+        tables.GPU_PAGE_FAULTS,
+        "CUDA_UM_GPU_PAGE_FAULT_EVENTS",
+        _SPAN | {"process": "globalPid", "device_id": "deviceId"},
+        {"count": "numberOfPageFaults"},
+    ),
+    Source(tables.CPU_PAGE_FAULTS, "CUDA_UM_CPU_PAGE_FAULT_EVENTS", {"start": "start", "process": "globalPid"}),
     Source(
         tables.EVENT_RECORDS,
         "CUPTI_ACTIVITY_KIND_CUDA_EVENT",

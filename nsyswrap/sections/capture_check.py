@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 from nsyswrap import tables, units
+from nsyswrap.attribution.page_migrations import find_migrations
 from nsyswrap.intervals import Window
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Fact, Finding, Section, Severity
@@ -106,9 +107,11 @@ def _no_ranges(trace: Trace, window: Window) -> Iterator[Finding]:
 def _migrations(context: TraceContext, window: Window) -> Iterator[str]:
     operations = context.operations
     inside = (operations.start < window.end_ns) & (operations.end > window.start_ns)
-    count = int((inside & operations.migration).sum())
-    if count:
-        yield f"{units.count(count)} migrations of unified memory in the window: page faults start them."
+    by_faults = find_migrations(context).by_faults
+    for chosen, who in ((by_faults, "page faults start them"), (~by_faults, "the program prefetches them")):
+        count = int((inside & operations.migration & chosen).sum())
+        if count:
+            yield f"{units.count(count)} migrations of unified memory in the window: {who}."
 
 
 def _complaints(trace: Trace) -> pd.DataFrame:

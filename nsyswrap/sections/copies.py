@@ -20,6 +20,7 @@ from nsyswrap.loop.own_windows import find_own_windows
 from nsyswrap.model import Fact, Finding, Section
 from nsyswrap.row_sums import largest_first, text_column
 from nsyswrap.sections.idle_findings import most_sampled
+from nsyswrap.sections.managed_memory import find_finding
 from nsyswrap.sections.severity import make_finding, worth_printing
 from nsyswrap.sections.spec import SectionSpec
 from nsyswrap.tables import array, groups
@@ -78,6 +79,7 @@ def _findings(
     for each in attributions:
         mine, staged = (of_device(some, each.device_id) for some in (copies, staged_copies(copies)))
         found += [_pageable(simulation, each, staged), _exposed(simulation, each.device_id, mine, each.window)]
+        found.append(find_finding(simulation, each, mine, each.window))
     return tuple(sorted((each for each in found if each), key=lambda finding: finding.order))
 
 
@@ -118,13 +120,14 @@ def _pageable(simulation: Simulation, attribution: Attribution, staged: pd.DataF
 
 
 def _exposed(simulation: Simulation, device: int, copies: pd.DataFrame, window: Window) -> Finding | None:
-    """Return the finding on exposed copies."""
+    """Return the finding on exposed copies, except those of pageable memory and those that page faults started."""
     context = simulation.context
+    others = staged_of(copies) | copies["by_fault"]
     whole = total(context.operations.exclusive(device, window)[COPY])
-    lost = whole - _exposed_time(context, device, staged_copies(copies), window)
+    lost = whole - _exposed_time(context, device, copies[others], window)
     if not worth_printing(lost, window):
         return None
-    mine = copies[(copies["exposed"] > 0) & ~staged_of(copies)]
+    mine = copies[(copies["exposed"] > 0) & ~others]
     return make_finding(
         rule="copies/exposed",
         headline=f"The GPU copies and computes nothing for {units.share(lost / window.length_ns)} of the time.",

@@ -96,7 +96,7 @@ def test_a_program_of_one_kernel_loads_it_and_is_not_launch_bound(trace_of: Trac
     assert report.findings[0].saving_low_ns == 70 * US
 
 
-def test_the_idle_time_in_the_call_is_told_as_loading(trace_of: TraceOf) -> None:
+def test_the_idle_time_in_the_call_counts_as_loading(trace_of: TraceOf) -> None:
     trace = trace_of(one_kernel())
     assert Piece(60 * US, 200 * US, "module_load", "none") in explained(trace, 30 * US, 225 * US)
     assert "cudaLaunchKernel on thread 4711 loads the kernel: this is its first launch" in evidence(

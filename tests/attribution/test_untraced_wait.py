@@ -30,7 +30,7 @@ def waiting(*, traced: bool = False) -> ExportBuilder:
     return made
 
 
-def test_the_wait_is_told_with_its_range_and_what_would_name_the_call(trace_of: TraceOf) -> None:
+def test_the_wait_is_named_with_its_range_and_what_would_name_the_call(trace_of: TraceOf) -> None:
     """The switches show the wait, so the verdict does not say that the capture cannot tell."""
     trace = trace_of(waiting())
     assert lost_per_step(trace)["host/untraced_wait"] == 360

@@ -159,6 +159,8 @@ def test_optional_columns_may_be_missing(build: Build, trace_of: TraceOf, source
     whole.memory(5, 512).row("CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", **waits)
     whole.row("CUPTI_ACTIVITY_KIND_CUDA_EVENT", process=PROCESS, correlation=1, device=0, stream=7, eventId=7)
     whole.row("MPI_RANKS", thread=MAIN, rank=3)
+    whole.row("CUDA_UM_GPU_PAGE_FAULT_EVENTS", start=1, end=2, process=PROCESS, device=0, numberOfPageFaults=2)
+    whole.row("CUDA_UM_CPU_PAGE_FAULT_EVENTS", start=1, process=PROCESS)
     missing = {name for stored in source.optional.values() for name in schema.columns_in(stored)} or {"no such column"}
     frame = trace_of(whole.without(source.table, *missing)).frames[source.spec.name]
     assert len(frame) > 0

@@ -162,6 +162,7 @@ def test_profiler_time_is_a_note_that_saves_nothing(trace_of: TraceOf) -> None:
 def test_every_rule_of_idle_time_has_advice_in_one_section() -> None:
     """Findings without advice here are part of the sections on launches, copies and steps."""
     elsewhere = {"launches/launch_bound", "optimizer/many_kernels", "copies/pageable", "steps/uneven"}
+    elsewhere |= {"memory/migrations"}
     assert {each.rule for each in ROOT_CAUSES} - set(ADVICE) == elsewhere
 
 

@@ -172,8 +172,10 @@ class Counter:
             if phase == "data" and state in WAITS and (state != "untraced" or self._loads(process)):
                 return "data_wait", phase
             if phase == "data" and state == "running":
-                told = tables.OS_CALLS.name not in self.trace.absent or any(row[0] == thread for row in self.switches)
-                return "data_work" if told else "unknown", phase
+                is_shown = tables.OS_CALLS.name not in self.trace.absent or any(
+                    row[0] == thread for row in self.switches
+                )
+                return "data_work" if is_shown else "unknown", phase
         elif ender and ender.kind == "copy" and state in WAITS and self._loads(process):
             return "data_wait" if phase in {"none", "batch", "copy"} else CAUSE.get(state, state), phase
         return CAUSE.get(state, state), phase

@@ -41,6 +41,8 @@ LAYOUTS = {
         " streamId@2025 localMemoryPoolAddress localMemoryPoolReleaseThreshold localMemoryPoolSize"
         " localMemoryPoolUtilizedSize importedMemoryPoolAddress importedMemoryPoolProcessId"
     ),
+    "CUDA_UM_CPU_PAGE_FAULT_EVENTS": "start globalPid address originalFaultPc CpuInstruction module unresolvedFaultPc",
+    "CUDA_UM_GPU_PAGE_FAULT_EVENTS": "start end globalPid deviceId address numberOfPageFaults faultAccessType",
     "NVTX_EVENTS": (
         "start end eventType rangeId category color text:TEXT globalTid endGlobalTid textId domainId uint64Value"
         " int64Value doubleValue:REAL uint32Value int32Value floatValue:REAL jsonTextId jsonText:TEXT"
