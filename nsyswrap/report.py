@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from nsyswrap import tables
+from nsyswrap import tables, units
 from nsyswrap.attribution.attribution import find_attributions
 from nsyswrap.attribution.copy_table import find_copies
 from nsyswrap.attribution.launch_pace import find_launches
@@ -24,6 +24,7 @@ from nsyswrap.ranks.lateness import find_lateness
 from nsyswrap.ranks.many import NO_OTHERS
 from nsyswrap.requested_window import between, part_read, recorded
 from nsyswrap.sections import SECTIONS, profiler_cost
+from nsyswrap.sections.capture_check import launches_without_record, only_operations
 from nsyswrap.sections.idle import find_idle_gaps, find_idle_sums
 from nsyswrap.sections.idle_findings import find_idle_findings
 from nsyswrap.sections.spec import SectionSpec
@@ -34,12 +35,6 @@ from nsyswrap.what_if.plan import find_plan
 from nsyswrap.what_if.simulate import Simulation, find_simulation
 
 STEPS, ALL = "steps", "all"
-
-SAMPLE = (
-    "No GPU operation was recorded, so there is no ledger: nsys saw no CUDA work in this program or on this machine. "
-    "Phases, steps and operating system calls are below; reports/samples/ holds a report from a real GPU."
-)
-
 
 Keys = Collection[str]
 NO_VERDICT = "No verdict: it needs all sections, and only some were made."
@@ -180,10 +175,10 @@ def _wanted(context: TraceContext, keys: Keys) -> tuple[list[SectionSpec], tuple
     is_part = context.trace.excerpt is not None
     candidates = [each for each in SECTIONS if (not keys or each.key in keys) and (is_part or not each.of_excerpt)]
     missing = {each.key: [spec.name for spec in each.needs if not len(context.trace[spec])] for each in candidates}
-    gpu_worked = len(context.operations.start) > 0
+    gpu_worked = context.operations.has_kernels
     wanted = [each for each in candidates if not missing[each.key] and (gpu_worked or not each.of_operations)]
     if not gpu_worked:
-        return wanted, (SAMPLE,)
+        return wanted, (_without_ledger(context),)
     titles: dict[tuple[str, ...], list[str]] = {}
     for each in candidates:
         if missing[each.key]:
@@ -193,6 +188,28 @@ def _wanted(context: TraceContext, keys: Keys) -> tuple[list[SectionSpec], tuple
         f"Left out, the capture has no {words[names].replace('_', ' ')}: {', '.join(given)}."
         for names, given in titles.items()
     )
+
+
+def _without_ledger(context: TraceContext) -> str:
+    """Return why there is no ledger: what was recorded of the GPU and what was not, and no more than that."""
+    trace, lost = context.trace, launches_without_record(context)
+    calls = len(trace[tables.CALLS])
+    if lost:
+        why = (
+            f"CUDA work was launched ({units.counted(lost, 'launch call')}), and the GPU's records of it are missing: "
+            "another profiler used CUPTI, the driver is newer than nsys, buffers were lost, or the program was killed "
+            "before it flushed them"
+        )
+    elif len(context.operations.start):
+        why = f"No kernel was recorded, only {only_operations(context)}"
+    elif calls:
+        why = f"No GPU operation was recorded. {units.counted(calls, 'CUDA call')}: none launches a kernel"
+    elif trace.session.traces and "Cuda" not in trace.session.traces:
+        why = "CUDA was not traced; add cuda to the traces"
+    else:
+        why = "Neither a CUDA call nor a GPU operation was recorded"
+    below = "Phases, steps and operating system calls are below; reports/samples/ holds a report from a real GPU."
+    return f"There is no ledger of GPU time. {why}. {below}"
 
 
 def run_sections(specs: list[SectionSpec], context: TraceContext, window: Window) -> list[Section]:
@@ -243,7 +260,8 @@ def choose_window(context: TraceContext, wanted: str = "") -> Window:
     operations = context.operations
     if excerpt is not None:
         return part_read(excerpt, "operations")
-    if len(operations.start):
+    # Where only copies or memsets were recorded, the report is about the host, whose time is that of the capture.
+    if operations.has_kernels:
         return window_of_operations(int(operations.start.min()), int(operations.end.max()))
     if context.trace.session.duration_ns > 0:
         return Window(0, context.trace.session.duration_ns, "the whole capture", "session")

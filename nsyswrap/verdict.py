@@ -7,7 +7,7 @@ from nsyswrap.attribution.attribution import RULES
 from nsyswrap.fixed_step import IF_FIXED, typical
 from nsyswrap.intervals import Window
 from nsyswrap.model import Finding, Section, Severity, StepTimes
-from nsyswrap.sections.capture_check import outweighs
+from nsyswrap.sections.capture_check import ONLY_OPERATIONS, UNRECORDED, outweighs
 from nsyswrap.sections.gpu_clocks import RULE as SLOWED
 
 # Rules of findings whose cause the capture does not show.
@@ -16,6 +16,12 @@ INCOMPLETE = "capture/incomplete"
 # Rules of findings on copies.
 ON_COPIES = ("copies/pageable", "copies/exposed", "memory/migrations")
 NO_GPU_WORK = "No GPU work was recorded: this report is about the host's time, not the GPU's."
+NO_KERNELS = (
+    "No kernel was recorded: the GPU's only work is {work}. This report is about the host's time, not the GPU's."
+)
+NO_RECORDS = (
+    "The GPU's records are missing: {launches} and no kernel. This report is about the host's time, not the GPU's."
+)
 # From this share of the window, time that the capture cannot explain decides the verdict. Source: ours.
 LIMIT_SHARE = 0.10
 # A difference of less than this share of a step is not stated. Source: ours, as the least share of a finding.
@@ -63,7 +69,7 @@ def _limit(
     """Return the sentence on what limits the run, apart from the clock of its GPUs, and its rule."""
     by_key = {section.key: section for section in sections}
     if "ledger" not in by_key:
-        return _of_host(findings, window, step)
+        return _of_host(by_key.get("capture_check"), findings, window, step)
     check, gpus = by_key.get("capture_check"), len(by_key["ledger"].tables["devices"])
     first = next((each for each in findings if each.rule != INCOMPLETE), None)
     limits = first is not None and first.severity is not Severity.NOTE
@@ -83,12 +89,18 @@ def _limit(
     return f"{first.headline}{_per_step(first, window, step)}", first.rule
 
 
-def _of_host(findings: Sequence[Finding], window: Window, step: StepTimes) -> tuple[str, str | None]:
+def _of_host(
+    check: Section | None, findings: Sequence[Finding], window: Window, step: StepTimes
+) -> tuple[str, str | None]:
     """Return the verdict of a capture without GPU work: the first finding on the host, if there is one."""
-    first = next((each for each in findings if each.severity is not Severity.NOTE), None)
-    if first is None:
-        return NO_GPU_WORK, None
-    return f"{NO_GPU_WORK} {first.headline}{_per_step(first, window, step)}", first.rule
+    first = next((each for each in findings if each.rule != INCOMPLETE and each.severity is not Severity.NOTE), None)
+    about = NO_GPU_WORK
+    if check and (only := check.fact(ONLY_OPERATIONS)):
+        about = NO_KERNELS.format(work=only.value)
+    if check and (missing := check.fact(UNRECORDED)) and isinstance(missing.value, int) and missing.value:
+        launches = units.counted(missing.value, "launch call was recorded", "launch calls were recorded")
+        about = NO_RECORDS.format(launches=launches)
+    return (about, None) if first is None else (f"{about} {first.headline}{_per_step(first, window, step)}", first.rule)
 
 
 def _lost_ns(findings: Sequence[Finding], first: Finding, gpus: int) -> int:

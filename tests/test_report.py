@@ -4,7 +4,9 @@ import re
 from collections.abc import Callable
 
 import pytest
-from export_builder import ExportBuilder, thread
+from export_builder import ExportBuilder, global_id, thread
+from made_steps import STEP, made_loop
+from made_steps import STEPS as MADE_STEPS
 
 from nsyswrap.db.load import load_export
 from nsyswrap.errors import CannotTellError, UsageError
@@ -20,6 +22,7 @@ from nsyswrap.tables import Trace
 TraceOf = Callable[[ExportBuilder], Trace]
 
 S = 10**9
+PEER = global_id(5000)
 
 
 def training() -> ExportBuilder:
@@ -205,7 +208,7 @@ def test_a_capture_without_events_is_an_error(trace_of: TraceOf) -> None:
 def test_an_empty_capture_of_some_length_has_a_report(trace_of: TraceOf) -> None:
     """The program ran, but no event was recorded. Every form renders such a report."""
     report = build_report(trace_of(ExportBuilder().session(duration=S)))
-    assert "No GPU operation was recorded" in report.notes[0]
+    assert "Neither a CUDA call nor a GPU operation was recorded" in report.notes[0]
     assert all(render(form, report) for form in RENDERERS)
 
 
@@ -236,13 +239,77 @@ KINDS: dict[str, Callable[[ExportBuilder], ExportBuilder]] = {
 }
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_an_operation_of_any_kind_is_work_of_the_gpu(kind: str, trace_of: TraceOf) -> None:
-    """A capture without a kernel, such as one whose kernels all ran inside CUDA graphs, has a ledger like any other."""
+@pytest.mark.parametrize("kind", ["graph", "kernel"])
+def test_a_kernel_or_a_graph_is_work_of_the_gpu(kind: str, trace_of: TraceOf) -> None:
+    """A capture whose kernels all ran inside CUDA graphs has a ledger like any other."""
     report = build_report(trace_of(KINDS[kind](ExportBuilder().gpu())))
     assert {"ledger", "idle", "launches", "copies"} <= {section.key for section in report.sections}
     assert "No GPU work" not in report.verdict
     assert all(render(form, report) for form in RENDERERS)
+
+
+@pytest.mark.parametrize(("kind", "work"), [("copy", "1 copy of 10 ns"), ("memset", "1 memset of 10 ns")])
+def test_a_gpu_that_ran_no_kernel_is_named_with_what_it_did(kind: str, work: str, trace_of: TraceOf) -> None:
+    """The window is that of the host, and no share of it is one of kernels that do not run."""
+    built = KINDS[kind](ExportBuilder().gpu().session(duration=S)).call("cudaFree", 100, S // 2)
+    report = build_report(trace_of(built))
+    assert report.verdict.startswith(f"No kernel was recorded: the GPU's only work is {work}.")
+    assert work in report.notes[0]
+    assert (report.window.start_ns, report.window.end_ns) == (0, S)
+    assert report.section("ledger") is None
+    assert all(render(form, report) for form in RENDERERS)
+
+
+def test_launches_without_a_record_are_no_absence_of_work(trace_of: TraceOf) -> None:
+    """The export holds the calls of twelve steps, and no kernel of them."""
+    built = made_loop().option("CAPTURE_EVENT_TYPE", "Cuda").without("CUPTI_ACTIVITY_KIND_KERNEL")
+    built.diagnostic("CUDA profiling might have not been started correctly.", severity=2)
+    built.diagnostic("No cuDNN events collected. Does the process use cuDNN?", severity=2)
+    report = build_report(trace_of(built))
+    assert report.verdict.startswith("The GPU's records are missing: 72 launch calls were recorded and no kernel.")
+    assert "CUDA work was launched (72 launch calls)" in report.notes[0]
+    assert not any("saw no CUDA work" in note for note in report.notes)
+    (finding,) = (each for each in report.findings if each.rule == "capture/incomplete")
+    assert finding.evidence[0].startswith("72 launch calls of process 4711 have no record of the GPU")
+    assert "nsys: CUDA profiling might have not been started correctly." in finding.evidence
+    assert not any("cuDNN" in line for line in finding.evidence)
+    assert "another profiler" in finding.advice
+    assert all(render(form, report) for form in RENDERERS)
+    text = render("text", report)
+    assert "GPU busy" not in text
+
+
+def test_graphs_without_a_record_are_no_absence_of_work(trace_of: TraceOf) -> None:
+    """Only a copy was recorded: the graphs ran, and left no trace."""
+    built = ExportBuilder().gpu().session(duration=S).copy(10, 20, launched=(1, 2))
+    for at in (30, 40):
+        built.call("cudaGraphLaunch", at, at + 1, correlation=at)
+    verdict = build_report(trace_of(built)).verdict
+    assert verdict.startswith("The GPU's records are missing: 2 launch calls were recorded and no kernel.")
+
+
+def test_the_lost_records_of_one_process_are_no_rank_that_is_absent(trace_of: TraceOf) -> None:
+    """Two processes launch; the records of the second are missing."""
+    built = made_loop()
+    for number in range(MADE_STEPS):
+        at = number * STEP
+        built.call("cudaLaunchKernel", at, at + 10, thread=PEER | 5000, correlation=number + 1)
+    report = build_report(trace_of(built))
+    notes = [note for section in report.sections for note in section.notes]
+    assert "Missing are the GPU's records of 1 process that launched work: 5000." in notes
+    assert not any("not in the capture" in note for note in notes)
+    assert [each for each in report.findings if each.rule == "capture/incomplete"]
+
+
+@pytest.mark.parametrize(
+    ("built", "why"),
+    [
+        (ExportBuilder().session(duration=S).call("cudaFree", 0, 5), "1 CUDA call: none launches a kernel"),
+        (ExportBuilder().session(duration=S).option("CAPTURE_EVENT_TYPE", "NvtxEvents"), "CUDA was not traced"),
+    ],
+)
+def test_without_work_the_report_says_what_was_recorded(built: ExportBuilder, why: str, trace_of: TraceOf) -> None:
+    assert why in build_report(trace_of(built)).notes[0]
 
 
 def test_a_section_without_its_table_is_left_out_with_a_note(trace_of: TraceOf) -> None:

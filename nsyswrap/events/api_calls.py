@@ -40,7 +40,8 @@ _ALLOCATION = re.compile(
     r"|AddressReserve|AddressFree|PoolTrim)"
 )
 _COPY = re.compile(r"cu(?:da)?Memcpy")
-_LAUNCH = re.compile(r"cu(?:da)?(?:Launch(?:Cooperative)?(?:Kernel|Grid)?|GraphLaunch)|cu(?:da)?Memset")
+_KERNEL_LAUNCH = re.compile(r"cu(?:da)?Launch(?:Cooperative)?(?:Kernel|Grid)|cudaLaunch$")
+_MEMSET = re.compile(r"cu(?:da)?Memset")
 _ASYNC = re.compile(r"Async|Batch")
 _SYNCHRONIZATION = re.compile(r"cu(?:da)?(?:Stream|Device|Event|Ctx|Context|Thread)Synchronize")
 
@@ -92,9 +93,14 @@ def is_copy(name: str) -> bool:
     return _COPY.match(name) is not None
 
 
+def launches_kernel(name: str) -> bool:
+    """Return whether the call launches one kernel; each such call has a record of the GPU."""
+    return _KERNEL_LAUNCH.match(name) is not None
+
+
 def is_launch(name: str) -> bool:
-    """Return whether the call launches kernels or a memset, which the driver runs as a kernel."""
-    return _LAUNCH.match(name) is not None
+    """Return whether the call launches a kernel or a memset, which the driver runs as a kernel."""
+    return launches_kernel(name) or _MEMSET.match(name) is not None
 
 
 def os_call_kind(name: str) -> int | None:

@@ -1,14 +1,26 @@
-"""Events that nsys lost: main threads whose calls stop while others go on, and counts that the export lacks."""
+"""Events that nsys lost: calls of main threads, records of the GPU, and events that nsys counted."""
 
 import re
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
+import pandas as pd
 
 from nsyswrap import tables
 from nsyswrap.compiled.rows import taken
+from nsyswrap.events import api_calls
 from nsyswrap.events.operations import SOURCES, Operations
-from nsyswrap.tables import Trace, array, coded
+from nsyswrap.intervals import Indices, Times
+from nsyswrap.tables import CodedIds, Trace, array, coded
+
+Mask = npt.NDArray[np.bool_]
+_BEGINS_CAPTURE = re.compile(r"cu(?:da)?StreamBeginCapture")
+_WAITS_FOR_ALL = re.compile(r"cu(?:da)?(?:Device|Ctx|Context|Thread)Synchronize")
+# A launch call waits while about this many launches are queued that have not begun, so no more are left at the end.
+MOST_QUEUED = 1024
+_ENDS_CAPTURE = re.compile(r"cu(?:da)?StreamEndCapture")
 
 # The calls of a main thread were lost where it launched kernels and then makes no call for this share of the time in
 # which its process launches. An autograd thread may launch for one step longer than the main thread. Ours.
@@ -54,6 +66,111 @@ def silent_threads(trace: Trace, operations: Operations) -> list[SilentThread]:
         first, last, silent = int(mine.min()), int(mine.max()), int(mine.max()) - int(of_main.max())
         if silent > SILENT_SHARE * max(last - first, 1):
             found.append(SilentThread(main, int(of_main.max()), last))
+    return found
+
+
+class UnrecordedLaunches(NamedTuple):
+    """Calls that launched a kernel, and have no record of the GPU in the capture.
+
+    Attributes:
+        rows: Rows of ``trace[CALLS]``, ascending.
+        process: Global id of the process of each.
+        without_any: The processes without any operation in the capture, ascending.
+    """
+
+    rows: Indices
+    process: Times
+    without_any: tuple[int, ...]
+
+
+def find_unrecorded_launches(trace: Trace, operations: Operations) -> UnrecordedLaunches:
+    """Return the calls that launched a kernel, and have no record of the GPU in the capture.
+
+    The GPU records each launch of a kernel, with these exceptions, which are left out::
+
+        begin of a stream capture |launch|launch| end of it    the kernels become a CUDA graph and do not run
+        |cudaLaunchKernel |cuLaunchKernel| |                   a call of the driver inside one of the runtime
+        ...|launch|launch|launch|                              still queued when recording ended
+
+    A launch had run when recording ended if a later launch of its process has a record, if a later call waited for the
+    whole device, or if more launches follow than a stream can hold. Calls without a correlation id show nothing.
+    """
+    calls, launches, begins, ends, waits = _kinds_of_calls(trace)
+    recorded = np.zeros(len(calls), bool)
+    recorded[operations.call[operations.call >= 0]] = True
+    thread, start, joined = coded(calls, "thread"), array(calls, "start"), array(calls, "correlation_id") > 0
+    owner = tables.process_of(thread.ids)
+    rows, processes, without = [np.empty(0, np.intp)], [np.empty(0, np.int64)], []
+    for process in tables.distinct(owner).tolist():
+        mine = np.flatnonzero(thread.among(owner == process))
+        lost = mine[(launches & ~recorded & joined)[mine]]
+        lost = lost[~_captured(start, mine[begins[mine]], mine[ends[mine]], start[lost])]
+        lost = lost[~_inside_another(calls, thread, mine[launches[mine]], lost)]
+        if not len(lost):
+            continue
+        of_process = operations.process == process
+        if of_process.any() and not recorded[mine].any():
+            continue
+        if of_process.any():
+            known, waited = start[mine[recorded[mine]]], start[mine[waits[mine]]]
+            ran_before = max(int(each.max(initial=np.iinfo(np.int64).min)) for each in (known, waited))
+            had_run = start[lost] < ran_before
+            had_run[: max(len(lost) - MOST_QUEUED, 0)] = True
+            lost = lost[had_run]
+        else:
+            without.append(process)
+        rows.append(lost)
+        processes.append(np.full(len(lost), process))
+    found = np.concatenate(rows)
+    order = np.argsort(found, kind="stable")
+    return UnrecordedLaunches(found[order], np.concatenate(processes)[order], tuple(without))
+
+
+def _kinds_of_calls(trace: Trace) -> tuple[pd.DataFrame, Mask, Mask, Mask, Mask]:
+    """Return the calls, and masks over them: launches of a kernel, begins and ends of stream captures, waits.
+
+    A wait is one for all of a device's work.
+    """
+    calls = trace[tables.CALLS]
+    kinds = (
+        api_calls.launches_kernel,
+        lambda name: _BEGINS_CAPTURE.match(name) is not None,
+        lambda name: _ENDS_CAPTURE.match(name) is not None,
+        lambda name: _WAITS_FOR_ALL.match(name) is not None,
+    )
+    codes = coded(calls, "name_id").codes
+
+    def of_kind(wanted: Callable[[str], bool]) -> Mask:
+        meant = tables.numbers_by_name(
+            trace, tables.CALLS, lambda name: int(wanted(api_calls.base_name(name))), np.int8
+        )
+        return taken(meant > 0, codes)
+
+    return calls, *(of_kind(wanted) for wanted in kinds)
+
+
+def _captured(start: Times, begins: Indices, ends: Indices, when: Times) -> Mask:
+    """Return which moments lie in a stream capture of their process, on any thread.
+
+    A capture without its begin began before recording did, one without its end ended after it.
+    """
+    opened = np.searchsorted(np.sort(start[begins]), when, side="right")
+    closed = np.searchsorted(np.sort(start[ends]), when, side="right")
+    unknown = max(len(ends) - len(begins), 0)
+    found: Mask = opened + unknown > closed
+    return found
+
+
+def _inside_another(calls: pd.DataFrame, thread: CodedIds, launches: Indices, rows: Indices) -> Mask:
+    """Return which launches are made inside another launch call of their thread."""
+    found = np.zeros(len(rows), bool)
+    end = array(calls, "end")
+    for code in tables.distinct(taken(thread.codes, rows)).tolist():
+        mine, of_thread = np.flatnonzero(thread.codes[rows] == code), launches[thread.codes[launches] == code]
+        # Calls are ordered by start; an outer call begins before, or at the same time and is longer.
+        reach = np.append(np.iinfo(np.int64).min, np.maximum.accumulate(end[of_thread]))
+        before = np.searchsorted(of_thread, rows[mine])
+        found[mine] = reach[before] >= end[rows[mine]]
     return found
 
 

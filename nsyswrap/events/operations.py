@@ -80,6 +80,11 @@ class Operations:
         """Return the ids of the devices that ran something, ascending."""
         return list(self.by_device)
 
+    @property
+    def has_kernels(self) -> bool:
+        """Return whether a kernel, or a CUDA graph as a whole, ran: a GPU that only copied or filled did no work."""
+        return bool((self.kind <= COMMUNICATION).any())
+
     def used_in(self, window: Window) -> list[int]:
         """Return the devices in use in a window: those whose first operation to last operation overlaps it.
 

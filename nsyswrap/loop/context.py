@@ -12,7 +12,7 @@ from nsyswrap.dependent_values import pool_of, workers_for
 from nsyswrap.events.gpu_counters import CounterSamples, find_counter_samples
 from nsyswrap.events.host_record import NO_RECORD, HostRecord
 from nsyswrap.events.kernel_names import KernelNames, find_kernel_names
-from nsyswrap.events.lost_events import SilentThread, silent_threads
+from nsyswrap.events.lost_events import SilentThread, UnrecordedLaunches, find_unrecorded_launches, silent_threads
 from nsyswrap.events.operations import Operations, find_operations
 from nsyswrap.events.python_stacks import SourceLines, find_lines
 from nsyswrap.events.recorded_calls import NOT_MEASURED, RecordedCalls, find_recorded_calls
@@ -70,6 +70,7 @@ class TraceContext:
         operations: All that ran on the GPUs, joined to the calls that launched it.
         kernel_names: What the names of the kernels say.
         silences: Main threads whose calls were lost.
+        unrecorded_launches: Launch calls of kernels without a record of the GPU.
         counter_samples: The samples of each GPU counter; empty where none were taken.
         lines: The line of Python of each sampled stack.
         steps: The steps of the training loop.
@@ -83,6 +84,7 @@ class TraceContext:
     operations: Operations
     kernel_names: KernelNames
     silences: tuple[SilentThread, ...]
+    unrecorded_launches: UnrecordedLaunches
     counter_samples: tuple[CounterSamples, ...]
     lines: SourceLines
     steps: Steps
@@ -110,6 +112,7 @@ def find_context(trace: Trace, settings: Settings = NO_SETTINGS) -> TraceContext
             settings=settings,
             operations=operations,
             silences=tuple(silent_threads(trace, operations)),
+            unrecorded_launches=find_unrecorded_launches(trace, operations),
             counter_samples=find_counter_samples(trace),
             lines=find_lines(trace),
             steps=steps,

@@ -1,6 +1,7 @@
 """The report for a terminal: one screen, in the words of the page, readable without colour."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Literal
 
 from rich.console import Group, RenderableType
@@ -24,6 +25,8 @@ _ON_PAGE_ONLY = (
     *("step_breakdown", "cuda_graphs", "host_waits", "machine", "python_lines", "counters", "device_memory"),
     *("communication", "compute", "occupancy", "prediction", "profiler_cost"),
 )
+# Columns of the table of phases about the GPU.
+_OF_GPU = ("gpu_ns", "idle_ns", "kernel_count")
 _SHOWN = ("ledger", "idle", "tensor_cores", "steps", "phases", "ranks")
 _LEFT_OUT = ("p05_ns", "p95_ns")
 _MOST_FINDINGS = 3
@@ -199,6 +202,10 @@ def _phases(report: Report) -> Iterator[RenderableType]:
     if section is None or "phases" not in section.tables:
         return
     yield _title("Phases", summary_model.short(section.window))
+    if report.section("ledger") is None:
+        # Nothing is known of the GPU, which is not the same as nothing.
+        table = section.tables["phases"].drop(columns=list(_OF_GPU), errors="ignore")
+        section = replace(section, tables={"phases": table})
     yield from _generic(section, "phases", _MOST_PHASES)
 
 

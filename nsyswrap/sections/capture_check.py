@@ -8,22 +8,28 @@ import pandas as pd
 
 from nsyswrap import tables, units
 from nsyswrap.attribution.page_migrations import find_migrations
+from nsyswrap.events.operations import COPY, MEMSET
 from nsyswrap.intervals import Window
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Fact, Finding, Section, Severity
 from nsyswrap.row_sums import typed_table
-from nsyswrap.sections.missing_events import MissingEvents, affected_ns, find_missing, lacks_ranges
+from nsyswrap.sections.missing_events import (
+    COMPLAINTS,
+    MissingEvents,
+    affected_ns,
+    find_missing,
+    hidden_graphs,
+    lacks_ranges,
+)
 from nsyswrap.sections.spec import SectionSpec
 from nsyswrap.tables import Trace, array
-
-# ENUM_DIAGNOSTIC_SEVERITY_LEVEL: 1 information, 2 warning, 3 error.
-COMPLAINTS = (2, 3)
 
 # There is a warning, or a problem, if at least this share of the window can be wrong. Source: ours.
 WARNING_SHARE, PROBLEM_SHARE = 0.01, 0.20
 
 COMPLETE, INCOMPLETE = "yes, as far as it can tell", "no"
 AFFECTED = "affected_ns"
+UNRECORDED, ONLY_OPERATIONS = "launches_without_record", "only_operations"
 
 
 def run(context: TraceContext, window: Window) -> Section:
@@ -44,6 +50,7 @@ def run(context: TraceContext, window: Window) -> Section:
             Fact("complete", INCOMPLETE if affected else COMPLETE, "text"),
             Fact(AFFECTED, affected, "ns"),
             Fact("affected_share", share, "share"),
+            *_missing_work(context),
             Fact("cuda_rows", trace.event_counts.get("CUDA", 0), "count"),
             Fact("nvtx_rows", trace.event_counts.get("NVTX", 0), "count"),
         ),
@@ -51,6 +58,29 @@ def run(context: TraceContext, window: Window) -> Section:
         findings=tuple(findings),
         notes=(*_harmless(missing, affected), *_migrations(context, window), *_doubtful_gpus(context)),
     )
+
+
+def launches_without_record(context: TraceContext) -> int:
+    """Return how many calls launched kernels or CUDA graphs and have no record of the GPU."""
+    return len(context.unrecorded_launches.rows) + len(hidden_graphs(context))
+
+
+def _missing_work(context: TraceContext) -> Iterator[Fact]:
+    """Yield how many launches have no record, and what ran on the GPUs where that was no kernel."""
+    lost = launches_without_record(context)
+    if lost:
+        yield Fact(UNRECORDED, lost, "count")
+    if len(context.operations.start) and not context.operations.has_kernels:
+        yield Fact(ONLY_OPERATIONS, only_operations(context), "text")
+
+
+def only_operations(context: TraceContext) -> str:
+    """Return the copies and memsets of a capture in words: ``1 memset of 1.47 µs``, ``2 copies, 9.00 µs in all``."""
+    operations = context.operations
+    counts = [(int((operations.kind == kind).sum()), name) for kind, name in ((COPY, "copy"), (MEMSET, "memset"))]
+    named = " and ".join(units.counted(count, name) for count, name in counts if count)
+    length = units.duration(int((operations.end - operations.start).sum()))
+    return f"{named} of {length}" if len(operations.start) == 1 else f"{named}, {length} in all"
 
 
 def outweighs(check: Section | None, lost_ns: int) -> bool:

@@ -16,6 +16,7 @@ from nsyswrap.ranks.lateness import Lateness
 from nsyswrap.sections import late_ranks, pipeline_bubbles
 from nsyswrap.sections.collectives_table import by_kind, unmatched_share, who_waits
 from nsyswrap.sections.communication_advice import advice_for, is_split
+from nsyswrap.sections.missing_events import lost_processes
 from nsyswrap.sections.severity import make_finding, worth_printing
 from nsyswrap.sections.spec import SectionSpec
 from nsyswrap.tables import coded
@@ -26,21 +27,21 @@ LISTED = 3
 # Place of transfer among the spans of ``Collectives.exclusive``.
 TRANSFER = 2
 ALL_TRANSFER = (
-    "The capture holds no other rank of these collectives, so waiting and transfer are not separated: all exposed "
+    "The capture shows no other rank in these collectives, so waiting and transfer are not separated: all exposed "
     "communication counts as transfer. Predicted savings hold if the other ranks are as fast."
 )
 PART_TRANSFER = (
-    "For {share} of the time of collectives the capture holds no other rank: there all of it counts as transfer."
+    "For {share} of the time of collectives the capture shows no other rank: there all of it counts as transfer."
 )
 PART_OF_RANKS = (
-    "{seen} of {all} ranks are in the capture: a wait for any other rank counts as transfer, or as a wait for the last "
-    "of these. Predicted savings hold if the other ranks are as fast."
+    "The capture shows the GPU work of {seen} of {all} ranks: a wait for any other counts as transfer, or as one for "
+    "the last of these. Predicted savings hold if the other ranks are as fast."
 )
 NONE = "No collective ran in the window."
 EXCHANGES = "The GPU exchanges data with other GPUs and computes nothing for {share} of the time."
 EXCHANGES_OR_WAITS = (
-    "The GPU exchanges data with other GPUs, or waits for a rank that is not in the capture, and computes nothing for "
-    "{share} of the time."
+    "The GPU exchanges data with other GPUs, or waits for a rank whose work the capture does not show, and computes "
+    "nothing for {share} of the time."
 )
 
 
@@ -83,7 +84,7 @@ def run(  # noqa: PLR0913, PLR0917 - one argument a value
             *pipeline_bubbles.find_findings(context, of_all_ranks, lateness_of_all, window),
             *_findings(simulation, rows, window),
         ),
-        notes=_notes(of_all_ranks, window),
+        notes=(*_notes(of_all_ranks, window), *lost_processes(context)),
     )
 
 

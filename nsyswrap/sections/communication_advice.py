@@ -83,7 +83,7 @@ OTHER_RANKS_ADVICE = (
     "Profile all ranks and give their captures to nsyswrap ranks: if another rank is late, it is the one to fix. Where "
     "the time is transfer: "
 )
-MAY_WAIT = "or nothing is saved, where this rank waits for one that is not in the capture"
+MAY_WAIT = "or nothing is saved, where this rank waits for one whose work the capture does not show"
 NEEDED_AT_ONCE = Saving(None, None, None, ("no saving is predicted: the next layer needs the data at once",))
 
 

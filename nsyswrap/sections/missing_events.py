@@ -6,10 +6,12 @@ Each kind of missing event can change only some of the time in which no compute 
     operation without a launch call    the gap that ends with it, and the idle time in which its call was lost
     main thread without calls          the idle time after its last call
     CUDA graph without operations      the gaps in which it may have run
+    launch without a record            the gaps in which its kernel may have run; all of the window without any record
     fewer CUDA events than counted     the longest intervals without a compute kernel, one for each missing event
     fewer NVTX events than counted     the phase of idle time, for each missing event as long as the longest phase
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -30,6 +32,14 @@ BEFORE_RECORDING = (
     "window that begins later."
 )
 HIDDEN_GRAPHS = "Capture again with --cuda-graph-trace=node."
+NO_RECORDS = (
+    "Capture again without another profiler in the program (torch.profiler and DCGM use CUPTI, too), with an nsys no "
+    "older than the driver; and let the program end by itself, for a killed one loses what it has not flushed."
+)
+# ENUM_DIAGNOSTIC_SEVERITY_LEVEL: 1 information, 2 warning, 3 error.
+COMPLAINTS = (2, 3)
+# Messages of nsys about recording the work of the GPU; those on cuDNN and cuBLAS are about other traces.
+ABOUT_CUDA = re.compile(r"\bCUDA\b|CUPTI|\bGPU\b|\bdriver\b")
 COUNT_DIFFERS = "Export afresh; if the numbers still differ, capture again for a shorter time."
 EARLIEST, LATEST = -(1 << 62), 1 << 62
 
@@ -59,7 +69,7 @@ class MissingEvents:
 def find_missing(context: TraceContext, window: Window) -> list[MissingEvents]:
     """Return each kind of missing event, including those that change nothing in the window."""
     found = [*_different_counts(context, window), *_orphans(context, window), *_silent_threads(context, window)]
-    return [*found, *_hidden_graphs(context, window)]
+    return [*found, *_hidden_graphs(context, window), *_unrecorded_launches(context, window)]
 
 
 def lacks_ranges(trace: Trace) -> bool:
@@ -245,11 +255,17 @@ def _silent_threads(context: TraceContext, window: Window) -> Iterator[MissingEv
         yield MissingEvents(evidence, OLD_NSYS, spans)
 
 
+def hidden_graphs(context: TraceContext) -> Indices:
+    """Return the launches of CUDA graphs without a recorded operation, as rows of ``trace[CALLS]``."""
+    rows = launch_rows(context.trace)
+    found: Indices = rows[~np.isin(rows, context.operations.call)]
+    return found
+
+
 def _hidden_graphs(context: TraceContext, window: Window) -> Iterator[MissingEvents]:
     """Yield the launches of CUDA graphs without a recorded operation."""
     operations, calls = context.operations, context.trace[tables.CALLS]
-    rows = launch_rows(context.trace)
-    rows = rows[~np.isin(rows, operations.call)]
+    rows = hidden_graphs(context)
     if not len(rows):
         return
     process, start = tables.process_of(coded(calls, "thread")[rows]), array(calls, "start")[rows]
@@ -265,6 +281,51 @@ def _hidden_graphs(context: TraceContext, window: Window) -> Iterator[MissingEve
     if inside or any(map(total, spans.values())):
         evidence = f"{units.counted(inside, 'launch')} of CUDA graphs in the window left no trace on the GPU"
         yield MissingEvents((evidence,), HIDDEN_GRAPHS, spans)
+
+
+def _unrecorded_launches(context: TraceContext, window: Window) -> Iterator[MissingEvents]:
+    """Yield the launches of kernels without a record of the GPU, process by process."""
+    missing, calls = context.unrecorded_launches, context.trace[tables.CALLS]
+    for process in tables.distinct(missing.process).tolist():
+        start = array(calls, "start")[missing.rows[missing.process == process]]
+        without_any = process in missing.without_any
+        spans = {
+            device: _may_hold(context, device, idle, np.sort(start))
+            for device, idle in _idle(context, window).items()
+            if _uses(context.operations, process, device)
+        }
+        launched = units.counted(len(start), "launch call")
+        has = "has" if len(start) == 1 else "have"
+        whose = f"{launched} of process {tables.pid(process)} {has} no record of the GPU"
+        evidence = f"{whose}: none of its work on the GPU was recorded" if without_any else whose
+        evidence = (evidence, *_versions(context.trace), *complaints_of(context.trace, process))
+        yield MissingEvents(evidence, NO_RECORDS, spans, window.length_ns if without_any else 0)
+
+
+def lost_processes(context: TraceContext) -> list[str]:
+    """Return a note on processes whose calls are in the capture, and whose work on the GPU is not; none for none."""
+    lost = context.unrecorded_launches.without_any
+    if not lost:
+        return []
+    numbers = ", ".join(str(tables.pid(process)) for process in lost)
+    return [f"Missing are the GPU's records of {units.counted(len(lost), 'process')} that launched work: {numbers}."]
+
+
+def _versions(trace: Trace) -> Iterator[str]:
+    """Yield a line on the driver and on nsys, whose CUPTI must not be older; nothing where one is unknown."""
+    session = trace.session
+    if session.driver_version and session.nsys_version:
+        cuda = f" (CUDA {session.cuda_version})" if session.cuda_version else ""
+        yield f"driver {session.driver_version}{cuda}, nsys {session.nsys_version}"
+
+
+def complaints_of(trace: Trace, process: int) -> Iterator[str]:
+    """Yield what nsys itself says about recording the CUDA events of a process: warnings and errors, each once."""
+    messages = trace[tables.DIAGNOSTICS]
+    mine = np.isin(array(messages, "severity"), COMPLAINTS) & np.isin(array(messages, "process"), (process, 0))
+    for text in sorted({str(each) for each in messages["text"][mine]}):
+        if ABOUT_CUDA.search(text):
+            yield f"nsys: {text}"
 
 
 def _may_hold(context: TraceContext, device: int, idle: Spans, launches: Times) -> Spans:

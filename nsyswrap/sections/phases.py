@@ -19,6 +19,7 @@ from nsyswrap.sections.spec import SectionSpec
 from nsyswrap.tables import array, blocks, coded
 
 COLUMNS = ("phase", "count", "host_ns", "gpu_ns", "idle_ns", "kernel_count", "inferred")
+NOT_ALL_RECORDED = "Records of the GPU are missing: GPU busy, idle and kernels are what was recorded."
 NO_PHASES = "No range marks a phase, and none could be inferred from what the threads launch in each step."
 
 
@@ -57,6 +58,8 @@ def run(context: TraceContext, window: Window) -> Section:
             rows.append((phases.name(code), count, host, _gpu_ns(context, mine, window), idle, kernels, inferred))
     frame = pd.DataFrame(rows, columns=list(COLUMNS))
     notes = injected_ranges.notes(context.trace[tables.RANGES], phases.marked.index.to_numpy(np.intp))
+    if len(context.unrecorded_launches.rows):
+        notes = (*notes, NOT_ALL_RECORDED)
     facts = _coverage(context, of_operation, touching)
     return Section("phases", "Phases", window, facts, {"phases": frame}, notes=(*notes, *_inferred_notes(context)))
 

@@ -19,6 +19,7 @@ from nsyswrap.ranks.many import OtherRanks
 from nsyswrap.ranks.step_picture import find_collectives_of, find_segments
 from nsyswrap.sections.late_ranks import is_named
 from nsyswrap.sections.ledger import ROWS, ledger_rows
+from nsyswrap.sections.missing_events import lost_processes
 from nsyswrap.sections.spec import SectionSpec
 
 TITLE = "Ranks"
@@ -33,10 +34,10 @@ STEPS = (
 )
 MEDIAN, LONGEST_WAIT = "median", "longest wait"
 
-ONE_RANK = "The capture has one rank, so there is nothing to compare."
+ONE_RANK = "The capture shows the GPU work of one rank, so there is nothing to compare."
 NO_COLLECTIVE = "No collective of these ranks was found on several of them, so nothing shows who waits for whom."
 NO_STEP = "There is no picture of a step: no measured step was found."
-MISSING = "{seen} of {all} ranks are in the capture."
+MISSING = "The capture shows the GPU work of {seen} of {all} ranks."
 GROUPED = "The matrix has groups of {size} ranks: each cell is the sum of all waits of one group for another."
 IN_DETAIL = "The picture has the {shown} of {all:,} ranks that are shown in detail; the ledger says why these."
 SELECTED = (
@@ -60,7 +61,7 @@ def run(  # noqa: PLR0913, PLR0917 - one argument a value
     """
     ranks = of_all_ranks.ranks
     if len(ranks.each) < 2:  # noqa: PLR2004 - several
-        return Section("ranks", TITLE, window, notes=(ONE_RANK,))
+        return Section("ranks", TITLE, window, notes=(ONE_RANK, *lost_processes(context)))
     table = _ranks(context, window, of_all_ranks, lateness_of_all, _ledgers(context, window, collectives, others))
     steps = find_job_steps(context, collectives.ranks, window) if lateness.activities else None
     shown = drawn_ranks(collectives.ranks.each, table.set_index("device_id"))
@@ -73,6 +74,7 @@ def run(  # noqa: PLR0913, PLR0917 - one argument a value
     )
     pictures = {} if steps is None else _pictures(context, collectives, lateness, steps, shown)
     notes = [MISSING.format(seen=len(table), all=ranks.world_size)] if ranks.missing else []
+    notes += lost_processes(context)
     notes += [] if of_all_ranks.matched.any() else [NO_COLLECTIVE]
     notes += [] if steps is not None or not lateness.activities else [NO_STEP]
     notes += [GROUPED.format(size=size)] if size > 1 else []

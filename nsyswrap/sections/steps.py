@@ -20,6 +20,9 @@ NO_STEPS = (
     'No range names a step, and no pattern in the GPU\'s work clearly repeats: put an NVTX range such as "batch 17" '
     "around each step, or name yours with --step-range, or the kernel that begins a step with --step-kernel."
 )
+NO_STEPS_WITHOUT_KERNELS = (
+    'No range names a step: put an NVTX range such as "batch 17" around each step, or name yours with --step-range.'
+)
 NO_WHOLE_STEP = "No whole measured step lies inside the window, so there is no median step."
 
 
@@ -96,7 +99,8 @@ def _spread(length: Times) -> float | None:
 def _notes(context: TraceContext, window: Window) -> tuple[str, ...]:
     if not len(context.steps.frame):
         pattern = context.settings.step_pattern
-        return context.steps.notes or ((f"No range matches --step-range {pattern}.",) if pattern else (NO_STEPS,))
+        none = NO_STEPS if context.operations.has_kernels else NO_STEPS_WITHOUT_KERNELS
+        return context.steps.notes or ((f"No range matches --step-range {pattern}.",) if pattern else (none,))
     measured = _measured(context, window)
     processes = measured["process"].nunique()
     together = (f"The {len(measured)} measured steps are those of {processes} processes together.",)
