@@ -12,6 +12,7 @@ IF_FIXED = {
     "idle/launch": "with fewer launches",
     "idle/queued": "if operations began at once",
     "idle/synchronization": "without waits for the GPU",
+    "idle/peer_wait": "without waits for other ranks",
     "idle/blocking_copy": "if copies did not block",
     "idle/allocation": "without allocations in the step",
     "idle/module_load": "if everything were loaded before",

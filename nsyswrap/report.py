@@ -27,6 +27,7 @@ from nsyswrap.sections import SECTIONS, profiler_cost
 from nsyswrap.sections.capture_check import launches_without_record, only_operations
 from nsyswrap.sections.idle import find_idle_gaps, find_idle_sums
 from nsyswrap.sections.idle_findings import find_idle_findings
+from nsyswrap.sections.missing_events import warnings_of
 from nsyswrap.sections.spec import SectionSpec
 from nsyswrap.tables import Trace, array
 from nsyswrap.timeline.build import timeline
@@ -122,7 +123,7 @@ def report_of(
         verdict=NO_VERDICT,
         sections=tuple(sections),
         findings=findings,
-        notes=(*_unmet(context, window, chosen), *left_out),
+        notes=(*_unmet(context, window, chosen), *left_out, *warnings_of(trace)),
         timeline=_timeline(context, chosen, sections, collectives) if with_timeline else None,
         step=step,
     )

@@ -118,6 +118,8 @@ CALLS = _spec(
 _OS_CALL = {"start": "int64", "end": "int64", "thread": "category", "name_id": "category"}
 OS_CALLS = _spec("os_calls", _OS_CALL)
 OVERHEADS = _spec("overheads", _OS_CALL)
+# Calls of MPI and UCX, and what the runtime of OpenACC did.
+LIBRARY_CALLS = _spec("library_calls", _OS_CALL)
 RANGES = _spec(
     "ranges",
     {
@@ -196,6 +198,7 @@ SPECS: tuple[TableSpec, ...] = (
     CALLS,
     OS_CALLS,
     OVERHEADS,
+    LIBRARY_CALLS,
     RANGES,
     SCHEDULING,
     MEMORY,

@@ -279,6 +279,25 @@ def test_launches_without_a_record_are_no_absence_of_work(trace_of: TraceOf) -> 
     assert "GPU busy" not in text
 
 
+def test_what_nsys_says_of_lost_events_reaches_the_report(trace_of: TraceOf) -> None:
+    """Messages on other traces, on helper processes and on what was fine do not matter."""
+    built = one_kernel()
+    for severity, text in (
+        (1, "Number of CUPTI events produced: 5, CUPTI buffers: 50."),
+        (2, "Not all CUDA events might have been collected."),
+        (2, "No CUDA events collected. Does the process use CUDA?"),
+        (2, "No cuDNN events collected. Does the process use cuDNN?"),
+        (2, "Scheduling information is absent."),
+        (3, "An error occurred while CUPTI was set up."),
+    ):
+        built.diagnostic(text, severity)
+    notes = [note for note in build_report(trace_of(built)).notes if note.startswith("nsys")]
+    assert notes == [
+        "nsys reports: An error occurred while CUPTI was set up.",
+        "nsys warns: Not all CUDA events might have been collected.",
+    ]
+
+
 def test_graphs_without_a_record_are_no_absence_of_work(trace_of: TraceOf) -> None:
     """Only a copy was recorded: the graphs ran, and left no trace."""
     built = ExportBuilder().gpu().session(duration=S).copy(10, 20, launched=(1, 2))

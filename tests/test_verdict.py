@@ -26,7 +26,7 @@ WHOLE = Window(0, S, "10 measured steps", "steps")
 # Rules about the capture itself, and reasons why a rank is late: the finding is that of the late rank.
 PREDICT_NOTHING = {
     *("capture/impossible_rows", "capture/incomplete", "capture/no_ranges", "graphs/hidden", "graphs/whole"),
-    *("idle/not_traced", "idle/peer_wait", "idle/profiler", "idle/unknown", "tensor_cores/counter_disagrees"),
+    *("idle/not_traced", "idle/profiler", "idle/unknown", "tensor_cores/counter_disagrees"),
     *("ranks/pace", "ranks/slower_gpu", "ranks/uneven_input", "ranks/unknown"),
 }
 TEN = StepTimes(10, 100 * MS)

@@ -16,6 +16,7 @@ from nsyswrap.db import counters, queries, schema
 from nsyswrap.db.connection import AGAIN, Export, opened
 from nsyswrap.db.description import read_epoch, read_gpus, read_session, read_uuids
 from nsyswrap.db.identity import report_identity
+from nsyswrap.db.library_calls import read_library_calls
 from nsyswrap.db.nccl_calls import read_nccl_calls
 from nsyswrap.db.read_table import UNKNOWN, Array, Arrays, TableReader, cut_text
 from nsyswrap.db.samples import read_samples
@@ -105,6 +106,10 @@ def _trace(export: Export, cleaner: Cleaner, unread: Names, reading: Reading) ->
 
     arrays[tables.SAMPLES.name], stacks, dropped[tables.SAMPLES.name] = read_samples(export, lookup)
     arrays[tables.NCCL_CALLS.name] = read_nccl_calls(export, lookup)
+    if tables.LIBRARY_CALLS.name not in unread:
+        library_calls = read_library_calls(export, lookup, arrays.get(tables.RANGES.name, {}))
+        arrays[tables.LIBRARY_CALLS.name], strings = library_calls.columns, strings | library_calls.strings
+        dropped[tables.LIBRARY_CALLS.name] = keep_possible(library_calls.columns, bounds, is_operation=False)
     absent, counter_names = _absent(export, arrays), counters.conform(arrays, counters.names(export), dropped)
     return Trace(
         capture=Capture(neutral(export.path.name), export.path.stat().st_size),
@@ -126,10 +131,10 @@ def _trace(export: Export, cleaner: Cleaner, unread: Names, reading: Reading) ->
 
 
 def _absent(export: Export, arrays: Mapping[str, Arrays]) -> frozenset[str]:
-    """Return the tables that the export lacks. Python samples and calls of NCCL are rows of the table of ranges."""
+    """Return the tables that the export lacks. Python samples and calls of libraries come from several tables."""
     missing = {source.spec.name for source in schema.SOURCES if source.table not in export.columns}
-    of_ranges = (tables.SAMPLES.name, tables.NCCL_CALLS.name)
-    return frozenset(missing | {name for name in of_ranges if not len(arrays[name]["start"])})
+    others = (tables.SAMPLES.name, tables.NCCL_CALLS.name, tables.LIBRARY_CALLS.name)
+    return frozenset(missing | {name for name in others if name not in arrays or not len(arrays[name]["start"])})
 
 
 def _frame(

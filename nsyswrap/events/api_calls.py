@@ -14,10 +14,9 @@ from nsyswrap.intervals import Indices
 from nsyswrap.tables import Trace, array, coded
 
 # What a thread does. Of several open calls the first kind counts: the order of causes in docs/sections/idle.md.
-PROFILER, MODULE_LOAD, ALLOCATION, BLOCKING_COPY, SYNCHRONIZATION, LOCK_WAIT, OTHER_WAIT, PEER_THREAD_WAIT, OFF_CPU = (
-    range(9)
-)
-GARBAGE_COLLECTION, FILE_IO, CHECKPOINT, TOKENIZER, PAGE_FAULT, UNTRACED_WAIT, RUNNING = range(9, 16)
+PROFILER, MODULE_LOAD, ALLOCATION, BLOCKING_COPY, SYNCHRONIZATION, PEER_RANK_WAIT = range(6)
+LOCK_WAIT, OTHER_WAIT, PEER_THREAD_WAIT, OFF_CPU = range(6, 10)
+GARBAGE_COLLECTION, FILE_IO, CHECKPOINT, TOKENIZER, PAGE_FAULT, UNTRACED_WAIT, RUNNING = range(10, 17)
 # What stands for the name of a call where a thread waits for pages of memory from disk, since no call is open then; and
 # where it waits in a call that was not traced.
 PAGE_FAULT_NAME, UNTRACED_NAME = "page faults", "a call that was not traced"
@@ -66,6 +65,17 @@ _FILE = re.compile(
 NOT_FILES = ("pipe", "socket", "terminal")
 _NOT_ON_FILE = re.compile(rf".* \((?:{'|'.join(NOT_FILES)})\)")
 
+# Calls of MPI and UCX wait for another rank, or move a message. The names of OpenACC's events are those of ``db``.
+MPI, UCX = "MPI", "UCX"
+_MPI_FILE = re.compile(r"P?MPI_File_")
+_MESSAGE = re.compile(r"P?MPI_|uc[pt]_")
+_OPENACC = "OpenACC "
+_OPENACC_KINDS = {
+    **dict.fromkeys(("wait", "implicit wait"), SYNCHRONIZATION),
+    **dict.fromkeys(("device init", "device shutdown", "runtime shutdown"), MODULE_LOAD),
+    **dict.fromkeys(("create", "delete", "alloc", "free"), ALLOCATION),
+}
+
 _LOADED = re.compile(r"dlopen|dlclose|dlmopen")
 # The end of a call's name: its version, and ptds or ptsz where each thread has a default stream of its own. The runtime
 # and the driver write the two in different order. Source: cuda_runtime_api.h and cuda.h.
@@ -112,6 +122,20 @@ def os_call_kind(name: str) -> int | None:
     if _FILE.fullmatch(name):
         return FILE_IO
     return OTHER_WAIT if _WAIT.fullmatch(name) or _NOT_ON_FILE.fullmatch(name) else None
+
+
+def library_call_kind(name: str) -> int | None:
+    """Return the kind of a call of MPI, UCX or OpenACC; None where the calls inside it explain more than it does."""
+    if _MPI_FILE.match(name):
+        return FILE_IO
+    if _MESSAGE.match(name):
+        return PEER_RANK_WAIT
+    return _OPENACC_KINDS.get(name.removeprefix(_OPENACC)) if name.startswith(_OPENACC) else None
+
+
+def library_of(name: str) -> str:
+    """Return whose call a wait for other ranks is: "MPI" or "UCX"."""
+    return MPI if name.startswith(("MPI_", "PMPI_")) else UCX
 
 
 def named_after(call: str, on: str) -> str:

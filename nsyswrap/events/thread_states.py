@@ -45,7 +45,7 @@ NO_NAME = NAMES - 1
 _WAITING_CALLS = (api_calls.LOCK_WAIT, api_calls.OTHER_WAIT, api_calls.PEER_THREAD_WAIT, api_calls.FILE_IO)
 WAITS = (*_WAITING_CALLS, api_calls.PAGE_FAULT, api_calls.UNTRACED_WAIT)
 # A thread in one of these waits is not ready, or is blocked in its call with or without a core.
-_NOT_READY = (*_WAITING_CALLS, api_calls.BLOCKING_COPY, api_calls.SYNCHRONIZATION)
+_NOT_READY = (*_WAITING_CALLS, api_calls.BLOCKING_COPY, api_calls.SYNCHRONIZATION, api_calls.PEER_RANK_WAIT)
 NO_STATES = LabelledSpans(NOTHING, np.empty(0, np.int32))
 
 
@@ -145,7 +145,7 @@ def _names(trace: Trace, marks: "pd.Series[str]", record: HostRecord) -> tuple[t
     ids = np.concatenate([coded(trace[spec], "name_id").ids for spec in KIND_OF])
     base = {each: api_calls.base_name(trace.text(each)) for each in ids.tolist()}
     unrecorded = {api_calls.PAGE_FAULT_NAME} if record.processes else set()
-    if tables.OS_CALLS.name in trace.absent:
+    if tables.OS_CALLS.name in trace.absent and len(trace[tables.SCHEDULING]):
         unrecorded.add(api_calls.UNTRACED_NAME)
     names = tuple(sorted({*base.values(), *marks.astype(str), *unrecorded}))
     index = {name: number for number, name in enumerate(names)}
@@ -241,7 +241,7 @@ def _activity(sources: _Sources, window: Window, thread: int) -> ThreadActivity:
     opened = _call_states(calls.values(), thread)
     off_cpu, faulting, untraced = find_off_cpu(sources.trace, window, thread), NOTHING, NOTHING
     if len(off_cpu.start) or len(sources.record.of_thread(thread).at):
-        in_os = open_spans(calls[tables.OS_CALLS], thread)
+        in_os = union(open_spans(calls[tables.OS_CALLS], thread), open_spans(calls[tables.LIBRARY_CALLS], thread))
         in_calls = union(in_cuda, in_os)
         # Inside a call, the call is what takes the thread off the CPU.
         off_cpu = subtract(off_cpu, in_calls)
@@ -389,4 +389,5 @@ KIND_OF: Mapping[TableSpec, Callable[[str], int]] = {
     tables.CALLS: _kind_of(api_calls.call_kind),
     tables.OS_CALLS: _kind_of(api_calls.os_call_kind),
     tables.OVERHEADS: _kind_of(api_calls.overhead_kind),
+    tables.LIBRARY_CALLS: _kind_of(api_calls.library_call_kind),
 }

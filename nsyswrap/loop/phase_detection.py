@@ -64,7 +64,7 @@ _NOISE = re.compile(r"[\W_\d]+")
 
 # NVTX domains of libraries. Their ranges are details of a call, never a phase of the program.
 LIBRARY_DOMAINS = re.compile(
-    r"^(?:NCCL|cuBLAS\w*|cuDNN\w*|cuSOLVER|cuSPARSE|cuFFT|CCCL|Thrust|CUB|TensorRT|cuBLASLt|DALI\w*|libcudf|nvshmem|UCX"
+    r"^(?:NCCL|cuBLAS\w*|cuDNN\w*|cuSOLVER|cuSPARSE|cuFFT|CCCL|Thrust|CUB|TensorRT|cuBLASLt|DALI\w*|libcudf|nvshmem|UCX|MPI|OpenACC"
     r"|GIL Trace|Python Periodic Sampling|Python Backtrace.*)$",
     re.IGNORECASE,
 )

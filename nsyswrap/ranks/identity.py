@@ -93,6 +93,8 @@ def find_ranks(trace: Trace, operations: Operations, launched_as: Mapping[int, i
     if len({rank.number for rank in found}) < len(found):
         # Numbers from different sources can collide: then only the order is sure.
         found = [Rank(order, rank.process, rank.device_id, "order") for order, rank in enumerate(found)]
+    # MPI numbers its ranks from 0, so there are more than the highest number seen.
+    size = max(size, max(by_mpi.values(), default=-1) + 1)
     return Ranks(tuple(sorted(found, key=lambda rank: rank.number)), max(size, len(found)))
 
 

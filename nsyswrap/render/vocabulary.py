@@ -57,7 +57,7 @@ CAUSES = MappingProxyType(
         "synchronization": "The CPU was blocked in a synchronize call.",
         "data_wait": "The CPU waited for the data loader.",
         "data_work": "The training process loaded or prepared data.",
-        "peer_wait": "Another rank was late.",
+        "peer_wait": "The CPU was in a call of MPI or UCX, which waits for other ranks.",
         "lock": "The CPU waited for the GIL or another lock.",
         "off_cpu": "The thread was off the CPU or waited for a core.",
         "garbage_collection": "Python collected garbage.",

@@ -29,6 +29,7 @@ TYPES = {
 }
 RULE_OF = {
     api_calls.OFF_CPU: "idle/off_cpu",
+    api_calls.PEER_RANK_WAIT: "idle/peer_wait",
     api_calls.GARBAGE_COLLECTION: "idle/garbage_collection",
     api_calls.FILE_IO: "idle/file_io",
     api_calls.CHECKPOINT: checkpoint.RULE,

@@ -34,6 +34,7 @@ EVIDENCE = {
     "allocation": "{name} is open on thread {thread}",
     "blocking_copy": "{name} blocks thread {thread}",
     "synchronization": "{name} blocks thread {thread}",
+    "peer_wait": "thread {thread} is in {name}",
     "data_wait": "thread {thread} waits for data in {name}",
     "data_work": "thread {thread} prepares data itself",
     "lock": "thread {thread} waits for a lock in {name}",

@@ -10,7 +10,7 @@ from nsyswrap.attribution.attribution import Attribution
 from nsyswrap.attribution.copy_table import DOWNLOAD, UPLOAD
 from nsyswrap.attribution.root_causes import blocking_waits
 from nsyswrap.compiled.rows import taken
-from nsyswrap.events.api_calls import MODULE_LOAD, is_launch, overhead_kind
+from nsyswrap.events.api_calls import MODULE_LOAD, is_launch, library_of, overhead_kind
 from nsyswrap.events.operations import SOURCES
 from nsyswrap.events.thread_states import ThreadStates
 from nsyswrap.intervals import Window
@@ -64,6 +64,13 @@ ADVICE = {
     "idle/synchronization": Advice(
         "The GPU is idle for {share} of the time because the host waits for it in a synchronizing call.",
         "Keep .item(), .cpu(), print(loss) and torch.cuda.synchronize() out of the step; log every n steps.",
+    ),
+    "idle/peer_wait": Advice(
+        "The GPU is idle for {share} of the time while the launching thread is in {library}, which waits for other "
+        "ranks.",
+        "Profile all ranks: the one that spends least time in these calls is the late one. Where all wait alike, the "
+        "messages take the time: start them before the kernels that do not need them (MPI_Isend, MPI_Iallreduce), wait "
+        "after these, and give a CUDA-aware MPI the memory of the GPU instead of copies on the host.",
     ),
     "idle/blocking_copy": Advice(
         "The GPU is idle for {share} of the time while the host is blocked in a copy.",
@@ -231,6 +238,10 @@ def advice_for(context: TraceContext, states: ThreadStates, attribution: Attribu
     if rule == RULE:
         times = _time_of_calls(states, attribution, rule)
         text, headline = file_advice(times), HEADLINE_OF_STREAMS if may_be_stream(times) else headline
+    if rule == "idle/peer_wait":
+        times = _time_of_calls(states, attribution, rule)
+        whose = sorted({library_of(name) for name in times})
+        headline = headline.replace("{library}", " and ".join(whose))
     if rule == "idle/module_load":
         times = _time_of_calls(states, attribution, rule)
         if _is_most(times, lambda name: overhead_kind(name) == MODULE_LOAD):

@@ -34,6 +34,7 @@ HEADLINES = {
     "host/page_faults": "The training loop waits {share} of the time for pages of memory that are read from disk.",
     "host/checkpoint": "The training loop writes or reads checkpoints {share} of the time.",
     "host/outside_wait": "The training loop waits for another process, the network or a timer {share} of the time.",
+    "idle/peer_wait": "The training loop waits for other ranks {share} of the time.",
     "host/tokenizer": "The training loop tokenizes text {share} of the time.",
 }
 """Headline of each rule where the capture has no GPU work."""
@@ -50,7 +51,7 @@ def run(context: TraceContext, window: Window, states: ThreadStates) -> Section:
     record, host = context.settings.host, find_host_time(context, states, window)
     clocks = find_clocks(context, window)
     findings = [finding for each in clocks if (finding := slowed_finding(each, window)) is not None]
-    if not len(context.operations.start) and len(context.steps.frame):
+    if not context.operations.has_kernels and len(context.steps.frame):
         findings += _host_findings(context, host, window)
     rows = [{name: value for name, value in asdict(each).items() if name in gpu_clocks.COLUMNS} for each in clocks]
     return Section(

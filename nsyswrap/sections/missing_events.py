@@ -37,9 +37,14 @@ NO_RECORDS = (
     "older than the driver; and let the program end by itself, for a killed one loses what it has not flushed."
 )
 # ENUM_DIAGNOSTIC_SEVERITY_LEVEL: 1 information, 2 warning, 3 error.
-COMPLAINTS = (2, 3)
+COMPLAINTS = (WARNING, ERROR) = (2, 3)
 # Messages of nsys about recording the work of the GPU; those on cuDNN and cuBLAS are about other traces.
 ABOUT_CUDA = re.compile(r"\bCUDA\b|CUPTI|\bGPU\b|\bdriver\b")
+_OTHER_TRACES = re.compile(r"cuDNN|cuBLAS")
+_NOT_STARTED = re.compile(r"No CUDA events|CUDA profiling might")
+_LOST = re.compile(
+    r"Not all .{1,40} events|\b(?:lost|dropped)\b|cannot be collected|was not collected|No CUDA events|CUDA prof"
+)
 COUNT_DIFFERS = "Export afresh; if the numbers still differ, capture again for a shorter time."
 EARLIEST, LATEST = -(1 << 62), 1 << 62
 
@@ -326,6 +331,20 @@ def complaints_of(trace: Trace, process: int) -> Iterator[str]:
     for text in sorted({str(each) for each in messages["text"][mine]}):
         if ABOUT_CUDA.search(text):
             yield f"nsys: {text}"
+
+
+def warnings_of(trace: Trace) -> Iterator[str]:
+    """Yield what nsys itself says about this capture: its errors, and its warnings on events that it lost, each once.
+
+    Warnings about a process without any CUDA event are left out where other processes have some: it does not use CUDA.
+    """
+    messages = trace[tables.DIAGNOSTICS]
+    for severity in reversed(COMPLAINTS):
+        texts = {str(each) for each in messages["text"][array(messages, "severity") == severity]}
+        for text in sorted(texts):
+            started = trace.event_counts.get("CUDA", 0) and _NOT_STARTED.search(text)
+            if not _OTHER_TRACES.search(text) and (severity == ERROR or (_LOST.search(text) and not started)):
+                yield f"nsys {'reports' if severity == ERROR else 'warns'}: {text}"
 
 
 def _may_hold(context: TraceContext, device: int, idle: Spans, launches: Times) -> Spans:

@@ -8,6 +8,7 @@ from nsyswrap.sections import SECTIONS
 from nsyswrap.tables import (
     EVENT_RECORDS,
     EVENT_WAITS,
+    LIBRARY_CALLS,
     MEMORY,
     OS_CALLS,
     OVERHEADS,
@@ -16,8 +17,8 @@ from nsyswrap.tables import (
 )
 
 # Tables that steps, phases and operations do not need. They hold more than half of the rows of most captures.
-_MORE = frozenset(spec.name for spec in (EVENT_RECORDS, EVENT_WAITS, MEMORY, OS_CALLS, OVERHEADS, SCHEDULING, THREADS))
-_HOST = frozenset(spec.name for spec in (OS_CALLS, OVERHEADS, SCHEDULING, THREADS))
+_HOST = frozenset(spec.name for spec in (LIBRARY_CALLS, OS_CALLS, OVERHEADS, SCHEDULING, THREADS))
+_MORE = _HOST | frozenset(spec.name for spec in (EVENT_RECORDS, EVENT_WAITS, MEMORY))
 # The tables among those that a section needs. Sections that are not here need all: they read the attribution of idle
 # time or the simulation, or count the rows of all tables.
 _NEEDED = MappingProxyType({

@@ -315,6 +315,7 @@ OF_CAUSE: Mapping[str, Callable[[Simulation], WhatIf]] = {
     "synchronization": waits,
     "data_wait": loader_waits,
     "data_work": loader_work,
+    "peer_wait": partial(_of_states, (api_calls.PEER_RANK_WAIT,), "in calls that wait for other ranks"),
     "lock": partial(_of_states, (api_calls.LOCK_WAIT,), "waiting for a lock"),
     "off_cpu": partial(_of_states, (api_calls.OFF_CPU,), "off the CPU"),
     "garbage_collection": partial(_of_states, (api_calls.GARBAGE_COLLECTION,), "in garbage collection"),

@@ -7,6 +7,7 @@ left out, so that tests can write NULL anywhere.
 
 _ON_DEVICE = "start end deviceId contextId greenContextId@2023 streamId correlationId globalPid"
 _CHAIN = "id symbol module kernelMode thumbCode unresolved specialEntry originalIP unwindMethod stackDepth"
+_OPENACC = "start end nameId eventClass globalTid eventKind deviceType lineNo cuDeviceId cuContextId srcFile funcName"
 _PAIR = "name:TEXT value:TEXT"
 
 LAYOUTS = {
@@ -59,7 +60,16 @@ LAYOUTS = {
     "PROCESSES": "globalPid pid name:TEXT",
     "ThreadNames": "nameId priority globalTid",
     "MPI_RANKS": "globalTid rank",
-    "MPI_COLLECTIVES_EVENTS": "start end globalTid textId commHandle rootRank size recvSize",
+    "MPI_P2P_EVENTS": "start end globalTid textId commHandle tag remoteRank size requestHandle",
+    "MPI_COLLECTIVES_EVENTS": "start end globalTid textId commHandle rootRank size recvSize requestHandle",
+    "MPI_START_WAIT_EVENTS": "start end globalTid textId requestHandle",
+    "MPI_OTHER_EVENTS": "start end globalTid textId",
+    "UCP_SUBMIT_EVENTS": "start end globalTid textId bufferAddr packedSize peerWorkerUid tag",
+    "UCP_PROGRESS_EVENTS": "start end globalTid textId bufferAddr packedSize peerWorkerUid tag",
+    "UCP_EVENTS": "start end globalTid textId",
+    "CUPTI_ACTIVITY_KIND_OPENACC_DATA": f"{_OPENACC} bytes varName",
+    "CUPTI_ACTIVITY_KIND_OPENACC_LAUNCH": f"{_OPENACC} numGangs numWorkers vectorLength kernelName",
+    "CUPTI_ACTIVITY_KIND_OPENACC_OTHER": _OPENACC,
     "TARGET_INFO_GPU": (
         "vmId id name:TEXT busLocation:TEXT isDiscrete l2CacheSize totalMemory memoryBandwidth clockRate smCount"
         " pwGpuId uuid:TEXT luid chipName:TEXT cuDevice ctxswDevPath:TEXT ctrlDevPath:TEXT revision nodeMask"
