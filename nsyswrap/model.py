@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nsyswrap.intervals import Times, Window
+from nsyswrap.program_kind import UNKNOWN, ProgramKind
 
 if TYPE_CHECKING:  # the history does without it
     import pandas as pd
@@ -391,6 +392,7 @@ class Report:
         step: The measured steps of the window.
         timeline: Content of the page's timeline; None where it was not requested or there is no GPU work.
         plan: The changes in the order that helps most.
+        program_kind: What kind of program it is.
     """
 
     capture: Capture
@@ -405,6 +407,7 @@ class Report:
     step: StepTimes = NO_STEP
     timeline: TimelineData | None = None
     plan: Plan = NO_PLAN
+    program_kind: ProgramKind = UNKNOWN
 
     def section(self, key: str) -> Section | None:
         """Return the section with this key, or None where it was skipped."""

@@ -112,6 +112,7 @@ def report_of(
     sections = [found[f"section {each.key}"] for each in wanted]
     used = {gpu.device_id: gpu for gpu in trace.gpus}
     gpus = whole.gpus if whole else tuple(used[device] for device in context.operations.devices if device in used)
+    sections = [_fitted(each, context) for each in sections]
     findings = in_order(sections, (finding for section in sections for finding in section.findings))
     step, collectives = _step_times(context, chosen, sections), found.get("collectives", NO_COLLECTIVES)
     ranks = found.get("of_all_ranks", collectives).ranks
@@ -121,6 +122,7 @@ def report_of(
         gpus=_ranked(gpus, ranks),
         window=chosen,
         verdict=NO_VERDICT,
+        program_kind=context.program_kind,
         sections=tuple(sections),
         findings=findings,
         notes=(*_unmet(context, window, chosen), *left_out, *warnings_of(trace)),
@@ -189,6 +191,15 @@ def _wanted(context: TraceContext, keys: Keys) -> tuple[list[SectionSpec], tuple
         f"Left out, the capture has no {words[names].replace('_', ' ')}: {', '.join(given)}."
         for names, given in titles.items()
     )
+
+
+def _fitted(section: Section, context: TraceContext) -> Section:
+    """Return a section with the headlines and the advice of its findings in the words for the program."""
+    fitted = context.program_kind.fitted
+    findings = tuple(
+        replace(each, headline=fitted(each.headline), advice=fitted(each.advice)) for each in section.findings
+    )
+    return replace(section, findings=findings) if findings else section
 
 
 def _without_ledger(context: TraceContext) -> str:

@@ -185,6 +185,7 @@ NCCL_CALLS = _spec(
 )
 MPI_RANKS = _spec("mpi_ranks", {"thread": "int64", "rank": "int32"})
 SAMPLES = _spec("samples", {"start": "int64", "thread": "int64", "stack": "int32"})
+PROCESSES = _spec("processes", {"process": "int64", "name": "category"}, {"name": ""})
 THREADS = _spec("threads", {"thread": "int64", "name": "category"}, {"name": ""})
 DIAGNOSTICS = _spec(
     "diagnostics", {"process": "int64", "severity": "int32", "text": "category"}, {"process": 0, "text": ""}
@@ -210,6 +211,7 @@ SPECS: tuple[TableSpec, ...] = (
     NCCL_CALLS,
     MPI_RANKS,
     SAMPLES,
+    PROCESSES,
     THREADS,
     DIAGNOSTICS,
 )

@@ -145,6 +145,8 @@ def _frame(
         return spec.empty()
     if spec is tables.THREADS:
         columns["name"] = _category([texts.get(int(i), "") for i in columns.pop("name_id")], cleaner)
+    elif spec is tables.PROCESSES:
+        columns["name"] = _category(columns["name"], cleaner)
     elif spec is tables.DIAGNOSTICS:
         columns["text"] = _category(columns["text"], cleaner)
     elif spec.name in OPERATIONS or spec in (tables.MEMORY, tables.EVENT_RECORDS, tables.GPU_PAGE_FAULTS):

@@ -72,7 +72,9 @@ TABLES: Mapping[str, Mapping[str, str]] = {
     schema.SESSION_START: {"utcTime": "text"},
     schema.ANALYSIS_DETAILS: {},
 }
-_THREAD_NAMES = "ThreadNames"
+_THREAD_NAMES, _PROCESSES = "ThreadNames", "PROCESSES"
+# Names of processes that say what kind of program it is, and nothing of a user's; any other is "program".
+_PROGRAM = re.compile(r"python[\d.]{0,8}|VLLM::[A-Za-z_]{1,20}|sglang::[a-z]{1,20}|tritonserver|trtllm-serve", re.ASCII)
 # Tables and columns that name the processes of the program. Threads of other processes are left out.
 _OF_THE_PROGRAM = {
     "CUPTI_ACTIVITY_KIND_KERNEL": "globalPid",
@@ -190,6 +192,7 @@ class _Copy:
             # Ranges and kernels are counted by their texts, so different texts must stay different.
             kept_apart = DistinctCleaner(clean) if way in ("symbol", "text") else clean
             database.create_function(way, 1, self._function(kept_apart), deterministic=True)
+        database.create_function("program", 1, self._function(_program), deterministic=True)
         database.create_function("payload", 3, self._payload)
 
     def run(self, target: Path) -> Redaction:
@@ -202,6 +205,8 @@ class _Copy:
                 self._copy(table, {"name": "text", "label": "text"})
         if _THREAD_NAMES in tables:
             self._copy(_THREAD_NAMES, {}, f"globalTid & ~0xffffff in ({self._processes()})")
+        if _PROCESSES in tables:
+            self._copy(_PROCESSES, {"name": "program"}, f"globalPid in ({self._processes()})")
         self._copy_options()
         texts = self._copy_texts()
         for table, values in self._more.items():
@@ -323,6 +328,12 @@ class _Copy:
             self._ways.setdefault(function, "symbol")
             self._ways[file] = "file"
         return sample.text
+
+
+def _program(name: str) -> str:
+    """Return the name of a process without folders where it is a well-known one; else "program"."""
+    found = _PROGRAM.match(name.rpartition("/")[2])
+    return found[0] if found else "program"
 
 
 def _expression(name: str, columns: Mapping[str, str], way: str | None) -> str:

@@ -151,6 +151,7 @@ SOURCES: tuple[Source, ...] = (
         {"start": "timestamp", "type_id": "typeId", "metric_id": "metricId", "value": "value"},
     ),
     Source(tables.MPI_RANKS, "MPI_RANKS", {"thread": "globalTid", "rank": "rank"}),
+    Source(tables.PROCESSES, "PROCESSES", {"process": "globalPid"}, {"name": "name"}),
     Source(tables.THREADS, "ThreadNames", {"thread": "globalTid", "name_id": "nameId"}),
     Source(
         tables.DIAGNOSTICS,

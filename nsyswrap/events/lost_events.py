@@ -95,7 +95,11 @@ def find_unrecorded_launches(trace: Trace, operations: Operations) -> Unrecorded
     A launch had run when recording ended if a later launch of its process has a record, if a later call waited for the
     whole device, or if more launches follow than a stream can hold. Calls without a correlation id show nothing.
     """
-    calls, launches, begins, ends, waits = _kinds_of_calls(trace)
+    calls = trace[tables.CALLS]
+    launches, begins, ends, waits = (
+        _calls_of(trace, wanted)
+        for wanted in (api_calls.launches_kernel, _begins_capture, _ends_capture, _waits_for_all)
+    )
     recorded = np.zeros(len(calls), bool)
     recorded[operations.call[operations.call >= 0]] = True
     thread, start, joined = coded(calls, "thread"), array(calls, "start"), array(calls, "correlation_id") > 0
@@ -126,27 +130,23 @@ def find_unrecorded_launches(trace: Trace, operations: Operations) -> Unrecorded
     return UnrecordedLaunches(found[order], np.concatenate(processes)[order], tuple(without))
 
 
-def _kinds_of_calls(trace: Trace) -> tuple[pd.DataFrame, Mask, Mask, Mask, Mask]:
-    """Return the calls, and masks over them: launches of a kernel, begins and ends of stream captures, waits.
+def _calls_of(trace: Trace, wanted: Callable[[str], bool]) -> Mask:
+    """Return which calls have a wanted name."""
+    meant = tables.numbers_by_name(trace, tables.CALLS, lambda name: int(wanted(api_calls.base_name(name))), np.int8)
+    return taken(meant > 0, coded(trace[tables.CALLS], "name_id").codes)
 
-    A wait is one for all of a device's work.
-    """
-    calls = trace[tables.CALLS]
-    kinds = (
-        api_calls.launches_kernel,
-        lambda name: _BEGINS_CAPTURE.match(name) is not None,
-        lambda name: _ENDS_CAPTURE.match(name) is not None,
-        lambda name: _WAITS_FOR_ALL.match(name) is not None,
-    )
-    codes = coded(calls, "name_id").codes
 
-    def of_kind(wanted: Callable[[str], bool]) -> Mask:
-        meant = tables.numbers_by_name(
-            trace, tables.CALLS, lambda name: int(wanted(api_calls.base_name(name))), np.int8
-        )
-        return taken(meant > 0, codes)
+def _begins_capture(name: str) -> bool:
+    return _BEGINS_CAPTURE.match(name) is not None
 
-    return calls, *(of_kind(wanted) for wanted in kinds)
+
+def _ends_capture(name: str) -> bool:
+    return _ENDS_CAPTURE.match(name) is not None
+
+
+def _waits_for_all(name: str) -> bool:
+    """Return whether a call waits for all work of a device."""
+    return _WAITS_FOR_ALL.match(name) is not None
 
 
 def _captured(start: Times, begins: Indices, ends: Indices, when: Times) -> Mask:

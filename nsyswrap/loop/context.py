@@ -21,11 +21,13 @@ from nsyswrap.hardware.copy_rates import CopyRate
 from nsyswrap.hardware.kernel_names.user_rules import NameRule
 from nsyswrap.hardware.profiler_cost import ProfilerCost
 from nsyswrap.intervals import Window
+from nsyswrap.loop.framework import find_program_kind
 from nsyswrap.loop.helper_threads import find_helped
 from nsyswrap.loop.pattern_steps import find_marked_steps, find_pattern_steps
 from nsyswrap.loop.phase_detection import PhaseRule, Phases, find_phases
 from nsyswrap.loop.step_detection import PATTERN, Steps, find_steps
 from nsyswrap.loop.work_sequence import WorkSequence, work_sequences
+from nsyswrap.program_kind import ProgramKind
 from nsyswrap.tables import Trace
 
 
@@ -69,6 +71,7 @@ class TraceContext:
         settings: The user's settings for steps, phases and kernel names.
         operations: All that ran on the GPUs, joined to the calls that launched it.
         kernel_names: What the names of the kernels say.
+        program_kind: What kind of program it is.
         silences: Main threads whose calls were lost.
         unrecorded_launches: Launch calls of kernels without a record of the GPU.
         counter_samples: The samples of each GPU counter; empty where none were taken.
@@ -83,6 +86,7 @@ class TraceContext:
     settings: Settings
     operations: Operations
     kernel_names: KernelNames
+    program_kind: ProgramKind
     silences: tuple[SilentThread, ...]
     unrecorded_launches: UnrecordedLaunches
     counter_samples: tuple[CounterSamples, ...]
@@ -107,6 +111,7 @@ def find_context(trace: Trace, settings: Settings = NO_SETTINGS) -> TraceContext
         # Beside the steps.
         kernel_names = pool.submit(find_kernel_names, trace, operations, settings.kernel_rules)
         steps, phases = _loop(trace, settings, operations)
+        named = kernel_names.result()
         return TraceContext(
             trace=trace,
             settings=settings,
@@ -118,7 +123,8 @@ def find_context(trace: Trace, settings: Settings = NO_SETTINGS) -> TraceContext
             steps=steps,
             phases=phases,
             phase_of_operations=phases.of_operations(trace, operations),
-            kernel_names=kernel_names.result(),
+            kernel_names=named,
+            program_kind=find_program_kind(trace, operations, named),
         )
 
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
+from nsyswrap.program_kind import UNKNOWN, ProgramKind
 from nsyswrap.sections.idle_advice import ADVICE, ADVICE_OF_LIBRARIES, OWN_THREADS, SHORT_CODE, SMALL_COPIES
 
 PYTORCH, LIGHTNING, TRANSFORMERS = "PyTorch", "Lightning", "Hugging Face Transformers"
@@ -25,14 +26,19 @@ class CodeChange(NamedTuple):
     code: str
 
 
-def code_changes(rule: str, advice: str = "") -> tuple[CodeChange, ...]:
+def code_changes(rule: str, advice: str = "", kind: ProgramKind = UNKNOWN) -> tuple[CodeChange, ...]:
     """Return the change for a finding, PyTorch's first; empty where no few lines make it.
 
     Args:
         rule: Rule of the finding.
         advice: Its advice, for rules whose advice depends on the capture, such as a rank that is late.
+        kind: What kind of program it is; there is code for PyTorch alone.
     """
-    return _BY_ADVICE.get(advice) or CODE_CHANGES.get(rule, ())
+    if not kind.is_pytorch:
+        return ()
+    by_advice = (changes for words, changes in _BY_ADVICE.items() if kind.fitted(words) == advice)
+    found = next(by_advice, ()) or CODE_CHANGES.get(rule, ())
+    return _COMPILED_WITH_GRAPHS if kind.uses_graphs and found == _COMPILED else found
 
 
 _WORKERS = (
@@ -73,6 +79,8 @@ _COMPILED = (
     CodeChange(LIGHTNING, "trainer.fit(torch.compile(module), loader)"),
     CodeChange(TRANSFORMERS, "arguments = TrainingArguments(torch_compile=True)"),
 )
+# Of a program that launches CUDA graphs already.
+_COMPILED_WITH_GRAPHS = (CodeChange(PYTORCH, "model = torch.compile(model)"), *_COMPILED[1:])
 _FUSED_OPTIMIZER = (
     CodeChange(PYTORCH, "optimizer = torch.optim.AdamW(model.parameters(), lr=rate, fused=True)"),
     CodeChange(

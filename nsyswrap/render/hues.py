@@ -39,7 +39,8 @@ TABLE: Mapping[str, Mapping[str, str]] = MappingProxyType(
         "steps": {"measured": "plain-kernel", "warm_up": "neutral"},
         "thread": {
             **_CAUSES, "lock": "waiting", "wait": "waiting", "thread_wait": "waiting", "off_cpu": "waiting",
-            "untraced_wait": "waiting", "checkpoint": "idle-data", "tokenizer": "idle-data", "page_fault": "idle-data",
+            "untraced_wait": "waiting", "peer_wait": "waiting", "checkpoint": "idle-data", "tokenizer": "idle-data",
+            "page_fault": "idle-data",
         },
         "python": {"sampled": "plain-kernel"},
         "range": {"range": "phase-data"},

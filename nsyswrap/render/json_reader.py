@@ -27,6 +27,7 @@ from nsyswrap.model import (
     StepTimes,
     Unit,
 )
+from nsyswrap.program_kind import UNKNOWN, Framework, ProgramKind
 from nsyswrap.render.json_report import SCHEMA, Tree
 from nsyswrap.text_file import read_text_file
 
@@ -133,7 +134,16 @@ def _report(tree: Tree) -> Report:
         verdict_rule=_optional(tree, "verdict_rule", str),
         step=_step(tree),
         plan=_plan(tree),
+        program_kind=_program_kind(tree),
     )
+
+
+def _program_kind(tree: Tree) -> ProgramKind:
+    """Return the kind of the program; unknown for a report from an older version, or for a kind of a newer one."""
+    found = tree.get("program_kind")
+    if not isinstance(found, dict) or found.get("framework") not in set(Framework):
+        return UNKNOWN
+    return ProgramKind(Framework(found["framework"]), found.get("uses_graphs") is True)
 
 
 def _plan(tree: Tree) -> Plan:

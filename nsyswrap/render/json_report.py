@@ -72,6 +72,10 @@ def tree(report: Report) -> Tree:
         "sections": {section.key: section_tree(section, ranks) for section in report.sections},
         "findings": [_finding(finding, section_of.get(finding), ranks) for finding in report.findings],
         "notes": list(report.notes),
+        "program_kind": {
+            "framework": report.program_kind.framework.value,
+            "uses_graphs": report.program_kind.uses_graphs,
+        },
     }
 
 

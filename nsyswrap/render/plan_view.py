@@ -10,6 +10,7 @@ from typing import NamedTuple
 from nsyswrap import units
 from nsyswrap.fixed_step import IF_FIXED
 from nsyswrap.model import MOST_SAMPLES, Finding, PlannedChange, Report
+from nsyswrap.program_kind import ProgramKind
 from nsyswrap.render import page_findings
 from nsyswrap.render.code_changes import CodeChange, code_changes
 from nsyswrap.render.escape import elide, visible
@@ -102,7 +103,7 @@ def plan(report: Report) -> PlanView:
 def _instead(report: Report) -> tuple[str, Action] | None:
     """Return the advice of the finding that the verdict names, for a report without a plan."""
     first = next((each for each in report.findings if each.rule == report.verdict_rule), None)
-    return None if first is None else (page_findings.anchor(first.rule), _action(first))
+    return None if first is None else (page_findings.anchor(first.rule), _action(first, report.program_kind))
 
 
 def said_by(shown: PlanView, findings: Iterable[page_findings.FindingView]) -> dict[str, str]:
@@ -122,13 +123,13 @@ def _row(report: Report, now_ns: int, change: PlannedChange, *, with_action: boo
         anchor=page_findings.anchor(change.rule) if finding else "",
         speed=_speed(now_ns, change),
         saving=f"saves {units.duration_range(now_ns - change.step_high_ns, now_ns - change.step_low_ns)}",
-        action=_action(finding) if finding and with_action else None,
+        action=_action(finding, report.program_kind) if finding and with_action else None,
     )
 
 
-def _action(finding: Finding) -> Action:
+def _action(finding: Finding, kind: ProgramKind) -> Action:
     line = next((each.removeprefix(MOST_SAMPLES) for each in finding.lines), "")
-    return Action(visible(finding.advice), elide(line, _LINE_WIDTH), code_changes(finding.rule, finding.advice))
+    return Action(visible(finding.advice), elide(line, _LINE_WIDTH), code_changes(finding.rule, finding.advice, kind))
 
 
 def _speed(now_ns: int, change: PlannedChange) -> str:

@@ -55,7 +55,7 @@ WORK = frozenset(name for kind in GPU_LANES for name in kind.classes)
 STATES = (
     ("idle-launch", "in CUDA calls", ("launch",)),
     ("idle-wait", "blocked in CUDA calls", ("synchronization", "blocking_copy")),
-    ("waiting", "waiting", ("lock", "wait", "thread_wait", "off_cpu", "untraced_wait")),
+    ("waiting", "waiting", ("lock", "wait", "thread_wait", "off_cpu", "untraced_wait", "peer_wait")),
 )
 # Classes of GPU time, or of kernels, that findings are about; findings on idle time have the class of their rule.
 PLACES: Mapping[str, tuple[str, str]] = {

@@ -34,6 +34,7 @@ from nsyswrap.model import (
     TimelineItems,
     TimelineRow,
 )
+from nsyswrap.program_kind import Framework, ProgramKind
 
 Array = npt.NDArray[Any]
 Tree = dict[str, Any]
@@ -43,10 +44,11 @@ _TYPES = {
     each.__name__: each
     for each in (
         *(Capture, Fact, Finding, Gpu, KernelName, LongGap, Plan, PlannedChange, Report, Section, Session),
-        *(StepTimes, TimelineData, TimelineItems, TimelineRow, Window),
+        *(ProgramKind, StepTimes, TimelineData, TimelineItems, TimelineRow, Window),
     )
 }
-_KIND, _SEVERITY, _MAPPING, _ARRAY, _FRAME, _FLOAT = "$", "Severity", "mapping", "array", "frame", "float"
+_ENUMS = {each.__name__: each for each in (Severity, Framework)}
+_KIND, _MAPPING, _ARRAY, _FRAME, _FLOAT = "$", "mapping", "array", "frame", "float"
 # A simulated change is needed to make the plan only; the report holds the plan.
 _LEFT_OUT = frozenset({"what_if"})
 # Kinds of numpy's types that arrays may have: truth values, whole numbers and floating point numbers.
@@ -100,8 +102,8 @@ def decode(data: memoryview, *, with_timeline: bool) -> Report:
 
 def _encoded(value: object, arrays: list[Array]) -> object:  # noqa: PLR0911 - one return a type
     """Return a value as JSON can hold it, and append its arrays."""
-    if isinstance(value, Severity):
-        return {_KIND: _SEVERITY, "value": value.value}
+    if isinstance(value, tuple(_ENUMS.values())):
+        return {_KIND: type(value).__name__, "value": str(value)}
     if isinstance(value, np.generic):
         value = value.item()
     if value is None or type(value) in {bool, int, str}:
@@ -183,8 +185,8 @@ class _Decoder:
             return self._frame(tree)
         if kind == _MAPPING:
             return {key: self.value(each) for key, each in tree["value"].items()}
-        if kind == _SEVERITY:
-            return Severity(tree["value"])
+        if kind in _ENUMS:
+            return _ENUMS[kind](tree["value"])
         if kind == _FLOAT:
             return float(tree["value"])
         return _TYPES[kind](**{name: self.value(each) for name, each in tree.items() if name != _KIND})

@@ -12,6 +12,7 @@ from nsyswrap.events.operations import COPY, MEMSET
 from nsyswrap.intervals import Window
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Fact, Finding, Section, Severity
+from nsyswrap.program_kind import Wording
 from nsyswrap.row_sums import typed_table
 from nsyswrap.sections.missing_events import (
     COMPLAINTS,
@@ -126,8 +127,11 @@ def _no_ranges(trace: Trace, window: Window) -> Iterator[Finding]:
     yield _finding(
         "capture/no_ranges",
         "NVTX was traced, but the capture holds no range of the program.",
-        "Put NVTX ranges around the phases. If the program has them, run nsyswrap doctor: some versions of the Python "
-        "package nvtx do not reach some versions of nsys.",
+        Wording(
+            "Put NVTX ranges around the phases. If the program has them, run nsyswrap doctor: some versions of the "
+            "Python package nvtx do not reach some versions of nsys.",
+            "Put NVTX ranges around the phases of the program (nvtxRangePush and nvtxRangePop), and around each step.",
+        ),
         (),
         window,
         Severity.NOTE,

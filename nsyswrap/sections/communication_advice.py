@@ -24,6 +24,7 @@ from nsyswrap.hardware.links import has_nvlink
 from nsyswrap.intervals import Indices, Times
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import OPTIMIZER
+from nsyswrap.program_kind import Wording, joined
 from nsyswrap.ranks.collectives import Collectives, bus_bytes
 from nsyswrap.tables import array, coded
 from nsyswrap.what_if.bucket_sizes import half_as_large, twice_as_large
@@ -43,32 +44,57 @@ FILLS_BUFFER_BYTES = 4 << 20
 # The type of the elements in a kernel's name, with its bits: ncclDevKernel_AllReduce_Sum_bf16_RING_LL. Source:
 # NVIDIA/nccl, src/device/generate.py.
 _TYPE = re.compile(r"_(?:bf|f|i|u)(\d+)(?:e\dm\d)?(?:_|$)")
-OVERLAP_ADVICE = (
+# What to do about messages in a program that is not PyTorch's.
+OVERLAP_MESSAGES = (
+    "Let communication run beside kernels: start it on a stream of its own as soon as its data is ready, in several "
+    "parts; and send less, in half precision."
+)
+FEWER_MESSAGES = "Send less: in half precision, less often, or to fewer GPUs; check the links."
+OF_SERVERS = (
+    "Communicate less: split the model over fewer GPUs and the requests over the rest (fewer ways of tensor "
+    "parallelism, more replicas), batch more requests, and use the engine's own all-reduce where the GPUs have NVLink."
+)
+OVERLAP_ADVICE = Wording(
     "Let communication run beside the backward pass: DistributedDataParallel instead of all_reduce after it, smaller "
-    "buckets (bucket_cap_mb), and gradients in bfloat16 (bf16_compress_hook)."
+    "buckets (bucket_cap_mb), and gradients in bfloat16 (bf16_compress_hook).",
+    OVERLAP_MESSAGES,
+    jax="Let communication run beside kernels: XLA's latency-hiding scheduler "
+    "(--xla_gpu_enable_latency_hiding_scheduler=true), and gradients in bfloat16.",
+    server=OF_SERVERS,
 )
-FEWER_ADVICE = (
+FEWER_ADVICE = Wording(
     "Communication runs beside the backward pass already and takes longer. Send less: gradients in bfloat16 "
-    "(bf16_compress_hook), a larger batch, or gradients accumulated over several steps (no_sync); check the links."
+    "(bf16_compress_hook), a larger batch, or gradients accumulated over several steps (no_sync); check the links.",
+    f"Communication runs beside kernels already and takes longer. {FEWER_MESSAGES}",
+    server=OF_SERVERS,
 )
-NEEDED_ADVICE = (
+NEEDED_ADVICE = Wording(
     "Most of it is not a reduction of gradients: the next layer needs the data at once. With FSDP, prefetch earlier "
     "(forward_prefetch, limit_all_gathers=False) or keep gathered weights (reshard_after_forward=False); with "
-    "DataParallel, use DistributedDataParallel; send bfloat16."
+    "DataParallel, use DistributedDataParallel; send bfloat16.",
+    OVERLAP_MESSAGES,
+    server=OF_SERVERS,
 )
-IN_TURN_ADVICE = (
+IN_TURN_ADVICE = Wording(
     "Weights are gathered only after the layer before has computed. Gather them while it computes: with FSDP "
     "backward_prefetch=BACKWARD_PRE and forward_prefetch=True, with fully_shard set_modules_to_forward_prefetch and "
-    "set_modules_to_backward_prefetch; in your own code all_gather with async_op=True, one layer ahead."
+    "set_modules_to_backward_prefetch; in your own code all_gather with async_op=True, one layer ahead.",
+    "Weights are gathered only after the layer before has computed. Gather them while it computes, one layer ahead, "
+    "on a stream of their own.",
 )
-ACTIVATIONS_ADVICE = (
+ACTIVATIONS_ADVICE = Wording(
     "The layers are split over ranks, and the next kernel needs the sum of the activations at once. Split them over "
     "fewer GPUs and the batches over the rest, send bfloat16, or overlap the sums with the products (torch.compile has "
-    "asynchronous tensor parallelism)."
+    "asynchronous tensor parallelism).",
+    "The layers are split over ranks, and the next kernel needs the sum of the activations at once. Split them over "
+    "fewer GPUs and the batches over the rest, send bfloat16, or overlap the sums with the products.",
+    server=OF_SERVERS,
 )
-FORWARD_ADVICE = (
+FORWARD_ADVICE = Wording(
     "There is no backward pass to overlap with. Communicate less: split the model over fewer GPUs and the batches "
-    "over the rest, and send bfloat16. Or take two halves of a batch in turn: one computes while the other is sent."
+    "over the rest, and send bfloat16. Or take two halves of a batch in turn: one computes while the other is sent.",
+    FEWER_MESSAGES,
+    server=OF_SERVERS,
 )
 EXPERTS_ADVICE = (
     "Tokens are sent to experts on other GPUs and back, and the next layer needs them at once. Take two halves of a "
@@ -119,7 +145,7 @@ def advice_for(simulation: Simulation, device: int, rows: Indices) -> Advice:
     advice = _of_transfer(simulation, device, rows)
     if is_split(simulation.collectives):
         return advice
-    return advice._replace(text=f"{OTHER_RANKS_ADVICE}{advice.text}", saving=_or_nothing(advice.saving))
+    return advice._replace(text=joined(OTHER_RANKS_ADVICE, advice.text), saving=_or_nothing(advice.saving))
 
 
 def _or_nothing(saving: Saving) -> Saving:
@@ -146,7 +172,7 @@ def _of_transfer(simulation: Simulation, device: int, rows: Indices) -> Advice:
         return _gathered(simulation, rows[~reduces])
     if of_activations(context, collectives, rows[reduces]):
         return Advice(EXPOSED, ACTIVATIONS_ADVICE, NEEDED_AT_ONCE)
-    sizes = _of_bucket_sizes(simulation, device)
+    sizes = _of_bucket_sizes(simulation, device) if context.program_kind.is_pytorch else ()
     if overlaps_already(context, rows[reduces], device, collectives):
         return Advice(EXPOSED, FEWER_ADVICE, predict(simulation, fewer_bytes), sizes)
     return Advice(EXPOSED, OVERLAP_ADVICE, predict(simulation, partial(beside_backward, device)), sizes)

@@ -13,12 +13,14 @@ from nsyswrap.attribution.copy_table import KEYS, UPLOAD, find_memsets, held_by,
 from nsyswrap.attribution.root_causes import pageable_copies
 from nsyswrap.compiled.rows import taken
 from nsyswrap.events.duration_stats import statistics
-from nsyswrap.events.operations import COPY
+from nsyswrap.events.operations import COPY, UNIFIED
 from nsyswrap.intervals import Window, clip, intersect, merge, total
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.own_windows import find_own_windows
 from nsyswrap.model import Fact, Finding, Section
+from nsyswrap.program_kind import Wording
 from nsyswrap.row_sums import largest_first, text_column
+from nsyswrap.sections.idle_advice import COPY_PINNED, COPY_PINNED_BY_KIND
 from nsyswrap.sections.idle_findings import most_sampled
 from nsyswrap.sections.managed_memory import find_finding
 from nsyswrap.sections.severity import make_finding, worth_printing
@@ -29,15 +31,44 @@ from nsyswrap.what_if.simulate import Simulation
 
 TITLE = "Memory copies and memsets"
 ADVICE = {
-    UPLOAD: "Copy the next batch while this one trains: pinned memory, non_blocking=True and a stream of its own. "
-    "Send less: integers or float16 that the GPU converts; keep on the GPU what is used again.",
-    "Device-to-Host": "Copy to the host less often (.item(), .cpu(), print(loss), checkpoints). Copy the rest into a "
-    "pinned tensor with non_blocking=True, on a stream of its own.",
-    "Device-to-Device": "Copy less inside the GPU: use views instead of .clone(), and write results directly to "
-    "their target (out=, or slices of a tensor made once) instead of copying them.",
-    "Peer-to-Peer": "Send less from GPU to GPU: keep each tensor where it is used (DistributedDataParallel, with a "
-    "process for each GPU, instead of DataParallel), and send the rest on a stream of its own while kernels run.",
+    UPLOAD: Wording(
+        "Copy the next batch while this one trains: pinned memory, non_blocking=True and a stream of its own. "
+        "Send less: integers or float16 that the GPU converts; keep on the GPU what is used again.",
+        "Copy the next data while this is computed on: pinned memory, cudaMemcpyAsync and a stream of its own. Send "
+        "less, and keep on the GPU what is used again.",
+        jax="Put the next batch on the device (jax.device_put) while this step runs. Send less: integers or bfloat16; "
+        "keep on the device what is used again.",
+        openacc="Keep data on the GPU: a data region around the loop, and updates of what changes alone, with async.",
+    ),
+    "Device-to-Host": Wording(
+        "Copy to the host less often (.item(), .cpu(), print(loss), checkpoints). Copy the rest into a "
+        "pinned tensor with non_blocking=True, on a stream of its own.",
+        "Copy to the host less often. Copy the rest into pinned memory with cudaMemcpyAsync, on a stream of its own.",
+        jax="Read arrays of the device less often (float(), np.asarray, prints, checkpoints), and many together.",
+        openacc="Copy to the host less often: update only what the host needs, with async, inside a data region.",
+    ),
+    "Device-to-Device": Wording(
+        "Copy less inside the GPU: use views instead of .clone(), and write results directly to "
+        "their target (out=, or slices of a tensor made once) instead of copying them.",
+        "Copy less inside the GPU: exchange pointers of two buffers instead of their contents, and write results "
+        "directly to their target.",
+        jax="Copy less inside the GPU: donate arguments that are not used again (donate_argnums), so that XLA writes "
+        "in place.",
+    ),
+    "Peer-to-Peer": Wording(
+        "Send less from GPU to GPU: keep each tensor where it is used (DistributedDataParallel, with a "
+        "process for each GPU, instead of DataParallel), and send the rest on a stream of its own while kernels run.",
+        "Send less from GPU to GPU: keep data where it is used, and send the rest on a stream of its own while "
+        "kernels run.",
+    ),
 }
+PREFETCH = "Prefetch earlier: cudaMemPrefetchAsync on a stream of its own, while the kernels before still run."
+PINNED = Wording(
+    "Copy from pinned memory without blocking: DataLoader(pin_memory=True) and tensor.to(device, "
+    "non_blocking=True). To the host, copy into a pinned tensor, and less often.",
+    COPY_PINNED,
+    **COPY_PINNED_BY_KIND,
+)
 
 
 def run(
@@ -106,8 +137,7 @@ def _pageable(simulation: Simulation, attribution: Attribution, staged: pd.DataF
         headline=f"The GPU computes nothing for {share} of the time because copies of pageable memory block the host.",
         lost_ns=lost,
         saving=predict(simulation, pinned_copies),
-        advice="Copy from pinned memory without blocking: DataLoader(pin_memory=True) and tensor.to(device, "
-        "non_blocking=True). To the host, copy into a pinned tensor, and less often.",
+        advice=PINNED,
         evidence=(
             f"the GPU is idle for {waits} because of them, and copies for {copying} with no kernel running",
             f"they block the host for {units.duration(total(held))}, in {units.counted(len(call), 'call')}",
@@ -150,7 +180,7 @@ def _advice(copies: pd.DataFrame) -> str:
     """Return the change to make for the direction of copies with most exposed time."""
     exposed = copies.groupby("kind")["exposed"].sum()
     longest = max(exposed.index, key=lambda kind: (int(exposed[kind]), kind), default=UPLOAD)
-    return ADVICE.get(str(longest), ADVICE[UPLOAD])
+    return PREFETCH if str(longest).startswith(UNIFIED) else ADVICE.get(str(longest), ADVICE[UPLOAD])
 
 
 def _by_kind(copies: pd.DataFrame) -> tuple[str, ...]:

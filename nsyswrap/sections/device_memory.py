@@ -13,6 +13,8 @@ from nsyswrap.events import api_calls
 from nsyswrap.intervals import Indices, Spans, Times, Window, clip, containing, merge, total
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Fact, Finding, Section
+from nsyswrap.program_kind import Wording
+from nsyswrap.sections.idle_advice import ALLOCATE_ONCE, ALLOCATE_ONCE_BY_KIND
 from nsyswrap.sections.severity import make_finding
 from nsyswrap.sections.spec import SectionSpec
 from nsyswrap.tables import array, coded
@@ -21,9 +23,11 @@ from nsyswrap.what_if.simulate import Simulation
 
 TITLE = "GPU memory"
 HOW = "Allocations were not recorded: capture again with --cuda-memory."
-ADVICE = (
+ADVICE = Wording(
     "Keep shapes stable (pad, bucket, drop_last=True) so that the caching allocator can reuse its blocks, keep "
-    "torch.cuda.empty_cache() out of the step, and try PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True."
+    "torch.cuda.empty_cache() out of the step, and try PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True.",
+    ALLOCATE_ONCE,
+    **ALLOCATE_ONCE_BY_KIND,
 )
 NOTES = (
     "These numbers leave out the driver's context and code, and memory that was allocated before the capture.",

@@ -15,6 +15,7 @@ from nsyswrap.events.operations import SOURCES
 from nsyswrap.events.thread_states import ThreadStates
 from nsyswrap.intervals import Window
 from nsyswrap.loop.context import TraceContext
+from nsyswrap.program_kind import Wording
 from nsyswrap.sections.file_advice import HEADLINE_OF_STREAMS, RULE, file_advice, may_be_stream
 from nsyswrap.tables import array
 
@@ -37,25 +38,96 @@ class Advice:
     is_slight: bool = False
 
 
+# What to do about waits for the GPU, blocking copies and allocations, in programs that are not PyTorch's: in general,
+# and for some kinds.
+WAIT_LESS = (
+    "Wait less often: keep cudaDeviceSynchronize and cudaStreamSynchronize out of the loop, queue the next kernels "
+    "first, and wait with an event for what the host really reads."
+)
+WAIT_LESS_BY_KIND = {
+    "jax": "Keep block_until_ready, float(), np.asarray and prints of device arrays out of the step: dispatch the "
+    "next step first, and read values every n steps.",
+    "server": "Each step's tokens are read back. Let the engine prepare the next step meanwhile (vLLM: "
+    "--async-scheduling), and ask for less: log probabilities only where they are needed.",
+    "openacc": "Wait less often: async on regions and updates, and one wait where the host needs the result; keep "
+    "data on the GPU in data regions.",
+}
+COPY_PINNED = (
+    "Copy from pinned memory without blocking: cudaMallocHost or cudaHostRegister, and cudaMemcpyAsync on a stream of "
+    "its own. To the host, less often."
+)
+COPY_PINNED_BY_KIND = {
+    "jax": "Put the next batch on the device (jax.device_put) while this step runs, and read results less often.",
+    "openacc": "Pin the host's memory (the compiler's option for pinned memory, or cudaHostRegister), update with "
+    "async, and keep data on the GPU in data regions.",
+}
+ALLOCATE_ONCE = (
+    "Allocate once, before the loop; or from a pool that keeps what is freed: cudaMallocAsync with a release threshold "
+    "(cudaMemPoolAttrReleaseThreshold)."
+)
+ALLOCATE_ONCE_BY_KIND = {
+    "jax": "Let JAX keep its memory: unset XLA_PYTHON_CLIENT_ALLOCATOR=platform and "
+    "XLA_PYTHON_CLIENT_PREALLOCATE=false.",
+    "openacc": "Allocate once: a data region, or enter data create, around the loop instead of copies in each region.",
+}
+
 ADVICE = {
     "idle/data_wait": Advice(
-        "The GPU starves for {share} of the time while the training loop waits for the data loader.",
-        "Give the DataLoader more workers (num_workers), pin_memory=True, persistent_workers=True and a larger "
-        "prefetch_factor, or make the transform cheaper.",
+        Wording(
+            "The GPU starves for {share} of the time while the training loop waits for the data loader.",
+            "The GPU starves for {share} of the time while the program waits for its data.",
+        ),
+        Wording(
+            "Give the DataLoader more workers (num_workers), pin_memory=True, persistent_workers=True and a larger "
+            "prefetch_factor, or make the transform cheaper.",
+            "Read and prepare the next data in threads or processes of their own while the GPU computes, enough of "
+            "them to keep up, or make the preparation cheaper.",
+            jax="Prefetch: more workers and a larger buffer in tf.data or grain, and the next batch on the device "
+            "(jax.device_put) while this step runs.",
+        ),
     ),
     "idle/data_work": Advice(
-        "The GPU starves for {share} of the time while the training process prepares the data itself.",
-        "Load in the background: DataLoader(num_workers=4, pin_memory=True, persistent_workers=True); with workers "
-        "already there, move collating and unpacking into them.",
+        Wording(
+            "The GPU starves for {share} of the time while the training process prepares the data itself.",
+            "The GPU starves for {share} of the time while the launching thread prepares the data itself.",
+        ),
+        Wording(
+            "Load in the background: DataLoader(num_workers=4, pin_memory=True, persistent_workers=True); with workers "
+            "already there, move collating and unpacking into them.",
+            "Prepare the next data in another thread or process while the GPU computes on this one.",
+            jax="Load in the background: tf.data or grain with workers and prefetch, and the next batch on the device "
+            "(jax.device_put) while this step runs.",
+        ),
     ),
     "idle/cpu": Advice(
-        "The GPU waits {share} of the time for Python and other CPU code outside CUDA calls.",
-        "Find what the CPU does in the step (nsyswrap profile --python-sampling shows its Python line), and move it "
-        "out of the step or into another process.",
+        Wording(
+            "The GPU waits {share} of the time for Python and other CPU code outside CUDA calls.",
+            "The GPU waits {share} of the time for CPU code outside CUDA calls.",
+        ),
+        Wording(
+            "Find what the CPU does in the step (nsyswrap profile --python-sampling shows its Python line), and move "
+            "it out of the step or into another process.",
+            "Find what the CPU does between the launches (samples of its call stacks in Nsight Systems show it), and "
+            "move it out of the loop, into another thread, or to the GPU.",
+            jax="Find what the CPU does between the steps (nsyswrap profile --python-sampling shows its Python line), "
+            "and move it out of the loop, or under jax.jit.",
+            server="The engine's own work between steps (scheduling, sampling, turning tokens into text) sets the "
+            "pace. Let it prepare the next step while this one runs (vLLM: --async-scheduling), batch more requests, "
+            "and give it cores of its own.",
+        ),
     ),
     "idle/launch": Advice(
         "The GPU waits {share} of the time for launch calls: the kernels are too short for the host to keep ahead.",
-        "Launch less: CUDA graphs or torch.compile, a fused optimizer (fused=True), a larger batch.",
+        Wording(
+            "Launch less: CUDA graphs or torch.compile, a fused optimizer (fused=True), a larger batch.",
+            "Launch less: fuse small kernels, give each more work, or use CUDA graphs.",
+            jax="Launch less: more of the step under one jax.jit, so that XLA fuses it. XLA's command buffers are "
+            "CUDA graphs.",
+            server="Launch less: let the engine use CUDA graphs (vLLM: without --enforce-eager), and batch more "
+            "requests.",
+            openacc="Launch less: merge small regions, collapse loops so that each kernel does more, and queue "
+            "regions with async.",
+        ),
     ),
     "idle/queued": Advice(
         "Operations were launched but had not begun for {share} of the time.",
@@ -63,7 +135,11 @@ ADVICE = {
     ),
     "idle/synchronization": Advice(
         "The GPU is idle for {share} of the time because the host waits for it in a synchronizing call.",
-        "Keep .item(), .cpu(), print(loss) and torch.cuda.synchronize() out of the step; log every n steps.",
+        Wording(
+            "Keep .item(), .cpu(), print(loss) and torch.cuda.synchronize() out of the step; log every n steps.",
+            WAIT_LESS,
+            **WAIT_LESS_BY_KIND,
+        ),
     ),
     "idle/peer_wait": Advice(
         "The GPU is idle for {share} of the time while the launching thread is in {library}, which waits for other "
@@ -74,24 +150,45 @@ ADVICE = {
     ),
     "idle/blocking_copy": Advice(
         "The GPU is idle for {share} of the time while the host is blocked in a copy.",
-        "Copy from pinned memory without blocking: pin_memory=True and tensor.to(device, non_blocking=True).",
+        Wording(
+            "Copy from pinned memory without blocking: pin_memory=True and tensor.to(device, non_blocking=True).",
+            COPY_PINNED,
+            **COPY_PINNED_BY_KIND,
+        ),
     ),
     "idle/allocation": Advice(
         "The GPU is idle for {share} of the time while memory is allocated or freed.",
-        "Keep shapes stable so that the caching allocator can reuse blocks; allocate before the loop; "
-        "try PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True.",
+        Wording(
+            "Keep shapes stable so that the caching allocator can reuse blocks; allocate before the loop; "
+            "try PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True.",
+            ALLOCATE_ONCE,
+            **ALLOCATE_ONCE_BY_KIND,
+        ),
     ),
     "idle/module_load": Advice(
         "The GPU is idle for {share} of the time while modules are loaded or code is compiled.",
         "Warm up before measuring; set CUDA_MODULE_LOADING=EAGER to load everything before the first step.",
     ),
     "idle/lock": Advice(
-        "The GPU is idle for {share} of the time while the launching thread waits for the GIL or a lock.",
-        "Move Python work of other threads into processes (DataLoader workers instead of threads).",
+        Wording(
+            "The GPU is idle for {share} of the time while the launching thread waits for the GIL or a lock.",
+            "The GPU is idle for {share} of the time while the launching thread waits for a lock.",
+        ),
+        Wording(
+            "Move Python work of other threads into processes (DataLoader workers instead of threads).",
+            "Find what holds the lock: the evidence names the call. Hold it for shorter, give each thread data of its "
+            "own, or launch from one thread.",
+            jax="Move Python work of other threads into processes: threads of Python share one lock, the GIL.",
+            server="Move work of other threads (tokenizing, HTTP) into processes of its own: threads of Python share "
+            "one lock, the GIL.",
+        ),
     ),
     "idle/off_cpu": Advice(
         "The GPU is idle for {share} of the time because the launching thread waits for a CPU core.",
-        "Free CPU cores: fewer workers, torch.set_num_threads, or pin the process to cores of its own.",
+        Wording(
+            "Free CPU cores: fewer workers, torch.set_num_threads, or pin the process to cores of its own.",
+            "Free CPU cores: fewer threads (OMP_NUM_THREADS), or pin the process to cores of its own.",
+        ),
     ),
     "idle/garbage_collection": Advice(
         "The GPU is idle for {share} of the time while Python collects garbage.",
@@ -109,8 +206,11 @@ ADVICE = {
     ),
     "host/cpu_quota": Advice(
         "The GPU is idle for {share} of the time because the program used up its CPU quota and was stopped.",
-        "Raise the CPU limit of the container, or use fewer threads: OMP_NUM_THREADS, torch.set_num_threads, fewer "
-        "loader workers.",
+        Wording(
+            "Raise the CPU limit of the container, or use fewer threads: OMP_NUM_THREADS, torch.set_num_threads, fewer "
+            "loader workers.",
+            "Raise the CPU limit of the container, or use fewer threads: OMP_NUM_THREADS.",
+        ),
     ),
     "host/tokenizer": Advice(
         "The GPU is idle for {share} of the time while the training process tokenizes text.",
@@ -128,15 +228,27 @@ ADVICE = {
         "the wait out of the step, or begin it earlier.",
     ),
     "host/file_reads": Advice(
-        "The GPU starves for {share} of the time while the training process reads files for the next batch.",
-        "Read in the background: DataLoader(num_workers=4, persistent_workers=True). Keep the files on a local disk or "
-        "in memory, and read few large files instead of many small ones.",
+        Wording(
+            "The GPU starves for {share} of the time while the training process reads files for the next batch.",
+            "The GPU starves for {share} of the time while the launching thread reads files.",
+        ),
+        Wording(
+            "Read in the background: DataLoader(num_workers=4, persistent_workers=True). Keep the files on a local "
+            "disk or in memory, and read few large files instead of many small ones.",
+            "Read in the background: in another thread, before the data is needed. Keep the files on a local disk or "
+            "in memory, and read few large files instead of many small ones.",
+        ),
     ),
     "host/page_faults": Advice(
         "The GPU is idle for {share} of the time while the step waits for pages of memory that are read from disk.",
-        "If the step reads a memory-mapped file (np.memmap, safetensors, Arrow), read it in loader workers, or the "
-        "parts of a batch at once instead of page by page. If the machine swaps (VmSwap in /proc/PID/status), give the "
-        "program more memory or use fewer workers.",
+        Wording(
+            "If the step reads a memory-mapped file (np.memmap, safetensors, Arrow), read it in loader workers, or the "
+            "parts of a batch at once instead of page by page. If the machine swaps (VmSwap in /proc/PID/status), give "
+            "the program more memory or use fewer workers.",
+            "If it reads a memory-mapped file, read it in another thread before it is needed (MAP_POPULATE, madvise), "
+            "in large parts instead of page by page. If the machine swaps (VmSwap in /proc/PID/status), give the "
+            "program more memory.",
+        ),
     ),
     "idle/profiler": Advice(
         "The profiler itself accounts for {share} of the time as idle GPU.",
@@ -161,58 +273,102 @@ ADVICE = {
     ),
     "modules/in_window": Advice(
         "The GPU is idle for {share} of the time while kernels are compiled and loaded{warm}.",
-        "Compile once, before the loop: pass numbers that change as tensors or arguments instead of writing them into "
-        "code, mark changing sizes with torch.compile(dynamic=True), and run each shape once before the first step.",
+        Wording(
+            "Compile once, before the loop: pass numbers that change as tensors or arguments instead of writing them "
+            "into code, mark changing sizes with torch.compile(dynamic=True), and run each shape once before the first "
+            "step.",
+            "Compile and load before the loop: build for this GPU (-arch), so that the driver need not compile PTX, "
+            "keep what NVRTC compiled, and launch each kernel once to warm up.",
+            jax="Compile once, before the loop: the same shapes and static arguments in each call of jax.jit "
+            "(jax_log_compiles shows each compilation), and each shape once before the first step.",
+            server="Let the engine compile and capture all batch sizes at its start, and keep its compilation cache.",
+        ),
     ),
     "memory/churn": Advice(
         "The GPU is idle for {share} of the time while steps ask the driver for memory and give it back.",
-        "Take torch.cuda.empty_cache() out of the step and keep shapes stable (pad, bucket, drop_last=True), so that "
-        "the allocator reuses its blocks; or set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True.",
+        Wording(
+            "Take torch.cuda.empty_cache() out of the step and keep shapes stable (pad, bucket, drop_last=True), so "
+            "that the allocator reuses its blocks; or set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True.",
+            ALLOCATE_ONCE,
+            **ALLOCATE_ONCE_BY_KIND,
+        ),
     ),
     "data/worker_start": Advice(
-        "The GPU starves for {share} of the time while loader processes are started again for another epoch.",
-        "Keep them: DataLoader(persistent_workers=True); or make epochs longer.",
+        Wording(
+            "The GPU starves for {share} of the time while loader processes are started again for another epoch.",
+            "The GPU starves for {share} of the time while processes that load data are started again.",
+        ),
+        Wording(
+            "Keep them: DataLoader(persistent_workers=True); or make epochs longer.",
+            "Start them once and keep them.",
+        ),
     ),
     "gpu/between_operations": Advice(
         "The GPU runs many short operations: it goes from one to the next for {share} of the time, some microseconds "
         "for each.",
-        "Let fewer operations do the same: torch.compile fuses elementwise ones, and a larger batch makes all longer.",
+        Wording(
+            "Let fewer operations do the same: torch.compile fuses elementwise ones, and a larger batch makes all "
+            "longer.",
+            "Let fewer kernels do the same: fuse small ones, and give each more work.",
+            jax="Let fewer kernels do the same: more of the step under one jax.jit, and a larger batch.",
+            server="Let fewer kernels do the same: batch more requests, and use the engine's fused kernels.",
+        ),
         is_slight=True,
     ),
     "synchronization/in_step": Advice(
-        "The GPU goes idle for {share} of the time because the host waits for it inside the step and then has to "
-        "launch again.",
-        "Keep .item(), .cpu(), .tolist(), print(loss) and torch.cuda.synchronize() out of the step: collect tensors "
-        "and read them together every n steps.",
+        Wording(
+            "The GPU goes idle for {share} of the time because the host waits for it inside the step and then has to "
+            "launch again.",
+            "The GPU goes idle for {share} of the time because the host waits for it before it launches more.",
+        ),
+        Wording(
+            "Keep .item(), .cpu(), .tolist(), print(loss) and torch.cuda.synchronize() out of the step: collect "
+            "tensors and read them together every n steps.",
+            WAIT_LESS,
+            **WAIT_LESS_BY_KIND,
+        ),
     ),
 }
 """Advice by rule, for the rules whose findings are part of the section on idle time."""
 
 WARM = " in steps that should be warm"
-SHORT_CODE = (
+SHORT_CODE = Wording(
     "Give the GPU more work per launch: a larger batch, torch.compile(model), or CUDA graphs "
-    '(torch.compile(mode="reduce-overhead")); move CPU work out of the step.'
+    '(torch.compile(mode="reduce-overhead")); move CPU work out of the step.',
+    "Give the GPU more work per launch: larger kernels, fused ones, or CUDA graphs; move CPU work out of the loop.",
+    jax="Give the GPU more work per launch: more of the step under one jax.jit, a larger batch; move CPU work out of "
+    "it.",
+    server="Give the GPU more work per launch: batch more requests, and let the engine use CUDA graphs (vLLM: without "
+    "--enforce-eager).",
+    openacc="Give the GPU more work per launch: merge small regions and collapse loops; queue regions with async.",
 )
 HEADLINE_OF_LIBRARIES = "The GPU is idle for {share} of the time while the program opens libraries."
-ADVICE_OF_LIBRARIES = (
+ADVICE_OF_LIBRARIES = Wording(
     "Open a library once and keep its handle: ctypes.CDLL opens it again at each call, also for a kernel that "
-    "torch.cuda compiles from source."
+    "torch.cuda compiles from source.",
+    "Open a library once and keep its handle (dlopen).",
 )
 HEADLINE_OF_FIRST_LAUNCHES = "The GPU is idle for {share} of the time while CUDA loads kernels at their first launch."
 ADVICE_OF_FIRST_LAUNCHES = (
     "Launch each kernel once, to warm up, before the part that counts. Where loading in that part hurts all the same, "
     "set CUDA_MODULE_LOADING=EAGER: CUDA then loads everything at the start, not at the first launch."
 )
-SMALL_COPIES = (
+SMALL_COPIES = Wording(
     "Copy to the GPU once instead of many times: collect the values in one tensor on the host (torch.stack, or the "
-    "collate function of the DataLoader), pin it, and copy it with non_blocking=True."
+    "collate function of the DataLoader), pin it, and copy it with non_blocking=True.",
+    "Copy to the GPU once instead of many times: collect the values in one pinned buffer on the host, and copy it with "
+    "cudaMemcpyAsync.",
+    jax="Copy to the GPU once instead of many times: one jax.device_put of all values together.",
+    openacc="Copy to the GPU once instead of many times: one data region around the loop, and one update of all "
+    "values.",
 )
 # Where the program's own threads use this share of its cores, they are too many for them; else other programs use the
 # cores. Source: ours; two equally busy programs leave one half to each.
 OWN_SHARE = 0.75
-OWN_THREADS = (
+OWN_THREADS = Wording(
     "The program's own threads are more than its cores: set OMP_NUM_THREADS and torch.set_num_threads lower, use fewer "
-    "loader workers, or give the program more cores."
+    "loader workers, or give the program more cores.",
+    "The program's own threads are more than its cores: set OMP_NUM_THREADS lower, or give the program more cores.",
 )
 OTHER_PROGRAMS = (
     "Other programs use the cores: give this one cores of its own (taskset, cpuset, the CPU request of the container), "

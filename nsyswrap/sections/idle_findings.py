@@ -25,6 +25,7 @@ from nsyswrap.attribution.sampled_lines import spelled
 from nsyswrap.compiled.rows import taken
 from nsyswrap.events import api_calls
 from nsyswrap.events.host_marks import find_marks
+from nsyswrap.events.off_cpu import has_switches
 from nsyswrap.intervals import Spans, Window, covered, innermost, merge, overlay
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import of_library
@@ -102,6 +103,7 @@ def _finding(
         advice=advice.advice,
         evidence=(
             *per_step(context, lost, window),
+            *(untraced(context, attribution) if rule == "idle/cpu" else ()),
             *(core_use(context, window) if rule in NO_CORE else ()),
             *(page_use(context, window) if rule == page_faults.RULE else ()),
             *_marked(context, attribution, rule),
@@ -189,6 +191,16 @@ def per_step(context: TraceContext, lost_ns: int, window: Window) -> tuple[str, 
     if not window.is_of_steps or not steps:
         return ()
     return (f"{units.duration(lost_ns // steps)} a step, in {window.label}",)
+
+
+def untraced(context: TraceContext, attribution: Attribution) -> tuple[str, ...]:
+    """Return a line of evidence where neither calls of the operating system nor switches show a wait; else none."""
+    owners = attribution.pieces.threads[tables.distinct(attribution.pieces.owner[attribution.of_rule("idle/cpu")])]
+    if tables.OS_CALLS.name not in context.trace.absent or all(
+        has_switches(context.trace, int(each)) for each in owners
+    ):
+        return ()
+    return ("it may wait there as well: operating system calls were not traced (add osrt to the traces)",)
 
 
 def _marked(context: TraceContext, attribution: Attribution, rule: str) -> tuple[str, ...]:

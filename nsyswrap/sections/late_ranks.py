@@ -9,6 +9,7 @@ from nsyswrap.intervals import Window
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import NO_PHASE
 from nsyswrap.model import Finding
+from nsyswrap.program_kind import Wording
 from nsyswrap.ranks.collectives import Collectives, names_of
 from nsyswrap.ranks.late_ranks import LateRank, by_account, find_late_ranks
 from nsyswrap.ranks.lateness import Lateness
@@ -24,8 +25,8 @@ from nsyswrap.what_if.simulate import Simulation
 RULE = "ranks/late"
 LISTED = 5
 BECAUSE = {
-    "idle/data_wait": "its data loader",
-    "idle/data_work": "it prepares its data in the training process",
+    "idle/data_wait": Wording("its data loader", "its data"),
+    "idle/data_work": Wording("it prepares its data in the training process", "it prepares its data itself"),
     "data/worker_start": "its loader processes start again",
     "idle/file_io": "it reads or writes files",
     "steps/uneven": "some steps in which its host does more",
@@ -36,8 +37,13 @@ BECAUSE = {
 """What keeps a rank, by rule; for other rules their name and the phase."""
 
 WORK_ADVICE = {
-    MORE_WORK: "Give all ranks equal work: share samples out by length or tokens instead of by number, sort them into "
-    "buckets across ranks, or cut the longest.",
+    MORE_WORK: Wording(
+        "Give all ranks equal work: share samples out by length or tokens instead of by number, sort them into "
+        "buckets across ranks, or cut the longest.",
+        "Give all ranks equal work: divide by what each part costs, not by its size.",
+        server="Give all ranks equal work: share requests out by their tokens, or experts by how often they are "
+        "chosen.",
+    ),
     SLOWER_GPU: "Compare this GPU with the others in nvidia-smi: other programs on it, clocks, power, temperature. "
     "Move the rank to another GPU, or end the other program.",
     "steps/uneven": "Look at what this rank's host does in its slow steps: checkpoints, logging, evaluation. Do it "
@@ -101,6 +107,7 @@ def _finding(  # noqa: PLR0913, PLR0917 - one argument a source
     number, waiting = _number(collectives, late.device_id), sorted(_number(collectives, each) for each in late.waiting)
     how_much = _how_much(context, window, late.net_ns)
     waits = "waits" if len(waiting) == 1 else "wait"
+    because = _because(context, lateness, main, phase)
     saving = predict(simulation, partial(in_time, lateness, late))
     if saving.method is None:
         # The interval is of any run of so many steps. In this window no more is saved than others wait.
@@ -109,9 +116,7 @@ def _finding(  # noqa: PLR0913, PLR0917 - one argument a source
     attribution = next(each for each in attributions if each.device_id == late.device_id)
     return make_finding(
         rule=RULE,
-        headline=(
-            f"Rank {number} is late by {how_much}: {_because(lateness, main, phase)}; {names_of(waiting)} {waits}."
-        ),
+        headline=f"Rank {number} is late by {how_much}: {because}; {names_of(waiting)} {waits}.",
         lost_ns=late.lost_ns,
         saving=saving,
         advice=_advice(simulation, attribution, main),
@@ -145,10 +150,10 @@ def _parts(context: TraceContext, window: Window, count: int) -> str:
     return f"{count} steps"
 
 
-def _because(lateness: Lateness, rule: str, phase: int) -> str:
+def _because(context: TraceContext, lateness: Lateness, rule: str, phase: int) -> str:
     """Return what keeps a rank, in words."""
     if rule in BECAUSE:
-        return BECAUSE[rule]
+        return context.program_kind.fitted(BECAUSE[rule])
     return rule_name(rule) + (f" in its phase {lateness.phase_name(phase)}" if phase != NO_PHASE else "")
 
 

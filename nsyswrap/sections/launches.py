@@ -17,12 +17,30 @@ from nsyswrap.events.duration_stats import by_name
 from nsyswrap.intervals import Indices, Times, Window
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Fact, Finding, Section
+from nsyswrap.program_kind import Wording
 from nsyswrap.sections.idle_findings import host_spans, most_sampled
 from nsyswrap.sections.severity import make_finding, worth_printing
 from nsyswrap.sections.spec import SectionSpec
 from nsyswrap.tables import array, coded
 from nsyswrap.what_if.changes import Saving, fused_optimizer, idle_host, predict
 from nsyswrap.what_if.simulate import Simulation
+
+LAUNCH_LESS = Wording(
+    'Launch fewer and longer operations: torch.compile, CUDA graphs (torch.compile(mode="reduce-overhead")), '
+    "{optimizer}or a larger batch.",
+    "Launch fewer and longer kernels: fuse small ones, give each more work, or use CUDA graphs.",
+    jax="Launch fewer and longer kernels: more of the step under one jax.jit, or a larger batch. XLA's command "
+    "buffers are CUDA graphs.",
+    server="Launch fewer and longer kernels: let the engine use CUDA graphs (vLLM: without --enforce-eager), and "
+    "batch more requests.",
+    openacc="Launch fewer and longer kernels: merge small regions, collapse loops, and queue regions with async.",
+)
+UPDATE_TOGETHER = Wording(
+    "Update all parameters together: fused=True, or foreach=True where an optimizer has no fused form, "
+    "as in torch.optim.AdamW(parameters, fused=True).",
+    "Update all parameters together, in one kernel or a few.",
+    jax="Update all parameters together: the whole update under the jax.jit of the step, so that XLA fuses it.",
+)
 
 
 def run(
@@ -99,8 +117,7 @@ def _launch_bound(
         f"{units.share(pace.late_share)} of the operations are launched after the GPU went idle.",
         lost_ns=lost,
         saving=saving(),
-        advice="Launch fewer and longer operations: torch.compile, CUDA graphs "
-        f'(torch.compile(mode="reduce-overhead")), {_optimizer_words(context, attribution)}or a larger batch.',
+        advice=LAUNCH_LESS.format(optimizer=_optimizer_words(context, attribution)),
         evidence=(
             f"all: {_words(pace)}",
             *(f"phase {name}: {_words(each)}" for name, each in phases.items()),
@@ -139,8 +156,7 @@ def _optimizer(simulation: Simulation, attribution: Attribution) -> Finding | No
         f"take {units.share(lost / window.length_ns)} of the time.",
         lost_ns=lost,
         saving=predict(simulation, fused_optimizer),
-        advice="Update all parameters together: fused=True, or foreach=True where an optimizer has no fused form, "
-        "as in torch.optim.AdamW(parameters, fused=True).",
+        advice=UPDATE_TOGETHER,
         evidence=(
             f"{units.counted(round(found.per_step), 'kernel')} a step in phase {PHASE}",
             f"{units.share(found.short_share)} of them shorter than {units.duration(SHORT_NS)}",

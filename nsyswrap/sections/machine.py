@@ -38,7 +38,7 @@ HEADLINES = {
     "host/tokenizer": "The training loop tokenizes text {share} of the time.",
 }
 """Headline of each rule where the capture has no GPU work."""
-LOOP = "The training loop"
+LOOP, MAIN_THREAD = "The training loop", "The main thread"
 MOST_LINES = 3
 
 
@@ -109,10 +109,11 @@ def _host_findings(context: TraceContext, host: pd.DataFrame, window: Window) ->
 
 def _loop(context: TraceContext, process: int) -> str:
     """Return what the loop of a process is called: where there are several, by its rank, or else its process."""
+    loop = LOOP if context.program_kind.is_pytorch else MAIN_THREAD
     if len(context.phases.main_thread) < 2:  # noqa: PLR2004 - one loop needs no name
-        return LOOP
+        return loop
     rank = context.settings.launched_as.get(process)
-    return f"{LOOP} of process {tables.pid(process)}" if rank is None else f"{LOOP} of rank {rank}"
+    return f"{loop} of process {tables.pid(process)}" if rank is None else f"{loop} of rank {rank}"
 
 
 def _fitted(context: TraceContext, window: Window, rule: str, rows: pd.DataFrame) -> str:

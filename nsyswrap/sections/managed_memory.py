@@ -90,7 +90,8 @@ def _gpu_faults(context: TraceContext, device: int, window: Window) -> pd.DataFr
     """Return the groups of page faults that a GPU waited for in the window."""
     faults = context.trace[tables.GPU_PAGE_FAULTS]
     inside = (array(faults, "start") < window.end_ns) & (array(faults, "end") > window.start_ns)
-    return faults[inside & (array(faults, "device_id") == device)]
+    found: pd.DataFrame = faults[inside & (array(faults, "device_id") == device)]
+    return found
 
 
 def _directions(moved: pd.DataFrame) -> Iterator[str]:

@@ -302,8 +302,8 @@ def _unrecorded_launches(context: TraceContext, window: Window) -> Iterator[Miss
         launched = units.counted(len(start), "launch call")
         has = "has" if len(start) == 1 else "have"
         whose = f"{launched} of process {tables.pid(process)} {has} no record of the GPU"
-        evidence = f"{whose}: none of its work on the GPU was recorded" if without_any else whose
-        evidence = (evidence, *_versions(context.trace), *complaints_of(context.trace, process))
+        first = f"{whose}: none of its work on the GPU was recorded" if without_any else whose
+        evidence = (first, *_versions(context.trace), *complaints_of(context.trace, process))
         yield MissingEvents(evidence, NO_RECORDS, spans, window.length_ns if without_any else 0)
 
 

@@ -19,6 +19,7 @@ from nsyswrap.intervals import Indices, Times, Window
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.own_windows import find_own_windows
 from nsyswrap.model import Fact, Finding, Section, Severity
+from nsyswrap.program_kind import Wording
 from nsyswrap.row_sums import largest_first, text_column
 from nsyswrap.sections.launch_groups import kernels_by_device, launch_groups
 from nsyswrap.sections.severity import make_finding
@@ -50,6 +51,14 @@ LISTED = 3
 MOST_SIMULATED = 16
 NOT_SIMULATED = Saving(
     None, None, None, (f"no saving is predicted: only the {MOST_SIMULATED} busiest GPUs are simulated",)
+)
+
+MORE_WORK = Wording(
+    "Give each kernel more work: a larger batch, batched operations instead of a loop over small tensors, "
+    "or torch.compile to fuse small kernels. A smaller GPU runs a small model just as fast.",
+    "Give each kernel more work: more data at a time, or several small kernels in one. Independent kernels can run "
+    "side by side, in streams. A smaller GPU runs small work just as fast.",
+    server="Give each kernel more work: batch more requests. A smaller GPU runs a small model just as fast.",
 )
 
 
@@ -210,8 +219,7 @@ def _small_grid(simulation: Simulation | None, device: int, small: pd.DataFrame,
     return _finding(
         rule="occupancy/small_grid",
         headline="Kernels with too few blocks for half of the GPU take {share} of the time.",
-        advice="Give each kernel more work: a larger batch, batched operations instead of a loop over small tensors, "
-        "or torch.compile to fuse small kernels. A smaller GPU runs a small model just as fast.",
+        advice=MORE_WORK,
         spent=small,
         ratio=small["sm_efficiency_estimate"],
         simulation=simulation,

@@ -8,6 +8,7 @@ from nsyswrap.intervals import Window, total
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.own_windows import find_own_windows
 from nsyswrap.model import Finding
+from nsyswrap.program_kind import Wording
 from nsyswrap.ranks.activity import COMPUTES, USUAL
 from nsyswrap.ranks.collectives import Collectives
 from nsyswrap.ranks.lateness import Lateness
@@ -17,9 +18,11 @@ from nsyswrap.what_if.changes import HALF, Saving
 
 RULE = PIPELINE
 LISTED = 8
-MORE_BATCHES = (
+MORE_BATCHES = Wording(
     "Cut the batch into more microbatches: with p stages and m microbatches, p - 1 of m + p - 1 parts of the step are "
-    "bubbles. Or give each rank several stages (ScheduleInterleaved1F1B, ScheduleZBVZeroBubble)."
+    "bubbles. Or give each rank several stages (ScheduleInterleaved1F1B, ScheduleZBVZeroBubble).",
+    "Cut the batch into more microbatches: with p stages and m microbatches, p - 1 of m + p - 1 parts of the step are "
+    "bubbles. Or give each rank several stages.",
 )
 EVEN_STAGES = (
     "Move layers from {longest} to {shortest}, until all stages work for as long: each microbatch takes the time of "

@@ -15,6 +15,7 @@ from nsyswrap.attribution.step_outliers import is_outlier, lost_to_outliers, une
 from nsyswrap.intervals import Spans, Times, Window, covered
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Finding
+from nsyswrap.program_kind import Wording
 from nsyswrap.ranks.collectives import Collectives
 from nsyswrap.row_sums import typed_table
 from nsyswrap.sections.idle_advice import ADVICE
@@ -38,14 +39,21 @@ Key = TypeVar("Key", bound=Hashable)
 Growth = npt.NDArray[np.float64]
 
 PART_ADVICE = {
-    "compute_ns": "More was computed in them: put inputs of similar size in one batch, and keep evaluation out of the "
-    "training step.",
+    "compute_ns": Wording(
+        "More was computed in them: put inputs of similar size in one batch, and keep evaluation out of the "
+        "training step.",
+        "More was computed in them: divide the work into equal steps.",
+        server="More was computed in them: long prompts share a step with others. Cut them (chunked prefill).",
+    ),
     "communication_wait_ns": "Look for the rank that was late: a collective begins to transfer when all have arrived.",
     "communication_transfer_ns": "Look at the links: in these steps the transfer itself took longer.",
     "copy_exposed_ns": "Copy from the GPU less often (logging, checkpoints), from pinned memory and without blocking.",
     "memset_exposed_ns": "Keep buffers between steps instead of clearing new ones.",
 }
-HOST_ADVICE = "Look at what the host does in them: logging, checkpoints, garbage collection, a new epoch's loaders."
+HOST_ADVICE = Wording(
+    "Look at what the host does in them: logging, checkpoints, garbage collection, a new epoch's loaders.",
+    "Look at what the host does in them: logging, output, other work that is not done in each step.",
+)
 # The advice on these causes, such as launching less, is for all steps. It does not help where only some steps stall.
 HOST_CAUSES = frozenset({"cpu", "launch", "lock", "unknown"})
 

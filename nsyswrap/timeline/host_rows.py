@@ -29,7 +29,7 @@ LASTS = 2
 
 # Names of the kinds of calls in ``api_calls``, by number; "launch" is any other CUDA call of a running thread.
 THREAD_CLASSES = (
-    *("profiler", "module_load", "allocation", "blocking_copy", "synchronization"),
+    *("profiler", "module_load", "allocation", "blocking_copy", "synchronization", "peer_wait"),
     *("lock", "wait", "thread_wait", "off_cpu"),
     *("garbage_collection", "file_io", "checkpoint", "tokenizer", "page_fault", "untraced_wait", "launch"),
 )

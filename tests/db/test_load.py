@@ -161,6 +161,7 @@ def test_optional_columns_may_be_missing(build: Build, trace_of: TraceOf, source
     whole.row("MPI_RANKS", thread=MAIN, rank=3)
     whole.row("CUDA_UM_GPU_PAGE_FAULT_EVENTS", start=1, end=2, process=PROCESS, device=0, numberOfPageFaults=2)
     whole.row("CUDA_UM_CPU_PAGE_FAULT_EVENTS", start=1, process=PROCESS)
+    whole.row("PROCESSES", globalPid=PROCESS, pid=4711, name="/usr/bin/python3")
     missing = {name for stored in source.optional.values() for name in schema.columns_in(stored)} or {"no such column"}
     frame = trace_of(whole.without(source.table, *missing)).frames[source.spec.name]
     assert len(frame) > 0

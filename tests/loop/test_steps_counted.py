@@ -73,7 +73,7 @@ def test_a_step_still_open_at_the_end_is_none(trace_of: TraceOf, end: int | None
     report = build_report(trace_of(builder))
     assert bounds(report.window) == (30, 100)
     assert report.window.label == "7 measured steps (step 2 to step 8, 2 warm-up steps left out)"
-    assert report.verdict.startswith("The GPU waits 10.0 % of the time")
+    assert report.verdict.startswith("Kernels do not run for 10.0 % of the time")
     assert not [finding for finding in report.findings if finding.rule == "steps/uneven"]
     assert notes(report) == ("Left out: step 9, still open when the capture or the program stopped.",)
 

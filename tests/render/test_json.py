@@ -32,7 +32,7 @@ def test_the_keys_are_the_contract() -> None:
     assert FULL["schema"] == "nsyswrap.report/2"
     assert set(FULL) == {
         *("schema", "capture", "session", "gpus", "window", "step", "verdict", "verdict_rule", "plan", "sections"),
-        *("findings", "notes", "plan_base", "plan_notes"),
+        *("findings", "notes", "plan_base", "plan_notes", "program_kind"),
     }
     assert set(FULL["gpus"][0]) == {*("device_id", "name", "compute_capability", "sm_count", "memory_bytes", "rank")}
     assert set(FULL["step"]) == {

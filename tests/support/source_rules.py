@@ -24,6 +24,7 @@ LAYERS = {
     "dependent_values": 0,
     "patterns": 0,
     "row_sums": 0,
+    "program_kind": 0,
     "model": 1,
     "excerpt": 1,
     "rule_names": 1,

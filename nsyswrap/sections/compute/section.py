@@ -12,6 +12,7 @@ from nsyswrap.hardware.kernel_names.classify import Verdict
 from nsyswrap.intervals import Window, merge
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Fact, Finding, Section
+from nsyswrap.program_kind import Wording
 from nsyswrap.row_sums import typed_table
 from nsyswrap.rule_names import operation_name
 from nsyswrap.sections.compute import batch_norm, depthwise, limits, small_matrices, unfused
@@ -49,10 +50,17 @@ ADVICE = {
     limits.CACHE: "The cache limits most of them. Fewer and smaller tensors help, such as fused operators or bfloat16.",
     limits.TENSOR: "Tensor cores limit most of them. What helps is less arithmetic, or a narrower type such as FP8.",
     limits.CUDA_CORES: "CUDA cores limit most of them. Let products use tensor cores, by TF32 or bfloat16.",
-    limits.FEW_BLOCKS: "Most of them have too few blocks to fill the GPU. Give each kernel more work: a larger batch, "
-    "or batched operators.",
-    limits.UNKNOWN: "This capture does not show what limits most of them. Capture again with --gpu-metrics, or with "
-    "--nsys-arg=--pytorch=autograd-shapes-nvtx for the sizes of products; for single kernels use Nsight Compute.",
+    limits.FEW_BLOCKS: Wording(
+        "Most of them have too few blocks to fill the GPU. Give each kernel more work: a larger batch, "
+        "or batched operators.",
+        "Most of them have too few blocks to fill the GPU. Give each kernel more work, or run several side by side.",
+    ),
+    limits.UNKNOWN: Wording(
+        "This capture does not show what limits most of them. Capture again with --gpu-metrics, or with "
+        "--nsys-arg=--pytorch=autograd-shapes-nvtx for the sizes of products; for single kernels use Nsight Compute.",
+        "This capture does not show what limits most of them. Capture again with --gpu-metrics; for single kernels use "
+        "Nsight Compute.",
+    ),
 }
 
 

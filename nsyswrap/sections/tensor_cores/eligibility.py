@@ -13,6 +13,7 @@ from nsyswrap.hardware.peak_rates import speed_up
 from nsyswrap.intervals import Indices, Times, Window
 from nsyswrap.loop.phase_detection import Phases
 from nsyswrap.model import Finding, Severity
+from nsyswrap.program_kind import Wording
 from nsyswrap.row_sums import sums_by_text
 from nsyswrap.rule_names import TENSOR_USES
 from nsyswrap.sections.severity import make_finding
@@ -51,16 +52,28 @@ REASONS = {
     "matrix_vector": Reason("matrix-vector products are bound by memory", "", can_be_faster=False),
     "outside_autocast": Reason(
         "it is in FP32 although the same phase also multiplies in half precision",
-        "Find the code in this phase that torch.autocast does not cover: a module that casts to float32, a product "
-        "outside of its context, or code under autocast(enabled=False).",
+        Wording(
+            "Find the code in this phase that torch.autocast does not cover: a module that casts to float32, a product "
+            "outside of its context, or code under autocast(enabled=False).",
+            "Find the products of this phase whose operands are still in FP32, and give them half precision.",
+        ),
     ),
     "tf32_off": Reason(
         "it is in FP32 and nothing like it runs in TF32",
-        'Let FP32 products use TF32: torch.set_float32_matmul_precision("high"); or use torch.autocast with bfloat16.',
+        Wording(
+            'Let FP32 products use TF32: torch.set_float32_matmul_precision("high"); or use torch.autocast with '
+            "bfloat16.",
+            "Let FP32 products use TF32 (cublasSetMathMode with CUBLAS_TF32_TENSOR_OP_MATH, and cuDNN's math type), or "
+            "compute them in bfloat16.",
+            jax="Let FP32 products use TF32: jax.default_matmul_precision; or compute them in bfloat16.",
+        ),
     ),
     "no_tf32": Reason(
         "it is in FP32 and this GPU has no TF32",
-        "Use torch.autocast with float16 and a gradient scaler; the GPU's tensor cores support no wider type.",
+        Wording(
+            "Use torch.autocast with float16 and a gradient scaler; the GPU's tensor cores support no wider type.",
+            "Compute products in float16; the GPU's tensor cores support no wider type.",
+        ),
     ),
     "type_unsupported": Reason(
         "this GPU's tensor cores do not support its type",
@@ -72,12 +85,18 @@ REASONS = {
     ),
     "shape_or_layout": Reason(
         "its sizes, alignment or layout do not suit them",
-        "Make sizes (batch, channels, hidden size, vocabulary) multiples of 8 and use "
-        "memory_format=torch.channels_last for convolutions.",
+        Wording(
+            "Make sizes (batch, channels, hidden size, vocabulary) multiples of 8 and use "
+            "memory_format=torch.channels_last for convolutions.",
+            "Make the sizes of products multiples of 8, and use the layout NHWC for convolutions.",
+        ),
     ),
     "cannot_tell": Reason(
         "the kernel's name does not show its type",
-        'Try torch.set_float32_matmul_precision("high") and torch.autocast, and compare.',
+        Wording(
+            'Try torch.set_float32_matmul_precision("high") and torch.autocast, and compare.',
+            "Try TF32 and half precision for these products, and compare.",
+        ),
     ),
 }
 """The reasons by name. Source: the kernel's name, the compute capability of its GPU, and other kernels of its phase."""

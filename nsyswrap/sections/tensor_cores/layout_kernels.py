@@ -8,6 +8,7 @@ import pandas as pd
 from nsyswrap import units
 from nsyswrap.intervals import Indices, Window
 from nsyswrap.model import Finding
+from nsyswrap.program_kind import Wording
 from nsyswrap.sections.severity import make_finding, worth_printing
 from nsyswrap.sections.tensor_cores.eligibility import ClassifiedKernels
 from nsyswrap.what_if.changes import HALF, faster, predict
@@ -22,9 +23,15 @@ LISTED = 3
 # Kernels of PyTorch's group norm. On a GPU it copies images to channels-first layout. Source: group_norm.cpp; a U-Net
 # with group norms on an H200 took 16.4 ms a step, and 22.4 ms with channels last.
 GROUP_NORM = re.compile(r"Compute(?:Internal|BackwardFused)\w*CUDAKernel|ComputeFusedParamsCUDAKernel|GroupNorm")
-TIME_BOTH = (
+ADVICE = Wording(
+    "Keep images in channels-last layout: model.to(memory_format=torch.channels_last), and the same for "
+    "each batch. Convolutions then use them without a conversion.",
+    "Keep images in the layout NHWC from the start: convolutions then use them without a conversion.",
+)
+TIME_BOTH = Wording(
     " Time both layouts: PyTorch's group norm copies each image back to channels first, so a network with group norms "
-    "can be slower."
+    "can be slower.",
+    "",
 )
 
 
@@ -59,8 +66,7 @@ def find_findings(
             headline=f"Kernels that only convert tensors to another layout take {share} of the time.",
             lost_ns=lost,
             saving=predict(simulation, lambda _: change),
-            advice="Keep images in channels-last layout: model.to(memory_format=torch.channels_last), and the same for "
-            "each batch. Convolutions then use them without a conversion." + (TIME_BOTH if converts_back else ""),
+            advice=ADVICE + (TIME_BOTH if converts_back else ""),
             evidence=_costliest(kernels, summed),
             device_id=None,
             window=window,

@@ -1,0 +1,101 @@
+"""No advice speaks of PyTorch to a program that is not one of PyTorch, whatever the finding."""
+
+import importlib
+import lzma
+import pkgutil
+import re
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass, replace
+from pathlib import Path
+
+import pytest
+
+import nsyswrap.sections
+from nsyswrap.db.load import load_export
+from nsyswrap.loop.context import find_context
+from nsyswrap.model import Report
+from nsyswrap.program_kind import Framework, ProgramKind, Wording
+from nsyswrap.render.plan_view import plan
+from nsyswrap.report import report_of
+from nsyswrap.sections.idle_advice import ADVICE
+
+CAPTURES = Path(__file__).resolve().parents[1] / "captures"
+OF_PYTORCH = re.compile(
+    r"torch|DataLoader|\.item\(|\.cpu\(|autocast|num_workers|pin_memory|non_blocking|fused=|persistent_workers|Lightning"
+    r"|DistributedDataParallel|FSDP|fully_shard|bucket_cap|no_sync|loader|training (?:loop|process)|Python|\bGIL\b"
+)
+# Python is also the language of JAX and of engines.
+ALSO_OF_PYTHON = re.compile(r"torch|DataLoader|\.item\(|\.cpu\(|autocast|num_workers|pin_memory|non_blocking|fused=")
+# Faults that lead to many of the rules.
+FAULTS = (
+    *("launch_bound", "synchronization", "pageable_copies", "exposed_copies", "allocator_churn", "optimizer_kernels"),
+    *("no_tensor_cores", "channels_first", "one_product_each", "small_grids", "norms_by_hand", "exposed_communication"),
+)
+
+
+def wordings() -> Iterator[tuple[str, Wording]]:
+    """Yield each wording of the modules of sections, with its place."""
+    for found in pkgutil.walk_packages(nsyswrap.sections.__path__, "nsyswrap.sections."):
+        module = importlib.import_module(found.name)
+        for name, value in vars(module).items():
+            if name.isupper():
+                yield from ((f"{found.name}.{name}", each) for each in held(value))
+
+
+def held(value: object) -> Iterator[Wording]:
+    """Yield the wordings in a value."""
+    if isinstance(value, Wording):
+        yield value
+    elif isinstance(value, dict):
+        for each in value.values():
+            yield from held(each)
+    elif is_dataclass(value) and not isinstance(value, type):
+        for field in fields(value):
+            yield from held(getattr(value, field.name))
+
+
+@pytest.mark.parametrize(("place", "wording"), list(wordings()), ids=lambda value: value if len(value) < 60 else "")
+def test_no_sentence_for_other_programs_speaks_of_pytorch(place: str, wording: Wording) -> None:
+    for kind in Framework:
+        if ProgramKind(kind).is_pytorch:
+            continue
+        text = ProgramKind(kind).fitted(wording)
+        pattern = ALSO_OF_PYTHON if kind in {Framework.JAX, Framework.SERVER} else OF_PYTORCH
+        assert not pattern.search(text), (place, kind)
+        assert "{" not in re.sub(r"\{(?:share|warm|range|library|optimizer)\}", "", text)
+
+
+def test_there_are_wordings() -> None:
+    """The test above looks at the advice of all sections."""
+    assert len(list(wordings())) > 40
+
+
+@pytest.mark.parametrize("rule", ADVICE)
+def test_advice_for_all_programs_does_not_speak_of_pytorch(rule: str) -> None:
+    """What is marked by nsyswrap in PyTorch alone may."""
+    if rule in {"host/checkpoint", "host/tokenizer", "idle/garbage_collection"}:
+        return
+    for text in (ADVICE[rule].headline, ADVICE[rule].advice):
+        assert isinstance(text, Wording) or not OF_PYTORCH.search(text)
+
+
+def of_kind(name: str, kind: ProgramKind, folder: Path) -> Report:
+    """Return the report of a capture, as if its program were of a kind."""
+    export = folder / f"{name}.sqlite"
+    export.write_bytes(lzma.decompress((CAPTURES / "faults" / f"{name}.sqlite.xz").read_bytes()))
+    return report_of(replace(find_context(load_export(export)), program_kind=kind))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FAULTS)
+def test_no_finding_speaks_of_pytorch_to_other_programs(name: str, tmp_path: Path) -> None:
+    """The programs of these captures are PyTorch's; here they count as programs in C++ that launch graphs."""
+    report = of_kind(name, ProgramKind(Framework.OTHER, uses_graphs=True), tmp_path)
+    assert report.findings
+    for finding in report.findings:
+        for text in (finding.headline, finding.advice):
+            assert type(text) is str
+            assert not OF_PYTORCH.search(text), finding.rule
+            assert not re.search(r"(?:use|[:,] )CUDA graphs", text)
+    assert not OF_PYTORCH.search(report.verdict)
+    assert not any(row.action.code for row in plan(report).rows if row.action)
