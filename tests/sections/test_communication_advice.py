@@ -18,10 +18,10 @@ from nsyswrap.sections.communication_advice import (
     ACTIVATIONS_ADVICE,
     EXPERTS_ADVICE,
     EXPOSED,
-    FORWARD_ADVICE,
     IN_TURN_ADVICE,
     LINKS_ADVICE,
     NEEDED_ADVICE,
+    OF_SERVERS,
     SLOW_LINKS,
     link_rate,
     pinned_rate,
@@ -148,7 +148,7 @@ def split_layers(
             ("void deep_ep::internode_ll::dispatch<1>(int)", "void deep_ep::internode_ll::combine<1>(int)"),
             EXPERTS_ADVICE,
         ),
-        (("void vllm::cross_device_reduce_1stage<half, 2>(int)",) * 2, FORWARD_ADVICE),
+        (("void vllm::cross_device_reduce_1stage<half, 2>(int)",) * 2, OF_SERVERS),
     ],
 )
 def test_experts_and_engines_get_advice_of_their_own(kernels: tuple[str, str], advice: str, trace_of: TraceOf) -> None:
