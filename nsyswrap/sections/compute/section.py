@@ -1,6 +1,7 @@
 """Compute: the kernels that take the time, what limits each, and how near it comes to the GPU's peak."""
 
 from collections import Counter
+from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
@@ -8,10 +9,11 @@ import pandas as pd
 
 from nsyswrap import tables, units
 from nsyswrap.compiled.rows import taken
-from nsyswrap.hardware.kernel_names.classify import Verdict
+from nsyswrap.hardware.kernel_names.classify import FIRST_WITH, Verdict
+from nsyswrap.hardware.tensor_cores import has_tensor_cores
 from nsyswrap.intervals import Window, merge
 from nsyswrap.loop.context import TraceContext
-from nsyswrap.model import Fact, Finding, Section
+from nsyswrap.model import Fact, Finding, Gpu, Section
 from nsyswrap.program_kind import Wording
 from nsyswrap.row_sums import typed_table
 from nsyswrap.rule_names import operation_name
@@ -43,13 +45,14 @@ TYPES = {
     "count": np.int64,
 }
 ADVICE = {
-    limits.MEMORY: "The memory limits most of them. Fewer and smaller tensors help, such as fused operators or "
-    "bfloat16; faster arithmetic does not.",
+    limits.MEMORY: "The memory limits most of them. Fewer and smaller tensors help, such as fused operators or half "
+    "precision; faster arithmetic does not.",
     limits.MEMORY_OR_LATENCY: "The memory limits most of them, by its rate or its latency. Fewer and smaller tensors "
-    "help, such as fused operators or bfloat16; faster arithmetic does not.",
-    limits.CACHE: "The cache limits most of them. Fewer and smaller tensors help, such as fused operators or bfloat16.",
-    limits.TENSOR: "Tensor cores limit most of them. What helps is less arithmetic, or a narrower type such as FP8.",
-    limits.CUDA_CORES: "CUDA cores limit most of them. Let products use tensor cores, by TF32 or bfloat16.",
+    "help, such as fused operators or half precision; faster arithmetic does not.",
+    limits.CACHE: "The cache limits most of them. Fewer and smaller tensors help, such as fused operators or half "
+    "precision.",
+    limits.TENSOR: "Tensor cores limit most of them. What helps is less arithmetic, or a narrower type such as {type}.",
+    limits.CUDA_CORES: "CUDA cores limit most of them. Let products use tensor cores, by {types}.",
     limits.FEW_BLOCKS: Wording(
         "Most of them have too few blocks to fill the GPU. Give each kernel more work: a larger batch, "
         "or batched operators.",
@@ -62,6 +65,7 @@ ADVICE = {
         "Nsight Compute.",
     ),
 }
+WITHOUT_TENSOR_CORES = "CUDA cores limit most of them, and this GPU has no tensor cores. What helps is less arithmetic."
 
 
 def run(context: TraceContext, window: Window, simulation: Simulation) -> Section:
@@ -160,13 +164,23 @@ def _overall(  # noqa: PLR0913, PLR0917 - what the note is about, and what it sa
             headline=f"Kernels run {units.share(share)} of the time. Kernel time: {main_kernels(kernels)}.",
             lost_ns=kernels.per_gpu(_beyond_peak(kernels, found)),
             saving=predict(simulation, partial(_at_peak, kernels, found)),
-            advice=ADVICE[max(by_limit, key=lambda each: by_limit[each])],
+            advice=_advice(max(by_limit, key=lambda each: by_limit[each]), simulation.context.trace.gpus),
             evidence=_evidence(rows),
             device_id=None,
             window=window,
             is_note=True,
         ),
     )
+
+
+def _advice(limit: str, gpus: Sequence[Gpu]) -> str:
+    """Return what to do about the limit of most kernels, as far as the GPUs can do it."""
+    able = [gpu.compute_capability for gpu in gpus if gpu.compute_capability]
+    if limit == limits.CUDA_CORES and not all(has_tensor_cores(gpu.name, gpu.compute_capability) for gpu in gpus):
+        return WITHOUT_TENSOR_CORES
+    has = {kind: all(each >= first for each in able) for kind, first in FIRST_WITH.items()}
+    types = "TF32 or bfloat16" if has["tf32"] else "float16"
+    return ADVICE[limit].format(type="FP8" if has["fp8"] else "INT8", types=types)
 
 
 def _busy_ns(context: TraceContext, kernels: GroupedKernels) -> int:

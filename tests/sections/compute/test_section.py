@@ -60,6 +60,28 @@ def test_the_note_says_what_takes_the_time(trace_of: TraceOf) -> None:
     assert note.evidence[1].startswith("20.0 µs in 2 launches, limited by memory, 70.7 % of the peak of the memory: ")
 
 
+@pytest.mark.parametrize(
+    ("gpu", "capability", "advice"),
+    [
+        ("NVIDIA H200", (9, 0), "by TF32 or bfloat16."),
+        ("Tesla T4", (7, 5), "by float16."),
+        ("NVIDIA GeForce GTX 1650", (7, 5), "this GPU has no tensor cores. What helps is less arithmetic."),
+    ],
+)
+def test_the_advice_on_products_on_cuda_cores_fits_the_gpu(
+    gpu: str, capability: tuple[int, int], advice: str, trace_of: TraceOf
+) -> None:
+    """Ten SMs at 1 GHz do 128 or 256 operations in a cycle each. The product reaches nine tenths of that."""
+    major, minor = capability
+    built = ExportBuilder().gpu(name=gpu, computeMajor=major, computeMinor=minor, smCount=10, clockRate=1_000_000_000)
+    built.range("aten::mm, op_id = 1, sizes = [[1024, 1024], [1024, 1024]]", 0, 50 * US, registered=False)
+    length = round(2 * 1024**3 / (10 * (256 if major == 9 else 128)) / 0.9)
+    built.kernel(60 * US, 60 * US + length, "volta_sgemm_128x64_nn", gridX=132, launched=(10 * US, 20 * US))
+    found = run_section(section, find_context(trace_of(built)), window(0, 70 * US + length)).findings
+    (note,) = (each for each in found if each.rule == "compute/kernels")
+    assert note.advice.endswith(advice)
+
+
 def test_time_in_which_two_kernels_run_counts_once(trace_of: TraceOf) -> None:
     """They run for 80 of 100 us, and take 150 us together."""
     built = export().kernel(0, 70 * US, GEMM, streamId=8, gridX=132)
