@@ -24,10 +24,10 @@ from nsyswrap.ranks.lateness import find_lateness
 from nsyswrap.ranks.many import NO_OTHERS
 from nsyswrap.requested_window import between, part_read, recorded
 from nsyswrap.sections import SECTIONS, profiler_cost
-from nsyswrap.sections.capture_check import launches_without_record, only_operations
+from nsyswrap.sections.capture_check import calls_without_record, only_operations
 from nsyswrap.sections.idle import find_idle_gaps, find_idle_sums
 from nsyswrap.sections.idle_findings import find_idle_findings
-from nsyswrap.sections.missing_events import warnings_of
+from nsyswrap.sections.missing_events import calls_in_words, warnings_of
 from nsyswrap.sections.spec import SectionSpec
 from nsyswrap.tables import Trace, array
 from nsyswrap.timeline.build import timeline
@@ -186,10 +186,11 @@ def _wanted(context: TraceContext, keys: Keys) -> tuple[list[SectionSpec], tuple
     for each in candidates:
         if missing[each.key]:
             titles.setdefault(tuple(missing[each.key]), []).append(each.title)
-    words = {names: " and no ".join(names).replace("os_calls", "operating system calls") for names in titles}
+    words = {"calls": "CUDA calls", "os_calls": "operating system calls"}
     return wanted, tuple(
-        f"Left out, the capture has no {words[names].replace('_', ' ')}: {', '.join(given)}."
+        f"Left out, since no {lacks} were recorded: {', '.join(given)}."
         for names, given in titles.items()
+        for lacks in [" and no ".join(words.get(name, name.replace("_", " ")) for name in names)]
     )
 
 
@@ -204,11 +205,11 @@ def _fitted(section: Section, context: TraceContext) -> Section:
 
 def _without_ledger(context: TraceContext) -> str:
     """Return why there is no ledger: what was recorded of the GPU and what was not, and no more than that."""
-    trace, lost = context.trace, launches_without_record(context)
+    trace, lost = context.trace, calls_in_words(*calls_without_record(context))
     calls = len(trace[tables.CALLS])
     if lost:
         why = (
-            f"CUDA work was launched ({units.counted(lost, 'launch call')}), and the GPU's records of it are missing: "
+            f"CUDA work was launched ({lost}), and the GPU's records of it are missing: "
             "another profiler used CUPTI, the driver is newer than nsys, buffers were lost, or the program was killed "
             "before it flushed them"
         )

@@ -7,7 +7,7 @@ from nsyswrap.attribution.attribution import RULES
 from nsyswrap.fixed_step import IF_FIXED, typical
 from nsyswrap.intervals import Window
 from nsyswrap.model import Finding, Section, Severity, StepTimes
-from nsyswrap.sections.capture_check import ONLY_OPERATIONS, UNRECORDED, outweighs
+from nsyswrap.sections.capture_check import COPIES_UNRECORDED, ONLY_OPERATIONS, UNRECORDED, outweighs
 from nsyswrap.sections.gpu_clocks import RULE as SLOWED
 
 # Rules of findings whose cause the capture does not show.
@@ -17,10 +17,11 @@ INCOMPLETE = "capture/incomplete"
 ON_COPIES = ("copies/pageable", "copies/exposed", "memory/migrations")
 NO_GPU_WORK = "No GPU work was recorded: this report is about the host's time, not the GPU's."
 NO_KERNELS = (
-    "No kernel was recorded: the GPU's only work is {work}. This report is about the host's time, not the GPU's."
+    "No kernel was recorded: the GPU's only recorded work is {work}. This report is about the host's time, not the "
+    "GPU's."
 )
 NO_RECORDS = (
-    "The GPU's records are missing: {launches} and no kernel. This report is about the host's time, not the GPU's."
+    "The GPU's records are missing: {calls} and no {work}. This report is about the host's time, not the GPU's."
 )
 # From this share of the window, time that the capture cannot explain decides the verdict. Source: ours.
 LIMIT_SHARE = 0.10
@@ -97,9 +98,10 @@ def _of_host(
     about = NO_GPU_WORK
     if check and (only := check.fact(ONLY_OPERATIONS)):
         about = NO_KERNELS.format(work=only.value)
-    if check and (missing := check.fact(UNRECORDED)) and isinstance(missing.value, int) and missing.value:
-        launches = units.counted(missing.value, "launch call was recorded", "launch calls were recorded")
-        about = NO_RECORDS.format(launches=launches)
+    for label, call, work in ((COPIES_UNRECORDED, "copy call", "copy"), (UNRECORDED, "launch call", "kernel")):
+        if check and (missing := check.fact(label)) and isinstance(missing.value, int):
+            calls = units.counted(missing.value, f"{call} was recorded", f"{call}s were recorded")
+            about = NO_RECORDS.format(calls=calls, work=work)
     return (about, None) if first is None else (f"{about} {first.headline}{_per_step(first, window, step)}", first.rule)
 
 

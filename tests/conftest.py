@@ -69,7 +69,7 @@ SLOW = frozenset({
     *("capture/test_process.py", "capture/test_cell_process.py", "capture/test_blocked_calls.py"),
     *("capture/annotate/test_compiled.py", "capture/test_probe_turns.py", "tools/test_run_sweeps.py"),
     *("compiled/test_build.py", "capture/test_marker_build.py", "cli/test_memory_settings.py"),
-    *("many/test_dask_cluster.py", "tools/test_overhead.py", "law/test_law.py"),
+    *("many/test_dask_cluster.py", "tools/test_overhead.py", "law/test_law.py", "test_missing_tables.py"),
 })  # fmt: skip
 # No test may fail by chance: any example may take long on a busy machine, and new examples are drawn only on demand.
 KEPT = not os.environ.get("NSYSWRAP_NEW_EXAMPLES")

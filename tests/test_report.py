@@ -253,7 +253,7 @@ def test_a_gpu_that_ran_no_kernel_is_named_with_what_it_did(kind: str, work: str
     """The window is that of the host, and no share of it is one of kernels that do not run."""
     built = KINDS[kind](ExportBuilder().gpu().session(duration=S)).call("cudaFree", 100, S // 2)
     report = build_report(trace_of(built))
-    assert report.verdict.startswith(f"No kernel was recorded: the GPU's only work is {work}.")
+    assert report.verdict.startswith(f"No kernel was recorded: the GPU's only recorded work is {work}.")
     assert work in report.notes[0]
     assert (report.window.start_ns, report.window.end_ns) == (0, S)
     assert report.section("ledger") is None
@@ -315,7 +315,7 @@ def test_the_lost_records_of_one_process_are_no_rank_that_is_absent(trace_of: Tr
         built.call("cudaLaunchKernel", at, at + 10, thread=PEER | 5000, correlation=number + 1)
     report = build_report(trace_of(built))
     notes = [note for section in report.sections for note in section.notes]
-    assert "Missing are the GPU's records of 1 process that launched work: 5000." in notes
+    assert "Missing are the GPU's records of the kernels of 1 process: 5000." in notes
     assert not any("not in the capture" in note for note in notes)
     assert [each for each in report.findings if each.rule == "capture/incomplete"]
 
@@ -334,10 +334,9 @@ def test_without_work_the_report_says_what_was_recorded(built: ExportBuilder, wh
 def test_a_section_without_its_table_is_left_out_with_a_note(trace_of: TraceOf) -> None:
     report = build_report(trace_of(one_kernel()))
     assert report.section("os_calls") is None
-    notes = [note for note in report.notes if "has no operating system calls:" in note]
-    assert notes == [
-        "Left out, the capture has no operating system calls: Where the launching threads wait, Operating system calls."
-    ]
+    notes = [note for note in report.notes if "no operating system calls were" in note]
+    titles = "Where the launching threads wait, Operating system calls"
+    assert notes == [f"Left out, since no operating system calls were recorded: {titles}."]
 
 
 def test_only_gpus_that_ran_something_are_listed(trace_of: TraceOf) -> None:

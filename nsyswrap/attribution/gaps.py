@@ -143,8 +143,9 @@ def _enders(operations: Operations, mine: Indices, spans: Spans) -> Indices:
 class _NotTraced:
     """When each gap may start to contain work of its process that the capture does not show.
 
-    Such work is a CUDA graph without any row in the capture. It may have been launched while the operation before the
-    gap still ran. It was not launched before that operation: then it would have run first.
+    Such work is a CUDA graph without any row in the capture, or a kernel or copy without its row. It may have been
+    launched while the operation before the gap still ran. It was not launched before that operation: then it would have
+    run first.
     """
 
     def __init__(self, context: TraceContext, mine: Indices) -> None:
@@ -170,14 +171,15 @@ class _NotTraced:
 
 @memo
 def _opaque_launches(context: TraceContext) -> dict[int, Times]:
-    """Return the launch times of CUDA graphs without any operation in the capture, by process, in ns, ascending."""
-    calls, rows = context.trace[tables.CALLS], launch_rows(context.trace)
-    if not len(rows):
+    """Return the launch times of graphs, kernels and copies without any record, by process, in ns, ascending."""
+    calls, graphs, lost = context.trace[tables.CALLS], launch_rows(context.trace), context.unrecorded_launches
+    if not (len(graphs) or len(lost.rows) or len(lost.copies)):
         return {}
     is_launch = np.zeros(len(calls), bool)
-    is_launch[rows] = True
+    is_launch[graphs] = True
     shown = context.operations.call
     is_launch[shown[shown >= 0]] = False
+    is_launch[lost.rows] = is_launch[lost.copies] = True
     start = array(calls, "start")[is_launch]
     process = tables.process_of(coded(calls, "thread")[is_launch])
     return {int(each): start[process == each] for each in tables.distinct(process)}

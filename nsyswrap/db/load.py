@@ -261,12 +261,28 @@ def _texts(export: Export, arrays: Mapping[str, Arrays]) -> dict[int, str]:
 
 
 def _lookup(export: Export, ids: Iterable[int]) -> dict[int, str]:
-    if not export.has(schema.STRINGS, "id", "value"):
-        return {}
+    """Return the texts with some ids.
+
+    Raises:
+        ExportError: The export has no text at all: without names no collective, no step and no phase can be found.
+    """
+    every = list(ids)
+    if every and not _has_texts(export):
+        raise ExportError(
+            f"{export.path.name}: the names of kernels, calls and ranges are missing (table {schema.STRINGS})",
+            hint=AGAIN,
+        )
     found: dict[int, str] = {}
-    for some in _batched(ids, IDS_AT_ONCE):
+    for some in _batched(every, IDS_AT_ONCE):
         found |= {key: cut_text(str(value)) for key, value in export.rows(queries.strings(some)) if value is not None}
     return found
+
+
+def _has_texts(export: Export) -> bool:
+    if not export.has(schema.STRINGS, "id", "value"):
+        return False
+    ((first, _),) = export.rows(queries.row_numbers(schema.STRINGS))
+    return first is not None
 
 
 def _cleaned(texts: Mapping[int, str], clean: Callable[[str], str]) -> dict[int, str]:

@@ -19,7 +19,7 @@ LOCK_WAIT, OTHER_WAIT, PEER_THREAD_WAIT, OFF_CPU = range(6, 10)
 GARBAGE_COLLECTION, FILE_IO, CHECKPOINT, TOKENIZER, PAGE_FAULT, UNTRACED_WAIT, RUNNING = range(10, 17)
 # What stands for the name of a call where a thread waits for pages of memory from disk, since no call is open then; and
 # where it waits in a call that was not traced.
-PAGE_FAULT_NAME, UNTRACED_NAME = "page faults", "a call that was not traced"
+PAGE_FAULT_NAME, UNTRACED_NAME = "page faults", "a call that was not recorded"
 
 # Kinds of memory, and directions in which the host takes no part. Source: the labels in an export.
 PAGEABLE, DEVICE = "Pageable", "Device"

@@ -1,7 +1,7 @@
 """Events that nsys lost: calls of main threads, records of the GPU, and events that nsys counted."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -27,6 +27,7 @@ _ENDS_CAPTURE = re.compile(r"cu(?:da)?StreamEndCapture")
 SILENT_SHARE = 0.10
 # Only a main thread that launched kernels counts: one that only allocates and copies may leave the launches to another
 # thread.
+COPIES = SOURCES.index(tables.COPIES)
 COMPUTES = (SOURCES.index(tables.KERNELS), SOURCES.index(tables.GRAPHS))
 
 
@@ -76,11 +77,15 @@ class UnrecordedLaunches(NamedTuple):
         rows: Rows of ``trace[CALLS]``, ascending.
         process: Global id of the process of each.
         without_any: The processes without any operation in the capture, ascending.
+        copies: As ``rows``, the calls that copied, of processes without any copy in the capture.
+        copying: Global id of the process of each of those.
     """
 
     rows: Indices
     process: Times
     without_any: tuple[int, ...]
+    copies: Indices
+    copying: Times
 
 
 def find_unrecorded_launches(trace: Trace, operations: Operations) -> UnrecordedLaunches:
@@ -93,41 +98,49 @@ def find_unrecorded_launches(trace: Trace, operations: Operations) -> Unrecorded
         ...|launch|launch|launch|                              still queued when recording ended
 
     A launch had run when recording ended if a later launch of its process has a record, if a later call waited for the
-    whole device, or if more launches follow than a stream can hold. Calls without a correlation id show nothing.
+    whole device, or if more launches follow than a stream can hold. Calls without a correlation id show nothing. A copy
+    or a memset of no bytes has no record, so copies count only where a process has no record of any.
     """
     calls = trace[tables.CALLS]
-    launches, begins, ends, waits = (
+    launches, copies, begins, ends, waits = (
         _calls_of(trace, wanted)
-        for wanted in (api_calls.launches_kernel, _begins_capture, _ends_capture, _waits_for_all)
+        for wanted in (api_calls.launches_kernel, api_calls.is_copy, _begins_capture, _ends_capture, _waits_for_all)
     )
     recorded = np.zeros(len(calls), bool)
     recorded[operations.call[operations.call >= 0]] = True
     thread, start, joined = coded(calls, "thread"), array(calls, "start"), array(calls, "correlation_id") > 0
     owner = tables.process_of(thread.ids)
-    rows, processes, without = [np.empty(0, np.intp)], [np.empty(0, np.int64)], []
+    found: dict[int, Indices] = {}
+    copied: dict[int, Indices] = {}
+    without = []
     for process in tables.distinct(owner).tolist():
         mine = np.flatnonzero(thread.among(owner == process))
-        lost = mine[(launches & ~recorded & joined)[mine]]
-        lost = lost[~_captured(start, mine[begins[mine]], mine[ends[mine]], start[lost])]
-        lost = lost[~_inside_another(calls, thread, mine[launches[mine]], lost)]
-        if not len(lost):
-            continue
         of_process = operations.process == process
         if of_process.any() and not recorded[mine].any():
             continue
-        if of_process.any():
-            known, waited = start[mine[recorded[mine]]], start[mine[waits[mine]]]
-            ran_before = max(int(each.max(initial=np.iinfo(np.int64).min)) for each in (known, waited))
-            had_run = start[lost] < ran_before
-            had_run[: max(len(lost) - MOST_QUEUED, 0)] = True
-            lost = lost[had_run]
-        else:
+        known, waited = start[mine[recorded[mine]]], start[mine[waits[mine]]]
+        ran_before = max(int(each.max(initial=np.iinfo(np.int64).min)) for each in (known, waited))
+        has_copies = bool((of_process & (operations.table == COPIES)).any())
+        for kind, into in ((launches, found), (copies & (not has_copies), copied)):
+            lost = mine[(kind & ~recorded & joined)[mine]]
+            lost = lost[~_captured(start, mine[begins[mine]], mine[ends[mine]], start[lost])]
+            lost = lost[~_inside_another(calls, thread, mine[kind[mine]], lost)]
+            if of_process.any():
+                had_run = start[lost] < ran_before
+                had_run[: max(len(lost) - MOST_QUEUED, 0)] = True
+                lost = lost[had_run]
+            into[process] = lost
+        if not of_process.any() and (len(found[process]) or len(copied[process])):
             without.append(process)
-        rows.append(lost)
-        processes.append(np.full(len(lost), process))
-    found = np.concatenate(rows)
-    order = np.argsort(found, kind="stable")
-    return UnrecordedLaunches(found[order], np.concatenate(processes)[order], tuple(without))
+    return UnrecordedLaunches(*_ordered(found), tuple(without), *_ordered(copied))
+
+
+def _ordered(by_process: Mapping[int, Indices]) -> tuple[Indices, Times]:
+    """Return the rows of all processes, ascending, and the process of each."""
+    rows = np.concatenate([np.empty(0, np.intp), *by_process.values()])
+    owner = np.concatenate([np.empty(0, np.int64), *(np.full(len(some), each) for each, some in by_process.items())])
+    order = np.argsort(rows, kind="stable")
+    return rows[order], owner[order]
 
 
 def _calls_of(trace: Trace, wanted: Callable[[str], bool]) -> Mask:

@@ -328,12 +328,12 @@ def _launching_threads(trace: Trace) -> set[int]:
 
 
 def _of_working_processes(steps: pd.DataFrame, used: Mapping[int, int]) -> tuple[pd.DataFrame, tuple[str, ...]]:
-    """Return the steps of processes that launched operations, and a note on the others; all if no process launched."""
+    """Return the steps of processes that launched operations, and a note on the others; all if none did."""
     working = steps["process"].isin(used.keys())
     if not working.any() or working.all():
         return steps, ()
     idle = units.counted(steps["process"][~working].nunique(), "process")
-    return steps[working], (f"Left out: the steps of {idle} that launched nothing on a GPU.",)
+    return steps[working], (f"Left out: the steps of {idle} without recorded work on a GPU.",)
 
 
 def _never_ended(steps: pd.DataFrame) -> tuple[str, ...]:

@@ -69,7 +69,8 @@ def _by_event(context: TraceContext, collectives: Kernels) -> Times:
     if not len(trace[tables.EVENT_RECORDS]) or not len(trace[tables.EVENT_WAITS]) or not len(found):
         return found
     waits = recorded_stream_waits(trace)
-    launched = np.where(operations.call >= 0, array(trace[tables.CALLS], "start")[operations.call], operations.start)
+    launched, known = operations.start.copy(), operations.call >= 0
+    launched[known] = array(trace[tables.CALLS], "start")[operations.call[known]]
     sent = _launched(context, collectives.row, launched).rename(columns={"stream": "of_stream", "launched": "record"})
     awaited = pd.merge_asof(waits.drop(columns="of_device"), sent, on="record", by=["process", "of_stream"])
     others = np.flatnonzero(operations.kind != COMMUNICATION)

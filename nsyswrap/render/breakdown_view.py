@@ -20,7 +20,7 @@ LABELS = {
 """Label of each role, in the order of that page."""
 
 ESTIMATES = {"sm_efficiency_estimate_share": "Est. SM Efficiency", "achieved_estimate_share": "Est. Achieved Occupancy"}
-NOTHING = "No step can be broken down: the capture has no kernels."
+NOTHING = "No step can be broken down: no kernels were recorded."
 
 _BAR = 30
 _NAME_WIDTH = 24

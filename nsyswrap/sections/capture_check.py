@@ -21,6 +21,7 @@ from nsyswrap.sections.missing_events import (
     find_missing,
     hidden_graphs,
     lacks_ranges,
+    lost_ranges,
 )
 from nsyswrap.sections.spec import SectionSpec
 from nsyswrap.tables import Trace, array
@@ -30,7 +31,8 @@ WARNING_SHARE, PROBLEM_SHARE = 0.01, 0.20
 
 COMPLETE, INCOMPLETE = "yes, as far as it can tell", "no"
 AFFECTED = "affected_ns"
-UNRECORDED, ONLY_OPERATIONS = "launches_without_record", "only_operations"
+UNRECORDED, COPIES_UNRECORDED = "launches_without_record", "copies_without_record"
+ONLY_OPERATIONS = "only_operations"
 
 
 def run(context: TraceContext, window: Window) -> Section:
@@ -61,16 +63,17 @@ def run(context: TraceContext, window: Window) -> Section:
     )
 
 
-def launches_without_record(context: TraceContext) -> int:
-    """Return how many calls launched kernels or CUDA graphs and have no record of the GPU."""
-    return len(context.unrecorded_launches.rows) + len(hidden_graphs(context))
+def calls_without_record(context: TraceContext) -> tuple[int, int]:
+    """Return how many calls have no record of the GPU: launches of kernels or CUDA graphs, and copies."""
+    missing = context.unrecorded_launches
+    return len(missing.rows) + len(hidden_graphs(context)), len(missing.copies)
 
 
 def _missing_work(context: TraceContext) -> Iterator[Fact]:
-    """Yield how many launches have no record, and what ran on the GPUs where that was no kernel."""
-    lost = launches_without_record(context)
-    if lost:
-        yield Fact(UNRECORDED, lost, "count")
+    """Yield how many calls have no record, and what ran on the GPUs where that was no kernel."""
+    for label, lost in zip((UNRECORDED, COPIES_UNRECORDED), calls_without_record(context), strict=True):
+        if lost:
+            yield Fact(label, lost, "count")
     if len(context.operations.start) and not context.operations.has_kernels:
         yield Fact(ONLY_OPERATIONS, only_operations(context), "text")
 
@@ -122,7 +125,7 @@ def _harmless(missing: Sequence[MissingEvents], affected: int) -> Iterator[str]:
 
 def _no_ranges(trace: Trace, window: Window) -> Iterator[Finding]:
     """Yield a finding where NVTX was traced and the program's ranges are not in the capture."""
-    if not lacks_ranges(trace):
+    if not lacks_ranges(trace) or lost_ranges(trace):
         return
     yield _finding(
         "capture/no_ranges",

@@ -37,7 +37,7 @@ PART_OF_RANKS = (
     "The capture shows the GPU work of {seen} of {all} ranks: a wait for any other counts as transfer, or as one for "
     "the last of these. Predicted savings hold if the other ranks are as fast."
 )
-NONE = "No collective ran in the window."
+NONE = "No collective was recorded in the window."
 EXCHANGES = "The GPU exchanges data with other GPUs and computes nothing for {share} of the time."
 EXCHANGES_OR_WAITS = (
     "The GPU exchanges data with other GPUs, or waits for a rank whose work the capture does not show, and computes "

@@ -20,7 +20,7 @@ from nsyswrap.tables import array, coded
 NODES, WHOLE, HIDDEN = "nodes", "whole", "hidden"
 SHOWN = (NODES, WHOLE, HIDDEN)
 
-NO_GRAPH = "No CUDA graph was launched in the window."
+NO_GRAPH = "No launch of a CUDA graph was recorded in the window."
 REMEDY = "Capture again with --cuda-graph-trace=node. It slows the program, so take times from a capture without it."
 
 
@@ -59,7 +59,7 @@ def run(context: TraceContext, window: Window) -> Section:
             Fact("shown_by", " and ".join(launches["shown"]), "text"),
         ),
         tables={"launches": launches, "kernels": kernels},
-        findings=_findings(launches, window),
+        findings=_findings(launches, window, lost=bool(len(context.unrecorded_launches.rows))),
     )
 
 
@@ -139,8 +139,14 @@ def _length(context: TraceContext, rows: Indices, window: Window) -> int:
     return int(_durations(context, rows, window).sum())
 
 
-def _findings(launches: pd.DataFrame, window: Window) -> tuple[Finding, ...]:
-    """Return one finding for each way in which the capture does not show graphs; their time lost is 0."""
+def _findings(launches: pd.DataFrame, window: Window, *, lost: bool) -> tuple[Finding, ...]:
+    """Return one finding for each way in which the capture does not show graphs; their time lost is 0.
+
+    Args:
+        launches: The launches of graphs.
+        window: Interval of the findings.
+        lost: Whether kernels outside graphs have no record, either: the way in which graphs are traced changes nothing.
+    """
     by_shown = {row["shown"]: row for row in launches.to_dict("records")}
     found = []
     if whole := by_shown.get(WHOLE):
@@ -148,7 +154,7 @@ def _findings(launches: pd.DataFrame, window: Window) -> tuple[Finding, ...]:
         headline = f"{graphs} traced as a whole: this report does not show the kernels inside."
         evidence = f"{units.duration(whole['gpu_ns'])} of GPU time inside"
         found.append(_finding(WHOLE, Severity.NOTE, headline, evidence, window))
-    if hidden := by_shown.get(HIDDEN):
+    if (hidden := by_shown.get(HIDDEN)) and not lost:
         launches_of = units.counted(hidden["count"], "launch")
         headline = f"{launches_of} of CUDA graphs left no trace on the GPU: the time in which they ran looks idle."
         evidence = f"{units.duration(hidden['host_ns'])} in the calls that launched them"

@@ -48,7 +48,7 @@ RECORDING = "nsys records the calls of thread {thread}"
 IN_CALL = "thread {thread} is in {name}"
 FIRST_LAUNCH = "{name} on thread {thread} loads the kernel: this is its first launch"
 OFF_CPU_IN_CALL = "thread {thread} waits, off the CPU, in {name}"
-UNTRACED = "thread {thread}: waiting or working, operating system calls were not traced"
+UNTRACED = "thread {thread}: waiting or working, operating system calls were not recorded"
 WAITS_LOOK_LIKE_WORK = "waits of the host look like work"
 UNEXPLAINED = ("unknown", "not_traced")
 
@@ -105,7 +105,7 @@ def _notes(context: TraceContext) -> tuple[str, ...]:
     notes = []
     if tables.OS_CALLS.name in context.trace.absent:
         looks = "no call names a wait of the host" if len(context.trace[tables.SCHEDULING]) else WAITS_LOOK_LIKE_WORK
-        notes.append(f"Operating system calls were not traced, so {looks}: add osrt to the traces.")
+        notes.append(f"Operating system calls were not recorded, so {looks}: add osrt to the traces.")
     if not context.phases.main_thread:
         notes.append("No range names a phase, so idle time has no phase: add NVTX ranges, or name yours with --phase.")
     return tuple(notes)

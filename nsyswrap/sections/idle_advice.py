@@ -258,7 +258,8 @@ ADVICE = {
     ),
     "idle/not_traced": Advice(
         "For {share} of the time the capture cannot show what ran.",
-        "Capture again with --cuda-graph-trace=node and complete CUDA traces.",
+        "Capture again: with --cuda-graph-trace=node if the program launches CUDA graphs, and with an nsys at least as "
+        "new as the CUDA driver, since an older one loses launch calls.",
         can_save=False,
     ),
     "idle/unknown": Advice(

@@ -200,7 +200,7 @@ def untraced(context: TraceContext, attribution: Attribution) -> tuple[str, ...]
         has_switches(context.trace, int(each)) for each in owners
     ):
         return ()
-    return ("it may wait there as well: operating system calls were not traced (add osrt to the traces)",)
+    return ("it may wait there as well: operating system calls were not recorded (add osrt to the traces)",)
 
 
 def _marked(context: TraceContext, attribution: Attribution, rule: str) -> tuple[str, ...]:

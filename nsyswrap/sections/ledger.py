@@ -26,7 +26,7 @@ ROWS = (
 INTERVALS = 30
 
 ALL_TRANSFER = (
-    "Exposed communication is not split into waiting and transfer, since the capture has no other rank of these "
+    "Exposed communication is not split into waiting and transfer, since the capture shows no other rank of these "
     "collectives: all of it counts as transfer."
 )
 

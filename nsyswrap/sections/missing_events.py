@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nsyswrap import tables, units
-from nsyswrap.events.lost_events import collected
+from nsyswrap.events.lost_events import COMPUTES, collected
 from nsyswrap.events.operations import SOURCES, Operations, launch_rows
 from nsyswrap.intervals import NOTHING, Indices, Spans, Times, Window, gaps, intersect, merge, total, union
 from nsyswrap.loop.context import TraceContext
@@ -80,6 +80,11 @@ def find_missing(context: TraceContext, window: Window) -> list[MissingEvents]:
 def lacks_ranges(trace: Trace) -> bool:
     """Return whether NVTX was traced and the capture holds no range of the program; those of libraries do not count."""
     return "NvtxEvents" in trace.session.traces and bool(of_library(trace[tables.RANGES]).all())
+
+
+def lost_ranges(trace: Trace) -> bool:
+    """Return whether nsys counted more events of NVTX than the export holds: the program's ranges may be among them."""
+    return collected(trace).get("NVTX", 0) > trace.event_counts.get("NVTX", 0)
 
 
 def affected_ns(context: TraceContext, window: Window, missing: Iterable[MissingEvents]) -> int:
@@ -150,7 +155,8 @@ def _orphans(context: TraceContext, window: Window) -> Iterator[MissingEvents]:
     if not len(rows):
         return
     begins, ends = _lost_calls(context, rows)
-    early = begins == EARLIEST
+    with_calls = tables.distinct(tables.process_of(coded(context.trace[tables.CALLS], "thread").ids))
+    early = (begins == EARLIEST) & np.isin(operations.process[rows], with_calls)
     for chosen, when, advice in (
         (early, "before recording began", BEFORE_RECORDING),
         (~early, "by calls that were lost", OLD_NSYS),
@@ -285,35 +291,45 @@ def _hidden_graphs(context: TraceContext, window: Window) -> Iterator[MissingEve
     inside = int(((start < window.end_ns) & (array(calls, "end")[rows] > window.start_ns)).sum())
     if inside or any(map(total, spans.values())):
         evidence = f"{units.counted(inside, 'launch')} of CUDA graphs in the window left no trace on the GPU"
-        yield MissingEvents((evidence,), HIDDEN_GRAPHS, spans)
+        # Where kernels outside graphs have no record either, it is not the way in which graphs are traced.
+        advice = NO_RECORDS if len(context.unrecorded_launches.rows) else HIDDEN_GRAPHS
+        yield MissingEvents((evidence,), advice, spans)
 
 
 def _unrecorded_launches(context: TraceContext, window: Window) -> Iterator[MissingEvents]:
-    """Yield the launches of kernels without a record of the GPU, process by process."""
+    """Yield the launches of kernels, and of copies, without a record of the GPU, process by process."""
     missing, calls = context.unrecorded_launches, context.trace[tables.CALLS]
-    for process in tables.distinct(missing.process).tolist():
-        start = array(calls, "start")[missing.rows[missing.process == process]]
+    for process in tables.distinct(np.concatenate([missing.process, missing.copying])).tolist():
+        rows = (missing.rows[missing.process == process], missing.copies[missing.copying == process])
+        start = array(calls, "start")[np.concatenate(rows)]
         without_any = process in missing.without_any
         spans = {
             device: _may_hold(context, device, idle, np.sort(start))
             for device, idle in _idle(context, window).items()
             if _uses(context.operations, process, device)
         }
-        launched = units.counted(len(start), "launch call")
         has = "has" if len(start) == 1 else "have"
-        whose = f"{launched} of process {tables.pid(process)} {has} no record of the GPU"
+        whose = f"{calls_in_words(*map(len, rows))} of process {tables.pid(process)} {has} no record of the GPU"
         first = f"{whose}: none of its work on the GPU was recorded" if without_any else whose
         evidence = (first, *_versions(context.trace), *complaints_of(context.trace, process))
         yield MissingEvents(evidence, NO_RECORDS, spans, window.length_ns if without_any else 0)
 
 
+def calls_in_words(launches: int, copies: int) -> str:
+    """Return numbers of calls in words: "480 launch calls and 2 copy calls"; empty for none."""
+    counts = ((launches, "launch call"), (copies, "copy call"))
+    return " and ".join(units.counted(count, name) for count, name in counts if count)
+
+
 def lost_processes(context: TraceContext) -> list[str]:
-    """Return a note on processes whose calls are in the capture, and whose work on the GPU is not; none for none."""
-    lost = context.unrecorded_launches.without_any
+    """Return a note on processes whose launch calls are in the capture, and whose kernels are not; none for none."""
+    operations, missing = context.operations, context.unrecorded_launches
+    shown = tables.distinct(operations.process[np.isin(operations.table, COMPUTES)])
+    lost = [each for each in tables.distinct(missing.process).tolist() if each not in shown]
     if not lost:
         return []
     numbers = ", ".join(str(tables.pid(process)) for process in lost)
-    return [f"Missing are the GPU's records of {units.counted(len(lost), 'process')} that launched work: {numbers}."]
+    return [f"Missing are the GPU's records of the kernels of {units.counted(len(lost), 'process')}: {numbers}."]
 
 
 def _versions(trace: Trace) -> Iterator[str]:

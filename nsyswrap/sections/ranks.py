@@ -35,7 +35,7 @@ STEPS = (
 MEDIAN, LONGEST_WAIT = "median", "longest wait"
 
 ONE_RANK = "The capture shows the GPU work of one rank, so there is nothing to compare."
-NO_COLLECTIVE = "No collective of these ranks was found on several of them, so nothing shows who waits for whom."
+NO_COLLECTIVE = "The capture shows no collective of several of these ranks, so it does not show who waits for whom."
 NO_STEP = "There is no picture of a step: no measured step was found."
 MISSING = "The capture shows the GPU work of {seen} of {all} ranks."
 GROUPED = "The matrix has groups of {size} ranks: each cell is the sum of all waits of one group for another."

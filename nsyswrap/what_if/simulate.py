@@ -28,7 +28,7 @@ from nsyswrap.what_if.sample import choose_sample
 from nsyswrap.what_if.stream_waits import find_stream_waits
 from nsyswrap.what_if.sync_waits import Holds, find_holds, find_recorded
 
-NO_OPERATIONS = "no operation was launched in it"
+NO_OPERATIONS = "no launch of an operation was recorded in it"
 UNKNOWN_LAUNCHES = "the capture does not show which call launched {count} of its operations"
 SILENT = "calls of its main thread were lost"
 HIDDEN_GRAPHS = "CUDA graphs were launched that left no trace on the GPU"

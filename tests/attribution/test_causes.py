@@ -211,7 +211,7 @@ def test_the_data_phase_is_unknown_where_system_calls_were_not_traced(trace_of: 
     """Without traced system calls, waiting and working look the same."""
     trace = trace_of(gap("data"))
     assert explained(trace, 0, 100) == [Piece(20, 80, "unknown", "data")]
-    assert "were not traced" in evidence(trace, 0, 100)[0]
+    assert "were not recorded" in evidence(trace, 0, 100)[0]
 
 
 LOADER = {"pt_data_pin": thread(4720), "pt_data_prefetch": thread(4720), "pt_data_worker": thread(5001, pid=5001)}

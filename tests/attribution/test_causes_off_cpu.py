@@ -48,7 +48,7 @@ def test_without_traced_system_calls_a_thread_off_the_cpu_may_wait_for_anything(
     """It may sleep: the capture does not show that it lacked a core, but it shows the wait."""
     trace = trace_of(gap().scheduled(20, running=False).scheduled(80, running=True))
     assert explained(trace, 0, 100) == [Piece(20, 80, "off_cpu", "forward")]
-    assert evidence(trace, 0, 100) == [f"thread {MAIN_TID} waits, off the CPU, in a call that was not traced"]
+    assert evidence(trace, 0, 100) == [f"thread {MAIN_TID} waits, off the CPU, in a call that was not recorded"]
 
 
 def test_a_thread_off_the_cpu_in_the_data_phase_waits_for_its_loader(trace_of: TraceOf) -> None:

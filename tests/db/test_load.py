@@ -23,6 +23,7 @@ from export_builder import (
 from nsyswrap import tables
 from nsyswrap.db import schema
 from nsyswrap.db.load import load_export
+from nsyswrap.errors import ExportError
 from nsyswrap.tables import SPECS, Trace
 
 Build = Callable[..., ExportBuilder]
@@ -86,14 +87,19 @@ def test_an_id_without_a_text_shows_its_number(build: Build, trace_of: TraceOf) 
     assert trace.text(99) == "[id 99]"
 
 
-def test_an_export_without_texts_shows_ids_and_labels_are_the_ones_of_nsys(build: Build, trace_of: TraceOf) -> None:
+def test_an_export_without_labels_has_the_ones_of_nsys(build: Build, trace_of: TraceOf) -> None:
     """The numbers of copy kinds and memory kinds are the same in all versions of nsys."""
-    builder = build().kernel(1, 2).range("x", 3, 4)
-    for table in ("StringIds", "ENUM_CUDA_MEMCPY_OPER", "ENUM_CUDA_MEM_KIND"):
+    builder = build().kernel(1, 2)
+    for table in ("ENUM_CUDA_MEMCPY_OPER", "ENUM_CUDA_MEM_KIND"):
         builder.without(table)
     trace = trace_of(builder)
-    assert (trace.strings, trace.copy_kinds[1], trace.memory_kinds[0]) == ({}, "Host-to-Device", "Pageable")
-    assert trace.frames["ranges"]["text"].tolist() == [""]
+    assert (trace.copy_kinds[1], trace.memory_kinds[0]) == ("Host-to-Device", "Pageable")
+
+
+def test_an_export_without_names_is_an_error(build: Build, trace_of: TraceOf) -> None:
+    """Without names no collective, no step and no phase could be found, as if the program had none."""
+    with pytest.raises(ExportError, match=r"the names of kernels, calls and ranges are missing \(table StringIds\)"):
+        trace_of(build().kernel(1, 2).without("StringIds"))
 
 
 def test_a_kernel_shares_its_correlation_with_its_launch(build: Build, trace_of: TraceOf) -> None:

@@ -58,7 +58,7 @@ def test_home_folders_are_not_kept(build: Build, trace_of: TraceOf) -> None:
 
 def test_a_text_the_export_lacks_shows_its_id(build: Build, trace_of: TraceOf) -> None:
     payload = '{"Python Periodic Sampling":{"Frames":[{"Function":901,"File":902,"Line":3}]}}'
-    trace = trace_of(build().python_sample(5, [], jsonText=payload))
+    trace = trace_of(build().kernel(1, 2).python_sample(5, [], jsonText=payload))
     assert trace.stacks == ((Frame("[id 901]", "[id 902]", 3),),)
 
 

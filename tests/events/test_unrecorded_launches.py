@@ -102,6 +102,14 @@ def test_calls_that_launch_no_kernel_need_no_record(trace_of: TraceOf) -> None:
     assert starts(trace_of(made)) == []
 
 
+def test_copies_miss_their_records_where_a_process_has_no_copy(trace_of: TraceOf) -> None:
+    """A copy of no bytes has no record, so one such call among others that have one shows nothing."""
+    made = loop().copy(20, 30, launched=(15, 16)).call("cudaMemcpyAsync", 210, 215, correlation=77)
+    assert found(trace_of(made)).copies.tolist() == []
+    lost = found(trace_of(made.without("CUPTI_ACTIVITY_KIND_MEMCPY")))
+    assert (len(lost.rows), len(lost.copies), set(lost.copying.tolist())) == (0, 2, {PROCESS})
+
+
 def test_the_records_of_one_process_may_be_missing(trace_of: TraceOf) -> None:
     """Correlation ids of two processes are the same numbers."""
     made = loop()

@@ -145,7 +145,7 @@ def test_loader_processes_have_no_steps(trace_of: TraceOf) -> None:
     report = build_report(trace_of(builder))
     assert bounds(report.window) == (30, 210)
     assert report.window.label == "18 measured steps (step 2 to step 19, 2 warm-up steps left out)"
-    assert notes(report) == ("Left out: the steps of 2 processes that launched nothing on a GPU.",)
+    assert notes(report) == ("Left out: the steps of 2 processes without recorded work on a GPU.",)
 
 
 def test_where_no_process_with_steps_works_on_a_gpu_all_have_steps(trace_of: TraceOf) -> None:

@@ -167,6 +167,14 @@ def test_severity_follows_the_share_that_can_be_wrong(length: int, severity: Sev
     assert [each.severity for each in section.findings] == [severity]
 
 
+def test_without_any_call_the_calls_are_lost_not_early(trace_of: TraceOf) -> None:
+    """No call shows when recording began."""
+    section = section_of(trace_of(delayed().without("CUPTI_ACTIVITY_KIND_RUNTIME")))
+    (finding,) = section.findings
+    assert finding.evidence == ("5 of 5 GPU operations in the window were launched by calls that were lost",)
+    assert finding.advice.startswith("Capture again with an nsys")
+
+
 def test_an_orphan_outside_the_window_does_not_matter(trace_of: TraceOf) -> None:
     """Recording began while the operation ran, and it ended before the window."""
     assert notes_of(ExportBuilder().kernel(-30, 0).kernel(10, 20, launched=(0, 2)), trace_of) == ()
@@ -383,6 +391,13 @@ def test_traced_ranges_that_are_not_in_the_capture_are_a_finding(trace_of: Trace
     ((rule, severity, headline),) = found(trace_of(builder))
     assert (rule, severity) == ("capture/no_ranges", Severity.NOTE)
     assert headline == "NVTX was traced, but the capture holds no range of the program."
+
+
+def test_ranges_that_nsys_counted_are_lost_and_not_absent(trace_of: TraceOf) -> None:
+    """The program has ranges: the export lacks three of them."""
+    builder = one_kernel().row("META_DATA_CAPTURE", name="CAPTURE_EVENT_TYPE", value="NvtxEvents")
+    trace = trace_of(builder.diagnostic("Number of NVTX events collected: 3.", 1))
+    assert "capture/no_ranges" not in {rule for rule, *_ in found(trace)}
 
 
 def test_ranges_that_were_not_traced_are_not_missed(trace_of: TraceOf) -> None:

@@ -96,6 +96,14 @@ def test_a_launch_without_a_trace_on_the_gpu_is_hidden(trace_of: TraceOf) -> Non
     assert finding.evidence == ("50 ns in the calls that launched them",)
 
 
+def test_a_graph_is_not_hidden_where_all_records_are_missing(trace_of: TraceOf) -> None:
+    """Another trace of graphs would not help: the kernel outside the graph has no record, either."""
+    built = ExportBuilder().call("cuGraphLaunch", 0, 50, correlation=1).call("cudaLaunchKernel", 60, 70, correlation=2)
+    section = section_of(trace_of(built.copy(600, 700, launched=(510, 520))))
+    assert value(section, "shown_by") == "hidden"
+    assert section.findings == ()
+
+
 def test_a_capture_may_show_graphs_in_every_way(trace_of: TraceOf) -> None:
     builder = node_trace().graph(500, 560, launched=(100, 110)).call("cudaGraphLaunch", 110, 120)
     section = section_of(trace_of(builder))

@@ -264,12 +264,12 @@ def test_a_window_of_migrations_alone_cannot_be_simulated(
     trace_of: TraceOf, build: Callable[[], ExportBuilder]
 ) -> None:
     found = simulated(trace_of(launches(build(), 5, 20, 5).copy(8_100, 8_200, 13, stream=None)), 9_000, 8_000)
-    assert found.failure == "no operation was launched in it"
+    assert found.failure == "no launch of an operation was recorded in it"
 
 
 def test_a_window_without_operations_cannot_be_simulated(trace_of: TraceOf, build: Callable[[], ExportBuilder]) -> None:
     found = simulated(trace_of(launches(build(), 5, 20, 5)), 9_000, 8_000)
-    assert found.failure == "no operation was launched in it"
+    assert found.failure == "no launch of an operation was recorded in it"
 
 
 def test_an_operation_launched_before_the_window_delays_the_next(
