@@ -1,13 +1,17 @@
 """The time of a step now, and in words what would make it shorter."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from nsyswrap.intervals import Window
 from nsyswrap.model import StepTimes
+from nsyswrap.program_kind import ProgramKind, Wording
 
-IF_FIXED = {
-    "idle/data_wait": "if the data loader kept up",
-    "idle/data_work": "if worker processes prepared the data",
+IF_FIXED: Mapping[str, str] = {
+    "idle/data_wait": Wording(
+        "if the data loader kept up", "if its data came in time", server="if requests came in time"
+    ),
+    "idle/data_work": Wording("if worker processes prepared the data", "if the data were prepared before"),
     "idle/cpu": "with less CPU work between launches",
     "idle/launch": "with fewer launches",
     "idle/queued": "if operations began at once",
@@ -25,7 +29,7 @@ IF_FIXED = {
     "host/tokenizer": "if the text were tokenized before",
     "host/outside_wait": "without waits for others",
     "host/untraced_wait": "without this wait",
-    "host/file_reads": "if worker processes read the files",
+    "host/file_reads": Wording("if worker processes read the files", "if the files were read before"),
     "host/page_faults": "if all pages were in memory",
     "capture/overhead": "without the ranges in inner loops",
     "modules/in_window": "if everything were compiled before",
@@ -36,7 +40,7 @@ IF_FIXED = {
     "gpu/slowed": "with the GPU at full clocks",
     "synchronization/in_step": "without waits inside the step",
     "launches/launch_bound": "with fewer launches",
-    "optimizer/many_kernels": "with a fused optimizer",
+    "optimizer/many_kernels": Wording("with a fused optimizer", "with fewer kernels for the weights"),
     "steps/uneven": "if all steps were alike",
     "copies/pageable": "with pinned memory",
     "copies/exposed": "if the copies overlapped with kernels",
@@ -55,6 +59,12 @@ IF_FIXED = {
     "occupancy/low": "with more warps",
 }
 """End of the sentence on the time of a step with the fix, by rule of the finding."""
+
+
+def if_fixed(rule: str, kind: ProgramKind) -> str:
+    """Return the end of the sentence on the time of a step with the fix, in the words for a program."""
+    return kind.fitted(IF_FIXED.get(rule, "if fixed"))
+
 
 # Where the mean step is more than this many times the median step, a few long steps hold much of the time. Source:
 # ours.

@@ -37,6 +37,11 @@ class ProgramKind:
         """Return whether the program is one of PyTorch, as far as the capture shows."""
         return self.framework in {Framework.UNKNOWN, Framework.PYTORCH}
 
+    @property
+    def may_be_python(self) -> bool:
+        """Return whether lines of Python may run in the program, and samples of them may show more."""
+        return self.framework not in {Framework.OPENACC, Framework.OTHER}
+
     def fitted(self, text: str) -> str:
         """Return a text in the words for this program: a ``Wording`` in its own, any other as it is."""
         if not isinstance(text, Wording):

@@ -4,9 +4,10 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from nsyswrap import units
 from nsyswrap.attribution.attribution import RULES
-from nsyswrap.fixed_step import IF_FIXED, typical
+from nsyswrap.fixed_step import if_fixed, typical
 from nsyswrap.intervals import Window
 from nsyswrap.model import Finding, Section, Severity, StepTimes
+from nsyswrap.program_kind import UNKNOWN, ProgramKind
 from nsyswrap.sections.capture_check import COPIES_UNRECORDED, ONLY_OPERATIONS, UNRECORDED, outweighs
 from nsyswrap.sections.gpu_clocks import RULE as SLOWED
 
@@ -43,7 +44,11 @@ def in_order(sections: Sequence[Section], findings: Iterable[Finding]) -> tuple[
 
 
 def find_verdict(
-    sections: Sequence[Section], findings: Sequence[Finding], window: Window, step: StepTimes
+    sections: Sequence[Section],
+    findings: Sequence[Finding],
+    window: Window,
+    step: StepTimes,
+    kind: ProgramKind = UNKNOWN,
 ) -> tuple[str, str | None]:
     """Return one sentence on what limits the run, and the rule of the finding that it states.
 
@@ -52,6 +57,7 @@ def find_verdict(
         findings: All findings, in order. The verdict never states the finding on missing events.
         window: Interval of the findings.
         step: The measured steps of the window.
+        kind: What kind of program it is.
 
     Returns:
         The sentence, after one on each GPU that power or heat slowed down, and the rule of the first finding. The rule
@@ -59,18 +65,18 @@ def find_verdict(
         where missing events can change more time than the first finding has lost, or where the GPU is idle for longer
         without a cause that the capture shows.
     """
-    sentence, rule = _limit(sections, findings, window, step)
+    sentence, rule = _limit(sections, findings, window, step, kind)
     slowed = [each.headline for each in findings if each.rule == SLOWED]
     return " ".join([*slowed, sentence]), rule
 
 
 def _limit(
-    sections: Sequence[Section], findings: Sequence[Finding], window: Window, step: StepTimes
+    sections: Sequence[Section], findings: Sequence[Finding], window: Window, step: StepTimes, kind: ProgramKind
 ) -> tuple[str, str | None]:
     """Return the sentence on what limits the run, apart from the clock of its GPUs, and its rule."""
     by_key = {section.key: section for section in sections}
     if "ledger" not in by_key:
-        return _of_host(by_key.get("capture_check"), findings, window, step)
+        return _of_host(by_key.get("capture_check"), findings, window, step, kind)
     check, gpus = by_key.get("capture_check"), len(by_key["ledger"].tables["devices"])
     first = next((each for each in findings if each.rule != INCOMPLETE), None)
     limits = first is not None and first.severity is not Severity.NOTE
@@ -81,17 +87,17 @@ def _limit(
     unexplained = sum(each.lost_ns for each in findings if each.rule in CANNOT_TELL)
     if unexplained >= least_ns and unexplained > lost_ns:
         share = units.share(unexplained / (window.length_ns * gpus))
-        known = f" Apart from that: {first.headline}{_per_step(first, window, step)}" if first and limits else ""
+        known = f" Apart from that: {first.headline}{_per_step(first, window, step, kind)}" if first and limits else ""
         return f"Cannot tell: the GPU is idle for {share} of the time and the capture does not show why.{known}", None
     if first is None or not limits:
         return _compute_bound(by_key["ledger"], by_key.get("compute"), window), None
     if first.rule in RULES and (made := _made_by_profiler(by_key, step)):
         return made, None
-    return f"{first.headline}{_per_step(first, window, step)}", first.rule
+    return f"{first.headline}{_per_step(first, window, step, kind)}", first.rule
 
 
 def _of_host(
-    check: Section | None, findings: Sequence[Finding], window: Window, step: StepTimes
+    check: Section | None, findings: Sequence[Finding], window: Window, step: StepTimes, kind: ProgramKind
 ) -> tuple[str, str | None]:
     """Return the verdict of a capture without GPU work: the first finding on the host, if there is one."""
     first = next((each for each in findings if each.rule != INCOMPLETE and each.severity is not Severity.NOTE), None)
@@ -102,7 +108,11 @@ def _of_host(
         if check and (missing := check.fact(label)) and isinstance(missing.value, int):
             calls = units.counted(missing.value, f"{call} was recorded", f"{call}s were recorded")
             about = NO_RECORDS.format(calls=calls, work=work)
-    return (about, None) if first is None else (f"{about} {first.headline}{_per_step(first, window, step)}", first.rule)
+    return (
+        (about, None)
+        if first is None
+        else (f"{about} {first.headline}{_per_step(first, window, step, kind)}", first.rule)
+    )
 
 
 def _lost_ns(findings: Sequence[Finding], first: Finding, gpus: int) -> int:
@@ -116,7 +126,7 @@ def _affected(check: Section | None) -> str:
     return units.text(fact.value if fact else None, "share")
 
 
-def _per_step(finding: Finding, window: Window, step: StepTimes) -> str:
+def _per_step(finding: Finding, window: Window, step: StepTimes, kind: ProgramKind) -> str:
     """Return a sentence on the time of a step now and with the fix; empty where there are no steps."""
     now = typical(step, window, finding.rule)
     if now is None:
@@ -126,7 +136,7 @@ def _per_step(finding: Finding, window: Window, step: StepTimes) -> str:
     if finding.saving_low_ns is None or not finding.saving_high_ns:
         return f"{said}."
     after = units.duration_range(now.after(finding.saving_high_ns), now.after(finding.saving_low_ns))
-    return f"{said}; {after} {IF_FIXED.get(finding.rule, 'if fixed')}."
+    return f"{said}; {after} {if_fixed(finding.rule, kind)}."
 
 
 def _made_by_profiler(by_key: Mapping[str, Section], step: StepTimes) -> str:

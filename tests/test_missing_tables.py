@@ -118,7 +118,7 @@ def sentences(report: Report) -> Iterator[str]:
 
 
 def absences(report: Report, before: Report) -> list[str]:
-    """Return the sentences that say that something other than records is absent, and that are new except their numbers."""
+    """Return the sentences in which something other than records is absent, and that are new except for numbers."""
     known = {NUMBER.sub("", each) for each in sentences(before)}
     new = sorted({each for each in sentences(report) if NUMBER.sub("", each) not in known})
     return [each for each in new if ABSENCE.search(MEANWHILE.sub("", each)) and not OF_CAPTURE.search(each)]

@@ -111,7 +111,7 @@ def _how(evidence: Sequence[FoundSteps]) -> tuple[str, ...]:
             "steps hold the same ones, except a few. "
         )
     unsure = "" if all(each.pattern.is_whole for each in evidence) else UNSURE
-    hint = "If this is not the training loop, --step-kernel names the kernel that begins a step."
+    hint = "If these are not the steps, --step-kernel names the kernel that begins a step."
     return (f"{found} {pattern}{unsure}{hint}",)
 
 

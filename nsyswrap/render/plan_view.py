@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from nsyswrap import units
-from nsyswrap.fixed_step import IF_FIXED
+from nsyswrap.fixed_step import if_fixed
 from nsyswrap.model import MOST_SAMPLES, Finding, PlannedChange, Report
 from nsyswrap.program_kind import ProgramKind
 from nsyswrap.render import page_findings
@@ -116,7 +116,7 @@ def _row(report: Report, now_ns: int, change: PlannedChange, *, with_action: boo
     finding = next((each for each in report.findings if each.rule == change.rule), None)
     low, high = (f"{100 * bound / max(now_ns, 1):.2f}" for bound in (change.step_low_ns, change.step_high_ns))
     return PlanRow(
-        label=IF_FIXED.get(change.rule, "if fixed"),
+        label=if_fixed(change.rule, report.program_kind),
         time=units.duration_range(change.step_low_ns, change.step_high_ns),
         low=low,
         high=high,
@@ -142,7 +142,8 @@ def _speed(now_ns: int, change: PlannedChange) -> str:
 
 def _lines(report: Report) -> str:
     section = report.section("python_lines")
-    return NO_LINES if section is None or not section.tables else ""
+    is_sampled = section is not None and bool(section.tables)
+    return NO_LINES if report.program_kind.may_be_python and not is_sampled else ""
 
 
 def _check(report: Report) -> str:

@@ -76,12 +76,17 @@ ADVICE = {
         Wording(
             "The GPU starves for {share} of the time while the training loop waits for the data loader.",
             "The GPU starves for {share} of the time while the program waits for its data.",
+            server="The GPU starves for {share} of the time while the engine waits for requests, or for "
+            "another of its processes.",
         ),
         Wording(
             "Give the DataLoader more workers (num_workers), pin_memory=True, persistent_workers=True and a larger "
             "prefetch_factor, or make the transform cheaper.",
             "Read and prepare the next data in threads or processes of their own while the GPU computes, enough of "
             "them to keep up, or make the preparation cheaper.",
+            server="Profile it under the load of a real service: more requests at once. Where they wait all the same, "
+            "the processes before the engine (HTTP, tokenizer) hold them up: give these more cores, or run more of "
+            "them.",
             jax="Prefetch: more workers and a larger buffer in tf.data or grain, and the next batch on the device "
             "(jax.device_put) while this step runs.",
         ),

@@ -50,8 +50,12 @@ WORK_ADVICE = {
     "less often, or in another thread or process.",
     "launches/launch_bound": "Look at what this rank launches then and the others do not: statistics, logging, "
     "evaluation. Do it every n steps, collect the values on the GPU, and read them together.",
-    "idle/cpu": "Look at what this rank's host does then (nsyswrap profile --python-sampling). Move it out of the "
-    "step, or into another process; log and check on one rank only every n steps.",
+    "idle/cpu": Wording(
+        "Look at what this rank's host does then (nsyswrap profile --python-sampling). Move it out of the step, or "
+        "into another process; log and check on one rank only every n steps.",
+        "Look at what this rank's host does then (samples of its call stacks in Nsight Systems show it). Move it out "
+        "of the step, or into another thread; log and check on one rank only every n steps.",
+    ),
 }
 """Advice by rule, where the advice for one GPU does not fit."""
 OTHER_ADVICE = "Look at this rank's timeline before it arrives, beside that of a rank that waits."

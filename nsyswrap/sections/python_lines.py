@@ -24,7 +24,7 @@ def run(context: TraceContext, window: Window, attributions: tuple[Attribution, 
     """Return the sampled lines of the idle time of all GPUs, the most idle time first."""
     samples = context.trace[tables.SAMPLES]
     if not len(samples):
-        return Section("python_lines", TITLE, window, notes=(HOW,))
+        return Section("python_lines", TITLE, window, notes=(HOW,) if context.program_kind.may_be_python else ())
     found = [each.lines.assign(device_id=each.device_id)[list(COLUMNS)] for each in attributions]
     lines = pd.concat(found, ignore_index=True)
     lines = lines.sort_values(ORDER, ascending=[False, False, *([True] * 5)], kind="stable", ignore_index=True)

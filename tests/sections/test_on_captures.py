@@ -117,7 +117,7 @@ def test_without_a_gpu_the_host_is_reported(real_report: RealReport) -> None:
     keys = {section.key for section in report.sections}
     assert {"ledger", "idle", "tensor_cores", "launches"} & keys == set()
     assert {"steps", "phases", "ranges", "os_calls", "capture_check"} <= keys
-    assert "No GPU operation was recorded" in report.notes[0]
+    assert "Neither a CUDA call nor a GPU operation was recorded" in report.notes[0]
     assert report.verdict.startswith("No GPU work was recorded")
     assert not [each for each in report.findings if each.rule == "capture/incomplete"]
 

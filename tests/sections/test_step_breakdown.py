@@ -229,7 +229,7 @@ def test_it_equals_counting_nanoseconds(
         "kernel": builder.kernel,
         "memcpy": builder.copy,
         "memset": builder.fill,
-        "communication": lambda start, end: builder.kernel(start, end, "nccl"),
+        "communication": lambda start, end: builder.kernel(start, end, "ncclDevKernel"),
         "runtime": lambda start, end: builder.call("cudaLaunchKernel", start, end),
         "data": lambda start, end: builder.range("data", start, end),
         "forward": lambda start, end: builder.range("forward", start, end),

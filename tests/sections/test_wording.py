@@ -34,12 +34,12 @@ FAULTS = (
 
 
 def wordings() -> Iterator[tuple[str, Wording]]:
-    """Yield each wording of the modules of sections, with its place."""
-    for found in pkgutil.walk_packages(nsyswrap.sections.__path__, "nsyswrap.sections."):
-        module = importlib.import_module(found.name)
+    """Yield each wording of the modules of sections, and of the times of steps, with its place."""
+    sections = (each.name for each in pkgutil.walk_packages(nsyswrap.sections.__path__, "nsyswrap.sections."))
+    for module in map(importlib.import_module, ("nsyswrap.fixed_step", *sections)):
         for name, value in vars(module).items():
             if name.isupper():
-                yield from ((f"{found.name}.{name}", each) for each in held(value))
+                yield from ((f"{module.__name__}.{name}", each) for each in held(value))
 
 
 def held(value: object) -> Iterator[Wording]:
@@ -97,5 +97,9 @@ def test_no_finding_speaks_of_pytorch_to_other_programs(name: str, tmp_path: Pat
             assert type(text) is str
             assert not OF_PYTORCH.search(text), finding.rule
             assert not re.search(r"(?:use|[:,] )CUDA graphs", text)
-    assert not OF_PYTORCH.search(report.verdict)
-    assert not any(row.action.code for row in plan(report).rows if row.action)
+    shown = plan(report)
+    assert not any(row.action.code for row in shown.rows if row.action)
+    for text in (report.verdict, shown.lines, *shown.notes, *(row.label for row in shown.rows)):
+        assert not OF_PYTORCH.search(text)
+    for section in report.sections:
+        assert not [note for note in section.notes if OF_PYTORCH.search(note)], section.key
