@@ -15,6 +15,7 @@ from nsyswrap.errors import CannotTellError
 from nsyswrap.fixed_step import typical
 from nsyswrap.intervals import Window
 from nsyswrap.loop.context import NO_SETTINGS, Settings, TraceContext, find_calls, find_context, find_states
+from nsyswrap.loop.extent import extent
 from nsyswrap.loop.pattern_steps import kernel_matcher
 from nsyswrap.loop.step_detection import Steps, step_matcher
 from nsyswrap.model import NO_STEP, Gpu, Report, Section, StepTimes, TimelineData
@@ -178,7 +179,7 @@ def _wanted(context: TraceContext, keys: Keys) -> tuple[list[SectionSpec], tuple
     is_part = context.trace.excerpt is not None
     candidates = [each for each in SECTIONS if (not keys or each.key in keys) and (is_part or not each.of_excerpt)]
     missing = {each.key: [spec.name for spec in each.needs if not len(context.trace[spec])] for each in candidates}
-    gpu_worked = context.operations.has_kernels
+    gpu_worked = context.is_about_gpus
     wanted = [each for each in candidates if not missing[each.key] and (gpu_worked or not each.of_operations)]
     if not gpu_worked:
         return wanted, (_without_ledger(context),)
@@ -265,7 +266,7 @@ def choose_window(context: TraceContext, wanted: str = "") -> Window:
     """
     excerpt = context.trace.excerpt
     if wanted not in {"", STEPS, ALL}:
-        given = recorded(_extent(context.trace), between(wanted))
+        given = recorded(extent(context.trace), between(wanted))
         return given if excerpt is None or excerpt.is_wanted else part_read(excerpt, "user")
     measured = measured_window(context.steps, context.settings, wanted)
     if measured is not None:
@@ -273,12 +274,12 @@ def choose_window(context: TraceContext, wanted: str = "") -> Window:
     operations = context.operations
     if excerpt is not None:
         return part_read(excerpt, "operations")
-    # Where only copies or memsets were recorded, the report is about the host, whose time is that of the capture.
-    if operations.has_kernels:
+    # Where hardly more than a copy or a memset was recorded, the report is about the host, whose time is the capture's.
+    if context.is_about_gpus:
         return window_of_operations(int(operations.start.min()), int(operations.end.max()))
     if context.trace.session.duration_ns > 0:
         return Window(0, context.trace.session.duration_ns, "the whole capture", "session")
-    return Window(*_extent(context.trace), "the whole capture", "session")
+    return Window(*extent(context.trace), "the whole capture", "session")
 
 
 def choose_joint_window(steps: Steps, settings: Settings, extent: tuple[int, int], wanted: str) -> Window:
@@ -318,22 +319,6 @@ def measured_window(steps: Steps, settings: Settings, wanted: str) -> Window | N
 def window_of_operations(start_ns: int, end_ns: int) -> Window:
     """Return the window from the first operation to the last."""
     return Window(start_ns, max(end_ns, start_ns + 1), "all GPU operations, warm-up included", "operations")
-
-
-def _extent(trace: Trace) -> tuple[int, int]:
-    """Return the start of the first event of a capture and the end of the last, in ns.
-
-    Raises:
-        CannotTellError: There are no events.
-    """
-    if trace.excerpt is not None:
-        return trace.excerpt.extent
-    events = [frame for frame in trace.frames.values() if "end" in frame and len(frame)]
-    if not events:
-        raise CannotTellError("the capture holds no events at all", hint="run nsyswrap doctor")
-    first = min(int(frame["start"].min()) for frame in events)
-    last = max(int(frame["end"].max()) for frame in events)
-    return first, max(last, first + 1)
 
 
 def _unmet(context: TraceContext, wanted: str, window: Window) -> Iterator[str]:

@@ -16,14 +16,10 @@ CANNOT_TELL = ("idle/unknown", "idle/not_traced")
 INCOMPLETE = "capture/incomplete"
 # Rules of findings on copies.
 ON_COPIES = ("copies/pageable", "copies/exposed", "memory/migrations")
+NO_KERNELS = "No kernel was recorded, only {work}."
+OF_HOST = "This report is about the host's time, not the GPU's."
 NO_GPU_WORK = "No GPU work was recorded: this report is about the host's time, not the GPU's."
-NO_KERNELS = (
-    "No kernel was recorded: the GPU's only recorded work is {work}. This report is about the host's time, not the "
-    "GPU's."
-)
-NO_RECORDS = (
-    "The GPU's records are missing: {calls} and no {work}. This report is about the host's time, not the GPU's."
-)
+NO_RECORDS = f"The GPU's records are missing: {{calls}} and no {{work}}. {OF_HOST}"
 # From this share of the window, time that the capture cannot explain decides the verdict. Source: ours.
 LIMIT_SHARE = 0.10
 # A difference of less than this share of a step is not stated. Source: ours, as the least share of a finding.
@@ -78,6 +74,8 @@ def _limit(
     if "ledger" not in by_key:
         return _of_host(by_key.get("capture_check"), findings, window, step, kind)
     check, gpus = by_key.get("capture_check"), len(by_key["ledger"].tables["devices"])
+    only = check.fact(ONLY_OPERATIONS) if check else None
+    about = f"{NO_KERNELS.format(work=only.value)} " if only else ""
     first = next((each for each in findings if each.rule != INCOMPLETE), None)
     limits = first is not None and first.severity is not Severity.NOTE
     least_ns = round(LIMIT_SHARE * window.length_ns * gpus)
@@ -90,10 +88,10 @@ def _limit(
         known = f" Apart from that: {first.headline}{_per_step(first, window, step, kind)}" if first and limits else ""
         return f"Cannot tell: the GPU is idle for {share} of the time and the capture does not show why.{known}", None
     if first is None or not limits:
-        return _compute_bound(by_key["ledger"], by_key.get("compute"), window), None
+        return about + _compute_bound(by_key["ledger"], by_key.get("compute"), window), None
     if first.rule in RULES and (made := _made_by_profiler(by_key, step)):
         return made, None
-    return f"{first.headline}{_per_step(first, window, step, kind)}", first.rule
+    return f"{about}{first.headline}{_per_step(first, window, step, kind)}", first.rule
 
 
 def _of_host(
@@ -103,7 +101,7 @@ def _of_host(
     first = next((each for each in findings if each.rule != INCOMPLETE and each.severity is not Severity.NOTE), None)
     about = NO_GPU_WORK
     if check and (only := check.fact(ONLY_OPERATIONS)):
-        about = NO_KERNELS.format(work=only.value)
+        about = f"{NO_KERNELS.format(work=only.value)} {OF_HOST}"
     for label, call, work in ((COPIES_UNRECORDED, "copy call", "copy"), (UNRECORDED, "launch call", "kernel")):
         if check and (missing := check.fact(label)) and isinstance(missing.value, int):
             calls = units.counted(missing.value, f"{call} was recorded", f"{call}s were recorded")
@@ -186,6 +184,8 @@ def _compute_bound(ledger: Section, kernels: Section | None, window: Window) -> 
     if whole - compute >= LIMIT_SHARE * whole:
         rest, copies = units.share((whole - compute) / whole), int(devices["copy_exposed_ns"].sum())
         mostly = ", mostly because of copies" if copies > (whole - compute) / 2 else ""
+        if not compute:
+            return f"The GPU is idle for {units.share(int(devices['idle_ns'].sum()) / whole)} of the time."
         return (
             f"Kernels do not run for {rest} of the time{mostly}, and no single change is predicted to save much of it."
         )

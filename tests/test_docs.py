@@ -167,6 +167,8 @@ def cli_reference() -> ModuleType:
 OPTIONS_OF_OTHERS = {
     "nsys": {
         "--cuda-graph-trace",
+        "--cuda-um-cpu-page-faults",
+        "--cuda-um-gpu-page-faults",
         "--gpu-metrics-frequency",
         "--include-json",
         "--pytorch",

@@ -253,11 +253,30 @@ def test_a_gpu_that_ran_no_kernel_is_named_with_what_it_did(kind: str, work: str
     """The window is that of the host, and no share of it is one of kernels that do not run."""
     built = KINDS[kind](ExportBuilder().gpu().session(duration=S)).call("cudaFree", 100, S // 2)
     report = build_report(trace_of(built))
-    assert report.verdict.startswith(f"No kernel was recorded: the GPU's only recorded work is {work}.")
+    assert report.verdict.startswith(f"No kernel was recorded, only {work}.")
     assert work in report.notes[0]
     assert (report.window.start_ns, report.window.end_ns) == (0, S)
     assert report.section("ledger") is None
     assert all(render(form, report) for form in RENDERERS)
+
+
+@pytest.mark.parametrize("kind", ["copy", "memset"])
+def test_a_gpu_that_copies_for_much_of_the_time_has_a_ledger(kind: str, trace_of: TraceOf) -> None:
+    """Ten of them take 30 ns each, one every 90 ns, in a capture of 1000 ns."""
+    built = ExportBuilder().gpu().session(duration=1000)
+    for at in range(0, 900, 90):
+        KINDS[kind](built)
+        row = built.rows["CUPTI_ACTIVITY_KIND_MEMCPY" if kind == "copy" else "CUPTI_ACTIVITY_KIND_MEMSET"][-1]
+        row["start"], row["end"] = at + 60, at + 90
+    report = build_report(trace_of(built))
+    ledger = report.section("ledger")
+    assert ledger is not None
+    assert (report.window.start_ns, report.window.end_ns) == (60, 900)
+    (device,) = ledger.tables["devices"].to_dict("records")
+    assert device["copy_exposed_ns"] + device["memset_exposed_ns"] == 300
+    named = "10 copies" if kind == "copy" else "10 memsets"
+    assert report.verdict.startswith(f"No kernel was recorded, only {named}, 300 ns in all. ")
+    assert "Kernels do not run" not in report.verdict
 
 
 def test_launches_without_a_record_are_no_absence_of_work(trace_of: TraceOf) -> None:

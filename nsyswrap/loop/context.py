@@ -21,6 +21,7 @@ from nsyswrap.hardware.copy_rates import CopyRate
 from nsyswrap.hardware.kernel_names.user_rules import NameRule
 from nsyswrap.hardware.profiler_cost import ProfilerCost
 from nsyswrap.intervals import Window
+from nsyswrap.loop.extent import is_about_gpus
 from nsyswrap.loop.framework import find_program_kind
 from nsyswrap.loop.helper_threads import find_helped
 from nsyswrap.loop.pattern_steps import find_marked_steps, find_pattern_steps
@@ -74,6 +75,7 @@ class TraceContext:
         program_kind: What kind of program it is.
         silences: Main threads whose calls were lost.
         unrecorded_launches: Launch calls of kernels without a record of the GPU.
+        is_about_gpus: Whether a report on it is one about GPUs, and not about the host's time.
         counter_samples: The samples of each GPU counter; empty where none were taken.
         lines: The line of Python of each sampled stack.
         steps: The steps of the training loop.
@@ -89,6 +91,7 @@ class TraceContext:
     program_kind: ProgramKind
     silences: tuple[SilentThread, ...]
     unrecorded_launches: UnrecordedLaunches
+    is_about_gpus: bool
     counter_samples: tuple[CounterSamples, ...]
     lines: SourceLines
     steps: Steps
@@ -111,13 +114,14 @@ def find_context(trace: Trace, settings: Settings = NO_SETTINGS) -> TraceContext
         # Beside the steps.
         kernel_names = pool.submit(find_kernel_names, trace, operations, settings.kernel_rules)
         steps, phases = _loop(trace, settings, operations)
-        named = kernel_names.result()
+        named, missing = kernel_names.result(), find_unrecorded_launches(trace, operations)
         return TraceContext(
             trace=trace,
             settings=settings,
             operations=operations,
             silences=tuple(silent_threads(trace, operations)),
-            unrecorded_launches=find_unrecorded_launches(trace, operations),
+            unrecorded_launches=missing,
+            is_about_gpus=is_about_gpus(trace, operations, missing),
             counter_samples=find_counter_samples(trace),
             lines=find_lines(trace),
             steps=steps,

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 from nsyswrap import tables
+from nsyswrap.events.api_calls import MPI, library_of
 from nsyswrap.events.kernel_names import KernelNames
 from nsyswrap.events.operations import Operations, launch_rows
 from nsyswrap.loop.injected_ranges import injected
@@ -42,7 +43,8 @@ def find_program_kind(trace: Trace, operations: Operations, kernel_names: Kernel
         kernels, ranges,        at::native..., aten::add, pt_autograd_0: PyTorch
         threads                 loop_add_fusion, the domain of XLA: JAX
         kernels                 those of other frameworks
-        name of the process     not Python: C++, Fortran
+        name of the process,    not Python, or with calls of MPI: C++, Fortran
+    calls of MPI
 
     Args:
         trace: The tables of one export.
@@ -71,7 +73,7 @@ def _framework(trace: Trace, operations: Operations, kernel_names: KernelNames) 
         return Framework.OTHER if "tensorflow" in libraries else Framework.JAX
     if libraries & _OF_OTHERS:
         return Framework.OTHER
-    return Framework.OTHER if names and not is_python else Framework.UNKNOWN
+    return Framework.OTHER if (names and not is_python) or _calls_mpi(trace) else Framework.UNKNOWN
 
 
 def _names(trace: Trace, operations: Operations) -> list[str]:
@@ -94,6 +96,11 @@ def _named(frame: pd.DataFrame, column: str, used: set[int]) -> Iterator[str]:
 def _main_threads(trace: Trace, used: set[int]) -> Iterator[str]:
     """Yield the names of the main threads of some processes: the system names them after the program."""
     yield from _named(trace[tables.THREADS], "thread", {process | tables.pid(process) for process in used})
+
+
+def _calls_mpi(trace: Trace) -> bool:
+    ids = coded(trace[tables.LIBRARY_CALLS], "name_id").ids.tolist()
+    return any(library_of(trace.text(int(each))) == MPI for each in ids)
 
 
 def _calls_openacc(trace: Trace) -> bool:

@@ -78,7 +78,7 @@ def find_ranks(trace: Trace, operations: Operations, launched_as: Mapping[int, i
     """
     members = _members(operations)
     recorded, size = _recorded_by_nccl(trace, members)
-    by_mpi = _recorded_by_mpi(trace)
+    by_mpi = ranks_of_mpi(trace)
     found: list[Rank] = []
     single = {process for process, _ in members if sum(process == other for other, _ in members) == 1}
     for order, (process, device) in enumerate(members):
@@ -135,7 +135,7 @@ def _recorded_by_nccl(trace: Trace, members: list[tuple[int, int]]) -> tuple[dic
     return found, int(count.max())
 
 
-def _recorded_by_mpi(trace: Trace) -> dict[int, int]:
+def ranks_of_mpi(trace: Trace) -> dict[int, int]:
     """Return the rank of each process that MPI recorded."""
     frame = trace[tables.MPI_RANKS]
     return dict(zip(tables.process_of(array(frame, "thread")).tolist(), array(frame, "rank").tolist(), strict=True))

@@ -16,6 +16,8 @@ from nsyswrap.events.thread_states import ThreadStates
 from nsyswrap.intervals import Window
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.program_kind import Wording
+from nsyswrap.ranks.identity import ranks_of_mpi
+from nsyswrap.ranks.mpi_collectives import find_last_rank
 from nsyswrap.sections.file_advice import HEADLINE_OF_STREAMS, RULE, file_advice, may_be_stream
 from nsyswrap.tables import array
 
@@ -384,6 +386,19 @@ OTHER_PROGRAMS = (
 STILL_UNKNOWN = "Capture again with --sample-cpu, and with NVTX ranges around the phases."
 
 
+def _of_last_rank(context: TraceContext, attribution: Attribution) -> str:
+    """Return advice that names the rank that others wait for in collectives of MPI; empty where none does, or is it."""
+    found = find_last_rank(context.trace, attribution.window)
+    if found is None or found.process in context.operations.processes_of(attribution.device_id):
+        return ""
+    number = ranks_of_mpi(context.trace).get(found.process)
+    name = f"Process {tables.pid(found.process)}" if number is None else f"Rank {number}"
+    return (
+        f"{name} is the last to begin in {found.last} of {units.counted(found.collectives, 'collective')}: the others "
+        "wait for it. What its host does then, and what its GPU waits for, is to be fixed."
+    )
+
+
 def advice_for(context: TraceContext, states: ThreadStates, attribution: Attribution, rule: str) -> Advice:
     """Return the advice on a rule, adapted to what the capture shows.
 
@@ -401,7 +416,7 @@ def advice_for(context: TraceContext, states: ThreadStates, attribution: Attribu
         times = _time_of_calls(states, attribution, rule)
         text, headline = file_advice(times), HEADLINE_OF_STREAMS if may_be_stream(times) else headline
     if rule == "idle/peer_wait":
-        times = _time_of_calls(states, attribution, rule)
+        times, text = _time_of_calls(states, attribution, rule), _of_last_rank(context, attribution)
         whose = sorted({library_of(name) for name in times})
         headline = headline.replace("{library}", " and ".join(whose))
     if rule == "idle/module_load":

@@ -51,7 +51,7 @@ def run(context: TraceContext, window: Window, states: ThreadStates) -> Section:
     record, host = context.settings.host, find_host_time(context, states, window)
     clocks = find_clocks(context, window)
     findings = [finding for each in clocks if (finding := slowed_finding(each, window)) is not None]
-    if not context.operations.has_kernels and len(context.steps.frame):
+    if not context.is_about_gpus and len(context.steps.frame):
         findings += _host_findings(context, host, window)
     rows = [{name: value for name, value in asdict(each).items() if name in gpu_clocks.COLUMNS} for each in clocks]
     return Section(

@@ -23,9 +23,10 @@ from nsyswrap.events.operations import SOURCES, Operations
 from nsyswrap.events.thread_states import NAMES, ThreadStates
 from nsyswrap.intervals import Indices, Spans, Times, Window, clip, covered, merge, overlay, subtract
 from nsyswrap.loop.phase_detection import DATA, Phases
+from nsyswrap.ranks.mpi_collectives import find_mpi_collectives
 from nsyswrap.tables import Trace, array, coded
 
-LAUNCH, BLOCKING_LAUNCH, RETURN, WAIT, BATCH, END = range(6)
+LAUNCH, BLOCKING_LAUNCH, RETURN, WAIT, BATCH, MEET, MET, END = range(8)
 
 # A thread that waits for more than this share of the time between two calls has handed over. Source: the rule for idle
 # time.
@@ -49,7 +50,8 @@ class HostNodes:
         thread: Global id.
         begun: When the call or the wait for a batch began, in ns.
         moment: The return of the call, in ns; for BLOCKING_LAUNCH the begin of the call.
-        kind: LAUNCH, BLOCKING_LAUNCH (begins), RETURN (of such a call), WAIT, BATCH or END.
+        kind: LAUNCH, BLOCKING_LAUNCH (begins), RETURN (of such a call), WAIT, BATCH, MEET (a collective of MPI begins),
+            MET (it returns) or END.
         call: Row in ``trace[CALLS]``; -1 where there is no call.
         after: Index of the node that this node follows; ``START`` for the start of the sample.
     """
@@ -95,6 +97,7 @@ def find_host(sources: HostSources, launched: Indices) -> HostNodes:
         *_launches(sources, launching, launched),
         _waits(sources, launching, threads),
         *_batches(sources, threads),
+        *_meetings(sources, threads),
         *_ends(sources, threads),
     ]
     whole = pd.concat([part for part in parts if len(part)], ignore_index=True)
@@ -216,6 +219,14 @@ def _longest_of_each(group: Indices, start: Times, end: Times) -> Indices:
     last = np.append(group[order][1:] != group[order][:-1], True)[: len(order)]
     rows: Indices = order[last]
     return rows
+
+
+def _meetings(sources: HostSources, threads: Times) -> list[pd.DataFrame]:
+    """Return when collectives of MPI begin and return on the launching threads; the time between is a wait."""
+    found, sample = find_mpi_collectives(sources.trace), sources.sample
+    mine = np.isin(found.thread, threads) & (found.start >= sample.start_ns) & (found.end <= sample.end_ns)
+    thread, start, end = (each[mine] for each in (found.thread, found.start, found.end))
+    return [_part(thread, start, start, MEET), _part(thread, end, end, MET)]
 
 
 def _ends(sources: HostSources, threads: Times) -> list[pd.DataFrame]:

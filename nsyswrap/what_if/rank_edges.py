@@ -17,6 +17,8 @@ import numpy.typing as npt
 
 from nsyswrap.intervals import Indices, Times
 from nsyswrap.ranks.collectives import Collectives
+from nsyswrap.ranks.mpi_collectives import MpiCollectives
+from nsyswrap.what_if.cpu_nodes import MEET, MET, HostNodes
 from nsyswrap.what_if.dependency_graph import FREE, DependencyGraph
 
 NAMES = ("after", "own", "held_by", "held", "thread", "work_start", "work_end", "operation", "length", "call")
@@ -34,7 +36,7 @@ def across_ranks(graph: DependencyGraph, collectives: Collectives) -> Dependency
         collectives: Which operations are one collective.
     """
     node = _nodes_of(graph, collectives)
-    inside = _complete(collectives, node >= 0)
+    inside = _complete(collectives.group, node >= 0)
     if not inside.any():
         return graph
     parts = np.flatnonzero(inside)
@@ -54,13 +56,69 @@ def across_ranks(graph: DependencyGraph, collectives: Collectives) -> Dependency
     ends = np.concatenate([is_end, np.zeros(joined, bool), is_end[arrivals]])
     ends[arrivals] = False
     batch = np.concatenate([graph.is_batch, np.zeros(joined + len(parts), bool)])
-    order = _topological(whole["after"], whole["held_by"])
-    if len(order) < len(ends):
+    return _in_order(whole, batch, ends) or graph
+
+
+def across_hosts(
+    graph: DependencyGraph, nodes: HostNodes, places: Indices, collectives: MpiCollectives
+) -> DependencyGraph:
+    """Return the graph in which a collective of MPI returns when all ranks have begun it and what then follows is over.
+
+    One that some rank began outside the sample stays as measured, and so does one in which its thread launches or
+    waits for its GPU.
+
+    Args:
+        graph: The graph of all processes, in which each call of MPI lasts as measured.
+        nodes: Moments of the host.
+        places: Index in the graph of each of them.
+        collectives: The calls of MPI that are one collective.
+    """
+    begun, returned = _met(nodes, collectives)
+    inside = _complete(collectives.group, returned >= 0)
+    parts = np.flatnonzero(inside)
+    if not len(parts):
         return graph
+    parts = parts[np.argsort(collectives.group[parts], kind="stable")]
+    arrivals, ends = places[begun[parts]], places[returned[parts]]
+    first = _first_of_group(collectives.group[parts])
+    join_of, new = _joins(graph, arrivals, first)
+    whole = {name: np.concatenate([getattr(graph, name), new[name]]) for name in NAMES}
+    whole["after"][ends] = join_of
+    whole["own"][ends] = collectives.end[parts] - collectives.arrival[parts]
+    whole["work_start"][ends], whole["work_end"][ends] = collectives.arrival[parts], collectives.end[parts]
+    none = np.zeros(len(new["after"]), bool)
+    return _in_order(whole, np.append(graph.is_batch, none), np.append(graph.is_end, none)) or graph
+
+
+def _met(nodes: HostNodes, collectives: MpiCollectives) -> tuple[Indices, Indices]:
+    """Return the moments at which each call of a collective begins and returns; -1 for one that stays as measured."""
+    place = {
+        (kind, thread, moment): at
+        for at, (kind, thread, moment) in enumerate(
+            zip(nodes.kind.tolist(), nodes.thread.tolist(), nodes.moment.tolist(), strict=True)
+        )
+        if kind in {MEET, MET}
+    }
+    times = (collectives.thread.tolist(), collectives.start.tolist(), collectives.end.tolist())
+    found = np.full((2, len(times[0])), NONE, np.intp)
+    for at, (thread, start, end) in enumerate(zip(*times, strict=True)):
+        begun, returned = place.get((MEET, thread, start), NONE), place.get((MET, thread, end), NONE)
+        if begun >= 0 and returned >= 0 and nodes.after[returned] == begun:
+            found[:, at] = begun, returned
+    return found[0], found[1]
+
+
+def _in_order(whole: Mapping[str, Times], is_batch: Flags, is_end: Flags) -> DependencyGraph | None:
+    """Return the graph of some nodes, each after those that it waits for; None where they wait in a circle."""
+    order = _topological(whole["after"], whole["held_by"])
+    if len(order) < len(is_end):
+        return None
     place = np.empty(len(order), np.intp)
     place[order] = np.arange(len(order))
-    whole["after"], whole["held_by"] = place[whole["after"]], place[whole["held_by"]]
-    return DependencyGraph(**{name: whole[name][order] for name in NAMES}, is_batch=batch[order], is_end=ends[order])
+    columns = {**whole, "after": place[whole["after"]], "held_by": place[whole["held_by"]]}
+    return DependencyGraph(
+        **{name: columns[name][order] for name in NAMES}, is_batch=is_batch[order], is_end=is_end[order]
+    )
 
 
 def whole_until(collectives: Collectives, launched: Times, inside: Indices, end_ns: int) -> dict[int, int]:
@@ -101,9 +159,13 @@ def _nodes_of(graph: DependencyGraph, collectives: Collectives) -> Indices:
     return found
 
 
-def _complete(collectives: Collectives, launched: Flags) -> Flags:
-    """Return the kernels of collectives that all known ranks launched in the sample."""
-    group = collectives.group
+def _complete(group: Indices, launched: Flags) -> Flags:
+    """Return the parts of collectives that all known ranks launched in the sample.
+
+    Args:
+        group: Number of the collective of each part; -1 for none.
+        launched: Whether it was launched in the sample.
+    """
     matched = group >= 0
     if not matched.any():
         return matched
@@ -134,25 +196,40 @@ def _new_nodes(
     collectives: Collectives, parts: Indices, arrivals: Indices, first: Indices, graph: DependencyGraph
 ) -> dict[str, Times]:
     """Return the nodes that wait for all arrivals, then the ends of the kernels."""
-    count = len(graph.after)
-    is_first = np.zeros(len(parts), bool)
+    of_group, joins = _joins(graph, arrivals, first)
+    transfer = collectives.end[parts] - collectives.arrival[parts]
+    ends = _empty_nodes(graph, len(parts))
+    ends["after"], ends["own"], ends["held"] = of_group, transfer, np.full(len(parts), FREE)
+    ends["operation"], ends["length"] = collectives.row[parts], transfer
+    return {name: np.concatenate([joins[name], ends[name]]) for name in NAMES}
+
+
+def _joins(graph: DependencyGraph, arrivals: Indices, first: Indices) -> tuple[Indices, dict[str, Times]]:
+    """Return the node at which all ranks have arrived, for each part of a collective, and the new nodes up to it.
+
+    Args:
+        graph: The graph, whose last node the new ones follow.
+        arrivals: The node at which the rank of each part arrives; the parts are ordered by collective.
+        first: Place of the first part of each collective.
+    """
+    is_first = np.zeros(len(arrivals), bool)
     is_first[first] = True
     joins = np.flatnonzero(~is_first)
-    join_of = np.full(len(parts), NONE, np.intp)
-    join_of[joins] = count + np.arange(len(joins))
-    before = np.where(is_first[joins - 1], arrivals[joins - 1], join_of[joins - 1])
-    last = np.append(first[1:], len(parts)) - 1
-    of_group = np.repeat(join_of[last], np.diff(np.append(first, len(parts))))
-    transfer = collectives.end[parts] - collectives.arrival[parts]
-    size = len(joins) + len(parts)
-    new = {name: np.zeros(size, np.int64) for name in NAMES}
-    new["after"] = np.concatenate([before, of_group]).astype(np.int64)
-    new["own"][len(joins) :] = transfer
-    new["held_by"][: len(joins)] = arrivals[joins]
-    new["held"][len(joins) :] = FREE
+    join_of = np.full(len(arrivals), NONE, np.intp)
+    join_of[joins] = len(graph.after) + np.arange(len(joins))
+    last = np.append(first[1:], len(arrivals)) - 1
+    new = _empty_nodes(graph, len(joins))
+    new["after"] = np.where(is_first[joins - 1], arrivals[joins - 1], join_of[joins - 1]).astype(np.int64)
+    new["held_by"] = arrivals[joins].astype(np.int64)
+    of_group: Indices = np.repeat(join_of[last], np.diff(np.append(first, len(arrivals))))
+    return of_group, new
+
+
+def _empty_nodes(graph: DependencyGraph, count: int) -> dict[str, Times]:
+    """Return nodes without work, operation and call."""
+    new = {name: np.zeros(count, np.int64) for name in NAMES}
     new["work_start"][:] = new["work_end"][:] = graph.work_start[0]
     new["operation"][:] = new["call"][:] = NONE
-    new["operation"][len(joins) :], new["length"][len(joins) :] = collectives.row[parts], transfer
     return new
 
 

@@ -18,12 +18,13 @@ from nsyswrap.intervals import Indices, Times, Window
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.memo import memo
 from nsyswrap.ranks.collectives import NO_COLLECTIVES, Collectives
+from nsyswrap.ranks.mpi_collectives import find_mpi_collectives
 from nsyswrap.tables import Trace, array
 from nsyswrap.what_if import cpu_nodes as host
 from nsyswrap.what_if.cpu_nodes import HostNodes, HostSources, find_host
 from nsyswrap.what_if.dependency_graph import EMPTY, FREE, Change, DependencyGraph
 from nsyswrap.what_if.gpu_nodes import NONE, Queued, Starts, find_starts, queue_operations
-from nsyswrap.what_if.rank_edges import across_ranks, whole_until
+from nsyswrap.what_if.rank_edges import across_hosts, across_ranks, whole_until
 from nsyswrap.what_if.sample import choose_sample
 from nsyswrap.what_if.stream_waits import find_stream_waits
 from nsyswrap.what_if.sync_waits import Holds, find_holds, find_recorded
@@ -138,7 +139,9 @@ def find_simulation(
     recorded = find_recorded(context.trace, operations, nodes, queued, launched)
     holds = find_holds(context.trace, nodes, queued, recorded)
     starts = find_starts(queued, find_stream_waits(context.trace, operations, queued, launched))
-    graph = across_ranks(graph_of(nodes, queued, starts, holds, sample), collectives)
+    places = _Places(nodes, queued, starts, holds)
+    graph = across_hosts(graph_of(places, sample), nodes, places.host, find_mpi_collectives(context.trace))
+    graph = across_ranks(graph, collectives)
     begun = max(sample.start_ns, int(operations.end[backlog].max(initial=sample.start_ns)))
     counted = _counted(operations, inside, whole_until(collectives, launched, inside, sample.end_ns))
     graph = _ending_with(graph, operations, launched, inside, counted)
@@ -260,9 +263,9 @@ class _Places:
         return 1 + int(self._sizes.sum()) + int((self.joins + 1).sum())
 
 
-def graph_of(nodes: HostNodes, queued: Queued, starts: Starts, holds: Holds, sample: Window) -> DependencyGraph:
+def graph_of(places: _Places, sample: Window) -> DependencyGraph:
     """Return the dependency graph of host moments and operations."""
-    places = _Places(nodes, queued, starts, holds)
+    nodes, queued = places.nodes, places.queued
     names = ("after", "own", "held_by", "held", "thread", "work_start", "work_end", "operation", "length", "call")
     table = {name: np.zeros(places.count, np.int64) for name in names}
     table["held"][:] = FREE

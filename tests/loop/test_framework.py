@@ -120,3 +120,12 @@ def test_a_redacted_export_is_of_the_same_kind(process: str, tmp_path: Path) -> 
     redact(whole, tmp_path / "shared.sqlite")
     assert kind(load_export(tmp_path / "shared.sqlite")) == kind(load_export(whole))
     assert b"solver" not in (tmp_path / "shared.sqlite").read_bytes()
+
+
+def test_calls_of_mpi_show_a_program_without_pytorch(trace_of: TraceOf) -> None:
+    """PyTorch shows by its own kernels, also where MPI starts its ranks."""
+    for kernel, framework in ((OWN, Framework.OTHER), (ATEN, Framework.PYTORCH)):
+        built = program(kernel)
+        text = built.string("MPI_Allreduce")
+        built.row("MPI_COLLECTIVES_EVENTS", start=30, end=40, thread=MAIN, textId=text)
+        assert kind(trace_of(built)).framework is framework
