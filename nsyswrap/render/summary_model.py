@@ -127,6 +127,9 @@ def ledgers(report: Report) -> tuple[DeviceLedger, ...]:
     return tuple(ledgers)
 
 
+NO_GPU_WORK = "no GPU work recorded"
+
+
 def gpu_names(report: Report) -> str:
     """Return the kinds of GPU and the number of each, such as ``2 × NVIDIA H200``; empty without a GPU."""
     names = [gpu.name for gpu in report.gpus]
@@ -136,8 +139,8 @@ def gpu_names(report: Report) -> str:
 
 
 def gpus_in_words(report: Report) -> str:
-    """Return the kinds of GPU and the number of each, or that there is none or that they are not described."""
-    return gpu_names(report) or ("no GPU" if report.section("ledger") is None else "GPU unknown")
+    """Return the kinds of GPU and the number of each, or that none of their work was recorded or that they are not described."""
+    return gpu_names(report) or (NO_GPU_WORK if report.section("ledger") is None else "GPU unknown")
 
 
 def idle_by_phase(report: Report, windows: dict[int, int] | None = None) -> tuple[IdlePart, ...]:

@@ -70,7 +70,7 @@ def test_no_findings_are_said() -> None:
 
 def test_without_a_gpu_there_is_no_ledger() -> None:
     shown = markdown_report.render(hand_made.no_gpu_report())
-    assert "No GPU, the whole capture" in shown
+    assert "No GPU work recorded, the whole capture" in shown
     assert "each row adds up" not in shown
 
 

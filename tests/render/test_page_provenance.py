@@ -40,7 +40,7 @@ def test_the_window_has_its_ends_and_its_source() -> None:
 def test_gpus_of_one_kind_are_counted() -> None:
     two = replace(FULL, gpus=(*FULL.gpus, replace(FULL.gpus[0], device_id=1), Gpu(2, "NVIDIA A100")))
     assert page_provenance.gpus(two) == "NVIDIA A100, 2 \u00d7 NVIDIA H200"
-    assert page_provenance.gpus(hand_made.no_gpu_report()) == "no GPU"
+    assert page_provenance.gpus(hand_made.no_gpu_report()) == "no GPU work recorded"
     assert page_provenance.gpus(replace(FULL, gpus=())) == "GPU unknown"
 
 

@@ -8,7 +8,7 @@ from nsyswrap.compare import Change, ChangeTable, Comparison, Estimate, FindingC
 from nsyswrap.model import Unit
 from nsyswrap.render import vocabulary
 from nsyswrap.render.rows import MISSING
-from nsyswrap.render.summary_model import gpu_names
+from nsyswrap.render.summary_model import NO_GPU_WORK, gpu_names
 
 
 def _rule_in_phase(key: str) -> str:
@@ -187,7 +187,7 @@ def steps_of(side: Side) -> str:
 
 def gpus_of(side: Side) -> str:
     """Return the kinds of a side's GPUs, with the number of each."""
-    return gpu_names(side.report) or "no GPU"
+    return gpu_names(side.report) or NO_GPU_WORK
 
 
 def interval_of(estimate: Estimate) -> str:

@@ -53,7 +53,7 @@ def verdict(many: ManyCaptures) -> str:
     """Return what the captures have in common, in some sentences."""
     count, hold = captures(len(many.captures)), "holds" if len(many.captures) == 1 else "hold"
     if not many.gpu_ns:
-        return f"{count} {hold} no GPU work."
+        return f"{count} {hold} no record of GPU work."
     compute, idle = (units.share_of(many.ledger[part], many.gpu_ns) for part in ("compute_ns", "idle_ns"))
     sentences = [f"{count} {hold} {units.duration(many.gpu_ns)} of GPU time: {compute} compute, {idle} idle."]
     most = next((each for each in many.findings if each.severity != Severity.NOTE.value and each.lost_ns), None)

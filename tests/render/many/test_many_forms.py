@@ -116,7 +116,7 @@ def test_the_verdict_names_the_costliest_finding() -> None:
     words = summary_model.verdict(full())
     assert words.startswith("10 captures hold 10.9 s of GPU time: 50.0 % compute, 50.0 % idle.")
     assert "The costliest finding is data loader wait: 50.0 % of all GPU time, in 10 of 10 captures." in words
-    assert summary_model.verdict(without_gpu()) == "1 capture holds no GPU work."
+    assert summary_model.verdict(without_gpu()) == "1 capture holds no record of GPU work."
 
 
 def test_a_form_that_is_not_there_is_an_error() -> None:
