@@ -14,7 +14,7 @@ from nsyswrap import tables
 from nsyswrap.events.duration_stats import by_name
 from nsyswrap.intervals import Spans
 from nsyswrap.loop.context import TraceContext
-from nsyswrap.loop.range_nesting import enclosing
+from nsyswrap.loop.range_nesting import RangeNesting
 from nsyswrap.model import Report
 from nsyswrap.render import render
 from nsyswrap.render.json_reader import parse_report
@@ -131,7 +131,7 @@ def test_the_ranges_around_a_call_are_those_that_contain_it(sketch: Sketch) -> N
     trace = trace_of(sketch)
     calls, ranges = trace[tables.CALLS], trace[tables.RANGES]
     thread, start, end = (array(calls, name) for name in ("thread", "start", "end"))
-    pairs = enclosing(trace, coded(calls, "thread"), lambda some: Spans(start[some], end[some]))
+    pairs = RangeNesting(ranges).enclosing(coded(calls, "thread"), lambda some: Spans(start[some], end[some]))
     found = [pair for which, rows in pairs for pair in zip(which, rows, strict=True)]
     wanted = [
         (call, row)

@@ -1,53 +1,76 @@
 """Which NVTX ranges enclose a call: the ranges of each thread, cut into levels without overlap."""
 
 import heapq
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import pandas as pd
 
-from nsyswrap import tables
 from nsyswrap.compiled.rows import taken
 from nsyswrap.intervals import Indices, Spans, Times, places
-from nsyswrap.tables import CodedIds, Trace, array, blocks
+from nsyswrap.tables import CodedIds, array, blocks
+
+# Levels of a thread that are joined with calls. Ours: each level takes time and memory for every call. Programs that
+# mark each module, operator and function of Python nest less deep; a recursion may nest thousands.
+MOST_LEVELS = 128
 
 
-def enclosing(trace: Trace, thread: CodedIds, span_of: Callable[[Indices], Spans]) -> Iterator[tuple[Indices, Indices]]:
-    """Yield, level by level, which range encloses each call on the call's own thread.
+class RangeNesting:
+    """The ranges of each thread as levels, for finding those around calls.
 
     Args:
-        trace: The tables of one export.
-        thread: Thread of each call, shape (n,).
-        span_of: Returns start and end of some calls in ns; called once for each thread, so that not all are held.
+        ranges: The table of ranges. Ranges that end on another thread are left out, as in nsys's own reports.
 
-    Yields:
-        Indices of calls, and for each the row in ``trace[RANGES]`` of a range that contains the whole call. Each pair
-        of a call and a range around it is yielded once. Ranges that end on another thread are left out, as in nsys's
-        own reports.
+    Attributes:
+        left_out: Number of ranges that were left out so far because they lie deeper than ``MOST_LEVELS``.
     """
-    ranges = trace[tables.RANGES]
-    one_thread = np.flatnonzero(array(ranges, "end_thread") == 0)
-    range_thread = array(ranges, "thread")[one_thread]
-    for code in pd.unique(thread.codes).tolist():
-        mine = one_thread[range_thread == thread.ids[code]]
-        if len(mine):
-            calls = np.flatnonzero(thread.codes == code).astype(np.int32)
-            for which, rows in _around(ranges, mine, span_of(calls)):
-                yield calls[which], rows
+
+    def __init__(self, ranges: pd.DataFrame) -> None:
+        self.left_out = 0
+        self._ranges = ranges
+        self._rows = np.flatnonzero(array(ranges, "end_thread") == 0)
+        self._thread = array(ranges, "thread")[self._rows]
+        self._levels: dict[int, list[Indices]] = {}
+
+    def enclosing(self, thread: CodedIds, span_of: Callable[[Indices], Spans]) -> Iterator[tuple[Indices, Indices]]:
+        """Yield, level by level, which range encloses each call on the call's own thread.
+
+        Args:
+            thread: Thread of each call, shape (n,).
+            span_of: Returns start and end of some calls in ns; called once for each thread, so that not all are held.
+
+        Yields:
+            Indices of calls, and for each the row in the table of a range that contains the whole call. Each pair of a
+            call and a range around it is yielded once.
+        """
+        for code in pd.unique(thread.codes).tolist():
+            levels = self._levels_of(int(thread.ids[code]))
+            if levels:
+                calls = np.flatnonzero(thread.codes == code).astype(np.int32)
+                for which, rows in _around(self._ranges, levels, span_of(calls)):
+                    yield calls[which], rows
+
+    def _levels_of(self, thread: int) -> list[Indices]:
+        """Return the rows of each level of a thread, at most ``MOST_LEVELS`` from the outermost on."""
+        if thread not in self._levels:
+            mine = self._rows[self._thread == thread]
+            found = levels_of(array(self._ranges, "start")[mine], array(self._ranges, "end")[mine])
+            self.left_out += sum(map(len, found[MOST_LEVELS:]))
+            self._levels[thread] = [mine[level] for level in found[:MOST_LEVELS]]
+        return self._levels[thread]
 
 
-def _around(ranges: pd.DataFrame, mine: Indices, calls: Spans) -> Iterator[tuple[Indices, Indices]]:
+def _around(ranges: pd.DataFrame, levels: Sequence[Indices], calls: Spans) -> Iterator[tuple[Indices, Indices]]:
     """Yield, level by level, indices of calls of one thread, and for each the row of a range that contains it.
 
     Args:
         ranges: The table of ranges.
-        mine: Its rows that belong to the thread.
+        levels: Its rows that belong to the thread, by level.
         calls: Start and end of each call in ns.
     """
     start, end = calls
     instants = np.flatnonzero(start == end)
-    for level in levels_of(array(ranges, "start")[mine], array(ranges, "end")[mine]):
-        rows = mine[level]
+    for rows in levels:
         begins, ends = array(ranges, "start")[rows], array(ranges, "end")[rows]
         for some in blocks(len(start)):
             at = places(begins, start[some]) - 1
@@ -67,6 +90,8 @@ def levels_of(start: Times, end: Times) -> list[Indices]:
     without length are left out: they contain no call.
     """
     order = np.flatnonzero(end > start)
+    if not len(order):
+        return []
     order = order[np.lexsort((-end[order], start[order]))]
     begins, ends = start[order], end[order]
     depth = np.arange(len(order)) - np.searchsorted(np.sort(ends), begins, side="right")
@@ -74,7 +99,9 @@ def levels_of(start: Times, end: Times) -> list[Indices]:
     neighbours = depth[by_depth][1:] == depth[by_depth][:-1]
     if np.any(neighbours & (begins[by_depth][1:] < ends[by_depth][:-1])):
         depth = _free_levels(begins, ends)
-    return [order[depth == level] for level in range(int(depth.max(initial=-1)) + 1)]
+        by_depth = np.argsort(depth, kind="stable")
+    first = np.flatnonzero(np.diff(depth[by_depth], prepend=-1))
+    return np.split(order[by_depth], first[1:])
 
 
 def _free_levels(start: Times, end: Times) -> Indices:

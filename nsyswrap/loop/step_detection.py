@@ -274,12 +274,16 @@ def find_steps(trace: Trace, pattern: str = "") -> Steps:
     if len(frame):
         frame = pd.concat([_one_family(group, launching) for group in _by_process(frame)])
     frame, left_open = frame[~frame["open"]], frame[frame["open"]]
-    order = np.lexsort([array(frame, "start"), array(frame, "process")])
-    frame = frame.drop(columns="open").iloc[order].reset_index(drop=True)
+    start, end = array(frame, "start"), array(frame, "end")
+    order = np.lexsort([-end, end > start, start, array(frame, "process")])
+    frame = frame.drop(columns="open").iloc[order]
+    inner = np.concatenate([np.empty(0, bool), *map(_inside_another, _by_process(frame))])
+    frame, overlapping = _in_turns(frame[~inner].reset_index(drop=True))
     flags = [warm_up(array(group, "end") - array(group, "start")) for group in _by_process(frame)]
     frame["warm_up"] = np.concatenate(flags) if flags else np.empty(0, bool)
     processes, others = at_one_time(frame, used)
-    return Steps(frame, processes, (*_never_ended(left_open), *notes, *others))
+    nested = (f"Left out: {units.counted(int(inner.sum()), 'step')} inside another step.",) if inner.any() else ()
+    return Steps(frame, processes, (*_never_ended(left_open), *nested, *overlapping, *notes, *others))
 
 
 def _by_process(steps: pd.DataFrame) -> list[pd.DataFrame]:
@@ -287,6 +291,37 @@ def _by_process(steps: pd.DataFrame) -> list[pd.DataFrame]:
     process = array(steps, "process")
     known = tables.distinct(process).tolist()
     return [steps[process == each] for each in known] if len(known) > 1 else [steps] * len(known)
+
+
+def _inside_another(steps: pd.DataFrame) -> npt.NDArray[np.bool_]:
+    """Return which steps of one thread lie inside another one: a loop takes its steps in turns, a recursion does not.
+
+    Args:
+        steps: Sorted by start; of those that start together, those without length first, then the longest.
+    """
+    start, end = array(steps, "start"), array(steps, "end")
+    reach = np.maximum.accumulate(end)
+    inside = np.zeros(len(steps), bool)
+    inside[1:] = (end[1:] <= reach[:-1]) & (start[1:] < reach[:-1])
+    return inside
+
+
+def _in_turns(steps: pd.DataFrame) -> tuple[pd.DataFrame, tuple[str, ...]]:
+    """Return steps that end at the latest where the next one of their process begins, and a note on those that did not.
+
+    Ranges that start and end on their own, such as those of a pipeline with several steps in flight, may overlap. Their
+    time would count several times.
+
+    Args:
+        steps: Sorted by process and start; none lies inside another.
+    """
+    start, end, process = (array(steps, name) for name in ("start", "end", "process"))
+    until = np.append(start[1:], 0)[: len(steps)]
+    cut = (np.append(process[1:], 0)[: len(steps)] == process) & (until < end)
+    if not cut.any():
+        return steps, ()
+    which = units.counted(int(cut.sum()), "step")
+    return steps.assign(end=np.where(cut, until, end)), (f"Cut where the next step begins: {which}.",)
 
 
 def _named_as_steps(trace: Trace, matcher: re.Pattern[str]) -> pd.DataFrame:

@@ -61,17 +61,7 @@ def modules(context: TraceContext, *parts: Pairs) -> pd.DataFrame:
     found = _of_kernels(context, parts, own)
     if found.empty:
         return _empty(_MODULES)
-    names = plain_names(ranges)
-    rows: dict[tuple[str, ...], list[int]] = {}
-    for path, count, ns in _by_path(context, found):
-        words = tuple(names[code] for code in path)
-        for depth in range(1, len(words) + 1):
-            row = rows.setdefault(words[:depth], [0, 0, 0])
-            row[0] += count
-            row[1] += ns
-            row[2] += ns if depth == len(words) else 0
-    frame = pd.DataFrame([(SEPARATOR.join(path), *row) for path, row in rows.items()], columns=_MODULES)
-    return _ordered(frame, _MODULES)
+    return _ordered(_by_path(found, _length(context, found), plain_names(ranges)), _MODULES)
 
 
 def _of_kernels(context: TraceContext, parts: Sequence[Pairs], wanted: npt.NDArray[np.bool_]) -> pd.DataFrame:
@@ -86,23 +76,47 @@ def _of_kernels(context: TraceContext, parts: Sequence[Pairs], wanted: npt.NDArr
     return frame.sort_values("operation", kind="stable", ignore_index=True)
 
 
-def _by_path(context: TraceContext, found: pd.DataFrame) -> list[tuple[tuple[int, ...], int, int]]:
-    """Return each path of texts with the number of its kernels and their time in ns."""
-    operation, text = found["operation"].to_numpy(), found["text"].to_numpy()
+def _by_path(found: pd.DataFrame, length: Indices, names: Sequence[str]) -> pd.DataFrame:
+    """Return each path of names with its kernels: the columns of ``_MODULES``.
+
+    Paths form a tree, level by level, so that a node comes after the one above it::
+
+        a             0
+        a / b         1  above: 0
+        c             2
+        a / b / d     3  above: 1
+
+    Args:
+        found: Operation and code of the text of each range around its launch, sorted by operation, the outermost first.
+        length: Time of the operation of each row in ns.
+        names: Name of each text.
+    """
+    operation = found["operation"].to_numpy()
+    name_codes, words = pd.factorize(np.array(names, object))
+    name = name_codes[found["text"].to_numpy()]
     first = np.flatnonzero(np.diff(operation, prepend=-1))
-    depth = np.arange(len(operation)) - np.repeat(first, np.diff(np.append(first, len(operation))))
-    place = np.cumsum(np.diff(operation, prepend=-1) != 0) - 1
-    code = np.zeros(len(first), np.int64)
-    paths: list[tuple[int, ...]] = [()]
-    for level in range(int(depth.max()) + 1):
-        here = depth == level
-        keys = code[place[here]] << 32 | text[here]
-        new, unique = pd.factorize(keys)
-        code[place[here]] = new + len(paths)
-        paths += [(*paths[key >> 32], key & 0xFFFFFFFF) for key in unique.tolist()]
-    frame = pd.DataFrame({"path": code, "ns": _length(context, found.iloc[first])})
-    sums = frame.groupby("path")["ns"].agg(["size", "sum"])
-    return [(paths[at], int(count), int(ns)) for at, count, ns in sums.itertuples()]
+    sizes = np.diff(np.append(first, len(operation)))
+    depth = np.arange(len(operation)) - np.repeat(first, sizes)
+    place = np.repeat(np.arange(len(first)), sizes)
+    by_depth = np.argsort(depth, kind="stable")
+    node = np.full(len(first), -1, np.int64)
+    paths: list[str] = []
+    above: list[int] = []
+    for here in np.split(by_depth, np.flatnonzero(np.diff(depth[by_depth])) + 1):
+        new, unique = pd.factorize((node[place[here]] + 1) << 32 | name[here])
+        node[place[here]] = new + len(paths)
+        above += ((unique >> 32) - 1).tolist()
+        for up, word in zip(((unique >> 32) - 1).tolist(), (unique & 0xFFFFFFFF).tolist(), strict=True):
+            paths.append(f"{paths[up]}{SEPARATOR}{words[word]}" if up >= 0 else words[word])
+    count = np.bincount(node, minlength=len(paths))
+    own = np.zeros(len(paths), np.int64)
+    np.add.at(own, node, length[first])
+    total = own.copy()
+    for low in range(len(paths) - 1, -1, -1):
+        if above[low] >= 0:
+            count[above[low]] += count[low]
+            total[above[low]] += total[low]
+    return pd.DataFrame({"module": paths, "count": count, "total_ns": total, "self_ns": own})
 
 
 def _length(context: TraceContext, found: pd.DataFrame) -> Indices:

@@ -3,13 +3,13 @@
 import numpy as np
 import pandas as pd
 
-from nsyswrap import tables
+from nsyswrap import tables, units
 from nsyswrap.compiled.rows import taken
 from nsyswrap.events.duration_stats import by_name, statistics
 from nsyswrap.intervals import Indices, Spans, Window, covered, merge
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import of_library
-from nsyswrap.loop.range_nesting import enclosing
+from nsyswrap.loop.range_nesting import MOST_LEVELS, RangeNesting
 from nsyswrap.loop.range_projection import Pairs, projection
 from nsyswrap.model import Section
 from nsyswrap.row_sums import largest_first, text_column
@@ -32,9 +32,10 @@ def run(context: TraceContext, window: Window) -> Section:
     rows, duration = clipped(ranges, window)
     names = _names(ranges)
     codes, unique = pd.factorize(names[rows])
-    own = _own_pairs(context, window)
+    nesting = RangeNesting(ranges)
+    own = _own_pairs(context, nesting, window)
     kernels, of_operators = _kernels(context, names, own), operators(context, own)
-    handed = _handed_pairs(context, window)
+    handed = _handed_pairs(context, nesting, window)
     return Section(
         key="ranges",
         title="NVTX ranges",
@@ -46,7 +47,15 @@ def run(context: TraceContext, window: Window) -> Section:
             "operators": of_operators,
             "modules": modules(context, handed, own),
         },
+        notes=_notes(nesting),
     )
+
+
+def _notes(nesting: RangeNesting) -> tuple[str, ...]:
+    if not nesting.left_out:
+        return ()
+    levels = f"Work is joined with the {MOST_LEVELS} outermost levels of a thread's ranges."
+    return (f"{levels} Deeper ones, {units.counted(nesting.left_out, 'range')}, have only their host time.",)
 
 
 def _names(ranges: pd.DataFrame) -> pd.Index:
@@ -62,14 +71,14 @@ def _names(ranges: pd.DataFrame) -> pd.Index:
     return pd.Index(np.array(labels, dtype=object)[pairs] if len(pairs) else [], dtype=object)
 
 
-def _own_pairs(context: TraceContext, window: Window) -> Pairs:
+def _own_pairs(context: TraceContext, nesting: RangeNesting, window: Window) -> Pairs:
     """Return each operation paired with each range around its launch on the launching thread."""
     launched = _launched(context)
     thread = coded(context.trace[tables.CALLS], "thread").only(taken(context.operations.call, launched))
-    return _pairs(context, launched, thread, window)
+    return _pairs(context, nesting, launched, thread, window)
 
 
-def _handed_pairs(context: TraceContext, window: Window) -> Pairs:
+def _handed_pairs(context: TraceContext, nesting: RangeNesting, window: Window) -> Pairs:
     """Return operations launched by other threads, paired with the main thread's ranges around the launch.
 
     Such a thread, typically autograd's, has no open range of the program when it launches. Source: definitions of
@@ -95,7 +104,8 @@ def _handed_pairs(context: TraceContext, window: Window) -> Pairs:
         targets.append(target)
     which = np.concatenate(handed)
     order = np.argsort(which, kind="stable")
-    found = _pairs(context, which[order], CodedIds(np.concatenate(main)[order], np.array(targets)), window)
+    thread_of = CodedIds(np.concatenate(main)[order], np.array(targets))
+    found = _pairs(context, nesting, which[order], thread_of, window)
     kept = ~of_library(ranges)[found.range]
     return Pairs(found.operation[kept], found.range[kept])
 
@@ -105,7 +115,7 @@ def _launched(context: TraceContext) -> Indices:
     return np.flatnonzero(context.operations.call >= 0).astype(np.int32)
 
 
-def _pairs(context: TraceContext, launched: Indices, thread: CodedIds, window: Window) -> Pairs:
+def _pairs(context: TraceContext, nesting: RangeNesting, launched: Indices, thread: CodedIds, window: Window) -> Pairs:
     """Return the operations paired with the ranges around their launch on a thread that touch the window."""
     trace = context.trace
     calls, ranges = trace[tables.CALLS], trace[tables.RANGES]
@@ -113,8 +123,8 @@ def _pairs(context: TraceContext, launched: Indices, thread: CodedIds, window: W
     found_operations, found_ranges = [np.empty(0, np.int32)], [np.empty(0, np.int32)]
     inside = (array(ranges, "start") < window.end_ns) & (array(ranges, "end") > window.start_ns)
     sides = array(calls, "start"), array(calls, "end")
-    for which, rows in enclosing(
-        trace, thread, lambda some: Spans(*(taken(each, taken(call, some)) for each in sides))
+    for which, rows in nesting.enclosing(
+        thread, lambda some: Spans(*(taken(each, taken(call, some)) for each in sides))
     ):
         touching = taken(inside, rows)
         found_operations.append(taken(launched, taken(which, touching)))

@@ -101,6 +101,36 @@ def test_of_nested_families_the_one_that_covers_most_time_is_taken(trace_of: Tra
     assert names(trace_of(builder)) == ["step 0", "step 1", "step 2"]
 
 
+def test_a_step_inside_another_step_is_none(trace_of: TraceOf) -> None:
+    """A loop takes its steps in turns. A function that marks a step and calls itself does not; a note counts its steps.
+
+    ::
+
+        [step 0                ][step 4 ][step 5 ]
+          [step 1           ]
+            [step 2][step 3]
+    """
+    builder = ExportBuilder().range("step 0", 0, 50).range("step 1", 5, 45)
+    builder.range("step 2", 10, 25).range("step 3", 25, 45).range("step 4", 50, 60).range("step 5", 60, 70)
+    found = find_steps(trace_of(builder))
+    assert found.frame["name"].tolist() == ["step 0", "step 4", "step 5"]
+    assert found.notes == ("Left out: 3 steps inside another step.",)
+
+
+def test_steps_that_overlap_last_until_the_next_one_begins(trace_of: TraceOf) -> None:
+    """Of a pipeline with several steps in flight no time counts twice.
+
+    ::
+
+        [step 0     ]
+            [step 1     ]
+                    [step 2]
+    """
+    found = find_steps(trace_of(ExportBuilder().range("step 0", 0, 30).range("step 1", 10, 40).range("step 2", 30, 50)))
+    assert found.frame[["start", "end"]].to_numpy().tolist() == [[0, 10], [10, 30], [30, 50]]
+    assert found.notes == ("Cut where the next step begins: 2 steps.",)
+
+
 def test_the_steps_of_a_process_are_those_of_one_thread(trace_of: TraceOf) -> None:
     """A loader thread also numbers its batches, but only one thread of a process defines steps."""
     builder = loop(3).range("batch 0", 0, 50, thread=thread(4720)).range("batch 1", 60, 100, thread=thread(4720))

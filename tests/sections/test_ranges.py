@@ -9,11 +9,9 @@ from export_builder import ExportBuilder, global_id, thread
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from nsyswrap import tables
 from nsyswrap.intervals import Spans
-from nsyswrap.loop import range_nesting
 from nsyswrap.loop.context import find_context
-from nsyswrap.model import Capture, Session
+from nsyswrap.loop.range_nesting import MOST_LEVELS, RangeNesting
 from nsyswrap.sections import ranges
 from nsyswrap.tables import CodedIds, Trace
 
@@ -48,9 +46,9 @@ def test_ranges_that_nest_or_cross_are_found_around_every_call(
     """The ranges of one level do not overlap; all levels together find each range that contains a call once."""
     start, end = (np.array([span[place] for span in spans], np.int64) for place in (0, 1))
     begun, done = (np.array([call[place] for call in calls], np.int64) for place in (0, 1))
-    trace = ranges_alone(pd.DataFrame({"start": start, "end": end, "thread": 1, "end_thread": 0}))
+    nesting = RangeNesting(pd.DataFrame({"start": start, "end": end, "thread": 1, "end_thread": 0}))
     thread, found = CodedIds(np.zeros(len(begun), np.int8), np.ones(1, np.int64)), []
-    for which, rows in range_nesting.enclosing(trace, thread, lambda some: Spans(begun[some], done[some])):
+    for which, rows in nesting.enclosing(thread, lambda some: Spans(begun[some], done[some])):
         found += list(zip(which.tolist(), rows.tolist(), strict=True))
     wanted = [
         (call, row)
@@ -59,12 +57,6 @@ def test_ranges_that_nest_or_cross_are_found_around_every_call(
         if a < b and a <= first and last <= b
     ]
     assert sorted(found) == wanted
-
-
-def ranges_alone(frame: pd.DataFrame) -> Trace:
-    """Return a trace that has ranges only."""
-    frames = {tables.RANGES.name: frame}
-    return Trace(Capture("made up", 0), Session(), (), frames, {}, {}, {}, frozenset(), {})
 
 
 def test_a_projection_is_the_envelope_and_the_union_of_operations_launched_inside(trace_of: TraceOf) -> None:
@@ -185,3 +177,42 @@ def test_kernels_are_counted_in_every_range_around_their_launch(trace_of: TraceO
         ["forward", "gemm", 1, 20],
         ["step 1", "gemm", 1, 20],
     ]
+
+
+def nested(builder: ExportBuilder, levels: int, start: int = 0) -> ExportBuilder:
+    """Add ranges inside one another, and one kernel that is launched inside them all."""
+    for level in range(levels):
+        builder.range(f"deep {level}", start + level, start + 2 * levels + 10 - level)
+    return builder.kernel(start + levels + 2, start + levels + 7, launched=(start + levels, start + levels + 1))
+
+
+def test_nesting_deeper_than_the_bound_is_cut_and_said(trace_of: TraceOf) -> None:
+    """The outermost levels have their work, the deeper ones only their host time."""
+    deeper = 40
+    builder = nested(ExportBuilder(), MOST_LEVELS + deeper)
+    section = run_section(ranges, find_context(trace_of(builder)), window(0, 1000))
+    assert len(section.tables["summary"]) == MOST_LEVELS + deeper
+    assert set(section.tables["projection"]["name"]) == {f"deep {level}" for level in range(MOST_LEVELS)}
+    (note,) = section.notes
+    assert f"{MOST_LEVELS} outermost levels" in note
+    assert f"{deeper} ranges" in note
+
+
+def test_nesting_up_to_the_bound_is_whole(trace_of: TraceOf) -> None:
+    """Every level has its path, each with the kernel below it, and nothing is left out."""
+    section = run_section(ranges, find_context(trace_of(nested(ExportBuilder(), MOST_LEVELS))), window(0, 1000))
+    table = section.tables["modules"]
+    assert section.notes == ()
+    assert table[["count", "total_ns"]].to_numpy().tolist() == [[1, 5]] * MOST_LEVELS
+    assert sorted(table["self_ns"]) == [0] * (MOST_LEVELS - 1) + [5]
+    assert table["module"].str.count(" / ").tolist() == list(range(MOST_LEVELS))
+
+
+def test_the_work_of_a_range_does_not_grow_with_the_levels_below_the_bound(trace_of: TraceOf) -> None:
+    """With a hundred times as many levels, the tables of work are as large as at the bound."""
+    few, many = (
+        run_section(ranges, find_context(trace_of(nested(ExportBuilder(), count))), window(0, 100_000)).tables
+        for count in (MOST_LEVELS, 100 * MOST_LEVELS)
+    )
+    for name in ("projection", "kernels", "operators", "modules"):
+        assert len(many[name]) == len(few[name])

@@ -118,13 +118,6 @@ def test_the_finding_names_the_step_and_what_grew(trace_of: TraceOf) -> None:
     assert "similar size" in found.advice
 
 
-def test_steps_that_begin_together_are_distinct(trace_of: TraceOf) -> None:
-    """A step of usual length begins with the slow one; the finding has the slow one only."""
-    found = only(trace_of(loop("compute").range("batch 99", 6000, 7000)))
-    assert found.headline.startswith("1 of 11 measured steps are outliers")
-    assert found.evidence[1].startswith("batch 6: 1.50 µs, 500 ns more than the median")
-
-
 def test_what_another_finding_counts_is_not_counted_again(trace_of: TraceOf) -> None:
     """The data phase of one step grew. The GPU starves there as in the other steps, only longer."""
     context = find_context(trace_of(loop("data")))

@@ -12,7 +12,7 @@ from nsyswrap.hardware.operator_sizes import SIZES_MARK, ProductWork, product_wo
 from nsyswrap.hardware.peak_rates import peak_operations
 from nsyswrap.intervals import Indices, Spans
 from nsyswrap.loop.context import TraceContext
-from nsyswrap.loop.range_nesting import enclosing
+from nsyswrap.loop.range_nesting import RangeNesting
 from nsyswrap.sections.compute.kernel_groups import Group, GroupedKernels
 from nsyswrap.tables import array, coded
 
@@ -85,8 +85,9 @@ def _ranges_of(context: TraceContext, rows: Indices) -> Indices:
     texts = context.trace[tables.RANGES]["text"].cat
     is_product = np.array([product_work(str(text)) is not None for text in texts.categories], np.bool_)
     codes = texts.codes.to_numpy()
-    for which, row in enclosing(
-        context.trace, coded(calls, "thread").only(call), lambda some: Spans(start[call[some]], end[call[some]])
+    nesting = RangeNesting(context.trace[tables.RANGES])
+    for which, row in nesting.enclosing(
+        coded(calls, "thread").only(call), lambda some: Spans(start[call[some]], end[call[some]])
     ):
         inner = is_product[codes[row]]
         found[launched[which[inner]]] = row[inner]
