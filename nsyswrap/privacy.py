@@ -12,43 +12,34 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from urllib.parse import quote, quote_plus, urlsplit
 
-_SECRET = re.compile(
-    r"TOKEN(?!IZ)|SECRET|PASSW|PASSPHRASE|CREDENTIAL|PRIVATE|API_?KEY|ACCESS_?KEY|AUTH(?!OR(?!I[SZ]))|SIGNING|COOKIE|SESSION_?KEY"
-    r"|WEBHOOK|(?:^|_)JWT(?:_|$)|(?:^|_)(?:KEYS?|PAT|PASS|PWD_HASH|DSN|SAS|SIG|SIGNATURE|TOK|CREDS?)$|.(?:_PWD|_PROXY)$"
-    r"|(?:DB|DATABASE|REDIS|MONGO(?:DB)?|POSTGRES(?:QL)?|PG|MYSQL|AMQP|BROKER|INDEX)_UR[IL]$|CONNECTION_STRING",
+from nsyswrap.named_secrets import (
+    IN_COMMANDS,
+    WITHHELD,
+    is_secret_variable,
+    is_value_of,
+    looks_secret,
+    without_sure_secrets,
+    without_values,
+)
+from nsyswrap.token_forms import without_tokens
+
+_HOME = re.compile(r"(?<![\w.])/(?:home|Users|mnt/home|export/home)/[^/\s:;,'\"]+|(?<![\w.])/root(?=/|$)")
+# A home of Windows, also as Linux sees it there, on a drive or a server. The name of a user may hold blanks, which is
+# plain only where a folder follows. A backslash is written twice in code.
+_USER = r"[^\\/\s:*?\"<>|;,']+"
+_WINDOWS_HOME = re.compile(
+    r"(?:(?<![A-Za-z0-9])[A-Z]:|(?<![\w.])/(?:mnt/|cygdrive/)?[A-Z](?=/)|\\\\[\w.$-]+)"
+    rf"(?:\\{{1,2}}|/)(?:Users|Documents and Settings)(?:\\{{1,2}}|/)(?:{_USER}(?: {_USER}){{0,3}}(?=[\\/])|{_USER})",
     re.IGNORECASE,
 )
-# In QUADD_INJECTION_PROXY nsys lists what it records.
-_HARMLESS = frozenset({"XAUTHORITY", "SSH_AUTH_SOCK", "NO_PROXY", "QUADD_INJECTION_PROXY"})
-# A number of tokens that a model reads or writes, not a secret.
-_TOKEN_COUNT = re.compile(r"^_*(?:MAX|MIN|NUM|N)_(?:\w+_)?TOKENS?$", re.IGNORECASE)
-# A name that ends like this holds a path, such as a folder of tokenizers or a file with a key.
-_PLACE = re.compile(r"_(?:DIRS?|DIRECTORY|PATHS?|FILES?|FILENAME|HOME|FOLDER)$", re.IGNORECASE)
-_HOME = re.compile(r"(?<![\w.])/(?:home|Users|mnt/home|export/home)/[^/\s:;,'\"]+|(?<![\w.])/root(?=/|$)")
-_URL_LOGIN = re.compile(r"(\w+://)[^/@\s]+@")
+_URL_LOGIN = re.compile(r"(?<!\w)(\w+://)[^/?#\s]+@")
 _URL_FIELD = re.compile(r"([?&;])([\w.-]+)=([^&;#\s'\"]+)")
-# The forms of well-known tokens, as detect-secrets has them. That library is not used: it looks for assignments in
-# source code, not for options of a command, and it needs requests and PyYAML.
-# Source: https://github.com/Yelp/detect-secrets, 1.5.0, detect_secrets/plugins.
-_TOKEN = re.compile(
-    r"\b(?:(?:AKIA|ASIA)[0-9A-Z]{16}|gh[pousr]_\w{36,}|github_pat_\w{22,}|glpat-[\w-]{20,}|hf_[A-Za-z0-9]{30,}"
-    r"|sk-[\w-]{20,}|xox[abprs]-[\w-]{10,}|AIza[\w-]{35}|eyJ[\w-]{10,}\.[\w-]+\.?[\w-]*|npm_[A-Za-z0-9]{36}"
-    r"|pypi-[\w-]{50,})",
-    re.ASCII,
-)
 _BEARER = re.compile(r"\b(bearer|basic)\s+[\w.+/=~-]{6,}", re.IGNORECASE)
 
-# How a secret is given in a command: as the value of an option or a variable, as a header, or in quotes inside code.
-_OPTION = re.compile(r"^(--?[\w.-]+)(=)(.+)$", re.DOTALL)
-_ASSIGNMENT = re.compile(r"^([+~]*[A-Za-z_][\w.-]*)=(.+)$", re.DOTALL)
-_HEADER = re.compile(r"^([\w-]+):\s*(.+)$", re.DOTALL)
-_PAIR = re.compile(r"([A-Za-z_][\w.-]*)(['\"]?\s*[=:]\s*)(\"[^\"]*\"|'[^']*'|[^\s,;&})\]'\"]+)")
-_SPACED = re.compile(r"(--?[\w-]+)(\s+)([^\s-]\S*)")
-_LOGIN = re.compile(r"(?<![^\s=,'\"])[^\s/:@='\",]+:[^\s/@'\"]+@(?=[\w\[])")
-# Options of one letter whose value many programs take as a password, or as USER:PASSWORD.
-_PASSWORD_OPTION, _LOGIN_OPTIONS = "-p", frozenset({"-u", "-U", "--user", "--proxy-user"})
-
-WITHHELD = "***"
+# How a secret is given as a whole word of a command: as the value of an option or a variable, or as a header.
+_ASSIGNMENT = re.compile(r"(--?[\w.-]+|[+~]*[A-Za-z_][\w.-]*)=(?=.)", re.DOTALL)
+_HEADER = re.compile(r"([\w-]+):\s*(.+)$", re.DOTALL)
+_LOGIN = re.compile(r"(?<![^\s=,'\"])[^\s/:@='\",]+:[^\s/@'\"]{1,200}@(?=[\w\[])")
 
 # Variables that hold a user or a host, and those that hold a folder.
 NAMES = frozenset({"HOSTNAME", "HOST", "USER", "LOGNAME", "USERNAME", "SUDO_USER"})
@@ -85,21 +76,14 @@ _FOLDER = r"(?:[^\s/'\",;:()]+/)"
 _ABSOLUTE_FOLDERS = re.compile(rf"(?<=['\"])/[^'\"\n]*/|(?<![\w.~])(?:~/{_FOLDER}*|/{_FOLDER}+)")
 
 
-def looks_secret(name: str) -> bool:
-    """Return whether the name of a variable or an option suggests that its value is a secret."""
-    plain = name.replace("-", "_")
-    if plain.upper() in _HARMLESS or _TOKEN_COUNT.match(plain) or _PLACE.search(plain):
-        return False
-    return _SECRET.search(plain) is not None
-
-
 def neutral(text: str) -> str:
     """Return the text with home folders written as ``~``, and without logins in addresses and well-known tokens."""
-    if "/" in text:
-        text = _URL_LOGIN.sub(rf"\1{WITHHELD}@", _HOME.sub("~", text))
+    if "/" in text or "\\" in text:
+        text = _HOME.sub("~", _WINDOWS_HOME.sub("~", text))
+        text = _URL_LOGIN.sub(rf"\1{WITHHELD}@", text)
     if "=" in text:
         text = _URL_FIELD.sub(_without_secret, text)
-    return _BEARER.sub(rf"\1 {WITHHELD}", _TOKEN.sub(WITHHELD, text))
+    return _BEARER.sub(rf"\1 {WITHHELD}", without_tokens(text, WITHHELD))
 
 
 def _without_secret(found: re.Match[str]) -> str:
@@ -136,40 +120,25 @@ def neutral_command(words: tuple[str, ...]) -> tuple[str, ...]:
     shown: list[str] = []
     before = ""
     for word in words:
-        shown.append(WITHHELD if _is_value_of(before, word) else _neutral_word(word))
+        shown.append(WITHHELD if is_value_of(before, word) else _neutral_word(word))
         before = word
     return tuple(shown)
 
 
-def _is_value_of(option: str, word: str) -> bool:
-    """Return whether a word is the secret value of the word before it, which is an option."""
-    if not option.startswith("-") or "=" in option or word.startswith("-"):
-        return False
-    if option in _LOGIN_OPTIONS:
-        return ":" in word
-    return option == _PASSWORD_OPTION or looks_secret(option)
-
-
 def _neutral_word(word: str) -> str:
     """Return a word of a command without secrets. It may be a whole command line or code itself."""
-    assigned = _OPTION.match(word) or _ASSIGNMENT.match(word)
-    if assigned:
-        name, value = assigned.group(1), assigned.group(assigned.lastindex or 1)
-        secret = looks_secret(name.rpartition(".")[2] if not name.startswith("-") else name)
-        return f"{name}={WITHHELD if secret else _neutral_word(value)}"
-    header = _HEADER.match(word)
-    if header and looks_secret(header.group(1)):
-        return f"{header.group(1)}: {WITHHELD}"
-    if word.startswith("-"):
-        return neutral(word)
-    inside = _PAIR.sub(_without_secret_value, _SPACED.sub(_without_secret_value, word))
-    return _LOGIN.sub(f"{WITHHELD}@", neutral(inside))
-
-
-def _without_secret_value(found: re.Match[str]) -> str:
-    name, between, value = found.groups()
-    secret = name == _PASSWORD_OPTION or looks_secret(name.rpartition(".")[2])
-    return f"{name}{between}{WITHHELD if secret else value}"
+    at = 0
+    while assigned := _ASSIGNMENT.match(word, at):
+        name, value, at = assigned[1], word[assigned.end() :], assigned.end()
+        if is_value_of(name, value) if name.startswith("-") else is_secret_variable(name, value):
+            return neutral(word[:at] + WITHHELD)
+    header = _HEADER.match(word, at)
+    if header and is_secret_variable(header[1], header[2]):
+        return neutral(f"{word[:at]}{header[1]}: {WITHHELD}")
+    rest = word[at:]
+    for place in IN_COMMANDS:
+        rest = without_values(rest, place)
+    return _LOGIN.sub(f"{WITHHELD}@", neutral(word[:at] + rest))
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +181,7 @@ class Cleaner:
     def text(self, text: str) -> str:
         """Clean a text that the program chose: of a range, a thread, or a word of a command."""
         text = _replaced(self._folders, "~", _replaced(self._secrets, WITHHELD, text))
-        return _replaced(self._names, WITHHELD, neutral(text))
+        return _replaced(self._names, WITHHELD, neutral(without_sure_secrets(text, _is_distinctive)))
 
     def file(self, path: str) -> str:
         """Clean the path of a source file: keep the part from its package's folder on, else only the file's name."""

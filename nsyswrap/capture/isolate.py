@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from nsyswrap.capture.process import output_of
 from nsyswrap.errors import CaptureError
-from nsyswrap.privacy import looks_secret
+from nsyswrap.named_secrets import looks_secret
 
 # Variables that programs need to start or that determine how they compute. Neither needs USER or LOGNAME.
 KEPT_VARIABLES = (

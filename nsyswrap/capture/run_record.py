@@ -23,7 +23,8 @@ from nsyswrap.capture.options import CaptureOptions, extra_environment
 from nsyswrap.capture.process import output_of
 from nsyswrap.capture.profiler_cost import FAILURE
 from nsyswrap.capture.recorded_run import COPY_RATES, PROFILER_COST, SCHEMA
-from nsyswrap.privacy import ANYBODY, HOMES, Cleaner, identity_from, looks_secret, neutral_command
+from nsyswrap.named_secrets import looks_secret
+from nsyswrap.privacy import ANYBODY, HOMES, Cleaner, identity_from, neutral_command
 
 # Variables that change what the GPU does or how work is distributed, and hold no address and no secret.
 RECORDED_VARIABLES = (

@@ -6,7 +6,8 @@ from typing import Any
 from nsyswrap.db import queries, schema
 from nsyswrap.db.connection import Export
 from nsyswrap.model import Gpu, Session
-from nsyswrap.privacy import ANYBODY, Cleaner, looks_secret
+from nsyswrap.named_secrets import looks_secret
+from nsyswrap.privacy import ANYBODY, Cleaner
 
 # nsys 2023 and 2025 store the environment in three places: one text for each process, with NUL between variables; one
 # line of the description of the machine, with ";" between them; and one option of the capture for each variable.

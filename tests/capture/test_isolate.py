@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from nsyswrap.capture.isolate import KEPT_VARIABLES, kept_environment, namespace_prefix
 from nsyswrap.capture.process import output_of
 from nsyswrap.errors import CaptureError
-from nsyswrap.privacy import looks_secret
+from nsyswrap.named_secrets import looks_secret
 
 
 def test_variables_that_programs_need_are_kept() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from capture_fixtures import executable, options
+from made_secrets import COMMANDS, TOKENS, S
 
 from nsyswrap.capture import run_record as run_record_module
 from nsyswrap.capture.git_history import git_state
@@ -77,6 +78,15 @@ def test_a_record_has_the_fields_of_the_contract(tmp_path: Path) -> None:
     }
     assert (record["schema"], record["exit_code"], record["wall_ns"]) == ("nsyswrap.run/1", 3, 1_500_000_000)
     assert record["notes"] == ["a note"]
+
+
+def test_a_record_holds_no_secret_of_the_command(tmp_path: Path) -> None:
+    """Whatever form it has; a note that quotes the command has none either."""
+    tokens = [token for tokens in TOKENS.values() for token in tokens]
+    for words in (*COMMANDS, ("x", *tokens)):
+        wanted = options(tmp_path / "r", *words, cwd=tmp_path)
+        text = json.dumps(run_record(result_of(wanted), wanted, "1.2.3", {}))
+        assert [secret for secret in (S, *tokens) if secret in text] == []
 
 
 def test_the_record_has_all_versions(tmp_path: Path) -> None:

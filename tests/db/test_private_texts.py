@@ -6,6 +6,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from export_builder import ExportBuilder
+from made_secrets import COMMANDS, TEXTS, TOKENS, S
 from pyarrow import csv
 
 from nsyswrap.db.load import load_export
@@ -104,6 +105,21 @@ def test_nothing_private_is_in_a_redacted_export(build: Build, tmp_path: Path) -
     redact(path, tmp_path / "y.sqlite")
     text = (tmp_path / "y.sqlite").read_bytes().decode("latin-1")
     assert [word for word in PRIVATE if word in text] == []
+
+
+def test_no_known_form_of_a_secret_leaves(build: Build, tmp_path: Path) -> None:
+    """Neither in a text of a range, of a thread or of a message, nor in the command, with no environment to compare."""
+    builder = loop(build()).command("/bin/x", *(word for words in COMMANDS for word in words[1:]))
+    tokens = [(token, token) for tokens in TOKENS.values() for token in tokens]
+    for at, (text, _) in enumerate(tokens + list(TEXTS)):
+        builder.range(f"of {text} now", 2000 + at, 2100 + at, registered=at % 2 == 0)
+        builder.diagnostic(f"see {text}").thread_name(4711 << 24 | at, f"t {text}")
+    path = builder.write(tmp_path / "x.sqlite")
+    redact(path, tmp_path / "y.sqlite")
+    places = (leaving(path, {}), (tmp_path / "y.sqlite").read_bytes().decode("latin-1"))
+    secrets = (*(secret for _, secret in tokens + list(TEXTS)), S)
+    for text in places:
+        assert [secret for secret in secrets if secret in text] == []
 
 
 def numbers(report: Report) -> list[object]:

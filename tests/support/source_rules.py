@@ -20,6 +20,8 @@ LAYERS = {
     "intervals": 0,
     "memo": 0,
     "privacy": 0,
+    "token_forms": -1,
+    "named_secrets": -1,
     "text_file": 0,
     "dependent_values": 0,
     "patterns": 0,

@@ -1,0 +1,110 @@
+"""Secrets are masked wherever they stand, by their form or by the name before them; what looks alike stays."""
+
+import csv
+import time
+from pathlib import Path
+
+import pytest
+from made_secrets import COMMANDS, HARMLESS, HARMLESS_COMMANDS, HARMLESS_TEXTS, HEX, TEXTS, TOKENS, S, some
+
+from nsyswrap.named_secrets import WITHHELD
+from nsyswrap.privacy import ANYBODY, neutral, neutral_command
+from nsyswrap.token_forms import FORMS
+
+DATA = Path(__file__).parent / "data"
+KERNELS = sorted({
+    name
+    for path in DATA.glob("*.csv")
+    for row in csv.DictReader(path.read_text(encoding="utf-8").splitlines(keepends=True))
+    for column, name in row.items()
+    if column in {"name", "Kernel Name"} and name
+})  # fmt: skip
+ONE_TOKEN = [token for tokens in TOKENS.values() for token in tokens]
+LONG = 100_000
+
+
+def test_each_service_has_a_token_here() -> None:
+    assert set(TOKENS) == set(FORMS)
+
+
+@pytest.mark.parametrize("token", ONE_TOKEN, ids=lambda token: token[:6])
+def test_a_token_is_masked_as_a_whole(token: str) -> None:
+    """In texts, names of functions, messages and commands: alone, in quotes, in an address, and after a letter."""
+    for text in (token, f"load {token} now", f"'{token}'", f"https://h/{token}?x", f"f(x_{token}, 1)", f"x={token};y"):
+        assert ANYBODY.text(text) == ANYBODY.symbol(text) == text.replace(token, WITHHELD)
+        assert token not in ANYBODY.message(text)
+        assert token not in "".join(neutral_command(("x", text)))
+
+
+@pytest.mark.parametrize(("text", "secret"), TEXTS)
+def test_a_text_shows_no_secret(text: str, secret: str) -> None:
+    assert secret in text
+    assert secret not in ANYBODY.text(text)
+    assert secret not in ANYBODY.message(text)
+    assert secret not in " ".join(neutral_command(("x", text)))
+
+
+def test_what_is_clean_stays_so() -> None:
+    """Texts are cleaned when they are read, in the report, and on the page."""
+    for text in (*ONE_TOKEN, *(text for text, _ in TEXTS), *(words[-1] for words in COMMANDS)):
+        assert ANYBODY.text(ANYBODY.text(text)) == ANYBODY.text(text)
+
+
+@pytest.mark.parametrize("words", COMMANDS)
+def test_a_command_shows_no_secret(words: tuple[str, ...]) -> None:
+    shown = neutral_command(words)
+    assert not any(secret in word for secret in (S, some(40, HEX)) for word in shown)
+    assert shown[0] == words[0]
+    assert WITHHELD in "".join(shown)
+
+
+@pytest.mark.parametrize("text", HARMLESS)
+def test_a_harmless_text_stays(text: str) -> None:
+    assert ANYBODY.text(text) == ANYBODY.symbol(text) == neutral(text) == text
+    assert neutral_command(("x", text)) == ("x", text)
+
+
+@pytest.mark.parametrize("text", HARMLESS_TEXTS)
+def test_a_harmless_text_of_a_range_stays(text: str) -> None:
+    assert ANYBODY.text(text) == text
+
+
+@pytest.mark.parametrize("words", HARMLESS_COMMANDS)
+def test_a_harmless_command_stays(words: tuple[str, ...]) -> None:
+    assert neutral_command(words) == words
+
+
+def test_no_kernel_name_changes() -> None:
+    """As the name of a kernel, as the text of a range, or as a word of a command, such as classify's."""
+    assert len(KERNELS) > 900
+    for name in KERNELS:
+        assert ANYBODY.symbol(name) == ANYBODY.text(name) == name
+        assert neutral_command(("classify", name)) == ("classify", name)
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        *("a", "a=", "a.", "a-", "a:b,", "M-", "eyJ-", "PWD=/", "token=", "C:\\Users\\a ", "a ", "'", "\\'", '\\"a='),
+        *("-p ", "-u a ", "--x ", "password ", "<a>", "https://", "x@", "(", "a='", 'a="b', "key=", "name, ", "value="),
+        *(
+            "token, value=",
+            "-----BEGIN PRIVATE KEY-----",
+            "=",
+            " = ",
+            "a \t",
+            "|\n",
+            "token=|\n",
+            "sk-",
+            "{a: ",
+            "token=,",
+        ),
+    ],
+)
+def test_a_long_text_takes_no_long_time(part: str) -> None:
+    """Time grows with the length, not with its square, whatever a program writes: 100,000 letters take no second."""
+    text = (part * LONG)[:LONG]
+    before = time.process_time()
+    for clean in (ANYBODY.text, lambda text: neutral_command((text,))):
+        clean(text)
+    assert time.process_time() - before < 3
