@@ -116,7 +116,7 @@ def read_record(recorded: object, epoch_ns: int | None) -> HostRecord:
         return NO_RECORD
     try:
         return _record(recorded, epoch_ns)
-    except (AttributeError, KeyError, TypeError, ValueError, IndexError):
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
         return NO_RECORD
 
 

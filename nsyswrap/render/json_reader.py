@@ -1,7 +1,7 @@
 """Reads a report.json back to a report and checks it field by field."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar, get_args
@@ -29,6 +29,7 @@ from nsyswrap.model import (
 )
 from nsyswrap.program_kind import UNKNOWN, Framework, ProgramKind
 from nsyswrap.render.json_report import SCHEMA, Tree
+from nsyswrap.render.table_columns import Kind, columns_of, is_required, known_columns
 from nsyswrap.text_file import read_text_file
 
 Value = TypeVar("Value")
@@ -36,25 +37,14 @@ Value = TypeVar("Value")
 _FAMILY, _, _VERSION = SCHEMA.rpartition("/")
 _INT64_END = 1 << 63
 _AGAIN = "write it again from the capture: nsyswrap analyze CAPTURE --format json -o report.json"
-# Columns that a comparison reads, by section and table; the contract of report.json names more.
-_SUMMARY = ("name", "count", "total_ns")
-_COLUMNS = {
-    ("ledger", "devices"): (
-        *("device_id", "window_ns", "compute_ns", "communication_wait_ns", "communication_transfer_ns"),
-        *("copy_exposed_ns", "memset_exposed_ns", "idle_ns"),
-    ),
-    ("idle", "attribution"): ("device_id", "cause", "rule", "phase", "idle_ns", "gap_count"),
-    ("idle", "gaps"): ("device_id", "start_ns", "end_ns", "cause", "rule", "phase", "evidence"),
-    ("idle", "patterns"): ("device_id", "rule", "phase", "count", "median_ns", "idle_ns", "per_step"),
-    ("tensor_cores", "kernels"): ("verdict", "precision", "library", "op", "total_ns", "count"),
-    ("phases", "phases"): ("phase", "count", "host_ns", "gpu_ns"),
-    ("steps", "steps"): ("name", "start_ns", "end_ns", "warm_up"),
-    ("kernels", "summary"): _SUMMARY,
-    ("host_calls", "summary"): _SUMMARY,
-    ("copies", "summary"): ("kind", "source_memory", "target_memory", "count", "total_ns", "bytes"),
-}
 _KINDS = {str: "a text", int: "a whole number", dict: "an object", list: "a list"}
 _NUMERIC = ("_ns", "_share", "_bytes", "_count")
+_TYPES: Mapping[Kind, tuple[type, ...]] = {
+    Kind.FLAG: (bool,),
+    Kind.WHOLE: (int,),
+    Kind.NUMBER: (float, int),
+    Kind.TEXT: (str,),
+}
 _WINDOW_SOURCES = frozenset({"steps", "pattern", "operations", "session", "user"})
 
 
@@ -151,12 +141,18 @@ def _plan(tree: Tree) -> Plan:
     if "plan_base" not in tree:
         return NO_PLAN
     base = _field(tree, "plan_base", dict)
-    changes = (
-        PlannedChange(_field(one, "rule", str), _field(one, "step_low_ns", int), _field(one, "step_high_ns", int))
-        for one in _dicts(tree, "plan")
-    )
+    changes = []
+    for one in _dicts(tree, "plan"):
+        low, high = _field(one, "step_low_ns", int), _field(one, "step_high_ns", int)
+        _check_bounds("step", low, high)
+        changes.append(PlannedChange(_field(one, "rule", str), low, high))
     step_ns, is_mean = _optional(base, "step_ns", int), _optional(base, "measure", str) == "mean"
     return Plan(step_ns, is_mean, tuple(changes), _texts(tree, "plan_notes"))
+
+
+def _check_bounds(name: str, low: int | None, high: int | None) -> None:
+    if low is not None and high is not None and low > high:
+        raise _DamagedError(f"{name}_low_ns is {low}, more than {name}_high_ns, {high}")
 
 
 def _step(tree: Tree) -> StepTimes:
@@ -227,7 +223,7 @@ def _section(key: str, tree: object) -> Section:
         title=_field(tree, "title", str),
         window=_window(tree),
         facts=tuple(_fact(label, one) for label, one in _field(tree, "facts", dict).items()),
-        tables={name: _table(name, rows, _COLUMNS.get((key, name), ())) for name, rows in tables.items()},
+        tables={name: _table(key, name, rows) for name, rows in tables.items()},
         findings=tuple(_finding(one) for one in _dicts(tree, "findings")),
         notes=_texts(tree, "notes"),
     )
@@ -236,35 +232,59 @@ def _section(key: str, tree: object) -> Section:
 def _fact(label: str, tree: object) -> Fact:
     if not isinstance(tree, dict) or tree.get("unit") not in get_args(Unit):
         raise _DamagedError(f"fact {label} has no known unit")
-    return Fact(label, _scalar(tree.get("value"), label), tree["unit"])
+    value, kind = _scalar(tree.get("value"), f"fact {label}"), Kind.TEXT if tree["unit"] == "text" else Kind.NUMBER
+    if value is not None and type(value) not in _TYPES[kind]:
+        raise _DamagedError(f"fact {label} is {json.dumps(value)[:40]}, and must be one of {kind}")
+    return Fact(label, value, tree["unit"])
 
 
-def _table(name: str, rows: object, needed: Sequence[str]) -> pd.DataFrame:
-    """Return a table whose number columns are int64, Int64 (with missing values) or float64."""
+def _table(section: str, name: str, rows: object) -> pd.DataFrame:
+    """Return a table with the columns of this version, also where it has no rows; other columns are read as they are.
+
+    Number columns are int64, Int64 (with missing values) or float64.
+    """
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise _DamagedError(f"table {name} is not a list of rows")
-    if not rows:
-        return pd.DataFrame()
-    columns = list(rows[0])
+    needed, known = columns_of(section, name), known_columns(section, name)
+    columns = list(rows[0]) if rows else list(needed)
     if any(row.keys() != rows[0].keys() for row in rows):
         raise _DamagedError(f"rows of table {name} have different columns")
     if lacking := [column for column in needed if column not in columns]:
         raise _DamagedError(f"table {name} has no column {lacking[0]}")
-    return pd.DataFrame({column: _column(name, column, [row[column] for row in rows]) for column in columns})
+    found = {}
+    for column in columns:
+        values = [row[column] for row in rows]
+        place = f"column {column} of table {name}"
+        found[column] = _column(place, values, known.get(column) or _guessed_kind(column, values), column)
+    return pd.DataFrame(found)
 
 
-def _column(table: str, name: str, values: list[Any]) -> "pd.Series[Any]":
-    kinds = {type(_scalar(value, f"{table}.{name}")) for value in values} - {type(None)}
-    numeric = name.endswith(_NUMERIC) or name in ("bytes", "count", "share")
-    if kinds <= {int, float} and (kinds or numeric):
-        if kinds == {int}:
-            return pd.Series(values, dtype="Int64" if None in values else "int64")
+def _guessed_kind(name: str, values: list[Any]) -> Kind:
+    """Return what a column of another version holds, by its unit or its first value."""
+    if name.endswith(_NUMERIC):
+        return Kind.WHOLE if {type(value) for value in values} == {int} else Kind.NUMBER
+    present = {type(value) for value in values} - {type(None)}
+    if len(present) > 1 and present <= {int, float}:
+        return Kind.NUMBER
+    return next((kind for kind, types in _TYPES.items() if present <= set(types)), Kind.TEXT)
+
+
+def _column(place: str, values: list[Any], kind: Kind, name: str) -> "pd.Series[Any]":
+    """Return a column of a table, checked value by value."""
+    present = {type(value) for value in values}
+    is_missing = type(None) in present
+    allowed = {*_TYPES[kind], *([type(None)] if kind is Kind.NUMBER or not is_required(name) else [])}
+    if not present <= allowed:
+        row, value = next((at, each) for at, each in enumerate(values, 1) if type(each) not in allowed)
+        raise _DamagedError(f"{place} holds {json.dumps(value)[:40]} in row {row}, and must hold {kind}")
+    whole = [value for value in values if type(value) is int]
+    for value in (min(whole, default=0), max(whole, default=0)):
+        _scalar(value, place)
+    if kind is Kind.WHOLE or present == {int}:
+        return pd.Series(values, dtype="Int64" if is_missing else "int64")
+    if kind is Kind.NUMBER:
         return pd.Series(values, dtype="float64")
-    if numeric:
-        raise _DamagedError(f"column {name} of table {table} holds values that are not numbers")
-    if len(kinds) > 1:
-        raise _DamagedError(f"column {name} of table {table} holds both texts and numbers")
-    return pd.Series(values, dtype="bool" if kinds == {bool} and None not in values else "object")
+    return pd.Series(values, dtype="bool" if kind is Kind.FLAG and not is_missing else "object")
 
 
 def _finding(tree: Tree) -> Finding:
@@ -274,13 +294,15 @@ def _finding(tree: Tree) -> Finding:
     method = _optional(tree, "saving_method", str)
     if method is not None and method not in get_args(SavingMethod):
         raise _DamagedError(f"saving_method is {method[:20]!r}")
+    low, high = _optional(tree, "saving_low_ns", int), _optional(tree, "saving_high_ns", int)
+    _check_bounds("saving", low, high)
     return Finding(
         rule=_field(tree, "rule", str),
         severity=Severity(severity),
         headline=_field(tree, "headline", str),
         lost_ns=_field(tree, "lost_ns", int),
-        saving_low_ns=_optional(tree, "saving_low_ns", int),
-        saving_high_ns=_optional(tree, "saving_high_ns", int),
+        saving_low_ns=low,
+        saving_high_ns=high,
         advice=_field(tree, "advice", str),
         evidence=_texts(tree, "evidence"),
         device_id=_optional(tree, "device_id", int),

@@ -27,6 +27,10 @@ class HistoryError(NsyswrapError):
     """The history cannot be opened, read or written."""
 
 
+class WrongValueError(ValueError):
+    """A column of the history holds a value of another type."""
+
+
 def project_folder(start: Path) -> Path:
     """Return the folder of a project: the nearest one with `.nsyswrap` or `.git`, from a folder upwards; else it."""
     start = start.absolute()
@@ -150,7 +154,7 @@ def _errors_of(engine: Engine, what: str) -> Iterator[None]:
     """Turn an error of the database into a message without a password."""
     try:
         yield
-    except (SQLAlchemyError, OverflowError) as error:
+    except (SQLAlchemyError, OverflowError, WrongValueError) as error:
         cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
         line = next((each.strip() for each in str(cause).splitlines() if each.strip()), type(cause).__name__)
         password = engine.url.password

@@ -21,6 +21,7 @@ from sqlalchemy import (
     select,
 )
 
+from nsyswrap.runs.checked_rows import check_rows
 from nsyswrap.runs.database import HistoryError, reading
 from nsyswrap.runs.run import Program
 from nsyswrap.runs.select import is_of
@@ -184,8 +185,9 @@ def _parts(engine: Engine, name: str, wanted: Wanted) -> Iterator[pa.Table]:
     """Yield the rows of a table as Arrow, in parts."""
     schema = _schema(_columns(name, wanted))
     with reading(engine) as connection:
-        found = connection.execution_options(yield_per=ROWS_AT_ONCE).execute(_query(name, wanted))
-        for rows in found.partitions():
+        query = _query(name, wanted)
+        for rows in connection.execution_options(yield_per=ROWS_AT_ONCE).execute(query).partitions():
+            check_rows(query, rows)
             columns = zip(*rows, strict=True)
             yield pa.table([pa.array(values, each.type) for values, each in zip(columns, schema, strict=True)], schema)
 

@@ -115,9 +115,9 @@ class RunRow(NamedTuple):
     @property
     def step(self) -> "StepSummary | None":
         """Return the summary of the steps; None without steps."""
-        if not self.step_count:
-            return None
         values = {name: getattr(self, name) for name in STEP_FIELDS}
+        if not self.step_count or None in (self.mean_ns, self.median_ns, self.cpu_share):
+            return None
         return StepSummary(count=self.step_count, **values)
 
 

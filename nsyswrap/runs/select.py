@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from sqlalchemy import ColumnElement, Connection, Engine, Select, and_, func, or_, select, true, tuple_
 
 from nsyswrap.capture.git_history import commits_in
+from nsyswrap.runs.checked_rows import rows_of
 from nsyswrap.runs.database import HistoryError, reading
 from nsyswrap.runs.run import (
     KINDS,
@@ -54,7 +55,7 @@ def list_runs(engine: Engine, program: Program | None = None, limit: int | None 
     """
     query = select(*RUN_COLUMNS).where(is_of(program)).order_by(*_NEWEST).limit(limit)
     with reading(engine) as connection:
-        return [RunRow(*row) for row in connection.execute(query)]
+        return [RunRow(*row) for row in rows_of(connection, query)]
 
 
 def list_lines(engine: Engine, program: Program | None = None, limit: int | None = None) -> list[ListedRun]:
@@ -66,7 +67,7 @@ def list_lines(engine: Engine, program: Program | None = None, limit: int | None
     columns = [RUNS.c[name] for name in ListedRun._fields]
     query = select(*columns).where(is_of(program)).order_by(*_NEWEST).limit(limit)
     with reading(engine) as connection:
-        return [ListedRun(*row) for row in connection.execute(query)]
+        return [ListedRun(*row) for row in rows_of(connection, query)]
 
 
 _NEWEST = (RUNS.c.started_utc.desc(), RUNS.c.run_id.desc())
@@ -93,7 +94,7 @@ def find_run(engine: Engine, name: str) -> RunRow:
         raise HistoryError(f"{name!r} is not the id of a run: at least {LEAST_DIGITS} hexadecimal digits", hint=hint)
     query = select(*RUN_COLUMNS).where(RUNS.c.run_id >= name, RUNS.c.run_id < f"{name}g").limit(2)
     with reading(engine) as connection:
-        found = [RunRow(*row) for row in connection.execute(query)]
+        found = [RunRow(*row) for row in rows_of(connection, query)]
     if not found:
         raise HistoryError(f"the history has no run {name}", hint="see 'nsyswrap history list'")
     if len(found) > 1:
@@ -109,9 +110,14 @@ def accounts_of(engine: Engine, run: RunRow) -> tuple[Account, ...]:
     """
     query = select(*ACCOUNT_COLUMNS).join(RUNS).where(RUNS.c.run_id == run.run_id)
     with reading(engine) as connection:
-        rows = [Account(*row) for row in connection.execute(query)]
+        rows = [Account(*row) for row in rows_of(connection, query)]
     found = (one._replace(step_ns=per_step(one.total_ns, run)) for one in rows)
-    return tuple(sorted(found, key=lambda one: (KINDS.index(one.kind), -one.total_ns, one[:4])))
+    return tuple(sorted(found, key=lambda one: (_place(one.kind), -one.total_ns, one[:4])))
+
+
+def _place(kind: str) -> int:
+    """Return where accounts of a kind come; those of an unknown one, which another version may write, come last."""
+    return KINDS.index(kind) if kind in KINDS else len(KINDS)
 
 
 def findings_of(engine: Engine, run: RunRow) -> tuple[RunFinding, ...]:
@@ -122,7 +128,7 @@ def findings_of(engine: Engine, run: RunRow) -> tuple[RunFinding, ...]:
     """
     query = select(*FINDING_COLUMNS).join(RUNS).where(RUNS.c.run_id == run.run_id).order_by(FINDINGS.c.position)
     with reading(engine) as connection:
-        found = [RunFinding(*row) for row in connection.execute(query)]
+        found = [RunFinding(*row) for row in rows_of(connection, query)]
     return tuple(one._replace(lost_step_ns=one.lost_ns / run.step_count if run.step_count else None) for one in found)
 
 
@@ -134,7 +140,7 @@ def facts_of(engine: Engine, run: RunRow) -> tuple[RunFact, ...]:
     """
     query = select(*FACT_COLUMNS).join(RUNS).where(RUNS.c.run_id == run.run_id)
     with reading(engine) as connection:
-        return tuple(sorted((RunFact(*row) for row in connection.execute(query)), key=lambda one: one[:2]))
+        return tuple(sorted((RunFact(*row) for row in rows_of(connection, query)), key=lambda one: one[:2]))
 
 
 def list_programs(engine: Engine, name: str = "") -> list[ListedProgram]:
@@ -151,7 +157,7 @@ def list_programs(engine: Engine, name: str = "") -> list[ListedProgram]:
     last = func.max(RUNS.c.started_utc)
     query = select(*identity, func.count(), last).where(is_of(Program(name))).group_by(*identity)
     with reading(engine) as connection:
-        found = list(connection.execute(query.order_by(last.desc(), *identity)))
+        found = rows_of(connection, query.order_by(last.desc(), *identity))
     return [ListedProgram(Program(*row[:-2]), row[-2], row[-1]) for row in found]
 
 
@@ -244,7 +250,7 @@ def _by_run(engine: Engine, query: Select[Any], rows: Sequence[RunRow]) -> dict[
     """Return the second column of a query by its first one, the id of the run."""
     with reading(engine) as connection:
         parts = _parts([row.run_id for row in rows])
-        found = [row for some in parts for row in connection.execute(query.where(RUNS.c.run_id.in_(some)))]
+        found = [row for some in parts for row in rows_of(connection, query.where(RUNS.c.run_id.in_(some)))]
     return {run_id: value for run_id, value in found}  # noqa: C416 - rows are no pairs for mypy
 
 
@@ -269,7 +275,7 @@ def _parts(values: Sequence[Value]) -> Iterator[Sequence[Value]]:
 
 def _numbered(connection: Connection, queries: Sequence[Select[Any]]) -> list[tuple[int, RunRow]]:
     """Return what queries for ``_NUMBERED`` find in the order of a series: the number of each run, and the run."""
-    found = [(row[0], RunRow(*row[1:])) for query in queries for row in connection.execute(query)]
+    found = [(row[0], RunRow(*row[1:])) for query in queries for row in rows_of(connection, query)]
     return sorted(found, key=lambda one: _by_commit(one[1]))
 
 
@@ -280,7 +286,7 @@ def _with_accounts(connection: Connection, rows: Sequence[tuple[int, RunRow]]) -
     for some in _parts(list(of_number)):
         query = select(ACCOUNTS.c.number, *ACCOUNT_COLUMNS).where(ACCOUNTS.c.number.in_(some))
         # One fetch of all rows, and an order made here, each take less time than one row after the other in order.
-        for number, kind, name, rule, phase, total_ns in connection.execute(query).all():
+        for number, kind, name, rule, phase, total_ns in rows_of(connection, query):
             step_ns = per_step(total_ns, of_number[number])
             found[number].append(Account(kind, name, rule, phase, total_ns, step_ns))
     return (SeriesRun(row, row.step, tuple(sorted(found[number]))) for number, row in rows)

@@ -54,6 +54,8 @@ def test_a_thread_without_samples_has_none() -> None:
         {**MADE, "threads": [{**thread_samples([1, 2]), "delay_ns": [1]}]},
         {**MADE, "threads": [{**thread_samples([1, 2]), "at": [0, 99]}]},
         {**MADE, "cores": None},
+        {**MADE, "times_ns": [1e308]},
+        {**MADE, "spent_ns": 1e999},
     ],
 )
 def test_a_broken_record_is_no_record(broken: Any) -> None:  # noqa: ANN401 - anything may be in a file

@@ -12,7 +12,7 @@ import numpy as np
 import paired_reports as pairs
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from real_captures import CAPTURE_NAMES, RealReport
 
@@ -32,8 +32,10 @@ from nsyswrap.model import (
     Severity,
     StepTimes,
 )
-from nsyswrap.render import json_report
+from nsyswrap.render import json_report, render
 from nsyswrap.render.json_reader import parse_report, read_report
+from nsyswrap.render.table_columns import Kind, columns_of, known_columns
+from nsyswrap.runs.from_report import run_from_report
 
 # The reports in the repository, which docs/ci.md and docs/compare.md invite to compare.
 COMMITTED = sorted((Path(__file__).parents[2] / "reports").glob("*/*/report.json"))
@@ -84,25 +86,23 @@ WINDOWS = st.builds(
     lambda start, length, label: Window(start, start + length, label, "steps"),
     *(st.integers(-(10**12), 10**12), st.integers(1, 10**12), NAMES),
 )
+BOUNDS = st.tuples(WHOLE, WHOLE).map(sorted)
 FINDINGS = st.builds(
-    Finding,
+    lambda bounds, **fields: Finding(saving_low_ns=bounds[0], saving_high_ns=bounds[1], **fields),
+    bounds=st.just((None, None)) | BOUNDS,
     rule=NAMES,
     severity=st.sampled_from(list(Severity)),
     headline=NAMES,
     lost_ns=WHOLE,
-    saving_low_ns=st.none() | WHOLE,
-    saving_high_ns=st.none() | WHOLE,
     advice=NAMES,
     evidence=st.lists(NAMES, max_size=2).map(tuple),
     device_id=st.none() | st.integers(0, 7),
     window=WINDOWS,
     saving_method=st.none() | st.sampled_from(["simulated", "estimated"]),
 )
-FACTS = st.builds(
-    Fact,
-    NAMES,
-    st.none() | WHOLE | st.floats(allow_nan=False, allow_infinity=False) | NAMES,
-    st.sampled_from(["ns", "text"]),
+NUMBERS = WHOLE | st.floats(allow_nan=False, allow_infinity=False)
+FACTS = st.builds(Fact, NAMES, st.none() | NUMBERS, st.just("ns")) | st.builds(
+    Fact, NAMES, st.none() | NAMES, st.just("text")
 )
 UNIQUE_FACTS = st.lists(FACTS, max_size=3, unique_by=lambda fact: fact.label)
 FLOATS = st.lists(st.floats(allow_infinity=False), min_size=3, max_size=3)
@@ -144,7 +144,9 @@ RANDOM_REPORTS = st.builds(
     plan=st.builds(
         Plan,
         st.none() | WHOLE,
-        changes=st.lists(st.builds(PlannedChange, NAMES, WHOLE, WHOLE), max_size=2).map(tuple),
+        changes=st.lists(st.builds(lambda rule, bounds: PlannedChange(rule, *bounds), NAMES, BOUNDS), max_size=2).map(
+            tuple
+        ),
         notes=st.lists(NAMES, max_size=2).map(tuple),
     ),
 )
@@ -271,19 +273,25 @@ def test_a_comparison_is_no_report() -> None:
         ((("findings", 0, "lost_ns"), "much"), "lost_ns is not a whole number"),
         ((("sections", "ledger"), []), "section ledger: is not an object"),
         ((("sections", "ledger", "tables", "devices"), {}), "section ledger: table devices is not a list of rows"),
-        ((("sections", "ledger", "tables", "devices", 0, "idle_ns"), "x"), "devices holds values that are not numbers"),
-        ((("sections", "ledger", "tables", "devices", 0, "idle_ns"), [1]), "devices.idle_ns is nested"),
-        ((("sections", "ledger", "tables", "devices", 0, "idle_ns"), 1 << 64), "idle_ns is not a 64-bit number"),
+        ((("sections", "ledger", "tables", "devices", 0, "idle_ns"), "x"), "column idle_ns of table devices holds"),
+        ((("sections", "ledger", "tables", "devices", 0, "idle_ns"), [1]), "holds [1] in row 1, and must hold whole"),
+        ((("sections", "ledger", "tables", "devices", 0, "idle_ns"), 1 << 64), "table devices is not a 64-bit number"),
         ((("sections", "idle", "tables", "attribution", 0), {"cause": "x"}), "rows of table attribution"),
-        ((("sections", "idle", "tables", "attribution", 0, "cause"), 3), "attribution holds both texts and numbers"),
+        ((("sections", "idle", "tables", "attribution", 0, "cause"), 3), "attribution holds 3 in row 1, and must hold"),
         ((("findings", 0, "saving_method"), "guessed"), "saving_method is 'guessed'"),
         ((("findings", 0, "saving_low_ns"), "x"), "saving_low_ns is not a whole number"),
         ((("step",), 3), "step is not an object"),
         ((("step", "count"), "x"), "count is not a whole number"),
+        ((("findings", 0, "saving_low_ns"), 1 << 62), "saving_low_ns is 4611686018427387904, more than saving_high_ns"),
+        ((("plan", 0, "step_high_ns"), 0), "more than step_high_ns, 0"),
         ((("verdict_rule",), 3), "verdict_rule is not a text"),
         ((("sections", "kernels", "tables", "summary"), [{"name": "x"}]), "table summary has no column count"),
         ((("sections", "idle", "facts"), {"x": {"value": 1, "unit": "moons"}}), "fact x has no known unit"),
         ((("sections", "idle", "facts"), {"x": 1}), "fact x has no known unit"),
+        ((("sections", "idle", "facts"), {"x": {"value": "much", "unit": "ns"}}), 'fact x is "much", and must be'),
+        ((("sections", "ledger", "tables", "devices", 0, "device_id"), None), "column device_id of table devices"),
+        ((("sections", "ledger", "tables", "devices", 0, "device_id"), 0.5), "holds 0.5 in row 1, and must hold whole"),
+        ((("sections", "steps", "tables", "steps", 1, "warm_up"), 1), "holds 1 in row 2, and must hold true or false"),
     ],
 )  # fmt: skip
 def test_a_damaged_field_is_named(edit: Edit, words: str) -> None:
@@ -343,3 +351,102 @@ def test_any_value_in_a_field_is_read_or_refused(place: tuple[str | int, ...], v
     with contextlib.suppress(ExportError):
         found = parse_report(text, "x")
         assert compare_reports([found], [found], ("a", "b")).verdict
+
+
+def emptied(report: Report, key: str, table: str) -> Report:
+    """Return a report one of whose tables has no rows."""
+    sections = tuple(
+        replace(each, tables={**each.tables, table: each.tables[table].iloc[:0]}) if each.key == key else each
+        for each in report.sections
+    )
+    return replace(report, sections=sections)
+
+
+@pytest.mark.parametrize("name", CAPTURE_NAMES)
+def test_each_table_of_a_real_capture_has_the_columns_that_the_reader_knows(name: str, real_report: RealReport) -> None:
+    """It keeps them, and what they hold, where it has no rows. A new column is added to ``table_columns``."""
+    for section in real_report(name).sections:
+        alone = hand_made.report_with(replace(section, findings=()))
+        for table, frame in section.tables.items():
+            columns = list(map(str, frame.columns))
+            assert columns_of(section.key, table), f"{section.key}.{table} is not known"
+            others = [one for one in columns if one not in known_columns(section.key, table)]
+            assert section.key == "counters" or not others
+            found = parse_report(json_report.render(emptied(alone, section.key, table)), "x").sections[0].tables[table]
+            assert found.empty
+            assert list(found.columns) == [one for one in columns if one in columns_of(section.key, table)]
+            for column, kind in columns_of(section.key, table).items():
+                assert isinstance(found[column].dtype, np.dtype)
+                assert found[column].dtype.kind in KINDS_OF[kind]
+
+
+KINDS_OF = {Kind.TEXT: "O", Kind.WHOLE: "i", Kind.NUMBER: "f", Kind.FLAG: "b"}
+FULL_TABLES = [(each.key, table) for each in hand_made.full_report().sections for table in each.tables]
+
+
+@pytest.mark.parametrize(("key", "table"), FULL_TABLES)
+def test_a_report_with_an_empty_table_shows_the_same_as_before(key: str, table: str) -> None:
+    """A GPU that is never idle has no gaps, and a loop without slow steps no outliers. There is a page, too."""
+    whole = hand_made.full_report()
+    report = emptied(replace(whole, session=replace(whole.session, secrets=())), key, table)
+    found = parse_report(json_report.render(report), "x")
+    assert render("text", found) == render("text", report)
+    assert render("html", found)
+
+
+REAL = (Path(__file__).parents[2] / "reports" / "gallery" / "pipeline-cpu" / "report.json").read_text(encoding="utf-8")
+REMOVED = "removed"
+
+
+def places(tree: object, place: tuple[str | int, ...] = ()) -> list[tuple[str | int, ...]]:
+    """Return the places of all values in a tree, of lists only of their first two items."""
+    keys: list[Any] = (
+        list(tree) if isinstance(tree, dict) else list(range(min(len(tree), 2))) if isinstance(tree, list) else []
+    )
+    inner = [each for key in keys for each in places(tree[key], (*place, key))]  # type: ignore[index]
+    return [place, *inner] if place else inner
+
+
+LIKE = {int: WHOLE | st.sampled_from([0, -1, 1 << 62, -(1 << 63)]), float: NUMBERS, str: st.text(max_size=5)}
+
+
+@st.composite
+def changes(draw: st.DrawFn) -> list[Edit]:
+    """Draw new values for some places of a real report: mostly of the same type, since others are refused at once."""
+    tree, found = json.loads(REAL), []
+    for place in draw(st.lists(st.sampled_from(places(tree)), min_size=1, max_size=3)):
+        at = tree
+        for key in place:
+            at = at[key]
+        kinds: tuple[st.SearchStrategy[Any], ...] = (LIKE.get(type(at), st.just([])), st.none(), st.just(REMOVED), JSON)
+        found.append((place, draw(kinds[draw(st.sampled_from([0, 0, 0, 0, 1, 2, 3]))])))
+    return found
+
+
+@pytest.mark.slow
+@settings(deadline=None)
+@given(changes())
+def test_a_real_report_that_was_changed_by_hand_is_read_or_refused_in_one_line(changes: list[Edit]) -> None:
+    """Whatever was changed in it: it is shown, compared and added to the history, or the field is named."""
+    tree = json.loads(REAL)
+    with contextlib.suppress(LookupError, TypeError):  # a place may be gone by an earlier change
+        for place, value in changes:
+            at: Any = tree
+            for key in place[:-1]:
+                at = at[key]
+            if value == REMOVED:
+                del at[place[-1]]
+            else:
+                at[place[-1]] = value
+    try:
+        found = parse_report(json.dumps(tree), "report.json")
+    except ExportError as error:
+        refusal = error.message
+    else:
+        assert render("text", found)
+        assert render("html", found)
+        assert run_from_report(found).content
+        assert compare_reports([found], [parse_report(REAL, "x")], ("a", "b")).verdict
+        return
+    assert refusal.startswith("report.json is ")
+    assert "\n" not in refusal

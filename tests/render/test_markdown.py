@@ -126,7 +126,7 @@ def test_a_name_in_a_table_does_not_break_it() -> None:
     section = replace(hand_made.section_with("kernels", summary=table), title="Kernels")
     shown = markdown_report.render(hand_made.report_with(section))
     rows = [line for line in shown.splitlines() if line.startswith("|")]
-    assert [row.count("|") for row in rows] == [3, 3, 3]
+    assert len({row.count("|") for row in rows}) == 1
     assert "<img" not in shown
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from hand_made_sections import PLAN, more_sections
+from whole_tables import whole_section
 
 from nsyswrap.intervals import Window
 from nsyswrap.model import NO_PLAN, Capture, Fact, Finding, Gpu, Report, Section, Session, Severity, StepTimes
@@ -32,6 +33,7 @@ def full_report() -> Report:
         _ledger(), _idle(), _tensor_cores(), _phases(), _steps(), _kernels(), _copies(), _calls("host_calls"),
         _calls("os_calls"), *more_sections(WINDOW, (GEMM, SGEMM, ELEMENTWISE)), _capture_check(),
     )  # fmt: skip
+    sections = tuple(map(whole_section, sections))
     findings = tuple(finding for section in sections for finding in section.findings)
     return Report(
         capture=Capture("capture.sqlite", 8_671_232),
@@ -128,7 +130,7 @@ def gap_report(row_count: int) -> Report:
 
 def section_with(key: str, **tables: pd.DataFrame) -> Section:
     """Return a section that no renderer knows, with these tables."""
-    return Section(key, f"Section {key}", WINDOW, tables=tables)
+    return whole_section(Section(key, f"Section {key}", WINDOW, tables=tables))
 
 
 def names_table(*names: str) -> pd.DataFrame:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+from whole_tables import whole_section
 
 from nsyswrap.compare import Comparison, ComparisonOptions, Side, compare_reports
 from nsyswrap.compare.step_times import LEDGER_ROWS
@@ -78,7 +79,7 @@ def report(  # noqa: PLR0913 - one argument for each thing that a test changes
 def with_section(whole: Report, key: str, facts: Mapping[str, Any] | None = None, **tables: pd.DataFrame) -> Report:
     """Return a report with one section added or replaced."""
     values = tuple(Fact(label, value, "share") for label, value in (facts or {}).items())
-    added = Section(key, key.capitalize(), whole.window, values, tables)
+    added = whole_section(Section(key, key.capitalize(), whole.window, values, tables))
     return replace(whole, sections=(*(one for one in whole.sections if one.key != key), added))
 
 
@@ -152,4 +153,4 @@ def with_attribution(whole: Report, *rows: tuple[str, str, str, int]) -> Report:
 
 
 def _section(key: str, window: Window, **tables: pd.DataFrame) -> Section:
-    return Section(key, key.capitalize(), window, tables=tables)
+    return whole_section(Section(key, key.capitalize(), window, tables=tables))

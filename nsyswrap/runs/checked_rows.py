@@ -1,0 +1,55 @@
+"""The rows of a query to the history, each value of the type of its column.
+
+SQLite keeps whatever is written into a column, and anybody can write into its file.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Boolean, ColumnElement, Connection, Double, Integer, Row, Select, String
+from sqlalchemy.schema import Column
+
+from nsyswrap.runs.database import WrongValueError
+
+# Boolean before the others: it is none of them.
+_TYPES: tuple[tuple[type, tuple[type, ...], str], ...] = (
+    (Boolean, (bool,), "true or false"),
+    (Integer, (int,), "whole numbers"),
+    (Double, (float, int), "numbers"),
+    (String, (str,), "texts"),
+)
+
+
+def rows_of(connection: Connection, query: Select[Any]) -> Sequence[Any]:
+    """Return the rows that a query finds.
+
+    Raises:
+        WrongValueError: A value is not of its column's type; the message names the column.
+    """
+    rows = connection.execute(query).all()
+    check_rows(query, rows)
+    return rows
+
+
+def check_rows(query: Select[Any], rows: Sequence[Row[Any]]) -> None:
+    """Check that the values of some rows of a query are of the types of their columns.
+
+    Raises:
+        WrongValueError: One is not.
+    """
+    for column, values in zip(query.selected_columns, zip(*rows, strict=True), strict=False):
+        allowed, words = _allowed(column)
+        if allowed and not set(map(type, values)) <= allowed:
+            wrong = next(value for value in values if type(value) not in allowed)
+            table = getattr(getattr(column, "table", None), "name", "")
+            name = f"{table}.{column.key}" if table else column.key
+            raise WrongValueError(f"column {name} holds {str(wrong)[:40]!r}, and must hold {words}")
+
+
+def _allowed(column: ColumnElement[Any]) -> tuple[frozenset[type], str]:
+    """Return the types of Python that a column's values may have, and what they are; none where that is not known."""
+    may_be_missing = not isinstance(column, Column) or bool(column.nullable)
+    for kind, types, words in _TYPES:
+        if isinstance(column.type, kind):
+            return frozenset((*types, type(None)) if may_be_missing else types), words
+    return frozenset(), ""
