@@ -86,8 +86,9 @@ _OPERATION = {
     "correlation_id": "int64",
     "stream": "int32",
 }
-# Operations of one stream run one after another. Stream numbers come from the driver and are never negative.
-_NO_STREAM = {"stream": -1}
+# Operations of one stream run one after another. Stream numbers come from the driver and are never negative. An
+# operation on no device is left out.
+_NO_STREAM = {"stream": -1, "device_id": -1}
 
 KERNELS = _spec(
     "kernels",
@@ -105,7 +106,7 @@ COPIES = _spec(
         "target_kind": "int32",
         "migration_cause": "int32",  # why pages of unified memory moved; -1 where no page did, or it is unknown
     },
-    _NO_STREAM | {"source_kind": -1, "target_kind": -1, "migration_cause": -1},
+    _NO_STREAM | {"copy_kind": 0, "source_kind": -1, "target_kind": -1, "migration_cause": -1},
 )
 MEMSETS = _spec("memsets", _OPERATION | {"bytes": "int64", "memory_kind": "int32"}, _NO_STREAM | {"memory_kind": -1})
 GRAPHS = _spec("graphs", _OPERATION, _NO_STREAM)
@@ -146,7 +147,7 @@ MEMORY = _spec(
         "operation": "int32",
         "pool": "int64",
     },
-    {"pool": 0},
+    {"pool": 0, "device_id": -1},
 )
 # Page faults of managed memory: groups of faults that a GPU waited for, and single faults of the CPU.
 GPU_PAGE_FAULTS = _spec(
@@ -159,9 +160,13 @@ CPU_PAGE_FAULTS = _spec("cpu_page_faults", {"start": "int64", "process": "int64"
 EVENT_RECORDS = _spec(
     "event_records",
     {"process": "int64", "correlation_id": "int64", "device_id": "int32", "stream": "int32", "event_id": "int64"},
+    _NO_STREAM,
 )
-# Stream of a wait of the host; a stream that waits has its own number. Source: CUPTI_SYNCHRONIZATION_INVALID_VALUE.
-NO_STREAM = 0xFFFF_FFFF
+# What CUPTI writes for no stream, device or event: all bits of an unsigned number of 32 bits. A wait of the host has no
+# stream. Numbers of 32 bits with this value are read as missing. Unknown correlation ids and nodes of graphs are 0.
+# Source: cupti_activity.h of CUDA 12.9, CUPTI_INVALID_STREAM_ID, CUPTI_UNIFIED_MEMORY_CPU_DEVICE_ID and
+# CUPTI_SYNCHRONIZATION_INVALID_VALUE.
+NO_ID = 0xFFFF_FFFF
 EVENT_WAITS = _spec(
     "event_waits", {"process": "int64", "correlation_id": "int64", "stream": "int64", "event_id": "int64"}
 )
@@ -239,7 +244,7 @@ class Trace:
         memory_kinds: Label of each memory kind: {0: "Pageable", 1: "Pinned"}.
         absent: Names of tables that the export does not have.
         event_counts: Rows in the export by family ("CUDA", "NVTX"), to compare with the counts that nsys reports.
-        dropped: Rows left out because they are invalid (no start, an end before the start), by table.
+        dropped: Rows left out because they are invalid, by what they are, such as "copies of an impossible size".
         counter_names: Name of each counter code, without the unit; values are per cent.
         stacks: Stack of each stack code of the samples, innermost frame first; never empty.
         gpu_numbers: GPUs that the export names for each (process number, CUDA ordinal), ascending; more than one where

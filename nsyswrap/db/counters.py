@@ -46,7 +46,7 @@ def conform(arrays: dict[str, Arrays], known: dict[tuple[int, int], str], droppe
     Args:
         arrays: Columns by table; those of the counters have type_id and metric_id.
         known: Names by type and metric; samples of other metrics are left out.
-        dropped: Rows left out by table; samples that are no percentage are added.
+        dropped: Rows left out, by what they are; samples that are no percentage are added.
     """
     table = tables.COUNTERS.name
     if table not in arrays:
@@ -61,7 +61,8 @@ def conform(arrays: dict[str, Arrays], known: dict[tuple[int, int], str], droppe
     columns["device_id"] = (np.array(kinds, np.int64) & GPU_MASK).astype(np.int32)[kind_codes]
     shown = columns["counter"] >= 0
     possible = (columns["value"] >= 0) & (columns["value"] <= MOST_PERCENT)
-    dropped[table] += int((shown & ~possible).sum())
+    if left_out := int((shown & ~possible).sum()):
+        dropped["counters without a percentage"] = left_out
     keep = shown & possible
     if not keep.all():
         arrays[table] = {name: values[keep] for name, values in columns.items()}

@@ -40,6 +40,7 @@ LARGE_BYTES = 1 << 26
 IDS_AT_ONCE = 20_000
 # The largest number of a device: tables store it in 32 bits.
 MOST_DEVICE = (1 << 31) - 1
+UNREADABLE_SAMPLES = "samples of Python's stack that cannot be read"
 # Largest first, so that all threads end at about the same time.
 BY_SIZE = ("GPU_METRICS", "OSRT_API", "CUPTI_ACTIVITY_KIND_RUNTIME", "CUPTI_ACTIVITY_KIND_KERNEL")
 OPERATIONS = ("kernels", "copies", "memsets", "graphs")
@@ -98,18 +99,19 @@ def _trace(export: Export, cleaner: Cleaner, unread: Names, reading: Reading) ->
     devices, domains = devices_of(export), _domains(export, texts)
     if tables.RANGES.name in arrays:
         arrays[tables.RANGES.name] = _ranges(arrays[tables.RANGES.name], texts, domains, cleaner)
-        dropped[tables.RANGES.name] = _finish_ranges(read, session.duration_ns, bounds)
+        dropped |= _finish_ranges(read, session.duration_ns, bounds)
     _check_sums(export, arrays)
 
     def lookup(ids: Iterable[int]) -> dict[int, str]:
         return _cleaned(_lookup(export, ids), cleaner.text)
 
-    arrays[tables.SAMPLES.name], stacks, dropped[tables.SAMPLES.name] = read_samples(export, lookup)
+    arrays[tables.SAMPLES.name], stacks, dropped[UNREADABLE_SAMPLES] = read_samples(export, lookup)
     arrays[tables.NCCL_CALLS.name] = read_nccl_calls(export, lookup)
     if tables.LIBRARY_CALLS.name not in unread:
         library_calls = read_library_calls(export, lookup, arrays.get(tables.RANGES.name, {}))
         arrays[tables.LIBRARY_CALLS.name], strings = library_calls.columns, strings | library_calls.strings
-        dropped[tables.LIBRARY_CALLS.name] = keep_possible(library_calls.columns, bounds, is_operation=False)
+        name = tables.LIBRARY_CALLS.name
+        dropped |= _named(name, keep_possible(library_calls.columns, bounds, is_operation=False))
     absent, counter_names = _absent(export, arrays), counters.conform(arrays, counters.names(export), dropped)
     return Trace(
         capture=Capture(neutral(export.path.name), export.path.stat().st_size),
@@ -163,8 +165,8 @@ def _narrowed(values: Any) -> Any:  # noqa: ANN401 - texts are categories of pan
     return np.broadcast_to(values[:1].copy(), len(values))
 
 
-def _finish_ranges(read: RowsRead, duration_ns: int, bounds: Bounds) -> int:
-    """End open ranges and drop invalid ones, in place; return how many were dropped.
+def _finish_ranges(read: RowsRead, duration_ns: int, bounds: Bounds) -> dict[str, int]:
+    """End open ranges and drop invalid ones, in place; return how many were dropped, in words.
 
     A range of nsyswrap's own without an end is left out: an exception ended the call that it marks, at an unknown time.
     """
@@ -173,7 +175,11 @@ def _finish_ranges(read: RowsRead, duration_ns: int, bounds: Bounds) -> int:
     abandoned = ranges["open"] & np.asarray(ranges["domain"] == tables.OWN_DOMAIN, bool)
     if abandoned.any():
         ranges |= {name: values[~abandoned] for name, values in ranges.items()}
-    return keep_possible(ranges, bounds, is_operation=False)
+    return _named(tables.RANGES.name, keep_possible(ranges, bounds, is_operation=False))
+
+
+def _named(table: str, dropped: Mapping[str, int]) -> dict[str, int]:
+    return {f"{table.replace('_', ' ')}{reason}": rows for reason, rows in dropped.items()}
 
 
 def _latest(arrays: Mapping[str, Arrays], duration_ns: int, bounds: Bounds) -> int:
@@ -197,10 +203,11 @@ def sources_of(export: Export, unread: Names = frozenset()) -> list[Source]:
 
 
 def _possible_rows(export: Export, read: RowsRead) -> tuple[dict[str, int], dict[str, int], Bounds]:
-    """Drop impossible rows, in place: number of rows by family, number of rows left out by table; bounds."""
+    """Drop impossible rows, in place: number of rows by family, number of rows left out by what they are; bounds."""
     arrays = read.arrays
     sources = [each for each in schema.SOURCES if each.spec.name in arrays]
-    counts, dropped = dict.fromkeys((s.family for s in sources if s.family), 0), {s.spec.name: 0 for s in sources}
+    counts: dict[str, int] = dict.fromkeys((s.family for s in sources if s.family), 0)
+    dropped: dict[str, int] = {}
     bounds, running = find_bounds(arrays), {}
     with pool_of(READERS if export.path.stat().st_size >= LARGE_BYTES else 1) as pool:
         for source in sources:
@@ -214,7 +221,8 @@ def _possible_rows(export: Export, read: RowsRead) -> tuple[dict[str, int], dict
                 running[source.spec.name] = pool.submit(keep_possible, found, bounds, is_operation=is_operation)
             if source.family:
                 counts[source.family] += read.counts.get(source.spec.name, rows)
-    dropped |= {name: left_out.result() for name, left_out in running.items()}
+    for name, left_out in running.items():
+        dropped |= _named(name, left_out.result())
     return counts, dropped, bounds
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from nsyswrap import tables
 from nsyswrap.db import schema
 from nsyswrap.db.stored_rows import decode
 from nsyswrap.db.table_pages import Leaves, UnknownFormatError, read_pages
@@ -97,14 +98,22 @@ def first_rows(leaves: Leaves, rows: range) -> Array | None:
     return found if (found[1:] >= found[:-1]).all() else None
 
 
-def check_range(values: Array, dtype: str) -> None:
-    """Check that whole numbers fit into a type.
+def fitting(values: Array, dtype: str, none: int | None) -> Array:
+    """Return whole numbers that fit into a type.
+
+    Args:
+        values: The numbers.
+        dtype: The type.
+        none: What takes the place of ``tables.NO_ID`` in a type of 32 bits; None where that is no number either.
 
     Raises:
-        UnknownFormatError: They do not; reading with SQLite names the column.
+        UnknownFormatError: They do not fit; reading with SQLite names the column.
     """
     kind = np.dtype(dtype)
     if kind.kind == "i" and kind.itemsize < values.itemsize and len(values):
         bounds = np.iinfo(kind)
+        if none is not None and values.max() > bounds.max:
+            values = np.where(values == tables.NO_ID, none, values)
         if values.min() < bounds.min or values.max() > bounds.max:
             raise UnknownFormatError
+    return values

@@ -23,7 +23,7 @@ from nsyswrap.db import counters, queries, schema
 from nsyswrap.db.coded_column import PartCodes, joined
 from nsyswrap.db.compiled_rows import CompiledRows
 from nsyswrap.db.connection import AGAIN, Export, connected, text_of, wrong_type
-from nsyswrap.db.page_columns import PageColumns, check_range, first_rows
+from nsyswrap.db.page_columns import PageColumns, first_rows, fitting
 from nsyswrap.db.schema import Source
 from nsyswrap.db.table_pages import UnknownFormatError, find_leaves
 from nsyswrap.errors import ExportError
@@ -190,8 +190,9 @@ class TableReader:
             if rows > part.length:
                 raise UnknownFormatError
             for name, values in columns.items():
-                check_range(values, _dtype(self.source, name))
-                self._write(name, part, first, values)
+                none = self.source.spec.missing.get(name)
+                fits = fitting(values, _dtype(self.source, name), none if isinstance(none, int) else None)
+                self._write(name, part, first, fits)
         return rows
 
     def _compiled(self, pages: PageColumns) -> CompiledRows | None:
@@ -358,10 +359,22 @@ def _values(values: pa.Array, source: Source, name: str, path: Path) -> Array:
         raise ExportError(f"{path.name}: column {column} of {source.table} lacks a value (NULL)", hint=AGAIN)
     dtype = _dtype(source, name)
     kind = pa.int64() if dtype == "bool" else pa.type_for_alias(dtype)
+    none = source.spec.missing.get(name)
     try:
+        if kind == pa.int32() and isinstance(none, int):
+            values = pc.replace_with_mask(values.cast(pa.int64()), pc.equal(values, tables.NO_ID), pa.scalar(none))
         values = values.cast(kind)
     except pa.ArrowException as error:
-        raise wrong_type(path, source.table, column) from error
+        raise _does_not_fit(values, path, source.table, column) from error
     if values.null_count:
         values = pc.fill_null(values, pa.scalar(int(_missing(source, name)), kind))
     return np.asarray(values.to_numpy(zero_copy_only=False), dtype=dtype)
+
+
+def _does_not_fit(values: pa.Array, path: Path, table: str, column: str) -> ExportError:
+    """Return the error for values that are no whole numbers, or too large ones."""
+    if not pa.types.is_integer(values.type):
+        return wrong_type(path, table, column)
+    limits = pc.min_max(values)
+    worst = max((limits[side].as_py() for side in ("min", "max")), key=abs)
+    return ExportError(f"{path.name}: column {column} of {table} holds {worst}, which is too large", hint=AGAIN)

@@ -48,36 +48,57 @@ def find_bounds(arrays: Mapping[str, Arrays]) -> Bounds:
     return Bounds(max(middle - int(LONGEST), EVERY.low), min(middle + int(LONGEST), EVERY.high))
 
 
-def keep_possible(columns: Arrays, bounds: Bounds, *, is_operation: bool) -> int:
-    """Drop invalid rows, sort the others by start, and return how many were dropped."""
+# Why rows are left out, as the end of "1 row of copies"; the first for all but the others.
+_OF_TIMES, _OF_SIZE, _OF_DEVICE = (
+    " without a start, or with an end before the start",
+    " of an impossible size",
+    " on no GPU",
+)
+
+
+def keep_possible(columns: Arrays, bounds: Bounds, *, is_operation: bool) -> dict[str, int]:
+    """Drop invalid rows, sort the others by start, and return how many were dropped by reason, in words."""
     if "start" not in columns:
-        return 0
-    good = possible(columns, bounds, is_operation=is_operation)
-    rows, kept = len(good), int(np.count_nonzero(good))
-    if kept < rows:
+        return {}
+    wrong = _wrong(columns, bounds, is_operation=is_operation)
+    dropped = {reason: int(np.count_nonzero(rows)) for reason, rows in wrong.items() if rows.any()}
+    if dropped:
+        good = ~np.logical_or.reduce(list(wrong.values()))
         for name in columns:
             columns[name] = values = columns[name][good]
             if isinstance(values, pd.Categorical):
                 columns[name] = values.remove_unused_categories()
     _sort_by_start(columns)
     _order_ties(columns)
-    return rows - kept
+    return dropped
 
 
 def possible(columns: Arrays, bounds: Bounds, *, is_operation: bool) -> npt.NDArray[np.bool_]:
     """Return which rows of a table are valid."""
+    good: npt.NDArray[np.bool_] = ~np.logical_or.reduce(
+        list(_wrong(columns, bounds, is_operation=is_operation).values())
+    )
+    return good
+
+
+def _wrong(columns: Arrays, bounds: Bounds, *, is_operation: bool) -> dict[str, npt.NDArray[np.bool_]]:
+    """Return which rows of a table are not valid, by reason; a row has one reason."""
     start = columns["start"]
     end = columns.get("end", start)
-    good = np.ones(len(start), bool) if end is start else end >= start
+    bad = np.zeros(len(start), bool) if end is start else end < start
     # Check the whole column first: in a valid export nothing is out of bounds.
     if len(start) and (start.min() <= bounds.low or end.max() >= bounds.high):
-        good &= (start > bounds.low) & (end < bounds.high)
+        bad |= (start <= bounds.low) | (end >= bounds.high)
     if is_operation:
         # CUPTI writes start 0 and end 0 for an operation without times.
-        good &= (start != 0) | (end != 0)
-    if "bytes" in columns:
-        good &= (columns["bytes"] >= 0) & (columns["bytes"] < MOST_BYTES)
-    return good
+        bad |= (start == 0) & (end == 0)
+    found = {_OF_TIMES: bad}
+    for reason, column, most in ((_OF_SIZE, "bytes", MOST_BYTES), (_OF_DEVICE, "device_id", None)):
+        values = columns.get(column)
+        if values is not None and len(values) and (values.min() < 0 or (most is not None and values.max() >= most)):
+            outside = values < 0 if most is None else (values < 0) | (values >= most)
+            found[reason] = outside & ~np.logical_or.reduce(list(found.values()))
+    return found
 
 
 def _sort_by_start(columns: Arrays) -> None:

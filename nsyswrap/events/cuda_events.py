@@ -50,7 +50,8 @@ def _waits(trace: Trace) -> pd.DataFrame:
     """Return the calls that make a stream wait for an event, in order of begin."""
     frame = trace[tables.EVENT_WAITS]
     call = launch_calls(trace, array(frame, "process"), array(frame, "correlation_id"))
-    rows = np.flatnonzero((call >= 0) & (array(frame, "stream") != tables.NO_STREAM))
+    stream, event = array(frame, "stream"), array(frame, "event_id")
+    rows = np.flatnonzero((call >= 0) & (stream != tables.NO_ID) & (stream >= 0) & (event != tables.NO_ID))
     columns = {name: array(frame, name)[rows] for name in ("process", "stream", "event_id")}
     found = pd.DataFrame({**columns, "start": array(trace[tables.CALLS], "start")[call[rows]]}).astype(np.int64)
     return found.sort_values("start", kind="stable", ignore_index=True)

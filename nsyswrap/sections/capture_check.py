@@ -190,13 +190,13 @@ def _dropped(trace: Trace, window: Window) -> list[Finding]:
     return [
         _finding(
             "capture/impossible_rows",
-            f"Left out: {units.counted(rows, 'row')} of {table} without a start, or with an end before the start.",
+            f"Left out: {units.counted(rows, 'row')} of {what}.",
             "Export afresh; if the rows are still there, the capture itself is damaged.",
             (),
             window,
             Severity.NOTE,
         )
-        for table, rows in sorted(trace.dropped.items())
+        for what, rows in sorted(trace.dropped.items())
     ]
 
 

@@ -74,7 +74,7 @@ def test_a_step_outside_the_interval_is_said(report: Report) -> None:
 def test_a_run_without_steps_says_what_to_do(report: Report) -> None:
     found = with_baseline(report, alone([]))
     assert found.step.baseline_median_ns is None
-    assert "the run without nsys shows 0 of its steps; mark steps with --annotate auto" in note(found)
+    assert "the run without nsys shows 0 of its steps; mark steps with ranges of torch.cuda.nvtx" in note(found)
     assert "the report is not about steps" in note(with_baseline(replace(report, step=NO_STEP), alone([100] * 8)))
 
 

@@ -12,6 +12,7 @@ from export_builder import ExportBuilder
 from nsyswrap.db import schema
 from nsyswrap.db.load import load_export
 from nsyswrap.errors import ExportError
+from nsyswrap.tables import NO_ID
 
 Build = Callable[..., ExportBuilder]
 KERNEL = "CUPTI_ACTIVITY_KIND_KERNEL"
@@ -255,6 +256,38 @@ def test_a_null_where_nsys_always_writes_a_value(path: Path, table: str, column:
     assert f"column {column} of {table} lacks a value" in refusal(path).message
 
 
+@pytest.mark.parametrize(
+    ("table", "column", "name", "expected"),
+    [
+        (KERNEL, "streamId", "kernels.stream", -1),
+        (KERNEL, "registersPerThread", "kernels.registers", 0),
+        (KERNEL, "sharedMemoryExecuted", "kernels.shared_executed_bytes", 0),
+        ("CUPTI_ACTIVITY_KIND_MEMCPY", "streamId", "copies.stream", -1),
+        ("CUPTI_ACTIVITY_KIND_MEMCPY", "copyKind", "copies.copy_kind", 0),
+        ("CUPTI_ACTIVITY_KIND_MEMCPY", "srcKind", "copies.source_kind", -1),
+    ],
+)
+@pytest.mark.parametrize("is_text_beside", [False, True])
+def test_what_cupti_writes_for_no_number_is_read_as_none(  # noqa: PLR0913 - a case in six words
+    path: Path, table: str, column: str, name: str, expected: int, *, is_text_beside: bool
+) -> None:
+    """All bits of a number of 32 bits are set. It is read from the pages of the file, and by SQLite beside a text."""
+    changed(path, f"update {table} set {column} = {NO_ID} where rowid = 3")  # noqa: S608 - our own names
+    if is_text_beside:
+        changed(path, f"alter table {table} add column more text default 'x'")
+    frame, _, ours = name.partition(".")
+    trace = load_export(path)
+    assert trace.frames[frame][ours].astype(int).tolist().count(expected) >= 1
+    assert (len(trace.frames[frame]), trace.dropped) == (40, {})
+
+
+def test_an_operation_on_no_gpu_is_left_out_and_counted(path: Path) -> None:
+    changed(path, f"update {KERNEL} set deviceId = {NO_ID} where rowid = 3")  # noqa: S608 - our own name
+    trace = load_export(path)
+    assert len(trace.frames["kernels"]) == 39
+    assert trace.dropped == {"kernels on no GPU": 1}
+
+
 def test_an_impossible_device_id(path: Path) -> None:
     changed(path, f"update {KERNEL} set deviceId = {2**40} where rowid = 3")  # noqa: S608 - our own name
     assert f"column deviceId of {KERNEL}" in refusal(path).message
@@ -272,7 +305,7 @@ def test_invalid_times_are_left_out_and_counted(
     )
     trace = load_export(builder.write(tmp_path / "x.sqlite"))
     assert len(trace.frames["kernels"]) == 40
-    assert trace.dropped == {"kernels": 1}
+    assert trace.dropped == {"kernels without a start, or with an end before the start": 1}
 
 
 @pytest.mark.parametrize("far", [-(10**18), 10**18, 2**54])
@@ -286,7 +319,7 @@ def test_times_far_from_all_others_are_left_out_and_counted(build: Build, tmp_pa
         builder.call("cudaLaunchKernel", at + epoch // 2 + far, at + epoch).kernel(at + epoch, at + epoch + 1)
     trace = load_export(builder.write(tmp_path / "x.sqlite"))
     assert (len(trace.frames["calls"]), len(trace.frames["kernels"])) == (40, 10)
-    assert trace.dropped == {"calls": 10}
+    assert trace.dropped == {"calls without a start, or with an end before the start": 10}
 
 
 def test_lengths_that_add_up_beyond_their_type_are_refused(build: Build, tmp_path: Path) -> None:
@@ -307,7 +340,7 @@ def test_an_impossible_number_of_a_visible_gpu(build: Build, tmp_path: Path, gpu
 @pytest.mark.parametrize("size", [-1, 2**62, 2**63 - 1])
 def test_invalid_sizes_are_left_out_and_counted(build: Build, tmp_path: Path, size: int) -> None:
     trace = load_export(small(build).copy(7, 9, bytes=size).write(tmp_path / "x.sqlite"))
-    assert trace.dropped == {"copies": 1}
+    assert trace.dropped == {"copies of an impossible size": 1}
     assert trace.frames["copies"]["bytes"].sum() == 40 * 1024
 
 

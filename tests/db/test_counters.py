@@ -75,7 +75,7 @@ def test_values_that_are_no_percentage_are_left_out_and_counted(build: Build, tr
     builder = build().metric("SM Active", [(1, -1), (2, 100), (3, 10**12)])
     trace = trace_of(builder.metric("GPC Clock Frequency [MHz]", [(1, 10**9)], number=1))
     assert trace.frames["counters"]["value"].tolist() == [100]
-    assert trace.dropped == {"counters": 2}
+    assert trace.dropped == {"counters without a percentage": 2}
 
 
 def test_an_export_without_counters_says_so(build: Build, trace_of: TraceOf) -> None:

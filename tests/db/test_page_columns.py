@@ -8,9 +8,10 @@ import pytest
 from export_builder import ExportBuilder
 from stored_tables import changed_export
 
+from nsyswrap import tables
 from nsyswrap.db import page_columns, read_table, schema
 from nsyswrap.db.connection import opened
-from nsyswrap.db.page_columns import check_range
+from nsyswrap.db.page_columns import fitting
 from nsyswrap.db.read_table import TableReader
 from nsyswrap.db.table_pages import UnknownFormatError
 from nsyswrap.errors import ExportError
@@ -112,7 +113,12 @@ def test_a_product_that_overflows_is_left_to_sqlite() -> None:
 
 
 def test_numbers_that_do_not_fit_are_left_to_sqlite() -> None:
-    check_range(np.array([-(1 << 31), (1 << 31) - 1]), "int32")
-    check_range(np.array([1 << 40]), "int64")
-    with pytest.raises(UnknownFormatError):
-        check_range(np.array([1 << 31]), "int32")
+    for values, dtype in (([-(1 << 31), (1 << 31) - 1], "int32"), ([1 << 40], "int64")):
+        assert fitting(np.array(values), dtype, None).tolist() == values
+    for value, none in ((1 << 31, -1), (tables.NO_ID, None), (1 << 40, -1)):
+        with pytest.raises(UnknownFormatError):
+            fitting(np.array([7, value]), "int32", none)
+
+
+def test_what_cupti_writes_for_no_stream_is_a_missing_value() -> None:
+    assert fitting(np.array([7, tables.NO_ID]), "int32", -1).tolist() == [7, -1]

@@ -17,7 +17,7 @@ def test_rows_are_sorted_by_start_and_then_by_content(starts: list[int], block: 
     expected = sorted(zip(*(values.tolist() for values in columns.values()), strict=True))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(valid_rows, "BLOCK", block)
-        assert keep_possible(columns, EVERY, is_operation=False) == 0
+        assert keep_possible(columns, EVERY, is_operation=False) == {}
     assert list(zip(*(values.tolist() for values in columns.values()), strict=True)) == expected
 
 
@@ -28,9 +28,22 @@ def test_only_the_rows_out_of_order_are_sorted(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_invalid_rows_are_dropped_and_counted() -> None:
-    columns = {"start": np.array([5, 0, 9, 3]), "end": np.array([4, 0, 10, 4]), "bytes": np.array([1, 1, -1, 1])}
-    assert keep_possible(columns, EVERY, is_operation=True) == 3
-    assert {name: values.tolist() for name, values in columns.items()} == {"start": [3], "end": [4], "bytes": [1]}
+    """Each is counted once, by its first reason."""
+    columns = {
+        "start": np.array([5, 0, 9, 3, 7]),
+        "end": np.array([4, 0, 10, 4, 8]),
+        "bytes": np.array([1, 1, -1, 1, 1]),
+        "device_id": np.array([0, -1, -1, 0, -1]),
+    }
+    dropped = keep_possible(columns, EVERY, is_operation=True)
+    assert list(dropped.values()) == [2, 1, 1]
+    assert [words.split()[-1] for words in dropped] == ["start", "size", "GPU"]
+    assert {name: values.tolist() for name, values in columns.items()} == {
+        "start": [3],
+        "end": [4],
+        "bytes": [1],
+        "device_id": [0],
+    }
 
 
 def test_events_far_from_the_others_are_out_of_bounds() -> None:

@@ -10,7 +10,7 @@ from simulations import simulate_trace
 
 from nsyswrap.intervals import Spans
 from nsyswrap.loop.context import find_context, find_states
-from nsyswrap.tables import CALLS, NO_STREAM, Trace, array
+from nsyswrap.tables import CALLS, NO_ID, Trace, array
 from nsyswrap.what_if.cpu_nodes import HostSources, find_host
 from nsyswrap.what_if.dependency_graph import Change
 from nsyswrap.what_if.gpu_nodes import NONE, queue_operations
@@ -34,7 +34,7 @@ class Program(ExportBuilder):
         """Wait for an event."""
         self.call(name, start, end, correlation=start + 20_000)
         columns = {"start": start, "end": end, "process": PROCESS, "correlation": start + 20_000, "eventId": event}
-        return self.row(WAITS, device=0, stream=NO_STREAM, **columns)
+        return self.row(WAITS, device=0, stream=NO_ID, **columns)
 
 
 def two_kernels() -> Program:
