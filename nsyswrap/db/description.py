@@ -5,6 +5,7 @@ from typing import Any
 
 from nsyswrap.db import queries, schema
 from nsyswrap.db.connection import Export
+from nsyswrap.db.quantities import SCALES, from_text, in_base_unit
 from nsyswrap.model import Gpu, Session
 from nsyswrap.named_secrets import looks_secret
 from nsyswrap.privacy import ANYBODY, Cleaner
@@ -14,6 +15,7 @@ from nsyswrap.privacy import ANYBODY, Cleaner
 _BLOCK_VARIABLE = re.compile(r"(?:^|\x00)([A-Za-z_]\w*)=", re.ASCII)
 _LINE_VARIABLE = re.compile(r"(?:^|;)([A-Za-z_]\w*)=", re.ASCII)
 _VARIABLE = re.compile(r"([A-Za-z_]\w*)=", re.ASCII)
+_VERSION = re.compile(r"\d{1,2}\.\d{1,2}", re.ASCII)
 _CUDA = re.compile(r"\d{4,6}", re.ASCII)
 # The script of the shell that starts the program says how many words it takes first; an older one took two.
 _TAKEN_WORDS = re.compile(r"\bshift (\d); exec", re.ASCII)
@@ -25,8 +27,14 @@ _SM_LIMITS = {
     "sm_registers": "maxRegistersPerSm",
     "sm_shared_bytes": "maxShmemPerSm",
 }
-# Rates and the cache, by their fields of ``Gpu``.
-_RATES = {"memory_bytes_per_second": "memoryBandwidth", "cache_bytes": "l2CacheSize", "clock_hz": "clockRate"}
+# Other numbers, by their fields of ``Gpu``.
+_NUMBERS = {
+    "sm_count": "smCount",
+    "memory_bytes": "totalMemory",
+    "memory_bytes_per_second": "memoryBandwidth",
+    "cache_bytes": "l2CacheSize",
+    "clock_hz": "clockRate",
+}
 # The columns of ``OLD_GPUS`` by their fields of ``Gpu``, and how many of the field's units theirs has. Source: the
 # attributes of a device in CUPTI (cupti_activity.h), whose rate is in kB/s and whose clock is in kHz.
 _OLD_NUMBERS = {
@@ -89,24 +97,41 @@ def read_uuids(export: Export) -> dict[int, str]:
 
 def read_gpus(export: Export) -> tuple[Gpu, ...]:
     """Return all GPUs of the machine, by device id, used or not."""
-    wanted = ("id", "name", "computeMajor", "computeMinor", "smCount", "totalMemory")
+    wanted = ("id", "name", "computeMajor", "computeMinor")
     if not export.has(schema.GPUS, *wanted):
         return _read_old_gpus(export)
     limits = _SM_LIMITS if export.has(schema.GPUS, *_SM_LIMITS.values()) else {}
-    more = limits | {field: column for field, column in _RATES.items() if export.has(schema.GPUS, column)}
+    more = limits | {field: column for field, column in _NUMBERS.items() if export.has(schema.GPUS, column)}
     columns = (*wanted, *more.values())
     places = _places(export)
     found = []
-    for device, name, *numbers in export.rows(queries.columns_of(schema.GPUS, columns)):
+    for device, name, major, minor, *numbers in export.rows(queries.columns_of(schema.GPUS, columns)):
         device_id = export.whole(device, schema.GPUS, "id")
-        major, minor, *rest = (
-            export.whole(value, schema.GPUS, column) for value, column in zip(numbers, columns[2:], strict=True)
-        )
-        # A damaged export may have any number here, but no version is negative.
-        capability = None if None in numbers[:2] or min(major, minor) < 0 else (major, minor)
-        known = dict(zip(("sm_count", "memory_bytes", *more), rest, strict=True))
+        known = {
+            field: _number(export, value, field, column)
+            for (field, column), value in zip(more.items(), numbers, strict=True)
+        }
+        capability = _capability(export, major, minor)
         found.append(Gpu(device_id, str(name or ""), capability, bus=places.get(device_id, ""), **known))
     return tuple(sorted(found, key=lambda gpu: gpu.device_id))
+
+
+def _capability(export: Export, *parts: object) -> tuple[int, int] | None:
+    """Return the version of a GPU; None if unknown. A damaged export may have any number, but none is negative."""
+    names = ("computeMajor", "computeMinor")
+    major, minor = (export.whole(part, schema.GPUS, name) for part, name in zip(parts, names, strict=True))
+    return None if None in parts or min(major, minor) < 0 else (major, minor)
+
+
+def _number(export: Export, value: object, field: str, column: str) -> int:
+    """Return a number of a GPU in bytes, bytes/s or Hz, in whatever unit the export has it.
+
+    Raises:
+        ExportError: It is no number.
+    """
+    if isinstance(value, str) and field in SCALES and (found := from_text(value)) is not None:
+        return found
+    return in_base_unit(field, export.whole(value, schema.GPUS, column))
 
 
 def _read_old_gpus(export: Export) -> tuple[Gpu, ...]:
@@ -180,7 +205,9 @@ def _without_shell(command: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _cuda_version(number: str) -> str:
-    """Return "13.0" for 13000. Source: cuDriverGetVersion, 1000 * major + 10 * minor."""
+    """Return "13.0" for 13000, and for "13.0". Source: cuDriverGetVersion, 1000 * major + 10 * minor."""
+    if _VERSION.fullmatch(number):
+        return number
     if not _CUDA.fullmatch(number):
         return ""
     return f"{int(number) // 1000}.{int(number) % 1000 // 10}"

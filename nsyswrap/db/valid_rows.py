@@ -65,9 +65,8 @@ def keep_possible(columns: Arrays, bounds: Bounds, *, is_operation: bool) -> dic
     if dropped:
         good = ~np.logical_or.reduce(list(wrong.values()))
         for name in columns:
-            columns[name] = values = columns[name][good]
-            if isinstance(values, pd.Categorical):
-                columns[name] = values.remove_unused_categories()
+            values: Any = columns[name][good]
+            columns[name] = values.remove_unused_categories() if isinstance(values, pd.Categorical) else values
     _sort_by_start(columns)
     _order_ties(columns)
     return dropped

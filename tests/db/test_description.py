@@ -4,15 +4,19 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from export_builder import ExportBuilder
+from hypothesis import given
+from hypothesis import strategies as st
 from real_captures import Planted
 
 from nsyswrap.capture.inherited import Inherited
 from nsyswrap.capture.run_dir import RunDir
 from nsyswrap.db.connection import Export, opened
 from nsyswrap.db.description import read_gpus, read_session, secret_names
+from nsyswrap.db.quantities import SCALES, from_text, in_base_unit
 from nsyswrap.errors import ExportError
 from nsyswrap.model import Gpu
 
@@ -133,6 +137,69 @@ def test_gpus_of_an_old_export_are_in_another_table(tmp_path: Path) -> None:
                 bus="0000:02:00.0",
             ),
         )
+
+
+H200 = {
+    "memory_bytes": 150_109_880_320,
+    "memory_bytes_per_second": 4_814_304_000_000,
+    "cache_bytes": 62_914_560,
+    "clock_hz": 1_980_000_000,
+    "sm_shared_bytes": 233_472,
+}
+H200_COLUMNS = dict(
+    zip(H200, ("totalMemory", "memoryBandwidth", "l2CacheSize", "clockRate", "maxShmemPerSm"), strict=True)
+)
+OTHER_LIMITS = {"maxWarpsPerSm": 64, "maxBlocksPerSm": 32, "maxRegistersPerSm": 65_536}
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [
+        H200,
+        {"memory_bytes": 143_156, "clock_hz": 1_980, "cache_bytes": 60, "sm_shared_bytes": 228},
+        {
+            "memory_bytes": 146_591_680,
+            "clock_hz": 1_980_000,
+            "cache_bytes": 61_440,
+            "memory_bytes_per_second": 4_814_304,
+        },
+        {"memory_bytes_per_second": 4_814_304_000},
+        {
+            "memory_bytes": "143155.9375 MiB",
+            "clock_hz": "1980 MHz",
+            "cache_bytes": "60 MiB",
+            "sm_shared_bytes": "228 KiB",
+        },
+        {"memory_bytes": "150,109,880,320 B", "clock_hz": "1.98 GHz", "memory_bytes_per_second": "4814.304 GB/s"},
+        {"cache_bytes": "60 MB", "memory_bytes_per_second": "4,814304 TB/s", "clock_hz": "1,980 MHz"},
+    ],
+)
+def test_numbers_of_a_gpu_may_have_any_unit(build: Build, open_export: Opener, numbers: dict[str, int | str]) -> None:
+    """A number has the unit in which it is possible; a text says its unit."""
+    columns: dict[str, Any] = {H200_COLUMNS[field]: value for field, value in {**H200, **numbers}.items()}
+    (gpu,) = read_gpus(open_export(build().gpu(**columns | OTHER_LIMITS)))
+    for field, value in H200.items():
+        assert abs(getattr(gpu, field) - value) <= value / 1e5
+
+
+@given(field=st.sampled_from(list(SCALES)), value=st.integers(0, 1 << 50))
+def test_a_number_in_its_base_unit_stays(field: str, value: int) -> None:
+    """Whatever number there is, it is not unknown, and reading it twice changes nothing."""
+    found = in_base_unit(field, value)
+    assert in_base_unit(field, found) == found
+    assert found >= value
+    assert (found == 0) == (value == 0)
+
+
+@pytest.mark.parametrize("text", ["", "much", "80", "80 XB", "B", "1.2.3 GB", "GB 80", "80 GB more"])
+def test_a_text_without_a_unit_is_no_quantity(text: str) -> None:
+    assert from_text(text) is None
+
+
+def test_a_gpu_without_numbers_has_its_name(build: Build, open_export: Opener) -> None:
+    """Some exports have fewer columns than those of nsys."""
+    (gpu,) = read_gpus(open_export(build().gpu().without("TARGET_INFO_GPU", "totalMemory", "smCount", "clockRate")))
+    assert (gpu.name, gpu.memory_bytes, gpu.sm_count, gpu.clock_hz) == ("NVIDIA H200", 0, 0, 0)
 
 
 @pytest.mark.parametrize(("major", "minor"), [(-1, 0), (9, -(2**31))])

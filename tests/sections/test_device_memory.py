@@ -105,7 +105,7 @@ def test_what_was_there_before_the_capture_goes_with_its_process_too(trace_of: T
 
 
 def test_the_peak_is_a_share_of_the_gpus_memory(trace_of: TraceOf) -> None:
-    assert device(trace_of(ExportBuilder().gpu(totalMemory=1000).memory(10, 250)))["peak_share"] == 0.25
+    assert device(trace_of(ExportBuilder().gpu(totalMemory=4 << 30).memory(10, 1 << 30)))["peak_share"] == 0.25
 
 
 def test_memory_of_the_host_is_not_the_gpus(trace_of: TraceOf) -> None:
