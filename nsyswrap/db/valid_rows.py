@@ -65,8 +65,10 @@ def keep_possible(columns: Arrays, bounds: Bounds, *, is_operation: bool) -> dic
     if dropped:
         good = ~np.logical_or.reduce(list(wrong.values()))
         for name in columns:
-            values: Any = columns[name][good]
-            columns[name] = values.remove_unused_categories() if isinstance(values, pd.Categorical) else values
+            kept: Any = columns[name][good]
+            if isinstance(kept, pd.Categorical):
+                kept = kept.remove_unused_categories()
+            columns[name] = kept
     _sort_by_start(columns)
     _order_ties(columns)
     return dropped
