@@ -6,14 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nsyswrap.named_secrets import WITHHELD, looks_secret
 from nsyswrap.privacy import (
-    WITHHELD,
     Cleaner,
     DistinctCleaner,
     Identity,
     distinct,
     identity_from,
-    looks_secret,
     neutral,
     neutral_command,
     neutral_host,

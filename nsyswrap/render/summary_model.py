@@ -139,7 +139,7 @@ def gpu_names(report: Report) -> str:
 
 
 def gpus_in_words(report: Report) -> str:
-    """Return the kinds of GPU and the number of each, or that none of their work was recorded or that they are not described."""
+    """Return the kinds of GPU and the number of each; without any, whether their work or description is missing."""
     return gpu_names(report) or (NO_GPU_WORK if report.section("ledger") is None else "GPU unknown")
 
 

@@ -28,7 +28,7 @@ def loop(count: int = 4, *, builder: ExportBuilder | None = None, **columns: int
     """Return kernels with their launch calls, one every 100 ns."""
     made = builder or ExportBuilder()
     for at in range(0, 100 * count, 100):
-        made.kernel(at + 10, at + 60, launched=(at, at + 5), **columns)
+        made.kernel(at + 10, at + 60, launched=(at, at + 5), **columns)  # type: ignore[arg-type]
     return made
 
 

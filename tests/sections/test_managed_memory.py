@@ -38,10 +38,10 @@ def one_kernel(*, cause: int = FAULT, every: int = 30, to_gpu: int = 140) -> Exp
     made.call("cudaDeviceSynchronize", 1072 * US, 2505 * US)
     for page in range(to_gpu):
         at = (1085 + 10 * page) * US
-        made.copy(at, at + 6 * US, TO_GPU, migrationCause=cause, **MANAGED)
+        made.copy(at, at + 6 * US, TO_GPU, migrationCause=cause, **MANAGED)  # type: ignore[arg-type]
     for page in range(60):
         at = (2520 + every * page) * US
-        made.copy(at, at + 6 * US, TO_HOST, migrationCause=cause, **MANAGED)
+        made.copy(at, at + 6 * US, TO_HOST, migrationCause=cause, **MANAGED)  # type: ignore[arg-type]
     return made
 
 

@@ -33,5 +33,5 @@ def _whole(key: str, name: str, table: pd.DataFrame) -> pd.DataFrame:
     found = table.copy()
     for column, kind in needed.items():
         if column not in found.columns:
-            found[column] = _NOTHING[kind]
+            found[column] = _NOTHING[kind]  # type: ignore[call-overload]
     return found[[*needed, *(column for column in table.columns if column not in needed)]]
