@@ -145,4 +145,7 @@ def _divisor(side: Side, basis: Basis) -> float:
 
 def _window(side: Side, basis: Basis) -> float:
     """Return the whole that amounts are parts of: the time of a step in ns, or 1."""
-    return float(side.steps.period.mean()) if basis == "step" else 1.0
+    if basis != "step":
+        return 1.0
+    # A short report has the number of steps without their times.
+    return float(side.steps.period.mean()) if side.steps.count else side.report.window.length_ns / side.step_count

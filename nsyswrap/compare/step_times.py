@@ -81,7 +81,8 @@ def step_times(report: Report) -> StepTimes:
     table = section.tables.get("steps") if section is not None else None
     if table is None or not len(table):
         return NO_STEPS
-    keys = [name for name in ("device_id", "process") if name in table]
+    # A report of an earlier state names no processes.
+    keys = [name for name in ("device_id", "process") if name in table and table[name].notna().all()]
     measured = _measured(table, report.window, keys)
     if not len(measured):
         return NO_STEPS

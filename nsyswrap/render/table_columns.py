@@ -130,7 +130,7 @@ _COLUMNS: Mapping[str, Mapping[str, str]] = {
     },
 }
 # Columns that some reports have.
-_MORE: Mapping[tuple[str, str], str] = {("ledger", "devices"): "rank", ("steps", "steps"): f"device_id {_PARTS}"}
+_MORE: Mapping[tuple[str, str], str] = {("ledger", "devices"): "rank", ("steps", "steps"): f"number device_id {_PARTS}"}
 _TEXTS = frozenset({
     *("call", "cause", "evidence", "file", "function", "gpu", "innermost", "interval", "kind", "known_from", "library"),
     *("limited_by", "limiter", "module", "name", "op", "operator", "part", "phase", "precision", "range", "reason"),

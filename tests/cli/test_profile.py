@@ -202,7 +202,7 @@ def test_a_program_without_events_has_a_report(called: Callable[..., Run]) -> No
     run = called("--trace", "nvtx", "--quiet", "--", "true")
     assert run.code == 0
     assert results_in(run.folder) == RESULTS
-    assert "No GPU operation was recorded" in run.json("report.json")["notes"][0]
+    assert "There is no ledger of GPU time" in run.json("report.json")["notes"][0]
     assert "recording" not in run.stderr
     assert "report   " in run.stderr
 

@@ -165,8 +165,11 @@ def test_the_collectives_of_any_library_are_communication(
 def test_the_ledger_of_all_steps_is_that_of_the_measured_window(
     name: str, captures: Captures, real_report: Callable[..., Report], real_context: Contexts
 ) -> None:
+    """The window lasts from the first measured step of all ranks to the last."""
     part = part_of(captures(name), real_context(name).trace)
-    whole = real_report(name).section("ledger")
+    window = real_context(name).steps.measured_window()
+    assert window is not None
+    whole = real_report(name, f"{window.start_ns / 1e9:.9f}:{window.end_ns / 1e9:.9f}").section("ledger")
     assert whole is not None
     found = [(each.window_ns, each.compute_ns, each.idle_ns) for each in excerpt_of(part).ledgers if each.of_steps]
     assert found == list(

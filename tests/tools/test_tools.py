@@ -306,6 +306,7 @@ def test_make_alone_lists_the_targets() -> None:
         "overhead",
         "bench",
         "instructions",
+        "law",
         "fuzz",
         "soak",
         "release",

@@ -150,11 +150,16 @@ def subject(name: str) -> str:
     that a tool left out is restored where the function is a known library's. In a mangled name only the function is
     decoded.
     """
+    return with_namespace(as_written(name))
+
+
+def as_written(name: str) -> str:
+    """Return a name as ``subject`` does, with the namespaces alone that the tool wrote."""
     text = name[:LONGEST].strip()
     if text.startswith("_Z"):
-        return with_namespace(_decoded(text))
+        return _decoded(text)
     text = _RETURN_TYPE.sub("", text, count=1)
-    return with_namespace(_CASTS.sub("", _HIDDEN.sub("", text)))
+    return _CASTS.sub("", _HIDDEN.sub("", text))
 
 
 def _matches(rule: NameRule, text: str) -> bool:

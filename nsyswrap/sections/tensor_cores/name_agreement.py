@@ -136,7 +136,7 @@ def kernel_launches(context: TraceContext, window: Window) -> pd.DataFrame:
 
 def function_of(name: str) -> str:
     """Return the function's qualified name, without template arguments and parameters."""
-    return subject(name).partition("<")[0].partition("(")[0].strip()
+    return as_written(name).partition("<")[0].partition("(")[0].strip()
 
 
 def spelling(name: str) -> str:
