@@ -7,7 +7,7 @@ from enum import StrEnum
 
 import pandas as pd
 
-from nsyswrap.hardware.kernel_names.classify import Classification, Verdict, classify, subject
+from nsyswrap.hardware.kernel_names.classify import Classification, Verdict, as_written, classify, subject
 from nsyswrap.hardware.kernel_names.user_rules import NameRule
 from nsyswrap.intervals import Window
 from nsyswrap.loop.context import TraceContext
