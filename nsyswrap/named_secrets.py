@@ -27,6 +27,8 @@ _SURE = re.compile(
     r"|(?:ACCESS|API|AUTH|BEARER|HF|HUB|ID|REFRESH|SECRET|SESSION)_?TOKEN$",
     re.IGNORECASE,
 )
+# Each of these names holds one of these words: most texts have none, and are not searched any further.
+_SURE_WORD = re.compile(r"PASS|PW|SECRET|CREDENTIAL|SIGNATURE|KEY|TOKEN", re.IGNORECASE)
 _END_OF_WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 # In QUADD_INJECTION_PROXY nsys lists what it records.
 _HARMLESS = frozenset({"XAUTHORITY", "SSH_AUTH_SOCK", "NO_PROXY", "QUADD_INJECTION_PROXY"})
@@ -199,7 +201,7 @@ def without_sure_secrets(text: str, is_value: Callable[[str], bool]) -> str:
         text: The text.
         is_value: Returns whether a value may be a secret at all.
     """
-    if ":" not in text and "=" not in text:
+    if not _SURE_WORD.search(text):
         return text
 
     def is_secret(_: str, value: str) -> bool:

@@ -325,6 +325,17 @@ class CodedIds:
         found: npt.NDArray[np.int64] = taken(self.ids, taken(self.codes, rows))
         return found
 
+    def places(self) -> dict[int, slice]:
+        """Return the rows from the first to the last one of each id that occurs."""
+        first, last = np.full(len(self.ids), -1, np.int64), np.full(len(self.ids), -1, np.int64)
+        for some in blocks(len(self.codes)):
+            last[self.codes[some]] = np.arange(some.start, some.stop)
+        for some in reversed([*blocks(len(self.codes))]):
+            first[self.codes[some][::-1]] = np.arange(some.start, some.stop)[::-1]
+        present = np.flatnonzero(first >= 0)
+        bounds = zip(self.ids[present].tolist(), first[present].tolist(), (last[present] + 1).tolist(), strict=True)
+        return {each: slice(begin, end) for each, begin, end in bounds}
+
     def only(self, rows: npt.NDArray[Any]) -> "CodedIds":
         """Return some rows as codes of the same ids."""
         return CodedIds(taken(self.codes, rows), self.ids)

@@ -127,3 +127,14 @@ def test_a_column_of_one_shared_value_tells_no_rows_apart() -> None:
         assert (codes.tolist(), first.tolist()) == ([0, 1, 0, 1, 2], [0, 1, 4])
     codes, first = tables.groups([shared])
     assert (codes.tolist(), first.tolist()) == ([0] * 5, [0])
+
+
+@given(st.lists(st.sampled_from([7, 8, 9, 11]), max_size=40), st.integers(1, 7))
+def test_the_place_of_an_id_is_from_its_first_to_its_last_row(ids: list[int], block: int) -> None:
+    """Ids that do not occur have no place, however many rows are looked at at a time."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tables, "BLOCK", block)
+        found = tables.coded(
+            pd.DataFrame({"thread": pd.Categorical(ids, categories=[7, 8, 9, 10, 11])}), "thread"
+        ).places()
+    assert found == {each: slice(ids.index(each), len(ids) - ids[::-1].index(each)) for each in set(ids)}

@@ -1,22 +1,24 @@
 """The calls of one table with their state codes, by thread: when any is open, the first one, and the last one."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
 from nsyswrap.compiled.rows import chosen, taken
-from nsyswrap.intervals import Indices, Spans, Window, merge
-from nsyswrap.tables import array, blocks, coded
+from nsyswrap.intervals import NOTHING, Indices, Spans, Times, Window, merge
+from nsyswrap.tables import BLOCK, CodedIds, array, coded
 
 NO_CODE = -1
 
 Rows = npt.NDArray[np.bool_]
 
 
-class CodedCalls(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class CodedCalls:
     """One table of calls.
 
     Attributes:
@@ -25,6 +27,11 @@ class CodedCalls(NamedTuple):
         changed: Rows whose code is another one, ascending.
         codes: The code of each of them.
         window: Interval of time.
+        start: When each call starts, in ns, ascending.
+        end: When it ends.
+        names: Code of the name of each call.
+        threads: Its thread.
+        places: The rows from the first to the last call of each thread. A thread may live for a short time only.
     """
 
     frame: pd.DataFrame
@@ -32,16 +39,32 @@ class CodedCalls(NamedTuple):
     changed: Indices
     codes: npt.NDArray[np.int32]
     window: Window
+    start: Times = field(init=False)
+    end: Times = field(init=False)
+    names: npt.NDArray[np.signedinteger[Any]] = field(init=False)
+    threads: CodedIds = field(init=False)
+    places: Mapping[int, slice] = field(init=False)
+
+    def __post_init__(self) -> None:
+        threads = coded(self.frame, "thread")
+        found = {
+            "start": array(self.frame, "start"),
+            "end": array(self.frame, "end"),
+            "names": coded(self.frame, "name_id").codes,
+            "threads": threads,
+            "places": threads.places(),
+        }
+        for name, values in found.items():
+            object.__setattr__(self, name, values)
 
     def touching(self, block: slice) -> Rows:
         """Return which rows of a block touch the window."""
-        start, end = array(self.frame, "start")[block], array(self.frame, "end")[block]
-        found: Rows = (start < self.window.end_ns) & (end > self.window.start_ns)
+        found: Rows = (self.start[block] < self.window.end_ns) & (self.end[block] > self.window.start_ns)
         return found
 
     def code(self, block: slice) -> npt.NDArray[np.int32]:
         """Return the state codes of a block; ``NO_CODE`` for what explains no idle time or lies outside the window."""
-        found: npt.NDArray[np.int32] = taken(self.numbers, coded(self.frame, "name_id").codes[block])
+        found: npt.NDArray[np.int32] = taken(self.numbers, self.names[block])
         low, high = np.searchsorted(self.changed, (block.start, block.stop))
         found[self.changed[low:high] - block.start] = self.codes[low:high]
         found[~self.touching(block)] = NO_CODE
@@ -50,19 +73,18 @@ class CodedCalls(NamedTuple):
 
 def open_spans(calls: CodedCalls, thread: int) -> Spans:
     """Return when any call of a thread that touches the window is open."""
-    mine = coded(calls.frame, "thread").equal(thread)
-    for some in blocks(len(mine)):
-        mine[some] &= calls.touching(some)
-    return merge(*chosen(mine, array(calls.frame, "start"), array(calls.frame, "end")))
+    found = [NOTHING]
+    for some, mine in blocks_of(calls, thread):
+        found.append(Spans(*chosen(mine & calls.touching(some), calls.start[some], calls.end[some])))
+    return merge(*joined(found))
 
 
 def blocks_of(calls: CodedCalls, thread: int) -> Iterator[tuple[slice, Rows]]:
     """Yield the blocks of a table in which a thread has calls, with a mask of these."""
-    threads = coded(calls.frame, "thread")
-    if thread not in threads.ids:
-        return
-    for some in blocks(len(threads.codes)):
-        mine = threads.equal(thread, some)
+    place = calls.places.get(thread, slice(0, 0))
+    for first in range(place.start, place.stop, BLOCK):
+        some = slice(first, min(first + BLOCK, place.stop))
+        mine = calls.threads.equal(thread, some)
         if mine.any():
             yield some, mine
 
@@ -77,8 +99,7 @@ def lifetime(tables_of_calls: Iterable[CodedCalls], thread: int) -> tuple[int, i
     begun: list[int] = []
     ended: list[int] = []
     for calls in tables_of_calls:
-        start, end = array(calls.frame, "start"), array(calls.frame, "end")
         for some, mine in blocks_of(calls, thread):
-            begun.append(int(start[some][mine.argmax()]))
-            ended.append(int(chosen(mine, end[some])[0].max()))
+            begun.append(int(calls.start[some][mine.argmax()]))
+            ended.append(int(chosen(mine, calls.end[some])[0].max()))
     return (min(begun), max(ended)) if begun else (0, 0)

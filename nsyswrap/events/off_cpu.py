@@ -27,7 +27,7 @@ from nsyswrap import tables
 from nsyswrap.events.host_record import NO_SAMPLES, HostRecord, Samples
 from nsyswrap.intervals import NOTHING, Indices, Spans, Times, Window, covered, gaps, merge, overlay, union
 from nsyswrap.memo import memo
-from nsyswrap.tables import Trace, array
+from nsyswrap.tables import Trace, array, coded
 
 # The kernel adds up the time of a running thread once a tick, so that a sample may lack up to a tick. Source: the
 # longest tick that Linux can be built with (CONFIG_HZ=100).
@@ -65,10 +65,17 @@ def find_off_cpu(trace: Trace, window: Window, thread: int) -> Spans:
         thread: Global id of the thread.
     """
     frame = trace[tables.SCHEDULING]
-    mine = array(frame, "thread") == thread
-    start, running = array(frame, "start")[mine], array(frame, "running")[mine]
+    place = _places(trace).get(thread, slice(0, 0))
+    mine = array(frame, "thread")[place] == thread
+    start, running = array(frame, "start")[place][mine], array(frame, "running")[place][mine]
     end = np.append(start[1:], window.end_ns) if len(start) else start
     return merge(start[~running], end[~running])
+
+
+@memo
+def _places(trace: Trace) -> dict[int, slice]:
+    """Return the rows from the first to the last switch of each thread."""
+    return coded(trace[tables.SCHEDULING], "thread").places()
 
 
 def find_sampled_waits(

@@ -135,7 +135,7 @@ def find_thread_states(  # noqa: PLR0913, PLR0917 - what the states follow from
     marks = find_marks(trace)
     names, name_index = _names(trace, marks["text"], record)
     calls = _find_calls(trace, operations, window, names, name_index)
-    sources = _Sources(trace, calls, marks, names, record, helped)
+    sources = _Sources(trace, calls, marks, frozenset(array(marks, "thread").tolist()), names, record, helped)
     activity = {thread: _activity(sources, window, thread) for thread in sorted(set(threads))}
     return ThreadStates(trace, MappingProxyType(activity), names, MappingProxyType(name_index))
 
@@ -166,6 +166,7 @@ class _Sources(NamedTuple):
         trace: The tables of one export.
         calls: Each table of calls.
         marks: Work of the host that nsyswrap marks.
+        marked: The threads that have marks.
         names: Name of each name index.
         record: What was sampled of the host.
         helped: When a thread waits for threads that work for it.
@@ -174,6 +175,7 @@ class _Sources(NamedTuple):
     trace: Trace
     calls: Mapping[TableSpec, CodedCalls]
     marks: pd.DataFrame
+    marked: frozenset[int]
     names: tuple[str, ...]
     record: HostRecord
     helped: Mapping[int, Spans]
@@ -317,6 +319,8 @@ def _constant(spans: Spans, code: int) -> LabelledSpans:
 
 def _mark_states(sources: _Sources, thread: int, kind: int) -> LabelledSpans:
     """Return when marks of a kind are open on a thread, each with the name of its mark."""
+    if thread not in sources.marked:
+        return NO_STATES
     marks = sources.marks
     mine = np.flatnonzero((array(marks, "thread") == thread) & (array(marks, "kind") == kind))
     names = [sources.names.index(str(text)) for text in marks["text"].iloc[mine]]
@@ -350,10 +354,9 @@ def _explaining_calls(every: Iterable[CodedCalls], thread: int) -> Iterable[npt.
     """Return start, end and state code of the calls of a thread that explain idle time and take time, by start."""
     found: list[Sequence[npt.NDArray[Any]]] = [(*NOTHING, np.empty(0, np.int32))]
     for calls in every:
-        start, end = array(calls.frame, "start"), array(calls.frame, "end")
         for some, mine in blocks_of(calls, thread):
             code = calls.code(some)
-            found.append(chosen(mine & (code != NO_CODE), start[some], end[some], code))
+            found.append(chosen(mine & (code != NO_CODE), calls.start[some], calls.end[some], code))
     start, end, code = joined(found)
     del found
     start, end, code = chosen(end > start, start, end, code)

@@ -1,6 +1,6 @@
 """The context of a trace: its events and its training loop, which all later stages read."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 
@@ -166,7 +166,12 @@ def _steps(
 
 def find_states(context: TraceContext, window: Window) -> ThreadStates:
     """Return what the launching threads and the main threads do inside a window."""
-    threads, helped = _host_threads(context), find_helped(context.trace, context.phases)
+    return states_of(context, window, _host_threads(context))
+
+
+def states_of(context: TraceContext, window: Window, threads: Iterable[int]) -> ThreadStates:
+    """Return what some threads, by their global ids, do inside a window."""
+    helped = find_helped(context.trace, context.phases)
     return find_thread_states(context.trace, context.operations, window, threads, context.settings.host, helped)
 
 

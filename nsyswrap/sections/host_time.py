@@ -15,7 +15,7 @@ from nsyswrap.compiled.rows import taken
 from nsyswrap.events import api_calls
 from nsyswrap.events.host_marks import find_marks
 from nsyswrap.events.thread_states import NAME_BITS, NAMES, ThreadStates
-from nsyswrap.intervals import LabelledSpans, Spans, Window, containing, label_at, overlay
+from nsyswrap.intervals import NOTHING, LabelledSpans, Spans, Window, containing, label_at, overlay
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import DATA, NO_PHASE
 from nsyswrap.row_sums import typed_table
@@ -54,8 +54,15 @@ def find_host_time(context: TraceContext, states: ThreadStates, window: Window) 
     ``what`` is the call, or the mark with the line that called; ``count`` is the number of intervals.
     """
     sums: dict[_Key, tuple[int, int]] = {}
+    marks = find_marks(context.trace)
+    marked = set(array(marks, "thread").tolist())
+    loading = {
+        process: has_loader_processes(context.trace, context.phases, process)
+        for process in {thread & ~tables.THREAD_MASK for thread in states.activity}
+    }
     for thread in sorted(states.activity):
-        doing, about = states.of(thread), _about(context, thread)
+        its_marks = _marks(marks, thread) if thread in marked else _NO_MARKS
+        doing, about = states.of(thread), _Thread(thread, its_marks, loading[thread & ~tables.THREAD_MASK])
         # Some states at a time, because the intermediate arrays need much memory.
         for some in blocks(len(doing.code)):
             part = LabelledSpans(Spans(doing.spans.start[some], doing.spans.end[some]), doing.code[some])
@@ -128,14 +135,11 @@ class _Thread(NamedTuple):
     loading: bool
 
 
-def _about(context: TraceContext, thread: int) -> _Thread:
-    loading = has_loader_processes(context.trace, context.phases, thread & ~tables.THREAD_MASK)
-    return _Thread(thread, _marks(context, thread), loading)
+_NO_MARKS = _Marks(NOTHING, np.empty(0, np.int64), [])
 
 
-def _marks(context: TraceContext, thread: int) -> _Marks:
+def _marks(marks: pd.DataFrame, thread: int) -> _Marks:
     """Return the marks of checkpoints and tokenizers of a thread; none lies in another of its kind."""
-    marks = find_marks(context.trace)
     mine = marks[(marks["thread"] == thread) & marks["kind"].isin([api_calls.CHECKPOINT, api_calls.TOKENIZER])]
     rules = _RULE_CODES[array(mine, "kind")]
     return _Marks(Spans(array(mine, "start"), array(mine, "end")), rules, mine["text"].astype(str).tolist())

@@ -172,16 +172,15 @@ def host_spans(simulation: Simulation, attributions: tuple[Attribution, ...], ru
 
     A thread would save the idle time that any thread of its process explains.
     """
-    found = {}
-    for thread in simulation.threads:
-        process = thread & ~tables.THREAD_MASK
+    of_process: dict[int, Spans] = {}
+    for process in {thread & ~tables.THREAD_MASK for thread in simulation.threads}:
         mine = [each.of_rule(rule) & each.pieces.is_process(process) for each in attributions]
         chosen = list(zip(attributions, mine, strict=True))
-        found[thread] = merge(
+        of_process[process] = merge(
             np.concatenate([taken(each.pieces.start, rows) for each, rows in chosen]),
             np.concatenate([taken(each.pieces.end, rows) for each, rows in chosen]),
         )
-    return found
+    return {thread: of_process[thread & ~tables.THREAD_MASK] for thread in simulation.threads}
 
 
 def per_step(context: TraceContext, lost_ns: int, window: Window) -> tuple[str, ...]:

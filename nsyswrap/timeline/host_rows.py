@@ -11,7 +11,7 @@ from nsyswrap.attribution.sampled_lines import spelled
 from nsyswrap.events import api_calls
 from nsyswrap.events.thread_states import NAMES, NO_NAME, ThreadStates
 from nsyswrap.intervals import LabelledSpans, Spans, Times, Window, fill, innermost, times
-from nsyswrap.loop.context import TraceContext, find_states
+from nsyswrap.loop.context import TraceContext, states_of
 from nsyswrap.model import Numbers, TimelineItems, TimelineRow
 from nsyswrap.tables import array, coded
 from nsyswrap.timeline.bins import Grid
@@ -94,7 +94,8 @@ def host_rows(context: TraceContext, grid: Grid, window: Window) -> HostRows:
     threads = _launching(context, window)
     shown = threads[: MOST_THREADS + MOST_FOLDED]
     ranges = range_rows(context, grid, shown[:MOST_THREADS])
-    states = find_states(context, Window(int(grid.edges[0]), int(grid.edges[-1]), "the whole timeline", "session"))
+    whole = Window(int(grid.edges[0]), int(grid.edges[-1]), "the whole timeline", "session")
+    states = states_of(context, whole, shown)
     rows: list[TimelineRow] = []
     for thread in shown[:MOST_THREADS]:
         rows.append(_thread_row(context, states, grid, thread, MOST_CALLS // min(len(shown), MOST_THREADS)))

@@ -1,0 +1,31 @@
+"""The idle time of a rule, as each launching thread would save it."""
+
+from collections.abc import Callable
+
+from analysis_fixtures import attributions_of, window
+from export_builder import ExportBuilder, global_id, thread
+from simulations import simulate
+
+from nsyswrap.attribution.attribution import RULES
+from nsyswrap.loop.context import find_context
+from nsyswrap.sections.idle_findings import host_spans
+from nsyswrap.tables import Trace
+
+TraceOf = Callable[[ExportBuilder], Trace]
+
+
+def test_the_threads_of_a_process_share_its_idle_time(trace_of: TraceOf) -> None:
+    """A program may start a thread for each kernel: thousands of copies of the same intervals would fill the memory."""
+    builder = ExportBuilder()
+    for number in range(4):
+        at, own = 10_000 * (number + 1), thread(10_000 + number)
+        builder.kernel(at + 7_000, at + 9_000, launched=(at, at + 6_000), thread=own)
+    builder.kernel(55_000, 56_000, launched=(54_000, 54_500), process=global_id(5000), thread=thread(5000, 5000))
+    context, whole = find_context(trace_of(builder)), window(0, 60_000)
+    attributions = attributions_of(context, whole)
+    rule = max(RULES, key=attributions[0].idle_of)
+    found = host_spans(simulate(context, whole), attributions, rule)
+    own, other = [found[thread(10_000 + number)] for number in range(4)], found[thread(5000, 5000)]
+    assert all(each is own[0] for each in own)
+    assert other is not own[0]
+    assert len(own[0].start)
