@@ -1,4 +1,4 @@
-"""Causes of idle time that made programs have, and what their reports must not say of them."""
+"""Causes of idle time that made programs have, and causes that their reports must not name."""
 
 import pytest
 from made_programs import MEASURED, MS, PROGRAMS, counters_alone, mpi_late_rank

@@ -12,6 +12,7 @@ from nsyswrap.events.kernel_names import KernelNames
 from nsyswrap.events.operations import Operations, launch_rows
 from nsyswrap.loop.injected_ranges import injected
 from nsyswrap.loop.range_names import of_operators
+from nsyswrap.loop.work_sequence import REQUEST
 from nsyswrap.program_kind import Framework, ProgramKind
 from nsyswrap.tables import Trace, array, coded
 
@@ -31,6 +32,9 @@ _PYTHON = re.compile(r"python|pt_main|ray::|torchrun|ipython|jupyter|uvicorn|gun
 # Programs that start others, so that their names say nothing.
 _STARTER = re.compile(r"(?:mpirun|mpiexec|srun|orterun|prterun|env|bash|sh|dash|sudo|numactl|taskset|nsys|time)$")
 
+# So many waits for requests are those of a loop. Source: as many steps as a pattern needs.
+LEAST_REQUESTS = 4
+
 
 def find_program_kind(trace: Trace, operations: Operations, kernel_names: KernelNames) -> ProgramKind:
     """Return the kind of the program of a trace.
@@ -43,8 +47,8 @@ def find_program_kind(trace: Trace, operations: Operations, kernel_names: Kernel
         kernels, ranges,        at::native..., aten::add, pt_autograd_0: PyTorch
         threads                 loop_add_fusion, the domain of XLA: JAX
         kernels                 those of other frameworks
-        name of the process,    not Python, or with calls of MPI: C++, Fortran
-    calls of MPI
+        name of the process,    not Python, with calls of MPI, or with waits for requests: C++, Fortran, a server
+        calls
 
     Args:
         trace: The tables of one export.
@@ -73,7 +77,8 @@ def _framework(trace: Trace, operations: Operations, kernel_names: KernelNames) 
         return Framework.OTHER if "tensorflow" in libraries else Framework.JAX
     if libraries & _OF_OTHERS:
         return Framework.OTHER
-    return Framework.OTHER if (names and not is_python) or _calls_mpi(trace) else Framework.UNKNOWN
+    is_other = (names and not is_python) or _calls_mpi(trace) or _answers_requests(trace, operations)
+    return Framework.OTHER if is_other else Framework.UNKNOWN
 
 
 def _names(trace: Trace, operations: Operations) -> list[str]:
@@ -96,6 +101,15 @@ def _named(frame: pd.DataFrame, column: str, used: set[int]) -> Iterator[str]:
 def _main_threads(trace: Trace, used: set[int]) -> Iterator[str]:
     """Yield the names of the main threads of some processes: the system names them after the program."""
     yield from _named(trace[tables.THREADS], "thread", {process | tables.pid(process) for process in used})
+
+
+def _answers_requests(trace: Trace, operations: Operations) -> bool:
+    """Return whether the threads that launch wait for requests, as those of a server do."""
+    names, threads = coded(trace[tables.OS_CALLS], "name_id"), coded(trace[tables.OS_CALLS], "thread")
+    waits = names.among(
+        np.array([REQUEST.fullmatch(trace.text(each)) is not None for each in names.ids.tolist()], bool)
+    )
+    return int((waits & threads.among(np.isin(threads.ids, operations.launching_threads))).sum()) >= LEAST_REQUESTS
 
 
 def _calls_mpi(trace: Trace) -> bool:

@@ -73,6 +73,8 @@ Spans = tuple[str, Times, Times]
 def infer_phases(sequence: WorkSequence, steps: StepSpans, codes: Mapping[str, int]) -> pd.DataFrame:
     """Return the phases of one process: start, end (ns), thread, process, phase (code).
 
+    A loop that waits for requests in most steps is one of a server, and has none.
+
     Args:
         sequence: What the process launched, and what it waited for.
         steps: Its steps.
@@ -81,12 +83,21 @@ def infer_phases(sequence: WorkSequence, steps: StepSpans, codes: Mapping[str, i
     step = np.searchsorted(steps.start, sequence.start, side="right") - 1
     inside = (step >= 0) & (sequence.start < steps.end[np.maximum(step, 0)])
     rows = np.flatnonzero(inside)
-    copied, batches = _batches(sequence, rows, step, steps)
-    found = [*batches, *_passes(sequence, _runs(sequence, rows, step, np.maximum(copied, steps.start)), copied)]
+    found: list[Spans] = []
+    if not _answers_requests(sequence, steps):
+        copied, found = _batches(sequence, rows, step, steps)
+        found += _passes(sequence, _runs(sequence, rows, step, np.maximum(copied, steps.start)), copied)
     parts = [pd.DataFrame({"start": start, "end": end, "phase": np.int32(codes[phase])}) for phase, start, end in found]
     frame = pd.concat([pd.DataFrame({"start": times([]), "end": times([]), "phase": np.empty(0, np.int32)}), *parts])
     frame = frame[frame["end"] > frame["start"]].assign(thread=sequence.thread, process=sequence.process)
     return frame.reset_index(drop=True)
+
+
+def _answers_requests(sequence: WorkSequence, steps: StepSpans) -> bool:
+    """Return whether the loop waits for requests in most steps."""
+    begins = np.searchsorted(sequence.requests.start, steps.start)
+    ends = np.searchsorted(sequence.requests.start, steps.end)
+    return bool((ends > begins).sum() > MOST_STEPS * len(steps.start))
 
 
 def _batches(sequence: WorkSequence, rows: Indices, step: Indices, steps: StepSpans) -> tuple[Times, list[Spans]]:

@@ -61,6 +61,9 @@ _WAITS, _LAUNCHES = 1, 2
 SLEEP = re.compile(r"(?:clock_)?nanosleep|u?sleep")
 # Calls with which a process receives what another one sends, as a batch from a process of the loader, or reads a file.
 RECEIVE = re.compile(r"p?poll|p?select|epoll_p?wait|p?readv?(?:64)?|recv(?:from|msg)?")
+# Calls in which the event loop of a server waits for requests; a loader's batch comes by `poll`, as CPython's
+# multiprocessing waits (PollSelector in Lib/multiprocessing/connection.py).
+REQUEST = re.compile(r"epoll_p?wait2?|accept4?")
 LATEST = np.iinfo(np.int64).max
 
 # The loop's thread launches at least this share of what its process launches. Source: ours; the fewest in
@@ -99,6 +102,7 @@ class WorkSequence:
             the names of the threads show that autograd did not.
         sleeps: When the loop's thread sleeps, in ns; apart from the items.
         receives: When it receives from another process, waits for it, or reads a file.
+        requests: When it waits for requests.
     """
 
     process: int
@@ -121,6 +125,7 @@ class WorkSequence:
     foreign: Flags
     sleeps: Spans = NOTHING
     receives: Spans = NOTHING
+    requests: Spans = NOTHING
 
     @property
     def own(self) -> Flags:
@@ -189,6 +194,7 @@ def _completed(trace: Trace, operations: Operations, found: WorkSequence) -> Wor
         foreign=(found.kind == KERNEL) & ~found.own & _of_autograd(trace, found.launcher, found.process),
         sleeps=_os_calls(trace, found.thread, SLEEP),
         receives=_os_calls(trace, found.thread, RECEIVE),
+        requests=_os_calls(trace, found.thread, REQUEST),
     )
 
 

@@ -129,3 +129,15 @@ def test_calls_of_mpi_show_a_program_without_pytorch(trace_of: TraceOf) -> None:
         text = built.string("MPI_Allreduce")
         built.row("MPI_COLLECTIVES_EVENTS", start=30, end=40, thread=MAIN, textId=text)
         assert kind(trace_of(built)).framework is framework
+
+
+@pytest.mark.parametrize(("calls", "framework"), [(3, Framework.UNKNOWN), (4, Framework.OTHER)])
+def test_a_launching_thread_that_waits_for_requests_is_of_a_server(
+    calls: int, framework: Framework, trace_of: TraceOf
+) -> None:
+    """A loader's batch comes by `poll`, and other threads may wait for anything."""
+    built = program(OWN, "/usr/bin/python3")
+    for at in range(calls):
+        built.os_call("epoll_wait", 100 * at, 100 * at + 50)
+        built.os_call("epoll_wait", 100 * at, 100 * at + 50, thread=thread(99)).os_call("poll", 100 * at, 100 * at + 5)
+    assert kind(trace_of(built)).framework is framework

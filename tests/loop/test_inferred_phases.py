@@ -125,3 +125,16 @@ def test_what_the_thread_reads_before_its_first_kernel_is_data() -> None:
     """From the start of the step, which is not known of the first one. Reads in few steps are something else."""
     assert steps_with_data(STEPS) == [1, 2, 3, 4, 5]
     assert steps_with_data(1) == []
+
+
+@pytest.mark.parametrize(("requests", "has_phases"), [(STEPS, False), (STEPS // 2 + 1, False), (STEPS // 2, True)])
+def test_a_loop_that_waits_for_requests_has_no_phases(requests: int, *, has_phases: bool) -> None:
+    """It is one of a server: nothing in it is a forward pass, and no wait is one for a loader."""
+    program = Program()
+    for _ in range(STEPS):
+        program.step().pause(60_000).kernels("gemm_bf16").kernels("gemm_bwd", thread=AUTOGRAD).kernels(ADAM)
+    starts = np.array(program.steps)
+    waits = Spans(starts[:requests] + 1_000, starts[:requests] + 50_000)
+    sequence = replace(program.sequence(), requests=waits)
+    steps = StepSpans(starts, np.append(starts[1:], sequence.end[-1] + 1), np.ones(STEPS, bool))
+    assert (len(infer_phases(sequence, steps, CODES)) > 0) is has_phases
