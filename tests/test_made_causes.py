@@ -1,7 +1,7 @@
 """Causes of idle time that made programs have, and causes that their reports must not name."""
 
 import pytest
-from made_programs import MEASURED, MS, PROGRAMS, counters_alone, mpi_late_rank
+from made_programs import MEASURED, MS, PROGRAMS, counters_alone, inference_server, mpi_late_rank
 
 from nsyswrap.report import build_report
 
@@ -28,6 +28,13 @@ def test_a_rank_that_waits_in_mpi_does_not_work_on_the_cpu() -> None:
     assert of_cpu.get(0, 0) <= MEASURED * 1 * MS
     assert of_cpu[1] == pytest.approx(MEASURED * 5 * MS, rel=0.02)
     assert report.findings[0].device_id == 1
+
+
+def test_a_server_that_waits_for_requests_has_no_data_loader() -> None:
+    """Both threads wait in epoll_wait: for others outside the program, whichever thread is called the main one."""
+    report = build_report(inference_server().trace())
+    table = report.section("idle").tables["attribution"]  # type: ignore[union-attr]
+    assert not {"idle/data_wait", "idle/data_work"} & set(table["rule"].astype(str))
 
 
 def test_a_gpu_whose_counters_show_work_did_not_idle() -> None:
