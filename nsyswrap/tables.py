@@ -153,7 +153,7 @@ MEMORY = _spec(
 GPU_PAGE_FAULTS = _spec(
     "gpu_page_faults",
     {"start": "int64", "end": "int64", "process": "int64", "device_id": "int32", "count": "int64"},
-    {"count": 1},
+    {"count": 1, "device_id": -1},
 )
 CPU_PAGE_FAULTS = _spec("cpu_page_faults", {"start": "int64", "process": "int64"})
 # CUDA events: which call recorded an event after the work already in a stream, and which call waited for an event.
