@@ -25,7 +25,7 @@ def test_the_threads_of_a_process_share_its_idle_time(trace_of: TraceOf) -> None
     attributions = attributions_of(context, whole)
     rule = max(RULES, key=attributions[0].idle_of)
     found = host_spans(simulate(context, whole), attributions, rule)
-    own, other = [found[thread(10_000 + number)] for number in range(4)], found[thread(5000, 5000)]
-    assert all(each is own[0] for each in own)
-    assert other is not own[0]
-    assert len(own[0].start)
+    of_threads = [found[thread(10_000 + number)] for number in range(4)]
+    assert all(each is of_threads[0] for each in of_threads)
+    assert found[thread(5000, 5000)] is not of_threads[0]
+    assert len(of_threads[0].start)
