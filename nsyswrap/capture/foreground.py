@@ -296,7 +296,8 @@ class _Run:
             self._hint_if_cut_off()
             self._pause()
         wall_ns = round((time.monotonic() - self.started_at) * 1e9)
-        before = 0 if self.ending is None else len(self.received.ending)
+        # A scheduler ends all processes at once, and the program may be gone before this one has seen its own signal.
+        before = len(self.received.ending)
         self._write(progress, before)
         self.abandoned = not self.launched
         first = next(iter(self.received.ending), None)
