@@ -46,7 +46,7 @@ _MOST_LINES, _WIDTH = 60, 200
 _CHANGING = (
     (re.compile(r"^(\[?[VIWEC])\d{4} \d\d:\d\d:\d\d\.\d+ (\d+ )?", re.MULTILINE), r"\1 "),
     (re.compile(r"\(-?\d+ != -?\d+\)"), "(threads)"),
-    (re.compile(r"\b(process|pid) \d+"), r"\1 NUMBER"),
+    (re.compile(r"\b(process|pid)([ =])\d+"), r"\1\2NUMBER"),
     (re.compile(r"^(\w+):\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \d+:\d+ ", re.MULTILINE), r"\1 "),
     (re.compile(r"\b0x[0-9a-f]{8,}"), "0xADDRESS"),
 )
