@@ -52,7 +52,7 @@ EVENTS = (
     "OSRT_API",
 )
 # nsys's reports must take at least so many times the time of `nsyswrap analyze`, and that at most so much memory.
-WANTED_RATIO, MOST_GB = 20, 1.5
+WANTED_RATIO, MOST_GB = 14, 1.6
 # CPU seconds of a second command on the same capture, which shows the kept report.
 AGAIN_S = 2.0
 

@@ -15,8 +15,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from nsyswrap.compiled import sorted_times
-from nsyswrap.compiled.rows import chosen
+from nsyswrap.rows import chosen
 
 Times = npt.NDArray[np.int64]
 # Rows of arrays, in as many bytes as whoever makes them chooses.
@@ -86,12 +85,6 @@ def merge(start: npt.ArrayLike, end: npt.ArrayLike) -> Spans:
         end: Ends in ns, shape (n,).
     """
     starts, ends = times(start), times(end)
-    order_of = sorted_times.order_of(starts, ends)
-    if order_of == sorted_times.APART:
-        return Spans(starts, ends)
-    united = sorted_times.merged(starts, ends) if order_of == sorted_times.IN_ORDER else None
-    if united:
-        return Spans(*united)
     starts, ends = chosen(ends > starts, starts, ends)
     if not len(starts):
         return NOTHING
@@ -174,9 +167,6 @@ def overlay(one: Spans, other: Spans) -> tuple[Indices, Indices, Times, Times]:
         Four arrays with one row for each overlap, in order of time: index into ``one``, index into ``other``, start
         and end of the overlap in ns.
     """
-    compiled = sorted_times.overlaps(one, other)
-    if compiled:
-        return compiled
     first = places(other.end, one.start)
     last = places(other.start, one.end, side="left")
     count = np.maximum(last - first, 0)
@@ -196,9 +186,6 @@ def places(edges: Times, at: Times, side: Literal["left", "right"] = "right") ->
         at: Times in ns, any order.
         side: "right" to count the edges at or before each time, "left" to count those before it.
     """
-    compiled = sorted_times.placed(edges, at, right=side == "right")
-    if compiled is not None:
-        return compiled
     if len(at) >= MANY_TIMES * max(len(edges), 1) and np.all(at[1:] >= at[:-1]):
         # Finding the few edges among the many times is faster, and both are sorted.
         cuts = np.searchsorted(at, edges, side="left" if side == "right" else "right")
@@ -220,9 +207,6 @@ def covered(spans: Spans, start: Times, end: Times) -> Times:
     whole = np.zeros(len(spans.start) + 1, np.int64)
     np.subtract(spans.end, spans.start, out=whole[1:])
     np.cumsum(whole[1:], out=whole[1:])
-    compiled = sorted_times.lengths_covered(spans, whole, start, end)
-    if compiled is not None:
-        return compiled
     length: Times = np.maximum(_before(spans, whole, np.maximum(start, end)) - _before(spans, whole, start), 0)
     return length
 

@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from nsyswrap.compiled.rows import is_constant, taken
 from nsyswrap.excerpt import Excerpt
 from nsyswrap.model import Capture, Gpu, Session
+from nsyswrap.rows import taken
 
 Ids = npt.NDArray[np.int64]
 
@@ -360,6 +360,13 @@ def coded(frame: pd.DataFrame, column: str) -> CodedIds:
     values = frame[column]
     held = values.array if isinstance(values.dtype, pd.CategoricalDtype) else pd.Categorical(values)
     return CodedIds(held.codes, held.categories.to_numpy(np.int64))
+
+
+def is_constant(values: npt.NDArray[Any]) -> bool:
+    """Return whether there is a value, and all rows have it. They may share the memory of one."""
+    if not len(values) or values[0] != values[-1]:
+        return False
+    return not values.strides[0] or bool((values == values[0]).all())
 
 
 def distinct(values: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -7,7 +7,6 @@ import os
 import re
 import signal
 import sys
-import time
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -23,7 +22,6 @@ from real_captures import CAPTURES, Planted, RealContext, RealReport, RealTrace
 from nsyswrap.capture.convert import export_report
 from nsyswrap.capture.locate import Nsys, find_nsys
 from nsyswrap.capture.process import output_of
-from nsyswrap.compiled.library import Library
 from nsyswrap.db.load import load_export
 from nsyswrap.errors import NsysNotFoundError
 from nsyswrap.loop.context import NO_SETTINGS, TraceContext, find_context
@@ -32,8 +30,6 @@ from nsyswrap.report import Keys, report_of
 from nsyswrap.tables import Trace
 
 if TYPE_CHECKING:
-    import ctypes
-
     from playwright.sync_api import Browser
 
 TESTS = Path(__file__).parent
@@ -68,7 +64,6 @@ SLOW = frozenset({
     *("attribution/test_causes_threads.py", "gate/test_decision.py", "capture/annotate/test_compiler.py"),
     *("capture/test_process.py", "capture/test_cell_process.py", "capture/test_blocked_calls.py"),
     *("capture/annotate/test_compiled.py", "capture/test_probe_turns.py", "tools/test_run_sweeps.py"),
-    *("compiled/test_build.py", "capture/test_marker_build.py", "cli/test_memory_settings.py"),
     *("many/test_dask_cluster.py", "tools/test_overhead.py", "law/test_law.py", "test_missing_tables.py"),
 })  # fmt: skip
 # No test may fail by chance: any example may take long on a busy machine, and new examples are drawn only on demand.
@@ -92,21 +87,6 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         # Each test analyzes its captures itself.
         patch.setenv("NSYSWRAP_NO_CACHE", "1")
         yield
-
-
-@pytest.fixture(scope="session")
-def functions(tmp_path_factory: pytest.TempPathFactory) -> "ctypes.CDLL":
-    """Compile the functions for arrays, and return them."""
-    environ = {**os.environ, "XDG_CACHE_HOME": str(tmp_path_factory.mktemp("functions"))}
-    library = Library(environ)
-    library.build()
-    found = library.functions()
-    while found is None and library.is_building():
-        time.sleep(0.01)
-        found = library.functions()
-    if found is None:
-        pytest.skip("there is no C compiler")
-    return found
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -129,6 +129,15 @@ def test_a_column_of_one_shared_value_tells_no_rows_apart() -> None:
     assert (codes.tolist(), first.tolist()) == ([0] * 5, [0])
 
 
+@pytest.mark.parametrize(
+    ("values", "wanted"), [([], False), ([1], True), ([1, 2, 1], False), ([1, 1], True), ([1, 2], False)]
+)
+def test_one_value_in_all_rows(values: list[int], *, wanted: bool) -> None:
+    assert tables.is_constant(np.array(values, np.int64)) is wanted
+    assert tables.is_constant(np.array(values, object)) is wanted
+    assert tables.is_constant(np.broadcast_to(np.int64(3), len(values))) is (len(values) > 0)
+
+
 @given(st.lists(st.sampled_from([7, 8, 9, 11]), max_size=40), st.integers(1, 7))
 def test_the_place_of_an_id_is_from_its_first_to_its_last_row(ids: list[int], block: int) -> None:
     """Ids that do not occur have no place, however many rows are looked at at a time."""

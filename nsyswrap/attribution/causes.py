@@ -22,7 +22,6 @@ from nsyswrap.attribution.cuts import cut
 from nsyswrap.attribution.first_launches import find_loading_launches
 from nsyswrap.attribution.gaps import DeviceGaps
 from nsyswrap.attribution.pieces import COLUMNS, Owners, Pieces, joined_in_order
-from nsyswrap.compiled.rows import chosen, taken
 from nsyswrap.dependent_values import made_in_order, workers_for
 from nsyswrap.events import api_calls
 from nsyswrap.events.off_cpu import has_switches
@@ -32,6 +31,7 @@ from nsyswrap.intervals import Indices, Spans, Times
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.helper_threads import has_loader
 from nsyswrap.loop.phase_detection import BATCH, COPY, DATA, NO_PHASE
+from nsyswrap.rows import chosen, taken
 from nsyswrap.tables import array, blocks
 
 CAUSES = (

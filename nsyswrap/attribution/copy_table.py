@@ -9,12 +9,12 @@ import pandas as pd
 
 from nsyswrap import tables
 from nsyswrap.attribution.page_migrations import find_migrations
-from nsyswrap.compiled.rows import taken
 from nsyswrap.events.api_calls import blocks_host, is_pageable
 from nsyswrap.intervals import Indices, Spans, Times, Window, clip, covered, merge
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.own_windows import find_own_windows, running
 from nsyswrap.memo import memo
+from nsyswrap.rows import taken
 from nsyswrap.tables import TableSpec, array
 
 KEYS = ["kind", "source_memory", "target_memory"]

@@ -10,7 +10,6 @@
 import numpy as np
 import numpy.typing as npt
 
-from nsyswrap.compiled import sorted_times
 from nsyswrap.intervals import Indices, LabelledSpans, Spans, Times, places, within
 
 Codes = npt.NDArray[np.int32]
@@ -31,9 +30,6 @@ def cut(spans: Spans, labels: LabelledSpans, otherwise: int) -> tuple[Indices, C
     if not count:
         return np.empty(0, np.intp), np.empty(0, np.int32), spans.start, spans.end
     near = within(labels, int(spans.start[0]), int(spans.end[-1]))
-    compiled = sorted_times.pieces(spans, near.spans, near.code, otherwise)
-    if compiled:
-        return compiled
     edge, code = _changes(near, otherwise)
     # The last span that starts before an edge is cut there if it ends later.
     part = np.searchsorted(spans.start, edge, side="left") - 1

@@ -10,11 +10,11 @@ import numpy as np
 
 from nsyswrap import tables
 from nsyswrap.attribution.launch_pace import FEW
-from nsyswrap.compiled.rows import median, taken
 from nsyswrap.events.operations import SOURCES, launch_rows
 from nsyswrap.intervals import Indices
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.memo import memo
+from nsyswrap.rows import taken
 from nsyswrap.tables import array, coded
 
 # A launch call takes 2 to 20 us, and nsys adds up to 32 us to it (docs/overhead.md). One that loads code took 73 us to
@@ -49,7 +49,7 @@ def find_loading_launches(context: TraceContext) -> Indices:
     is_first = np.zeros(len(rows), bool)
     is_first[order[first]] = True
     others = length[~is_first]
-    usual = median(others) if len(others) >= FEW else 0
+    usual = float(np.median(others)) if len(others) >= FEW else 0
     found: Indices = np.unique(call[is_first & (length > max(LOADING_NS, USUAL_CALLS * usual))])
     return found
 

@@ -22,12 +22,12 @@ from nsyswrap.attribution.gaps import DeviceGaps
 from nsyswrap.attribution.launch_pace import LaunchTimes, Pace, find_pace, usual_gap_at
 from nsyswrap.attribution.loader_processes import has_loader_processes
 from nsyswrap.attribution.pieces import Pieces
-from nsyswrap.compiled.rows import in_ranges, taken
 from nsyswrap.events import api_calls
 from nsyswrap.events.host_marks import find_marks, spans_of
 from nsyswrap.events.thread_states import NAME_BITS, ThreadStates
 from nsyswrap.intervals import Indices, Spans, Times, Window, containing, covered, places
 from nsyswrap.loop.context import TraceContext
+from nsyswrap.rows import taken
 from nsyswrap.tables import array, blocks
 
 Mask = npt.NDArray[np.bool_]
@@ -148,14 +148,14 @@ class IdlePieces:
         rows = np.flatnonzero(chosen)
         gap = taken(self.gap, rows)
         opens = np.append(True, gap[1:] != gap[:-1])[: len(rows)]
-        return in_ranges(rows[opens], self._end_of(gap[opens]), len(self.gap))
+        return _in_ranges(rows[opens], self._end_of(gap[opens]), len(self.gap))
 
     def until_last(self, chosen: Mask) -> Mask:
         """Return the pieces at or before the last chosen one of their gap."""
         rows = np.flatnonzero(chosen)
         gap = taken(self.gap, rows)
         closes = np.append(gap[1:] != gap[:-1], True)[: len(rows)]
-        return in_ranges(self.first[gap[closes]], rows[closes] + 1, len(self.gap))
+        return _in_ranges(self.first[gap[closes]], rows[closes] + 1, len(self.gap))
 
     def _end_of(self, gap: Indices) -> Indices:
         """Return one past the last piece of some gaps."""
@@ -264,6 +264,14 @@ class IdlePieces:
             start, ended = taken(operations.start, rows), taken(returned, taken(operations.call, rows))
             found.append(taken(start, start - ended > self.usual_gap_ns))
         return np.concatenate(found)
+
+
+def _in_ranges(begin: Indices, end: Indices, count: int) -> Mask:
+    """Return which of ``count`` rows are in ranges from ``begin`` up to ``end``, which do not overlap or are empty."""
+    change = np.zeros(count + 1, np.int8)
+    change[begin] += 1
+    change[end] -= 1
+    return np.cumsum(change[:-1], dtype=np.int8).view(np.bool_)
 
 
 class _Budgets(NamedTuple):

@@ -13,13 +13,13 @@ import numpy.typing as npt
 import pandas as pd
 
 from nsyswrap import tables
-from nsyswrap.compiled.rows import median, taken
 from nsyswrap.events.operations import Operations
 from nsyswrap.intervals import Indices, Times, Window
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.own_windows import find_own_windows
 from nsyswrap.loop.phase_detection import NO_PHASE
 from nsyswrap.row_sums import typed_table
+from nsyswrap.rows import taken
 from nsyswrap.tables import array, blocks
 
 # Share of operations launched too late. Source: captures with a known limit. Those bound by launches began 0.54 to 0.95
@@ -191,6 +191,6 @@ def _pace(context: TraceContext, launched: LaunchTimes, chosen: Indices | slice)
         count=len(rows),
         just_in_time_share=float(launched.just_in_time[chosen].mean()),
         late_share=float(launched.late[chosen].mean()),
-        median_launch_interval_ns=median(known) if len(known) else None,
-        median_operation_ns=median(length),
+        median_launch_interval_ns=float(np.median(known)) if len(known) else None,
+        median_operation_ns=float(np.median(length)),
     )

@@ -10,8 +10,6 @@ import numpy as np
 import pandas as pd
 
 from nsyswrap import tables
-from nsyswrap.compiled.library import LIBRARY
-from nsyswrap.compiled.rows import is_constant
 from nsyswrap.db import counters, queries, schema
 from nsyswrap.db.connection import AGAIN, Export, opened
 from nsyswrap.db.description import read_epoch, read_gpus, read_session, read_uuids
@@ -26,15 +24,14 @@ from nsyswrap.dependent_values import pool_of
 from nsyswrap.errors import ExportError
 from nsyswrap.model import Capture
 from nsyswrap.privacy import Cleaner, distinct, neutral
-from nsyswrap.tables import SPECS, TableSpec, Trace
+from nsyswrap.tables import SPECS, TableSpec, Trace, is_constant
 
 MOST_NS = 1 << 62  # the lengths of a table's events must not add up to more
 # SQLite reads without Python's global lock, so two threads read two parts at once.
 READERS = 2
 # Below this size, threads and their connections take longer to start than the file to read. Measured on two cores.
 SMALL_BYTES = 1 << 19
-# From this size on, one analysis saves what it takes to compile the functions: 0.3 CPU seconds, and 0.4 saved for each
-# 100 MB (docs/performance.md).
+# From this size on, two threads check the tables.
 LARGE_BYTES = 1 << 26
 # A statement of SQLite has at most a million characters.
 IDS_AT_ONCE = 20_000
@@ -229,8 +226,6 @@ def _possible_rows(export: Export, read: RowsRead) -> tuple[dict[str, int], dict
 def _read(export: Export, sources: Sequence[Source]) -> RowsRead:
     """Return the columns of each table; several threads read the tables of a large export."""
     file_bytes = export.path.stat().st_size
-    if file_bytes >= LARGE_BYTES:
-        LIBRARY.build()
     if file_bytes <= SMALL_BYTES:
         small = [TableReader.begin(export, source) for source in sources]
         parts_of = [[reader.read(part, in_own_thread=False) for part in reader.parts] for reader in small]

@@ -4,7 +4,6 @@ A large table is read in parts, by row number, so that several threads can read 
 the same arrays. Rows of whole numbers are decoded from the pages of the file; SQLite reads all that is unusual.
 """
 
-import ctypes
 import itertools
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,10 +17,8 @@ import pyarrow.compute as pc
 from sqlalchemy import SelectBase
 
 from nsyswrap import tables
-from nsyswrap.compiled.library import LIBRARY
 from nsyswrap.db import counters, queries, schema
 from nsyswrap.db.coded_column import PartCodes, joined
-from nsyswrap.db.compiled_rows import CompiledRows
 from nsyswrap.db.connection import AGAIN, Export, connected, text_of, wrong_type
 from nsyswrap.db.page_columns import PageColumns, first_rows, fitting
 from nsyswrap.db.schema import Source
@@ -35,8 +32,6 @@ Arrays = dict[str, Array]
 UNKNOWN = np.int64(np.iinfo(np.int64).min)
 # Large enough that opening a connection costs little, small enough that all threads end at about the same time.
 PART_ROWS = 1 << 20
-# Tables of fewer pages are read before a library is loaded: 4,096 pages are 16 MB, or about 350,000 rows.
-MANY_PAGES = 1 << 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,8 +156,7 @@ class TableReader:
         """
         if self.pages and part.pages:
             try:
-                compiled = self._compiled(self.pages)
-                return self._decode_compiled(compiled, part) if compiled else self._decode(self.pages, part)
+                return self._decode(self.pages, part)
             except UnknownFormatError:
                 pass  # SQLite reads it, or says what is wrong.
         if not in_own_thread:
@@ -195,34 +189,10 @@ class TableReader:
                 self._write(name, part, first, fits)
         return rows
 
-    def _compiled(self, pages: PageColumns) -> CompiledRows | None:
-        """Return what reads the pages with compiled functions; None where these are missing, or for few rows."""
-        functions = LIBRARY.functions() if len(pages.leaves.pages) >= MANY_PAGES else None
-        types = {name: _dtype(self.source, name) for name in pages.columns}
-        found = CompiledRows(functions, pages, types, self.coded) if functions else None
-        return found if found and found.is_known() else None
-
-    def _decode_compiled(self, compiled: CompiledRows, part: Part) -> int:
-        """Read a part from its pages with compiled functions, as ``_decode`` does.
-
-        Raises:
-            UnknownFormatError: SQLite has to read it.
-        """
-        rows = 0
-        self._begin_codes(part, compiled.functions)
-        every = slice(part.at, part.at + part.length)
-        for count, ids in compiled.batches(part.pages, {name: each[every] for name, each in self.columns.items()}):
-            if rows + count > part.length:
-                raise UnknownFormatError
-            for name, values in ids.items():
-                self.coded[name][part.at].write(rows, values)
-            rows += count
-        return rows
-
-    def _begin_codes(self, part: Part, functions: ctypes.CDLL | None = None) -> None:
+    def _begin_codes(self, part: Part) -> None:
         """Make room for the codes of a part."""
         for parts in self.coded.values():
-            parts[part.at] = PartCodes(part.length, functions)
+            parts[part.at] = PartCodes(part.length)
 
     def _write(self, name: str, part: Part, first: int, values: Array) -> None:
         """Write some values of a column; ``first`` is the index of the first of them in the arrays."""

@@ -60,17 +60,20 @@ def decode(
     kinds = _windows(stored, f"V{column_count}")[at + 1].view(np.uint8).reshape(len(cell), column_count)
     if int(kinds.max(initial=0)) >= MORE:
         raise UnknownFormatError
-    at += column_count + 1
     values, nulls, words = {}, {}, _windows(stored, ">i8")
+    # Columns whose values have one length in all rows add it here.
+    behind = column_count + 1
     for column, kind in enumerate(np.ascontiguousarray(kinds.T)):
-        same = len(kind) > 0 and int(kind.min()) == int(kind.max())
+        least, most = int(kind.min(initial=MORE)), int(kind.max(initial=NULL))
         if column in wanted:
-            values[column] = _numbers(words, at, kind[:1] if same else kind)
-            missing = kind == NULL
-            if missing.any():
-                nulls[column] = missing
-        at += _BYTES[kind[0]] if same else _BYTES[kind]
-    if not np.array_equal(at, row_end):
+            values[column] = _numbers(words[behind:], at, kind[:1] if least == most else kind)
+            if least == NULL:
+                nulls[column] = kind == NULL
+        if least == most:
+            behind += int(_BYTES[most])
+        else:
+            at += _BYTES.take(kind)
+    if not np.array_equal(at + behind, row_end):
         raise UnknownFormatError
     return len(cell), values, nulls
 

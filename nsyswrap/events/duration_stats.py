@@ -7,7 +7,6 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from nsyswrap.compiled.rows import grouped, median
 from nsyswrap.row_sums import largest_first, text_column
 from nsyswrap.tables import blocks
 
@@ -62,8 +61,6 @@ def _by_group(
     """Return the durations group after group, in the given order inside each; ``first`` is where each group begins."""
     short = len(duration) > 0 and duration.min() >= 0 and duration.max() < SHORT_NS
     found: npt.NDArray[np.integer[Any]] = np.empty(len(duration), np.uint32 if short else np.int64)
-    if grouped(codes, duration, first, found):
-        return found
     # numpy sorts integers of one or two bytes by counting, which is faster. Few rows at a time need little memory.
     kind, place = np.min_scalar_type(max(len(first) - 1, 0)), first.copy()
     for some in blocks(len(duration)):
@@ -79,7 +76,7 @@ def _by_group(
 def _statistics(values: npt.NDArray[np.integer[Any]]) -> tuple[float, ...]:
     """Return total, mean, median, minimum, maximum and standard deviation of at least two values."""
     total, deviation, ends = values.sum(), values.std(ddof=1), (values.min(), values.max())
-    return total, total / len(values), median(values), *ends, deviation
+    return total, total / len(values), np.median(values), *ends, deviation
 
 
 def by_name(

@@ -10,7 +10,6 @@ import numpy.typing as npt
 import pandas as pd
 
 from nsyswrap import tables
-from nsyswrap.compiled.rows import chosen
 from nsyswrap.events import api_calls
 from nsyswrap.events.api_calls import blocks_host
 from nsyswrap.events.coded_calls import NO_CODE, CodedCalls, Rows, blocks_of, joined, lifetime, open_spans
@@ -36,6 +35,7 @@ from nsyswrap.intervals import (
     union,
 )
 from nsyswrap.memo import memo
+from nsyswrap.rows import chosen
 from nsyswrap.tables import TableSpec, Trace, array, coded, numbers_by_name
 
 # A state code is kind * NAMES + index of the call's name, so that evidence can name the call.

@@ -7,11 +7,11 @@ import numpy as np
 import pandas as pd
 
 from nsyswrap import tables
-from nsyswrap.compiled.rows import taken
 from nsyswrap.events.operations import Operations
 from nsyswrap.intervals import Indices, Times
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.row_sums import text_column
+from nsyswrap.rows import taken
 from nsyswrap.tables import BLOCK, array
 
 # Sums of shifted times must stay below this.

@@ -11,7 +11,6 @@ from nsyswrap import units
 from nsyswrap.attribution.attribution import Attribution
 from nsyswrap.attribution.copy_table import KEYS, UPLOAD, find_memsets, held_by, of_device, staged_copies, staged_of
 from nsyswrap.attribution.root_causes import pageable_copies
-from nsyswrap.compiled.rows import taken
 from nsyswrap.events.duration_stats import statistics
 from nsyswrap.events.operations import COPY, UNIFIED
 from nsyswrap.intervals import Window, clip, intersect, merge, total
@@ -20,6 +19,7 @@ from nsyswrap.loop.own_windows import find_own_windows
 from nsyswrap.model import Fact, Finding, Section
 from nsyswrap.program_kind import Wording
 from nsyswrap.row_sums import largest_first, text_column
+from nsyswrap.rows import taken
 from nsyswrap.sections.idle_advice import COPY_PINNED, COPY_PINNED_BY_KIND
 from nsyswrap.sections.idle_findings import most_sampled
 from nsyswrap.sections.managed_memory import find_finding

@@ -11,7 +11,6 @@ from nsyswrap import tables
 from nsyswrap.attribution.loader_processes import has_loader_processes
 from nsyswrap.attribution.root_causes import checkpoint, cpu_quota, file_reads, outside_wait, page_faults, tokenizer
 from nsyswrap.attribution.root_causes.cpu_quota import is_stop
-from nsyswrap.compiled.rows import taken
 from nsyswrap.events import api_calls
 from nsyswrap.events.host_marks import find_marks
 from nsyswrap.events.thread_states import NAME_BITS, NAMES, ThreadStates
@@ -19,6 +18,7 @@ from nsyswrap.intervals import NOTHING, LabelledSpans, Spans, Window, containing
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import DATA, NO_PHASE
 from nsyswrap.row_sums import typed_table
+from nsyswrap.rows import taken
 from nsyswrap.tables import array, blocks
 
 TYPES = {

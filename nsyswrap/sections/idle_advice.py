@@ -9,7 +9,6 @@ from nsyswrap import tables, units
 from nsyswrap.attribution.attribution import Attribution
 from nsyswrap.attribution.copy_table import DOWNLOAD, UPLOAD
 from nsyswrap.attribution.root_causes import blocking_waits
-from nsyswrap.compiled.rows import taken
 from nsyswrap.events.api_calls import MODULE_LOAD, is_launch, library_of, overhead_kind
 from nsyswrap.events.operations import SOURCES
 from nsyswrap.events.thread_states import ThreadStates
@@ -18,6 +17,7 @@ from nsyswrap.loop.context import TraceContext
 from nsyswrap.program_kind import Wording
 from nsyswrap.ranks.identity import ranks_of_mpi
 from nsyswrap.ranks.mpi_collectives import find_last_rank
+from nsyswrap.rows import taken
 from nsyswrap.sections.file_advice import HEADLINE_OF_STREAMS, RULE, file_advice, may_be_stream
 from nsyswrap.tables import array
 

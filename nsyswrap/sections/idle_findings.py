@@ -22,7 +22,6 @@ from nsyswrap.attribution.root_causes import (
     worker_start,
 )
 from nsyswrap.attribution.sampled_lines import spelled
-from nsyswrap.compiled.rows import taken
 from nsyswrap.events import api_calls
 from nsyswrap.events.host_marks import find_marks
 from nsyswrap.events.off_cpu import has_switches
@@ -31,6 +30,7 @@ from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import of_library
 from nsyswrap.loop.range_names import of_operators
 from nsyswrap.model import MOST_SAMPLES, Finding, Severity
+from nsyswrap.rows import taken
 from nsyswrap.sections.idle_advice import ADVICE, SMALL_COPIES, Advice, advice_for, core_use, page_use
 from nsyswrap.sections.severity import make_finding, worth_printing
 from nsyswrap.tables import Frame, array

@@ -11,13 +11,13 @@ from nsyswrap.attribution.attribution import Attribution
 from nsyswrap.attribution.launch_pace import LaunchTimes, Pace, by_phase, on_device, pace_of, paces
 from nsyswrap.attribution.optimizer_pass import PHASE, SHORT_NS, find_pass
 from nsyswrap.attribution.root_causes import launch_bound, optimizer_kernels
-from nsyswrap.compiled.rows import median, taken
 from nsyswrap.events.api_calls import base_name
 from nsyswrap.events.duration_stats import by_name
 from nsyswrap.intervals import Indices, Times, Window
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Fact, Finding, Section
 from nsyswrap.program_kind import Wording
+from nsyswrap.rows import taken
 from nsyswrap.sections.idle_findings import host_spans, most_sampled
 from nsyswrap.sections.severity import make_finding, worth_printing
 from nsyswrap.sections.spec import SectionSpec
@@ -169,7 +169,7 @@ def _optimizer(simulation: Simulation, attribution: Attribution) -> Finding | No
 
 
 def _median(values: Times) -> float | None:
-    return median(values) if len(values) else None
+    return float(np.median(values)) if len(values) else None
 
 
 def _names(context: TraceContext, call: Indices) -> tuple[Indices, list[str]]:

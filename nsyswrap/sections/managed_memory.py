@@ -9,11 +9,11 @@ from nsyswrap import tables, units
 from nsyswrap.attribution.attribution import Attribution
 from nsyswrap.attribution.page_migrations import find_migrations
 from nsyswrap.attribution.root_causes import migrations
-from nsyswrap.compiled.rows import taken
 from nsyswrap.events.operations import COMPUTE
 from nsyswrap.intervals import Spans, Window, clip, covered, merge, total, union
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Finding
+from nsyswrap.rows import taken
 from nsyswrap.sections.severity import make_finding, worth_printing
 from nsyswrap.tables import array
 from nsyswrap.what_if.changes import Saving

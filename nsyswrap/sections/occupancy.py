@@ -10,7 +10,6 @@ import pandas as pd
 
 from nsyswrap import tables, units
 from nsyswrap.attribution.optimizer_pass import SHORT_NS
-from nsyswrap.compiled.rows import taken
 from nsyswrap.events.operations import SOURCES
 from nsyswrap.hardware.kernel_names.classify import Verdict
 from nsyswrap.hardware.kernel_work import has_block_a_channel
@@ -21,6 +20,7 @@ from nsyswrap.loop.own_windows import find_own_windows
 from nsyswrap.model import Fact, Finding, Section, Severity
 from nsyswrap.program_kind import Wording
 from nsyswrap.row_sums import largest_first, text_column
+from nsyswrap.rows import taken
 from nsyswrap.sections.launch_groups import kernels_by_device, launch_groups
 from nsyswrap.sections.severity import make_finding
 from nsyswrap.sections.spec import SectionSpec

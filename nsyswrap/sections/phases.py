@@ -7,7 +7,6 @@ import numpy as np
 import pandas as pd
 
 from nsyswrap import tables
-from nsyswrap.compiled.rows import taken
 from nsyswrap.events.operations import COMMUNICATION
 from nsyswrap.intervals import NOTHING, Indices, Spans, Window, clip, covered, gaps, merge, total, union
 from nsyswrap.loop import injected_ranges
@@ -15,6 +14,7 @@ from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.own_windows import find_own_windows
 from nsyswrap.loop.phase_detection import NO_PHASE
 from nsyswrap.model import Fact, Section
+from nsyswrap.rows import taken
 from nsyswrap.sections.spec import SectionSpec
 from nsyswrap.tables import array, blocks, coded
 

@@ -19,7 +19,6 @@ import numpy.typing as npt
 import pandas as pd
 
 from nsyswrap import tables
-from nsyswrap.compiled.rows import taken
 from nsyswrap.events.operations import COMMUNICATION, COMPUTE, COPY, MEMSET
 from nsyswrap.intervals import (
     LabelledSpans,
@@ -41,6 +40,7 @@ from nsyswrap.intervals import (
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import BATCH, DATA, LIBRARY_DOMAINS
 from nsyswrap.model import Fact, Section
+from nsyswrap.rows import taken
 from nsyswrap.sections.spec import SectionSpec
 from nsyswrap.tables import array, blocks, coded
 

@@ -13,8 +13,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 
 LAYERS = {
-    "user_folder": -2,
-    "compiled": -1,
+    "user_folder": 0,
+    "rows": -1,
     "errors": 0,
     "units": 0,
     "intervals": 0,
@@ -71,7 +71,7 @@ HOMES = {
     "dask": ("nsyswrap.many",),
     "distributed": ("nsyswrap.many",),
     "jinja2": ("nsyswrap.render",),
-    "subprocess": ("nsyswrap.capture", "nsyswrap.compiled"),
+    "subprocess": ("nsyswrap.capture",),
     "torch": ("nsyswrap.capture.annotate", "nsyswrap.capture.cost_probe_torch"),
     "nvtx": ("nsyswrap.capture.annotate",),
 }

@@ -6,10 +6,10 @@ import numpy as np
 
 from nsyswrap import tables
 from nsyswrap.attribution.idle_pieces import GENERIC, IdlePieces, Mask
-from nsyswrap.compiled.rows import chosen, taken
 from nsyswrap.events import api_calls
 from nsyswrap.intervals import Spans, Times, containing
 from nsyswrap.loop.context import TraceContext
+from nsyswrap.rows import chosen, taken
 from nsyswrap.tables import array, coded
 
 RULE = "memory/churn"

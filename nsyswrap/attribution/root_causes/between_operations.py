@@ -4,9 +4,9 @@ import numpy as np
 
 from nsyswrap.attribution.idle_pieces import IdlePieces, Mask
 from nsyswrap.attribution.launch_pace import FEW, LATENCY_NS
-from nsyswrap.compiled.rows import median, taken
 from nsyswrap.events.operations import streams_of
 from nsyswrap.intervals import Indices, Times, places
+from nsyswrap.rows import taken
 from nsyswrap.tables import blocks
 
 RULE = "gpu/between_operations"
@@ -27,7 +27,7 @@ def find(idle: IdlePieces, free: Mask) -> Mask:  # noqa: ARG001 - the signature 
     parts = [gap[:0], *(taken(gap[some], _in_one_stream(idle, mine, start, gap[some])) for some in blocks(len(gap)))]
     gap = np.concatenate(parts)
     length = taken(spans.end, gap) - taken(spans.start, gap)
-    longest = min(USUAL_GAPS * median(length), LONGEST_NS) if len(gap) >= FEW else LATENCY_NS
+    longest = min(USUAL_GAPS * float(np.median(length)), LONGEST_NS) if len(gap) >= FEW else LATENCY_NS
     usual = np.zeros(len(spans.start), bool)
     usual[gap[length <= longest]] = True
     found: Mask = queued & taken(usual, idle.gap)

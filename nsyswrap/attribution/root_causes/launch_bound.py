@@ -2,7 +2,7 @@
 
 from nsyswrap.attribution.causes import CAUSES
 from nsyswrap.attribution.idle_pieces import IdlePieces, Mask
-from nsyswrap.compiled.rows import taken
+from nsyswrap.rows import taken
 
 RULE = "launches/launch_bound"
 

@@ -4,8 +4,8 @@ import numpy as np
 
 from nsyswrap.attribution.idle_pieces import IdlePieces, Mask
 from nsyswrap.attribution.page_migrations import find_migrations
-from nsyswrap.compiled.rows import taken
 from nsyswrap.intervals import places
+from nsyswrap.rows import taken
 
 RULE = "memory/migrations"
 # A page fault takes tens of microseconds from the access to the copy. In a longer gap before a migration the host did

@@ -11,7 +11,7 @@ import numpy as np
 from nsyswrap import tables
 from nsyswrap.attribution.idle_pieces import IdlePieces, Mask
 from nsyswrap.attribution.launch_pace import LATENCY_NS
-from nsyswrap.compiled.rows import median, taken
+from nsyswrap.rows import taken
 from nsyswrap.tables import array, blocks
 
 RULE = "modules/in_window"
@@ -49,4 +49,4 @@ def _usual_launch_ns(idle: IdlePieces) -> float:
             launches.began[some],
             out=length[some],
         )
-    return min(median(length), LATENCY_NS) if len(length) else LATENCY_NS
+    return min(float(np.median(length)), LATENCY_NS) if len(length) else LATENCY_NS

@@ -4,7 +4,7 @@ import numpy as np
 
 from nsyswrap.attribution.idle_pieces import GENERIC, IdlePieces, Mask
 from nsyswrap.attribution.optimizer_pass import PHASE, find_pass
-from nsyswrap.compiled.rows import taken
+from nsyswrap.rows import taken
 
 RULE = "optimizer/many_kernels"
 

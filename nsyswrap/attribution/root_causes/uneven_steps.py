@@ -4,8 +4,8 @@ import numpy as np
 
 from nsyswrap.attribution.idle_pieces import GENERIC, IdlePieces, Mask
 from nsyswrap.attribution.step_outliers import is_outlier, longest_in, lost_to_outliers, unexplained
-from nsyswrap.compiled.rows import chosen, taken
 from nsyswrap.intervals import Indices, Spans, Times, containing
+from nsyswrap.rows import chosen, taken
 from nsyswrap.tables import array, blocks
 
 RULE = "steps/uneven"

@@ -1,0 +1,43 @@
+"""Rows of columns of numbers: those that a mask chooses, and those of given numbers."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+Mask = npt.NDArray[np.bool_]
+# Rows that are chosen at a time, so that intermediate arrays fit into the cache of a core.
+BLOCK = 1 << 16
+
+
+def chosen(mask: Mask, *columns: Array) -> tuple[Array, ...]:
+    """Return the values of some columns where a mask is set; the columns themselves where it is set everywhere.
+
+    With an irregular mask this takes a quarter of the time of ``column[mask]``.
+    """
+    count = int(np.count_nonzero(mask))
+    if count == len(mask):
+        return columns
+    found = tuple(np.empty(count, column.dtype) for column in columns)
+    at = 0
+    for first in range(0, len(mask) if count else 0, BLOCK):
+        rows = np.flatnonzero(mask[first : first + BLOCK])
+        for column, into in zip(columns, found, strict=True):
+            # All rows exist, so nothing is clipped; otherwise numpy checks them in a copy.
+            column[first : first + BLOCK].take(rows, out=into[at : at + len(rows)], mode="clip")
+        at += len(rows)
+    return found
+
+
+def taken(values: Array, rows: Array | slice) -> Array:
+    """Return ``values[rows]`` for the numbers of some rows, for a mask of them, or for a slice.
+
+    Raises:
+        IndexError: There is no such row.
+    """
+    if isinstance(rows, slice) or rows.dtype != np.bool_ or len(rows) != len(values):
+        result: Array = values[rows]
+        return result
+    (found,) = chosen(rows, values)
+    return found.copy() if found is values else found
