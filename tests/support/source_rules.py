@@ -32,7 +32,6 @@ LAYERS = {
     "rule_names": 1,
     "tables": 2,
     "requested_window": 2,
-    "report_cache": 2,
     "fixed_step": 2,
     "db": 3,
     "hardware": 3,
