@@ -65,7 +65,7 @@ class ThreadActivity(NamedTuple):
     alive: tuple[int, int]
 
 
-@dataclass(frozen=True, slots=True, weakref_slot=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
 class ThreadStates:
     """What some threads of a trace do inside a window.
 

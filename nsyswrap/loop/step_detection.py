@@ -46,7 +46,7 @@ class Shared:
     count: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Steps:
     """The steps of all processes, by process and start.
 

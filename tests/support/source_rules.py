@@ -23,7 +23,6 @@ LAYERS = {
     "token_forms": -1,
     "named_secrets": -1,
     "text_file": 0,
-    "dependent_values": 0,
     "patterns": 0,
     "row_sums": 0,
     "program_kind": 0,
