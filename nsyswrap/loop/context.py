@@ -112,7 +112,12 @@ def find_context(trace: Trace, settings: Settings = NO_SETTINGS) -> TraceContext
     operations = find_operations(trace)
     with ThreadPoolExecutor(1) as pool:  # beside the steps
         kernel_names = pool.submit(find_kernel_names, trace, operations, settings.kernel_rules)
-        steps, phases = _loop(trace, settings, operations)
+        sequences = cache(lambda: tuple(work_sequences(trace, operations)))
+        steps = _steps(trace, settings, operations, sequences)
+        if trace.excerpt is not None:
+            are_named = steps.source != PATTERN and not settings.step_kernel
+            steps = steps.inside(trace.excerpt, are_all_known=are_named)
+        phases = find_phases(trace, steps, settings.phase_rules, sequences)
         named, missing = kernel_names.result(), find_unrecorded_launches(trace, operations)
         return TraceContext(
             trace=trace,
@@ -129,16 +134,6 @@ def find_context(trace: Trace, settings: Settings = NO_SETTINGS) -> TraceContext
             kernel_names=named,
             program_kind=find_program_kind(trace, operations, named),
         )
-
-
-def _loop(trace: Trace, settings: Settings, operations: Operations) -> tuple[Steps, Phases]:
-    """Return the steps and the phases of a trace."""
-    sequences = cache(lambda: tuple(work_sequences(trace, operations)))
-    steps = _steps(trace, settings, operations, sequences)
-    if trace.excerpt is not None:
-        are_named = steps.source != PATTERN and not settings.step_kernel
-        steps = steps.inside(trace.excerpt, are_all_known=are_named)
-    return steps, find_phases(trace, steps, settings.phase_rules, sequences)
 
 
 def _steps(
