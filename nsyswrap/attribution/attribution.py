@@ -144,13 +144,7 @@ def _by_step(context: TraceContext, pieces: Pieces, code: npt.NDArray[np.int8], 
     edge = np.unique(np.concatenate([start, end]))
     if not len(edge) or not len(code):
         return np.zeros((count, len(start)), np.int64)
-    before = _sums_before(pieces, code, count, edge)
-    found = before[np.searchsorted(edge, np.maximum(start, end))] - before[np.searchsorted(edge, start)]
-    return np.ascontiguousarray(found.T)
-
-
-def _sums_before(pieces: Pieces, code: npt.NDArray[np.int8], count: int, edge: Times) -> npt.NDArray[np.int64]:
-    """Return the idle time of each code before some ascending times, shape (times, count)."""
+    # The idle time of each code before each edge, shape (edges, count).
     begun = np.searchsorted(pieces.start, edge, side="left")
     sums = np.zeros((len(edge) + 1, count), np.int64)
     for some in blocks(len(code)):
@@ -159,9 +153,10 @@ def _sums_before(pieces: Pieces, code: npt.NDArray[np.int8], count: int, edge: T
         place = np.repeat(np.arange(high - low + 1), np.diff(begun[low:high], prepend=some.start, append=some.stop))
         key = place * count + code[some]
         np.add.at(sums[low : high + 1].reshape(-1), key, pieces.end[some] - pieces.start[some])
-    found = np.cumsum(sums[:-1], axis=0)
+    before = np.cumsum(sums[:-1], axis=0)
     # A piece that ends after the time counts up to it.
     last = begun - 1
     beyond = np.where(last >= 0, np.maximum(pieces.end[last] - edge, 0), 0)
-    found[np.arange(len(edge)), code[last]] -= beyond
-    return found
+    before[np.arange(len(edge)), code[last]] -= beyond
+    found = before[np.searchsorted(edge, np.maximum(start, end))] - before[np.searchsorted(edge, start)]
+    return np.ascontiguousarray(found.T)

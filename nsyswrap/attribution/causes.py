@@ -11,6 +11,7 @@ in docs/sections/idle.md.
 """
 
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -22,7 +23,6 @@ from nsyswrap.attribution.cuts import cut
 from nsyswrap.attribution.first_launches import find_loading_launches
 from nsyswrap.attribution.gaps import DeviceGaps
 from nsyswrap.attribution.pieces import COLUMNS, Owners, Pieces, joined_in_order
-from nsyswrap.dependent_values import made_in_order, workers_for
 from nsyswrap.events import api_calls
 from nsyswrap.events.off_cpu import has_switches
 from nsyswrap.events.operations import SOURCES
@@ -75,6 +75,8 @@ _BY_STATE = {
     api_calls.RUNNING: "cpu",
 }
 _STATE_CAUSE = np.array([CODE[_BY_STATE[kind]] for kind in range(len(_BY_STATE))], np.int8)
+# numpy releases Python's lock, so two threads can work at the same time.
+_WORKERS = 2
 _WAITING = np.isin(np.arange(len(_BY_STATE)), WAITS)
 
 
@@ -101,8 +103,8 @@ def find_causes(context: TraceContext, states: ThreadStates, found: DeviceGaps) 
         some = _Explainer(context, states, found.of(block), block.start)
         return _merge_equal(_sort_by_start(some.pieces()), *named)
 
-    made = made_in_order(pieces_of, parts, workers_for(len(found.ender)))
-    return joined_in_order(made, len(parts))
+    with ThreadPoolExecutor(_WORKERS) as pool:
+        return joined_in_order(pool.map(pieces_of, parts), len(parts))
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,6 @@ from nsyswrap.events.api_calls import blocks_host, is_pageable
 from nsyswrap.intervals import Indices, Spans, Times, Window, clip, covered, merge
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.own_windows import find_own_windows, running
-from nsyswrap.memo import memo
 from nsyswrap.rows import taken
 from nsyswrap.tables import TableSpec, array
 
@@ -109,25 +108,8 @@ def staging(context: TraceContext, copies: pd.DataFrame, device: int, window: Wi
         device: The GPU.
         window: Interval of the copies.
     """
-    return held_by(context, of_device(staged_copies(copies), device), window)[1]
-
-
-@memo
-def staged_copies(copies: pd.DataFrame) -> pd.DataFrame:
-    """Return the copies that block the host while the driver stages pageable memory."""
-    return copies[staged_of(copies)]
-
-
-def of_device(copies: pd.DataFrame, device: int) -> pd.DataFrame:
-    """Return the copies to or from one device."""
-    parts, nothing = _by_device(copies)
-    return parts.get(device, nothing)
-
-
-@memo
-def _by_device(copies: pd.DataFrame) -> tuple[dict[int, pd.DataFrame], pd.DataFrame]:
-    """Return the copies of each device that has some, and the table without rows for any other."""
-    return {int(str(device)): mine for device, mine in copies.groupby("device_id")}, copies.iloc[:0]
+    of_device = copies[copies["device_id"] == device]
+    return held_by(context, of_device[staged_of(of_device)], window)[1]
 
 
 def staged_of(copies: pd.DataFrame) -> "pd.Series[bool]":

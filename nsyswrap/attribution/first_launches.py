@@ -45,19 +45,15 @@ def find_loading_launches(context: TraceContext) -> Indices:
     length = taken(array(calls, "end"), call) - begun
     order = np.argsort(begun, kind="stable")
     rows = rows[order]
-    _, first = tables.groups([operations.process[rows], operations.device_id[rows], _names(context, rows)])
+    # The string id of each kernel's name; -1 for memsets.
+    name = np.full(len(rows), -1, np.int64)
+    kernels = operations.table[rows] == _KERNELS
+    ids = coded(context.trace[tables.KERNELS], "name_id")
+    name[kernels] = ids[operations.row[rows[kernels]]]
+    _, first = tables.groups([operations.process[rows], operations.device_id[rows], name])
     is_first = np.zeros(len(rows), bool)
     is_first[order[first]] = True
     others = length[~is_first]
     usual = float(np.median(others)) if len(others) >= FEW else 0
     found: Indices = np.unique(call[is_first & (length > max(LOADING_NS, USUAL_CALLS * usual))])
-    return found
-
-
-def _names(context: TraceContext, rows: Indices) -> Indices:
-    """Return the string id of each kernel's name; -1 for memsets."""
-    operations, found = context.operations, np.full(len(rows), -1, np.int64)
-    kernels = operations.table[rows] == _KERNELS
-    names = coded(context.trace[tables.KERNELS], "name_id")
-    found[kernels] = names[operations.row[rows[kernels]]]
     return found

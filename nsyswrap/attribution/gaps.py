@@ -96,7 +96,11 @@ def find_gaps(context: TraceContext, states: ThreadStates, device_id: int, windo
     """
     operations = context.operations
     spans = gaps(operations.busy(device_id), window.start_ns, window.end_ns)
-    mine = _launched_by_host(operations, operations.on(device_id))
+    # A page access starts a migration of unified memory, not a launch. So the operation after the migration explains
+    # the idle time before it. All operations count where the host launched none.
+    mine = operations.on(device_id)
+    launched = taken(mine, ~taken(operations.migration, mine))
+    mine = launched if len(launched) else mine
     ender = _enders(operations, mine, spans)
     threads = np.union1d(
         operations.launching_threads, np.array([*operations.processes_of(device_id), *states.activity], np.int64)
@@ -118,16 +122,6 @@ def find_gaps(context: TraceContext, states: ThreadStates, device_id: int, windo
     since = np.concatenate(parts)
     # Where all is traced, both columns share their memory.
     return found if np.array_equal(since, spans.end) else replace(found, not_traced_from=since)
-
-
-def _launched_by_host(operations: Operations, mine: Indices) -> Indices:
-    """Return the operations that the host launched; all operations where it launched none.
-
-    A page access starts a migration of unified memory, not a launch. So the operation after the migration explains the
-    idle time before it.
-    """
-    found = taken(mine, ~taken(operations.migration, mine))
-    return found if len(found) else mine
 
 
 def _enders(operations: Operations, mine: Indices, spans: Spans) -> Indices:

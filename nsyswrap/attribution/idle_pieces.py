@@ -10,7 +10,6 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -148,7 +147,12 @@ class IdlePieces:
         rows = np.flatnonzero(chosen)
         gap = taken(self.gap, rows)
         opens = np.append(True, gap[1:] != gap[:-1])[: len(rows)]
-        return _in_ranges(rows[opens], self._end_of(gap[opens]), len(self.gap))
+        # One past the last piece of these gaps.
+        opened = gap[opens]
+        end = np.full(len(opened), len(self.gap), np.intp)
+        inner = opened + 1 < len(self.first)
+        end[inner] = self.first[opened[inner] + 1]
+        return _in_ranges(rows[opens], end, len(self.gap))
 
     def until_last(self, chosen: Mask) -> Mask:
         """Return the pieces at or before the last chosen one of their gap."""
@@ -156,13 +160,6 @@ class IdlePieces:
         gap = taken(self.gap, rows)
         closes = np.append(gap[1:] != gap[:-1], True)[: len(rows)]
         return _in_ranges(self.first[gap[closes]], rows[closes] + 1, len(self.gap))
-
-    def _end_of(self, gap: Indices) -> Indices:
-        """Return one past the last piece of some gaps."""
-        found = np.full(len(gap), len(self.gap), np.intp)
-        inner = gap + 1 < len(self.first)
-        found[inner] = self.first[gap[inner] + 1]
-        return found
 
     def set_back(self, delayed: Mask, delay: Times, free: Mask, inside: Mask | None = None) -> Mask:
         """Return the idle time that delays of the host cause, in the gap of each delay and in the gaps after it.
@@ -189,47 +186,45 @@ class IdlePieces:
         process = self.process_at(self.first[late])
         for each in tables.distinct(process).tolist():
             mine = late[process == each]
-            explained |= self._within(self._budgets(mine, delay[mine]), each, wanted)
+            explained |= self._explained_by(mine, delay[mine], each, wanted)
         return explained & free
 
-    def _budgets(self, late: Indices, delay: Times) -> "_Budgets":
-        """Return how much idle time the delays of one process explain from each delayed gap on.
+    def _explained_by(self, late: Indices, delay: Times, process: int, wanted: Mask) -> Mask:
+        """Return the wanted pieces that the delays of one process explain.
+
+        A spell is the time between two moments at which the host has caught up. The idle time from its first delayed
+        gap on is explained up to the sum of its delays so far. A piece counts if half of it is below that.
 
         Args:
             late: The delayed gaps, ascending.
             delay: Length of the delay of each, in ns.
+            process: The process whose pieces count.
+            wanted: The pieces to choose from.
         """
-        start, count = self.gaps.spans.start, len(self.first)
-        # Where the host catches up between two gaps, the delays before no longer count.
-        spell = np.searchsorted(self._caught_up, start[late], side="right")
-        last = np.append(self._caught_up, np.iinfo(np.int64).max)[spell]
-        stop = np.minimum(np.searchsorted(start, last, side="left"), np.append(late[1:], count))
-        return _Budgets(late, stop, _running_sum(delay, spell), spell)
-
-    def _within(self, budgets: "_Budgets", process: int, wanted: Mask) -> Mask:
-        """Return the wanted pieces of a process up to the budget of their gap.
-
-        The pieces of a spell count from its first delayed gap on; a piece counts if half of it is inside the budget.
-        """
+        start = self.gaps.spans.start
+        spell_of = np.searchsorted(self._caught_up, start[late], side="right")
+        last = np.append(self._caught_up, np.iinfo(np.int64).max)[spell_of]
+        stop = np.minimum(np.searchsorted(start, last, side="left"), np.append(late[1:], len(self.first)))
+        delayed_ns = _running_sum(delay, spell_of)
         found, last_spell, so_far = self.none, -1, 0
         for some in blocks(len(found)):
             gap = self.gap[some]
             low, high = int(gap[0]), int(gap[-1]) + 1
-            if np.searchsorted(budgets.stop, low, side="right") >= np.searchsorted(budgets.gap, high, side="left"):
+            if np.searchsorted(stop, low, side="right") >= np.searchsorted(late, high, side="left"):
                 continue
             every = np.arange(low, high)
-            budget = places(budgets.gap, every) - 1
-            has_budget = (budget >= 0) & (every < budgets.stop[budget])
-            has_budget &= self.process_at(self.first[low:high]) == process
-            rows = np.flatnonzero(wanted[some] & taken(has_budget, gap - low))
+            before = places(late, every) - 1
+            in_spell = (before >= 0) & (every < stop[before])
+            in_spell &= self.process_at(self.first[low:high]) == process
+            rows = np.flatnonzero(wanted[some] & taken(in_spell, gap - low))
             if not len(rows):
                 continue
-            budget = budget[gap[rows] - low]
-            spell, length = budgets.spell[budget], self.pieces.end[some][rows] - self.pieces.start[some][rows]
+            before = before[gap[rows] - low]
+            spell, length = spell_of[before], self.pieces.end[some][rows] - self.pieces.start[some][rows]
             used = _running_sum(length, spell)
             used[: np.searchsorted(spell, last_spell, side="right")] += so_far
             last_spell, so_far = int(spell[-1]), int(used[-1])
-            found[some][rows] = used - length + length // 2 <= budgets.ns[budget]
+            found[some][rows] = used - length + length // 2 <= delayed_ns[before]
         return found
 
     def call_length(self, kinds: tuple[int, ...], chosen: Mask) -> Times:
@@ -272,22 +267,6 @@ def _in_ranges(begin: Indices, end: Indices, count: int) -> Mask:
     change[begin] += 1
     change[end] -= 1
     return np.cumsum(change[:-1], dtype=np.int8).view(np.bool_)
-
-
-class _Budgets(NamedTuple):
-    """How much idle time delays of the host explain: one row for each delayed gap, ascending.
-
-    Attributes:
-        gap: The delayed gap, from which on the row counts.
-        stop: One past the last gap for which it counts.
-        ns: The sum of the delays of the spell so far.
-        spell: Number of the spell without catching up, ascending.
-    """
-
-    gap: Indices
-    stop: Indices
-    ns: Times
-    spell: Indices
 
 
 def _running_sum(values: Times, group: Indices) -> Times:

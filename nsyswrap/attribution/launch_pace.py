@@ -13,7 +13,6 @@ import numpy.typing as npt
 import pandas as pd
 
 from nsyswrap import tables
-from nsyswrap.events.operations import Operations
 from nsyswrap.intervals import Indices, Times, Window
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.own_windows import find_own_windows
@@ -109,34 +108,24 @@ def find_launches(context: TraceContext, window: Window) -> LaunchTimes:
     inside = (operations.start < high) & (operations.end > low) & (operations.call >= 0)
     rows = np.flatnonzero(inside).astype(np.int32)
     began = taken(array(context.trace[tables.CALLS], "start"), taken(operations.call, rows))
-    reach, start = _reach_before(context, rows), taken(operations.start, rows)
+    # When all operations before each one had ended on its device.
+    ended = np.full(len(operations.start), np.iinfo(np.int64).min)
+    for device in operations.devices:
+        mine = operations.on(device)
+        ended[mine[1:]] = np.maximum.accumulate(taken(operations.end, mine))[:-1]
+    reach, start = taken(ended, rows), taken(operations.start, rows)
     on_idle = began >= reach
     late = on_idle | ((start > reach) & (start - began <= LATENCY_NS))
-    return LaunchTimes(rows, began, on_idle, late, _since(operations, rows, began))
-
-
-def _since(operations: Operations, rows: Indices, began: Times) -> Times:
-    """Return the ns since the launch before, of the same process on the same device; -1 for the first."""
-    found = np.full(len(rows), -1, np.int64)
-    device, process = taken(operations.device_id, rows), taken(operations.process, rows)
-    for each in tables.distinct(device):
-        of_device = np.flatnonzero(device == each)
+    since = np.full(len(rows), -1, np.int64)
+    device_id, process = taken(operations.device_id, rows), taken(operations.process, rows)
+    for device in tables.distinct(device_id):
+        of_device = np.flatnonzero(device_id == device)
         for owner in tables.distinct(process[of_device]):
             mine = of_device[process[of_device] == owner]
             mine = taken(mine, np.argsort(taken(began, mine), kind="stable"))
             interval = np.diff(taken(began, mine))
-            found[mine[1:]] = np.where(interval > 0, interval, -1)
-    return found
-
-
-def _reach_before(context: TraceContext, rows: Indices) -> Times:
-    """Return when all operations before each one had ended on its device, in ns; the least int64 for the first."""
-    operations = context.operations
-    reach = np.full(len(operations.start), np.iinfo(np.int64).min)
-    for device in operations.devices:
-        mine = operations.on(device)
-        reach[mine[1:]] = np.maximum.accumulate(taken(operations.end, mine))[:-1]
-    return taken(reach, rows)
+            since[mine[1:]] = np.where(interval > 0, interval, -1)
+    return LaunchTimes(rows, began, on_idle, late, since)
 
 
 def find_pace(context: TraceContext, launches: LaunchTimes, device_id: int) -> Pace | None:
@@ -159,16 +148,15 @@ def usual_gap_at(pace: Pace | None) -> float:
 def on_device(context: TraceContext, launched: LaunchTimes, device_id: int) -> LaunchTimes:
     """Return the launches of one device."""
     chosen = taken(context.operations.device_id, launched.row) == device_id
-    return launched if chosen.all() else _only(launched, np.flatnonzero(chosen))
+    if chosen.all():
+        return launched
+    rows = np.flatnonzero(chosen)
+    return LaunchTimes(*(taken(getattr(launched, field.name), rows) for field in fields(launched)))
 
 
 def pace_of(context: TraceContext, launched: LaunchTimes) -> Pace:
     """Return the pace of all given launches together."""
     return _pace(context, launched, slice(None))
-
-
-def _only(launched: LaunchTimes, chosen: Indices) -> LaunchTimes:
-    return LaunchTimes(*(taken(getattr(launched, field.name), chosen) for field in fields(launched)))
 
 
 def paces(context: TraceContext, launched: LaunchTimes) -> dict[str, Pace]:

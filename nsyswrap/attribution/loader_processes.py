@@ -22,16 +22,14 @@ def has_loader_processes(trace: Trace, phases: Phases, process: int) -> bool:
     in_data, calls = phases.code(DATA), trace[tables.OS_CALLS]
     if in_data == NO_PHASE:
         return False
-    meaning = tables.numbers_by_name(trace, tables.OS_CALLS, _waits_for_others, np.int8) > 0
+    waits = tables.numbers_by_name(
+        trace, tables.OS_CALLS, lambda name: int(_FROM_OTHERS.fullmatch(name) is not None), np.int8
+    )
     # Threads of the CUDA driver poll all the time.
     main = phases.main_thread.get(process, process)
     names, threads, start = coded(calls, "name_id").codes, coded(calls, "thread"), array(calls, "start")
     for some in blocks(len(calls)):
-        rows = np.flatnonzero(taken(meaning, names[some]) & threads.equal(main, some))
+        rows = np.flatnonzero(taken(waits > 0, names[some]) & threads.equal(main, some))
         if (label_at(phases.own(main), start[some][rows], NO_PHASE) == in_data).any():
             return True
     return False
-
-
-def _waits_for_others(name: str) -> int:
-    return int(_FROM_OTHERS.fullmatch(name) is not None)

@@ -31,10 +31,5 @@ def find_starts(context: TraceContext, window: Window) -> Times:
     in_data = context.phases.at(thread[rows], start[rows]) == context.phases.code(DATA)
     loading = np.array([has_loader(context.trace, int(each)) for each in tables.process_of(thread[rows])], bool)
     found = np.sort(start[rows[in_data | loading]])
-    return found if _repeated(context, found) else found[:0]
-
-
-def _repeated(context: TraceContext, starts: Times) -> bool:
-    """Return whether processes are started in more than one step."""
-    before = np.sort(array(context.steps.frame, "start"))
-    return len(np.unique(np.searchsorted(before, starts, side="right"))) > 1
+    steps = np.unique(np.searchsorted(np.sort(array(context.steps.frame, "start")), found, side="right"))
+    return found if len(steps) > 1 else found[:0]

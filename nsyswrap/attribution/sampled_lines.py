@@ -61,20 +61,16 @@ def find_sampled_lines(
             share = count / len(stacks)
             line = (own.function, own.file, own.line, spelled(inner))
             rows.append((*place, *line, count, share, round(share * idle[each])))
-    return _table(rows)
+    if not rows:
+        return _no_rows().copy()
+    columns = _no_rows().dtypes
+    frame = pd.DataFrame(rows, columns=list(columns.index)).astype(dict(columns))
+    return frame.sort_values(ORDER, ascending=[False, False, *([True] * 5)], ignore_index=True)
 
 
 def spelled(frame: Frame) -> str:
     """Return a frame in words: ``train.py:42 in transform``."""
     return f"{frame.file}:{frame.line} in {frame.function}"
-
-
-def _table(rows: list[tuple[object, ...]]) -> pd.DataFrame:
-    if not rows:
-        return _no_rows().copy()
-    columns = {name: kind for name, kind in COLUMNS.items() if name != "device_id"}
-    frame = pd.DataFrame(rows, columns=list(columns)).astype(columns)
-    return frame.sort_values(ORDER, ascending=[False, False, *([True] * 5)], ignore_index=True)
 
 
 @cache

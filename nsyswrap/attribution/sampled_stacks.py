@@ -52,7 +52,11 @@ def find_sampled_stacks(
     stack = array(context.trace[tables.SAMPLES], "stack")[sample]
     found = pd.DataFrame({"rule": rule[piece], "stack": stack, "ns": part[of_key]})
     grouped = found.groupby(["rule", "stack"], as_index=False).agg(sample_count=("ns", "size"), ns=("ns", "sum"))
-    spelt = [SEPARATOR.join(_plain(spelled(frame)) for frame in reversed(each)) for each in context.lines.stacks]
+    # A file may have the separator in its name.
+    spelt = [
+        SEPARATOR.join(spelled(frame).replace(SEPARATOR, ",") for frame in reversed(each))
+        for each in context.lines.stacks
+    ]
     table = pd.DataFrame(
         {
             "rule": [rules[code] for code in grouped["rule"]],
@@ -61,7 +65,9 @@ def find_sampled_stacks(
             "idle_estimate_ns": grouped["ns"].round(),
         }
     ).astype(dict(_no_rows().dtypes))
-    return _cut(_ordered(table.groupby(["rule", "stack"], as_index=False).sum()))
+    table = _ordered(table.groupby(["rule", "stack"], as_index=False).sum())
+    rest = table[MOST_STACKS:].assign(stack="").groupby(["rule", "stack"], as_index=False).sum()
+    return table if rest.empty else _ordered(pd.concat([table[:MOST_STACKS], rest], ignore_index=True))
 
 
 @cache
@@ -71,16 +77,5 @@ def _no_rows() -> pd.DataFrame:
     return pd.DataFrame(columns=list(columns)).astype(columns)
 
 
-def _plain(frame: str) -> str:
-    """Return a frame without the separator, which a file may have in its name."""
-    return frame.replace(SEPARATOR, ",")
-
-
 def _ordered(table: pd.DataFrame) -> pd.DataFrame:
     return table.sort_values(ORDER, ascending=[False, False, True, True], ignore_index=True)
-
-
-def _cut(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the largest stacks, and one row without frames for the rest of each rule."""
-    rest = table[MOST_STACKS:].assign(stack="").groupby(["rule", "stack"], as_index=False).sum()
-    return table if rest.empty else _ordered(pd.concat([table[:MOST_STACKS], rest], ignore_index=True))

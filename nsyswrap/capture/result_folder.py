@@ -13,7 +13,6 @@ from pathlib import Path
 
 from nsyswrap.capture.folder_lock import LOCK_NAME, FolderInUseError, folder_lock
 from nsyswrap.errors import CaptureError, UsageError
-from nsyswrap.report_cache.files import forget_all
 
 REPORT_NAME = "capture.nsys-rep"
 EXPORT_NAME = "capture.sqlite"
@@ -179,7 +178,6 @@ def publish(folder: Path) -> None:
     written = [name for name in _RESULT_NAMES if (private / name).exists()]
     if not written:
         return
-    forget_all(folder)
     if REPORT_NAME in written and UNFINISHED_NAME in written:
         written.remove(UNFINISHED_NAME)  # nsys creates the report from it, and may remove it only later
     for name in reversed(_RESULT_NAMES):

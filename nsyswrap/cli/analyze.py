@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from nsyswrap.cli.inputs import ReadOptions, cache_option, capture_argument, read_options, report_from, sections_option
+from nsyswrap.cli.inputs import ReadOptions, capture_argument, read_options, report_from, sections_option
 from nsyswrap.cli.output import check_not_input, file_options, form_of, format_option, write_result
 from nsyswrap.cli.terminal import SUMMARY, check_view, rendered
 from nsyswrap.errors import UsageError
@@ -26,7 +26,6 @@ def check_all_sections(view: str, options: ReadOptions) -> None:
 @capture_argument
 @read_options
 @sections_option
-@cache_option
 @format_option(FORMS)
 @click.option(
     "--view",

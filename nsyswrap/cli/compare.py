@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from nsyswrap.cli.inputs import ReadOptions, cache_option, read_options, report_from
+from nsyswrap.cli.inputs import ReadOptions, read_options, report_from
 from nsyswrap.cli.output import check_not_input, file_options, form_of, format_option, write_result
 from nsyswrap.cli.terminal import rendered_comparison
 from nsyswrap.errors import CannotTellError, NsyswrapError, UsageError
@@ -50,7 +50,6 @@ class GateError(NsyswrapError):
     "--new-run", "more_new", type=click.Path(path_type=Path), multiple=True, help="Another run of NEW; may be repeated."
 )
 @read_options
-@cache_option
 @click.option(
     "--margin",
     type=float,

@@ -42,13 +42,6 @@ kernel_rules_option = click.option(
     "repeated.",
 )
 
-cache_option = click.option(
-    "--no-cache",
-    is_flag=True,
-    envvar="NSYSWRAP_NO_CACHE",
-    help="Analyze the capture afresh, and keep no report in the folder .nsyswrap-cache beside it.",
-)
-
 
 def _section_keys(_context: click.Context, _option: click.Parameter, text: str | None) -> tuple[str, ...]:
     """Return the keys of sections in the value of ``--sections``."""
@@ -79,7 +72,6 @@ class ReadOptions(NamedTuple):
         phases: ``NAME=REGEX`` for each phase.
         kernel_rules: Files with kernel name rules.
         sections: Keys of the sections to make; empty for all.
-        no_cache: Whether to use no kept report, and to keep none.
         memory: Bytes that reading and analyzing may take; None for what is free, at most 4 GB.
     """
 
@@ -89,7 +81,6 @@ class ReadOptions(NamedTuple):
     phases: tuple[str, ...] = ()
     kernel_rules: tuple[Path, ...] = ()
     sections: tuple[str, ...] = ()
-    no_cache: bool = False
     memory: int | None = None
 
     def flags(self) -> tuple[str, ...]:
@@ -97,17 +88,6 @@ class ReadOptions(NamedTuple):
         names = ("--window", "--step-range", "--step-kernel", "--phase", "--kernel-rules", "--sections")
         of_capture = tuple(name for name, value in zip(names, self[: len(names)], strict=True) if value)
         return (*of_capture, *(["--memory"] if self.memory is not None else []))
-
-    def text(self, capture: Path) -> str:
-        """Return the options that change the report of a capture as text, with the nsys that may export it."""
-        changing = self._replace(no_cache=False)
-        from nsyswrap.capture.recorded_run import CAPTURE_SUFFIXES  # noqa: PLC0415 - heavy; loaded for a capture
-
-        if capture.suffix not in CAPTURE_SUFFIXES:
-            return repr(changing)
-        from nsyswrap.capture.locate import candidates  # noqa: PLC0415 - only for a capture without its export
-
-        return repr((changing, candidates(os.environ)))
 
     def settings(self) -> "Settings":
         """Return the settings for finding steps, phases and kernel classes.
@@ -230,7 +210,7 @@ def report_from(path: Path, options: ReadOptions, *, with_timeline: bool = False
         CannotTellError: The capture holds too little.
     """
     if not is_report(path):
-        return kept_report(path, options, with_timeline=with_timeline)
+        return report_of_capture(path, options, with_timeline=with_timeline)
     if options.flags():
         raise UsageError(
             f"{path} is a finished report: {' and '.join(options.flags())} cannot change its numbers",
@@ -239,30 +219,6 @@ def report_from(path: Path, options: ReadOptions, *, with_timeline: bool = False
     from nsyswrap.render.json_reader import read_report  # noqa: PLC0415 - loads pandas
 
     return read_report(path)
-
-
-def kept_report(
-    capture: Path, options: ReadOptions, *, with_timeline: bool = False, quiet: bool = False, fresh: bool = False
-) -> "Report":
-    """Return the report of a capture, as ``report_of_capture`` does: the one that is kept beside it, or a new one.
-
-    Args:
-        capture: A ``.nsys-rep`` or an SQLite export.
-        options: How to read it, and whether to use and to keep reports.
-        with_timeline: Whether to add the timeline of the HTML page.
-        quiet: Show no progress.
-        fresh: Analyze in any case; the report is kept.
-
-    Raises:
-        NsyswrapError: As ``report_of_capture``.
-    """
-    make = functools.partial(report_of_capture, capture, options, with_timeline=with_timeline, quiet=quiet)
-    if options.no_cache:
-        return make()
-    from nsyswrap.cli.kept_reports import Wanted, kept_or_made, made_and_kept  # noqa: PLC0415 - only for captures
-
-    wanted = Wanted(capture, options.text(capture), options.kernel_rules, with_timeline)
-    return (made_and_kept if fresh else kept_or_made)(wanted, make)
 
 
 def report_of_capture(

@@ -8,7 +8,6 @@ from contextlib import suppress
 NEEDED = (
     "nsyswrap.db.load",
     "nsyswrap.report",
-    "nsyswrap.report_cache.encoding",
     "nsyswrap.render.json_report",
     "nsyswrap.render.html_report",
     "nsyswrap.render.text_report",

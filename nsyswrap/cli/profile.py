@@ -14,7 +14,7 @@ from nsyswrap import __version__
 from nsyswrap.cli.alone_runs import WantedRuns, add_alone_runs
 from nsyswrap.cli.capture_options import ProfileCommand, capture_options, options_of
 from nsyswrap.cli.compare import report_at
-from nsyswrap.cli.inputs import ReadOptions, cache_option, kept_report, read_options
+from nsyswrap.cli.inputs import ReadOptions, read_options, report_of_capture
 from nsyswrap.cli.interrupts import reserved, stopping_at_once
 from nsyswrap.cli.output import print_result, write_text
 from nsyswrap.cli.preload import load_in_background
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
 @click.command(cls=ProfileCommand, context_settings={"allow_interspersed_args": False})
 @capture_options
 @read_options
-@cache_option
 @click.option(
     "--format",
     "form",
@@ -110,7 +109,7 @@ def profile(  # noqa: PLR0913 - one parameter an option
     launch = this_launch(ranks, os.environ)
     wanted = options_of(command, capture, output_to_stderr=form == "json", annotate=counterfactual is not None)
     wanted = for_launch(dataclasses.replace(wanted, umask=os.umask(0o077)), launch)
-    read = functools.partial(kept_report, options=options, with_timeline=True, quiet=quiet, fresh=True)
+    read = functools.partial(report_of_capture, options=options, with_timeline=True, quiet=quiet)
     cost = measured_cost(wanted, quiet=quiet, kept_only=launch is not None) if with_cost else {}
     with reserved(wanted) as place:
         wanted = dataclasses.replace(wanted, folder=place.folder, next_free=False)

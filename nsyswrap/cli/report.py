@@ -8,7 +8,6 @@ import click
 
 from nsyswrap.cli.inputs import (
     ReadOptions,
-    cache_option,
     capture_argument,
     is_report,
     read_options,
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
 @click.command()
 @capture_argument
 @read_options
-@cache_option
 @click.option(
     "-o",
     "--output",

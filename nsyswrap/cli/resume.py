@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from nsyswrap.cli.inputs import ReadOptions, cache_option, kept_report, read_options
+from nsyswrap.cli.inputs import ReadOptions, read_options, report_of_capture
 from nsyswrap.cli.interrupts import interrupt_hint, stopping_at_once
 from nsyswrap.cli.profile import analyzed, print_summary, write_report
 from nsyswrap.cli.progress import shown
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path), metavar="FOLDER")
 @read_options
-@cache_option
 @click.option("-q", "--quiet", is_flag=True, help="Show no progress and no summary, only the path of the report.")
 def resume(*, folder: Path, options: ReadOptions, quiet: bool) -> None:
     """Finish a run that was interrupted: keep what it recorded, export it, and write its report.
@@ -71,7 +70,7 @@ def finished(folder: Path, options: ReadOptions, *, quiet: bool) -> "Report":
         resumed(folder, progress) as export,
     ):
         with stopping_at_once(folder):
-            read = partial(kept_report, options=options, with_timeline=True, quiet=quiet, fresh=True)
+            read = partial(report_of_capture, options=options, with_timeline=True, quiet=quiet)
             report = analyzed(export, read)
         write_report(report, folder)
     return report

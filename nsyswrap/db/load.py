@@ -20,7 +20,6 @@ from nsyswrap.db.read_table import UNKNOWN, Array, Arrays, TableReader, cut_text
 from nsyswrap.db.samples import read_samples
 from nsyswrap.db.schema import Source
 from nsyswrap.db.valid_rows import Bounds, find_bounds, keep_possible
-from nsyswrap.dependent_values import pool_of
 from nsyswrap.errors import ExportError
 from nsyswrap.model import Capture
 from nsyswrap.privacy import Cleaner, distinct, neutral
@@ -206,7 +205,7 @@ def _possible_rows(export: Export, read: RowsRead) -> tuple[dict[str, int], dict
     counts: dict[str, int] = dict.fromkeys((s.family for s in sources if s.family), 0)
     dropped: dict[str, int] = {}
     bounds, running = find_bounds(arrays), {}
-    with pool_of(READERS if export.path.stat().st_size >= LARGE_BYTES else 1) as pool:
+    with ThreadPoolExecutor(READERS if export.path.stat().st_size >= LARGE_BYTES else 1) as pool:
         for source in sources:
             found = arrays[source.spec.name]
             rows = len(next(iter(found.values())))

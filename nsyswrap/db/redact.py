@@ -28,7 +28,6 @@ from nsyswrap.db.identity import identity_of
 from nsyswrap.db.payloads import is_of_domain, nccl_domains, nccl_payload, python_sample
 from nsyswrap.errors import ExportError, NsyswrapError, UsageError
 from nsyswrap.privacy import Cleaner, DistinctCleaner, neutral_command
-from nsyswrap.report_cache.files import forget
 
 Values = Mapping[str, object]
 
@@ -156,7 +155,6 @@ def redact(
                 found = _Copy(database, export, identity_of(export).cleaner(), more).run(target)
             temporary.chmod(0o644)
             temporary.replace(target)
-            forget(target)
         except sqlite3.DatabaseError as error:
             raise _failed(error, source, target) from error
         except OSError as error:

@@ -10,7 +10,6 @@ from collections import Counter
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from nsyswrap import tables
@@ -54,10 +53,23 @@ def _named_rows(trace: Trace, thread: int, seen: BlockedCalls) -> list[tuple[Ind
     frame = trace[tables.OS_CALLS]
     mine = np.flatnonzero(coded(frame, "thread").equal(thread))
     ids = coded(frame, "name_id")[mine]
-    files = [each for each in tables.distinct(ids).tolist() if _is_on_file(trace.text(each))]
+    files = [
+        each
+        for each in tables.distinct(ids).tolist()
+        if api_calls.os_call_kind(api_calls.base_name(trace.text(each))) == api_calls.FILE_IO
+    ]
     mine = mine[np.isin(ids, files)]
     calls = Spans(array(frame, "start")[mine], array(frame, "end")[mine])
-    group = _groups(trace, thread, coded(frame, "name_id")[mine], calls)
+    # A number for each call: equal for one name inside ranges of one name, whatever their numbers are.
+    ranges = trace[tables.RANGES]
+    ranges_of_thread = ranges[array(ranges, "thread") == thread]
+    texts = [_NUMBER.sub("", str(each)) for each in ranges_of_thread["text"]]
+    code, _ = pd.factorize(np.array(texts, object))
+    inside = innermost(array(ranges_of_thread, "start"), array(ranges_of_thread, "end"), code)
+    place = containing(inside.spans, calls.start)
+    phase = np.where(place >= 0, inside.code[place] if len(inside.code) else -1, -1)
+    numbers, _ = pd.factorize(pd.MultiIndex.from_arrays([coded(frame, "name_id")[mine], phase]))
+    group = numbers.astype(np.int64)
     at = containing(calls, seen.at)
     votes: dict[int, Counter[str]] = {}
     for row, on in zip(at.tolist(), seen.on, strict=True):
@@ -69,20 +81,3 @@ def _named_rows(trace: Trace, thread: int, seen: BlockedCalls) -> list[tuple[Ind
         if on in api_calls.NOT_FILES and 2 * count > counted.total():
             found.append((mine[group == number], on))
     return found
-
-
-def _is_on_file(name: str) -> bool:
-    return api_calls.os_call_kind(api_calls.base_name(name)) == api_calls.FILE_IO
-
-
-def _groups(trace: Trace, thread: int, ids: npt.NDArray[np.int64], calls: Spans) -> npt.NDArray[np.int64]:
-    """Return a number for each call: equal for one name inside ranges of one name, whatever their numbers are."""
-    ranges = trace[tables.RANGES]
-    own = ranges[array(ranges, "thread") == thread]
-    texts = [_NUMBER.sub("", str(each)) for each in own["text"]]
-    code, _ = pd.factorize(np.array(texts, object))
-    inside = innermost(array(own, "start"), array(own, "end"), code)
-    place = containing(inside.spans, calls.start)
-    phase = np.where(place >= 0, inside.code[place] if len(inside.code) else -1, -1)
-    numbers, _ = pd.factorize(pd.MultiIndex.from_arrays([ids, phase]))
-    return numbers.astype(np.int64)

@@ -26,7 +26,13 @@ def event_records(trace: Trace) -> pd.DataFrame:
 def recorded_stream_waits(trace: Trace) -> pd.DataFrame:
     """Return each wait of a stream with the last record of its event before the wait, in order of the record."""
     records = event_records(trace).rename(columns={"device_id": "of_device", "stream": "of_stream"})
-    return with_last_record(_waits(trace), records)
+    frame = trace[tables.EVENT_WAITS]
+    call = launch_calls(trace, array(frame, "process"), array(frame, "correlation_id"))
+    stream, event = array(frame, "stream"), array(frame, "event_id")
+    rows = np.flatnonzero((call >= 0) & (stream != tables.NO_ID) & (stream >= 0) & (event != tables.NO_ID))
+    columns = {name: array(frame, name)[rows] for name in ("process", "stream", "event_id")}
+    waits = pd.DataFrame({**columns, "start": array(trace[tables.CALLS], "start")[call[rows]]}).astype(np.int64)
+    return with_last_record(waits.sort_values("start", kind="stable", ignore_index=True), records)
 
 
 def with_last_record(waits: pd.DataFrame, records: pd.DataFrame) -> pd.DataFrame:
@@ -44,14 +50,3 @@ def with_last_record(waits: pd.DataFrame, records: pd.DataFrame) -> pd.DataFrame
     more = {name: array(records, name)[rows] for name in map(str, records) if name not in {*keys, "start"}}
     whole = found.drop(columns="place").astype(np.int64).assign(**more)
     return whole.sort_values("record", kind="stable", ignore_index=True)
-
-
-def _waits(trace: Trace) -> pd.DataFrame:
-    """Return the calls that make a stream wait for an event, in order of begin."""
-    frame = trace[tables.EVENT_WAITS]
-    call = launch_calls(trace, array(frame, "process"), array(frame, "correlation_id"))
-    stream, event = array(frame, "stream"), array(frame, "event_id")
-    rows = np.flatnonzero((call >= 0) & (stream != tables.NO_ID) & (stream >= 0) & (event != tables.NO_ID))
-    columns = {name: array(frame, name)[rows] for name in ("process", "stream", "event_id")}
-    found = pd.DataFrame({**columns, "start": array(trace[tables.CALLS], "start")[call[rows]]}).astype(np.int64)
-    return found.sort_values("start", kind="stable", ignore_index=True)

@@ -128,20 +128,17 @@ def find_counter_samples(trace: Trace) -> tuple[CounterSamples, ...]:
         rows = order[bounds[index] : bounds[index + 1]]
         device, counter = divmod(key, width)
         stamps = start[rows]
-        found.append(counter_samples(trace.counter_names[counter], device, stamps, _ends(stamps), value[rows]))
+        # A sample ends at the start of the next one, or after one period where the next one is late.
+        period = _period(stamps)
+        following = np.append(stamps[1:], stamps[-1] + period)
+        ends = np.where(following - stamps <= LATEST * period, following, stamps + period)
+        found.append(counter_samples(trace.counter_names[counter], device, stamps, ends, value[rows]))
     return tuple(found)
 
 
 def period_ns(samples: CounterSamples) -> int:
     """Return the median time between two samples, in ns; 0 where there are fewer than two."""
     return _period(samples.start)
-
-
-def _ends(stamps: Times) -> Times:
-    """Return when each sample ends: at the start of the next one, or after one period where the next one is late."""
-    period = _period(stamps)
-    following = np.append(stamps[1:], stamps[-1] + period)
-    return np.where(following - stamps <= LATEST * period, following, stamps + period)
 
 
 def _period(stamps: Times) -> int:

@@ -104,7 +104,13 @@ def find_unrecorded_launches(trace: Trace, operations: Operations) -> Unrecorded
     calls = trace[tables.CALLS]
     launches, copies, begins, ends, waits = (
         _calls_of(trace, wanted)
-        for wanted in (api_calls.launches_kernel, api_calls.is_copy, _begins_capture, _ends_capture, _waits_for_all)
+        for wanted in (
+            api_calls.launches_kernel,
+            api_calls.is_copy,
+            _BEGINS_CAPTURE.match,
+            _ENDS_CAPTURE.match,
+            _WAITS_FOR_ALL.match,
+        )
     )
     recorded = np.zeros(len(calls), bool)
     recorded[operations.call[operations.call >= 0]] = True
@@ -143,23 +149,10 @@ def _ordered(by_process: Mapping[int, Indices]) -> tuple[Indices, Times]:
     return rows[order], owner[order]
 
 
-def _calls_of(trace: Trace, wanted: Callable[[str], bool]) -> Mask:
+def _calls_of(trace: Trace, wanted: Callable[[str], object]) -> Mask:
     """Return which calls have a wanted name."""
-    meant = tables.numbers_by_name(trace, tables.CALLS, lambda name: int(wanted(api_calls.base_name(name))), np.int8)
+    meant = tables.numbers_by_name(trace, tables.CALLS, lambda name: bool(wanted(api_calls.base_name(name))), np.int8)
     return taken(meant > 0, coded(trace[tables.CALLS], "name_id").codes)
-
-
-def _begins_capture(name: str) -> bool:
-    return _BEGINS_CAPTURE.match(name) is not None
-
-
-def _ends_capture(name: str) -> bool:
-    return _ENDS_CAPTURE.match(name) is not None
-
-
-def _waits_for_all(name: str) -> bool:
-    """Return whether a call waits for all work of a device."""
-    return _WAITS_FOR_ALL.match(name) is not None
 
 
 def _captured(start: Times, begins: Indices, ends: Indices, when: Times) -> Mask:

@@ -145,7 +145,10 @@ def find_operations(trace: Trace) -> Operations:
 
     def column(name: str, dtype: type[np.integer[Any]] = np.int64) -> npt.NDArray[Any]:
         columns = [array(trace[spec], name) for spec in sources]
-        return _constant(columns, dtype) if _is_constant(columns) else ordered(columns, dtype)
+        if columns and all((values == columns[0][0]).all() for values in columns):
+            # All rows have the same value and share its memory.
+            return np.broadcast_to(columns[0][0].astype(dtype), len(order))
+        return ordered(columns, dtype)
 
     process, device_id = column("process"), column("device_id", np.int32)
     kind = ordered((_kinds(trace, spec, trace[spec]) for spec in sources), np.int8)
@@ -164,16 +167,6 @@ def find_operations(trace: Trace) -> Operations:
         by_device=_by_device(start, end, device_id, process, kind),
         launching_threads=_launching_threads(trace, call),
     )
-
-
-def _is_constant(columns: Sequence[npt.NDArray[Any]]) -> bool:
-    """Return whether all rows of some columns, of at least one row each, have the same value."""
-    return bool(columns) and all((values == columns[0][0]).all() for values in columns)
-
-
-def _constant(columns: Sequence[npt.NDArray[Any]], dtype: type[np.generic]) -> npt.NDArray[Any]:
-    """Return the rows of some columns that all have one value. They share its memory."""
-    return np.broadcast_to(columns[0][0].astype(dtype), sum(map(len, columns)))
 
 
 def _by_device(

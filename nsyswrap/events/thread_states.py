@@ -65,7 +65,7 @@ class ThreadActivity(NamedTuple):
     alive: tuple[int, int]
 
 
-@dataclass(frozen=True, slots=True, weakref_slot=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
 class ThreadStates:
     """What some threads of a trace do inside a window.
 
@@ -190,24 +190,27 @@ def _find_calls(
         numbers = numbers_by_name(trace, spec, _code_of(kind_of, names), np.int32)
         changed, codes = np.empty(0, np.intp), np.empty(0, np.int32)
         if spec == tables.CALLS:
-            changed, codes = _changed_codes(trace, numbers, name_index, *_copying_calls(trace, operations))
+            changed, codes = _changed_codes(trace, operations, numbers, name_index)
         found[spec] = CodedCalls(trace[spec], numbers, changed, codes, window)
     return found
 
 
 def _changed_codes(
-    trace: Trace, numbers: npt.NDArray[np.int32], name_index: Mapping[int, int], blocking: Indices, free: Indices
+    trace: Trace, operations: Operations, numbers: npt.NDArray[np.int32], name_index: Mapping[int, int]
 ) -> tuple[Indices, npt.NDArray[np.int32]]:
-    """Return the calls whose state does not follow from their name, ascending, and the state code of each.
+    """Return the calls of copies whose state does not follow from their name, ascending, and the state code of each.
 
     Args:
         trace: The tables of one export.
+        operations: All that ran on the GPUs; they show which asynchronous copies block the host.
         numbers: The state code of each code of a name.
         name_index: Index of the name of each string id.
-        blocking: Calls of copies that block the host.
-        free: Calls of copies that do not.
     """
     ids = coded(trace[tables.CALLS], "name_id")
+    copies = operations.from_table(tables.COPIES)
+    call = operations.call[copies]
+    blocks = blocks_host(trace, operations.row[copies], call)
+    blocking, free = call[blocks], call[~blocks & (call >= 0)]
     free = free[numbers[ids.codes[free]] >> NAME_BITS == api_calls.BLOCKING_COPY]
     copying = np.int32(api_calls.BLOCKING_COPY * NAMES) + _indices(ids[blocking], name_index)
     # Where one call makes several copies, one that blocks comes first.
@@ -228,14 +231,6 @@ def _code_of(kind_of: Callable[[str], int], names: tuple[str, ...]) -> Callable[
     return code_of
 
 
-def _copying_calls(trace: Trace, operations: Operations) -> tuple[Indices, Indices]:
-    """Return the calls of copies that block the host, and of copies that do not, whatever the names of the calls."""
-    rows = operations.from_table(tables.COPIES)
-    call = operations.call[rows]
-    blocking = blocks_host(trace, operations.row[rows], call)
-    return call[blocking], call[~blocking & (call >= 0)]
-
-
 def _activity(sources: _Sources, window: Window, thread: int) -> ThreadActivity:
     """Return what one thread does inside a window."""
     calls = sources.calls
@@ -247,7 +242,8 @@ def _activity(sources: _Sources, window: Window, thread: int) -> ThreadActivity:
         in_calls = union(in_cuda, in_os)
         # Inside a call, the call is what takes the thread off the CPU.
         off_cpu = subtract(off_cpu, in_calls)
-        moments = _moments(opened, (in_cuda, in_os))
+        edges = np.sort(np.concatenate([*in_cuda, *in_os]))
+        moments = Moments(edges, merge(*chosen(_is_kind(opened, _NOT_READY), *opened.spans)))
         without_core, faulting = find_sampled_waits(sources.record, thread, moments, union(off_cpu, in_calls), window)
         if tables.OS_CALLS.name in sources.trace.absent:
             # A wait in a call would look like a page fault, and takes the thread off its core as well.
@@ -326,13 +322,6 @@ def _mark_states(sources: _Sources, thread: int, kind: int) -> LabelledSpans:
     names = [sources.names.index(str(text)) for text in marks["text"].iloc[mine]]
     codes = kind * NAMES + np.array(names, np.int32)
     return innermost(array(marks, "start")[mine], array(marks, "end")[mine], codes)
-
-
-def _moments(opened: LabelledSpans, in_calls: tuple[Spans, Spans]) -> Moments:
-    """Return when a thread began or ended a call, and when it was not ready to run."""
-    waiting = _is_kind(opened, _NOT_READY)
-    edges = np.sort(np.concatenate([side for spans in in_calls for side in spans]))
-    return Moments(edges, merge(opened.spans.start[waiting], opened.spans.end[waiting]))
 
 
 def _call_states(every: Iterable[CodedCalls], thread: int) -> LabelledSpans:

@@ -1,6 +1,7 @@
 """The context of a trace: its events and its training loop, which all later stages read."""
 
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cache
 
@@ -8,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 
 from nsyswrap import tables
-from nsyswrap.dependent_values import pool_of, workers_for
 from nsyswrap.events.gpu_counters import CounterSamples, find_counter_samples
 from nsyswrap.events.host_record import NO_RECORD, HostRecord
 from nsyswrap.events.kernel_names import KernelNames, find_kernel_names
@@ -63,7 +63,7 @@ class Settings:
 NO_SETTINGS = Settings()
 
 
-@dataclass(frozen=True, slots=True, weakref_slot=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
 class TraceContext:
     """A trace, its events and its loop. It is immutable, so threads may share it.
 
@@ -110,10 +110,14 @@ def find_context(trace: Trace, settings: Settings = NO_SETTINGS) -> TraceContext
         UsageError: The pattern of steps is no regular expression.
     """
     operations = find_operations(trace)
-    with pool_of(workers_for(len(operations.start))) as pool:
-        # Beside the steps.
+    with ThreadPoolExecutor(1) as pool:  # beside the steps
         kernel_names = pool.submit(find_kernel_names, trace, operations, settings.kernel_rules)
-        steps, phases = _loop(trace, settings, operations)
+        sequences = cache(lambda: tuple(work_sequences(trace, operations)))
+        steps = _steps(trace, settings, operations, sequences)
+        if trace.excerpt is not None:
+            are_named = steps.source != PATTERN and not settings.step_kernel
+            steps = steps.inside(trace.excerpt, are_all_known=are_named)
+        phases = find_phases(trace, steps, settings.phase_rules, sequences)
         named, missing = kernel_names.result(), find_unrecorded_launches(trace, operations)
         return TraceContext(
             trace=trace,
@@ -130,16 +134,6 @@ def find_context(trace: Trace, settings: Settings = NO_SETTINGS) -> TraceContext
             kernel_names=named,
             program_kind=find_program_kind(trace, operations, named),
         )
-
-
-def _loop(trace: Trace, settings: Settings, operations: Operations) -> tuple[Steps, Phases]:
-    """Return the steps and the phases of a trace."""
-    sequences = cache(lambda: tuple(work_sequences(trace, operations)))
-    steps = _steps(trace, settings, operations, sequences)
-    if trace.excerpt is not None:
-        are_named = steps.source != PATTERN and not settings.step_kernel
-        steps = steps.inside(trace.excerpt, are_all_known=are_named)
-    return steps, find_phases(trace, steps, settings.phase_rules, sequences)
 
 
 def _steps(

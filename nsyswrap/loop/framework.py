@@ -85,7 +85,9 @@ def _names(trace: Trace, operations: Operations) -> list[str]:
     """Return the names of the processes that used CUDA, without folders; none where the capture does not show them."""
     used = set(tables.distinct(operations.process).tolist())
     used |= set(tables.process_of(coded(trace[tables.CALLS], "thread").ids).tolist())
-    found = [*_named(trace[tables.PROCESSES], "process", used), *_main_threads(trace, used)]
+    # The system names main threads after the program.
+    main = {process | tables.pid(process) for process in used}
+    found = [*_named(trace[tables.PROCESSES], "process", used), *_named(trace[tables.THREADS], "thread", main)]
     words = [word.rpartition("/")[2] for word in trace.session.command]
     if not found:
         # Only the program itself counts: the arguments of a program in C++ may name anything.
@@ -96,11 +98,6 @@ def _names(trace: Trace, operations: Operations) -> list[str]:
 def _named(frame: pd.DataFrame, column: str, used: set[int]) -> Iterator[str]:
     mine = np.isin(array(frame, column), list(used))
     yield from (str(each).rpartition("/")[2] for each in frame["name"][mine])
-
-
-def _main_threads(trace: Trace, used: set[int]) -> Iterator[str]:
-    """Yield the names of the main threads of some processes: the system names them after the program."""
-    yield from _named(trace[tables.THREADS], "thread", {process | tables.pid(process) for process in used})
 
 
 def _answers_requests(trace: Trace, operations: Operations) -> bool:

@@ -113,7 +113,10 @@ def _is_helped(trace: Trace, main: int, waits: tuple[Times, ...]) -> bool:
     begun, start, end = waits
     thread = coded(trace[tables.OS_CALLS], "thread")
     of_process = tables.process_of(thread.ids) == tables.process_of(np.array([main]))[0]
-    others = of_process & (thread.ids != main) & ~np.isin(thread.ids, _of_tools(trace))
+    threads = trace[tables.THREADS]
+    names = threads["name"].astype(str)
+    of_tools = np.array(array(threads, "thread")[names.str.startswith(NOT_OF_PROGRAM).to_numpy()], np.int64)
+    others = of_process & (thread.ids != main) & ~np.isin(thread.ids, of_tools)
     calls = _waits(trace, np.flatnonzero(thread.among(others)))
     lasted = calls.end - calls.start
     # A thread that waits for the interpreter's lock is not asleep.
@@ -128,10 +131,3 @@ def _is_helped(trace: Trace, main: int, waits: tuple[Times, ...]) -> bool:
         works |= exists & slept & (end - start - covered(sleeps, start, end) > MOST * (end - start))
     helped = works & ~was_awake
     return total(Spans(start[helped], end[helped])) > MOST * total(Spans(start, end))
-
-
-def _of_tools(trace: Trace) -> Times:
-    """Return the threads that are not of the program."""
-    threads = trace[tables.THREADS]
-    names = threads["name"].astype(str)
-    return np.array(array(threads, "thread")[names.str.startswith(NOT_OF_PROGRAM).to_numpy()], np.int64)

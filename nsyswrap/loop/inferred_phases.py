@@ -185,7 +185,12 @@ def _received(sequence: WorkSequence, copied: Times, kernel: Times) -> Times:
 def _runs(sequence: WorkSequence, rows: Indices, step: Indices, begin: Times) -> _Runs:
     """Return the runs of kernels in the steps; ``begin`` is when the passes of each step begin, in ns."""
     rows = rows[np.isin(sequence.kind[rows], (KERNEL, UNFINISHED))]
-    backward = np.isin(sequence.launcher[rows], _autograd_threads(sequence, rows, step[rows], len(begin)))
+    # The threads, other than the loop's, that launch kernels in most steps.
+    foreign = sequence.foreign[rows]
+    pairs = pd.DataFrame({"thread": sequence.launcher[rows][foreign], "step": step[rows][foreign]}).drop_duplicates()
+    count = pairs["thread"].value_counts()
+    autograd = count.index[count.to_numpy() >= MOST_STEPS * len(begin)].to_numpy(np.int64)
+    backward = np.isin(sequence.launcher[rows], autograd)
     change = np.append(True, (step[rows][1:] != step[rows][:-1]) | (backward[1:] != backward[:-1]))[: len(rows)]
     first = np.flatnonzero(change)
     last = np.append(first[1:], len(rows))[: len(first)] - 1
@@ -248,14 +253,6 @@ def _latest(flags: Flags) -> Indices:
         np.maximum.accumulate(np.where(flags, np.arange(len(flags)), -1)) if len(flags) else np.empty(0, np.intp)
     )
     return found
-
-
-def _autograd_threads(sequence: WorkSequence, rows: Indices, step: Indices, steps: int) -> Indices:
-    """Return the threads, other than the loop's, that launch kernels in most steps."""
-    foreign = sequence.foreign[rows]
-    pairs = pd.DataFrame({"thread": sequence.launcher[rows][foreign], "step": step[foreign]}).drop_duplicates()
-    count = pairs["thread"].value_counts()
-    return count.index[count.to_numpy() >= MOST_STEPS * steps].to_numpy(np.int64)
 
 
 def _passes(sequence: WorkSequence, runs: _Runs, begin: Times) -> Iterator[Spans]:

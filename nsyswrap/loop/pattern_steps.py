@@ -55,7 +55,12 @@ def find_marked_steps(trace: Trace, operations: Operations, sequences: Sequence[
     parts = {}
     for sequence in sequences:
         launches = np.flatnonzero(sequence.own & (sequence.kind == KERNEL))
-        wanted = _wanted(trace, operations, sequence.operation[launches], matcher)
+        rows = sequence.operation[launches]
+        with time_limit("--step-kernel", matcher.pattern):
+            matches = tables.by_name(trace, tables.KERNELS, lambda name: int(matcher.search(name) is not None), np.int8)
+        wanted = np.zeros(len(rows), bool)
+        kernels = operations.table[rows] == SOURCES.index(tables.KERNELS)
+        wanted[kernels] = matches[operations.row[rows[kernels]]] > 0
         marks = launches[wanted & ~np.append(False, wanted[:-1])[: len(wanted)]]
         if len(marks) > 1:
             start = sequence.start[marks]
@@ -77,18 +82,6 @@ def kernel_matcher(pattern: str) -> re.Pattern[str]:
         raise UsageError(
             f"--step-kernel {pattern!r} is not a regular expression: {error}", hint="write it as --step-kernel 'adam'"
         ) from error
-
-
-def _wanted(
-    trace: Trace, operations: Operations, rows: npt.NDArray[np.intp], matcher: re.Pattern[str]
-) -> npt.NDArray[np.bool_]:
-    """Return which operations are kernels with a name that matches."""
-    with time_limit("--step-kernel", matcher.pattern):
-        matches = tables.by_name(trace, tables.KERNELS, lambda name: int(matcher.search(name) is not None), np.int8)
-    found = np.zeros(len(rows), bool)
-    kernels = operations.table[rows] == SOURCES.index(tables.KERNELS)
-    found[kernels] = matches[operations.row[rows[kernels]]] > 0
-    return found
 
 
 def _how(evidence: Sequence[FoundSteps]) -> tuple[str, ...]:

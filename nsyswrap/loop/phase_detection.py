@@ -70,7 +70,7 @@ LIBRARY_DOMAINS = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True, weakref_slot=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
 class Phases:
     """The phases of all threads: an immutable value, safe to read from several threads.
 

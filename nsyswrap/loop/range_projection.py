@@ -1,6 +1,5 @@
 """The GPU work launched inside NVTX ranges: number of operations, envelope and union, by name of range."""
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -53,7 +52,17 @@ def projection(context: TraceContext, names: pd.Index, own: Pairs, handed: Pairs
 def _by_name(context: TraceContext, names: pd.Index, *parts: Pairs) -> dict[str, tuple[int, ...]]:
     """Return the projections of some sets of pairs together, summed by name: the first of ``COLUMNS``."""
     ranges = context.trace[tables.RANGES]
-    rows, which = _grouped(parts, len(context.operations.start))
+    # The ranges and operations of the pairs, sorted by range, then by start of the operation. Shifts take a tenth of
+    # the time of divisions.
+    bits = len(context.operations.start).bit_length()
+    key = np.concatenate([pairs.range for pairs in parts], dtype=np.int64)
+    key <<= bits
+    key |= np.concatenate([pairs.operation for pairs in parts])
+    # The keys consist of sorted runs, which a stable sort only has to merge.
+    key.sort(kind="stable")
+    rows = key >> bits
+    key &= (1 << bits) - 1
+    which = key
     first = np.flatnonzero(np.concatenate([[True], rows[1:] != rows[:-1]])) if len(rows) else np.empty(0, np.intp)
     envelope, busy = _envelope_and_union(context.operations, which, first)
     of_range = rows[first]
@@ -63,20 +72,6 @@ def _by_name(context: TraceContext, names: pd.Index, *parts: Pairs) -> dict[str,
     for column, values in enumerate((1, length, envelope, busy, np.diff(np.append(first, len(rows))))):
         np.add.at(sums[:, column], codes, values)
     return dict(zip(unique, map(tuple, sums.tolist()), strict=True))
-
-
-def _grouped(parts: Sequence[Pairs], operation_count: int) -> tuple[Indices, Indices]:
-    """Return the ranges and operations of the pairs, sorted by range, then by start of the operation."""
-    # Shifts take a tenth of the time of divisions.
-    bits = operation_count.bit_length()
-    key = np.concatenate([pairs.range for pairs in parts], dtype=np.int64)
-    key <<= bits
-    key |= np.concatenate([pairs.operation for pairs in parts])
-    # The keys consist of sorted runs, which a stable sort only has to merge.
-    key.sort(kind="stable")
-    rows = key >> bits
-    key &= (1 << bits) - 1
-    return rows, key
 
 
 def _envelope_and_union(operations: Operations, which: Indices, first: Indices) -> tuple[Times, Times]:
@@ -111,15 +106,11 @@ def _union_by_group(start: Times, end: Times, first: Indices) -> Times:
     for begin in range(0, len(first), most):
         some = bounds[begin : begin + most + 1]
         rows = slice(int(some[0]), int(some[-1]))
-        found.append(_some_unions(start[rows], end[rows], some - some[0], apart))
+        shift = np.repeat(np.arange(len(some) - 1) * apart - int(start[rows].min()), np.diff(some))
+        low = start[rows] + shift
+        shift += end[rows]
+        reach = np.maximum.accumulate(shift)
+        np.maximum(low[1:], reach[:-1], out=low[1:])
+        fresh = np.subtract(shift, low, out=low)
+        found.append(np.add.reduceat(np.maximum(fresh, 0, out=fresh), some[:-1] - some[0]))
     return np.concatenate(found)
-
-
-def _some_unions(start: Times, end: Times, bounds: Indices, apart: int) -> Times:
-    shift = np.repeat(np.arange(len(bounds) - 1) * apart - int(start.min()), np.diff(bounds))
-    low = start + shift
-    shift += end
-    reach = np.maximum.accumulate(shift)
-    np.maximum(low[1:], reach[:-1], out=low[1:])
-    fresh = np.subtract(shift, low, out=low)
-    return np.add.reduceat(np.maximum(fresh, 0, out=fresh), bounds[:-1])

@@ -98,24 +98,14 @@ def _first_items(sequence: WorkSequence, pattern: Pattern, order: StepOrder, fir
         found.append((int(reluctance[anchor]), np.unique(begins[begins < len(codes)])))
     heads, tails = found[0][1], found[1][1]
     heads = heads[codes[heads] == order.codes[first]]
-    tails = _past_other_work(tails, heads, codes[tails] == order.codes[first])
+    # A checkpoint or a log may follow the end of a step; then the next step begins at the usual first item.
+    until = np.append(tails[1:], np.iinfo(np.int64).max)[: len(tails)]
+    following = np.append(heads, np.iinfo(np.int64).max)[np.searchsorted(heads, tails)]
+    tails = np.where((codes[tails] != order.codes[first]) & (following < until), following, tails)
     found = [found[0], (found[1][0], tails)]
     (_, chosen), (_, other) = sorted(found, key=lambda each: each[0])
     begins = _with_lone(order.items[chosen], order.items[other]) if len(chosen) and len(other) else order.items[chosen]
     return _with_earlier(order, codes, begins, first)
-
-
-def _past_other_work(tails: Indices, heads: Indices, usual: Flags) -> Indices:
-    """Return where steps begin after the end of the step before: past a checkpoint or a log that follows that end.
-
-    Args:
-        tails: The position after the end of each step, ascending.
-        heads: Where a step begins as usual, ascending.
-        usual: Whether the usual first item is at each of ``tails``.
-    """
-    until = np.append(tails[1:], np.iinfo(np.int64).max)[: len(tails)]
-    following = np.append(heads, np.iinfo(np.int64).max)[np.searchsorted(heads, tails)]
-    return np.where(~usual & (following < until), following, tails)
 
 
 def _with_earlier(order: StepOrder, codes: Codes, begins: Indices, first: int) -> Indices:
@@ -182,7 +172,13 @@ def _parts(sequence: WorkSequence, pattern: Pattern, own: Indices, first: Indice
     whole = missing <= MOST_MISSING
     until = _with_other_work(sequence, first, after, whole)
     more, after = np.where(until > after, np.inf, more), until
-    begin = _with_small_parts(first, whole, TOLERANCE * items)
+    # A small part just before a step is its beginning.
+    begin = first.copy()
+    for number in np.flatnonzero(whole).tolist():
+        small = number - 1
+        while small >= 0 and not whole[small] and first[number] - first[small] <= TOLERANCE * items:
+            begin[number] = first[small]
+            small -= 1
     # The first part may begin with set-up.
     whole[: int(np.argmax(whole & (more <= 1)))] = False
     begin, after, missing, more = begin[whole], after[whole], missing[whole], more[whole]
@@ -270,17 +266,6 @@ def _after_sleeps(sequence: WorkSequence, start: Times, first: Times) -> Times:
     last = np.searchsorted(sleeps.end, first, side="right") - 1
     slept = (last >= 0) & (sleeps.start[np.maximum(last, 0)] >= start)
     return start if slept.mean() > MOST_MISSING else np.where(slept, sleeps.end[np.maximum(last, 0)], start)
-
-
-def _with_small_parts(first: Indices, whole: Flags, most: float) -> Indices:
-    """Return where each part begins, together with the small ones just before it that are no steps."""
-    begin = first.copy()
-    for each in np.flatnonzero(whole).tolist():
-        before = each - 1
-        while before >= 0 and not whole[before] and first[each] - first[before] <= most:
-            begin[each] = first[before]
-            before -= 1
-    return begin
 
 
 def _differences(

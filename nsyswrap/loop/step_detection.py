@@ -46,7 +46,7 @@ class Shared:
     count: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Steps:
     """The steps of all processes, by process and start.
 
@@ -192,15 +192,14 @@ class Steps:
             excerpt: The part.
             are_all_known: Whether these are the steps of all the capture: ranges name them.
         """
-        kept = (self.frame["start"] >= excerpt.start_ns) & (self.frame["end"] <= excerpt.end_ns)
-        found = replace(self, frame=self.frame[kept].reset_index(drop=True))
-        return replace(found, read=self._position(found)) if are_all_known and len(found.measured) else found
-
-    def _position(self, part: "Steps") -> StepsRead:
-        """Return which measured steps those of a part are, in the process of the first of them."""
-        process = part.measured["process"].iloc[0]
-        start, its = (array(each[each["process"] == process], "start") for each in (self.measured, part.measured))
-        return StepsRead(int((start <= its.min()).sum()), int((start <= its.max()).sum()), len(start))
+        inside = (self.frame["start"] >= excerpt.start_ns) & (self.frame["end"] <= excerpt.end_ns)
+        found = replace(self, frame=self.frame[inside].reset_index(drop=True))
+        if not are_all_known or not len(found.measured):
+            return found
+        process = found.measured["process"].iloc[0]
+        every, kept = (array(each[each["process"] == process], "start") for each in (self.measured, found.measured))
+        read = StepsRead(int((every <= kept.min()).sum()), int((every <= kept.max()).sum()), len(every))
+        return replace(found, read=read)
 
     @memo
     def measured_inside(self, window: Window) -> pd.DataFrame:

@@ -124,17 +124,11 @@ def _after_optimizer(order: StepOrder, part: Indices, last: int) -> int:
     working = rest[~np.isin(order.kind[rest], (WAIT, TO_HOST))]
     if not len(batches):
         return int(working[0] if len(working) else rest[0])
-    return _before_batch(order, working[: int(np.flatnonzero(working == batches[0])[0]) + 1])
-
-
-def _before_batch(order: StepOrder, working: Indices) -> int:
-    """Return the position at which a step begins, given its launches between the optimizer and a copy, and that copy.
-
-    The copy is the batch, unless it comes in the middle of the forward pass. This is so after a collective, with which
-    sharded weights are gathered. It is also so if the host took longer before another launch that follows a wait: in
-    this time, the loop turns.
-    """
-    copy = int(working[-1])
+    # The copy is the batch, unless it comes in the middle of the forward pass. This is so after a collective, with
+    # which sharded weights are gathered. It is also so if the host took longer before another launch that follows a
+    # wait: in this time, the loop turns.
+    copy = int(batches[0])
+    working = working[: int(np.flatnonzero(working == copy)[0]) + 1]
     turned = np.flatnonzero(order.waited[working] | (order.kind[working - 1] == TO_HOST))
     since = working[turned[-1] :] if len(turned) else working
     if order.collective[since].any():

@@ -141,16 +141,11 @@ def find_updates(sequence: WorkSequence) -> Updates:
     batches = np.append(0, np.cumsum((sequence.kind == TO_DEVICE) & sequence.own))
     of_backward = np.flatnonzero(backward)
     its_pass = of_backward[np.searchsorted(of_backward, begin) - 1] if len(begin) else begin
-    return Updates(first, begin, last, batches[its_pass] > batches[first], _networks(sequence, backward, first, last))
-
-
-def _networks(sequence: WorkSequence, backward: Flags, first: Indices, last: Indices) -> npt.NDArray[np.intp]:
-    """Return a code of the set of kernels of the backward passes of each update."""
-    rows = np.flatnonzero(backward)
-    codes = np.where(backward, sequence.named, 0)[rows]
-    counts = contents(codes, np.searchsorted(rows, first), np.searchsorted(rows, last), int(codes.max(initial=0)) + 1)
-    found: npt.NDArray[np.intp] = pd.factorize(row_keys((counts > 0).astype(np.int64)))[0]
-    return found
+    codes = sequence.named[of_backward]
+    begins, ends = (np.searchsorted(of_backward, each) for each in (first, last))
+    counts = contents(codes, begins, ends, int(codes.max(initial=0)) + 1)
+    networks: npt.NDArray[np.intp] = pd.factorize(row_keys((counts > 0).astype(np.int64)))[0]
+    return Updates(first, begin, last, batches[its_pass] > batches[first], networks)
 
 
 class _Placed(NamedTuple):

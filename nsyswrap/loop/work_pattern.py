@@ -162,31 +162,19 @@ def kinds_of_codes(sequence: WorkSequence) -> Kinds:
 
 def may_update(sequence: WorkSequence, pattern: Pattern) -> bool:
     """Return whether a repetition has kernels between its backward pass and the next batch, which may be an update."""
-    between = _after_passes(sequence, _inside(pattern))[1]
+    between = _after_passes(sequence, slice(int(pattern.marks[0]), int(pattern.marks[-1])))[1]
     return not len(between) or bool(np.median(between) > 0)
 
 
 def unnamed_updates(sequence: WorkSequence) -> Flags:
     """Return which kernels are updates of the weights by an optimizer of no known name, shape (items,).
 
-    They lie between each backward pass and the next batch. None where their number differs: see ``_are_alike``.
+    They lie between each backward pass and the next batch. None where their number differs.
     """
     follows, between = _after_passes(sequence, slice(0, len(sequence.start)))
-    return follows if _are_alike(between) else np.zeros(len(follows), bool)
-
-
-def _are_alike(between: npt.NDArray[np.int64]) -> bool:
-    """Return whether numbers of kernels after backward passes are about the same.
-
-    After accumulated gradients only each k-th backward pass is followed by an update, the others by few kernels.
-    """
+    # After accumulated gradients only each k-th backward pass is followed by an update, the others by few kernels.
     more = np.maximum(between - np.median(between), 0).sum() if len(between) else 0
-    return bool(more < TOLERANCE * between.sum())
-
-
-def _inside(pattern: Pattern) -> slice:
-    """Return the items from the first mark of a pattern to the last."""
-    return slice(int(pattern.marks[0]), int(pattern.marks[-1]))
+    return follows if more < TOLERANCE * between.sum() else np.zeros(len(follows), bool)
 
 
 def _after_passes(sequence: WorkSequence, inside: slice) -> tuple[Flags, npt.NDArray[np.int64]]:

@@ -181,21 +181,16 @@ def work_sequences(trace: Trace, operations: Operations) -> Iterator[WorkSequenc
         others = call_start[calls_only], call_end[calls_only], call_thread[calls_only]
         kinds = np.repeat(np.array([WAIT, UNFINISHED], np.int8), [len(mine), len(late)])
         found = _sequence(process, thread, names, rows, (start, end, launcher), others, kinds)
-        yield _completed(trace, operations, found)
-
-
-def _completed(trace: Trace, operations: Operations, found: WorkSequence) -> WorkSequence:
-    """Return a sequence with the lengths of its operations, autograd's kernels, and the system calls of its thread."""
-    length = (operations.end - operations.start)[np.maximum(found.operation, 0)]
-    length[found.operation < 0] = 0
-    return replace(
-        found,
-        length=length,
-        foreign=(found.kind == KERNEL) & ~found.own & _of_autograd(trace, found.launcher, found.process),
-        sleeps=_os_calls(trace, found.thread, SLEEP),
-        receives=_os_calls(trace, found.thread, RECEIVE),
-        requests=_os_calls(trace, found.thread, REQUEST),
-    )
+        length = (operations.end - operations.start)[np.maximum(found.operation, 0)]
+        length[found.operation < 0] = 0
+        yield replace(
+            found,
+            length=length,
+            foreign=(found.kind == KERNEL) & ~found.own & _of_autograd(trace, found.launcher, found.process),
+            sleeps=_os_calls(trace, thread, SLEEP),
+            receives=_os_calls(trace, thread, RECEIVE),
+            requests=_os_calls(trace, thread, REQUEST),
+        )
 
 
 def _sequence(  # noqa: PLR0913, PLR0917 - one argument a part
@@ -207,7 +202,10 @@ def _sequence(  # noqa: PLR0913, PLR0917 - one argument a part
     others: tuple[Times, Times, Times],
     other_kinds: npt.NDArray[np.int8],
 ) -> WorkSequence:
-    """Return the sequence of one process from start, end and thread of each call that launched, and of each other."""
+    """Return the sequence of one process from start, end and thread of each call that launched, and of each other.
+
+    The lengths of its operations, autograd's kernels and the system calls of its thread are left out.
+    """
 
     def both(of_rows: npt.NDArray[Any], of_others: npt.NDArray[Any]) -> npt.NDArray[Any]:
         return np.append(of_rows, of_others)[order]

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from nsyswrap import units
 from nsyswrap.errors import ExportError, NsyswrapError, UsageError
+from nsyswrap.many.kept_results import source_digest
 from nsyswrap.many.processes import LOST, Answer, Lost
-from nsyswrap.report_cache.source import source_digest
 
 if TYPE_CHECKING:
     from distributed import Client, Future

@@ -9,11 +9,26 @@ import os
 import secrets
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from functools import cache
+from importlib import resources
 from pathlib import Path
 
 from nsyswrap.errors import ExportError
 from nsyswrap.many.capture_sums import CaptureSums, decoded
-from nsyswrap.report_cache.source import BESIDE, source_digest
+
+# What `profile` writes beside a capture, and its analysis reads.
+BESIDE = ("run.json", "host.json")
+
+
+@cache
+def source_digest() -> str:
+    """Return a text that changes with the source of nsyswrap."""
+    digest = hashlib.sha256()
+    with resources.as_file(resources.files("nsyswrap")) as folder:
+        for path in sorted(folder.rglob("*.py")):
+            digest.update(f"{path.relative_to(folder)}\0".encode())
+            digest.update(path.read_bytes())
+    return digest.hexdigest()
 
 
 def default_folder(environ: Mapping[str, str]) -> Path:

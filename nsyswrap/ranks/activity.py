@@ -52,7 +52,7 @@ class Activity:
         return [account_of(code, phases) for code in self.accounts.tolist()]
 
     def until(self, since: int, at: Times) -> npt.NDArray[np.int64]:
-        """Return the time of each account from a moment to each of some times, in ns, shape (times, accounts)."""
+        """Return the time of each account between ``since`` and each time of ``at``, in ns, shape (times, accounts)."""
         found = np.zeros((len(at), len(self.accounts)), np.int64)
         start = np.full(len(at), since, np.int64)
         for place, spans in enumerate(self.spans):

@@ -79,7 +79,7 @@ def charged(collectives: Collectives, times: Sequence[RankTimes], window: Window
     place, late, account, ns = rows.charged()
     waiting = collectives.device_id[waits[place]].astype(np.intp)
     message = np.array([kind == SEND_RECEIVE for kind in collectives.kinds], bool)[collectives.kind[waits[place]]]
-    rule, phase = _named(compared, waiting, late, account, ns, message)
+    rule, phase = _rules_and_phases(compared, waiting, late, account, ns, message)
     return Charges(waiting, late, rule, phase, ns, collectives.group[waits[place]], account)
 
 
@@ -175,17 +175,25 @@ class _Rows:
         self._begin, self._begin_late = self._in_step()
         self._row = np.full(len(found.row), NONE, np.intp)
         self._row[waits] = np.arange(len(waits))
-        more = self._more()
+        # How long the late rank had each account more since both were in step, in ns, shape (waits, codes).
+        late, own, known = compared.at_start[self._last].copy(), compared.at_start[waits].copy(), self._begin >= 0
+        late[known] -= compared.at_end[self._begin_late[known]]
+        own[known] -= compared.at_end[self._begin[known]]
+        more: Matrix = np.maximum(late - own, 0)
         self._onward = np.array([compared.rule(int(code)) == WAITS for code in compared.codes], bool)
         # Waits that do not go on to a third rank are divided at once.
         self._simple = (more.sum(axis=1) > 0) & (more[:, self._onward].sum(axis=1) == 0)
         self._shared = np.zeros_like(more)
-        self._shared[self._simple] = _rounded_rows(more[self._simple], self._whole[self._simple])
+        if self._simple.any():
+            part, whole = more[self._simple], self._whole[self._simple]
+            self._shared[self._simple] = _rounded(
+                whole[:, None].astype(float) * part / part.sum(axis=1)[:, None], whole
+            )
         # The others are divided one by one, and each may need what was made of those before it.
         self._passed: dict[tuple[int, int], dict[tuple[int, int], float]] = {}
         self._made: dict[int, dict[tuple[int, int], int]] = {}
         for row in np.flatnonzero(~self._simple).tolist():
-            self._made[row] = self._followed(row, more[row])
+            self._made[row] = self._divided(row, more[row])
 
     def charged(self) -> tuple[Indices, Indices, Indices, Times]:
         """Return the charges: number of the wait, late GPU, account and exposed wait in ns."""
@@ -214,16 +222,7 @@ class _Rows:
             open_, gate = open_[~ready], compared.gate[gate[~ready]]
         return mine, late
 
-    def _more(self) -> Matrix:
-        """Return how long the late rank had each account more since both were in step, in ns, shape (waits, codes)."""
-        compared, known = self._compared, self._begin >= 0
-        late, own = compared.at_start[self._last].copy(), compared.at_start[self._waits].copy()
-        late[known] -= compared.at_end[self._begin_late[known]]
-        own[known] -= compared.at_end[self._begin[known]]
-        found: Matrix = np.maximum(late - own, 0)
-        return found
-
-    def _followed(self, row: int, more: Times) -> dict[tuple[int, int], int]:
+    def _divided(self, row: int, more: Times) -> dict[tuple[int, int], int]:
         """Return one wait by late GPU and account, in ns; what the late rank waited for goes on to a third one."""
         late, whole, everything = int(self._late[row]), int(self._whole[row]), int(more.sum())
         if not everything:
@@ -254,14 +253,14 @@ class _Rows:
         first = int(np.searchsorted(mine, begin)) + 1 if begin >= 0 else 0
         sums: dict[tuple[int, int], int] = {}
         for kernel in mine[first : int(np.searchsorted(mine, arrival))].tolist():
-            for target, ns in self._of_kernel(kernel, row).items():
+            for target, ns in self._charges_of_kernel(kernel, row).items():
                 sums[target] = sums.get(target, 0) + ns
         whole = sum(sums.values())
         found = {target: ns / whole for target, ns in sums.items()} if whole else {(late, self._unknown): 1.0}
         self._passed[key] = found
         return found
 
-    def _of_kernel(self, kernel: int, before: int) -> dict[tuple[int, int], int]:
+    def _charges_of_kernel(self, kernel: int, before: int) -> dict[tuple[int, int], int]:
         """Return the charges of a kernel's wait, in ns; none where its last rank arrived later than that of a row."""
         row = int(self._row[kernel])
         if row < 0 or row >= before:
@@ -271,12 +270,6 @@ class _Rows:
         columns = np.flatnonzero(self._shared[row])
         late = int(self._late[row])
         return {(late, int(self._compared.codes[each])): int(self._shared[row, each]) for each in columns.tolist()}
-
-
-def _rounded_rows(more: Matrix, whole: Times) -> Matrix:
-    """Return each wait divided in proportion to a row, as whole nanoseconds with the same sum."""
-    everything = more.sum(axis=1)[:, None]
-    return _rounded(whole[:, None].astype(float) * more / everything, whole) if len(more) else more
 
 
 def _rounded(shares: npt.NDArray[np.float64], whole: Times) -> Matrix:
@@ -291,7 +284,7 @@ def _rounded(shares: npt.NDArray[np.float64], whole: Times) -> Matrix:
     return found
 
 
-def _named(  # noqa: PLR0913, PLR0917 - one argument a column
+def _rules_and_phases(  # noqa: PLR0913, PLR0917 - one argument a column
     compared: _Compared, waiting: Indices, late: Indices, account: Indices, ns: Times, message: npt.NDArray[np.bool_]
 ) -> tuple[npt.NDArray[np.object_], Indices]:
     """Return the rule and the phase of each charge."""

@@ -143,7 +143,7 @@ def _clock(start_ns: int | None, reference: Ends, other: Ends) -> Clock:
     slope = np.rint((other.end - origin) * drift).astype(np.int64)
     level = int(np.median(differences - slope))
     spread = np.abs(differences - slope - level)
-    error = max(int(np.percentile(spread, PERCENTILE)), ENDS_NS, _broken(reference, other, level + slope))
+    error = max(int(np.percentile(spread, PERCENTILE)), ENDS_NS, _reversed_ns(reference, other, level + slope))
     return Clock(level, error, "collectives", drift, origin)
 
 
@@ -169,8 +169,8 @@ def _drift(at: Times, differences: Times) -> float:
     return slope if certain and abs(slope) <= MOST_DRIFT else 0.0
 
 
-def _broken(reference: Ends, other: Ends, offsets: Times) -> int:
-    """Return by how much a collective ends before it has begun on both ranks at most, in ns.
+def _reversed_ns(reference: Ends, other: Ends, offsets: Times) -> int:
+    """Return the longest time by which a collective ends on one rank before it begins on the other, in ns.
 
     Args:
         reference: Collectives of the first report.

@@ -154,7 +154,13 @@ def matched(ranks: Ranks, parts: Parts) -> Collectives:
         parts: The kernels of all ranks, in one clock and in order of start.
     """
     count = len(parts.row)
-    joined = _joined(_lanes(parts), _ids(parts), parts.kind, parts.start, parts.end)
+    # Messages between two of many ranks have a communicator of their own.
+    linked = np.flatnonzero(parts.link != NONE)
+    communicator = parts.communicator.copy()
+    keys = pd.MultiIndex.from_arrays([parts.communicator[linked], parts.link[linked]])
+    # NCCL's ids are random numbers of 64 bits, so that small negative ones are free.
+    communicator[linked] = NONE - 1 - pd.factorize(keys)[0]
+    joined = _joined(_lanes(parts), communicator, parts.kind, parts.start, parts.end)
     number, place = np.full(count, NONE, np.intp), np.full(count, NONE, np.intp)
     sizes = []
     for code, members in enumerate(joined):
@@ -184,16 +190,6 @@ def matched(ranks: Ranks, parts: Parts) -> Collectives:
         kinds=parts.kinds,
         sizes=tuple(sizes),
     )
-
-
-def _ids(parts: Parts) -> Times:
-    """Return the communicator of each kernel; messages between two of many ranks have a communicator of their own."""
-    linked = np.flatnonzero(parts.link != NONE)
-    found = parts.communicator.copy()
-    keys = pd.MultiIndex.from_arrays([parts.communicator[linked], parts.link[linked]])
-    # NCCL's ids are random numbers of 64 bits, so that small negative ones are free.
-    found[linked] = NONE - 1 - pd.factorize(keys)[0]
-    return found
 
 
 def _lanes(parts: Parts) -> list[Indices]:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from statistics import median
 from typing import TypeVar
 
-from nsyswrap.events.host_record import NO_RECORD, GpuSamples, HostRecord, Samples
+from nsyswrap.events.host_record import NO_RECORD, HostRecord, Samples
 from nsyswrap.hardware.profiler_cost import KINDS, CallCost, ProfilerCost, Slowdown
 from nsyswrap.ranks.clocks import Clock
 
@@ -52,16 +52,12 @@ def _moved(record: HostRecord, clock: Clock) -> HostRecord:
         throttled=_samples_moved(record.throttled, clock),
         threads={key: _samples_moved(each, clock) for key, each in record.threads.items()},
         processes={key: _samples_moved(each, clock) for key, each in record.processes.items()},
-        gpus=tuple(_gpu_moved(each, clock) for each in record.gpus),
+        gpus=tuple(replace(each, samples=_samples_moved(each.samples, clock)) for each in record.gpus),
     )
 
 
 def _samples_moved(samples: Samples, clock: Clock) -> Samples:
     return replace(samples, at=clock.to_first(samples.at)) if len(samples.at) else samples
-
-
-def _gpu_moved(gpu: GpuSamples, clock: Clock) -> GpuSamples:
-    return replace(gpu, samples=_samples_moved(gpu.samples, clock))
 
 
 def _first_of(tables: Sequence[Mapping[Key, Samples]]) -> dict[Key, Samples]:

@@ -86,7 +86,8 @@ def find_job_steps(context: TraceContext, ranks: Ranks, window: Window) -> JobSt
         ranks: The ranks.
         window: Interval of the steps.
     """
-    frames = [_steps_of(context, rank) for rank in ranks.each]
+    counted = context.steps.counted.sort_values("start", kind="stable")
+    frames = [counted[counted["process"] == rank.process] for rank in ranks.each]
     if not any(len(frame) for frame in frames):
         return None
     bounds = [_bounds(context, rank, frame) for rank, frame in zip(ranks.each, frames, strict=True)]
@@ -102,11 +103,6 @@ def find_job_steps(context: TraceContext, ranks: Ranks, window: Window) -> JobSt
     return JobSteps(tuple(names.tolist()), ranks.each, begin[kept], end[kept])
 
 
-def _steps_of(context: TraceContext, rank: Rank) -> pd.DataFrame:
-    frame = context.steps.counted
-    return frame[frame["process"] == rank.process].sort_values("start", kind="stable")
-
-
 def _bounds(context: TraceContext, rank: Rank, frame: pd.DataFrame) -> Times:
     """Return when the GPU of a rank begins each step, and when it ends the last one, in ns, shape (steps + 1,)."""
     if not len(frame):
@@ -114,21 +110,16 @@ def _bounds(context: TraceContext, rank: Rank, frame: pd.DataFrame) -> Times:
     operations = context.operations
     rows = operations.on(rank.device_id)
     rows = rows[operations.process[rows] == rank.process]
-    launched = _launched(context, rows)
+    # When each was launched; its start where the call is not known.
+    calls = context.trace[tables.CALLS]
+    launched = operations.start[rows].copy()
+    known = operations.call[rows] >= 0
+    launched[known] = array(calls, "start")[operations.call[rows[known]]]
     order = np.argsort(launched, kind="stable")
     ended = np.maximum.accumulate(operations.end[rows[order]])
     edges = np.append(array(frame, "start"), array(frame, "end")[-1])
     before = np.searchsorted(launched[order], edges)
     found: Times = np.where(before > 0, ended[before - 1], edges)
-    return found
-
-
-def _launched(context: TraceContext, rows: Indices) -> Times:
-    """Return when some operations were launched, in ns; their start where the call is not known."""
-    operations, calls = context.operations, context.trace[tables.CALLS]
-    found = operations.start[rows].copy()
-    known = operations.call[rows] >= 0
-    found[known] = array(calls, "start")[operations.call[rows[known]]]
     return found
 
 

@@ -57,7 +57,15 @@ def join(
         CannotTellError: Nothing tells how the clocks of the reports differ.
     """
     reports = list(reports) if clocks else sorted(reports, key=order_of)
-    check_one_job([Identity(each.name, each.rank, each.world_size, _communicators(each.trace)) for each in reports])
+    check_one_job([
+        Identity(
+            each.name,
+            each.rank,
+            each.world_size,
+            frozenset(each.trace[tables.NCCL_CALLS]["communicator"].tolist()) - {-1},
+        )
+        for each in reports
+    ])  # fmt: skip
     traces = [each.trace for each in reports]
     operations = [find_operations(trace) for trace in traces]
     check_distinct(
@@ -129,13 +137,10 @@ def order_of(report: Ranked) -> tuple[bool, int, str]:
     return (report.rank is None, report.rank or 0, report.name)
 
 
-def _communicators(trace: Trace) -> frozenset[int]:
-    return frozenset(trace[tables.NCCL_CALLS]["communicator"].tolist()) - {-1}
-
-
 def _used(trace: Trace) -> Sequence[int]:
     """Return the GPUs that the tables of a report name, ascending."""
-    return sorted({int(each) for spec in _of_devices() for each in pd.unique(trace[spec]["device_id"])})
+    of_devices = [spec for spec in SPECS if "device_id" in spec.columns]
+    return sorted({int(each) for spec in of_devices for each in pd.unique(trace[spec]["device_id"])})
 
 
 def check_one_job(reports: Sequence[Identity]) -> None:
@@ -262,10 +267,6 @@ def number_gpus(
     return numbers, tuple(gpus[number] for number in sorted(gpus))
 
 
-def _of_devices() -> list[TableSpec]:
-    return [spec for spec in SPECS if "device_id" in spec.columns]
-
-
 @dataclass(frozen=True)
 class _Whole:
     """The traces to join, with the clock of each one and the numbers of its GPUs."""
@@ -341,7 +342,7 @@ class _Whole:
         return found.iloc[order].reset_index(drop=True)
 
     def _column(self, number: int, column: str, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Return the values of a column as they are in the whole."""
+        """Return a column of a report by the clock of the first one, with ids and GPU numbers of the joined trace."""
         if column in _TIMES:
             return self.clocks[number].to_first(values)
         if column in _IDS:

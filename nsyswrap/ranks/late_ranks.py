@@ -94,13 +94,19 @@ def late_ranks_of(
         more = lost - _waited_by(collectives, charges, device, edges)
         if more.sum() <= 0:
             continue
-        (low, high), unsure = _interval(more), _clock_error(clock_errors, collectives, charges, device)
+        # The bounds of a 95 % interval of the sum over steps, by bootstrap over the steps.
+        random = np.random.default_rng(SEED)
+        drawn = random.integers(len(more), size=(RESAMPLES, len(more)))
+        low, high = (round(float(each)) for each in np.percentile(more[drawn].sum(axis=1), PERCENTILES))
+        unsure = _clock_error(clock_errors, collectives, charges, device)
         if low <= unsure:
             continue
+        for_it = charges.late == device
+        waiting, times = _summed(charges.waiting[for_it], charges.wait_ns[for_it])
         found.append(
             LateRank(
                 device_id=device,
-                waiting=_waiting_for(charges, device),
+                waiting=tuple(waiting[np.argsort(-times, kind="stable")].tolist()),
                 lost_ns=int(lost.sum()),
                 net_ns=int(more.sum()),
                 low_ns=low - unsure,
@@ -120,13 +126,6 @@ def _clock_error(errors: Mapping[int, int], collectives: Collectives, charges: C
     mine = charges.late == device
     others = max((of_gpu.get(each, 0) for each in tables.distinct(charges.waiting[mine]).tolist()), default=0)
     return (of_gpu.get(device, 0) + others) * len(tables.distinct(charges.collective[mine]))
-
-
-def _waiting_for(charges: Charges, device: int) -> tuple[int, ...]:
-    """Return the GPUs of the ranks that wait for a rank, those that wait longest first."""
-    mine = charges.late == device
-    waiting, times = _summed(charges.waiting[mine], charges.wait_ns[mine])
-    return tuple(waiting[np.argsort(-times, kind="stable")].tolist())
 
 
 def _edges(all_steps: Steps, window: Window) -> Times:
@@ -188,14 +187,6 @@ def _summed(keys: Indices, times: Times) -> tuple[Indices, Times]:
     found = np.zeros(len(distinct), np.int64)
     np.add.at(found, codes, times)
     return distinct, found
-
-
-def _interval(by_step: Times) -> tuple[int, int]:
-    """Return the bounds of a 95 % interval of the sum over steps, by bootstrap over the steps."""
-    random = np.random.default_rng(SEED)
-    drawn = random.integers(len(by_step), size=(RESAMPLES, len(by_step)))
-    low, high = np.percentile(by_step[drawn].sum(axis=1), PERCENTILES)
-    return round(float(low)), round(float(high))
 
 
 def by_account(charges: Charges, device: int) -> list[tuple[str, int, int, npt.NDArray[np.bool_]]]:

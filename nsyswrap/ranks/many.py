@@ -102,7 +102,8 @@ def join_heads(heads: Sequence[Head]) -> ManyRanks:
         UsageError: The reports are not of one job, or a rank is there twice.
         CannotTellError: Nothing tells how the clocks of the reports differ.
     """
-    _check_one_job(heads)
+    check_one_job([Identity(each.name, each.rank, each.world_size, each.communicators) for each in heads])
+    check_distinct((each.name, each.epoch_ns, each.processes) for each in heads)
     clocks = find_clocks([each.epoch_ns for each in heads], [each.ends for each in heads])
     check_clocks(names := [each.name for each in heads], clocks)
     known = [({gpu.device_id: gpu for gpu in each.gpus}, each.uuids, each.devices) for each in heads]
@@ -132,11 +133,6 @@ def join_heads(heads: Sequence[Head]) -> ManyRanks:
         clock_errors=errors,
         notes=job_notes(len(heads), size, clocks),
     )
-
-
-def _check_one_job(heads: Sequence[Head]) -> None:
-    check_one_job([Identity(each.name, each.rank, each.world_size, each.communicators) for each in heads])
-    check_distinct((each.name, each.epoch_ns, each.processes) for each in heads)
 
 
 def _ranks(heads: Sequence[Head], numbers: Sequence[Mapping[int, int]]) -> Ranks:

@@ -69,7 +69,12 @@ def find_parts(trace: Trace, operations: Operations) -> Parts:
     row = np.flatnonzero((operations.kind == COMMUNICATION) & (operations.table == 0))
     kind, kinds, library = _names(trace, operations, row)
     communicator, size, counts, peer = _calls_of(trace, operations, row, library == _number(NCCL))
-    kind, kinds = _with_all_to_all(kind, kinds, peer)
+    # NCCL has no kernel for an exchange with all other ranks: PyTorch's all_to_all is a group of sends and receives.
+    names = [
+        ALL_TO_ALL if kinds[code] == SEND_RECEIVE and each == ALL_PEERS else kinds[code]
+        for code, each in zip(kind.tolist(), peer.tolist(), strict=True)
+    ]
+    kinds = tuple(sorted(set(names)))
     return Parts(
         row=row,
         start=operations.start[row],
@@ -81,7 +86,7 @@ def find_parts(trace: Trace, operations: Operations) -> Parts:
         library=library,
         link=_links(trace, operations.process[row], communicator, peer, counts),
         bytes=size,
-        kind=kind,
+        kind=np.array([kinds.index(name) for name in names], np.intp),
         kinds=kinds,
         rank_counts=counts,
     )
@@ -100,20 +105,6 @@ def _names(trace: Trace, operations: Operations, row: Indices) -> tuple[Indices,
     place = np.array([kinds.index(each.kind) for each in found] or [0], np.intp)
     library = np.array([_number(each.library) for each in found] or [0], np.int64)
     return place[codes], kinds, library[codes]
-
-
-def _with_all_to_all(kind: Indices, kinds: tuple[str, ...], peer: Times) -> tuple[Indices, tuple[str, ...]]:
-    """Return the kinds where kernels that exchange with all other ranks are a collective of their own.
-
-    NCCL has no kernel for it: PyTorch's all_to_all is a group of sends and receives.
-    """
-    names = [kinds[each] for each in kind.tolist()]
-    chosen = [
-        ALL_TO_ALL if name == SEND_RECEIVE and each == ALL_PEERS else name
-        for name, each in zip(names, peer.tolist(), strict=True)
-    ]
-    found = tuple(sorted(set(chosen)))
-    return np.array([found.index(name) for name in chosen], np.intp), found
 
 
 def _calls_of(

@@ -100,6 +100,8 @@ def times_of(  # noqa: PLR0913, PLR0917 - one argument a source
         found: Its ledger and its exposed times, in the clock of all ranks.
     """
     phases = context.phases
+    rows = _inside(context, window, activity.device_id)
+    codes, counts = np.unique(context.phase_of_operations[rows], return_counts=True)
     return RankTimes(
         device_id=activity.device_id,
         ledger=found.ledger,
@@ -109,7 +111,7 @@ def times_of(  # noqa: PLR0913, PLR0917 - one argument a source
         exposed_wait=found.exposed_wait,
         exposed_transfer=found.exposed_transfer,
         lags=lags,
-        launched=_launched(context, window, activity.device_id),
+        launched={phases.name(code): count for code, count in zip(codes.tolist(), counts.tolist(), strict=True)},
         kernels=kernels_of(context, window, activity.device_id),
     )
 
@@ -132,13 +134,6 @@ def exposed(spans: list[Spans], timed: Timed) -> tuple[Times, Times]:
         np.add.at(times, owner.code[which], high - low)
         found.append(times)
     return found[0], found[1]
-
-
-def _launched(context: TraceContext, window: Window, device: int) -> dict[str, int]:
-    """Return how many operations a GPU ran in a window in each phase, collectives left out."""
-    rows = _inside(context, window, device)
-    codes, counts = np.unique(context.phase_of_operations[rows], return_counts=True)
-    return {context.phases.name(code): count for code, count in zip(codes.tolist(), counts.tolist(), strict=True)}
 
 
 def _inside(context: TraceContext, window: Window, device: int) -> Indices:

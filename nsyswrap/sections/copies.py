@@ -9,7 +9,7 @@ import pandas as pd
 
 from nsyswrap import units
 from nsyswrap.attribution.attribution import Attribution
-from nsyswrap.attribution.copy_table import KEYS, UPLOAD, find_memsets, held_by, of_device, staged_copies, staged_of
+from nsyswrap.attribution.copy_table import KEYS, UPLOAD, find_memsets, held_by, staged_of
 from nsyswrap.attribution.root_causes import pageable_copies
 from nsyswrap.events.duration_stats import statistics
 from nsyswrap.events.operations import COPY, UNIFIED
@@ -108,9 +108,10 @@ def _findings(
     """Return the findings on the copies of each device: copies of pageable memory, and other exposed copies."""
     found: list[Finding | None] = []
     for each in attributions:
-        mine, staged = (of_device(some, each.device_id) for some in (copies, staged_copies(copies)))
-        found += [_pageable(simulation, each, staged), _exposed(simulation, each.device_id, mine, each.window)]
-        found.append(find_finding(simulation, each, mine, each.window))
+        of_device = copies[copies["device_id"] == each.device_id]
+        staged = of_device[staged_of(of_device)]
+        found += [_pageable(simulation, each, staged), _exposed(simulation, each.device_id, of_device, each.window)]
+        found.append(find_finding(simulation, each, of_device, each.window))
     return tuple(sorted((each for each in found if each), key=lambda finding: finding.order))
 
 

@@ -39,7 +39,7 @@ HIDDEN_GRAPHS = "CUDA graphs were launched that left no trace on the GPU"
 TOLERANCE = 0.05
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Simulation:
     """A sample of the run as a dependency graph, and how well its simulation reproduces the measured time.
 

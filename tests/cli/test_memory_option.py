@@ -29,7 +29,7 @@ def test_without_the_option_it_is_what_is_free() -> None:
 @pytest.mark.parametrize("form", ["text", "json", "markdown", "csv"])
 def test_each_form_says_that_a_part_was_read(form: str, captures: Callable[[str], Path], tmp_path: Path) -> None:
     output = tmp_path / "out"
-    words = ["analyze", str(captures("cnn_amp")), "--no-cache", "--memory", LITTLE, "--format", form, "-o", str(output)]
+    words = ["analyze", str(captures("cnn_amp")), "--memory", LITTLE, "--format", form, "-o", str(output)]
     found = CliRunner().invoke(cli, words)
     assert found.exit_code == 0, found.output
     assert "finding where the rows of the capture are" in found.stderr
@@ -41,7 +41,7 @@ def test_each_form_says_that_a_part_was_read(form: str, captures: Callable[[str]
 
 def test_the_page_says_that_a_part_was_read(captures: Callable[[str], Path], tmp_path: Path) -> None:
     output = tmp_path / "report.html"
-    words = ["report", str(captures("cnn_amp")), "--no-cache", "--memory", LITTLE, "-o", str(output)]
+    words = ["report", str(captures("cnn_amp")), "--memory", LITTLE, "-o", str(output)]
     assert CliRunner().invoke(cli, words).exit_code == 0
     assert "of 4,709 GPU operations" in output.read_text()
     assert "The whole capture" in output.read_text()
@@ -50,9 +50,9 @@ def test_the_page_says_that_a_part_was_read(captures: Callable[[str], Path], tmp
 def test_parts_of_two_captures_can_be_compared(captures: Callable[[str], Path], tmp_path: Path) -> None:
     """By the step; a sentence says that they are parts. The gate says it, too."""
     output = tmp_path / "part.json"
-    words = ["analyze", str(captures("cnn_amp")), "--no-cache", "--memory", "353MB", "-o", str(output)]
+    words = ["analyze", str(captures("cnn_amp")), "--memory", "353MB", "-o", str(output)]
     assert CliRunner().invoke(cli, words).exit_code == 0
-    found = CliRunner().invoke(cli, ["compare", str(output), str(captures("cnn_amp")), "--no-cache"])
+    found = CliRunner().invoke(cli, ["compare", str(output), str(captures("cnn_amp"))])
     assert found.exit_code in {0, 3}, found.output
     text = " ".join(found.stdout.split())
     assert "was read in part:" in text

@@ -32,7 +32,7 @@ def profile(fake_nsys: Nsys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     """
     assert fake_nsys.version
     module = importlib.import_module("nsyswrap.cli.profile")
-    monkeypatch.setattr(module, "kept_report", lambda *_, **__: read_report(SAMPLE / "report.json"))
+    monkeypatch.setattr(module, "report_of_capture", lambda *_, **__: read_report(SAMPLE / "report.json"))
     monkeypatch.chdir(tmp_path)
 
     def run(database: Path) -> Result:

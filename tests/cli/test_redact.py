@@ -81,7 +81,7 @@ def recorded(captures: Callable[[str], Path], tmp_path: Path) -> Path:
 
 def read(capture: Path, target: Path) -> dict[str, Any]:
     """Return the report.json of a capture without what names files: their folders are left out of a redacted export."""
-    arguments = ["analyze", str(capture), "--format", "json", "-o", str(target), "--no-cache"]
+    arguments = ["analyze", str(capture), "--format", "json", "-o", str(target)]
     assert CliRunner().invoke(cli, arguments).exit_code == 0
     found: dict[str, Any] = json.loads(target.read_text())
     del found["capture"], found["session"], found["sections"]["capture_check"]

@@ -15,7 +15,7 @@ from nsyswrap.cli.inputs import ReadOptions
 from nsyswrap.errors import ExportError, UsageError
 from nsyswrap.many import dask_cluster
 from nsyswrap.many.dask_cluster import Cluster, answers, checked
-from nsyswrap.report_cache.source import source_digest
+from nsyswrap.many.kept_results import source_digest
 
 ROOT = Path(__file__).resolve().parents[2]
 

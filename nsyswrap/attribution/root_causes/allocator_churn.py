@@ -8,7 +8,6 @@ from nsyswrap import tables
 from nsyswrap.attribution.idle_pieces import GENERIC, IdlePieces, Mask
 from nsyswrap.events import api_calls
 from nsyswrap.intervals import Spans, Times, containing
-from nsyswrap.loop.context import TraceContext
 from nsyswrap.rows import chosen, taken
 from nsyswrap.tables import array, coded
 
@@ -50,18 +49,14 @@ def _is_habit(idle: IdlePieces) -> bool:
         return False
     start, end = array(steps, "start"), array(steps, "end")
     order = np.argsort(start, kind="stable")
-    step = containing(Spans(start[order], end[order]), _allocations(idle.context, processes))
+    # The calls that allocate or free, on all threads of these processes.
+    calls = idle.context.trace[tables.CALLS]
+    rows = np.flatnonzero(tables.by_name(idle.context.trace, tables.CALLS, _allocates, np.int8) > 0)
+    rows = rows[np.isin(tables.process_of(coded(calls, "thread")[rows]), processes)]
+    began: Times = array(calls, "start")[rows]
+    step = containing(Spans(start[order], end[order]), began)
     allocating = len(np.unique(step[step >= 0]))
     return allocating >= FEWEST_STEPS and allocating > CHURN_SHARE * len(steps)
-
-
-def _allocations(context: TraceContext, processes: Times) -> Times:
-    """Return when the calls of some processes that allocate or free began, on all their threads, in ns."""
-    calls = context.trace[tables.CALLS]
-    rows = np.flatnonzero(tables.by_name(context.trace, tables.CALLS, _allocates, np.int8) > 0)
-    rows = rows[np.isin(tables.process_of(coded(calls, "thread")[rows]), processes)]
-    found: Times = array(calls, "start")[rows]
-    return found
 
 
 def _allocates(name: str) -> int:

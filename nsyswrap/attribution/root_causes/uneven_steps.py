@@ -4,7 +4,7 @@ import numpy as np
 
 from nsyswrap.attribution.idle_pieces import GENERIC, IdlePieces, Mask
 from nsyswrap.attribution.step_outliers import is_outlier, longest_in, lost_to_outliers, unexplained
-from nsyswrap.intervals import Indices, Spans, Times, containing
+from nsyswrap.intervals import Indices, Spans, containing
 from nsyswrap.rows import chosen, taken
 from nsyswrap.tables import array, blocks
 
@@ -21,7 +21,13 @@ def find(idle: IdlePieces, free: Mask) -> Mask:
         length = spans.end - spans.start
         if not is_outlier(length).any():
             continue
-        left = unexplained(length, _idle_in(idle, spans, explained_here))
+        explained = np.zeros(len(spans.start), np.int64)
+        for some in blocks(len(explained_here)):
+            begun, end = chosen(explained_here[some], idle.pieces.start[some], idle.pieces.end[some])
+            step = containing(spans, begun)
+            inside = np.flatnonzero(step >= 0)
+            np.add.at(explained, step[inside], end[inside] - begun[inside])
+        left = unexplained(length, explained)
         # What shorter steps win back is not lost, so the finding does not count it either.
         lost = lost_to_outliers(idle.context, int(str(process)), spans, left)
         left = np.rint(left * (lost / max(int(left.sum()), 1))).astype(np.int64)
@@ -38,14 +44,3 @@ def _in_steps(idle: IdlePieces, steps: Spans, mask: Mask) -> Indices:
         rows = some.start + np.flatnonzero(mask[some])
         parts.append(rows[containing(steps, taken(idle.pieces.start, rows)) >= 0])
     return np.concatenate(parts)
-
-
-def _idle_in(idle: IdlePieces, steps: Spans, mask: Mask) -> Times:
-    """Return the time of the chosen pieces that begin in each step, in ns."""
-    found = np.zeros(len(steps.start), np.int64)
-    for some in blocks(len(mask)):
-        start, end = chosen(mask[some], idle.pieces.start[some], idle.pieces.end[some])
-        step = containing(steps, start)
-        inside = np.flatnonzero(step >= 0)
-        np.add.at(found, step[inside], end[inside] - start[inside])
-    return found

@@ -1,1 +1,0 @@
-"""A finished report beside its capture: a second command on the same capture reads it and analyzes nothing."""
