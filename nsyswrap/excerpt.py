@@ -16,7 +16,8 @@ class WholeLedger(NamedTuple):
 
     Attributes:
         device_id: The GPU.
-        of_steps: Whether it is that of all measured steps; otherwise from the first operation of all GPUs to the last.
+        of_steps: Whether it is that of all measured steps of the process that ran most on the GPU; otherwise from the
+            first operation of all GPUs to the last.
         start_ns: Start of the interval.
         end_ns: Its end.
         compute_ns, communication_ns, copy_exposed_ns, memset_exposed_ns: Time of each kind in the interval.

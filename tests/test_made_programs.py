@@ -72,7 +72,7 @@ def test_idle_time_has_the_causes_that_were_made(name: str) -> None:
         assert found.to_dict() == causes
 
 
-@pytest.mark.parametrize("name", sorted({*PROGRAMS} - {"graph_level", "driver_graphs", "managed_without_prefetch"}))
+@every_program
 def test_the_verdict_follows_from_the_times(name: str) -> None:
     program, report = made(name)
     assert report.verdict_rule == program.verdict

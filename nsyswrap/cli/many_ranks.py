@@ -1,4 +1,4 @@
-"""One report of many ranks: ledgers, collectives and waits of all, and the rest of a few that matter."""
+"""One report of many ranks: ledgers, idle time, collectives and waits of all, and the rest of a few that matter."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -92,8 +92,10 @@ def _report(  # noqa: PLR0913, PLR0917 - one argument a source
     chosen = in_detail(many, times, [each for each in late if is_named(each, window)])
     context = _context(many, sources, sorted(chosen), settings)
     number, detailed = {rank.device_id: rank.number for rank in many.ranks.each}, set(context.operations.devices)
+    rest = [each for each in times if each.device_id not in detailed]
     others = OtherRanks(
-        {each.device_id: each.ledger for each in times if each.device_id not in detailed},
+        {each.device_id: each.ledger for each in rest},
+        {each.device_id: each.idle for each in rest},
         {number[device]: why for device, why in chosen.items()},
     )
     shown = find_ranks(context.trace, context.operations, context.settings.launched_as)

@@ -91,6 +91,8 @@ SOURCES = (
     Source("copied", "Bytes of copies and memsets", ("copies", "summary"), "bytes", _copy, of_gpus=True, unit="bytes"),
     Source("host_calls", "CUDA calls", ("host_calls", "summary"), "total_ns", _called("name"), of_gpus=False),
 )
+_LEDGER, _IDLE = ("ledger", "devices"), ("idle", "attribution")
+_OF_ALL = (_LEDGER, _IDLE)
 TENSOR_FACTS = ("share_low", "share_high", "counter_share_low", "counter_share")
 
 
@@ -168,7 +170,7 @@ def _ledger_rows(side: Side, basis: Basis) -> Mapping[str, float]:
     table = _rows_of(side.report, "ledger", "devices")
     if table is None:
         return {}
-    divisor = _divisor(side, basis, of_gpus=True)
+    divisor = _divisor(side, basis, _LEDGER)
     return {row: float(table[row].sum()) / divisor for row in LEDGER_ROWS if row in table}
 
 
@@ -212,7 +214,7 @@ def _amounts(source: Source, side: Side, basis: Basis) -> dict[str, Amount]:
     named = pd.Series([source.name(dict(row)) for row in table.to_dict("records")], dtype=object)
     columns = [source.column, *(["count"] if basis == "step" and "count" in table else [])]
     sums = table[columns].groupby(named.to_numpy(), sort=False).sum()
-    divisor = _divisor(side, basis, of_gpus=source.of_gpus)
+    divisor = _divisor(side, basis, source.place if source.of_gpus else None)
     counts = (sums["count"] / divisor).tolist() if "count" in sums else [None] * len(sums)
     totals = (sums[source.column] / divisor).tolist()
     return {str(name): Amount(total, count) for name, total, count in zip(sums.index, totals, counts, strict=True)}
@@ -224,10 +226,13 @@ def _rows_of(report: Report, section: str, table: str) -> pd.DataFrame | None:
     return rows if rows is not None and len(rows) else None
 
 
-def _divisor(side: Side, basis: Basis, *, of_gpus: bool) -> float:
-    """Return the divisor of a sum over the window: its steps or its ns, times the GPUs for GPU time."""
-    devices = _rows_of(side.report, "ledger", "devices")
-    gpu_count = len(devices) if of_gpus and devices is not None else 1
+def _divisor(side: Side, basis: Basis, table: tuple[str, str] | None = None) -> float:
+    """Return the divisor of a sum over the window: its steps or its ns, times the GPUs of a table of GPU time.
+
+    Of a job of many ranks, ledger and idle time are of all GPUs, and other tables of those shown in detail.
+    """
+    rows = table and _rows_of(side.report, "ledger", "devices" if table in _OF_ALL else "over_time")
+    gpu_count = 1 if rows is None else rows["device_id"].nunique()
     return gpu_count * (side.step_count if basis == "step" else side.report.window.length_ns)
 
 

@@ -143,11 +143,11 @@ class _LargeExport:
             return load_export(self.path, self.request.environ, self.request.unread)
         steps = self._step_ranges()
         measured = None if steps is None else steps.found.measured_window()
-        intervals = [every, *([(measured.start_ns, measured.end_ns)] if measured else [])]
         chosen = self._interval(every, steps.found if steps and measured else None)
         operations = [self.indexes[name] for name in OPERATIONS if name in self.indexes]
         count = _Counter(self.request.progress, "adding up", sum(int(each.rows.sum()) for each in operations))
-        sweep = Sweep(intervals, (chosen.start_ns, chosen.end_ns))
+        own = steps.found.windows_of(measured) if steps and measured else {}
+        sweep = Sweep(every, own, (chosen.start_ns, chosen.end_ns))
         swept = whole_ledgers(self.export, self.indexes, sweep, count)
         return self._read(chosen, swept, steps.ranges if steps else None)
 

@@ -9,7 +9,7 @@ is settled::
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -24,8 +24,9 @@ from nsyswrap.db.valid_rows import EVERY, possible
 from nsyswrap.events.operations import COMMUNICATION, COMPUTE, COPY, KINDS, MEMSET, SOURCES
 from nsyswrap.excerpt import WholeLedger
 from nsyswrap.hardware.kernel_names.collectives import is_collective
-from nsyswrap.intervals import Spans, Times, clip, merge, subtract, total
+from nsyswrap.intervals import Spans, Times, Window, covered, merge, subtract
 from nsyswrap.large.time_index import LIMITS, Progress, TableIndex, read_ahead
+from nsyswrap.loop.own_windows import main_process
 
 _COLUMNS = frozenset({"start", "end", "device_id", "process", "name_id", "bytes"})
 _NAMES = tuple(spec.name for spec in SOURCES)
@@ -51,27 +52,36 @@ class Sweep:
     """Adds up ledgers of some intervals while operations come in order of time.
 
     Args:
-        intervals: Start and end of each, in ns.
+        every: Start of the first operation of all GPUs and end of the last, in ns.
+        own: The measured steps of each process that has any, by global id.
         to_read: Start and end of the interval to read.
     """
 
-    def __init__(self, intervals: Sequence[Interval], to_read: Interval) -> None:
-        self.intervals = tuple(intervals)
+    def __init__(self, every: Interval, own: Mapping[int, Window], to_read: Interval) -> None:
+        self._own = own
+        self._start, self._end = np.array([every, *((each.start_ns, each.end_ns) for each in own.values())], np.int64).T
         self._to_read = to_read
         self._before: dict[int, int] = {}
         self._after: dict[int, int] = {}
         self._pending: Arrays = {name: np.empty(0, np.int64) for name in ("start", "end", "device", "kind")}
-        self._sums: dict[tuple[int, int], list[int]] = defaultdict(lambda: [0] * len(KINDS))
-        self._counts: dict[tuple[int, int], int] = defaultdict(int)
+        # Of each GPU: time by kind and interval, operations by interval, time by process.
+        self._sums: dict[int, Times] = defaultdict(lambda: np.zeros((len(KINDS), len(self._start)), np.int64))
+        self._counts: dict[int, Times] = defaultdict(lambda: np.zeros(len(self._start), np.int64))
+        self._ran: dict[int, dict[int, int]] = defaultdict(lambda: defaultdict(int))
 
     def add(self, operations: Arrays) -> None:
-        """Add operations: their start, end, device and kind. None starts before the time that is settled."""
+        """Add operations: their start, end, device, process and kind. None starts before the time that is settled."""
         for device in tables.distinct(operations["device"]).tolist():
             mine = operations["device"] == device
-            start, end = operations["start"][mine], operations["end"][mine]
+            start, end, process = (operations[name][mine] for name in ("start", "end", "process"))
             self._note_nearest(device, start)
-            for at, (begins, ends) in enumerate(self.intervals):
-                self._counts[device, at] += int(np.count_nonzero((start < ends) & (end > begins)))
+            begun, ended = (
+                np.searchsorted(np.sort(start), self._end),
+                np.searchsorted(np.sort(end), self._start, "right"),
+            )
+            self._counts[device] += begun - ended
+            for each in tables.distinct(process).tolist():
+                self._ran[device][each] += int((end - start)[process == each].sum())
         self._pending = {name: np.concatenate([self._pending[name], operations[name]]) for name in self._pending}
 
     def _note_nearest(self, device: int, start: Times) -> None:
@@ -94,21 +104,27 @@ class Sweep:
             mine = (self._pending["device"] == device) & (start < until_ns)
             cut = np.minimum(end[mine], until_ns)
             for kind, spans in enumerate(_exclusive(start[mine], cut, self._pending["kind"][mine])):
-                for at, interval in enumerate(self.intervals):
-                    self._sums[device, at][kind] += total(clip(spans, *interval))
+                self._sums[device][kind] += covered(spans, self._start, self._end)
         left = end > until_ns
         self._pending = {name: values[left] for name, values in self._pending.items()}
         self._pending["start"] = np.maximum(self._pending["start"], until_ns)
 
     def end(self) -> Swept:
-        """Return what is known; the first interval holds all operations, the second one all steps."""
+        """Return what is known: the ledgers of all operations, then those of the measured steps."""
         self.settle(EVERY.high)
-        found = []
-        for device, at in sorted(self._counts, key=lambda key: (key[1], key[0])):
-            compute, communication, copy, memset = self._sums[device, at]
-            count, (start, end) = self._counts[device, at], self.intervals[at]
-            found.append(WholeLedger(device, bool(at), start, end, compute, communication, copy, memset, count))
+        devices = sorted(self._counts)
+        found = [self._ledger(device, 0) for device in devices]
+        if self._own:
+            place = {process: at for at, process in enumerate(self._own, 1)}
+            main = [main_process(dict(sorted(self._ran[device].items())), self._own) for device in devices]
+            found += [self._ledger(device, place[process]) for device, process in zip(devices, main, strict=True)]
         return Swept(tuple(found), tuple(self._before.values()), tuple(self._after.values()))
+
+    def _ledger(self, device: int, at: int) -> WholeLedger:
+        interval = int(self._start[at]), int(self._end[at])
+        return WholeLedger(
+            device, bool(at), *interval, *self._sums[device][:, at].tolist(), int(self._counts[device][at])
+        )
 
 
 def _exclusive(start: Times, end: Times, kind: Times) -> Iterator[Spans]:
@@ -150,7 +166,7 @@ def whole_ledgers(export: Export, indexes: Mapping[str, TableIndex], sweep: Swee
     Args:
         export: The export.
         indexes: Where the rows of its tables are, by name.
-        sweep: Its first interval holds all operations; a second one all measured steps.
+        sweep: Adds them up.
         progress: Called for each part.
 
     Raises:
@@ -175,10 +191,11 @@ def whole_ledgers(export: Export, indexes: Mapping[str, TableIndex], sweep: Swee
 
 
 def _operations(name: str, columns: Arrays, collectives: _Collectives) -> Arrays:
-    """Return start, end, device and kind of the possible operations of a part."""
+    """Return start, end, process, device and kind of the possible operations of a part."""
     good = possible(columns, EVERY, is_operation=True)
     kind = np.full(len(good), _KIND.get(name, COMPUTE))
     if name == tables.KERNELS.name:
         kind[collectives.among(columns["name_id"])] = COMMUNICATION
-    found = {"start": columns["start"], "end": columns["end"], "device": columns["device_id"], "kind": kind}
+    found = {name: columns[name] for name in ("start", "end", "process")}
+    found |= {"device": columns["device_id"], "kind": kind}
     return {key: values[good].astype(np.int64) for key, values in found.items()}

@@ -88,9 +88,19 @@ def find_own_windows(context: TraceContext, window: Window) -> OwnWindows:
         rows = operations.on(device)
         process, length = taken(operations.process, rows), taken(operations.end, rows) - taken(operations.start, rows)
         ran = {each: int(length[process == each].sum()) for each in operations.processes_of(device).tolist()}
-        most = max((each for each in ran if each in parts), key=ran.__getitem__, default=None)
-        main[device] = next(iter(parts)) if most is None else most
+        main[device] = main_process(ran, parts)
     return OwnWindows(window, parts, main)
+
+
+def main_process(ran: Mapping[int, int], parts: Mapping[int, Window]) -> int:
+    """Return the process whose part counts on a GPU, as ``OwnWindows`` has it.
+
+    Args:
+        ran: How long each process ran on it, in ns, by global id in ascending order.
+        parts: The part of each process with steps, at least one.
+    """
+    most = max((each for each in ran if each in parts), key=ran.__getitem__, default=None)
+    return next(iter(parts)) if most is None else most
 
 
 def running(context: TraceContext, rows: Indices, window: Window) -> tuple[Indices, Times]:

@@ -10,10 +10,11 @@ import numpy as np
 import pandas as pd
 
 from nsyswrap import tables
-from nsyswrap.attribution.attribution import find_attributions
+from nsyswrap.attribution.attribution import Attribution, find_attributions
 from nsyswrap.attribution.copy_table import find_copies
+from nsyswrap.attribution.idle_accounts import idle_accounts
 from nsyswrap.attribution.launch_pace import find_launches
-from nsyswrap.intervals import Spans, Times, Window, clip
+from nsyswrap.intervals import Spans, Times, Window
 from nsyswrap.loop.context import TraceContext, find_calls, find_states
 from nsyswrap.loop.step_detection import Shared
 from nsyswrap.model import Gpu, Session
@@ -137,8 +138,8 @@ def rank_times(context: TraceContext, joint: Joint) -> list[RankTimes]:
     """
     window = _moved_window(joint.window, joint.clock.from_first)
     start_ns, end_ns = joint.clock.from_first(np.array([joint.steps.start_ns, joint.steps.end_ns], np.int64)).tolist()
-    of_job = replace(joint.steps, start_ns=start_ns, end_ns=end_ns)
-    context = replace(context, steps=replace(context.steps, of_job=of_job))
+    shared = replace(joint.steps, start_ns=start_ns, end_ns=end_ns)
+    context = replace(context, steps=replace(context.steps, of_job=shared))
     parts = find_parts(context.trace, context.operations)
     lags = find_lags(context, parts)
     states = find_states(context, window)
@@ -151,11 +152,12 @@ def rank_times(context: TraceContext, joint: Joint) -> list[RankTimes]:
         own = Timed(start, np.clip(start + timed.arrival - timed.start, start, end), end)
         exclusive = context.operations.exclusive(each.device_id, each.window)
         activity = activity_of(context, each, split(exclusive, *own))
-        window_of_job = joint.window if each.window == window else _moved_window(each.window, joint.clock.to_first)
-        moved = [_moved(spans, joint.clock, window_of_job) for spans in exclusive]
-        split_ = split_of(split(moved, *timed), timed, window_of_job)
+        of_job = joint.window if each.window == window else _moved_window(each.window, joint.clock.to_first)
+        moved = [_moved(spans, joint.clock, each.window, of_job) for spans in exclusive]
+        idle = idle_accounts(_of_job(each, joint.clock, of_job), context.phases)
+        split_ = split_of(split(moved, *timed), timed, of_job)
         times = times_of(context, each.window, activity, own, lags[mine], split_)
-        found.append(replace(times, device_id=joint.devices[each.device_id]))
+        found.append(replace(times, device_id=joint.devices[each.device_id], idle=idle))
     return found
 
 
@@ -165,6 +167,16 @@ def _moved_window(window: Window, to_clock: Callable[[Times], Times]) -> Window:
     return replace(window, start_ns=start, end_ns=max(end, start + 1))
 
 
-def _moved(spans: Spans, clock: Clock, window: Window) -> Spans:
-    """Return spans by the clock of the job, inside a window."""
-    return clip(Spans(clock.to_first(spans.start), clock.to_first(spans.end)), window.start_ns, window.end_ns)
+def _of_job(attribution: Attribution, clock: Clock, window: Window) -> Attribution:
+    """Return the idle time of a device by the clock of the job, in a window of that."""
+    pieces = attribution.pieces
+    start, end = _moved(Spans(pieces.start, pieces.end), clock, attribution.window, window)
+    return replace(attribution, pieces=replace(pieces, start=start, end=end))
+
+
+def _moved(spans: Spans, clock: Clock, own: Window, window: Window) -> Spans:
+    """Return spans by the clock of the job, in which their own window is another: what fills one fills the other."""
+    start, end = (np.clip(clock.to_first(each), window.start_ns, window.end_ns) for each in (spans.start, spans.end))
+    start[spans.start == own.start_ns] = window.start_ns
+    end[spans.end == own.end_ns] = window.end_ns
+    return Spans(start, end)

@@ -1,7 +1,8 @@
 """Many ranks as one job, from the heads of their reports: clocks, collectives, and which ranks to show in detail.
 
-A full analysis of a thousand ranks takes long, and its page would be unreadable. Ledgers, collectives and waits are of
-all ranks. All else is of a few: those that others wait for, the one that waits longest, a usual one, and the first.
+A full analysis of a thousand ranks takes long, and its page would be unreadable. Ledgers, idle time by cause,
+collectives and waits are of all ranks. All else is of a few: those that others wait for, the one that waits longest, a
+usual one, and the first.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from nsyswrap.attribution.idle_accounts import IdleAccount
 from nsyswrap.events.operations import Operations
 from nsyswrap.intervals import Indices, Window
 from nsyswrap.loop.step_detection import Steps
@@ -188,14 +190,16 @@ class OtherRanks:
 
     Attributes:
         ledgers: Ledger of each of their GPUs: ns by row.
+        idle: Idle time of each of their GPUs.
         detailed: Why each rank in detail was chosen, by its number.
     """
 
     ledgers: Mapping[int, Mapping[str, int]]
+    idle: Mapping[int, Sequence[IdleAccount]]
     detailed: Mapping[int, str]
 
 
-NO_OTHERS = OtherRanks({}, {})
+NO_OTHERS = OtherRanks({}, {}, {})
 
 
 def in_detail(many: ManyRanks, times: Sequence[RankTimes], late: Sequence[LateRank]) -> dict[int, str]:

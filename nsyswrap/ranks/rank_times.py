@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from nsyswrap import tables
+from nsyswrap.attribution.idle_accounts import IdleAccount
 from nsyswrap.events.operations import COMMUNICATION
 from nsyswrap.intervals import Indices, Spans, Times, Window, innermost, overlay, total
 from nsyswrap.loop.context import TraceContext
@@ -52,6 +53,7 @@ class RankTimes:
         lags: What the GPU still had to compute when each ended, as ``find_lags`` returns it.
         launched: Number of operations by phase, collectives left out.
         kernels: Count and summed length in ns of each kernel, by ``SAME_KERNEL``.
+        idle: Its idle time by cause, rule and phase; empty where its attribution is in this process.
     """
 
     device_id: int
@@ -64,6 +66,7 @@ class RankTimes:
     lags: Times
     launched: Mapping[str, int]
     kernels: pd.DataFrame
+    idle: tuple[IdleAccount, ...] = ()
 
 
 class Split(NamedTuple):

@@ -116,14 +116,16 @@ def ledgers(report: Report) -> tuple[DeviceLedger, ...]:
     found = sorted(rows(report.section("ledger"), "devices"), key=lambda row: int(row["device_id"]))
     shown = [part for part in LEDGER_PARTS if part.key in _ALWAYS_SHOWN or any(row.get(part.column) for row in found)]
     gpus = {gpu.device_id: gpu for gpu in report.gpus}
-    idle = idle_by_phase(report, {int(row["device_id"]): int(row["window_ns"]) for row in found})
+    idle: dict[int, list[IdlePart]] = {}
+    for each in idle_by_phase(report, {int(row["device_id"]): int(row["window_ns"]) for row in found}):
+        idle.setdefault(each.device_id, []).append(each)
     ledgers = []
     for row in found:
         device, window = int(row["device_id"]), int(row["window_ns"])
         times = ((part, int(row.get(part.column) or 0)) for part in shown)
         parts = tuple(Amount(part, ns, ns / window) for part, ns in times)
-        gpu = gpus.get(device, Gpu(device, ""))
-        ledgers.append(DeviceLedger(device, gpu.name, window, parts, over_phases(idle, device), gpu.rank))
+        gpu, causes = gpus.get(device, Gpu(device, "")), over_phases(idle.get(device, ()), device)
+        ledgers.append(DeviceLedger(device, gpu.name, window, parts, causes, gpu.rank))
     return tuple(ledgers)
 
 

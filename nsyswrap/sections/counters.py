@@ -7,6 +7,7 @@ from nsyswrap import tables
 from nsyswrap.events.gpu_counters import PER_CENT, CounterSamples, period_ns
 from nsyswrap.intervals import NOTHING, LabelledSpans, Spans, Times, Window, clip, fill, layered, merge, overlay
 from nsyswrap.loop.context import TraceContext
+from nsyswrap.loop.own_windows import OwnWindows, find_own_windows
 from nsyswrap.loop.phase_detection import NO_PHASE
 from nsyswrap.model import Fact, Section
 from nsyswrap.sections.spec import SectionSpec
@@ -22,16 +23,18 @@ INTERVALS = 120
 def run(context: TraceContext, window: Window) -> Section:
     """Return the mean of each counter over the window, over time, in each phase and in each step.
 
+    Of a GPU, window and phases are those of its own part of the window, and steps those of its own processes.
     While the GPU runs an operation, time belongs to the phase that launched the operation; while it is idle, to the
     phase that is open on the main thread. All counters are shares of the hardware's maximum.
     """
     counters = context.counter_samples
-    whole = _window_table(counters, window)
+    own = find_own_windows(context, window)
+    whole = _window_table(counters, own)
     if not counters or not len(whole):
         return Section("counters", TITLE, window, notes=(NONE_IN_WINDOW if counters else NOT_SAMPLED,))
     devices = list(dict.fromkeys(samples.device_id for samples in counters))
-    phases = pd.concat([_by_phase(context, device, window) for device in devices], ignore_index=True)
-    steps = pd.concat([_by_step(context, device, window) for device in devices], ignore_index=True)
+    phases = pd.concat([_by_phase(context, device, own.on(device)) for device in devices], ignore_index=True)
+    steps = pd.concat([_by_step(context, device, own.on(device)) for device in devices], ignore_index=True)
     over_time = pd.concat([_over_time(context, device, window) for device in devices], ignore_index=True)
     one = counters[0]
     count = int(((one.start < window.end_ns) & (one.end > window.start_ns)).sum())
@@ -55,8 +58,7 @@ def _notes(counters: tuple[CounterSamples, ...]) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _window_table(counters: tuple[CounterSamples, ...], window: Window) -> pd.DataFrame:
-    start, end = np.array([window.start_ns]), np.array([window.end_ns])
+def _window_table(counters: tuple[CounterSamples, ...], own: OwnWindows) -> pd.DataFrame:
     rows = [
         {
             "name": samples.name,
@@ -66,6 +68,8 @@ def _window_table(counters: tuple[CounterSamples, ...], window: Window) -> pd.Da
             "max_share": samples.most(window.start_ns, window.end_ns) / PER_CENT,
         }
         for samples in counters
+        for window in [own.on(samples.device_id)]
+        for start, end in [_everything(window)]
         if samples.sampled(start, end)[0]
     ]
     return pd.DataFrame(rows, columns=["name", "device_id", "mean_share", "mean_at_least_share", "max_share"])
@@ -134,7 +138,9 @@ def _by_step(context: TraceContext, device: int, window: Window) -> pd.DataFrame
     frame = context.steps.frame
     start = np.maximum(array(frame, "start"), window.start_ns)
     end = np.minimum(array(frame, "end"), window.end_ns)
-    mine = end > start
+    processes = context.operations.processes_of(device)
+    is_own = np.isin(array(frame, "process"), processes)
+    mine = (end > start) & (is_own if is_own.any() else True)
     start, end = start[mine], end[mine]
     shown = pd.DataFrame({"name": frame["name"].to_numpy()[mine]})
     return pd.concat([shown, _means(context, device, start, end)], axis="columns")

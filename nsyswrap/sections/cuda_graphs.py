@@ -9,11 +9,11 @@ import pandas as pd
 from nsyswrap import tables, units
 from nsyswrap.events.duration_stats import by_name
 from nsyswrap.events.operations import launch_rows
-from nsyswrap.intervals import Indices, Times, Window, clip, merge, total
+from nsyswrap.intervals import Indices, Window, clip, merge, total
 from nsyswrap.loop.context import TraceContext
+from nsyswrap.loop.own_windows import find_own_windows, running
 from nsyswrap.model import Fact, Finding, Section, Severity
 from nsyswrap.sections.spec import SectionSpec
-from nsyswrap.sections.summaries import clipped
 from nsyswrap.tables import array, coded
 
 # What the capture shows of a graph launch: each operation, one row for the whole graph, or nothing.
@@ -76,10 +76,10 @@ def _find(context: TraceContext, window: Window) -> _InGraphs:
     if nodes.any():
         inside[of_kernels] |= nodes[operations.row[of_kernels]] != 0
     inside[operations.from_table(tables.GRAPHS)] = True
-    inside &= (operations.start < window.end_ns) & (operations.end > window.start_ns)
-    rows = np.flatnonzero(inside)
+    rows, _ = running(context, np.flatnonzero(inside), window)
     start, end = array(calls, "start")[launches], array(calls, "end")[launches]
-    touching = launches[(start < window.end_ns) & (end > window.start_ns)]
+    low, high = find_own_windows(context, window).by_process(calls.iloc[launches])
+    touching = launches[(start < high) & (end > low)]
     whole = np.isin(rows, operations.from_table(tables.GRAPHS))
     return _InGraphs(touching, rows, whole)
 
@@ -90,8 +90,9 @@ def _launches(context: TraceContext, found: _InGraphs, window: Window) -> pd.Dat
     ``gpu_ns`` is the time in which these graphs or operations inside them run, summed over GPUs.
     """
     operations = context.operations
-    host, duration = clipped(context.trace[tables.CALLS].iloc[found.launches], window)
-    call = found.launches[host]
+    call, host = found.launches, context.trace[tables.CALLS].iloc[found.launches]
+    low, high = find_own_windows(context, window).by_process(host)
+    duration = np.minimum(array(host, "end"), high) - np.maximum(array(host, "start"), low)
     as_whole = np.isin(call, operations.call[operations.from_table(tables.GRAPHS)])
     in_nodes = np.isin(call, operations.call) & ~as_whole
     rows = []
@@ -110,33 +111,28 @@ def _launches(context: TraceContext, found: _InGraphs, window: Window) -> pd.Dat
 
 def _busy(context: TraceContext, rows: Indices, window: Window) -> int:
     """Return the time inside the window in which any of these operations runs, summed over GPUs."""
-    operations, busy = context.operations, 0
+    operations, own, busy = context.operations, find_own_windows(context, window), 0
     for device in operations.devices:
         mine = rows[operations.device_id[rows] == device]
-        busy += total(clip(merge(operations.start[mine], operations.end[mine]), window.start_ns, window.end_ns))
+        part = own.on(device)
+        busy += total(clip(merge(operations.start[mine], operations.end[mine]), part.start_ns, part.end_ns))
     return busy
 
 
 def _kernels(context: TraceContext, found: _InGraphs, window: Window) -> pd.DataFrame:
     """Return the statistics of the kernels inside graphs, by name."""
     operations, trace = context.operations, context.trace
-    rows = found.operations[operations.table[found.operations] == 0]
+    rows, duration = running(context, found.operations[operations.table[found.operations] == 0], window)
     codes, ids = pd.factorize(coded(trace[tables.KERNELS], "name_id")[operations.row[rows]])
-    return by_name([trace.text(int(each)) for each in ids], codes, _durations(context, rows, window))
+    return by_name([trace.text(int(each)) for each in ids], codes, duration)
 
 
 def _of_tables(context: TraceContext, specs: tuple[tables.TableSpec, ...]) -> Indices:
     return np.concatenate([context.operations.from_table(spec) for spec in specs])
 
 
-def _durations(context: TraceContext, rows: Indices, window: Window) -> Times:
-    start, end = context.operations.start[rows], context.operations.end[rows]
-    inside: Times = np.maximum(np.minimum(end, window.end_ns) - np.maximum(start, window.start_ns), 0)
-    return inside
-
-
 def _length(context: TraceContext, rows: Indices, window: Window) -> int:
-    return int(_durations(context, rows, window).sum())
+    return int(running(context, rows, window)[1].sum())
 
 
 def _findings(launches: pd.DataFrame, window: Window, *, lost: bool) -> tuple[Finding, ...]:

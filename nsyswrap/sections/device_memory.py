@@ -12,6 +12,7 @@ from nsyswrap.attribution.root_causes import allocator_churn
 from nsyswrap.events import api_calls
 from nsyswrap.intervals import Indices, Spans, Times, Window, clip, containing, merge, total
 from nsyswrap.loop.context import TraceContext
+from nsyswrap.loop.own_windows import find_own_windows
 from nsyswrap.model import Fact, Finding, Section
 from nsyswrap.program_kind import Wording
 from nsyswrap.sections.idle_advice import ALLOCATE_ONCE, ALLOCATE_ONCE_BY_KIND
@@ -92,9 +93,9 @@ def run(
     if not len(context.trace[tables.MEMORY]):
         return Section("device_memory", TITLE, window, notes=(HOW,))
     memory = {gpu.device_id: gpu.memory_bytes for gpu in context.trace.gpus}
-    ends = _ends(context, np.unique(allocations.process))
+    ends, own = _ends(context, np.unique(allocations.process)), find_own_windows(context, window)
     found = [
-        _device(allocations, device, memory.get(device, 0), ends, window)
+        _device(allocations, device, memory.get(device, 0), ends, own.on(device))
         for device in np.unique(allocations.device_id).tolist()
     ]
     columns = ["device_id", "peak_bytes", "peak_share", "capture_peak_bytes", "start_bytes", "end_bytes"]
@@ -174,13 +175,14 @@ def _churn(
     """Yield a finding for each GPU on which more than a few of the measured steps allocate or free."""
     # A GPU without operations has no idle time.
     idle = {each.device_id: each.idle_of(allocator_churn.RULE) for each in attributions}
+    own = find_own_windows(simulation.context, window)
     for device in np.unique(allocations.device_id).tolist():
         rows = np.flatnonzero((allocations.device_id == device) & ~allocations.variable & ~allocations.pooled)
         step, count = _steps_of(simulation.context, allocations, rows, window)
         touched = len(np.unique(step[step >= 0]))
         if touched > allocator_churn.CHURN_SHARE * count:
             steps = f"{touched} of {count} measured steps"
-            found = _finding(simulation, allocations, rows[step >= 0], (device, idle.get(device, 0)), window)
+            found = _finding(simulation, allocations, rows[step >= 0], (device, idle.get(device, 0)), own.on(device))
             headline = f"{steps} allocate or free GPU memory; a step after warm-up should not."
             yield replace(found, headline=headline)
 

@@ -9,6 +9,7 @@ from nsyswrap import units
 from nsyswrap.events.host_record import GpuSamples
 from nsyswrap.intervals import Times, Window
 from nsyswrap.loop.context import TraceContext
+from nsyswrap.loop.own_windows import find_own_windows
 from nsyswrap.model import Finding
 from nsyswrap.sections.severity import WARNING_SHARE, make_finding
 from nsyswrap.what_if.changes import Saving
@@ -66,11 +67,11 @@ class GpuClock:
 
 
 def find_clocks(context: TraceContext, window: Window) -> list[GpuClock]:
-    """Return the clock of each GPU that was sampled inside the window and computed for the program."""
-    clocks = []
+    """Return the clock of each GPU that was sampled inside its part of the window and computed for the program."""
+    clocks, own = [], find_own_windows(context, window)
     for gpu in context.settings.host.gpus:
         device = _device_of(context, gpu)
-        values = _inside(gpu, window, context.settings.host.times)
+        values = _inside(gpu, window if device is None else own.on(device), context.settings.host.times)
         if values is not None and (device is not None or not context.operations.devices):
             clocks.append(_clock(gpu, device, values))
     return clocks

@@ -11,6 +11,8 @@ import pandas as pd
 from nsyswrap import tables
 from nsyswrap.attribution.attribution import RULES, Attribution
 from nsyswrap.attribution.causes import CAUSES
+from nsyswrap.attribution.idle_accounts import idle_accounts
+from nsyswrap.attribution.idle_codes import numbered, sums_by_gap
 from nsyswrap.events import api_calls
 from nsyswrap.events.duration_stats import statistics
 from nsyswrap.events.thread_states import NO_NAME, ThreadStates
@@ -18,8 +20,8 @@ from nsyswrap.intervals import NOTHING, Window
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import NO_PHASE
 from nsyswrap.model import Fact, Finding, Section
+from nsyswrap.ranks.many import OtherRanks
 from nsyswrap.row_sums import typed_table
-from nsyswrap.sections.idle_codes import numbered, sums_by_gap
 from nsyswrap.sections.spec import SectionSpec
 
 TITLE = "Why the GPU was idle"
@@ -65,9 +67,14 @@ class IdleSums(NamedTuple):
     patterns: pd.DataFrame
 
 
-def find_idle_sums(context: TraceContext, window: Window, attributions: tuple[Attribution, ...]) -> IdleSums:
-    """Return the idle time of each device by rule, cause and phase, and pattern by pattern."""
-    return IdleSums(_by_account(context, attributions), _patterns(context, attributions, window))
+def find_idle_sums(
+    context: TraceContext, window: Window, attributions: tuple[Attribution, ...], others: OtherRanks
+) -> IdleSums:
+    """Return the idle time of each device by rule, cause and phase, and pattern by pattern.
+
+    That of ranks that are not shown in detail is by rule, cause and phase only.
+    """
+    return IdleSums(_by_account(context, attributions, others), _patterns(context, attributions, window))
 
 
 def find_idle_gaps(context: TraceContext, states: ThreadStates, attributions: tuple[Attribution, ...]) -> pd.DataFrame:
@@ -111,37 +118,12 @@ def _notes(context: TraceContext) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _by_account(context: TraceContext, attributions: tuple[Attribution, ...]) -> pd.DataFrame:
+def _by_account(context: TraceContext, attributions: tuple[Attribution, ...], others: OtherRanks) -> pd.DataFrame:
     """Return idle time and the number of gaps by device, rule, cause and phase, largest first on each device."""
     texts, sums = dict.fromkeys(("cause", "rule", "phase"), str), dict.fromkeys(("idle_ns", "gap_count"), np.int64)
-    rows = [row for each in attributions for row in _accounts(context, each)]
+    of_device = {each.device_id: idle_accounts(each, context.phases) for each in attributions} | dict(others.idle)
+    rows = [(device, *row) for device in sorted(of_device) for row in of_device[device]]
     return typed_table(rows, {"device_id": np.int64, **texts, **sums})
-
-
-def _accounts(context: TraceContext, attribution: Attribution) -> list[tuple[int, str, str, str, int, int]]:
-    """Return the rows of one device."""
-    pieces = attribution.pieces
-    width = len(context.phases.names) + 1
-    codes, unique = numbered(
-        lambda some: (
-            (attribution.rule[some].astype(np.int64) * len(CAUSES) + pieces.cause[some]) * width
-            + pieces.phase[some]
-            + 1
-        ),
-        len(pieces.start),
-        len(RULES) * len(CAUSES) * width,
-    )
-    idle, gap_count = np.zeros(len(unique), np.int64), np.zeros(len(unique), np.intp)
-    for code, length in sums_by_gap(codes, pieces):
-        np.add.at(idle, code, length)
-        gap_count += np.bincount(code, minlength=len(unique))
-    rows = []
-    for each, idle_ns, count in zip(unique.tolist(), idle.tolist(), gap_count.tolist(), strict=True):
-        account, phase = divmod(each, width)
-        rule, cause = divmod(account, len(CAUSES))
-        name = context.phases.name(phase - 1)
-        rows.append((attribution.device_id, CAUSES[cause], RULES[rule], name, idle_ns, count))
-    return sorted(rows, key=lambda row: (-row[4], row[2], row[1], row[3]))
 
 
 def _gaps(context: TraceContext, states: ThreadStates, attribution: Attribution) -> pd.DataFrame:

@@ -113,7 +113,7 @@ def _in_detail(others: OtherRanks) -> list[str]:
         return []
     why = [f"rank {number}: {reason}" for number, reason in others.detailed.items()]
     count = len(others.ledgers) + len(others.detailed)
-    whole = f"The ledger, the collectives and the waits are of all {count:,} ranks."
+    whole = f"The ledger, idle time by cause, the collectives and the waits are of all {count:,} ranks."
     return [f"{whole} All else is of {len(why)} of them ({'; '.join(why)})."]
 
 

@@ -11,6 +11,7 @@ from nsyswrap.events.host_record import HostRecord
 from nsyswrap.events.thread_states import ThreadStates
 from nsyswrap.intervals import Window
 from nsyswrap.loop.context import TraceContext
+from nsyswrap.loop.own_windows import find_own_windows
 from nsyswrap.model import Fact, Finding, Section
 from nsyswrap.sections import file_advice, gpu_clocks
 from nsyswrap.sections.gpu_clocks import find_clocks, slowed_finding
@@ -49,8 +50,9 @@ def run(context: TraceContext, window: Window, states: ThreadStates) -> Section:
     that a GPU lost. Without any, they are here, and count the time of the training loop.
     """
     record, host = context.settings.host, find_host_time(context, states, window)
-    clocks = find_clocks(context, window)
-    findings = [finding for each in clocks if (finding := slowed_finding(each, window)) is not None]
+    clocks, own = find_clocks(context, window), find_own_windows(context, window)
+    parts = (window if each.device_id is None else own.on(each.device_id) for each in clocks)
+    findings = [finding for finding in map(slowed_finding, clocks, parts) if finding is not None]
     if not context.is_about_gpus and len(context.steps.frame):
         findings += _host_findings(context, host, window)
     rows = [{name: value for name, value in asdict(each).items() if name in gpu_clocks.COLUMNS} for each in clocks]

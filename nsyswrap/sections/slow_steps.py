@@ -14,6 +14,7 @@ from nsyswrap.attribution.root_causes import uneven_steps
 from nsyswrap.attribution.step_outliers import is_outlier, lost_to_outliers, unexplained
 from nsyswrap.intervals import Spans, Times, Window, covered
 from nsyswrap.loop.context import TraceContext
+from nsyswrap.loop.own_windows import find_own_windows
 from nsyswrap.model import Finding
 from nsyswrap.program_kind import Wording
 from nsyswrap.ranks.collectives import Collectives
@@ -174,8 +175,8 @@ def find_findings(
     found = []
     measured = context.steps.measured_inside(window).groupby("process").size()
     for process, mine in outliers.groupby("process"):
-        lost = costs[int(str(process))]
-        if not worth_printing(lost, window):
+        lost, own = costs[int(str(process))], find_own_windows(context, window).of(int(str(process)))
+        if not worth_printing(lost, own):
             continue
         devices = set(mine["device_id"]) - {NO_DEVICE}
         said = "estimated: from nothing to all of the time that they take longer"
@@ -183,13 +184,13 @@ def find_findings(
             make_finding(
                 rule=uneven_steps.RULE,
                 headline=f"{len(mine)} of {measured[process]} measured steps are outliers: the time beyond the median "
-                f"step is {units.share(lost / window.length_ns)} of the time.",
+                f"step is {units.share(lost / own.length_ns)} of the time.",
                 lost_ns=lost,
                 saving=Saving(0, lost, "estimated", (said,)),
                 advice=_advice(mine),
                 evidence=(f"process {tables.pid(int(str(process)))}", *_sampled(attributions, devices), *_worst(mine)),
                 device_id=int(devices.pop()) if len(devices) == 1 else None,
-                window=window,
+                window=own,
             )
         )
     return tuple(sorted(found, key=lambda finding: finding.order))

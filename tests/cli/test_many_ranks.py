@@ -4,17 +4,19 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from rank_generator import Clock, Job, exports
+from rank_generator import REDUCE, Clock, Job, exports
 
 from nsyswrap.cli.many_ranks import report_of_many
 from nsyswrap.cli.rank_reader import Source
 from nsyswrap.cli.rank_reports import report_of_all
+from nsyswrap.compare import compare_reports
 from nsyswrap.errors import ExportError
+from nsyswrap.gate.reports import parts_of
 from nsyswrap.loop.context import NO_SETTINGS
 from nsyswrap.model import Finding, Report
 
 RANKS, LATE = 10, 7
-TABLES = (("ledger", "devices"), ("communication", "collectives"), ("communication", "waits"))
+TABLES = (("ledger", "devices"), ("idle", "attribution"), ("communication", "collectives"), ("communication", "waits"))
 
 
 def sources(job: Job, folder: Path) -> list[Source]:
@@ -35,11 +37,12 @@ def late(report: Report) -> list[Finding]:
     return [each for each in report.findings if each.rule == "ranks/late"]
 
 
+@pytest.mark.parametrize("window", ["all", "steps"])
 @pytest.mark.parametrize("hosts", [False, True])
-def test_all_ranks_have_the_numbers_of_a_full_analysis(tmp_path: Path, hosts: bool) -> None:  # noqa: FBT001
+def test_all_ranks_have_the_numbers_of_a_full_analysis(tmp_path: Path, hosts: bool, window: str) -> None:  # noqa: FBT001
     captures = sources(planted(hosts=hosts), tmp_path)
-    many = report_of_many(captures, NO_SETTINGS, "all")
-    whole = report_of_all(captures, NO_SETTINGS, "all", with_timeline=False)
+    many = report_of_many(captures, NO_SETTINGS, window)
+    whole = report_of_all(captures, NO_SETTINGS, window, with_timeline=False)
     assert many.window == whole.window
     assert many.gpus == whole.gpus
     for section, table in TABLES:
@@ -48,6 +51,22 @@ def test_all_ranks_have_the_numbers_of_a_full_analysis(tmp_path: Path, hosts: bo
         assert other is not None
         assert one.tables[table].equals(other.tables[table])
         assert one.facts == other.facts
+
+
+def test_a_step_has_the_same_parts_as_in_a_full_analysis(tmp_path: Path) -> None:
+    """Time of all GPUs is divided by all, and that of the ranks in detail by these: all ranks run the same kernels."""
+    captures = sources(planted(hosts=False), tmp_path)
+    many = report_of_many(captures, NO_SETTINGS, "steps")
+    whole = report_of_all(captures, NO_SETTINGS, "steps", with_timeline=False)
+    found = compare_reports([whole], [many], ("whole", "many"))
+    for key in ("ledger", "idle", "idle_in_phases", "families", "kernels"):
+        changes = found.table(key).changes  # type: ignore[union-attr]
+        assert changes
+        for one in changes:
+            if REDUCE not in one.name:
+                assert (one.new, one.new_count) == (one.base, one.base_count), (key, one.name)
+    parts = parts_of(many, many.step.count or 0)
+    assert sum(parts.values()) == pytest.approx(many.step.mean_in(many.window))
 
 
 def test_the_ranks_in_detail_are_those_that_matter_with_a_reason(tmp_path: Path) -> None:
@@ -59,7 +78,9 @@ def test_the_ranks_in_detail_are_those_that_matter_with_a_reason(tmp_path: Path)
     assert idle is not None
     assert ledger.tables["devices"]["rank"].tolist() == list(range(RANKS))
     note = ledger.notes[-1]
-    assert note.startswith("The ledger, the collectives and the waits are of all 10 ranks. All else is of")
+    assert note.startswith(
+        "The ledger, idle time by cause, the collectives and the waits are of all 10 ranks. All else is of"
+    )
     assert "rank 7: others wait for it" in note
     assert "rank 0: it waits longest" in note
     assert {7, 0} <= set(idle.tables["gaps"]["device_id"].tolist())

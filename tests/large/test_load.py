@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from shifted_ranks import ShiftedRanks
 
 from nsyswrap.db.load import load_export
 from nsyswrap.errors import ExportError
@@ -72,6 +73,19 @@ def assert_same(part: Section | None, whole: Section) -> None:
         without = [each for key, each in NUMBERED.items() if key == (whole.key, name)]
         one, other = (table.drop(columns=without) for table in (part.tables[name], expected))
         pd.testing.assert_frame_equal(one, other, check_dtype=False, check_categorical=False)
+
+
+def assert_same_ledgers(excerpt: Excerpt, whole: Report) -> None:
+    """Check that the ledgers of all steps in an excerpt are those of the report of all."""
+    ledger = whole.section("ledger")
+    assert ledger is not None
+    found = [
+        (each.window_ns, each.compute_ns, each.copy_exposed_ns, each.idle_ns)
+        for each in excerpt.ledgers
+        if each.of_steps
+    ]
+    columns = ["window_ns", "compute_ns", "copy_exposed_ns", "idle_ns"]
+    assert found == list(ledger.tables["devices"][columns].itertuples(index=False, name=None))
 
 
 def assert_all_same(part: Report, whole: Report) -> None:
@@ -162,19 +176,26 @@ def test_the_collectives_of_any_library_are_communication(
 
 
 @pytest.mark.parametrize("name", ["cnn_amp", "ddp_2gpu_slow_links"])
-def test_the_ledger_of_all_steps_is_that_of_the_measured_window(
+def test_the_ledger_of_all_steps_is_that_of_the_whole_capture(
     name: str, captures: Captures, real_report: Callable[..., Report], real_context: Contexts
 ) -> None:
-    """The window lasts from the first measured step of all ranks to the last."""
     part = part_of(captures(name), real_context(name).trace)
-    window = real_context(name).steps.measured_window()
-    assert window is not None
-    whole = real_report(name, f"{window.start_ns / 1e9:.9f}:{window.end_ns / 1e9:.9f}").section("ledger")
-    assert whole is not None
-    found = [(each.window_ns, each.compute_ns, each.idle_ns) for each in excerpt_of(part).ledgers if each.of_steps]
-    assert found == list(
-        whole.tables["devices"][["window_ns", "compute_ns", "idle_ns"]].itertuples(index=False, name=None)
-    )
+    assert_same_ledgers(excerpt_of(part), real_report(name, "steps"))
+
+
+@pytest.mark.parametrize("shift_us", [0, 300, 900])
+def test_the_ledger_of_all_steps_is_that_of_the_own_steps_of_each_rank(tmp_path: Path, shift_us: int) -> None:
+    """Rank 1 begins its steps later than rank 0, so a window of both would cut a step of each; so in the part."""
+    job = ShiftedRanks(((500,) * 40, (520,) * 40), (0, shift_us))
+    path = job.built().write(tmp_path / "made.sqlite")
+    whole = find_context(load_export(path))
+    part = part_of(path, whole.trace)
+    assert_same_ledgers(excerpt_of(part), report_of(whole))
+    of_same_steps = replace(whole, steps=whole.steps.inside(excerpt_of(part), are_all_known=True))
+    found, expected = report_of(part), report_of(of_same_steps)
+    for each in expected.sections:
+        if each.key in {"ledger", "steps", "kernels", "copies", "launches", "host_calls"}:
+            assert_same(found.section(each.key), each)
 
 
 def test_what_was_read_is_said(captures: Captures, real_context: Contexts) -> None:

@@ -315,7 +315,8 @@ def managed_with_prefetch() -> Made:
 def managed_without_prefetch() -> Made:
     """Managed memory that the host reads after each step: 40 migrations of 50 us, each 10 us after the one before.
 
-    The kernels of 4 ms before it include the faults that move their pages. No call launches a migration.
+    The kernels of 4 ms before it include the faults that move their pages. No call launches a migration. After the
+    kernels pages move for 20 of 64.12 ms; for 4.04 ms the host wakes up, and works until it touches the next page.
     """
     machine = _machine()
     thread, spans = machine.thread(), []
@@ -331,7 +332,7 @@ def managed_without_prefetch() -> Made:
             thread.now = span.end
         spans.append(Span(begin, thread.now))
         thread.range(f"step {number}", begin)
-    return Made(machine, {4711: measured(spans)}, "copies/exposed", "copies and computes nothing for 3")
+    return Made(machine, {4711: measured(spans)}, "memory/migrations", "take 37.5 % of the time")
 
 
 def _graphs(*, nodes: bool, call: str = "cudaGraphLaunch") -> Made:

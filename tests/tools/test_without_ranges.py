@@ -22,8 +22,8 @@ SAME = (
     *("mnist_counters_python", "plans/trainer", "faults/growing_history", "faults/files_one_by_one"),
 )
 # Known differences, in this order: the finding on the ranges themselves; a range around eight updates of the weights; a
-# forward pass of one kernel that is of no network; two ranks whose patterns begin with different steps, so that fewer
-# steps are those of both.
+# forward pass of one kernel that is of no network; a checkpoint between two steps of one of two ranks, which is part of
+# the step before it, so that this step is as long as one of warm-up. Ranges say that it is part of the step after it.
 APART = {
     "faults/many_ranges": ("verdict",),
     "host/shared_core": ("steps", "median"),

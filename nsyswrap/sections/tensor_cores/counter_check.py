@@ -17,6 +17,7 @@ from nsyswrap.events.gpu_counters import PER_CENT, CounterSamples
 from nsyswrap.events.operations import COMPUTE
 from nsyswrap.intervals import Indices, Spans, Window, clip, merge, overlap, total, union
 from nsyswrap.loop.context import TraceContext
+from nsyswrap.loop.own_windows import find_own_windows
 from nsyswrap.model import Finding, Severity
 
 COUNTER = "Tensor Active"
@@ -75,7 +76,7 @@ class TensorWork:
 
 
 def count_tensor_work(context: TraceContext, window: Window, tensor: Indices, unknown: Indices) -> TensorWork | None:
-    """Return the tensor work of all GPUs; None where a GPU that ran kernels was not sampled.
+    """Return the tensor work of all GPUs in their parts of the window; None where one that ran kernels was not sampled.
 
     Args:
         context: The trace and its operations.
@@ -85,7 +86,7 @@ def count_tensor_work(context: TraceContext, window: Window, tensor: Indices, un
     """
     if not context.counter_samples:
         return None
-    operations = context.operations
+    operations, own = context.operations, find_own_windows(context, window)
     graphs = operations.from_table(tables.GRAPHS)
     compute = np.flatnonzero(operations.kind == COMPUTE)
     found = []
@@ -93,9 +94,10 @@ def count_tensor_work(context: TraceContext, window: Window, tensor: Indices, un
         samples = next(_of_tensor_cores(context, device), None)
         if samples is None:
             return None
-        sampled = clip(samples.spans, window.start_ns, window.end_ns)
+        part = own.on(device)
+        sampled = clip(samples.spans, part.start_ns, part.end_ns)
         busy, sure, maybe = (
-            _running(context, rows[operations.device_id[rows] == device], window)
+            _running(context, rows[operations.device_id[rows] == device], part)
             for rows in (compute, tensor, np.concatenate([unknown, graphs]))
         )
         found.append(
