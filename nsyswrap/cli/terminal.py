@@ -3,13 +3,12 @@
 import os
 import shutil
 import sys
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from nsyswrap.errors import UsageError
 
 if TYPE_CHECKING:
     from nsyswrap.compare import Comparison
-    from nsyswrap.gate import Gate
     from nsyswrap.many.totals import ManyCaptures
     from nsyswrap.model import Report
     from nsyswrap.sweep.results import Sweep
@@ -129,19 +128,27 @@ def rendered_sweep(form: str, sweep: "Sweep", *, to_terminal: bool) -> str:
     return text_form.render(sweep, width=_width(is_terminal), colour=_has_colour(is_terminal))
 
 
-def rendered_gate(form: str, gate: "Gate", *, to_terminal: bool, stream: TextIO | None = None) -> str:
-    """Return the result of the gate in one format; text is fitted to the terminal.
+def rendered_result(
+    kind: str,
+    form: str,
+    result: Any,  # noqa: ANN401 - as `documents.render` has it
+    *,
+    to_terminal: bool,
+    stream: TextIO | None = None,
+) -> str:
+    """Return a comparison or another result in one format; text is fitted to the terminal.
 
     Args:
-        form: A format of ``nsyswrap.render.gate_result``.
-        gate: The result.
-        to_terminal: Whether the result goes to ``stream``, which may be a terminal.
+        kind: A kind of ``nsyswrap.render.documents``.
+        form: A format of this kind.
+        result: The result.
+        to_terminal: Whether it goes to ``stream``, which may be a terminal.
         stream: Where it would be printed; stdout if None.
     """
-    from nsyswrap.render.gate_result import render  # noqa: PLC0415 - loads rich
+    from nsyswrap.render.documents import render  # noqa: PLC0415 - loaded when there is a result
 
     is_terminal = to_terminal and _is_terminal(stream or sys.stdout)
-    return render(form, gate, width=_width(is_terminal), colour=_has_colour(is_terminal))
+    return render(kind, form, result, width=_width(is_terminal), colour=_has_colour(is_terminal))
 
 
 def columns() -> int | None:
