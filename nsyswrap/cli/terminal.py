@@ -9,7 +9,6 @@ from nsyswrap.errors import UsageError
 
 if TYPE_CHECKING:
     from nsyswrap.compare import Comparison
-    from nsyswrap.many.totals import ManyCaptures
     from nsyswrap.model import Report
     from nsyswrap.sweep.results import Sweep
 
@@ -90,24 +89,6 @@ def rendered_comparison(form: str, comparison: "Comparison", *, to_terminal: boo
 
     is_terminal = to_terminal and _is_terminal(stream or sys.stdout)
     return text_form.render(comparison, width=_width(is_terminal), colour=_has_colour(is_terminal))
-
-
-def rendered_many(form: str, many: "ManyCaptures", *, to_terminal: bool) -> str:
-    """Return the totals of many captures in one format; text is fitted to the terminal.
-
-    Args:
-        form: A format of ``nsyswrap.render.many``.
-        many: The totals.
-        to_terminal: Whether the result goes to stdout, which may be a terminal.
-    """
-    from nsyswrap.render.many import render  # noqa: PLC0415 - loads pandas
-
-    if form != "text":
-        return render(form, many)
-    from nsyswrap.render.many import text_form  # noqa: PLC0415 - loads rich
-
-    is_terminal = to_terminal and _is_terminal(sys.stdout)
-    return text_form.render(many, width=_width(is_terminal), colour=_has_colour(is_terminal))
 
 
 def rendered_sweep(form: str, sweep: "Sweep", *, to_terminal: bool) -> str:

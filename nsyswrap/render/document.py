@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 from nsyswrap.render import rows
 from nsyswrap.render.vocabulary import WEIGHTS, column_label
+from nsyswrap.units import ColumnUnit
 
 if TYPE_CHECKING:
     from nsyswrap.render.charts import LegendRow
@@ -195,7 +196,7 @@ class Column(NamedTuple):
 
     name: str
     label: str
-    unit: str
+    unit: ColumnUnit | Literal["picture"]
     raw: Sequence[Any]
     cells: Sequence[str] = ()
     links: Sequence[str] = ()

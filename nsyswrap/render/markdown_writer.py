@@ -6,7 +6,7 @@ The functions that escape, fold and fit serve the Markdown of a report, too.
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from nsyswrap.render.document import Block, Document, Entries, Entry, Facts, Lines, Table, blocks_of
+from nsyswrap.render.document import Bars, Block, Document, Entries, Entry, Facts, Lines, Table, blocks_of
 from nsyswrap.render.escape import elide, shorten
 
 MOST_BYTES = 8_000
@@ -93,6 +93,9 @@ def _block(block: Block) -> str:
             shown, rest = block.cut()
             lines = [f"- **{escape(one.word)}** {_said(one)}" for one in shown]
             return "\n".join([*lines, f"- {rest}"] if rest else lines)
+        case Bars():
+            body = [tuple(map(escape, (row.label, row.share, row.time))) for row in block.legend if row.width != "0"]
+            return pipe_table(("", "share", "time"), body, 1)
         case Table():
             return _table(block)
     return ""
