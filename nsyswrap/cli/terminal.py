@@ -10,7 +10,6 @@ from nsyswrap.errors import UsageError
 if TYPE_CHECKING:
     from nsyswrap.compare import Comparison
     from nsyswrap.model import Report
-    from nsyswrap.sweep.results import Sweep
 
 WIDEST = 120
 NARROWEST = 60
@@ -89,24 +88,6 @@ def rendered_comparison(form: str, comparison: "Comparison", *, to_terminal: boo
 
     is_terminal = to_terminal and _is_terminal(stream or sys.stdout)
     return text_form.render(comparison, width=_width(is_terminal), colour=_has_colour(is_terminal))
-
-
-def rendered_sweep(form: str, sweep: "Sweep", *, to_terminal: bool) -> str:
-    """Return the result of a sweep in one format; text is fitted to the terminal.
-
-    Args:
-        form: A format of ``nsyswrap.render.sweep``.
-        sweep: The result.
-        to_terminal: Whether the result goes to stdout, which may be a terminal.
-    """
-    from nsyswrap.render.sweep import render  # noqa: PLC0415 - loads pandas
-
-    if form != "text":
-        return render(form, sweep)
-    from nsyswrap.render.sweep import text_form  # noqa: PLC0415 - loads rich
-
-    is_terminal = to_terminal and _is_terminal(sys.stdout)
-    return text_form.render(sweep, width=_width(is_terminal), colour=_has_colour(is_terminal))
 
 
 def rendered_result(

@@ -84,29 +84,36 @@ class Entries:
 
 
 class Shape(NamedTuple):
-    """An element of a drawing: its name and attributes in SVG, its words, and where it leads.
+    """An element of a drawing.
 
-    The words are those of a ``text``; of all others they are shown under the pointer.
+    Attributes:
+        tag: Its name in SVG.
+        attributes: Its attributes.
+        words: What a ``text`` says.
+        title: What is shown under the pointer; empty for nothing.
+        href: Where it leads; empty for nowhere.
     """
 
     tag: str
     attributes: Mapping[str, str]
     words: str = ""
+    title: str = ""
     href: str = ""
 
 
-def shape(tag: str, look: str, words: str = "", href: str = "", **attributes: object) -> Shape:
+def shape(tag: str, look: str, *, words: str = "", title: str = "", href: str = "", **attributes: object) -> Shape:
     """Return an element of a drawing.
 
     Args:
         tag: Its name in SVG.
         look: Its class.
-        words: What it says.
+        words: What a ``text`` says.
+        title: What is shown under the pointer.
         href: Where it leads.
         attributes: Others, with ``_`` for ``-``; colours hold where style sheets are forbidden.
     """
     named = {name.replace("_", "-"): str(value) for name, value in attributes.items()}
-    return Shape(tag, {"class": look, **named}, words, href)
+    return Shape(tag, {"class": look, **named}, words, title, href)
 
 
 class Picture(NamedTuple):
@@ -366,3 +373,26 @@ def columns(records: Sequence[Mapping[str, Any]], labels: Mapping[str, str]) -> 
         unit = rows.unit_of(name, numeric=bool(known) and all(isinstance(value, int | float) for value in known))
         found.append(Column(name, labels.get(name) or column_label(name), unit, values))
     return tuple(found)
+
+
+def table_section(
+    key: str,
+    title: str,
+    of: str,
+    records: Sequence[Mapping[str, Any]],
+    labels: Mapping[str, str],
+    *blocks: Block,
+    **options: Any,  # noqa: ANN401 - those of a table
+) -> Section:
+    """Return a section with a table of rows.
+
+    Args:
+        key: Its anchor, and the name of the table.
+        title: Its heading, and the caption of the table.
+        of: What its numbers are about.
+        records: The rows, as for ``columns``.
+        labels: Headings, as for ``columns``.
+        blocks: What comes before the table.
+        options: Further fields of ``Table``.
+    """
+    return Section(key, title, of, (*blocks, Table(key, title, columns(records, labels), **options)))

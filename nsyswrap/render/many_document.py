@@ -2,14 +2,14 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from nsyswrap import units
 from nsyswrap.many.outliers import FEWEST, LEAST_SHARE
 from nsyswrap.many.totals import GroupRow, ManyCaptures
 from nsyswrap.model import Severity
 from nsyswrap.render.charts import LegendRow, stacked
-from nsyswrap.render.document import EVERYWHERE, PAGE, Bar, Bars, Block, Document, Form, Lines, Section, Table, columns
+from nsyswrap.render.document import EVERYWHERE, PAGE, Bar, Bars, Document, Form, Lines, Section, table_section
 from nsyswrap.render.escape import elide
 from nsyswrap.render.vocabulary import LEDGER_PARTS, fill, rule_name
 
@@ -128,19 +128,7 @@ def _sections(many: ManyCaptures) -> Iterator[Section]:
     yield _kernels(many)
     yield _list(many)
     failed = [{"capture": each.name, "text": each.error} for each in many.failed]
-    yield _section("failed", "Not read", "", failed, most={"html": 1000})
-
-
-def _section(
-    key: str,
-    title: str,
-    of: str,
-    rows: Sequence[Mapping[str, Any]],
-    *blocks: Block,
-    **options: Any,  # noqa: ANN401
-) -> Section:
-    """Return a section with a table, and with blocks before it."""
-    return Section(key, title, of, (*blocks, Table(key, title, columns(rows, _LABELS), **options)))
+    yield table_section("failed", "Not read", "", failed, _LABELS, most={"html": 1000})
 
 
 def _findings(many: ManyCaptures) -> Section:
@@ -160,7 +148,7 @@ def _findings(many: ManyCaptures) -> Section:
     ]
     about = "largest loss first, notes last; times of several findings can be the same time"
     brief = ("finding", "captures", "lost_ns", "lost_share", "most_share")
-    return _section("findings", "Findings", about, rows, brief=brief, most={"text": 8})
+    return table_section("findings", "Findings", about, rows, _LABELS, brief=brief, most={"text": 8})
 
 
 def _ratio(part: float, whole: float) -> float:
@@ -173,7 +161,7 @@ def _idle(many: ManyCaptures) -> Section:
         for rule, idle in many.idle.items()
         if idle
     ]
-    return _section("idle", "Why the GPUs were idle", "adds up to the idle time", rows)
+    return table_section("idle", "Why the GPUs were idle", "adds up to the idle time", rows, _LABELS)
 
 
 def _outliers(many: ManyCaptures) -> Section:
@@ -196,7 +184,7 @@ def _outliers(many: ManyCaptures) -> Section:
         f"{units.share(LEAST_SHARE)}; of {FEWEST} or more captures"
     )
     brief = ("capture", "step_ns", "usual_ns", "part", "part_ns")
-    return _section("outliers", "Outliers", about, rows, brief=brief)
+    return table_section("outliers", "Outliers", about, rows, _LABELS, brief=brief)
 
 
 def part_name(part: str) -> str:
@@ -226,11 +214,12 @@ def _group_section(grouping: str, many: ManyCaptures) -> Section:
     parts = {f"{part.label}_share" for part in LEDGER_PARTS if part.key not in _ALWAYS_SHOWN}
     unused = {name for name in parts if not any(row[name] for row in rows)}
     is_day, drawn = grouping == "day", [each for each in many.groups[grouping] if each.gpu_ns]
-    return _section(
+    return table_section(
         grouping,
         _GROUP_TITLES[grouping],
         "parts as shares of its GPU time",
         [{name: value for name, value in row.items() if name not in unused} for row in rows],
+        _LABELS,
         Bars(
             tuple(
                 Bar(elide(group_name(grouping, each.name), _NAME_WIDTH), units.duration(each.gpu_ns), _bar(each.ledger))
@@ -258,7 +247,9 @@ def _kernels(many: ManyCaptures) -> Section:
         for each in many.kernels
     ]
     brief = ("name", "captures", "total_ns", "total_share")
-    return _section("kernels", "Kernels", "the most time over all captures first", rows, brief=brief, of_programs=True)
+    return table_section(
+        "kernels", "Kernels", "the most time over all captures first", rows, _LABELS, brief=brief, of_programs=True
+    )
 
 
 def _list(many: ManyCaptures) -> Section:
@@ -278,8 +269,8 @@ def _list(many: ManyCaptures) -> Section:
         }
         for each in many.captures
     ]
-    return _section(
-        "captures", "Captures", "in the order of their names", rows,
+    return table_section(
+        "captures", "Captures", "in the order of their names", rows, _LABELS,
         most={**_ONLY_PAGE, "html": 2000}, folded=PAGE, of_programs=True,
     )  # fmt: skip
 

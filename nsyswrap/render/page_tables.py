@@ -17,8 +17,6 @@ MOST_ROWS = 100
 _MOST_ROWS_OF = {("ranges", "kernels"): 40}
 _NAME_WIDTH = 52
 _MOST_BARRED, _LEAST_BARRED = 3, 2
-PROSE = frozenset({"text"})
-"""Columns of sentences, which may take several lines."""
 
 
 class Head(NamedTuple):
@@ -192,7 +190,7 @@ def _bars(shown: Sequence[rows.Column], row_count: int, whole: Callable[[str], f
 
 
 def _cells(column: rows.Column, bar: _Bar | None, spans: list[Span]) -> list[Cell]:
-    if column.name in PROSE:
+    if rows.is_prose(column.name):
         return [Cell(text, is_text=True, prose=True) for text in column.cells]
     if column.kind == "text":
         brief = shorten_all(column.cells, _NAME_WIDTH)

@@ -132,6 +132,11 @@ def unit_of(name: str, *, numeric: bool) -> units.ColumnUnit:
     return UNITS[name] if numeric and name in UNITS else units.column_unit(name, numeric=numeric)
 
 
+def is_prose(name: str) -> bool:
+    """Return whether a column holds sentences, which may take several lines, and no names."""
+    return name == "text" or name.endswith("_text")
+
+
 def _column(name: str, kind: units.ColumnUnit, values: list[Any], scales: dict[str, units.Scale]) -> Column:
     label = column_label(name)
     if name == "bytes":

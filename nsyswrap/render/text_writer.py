@@ -1,5 +1,6 @@
 """A document for a terminal: the verdict first, then the first rows of its tables, readable without colour."""
 
+import textwrap
 from collections.abc import Iterator, Sequence
 
 from rich.console import RenderableType
@@ -11,7 +12,7 @@ from nsyswrap.render.blocks_as_text import printed
 from nsyswrap.render.distinct_names import shorten_all
 from nsyswrap.render.document import Bars, Block, Document, Entries, Facts, Lines, Table, blocks_of
 from nsyswrap.render.escape import elide, visible
-from nsyswrap.render.page_tables import PROSE
+from nsyswrap.render.rows import is_prose
 
 _HEADING, _MUTED = "bold", "dim"
 _STYLES = {"good": "bold green", "bad": "bold red", "unsure": "bold yellow", "": _HEADING}
@@ -26,10 +27,10 @@ def write(document: Document, *, width: int = 80, colour: bool = False) -> str:
         width: Largest line width in columns.
         colour: Whether to add terminal colours; no information is in the colour alone.
     """
-    return printed(_parts(document), width=width, colour=colour)
+    return printed(_parts(document, width), width=width, colour=colour)
 
 
-def _parts(document: Document) -> Iterator[RenderableType]:
+def _parts(document: Document, width: int) -> Iterator[RenderableType]:
     title = elide(document.title, _TITLE_WIDTH)
     yield Text(f"nsyswrap {document.command}  ", style=_MUTED).append(title, style=_HEADING)
     longest = max((len(label) for label, _ in document.about), default=0)
@@ -39,21 +40,23 @@ def _parts(document: Document) -> Iterator[RenderableType]:
     lead = blocks_of(document.lead, "text")
     yield from [Text("")] if lead else []
     for block in lead:
-        yield from _block(block)
+        yield from _block(block, width)
     for section in document.in_form("text"):
         cuts = [block.cut_in("text") for block in section.blocks if isinstance(block, Table) and not block.is_titled]
         note = "; ".join(filter(None, (section.of, *cuts)))
         line = Text("\n").append(visible(section.title).upper(), style=_HEADING)
         yield line.append(f"  {visible(note)}", style=_MUTED) if note else line
         for block in section.blocks:
-            yield from (Padding(part, (0, 0, 0, 2)) for part in _block(block))
+            yield from (Padding(part, (0, 0, 0, 2)) for part in _block(block, width - 2))
 
 
-def _block(block: Block) -> Iterator[RenderableType]:
+def _block(block: Block, width: int) -> Iterator[RenderableType]:
     match block:
+        case Lines(role="bullets"):
+            yield from (Padding(Text(f"- {visible(line)}"), (0, 0, 0, 2)) for line in block.lines)
         case Lines():
-            mark, style = "- " if block.role == "bullets" else "", _MUTED if block.role in {"fine", "notes"} else ""
-            yield from (Text(f"{mark}{visible(line)}", style=style) for line in block.lines)
+            style = _MUTED if block.role in {"fine", "notes"} else ""
+            yield from (Text(visible(line), style=style) for line in block.lines)
         case Facts():
             yield Text("; ".join(visible(f"{label} {value}") for label, value in block.facts))
         case Entries():
@@ -61,11 +64,11 @@ def _block(block: Block) -> Iterator[RenderableType]:
         case Bars():
             shown = [row for row in block.legend if row.width != "0"]
             heads = [("", "text"), ("share", "share"), ("time", "ns")]
-            yield _drawn(heads, list(zip(*((row.label, row.share, row.time) for row in shown), strict=True)))
+            yield _drawn(heads, [[getattr(row, name) for row in shown] for name in ("label", "share", "time")], width)
         case Table():
             if block.is_titled:
                 yield Text("\n").append(visible(block.caption), style=_HEADING)
-            yield _cells(block)
+            yield _cells(block, width)
             if block.is_titled and (cut := block.cut_in("text")):
                 yield Text(visible(cut), style=_MUTED)
 
@@ -83,29 +86,37 @@ def _entries(block: Entries) -> Iterator[Text]:
         yield Text(rest, style=_MUTED)
 
 
-def _cells(table: Table) -> Drawn:
+def _cells(table: Table, width: int) -> Drawn:
     columns = table.columns_of("text")
-    heads = [(one.label, "prose" if one.name in PROSE else one.kind) for one in columns]
-    return _drawn(heads, [one.cells for one in columns])
+    heads = [(one.label, "prose" if is_prose(one.name) else one.kind) for one in columns]
+    return _drawn(heads, [one.cells for one in columns], width)
 
 
-def _drawn(heads: Sequence[tuple[str, str]], columns: Sequence[Sequence[str]]) -> Drawn:
+def _drawn(heads: Sequence[tuple[str, str]], columns: Sequence[Sequence[str]], width: int) -> Drawn:
     """Return a table; the names of a column stay different where they are cut.
+
+    Where it is too wide, headings take several lines, then texts behind the first column.
 
     Args:
         heads: Heading and unit of each column; ``text`` is a name, ``prose`` a sentence.
         columns: The cells of each column.
+        width: Columns of the terminal.
     """
     drawn = Drawn(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style=_MUTED)
-    for at, (label, unit) in enumerate(heads):
+    shown = [_short(cells, unit) for cells, (_, unit) in zip(columns, heads, strict=True)]
+    longest = [max(map(len, cells), default=0) for cells in shown]
+    is_wide = sum(max(len(label), most) + 2 for (label, _), most in zip(heads, longest, strict=True)) > width
+    for at, ((label, unit), most) in enumerate(zip(heads, longest, strict=True)):
+        room = max(most, *map(len, label.split() or [""])) if is_wide else len(label)
+        is_text = unit in {"text", "prose"}
         drawn.add_column(
-            visible(label),
-            justify="left" if unit in {"text", "prose"} else "right",
+            "\n".join(textwrap.wrap(visible(label), max(room, 1))),
+            justify="left" if is_text else "right",
             vertical="bottom",
             overflow="fold" if at else "ellipsis",
-            no_wrap=not at and unit != "prose",
+            no_wrap=not is_text or (not at and unit != "prose"),
         )
-    for row in zip(*map(_short, columns, (unit for _, unit in heads)), strict=True):
+    for row in zip(*shown, strict=True):
         drawn.add_row(*row)
     return drawn
 
