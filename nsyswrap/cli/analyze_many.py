@@ -9,7 +9,7 @@ from nsyswrap.cli.inputs import ReadOptions, read_options
 from nsyswrap.cli.many_inputs import find_captures
 from nsyswrap.cli.many_results import Engine, kept_results, many_captures
 from nsyswrap.cli.output import check_not_input, form_of, format_option, write_result
-from nsyswrap.cli.terminal import printable, rendered_many
+from nsyswrap.cli.terminal import printable, rendered_result
 from nsyswrap.errors import UsageError
 
 if TYPE_CHECKING:
@@ -99,7 +99,9 @@ def analyze_many(  # noqa: PLR0913 - one argument an option
         check_not_input(output, *(each.path for each in found), *options.kernel_rules)
     many = many_captures(found, options, Engine(cluster, processes, limit_s), kept_results(cache), fresh=fresh)
     for place in outputs or (None,):
-        write_result(rendered_many(form_of(form, place, FORMS), many, to_terminal=place is None), place, force=force)
+        write_result(
+            rendered_result("many", form_of(form, place, FORMS), many, to_terminal=place is None), place, force=force
+        )
     _warn_of_failed(many)
 
 

@@ -12,7 +12,7 @@ from nsyswrap.cli.compare import REPORT_NAME, GateError, accept_option, report_a
 from nsyswrap.cli.gate_series import Wanted, gate_of_history, revisions_in
 from nsyswrap.cli.inputs import ReadOptions
 from nsyswrap.cli.output import check_not_input, file_options, form_of, format_option, write_result
-from nsyswrap.cli.terminal import rendered_gate
+from nsyswrap.cli.terminal import rendered_result
 from nsyswrap.errors import CannotTellError, UsageError
 
 if TYPE_CHECKING:
@@ -109,7 +109,9 @@ def gate(  # noqa: PLR0913 - one argument an option
     settings = gate_settings(find, margin, accept)
     check_not_input(output, *new, *earlier)
     found = _result(earlier, new, Wanted(revisions_in(earlier), program, db), settings)
-    write_result(rendered_gate(form_of(form, output, FORMS), found, to_terminal=output is None), output, force=force)
+    write_result(
+        rendered_result("gate", form_of(form, output, FORMS), found, to_terminal=output is None), output, force=force
+    )
     check_outcome(found)
 
 

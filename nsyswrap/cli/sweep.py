@@ -10,7 +10,7 @@ import click
 
 from nsyswrap.cli.output import form_of, write_result, write_text
 from nsyswrap.cli.sweep_runs import Settings, planned_seed, run_all
-from nsyswrap.cli.terminal import rendered_sweep
+from nsyswrap.cli.terminal import rendered_result
 from nsyswrap.errors import CannotTellError, ExportError, UsageError
 from nsyswrap.text_file import read_text_file
 
@@ -67,13 +67,13 @@ def sweep(  # noqa: PLR0913 - one argument an option
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
     if is_result(source):
         found = kept_sweep(source)
-        text = rendered_sweep(form_of(form, output, FORMS), found, to_terminal=output is None)
+        text = rendered_result("sweep", form_of(form, output, FORMS), found, to_terminal=output is None)
         write_result(text, output, force=force)
     else:
         folder = output or Path("reports", "sweeps", source.stem)
         settings = Settings(folder, until_stable=until is not None, record=record, quiet=quiet)
         found = finished_sweep(source, settings)
-        write_result(rendered_sweep(form or "text", found, to_terminal=True), None, force=False)
+        write_result(rendered_result("sweep", form or "text", found, to_terminal=True), None, force=False)
         click.echo(f"page     {folder / PAGE}", err=True)
     if not found.measured():
         raise CannotTellError("no cell was measured", hint="see the reasons in the result")
@@ -158,6 +158,6 @@ def _keep(found: "Sweep", folder: Path) -> None:
     """
     try:
         for form, name in (("json", RESULT), ("html", PAGE)):
-            write_text(rendered_sweep(form, found, to_terminal=False), folder / name)
+            write_text(rendered_result("sweep", form, found, to_terminal=False), folder / name)
     except OSError as error:
         raise ExportError(f"cannot write to {folder}: {error.strerror}", hint="check the disk") from error

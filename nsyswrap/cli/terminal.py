@@ -3,16 +3,13 @@
 import os
 import shutil
 import sys
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from nsyswrap.errors import UsageError
 
 if TYPE_CHECKING:
     from nsyswrap.compare import Comparison
-    from nsyswrap.gate import Gate
-    from nsyswrap.many.totals import ManyCaptures
     from nsyswrap.model import Report
-    from nsyswrap.sweep.results import Sweep
 
 WIDEST = 120
 NARROWEST = 60
@@ -93,55 +90,27 @@ def rendered_comparison(form: str, comparison: "Comparison", *, to_terminal: boo
     return text_form.render(comparison, width=_width(is_terminal), colour=_has_colour(is_terminal))
 
 
-def rendered_many(form: str, many: "ManyCaptures", *, to_terminal: bool) -> str:
-    """Return the totals of many captures in one format; text is fitted to the terminal.
+def rendered_result(
+    kind: str,
+    form: str,
+    result: Any,  # noqa: ANN401 - as `documents.render` has it
+    *,
+    to_terminal: bool,
+    stream: TextIO | None = None,
+) -> str:
+    """Return a comparison or another result in one format; text is fitted to the terminal.
 
     Args:
-        form: A format of ``nsyswrap.render.many``.
-        many: The totals.
-        to_terminal: Whether the result goes to stdout, which may be a terminal.
-    """
-    from nsyswrap.render.many import render  # noqa: PLC0415 - loads pandas
-
-    if form != "text":
-        return render(form, many)
-    from nsyswrap.render.many import text_form  # noqa: PLC0415 - loads rich
-
-    is_terminal = to_terminal and _is_terminal(sys.stdout)
-    return text_form.render(many, width=_width(is_terminal), colour=_has_colour(is_terminal))
-
-
-def rendered_sweep(form: str, sweep: "Sweep", *, to_terminal: bool) -> str:
-    """Return the result of a sweep in one format; text is fitted to the terminal.
-
-    Args:
-        form: A format of ``nsyswrap.render.sweep``.
-        sweep: The result.
-        to_terminal: Whether the result goes to stdout, which may be a terminal.
-    """
-    from nsyswrap.render.sweep import render  # noqa: PLC0415 - loads pandas
-
-    if form != "text":
-        return render(form, sweep)
-    from nsyswrap.render.sweep import text_form  # noqa: PLC0415 - loads rich
-
-    is_terminal = to_terminal and _is_terminal(sys.stdout)
-    return text_form.render(sweep, width=_width(is_terminal), colour=_has_colour(is_terminal))
-
-
-def rendered_gate(form: str, gate: "Gate", *, to_terminal: bool, stream: TextIO | None = None) -> str:
-    """Return the result of the gate in one format; text is fitted to the terminal.
-
-    Args:
-        form: A format of ``nsyswrap.render.gate_result``.
-        gate: The result.
-        to_terminal: Whether the result goes to ``stream``, which may be a terminal.
+        kind: A kind of ``nsyswrap.render.documents``.
+        form: A format of this kind.
+        result: The result.
+        to_terminal: Whether it goes to ``stream``, which may be a terminal.
         stream: Where it would be printed; stdout if None.
     """
-    from nsyswrap.render.gate_result import render  # noqa: PLC0415 - loads rich
+    from nsyswrap.render.documents import render  # noqa: PLC0415 - loaded when there is a result
 
     is_terminal = to_terminal and _is_terminal(stream or sys.stdout)
-    return render(form, gate, width=_width(is_terminal), colour=_has_colour(is_terminal))
+    return render(kind, form, result, width=_width(is_terminal), colour=_has_colour(is_terminal))
 
 
 def columns() -> int | None:

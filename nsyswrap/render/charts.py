@@ -11,6 +11,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from nsyswrap import units
+from nsyswrap.render import step_marks
+
 _PLACES = 4
 _MOST_COLUMNS = 120
 _COLUMN_WIDTH = 0.76
@@ -46,6 +49,52 @@ def bar(parts: Sequence[int]) -> tuple[Segment, ...]:
     starts = [0.0, *ends[:-1]]
     return tuple(
         Segment(_decimal(start), _decimal(round(end - start, _PLACES))) for start, end in zip(starts, ends, strict=True)
+    )
+
+
+class LegendRow(NamedTuple):
+    """A part of a bar: its position in the bar and its texts in the legend."""
+
+    key: str
+    label: str
+    meaning: str
+    fill: str
+    time: str
+    share: str
+    x: str
+    width: str
+
+    @property
+    def inside(self) -> step_marks.Label:
+        """Return what the part says in the bar."""
+        return step_marks.label((f"{self.label} {self.share}", self.label, self.share), float(self.width))
+
+    @property
+    def complete(self) -> step_marks.Label:
+        """Return its name and share for the bar; no text where both together have no room."""
+        return step_marks.label((f"{self.label} {self.share}",), float(self.width))
+
+
+def stacked(
+    parts: Sequence[tuple[str, str, str, float]], scale: float = 0.0, unit: str = "ns"
+) -> tuple[LegendRow, ...]:
+    """Return the parts of a bar, each with its share of all of them.
+
+    Args:
+        parts: Key, label, fill and amount of each part.
+        scale: The amount that fills the bar; their sum where that is larger.
+        unit: Unit of the amounts.
+    """
+    amounts = [amount for *_, amount in parts]
+    whole = sum(amounts)
+    # Bars are made of whole numbers, and the rest of the scale has no part.
+    factor = 1e9 / max(whole, scale, 1e-9)
+    lengths = [round(factor * amount) for amount in (*amounts, max(scale - whole, 0))]
+    return tuple(
+        LegendRow(
+            key, label, "", fill, units.text(amount, unit), units.share_of(amount, whole) if whole else "", *segment
+        )
+        for (key, label, fill, amount), segment in zip(parts, bar(lengths), strict=False)
     )
 
 

@@ -17,8 +17,8 @@ from nsyswrap.intervals import Window
 from nsyswrap.model import Fact, Finding, Gpu, Plan, Report, Section, Session, StepTimes
 from nsyswrap.render import gaps
 from nsyswrap.render.escape import escape_in_json
-from nsyswrap.render.rows import weight_column
-from nsyswrap.render.summary_model import plain, records
+from nsyswrap.render.rows import plain, weight_column
+from nsyswrap.render.summary_model import records
 
 SCHEMA = "nsyswrap.report/2"
 MOST_ROWS = 20_000

@@ -1,68 +1,21 @@
 """The report as Markdown for a comment on a pull request: under 8 KB, with folded parts and inert names."""
 
-import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 
 from nsyswrap import units
 from nsyswrap.model import Finding, Report, Section
 from nsyswrap.render import key_numbers, plan_view, rank_rows, rows, summary_model, vocabulary
-from nsyswrap.render.escape import elide, shorten
+from nsyswrap.render.markdown_writer import TEXT_WIDTH, details, escape, fitted, fold, name, pipe_table
 
-MOST_BYTES = 8_000
 _MOST_FINDINGS = 6
 _MOST_EVIDENCE = 4
 _MOST_ROWS = 8
 _MOST_COLUMNS = 8
-_NAME_WIDTH = 60
-_TEXT_WIDTH = 400
-_LEFT_OUT = "The rest is on the page; it does not fit into a comment."
-# Characters of Markdown; and what GitHub makes a link: mentions, numbers of issues, addresses, and hashes of commits.
-_MARKUP = re.compile(
-    r"[<>&|\\`*_\[\]~$]|:(?=\S)|[@#]|(?<=www)\.|(?<=\bGH)-(?=\d)|\b(?=\d*[a-f])[0-9a-f]{7,40}\b", re.IGNORECASE
-)
 
 
 def render(report: Report) -> str:
-    """Return the report as Markdown of at most ``MOST_BYTES`` bytes; where a part does not fit, a line says so."""
+    """Return the report as Markdown of at most 8 KB; where a part does not fit, a line says so."""
     return fitted(_parts(report))
-
-
-def fitted(parts: Iterable[str]) -> str:
-    """Return the first parts that fit into ``MOST_BYTES``; where a part does not fit, a line says so."""
-    kept: list[str] = []
-    left = MOST_BYTES - len(_LEFT_OUT.encode()) - 3
-    for part in parts:
-        left -= len(part.encode()) + 2
-        if left < 0:
-            kept.append(_LEFT_OUT)
-            break
-        kept.append(part)
-    return "\n\n".join(kept) + "\n"
-
-
-def escape(text: str, width: int = _TEXT_WIDTH) -> str:
-    """Return text that Markdown shows unchanged, on one line: no markup, no link, no mention.
-
-    Args:
-        text: Any text.
-        width: Most characters; longer text is cut in the middle.
-    """
-    return _MARKUP.sub(_inert, elide(text, width))
-
-
-def name(text: str, width: int = _NAME_WIDTH) -> str:
-    """Return a name that the profiled program chose, set as code and inert."""
-    brief = shorten(text, width)
-    shown = re.sub(r"[^\w\s.,()=…/-]|_", lambda found: f"&#{ord(found[0])};", brief)
-    return f"<code>{shown}</code>" if shown else ""
-
-
-def _inert(found: re.Match[str]) -> str:
-    # GitHub looks for mentions, references and addresses in the rendered text, but not inside code.
-    if len(found[0]) > 1:
-        return f"<code>{found[0]}</code>"
-    entity = f"&#{ord(found[0])};"
-    return f"<code>{entity}</code>" if found[0] in "@#.-" else entity
 
 
 def _parts(report: Report) -> Iterator[str]:
@@ -94,7 +47,7 @@ def _plan(report: Report) -> Iterator[str]:
     if shown.notes:
         yield escape(" ".join(shown.notes))
     if shown.check:
-        yield f"{shown.check_words} {name(shown.check, _TEXT_WIDTH)}"
+        yield f"{shown.check_words} {name(shown.check, TEXT_WIDTH)}"
 
 
 def _change(number: int, row: plan_view.PlanRow) -> str:
@@ -172,9 +125,9 @@ def _finding(report: Report, number: int, group: tuple[Finding, ...]) -> str:
     lines.extend([f"{len(group) - _MOST_ROWS} more GPUs"] if len(group) > _MOST_ROWS else [])
     lines.append(f"Try this: {escape(first.advice)}")
     evidence = [line for one in group for line in one.evidence][:_MOST_EVIDENCE]
-    lines.extend(["Evidence: " + "; ".join(escape(line, _TEXT_WIDTH // 2) for line in evidence)] if evidence else [])
+    lines.extend(["Evidence: " + "; ".join(escape(line, TEXT_WIDTH // 2) for line in evidence)] if evidence else [])
     summary = f"{number}. <strong>{first.severity.value}</strong> {where}{escape(first.headline)}"
-    return _fold(summary, "  \n".join(lines))
+    return fold(summary, "  \n".join(lines))
 
 
 def _idle(report: Report) -> Iterator[str]:
@@ -203,18 +156,3 @@ def _folded(section: Section, table: str) -> str:
     cells = [[name(cell) if column.kind == "text" else escape(cell) for cell in column.cells] for column in order]
     body = pipe_table([escape(column.label) for column in order], list(zip(*cells, strict=True)), texts)
     return details(f"{section.title}, {summary_model.short(section.window)}", body, shown.cut)
-
-
-def details(summary: str, body: str, cut: str) -> str:
-    """Return a folded part, with a sentence about the rows that are left out."""
-    return _fold(escape(summary), f"{body}\n\n{escape(cut)}" if cut else body)
-
-
-def _fold(summary: str, body: str) -> str:
-    return f"<details><summary>{summary}</summary>\n\n{body}\n\n</details>"
-
-
-def pipe_table(heads: Sequence[str], body: Sequence[Sequence[str]], texts: int) -> str:
-    """Return a table; the first ``texts`` columns are aligned left, the rest right."""
-    rule = ["---" if at < texts else "---:" for at in range(len(heads))]
-    return "\n".join(f"| {' | '.join(line)} |" for line in (heads, rule, *body))

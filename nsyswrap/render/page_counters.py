@@ -7,6 +7,7 @@ from nsyswrap import units
 from nsyswrap.model import Report
 from nsyswrap.render import charts, summary_model
 from nsyswrap.render.escape import visible
+from nsyswrap.render.rows import plain
 from nsyswrap.render.vocabulary import column_label
 
 _SUFFIX = "_share"
@@ -46,7 +47,7 @@ def counters(report: Report) -> tuple[CountersView, ...]:
         mine = table[table["device_id"] == device].sort_values("start_ns")
         starts, ends = mine["start_ns"].tolist(), mine["end_ns"].tolist()
         names = [str(name) for name in mine.columns if str(name).endswith(_SUFFIX)]
-        values = {name: summary_model.plain(mine[name]) for name in names}
+        values = {name: plain(mine[name]) for name in names}
         views = tuple(
             _counter(name, starts, ends, shares, means.get((_plain(name.removesuffix(_SUFFIX)), device)))
             for name, shares in values.items()

@@ -7,11 +7,13 @@ import pandas as pd
 
 from nsyswrap import units
 from nsyswrap.model import Report, Section
-from nsyswrap.render import charts, hues, step_marks, summary_model, vocabulary
+from nsyswrap.render import charts, hues, summary_model, vocabulary
+from nsyswrap.render.charts import LegendRow, stacked
 from nsyswrap.render.escape import elide, visible
 from nsyswrap.render.gaps import Gap
 from nsyswrap.render.page_tables import Span, TableView, table_view
 from nsyswrap.render.page_tensor import PARTS
+from nsyswrap.render.rows import plain
 from nsyswrap.rule_names import TENSOR_REASONS, TENSOR_USES, operation_name
 
 _PHASE_WIDTH = 40
@@ -38,29 +40,6 @@ _SHOWN_BY_BAR = {
     "idle": frozenset({"idle_ns"}),
     "tensor_cores": frozenset({"kernel_ns", *(part.fact for part in PARTS)}),
 }
-
-
-class LegendRow(NamedTuple):
-    """A part of a bar: its position in the bar and its texts in the legend."""
-
-    key: str
-    label: str
-    meaning: str
-    fill: str
-    time: str
-    share: str
-    x: str
-    width: str
-
-    @property
-    def inside(self) -> step_marks.Label:
-        """Return what the part says in the bar."""
-        return step_marks.label((f"{self.label} {self.share}", self.label, self.share), float(self.width))
-
-    @property
-    def complete(self) -> step_marks.Label:
-        """Return its name and share for the bar; no text where both together have no room."""
-        return step_marks.label((f"{self.label} {self.share}",), float(self.width))
 
 
 class Device(NamedTuple):
@@ -184,12 +163,7 @@ def tensor_bar(report: Report) -> tuple[LegendRow, ...]:
     whole = sum(times)
     if not whole:
         return ()
-    return tuple(
-        LegendRow(
-            part.key, part.label, "", part.fill, units.duration(ns), units.share_of(ns, whole), segment.x, segment.width
-        )
-        for part, ns, segment in zip(PARTS, times, charts.bar(times), strict=True)
-    )
+    return stacked([(part.key, part.label, part.fill, ns) for part, ns in zip(PARTS, times, strict=True)])
 
 
 def section(section: Section) -> SectionView:
@@ -274,7 +248,7 @@ def _area(report: Report, device_id: int) -> str:
         return ""
     table = section.tables["over_time"]
     mine = table[table["device_id"] == device_id].sort_values("start_ns")
-    return charts.busy_area(mine["start_ns"].tolist(), mine["end_ns"].tolist(), summary_model.plain(mine["busy_share"]))
+    return charts.busy_area(mine["start_ns"].tolist(), mine["end_ns"].tolist(), plain(mine["busy_share"]))
 
 
 def _attribution(report: Report, device_id: int) -> TableView:

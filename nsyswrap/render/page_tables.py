@@ -1,19 +1,22 @@
 """Tables as the page prints them: text for the reader, raw values for the script that sorts and copies."""
 
-from typing import NamedTuple
-
-import pandas as pd
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple
 
 from nsyswrap.render import glossary, rows, vocabulary
 from nsyswrap.render.distinct_names import shorten_all
+from nsyswrap.render.document import Picture, Table
 from nsyswrap.render.escape import visible
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 MOST_ROWS = 100
 # Kernel names repeat under each range and would be the largest part of a page.
-_MOST_ROWS_OF = {("ranges", "kernels"): 40, ("many", "captures"): 2000, ("many", "failed"): 1000, ("many", "day"): 400}
+_MOST_ROWS_OF = {("ranges", "kernels"): 40}
 _NAME_WIDTH = 52
 _MOST_BARRED, _LEAST_BARRED = 3, 2
-_PROSE = frozenset({"text"})
 
 
 class Head(NamedTuple):
@@ -58,6 +61,9 @@ class Cell(NamedTuple):
         is_text: Whether it is a text.
         span: The interval that its row is about; None where there is none.
         prose: Whether it is a sentence, which may take several lines, and not a name.
+        href: Where it leads; empty for nowhere.
+        tag: A word behind it; empty for none.
+        picture: A drawing in its place; None for none.
     """
 
     text: str
@@ -68,19 +74,36 @@ class Cell(NamedTuple):
     is_text: bool = False
     span: Span | None = None
     prose: bool = False
+    href: str = ""
+    tag: str = ""
+    picture: Picture | None = None
 
 
 class TableView(NamedTuple):
-    """A table as it is printed; ``cut`` says which rows are left out."""
+    """A table as it is printed.
+
+    Attributes:
+        name: Its name.
+        caption: Its heading.
+        heads: Its columns.
+        rows: Its cells.
+        cut: Which rows are left out.
+        row_attributes: Attributes of each row; empty for none.
+        attributes: Attributes of the table.
+        has_row_heads: Whether the first cell of a row is its heading.
+    """
 
     name: str
     caption: str
     heads: tuple[Head, ...]
     rows: tuple[tuple[Cell, ...], ...]
     cut: str
+    row_attributes: Sequence[Mapping[str, str]] = ()
+    attributes: Mapping[str, str] = MappingProxyType({})
+    has_row_heads: bool = False
 
 
-def table_view(table: pd.DataFrame, caption: str, name: str, section: str = "") -> TableView:
+def table_view(table: "pd.DataFrame", caption: str, name: str, section: str = "") -> TableView:
     """Return a table cut to at most ``MOST_ROWS`` rows, with one unit for each column.
 
     Args:
@@ -90,19 +113,48 @@ def table_view(table: pd.DataFrame, caption: str, name: str, section: str = "") 
         section: Key of the section.
     """
     shown = rows.show(table, _MOST_ROWS_OF.get((section, name), MOST_ROWS), aligned=True)
-    heads = tuple(
-        Head(
-            visible(one.name), visible(one.label), one.unit, one.kind == "text", glossary.term_anchor(one.label)
-        )
-        for one in shown.columns
-    )  # fmt: skip
     spans = _spans(table.head(shown.row_count))
-    bars = _bars(shown, table)
+    bars = _bars(shown.columns, shown.row_count, lambda weight: float(table[weight].sum()))
     columns = [_cells(one, bars.get(one.name), spans) for one in shown.columns]
+    heads = tuple(map(_head, shown.columns))
     return TableView(visible(name), visible(caption), heads, tuple(zip(*columns, strict=True)), shown.cut)
 
 
-def _spans(table: pd.DataFrame) -> list[Span]:
+def _head(column: rows.Column) -> Head:
+    term = glossary.term_anchor(column.label)
+    return Head(visible(column.name), visible(column.label), column.unit, column.kind == "text", term)
+
+
+def document_table(table: Table) -> TableView:
+    """Return a table of a document as it is printed."""
+    at, shown, whole = table.shown("html"), table.columns_of("html"), {one.name: one for one in table.columns}
+    bars = _bars(shown, len(at), lambda weight: float(sum(value or 0 for value in whole[weight].raw)))
+    written, heads, columns = iter(shown), [], []
+    for own in table.columns:
+        if own.unit == "picture":
+            heads.append(Head("", own.label, "", is_text=True, term=""))
+            columns.append([Cell("", picture=own.raw[row]) for row in at])
+            continue
+        column = next(written)
+        heads.append(_head(column)._replace(term=""))
+        cells = _cells(column, bars.get(column.name) if column.name else None, [])
+        if own.links or own.tags:
+            more = [(own.links[row] if own.links else "", own.tags[row] if own.tags else "") for row in at]
+            cells = [cell._replace(href=href, tag=tag) for cell, (href, tag) in zip(cells, more, strict=True)]
+        columns.append(cells)
+    return TableView(
+        table.name,
+        table.caption,
+        tuple(heads),
+        tuple(zip(*columns, strict=True)),
+        table.cut_in("html"),
+        [table.row_attributes[row] for row in at] if table.row_attributes else (),
+        table.attributes,
+        has_row_heads=heads[0].is_text,
+    )
+
+
+def _spans(table: "pd.DataFrame") -> list[Span]:
     """Return the interval of each row that is shown; empty where rows have no start and end."""
     if not {"start_ns", "end_ns"} <= set(table.columns):
         return []
@@ -114,26 +166,31 @@ class _Bar(NamedTuple):
     most: float
 
 
-def _bars(shown: rows.Shown, table: pd.DataFrame) -> dict[str, _Bar]:
+def _bars(shown: Sequence[rows.Column], row_count: int, whole: Callable[[str], float]) -> dict[str, _Bar]:
     """Return colour and full value of the bars, by column.
 
     A full bar is 100 %. Without shares, the column that measures the time of a row has bars, on which all rows together
     are a full bar. A table with many shares or with a single row has none.
+
+    Args:
+        shown: The columns.
+        row_count: Number of rows that are shown.
+        whole: Function from the name of a column to the sum of all its rows.
     """
-    if shown.row_count < _LEAST_BARRED:
+    if row_count < _LEAST_BARRED:
         return {}
-    columns = {one.name: one for one in shown.columns}
-    shares = [one.name for one in shown.columns if one.kind == "share"]
+    columns = {one.name: one for one in shown}
+    shares = [one.name for one in shown if one.kind == "share"]
     weights = [name for name in vocabulary.WEIGHTS if name in columns and columns[name].kind == "ns"][:1]
     if len(shares) > _MOST_BARRED:
         return {}
     most = {name: max([1.0, *(value for value in columns[name].raw if value)]) for name in shares}
-    most = most or {name: float(table[name].sum()) or 1.0 for name in weights}
+    most = most or {name: whole(name) or 1.0 for name in weights}
     return {name: _Bar("idle" if name.startswith("idle") else "compute", full) for name, full in most.items()}
 
 
 def _cells(column: rows.Column, bar: _Bar | None, spans: list[Span]) -> list[Cell]:
-    if column.name in _PROSE:
+    if rows.is_prose(column.name):
         return [Cell(text, is_text=True, prose=True) for text in column.cells]
     if column.kind == "text":
         brief = shorten_all(column.cells, _NAME_WIDTH)

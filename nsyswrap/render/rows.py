@@ -3,14 +3,17 @@
 The suffix of a column's name is its unit, so unknown tables are formatted correctly, too.
 """
 
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import pandas as pd
+import numpy as np
 
 from nsyswrap import units
 from nsyswrap.render.escape import visible
-from nsyswrap.render.summary_model import plain
 from nsyswrap.render.vocabulary import UNITS, WEIGHTS, column_label
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _STATISTICS = ("mean_ns", "median_ns", "min_ns", "max_ns", "stddev_ns")
 # NCCL does not record the size of each message. Source: docs/sections/communication.md.
@@ -46,7 +49,7 @@ class Shown(NamedTuple):
     cut: str
 
 
-def show(table: pd.DataFrame, most: int, *, aligned: bool) -> Shown:
+def show(table: "pd.DataFrame", most: int, *, aligned: bool) -> Shown:
     """Return the first rows of a table as text.
 
     Args:
@@ -55,30 +58,59 @@ def show(table: pd.DataFrame, most: int, *, aligned: bool) -> Shown:
         aligned: Whether a column has one unit in its heading, so that digits align; otherwise each cell has a unit.
     """
     head = table.head(most) if len(table) > most else table
-    plain_columns = [(str(name), _kind(str(name), column), plain(column)) for name, column in head.items()]
-    scales = _scales(plain_columns) if aligned else {}
-    columns = tuple(_column(name, kind, values, scales) for name, kind, values in plain_columns)
-    return Shown(columns, len(head), cut_note(table, most))
-
-
-def cut_note(table: pd.DataFrame, most: int) -> str:
-    """Return the part of a table that is shown: ``50 of 1,234 rows, 99.1 % of the time``; empty for all rows."""
-    if len(table) <= most:
-        return ""
-    note = f"{units.count(most)} of {units.count(len(table))} rows"
+    columns = [
+        (str(name), unit_of(str(name), numeric=column.dtype.kind in "iuf"), plain(column))
+        for name, column in head.items()
+    ]
     weight = weight_column(table)
-    if weight is None:
-        return note
-    column = table[weight]
-    return f"{note}, {units.share_of(float(column.head(most).sum()), float(column.sum()))} of the time"
+    times = None if weight is None else (float(head[weight].sum()), float(table[weight].sum()))
+    return Shown(written(columns, aligned=aligned), len(head), part_of(len(head), len(table), times))
 
 
-def weight_column(table: pd.DataFrame) -> str | None:
+def written(columns: Sequence[tuple[str, units.ColumnUnit, list[Any]]], *, aligned: bool) -> tuple[Column, ...]:
+    """Return columns as text.
+
+    Args:
+        columns: Name, unit and plain values of each column.
+        aligned: Whether a column has one unit in its heading, as in ``show``.
+    """
+    scales = _scales(columns) if aligned else {}
+    return tuple(_column(name, kind, values, scales) for name, kind, values in columns)
+
+
+def part_of(shown: int, count: int, times: tuple[float, float] | None) -> str:
+    """Return the part of a table that is shown: ``50 of 1,234 rows, 99.1 % of the time``; empty for all rows.
+
+    Args:
+        shown: Number of the rows that are shown.
+        count: Number of all rows.
+        times: The time that both stand for; None where rows measure no time.
+    """
+    if count <= shown:
+        return ""
+    note = f"{units.count(shown)} of {units.count(count)} rows"
+    return note if times is None else f"{note}, {units.share_of(*times)} of the time"
+
+
+def weight_column(table: "pd.DataFrame") -> str | None:
     """Return the column that measures the time of a row; None where the table has none."""
     return next((name for name in WEIGHTS if name in table.columns and table[name].dtype.kind in "iuf"), None)
 
 
-def _scales(columns: list[tuple[str, units.ColumnUnit, list[Any]]]) -> dict[str, units.Scale]:
+def plain(column: "pd.Series[Any]") -> list[Any]:
+    """Return a column as plain Python values; NaN, NA and infinities become None."""
+    values: list[Any] = column.tolist()
+    kind = column.dtype.kind
+    if kind in "iub" and (isinstance(column.dtype, np.dtype) or not column.hasnans):
+        return values
+    if kind == "f":
+        return [value if -float("inf") < value < float("inf") else None for value in values]
+    if set(map(type, values)) <= {str, int, bool}:
+        return values
+    return [None if units.is_missing(value) else value for value in values]
+
+
+def _scales(columns: Sequence[tuple[str, units.ColumnUnit, list[Any]]]) -> dict[str, units.Scale]:
     """Return the scale of each column of times and sizes.
 
     Columns of times have one unit, so that they can be compared. The statistics of single calls also have one unit,
@@ -95,9 +127,14 @@ def _scales(columns: list[tuple[str, units.ColumnUnit, list[Any]]]) -> dict[str,
     return scales
 
 
-def _kind(name: str, column: "pd.Series[Any]") -> units.ColumnUnit:
-    numeric = column.dtype.kind in "iuf"
+def unit_of(name: str, *, numeric: bool) -> units.ColumnUnit:
+    """Return the unit of a column from its name."""
     return UNITS[name] if numeric and name in UNITS else units.column_unit(name, numeric=numeric)
+
+
+def is_prose(name: str) -> bool:
+    """Return whether a column holds sentences, which may take several lines, and no names."""
+    return name == "text" or name.endswith("_text")
 
 
 def _column(name: str, kind: units.ColumnUnit, values: list[Any], scales: dict[str, units.Scale]) -> Column:

@@ -9,8 +9,8 @@ from typing import NamedTuple
 from nsyswrap import units
 from nsyswrap.model import Report
 from nsyswrap.render import charts, hues, summary_model, vocabulary
+from nsyswrap.render.charts import LegendRow
 from nsyswrap.render.escape import visible
-from nsyswrap.render.page_parts import LegendRow
 
 # Accounts of idle time in the bar; the others are one. Source: ours, more are too narrow for a label.
 _MOST_RULES = 4

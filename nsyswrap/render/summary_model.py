@@ -8,7 +8,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from nsyswrap import units
@@ -17,6 +16,7 @@ from nsyswrap.intervals import Window
 from nsyswrap.model import Finding, Gpu, Report, Section
 from nsyswrap.render import gaps
 from nsyswrap.render.escape import visible
+from nsyswrap.render.rows import plain
 from nsyswrap.render.vocabulary import LEDGER_PARTS, LedgerPart, cause_name
 
 Row = dict[str, Any]
@@ -93,19 +93,6 @@ def records(frame: pd.DataFrame) -> list[Row]:
     names = [str(name) for name in frame.columns]
     columns = [plain(column) for _, column in frame.items()]
     return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
-
-
-def plain(column: "pd.Series[Any]") -> list[Any]:
-    """Return a column as plain Python values; NaN, NA and infinities become None."""
-    values: list[Any] = column.tolist()
-    kind = column.dtype.kind
-    if kind in "iub" and (isinstance(column.dtype, np.dtype) or not column.hasnans):
-        return values
-    if kind == "f":
-        return [value if -float("inf") < value < float("inf") else None for value in values]
-    if set(map(type, values)) <= {str, int, bool}:
-        return values
-    return [None if units.is_missing(value) else value for value in values]
 
 
 def ledgers(report: Report) -> tuple[DeviceLedger, ...]:

@@ -10,8 +10,8 @@ from playwright.sync_api import Browser
 
 from nsyswrap.gate.trends import Trend, trend_of_runs
 from nsyswrap.many.totals import totals_of
+from nsyswrap.render import documents
 from nsyswrap.render.history_page import HistoryPage, render
-from nsyswrap.render.many.html_form import render as render_many
 from nsyswrap.runs.run import Program
 from nsyswrap.runs.select import in_series
 
@@ -74,7 +74,9 @@ def test_a_run_without_a_report_leads_to_its_row(browser: Browser, history: Path
 def test_the_list_of_keys_has_only_keys_that_the_page_has(browser: Browser, history: Path, tmp_path: Path) -> None:
     """There is no palette, no timeline, no finding to go to and no glossary on these pages."""
     many = tmp_path / "many.html"
-    many.write_text(render_many(totals_of([("a", made_sums(1)), ("b", made_sums(2))])), encoding="utf-8")
+    many.write_text(
+        documents.render("many", "html", totals_of([("a", made_sums(1)), ("b", made_sums(2))])), encoding="utf-8"
+    )
     for path in (history, many):
         with opened(browser, path) as page:
             page.keyboard.press("?")
@@ -86,6 +88,8 @@ def test_the_list_of_keys_has_only_keys_that_the_page_has(browser: Browser, hist
 
 def test_the_page_of_many_captures_fits_a_phone(browser: Browser, tmp_path: Path) -> None:
     many = tmp_path / "many.html"
-    many.write_text(render_many(totals_of((str(at), made_sums(at)) for at in range(8))), encoding="utf-8")
+    many.write_text(
+        documents.render("many", "html", totals_of((str(at), made_sums(at)) for at in range(8))), encoding="utf-8"
+    )
     with opened(browser, many, width=NARROW) as page:
         assert page.evaluate("document.documentElement.scrollWidth") <= NARROW

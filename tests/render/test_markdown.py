@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nsyswrap.render import markdown_report
-from nsyswrap.render.markdown_report import MOST_BYTES
+from nsyswrap.render import markdown_report, markdown_writer
+from nsyswrap.render.markdown_writer import MOST_BYTES
 
 FULL = markdown_report.render(hand_made.full_report())
 anything = st.text(st.characters(exclude_categories=["Cs"]), max_size=60)
@@ -83,14 +83,14 @@ def test_without_a_gpu_there_is_no_ledger() -> None:
 )
 def test_markup_in_a_sentence_is_text(markup: str) -> None:
     """Each character with a meaning in Markdown is written by its number."""
-    shown = markdown_report.escape(markup).replace("<code>", "").replace("</code>", "")
+    shown = markdown_writer.escape(markup).replace("<code>", "").replace("</code>", "")
     assert not re.search(r"[<>|`*_\[\]~$@#\\]|:\S", re.sub(r"&#\d+;", "", shown))
     assert html.unescape(shown) == markup
 
 
 def test_nobody_is_mentioned() -> None:
     """Hosts look for @name and #12 in the finished text, but not in code."""
-    assert markdown_report.escape("@user #12") == "<code>&#64;</code>user <code>&#35;</code>12"
+    assert markdown_writer.escape("@user #12") == "<code>&#64;</code>user <code>&#35;</code>12"
 
 
 @pytest.mark.parametrize(
@@ -106,19 +106,19 @@ def test_nobody_is_mentioned() -> None:
 )
 def test_nothing_is_linked(text: str, shown: str) -> None:
     """GitHub links addresses without a scheme, GH-2, and hashes of commits."""
-    assert markdown_report.escape(text) == shown
+    assert markdown_writer.escape(text) == shown
 
 
 @given(anything)
 def test_a_name_is_code_without_markup(name: str) -> None:
-    shown = markdown_report.name(name, 1_000)
+    shown = markdown_writer.name(name, 1_000)
     inner = shown.removeprefix("<code>").removesuffix("</code>")
     assert not re.search(r"[<>|`*_\[\]~$@\\:\n]", re.sub(r"&#\d+;", "", inner))
 
 
 @given(anything)
 def test_a_sentence_stays_on_its_line(text: str) -> None:
-    assert len(markdown_report.escape(text, 1_000).splitlines()) <= 1
+    assert len(markdown_writer.escape(text, 1_000).splitlines()) <= 1
 
 
 def test_a_name_in_a_table_does_not_break_it() -> None:

@@ -89,11 +89,11 @@ def test_a_cut_states_rows_and_time() -> None:
 
 
 def test_a_cut_without_times_states_rows() -> None:
-    assert rows.cut_note(pd.DataFrame({"name": list("abc")}), 2) == "2 of 3 rows"
+    assert rows.show(pd.DataFrame({"name": list("abc")}), 2, aligned=True).cut == "2 of 3 rows"
 
 
 def test_a_whole_table_states_no_cut() -> None:
-    assert rows.cut_note(hand_made.names_table("a"), 1) == ""
+    assert rows.show(hand_made.names_table("a"), 1, aligned=True).cut == ""
 
 
 def test_the_weight_of_a_row_is_its_total() -> None:

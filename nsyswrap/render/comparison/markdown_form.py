@@ -6,7 +6,7 @@ from nsyswrap import units
 from nsyswrap.compare import ChangeTable, Comparison, Outcome
 from nsyswrap.render import vocabulary
 from nsyswrap.render.comparison import summary_model
-from nsyswrap.render.markdown_report import details, escape, fitted, name, pipe_table
+from nsyswrap.render.markdown_writer import details, escape, fitted, name, pipe_table
 
 _MOST_ROWS = 8
 _MOST_FINDINGS = 5

@@ -16,7 +16,7 @@ from paired_reports import MS
 from nsyswrap.compare import Change, ChangeTable, Outcome
 from nsyswrap.errors import UsageError
 from nsyswrap.render.comparison import FORMS, drawings, json_form, render, summary_model, text_form
-from nsyswrap.render.markdown_report import MOST_BYTES
+from nsyswrap.render.markdown_writer import MOST_BYTES
 
 SNAPSHOTS = Path(__file__).parents[2] / "snapshots"
 FILES = {"text": "comparison.txt", "markdown": "comparison.md"}

@@ -11,8 +11,16 @@ from made_sums import made_sums
 from nsyswrap.errors import UsageError
 from nsyswrap.many.capture_sums import FindingSum, KernelSum
 from nsyswrap.many.totals import ManyCaptures, totals_of
+from nsyswrap.render import documents
 from nsyswrap.render.escape import unbroken
-from nsyswrap.render.many import FORMS, render, summary_model
+from nsyswrap.render.many_document import verdict
+
+FORMS = documents.KINDS["many"]
+
+
+def render(form: str, many: ManyCaptures) -> str:
+    """Return the totals in one form."""
+    return documents.render("many", form, many)
 
 
 def full() -> ManyCaptures:
@@ -102,7 +110,7 @@ def test_the_page_has_what_the_json_has() -> None:
     """The verdict, each finding, outlier, host, day and failed capture."""
     many = full()
     page, text, tree = render("html", many), render("text", many), json.loads(render("json", many))
-    assert unbroken(summary_model.verdict(many)) in page
+    assert unbroken(verdict(many)) in page
     for words in ("data loader wait", "host-1", "slow", "gemm", "it is empty", "again is the same as c1"):
         assert words in page
         assert words in text
@@ -113,10 +121,10 @@ def test_the_page_has_what_the_json_has() -> None:
 
 
 def test_the_verdict_names_the_costliest_finding() -> None:
-    words = summary_model.verdict(full())
+    words = verdict(full())
     assert words.startswith("10 captures hold 10.9 s of GPU time: 50.0 % compute, 50.0 % idle.")
     assert "The costliest finding is data loader wait: 50.0 % of all GPU time, in 10 of 10 captures." in words
-    assert summary_model.verdict(without_gpu()) == "1 capture holds no record of GPU work."
+    assert verdict(without_gpu()) == "1 capture holds no record of GPU work."
 
 
 def test_a_form_that_is_not_there_is_an_error() -> None:

@@ -10,10 +10,18 @@ from hand_made import HOSTILE
 from made_sweeps import failed_run, gpus_sweep, keys_of, made_run, spec_of, workers_sweep
 
 from nsyswrap.errors import UsageError
+from nsyswrap.render import documents
 from nsyswrap.render.escape import unbroken
-from nsyswrap.render.sweep import FORMS, render, summary_model
+from nsyswrap.render.sweep_document import verdict
 from nsyswrap.sweep.document import sweep_from_tree
 from nsyswrap.sweep.results import Sweep, sweep_of
+
+FORMS = documents.KINDS["sweep"]
+
+
+def render(form: str, sweep: Sweep) -> str:
+    """Return the sweep in one form."""
+    return documents.render("sweep", form, sweep)
 
 
 def hostile() -> Sweep:
@@ -78,8 +86,8 @@ def test_the_json_is_read_back(sweep: Sweep) -> None:
 def test_page_text_and_json_say_the_same() -> None:
     sweep = workers_sweep(3)
     page, text, tree = render("html", sweep), render("text", sweep), json.loads(render("json", sweep))
-    assert unbroken(summary_model.verdict(sweep)) in page
-    assert tree["verdict"] == summary_model.verdict(sweep)
+    assert unbroken(verdict(sweep)) in page
+    assert tree["verdict"] == verdict(sweep)
     for words in ("out of memory", "workers 4 is the best", "launch-bound kernels (host)", "seed 7"):
         assert words in page
         assert words in " ".join(text.split())
@@ -108,10 +116,10 @@ def test_each_measured_cell_has_a_bar_and_each_missing_one_a_mark() -> None:
 
 
 def test_the_verdict_says_among_how_many_measured_cells_the_best_is() -> None:
-    assert summary_model.verdict(MADE["no GPU"]()).startswith("The best of the measured cells (1 of 5) is workers 0")
+    assert verdict(MADE["no GPU"]()).startswith("The best of the measured cells (1 of 5) is workers 0")
 
 
 def test_the_verdict_of_nothing_says_so() -> None:
-    assert summary_model.verdict(MADE["nothing"]()) == "No cell of 5 was measured."
+    assert verdict(MADE["nothing"]()) == "No cell of 5 was measured."
     with pytest.raises(UsageError):
         render("pdf", workers_sweep())

@@ -2,6 +2,7 @@
 
 import json
 import math
+from typing import Any
 
 import hand_made
 import pytest
@@ -9,8 +10,16 @@ import pytest
 from nsyswrap.compare import ComparabilityIssue, IssueKind
 from nsyswrap.errors import UsageError
 from nsyswrap.gate import Gate, GateOptions, GateOutcome, Measure, TimedRun, judge
-from nsyswrap.render.gate_result import FORMS, MARKER, SCHEMA, render
-from nsyswrap.render.markdown_report import MOST_BYTES
+from nsyswrap.render import documents
+from nsyswrap.render.gate_document import MARKER, SCHEMA
+from nsyswrap.render.markdown_writer import MOST_BYTES
+
+FORMS = documents.KINDS["gate"]
+
+
+def render(form: str, gate: Gate, **fitting: Any) -> str:  # noqa: ANN401 - as the function has it
+    """Return the result in one form."""
+    return documents.render("gate", form, gate, **fitting)
 
 
 def runs(factors: list[float], name: str = "run") -> list[TimedRun]:
@@ -45,7 +54,7 @@ def test_text_shows_the_verdict_the_measures_and_the_parts() -> None:
     assert shown.startswith("nsyswrap gate 2 new runs against 20 Regressed: +9.9 % a step (11.0 ms instead of 10.0 ms;")
     assert "9.9 of it wait for rank 3 (data loader wait)." in shown
     assert "time per step 10.0 ms 11.0 ms +9.9 % up to" in shown
-    assert "WHAT TAKES LONGER +990 µs a step wait for rank 3 (data loader wait)" in shown
+    assert "wait for rank 3 (data loader wait) +990 µs +9.9 %" in shown
     assert "The commands differ: run." in shown
 
 
@@ -78,7 +87,7 @@ def test_json_holds_every_run_and_the_blame() -> None:
 
 def test_markdown_begins_with_the_hidden_marker_and_fits_into_a_comment() -> None:
     shown = render("markdown", regressed(count=200))
-    assert shown.startswith(f"{MARKER}\n### nsyswrap gate: regressed\n")
+    assert shown.startswith(f"{MARKER}\n### nsyswrap gate: regressed, 2 new runs against 200\n")
     assert shown.count(MARKER) == 1
     assert len(shown.encode()) <= MOST_BYTES
 

@@ -1,0 +1,48 @@
+"""Comparisons, many captures, sweeps, gates and histories in each form: a document through one of the writers.
+
+Each kind of result has a module ``<kind>_document``: its function ``document`` returns the document, and its function
+``tree`` the JSON, with all numbers unrounded. The same result always gives the same bytes.
+"""
+
+import importlib
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from nsyswrap.errors import UsageError
+
+FORMS = ("text", "html", "json", "markdown")
+"""Each form that a result can take."""
+KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType({
+    "comparison": FORMS,
+    "gate": ("text", "json", "markdown"),
+    "many": ("text", "html", "json"),
+    "sweep": ("text", "html", "json"),
+    "history": ("html",),
+})  # fmt: skip
+"""Each kind of result, and the forms that its command offers."""
+
+
+def render(kind: str, form: str, result: Any, *, width: int = 80, colour: bool = False) -> str:  # noqa: ANN401
+    """Return a result in one form.
+
+    Args:
+        kind: A key of ``KINDS``.
+        form: One of its forms.
+        result: The result of this kind.
+        width: Largest line width of text, in columns.
+        colour: Whether text has terminal colours; no information is in the colour alone.
+
+    Raises:
+        UsageError: There is no such form.
+    """
+    if form not in KINDS[kind]:
+        raise UsageError(f"there is no form {form!r}", hint=f"Choose one of: {', '.join(KINDS[kind])}.")
+    made = importlib.import_module(f"nsyswrap.render.{kind}_document")
+    if form == "json":
+        from nsyswrap.render.json_report import format_document  # noqa: PLC0415 - loads pandas
+
+        return format_document(made.tree(result))
+    writer = importlib.import_module(f"nsyswrap.render.{form}_writer")
+    fitting = {"width": width, "colour": colour} if form == "text" else {}
+    return str(writer.write(made.document(result), **fitting))

@@ -1,0 +1,21 @@
+"""What keeps runs from being compared, as a list of a document."""
+
+from collections.abc import Sequence
+
+from nsyswrap.compare import ComparabilityIssue
+from nsyswrap.render.document import Entries, Entry
+
+_MOST = 6
+
+
+def issue_entries(issues: Sequence[ComparabilityIssue]) -> Entries:
+    """Return issues as a list; those that forbid the comparison say what helps."""
+    return Entries(tuple(_entry(one) for one in issues), _MOST)
+
+
+def _entry(issue: ComparabilityIssue) -> Entry:
+    if not issue.blocks:
+        return Entry("note", headline=issue.message, severity="note")
+    return Entry(
+        "not comparable", headline=issue.message, lines=(issue.hint,) if issue.hint else (), severity="problem"
+    )

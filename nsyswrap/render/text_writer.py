@@ -1,0 +1,125 @@
+"""A document for a terminal: the verdict first, then the first rows of its tables, readable without colour."""
+
+import textwrap
+from collections.abc import Iterator, Sequence
+
+from rich.console import RenderableType
+from rich.padding import Padding
+from rich.table import Table as Drawn
+from rich.text import Text
+
+from nsyswrap.render.blocks_as_text import printed
+from nsyswrap.render.distinct_names import shorten_all
+from nsyswrap.render.document import Bars, Block, Document, Entries, Facts, Lines, Table, blocks_of
+from nsyswrap.render.escape import elide, visible
+from nsyswrap.render.rows import is_prose
+
+_HEADING, _MUTED = "bold", "dim"
+_STYLES = {"good": "bold green", "bad": "bold red", "unsure": "bold yellow", "": _HEADING}
+_TITLE_WIDTH, _NAME_WIDTH = 120, 36
+
+
+def write(document: Document, *, width: int = 80, colour: bool = False) -> str:
+    """Return the document as text for a terminal.
+
+    Args:
+        document: The document.
+        width: Largest line width in columns.
+        colour: Whether to add terminal colours; no information is in the colour alone.
+    """
+    return printed(_parts(document, width), width=width, colour=colour)
+
+
+def _parts(document: Document, width: int) -> Iterator[RenderableType]:
+    title = elide(document.title, _TITLE_WIDTH)
+    yield Text(f"nsyswrap {document.command}  ", style=_MUTED).append(title, style=_HEADING)
+    longest = max((len(label) for label, _ in document.about), default=0)
+    for label, words in document.about:
+        yield Text(f"{visible(label):{longest}}  {visible(words)}", style=_MUTED)
+    yield Text("\n").append(visible(document.verdict), style=_STYLES[document.tone])
+    lead = blocks_of(document.lead, "text")
+    yield from [Text("")] if lead else []
+    for block in lead:
+        yield from _block(block, width)
+    for section in document.in_form("text"):
+        cuts = [block.cut_in("text") for block in section.blocks if isinstance(block, Table) and not block.is_titled]
+        note = "; ".join(filter(None, (section.of, *cuts)))
+        line = Text("\n").append(visible(section.title).upper(), style=_HEADING)
+        yield line.append(f"  {visible(note)}", style=_MUTED) if note else line
+        for block in section.blocks:
+            yield from (Padding(part, (0, 0, 0, 2)) for part in _block(block, width - 2))
+
+
+def _block(block: Block, width: int) -> Iterator[RenderableType]:
+    match block:
+        case Lines(role="bullets"):
+            yield from (Padding(Text(f"- {visible(line)}"), (0, 0, 0, 2)) for line in block.lines)
+        case Lines():
+            style = _MUTED if block.role in {"fine", "notes"} else ""
+            yield from (Text(visible(line), style=style) for line in block.lines)
+        case Facts():
+            yield Text("; ".join(visible(f"{label} {value}") for label, value in block.facts))
+        case Entries():
+            yield from _entries(block)
+        case Bars():
+            shown = [row for row in block.legend if row.width != "0"]
+            heads = [("", "text"), ("share", "share"), ("time", "ns")]
+            yield _drawn(heads, [[getattr(row, name) for row in shown] for name in ("label", "share", "time")], width)
+        case Table():
+            if block.is_titled:
+                yield Text("\n").append(visible(block.caption), style=_HEADING)
+            yield _cells(block, width)
+            if block.is_titled and (cut := block.cut_in("text")):
+                yield Text(visible(cut), style=_MUTED)
+
+
+def _entries(block: Entries) -> Iterator[Text]:
+    """Yield a line for each entry, its further lines below it."""
+    shown, rest = block.cut()
+    for one in shown:
+        said = f"{one.title}: {one.note}" if one.title and one.note else one.title or one.headline
+        line = Text(f"{visible(one.word):7}  {visible(said)}")
+        for more in one.lines:
+            line.append(f"\n         {visible(more)}", style=_MUTED)
+        yield line
+    if rest:
+        yield Text(rest, style=_MUTED)
+
+
+def _cells(table: Table, width: int) -> Drawn:
+    columns = table.columns_of("text")
+    heads = [(one.label, "prose" if is_prose(one.name) else one.kind) for one in columns]
+    return _drawn(heads, [one.cells for one in columns], width)
+
+
+def _drawn(heads: Sequence[tuple[str, str]], columns: Sequence[Sequence[str]], width: int) -> Drawn:
+    """Return a table; the names of a column stay different where they are cut.
+
+    Where it is too wide, headings take several lines, then texts behind the first column.
+
+    Args:
+        heads: Heading and unit of each column; ``text`` is a name, ``prose`` a sentence.
+        columns: The cells of each column.
+        width: Columns of the terminal.
+    """
+    drawn = Drawn(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style=_MUTED)
+    shown = [_short(cells, unit) for cells, (_, unit) in zip(columns, heads, strict=True)]
+    longest = [max(map(len, cells), default=0) for cells in shown]
+    is_wide = sum(max(len(label), most) + 2 for (label, _), most in zip(heads, longest, strict=True)) > width
+    for at, ((label, unit), most) in enumerate(zip(heads, longest, strict=True)):
+        room = max(most, *map(len, label.split() or [""])) if is_wide else len(label)
+        is_text = unit in {"text", "prose"}
+        drawn.add_column(
+            "\n".join(textwrap.wrap(visible(label), max(room, 1))),
+            justify="left" if is_text else "right",
+            vertical="bottom",
+            overflow="fold" if at else "ellipsis",
+            no_wrap=not is_text or (not at and unit != "prose"),
+        )
+    for row in zip(*shown, strict=True):
+        drawn.add_row(*row)
+    return drawn
+
+
+def _short(cells: Sequence[str], unit: str) -> Sequence[str]:
+    return shorten_all(cells, _NAME_WIDTH) if unit == "text" else list(map(visible, cells))
