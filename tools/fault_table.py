@@ -5,11 +5,11 @@ import json
 import re
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import fault_captures
-from fault_programs import ROOT_CAUSES, Program, by_root_cause, find_programs
+from fault_programs import ROOT_CAUSES, Program, by_root_cause
 
 from nsyswrap.db.load import load_export
 from nsyswrap.events.blocked_calls import name_blocked_calls
@@ -23,63 +23,51 @@ FORMS = ("", "-fixed")
 # The rates of pinned copies, as `profile` measured them on one of the machines; all had the same GPU and link.
 COPY_RATES = Path(__file__).resolve().parent.parent / "tests" / "captures" / "faults" / "copy_rates.json"
 NEAR = 0.25
+NO_GPU = "no GPU"
 HEAD = """# Planted faults
 
 Each program of `workloads/faults` has one fault, and a switch, `--fixed`, that leaves it out. Both forms do the same
-steps. They are profiled on a GPU; the captures, cut short, are in `tests/captures/faults`, where the tests read them.
-`make faults` profiles them again and writes this page; `tools/judge_faults.py --again` writes it from the captures.
+steps and are profiled on one machine, one after the other.
 
-Each root cause of idle time has at least three programs of different shape. One of them runs the training loop of a
-library, not ours. `make faults` fails where that is not so.
-Faults that lie on the host alone, `host/...`, show without a GPU, too. Most of them were captured on a machine without
-one: there the network computes on the CPU, and the report counts the time of the training loop.
-Faults of one rank among several, of links and of pipelines are on the page [Ranks](ranks.md#what-it-finds).
+```sh
+make faults                                   # profile all programs on a GPU, judge them, and write this page
+.venv/bin/python tools/judge_faults.py NAME   # some of them
+.venv/bin/python tools/judge_faults.py --again    # this page from reports/faults.json
+```
+
+Each root cause of idle time has at least three programs of different shape, and one of them runs the training loop of a
+library. Faults that lie on the host alone, `host/...`, show without a GPU, too. Faults of one rank among several, of
+links and of pipelines are on the page [Ranks](ranks.md#what-it-finds). The captures, cut short, are in
+`tests/captures/faults`, where the tests judge them again.
+
+- **first**: whether the planted fault is the report's first finding.
+- **others**: other warnings and problems of the report with the fault, and, after the slash, without it.
+- **predicted**: the least and the most that the finding predicts to save, over the steps of both captures.
+- **measured**: how much shorter these steps are without the fault, of their length with it.
+- **within 25 %**: whether the most predicted is that near to the measured saving: the whole fault is fixed.
 
 """
-MEANINGS = (
-    "- **first**: whether the planted fault is the report's first finding.",
-    "- **others**: other warnings and problems of the report with the fault, and, after the slash, without it.",
-    "- **predicted**: the least and the most that the finding predicts to save, over the steps of both captures.",
-    "- **measured**: how much shorter these steps are without the fault, of their length with it.",
-    "- **within 25 %**: whether the most predicted is that near to the measured saving: the whole fault is fixed.",
-)
+HEADS = "| root cause | program | first | others | predicted, ms | measured, ms | steps | within 25 % |"
 LIMITS = """
 ## Limits
 
 The programs are small and each has one fault. A real program has several, which hide one another. The rules read no
-number that was measured on these programs: what a range costs at most is taken from each capture, the rate of pinned
-copies from the capture or from a measurement beside it, and what dividing gradients takes is bounded by the optimizer's
-pass over them.
+number that was measured on these programs.
 
-Without the fault a program can save more than its idle time. `attributes_one_by_one` replaces a thousand tiny kernels
-by a few: the time between these kernels goes, and so does the time in them. `growing_history` no longer copies what it
-has.
-
-What the rules miss:
-
-- `emptied_by_trainer` gives memory back after each step. The calls themselves are short, but the CPU loses its lead and
-  then launches late for longer than they took. That time goes to launches and CPU code.
+- `emptied_by_trainer` gives memory back after each step. The calls are short, but the CPU loses its lead and then
+  launches late for longer than they took. That time goes to launches and CPU code.
 - `operator_ranges` has PyTorch record a range for each operator. The shortest times between two ranges are half of what
   one costs on average there, so the report does not name them.
 - `unpinned_columns` waits for the data loader as long as its copies are slow. The simulation takes the loader's pace as
   given and predicts no saving.
+- `attributes_one_by_one` and `growing_history` save more than idle time: fewer kernels run, and less is copied.
 - `one_shard` communicates with FSDP: the prediction counts the reductions alone.
 - `launch_bound` computes with elementwise operators: that they could be fused is true with the fault and without it.
-- Without a GPU only waits count as reading files or pages. The CPU's part of it, copying and converting what was read,
-  is not predicted, and page faults are a lower bound: `pictures_without_workers`, `rows_of_a_table` and the programs
-  with mapped files save more than predicted. On that machine the network itself took up to a third longer in one run
-  than in another: a second pair of `rewards_on_request` saved 663 ms where the first saved 63.
-- `files_one_by_one` also opens the files and makes room for their bytes, and `saved_each_step` copies the weights to
-  the host: both are raised beside the fault.
-- `checkpoints`, `recurrent_cells`, `recompiled_loss`, `short_epochs`, `validation_workers`: other things in the long
-  steps are raised beside the fault. They are there.
-
-## Other machines
-
-What the GPU does takes the same time on each machine with this GPU; what the CPU does does not. The first step of each
-kind compiles or loads code, and machines differ most in that. So both forms of a program are profiled on one machine,
-one after the other. Of the programs with a GPU of their own, `features_to_host`, `filtered_loss`, `emptied_by_trainer`
-and others ran two at a time, each on a GPU of its own and on half of the cores, pinned.
+- Without a GPU only waits count as reading files or pages, and page faults are a lower bound. So
+  `pictures_without_workers`, `rows_of_a_table` and the programs with mapped files save more than predicted. The network
+  itself took up to a third longer in one run than in another there: a second pair of `rewards_on_request` saved 663 ms.
+- `checkpoints`, `files_one_by_one`, `recompiled_loss`, `recurrent_cells`, `saved_each_step`, `short_epochs` and
+  `validation_workers` do other things in the long steps. They are raised beside the fault, and they are there.
 """
 
 
@@ -98,6 +86,8 @@ class Verdict:
         measured_ns: By how much the steps are shorter without the fault.
         faulty_ns: How long they are with it.
         steps: How many they are.
+        machine: The GPU and the version of nsys.
+        is_cut: Whether the captures are cut short.
     """
 
     name: str
@@ -110,6 +100,8 @@ class Verdict:
     measured_ns: int
     faulty_ns: int
     steps: int
+    machine: str
+    is_cut: bool = False
 
     @property
     def is_first(self) -> bool:
@@ -140,6 +132,7 @@ def judge(name: str, expected: str, faulty: Report, fixed: Report) -> Verdict:
         measured_ns=with_it - without,
         faulty_ns=with_it,
         steps=len(common),
+        machine=f"{faulty.gpus[0].name if faulty.gpus else NO_GPU}, nsys {faulty.session.nsys_version}",
     )
 
 
@@ -213,71 +206,55 @@ def _report(folder: Path, export: Path, settings: Settings) -> Report:
     return build_report(name_blocked_calls(trace, settings.host), settings=settings)
 
 
-def judged(folders: Sequence[Path], programs: Sequence[Program]) -> Iterator[tuple[Verdict, Report]]:
-    """Yield the verdict on each program whose captures are there, and the report of its fault."""
+def judged(folders: Sequence[Path], programs: Sequence[Program]) -> Iterator[Verdict]:
+    """Yield the verdict on each program whose captures are there, from the first folder that holds them."""
     for program in programs:
         if found := reports(folders, program.name):
-            yield judge(program.name, program.rule, *found), found[0]
+            is_cut = find_capture(folders[:1], program.name, "") is None
+            yield replace(judge(program.name, program.rule, *found), is_cut=is_cut)
 
 
-def page(folders: Sequence[Path], folder: Path, plans: Sequence[str] = ()) -> str:
-    """Return the page about the programs of a folder whose captures are there.
+def read(path: Path) -> list[Verdict]:
+    """Return the verdicts in a file; none where there is no file."""
+    rows = json.loads(path.read_text()) if path.exists() else []
+    return [Verdict(**{**row, "others": tuple(row["others"]), "fixed": tuple(row["fixed"])}) for row in rows]
+
+
+def write(path: Path, verdicts: Sequence[Verdict]) -> None:
+    """Write verdicts into a file, by name."""
+    rows = [asdict(each) for each in sorted(verdicts, key=lambda each: each.name)]
+    path.write_text(json.dumps(rows, indent=1) + "\n")
+
+
+def page(verdicts: Sequence[Verdict], programs: Sequence[Program], plans: Sequence[str] = ()) -> str:
+    """Return the page about programs with a fault.
 
     Args:
-        folders: Where the captures lie; where several hold the same program, the first counts.
-        folder: Where the programs lie.
+        verdicts: What came of them.
+        programs: All programs.
         plans: The lines on programs with several faults.
     """
-    programs = by_root_cause(find_programs(folder))
-    found = list(judged(folders, programs))
-    verdicts = [verdict for verdict, _ in found]
-    machines = sorted({_machine(report) for _, report in found})
-    on_host = [verdict.name for verdict, report in found if not report.gpus]
+    known = {each.name: each for each in verdicts}
+    ordered = by_root_cause(programs)
+    found = [known[each.name] for each in ordered if each.name in known]
     lines = [
-        *_program_table(programs),
+        HEADS,
+        "|---" * (HEADS.count("|") - 1) + "|",
+        *(_row(program, known[program.name]) for program in ordered if program.name in known),
         "",
-        "## What the reports say",
+        _summary(found),
         "",
-        *MEANINGS,
-        "",
-        "| root cause | program | first | others | steps | predicted, ms | measured, ms | within 25 % |",
-        "|---|---|---|---|---|---|---|---|",
-        *(_row(each) for each in verdicts),
-        "",
-        _summary(verdicts),
-        "",
-        f"Captured on: {'; '.join(machines) or 'nothing yet'}.",
+        f"Captured on: {'; '.join(sorted({each.machine for each in found})) or 'nothing yet'}.",
     ]
-    if on_host:
-        lines += ["", f"Captured without a GPU: {', '.join(f'`{name}`' for name in on_host)}."]
-    cut = [each.name for each in verdicts if not find_capture(folders[:1], each.name, "")]
-    if cut:
-        lines += ["", f"Judged from captures that are cut short: {', '.join(f'`{name}`' for name in cut)}."]
-    left_out = sorted({each.name for each in programs} - {each.name for each in verdicts})
-    if left_out:
-        lines += ["", f"Not captured: {', '.join(f'`{name}`' for name in left_out)}."]
+    for title, names in (
+        ("Captured without a GPU", [each.name for each in found if each.machine.startswith(NO_GPU)]),
+        ("Judged from captures that are cut short", [each.name for each in found if each.is_cut]),
+        ("Not captured", sorted({each.name for each in programs} - set(known))),
+    ):
+        if names:
+            lines += ["", f"{title}: {', '.join(f'`{name}`' for name in names)}."]
     lines += ["", *plans] if plans else []
     return HEAD + "\n".join(lines) + "\n" + LIMITS
-
-
-def _machine(report: Report) -> str:
-    """Return what a capture was made on: the GPU, and the version of nsys."""
-    return f"{report.gpus[0].name if report.gpus else 'no GPU'}, nsys {report.session.nsys_version}"
-
-
-def _program_table(programs: Sequence[Program]) -> list[str]:
-    """Return the table of all programs: whose training loop runs, and what shape it has."""
-    rows = [
-        f"| `{each.rule}`{'' if _is_root(each.rule) else ' (no root cause)'} | `{each.name}` "
-        f"| {each.library or 'its own'} | {each.shape} |"
-        for each in programs
-    ]
-    return ["| root cause | program | training loop | shape |", "|---|---|---|---|", *rows]
-
-
-def _is_root(rule: str) -> bool:
-    """Return whether a rule is a root cause of idle time."""
-    return rule in ROOT_CAUSES
 
 
 def _summary(verdicts: list[Verdict]) -> str:
@@ -289,23 +266,21 @@ def _summary(verdicts: list[Verdict]) -> str:
     )
 
 
-def _row(verdict: Verdict) -> str:
+def _row(program: Program, verdict: Verdict) -> str:
     def rules(names: tuple[str, ...]) -> str:
         return ", ".join(f"`{name}`" for name in names) or "none"
 
     def ms(time_ns: int | None) -> str:
         return "-" if time_ns is None else re.sub(r"^-0\.0$", "0.0", f"{time_ns / 1e6:.1f}")
 
-    first = "yes" if verdict.is_first else f"no: `{verdict.found or 'nothing'}`"
-    predicted = "-" if verdict.low_ns is None else f"{ms(verdict.low_ns)} to {ms(verdict.high_ns)}"
     cells = (
-        f"`{verdict.expected}`",
-        f"`{verdict.name}`",
-        first,
-        f"{rules(verdict.others)} / {rules(verdict.fixed)}",
-        str(verdict.steps),
-        predicted,
+        f"`{program.rule}`{'' if program.rule in ROOT_CAUSES else ' (no root cause)'}",
+        f"`{program.name}`{f' ({program.library})' if program.library else ''}: {program.shape}",
+        "yes" if verdict.is_first else f"no: `{verdict.found or 'nothing'}`",
+        f"{rules(verdict.others)} / {rules(verdict.fixed)}" if verdict.others or verdict.fixed else "none",
+        "-" if verdict.low_ns is None else f"{ms(verdict.low_ns)} to {ms(verdict.high_ns)}",
         f"{ms(verdict.measured_ns)} of {ms(verdict.faulty_ns)}",
+        str(verdict.steps),
         "yes" if verdict.is_near else "no",
     )
     return f"| {' | '.join(cells)} |"

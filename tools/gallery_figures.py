@@ -30,6 +30,12 @@ def three(value: float) -> str:
     return f"{value:.0f}" if value >= HUNDRED else f"{value:.3g}"
 
 
+def short(name: str) -> str:
+    """Return the function of a kernel: its name without arguments and namespaces, 48 characters at most."""
+    plain = re.split(r"[<(]", name.replace("<unnamed>", "").removeprefix("void ").replace("|", "/"), maxsplit=1)[0]
+    return (plain.rpartition("::")[2] or name)[:48].rstrip("_")
+
+
 def kernel_ns(result: Result) -> float | None:
     """Return the time in which a kernel runs in a mean step, ns; None without a ledger."""
     value = result.ledger.get("compute_ns")

@@ -5,16 +5,16 @@ import textwrap
 from collections.abc import Sequence
 
 import gallery_scaling
-from gallery_cases import CLAIMS, Claim, named
-from gallery_figures import HUNDRED, AllFigures, kernel_ns, milliseconds, percent, phase_ns, three
+from gallery_cases import CLAIMS, Claim
+from gallery_figures import HUNDRED, AllFigures, kernel_ns, milliseconds, percent, phase_ns, short
 from gallery_remarks import REMARKS, RUNS
 from gallery_results import GALLERY, Result
 from gallery_slim import SLIM
 
-from nsyswrap.render.vocabulary import column_label
 from nsyswrap.rule_names import cause_name, rule_name
 
-TOP = 10
+# Activities of a case that the page names. Its own page has all.
+TOP = 3
 WIDTH = 120
 HEADERS = (
     *("case", "step, ms", "without nsys", "data, ms", "kernels, ms"),
@@ -22,9 +22,17 @@ HEADERS = (
 )
 HEAD = """# Results
 
-Published figures of these cases, and what nsyswrap reports for the same cases. Each case is a program of `workloads/`
-that `make gallery` profiles on a GPU. Its `report.json` is in `reports/gallery`, and this page is made from those
-files. The sources used other GPUs, versions and batch sizes, so only directions can be compared, not figures.
+Published figures of these cases, and what nsyswrap reports for the same cases. The sources used other GPUs, versions
+and batch sizes, so compare directions, not figures.
+
+```sh
+make gallery                                  # profile all cases on a GPU, and write this page
+.venv/bin/python tools/gallery.py bert-amp    # one case
+.venv/bin/python tools/gallery.py --again     # this page from the committed reports, without a GPU
+```
+
+`tools/gallery_cases.py` has the program and the options of each case. A name leads to the page of the case. Beside that
+page, `report.json` has the kernels and the parts of a step, and `output.txt` what the program printed.
 
 - **step**: mean time of a measured step. **data**: the part of it in which the loop waits for a batch.
 - **without nsys**: the median step, simulated without the profiler's cost, as a share of the recorded median step.
@@ -63,20 +71,16 @@ def _part(claim: Claim, by_name: dict[str, Result]) -> str:
     lines = [f"## {claim.title}", "", f"Source: {claim.source}", ""]
     if there:
         lines += [_line(HEADERS), "|---|" + "---:|" * 7 + "---|---|", *(_line(cells(each)) for each in there), ""]
-        lines += ["Where a mean step goes:", "", *_breakdown(there)]
-    if there and claim.title.startswith("BERT"):
-        lines += _optimizers(there)
-    if claim.title.startswith(("AlexNet", "Convolution")):
-        for each in there:
-            lines += _activities(each)
-    printed = [f"    {each.case.name}: {line}" for each in there for line in each.printed]
-    lines += ["Output of the programs, with times by their own clocks:", "", *printed, ""] if printed else []
+        if claim.title.startswith("BERT"):
+            lines += _optimizers(there)
+        if claim.title.startswith(("AlexNet", "Convolution")):
+            lines += _activities(there)
+        if claim.title.startswith("Convolution"):
+            lines += ["By the programs' own clocks:", "", *_printed(there), ""]
     missing = [name for name in claim.cases if name not in by_name]
     if missing:
         lines += [f"Not captured: {', '.join(f'`{name}`' for name in missing)}.", ""]
-    lines += _remark(claim, by_name)
-    commands = [f"    python workloads/{case.program}.py {case.options}".rstrip() for case in map(named, claim.cases)]
-    return "\n".join([*lines, "Commands:", "", *commands, ""])
+    return "\n".join([*lines, *_remark(claim, by_name)])
 
 
 def _remark(claim: Claim, by_name: dict[str, Result]) -> list[str]:
@@ -127,27 +131,20 @@ def _name(result: Result) -> str:
     return case.name
 
 
-def _breakdown(there: Sequence[Result]) -> list[str]:
-    means = [{row["role"]: row["share"] for row in each.rows("step_breakdown", "mean")} for each in there]
-    roles = list(dict.fromkeys(role for each in means for role in each))
-    rows = [
-        _line((each.case.name, *(percent(mean.get(role)) for role in roles)))
-        for each, mean in zip(there, means, strict=True)
-    ]
-    return [_line(("case", *(column_label(f"{role}_ns") for role in roles))), "|---|" + "---:|" * len(roles), *rows, ""]
+def _activities(there: Sequence[Result]) -> list[str]:
+    """Return the table of the GPU activities that take longest in each case."""
+    rows = []
+    for each in there:
+        kernels = [(row["name"], row["total_ns"]) for row in each.rows("kernels", "summary")]
+        copies = [(f"copy {row['kind']}", row["total_ns"]) for row in each.rows("copies", "summary")]
+        top = sorted(kernels + copies, key=lambda one: -one[1])[:TOP]
+        longest = "; ".join(f"`{short(name)}` {milliseconds(total / each.steps)}" for name, total in top)
+        rows.append(_line((each.case.name, longest)))
+    return [_line(("case", "longest GPU activities, ms a step")), "|---|---|", *rows, ""]
 
 
-def _activities(result: Result) -> list[str]:
-    kernels = [(row["name"], row["count"], row["total_ns"]) for row in result.rows("kernels", "summary")]
-    copies = [(f"[copy {row['kind']}]", row["count"], row["total_ns"]) for row in result.rows("copies", "summary")]
-    top = sorted(kernels + copies, key=lambda each: -each[2])[:TOP]
-    head = _line(("time, ms", "calls", "mean, us", "name"))
-    rows = [
-        _line((milliseconds(total), str(count), three(total / count / 1e3), f"`{_short(name)}`"))
-        for name, count, total in top
-    ]
-    title = f"GPU activities of `{result.case.name}`, in {result.steps} steps:"
-    return [title, "", head, "|---:|---:|---:|---|", *rows, ""]
+def _printed(there: Sequence[Result]) -> list[str]:
+    return [f"    {each.case.name}: {line}" for each in there for line in each.printed]
 
 
 def _optimizers(there: Sequence[Result]) -> list[str]:
@@ -160,11 +157,6 @@ def _optimizers(there: Sequence[Result]) -> list[str]:
             rows.append(_line((each.case.name, *times, f"{found['kernel_count'] / each.steps:.0f}")))
     head = _line(("case", "CPU, ms", "its GPU work, ms", "GPU idle, ms", "kernels"))
     return ["The optimizer in a mean step:", "", head, "|---|---:|---:|---:|---:|", *rows, ""]
-
-
-def _short(name: str) -> str:
-    plain = name.replace("|", "/")
-    return plain if len(plain) <= 80 else f"{plain[:79]}…"  # noqa: PLR2004 - characters of a cell
 
 
 def _line(parts: Sequence[str]) -> str:

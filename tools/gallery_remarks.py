@@ -5,15 +5,11 @@ Figures are written as `{case:measure}` or `{case / case:measure}`; gallery_figu
 """
 
 RUNS = """\
-All cases were profiled with the rules of today, in two parts on one machine, one program after another and nothing else
-beside it. The cores of the machine are shared, so what the CPU does takes up to twice as long in one case as in the
-next; what the GPU does takes the same time. Where the CPU sets the pace, compare cases by their kernels and by what
-limits them, not by their steps.
+All cases ran on one machine, one program after another and nothing else beside it. The cores of the machine are shared,
+so what the CPU does takes up to twice as long in one case as in the next; what the GPU does takes the same time. Where
+the CPU sets the pace, compare cases by their kernels and by what limits them, not by their steps.
 
-What was not run:
-
-- TensorRT (`inference-tensorrt`) and DALI (`pipeline-dali`): they were not installed on the machine.
-- AlexNet on four GPUs: two were the most that one machine had.
+TensorRT (`inference-tensorrt`) and DALI (`pipeline-dali`) were not installed, and AlexNet ran on two GPUs, not on four.
 """
 
 # Title of a claim in gallery_cases -> a paragraph under its tables.
@@ -61,17 +57,15 @@ Unlike in the source, float16 is no faster in eager PyTorch: {inference-fp16:ste
 {inference-fp32:step}. Kernels take a quarter of the time, {inference-fp16:kernels} instead of {inference-fp32:kernels},
 but the CPU launches them no faster, and the GPU is idle for {inference-fp16:idle} of the time. As one CUDA graph the
 same kernels take {inference-fp16-graphs:step} a batch, and with `torch.compile` {inference-fp16-compile:step}. In
-float32 the two take {inference-fp32-graphs:step} and {inference-fp32-compile:step}, and kernels fill nearly all of it.
-TensorRT was not installed.""",
+float32 the two take {inference-fp32-graphs:step} and {inference-fp32-compile:step}, and kernels fill nearly
+all of it.""",
     "Image pipeline": """\
 The direction is that of the source, the factor is larger. Preparing 32 images (`data`) takes {pipeline-cpu:data} on the
 CPU and {pipeline-gpu:data} on the GPU in the mean, {pipeline-cpu / pipeline-gpu:data} times less; the source has 4.7
 times (medians {pipeline-cpu:data_median} and {pipeline-gpu:data_median}). On the CPU, decoding takes
 {pipeline-cpu:decode} of it, and cropping, flipping and normalizing {pipeline-cpu:augment}; on the GPU
-{pipeline-gpu:decode} and {pipeline-gpu:augment}. An earlier run took 232 ms a batch, because other processes wrote
-reports on the same cores: PyTorch spreads these operations over threads, and after each operation the threads wait for
-the last one. On the GPU kernels run for {pipeline-gpu:busy} of the time: images are decoded and cropped one by one, and
-the CPU cannot launch faster. DALI was not installed.""",
+{pipeline-gpu:decode} and {pipeline-gpu:augment}. On the GPU kernels run for {pipeline-gpu:busy} of the time: images are
+decoded and cropped one by one, and the CPU cannot launch faster.""",
     "Decoding token by token": """\
 The source is confirmed. The CPU launches an operation every {decoding:launch_interval}, and the GPU runs it in
 {decoding:operation} (medians). A token takes {decoding:step}; kernels run for {decoding:kernels} of it. As a CUDA

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gallery_figures import short
+
 SWEEP = Path(__file__).resolve().parent.parent / "reports" / "sweeps" / "alexnet"
-TOP = 10
 PROGRAM = "alexnet_scaling.py"
 # Published on Maxwell GPUs with nvprof, nn.DataParallel: GPUs, batch size, what is counted, its pattern, and its share.
 BROADCAST, REDUCE, UPDATES, SENT = (
@@ -147,9 +148,7 @@ def _cell(report: Mapping[str, Any]) -> Cell | None:
 def part(folder: Path = SWEEP) -> str:
     """Return this part of the page; an empty text without reports."""
     found = cells(folder)
-    return (
-        "\n".join([HEAD, *_shares(found), *_published(found), *_identity(found), *_activities(found)]) if found else ""
-    )
+    return "\n".join([HEAD, *_shares(found), *_published(found), *_identity(found)]) if found else ""
 
 
 def _shares(found: Sequence[Cell]) -> Iterator[str]:
@@ -167,10 +166,10 @@ def _shares(found: Sequence[Cell]) -> Iterator[str]:
     for cell in found:
         mode = {"dp": "DataParallel", "ddp": "DDP"}.get(cell.mode, "-")
         sent = [(name, calls, ns) for name, calls, ns in cell.activities() if _NCCL.search(name)]
-        first = f"`{_short(sent[0][0])}` {_percent(cell.share(re.escape(sent[0][0])))}" if sent else "-"
+        first = f"`{short(sent[0][0])}` {_percent(cell.share(re.escape(sent[0][0])))}" if sent else "-"
         yield _line((
             *(str(cell.gpus), str(cell.batch), mode, f"{cell.step_ns / 1e6:.2f}", _percent(cell.share("(?i)nccl"))),
-            *(first, _percent(cell.share("Host-to-Device")), f"`{_short(cell.activities()[0][0])}`"),
+            *(first, _percent(cell.share("Host-to-Device")), f"`{short(cell.activities()[0][0])}`"),
         ))  # fmt: skip
     yield ""
 
@@ -208,24 +207,8 @@ def _identity(found: Sequence[Cell]) -> Iterator[str]:
     yield ""
 
 
-def _activities(found: Sequence[Cell]) -> Iterator[str]:
-    for cell in found:
-        every = cell.activities()
-        whole = max(sum(ns for *_, ns in every), 1)
-        yield from (f"GPU activities on {cell.name}, in {cell.steps} steps:", "")
-        yield from (_line(("share", "calls", "mean, us", "name")), "|---:|---:|---:|---|")
-        for name, calls, ns in every[:TOP]:
-            yield _line((_percent(ns / whole), str(calls), f"{ns / calls / 1e3:.1f}", f"`{_short(name)}`"))
-        yield ""
-
-
 def _percent(share: float) -> str:
     return f"{100 * share:.1f} %"
-
-
-def _short(name: str) -> str:
-    plain = re.sub(r"\(.*", "", name.replace("|", "/")) if _NCCL.search(name) else name.replace("|", "/")
-    return plain if len(plain) <= 80 else f"{plain[:79]}…"  # noqa: PLR2004 - characters of a cell
 
 
 def _line(parts: Sequence[str]) -> str:

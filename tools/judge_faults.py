@@ -2,9 +2,9 @@
 """Profile each program with its planted fault and without it, and say whether the report found it: `make faults`.
 
 Each program of workloads/faults is profiled twice; the captures go, redacted, cut and packed, into
-tests/captures/faults, and a table of what was found in them into docs/faults.md. Programs whose fault lies on the host
-alone need no GPU: without one, only they are profiled. With --again the table alone is written, from the captures that
-are there. A root cause with too few programs is an error.
+tests/captures/faults, what was found in them into reports/faults.json, and a page into docs/faults.md. Programs whose
+fault lies on the host alone need no GPU: without one, only they are profiled. With --again the page alone is written,
+from reports/faults.json. A root cause with too few programs is an error.
 """
 
 import argparse
@@ -30,6 +30,7 @@ ROOT = Path(__file__).resolve().parent.parent
 WORKLOADS = ROOT / "workloads"
 CAPTURES = ROOT / "tests" / "captures" / "faults"
 PAGE = ROOT / "docs" / "faults.md"
+RESULTS = ROOT / "reports" / "faults.json"
 NO_GPU = "faults: there is no NVIDIA GPU here, so only faults of the host are profiled"
 FORMS = ("", "--fixed")
 # Beginnings of the rules that need the samples of the host.
@@ -122,11 +123,12 @@ def options() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="NAME", help="programs of workloads/faults (all)")
-    parser.add_argument("--again", action="store_true", help="write the table from the captures that are there")
+    parser.add_argument("--again", action="store_true", help="write the page from the results that are there")
     parser.add_argument("--captures", type=Path, default=CAPTURES, metavar="DIR", help="where the captures lie")
-    parser.add_argument("--page", type=Path, default=PAGE, metavar="FILE", help="where the table goes")
+    parser.add_argument("--results", type=Path, default=RESULTS, metavar="FILE", help="where the results lie")
+    parser.add_argument("--page", type=Path, default=PAGE, metavar="FILE", help="where the page goes")
     parser.add_argument(
-        "--whole", type=Path, metavar="DIR", help="keep the whole redacted exports here; with --again, read them here"
+        "--whole", type=Path, metavar="DIR", help="keep the whole redacted exports here; with --again, judge these"
     )
     parser.add_argument("--option", action="append", default=[], metavar="OPTION", help="pass to nsyswrap profile")
     return parser
@@ -137,6 +139,7 @@ def main(arguments: list[str] | None = None) -> int:
     chosen = options().parse_args(arguments)
     there, count = faults(), 0 if chosen.again else gpu_count()
     names = chosen.names or list(there)
+    programs = fault_programs.find_programs(WORKLOADS / "faults")
     wrong: list[str] = []
     if not chosen.again and not count:
         print(NO_GPU, file=sys.stderr)
@@ -146,13 +149,19 @@ def main(arguments: list[str] | None = None) -> int:
             for folder in (chosen.captures, chosen.whole):
                 folder.mkdir(parents=True, exist_ok=True)
             wrong = [f"{name}: left out, it needs {there[name]} GPUs" for name in names if there[name] > count]
-            wrong += record_all([name for name in names if there[name] <= count], chosen)
-        # Where a program has no whole export, the cut one counts.
-        folders = [folder for folder in (chosen.whole, chosen.captures) if folder]
-        table = fault_table.page(folders, WORKLOADS / "faults", plan_table.section(plan_table.CAPTURES))
-    wrong += fault_programs.shortages(fault_programs.find_programs(WORKLOADS / "faults"))
-    chosen.page.write_text(table)
-    print(table)
+            names = [name for name in names if there[name] <= count]
+            wrong += record_all(names, chosen)
+        verdicts = {each.name: each for each in fault_table.read(chosen.results)}
+        if chosen.whole:
+            judged = fault_table.judged(
+                [chosen.whole, chosen.captures], [each for each in programs if each.name in names]
+            )
+            verdicts |= {each.name: each for each in judged}
+            fault_table.write(chosen.results, list(verdicts.values()))
+    wrong += fault_programs.shortages(programs)
+    page = fault_table.page(list(verdicts.values()), programs, plan_table.section(plan_table.CAPTURES))
+    chosen.page.write_text(page)
+    print(page)
     print("\n".join(wrong), file=sys.stderr)
     return 1 if wrong else 0
 

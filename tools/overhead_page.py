@@ -71,7 +71,7 @@ def line(row: Mapping[str, Any]) -> str:
         ", ".join(f"{each / 1e6:.2f}" for each in recorded),
         f"{statistics.median(recorded) / statistics.median(alone):.2f} times",
         ", ".join(map(_simulated, steps)),
-        "" if off is None else f"{100 * off:+.1f} %",
+        "" if off is None else f"{round(100 * off, 1) + 0.0:+.1f} %",
         f"{_held(row)} of {len(steps)}",
     )
     return f"| {' | '.join(cells)} |"
@@ -100,7 +100,8 @@ def page(results: Mapping[str, Any]) -> str:
         f"its rounds. Of {profiles} single rounds, {single} are. Of {profiles} intervals, {held} hold the step alone."
     )
     texts = [
-        f"\n{textwrap.fill(each, WIDTH, break_long_words=False)}\n" for each in (summary, *results.get("remarks", ()))
+        f"\n{textwrap.fill(each, WIDTH, break_long_words=False, break_on_hyphens=False)}\n"
+        for each in (summary, *results.get("remarks", ()))
     ]
     parts = [HEAD, _machine(results["machine"]), TABLE, *(f"{line(row)}\n" for row in rows), *texts]
     return "".join([*parts, _costs(results["machine"]), _options(results["options"])])

@@ -46,42 +46,18 @@ MEANINGS = (
     "- **saving**: whether what it saves of the step with all faults is within 25 % of what was measured.",
     "- **order**: whether no other fault, fixed in its place, leaves a step that is shorter by more than 3 %.",
 )
+LIMITS = """The captures are cut to 768 KiB, so the step that a plan begins with may differ from the measured one. Most
+programs were profiled once with each set, 20 to 36 steps, on machines whose cores others share. What the CPU or a
+loader paces differs between two such runs: with the optimizer fixed and the loader not, a step of `pictures` takes
+38.2 ms, and with both faults 23.5 ms.
 
-
-LIMITS = """The captures are cut to 768 KiB, so the step that a plan begins with may differ from the measured one:
-that of `speech` is 42.4 ms, and 37.7 ms were measured. All but `distillation`, `recommender` and `speech` were profiled
-once with each set, 20 to 36 steps, on machines whose cores others share, six of the programs beside others on other
-cores and another GPU. What the CPU or a loader paces differs between two such runs: with the optimizer fixed and
-the loader not, a step of `pictures` takes 38.2 ms, and with both faults 23.5 ms. With the loader of `tabular` fixed
-alone, its step is not measurably shorter: 27.8 and 26.9 ms.
-
-The rules and the simulation were finished before `layouts`, `tabular` and `trainer` were profiled.
-
-`distillation`, `recommender` and `speech` were written when the rules on their faults and the simulation were finished,
-and then profiled on one H200: one round, 150 steps, nothing beside them. From their whole captures, which are not
-committed, 6 of 7 faults are in a plan, all 6 in the right order and with a step within 25 % of the measured one, and 4
-predicted savings are near.
-
-The sets of the nine other programs were measured again on one H100, with nothing beside them and 150 steps each,
-`epochs`, `pictures` and `tabular` in two rounds. The loader of `pictures` then saves 16.2 ms a step (14.0 predicted),
-that of `epochs` 20.6 ms (17.9 predicted). Why the first measurement found less is not known. The number of steps is not
-the reason: in these captures the first 22 steps take as long as the others, or longer. From the whole captures, 19 of
-20 faults are in a plan and in the right order, all 19 predicted steps are within 25 % of the measured one, and 18
-predicted savings are. So by whole captures nine of the twelve programs are right in step, saving and order.
-
-Of two rounds the slower one counts. The rule is older than the runs, but the choice matters. Judged with the capture of
-either round, and with the slower runs, the faster ones or those of one round, the seven changes of the three programs
-give 42 results: 40 steps and 36 savings are within 25 %, and 39 are in order. Of the failures two steps and two savings
-are those of `kept` in `epochs`, the others those of `workers` in `tabular`.
-
-What failed by whole captures:
+From whole captures of 150 steps with nothing beside them, which are not committed, 25 of 27 faults are in a plan and in
+the right order, all 25 predicted steps are within 25 % of the measured one, and 22 predicted savings are. Where there
+were two rounds, the slower one counts. What failed:
 
 - The loader of `tabular` is predicted to save 11.1 ms of 40.4 ms, and saved 7.7 ms.
-- The wait of `trainer` is in no plan. On this machine its optimizer took so long that the GPU had nothing left to do
-  when the CPU waited for it, so there is no finding on it: fixed alone, it saves nothing (a mean step of 142.9 and
-  144.9 ms). With the optimizer fixed, it saves 7.6 of 56.7 ms. A plan knows only the findings of now.
-- The same holds for the waits of `recommender`: fixed alone they save nothing (a mean step of 25.9 and 25.8 ms), and
-  1.5 of 17.0 ms once copies and optimizer are fixed.
+- The waits of `trainer` and of `recommender` save nothing alone: another fault keeps the GPU busy. They save 7.6 of
+  56.7 ms and 1.5 of 17.0 ms once the others are fixed. A plan knows only the findings of now.
 - The pinned copies of `recommender` are predicted to save 8.0 ms of 25.8 ms, and saved 5.0 ms; with the optimizer fixed
   as well, 11.5 ms are predicted, and 8.9 ms were saved."""
 
@@ -194,27 +170,18 @@ def section(captures: Path, folder: Path = PROGRAMS) -> list[str]:
     """
     known = captures / STEPS
     steps: Steps = json.loads(known.read_text()) if known.exists() else {}
-    rows, shapes, left_out = [], [], []
+    rows, shapes, left_out = list[Outcome](), dict[str, str](), []
     for program in find_programs(folder):
         packed = captures / f"{program.name}.sqlite.xz"
         if not packed.exists():
             left_out.append(f"`{program.name}`")
         else:
-            shapes.append(f"| `{program.name}` | {program.library or 'its own'} | {program.shape} |")
             rows += judge(program, packed, steps)
-    lines = [
-        "## Plans",
-        "",
-        *ABOUT.splitlines(),
-        "",
-        "| program | training loop | shape |",
-        "|---|---|---|",
-        *shapes,
-        "",
-        *MEANINGS,
-        "",
-    ]
-    table = [HEADS, "|---" * (HEADS.count("|") - 1) + "|", *(_row(each) for each in rows)]
+            shapes[program.name] = (
+                f"`{program.name}`{f' ({program.library})' if program.library else ''}: {program.shape}"
+            )
+    lines = ["## Plans", "", *ABOUT.splitlines(), "", *MEANINGS, ""]
+    table = [HEADS, "|---" * (HEADS.count("|") - 1) + "|", *(_row(each, shapes) for each in rows)]
     missing = ["", f"Not measured: {', '.join(left_out)}."] if left_out else []
     return [*lines, *table, "", _summary(rows), *missing, "", *LIMITS.splitlines()]
 
@@ -261,12 +228,14 @@ def plan_of(packed: Path, rules: frozenset[str]) -> Plan:
     return find_plan(simulation, findings, typical(report.step, report.window, report.verdict_rule))
 
 
-def _row(one: Outcome) -> str:
+def _row(one: Outcome, shapes: dict[str, str]) -> str:
+    """Return the row of a change; the first one of a program takes the program's shape."""
+    program = shapes.pop(one.program, f"`{one.program}`")
     if one.change is None:
-        return f"| `{one.program}` | `{one.switch}` | not in the plan | | | | | |"
+        return f"| {program} | `{one.switch}` | not in the plan | | | | | |"
     predicted = f"{one.change.step_low_ns / 1e6:.2f} to {one.change.step_high_ns / 1e6:.2f}"
     cells = (
-        f"`{one.program}`",
+        program,
         f"`{one.switch}` (`{one.change.rule}`)",
         predicted,
         f"{one.measured_ns / 1e6:.2f} of {one.before_ns / 1e6:.2f}",

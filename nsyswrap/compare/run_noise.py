@@ -12,7 +12,7 @@ from nsyswrap.compare.bootstrap import Spread, student_quantile
 from nsyswrap.compare.step_times import StepTimes
 
 # Standard deviation of ln(time per step) between CPU-bound runs, and its degrees of freedom. Source: 30 runs in six
-# groups, each of one program on one machine; docs/compare.md lists them.
+# groups, each of one program on one machine (docs/compare.md).
 CPU_SPREAD = 0.12
 FREEDOM = 24
 # The same for the time in which kernels run. Source: 16 GPU-bound programs, each run twice, hours apart.

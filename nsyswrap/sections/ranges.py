@@ -5,7 +5,6 @@ import pandas as pd
 
 from nsyswrap import tables, units
 from nsyswrap.attribution.idle_codes import numbered
-from nsyswrap.compiled.rows import taken
 from nsyswrap.events.duration_stats import by_name, statistics
 from nsyswrap.intervals import Indices, Spans, Window, covered, merge
 from nsyswrap.loop.context import TraceContext
@@ -14,6 +13,7 @@ from nsyswrap.loop.range_nesting import MOST_LEVELS, RangeNesting
 from nsyswrap.loop.range_projection import Pairs, projection
 from nsyswrap.model import Section
 from nsyswrap.row_sums import largest_first, text_column
+from nsyswrap.rows import taken
 from nsyswrap.sections.range_paths import modules, operators
 from nsyswrap.sections.spec import SectionSpec
 from nsyswrap.sections.summaries import clipped

@@ -68,7 +68,8 @@ def test_without_a_gpu_only_faults_of_the_host_are_profiled(
     monkeypatch.setattr(judge, "gpu_count", lambda: 0)
     monkeypatch.setattr(judge, "record_all", record)
     monkeypatch.setattr(judge.plan_table, "section", lambda captures: [f"The plans of {captures.name}."])
-    assert judge.main(["--captures", str(tmp_path / "c"), "--page", str(tmp_path / "page.md")]) == 1
+    written = ["--page", str(tmp_path / "page.md"), "--results", str(tmp_path / "faults.json")]
+    assert judge.main(["--captures", str(tmp_path / "c"), *written]) == 1
     said = capsys.readouterr().err
     assert "no NVIDIA GPU" in said
     assert "launch_bound: left out, it needs 1 GPUs" in said
@@ -225,19 +226,31 @@ def test_a_prediction_is_near_within_a_quarter(
 
 
 def test_the_page_names_what_was_not_captured(tools: Callable[[str], ModuleType], tmp_path: Path) -> None:
-    """Programs without captures are listed, and the table holds the others."""
-    table = tools("fault_table")
-    programs, captures = tmp_path / "programs", tmp_path / "captures"
-    programs.mkdir()
+    """Programs without captures are listed, and the table holds the others, also after a file."""
+    table, module = tools("fault_table"), tools("fault_programs")
+    folder, captures = tmp_path / "programs", tmp_path / "captures"
+    folder.mkdir()
     captures.mkdir()
     for name in ("few", "none"):
-        (programs / f"{name}.py").write_text('SHAPE = "a loop"\nEXPECTS = {"": ("idle/data_wait",), "--fixed": ()}\n')
+        (folder / f"{name}.py").write_text('SHAPE = "a loop"\nEXPECTS = {"": ("idle/data_wait",), "--fixed": ()}\n')
     for form, builder in (("", loop(20, 12)), ("-fixed", loop(8, 0))):
         export = builder.write(tmp_path / f"few{form}.sqlite")
         (captures / f"few{form}.sqlite.xz").write_bytes(lzma.compress(export.read_bytes()))
-    page = table.page([tmp_path / "whole", captures], programs)
-    assert "| `idle/data_wait` | `few` | yes |" in page
-    assert "| `idle/data_wait` (no root cause) | `none` | its own | a loop |" in page
+    programs = module.find_programs(folder)
+    assert table.read(tmp_path / "faults.json") == []
+    table.write(tmp_path / "faults.json", list(table.judged([tmp_path / "whole", captures], programs)))
+    page = table.page(table.read(tmp_path / "faults.json"), programs)
+    assert "| `idle/data_wait` (no root cause) | `few`: a loop | yes | none |" in page
     assert "cut short: `few`." in page
     assert "Not captured: `none`." in page
-    assert "cut short: `" not in table.page([captures], programs)
+    assert "cut short: `" not in table.page(list(table.judged([captures], programs)), programs)
+
+
+def test_the_committed_page_is_that_of_the_committed_results(tools: Callable[[str], ModuleType]) -> None:
+    """The plans on it are compared by tests/tools/test_plans.py."""
+    table, root = tools("fault_table"), TOOLS.parent
+    programs = tools("fault_programs").find_programs(root / "workloads" / "faults")
+    head, tail = table.page(table.read(root / "reports" / "faults.json"), programs, ["PLANS"]).split("PLANS")
+    text = (root / "docs" / "faults.md").read_text()
+    assert text.startswith(head)
+    assert text.endswith(tail)

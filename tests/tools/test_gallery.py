@@ -152,7 +152,7 @@ def test_the_expected_finding_must_be_the_first(tools: Tools, sample: dict[str, 
 
 
 def test_the_page_shows_the_figures_of_a_report(tools: Tools, sample: dict[str, Any], tmp_path: Path) -> None:
-    (put(tools, sample, tmp_path) / "output.txt").write_text("loss 0.5\n\n")
+    put(tools, sample, tmp_path)
     found = tools.results.results(tmp_path)
     assert [each.case.name for each in found] == ["mnist-1-worker"]
     text = tools.page.page(found)
@@ -161,7 +161,6 @@ def test_the_page_shows_the_figures_of_a_report(tools: Tools, sample: dict[str, 
     assert cells[1:8] == ["5.7", "-", "3.39", "0.382", "6.7 %", "20.5 %", "5.4 %"]
     assert cells[8:] == ["data loader wait", "data loader wait"]
     assert "NVIDIA H200, driver 580.159.04" in text
-    assert "    mnist-1-worker: loss 0.5\n" in text
     assert "Not captured: `mnist-8-workers`." in text
     assert all(f"## {claim.title}" in text and claim.source in text for claim in tools.cases.CLAIMS)
 
@@ -174,15 +173,21 @@ def test_the_page_shows_the_step_without_nsys(tools: Tools, sample: dict[str, An
     assert "| 74 % (57 to 99 %) |" in tools.page.page(tools.results.results(tmp_path))
 
 
-def test_alexnet_has_a_table_of_activities(tools: Tools, sample: dict[str, Any], tmp_path: Path) -> None:
-    """The table has ten rows, longest first, and includes copies."""
+def test_alexnet_has_its_longest_activities(tools: Tools, sample: dict[str, Any], tmp_path: Path) -> None:
+    """Kernels have the names of their functions; copies count as well."""
     put(tools, sample, tmp_path, "alexnet-8")
     text = tools.page.page(tools.results.results(tmp_path))
-    after = text.split("GPU activities of `alexnet-8`, in 58 steps:")[1].split("\n\n")[1].splitlines()[2:]
-    times = [float(line.split("|")[1]) for line in after]
-    assert len(times) == tools.page.TOP
+    row = next(line for line in text.splitlines() if line.startswith("| alexnet-8 | `"))
+    found = [each.split("` ") for each in row.split("|")[2].strip().split("; ")]
+    assert len(found) == tools.page.TOP
+    times = [float(time) for _, time in found]
     assert times == sorted(times, reverse=True)
-    assert any("[copy Host-to-Device]" in line for line in after)
+    assert "`copy Host-to-Device" in [name for name, _ in found]
+
+
+def test_convolutions_have_the_times_of_their_programs(tools: Tools, sample: dict[str, Any], tmp_path: Path) -> None:
+    (put(tools, sample, tmp_path, "convolution-own-100") / "output.txt").write_text("user 1 s\n\n")
+    assert "    convolution-own-100: user 1 s\n" in tools.page.page(tools.results.results(tmp_path))
 
 
 def test_bert_has_a_table_of_the_optimizer(tools: Tools, sample: dict[str, Any], tmp_path: Path) -> None:
