@@ -121,10 +121,9 @@ class Sweep:
         return Swept(tuple(found), tuple(self._before.values()), tuple(self._after.values()))
 
     def _ledger(self, device: int, at: int) -> WholeLedger:
-        interval = int(self._start[at]), int(self._end[at])
-        return WholeLedger(
-            device, bool(at), *interval, *self._sums[device][:, at].tolist(), int(self._counts[device][at])
-        )
+        compute, communication, copy, memset = self._sums[device][:, at].tolist()
+        start, end, count = int(self._start[at]), int(self._end[at]), int(self._counts[device][at])
+        return WholeLedger(device, bool(at), start, end, compute, communication, copy, memset, count)
 
 
 def _exclusive(start: Times, end: Times, kind: Times) -> Iterator[Spans]:
