@@ -4,18 +4,18 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from nsyswrap import units
 from nsyswrap.attribution.attribution import RULES
-from nsyswrap.fixed_step import if_fixed, typical
+from nsyswrap.fixed_step import typical
 from nsyswrap.intervals import Window
 from nsyswrap.model import Finding, Section, Severity, StepTimes
 from nsyswrap.program_kind import UNKNOWN, ProgramKind
+from nsyswrap.rules import capture, gpu, idle, memory, rule_of
+from nsyswrap.rules.copies import EXPOSED, PAGEABLE
 from nsyswrap.sections.capture_check import COPIES_UNRECORDED, ONLY_OPERATIONS, UNRECORDED, outweighs
-from nsyswrap.sections.gpu_clocks import RULE as SLOWED
 
 # Rules of findings whose cause the capture does not show.
-CANNOT_TELL = ("idle/unknown", "idle/not_traced")
-INCOMPLETE = "capture/incomplete"
+CANNOT_TELL = (idle.UNKNOWN.key, idle.NOT_TRACED.key)
 # Rules of findings on copies.
-ON_COPIES = ("copies/pageable", "copies/exposed", "memory/migrations")
+ON_COPIES = (PAGEABLE.key, EXPOSED.key, memory.MIGRATIONS.key)
 NO_KERNELS = "No kernel was recorded, only {work}."
 OF_HOST = "This report is about the host's time, not the GPU's."
 NO_GPU_WORK = "No GPU work was recorded: this report is about the host's time, not the GPU's."
@@ -62,7 +62,7 @@ def find_verdict(
         without a cause that the capture shows.
     """
     sentence, rule = _limit(sections, findings, window, step, kind)
-    slowed = [each.headline for each in findings if each.rule == SLOWED]
+    slowed = [each.headline for each in findings if each.rule == gpu.SLOWED.key]
     return " ".join([*slowed, sentence]), rule
 
 
@@ -76,7 +76,7 @@ def _limit(
     check, gpus = by_key.get("capture_check"), len(by_key["ledger"].tables["devices"])
     only = check.fact(ONLY_OPERATIONS) if check else None
     about = f"{NO_KERNELS.format(work=only.value)} " if only else ""
-    first = next((each for each in findings if each.rule != INCOMPLETE), None)
+    first = next((each for each in findings if each.rule != capture.INCOMPLETE.key), None)
     limits = first is not None and first.severity is not Severity.NOTE
     least_ns = round(LIMIT_SHARE * window.length_ns * gpus)
     lost_ns = _lost_ns(findings, first, gpus) if first and limits else 0
@@ -98,7 +98,8 @@ def _of_host(
     check: Section | None, findings: Sequence[Finding], window: Window, step: StepTimes, kind: ProgramKind
 ) -> tuple[str, str | None]:
     """Return the verdict of a capture without GPU work: the first finding on the host, if there is one."""
-    first = next((each for each in findings if each.rule != INCOMPLETE and each.severity is not Severity.NOTE), None)
+    known = (each for each in findings if each.rule != capture.INCOMPLETE.key)
+    first = next((each for each in known if each.severity is not Severity.NOTE), None)
     about = NO_GPU_WORK
     if check and (only := check.fact(ONLY_OPERATIONS)):
         about = f"{NO_KERNELS.format(work=only.value)} {OF_HOST}"
@@ -134,7 +135,7 @@ def _per_step(finding: Finding, window: Window, step: StepTimes, kind: ProgramKi
     if finding.saving_low_ns is None or not finding.saving_high_ns:
         return f"{said}."
     after = units.duration_range(now.after(finding.saving_high_ns), now.after(finding.saving_low_ns))
-    return f"{said}; {after} {if_fixed(finding.rule, kind)}."
+    return f"{said}; {after} {kind.fitted(rule_of(finding.rule).fixed)}."
 
 
 def _made_by_profiler(by_key: Mapping[str, Section], step: StepTimes) -> str:

@@ -56,7 +56,7 @@ SLOW = frozenset({
     *("cli/test_resume.py", "cli/test_ranks.py", "capture/test_resume.py", "capture/test_kernel_counters.py"),
     *("capture/test_doctor.py", "capture/test_inherited.py", "capture/test_watchdog.py", "capture/test_isolate.py"),
     *("db/test_private_texts.py", "what_if/test_on_captures.py", "compare/test_estimates.py"),
-    *("render/test_contract.py", "render/test_code_changes.py", "render/test_html.py", "render/test_json_reader.py"),
+    *("render/test_contract.py", "rules/test_code_changes.py", "render/test_html.py", "render/test_json_reader.py"),
     *("cli/test_compare.py", "cli/test_analyze.py", "cli/test_recording.py", "cli/test_analyze_many.py"),
     *("tools/test_soak.py", "tools/test_release.py", "capture/test_host_monitor.py"),
     *("cli/test_sweep.py", "cli/test_history.py", "cli/test_gate.py"),

@@ -143,6 +143,14 @@ def test_an_import_circle_is_found(first: str, second: str) -> None:
     assert any(line.startswith("nsyswrap/db/load.py") for line in rules.import_circles(found))
 
 
+def test_a_package_that_lists_its_modules_imports_them() -> None:
+    package = Module(
+        "nsyswrap.db", "nsyswrap.db", Path("nsyswrap/db/__init__.py"), "A = modules_of(__name__, __path__)"
+    )
+    assert rules.import_circles([package, *source("from nsyswrap.db import A")])
+    assert rules.import_circles([package, *source("import os")]) == []
+
+
 def test_a_module_that_imports_itself_is_found() -> None:
     assert rules.import_circles(source("from nsyswrap.db import load"))
 

@@ -10,11 +10,10 @@ from export_builder import ExportBuilder
 from real_captures import CAPTURE_NAMES, RealReport
 from verdict_checks import INCOMPLETE, check_verdict
 
-from nsyswrap.fixed_step import IF_FIXED
 from nsyswrap.intervals import Window
 from nsyswrap.model import NO_STEP, Fact, Finding, Section, Severity, StepTimes
 from nsyswrap.report import build_report
-from nsyswrap.rule_names import RULE_NAMES
+from nsyswrap.rules import RULES
 from nsyswrap.tables import Trace
 from nsyswrap.verdict import find_verdict
 
@@ -99,8 +98,8 @@ def test_of_very_different_steps_the_mean_is_stated(median_ms: int, now: str) ->
 def test_a_rule_without_words_of_its_own_has_general_ones() -> None:
     """Each rule that can predict a saving has its own."""
     assert verdict(finding("new/rule"))[0].endswith("60.0 to 90.0 ms if fixed.")
-    assert set(RULE_NAMES) - set(IF_FIXED) == PREDICT_NOTHING
-    assert all(text.startswith(("if ", "with ", "without ", "on ")) for text in IF_FIXED.values())
+    assert {each.key for each in RULES.values() if each.fixed == "if fixed"} == PREDICT_NOTHING
+    assert all(each.fixed.startswith(("if ", "with ", "without ", "on ")) for each in RULES.values())
 
 
 @pytest.mark.parametrize(("affected_ms", "tells"), [(499, True), (500, True), (501, False)])

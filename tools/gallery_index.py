@@ -19,7 +19,7 @@ from gallery_slim import CAPTURE, SLIM, judged
 
 from nsyswrap.model import Report
 from nsyswrap.render.json_reader import parse_report
-from nsyswrap.rule_names import rule_name
+from nsyswrap.rules import rule_name
 
 # Rows of the ledger in order, with their colours.
 PARTS = {

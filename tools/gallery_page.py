@@ -11,7 +11,7 @@ from gallery_remarks import REMARKS, RUNS
 from gallery_results import GALLERY, Result
 from gallery_slim import SLIM
 
-from nsyswrap.rule_names import cause_name, rule_name
+from nsyswrap.rules import cause_name, rule_name
 
 # Activities of a case that the page names. Its own page has all.
 TOP = 3

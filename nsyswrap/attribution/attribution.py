@@ -11,13 +11,14 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from nsyswrap import rules
 from nsyswrap.attribution.causes import CAUSES, find_causes
 from nsyswrap.attribution.gaps import find_gaps
 from nsyswrap.attribution.idle_pieces import GENERIC, IdlePieces, Mask
 from nsyswrap.attribution.launch_pace import LaunchTimes
 from nsyswrap.attribution.pieces import Pieces
 from nsyswrap.attribution.profiler_time import with_profiler_time
-from nsyswrap.attribution.root_causes import ROOT_CAUSES, uneven_steps
+from nsyswrap.attribution.root_causes import ROOT_CAUSES
 from nsyswrap.attribution.sampled_lines import find_sampled_lines
 from nsyswrap.attribution.sampled_stacks import find_sampled_stacks
 from nsyswrap.events.recorded_calls import RecordedCalls
@@ -25,10 +26,11 @@ from nsyswrap.events.thread_states import ThreadStates
 from nsyswrap.intervals import Times, Window
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.own_windows import find_own_windows
+from nsyswrap.rules import steps
 from nsyswrap.tables import array, blocks
 
 # One rule for each cause, with the same code, then one for each root cause.
-RULES = (*(f"idle/{cause}" for cause in CAUSES), *(each.rule for each in ROOT_CAUSES))
+RULES = (*(rules.CAUSES[cause].key for cause in CAUSES), *(each.rule.key for each in ROOT_CAUSES))
 RULE_CODE: Mapping[str, int] = {rule: code for code, rule in enumerate(RULES)}
 
 
@@ -74,7 +76,7 @@ class Attribution:
 
         Generic causes, time that is not traced and uneven steps do not count.
         """
-        rest = {*(f"idle/{cause}" for cause in (*GENERIC, "not_traced")), uneven_steps.RULE}
+        rest = {*(rules.CAUSES[cause].key for cause in (*GENERIC, "not_traced")), steps.UNEVEN.key}
         found: Times = self.steps_by_rule[[code for code, rule in enumerate(RULES) if rule not in rest]].sum(axis=0)
         return found
 
@@ -133,7 +135,7 @@ def _rules(idle: IdlePieces) -> npt.NDArray[np.int8]:
         found = each.find(idle, free)
         found &= free
         if found.any():
-            rule[found] = RULE_CODE[each.rule]
+            rule[found] = RULE_CODE[each.rule.key]
             free ^= found
     return rule
 

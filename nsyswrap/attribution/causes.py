@@ -18,7 +18,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from nsyswrap import tables
+from nsyswrap import rules, tables
 from nsyswrap.attribution.cuts import cut
 from nsyswrap.attribution.first_launches import find_loading_launches
 from nsyswrap.attribution.gaps import DeviceGaps
@@ -34,25 +34,7 @@ from nsyswrap.loop.phase_detection import BATCH, COPY, DATA, NO_PHASE
 from nsyswrap.rows import chosen, taken
 from nsyswrap.tables import array, blocks
 
-CAUSES = (
-    "not_traced",
-    "queued",
-    "launch",
-    "profiler",
-    "module_load",
-    "allocation",
-    "blocking_copy",
-    "synchronization",
-    "peer_wait",
-    "data_wait",
-    "data_work",
-    "lock",
-    "off_cpu",
-    "garbage_collection",
-    "file_io",
-    "cpu",
-    "unknown",
-)
+CAUSES = tuple(rules.CAUSES)
 CODE = {cause: code for code, cause in enumerate(CAUSES)}
 
 _BY_STATE = {

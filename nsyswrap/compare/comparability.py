@@ -9,12 +9,13 @@ from itertools import combinations
 from nsyswrap import units
 from nsyswrap.compare.comparison import ComparabilityIssue, ComparisonOptions, IssueKind, Side
 from nsyswrap.model import Gpu, Report
+from nsyswrap.rules import capture
 
 # Intervals from fewer steps contain the true value too rarely; docs/compare.md has the rates.
 FEWEST_STEPS = 10
 # A step whose input differs in size by more than this share does different work.
 WORK_SHARE = 0.01
-_INCOMPLETE = "capture/incomplete"
+_INCOMPLETE = capture.INCOMPLETE.key
 # The section of a report about a part of a capture.
 _PART = "whole_capture"
 _MOST_WORDS = 8

@@ -13,12 +13,13 @@ import pandas as pd
 from nsyswrap import units
 from nsyswrap.loop.step_detection import Steps
 from nsyswrap.model import Fact, Report, Section
+from nsyswrap.rules import data
 from nsyswrap.tables import array
 
 KEY, TITLE = "counterfactual", "Without the data loader"
 
 # Rules, causes and phases of idle time that go away without the loader, since the batches are on the GPU already.
-DATA_RULES = ("data/worker_start",)
+DATA_RULES = (data.WORKER_START.key,)
 DATA_CAUSES = ("data_wait", "data_work")
 DATA_PHASES = ("data", "copy")
 

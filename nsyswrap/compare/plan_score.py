@@ -13,7 +13,7 @@ from nsyswrap import units
 from nsyswrap.compare.comparison import MARGIN, FindingChange, FindingPair
 from nsyswrap.fixed_step import TypicalStep
 from nsyswrap.model import Fact, Plan, Report, Section
-from nsyswrap.rule_names import rule_name
+from nsyswrap.rules import rule_name
 
 KEY, TITLE = "plan_score", "Against the plan of the run before"
 # A change is partly made where at most this share of the time lost is left. Other changes of the plan make findings

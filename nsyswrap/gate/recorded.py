@@ -9,9 +9,10 @@ from nsyswrap.compare.comparability import FEWEST_STEPS
 from nsyswrap.gate.decision import judge
 from nsyswrap.gate.reports import IDLE, WAIT, WAITS_FOR_CORE
 from nsyswrap.gate.timed_runs import Gate, GateOptions, GateOutcome, TimedRun, part_words
+from nsyswrap.rules import capture
 from nsyswrap.runs.run import RunRow, SeriesRun
 
-INCOMPLETE = "capture/incomplete"
+INCOMPLETE = capture.INCOMPLETE.key
 """The rule of a report whose capture lost events."""
 SAMPLED = ("machine", "cpu_time_ns")
 """Section and label of the fact that says whether waits for a CPU core were sampled."""

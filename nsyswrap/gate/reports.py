@@ -11,13 +11,14 @@ from nsyswrap.compare.step_times import LEDGER_ROWS, StepTimes, step_count
 from nsyswrap.gate.decision import judge
 from nsyswrap.gate.timed_runs import Gate, GateOptions, GateOutcome, TimedRun, part_words
 from nsyswrap.model import Report, Session
+from nsyswrap.rules.idle import OFF_CPU
 
 if TYPE_CHECKING:
     import pandas as pd
 
 EARLIER, NEW = "OLD", "NEW"
 IDLE, WAIT = "idle_ns", "communication_wait_ns"
-WAITS_FOR_CORE = "idle/off_cpu"
+WAITS_FOR_CORE = OFF_CPU.key
 
 
 class NamedReport(NamedTuple):

@@ -7,7 +7,8 @@ from enum import StrEnum
 from nsyswrap import units
 from nsyswrap.compare import ComparabilityIssue, IssueKind
 from nsyswrap.errors import UsageError
-from nsyswrap.rule_names import LEDGER_NAMES, rule_name
+from nsyswrap.rules import rule_name
+from nsyswrap.work_names import LEDGER_NAMES
 
 FIND = 0.05
 """The smallest slowdown that must not pass unseen, as a share: what most jobs want to find."""

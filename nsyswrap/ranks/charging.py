@@ -20,8 +20,9 @@ from nsyswrap.ranks.collectives import Collectives
 from nsyswrap.ranks.in_step import GATED_NS, NEVER
 from nsyswrap.ranks.rank_times import RankTimes
 from nsyswrap.ranks.same_work import MORE_WORK, PACE, PIPELINE, SLOWER_GPU, UNKNOWN, compared_work, launches_more
+from nsyswrap.rules import copies
 
-BUSY_RULES = {TRANSFERS: UNKNOWN, COPIES: "copies/exposed", WAITS: UNKNOWN}
+BUSY_RULES = {TRANSFERS: UNKNOWN, COPIES: copies.EXPOSED.key, WAITS: UNKNOWN}
 # Two ranks are in step where the late one has no more left to compute than this share of the wait. Ours.
 LAG_SHARE = 0.25
 NONE = -1

@@ -9,12 +9,11 @@ import pandas as pd
 from nsyswrap.intervals import Indices
 from nsyswrap.loop.phase_detection import NONE
 from nsyswrap.ranks.rank_times import RankTimes
-from nsyswrap.rule_names import LATE_WITHOUT_CAUSE
+from nsyswrap.rules import ranks
 
-SLOWER_GPU, MORE_WORK = "ranks/slower_gpu", "ranks/uneven_input"
-PACE, UNKNOWN = "ranks/pace", "ranks/unknown"
-PIPELINE = "ranks/pipeline"
-UNNAMED = LATE_WITHOUT_CAUSE
+SLOWER_GPU, MORE_WORK = ranks.SLOWER_GPU.key, ranks.UNEVEN_INPUT.key
+PACE, UNKNOWN, PIPELINE = ranks.PACE.key, ranks.UNKNOWN.key, ranks.PIPELINE.key
+UNNAMED = ranks.WITHOUT_CAUSE
 # Two ranks do the same work where this share of their kernels has the same name and grid. Ours: ranks of one program
 # with equal inputs have it at 1; a few kernels chosen by measuring may differ.
 ALIKE_SHARE = 0.95

@@ -8,7 +8,7 @@ from nsyswrap import units
 from nsyswrap.model import Report, Section
 from nsyswrap.render import hues, page_findings, summary_model
 from nsyswrap.render.escape import elide, visible
-from nsyswrap.rule_names import rule_name
+from nsyswrap.rules import rule_name
 
 TITLE = "idle time with samples"
 REST = "other stacks"

@@ -16,7 +16,7 @@ from nsyswrap.render import overview_page
 from nsyswrap.render.distinct_names import shorten_all
 from nsyswrap.render.escape import elide, visible
 from nsyswrap.render.history_chart import HEIGHT, RunChart, describe, run_chart
-from nsyswrap.rule_names import rule_name
+from nsyswrap.rules import rule_name
 from nsyswrap.runs.run import ListedProgram, RunRow
 
 STYLES = ("page.css", "tables.css", "history.css")

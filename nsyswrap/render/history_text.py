@@ -8,8 +8,9 @@ from typing import Any
 
 from nsyswrap import units
 from nsyswrap.render.escape import escape_in_json, visible
-from nsyswrap.rule_names import LEDGER_NAMES, cause_name, rule_name
+from nsyswrap.rules import cause_name, rule_name
 from nsyswrap.runs.run import Account, ListedRun, RunFact, RunFinding, RunRow
+from nsyswrap.work_names import LEDGER_NAMES
 
 SCHEMA = "nsyswrap.history/1"
 # Enough digits to name a run: two of a million runs begin with the same ten digits in one of two cases.

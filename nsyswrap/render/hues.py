@@ -8,14 +8,9 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-_CAUSES = {
-    "data_wait": "idle-data", "data_work": "idle-data", "file_io": "idle-data",
-    "cpu": "idle-cpu", "lock": "idle-cpu", "off_cpu": "idle-cpu", "garbage_collection": "idle-cpu",
-    "launch": "idle-launch", "queued": "idle-launch",
-    "synchronization": "idle-wait", "blocking_copy": "idle-wait",
-    "module_load": "idle-setup", "allocation": "idle-setup",
-    "profiler": "idle-other", "unknown": "idle-other", "not_traced": "idle-other", "peer_wait": "idle-other",
-}  # fmt: skip
+from nsyswrap.rules import CAUSES, RULES
+
+_CAUSES = {cause: rule.hue for cause, rule in CAUSES.items()}
 TABLE: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {
         "gpu": {
@@ -23,11 +18,7 @@ TABLE: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "memset": "neutral", "outside": "neutral",
         },
         "causes": _CAUSES,
-        "rules": {
-            "data": "idle-data", "steps": "idle-cpu", "host": "idle-cpu", "launches": "idle-launch",
-            "optimizer": "idle-launch", "gpu": "idle-launch", "synchronization": "idle-wait", "copies": "idle-wait",
-            "modules": "idle-setup", "memory": "idle-setup", "capture": "idle-other",
-        },
+        "rules": {key: rule.hue for key, rule in RULES.items()},
         "stream": {
             "tensor": "compute", "simt_eligible": "eligible", "not_eligible": "plain-kernel", "unknown": "plain-kernel",
             "communication": "communication", "copy": "copy", "memset": "neutral",
@@ -46,8 +37,8 @@ TABLE: Mapping[str, Mapping[str, str]] = MappingProxyType(
         "range": {"range": "phase-data"},
     }
 )  # fmt: skip
-"""The hue of each class, by kind of row; ``causes`` and ``rules`` are those of idle time: a cause, or the first part of
-the key of a rule."""
+"""The hue of each class, by kind of row; ``causes`` and ``rules`` are those of idle time: a cause, or the key
+of a rule."""
 
 LIGHT: Mapping[str, str] = MappingProxyType(
     {
@@ -104,7 +95,4 @@ def hue(kind: str, name: str) -> str:
 
 def idle_hue(name: str) -> str:
     """Return the hue of idle time with a rule such as ``idle/data_wait``, or with a cause such as ``data_wait``."""
-    first, slash, rest = name.partition("/")
-    if not slash or first == "idle":
-        return TABLE["causes"].get(rest or first, "idle-other")
-    return TABLE["rules"].get(first, "idle-other")
+    return TABLE["rules"].get(name) or TABLE["causes"].get(name, "idle-other")

@@ -12,6 +12,7 @@ from nsyswrap.render import summary_model
 from nsyswrap.render.escape import shorten, visible
 from nsyswrap.render.page_tables import Span
 from nsyswrap.render.vocabulary import rule_name
+from nsyswrap.rules.ranks import LATE
 
 _ANCHOR_WIDTH = 60
 _LINE_WIDTH = 200
@@ -159,7 +160,7 @@ def _longest(gaps: pd.DataFrame) -> pd.Index:
 def _section(report: Report, finding: Finding) -> tuple[str, str] | None:
     """Return anchor and title of the part of the page that holds a finding's numbers."""
     ranks = report.section("ranks")
-    if finding.rule == "ranks/late" and ranks is not None and ranks.tables:
+    if finding.rule == LATE.key and ranks is not None and ranks.tables:
         return ("ranks", visible(ranks.title))
     section = next((one for one in report.sections if finding in one.findings), None)
     section = section or report.section(finding.rule.partition("/")[0])

@@ -14,7 +14,8 @@ from nsyswrap.render.gaps import Gap
 from nsyswrap.render.page_tables import Span, TableView, table_view
 from nsyswrap.render.page_tensor import PARTS
 from nsyswrap.render.rows import plain
-from nsyswrap.rule_names import TENSOR_REASONS, TENSOR_USES, operation_name
+from nsyswrap.rules import CAUSES
+from nsyswrap.work_names import TENSOR_REASONS, TENSOR_USES, operation_name
 
 _PHASE_WIDTH = 40
 # Accounts of idle time in a bar. Ours: more are too narrow.
@@ -237,8 +238,8 @@ def _idle_bar(ledger: summary_model.DeviceLedger) -> tuple[LegendRow, ...]:
 
 def _meaning(part: summary_model.IdlePart) -> str:
     """Return what the CPU did in this idle time: the meaning of a single cause, or each cause with its time."""
-    if len(part.causes) == 1 and part.causes[0][0] in vocabulary.CAUSES:
-        return vocabulary.CAUSES[part.causes[0][0]]
+    if len(part.causes) == 1 and part.causes[0][0] in CAUSES:
+        return CAUSES[part.causes[0][0]].meaning
     return ", ".join(f"{vocabulary.cause_name(cause)} {units.duration(ns)}" for cause, ns in part.causes)
 
 

@@ -10,7 +10,7 @@ from nsyswrap.render.escape import visible
 from nsyswrap.render.rank_picture import PARTS, PictureView, pictures, sizes_for
 from nsyswrap.render.rank_rows import MOST_BY_NUMBER, in_order, reason, why
 from nsyswrap.render.summary_model import Row
-from nsyswrap.rule_names import LATE_WITHOUT_CAUSE
+from nsyswrap.rules.ranks import LATE, WITHOUT_CAUSE
 
 MOST_ROWS = 100
 # Ranks of the table on the slim page, and segments of its pictures. Ours: the page is to stay below 60 kB.
@@ -157,13 +157,13 @@ def slim(view: RanksView | None, anchors: Collection[str]) -> RanksView | None:
 def _said(report: Report, rows: Sequence[Row], measure: str) -> tuple[tuple[str, str], ...]:
     """Return the headlines on late ranks; without any, that no rank is late beyond chance."""
     anchors = {view.headline: view.anchor for view in page_findings.findings(report)}
-    late = [visible(finding.headline) for finding in report.findings if finding.rule == "ranks/late"]
+    late = [visible(finding.headline) for finding in report.findings if finding.rule == LATE.key]
     if late:
         return tuple((headline, anchors.get(headline, "")) for headline in late)
     waited = units.share_of(sum(row["wait_ns"] for row in rows), sum(row["length_ns"] for row in rows))
     first = max(rows, key=lambda row: int(row["waited_for_ns"]))
     longest = ""
-    if first["rule"] not in LATE_WITHOUT_CAUSE and first["waited_for_ns"] >= _NAMED_SHARE * first["length_ns"]:
+    if first["rule"] not in WITHOUT_CAUSE and first["waited_for_ns"] >= _NAMED_SHARE * first["length_ns"]:
         time = units.duration(int(first["waited_for_ns"]))
         longest = f" Longest for rank {first['rank']}, {time} {measure}: {why(first)}."
     return ((f"No rank is late beyond chance. Ranks wait for one another for {waited} of their time.{longest}", ""),)

@@ -8,12 +8,12 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from nsyswrap import units
-from nsyswrap.fixed_step import if_fixed
 from nsyswrap.model import MOST_SAMPLES, Finding, PlannedChange, Report
 from nsyswrap.program_kind import ProgramKind
 from nsyswrap.render import page_findings
-from nsyswrap.render.code_changes import CodeChange, code_changes
 from nsyswrap.render.escape import elide, visible
+from nsyswrap.rules import code_changes, rule_of
+from nsyswrap.rules.code import CodeChange
 
 TITLE = "Plan"
 NOW = "now"
@@ -116,7 +116,7 @@ def _row(report: Report, now_ns: int, change: PlannedChange, *, with_action: boo
     finding = next((each for each in report.findings if each.rule == change.rule), None)
     low, high = (f"{100 * bound / max(now_ns, 1):.2f}" for bound in (change.step_low_ns, change.step_high_ns))
     return PlanRow(
-        label=if_fixed(change.rule, report.program_kind),
+        label=report.program_kind.fitted(rule_of(change.rule).fixed),
         time=units.duration_range(change.step_low_ns, change.step_high_ns),
         low=low,
         high=high,

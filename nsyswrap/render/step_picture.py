@@ -16,7 +16,8 @@ from nsyswrap.render.escape import elide, visible
 from nsyswrap.render.step_columns import Sums, cluster, column_edges, heights, outline, taken
 from nsyswrap.render.step_marks import Mark, Tick, Wanted, place, ticks
 from nsyswrap.render.step_rows import process_of, rows_of
-from nsyswrap.render.vocabulary import LEDGER_PARTS, rule_name
+from nsyswrap.render.vocabulary import LEDGER_PARTS
+from nsyswrap.rules import rule_name, rule_of
 
 # Columns of a whole drawing: about the pixels of a wide page.
 COLUMNS = 1200
@@ -57,15 +58,6 @@ STATES = (
     ("idle-wait", "blocked in CUDA calls", ("synchronization", "blocking_copy")),
     ("waiting", "waiting", ("lock", "wait", "thread_wait", "off_cpu", "untraced_wait", "peer_wait")),
 )
-# Classes of GPU time, or of kernels, that findings are about; findings on idle time have the class of their rule.
-PLACES: Mapping[str, tuple[str, str]] = {
-    "communication/exposed": ("gpu", "communication"),
-    "communication/slow_links": ("gpu", "communication"),
-    "copies/exposed": ("gpu", "copy"),
-    "ranks/late": ("gpu", "communication_wait"),
-    "ranks/pipeline": ("gpu", "communication_wait"),
-    "tensor_cores/not_used": ("stream", "simt_eligible"),
-}
 
 
 class Pinned(NamedTuple):
@@ -270,11 +262,11 @@ def _gpu_lanes(
             continue
         wanted = []
         for one in findings:
-            of, name = PLACES.get(one.rule, ("gpu", one.rule))
+            of, name = rule_of(one.rule).row_and_class
             sums = _of_kernels(data, streams, name, columns.edges) if of == "stream" else found.get(name)
             if sums is not None and (name in names or (of == "stream" and kind.key == "compute")):
                 wanted.append(_numbered(one, sums))
-        pinned = {PLACES.get(one.rule, ("gpu", one.rule))[1] for one in findings}
+        pinned = {rule_of(one.rule).row_and_class[1] for one in findings}
         rest = [layer for layer in _largest(layers) if kind.key == "idle" and layer.key not in pinned]
         yield _lane(kind, layers, columns, [*wanted, *(_named(layer) for layer in rest)])
 
@@ -376,7 +368,7 @@ def _in_step(
     found = {gpu.classes[code]: sums for code, sums in taken(gpu, data.edges, edges).items()}
     whole = int(edges[-1] - edges[0])
     for one in findings:
-        of, name = PLACES.get(one.rule, ("gpu", one.rule))
+        of, name = rule_of(one.rule).row_and_class
         sums = _of_kernels(data, streams, name, edges) if of == "stream" else found.get(name)
         if sums is not None:
             ns = int(sums.sum())

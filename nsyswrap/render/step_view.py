@@ -12,7 +12,8 @@ from nsyswrap.render.escape import elide, visible
 from nsyswrap.render.page_tables import Span
 from nsyswrap.render.step_picture import Picture, Pinned
 from nsyswrap.render.step_rows import steps_of
-from nsyswrap.rule_names import rule_name
+from nsyswrap.rules import rule_name, rule_of
+from nsyswrap.rules.ranks import LATE
 from nsyswrap.timeline.typical_step import by_length
 
 _NAME_WIDTH = 40
@@ -142,7 +143,7 @@ def findings(report: Report) -> tuple[Pinned, ...]:
 def _devices(found: list[int | None], rule: str) -> tuple[int, ...]:
     """Return the GPUs of a finding; none where it is about all of them. A late rank is seen on the GPUs that wait."""
     known = [each for each in found if each is not None]
-    return () if len(known) < len(found) or rule == "ranks/late" else tuple(known)
+    return () if len(known) < len(found) or rule == LATE.key else tuple(known)
 
 
 def _note(data: TimelineData, row: TimelineRow, count: int) -> str:
@@ -187,7 +188,7 @@ def _data(found: tuple[Pinned, ...], *, inferred: bool) -> Markup:
             {
                 "number": one.number,
                 "rule": one.rule,
-                "place": picture.PLACES.get(one.rule, ("gpu", one.rule)),
+                "place": rule_of(one.rule).row_and_class,
                 "devices": one.devices,
                 "anchor": one.anchor,
                 "name": visible(rule_name(one.rule)),

@@ -22,9 +22,10 @@ from nsyswrap.render.document import (
     table_section,
 )  # fmt: skip
 from nsyswrap.render.vocabulary import rule_name
+from nsyswrap.rules.rule import Group
 from nsyswrap.sweep.advice import advice, best_of
 from nsyswrap.sweep.document import measured_tree
-from nsyswrap.sweep.limits import Group, Limit, groups_of, limit_changes, limit_of, lines_of
+from nsyswrap.sweep.limits import Limit, groups_of, limit_changes, limit_of, lines_of
 from nsyswrap.sweep.results import CONFIDENCE, FEWEST_RUNS, CellResult, Part, StepInterval, Sweep
 from nsyswrap.sweep.scaling import STRONG, WEAK, ScalingRow, kinds, scaling
 from nsyswrap.sweep.spec import BATCH_OF_ALL, GPUS, Axis

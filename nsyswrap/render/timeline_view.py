@@ -8,10 +8,11 @@ import numpy as np
 
 from nsyswrap import units
 from nsyswrap.model import Numbers, Report, TimelineData, TimelineRow
-from nsyswrap.render import charts, hues, vocabulary
+from nsyswrap.render import charts, hues
 from nsyswrap.render.escape import elide, visible
 from nsyswrap.render.page_files import static
 from nsyswrap.render.timeline_codec import LARGEST, Packer
+from nsyswrap.rules import CAUSES, RULES
 
 SCRIPTS = (
     "timeline_data.js",
@@ -101,8 +102,8 @@ def packed(data: TimelineData) -> str:
         "phases": [visible(name) for name in data.phases],
         "texts": {name: [elide(text, _TEXT_WIDTH) for text in texts] for name, texts in data.texts.items()},
         "kernels": [[elide(one.name, _NAME_WIDTH), *one[1:]] for one in data.kernels],
-        "causes": dict(vocabulary.CAUSES),
-        "names": {**vocabulary.CAUSE_NAMES, **vocabulary.RULE_NAMES},
+        "causes": {cause: rule.meaning for cause, rule in CAUSES.items()},
+        "names": {each: rule.name for each, rule in (*CAUSES.items(), *RULES.items())},
     }
     return packer.text(head)
 

@@ -1,17 +1,18 @@
 """The words of the report: names of ledger parts, rules, causes and columns. The glossary explains the terms.
 
 Page, terminal and Markdown take their words from here, so each thing has one name everywhere. The names of rules and
-causes come from ``nsyswrap.rule_names``, which lower layers use, too.
+causes come from ``nsyswrap.rules``, which lower layers use, too.
 """
 
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-from nsyswrap.rule_names import CAUSE_NAMES, LEDGER_NAMES, RULE_NAMES, cause_name, rule_name
+from nsyswrap.rules import cause_name, rule_name
 from nsyswrap.units import ColumnUnit
+from nsyswrap.work_names import LEDGER_NAMES
 
-__all__ = ["CAUSE_NAMES", "RULE_NAMES", "cause_name", "rule_name"]
+__all__ = ["cause_name", "rule_name"]
 
 
 class LedgerPart(NamedTuple):
@@ -44,29 +45,6 @@ def fill(part: LedgerPart) -> str:
     """Return the fill of a part; idle is hatched, so that it differs from other parts without colour."""
     return "url(#idle)" if part.key == "idle" else part.colour
 
-
-CAUSES = MappingProxyType(
-    {
-        "not_traced": "The capture does not show what ran.",
-        "queued": "The next operation was launched and had not begun.",
-        "launch": "A CUDA launch call was open.",
-        "profiler": "nsys recorded a call, by the measured cost, or did work of its own.",
-        "module_load": "Code was loaded or compiled.",
-        "allocation": "Memory was allocated, freed or registered.",
-        "blocking_copy": "The CPU was blocked in a copy call.",
-        "synchronization": "The CPU was blocked in a synchronize call.",
-        "data_wait": "The CPU waited for the data loader.",
-        "data_work": "The training process loaded or prepared data.",
-        "peer_wait": "The CPU was in a call of MPI or UCX, which waits for other ranks.",
-        "lock": "The CPU waited for the GIL or another lock.",
-        "off_cpu": "The thread was off the CPU or waited for a core.",
-        "garbage_collection": "Python collected garbage.",
-        "file_io": "Files were read or written outside of data loading.",
-        "cpu": "The CPU ran code outside CUDA calls.",
-        "unknown": "The capture does not show the cause.",
-    }
-)
-"""What each cause of idle time means: what the launching thread did during the gap."""
 
 WINDOW_SOURCES = MappingProxyType(
     {

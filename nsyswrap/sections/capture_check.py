@@ -14,6 +14,7 @@ from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Fact, Finding, Section, Severity
 from nsyswrap.program_kind import Wording
 from nsyswrap.row_sums import typed_table
+from nsyswrap.rules import capture
 from nsyswrap.sections.missing_events import (
     COMPLAINTS,
     MissingEvents,
@@ -106,7 +107,7 @@ def _incomplete(missing: Sequence[MissingEvents], affected: int, share: float, w
     severity = Severity.PROBLEM if share >= PROBLEM_SHARE else Severity.WARNING
     bound = f"{units.duration(affected)} of the window ({units.share(share)})"
     yield _finding(
-        "capture/incomplete",
+        capture.INCOMPLETE.key,
         f"The capture is incomplete: at most {bound} can be wrong.",
         changing[0].advice,
         tuple(line for each in changing for line in each.evidence),
@@ -128,7 +129,7 @@ def _no_ranges(trace: Trace, window: Window) -> Iterator[Finding]:
     if not lacks_ranges(trace) or lost_ranges(trace):
         return
     yield _finding(
-        "capture/no_ranges",
+        capture.NO_RANGES.key,
         "NVTX was traced, but the capture holds no range of the program.",
         Wording(
             "Put NVTX ranges around the phases. If the program has them, run nsyswrap doctor: some versions of the "
@@ -189,7 +190,7 @@ def _doubtful_gpus(context: TraceContext) -> Iterator[str]:
 def _dropped(trace: Trace, window: Window) -> list[Finding]:
     return [
         _finding(
-            "capture/impossible_rows",
+            capture.IMPOSSIBLE_ROWS.key,
             f"Left out: {units.counted(rows, 'row')} of {what}.",
             "Export afresh; if the rows are still there, the capture itself is damaged.",
             (),

@@ -26,15 +26,16 @@ from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import OPTIMIZER
 from nsyswrap.program_kind import Wording, joined
 from nsyswrap.ranks.collectives import Collectives, bus_bytes
+from nsyswrap.rules import communication
 from nsyswrap.tables import array, coded
 from nsyswrap.what_if.bucket_sizes import half_as_large, twice_as_large
-from nsyswrap.what_if.changes import HALF, Saving, WhatIf, faster, predict
 from nsyswrap.what_if.communication_overlap import PHASE as BACKWARD
 from nsyswrap.what_if.communication_overlap import beside_backward, exposed, fewer_bytes, is_reduction, overlaps_already
 from nsyswrap.what_if.dependency_graph import Change
+from nsyswrap.what_if.saving import HALF, Saving, WhatIf, faster, predict
 from nsyswrap.what_if.simulate import Simulation
 
-EXPOSED, SLOW_LINKS = "communication/exposed", "communication/slow_links"
+EXPOSED, SLOW_LINKS = communication.EXPOSED.key, communication.SLOW_LINKS.key
 OF_EXPERTS = frozenset({ALL_TO_ALL, DISPATCH, COMBINE})
 # Libraries whose collectives have no gradients: they serve models.
 ENGINES = frozenset({"vllm", "sglang", "flashinfer", "tensorrt_llm", "lmdeploy"})

@@ -10,7 +10,6 @@ import pandas as pd
 from nsyswrap import units
 from nsyswrap.attribution.attribution import Attribution
 from nsyswrap.attribution.copy_table import KEYS, UPLOAD, find_memsets, held_by, staged_of
-from nsyswrap.attribution.root_causes import pageable_copies
 from nsyswrap.events.duration_stats import statistics
 from nsyswrap.events.operations import COPY, UNIFIED
 from nsyswrap.intervals import Window, clip, intersect, merge, total
@@ -20,13 +19,15 @@ from nsyswrap.model import Fact, Finding, Section
 from nsyswrap.program_kind import Wording
 from nsyswrap.row_sums import largest_first, text_column
 from nsyswrap.rows import taken
-from nsyswrap.sections.idle_advice import COPY_PINNED, COPY_PINNED_BY_KIND
+from nsyswrap.rules.copies import EXPOSED, PAGEABLE
+from nsyswrap.rules.cuda_advice import COPY_PINNED, COPY_PINNED_BY_KIND
 from nsyswrap.sections.idle_findings import most_sampled
 from nsyswrap.sections.managed_memory import find_finding
 from nsyswrap.sections.severity import make_finding, worth_printing
 from nsyswrap.sections.spec import SectionSpec
 from nsyswrap.tables import array, groups
-from nsyswrap.what_if.changes import beside_kernels, pinned_copies, predict
+from nsyswrap.what_if.changes.pinned_copies import pinned_copies
+from nsyswrap.what_if.saving import HALF, WhatIf, faster, predict
 from nsyswrap.what_if.simulate import Simulation
 
 TITLE = "Memory copies and memsets"
@@ -127,14 +128,14 @@ def _pageable(simulation: Simulation, attribution: Attribution, staged: pd.DataF
         lost         idle  exposed  idle
     """
     context, device, window = simulation.context, attribution.device_id, attribution.window
-    idle, exposed = attribution.idle_of(pageable_copies.RULE), _exposed_time(context, device, staged, window)
+    idle, exposed = attribution.idle_of(PAGEABLE.key), _exposed_time(context, device, staged, window)
     lost = idle + exposed
     if not worth_printing(lost, window):
         return None
     call, held = held_by(context, staged, window)
     share, waits, copying = units.share(lost / window.length_ns), units.duration(idle), units.duration(exposed)
     return make_finding(
-        rule=pageable_copies.RULE,
+        rule=PAGEABLE.key,
         headline=f"The GPU computes nothing for {share} of the time because copies of pageable memory block the host.",
         lost_ns=lost,
         saving=predict(simulation, pinned_copies),
@@ -142,7 +143,7 @@ def _pageable(simulation: Simulation, attribution: Attribution, staged: pd.DataF
         evidence=(
             f"the GPU is idle for {waits} because of them, and copies for {copying} with no kernel running",
             f"they block the host for {units.duration(total(held))}, in {units.counted(len(call), 'call')}",
-            *most_sampled(attribution, pageable_copies.RULE),
+            *most_sampled(attribution, PAGEABLE.key),
             *_by_kind(staged),
         ),
         device_id=device,
@@ -160,10 +161,10 @@ def _exposed(simulation: Simulation, device: int, copies: pd.DataFrame, window: 
         return None
     mine = copies[(copies["exposed"] > 0) & ~others]
     return make_finding(
-        rule="copies/exposed",
+        rule=EXPOSED.key,
         headline=f"The GPU copies and computes nothing for {units.share(lost / window.length_ns)} of the time.",
         lost_ns=lost,
-        saving=predict(simulation, partial(beside_kernels, device, COPY, "copies")),
+        saving=predict(simulation, partial(beside_kernels, device)),
         advice=_advice(mine),
         evidence=_by_kind(mine),
         device_id=device,
@@ -224,6 +225,13 @@ def _summary(copies: pd.DataFrame, memsets: pd.DataFrame) -> pd.DataFrame:
     order = largest_first(sums["total_ns"], array(moved, "kind")[first].tolist())
     texts = {name: text_column(array(moved, name)[first[order]].tolist()) for name in KEYS}
     return pd.DataFrame({**texts, **{name: values[order] for name, values in {**sums, **table}.items()}})
+
+
+def beside_kernels(device: int, simulation: Simulation) -> WhatIf:
+    """Return the change "overlap copies with kernels": at most, copies of a device delay no kernel."""
+    ran, operations = simulation.operations, simulation.context.operations
+    rows = ran[(operations.kind[ran] == COPY) & (operations.device_id[ran] == device)]
+    return faster(rows, HALF, 0.0, "half of the time of copies overlaps with kernels, or all of it")
 
 
 SECTION = SectionSpec("copies", TITLE, (), run, of_operations=True)

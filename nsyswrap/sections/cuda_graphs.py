@@ -13,6 +13,8 @@ from nsyswrap.intervals import Indices, Window, clip, merge, total
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.own_windows import find_own_windows, running
 from nsyswrap.model import Fact, Finding, Section, Severity
+from nsyswrap.rules import graphs
+from nsyswrap.rules.rule import Rule
 from nsyswrap.sections.spec import SectionSpec
 from nsyswrap.tables import array, coded
 
@@ -146,20 +148,20 @@ def _findings(launches: pd.DataFrame, window: Window, *, lost: bool) -> tuple[Fi
     by_shown = {row["shown"]: row for row in launches.to_dict("records")}
     found = []
     if whole := by_shown.get(WHOLE):
-        graphs = units.counted(whole["operation_count"], "CUDA graph was", "CUDA graphs were")
-        headline = f"{graphs} traced as a whole: this report does not show the kernels inside."
+        counted = units.counted(whole["operation_count"], "CUDA graph was", "CUDA graphs were")
+        headline = f"{counted} traced as a whole: this report does not show the kernels inside."
         evidence = f"{units.duration(whole['gpu_ns'])} of GPU time inside"
-        found.append(_finding(WHOLE, Severity.NOTE, headline, evidence, window))
+        found.append(_finding(graphs.WHOLE, Severity.NOTE, headline, evidence, window))
     if (hidden := by_shown.get(HIDDEN)) and not lost:
         launches_of = units.counted(hidden["count"], "launch")
         headline = f"{launches_of} of CUDA graphs left no trace on the GPU: the time in which they ran looks idle."
         evidence = f"{units.duration(hidden['host_ns'])} in the calls that launched them"
-        found.append(_finding(HIDDEN, Severity.WARNING, headline, evidence, window))
+        found.append(_finding(graphs.HIDDEN, Severity.WARNING, headline, evidence, window))
     return tuple(found)
 
 
-def _finding(shown: str, severity: Severity, headline: str, evidence: str, window: Window) -> Finding:
-    return Finding(f"graphs/{shown}", severity, headline, 0, None, None, REMEDY, (evidence,), None, window)
+def _finding(rule: Rule, severity: Severity, headline: str, evidence: str, window: Window) -> Finding:
+    return Finding(rule.key, severity, headline, 0, None, None, REMEDY, (evidence,), None, window)
 
 
 SECTION = SectionSpec("cuda_graphs", "CUDA graphs", (tables.CALLS,), run)

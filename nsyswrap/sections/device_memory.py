@@ -15,11 +15,13 @@ from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.own_windows import find_own_windows
 from nsyswrap.model import Fact, Finding, Section
 from nsyswrap.program_kind import Wording
-from nsyswrap.sections.idle_advice import ALLOCATE_ONCE, ALLOCATE_ONCE_BY_KIND
+from nsyswrap.rules.cuda_advice import ALLOCATE_ONCE, ALLOCATE_ONCE_BY_KIND
+from nsyswrap.rules.memory import CHURN
 from nsyswrap.sections.severity import make_finding
 from nsyswrap.sections.spec import SectionSpec
 from nsyswrap.tables import array, coded
-from nsyswrap.what_if.changes import allocation, predict
+from nsyswrap.what_if.changes.allocation import allocation
+from nsyswrap.what_if.saving import predict
 from nsyswrap.what_if.simulate import Simulation
 
 TITLE = "GPU memory"
@@ -174,7 +176,7 @@ def _churn(
 ) -> Iterator[Finding]:
     """Yield a finding for each GPU on which more than a few of the measured steps allocate or free."""
     # A GPU without operations has no idle time.
-    idle = {each.device_id: each.idle_of(allocator_churn.RULE) for each in attributions}
+    idle = {each.device_id: each.idle_of(CHURN.key) for each in attributions}
     own = find_own_windows(simulation.context, window)
     for device in np.unique(allocations.device_id).tolist():
         rows = np.flatnonzero((allocations.device_id == device) & ~allocations.variable & ~allocations.pooled)
@@ -215,7 +217,7 @@ def _finding(
     worst = rows[int(np.argmax(np.abs(change)))]
     largest = abs(int(allocations.change[worst]))
     return make_finding(
-        rule=allocator_churn.RULE,
+        rule=CHURN.key,
         headline="",
         lost_ns=lost_ns,
         saving=predict(simulation, allocation),

@@ -11,10 +11,10 @@ from nsyswrap.intervals import Times, Window
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.own_windows import find_own_windows
 from nsyswrap.model import Finding
+from nsyswrap.rules.gpu import SLOWED
 from nsyswrap.sections.severity import WARNING_SHARE, make_finding
-from nsyswrap.what_if.changes import Saving
+from nsyswrap.what_if.saving import Saving
 
-RULE = "gpu/slowed"
 COLUMNS = (
     *("device_id", "gpu", "slowed_share", "why", "median_mhz", "max_mhz"),
     *("mean_watt", "limit_watt", "max_celsius", "process_count"),
@@ -152,7 +152,7 @@ def slowed_finding(clock: GpuClock, window: Window) -> Finding | None:
     lost = round(clock.lost_share * window.length_ns)
     first = clock.why.split(" and ")[0]
     return make_finding(
-        rule=RULE,
+        rule=SLOWED.key,
         headline=slowed_headline(clock),
         lost_ns=lost,
         saving=Saving(0, lost, "estimated", ("at most: work that waits for memory does not keep pace with the clock",)),

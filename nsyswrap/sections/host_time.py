@@ -9,7 +9,6 @@ import pandas as pd
 
 from nsyswrap import tables
 from nsyswrap.attribution.loader_processes import has_loader_processes
-from nsyswrap.attribution.root_causes import checkpoint, cpu_quota, file_reads, outside_wait, page_faults, tokenizer
 from nsyswrap.attribution.root_causes.cpu_quota import is_stop
 from nsyswrap.events import api_calls
 from nsyswrap.events.host_marks import find_marks
@@ -19,6 +18,7 @@ from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import DATA, NO_PHASE
 from nsyswrap.row_sums import typed_table
 from nsyswrap.rows import taken
+from nsyswrap.rules import host, idle
 from nsyswrap.tables import array, blocks
 
 TYPES = {
@@ -28,21 +28,21 @@ TYPES = {
     "share": np.float64,
 }
 RULE_OF = {
-    api_calls.OFF_CPU: "idle/off_cpu",
-    api_calls.PEER_RANK_WAIT: "idle/peer_wait",
-    api_calls.GARBAGE_COLLECTION: "idle/garbage_collection",
-    api_calls.FILE_IO: "idle/file_io",
-    api_calls.CHECKPOINT: checkpoint.RULE,
-    api_calls.TOKENIZER: tokenizer.RULE,
-    api_calls.OTHER_WAIT: outside_wait.RULE,
-    api_calls.PAGE_FAULT: page_faults.RULE,
+    api_calls.OFF_CPU: idle.OFF_CPU.key,
+    api_calls.PEER_RANK_WAIT: idle.PEER_WAIT.key,
+    api_calls.GARBAGE_COLLECTION: idle.GARBAGE_COLLECTION.key,
+    api_calls.FILE_IO: idle.FILE_IO.key,
+    api_calls.CHECKPOINT: host.CHECKPOINT.key,
+    api_calls.TOKENIZER: host.TOKENIZER.key,
+    api_calls.OTHER_WAIT: host.OUTSIDE_WAIT.key,
+    api_calls.PAGE_FAULT: host.PAGE_FAULTS.key,
 }
 """The rule that each state of a thread belongs to."""
 
 # A thread that waits in marked work, as a tokenizer does for its threads, is in the hands of that work.
 _WAITS_IN_MARKS = (api_calls.FILE_IO, api_calls.LOCK_WAIT, api_calls.PEER_THREAD_WAIT)
 _Key = tuple[int, int, str, str]
-_RULES = (*RULE_OF.values(), "idle/data_wait", file_reads.RULE, cpu_quota.RULE)
+_RULES = (*RULE_OF.values(), idle.DATA_WAIT.key, host.FILE_READS.key, host.CPU_QUOTA.key)
 # Code of the rule of each state, -1 for states without one.
 _RULE_CODES = np.full(max(RULE_OF) + 1, -1, np.int64)
 _RULE_CODES[list(RULE_OF)] = np.arange(len(RULE_OF))
@@ -93,14 +93,14 @@ def _of_states(
     rule, what = _RULE_CODES[kind], np.minimum(code % NAMES, len(names)).astype(np.int64)
     is_file = kind == api_calls.FILE_IO
     in_data = label_at(context.phases.shown(thread), spans.start, NO_PHASE) == context.phases.code(DATA)
-    rule[is_file & in_data] = _RULES.index("idle/data_wait" if loading else file_reads.RULE)
+    rule[is_file & in_data] = _RULES.index(idle.DATA_WAIT.key if loading else host.FILE_READS.key)
     if loading:
-        rule[(kind == api_calls.OTHER_WAIT) & in_data] = _RULES.index("idle/data_wait")
+        rule[(kind == api_calls.OTHER_WAIT) & in_data] = _RULES.index(idle.DATA_WAIT.key)
     what[mark >= 0] = len(names) + 1 + mark[mark >= 0]
     rule[waits_inside] = marks.rule[mark[waits_inside]]
     waits = np.flatnonzero(kind == api_calls.OFF_CPU)
     stops = is_stop(context.settings.host, spans.start[waits], (spans.end - spans.start)[waits])
-    rule[waits[stops]] = _RULES.index(cpu_quota.RULE)
+    rule[waits[stops]] = _RULES.index(host.CPU_QUOTA.key)
     return _summed(thread, rule, what, spans, [*names, "", *marks.texts])
 
 

@@ -1,26 +1,14 @@
 """The findings on idle time: one for each device and rule that takes enough of the window."""
 
-from collections.abc import Callable, Iterator
-from functools import cache, partial
+from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 
 from nsyswrap import tables, units
 from nsyswrap.attribution.attribution import Attribution
-from nsyswrap.attribution.root_causes import (
-    ROOT_CAUSES,
-    allocator_churn,
-    between_operations,
-    blocking_waits,
-    capture_overhead,
-    checkpoint,
-    cpu_quota,
-    page_faults,
-    tokenizer,
-    untraced_wait,
-    worker_start,
-)
+from nsyswrap.attribution.root_causes import ROOT_CAUSES
 from nsyswrap.attribution.sampled_lines import spelled
 from nsyswrap.events import api_calls
 from nsyswrap.events.host_marks import find_marks
@@ -31,25 +19,31 @@ from nsyswrap.loop.phase_detection import of_library
 from nsyswrap.loop.range_names import of_operators
 from nsyswrap.model import MOST_SAMPLES, Finding, Severity
 from nsyswrap.rows import taken
-from nsyswrap.sections.idle_advice import ADVICE, SMALL_COPIES, Advice, advice_for, core_use, page_use
+from nsyswrap.rules import host, memory, rule_of
+from nsyswrap.rules.idle import CPU, PROFILER, UNKNOWN
+from nsyswrap.sections.host_time import RULE_OF
+from nsyswrap.sections.idle_advice import (
+    NO_CORE,
+    OWN_RULES,
+    advice_for,
+    core_use,
+    page_use,
+)
 from nsyswrap.sections.severity import make_finding, worth_printing
 from nsyswrap.tables import Frame, array
-from nsyswrap.what_if import changes
-from nsyswrap.what_if.changes import NO_SAVING, Saving, WhatIf, predict
+from nsyswrap.what_if.changes import fix_of
+from nsyswrap.what_if.fix import LostTime
+from nsyswrap.what_if.saving import NO_SAVING, Saving, predict
 from nsyswrap.what_if.simulate import Simulation
 
 WORST_GAPS = 3
-# The rules of time without a core.
-NO_CORE = ("idle/off_cpu", cpu_quota.RULE)
-# The rules of work that nsyswrap marks, and the kind of its marks.
-MARKED = {
-    "idle/garbage_collection": api_calls.GARBAGE_COLLECTION,
-    checkpoint.RULE: api_calls.CHECKPOINT,
-    tokenizer.RULE: api_calls.TOKENIZER,
-}
+# The kinds of marks of work that nsyswrap marks.
+MARKED = (api_calls.GARBAGE_COLLECTION, api_calls.CHECKPOINT, api_calls.TOKENIZER)
 # The rules of time whose reason the capture does not show: a range of the program names the place.
-PLACED = ("idle/cpu", "idle/unknown", untraced_wait.RULE)
-OWN_CAUSES = {each.rule: each.own_causes for each in ROOT_CAUSES if each.own_causes}
+PLACED = (CPU.key, UNKNOWN.key, host.UNTRACED_WAIT.key)
+# What is known to be saved, by rule, advice, and device where the fix depends on it.
+Savings = dict[tuple[str, str, int | None], Saving]
+OWN_CAUSES = {each.rule.key: each.own_causes for each in ROOT_CAUSES if each.own_causes}
 
 
 def find_idle_findings(
@@ -64,13 +58,12 @@ def find_idle_findings(
         window: Interval of the findings.
     """
     found, first = [], 0
-    # A fix of the program is one for all devices, so it is simulated once.
-    of_program = cache(partial(_saving_of_program, simulation, attributions))
+    known: Savings = {}
     for each in attributions:
         mine = idle_gaps.iloc[first : first + len(each.rule)]
         first += len(each.rule)
         found += [
-            _finding(simulation, of_program, each, rule, mine)
+            _finding(simulation, known, LostTime(rule, attributions, each), mine)
             for rule in _printed_here(simulation.context)
             if worth_printing(each.idle_of(rule), window)
         ]
@@ -78,34 +71,27 @@ def find_idle_findings(
 
 
 def _printed_here(context: TraceContext) -> Iterator[str]:
-    """Yield the rules of ``ADVICE``; where allocations were recorded, the section on memory has the rule on churn."""
-    churn = allocator_churn.RULE if len(context.trace[tables.MEMORY]) else ""
-    yield from (rule for rule in ADVICE if rule != churn)
+    """Yield the section's own rules; where allocations were recorded, the section on memory has the rule on churn."""
+    churn = memory.CHURN.key if len(context.trace[tables.MEMORY]) else ""
+    yield from (rule for rule in OWN_RULES if rule != churn)
 
 
-def _finding(
-    simulation: Simulation,
-    of_program: Callable[[str, Advice, float], Saving],
-    attribution: Attribution,
-    rule: str,
-    gaps: pd.DataFrame,
-) -> Finding:
+def _finding(simulation: Simulation, known: Savings, lost_time: LostTime, gaps: pd.DataFrame) -> Finding:
+    rule, attribution = lost_time.rule, lost_time.device
     context, window = simulation.context, attribution.window
     advice, lost = advice_for(context, simulation.states, attribution, rule), attribution.idle_of(rule)
-    share = _mark_share(context, attribution) if rule == capture_overhead.RULE else 0.0
     in_ranges = _in_ranges(context, attribution, rule) if rule in PLACED else []
-    saving = _saving_of_device(simulation, attribution, rule) or of_program(rule, advice, share)
     return make_finding(
         rule=rule,
         headline=advice.headline.format(share=units.share(lost / window.length_ns), range=_mostly(in_ranges, lost)),
         lost_ns=lost,
-        saving=saving,
+        saving=_saving(simulation, known, replace(lost_time, advice=advice.advice)),
         advice=advice.advice,
         evidence=(
             *per_step(context, lost, window),
-            *(untraced(context, attribution) if rule == "idle/cpu" else ()),
+            *(untraced(context, attribution) if rule == CPU.key else ()),
             *(core_use(context, window) if rule in NO_CORE else ()),
-            *(page_use(context, window) if rule == page_faults.RULE else ()),
+            *(page_use(context, window) if rule == host.PAGE_FAULTS.key else ()),
             *_marked(context, attribution, rule),
             *most_sampled(attribution, rule),
             *_by_phase(context, attribution, rule),
@@ -114,73 +100,25 @@ def _finding(
         ),
         device_id=attribution.device_id,
         window=window,
-        is_note=not advice.can_save,
-        usual_share=lost / window.length_ns if advice.is_slight else None,
-        worst=Severity.WARNING if advice.is_slight else Severity.PROBLEM,
+        is_note=not rule_of(rule).can_save,
+        usual_share=lost / window.length_ns if rule_of(rule).is_slight else None,
+        worst=Severity.WARNING if rule_of(rule).is_slight else Severity.PROBLEM,
     )
 
 
-def _saving_of_device(simulation: Simulation, attribution: Attribution, rule: str) -> Saving | None:
-    """Return what fixing a rule on one device saves; None where the fix is one of the whole program."""
-    chosen = attribution.of_rule(rule)
-    if rule == between_operations.RULE:
-        between = Spans(taken(attribution.pieces.start, chosen), taken(attribution.pieces.end, chosen))
-        return predict(simulation, partial(changes.fewer_operations, between, attribution.device_id))
-    return None
+def _saving(simulation: Simulation, known: Savings, lost: LostTime) -> Saving:
+    """Return what fixing a rule saves, and add it to those that are known.
 
-
-def _saving_of_program(
-    simulation: Simulation, attributions: tuple[Attribution, ...], rule: str, advice: Advice, mark_share: float
-) -> Saving:
-    """Return what fixing a rule saves; the change applies to all ranks, since they run the same program.
-
-    Args:
-        simulation: The run as it was.
-        attributions: The idle time of each device.
-        rule: The rule.
-        advice: Its advice.
-        mark_share: Share of the rule's idle time that the marks of ranges take, where the rule is about them.
+    A fix of the program applies to all ranks, since they run the same program, so it is simulated once for all devices.
     """
-    if not advice.can_save:
+    if not rule_of(lost.rule).can_save:
         # Time that is not traced cannot be predicted. No change of the program saves the time of the profiler.
-        return NO_SAVING if rule == "idle/profiler" else Saving(None, None, None, ())
-    cause = rule.removeprefix("idle/")
-    if cause in changes.OF_CAUSE:
-        return predict(simulation, changes.OF_CAUSE[cause])
-    spans = host_spans(simulation, attributions, rule)
-    of_root: dict[str, Callable[[Simulation], WhatIf]] = {
-        allocator_churn.RULE: changes.allocation,
-        blocking_waits.RULE: changes.one_copy if advice.advice == SMALL_COPIES else changes.reads,
-        worker_start.RULE: partial(changes.worker_starts, spans),
-        capture_overhead.RULE: partial(changes.marks, spans, mark_share),
-    }
-    return predict(simulation, of_root.get(rule, partial(changes.idle_host, spans)))
-
-
-def _mark_share(context: TraceContext, attribution: Attribution) -> float:
-    """Return an upper bound of the share of the rule's idle time that the marks of ranges take."""
-    chosen = attribution.of_rule(capture_overhead.RULE)
-    pieces, spent = attribution.pieces.of(chosen), 0.0
-    for thread, marks in capture_overhead.find_marks(context, attribution.window).items():
-        mine = pieces.is_thread(thread)
-        spent += float(marks.time_inside(pieces.start[mine], pieces.end[mine]).sum())
-    return spent / max(int(pieces.length.sum()), 1)
-
-
-def host_spans(simulation: Simulation, attributions: tuple[Attribution, ...], rule: str) -> dict[int, Spans]:
-    """Return the idle time of a rule that each launching thread would save, by thread.
-
-    A thread would save the idle time that any thread of its process explains.
-    """
-    of_process: dict[int, Spans] = {}
-    for process in {thread & ~tables.THREAD_MASK for thread in simulation.threads}:
-        mine = [each.of_rule(rule) & each.pieces.is_process(process) for each in attributions]
-        chosen = list(zip(attributions, mine, strict=True))
-        of_process[process] = merge(
-            np.concatenate([taken(each.pieces.start, rows) for each, rows in chosen]),
-            np.concatenate([taken(each.pieces.end, rows) for each, rows in chosen]),
-        )
-    return {thread: of_process[thread & ~tables.THREAD_MASK] for thread in simulation.threads}
+        return NO_SAVING if lost.rule == PROFILER.key else Saving(None, None, None, ())
+    fix = fix_of(lost.rule)
+    key = (lost.rule, lost.advice, lost.device.device_id if fix.is_of_device else None)
+    if key not in known:
+        known[key] = predict(simulation, lambda run: fix.change(run, lost))
+    return known[key]
 
 
 def per_step(context: TraceContext, lost_ns: int, window: Window) -> tuple[str, ...]:
@@ -194,7 +132,7 @@ def per_step(context: TraceContext, lost_ns: int, window: Window) -> tuple[str, 
 
 def untraced(context: TraceContext, attribution: Attribution) -> tuple[str, ...]:
     """Return a line of evidence where neither calls of the operating system nor switches show a wait; else none."""
-    owners = attribution.pieces.threads[tables.distinct(attribution.pieces.owner[attribution.of_rule("idle/cpu")])]
+    owners = attribution.pieces.threads[tables.distinct(attribution.pieces.owner[attribution.of_rule(CPU.key)])]
     if tables.OS_CALLS.name not in context.trace.absent or all(
         has_switches(context.trace, int(each)) for each in owners
     ):
@@ -204,12 +142,13 @@ def untraced(context: TraceContext, attribution: Attribution) -> tuple[str, ...]
 
 def _marked(context: TraceContext, attribution: Attribution, rule: str) -> tuple[str, ...]:
     """Return the marks with most of a rule's idle time, as lines of evidence: what ran, and where it was called."""
-    if rule not in MARKED:
+    mark = next((each for each in MARKED if RULE_OF[each] == rule), None)
+    if mark is None:
         return ()
     marks = find_marks(context.trace)
     pieces = attribution.pieces.of(attribution.of_rule(rule))
     idle: dict[str, int] = {}
-    mine = marks[marks["kind"] == MARKED[rule]]
+    mine = marks[marks["kind"] == mark]
     for (thread, text), each in mine.groupby(["thread", "text"], sort=True):
         own = pieces.of(np.flatnonzero(pieces.is_thread(int(str(thread)))))
         inside = covered(merge(array(each, "start"), array(each, "end")), own.start, own.end)

@@ -9,55 +9,20 @@ from nsyswrap.intervals import Window
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import NO_PHASE
 from nsyswrap.model import Finding
-from nsyswrap.program_kind import Wording
 from nsyswrap.ranks.collectives import Collectives, names_of
 from nsyswrap.ranks.late_ranks import LateRank, by_account, find_late_ranks
 from nsyswrap.ranks.lateness import Lateness
-from nsyswrap.ranks.same_work import MORE_WORK, SLOWER_GPU, UNNAMED
-from nsyswrap.rule_names import rule_name
-from nsyswrap.sections.idle_advice import ADVICE, advice_for
+from nsyswrap.ranks.same_work import UNNAMED
+from nsyswrap.rules import rule_name, rule_of
+from nsyswrap.rules.ranks import LATE
+from nsyswrap.sections.idle_advice import OWN_RULES, advice_for
 from nsyswrap.sections.idle_findings import most_sampled
 from nsyswrap.sections.severity import NOTE_SHARE, WARNING_SHARE, make_finding
-from nsyswrap.what_if.changes import Saving, predict
 from nsyswrap.what_if.late_rank import in_time
+from nsyswrap.what_if.saving import Saving, predict
 from nsyswrap.what_if.simulate import Simulation
 
-RULE = "ranks/late"
 LISTED = 5
-BECAUSE = {
-    "idle/data_wait": Wording("its data loader", "its data"),
-    "idle/data_work": Wording("it prepares its data in the training process", "it prepares its data itself"),
-    "data/worker_start": "its loader processes start again",
-    "idle/file_io": "it reads or writes files",
-    "steps/uneven": "some steps in which its host does more",
-    "synchronization/in_step": "its host waits for its GPU inside the step",
-    MORE_WORK: "it has more to compute",
-    SLOWER_GPU: "its GPU takes longer for the same kernels",
-}
-"""What keeps a rank, by rule; for other rules their name and the phase."""
-
-WORK_ADVICE = {
-    MORE_WORK: Wording(
-        "Give all ranks equal work: share samples out by length or tokens instead of by number, sort them into "
-        "buckets across ranks, or cut the longest.",
-        "Give all ranks equal work: divide by what each part costs, not by its size.",
-        server="Give all ranks equal work: share requests out by their tokens, or experts by how often they are "
-        "chosen.",
-    ),
-    SLOWER_GPU: "Compare this GPU with the others in nvidia-smi: other programs on it, clocks, power, temperature. "
-    "Move the rank to another GPU, or end the other program.",
-    "steps/uneven": "Look at what this rank's host does in its slow steps: checkpoints, logging, evaluation. Do it "
-    "less often, or in another thread or process.",
-    "launches/launch_bound": "Look at what this rank launches then and the others do not: statistics, logging, "
-    "evaluation. Do it every n steps, collect the values on the GPU, and read them together.",
-    "idle/cpu": Wording(
-        "Look at what this rank's host does then (nsyswrap profile --python-sampling). Move it out of the step, or "
-        "into another process; log and check on one rank only every n steps.",
-        "Look at what this rank's host does then (samples of its call stacks in Nsight Systems show it). Move it out "
-        "of the step, or into another thread; log and check on one rank only every n steps.",
-    ),
-}
-"""Advice by rule, where the advice for one GPU does not fit."""
 OTHER_ADVICE = "Look at this rank's timeline before it arrives, beside that of a rank that waits."
 
 
@@ -119,7 +84,7 @@ def _finding(  # noqa: PLR0913, PLR0917 - one argument a source
         saving = Saving(min(late.low_ns, high), high, "estimated", ("estimated: the others no longer wait for it",))
     attribution = next(each for each in attributions if each.device_id == late.device_id)
     return make_finding(
-        rule=RULE,
+        rule=LATE.key,
         headline=f"Rank {number} is late by {how_much}: {because}; {names_of(waiting)} {waits}.",
         lost_ns=late.lost_ns,
         saving=saving,
@@ -156,15 +121,15 @@ def _parts(context: TraceContext, window: Window, count: int) -> str:
 
 def _because(context: TraceContext, lateness: Lateness, rule: str, phase: int) -> str:
     """Return what keeps a rank, in words."""
-    if rule in BECAUSE:
-        return context.program_kind.fitted(BECAUSE[rule])
+    if keeps := rule_of(rule).keeps_rank:
+        return context.program_kind.fitted(keeps)
     return rule_name(rule) + (f" in its phase {lateness.phase_name(phase)}" if phase != NO_PHASE else "")
 
 
 def _advice(simulation: Simulation, attribution: Attribution, rule: str) -> str:
-    if rule in WORK_ADVICE:
-        return WORK_ADVICE[rule]
-    if rule not in ADVICE:
+    if advice := rule_of(rule).for_late_rank:
+        return advice
+    if rule not in OWN_RULES:
         return OTHER_ADVICE
     return advice_for(simulation.context, simulation.states, attribution, rule).advice
 

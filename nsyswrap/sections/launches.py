@@ -10,7 +10,6 @@ from nsyswrap import tables, units
 from nsyswrap.attribution.attribution import Attribution
 from nsyswrap.attribution.launch_pace import LaunchTimes, Pace, by_phase, on_device, pace_of, paces
 from nsyswrap.attribution.optimizer_pass import PHASE, SHORT_NS, find_pass
-from nsyswrap.attribution.root_causes import launch_bound, optimizer_kernels
 from nsyswrap.events.api_calls import base_name
 from nsyswrap.events.duration_stats import by_name
 from nsyswrap.intervals import Indices, Times, Window
@@ -18,11 +17,16 @@ from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Fact, Finding, Section
 from nsyswrap.program_kind import Wording
 from nsyswrap.rows import taken
-from nsyswrap.sections.idle_findings import host_spans, most_sampled
+from nsyswrap.rules.launches import LAUNCH_BOUND
+from nsyswrap.rules.optimizer import MANY_KERNELS
+from nsyswrap.sections.idle_findings import most_sampled
 from nsyswrap.sections.severity import make_finding, worth_printing
 from nsyswrap.sections.spec import SectionSpec
 from nsyswrap.tables import array, coded
-from nsyswrap.what_if.changes import Saving, fused_optimizer, idle_host, predict
+from nsyswrap.what_if.changes.fused_optimizer import fused_optimizer
+from nsyswrap.what_if.changes.idle_host import idle_host
+from nsyswrap.what_if.fix import LostTime
+from nsyswrap.what_if.saving import Saving, predict
 from nsyswrap.what_if.simulate import Simulation
 
 LAUNCH_LESS = Wording(
@@ -94,7 +98,8 @@ def _findings(
     # A fix of the program is one for all devices, so it is simulated once.
     @cache
     def saving() -> Saving:
-        return predict(simulation, partial(idle_host, host_spans(simulation, attributions, launch_bound.RULE)))
+        lost = LostTime(LAUNCH_BOUND.key, attributions, attributions[0])
+        return predict(simulation, partial(idle_host, lost=lost))
 
     for each in attributions:
         found += [_launch_bound(simulation.context, each, launches, saving), _optimizer(simulation, each)]
@@ -105,14 +110,14 @@ def _launch_bound(
     context: TraceContext, attribution: Attribution, launches: LaunchTimes, saving: Callable[[], Saving]
 ) -> Finding | None:
     """Return the finding on a launch-bound device; None where it takes too little of the window."""
-    window, lost = attribution.window, attribution.idle_of(launch_bound.RULE)
+    window, lost = attribution.window, attribution.idle_of(LAUNCH_BOUND.key)
     mine = on_device(context, launches, attribution.device_id)
     if not worth_printing(lost, window) or not len(mine.row):
         return None
     pace = pace_of(context, mine)
     phases = {name: each for name, each in paces(context, mine).items() if each.is_bound}
     return make_finding(
-        rule=launch_bound.RULE,
+        rule=LAUNCH_BOUND.key,
         headline=f"The GPU waits {units.share(lost / window.length_ns)} of the time for the next launch: "
         f"{units.share(pace.late_share)} of the operations are launched after the GPU went idle.",
         lost_ns=lost,
@@ -121,7 +126,7 @@ def _launch_bound(
         evidence=(
             f"all: {_words(pace)}",
             *(f"phase {name}: {_words(each)}" for name, each in phases.items()),
-            *most_sampled(attribution, launch_bound.RULE),
+            *most_sampled(attribution, LAUNCH_BOUND.key),
         ),
         device_id=attribution.device_id,
         window=window,
@@ -145,13 +150,13 @@ def _words(pace: Pace) -> str:
 
 def _optimizer(simulation: Simulation, attribution: Attribution) -> Finding | None:
     """Return the finding on the optimizer of one device; None where it takes too little of the window."""
-    device, window, idle = attribution.device_id, attribution.window, attribution.idle_of(optimizer_kernels.RULE)
+    device, window, idle = attribution.device_id, attribution.window, attribution.idle_of(MANY_KERNELS.key)
     found = find_pass(simulation.context, device, window)
     if found is None or not found.is_many or not worth_printing(idle + found.short_ns, window):
         return None
     lost = idle + found.short_ns
     return make_finding(
-        rule=optimizer_kernels.RULE,
+        rule=MANY_KERNELS.key,
         headline="The optimizer's many short kernels, and the waits between them, "
         f"take {units.share(lost / window.length_ns)} of the time.",
         lost_ns=lost,
@@ -161,7 +166,7 @@ def _optimizer(simulation: Simulation, attribution: Attribution) -> Finding | No
             f"{units.counted(round(found.per_step), 'kernel')} a step in phase {PHASE}",
             f"{units.share(found.short_share)} of them shorter than {units.duration(SHORT_NS)}",
             f"{units.duration(found.short_ns)} in the short ones, {units.duration(idle)} idle between them",
-            *most_sampled(attribution, optimizer_kernels.RULE),
+            *most_sampled(attribution, MANY_KERNELS.key),
         ),
         device_id=device,
         window=window,

@@ -6,39 +6,28 @@ from dataclasses import asdict, replace
 import pandas as pd
 
 from nsyswrap import tables, units
-from nsyswrap.attribution.root_causes import page_faults
 from nsyswrap.events.host_record import HostRecord
 from nsyswrap.events.thread_states import ThreadStates
 from nsyswrap.intervals import Window
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.own_windows import find_own_windows
 from nsyswrap.model import Fact, Finding, Section
-from nsyswrap.sections import file_advice, gpu_clocks
+from nsyswrap.rules import idle, rule_of
+from nsyswrap.rules.host import PAGE_FAULTS
+from nsyswrap.sections import gpu_clocks
+from nsyswrap.sections.file_advice import file_advice
 from nsyswrap.sections.gpu_clocks import find_clocks, slowed_finding
 from nsyswrap.sections.host_time import find_host_time
-from nsyswrap.sections.idle_advice import ADVICE, core_use, no_core_advice, page_use
+from nsyswrap.sections.idle_advice import NO_CORE, core_use, no_core_advice, page_use
 from nsyswrap.sections.severity import make_finding, worth_printing
 from nsyswrap.sections.spec import SectionSpec
-from nsyswrap.what_if.changes import Saving
+from nsyswrap.what_if.saving import Saving
 
 TITLE = "The machine: CPU cores, files and GPU clocks"
 NOT_SAMPLED = (
     "Nothing was sampled beside this capture: waits for a core, page faults, the CPU quota and GPU clocks are known "
     "only where host.json of 'nsyswrap profile' lies in its folder."
 )
-HEADLINES = {
-    "idle/off_cpu": "The training loop waits {share} of the time for a CPU core.",
-    "host/cpu_quota": "The training loop is stopped {share} of the time because its CPU quota is used up.",
-    "idle/garbage_collection": "The training loop collects garbage {share} of the time.",
-    "idle/file_io": "The training loop reads or writes files {share} of the time.",
-    "host/file_reads": "The training loop reads files for the next batch {share} of the time.",
-    "host/page_faults": "The training loop waits {share} of the time for pages of memory that are read from disk.",
-    "host/checkpoint": "The training loop writes or reads checkpoints {share} of the time.",
-    "host/outside_wait": "The training loop waits for another process, the network or a timer {share} of the time.",
-    "idle/peer_wait": "The training loop waits for other ranks {share} of the time.",
-    "host/tokenizer": "The training loop tokenizes text {share} of the time.",
-}
-"""Headline of each rule where the capture has no GPU work."""
 LOOP, MAIN_THREAD = "The training loop", "The main thread"
 MOST_LINES = 3
 
@@ -104,7 +93,7 @@ def _host_findings(context: TraceContext, host: pd.DataFrame, window: Window) ->
     mine = host[host["thread_id"].isin(mains)]
     for (rule, _, thread), rows in mine.groupby(["rule", "process_id", "thread_id"], sort=True):
         lost = int(rows["total_ns"].sum())
-        if rule in HEADLINES and worth_printing(lost, window):
+        if rule_of(str(rule)).without_gpu and worth_printing(lost, window):
             found = _host_finding(context, str(rule), rows, lost, window)
             yield replace(found, headline=found.headline.replace(LOOP, mains[thread], 1))
 
@@ -119,12 +108,13 @@ def _loop(context: TraceContext, process: int) -> str:
 
 
 def _fitted(context: TraceContext, window: Window, rule: str, rows: pd.DataFrame) -> str:
-    """Return the advice that fits what the capture shows of a rule; empty where nothing more is known."""
-    if rule == file_advice.RULE:
-        return file_advice.file_advice(
-            {str(call): int(ns) for call, ns in rows.groupby("what")["total_ns"].sum().items()}
-        )
-    return no_core_advice(context, window) if rule == "idle/off_cpu" else ""
+    """Return the advice on a rule that fits what the capture shows."""
+    found = None
+    if rule == idle.FILE_IO.key:
+        found = file_advice({str(call): int(ns) for call, ns in rows.groupby("what")["total_ns"].sum().items()})
+    elif rule == idle.OFF_CPU.key:
+        found = no_core_advice(context, window)
+    return found.advice if found else rule_of(rule).advice
 
 
 def _host_finding(context: TraceContext, rule: str, rows: pd.DataFrame, lost: int, window: Window) -> Finding:
@@ -133,15 +123,15 @@ def _host_finding(context: TraceContext, rule: str, rows: pd.DataFrame, lost: in
     steps = context.steps.measured_count if window.is_of_steps else 0
     return make_finding(
         rule=rule,
-        headline=HEADLINES[rule].format(share=units.share(lost / window.length_ns)),
+        headline=rule_of(rule).without_gpu.format(share=units.share(lost / window.length_ns)),
         lost_ns=lost,
         saving=Saving(lost // 2, lost, "estimated", ("estimated: half of this time is saved, or all of it",)),
-        advice=_fitted(context, window, rule, rows) or ADVICE[rule].advice,
+        advice=_fitted(context, window, rule, rows),
         evidence=(
             *((f"{units.duration(lost // steps)} a step, in {window.label}",) if steps else ()),
             *(f"{units.duration(int(ns))} in {name}, {units.counted(count, 'time')}" for name, ns, count in what),
-            *(core_use(context, window) if rule in {"idle/off_cpu", "host/cpu_quota"} else ()),
-            *(page_use(context, window) if rule == page_faults.RULE else ()),
+            *(core_use(context, window) if rule in NO_CORE else ()),
+            *(page_use(context, window) if rule == PAGE_FAULTS.key else ()),
         ),
         device_id=None,
         window=window,

@@ -8,15 +8,15 @@ import pandas as pd
 from nsyswrap import tables, units
 from nsyswrap.attribution.attribution import Attribution
 from nsyswrap.attribution.page_migrations import find_migrations
-from nsyswrap.attribution.root_causes import migrations
 from nsyswrap.events.operations import COMPUTE
 from nsyswrap.intervals import Spans, Window, clip, covered, merge, total, union
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Finding
 from nsyswrap.rows import taken
+from nsyswrap.rules import memory
 from nsyswrap.sections.severity import make_finding, worth_printing
 from nsyswrap.tables import array
-from nsyswrap.what_if.changes import Saving
+from nsyswrap.what_if.saving import Saving
 from nsyswrap.what_if.simulate import Simulation
 
 HEADLINE = "Page faults of managed memory take {share} of the time: pages move, or the GPU waits for the next fault."
@@ -58,14 +58,14 @@ def find_finding(
     moved, faults = copies[copies["by_fault"]], _gpu_faults(context, device, window)
     moving = clip(merge(array(moved, "start"), array(moved, "end")), window.start_ns, window.end_ns)
     waiting = clip(merge(array(faults, "start"), array(faults, "end")), window.start_ns, window.end_ns)
-    busy, idle = union(moving, waiting), attribution.idle_of(migrations.RULE)
+    busy, idle = union(moving, waiting), attribution.idle_of(memory.MIGRATIONS.key)
     # In idle time that another rule explains, a GPU that waits for pages is not counted a second time.
     lost = idle + total(busy) - int(covered(busy, *_idle(attribution)).sum())
     if not worth_printing(lost, window):
         return None
     evicted = int((find_migrations(context).evicted[context.operations.on(device)]).sum())
     return make_finding(
-        rule=migrations.RULE,
+        rule=memory.MIGRATIONS.key,
         headline=HEADLINE.format(share=units.share(lost / window.length_ns)),
         lost_ns=lost,
         saving=UNKNOWN,

@@ -21,11 +21,12 @@ from nsyswrap.model import Fact, Finding, Section, Severity
 from nsyswrap.program_kind import Wording
 from nsyswrap.row_sums import largest_first, text_column
 from nsyswrap.rows import taken
+from nsyswrap.rules.occupancy import LOW, SMALL_GRID
 from nsyswrap.sections.launch_groups import kernels_by_device, launch_groups
 from nsyswrap.sections.severity import make_finding
 from nsyswrap.sections.spec import SectionSpec
 from nsyswrap.tables import array, coded
-from nsyswrap.what_if.changes import Saving, WhatIf, faster, predict
+from nsyswrap.what_if.saving import Saving, WhatIf, faster, predict
 from nsyswrap.what_if.simulate import Simulation
 
 ESTIMATES = ("theoretical_occupancy", "achieved_estimate", "sm_efficiency_estimate")
@@ -36,7 +37,7 @@ NOTE = (
 
 # A grid is small where it leaves half of the multiprocessors without a block. Source: torch_tb_profiler advises a
 # larger batch below 50 % of GPU utilization; the CUDA C++ Best Practices Guide demands a block for each multiprocessor.
-SMALL_GRID = 0.50
+FEW_BLOCKS = 0.50
 # Below this share of the warps occupancy counts as low. Source: ours. The CUDA C++ Best Practices Guide has no number.
 # It says that low occupancy hides less memory latency, and that above some point more occupancy does not help.
 LOW_OCCUPANCY = 0.25
@@ -198,14 +199,14 @@ def find_findings(simulation: Simulation, launches: pd.DataFrame, window: Window
     if len(costliest) > MOST_SIMULATED:
         costliest = set(launches.groupby("device_id")["total_ns"].sum().nlargest(MOST_SIMULATED).index)
     long = launches["total_ns"] >= SHORT_NS * launches["count"]
-    of_few_blocks = launches["sm_efficiency_estimate"] < SMALL_GRID
+    of_few_blocks = launches["sm_efficiency_estimate"] < FEW_BLOCKS
     small = launches[of_few_blocks & (launches["verdict"] != Verdict.SIMT_ELIGIBLE) & long]
     # More work adds no block to these: they have a finding of their own, compute/batch_norm.
     small = small[~small["name"].map(has_block_a_channel).astype(bool)]
     low = launches[
         ~launches["verdict"].isin(FEW_WARPS_BY_DESIGN)
         & (launches["theoretical_occupancy"] < LOW_OCCUPANCY)
-        & (launches["sm_efficiency_estimate"] >= SMALL_GRID)
+        & (launches["sm_efficiency_estimate"] >= FEW_BLOCKS)
     ]
     for kernels, find in ((small, _small_grid), (low, _low)):
         for device, mine in kernels.groupby("device_id") if len(kernels) else ():
@@ -217,7 +218,7 @@ def find_findings(simulation: Simulation, launches: pd.DataFrame, window: Window
 def _small_grid(simulation: Simulation | None, device: int, small: pd.DataFrame, window: Window) -> Finding | None:
     """Return the finding on grids that are too small for the GPU."""
     return _finding(
-        rule="occupancy/small_grid",
+        rule=SMALL_GRID.key,
         headline="Kernels with too few blocks for half of the GPU take {share} of the time.",
         advice=MORE_WORK,
         spent=small,
@@ -232,7 +233,7 @@ def _low(simulation: Simulation | None, device: int, low: pd.DataFrame, window: 
     """Return the finding on kernels with low occupancy."""
     limiters = low.groupby("limiter")["total_ns"].sum().sort_values(ascending=False).index
     return _finding(
-        rule="occupancy/low",
+        rule=LOW.key,
         headline="Kernels that fill less than a quarter of the GPU's warps take {share} of the time.",
         advice=f"Limited by {', then '.join(map(str, limiters))}. Measure with Nsight Compute first: some kernels are "
         "fast with few warps. In your own kernels, reduce what a block uses: smaller tiles or num_stages in Triton, "

@@ -14,9 +14,8 @@ from nsyswrap.ranks.collectives import Collectives
 from nsyswrap.ranks.lateness import Lateness
 from nsyswrap.ranks.same_work import PIPELINE
 from nsyswrap.sections.severity import WARNING_SHARE, make_finding
-from nsyswrap.what_if.changes import HALF, Saving
+from nsyswrap.what_if.saving import HALF, Saving
 
-RULE = PIPELINE
 LISTED = 8
 MORE_BATCHES = Wording(
     "Cut the batch into more microbatches: with p stages and m microbatches, p - 1 of m + p - 1 parts of the step are "
@@ -62,7 +61,7 @@ def find_findings(
     is_uneven = sum(uneven.values()) > HALF * sum(bubbles.values())
     return (
         make_finding(
-            rule=RULE,
+            rule=PIPELINE,
             headline=_headline(context, together, mean, len(devices)),
             lost_ns=mean,
             saving=_saving(bubbles, uneven, is_uneven=is_uneven),

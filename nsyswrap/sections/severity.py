@@ -2,7 +2,7 @@
 
 from nsyswrap.intervals import Window
 from nsyswrap.model import Finding, Severity
-from nsyswrap.what_if.changes import LEAST_SAVING_SHARE, Saving
+from nsyswrap.what_if.saving import LEAST_SAVING_SHARE, Saving
 
 # A finding is a note from 2 % of the window, a warning from 5 %, a problem from 20 %. Source: torch_tb_profiler advises
 # from 5 % of the step; the other two are ours, so that a CI job does not report noise.

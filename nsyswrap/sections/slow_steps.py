@@ -9,8 +9,6 @@ import pandas as pd
 
 from nsyswrap import tables, units
 from nsyswrap.attribution.attribution import Attribution
-from nsyswrap.attribution.causes import CAUSES
-from nsyswrap.attribution.root_causes import uneven_steps
 from nsyswrap.attribution.step_outliers import is_outlier, lost_to_outliers, unexplained
 from nsyswrap.intervals import Spans, Times, Window, covered
 from nsyswrap.loop.context import TraceContext
@@ -19,12 +17,13 @@ from nsyswrap.model import Finding
 from nsyswrap.program_kind import Wording
 from nsyswrap.ranks.collectives import Collectives
 from nsyswrap.row_sums import typed_table
-from nsyswrap.sections.idle_advice import ADVICE
+from nsyswrap.rules import CAUSES
+from nsyswrap.rules.steps import UNEVEN
 from nsyswrap.sections.idle_findings import most_sampled
 from nsyswrap.sections.ledger import ROWS, ledger_of_spans
 from nsyswrap.sections.severity import make_finding, worth_printing
 from nsyswrap.tables import array
-from nsyswrap.what_if.changes import Saving
+from nsyswrap.what_if.saving import Saving
 from nsyswrap.what_if.simulate import Simulation
 
 WORST = 3
@@ -182,7 +181,7 @@ def find_findings(
         said = "estimated: from nothing to all of the time that they take longer"
         found.append(
             make_finding(
-                rule=uneven_steps.RULE,
+                rule=UNEVEN.key,
                 headline=f"{len(mine)} of {measured[process]} measured steps are outliers: the time beyond the median "
                 f"step is {units.share(lost / own.length_ns)} of the time.",
                 lost_ns=lost,
@@ -198,7 +197,7 @@ def find_findings(
 
 def _sampled(attributions: tuple[Attribution, ...], devices: set[int]) -> tuple[str, ...]:
     """Return the line with most samples in the outliers' idle time, from the first device with samples."""
-    found = [most_sampled(each, uneven_steps.RULE) for each in attributions if each.device_id in devices]
+    found = [most_sampled(each, UNEVEN.key) for each in attributions if each.device_id in devices]
     return next((each for each in found if each), ())
 
 
@@ -222,8 +221,8 @@ def _advice(outliers: pd.DataFrame) -> str:
     """Return the advice on the part and cause with most of the excess."""
     excess = outliers.groupby(["part", "cause"])["excess_ns"].sum()
     part, cause = max(excess.index, key=lambda key: (int(excess[key]), key))
-    if f"idle/{cause}" in ADVICE and cause not in HOST_CAUSES:
-        return ADVICE[f"idle/{cause}"].advice
+    if cause in CAUSES and cause not in HOST_CAUSES:
+        return CAUSES[cause].advice
     return PART_ADVICE.get(part, HOST_ADVICE)
 
 

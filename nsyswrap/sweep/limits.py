@@ -1,26 +1,13 @@
 """What limits the step of each cell, and between which values of an axis that changes."""
 
 from collections.abc import Iterator, Sequence
-from enum import Enum
 from itertools import pairwise
 from typing import NamedTuple
 
-from nsyswrap.rule_names import rule_name
+from nsyswrap.rules import rule_name, rule_of
+from nsyswrap.rules.rule import Group
 from nsyswrap.sweep.results import CellResult, Part, Sweep
 from nsyswrap.sweep.spec import Axis
-
-
-class Group(Enum):
-    """What a part of a step is spent on, with its name."""
-
-    COMPUTE = "compute"
-    COMMUNICATION = "communication"
-    COPIES = "copies"
-    LOADER = "data loader"
-    HOST = "host"
-    PROFILER = "profiler"
-    UNKNOWN = "unknown cause"
-
 
 _ROWS = {
     "compute_ns": Group.COMPUTE,
@@ -29,12 +16,6 @@ _ROWS = {
     "copy_exposed_ns": Group.COPIES,
     "memset_exposed_ns": Group.COPIES,
 }
-_OF_LOADER = frozenset(
-    {"idle/data_wait", "idle/data_work", "idle/file_io", "host/file_reads", "host/page_faults", "host/tokenizer"}
-)
-_UNKNOWN = frozenset({"idle/unknown", "idle/not_traced"})
-_OF_PROFILER = frozenset({"idle/profiler", "capture/overhead"})
-_OF_COPIES = frozenset({"idle/blocking_copy"})
 
 
 class Limit(NamedTuple):
@@ -80,15 +61,7 @@ def group_of(part: Part) -> Group:
     found = _ROWS.get(part.row)
     if found is not None:
         return found
-    if part.rule in _OF_LOADER or part.rule.startswith("data/"):
-        return Group.LOADER
-    if part.rule in _OF_COPIES or part.rule.startswith("copies/"):
-        return Group.COPIES
-    if part.rule == "idle/peer_wait" or part.rule.startswith("ranks/"):
-        return Group.COMMUNICATION
-    if part.rule in _OF_PROFILER:
-        return Group.PROFILER
-    return Group.UNKNOWN if part.rule in _UNKNOWN else Group.HOST
+    return rule_of(part.rule).group
 
 
 def groups_of(result: CellResult) -> dict[Group, float]:

@@ -4,7 +4,8 @@ import math
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from nsyswrap.sweep.limits import Group, groups_of
+from nsyswrap.rules.rule import Group
+from nsyswrap.sweep.limits import groups_of
 from nsyswrap.sweep.results import CellResult, Sweep
 from nsyswrap.sweep.spec import BATCH, BATCH_OF_ALL, GPUS
 

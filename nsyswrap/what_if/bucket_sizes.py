@@ -22,8 +22,8 @@ from nsyswrap import tables
 from nsyswrap.events.operations import COMMUNICATION
 from nsyswrap.intervals import Indices, Times
 from nsyswrap.tables import array
-from nsyswrap.what_if.changes import WhatIf, faster
 from nsyswrap.what_if.communication_overlap import backward_kernels, exposed, is_reduction, step_of
+from nsyswrap.what_if.saving import WhatIf, faster
 from nsyswrap.what_if.simulate import Simulation
 
 

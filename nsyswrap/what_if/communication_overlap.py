@@ -31,7 +31,7 @@ from nsyswrap.loop.phase_detection import OPTIMIZER
 from nsyswrap.model import Gpu
 from nsyswrap.ranks.collectives import NO_COLLECTIVES, Collectives
 from nsyswrap.tables import array, coded
-from nsyswrap.what_if.changes import HALF, WhatIf, faster
+from nsyswrap.what_if.saving import HALF, WhatIf, faster
 from nsyswrap.what_if.simulate import Simulation
 
 PHASE = "backward"

@@ -11,11 +11,10 @@ from nsyswrap.ranks.activity import COMPUTES, COPIES, USUAL, account_of, code_of
 from nsyswrap.ranks.late_ranks import LateRank
 from nsyswrap.ranks.lateness import Lateness
 from nsyswrap.ranks.same_work import UNNAMED
-from nsyswrap.what_if.changes import WhatIf
+from nsyswrap.rules.idle import DATA_WAIT
 from nsyswrap.what_if.dependency_graph import Change
+from nsyswrap.what_if.saving import WhatIf
 from nsyswrap.what_if.simulate import Simulation
-
-LOADER = "idle/data_wait"
 
 
 def in_time(lateness: Lateness, late: LateRank, simulation: Simulation) -> WhatIf:
@@ -61,7 +60,7 @@ def _saved(lateness: Lateness, late: LateRank, simulation: Simulation, scale: fl
         its = activity.spans[int(at[0])]
         excess = part * int(charges.wait_ns[mine & (charges.account == code)].sum())
         share = min(excess / max(int((its.end - its.start).sum()), 1), 1.0)
-        if rule == LOADER:
+        if rule == DATA_WAIT.key:
             loader = 1 - share
         if rule.removeprefix(USUAL) in RULES:
             its = _between_calls(simulation, late.device_id, its) if whole else its

@@ -20,10 +20,10 @@ from typing import NamedTuple
 from nsyswrap import units
 from nsyswrap.fixed_step import TypicalStep
 from nsyswrap.model import Finding, Plan, PlannedChange, Severity
-from nsyswrap.rule_names import rule_name
-from nsyswrap.what_if.changes import LEAST_SAVING_SHARE, WhatIf
+from nsyswrap.rules import rule_name
 from nsyswrap.what_if.critical_path import bounds_after
 from nsyswrap.what_if.dependency_graph import Change
+from nsyswrap.what_if.saving import LEAST_SAVING_SHARE, WhatIf
 from nsyswrap.what_if.simulate import Simulation
 
 NO_STEPS = "No plan: the window is not made of steps."

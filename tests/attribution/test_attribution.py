@@ -21,7 +21,7 @@ from nsyswrap.intervals import Spans, Window, covered
 from nsyswrap.loop.context import TraceContext, find_context
 from nsyswrap.report import choose_window, report_of
 from nsyswrap.sections import severity
-from nsyswrap.sections.idle_advice import ADVICE
+from nsyswrap.sections.idle_advice import OWN_RULES
 from nsyswrap.sections.ledger import ledger_rows
 from nsyswrap.tables import Trace, array
 
@@ -122,7 +122,7 @@ def test_the_attribution_does_not_depend_on_what_a_report_prints(
     assert other is not None
     (found,) = attributions_of(context, after.window)
     printed = {finding.rule for finding in other.findings}
-    assert printed == {rule for rule in ADVICE if share < 1 and found.idle_of(rule)}
+    assert printed == {rule for rule in OWN_RULES if share < 1 and found.idle_of(rule)}
     assert (share < 1) == bool(printed)
     assert one.facts == other.facts
     for name, table in one.tables.items():

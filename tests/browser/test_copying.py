@@ -8,7 +8,7 @@ from browser_pages import needs_chromium, opened, write
 from playwright.sync_api import Browser
 
 from nsyswrap.render import markdown_report, plan_view
-from nsyswrap.render.code_changes import code_changes
+from nsyswrap.rules import code_changes
 
 pytestmark = needs_chromium
 

@@ -21,7 +21,7 @@ from nsyswrap.model import Report, Section
 from nsyswrap.render import render
 from nsyswrap.render.escape import visible
 from nsyswrap.report import build_report
-from nsyswrap.rule_names import rule_name
+from nsyswrap.rules import rule_name
 
 pytestmark = needs_chromium
 

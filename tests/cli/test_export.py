@@ -19,7 +19,7 @@ from real_captures import CAPTURE_NAMES, RealReport, RealTrace
 
 from nsyswrap import tables
 from nsyswrap.cli import cli
-from nsyswrap.rule_names import rule_name
+from nsyswrap.rules import rule_name
 from nsyswrap.timeline.event_frames import COLUMNS
 
 Event = dict[str, Any]

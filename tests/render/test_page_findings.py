@@ -9,7 +9,7 @@ from hand_made import MS
 from nsyswrap.intervals import Window
 from nsyswrap.model import Finding, Report, Severity
 from nsyswrap.render import page_findings
-from nsyswrap.rule_names import rule_name
+from nsyswrap.rules import rule_name
 
 FULL = hand_made.full_report()
 

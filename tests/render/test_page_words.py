@@ -9,13 +9,14 @@ from real_captures import RealReport
 from nsyswrap.attribution.causes import CAUSES
 from nsyswrap.model import Report
 from nsyswrap.render import html_report
-from nsyswrap.rule_names import OPERATION_NAMES, RULE_NAMES, TENSOR_REASONS, TENSOR_USES
+from nsyswrap.rules import RULES
 from nsyswrap.sections.step_breakdown import ROLES
+from nsyswrap.work_names import OPERATION_NAMES, TENSOR_REASONS, TENSOR_USES
 
 # Parts of a page that no reader sees, or that are code to copy.
 UNSEEN = re.compile(r"<(style|script|template|code)\b[^>]*>.*?</\1>", re.DOTALL)
 TEXT = re.compile(r">([^<]+)<")
-NAMES = (*CAUSES, *RULE_NAMES, *OPERATION_NAMES, *TENSOR_USES, *TENSOR_REASONS, *ROLES)
+NAMES = (*CAUSES, *RULES, *OPERATION_NAMES, *TENSOR_USES, *TENSOR_REASONS, *ROLES)
 
 
 def keys_of(report: Report) -> set[str]:

@@ -9,8 +9,8 @@ from markupsafe import escape
 
 from nsyswrap.model import NO_PLAN, Plan, PlannedChange
 from nsyswrap.render import html_report, markdown_report, plan_view, text_report
-from nsyswrap.render.code_changes import code_changes
-from nsyswrap.sections.idle_advice import ADVICE
+from nsyswrap.rules import code_changes
+from nsyswrap.rules.idle import DATA_WAIT
 
 REPORT = hand_made.full_report()
 TWO = Plan(
@@ -140,7 +140,7 @@ def test_changes_after_the_third_are_folded() -> None:
 def test_a_rank_that_is_late_has_the_code_of_what_makes_it_late() -> None:
     """Its advice is that of its own idle time."""
     waits = next(each for each in REPORT.findings if each.rule == "idle/data_wait")
-    late = replace(waits, rule="ranks/late", advice=ADVICE["idle/data_wait"].advice)
+    late = replace(waits, rule="ranks/late", advice=DATA_WAIT.advice)
     plan = replace(TWO, changes=(PlannedChange("ranks/late", 78 * MS, 90 * MS),))
     action = plan_view.plan(replace(PLANNED, findings=(late,), plan=plan)).rows[1].action
     assert action is not None

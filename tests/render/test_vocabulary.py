@@ -1,45 +1,16 @@
-"""One term for one thing: names of rules, causes, columns and facts, and the glossary."""
+"""One term for one thing: names of columns and facts, and the glossary."""
 
 import re
-from pathlib import Path
 from typing import get_args
 
 import pytest
 
-from nsyswrap.attribution.causes import CAUSES
 from nsyswrap.intervals import Window
 from nsyswrap.render import vocabulary
-from nsyswrap.rule_names import OPERATION_NAMES, operation_name
 from nsyswrap.sections.ledger import ROWS
+from nsyswrap.work_names import OPERATION_NAMES, operation_name
 
 WHITE, BLACK = (255, 255, 255), (0, 0, 0)
-
-
-@pytest.mark.parametrize("cause", CAUSES)
-def test_each_cause_has_a_name_and_a_meaning(cause: str) -> None:
-    """A cause that the attribution can give is never shown by its key."""
-    assert vocabulary.cause_name(cause) == vocabulary.CAUSE_NAMES[cause] == vocabulary.rule_name(f"idle/{cause}")
-    assert "_" not in vocabulary.CAUSE_NAMES[cause]
-    assert vocabulary.CAUSES[cause].endswith(".")
-
-
-RULE = re.compile(r'"([a-z_]+/[a-z_]+)"')
-FOLDERS = ("sections", "attribution")
-
-
-def rules_of_source() -> set[str]:
-    """Return the rules that the source of the sections and the attribution names."""
-    package = Path(vocabulary.__file__).parents[1]
-    files = [path for folder in FOLDERS for path in (package / folder).rglob("*.py")]
-    return {rule for path in files for rule in RULE.findall(path.read_text(encoding="utf-8"))}
-
-
-def test_each_rule_of_the_source_has_a_name() -> None:
-    """No two rules have the same name."""
-    rules = rules_of_source()
-    assert {"launches/launch_bound", "memory/churn"} <= rules
-    assert rules - set(vocabulary.RULE_NAMES) == set()
-    assert len(set(vocabulary.RULE_NAMES.values())) == len(vocabulary.RULE_NAMES)
 
 
 def test_an_operation_has_words() -> None:
@@ -47,11 +18,6 @@ def test_an_operation_has_words() -> None:
     assert operation_name("attention_aux") == "work around attention"
     assert operation_name("new_kind") == "new kind"
     assert not any("_" in name for name in OPERATION_NAMES.values())
-
-
-def test_a_rule_without_a_name_is_shown_by_its_words() -> None:
-    assert vocabulary.rule_name("new_kind/odd_rule") == "new kind: odd rule"
-    assert vocabulary.cause_name("odd_cause") == "odd cause"
 
 
 def test_the_parts_are_the_rows_of_the_ledger() -> None:

@@ -11,8 +11,12 @@ from nsyswrap.attribution.root_causes import ROOT_CAUSES
 from nsyswrap.loop.context import find_context
 from nsyswrap.model import Finding, Severity
 from nsyswrap.report import choose_window
+from nsyswrap.rules import rule_of
+from nsyswrap.rules.idle import CPU, STILL_UNKNOWN, UNKNOWN
+from nsyswrap.rules.idle import LAUNCH_LESS as LAUNCH_LESS_OFTEN
+from nsyswrap.rules.synchronization import IN_STEP, SMALL_COPIES
 from nsyswrap.sections import idle
-from nsyswrap.sections.idle_advice import ADVICE, SHORT_CODE, SMALL_COPIES, STILL_UNKNOWN, WARM
+from nsyswrap.sections.idle_advice import OWN_RULES, WARM
 from nsyswrap.tables import Trace
 
 TraceOf = Callable[[ExportBuilder], Trace]
@@ -29,7 +33,7 @@ def found_on_idle_time(trace: Trace) -> dict[str, Finding]:
 def test_long_cpu_code_once_a_step_is_not_answered_with_fewer_launches(trace_of: TraceOf) -> None:
     """Each step has 400 us of CPU code in one gap, and launches are 2 us apart; a larger batch does not shorten it."""
     found = found_on_idle_time(trace_of(made_loop()))["idle/cpu"]
-    assert found.advice == ADVICE["idle/cpu"].advice
+    assert found.advice == CPU.advice
     assert not [word for word in LAUNCH_LESS if word in found.advice]
     assert "move it out of the step" in found.advice
 
@@ -50,7 +54,7 @@ def test_cpu_code_between_launches_at_their_usual_pace_is_answered_with_fewer_la
             made.os_call("pthread_mutex_lock", at + 30 * US, at + 65 * US)
     found = found_on_idle_time(trace_of(made))["idle/cpu"]
     assert found.lost_ns == 10 * STEP // (100 * US) * 40 * US
-    assert found.advice == SHORT_CODE
+    assert found.advice == LAUNCH_LESS_OFTEN.advice
 
 
 def small_copies(direction: str) -> ExportBuilder:
@@ -91,13 +95,13 @@ def test_many_small_copies_to_the_gpu_are_answered_with_one_copy(trace_of: Trace
             made.copy(start + 2 * US, start + 3 * US, launched=(start, start + US), bytes=64)
             made.call("cudaStreamSynchronize", start + US, start + 6 * US)
     found = findings_of(trace_of(made))["synchronization/in_step"]
-    assert found.advice == SMALL_COPIES
+    assert found.advice == SMALL_COPIES.advice
     assert any("small copies are removed" in line for line in found.evidence)
 
 
 def test_reads_of_values_are_answered_with_fewer_reads(trace_of: TraceOf) -> None:
     found = findings_of(trace_of(small_copies("down")))["synchronization/in_step"]
-    assert found.advice == ADVICE["synchronization/in_step"].advice
+    assert found.advice == IN_STEP.advice
     assert ".item()" in found.advice
     assert any("the waits are removed, or the waits and the copies" in line for line in found.evidence)
 
@@ -105,7 +109,7 @@ def test_reads_of_values_are_answered_with_fewer_reads(trace_of: TraceOf) -> Non
 def test_waits_without_copies_are_answered_with_fewer_waits(trace_of: TraceOf) -> None:
     """The CPU is blocked until 600 us, when the GPU goes idle, and then launches again."""
     found = findings_of(trace_of(each_step(made_loop(), "cudaDeviceSynchronize", 20, 602)))["synchronization/in_step"]
-    assert found.advice == ADVICE["synchronization/in_step"].advice
+    assert found.advice == IN_STEP.advice
 
 
 def test_pageable_copies_to_the_gpu_are_answered_with_pinned_memory(trace_of: TraceOf) -> None:
@@ -130,7 +134,7 @@ def test_a_program_without_steps_has_no_steps_that_should_be_warm(trace_of: Trac
     )
 
 
-@pytest.mark.parametrize(("traced", "advice"), [(True, STILL_UNKNOWN), (False, ADVICE["idle/unknown"].advice)])
+@pytest.mark.parametrize(("traced", "advice"), [(True, STILL_UNKNOWN.advice), (False, UNKNOWN.advice)])
 def test_unknown_time_asks_only_for_what_was_not_traced(
     trace_of: TraceOf,
     traced: bool,  # noqa: FBT001
@@ -163,11 +167,11 @@ def test_every_rule_of_idle_time_has_advice_in_one_section() -> None:
     """Findings without advice here are part of the sections on launches, copies and steps."""
     elsewhere = {"launches/launch_bound", "optimizer/many_kernels", "copies/pageable", "steps/uneven"}
     elsewhere |= {"memory/migrations"}
-    assert {each.rule for each in ROOT_CAUSES} - set(ADVICE) == elsewhere
+    assert {each.rule.key for each in ROOT_CAUSES} - set(OWN_RULES) == elsewhere
 
 
 def test_advice_is_sentences() -> None:
-    for each in ADVICE.values():
+    for each in map(rule_of, OWN_RULES):
         assert each.headline.endswith(".")
         assert each.advice.endswith(".")
         assert "{share}" in each.headline

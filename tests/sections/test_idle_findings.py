@@ -8,8 +8,8 @@ from simulations import simulate
 
 from nsyswrap.attribution.attribution import RULES
 from nsyswrap.loop.context import find_context
-from nsyswrap.sections.idle_findings import host_spans
 from nsyswrap.tables import Trace
+from nsyswrap.what_if.fix import LostTime
 
 TraceOf = Callable[[ExportBuilder], Trace]
 
@@ -24,7 +24,7 @@ def test_the_threads_of_a_process_share_its_idle_time(trace_of: TraceOf) -> None
     context, whole = find_context(trace_of(builder)), window(0, 60_000)
     attributions = attributions_of(context, whole)
     rule = max(RULES, key=attributions[0].idle_of)
-    found = host_spans(simulate(context, whole), attributions, rule)
+    found = LostTime(rule, attributions, attributions[0]).on_host(simulate(context, whole))
     of_threads = [found[thread(10_000 + number)] for number in range(4)]
     assert all(each is of_threads[0] for each in of_threads)
     assert found[thread(5000, 5000)] is not of_threads[0]

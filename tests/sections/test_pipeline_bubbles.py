@@ -10,7 +10,8 @@ from real_captures import RealReport
 from nsyswrap.loop.context import find_context
 from nsyswrap.model import Finding, Report
 from nsyswrap.report import report_of
-from nsyswrap.sections.pipeline_bubbles import MORE_BATCHES, RULE
+from nsyswrap.rules.ranks import PIPELINE
+from nsyswrap.sections.pipeline_bubbles import MORE_BATCHES
 from nsyswrap.tables import Trace
 
 TraceOf = Callable[[ExportBuilder], Trace]
@@ -24,7 +25,7 @@ def communication_of(trace: Trace) -> Report:
 
 def bubbles(report: Report) -> list[Finding]:
     """Return the findings on bubbles."""
-    return [each for each in report.findings if each.rule == RULE]
+    return [each for each in report.findings if each.rule == PIPELINE.key]
 
 
 def waits_of_a_step(microbatches: int, blocks: tuple[int, int]) -> list[int]:
@@ -59,7 +60,7 @@ def test_the_bubbles_of_a_real_pipeline_are_its_first_finding(real_report: RealR
     """With two microbatches in two stages, a third of the time is bubbles by the formula. So it was measured."""
     report = real_report("ranks/pipeline_bubbles")
     first = report.findings[0]
-    assert (first.rule, first.severity, first.advice) == (RULE, "problem", MORE_BATCHES)
+    assert (first.rule, first.severity, first.advice) == (PIPELINE.key, "problem", MORE_BATCHES)
     assert first.lost_ns / report.window.length_ns == pytest.approx(1 / 3, abs=0.05)
     assert first.saving_low_ns == 0
 
@@ -68,7 +69,7 @@ def test_the_longest_stage_of_a_real_pipeline_is_the_first_finding(real_report: 
     """The last of two stages has 12 of 16 blocks, on a host too slow for it: most of what it is late is its work."""
     report = real_report("ranks/pipeline_uneven")
     first = report.findings[0]
-    assert (first.rule, first.severity) == (RULE, "problem")
+    assert (first.rule, first.severity) == (PIPELINE.key, "problem")
     assert first.advice.startswith("Move layers from rank 1 to rank 0")
 
 
@@ -100,7 +101,7 @@ def test_the_pace_of_the_host_moves_with_the_layers(trace_of: TraceOf) -> None:
     assert found.saving_low_ns == pytest.approx(
         (report.step.count or 0) * 3 * (BLOCK + 15_000) * (12 - 8) * 8, rel=0.05
     )
-    assert report.findings[0].rule == RULE
+    assert report.findings[0].rule == PIPELINE.key
     assert all(each.rule != "ranks/late" for each in report.findings)
 
 
@@ -111,7 +112,7 @@ def test_bubbles_are_those_of_a_plain_loop(trace_of: TraceOf, microbatches: int,
     assert section is not None
     waits = section.tables["waits"]
     steps = report.step.count or 0
-    found = waits[waits["rule"] == RULE].groupby("waiting_rank")["wait_ns"].sum()
+    found = waits[waits["rule"] == PIPELINE.key].groupby("waiting_rank")["wait_ns"].sum()
     expected = waits_of_a_step(microbatches, blocks)
     assert {stage: int(found.get(stage, 0)) for stage in range(2)} == {
         stage: steps * each for stage, each in enumerate(expected)

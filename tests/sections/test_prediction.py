@@ -13,8 +13,11 @@ from nsyswrap.loop.context import find_context
 from nsyswrap.report import build_report
 from nsyswrap.sections import prediction
 from nsyswrap.tables import Trace
-from nsyswrap.what_if import changes
+from nsyswrap.what_if.changes.loader_waits import loader_waits
+from nsyswrap.what_if.changes.pinned_copies import pinned_copies
+from nsyswrap.what_if.changes.waits import waits
 from nsyswrap.what_if.dependency_graph import Change
+from nsyswrap.what_if.saving import CANNOT, predict
 from nsyswrap.what_if.simulate import Simulation
 
 TraceOf = Callable[[ExportBuilder], Trace]
@@ -93,7 +96,7 @@ def test_a_wait_follows_what_it_waits_for(trace_of: TraceOf, build: Callable[[],
 def test_without_waits_host_and_gpu_work_side_by_side(trace_of: TraceOf, build: Callable[[], ExportBuilder]) -> None:
     """Only the GPU limits the run then, with five kernels of 58 ns, the first from 20 on."""
     found = simulated(trace_of(synchronous(build())), 500)
-    changed = changes.waits(found).low
+    changed = waits(found).low
     assert list(changed.waits) == [1, 3, 5, 7, 9]
     assert found.length(changed) == pytest.approx(20 + 5 * 58, abs=30)
 
@@ -120,7 +123,7 @@ def test_findings_of_a_run_that_cannot_be_predicted_have_no_saving(
     report = build_report(trace_of(builder.kernel(410, 420, launched=(404, 408))))
     found = {finding.rule: finding for finding in report.findings}["synchronization/in_step"]
     assert (found.saving_low_ns, found.saving_high_ns) == (None, None)
-    assert found.evidence[-1] == changes.CANNOT
+    assert found.evidence[-1] == CANNOT
 
 
 def test_the_autograd_thread_continues_where_the_main_thread_stopped(
@@ -157,7 +160,7 @@ def test_a_blocking_copy_holds_its_thread_until_it_is_done(
         builder.kernel(turn + 88, turn + 98, launched=(turn + 78, turn + 82))
     found = simulated(trace_of(builder), 400)
     assert found.simulated_ns == 398
-    change = changes.pinned_copies(found).low
+    change = pinned_copies(found).low
     assert len(change.waits) == 8
     # The four copies and four kernels take 280 ns of the GPU, and the first needs its latency.
     assert 280 < found.length(change) < 310
@@ -175,7 +178,7 @@ def test_a_slow_loader_sets_the_pace(trace_of: TraceOf, build: Callable[[], Expo
     assert found.simulated_ns == 9_950 * US
     step = spans(*((number * 1_000 * US + 805 * US, number * 1_000 * US + 895 * US) for number in range(10)))
     assert found.saving(Change(host=step)) == 90 * US  # that of the last step, since no wait for a batch follows it
-    saving = changes.predict(found, changes.loader_waits)
+    saving = predict(found, loader_waits)
     assert saving.low_ns == pytest.approx(5_000 * US, rel=0.05)
     assert saving.high_ns == 10 * 785 * US
 

@@ -5,7 +5,7 @@ from analysis_fixtures import window
 
 from nsyswrap.model import Finding, Severity
 from nsyswrap.sections.severity import MORE_THAN_LOST, make_finding, severity_of, worth_printing
-from nsyswrap.what_if.changes import NO_SAVING, Saving
+from nsyswrap.what_if.saving import NO_SAVING, Saving
 
 WHOLE = window(5000, 6000)
 UNKNOWN = Saving(None, None, None, ("nothing is known",))

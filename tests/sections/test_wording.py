@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import nsyswrap.rules
 import nsyswrap.sections
 from nsyswrap.db.load import load_export
 from nsyswrap.loop.context import find_context
@@ -17,7 +18,8 @@ from nsyswrap.model import Report
 from nsyswrap.program_kind import Framework, ProgramKind, Wording
 from nsyswrap.render.plan_view import plan
 from nsyswrap.report import report_of
-from nsyswrap.sections.idle_advice import ADVICE
+from nsyswrap.rules import rule_of
+from nsyswrap.sections.idle_advice import OWN_RULES
 
 CAPTURES = Path(__file__).resolve().parents[1] / "captures"
 OF_PYTORCH = re.compile(
@@ -34,9 +36,12 @@ FAULTS = (
 
 
 def wordings() -> Iterator[tuple[str, Wording]]:
-    """Yield each wording of the modules of sections, and of the times of steps, with its place."""
-    sections = (each.name for each in pkgutil.walk_packages(nsyswrap.sections.__path__, "nsyswrap.sections."))
-    for module in map(importlib.import_module, ("nsyswrap.fixed_step", *sections)):
+    """Yield each wording of the modules of sections and of rules, with its place."""
+    packages = (nsyswrap.rules, nsyswrap.sections)
+    found = (
+        each.name for package in packages for each in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
+    )
+    for module in map(importlib.import_module, found):
         for name, value in vars(module).items():
             if name.isupper():
                 yield from ((f"{module.__name__}.{name}", each) for each in held(value))
@@ -70,12 +75,12 @@ def test_there_are_wordings() -> None:
     assert len(list(wordings())) > 40
 
 
-@pytest.mark.parametrize("rule", ADVICE)
+@pytest.mark.parametrize("rule", OWN_RULES)
 def test_advice_for_all_programs_does_not_speak_of_pytorch(rule: str) -> None:
     """What is marked by nsyswrap in PyTorch alone may."""
     if rule in {"host/checkpoint", "host/tokenizer", "idle/garbage_collection"}:
         return
-    for text in (ADVICE[rule].headline, ADVICE[rule].advice):
+    for text in (rule_of(rule).headline, rule_of(rule).advice):
         assert isinstance(text, Wording) or not OF_PYTORCH.search(text)
 
 

@@ -25,13 +25,15 @@ LAYERS = {
     "text_file": 0,
     "patterns": 0,
     "row_sums": 0,
+    "package_modules": 0,
     "program_kind": 0,
     "model": 1,
     "excerpt": 1,
-    "rule_names": 1,
+    "rules": 2,
+    "work_names": 1,
     "tables": 2,
     "requested_window": 2,
-    "fixed_step": 2,
+    "fixed_step": 3,
     "db": 3,
     "hardware": 3,
     "capture": 4,
@@ -78,6 +80,9 @@ HOMES = {
 TEST_FOLDERS = frozenset({
     *("browser", "real_nsys", "tools", "workloads", "support", "captures", "data", "snapshots", "vendor", "law"),
 })  # fmt: skip
+
+# The function that imports all modules of the package that calls it.
+LISTING = "modules_of"
 
 EMPTY_NAMES = frozenset({"util", "utils", "helper", "helpers", "common", "misc", "core", "manager", "managers"})
 
@@ -148,6 +153,8 @@ def imports(module: Module, known: frozenset[str] = frozenset()) -> Iterator[tup
     for node in _importing(module.text):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.Call) and _called(node) == LISTING:
+            yield from ((node.lineno, name) for name in sorted(known) if name.rpartition(".")[0] == module.name)
         elif isinstance(node, ast.ImportFrom):
             base = _base(module, node)
             for alias in node.names:
@@ -167,8 +174,8 @@ def _importing(text: str) -> tuple[ast.Import | ast.ImportFrom | ast.Call, ...]:
         or (
             isinstance(node, ast.Call)
             and node.args
-            and isinstance(node.args[0], ast.Constant)
-            and _called(node) in {"importlib.import_module", "__import__"}
+            and (isinstance(node.args[0], ast.Constant) or _called(node) == LISTING)
+            and _called(node) in {"importlib.import_module", "__import__", LISTING}
         )
     )
 

@@ -3,8 +3,9 @@
 import pytest
 from made_sweeps import gpus_sweep, workers_sweep
 
-from nsyswrap.rule_names import RULE_NAMES
-from nsyswrap.sweep.limits import Group, group_of, groups_of, limit_changes, limit_of
+from nsyswrap.rules import RULES
+from nsyswrap.rules.rule import Group
+from nsyswrap.sweep.limits import group_of, groups_of, limit_changes, limit_of
 from nsyswrap.sweep.results import Part
 
 
@@ -22,7 +23,7 @@ from nsyswrap.sweep.results import Part
     ],
 )
 def test_idle_time_has_the_group_of_its_rule(rule: str, group: Group) -> None:
-    assert rule in RULE_NAMES
+    assert rule in RULES
     assert group_of(Part("idle_ns", rule, 1.0)) is group
 
 

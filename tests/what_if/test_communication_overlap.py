@@ -13,7 +13,6 @@ from nsyswrap.events.operations import COMMUNICATION, COMPUTE
 from nsyswrap.intervals import Indices
 from nsyswrap.loop.context import TraceContext, find_context
 from nsyswrap.tables import Trace
-from nsyswrap.what_if.changes import WhatIf
 from nsyswrap.what_if.communication_overlap import (
     FEWEST_PASSES,
     Step,
@@ -25,6 +24,7 @@ from nsyswrap.what_if.communication_overlap import (
     slowdown,
     steps_of,
 )
+from nsyswrap.what_if.saving import WhatIf
 from nsyswrap.what_if.simulate import Simulation
 
 TraceOf = Callable[[ExportBuilder], Trace]

@@ -8,15 +8,17 @@ from analysis_fixtures import whole_session, window
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from simulated_programs import START, Act, Machine, programs
-from simulations import simulate
+from simulations import change_of, simulate
 
 from nsyswrap.db.load import load_export
 from nsyswrap.intervals import Spans
 from nsyswrap.loop.context import find_context
+from nsyswrap.rules import CAUSES
 from nsyswrap.tables import CALLS
-from nsyswrap.what_if import changes
+from nsyswrap.what_if.changes import FIXES
 from nsyswrap.what_if.critical_path import critical_path
 from nsyswrap.what_if.dependency_graph import Change
+from nsyswrap.what_if.saving import predict
 from nsyswrap.what_if.simulate import Simulation
 
 SOME = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -80,8 +82,10 @@ def test_every_trace_is_simulated_or_has_a_failure(sketch: random_traces.Sketch)
     whole = whole_session(context.trace)
     simulation = simulate(context, whole)
     assert simulation.failure or simulation.simulated_ns is not None
-    for what in changes.OF_CAUSE.values():
-        saving = changes.predict(simulation, what)
+    for rule in CAUSES.values():
+        if rule.key not in FIXES:
+            continue
+        saving = predict(simulation, change_of(rule))
         low, high = saving.low_ns, saving.high_ns
         assert saving.evidence
         assert (saving.method is None) == (low is None) == (saving.what_if is None)

@@ -14,7 +14,9 @@ from nsyswrap.loop.context import Settings, find_calls, find_context, find_state
 from nsyswrap.model import Finding, Severity
 from nsyswrap.report import build_report, choose_window
 from nsyswrap.tables import Trace
-from nsyswrap.what_if import changes
+from nsyswrap.what_if.changes.launch_calls import launch_calls
+from nsyswrap.what_if.changes.loader_work import loader_work
+from nsyswrap.what_if.saving import predict
 from nsyswrap.what_if.without_profiler import WithoutProfiler, without_profiler
 
 RealTrace = Callable[[str], Trace]
@@ -114,7 +116,7 @@ def test_the_lock_of_the_interpreter_is_not_a_loader_that_sets_the_pace(real_con
     """Batches are ready in this run. Its threads share the interpreter, whose lock it waits for in the data phase."""
     context = real_context("mnist_counters_python")
     assert not simulate(context).graph.is_batch.any()
-    found = changes.predict(simulate(context), changes.launch_calls)
+    found = predict(simulate(context), launch_calls)
     assert found.high_ns is not None
     assert found.high_ns > 5e6
 
@@ -137,7 +139,7 @@ def test_no_saving_is_larger_than_the_window(name: str, real_report: RealReport)
 def test_the_main_thread_waits_for_two_autograd_threads(real_context: RealContext) -> None:
     """The training process loads the batches. Loading them in other processes saves about the loading time."""
     context = real_context("alexnet_data_parallel_2gpu")
-    saving = changes.predict(simulate(context), changes.loader_work)
+    saving = predict(simulate(context), loader_work)
     low, high = saving.low_ns, saving.high_ns
     assert low is not None
     assert high is not None

@@ -13,9 +13,9 @@ from nsyswrap.fixed_step import TypicalStep
 from nsyswrap.intervals import Spans
 from nsyswrap.model import Finding, Severity
 from nsyswrap.tables import Trace
-from nsyswrap.what_if.changes import WhatIf
 from nsyswrap.what_if.dependency_graph import Change
 from nsyswrap.what_if.plan import NO_STEPS, NOT_SIMULATED, NOTHING_SAVES, find_plan
+from nsyswrap.what_if.saving import WhatIf
 from nsyswrap.what_if.simulate import Simulation
 
 TraceOf = Callable[[ExportBuilder], Trace]

@@ -21,10 +21,10 @@ from nsyswrap.ranks.late_ranks import find_late_ranks
 from nsyswrap.ranks.lateness import find_lateness
 from nsyswrap.report import choose_window
 from nsyswrap.tables import Trace
-from nsyswrap.what_if.changes import predict
 from nsyswrap.what_if.dependency_graph import Change
 from nsyswrap.what_if.late_rank import in_time
 from nsyswrap.what_if.rank_edges import _topological
+from nsyswrap.what_if.saving import predict
 from nsyswrap.what_if.simulate import Simulation, find_simulation
 
 TraceOf = Callable[[ExportBuilder], Trace]

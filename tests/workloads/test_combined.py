@@ -9,7 +9,7 @@ from types import ModuleType
 
 import pytest
 
-from nsyswrap.rule_names import RULE_NAMES
+from nsyswrap.rules import RULES
 
 WORKLOADS = Path(__file__).resolve().parents[2] / "workloads"
 NAMES = sorted(path.stem for path in (WORKLOADS / "combined").glob("*.py") if path.stem not in {"__init__", "switches"})
@@ -50,7 +50,7 @@ def test_a_program_has_two_or_three_faults_of_different_rules(name: str) -> None
     faults = constants(name)["FAULTS"]
     assert isinstance(faults, dict)
     assert len(set(faults.values())) == len(faults) in {2, 3}
-    assert set(faults.values()) <= set(RULE_NAMES)
+    assert set(faults.values()) <= set(RULES)
 
 
 def test_there_are_eight_programs_of_different_shape() -> None:

@@ -6,12 +6,13 @@ import numpy as np
 
 from nsyswrap import tables
 from nsyswrap.attribution.idle_pieces import GENERIC, IdlePieces, Mask
+from nsyswrap.attribution.root_cause import RootCause
 from nsyswrap.events import api_calls
 from nsyswrap.intervals import Spans, Times, containing
 from nsyswrap.rows import chosen, taken
+from nsyswrap.rules import memory
 from nsyswrap.tables import array, coded
 
-RULE = "memory/churn"
 # A caching allocator does not call the driver after warm-up. More than one step in ten with such calls is churn, and no
 # less than two: what happens once is no habit, however few steps were recorded. Source: ours.
 CHURN_SHARE = 0.10
@@ -63,3 +64,6 @@ def _allocates(name: str) -> int:
     """Return 1 for a call that allocates or frees outside of a memory pool; else 0."""
     base = api_calls.base_name(name)
     return int(api_calls.call_kind(base) == api_calls.ALLOCATION and not _POOLED.search(base))
+
+
+ROOT_CAUSE = RootCause(90, memory.CHURN, find, own_causes=("allocation",))

@@ -4,12 +4,13 @@ import numpy as np
 
 from nsyswrap.attribution.idle_pieces import IdlePieces, Mask
 from nsyswrap.attribution.launch_pace import FEW, LATENCY_NS
+from nsyswrap.attribution.root_cause import RootCause
 from nsyswrap.events.operations import streams_of
 from nsyswrap.intervals import Indices, Times, places
 from nsyswrap.rows import taken
+from nsyswrap.rules import gpu
 from nsyswrap.tables import blocks
 
-RULE = "gpu/between_operations"
 # A queued operation that begins after more than this many usual gaps waited for something else, such as another stream.
 # Source: ours. Fewer gaps than ``FEW`` show no usual length; then it is the time from a launch to its operation.
 USUAL_GAPS = 10
@@ -52,3 +53,6 @@ def _in_one_stream(idle: IdlePieces, mine: Indices, start: Times, gap: Indices) 
     one, other = (streams_of(idle.context.trace, operations, rows) for rows in (before, after))
     same: Mask = follows & (one >= 0) & (one == other) & (operations.process[before] == operations.process[after])
     return same
+
+
+ROOT_CAUSE = RootCause(180, gpu.BETWEEN_OPERATIONS, find)

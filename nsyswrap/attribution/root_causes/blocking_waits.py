@@ -5,9 +5,10 @@ ahead of the GPU again, up to the length of the wait: without the wait, later la
 """
 
 from nsyswrap.attribution.idle_pieces import GENERIC, IdlePieces, Mask
+from nsyswrap.attribution.root_cause import RootCause
 from nsyswrap.events import api_calls
+from nsyswrap.rules import synchronization
 
-RULE = "synchronization/in_step"
 KINDS = (api_calls.SYNCHRONIZATION, api_calls.BLOCKING_COPY)
 
 
@@ -17,3 +18,6 @@ def find(idle: IdlePieces, free: Mask) -> Mask:
     begins = waits[idle.first]
     rest = free & ~waits & idle.is_cause(*GENERIC)
     return waits | idle.set_back(begins, idle.call_length(KINDS, begins), rest, waits)
+
+
+ROOT_CAUSE = RootCause(120, synchronization.IN_STEP, find, own_causes=("synchronization", "blocking_copy"))

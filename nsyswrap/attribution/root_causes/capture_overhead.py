@@ -7,14 +7,15 @@ import numpy.typing as npt
 
 from nsyswrap import tables
 from nsyswrap.attribution.idle_pieces import DATA_CAUSES, IdlePieces, Mask
+from nsyswrap.attribution.root_cause import RootCause
 from nsyswrap.hardware.profiler_cost import RANGE
 from nsyswrap.intervals import Indices, Times, Window
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import of_library
 from nsyswrap.memo import memo
+from nsyswrap.rules import capture
 from nsyswrap.tables import array
 
-RULE = "capture/overhead"
 # Fewer begins and ends in a step than this are its phases, and their time does not matter. Source: ours.
 MANY_MARKS = 40
 # Where marks take more than this share of CPU time, the profiler causes that CPU time. Source: ours.
@@ -101,3 +102,6 @@ def _marks(at: Times, begins: Mask) -> Marks:
         if chosen.any():
             spent[chosen] = min(np.percentile(since[chosen], SHORTEST_PERCENTILE), LONGEST_MARK_NS)
     return Marks(at, np.cumsum(spent))
+
+
+ROOT_CAUSE = RootCause(10, capture.OVERHEAD, find)

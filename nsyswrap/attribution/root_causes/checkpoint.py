@@ -1,9 +1,9 @@
 """Root cause: the step writes or reads a checkpoint (torch.save, torch.load)."""
 
 from nsyswrap.attribution.idle_pieces import IdlePieces, Mask
+from nsyswrap.attribution.root_cause import RootCause
 from nsyswrap.events import api_calls
-
-RULE = "host/checkpoint"
+from nsyswrap.rules import host
 
 
 def find(idle: IdlePieces, free: Mask) -> Mask:
@@ -12,3 +12,6 @@ def find(idle: IdlePieces, free: Mask) -> Mask:
     Time without a core, and launches that come late, are no part of the checkpoint.
     """
     return free & idle.is_marked(api_calls.CHECKPOINT) & ~idle.is_cause("off_cpu", "queued", "not_traced")
+
+
+ROOT_CAUSE = RootCause(20, host.CHECKPOINT, find, own_causes=("file_io", "blocking_copy", "synchronization"))

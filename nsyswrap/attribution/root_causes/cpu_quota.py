@@ -3,10 +3,10 @@
 import numpy as np
 
 from nsyswrap.attribution.idle_pieces import IdlePieces, Mask
+from nsyswrap.attribution.root_cause import RootCause
 from nsyswrap.events.host_record import HostRecord
 from nsyswrap.intervals import Times
-
-RULE = "host/cpu_quota"
+from nsyswrap.rules import host
 
 
 def find(idle: IdlePieces, free: Mask) -> Mask:
@@ -42,3 +42,6 @@ def is_stop(record: HostRecord, start: Times, length: Times) -> Mask:
         found[chosen] = True
         left = max(left - int(length[chosen].sum()), 0) if len(rows) else 0
     return found
+
+
+ROOT_CAUSE = RootCause(30, host.CPU_QUOTA, find)

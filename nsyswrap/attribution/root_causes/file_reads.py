@@ -1,9 +1,9 @@
 """Root cause: the training process reads files for the next batch itself."""
 
 from nsyswrap.attribution.idle_pieces import IdlePieces, Mask
+from nsyswrap.attribution.root_cause import RootCause
 from nsyswrap.events import api_calls
-
-RULE = "host/file_reads"
+from nsyswrap.rules import host
 
 
 def find(idle: IdlePieces, free: Mask) -> Mask:
@@ -15,3 +15,6 @@ def find(idle: IdlePieces, free: Mask) -> Mask:
     if reads.any():
         reads = idle.in_os_call(api_calls.FILE_IO, reads) & ~idle.has_loader()
     return reads
+
+
+ROOT_CAUSE = RootCause(60, host.FILE_READS, find, own_causes=("data_wait",))

@@ -2,9 +2,9 @@
 
 from nsyswrap.attribution.causes import CAUSES
 from nsyswrap.attribution.idle_pieces import IdlePieces, Mask
+from nsyswrap.attribution.root_cause import RootCause
 from nsyswrap.rows import taken
-
-RULE = "launches/launch_bound"
+from nsyswrap.rules import launches
 
 # Where other causes make up this share of the idle time, fewer launches do not help. Source: ours, as LATE in
 # launch_pace.
@@ -23,3 +23,6 @@ def find(idle: IdlePieces, free: Mask) -> Mask:  # noqa: ARG001 - the signature 
     short = idle.gaps.spans.end - idle.gaps.spans.start <= idle.usual_gap_ns
     found: Mask = taken(short, idle.gap) & idle.is_cause("cpu", "launch", "queued")
     return found
+
+
+ROOT_CAUSE = RootCause(140, launches.LAUNCH_BOUND, find, has_section=True)

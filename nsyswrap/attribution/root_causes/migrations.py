@@ -4,10 +4,11 @@ import numpy as np
 
 from nsyswrap.attribution.idle_pieces import IdlePieces, Mask
 from nsyswrap.attribution.page_migrations import find_migrations
+from nsyswrap.attribution.root_cause import RootCause
 from nsyswrap.intervals import places
 from nsyswrap.rows import taken
+from nsyswrap.rules import memory
 
-RULE = "memory/migrations"
 # A page fault takes tens of microseconds from the access to the copy. In a longer gap before a migration the host did
 # something else before it touched the page. Source: NVIDIA, "Maximizing Unified Memory Performance in CUDA".
 FAULT_NS = 100_000
@@ -33,3 +34,6 @@ def find(idle: IdlePieces, free: Mask) -> Mask:
     ends &= spans.end - spans.start <= FAULT_NS
     found: Mask = free & taken(ends, idle.gap) & ~idle.is_cause("not_traced")
     return found
+
+
+ROOT_CAUSE = RootCause(70, memory.MIGRATIONS, find, has_section=True)

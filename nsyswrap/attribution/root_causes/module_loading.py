@@ -11,10 +11,10 @@ import numpy as np
 from nsyswrap import tables
 from nsyswrap.attribution.idle_pieces import IdlePieces, Mask
 from nsyswrap.attribution.launch_pace import LATENCY_NS
+from nsyswrap.attribution.root_cause import RootCause
 from nsyswrap.rows import taken
+from nsyswrap.rules import modules
 from nsyswrap.tables import array, blocks
-
-RULE = "modules/in_window"
 
 _LOADS = re.compile(r"cu(?:da)?(?:Library|Module)Load|cuLink|nvrtc|nvJitLink|cuFuncLoad|cu(?:da)?GraphInstantiate")
 # The driver may load a kernel when its handle is first asked for. Source: captures of nsys 2023 and 2025. Such calls
@@ -50,3 +50,6 @@ def _usual_launch_ns(idle: IdlePieces) -> float:
             out=length[some],
         )
     return min(float(np.median(length)), LATENCY_NS) if len(length) else LATENCY_NS
+
+
+ROOT_CAUSE = RootCause(80, modules.IN_WINDOW, find, own_causes=("module_load",))

@@ -4,9 +4,9 @@ import numpy as np
 
 from nsyswrap.attribution.idle_pieces import GENERIC, IdlePieces, Mask
 from nsyswrap.attribution.optimizer_pass import PHASE, find_pass
+from nsyswrap.attribution.root_cause import RootCause
 from nsyswrap.rows import taken
-
-RULE = "optimizer/many_kernels"
+from nsyswrap.rules import optimizer
 
 
 def find(idle: IdlePieces, free: Mask) -> Mask:  # noqa: ARG001 - the signature of all root causes
@@ -18,3 +18,6 @@ def find(idle: IdlePieces, free: Mask) -> Mask:  # noqa: ARG001 - the signature 
     phase = taken(idle.context.phase_of_operations, np.maximum(ender, 0))
     ends: Mask = (ender >= 0) & (phase == idle.context.phases.code(PHASE))
     return taken(ends, idle.gap) & idle.is_cause(*GENERIC)
+
+
+ROOT_CAUSE = RootCause(130, optimizer.MANY_KERNELS, find, has_section=True)

@@ -4,10 +4,10 @@ import numpy as np
 
 from nsyswrap.attribution.copy_table import staging
 from nsyswrap.attribution.idle_pieces import GENERIC, IdlePieces, Mask
+from nsyswrap.attribution.root_cause import RootCause
 from nsyswrap.events import api_calls
 from nsyswrap.intervals import containing
-
-RULE = "copies/pageable"
+from nsyswrap.rules import copies
 
 
 def find(idle: IdlePieces, free: Mask) -> Mask:
@@ -19,3 +19,6 @@ def find(idle: IdlePieces, free: Mask) -> Mask:
     begins = (inside & idle.is_cause("blocking_copy"))[idle.first]
     rest = free & ~inside & idle.is_cause(*GENERIC)
     return inside | idle.set_back(begins, idle.call_length((api_calls.BLOCKING_COPY,), begins), rest, inside)
+
+
+ROOT_CAUSE = RootCause(110, copies.PAGEABLE, find, own_causes=("blocking_copy", "launch"), has_section=True)

@@ -1,9 +1,9 @@
 """Root cause: the training process turns text into tokens inside the step."""
 
 from nsyswrap.attribution.idle_pieces import IdlePieces, Mask
+from nsyswrap.attribution.root_cause import RootCause
 from nsyswrap.events import api_calls
-
-RULE = "host/tokenizer"
+from nsyswrap.rules import host
 
 
 def find(idle: IdlePieces, free: Mask) -> Mask:
@@ -11,3 +11,6 @@ def find(idle: IdlePieces, free: Mask) -> Mask:
     return (
         free & idle.is_marked(api_calls.TOKENIZER) & idle.is_cause("data_work", "data_wait", "cpu", "lock", "unknown")
     )
+
+
+ROOT_CAUSE = RootCause(40, host.TOKENIZER, find, own_causes=("data_work",))

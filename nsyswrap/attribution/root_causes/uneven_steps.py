@@ -3,12 +3,12 @@
 import numpy as np
 
 from nsyswrap.attribution.idle_pieces import GENERIC, IdlePieces, Mask
+from nsyswrap.attribution.root_cause import RootCause
 from nsyswrap.attribution.step_outliers import is_outlier, longest_in, lost_to_outliers, unexplained
 from nsyswrap.intervals import Indices, Spans, containing
 from nsyswrap.rows import chosen, taken
+from nsyswrap.rules.steps import UNEVEN
 from nsyswrap.tables import array, blocks
-
-RULE = "steps/uneven"
 
 
 def find(idle: IdlePieces, free: Mask) -> Mask:
@@ -44,3 +44,6 @@ def _in_steps(idle: IdlePieces, steps: Spans, mask: Mask) -> Indices:
         rows = some.start + np.flatnonzero(mask[some])
         parts.append(rows[containing(steps, taken(idle.pieces.start, rows)) >= 0])
     return np.concatenate(parts)
+
+
+ROOT_CAUSE = RootCause(150, UNEVEN, find, has_section=True)

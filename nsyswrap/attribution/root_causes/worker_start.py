@@ -2,9 +2,9 @@
 
 from nsyswrap.attribution.idle_pieces import DATA_CAUSES, IdlePieces, Mask
 from nsyswrap.attribution.loader_starts import find_starts
+from nsyswrap.attribution.root_cause import RootCause
 from nsyswrap.intervals import containing
-
-RULE = "data/worker_start"
+from nsyswrap.rules import data
 
 
 def find(idle: IdlePieces, free: Mask) -> Mask:
@@ -16,3 +16,6 @@ def find(idle: IdlePieces, free: Mask) -> Mask:
     started = idle.none[: len(idle.first)]
     started[where[where >= 0]] = True
     return free & started[idle.gap] & idle.is_cause(*DATA_CAUSES, "cpu", "unknown", "lock", "file_io", "off_cpu")
+
+
+ROOT_CAUSE = RootCause(100, data.WORKER_START, find)

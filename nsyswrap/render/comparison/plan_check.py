@@ -7,7 +7,7 @@ from nsyswrap import units
 from nsyswrap.compare import Comparison, FindingPair
 from nsyswrap.render.comparison import summary_model
 from nsyswrap.render.escape import visible
-from nsyswrap.rule_names import rule_name
+from nsyswrap.rules import rule_name
 
 
 class PlanStep(NamedTuple):

@@ -10,8 +10,7 @@ function isIdle(name) {
 
 /** Return the hue of idle time of a rule or a cause; of an unknown one, that of other idle time. */
 function idleHue(name) {
-  const [first, rest] = name.split("/");
-  return (rest === undefined || first === "idle" ? HUES.causes[rest ?? first] : HUES.rules[first]) ?? "idle-other";
+  return HUES.rules[name] ?? HUES.causes[name] ?? "idle-other";
 }
 
 /** Return the hue of a class, by the kind of its row; the style sheet has a variable of this name. */

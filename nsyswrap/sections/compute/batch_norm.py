@@ -20,9 +20,10 @@ from nsyswrap.hardware.kernel_work import has_block_a_channel
 from nsyswrap.intervals import Window
 from nsyswrap.model import Finding
 from nsyswrap.program_kind import Wording
+from nsyswrap.rules import compute
 from nsyswrap.sections.compute.kernel_findings import find_if_costly
 from nsyswrap.sections.compute.kernel_groups import GroupedKernels, costliest
-from nsyswrap.what_if.changes import WhatIf, faster
+from nsyswrap.what_if.saving import WhatIf, faster
 from nsyswrap.what_if.simulate import Simulation
 
 _STATISTICS = re.compile(r"batch_norm_collect_statistics_kernel")
@@ -45,7 +46,7 @@ def find_findings(simulation: Simulation, kernels: GroupedKernels, window: Windo
     """Return a finding where batch norms with one block for each channel take enough of the window."""
     own = _own(kernels)
     return find_if_costly(
-        rule="compute/batch_norm",
+        rule=compute.BATCH_NORM.key,
         headline="Batch norms that give each channel one block take {share} of the time.",
         lost_ns=kernels.time_of(own),
         change=partial(on_whole_gpu, kernels),

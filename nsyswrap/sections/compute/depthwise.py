@@ -7,9 +7,10 @@ import numpy as np
 from nsyswrap.intervals import Window
 from nsyswrap.model import Finding
 from nsyswrap.program_kind import Wording
+from nsyswrap.rules import compute
 from nsyswrap.sections.compute.kernel_findings import find_if_costly
 from nsyswrap.sections.compute.kernel_groups import Group, GroupedKernels, costliest
-from nsyswrap.what_if.changes import WhatIf, faster
+from nsyswrap.what_if.saving import WhatIf, faster
 from nsyswrap.what_if.simulate import Simulation
 
 OPERATION, LIBRARY = "conv_depthwise", "pytorch"
@@ -30,7 +31,7 @@ def find_findings(simulation: Simulation, kernels: GroupedKernels, window: Windo
     """Return a finding where PyTorch's own depthwise kernels take enough of the window."""
     own = kernels.which([each.kind.op == OPERATION and each.kind.library == LIBRARY for each in kernels.groups])
     return find_if_costly(
-        rule="compute/depthwise",
+        rule=compute.DEPTHWISE.key,
         headline="Depthwise convolutions in PyTorch's own kernels take {share} of the time.",
         lost_ns=kernels.time_of(own),
         change=partial(at_peak, kernels),

@@ -7,7 +7,7 @@ from nsyswrap.intervals import Window
 from nsyswrap.model import Finding, Severity
 from nsyswrap.sections.compute.kernel_groups import GroupedKernels
 from nsyswrap.sections.severity import NOTE_SHARE, make_finding
-from nsyswrap.what_if.changes import WhatIf, predict
+from nsyswrap.what_if.saving import WhatIf, predict
 from nsyswrap.what_if.simulate import Simulation
 
 

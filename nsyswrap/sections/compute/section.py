@@ -16,14 +16,15 @@ from nsyswrap.model import Fact, Finding, Gpu, Section
 from nsyswrap.program_kind import Wording
 from nsyswrap.row_sums import typed_table
 from nsyswrap.rows import taken
-from nsyswrap.rule_names import operation_name
+from nsyswrap.rules import compute
 from nsyswrap.sections.compute import batch_norm, depthwise, limits, small_matrices, unfused
 from nsyswrap.sections.compute.kernel_groups import Group, GroupedKernels, grouped_kernels
 from nsyswrap.sections.compute.limits import Limit, find_limits, is_matrix
 from nsyswrap.sections.severity import make_finding
 from nsyswrap.sections.spec import SectionSpec
-from nsyswrap.what_if.changes import WhatIf, faster, predict
+from nsyswrap.what_if.saving import WhatIf, faster, predict
 from nsyswrap.what_if.simulate import Simulation
+from nsyswrap.work_names import operation_name
 
 TITLE = "Compute"
 NOTE = (
@@ -160,7 +161,7 @@ def _overall(  # noqa: PLR0913, PLR0917 - what the note is about, and what it sa
         return ()
     return (
         make_finding(
-            rule="compute/kernels",
+            rule=compute.KERNELS.key,
             headline=f"Kernels run {units.share(share)} of the time. Kernel time: {main_kernels(kernels)}.",
             lost_ns=kernels.per_gpu(_beyond_peak(kernels, found)),
             saving=predict(simulation, partial(_at_peak, kernels, found)),

@@ -20,12 +20,13 @@ from nsyswrap.intervals import Indices, Window
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Finding
 from nsyswrap.program_kind import Wording
+from nsyswrap.rules import compute
 from nsyswrap.sections.compute.kernel_findings import find_if_costly
 from nsyswrap.sections.compute.kernel_groups import Group, GroupedKernels
 from nsyswrap.sections.compute.limits import is_matrix
 from nsyswrap.what_if.affected_parts import before_launches
-from nsyswrap.what_if.changes import HALF, WhatIf
 from nsyswrap.what_if.dependency_graph import Change
+from nsyswrap.what_if.saving import HALF, WhatIf
 from nsyswrap.what_if.simulate import Simulation
 
 PRODUCTS = frozenset({"gemm", "gemv"})
@@ -53,7 +54,7 @@ def find_findings(simulation: Simulation, kernels: GroupedKernels, window: Windo
     mine = following > 1
     lost = int(kernels.inside[mine].sum())
     return find_if_costly(
-        rule="compute/small_matrices",
+        rule=compute.SMALL_MATRICES.key,
         headline="Equal products of small matrices, one after the other, take {share} of the time.",
         lost_ns=lost,
         change=partial(_batched, kernels, following),

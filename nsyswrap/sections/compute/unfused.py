@@ -24,12 +24,13 @@ from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import OPTIMIZER
 from nsyswrap.model import Finding
 from nsyswrap.program_kind import Wording
+from nsyswrap.rules import compute
 from nsyswrap.sections.compute.kernel_findings import find_if_costly
 from nsyswrap.sections.compute.kernel_groups import Group, GroupedKernels, by_name
 from nsyswrap.tables import blocks
 from nsyswrap.what_if.affected_parts import before_launches
-from nsyswrap.what_if.changes import WhatIf
 from nsyswrap.what_if.dependency_graph import Change
+from nsyswrap.what_if.saving import WhatIf
 from nsyswrap.what_if.simulate import Simulation
 
 # What torch.compile puts into one kernel with elementwise operators. Source: the scheduler of torch/_inductor.
@@ -94,7 +95,7 @@ def find_findings(simulation: Simulation, kernels: GroupedKernels, window: Windo
     chains = find_chains(simulation.context, kernels)
     lost = int(kernels.inside[chains.linked].sum())
     return find_if_costly(
-        rule="compute/unfused",
+        rule=compute.UNFUSED.key,
         headline=HEADLINE,
         lost_ns=lost,
         change=partial(_fused, kernels, chains),

@@ -19,6 +19,7 @@ from nsyswrap.intervals import Indices, Spans, Window, clip, merge, overlap, tot
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.own_windows import find_own_windows
 from nsyswrap.model import Finding, Severity
+from nsyswrap.rules import tensor_cores
 
 COUNTER = "Tensor Active"
 # On Turing this counter includes half-precision arithmetic of ordinary cores. Source: nsys's description of the metric.
@@ -165,7 +166,7 @@ def _finding(counted: TensorWork, headline: str, advice: str, window: Window) ->
     by_counter = units.share_band(counted.share_low, counted.share)
     low, high = (units.share(part / counted.kernel_ns) for part in (counted.tensor_ns, counted.possible_ns))
     return Finding(
-        rule="tensor_cores/counter_disagrees",
+        rule=tensor_cores.COUNTER_DISAGREES.key,
         severity=Severity.NOTE,
         headline=headline,
         lost_ns=0,

@@ -15,9 +15,10 @@ from nsyswrap.loop.phase_detection import Phases
 from nsyswrap.model import Finding, Severity
 from nsyswrap.program_kind import Wording
 from nsyswrap.row_sums import sums_by_text
-from nsyswrap.rule_names import TENSOR_USES
+from nsyswrap.rules import tensor_cores
 from nsyswrap.sections.severity import make_finding
-from nsyswrap.what_if.changes import Saving, WhatIf, faster
+from nsyswrap.what_if.saving import Saving, WhatIf, faster
+from nsyswrap.work_names import TENSOR_USES
 
 # There is a note from this share of kernel time in eligible kernels without tensor cores.
 NOTE_SHARE = 0.05
@@ -230,7 +231,7 @@ def find_findings(
     share = units.share(lost / whole)
     return (
         make_finding(
-            rule="tensor_cores/not_used",
+            rule=tensor_cores.NOT_USED.key,
             headline=f"{share} of kernel time is matrix work that could run on tensor cores and does not"
             f"{part} because {REASONS[main].words}.",
             lost_ns=round(lost / gpus),

@@ -9,9 +9,10 @@ from nsyswrap import units
 from nsyswrap.intervals import Indices, Window
 from nsyswrap.model import Finding
 from nsyswrap.program_kind import Wording
+from nsyswrap.rules import tensor_cores
 from nsyswrap.sections.severity import make_finding, worth_printing
 from nsyswrap.sections.tensor_cores.eligibility import ClassifiedKernels
-from nsyswrap.what_if.changes import HALF, faster, predict
+from nsyswrap.what_if.saving import HALF, faster, predict
 from nsyswrap.what_if.simulate import Simulation
 
 # The name rule and the library of the kernels that cuDNN runs around a convolution. Other kernels that move values,
@@ -62,7 +63,7 @@ def find_findings(
     change = faster(rows[mine], least, 0.0, f"{assumed} kernels are left out, or all of them")
     return (
         make_finding(
-            rule="tensor_cores/layout",
+            rule=tensor_cores.LAYOUT.key,
             headline=f"Kernels that only convert tensors to another layout take {share} of the time.",
             lost_ns=lost,
             saving=predict(simulation, lambda _: change),

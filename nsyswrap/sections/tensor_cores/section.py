@@ -19,7 +19,7 @@ from nsyswrap.sections.spec import SectionSpec
 from nsyswrap.sections.tensor_cores import layout_kernels
 from nsyswrap.sections.tensor_cores.counter_check import contradictions, count_tensor_work
 from nsyswrap.sections.tensor_cores.eligibility import ClassifiedKernels, find_findings, not_used, on_tensor_cores
-from nsyswrap.what_if.changes import predict
+from nsyswrap.what_if.saving import predict
 from nsyswrap.what_if.simulate import Simulation
 
 NO_TENSOR_CORES = "No GPU of this capture has tensor cores."

@@ -12,36 +12,37 @@ from typing import Any
 
 import pytest
 
-from nsyswrap.fixed_step import IF_FIXED
-from nsyswrap.render.code_changes import CODE_CHANGES, LIGHTNING, PYTORCH, TRANSFORMERS, CodeChange, code_changes
-from nsyswrap.rule_names import RULE_NAMES
-from nsyswrap.sections.idle_advice import ADVICE, ADVICE_OF_LIBRARIES, OWN_THREADS, SHORT_CODE, SMALL_COPIES
+from nsyswrap.rules import RULES, code_changes
+from nsyswrap.rules.code import LIGHTNING, PYTORCH, TRANSFORMERS, CodeChange
+from nsyswrap.rules.idle import CPU, DATA_WAIT, LAUNCH_LESS, OF_LIBRARIES, OWN_THREADS
+from nsyswrap.rules.synchronization import SMALL_COPIES
 
-OF_ADVICE = [code_changes("", advice) for advice in (SMALL_COPIES, ADVICE_OF_LIBRARIES)]
-CHANGES = sorted({change for changes in (*CODE_CHANGES.values(), *OF_ADVICE) for change in changes})
+WITH_CODE = sorted(key for key, rule in RULES.items() if rule.code)
+CHANGES = sorted({change for rule in RULES.values() for each in (rule, *rule.cases) for change in each.code})
 LONGEST_LINE = 100
 
 
-def test_each_rule_exists_and_may_be_part_of_a_plan() -> None:
-    assert set(CODE_CHANGES) <= set(RULE_NAMES) & set(IF_FIXED)
+def test_a_rule_with_code_may_be_part_of_a_plan() -> None:
+    assert all(RULES[key].fixed != "if fixed" for key in WITH_CODE)
 
 
 def test_a_rule_without_a_change_has_none() -> None:
     assert code_changes("idle/unknown") == ()
-    assert code_changes("idle/cpu", ADVICE["idle/cpu"].advice) == ()
+    assert code_changes(CPU.key, CPU.advice) == ()
 
 
 def test_a_change_may_follow_from_the_advice() -> None:
     """Launching less is one of two advices on CPU code between launches; the other needs a look at the program."""
-    assert code_changes("idle/cpu", SHORT_CODE) == code_changes("idle/launch")
-    assert code_changes("idle/off_cpu", OWN_THREADS) == code_changes("host/cpu_quota")
-    assert code_changes("ranks/late", ADVICE["idle/data_wait"].advice) == code_changes("idle/data_wait")
+    assert code_changes(CPU.key, LAUNCH_LESS.advice) == code_changes("idle/launch")
+    assert code_changes("idle/off_cpu", OWN_THREADS.advice) == code_changes("host/cpu_quota")
+    assert code_changes("ranks/late", DATA_WAIT.advice) == code_changes(DATA_WAIT.key)
 
 
 def test_another_advice_on_a_rule_has_its_own_change() -> None:
     """Small copies to the GPU are joined, and a library is opened once; the rule's usual change would not help."""
-    for rule, advice in (("synchronization/in_step", SMALL_COPIES), ("idle/module_load", ADVICE_OF_LIBRARIES)):
-        assert code_changes(rule, advice) not in {(), code_changes(rule), code_changes(rule, ADVICE[rule].advice)}
+    for rule, case in (("synchronization/in_step", SMALL_COPIES), ("idle/module_load", OF_LIBRARIES)):
+        usual = code_changes(rule, RULES[rule].advice)
+        assert code_changes(rule, case.advice) == case.code not in {(), code_changes(rule), usual}
 
 
 def test_work_in_the_background_is_ready_when_the_step_needs_it() -> None:
@@ -58,9 +59,9 @@ def test_text_is_tokenized_once() -> None:
     assert names["dataset"] == [["a", "b"]]
 
 
-@pytest.mark.parametrize("rule", sorted(CODE_CHANGES))
+@pytest.mark.parametrize("rule", WITH_CODE)
 def test_a_rule_has_at_most_one_change_for_each_library_and_pytorch_comes_first(rule: str) -> None:
-    libraries = [change.library for change in CODE_CHANGES[rule]]
+    libraries = [change.library for change in RULES[rule].code]
     assert libraries[0] == PYTORCH
     assert libraries == sorted(set(libraries), key=(PYTORCH, LIGHTNING, TRANSFORMERS).index)
 

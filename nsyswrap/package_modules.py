@@ -1,0 +1,17 @@
+"""The modules of a package: what is one file each needs no list, and a new file no second place."""
+
+from collections.abc import Iterable, Iterator
+from importlib import import_module
+from pkgutil import iter_modules
+from types import ModuleType
+
+
+def modules_of(package: str, path: Iterable[str]) -> Iterator[ModuleType]:
+    """Yield the modules of a package, imported, in the order of their names.
+
+    Args:
+        package: Name of the package, its ``__name__``.
+        path: Its folders, its ``__path__``.
+    """
+    for name in sorted(each.name for each in iter_modules(path)):
+        yield import_module(f"{package}.{name}")

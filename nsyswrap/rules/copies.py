@@ -1,0 +1,42 @@
+"""Rules on memory copies."""
+
+from nsyswrap.rules.code import PINNED, PYTORCH, CodeChange
+from nsyswrap.rules.rule import Group, Rule
+
+PAGEABLE = Rule(
+    key="copies/pageable",
+    name="copies from pageable memory",
+    code=PINNED,
+    fixed="with pinned memory",
+    hue="idle-wait",
+    group=Group.COPIES,
+)
+EXPOSED = Rule(
+    key="copies/exposed",
+    name="exposed copies",
+    code=(
+        CodeChange(
+            PYTORCH,
+            "copies = torch.cuda.Stream()\n"
+            "\n"
+            "\n"
+            "def on_gpu(loader):\n"
+            '    """Yield each batch; the next one is copied meanwhile."""\n'
+            "    following = None\n"
+            "    for batch in loader:  # pin_memory=True\n"
+            "        with torch.cuda.stream(copies):\n"
+            "            copied = batch.to(device, non_blocking=True)\n"
+            "        if following is not None:\n"
+            "            yield following\n"
+            "        torch.cuda.current_stream().wait_stream(copies)\n"
+            "        copied.record_stream(torch.cuda.current_stream())\n"
+            "        following = copied\n"
+            "    if following is not None:\n"
+            "        yield following",
+        ),
+    ),
+    fixed="if the copies overlapped with kernels",
+    hue="idle-wait",
+    drawn_as=("gpu", "copy"),
+    group=Group.COPIES,
+)

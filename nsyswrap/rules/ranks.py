@@ -1,0 +1,49 @@
+"""Rules on ranks that others wait for."""
+
+from nsyswrap.program_kind import Wording
+from nsyswrap.rules.code import PYTORCH, CodeChange
+from nsyswrap.rules.rule import Group, Rule
+
+LATE = Rule(
+    key="ranks/late",
+    name="late rank",
+    fixed="if the late rank were in time",
+    drawn_as=("gpu", "communication_wait"),
+    group=Group.COMMUNICATION,
+)
+PACE = Rule(key="ranks/pace", name="a slower pace of launches", group=Group.COMMUNICATION)
+PIPELINE = Rule(
+    key="ranks/pipeline",
+    name="pipeline bubble",
+    code=(CodeChange(PYTORCH, "schedule = Schedule1F1B(stage, n_microbatches=4 * stages, loss_fn=criterion)"),),
+    fixed="without pipeline bubbles",
+    drawn_as=("gpu", "communication_wait"),
+    group=Group.COMMUNICATION,
+)
+SLOWER_GPU = Rule(
+    key="ranks/slower_gpu",
+    name="slower GPU than that of other ranks",
+    group=Group.COMMUNICATION,
+    keeps_rank="its GPU takes longer for the same kernels",
+    for_late_rank="Compare this GPU with the others in nvidia-smi: other programs on it, clocks, power, temperature. "
+    "Move the rank to another GPU, or end the other program.",
+)
+UNEVEN_INPUT = Rule(
+    key="ranks/uneven_input",
+    name="more to compute than other ranks",
+    group=Group.COMMUNICATION,
+    keeps_rank="it has more to compute",
+    for_late_rank=Wording(
+        "Give all ranks equal work: share samples out by length or tokens instead of by number, sort them "
+        "into buckets across ranks, or cut the longest.",
+        "Give all ranks equal work: divide by what each part costs, not by its size.",
+        server="Give all ranks equal work: share requests out by their tokens, or experts by how often they are "
+        "chosen.",
+    ),
+)
+UNKNOWN = Rule(key="ranks/unknown", name="late for an unknown cause", group=Group.COMMUNICATION)
+
+# Hosts of equal ranks differ in their pace, and a late rank has its own transfers. A stage of a pipeline waits for the
+# stage before it by design.
+WITHOUT_CAUSE = frozenset(each.key for each in (PACE, PIPELINE, UNKNOWN))
+"""Keys of the rules that name no cause of a late rank."""

@@ -1,0 +1,27 @@
+"""The change "more loader workers"."""
+
+from nsyswrap.events.thread_states import WAITS
+from nsyswrap.intervals import NOTHING, subtract
+from nsyswrap.rules import idle
+from nsyswrap.what_if.affected_parts import in_data, in_states, outside_of
+from nsyswrap.what_if.dependency_graph import Change
+from nsyswrap.what_if.fix import Fix
+from nsyswrap.what_if.saving import HALF, WhatIf
+from nsyswrap.what_if.simulate import Simulation
+
+
+def loader_waits(simulation: Simulation, _lost: object = None) -> WhatIf:
+    """Return the change "more loader workers": batches come faster, and the training process waits less for them."""
+    waiting = in_states(simulation, WAITS)
+    host = {
+        main: subtract(waiting.get(main, NOTHING), outside_of(simulation, data))
+        for main, data in in_data(simulation).items()
+    }
+    return WhatIf(
+        Change(host=host or waiting, host_factor=HALF, loader_factor=HALF),
+        Change(host=host or waiting, loader_factor=0),
+        "batches come twice as fast, or always in time",
+    )
+
+
+FIXES = (Fix((idle.DATA_WAIT,), loader_waits),)

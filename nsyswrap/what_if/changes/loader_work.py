@@ -1,0 +1,19 @@
+"""The change "load in the background"."""
+
+from nsyswrap.events.thread_states import WAITS
+from nsyswrap.intervals import NOTHING, subtract
+from nsyswrap.rules import idle
+from nsyswrap.what_if.affected_parts import in_data, in_states
+from nsyswrap.what_if.fix import Fix
+from nsyswrap.what_if.saving import WhatIf, saved_on_host
+from nsyswrap.what_if.simulate import Simulation
+
+
+def loader_work(simulation: Simulation, _lost: object = None) -> WhatIf:
+    """Return the change "load in the background": the training process no longer prepares data."""
+    waiting = in_states(simulation, WAITS)
+    host = {main: subtract(data, waiting.get(main, NOTHING)) for main, data in in_data(simulation).items()}
+    return saved_on_host(host, "half of the preparation moves to workers, or all of it")
+
+
+FIXES = (Fix((idle.DATA_WORK,), loader_work),)
