@@ -8,7 +8,13 @@ from nsyswrap.fixed_step import if_fixed, typical
 from nsyswrap.intervals import Window
 from nsyswrap.model import Finding, Section, Severity, StepTimes
 from nsyswrap.program_kind import UNKNOWN, ProgramKind
-from nsyswrap.sections.capture_check import COPIES_UNRECORDED, ONLY_OPERATIONS, UNRECORDED, outweighs
+from nsyswrap.sections.capture_check import (
+    COPIES_UNRECORDED,
+    MEMSETS_UNRECORDED,
+    ONLY_OPERATIONS,
+    UNRECORDED,
+    outweighs,
+)
 from nsyswrap.sections.gpu_clocks import RULE as SLOWED
 
 # Rules of findings whose cause the capture does not show.
@@ -102,7 +108,11 @@ def _of_host(
     about = NO_GPU_WORK
     if check and (only := check.fact(ONLY_OPERATIONS)):
         about = f"{NO_KERNELS.format(work=only.value)} {OF_HOST}"
-    for label, call, work in ((COPIES_UNRECORDED, "copy call", "copy"), (UNRECORDED, "launch call", "kernel")):
+    for label, call, work in (
+        (MEMSETS_UNRECORDED, "memset call", "memset"),
+        (COPIES_UNRECORDED, "copy call", "copy"),
+        (UNRECORDED, "launch call", "kernel"),
+    ):
         if check and (missing := check.fact(label)) and isinstance(missing.value, int):
             calls = units.counted(missing.value, f"{call} was recorded", f"{call}s were recorded")
             about = NO_RECORDS.format(calls=calls, work=work)
