@@ -78,7 +78,8 @@ class LostCalls(NamedTuple):
 
     def of(self, process: int) -> Indices:
         """Return the rows of a process."""
-        return self.rows[self.process == process]
+        found: Indices = self.rows[self.process == process]
+        return found
 
 
 class UnrecordedLaunches(NamedTuple):
