@@ -9,7 +9,7 @@
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 # Words in the names of secrets. "_" comes between the words of a name, so that "accountKey" is ACCOUNT_KEY.
@@ -55,6 +55,13 @@ _LONG_OPTIONS = frozenset({
     *("profiler", "profiling", "progress", "project", "prompt", "protocol", "provider", "proxy", "prune", "pthread"),
     *("public", "publish", "pull", "push", "python"),
 })  # fmt: skip
+
+# A program that takes all behind -p in the same word as a password, the end of a command, or such a word. Source: the
+# manuals of MySQL and MariaDB (--password[=password], -p[password]), of 7-Zip (-p{password}) and of RAR (-p[password]).
+_GLUED_PASSWORD = re.compile(
+    r"""(?:^|(?<=[\s/\\'"(;|&]))(?:(?:mysql|mariadb)[\w-]*|7z{1,2}[ar]?|(?:un)?rar)(?:\.exe)?(?=\s|$)"""
+    r"""|(?P<end>[;|&\n](?=\s))|(?:^|(?<=\s))-p(?P<value>[^\s'";|&()]+)"""
+)
 
 # A value in quotes, which may be escaped, as a block of YAML, or without quotes. What separates or closes values ends
 # one without quotes only where something else begins or ends there.
@@ -148,6 +155,23 @@ def _is_glued(option: str, value: str) -> bool:
     if option in _LOGIN_OPTIONS:
         return ":" in value.strip(":")
     return re.split(r"[^a-z0-9]", f"{option}{value}"[1:].lower(), maxsplit=1)[0] not in _LONG_OPTIONS
+
+
+def without_glued_passwords(words: Sequence[str]) -> list[str]:
+    """Return a command without the passwords of programs for which all behind -p is one, however short it is.
+
+    Elsewhere -pr may be two options, and -p8 a number. A word may be a whole command line.
+    """
+    takes_one = False
+
+    def shown(found: re.Match[str]) -> str:
+        nonlocal takes_one
+        if found["value"]:
+            return f"-p{WITHHELD}" if takes_one else found[0]
+        takes_one = found["end"] is None
+        return found[0]
+
+    return [_GLUED_PASSWORD.sub(shown, word) for word in words]
 
 
 def _always(*_: object) -> bool:

@@ -18,6 +18,7 @@ from nsyswrap.named_secrets import (
     is_secret_variable,
     is_value_of,
     looks_secret,
+    without_glued_passwords,
     without_sure_secrets,
     without_values,
 )
@@ -119,7 +120,7 @@ def neutral_command(words: tuple[str, ...]) -> tuple[str, ...]:
     """Return a command without home folders and without the values of options and variables that look secret."""
     shown: list[str] = []
     before = ""
-    for word in words:
+    for word in without_glued_passwords(words):
         shown.append(WITHHELD if is_value_of(before, word) else _neutral_word(word))
         before = word
     return tuple(shown)

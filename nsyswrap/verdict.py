@@ -10,7 +10,13 @@ from nsyswrap.model import Finding, Section, Severity, StepTimes
 from nsyswrap.program_kind import UNKNOWN, ProgramKind
 from nsyswrap.rules import capture, gpu, idle, memory, rule_of
 from nsyswrap.rules.copies import EXPOSED, PAGEABLE
-from nsyswrap.sections.capture_check import COPIES_UNRECORDED, ONLY_OPERATIONS, UNRECORDED, outweighs
+from nsyswrap.sections.capture_check import (
+    COPIES_UNRECORDED,
+    MEMSETS_UNRECORDED,
+    ONLY_OPERATIONS,
+    UNRECORDED,
+    outweighs,
+)
 
 # Rules of findings whose cause the capture does not show.
 CANNOT_TELL = (idle.UNKNOWN.key, idle.NOT_TRACED.key)
@@ -103,7 +109,11 @@ def _of_host(
     about = NO_GPU_WORK
     if check and (only := check.fact(ONLY_OPERATIONS)):
         about = f"{NO_KERNELS.format(work=only.value)} {OF_HOST}"
-    for label, call, work in ((COPIES_UNRECORDED, "copy call", "copy"), (UNRECORDED, "launch call", "kernel")):
+    for label, call, work in (
+        (MEMSETS_UNRECORDED, "memset call", "memset"),
+        (COPIES_UNRECORDED, "copy call", "copy"),
+        (UNRECORDED, "launch call", "kernel"),
+    ):
         if check and (missing := check.fact(label)) and isinstance(missing.value, int):
             calls = units.counted(missing.value, f"{call} was recorded", f"{call}s were recorded")
             about = NO_RECORDS.format(calls=calls, work=work)

@@ -12,6 +12,8 @@ from types import ModuleType
 import click
 import pytest
 
+from nsyswrap.attribution.causes import CAUSES
+from nsyswrap.attribution.root_causes import ROOT_CAUSES
 from nsyswrap.cli import COMMANDS, cli
 from nsyswrap.sections import SECTIONS
 
@@ -99,6 +101,19 @@ def test_the_readme_names_only_targets_that_exist() -> None:
     for page in PAGES:
         named = set(re.findall(r"(?:^|`)make ([a-z-]+)", page.read_text(), re.MULTILINE))
         assert named <= targets, page
+
+
+def listed(page: Path, header: str) -> list[str]:
+    """Return the names in the first column of the table with a header, in order."""
+    (rows,) = re.findall(rf"^{re.escape(header)}\n\|[-| ]+\n((?:\|.*\n)+)", page.read_text("utf-8"), re.MULTILINE)
+    return re.findall(r"^\| `([^`]+)` \|", rows, re.MULTILINE)
+
+
+def test_the_page_on_idle_time_lists_all_causes_in_the_order_of_the_code() -> None:
+    """A nanosecond gets the first cause that holds, and then the first root cause that takes it."""
+    page = ROOT / "docs" / "sections" / "idle.md"
+    assert listed(page, "| cause | when |") == list(CAUSES)
+    assert listed(page, "| finding | takes |") == [each.rule for each in ROOT_CAUSES]
 
 
 def test_each_section_has_a_page_and_each_page_a_section() -> None:

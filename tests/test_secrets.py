@@ -58,6 +58,17 @@ def test_a_command_shows_no_secret(words: tuple[str, ...]) -> None:
     assert WITHHELD in "".join(shown)
 
 
+@pytest.mark.parametrize(
+    "program", ["mysql", "mysqldump", "mariadb-dump", "/usr/bin/mysql", "7z", "7za", "unrar", "rar.exe"]
+)
+@pytest.mark.parametrize("password", ["abc", "a", "12345", "py"])
+def test_a_short_password_is_masked_where_a_program_takes_it_in_the_same_word(program: str, password: str) -> None:
+    """As a word of the command, and in a command line for a shell; what comes before it does not matter."""
+    assert neutral_command(("sudo", program, "-uroot", f"-p{password}")) == ("sudo", program, "-uroot", f"-p{WITHHELD}")
+    line = f"cd x; {program} -h host -p{password} -e 'select 1' && mkdir -pv y"
+    assert neutral_command(("sh", "-c", line))[-1] == line.replace(f"-p{password}", f"-p{WITHHELD}")
+
+
 @pytest.mark.parametrize("text", HARMLESS)
 def test_a_harmless_text_stays(text: str) -> None:
     assert ANYBODY.text(text) == ANYBODY.symbol(text) == neutral(text) == text
@@ -87,6 +98,7 @@ def test_no_kernel_name_changes() -> None:
     [
         *("a", "a=", "a.", "a-", "a:b,", "M-", "eyJ-", "PWD=/", "token=", "C:\\Users\\a ", "a ", "'", "\\'", '\\"a='),
         *("-p ", "-u a ", "--x ", "password ", "<a>", "https://", "x@", "(", "a='", 'a="b', "key=", "name, ", "value="),
+        *("mysql ", "mysql -p", "mysql;\n", " -pa"),
         *(
             "token, value=",
             "-----BEGIN PRIVATE KEY-----",

@@ -165,15 +165,16 @@ class _NotTraced:
 
 @memo
 def _opaque_launches(context: TraceContext) -> dict[int, Times]:
-    """Return the launch times of graphs, kernels and copies without any record, by process, in ns, ascending."""
+    """Return when work without any record was launched, by process, in ns, ascending."""
     calls, graphs, lost = context.trace[tables.CALLS], launch_rows(context.trace), context.unrecorded_launches
-    if not (len(graphs) or len(lost.rows) or len(lost.copies)):
+    unrecorded = np.concatenate([each.rows for each in lost.each])
+    if not (len(graphs) or len(unrecorded)):
         return {}
     is_launch = np.zeros(len(calls), bool)
     is_launch[graphs] = True
     shown = context.operations.call
     is_launch[shown[shown >= 0]] = False
-    is_launch[lost.rows] = is_launch[lost.copies] = True
+    is_launch[unrecorded] = True
     start = array(calls, "start")[is_launch]
     process = tables.process_of(coded(calls, "thread")[is_launch])
     return {int(each): start[process == each] for each in tables.distinct(process)}

@@ -103,6 +103,11 @@ def is_copy(name: str) -> bool:
     return _COPY.match(name) is not None
 
 
+def is_memset(name: str) -> bool:
+    """Return whether the call sets memory."""
+    return _MEMSET.match(name) is not None
+
+
 def launches_kernel(name: str) -> bool:
     """Return whether the call launches one kernel; each such call has a record of the GPU."""
     return _KERNEL_LAUNCH.match(name) is not None
@@ -110,7 +115,7 @@ def launches_kernel(name: str) -> bool:
 
 def is_launch(name: str) -> bool:
     """Return whether the call launches a kernel or a memset, which the driver runs as a kernel."""
-    return launches_kernel(name) or _MEMSET.match(name) is not None
+    return launches_kernel(name) or is_memset(name)
 
 
 def os_call_kind(name: str) -> int | None:

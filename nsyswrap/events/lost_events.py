@@ -27,7 +27,7 @@ _ENDS_CAPTURE = re.compile(r"cu(?:da)?StreamEndCapture")
 SILENT_SHARE = 0.10
 # Only a main thread that launched kernels counts: one that only allocates and copies may leave the launches to another
 # thread.
-COPIES = SOURCES.index(tables.COPIES)
+COPIES, MEMSETS = SOURCES.index(tables.COPIES), SOURCES.index(tables.MEMSETS)
 COMPUTES = (SOURCES.index(tables.KERNELS), SOURCES.index(tables.GRAPHS))
 
 
@@ -70,26 +70,41 @@ def silent_threads(trace: Trace, operations: Operations) -> list[SilentThread]:
     return found
 
 
-class UnrecordedLaunches(NamedTuple):
-    """Calls that launched a kernel, and have no record of the GPU in the capture.
-
-    Attributes:
-        rows: Rows of ``trace[CALLS]``, ascending.
-        process: Global id of the process of each.
-        without_any: The processes without any operation in the capture, ascending.
-        copies: As ``rows``, the calls that copied, of processes without any copy in the capture.
-        copying: Global id of the process of each of those.
-    """
+class LostCalls(NamedTuple):
+    """Calls without a record of the GPU: rows of ``trace[CALLS]``, ascending, and the process of each by global id."""
 
     rows: Indices
     process: Times
+
+    def of(self, process: int) -> Indices:
+        """Return the rows of a process."""
+        found: Indices = self.rows[self.process == process]
+        return found
+
+
+class UnrecordedLaunches(NamedTuple):
+    """Calls that started work of the GPU, and have no record of it in the capture.
+
+    Attributes:
+        kernels: The calls that launched a kernel.
+        copies: The calls that copied, of processes without any copy in the capture.
+        memsets: The calls that set memory, of processes without any memset in the capture.
+        without_any: The processes without any operation in the capture, ascending.
+    """
+
+    kernels: LostCalls
+    copies: LostCalls
+    memsets: LostCalls
     without_any: tuple[int, ...]
-    copies: Indices
-    copying: Times
+
+    @property
+    def each(self) -> tuple[LostCalls, LostCalls, LostCalls]:
+        """Return the calls of each kind."""
+        return self.kernels, self.copies, self.memsets
 
 
 def find_unrecorded_launches(trace: Trace, operations: Operations) -> UnrecordedLaunches:
-    """Return the calls that launched a kernel, and have no record of the GPU in the capture.
+    """Return the calls that started work of the GPU, and have no record of it in the capture.
 
     The GPU records each launch of a kernel, with these exceptions, which are left out::
 
@@ -99,25 +114,21 @@ def find_unrecorded_launches(trace: Trace, operations: Operations) -> Unrecorded
 
     A launch had run when recording ended if a later launch of its process has a record, if a later call waited for the
     whole device, or if more launches follow than a stream can hold. Calls without a correlation id show nothing. A copy
-    or a memset of no bytes has no record, so copies count only where a process has no record of any.
+    or a memset of no bytes has no record, so either counts only where a process has no record of its kind.
     """
     calls = trace[tables.CALLS]
-    launches, copies, begins, ends, waits = (
+    begins, ends, waits, *kinds = (
         _calls_of(trace, wanted)
         for wanted in (
-            api_calls.launches_kernel,
-            api_calls.is_copy,
-            _BEGINS_CAPTURE.match,
-            _ENDS_CAPTURE.match,
-            _WAITS_FOR_ALL.match,
+            *(_BEGINS_CAPTURE.match, _ENDS_CAPTURE.match, _WAITS_FOR_ALL.match),
+            *(api_calls.launches_kernel, api_calls.is_copy, api_calls.is_memset),
         )
     )
     recorded = np.zeros(len(calls), bool)
     recorded[operations.call[operations.call >= 0]] = True
     thread, start, joined = coded(calls, "thread"), array(calls, "start"), array(calls, "correlation_id") > 0
     owner = tables.process_of(thread.ids)
-    found: dict[int, Indices] = {}
-    copied: dict[int, Indices] = {}
+    found: tuple[dict[int, Indices], ...] = ({}, {}, {})
     without = []
     for process in tables.distinct(owner).tolist():
         mine = np.flatnonzero(thread.among(owner == process))
@@ -126,8 +137,10 @@ def find_unrecorded_launches(trace: Trace, operations: Operations) -> Unrecorded
             continue
         known, waited = start[mine[recorded[mine]]], start[mine[waits[mine]]]
         ran_before = max(int(each.max(initial=np.iinfo(np.int64).min)) for each in (known, waited))
-        has_copies = bool((of_process & (operations.table == COPIES)).any())
-        for kind, into in ((launches, found), (copies & (not has_copies), copied)):
+        recorded_kinds = [False, *((of_process & (operations.table == each)).any() for each in (COPIES, MEMSETS))]
+        for kind, has_records, into in zip(kinds, recorded_kinds, found, strict=True):
+            if has_records:
+                continue
             lost = mine[(kind & ~recorded & joined)[mine]]
             lost = lost[~_captured(start, mine[begins[mine]], mine[ends[mine]], start[lost])]
             lost = lost[~_inside_another(calls, thread, mine[kind[mine]], lost)]
@@ -136,17 +149,18 @@ def find_unrecorded_launches(trace: Trace, operations: Operations) -> Unrecorded
                 had_run[: max(len(lost) - MOST_QUEUED, 0)] = True
                 lost = lost[had_run]
             into[process] = lost
-        if not of_process.any() and (len(found[process]) or len(copied[process])):
+        if not of_process.any() and any(len(each[process]) for each in found):
             without.append(process)
-    return UnrecordedLaunches(*_ordered(found), tuple(without), *_ordered(copied))
+    kernels, copies, memsets = map(_ordered, found)
+    return UnrecordedLaunches(kernels, copies, memsets, tuple(without))
 
 
-def _ordered(by_process: Mapping[int, Indices]) -> tuple[Indices, Times]:
+def _ordered(by_process: Mapping[int, Indices]) -> LostCalls:
     """Return the rows of all processes, ascending, and the process of each."""
     rows = np.concatenate([np.empty(0, np.intp), *by_process.values()])
     owner = np.concatenate([np.empty(0, np.int64), *(np.full(len(some), each) for each, some in by_process.items())])
     order = np.argsort(rows, kind="stable")
-    return rows[order], owner[order]
+    return LostCalls(rows[order], owner[order])
 
 
 def _calls_of(trace: Trace, wanted: Callable[[str], object]) -> Mask:

@@ -74,7 +74,7 @@ class TraceContext:
         kernel_names: What the names of the kernels say.
         program_kind: What kind of program it is.
         silences: Main threads whose calls were lost.
-        unrecorded_launches: Launch calls of kernels without a record of the GPU.
+        unrecorded_launches: Launch calls without a record of the GPU.
         is_about_gpus: Whether a report on it is one about GPUs, and not about the host's time.
         counter_samples: The samples of each GPU counter; empty where none were taken.
         lines: The line of Python of each sampled stack.

@@ -38,7 +38,7 @@ def is_about_gpus(trace: Trace, operations: Operations, missing: UnrecordedLaunc
     """
     if operations.has_kernels:
         return True
-    if not operations.devices or len(missing.rows):
+    if not operations.devices or len(missing.kernels.rows):
         return False
     first, last = extent(trace)
     length = trace.session.duration_ns or last - first

@@ -33,6 +33,7 @@ WARNING_SHARE, PROBLEM_SHARE = 0.01, 0.20
 COMPLETE, INCOMPLETE = "yes, as far as it can tell", "no"
 AFFECTED = "affected_ns"
 UNRECORDED, COPIES_UNRECORDED = "launches_without_record", "copies_without_record"
+MEMSETS_UNRECORDED = "memsets_without_record"
 ONLY_OPERATIONS = "only_operations"
 
 
@@ -64,15 +65,16 @@ def run(context: TraceContext, window: Window) -> Section:
     )
 
 
-def calls_without_record(context: TraceContext) -> tuple[int, int]:
-    """Return how many calls have no record of the GPU: launches of kernels or CUDA graphs, and copies."""
-    missing = context.unrecorded_launches
-    return len(missing.rows) + len(hidden_graphs(context)), len(missing.copies)
+def calls_without_record(context: TraceContext) -> tuple[int, int, int]:
+    """Return how many calls have no record of the GPU: launches of kernels or CUDA graphs, copies, and memsets."""
+    kernels, copies, memsets = (len(each.rows) for each in context.unrecorded_launches.each)
+    return kernels + len(hidden_graphs(context)), copies, memsets
 
 
 def _missing_work(context: TraceContext) -> Iterator[Fact]:
     """Yield how many calls have no record, and what ran on the GPUs where that was no kernel."""
-    for label, lost in zip((UNRECORDED, COPIES_UNRECORDED), calls_without_record(context), strict=True):
+    labels = (UNRECORDED, COPIES_UNRECORDED, MEMSETS_UNRECORDED)
+    for label, lost in zip(labels, calls_without_record(context), strict=True):
         if lost:
             yield Fact(label, lost, "count")
     if len(context.operations.start) and not context.operations.has_kernels:

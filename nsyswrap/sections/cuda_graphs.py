@@ -61,7 +61,7 @@ def run(context: TraceContext, window: Window) -> Section:
             Fact("shown_by", " and ".join(launches["shown"]), "text"),
         ),
         tables={"launches": launches, "kernels": kernels},
-        findings=_findings(launches, window, lost=bool(len(context.unrecorded_launches.rows))),
+        findings=_findings(launches, window, lost=bool(len(context.unrecorded_launches.kernels.rows))),
     )
 
 

@@ -6,7 +6,7 @@ Each kind of missing event can change only some of the time in which no compute 
     operation without a launch call    the gap that ends with it, and the idle time in which its call was lost
     main thread without calls          the idle time after its last call
     CUDA graph without operations      the gaps in which it may have run
-    launch without a record            the gaps in which its kernel may have run; all of the window without any record
+    call without a record              the gaps in which its work may have run; all of the window without any record
     fewer CUDA events than counted     the longest intervals without a compute kernel, one for each missing event
     fewer NVTX events than counted     the phase of idle time, for each missing event as long as the longest phase
 """
@@ -292,15 +292,15 @@ def _hidden_graphs(context: TraceContext, window: Window) -> Iterator[MissingEve
     if inside or any(map(total, spans.values())):
         evidence = f"{units.counted(inside, 'launch')} of CUDA graphs in the window left no trace on the GPU"
         # Where kernels outside graphs have no record either, it is not the way in which graphs are traced.
-        advice = NO_RECORDS if len(context.unrecorded_launches.rows) else HIDDEN_GRAPHS
+        advice = NO_RECORDS if len(context.unrecorded_launches.kernels.rows) else HIDDEN_GRAPHS
         yield MissingEvents((evidence,), advice, spans)
 
 
 def _unrecorded_launches(context: TraceContext, window: Window) -> Iterator[MissingEvents]:
-    """Yield the launches of kernels, and of copies, without a record of the GPU, process by process."""
+    """Yield the calls that started work without a record of the GPU, process by process."""
     missing, calls = context.unrecorded_launches, context.trace[tables.CALLS]
-    for process in tables.distinct(np.concatenate([missing.process, missing.copying])).tolist():
-        rows = (missing.rows[missing.process == process], missing.copies[missing.copying == process])
+    for process in tables.distinct(np.concatenate([each.process for each in missing.each])).tolist():
+        rows = [each.of(process) for each in missing.each]
         start = array(calls, "start")[np.concatenate(rows)]
         without_any = process in missing.without_any
         spans = {
@@ -315,17 +315,18 @@ def _unrecorded_launches(context: TraceContext, window: Window) -> Iterator[Miss
         yield MissingEvents(evidence, NO_RECORDS, spans, window.length_ns if without_any else 0)
 
 
-def calls_in_words(launches: int, copies: int) -> str:
+def calls_in_words(launches: int, copies: int, memsets: int) -> str:
     """Return numbers of calls in words: "480 launch calls and 2 copy calls"; empty for none."""
-    counts = ((launches, "launch call"), (copies, "copy call"))
-    return " and ".join(units.counted(count, name) for count, name in counts if count)
+    counts = ((launches, "launch call"), (copies, "copy call"), (memsets, "memset call"))
+    named = [units.counted(count, name) for count, name in counts if count]
+    return " and ".join([", ".join(named[:-1]), named[-1]] if len(named) > 1 else named)
 
 
 def lost_processes(context: TraceContext) -> list[str]:
     """Return a note on processes whose launch calls are in the capture, and whose kernels are not; none for none."""
     operations, missing = context.operations, context.unrecorded_launches
     shown = tables.distinct(operations.process[np.isin(operations.table, COMPUTES)])
-    lost = [each for each in tables.distinct(missing.process).tolist() if each not in shown]
+    lost = [each for each in tables.distinct(missing.kernels.process).tolist() if each not in shown]
     if not lost:
         return []
     numbers = ", ".join(str(tables.pid(process)) for process in lost)

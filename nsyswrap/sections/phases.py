@@ -58,7 +58,7 @@ def run(context: TraceContext, window: Window) -> Section:
             rows.append((phases.name(code), count, host, _gpu_ns(context, mine, window), idle, kernels, inferred))
     frame = pd.DataFrame(rows, columns=list(COLUMNS))
     notes = injected_ranges.notes(context.trace[tables.RANGES], phases.marked.index.to_numpy(np.intp))
-    if len(context.unrecorded_launches.rows):
+    if len(context.unrecorded_launches.kernels.rows):
         notes = (*notes, NOT_ALL_RECORDED)
     facts = _coverage(context, of_operation, touching)
     return Section("phases", "Phases", window, facts, {"phases": frame}, notes=(*notes, *_inferred_notes(context)))

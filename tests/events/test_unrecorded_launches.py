@@ -7,6 +7,7 @@ from export_builder import MAIN, PROCESS, ExportBuilder, global_id, thread
 
 from nsyswrap.events.lost_events import MOST_QUEUED, UnrecordedLaunches, find_unrecorded_launches
 from nsyswrap.events.operations import find_operations
+from nsyswrap.report import build_report
 from nsyswrap.tables import CALLS, Trace, array
 
 TraceOf = Callable[[ExportBuilder], Trace]
@@ -21,7 +22,7 @@ def found(trace: Trace) -> UnrecordedLaunches:
 
 def starts(trace: Trace) -> list[int]:
     """Return when they began."""
-    return [int(start) for start in array(trace[CALLS], "start")[found(trace).rows]]
+    return [int(start) for start in array(trace[CALLS], "start")[found(trace).kernels.rows]]
 
 
 def loop(count: int = 4, *, builder: ExportBuilder | None = None, **columns: int) -> ExportBuilder:
@@ -105,9 +106,21 @@ def test_calls_that_launch_no_kernel_need_no_record(trace_of: TraceOf) -> None:
 def test_copies_miss_their_records_where_a_process_has_no_copy(trace_of: TraceOf) -> None:
     """A copy of no bytes has no record, so one such call among others that have one shows nothing."""
     made = loop().copy(20, 30, launched=(15, 16)).call("cudaMemcpyAsync", 210, 215, correlation=77)
-    assert found(trace_of(made)).copies.tolist() == []
+    assert found(trace_of(made)).copies.rows.tolist() == []
     lost = found(trace_of(made.without("CUPTI_ACTIVITY_KIND_MEMCPY")))
-    assert (len(lost.rows), len(lost.copies), set(lost.copying.tolist())) == (0, 2, {PROCESS})
+    assert (len(lost.kernels.rows), len(lost.copies.rows), set(lost.copies.process.tolist())) == (0, 2, {PROCESS})
+
+
+def test_memsets_miss_their_records_where_a_process_has_no_memset(trace_of: TraceOf) -> None:
+    """As copies do; one that a stream capture records does not run."""
+    made = loop().fill(20, 30, launched=(15, 16)).call("cudaMemsetAsync", 210, 215, correlation=77)
+    assert found(trace_of(made)).memsets.rows.tolist() == []
+    trace = trace_of(made.without("CUPTI_ACTIVITY_KIND_MEMSET"))
+    lost = found(trace)
+    assert (len(lost.kernels.rows), len(lost.memsets.rows), set(lost.memsets.process.tolist())) == (0, 2, {PROCESS})
+    check = build_report(trace).section("capture_check")
+    assert check is not None
+    assert [fact.value for fact in check.facts if fact.label == "memsets_without_record"] == [2]
 
 
 def test_the_records_of_one_process_may_be_missing(trace_of: TraceOf) -> None:
@@ -117,5 +130,5 @@ def test_the_records_of_one_process_may_be_missing(trace_of: TraceOf) -> None:
         made.call("cudaLaunchKernel", at, at + 5, thread=PEER | 5000, correlation=1)
     trace = trace_of(made)
     assert starts(trace) == [50, 150]
-    assert (set(found(trace).process.tolist()), found(trace).without_any) == ({PEER}, (PEER,))
-    assert MAIN not in found(trace).process
+    assert (set(found(trace).kernels.process.tolist()), found(trace).without_any) == ({PEER}, (PEER,))
+    assert MAIN not in found(trace).kernels.process

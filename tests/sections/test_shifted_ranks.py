@@ -3,6 +3,7 @@
 import tempfile
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -38,7 +39,7 @@ def report_of(later_us: int) -> Report:
         made.call("cudaEventQuery", FIRST + 2 * STEPS * STEP, FIRST + 2 * STEPS * STEP + US, thread=thread)
         for number in range(STEPS):
             at, calls = begin + number * STEP, calls + 1
-            about = {"process": process, "device": rank, "correlation": calls}
+            about: dict[str, Any] = {"process": process, "device": rank, "correlation": calls}
             made.call("cudaGraphLaunch", at + 700 * US, at + 705 * US, thread=thread, correlation=calls)
             made.kernel(at + 710 * US, at + (720 + number) * US, GEMM, graph_node=1, **about)
             made.memory(at + 690 * US, (1 + number) << 20, process=process, device=rank)
