@@ -20,8 +20,8 @@ from nsyswrap.errors import UsageError
 
 if TYPE_CHECKING:
     from nsyswrap.hardware.kernel_names.user_rules import NameRule
-    from nsyswrap.large.load import Request
     from nsyswrap.loop.context import Settings, TraceContext
+    from nsyswrap.loop.large_capture import Request
     from nsyswrap.model import Report
 
 Command = Callable[..., object]
@@ -275,8 +275,8 @@ def context_of_export(export: Path, capture: Path, options: ReadOptions, *, quie
     from nsyswrap.capture_file import with_recorded  # noqa: PLC0415
     from nsyswrap.cli.memory_settings import tune_pages  # noqa: PLC0415
     from nsyswrap.cli.progress import reading  # noqa: PLC0415
-    from nsyswrap.large.load import load_within  # noqa: PLC0415
     from nsyswrap.loop.context import find_context  # noqa: PLC0415 - heavy; loaded when a capture is read
+    from nsyswrap.loop.large_capture import load_within  # noqa: PLC0415
 
     tune_pages()
     with reading(quiet=quiet) as progress:
@@ -290,7 +290,7 @@ def _request(options: ReadOptions, progress: Callable[[str, int, int], None]) ->
     Raises:
         UsageError: The window cannot be read.
     """
-    from nsyswrap.large.load import Request  # noqa: PLC0415
+    from nsyswrap.loop.large_capture import Request  # noqa: PLC0415
     from nsyswrap.report import ALL, STEPS  # noqa: PLC0415
     from nsyswrap.requested_window import between  # noqa: PLC0415
     from nsyswrap.sections.selection import unread_tables  # noqa: PLC0415

@@ -120,7 +120,7 @@ def reading(*, quiet: bool = False) -> Iterator[Callable[[str, int, int], None]]
         yield update
 
 
-# What `large.load` does with the rows of an export, by its word for it.
+# What `loop.large_capture` does with the rows of an export, by its word for it.
 READING = {
     "finding": "finding where the rows of the capture are",
     "adding up": "adding up all GPU operations",

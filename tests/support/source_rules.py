@@ -41,7 +41,6 @@ LAYERS = {
     "loop": 5,
     "attribution": 6,
     "capture_file": 6,
-    "large": 6,
     "ranks": 7,
     "what_if": 8,
     "sections": 9,

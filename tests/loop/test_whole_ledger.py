@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from nsyswrap.db.read_table import Arrays
 from nsyswrap.excerpt import WholeLedger
 from nsyswrap.intervals import Window
-from nsyswrap.large.whole_ledger import Sweep
+from nsyswrap.loop.whole_ledger import Sweep
 
 END = 60
 Operation = tuple[int, int, int, int, int]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from nsyswrap.large.interval_choice import BASE_BYTES, Interval, Sizes, bytes_of_rows, choose_steps, choose_time
+from nsyswrap.loop.interval_choice import BASE_BYTES, Interval, Sizes, bytes_of_rows, choose_steps, choose_time
 
 
 class Even(Sizes):

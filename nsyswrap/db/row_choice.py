@@ -15,8 +15,8 @@ import numpy as np
 from nsyswrap import tables
 from nsyswrap.db.load import OPERATIONS
 from nsyswrap.db.read_table import Arrays
+from nsyswrap.db.time_index import Flags, Progress, TableIndex, ends_of
 from nsyswrap.intervals import Times
-from nsyswrap.large.time_index import Flags, Progress, TableIndex, ends_of
 
 CALLS = tables.CALLS.name
 # Joined to calls by correlation id; their rows have no times.

@@ -10,15 +10,16 @@ import pandas as pd
 import pytest
 from shifted_ranks import ShiftedRanks
 
+from nsyswrap.db import time_index
 from nsyswrap.db.load import load_export
 from nsyswrap.errors import ExportError
 from nsyswrap.events.operations import SOURCES
 from nsyswrap.excerpt import Excerpt
 from nsyswrap.intervals import Window
-from nsyswrap.large import load, time_index
-from nsyswrap.large.interval_choice import BASE_BYTES, PER_FILE_BYTE, bytes_of_rows
-from nsyswrap.large.load import Request, load_within
+from nsyswrap.loop import large_capture
 from nsyswrap.loop.context import TraceContext, find_context
+from nsyswrap.loop.interval_choice import BASE_BYTES, PER_FILE_BYTE, bytes_of_rows
+from nsyswrap.loop.large_capture import Request, load_within
 from nsyswrap.model import Report, Section
 from nsyswrap.report import report_of
 from nsyswrap.requested_window import between
@@ -231,7 +232,7 @@ def test_as_many_steps_are_read_as_fit(captures: Captures, real_context: Context
 
 def test_a_small_file_is_read_without_a_look_at_its_tables(captures: Captures, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also a missing one: the error is that of reading it."""
-    monkeypatch.setattr(load, "opened", None)
+    monkeypatch.setattr(large_capture, "opened", None)
     path = captures("cnn_amp")
     trace = load_within(path, Request(BASE_BYTES + PER_FILE_BYTE * path.stat().st_size))
     assert trace.excerpt is None

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from export_builder import ExportBuilder
 
+from nsyswrap.db import time_index
 from nsyswrap.db.connection import opened
 from nsyswrap.db.load import sources_of
-from nsyswrap.large import time_index
-from nsyswrap.large.time_index import TableIndex, index_of
+from nsyswrap.db.time_index import TableIndex, index_of
 
 
 @pytest.fixture(autouse=True)

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from export_builder import MAIN, ExportBuilder
 
+from nsyswrap.db import time_index
 from nsyswrap.db.connection import opened
 from nsyswrap.db.load import sources_of
-from nsyswrap.large import time_index
-from nsyswrap.large.row_choice import LaunchIds, RowChoice
-from nsyswrap.large.time_index import index_of
+from nsyswrap.db.row_choice import LaunchIds, RowChoice
+from nsyswrap.db.time_index import index_of
 
 Chosen = Callable[[ExportBuilder, int, int], dict[str, list[int]]]
 

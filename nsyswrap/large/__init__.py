@@ -1,1 +1,0 @@
-"""Large captures: reads a part in detail that fits into memory, and the ledger of all."""

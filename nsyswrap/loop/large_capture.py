@@ -1,0 +1,201 @@
+"""Reads an export with bounded memory: all of it where it fits, else a part in detail and the ledger of all.
+
+The path of a large export::
+
+    times and ids of all rows --> where rows are            db.large_export
+    ranges --> measured steps --> the interval              interval_choice
+    operations in order of time --> ledgers of all          whole_ledger
+    rows of the interval, and what they refer to --> trace  db.large_export
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from nsyswrap import tables
+from nsyswrap.db.connection import opened
+from nsyswrap.db.large_export import LargeExport, Progress, RowCounter
+from nsyswrap.db.load import OPERATIONS, load_export, sources_of
+from nsyswrap.db.read_table import Arrays
+from nsyswrap.events.operations import SOURCES
+from nsyswrap.excerpt import Excerpt
+from nsyswrap.intervals import Window
+from nsyswrap.loop.interval_choice import (
+    BASE_BYTES,
+    PER_FILE_BYTE,
+    Interval,
+    Sizes,
+    bytes_of_rows,
+    choose_steps,
+    choose_time,
+)
+from nsyswrap.loop.step_detection import Steps, find_steps, step_matcher
+from nsyswrap.loop.whole_ledger import Sweep, Swept, extent_of_operations, whole_ledgers
+from nsyswrap.patterns import time_limit
+from nsyswrap.tables import Trace
+
+# Texts of ranges that decide which ranges of ours are steps.
+_PASSES = ("forward", "backward")
+# What a table without a time says about all of a capture.
+_FOR_STEPS = (tables.THREADS.name, tables.DIAGNOSTICS.name)
+
+
+class Request(NamedTuple):
+    """What is wanted of a large export.
+
+    Attributes:
+        memory_bytes: Memory that reading and analyzing may take.
+        window: The interval that the user gives; None for steps or, without steps, all.
+        wants_all: Whether the window is that of all operations.
+        step_pattern: Regular expression of the ranges that are steps; empty for the usual spellings.
+        has_step_kernel: Whether kernels begin the steps, and not ranges.
+        environ: The environment of this process, whose secrets are removed from texts.
+        unread: Names of tables that are not read.
+        progress: Shows how much is read.
+    """
+
+    memory_bytes: int
+    window: Window | None = None
+    wants_all: bool = False
+    step_pattern: str = ""
+    has_step_kernel: bool = False
+    environ: Mapping[str, str] = {}
+    unread: frozenset[str] = frozenset()
+    progress: Progress = lambda _what, _done, _all: None
+
+
+def load_within(path: Path, request: Request) -> Trace:
+    """Read an export into a trace: all of it where its analysis fits into memory, else a part of it.
+
+    Args:
+        path: A ``.sqlite`` export.
+        request: What is wanted.
+
+    Returns:
+        Its tables; ``excerpt`` says which part they hold.
+
+    Raises:
+        ExportError: As ``load_export``; or times of a large export are wrong.
+        UsageError: The pattern of steps is no regular expression.
+    """
+    if _is_small(path, request.memory_bytes):
+        return load_export(path, request.environ, request.unread)
+    with opened(path) as export:
+        sources = sources_of(export, request.unread)
+        sizes = {each.spec.name: float(len(export.row_numbers(each.table))) for each in sources}
+        needed = bytes_of_rows(sizes)
+        if needed <= request.memory_bytes or not any(sizes.get(name) for name in OPERATIONS):
+            return load_export(path, request.environ, request.unread)
+        large = LargeExport.of(export, request.environ, request.unread, request.progress)
+        return _LargeCapture(large, request, needed).trace()
+
+
+def _is_small(path: Path, memory_bytes: int) -> bool:
+    """Return whether a file fits whatever it holds; then its tables need not be looked at first."""
+    try:
+        return BASE_BYTES + PER_FILE_BYTE * path.stat().st_size <= memory_bytes
+    except OSError:
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class _LargeCapture:
+    """A large export and what is wanted of it."""
+
+    large: LargeExport
+    request: Request
+    needed_bytes: int
+
+    def trace(self) -> Trace:
+        """Return the trace of the part that fits."""
+        every = extent_of_operations(self.large.indexes)
+        if every is None:
+            return load_export(self.large.export.path, self.request.environ, self.request.unread)
+        steps = self._step_ranges()
+        measured = None if steps is None else steps.found.measured_window()
+        chosen = self._interval(every, steps.found if steps and measured else None)
+        operations = [self.large.indexes[name] for name in OPERATIONS if name in self.large.indexes]
+        count = RowCounter(self.request.progress, "adding up", sum(int(each.rows.sum()) for each in operations))
+        own = steps.found.windows_of(measured) if steps and measured else {}
+        sweep = Sweep(every, own, (chosen.start_ns, chosen.end_ns))
+        swept = whole_ledgers(self.large.export, self.large.indexes, sweep, count)
+        return self._read(chosen, swept, steps.ranges if steps else None)
+
+    def _interval(self, every: tuple[int, int], steps: Steps | None) -> Interval:
+        """Return what is read in detail."""
+        sizes, memory, given = Sizes(self.large.indexes), self.request.memory_bytes, self.request.window
+        longest = 0 if steps is None else int((steps.measured["end"] - steps.measured["start"]).max())
+        if given is not None:
+            first, last = self.large.extent()
+            start, end = max(given.start_ns, first), min(given.end_ns, last)
+            return choose_time(
+                sizes, *((start, end) if start < end else (given.start_ns, given.end_ns)), memory, longest
+            )
+        if steps is None or self.request.wants_all:
+            return choose_time(sizes, *every, memory, longest)
+        # Ranks take the same steps at the same time: those of the one with the most steps stand for all.
+        process = steps.measured["process"].value_counts().sort_index().idxmax()
+        own = steps.measured[steps.measured["process"] == process]
+        return choose_steps(sizes, tables.array(own, "start"), tables.array(own, "end"), memory)
+
+    def _step_ranges(self) -> "_StepRanges | None":
+        """Return the steps that ranges name; None where there are none."""
+        if tables.RANGES.name not in self.large.indexes or self.request.has_step_kernel:
+            return None
+        matcher = step_matcher(self.request.step_pattern)
+
+        def are_wanted(texts: Iterable[str]) -> set[str]:
+            with time_limit("--step-range", matcher.pattern):
+                return {text for text in texts if text in _PASSES or matcher.search(text)}
+
+        ranges = self.large.ranges(are_wanted)
+        trace = self.large.trace_of_ranges(ranges, _FOR_STEPS)
+        return _StepRanges(find_steps(trace, self.request.step_pattern), ranges)
+
+    def _read(self, chosen: Interval, swept: Swept, steps: Arrays | None) -> Trace:
+        """Return the trace of an interval."""
+        trace = self.large.trace_between(*self._around(chosen, swept), steps)
+        excerpt = Excerpt(
+            start_ns=chosen.start_ns,
+            end_ns=chosen.end_ns,
+            extent=self.large.extent(),
+            is_wanted=chosen.is_wanted,
+            read_count=sum(_count(trace, spec, chosen) for spec in SOURCES),
+            operation_count=sum(each.operation_count for each in swept.ledgers if not each.of_steps),
+            needed_bytes=self.needed_bytes,
+            memory_bytes=self.request.memory_bytes,
+            ledgers=swept.ledgers,
+        )
+        return replace(trace, excerpt=excerpt)
+
+    def _around(self, chosen: Interval, swept: Swept) -> tuple[int, int]:
+        """Return the interval with what is around it.
+
+        The next operation of each GPU on either side belongs to it, as far as the memory allows: it ends the gap at the
+        edge.
+        """
+        sizes = Sizes(self.large.indexes)
+        start, end = chosen.start_ns - chosen.around_ns, chosen.end_ns + chosen.around_ns
+        for before in sorted(swept.before_ns, reverse=True):
+            if sizes.needed_bytes(min(before, start), end) <= self.request.memory_bytes:
+                start = min(before, start)
+        for after in sorted(swept.after_ns):
+            if sizes.needed_bytes(start, max(after + 1, end)) <= self.request.memory_bytes:
+                end = max(after + 1, end)
+        return start, end
+
+
+class _StepRanges(NamedTuple):
+    """The steps that ranges name, and the ranges that may be steps."""
+
+    found: Steps
+    ranges: Arrays
+
+
+def _count(trace: Trace, spec: tables.TableSpec, chosen: Interval) -> int:
+    """Return how many operations of a table run in an interval."""
+    start, end = (tables.array(trace[spec], name) for name in ("start", "end"))
+    return int(np.count_nonzero((start < chosen.end_ns) & (end > chosen.start_ns)))
