@@ -69,10 +69,6 @@ def change_points(series: Series) -> tuple[ChangePoint, ...]:
         if found is not None:
             cuts[start + found[0]] = found[1]
             parts += [(start, start + found[0]), (start + found[0], end)]
-    return _with_levels(series, cuts)
-
-
-def _with_levels(series: Series, cuts: dict[int, float]) -> tuple[ChangePoint, ...]:
     if not cuts:
         return ()
     ordered = sorted(cuts)

@@ -172,7 +172,9 @@ def write_parquet(engine: Engine, folder: Path, program: Program | None = None) 
     """
     rows = {}
     for name in COLUMNS:
-        schema = _described(name)
+        schema = pa.schema(
+            [each.with_metadata({"description": COLUMNS[name][each.name]}) for each in _schema(_SELECTS[name])]
+        )
         with pq.ParquetWriter(folder / f"{name}.parquet", schema, compression="zstd") as writer:
             rows[name] = 0
             for part in _parts(engine, name, Wanted(program)):
@@ -218,13 +220,6 @@ def _query(name: str, wanted: Wanted) -> Select[Any]:
 
 def _schema(columns: Sequence[Any]) -> pa.Schema:
     return pa.schema([(column.name, _type(column)) for column in columns])
-
-
-def _described(name: str) -> pa.Schema:
-    """Return the schema with the description of each column."""
-    return pa.schema(
-        [each.with_metadata({"description": COLUMNS[name][each.name]}) for each in _schema(_SELECTS[name])]
-    )
 
 
 def _type(column: ColumnElement[Any]) -> pa.DataType:
