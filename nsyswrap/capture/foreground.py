@@ -180,17 +180,14 @@ def run_in_foreground(call: ForegroundCall, progress: Progress) -> RunResult:
         # Whatever was left of that nsys has been killed, so the program cannot start any more.
         if result.started or call.run_dir.pid.exists() or result.stopped_by is not None:
             break
+        # The name of the session is taken as long as its state exists.
         for path in set(call.run_dir.folder.iterdir()) - ours:
-            _remove(path)  # the state of the session, whose name is taken as long as it exists
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
         result = _run_once(call, progress)
     return result
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        path.unlink(missing_ok=True)
 
 
 def _run_once(call: ForegroundCall, progress: Progress) -> RunResult:

@@ -195,7 +195,9 @@ class HostMonitor:
         with suppress(OSError, ValueError, IndexError):
             if process not in self._processes:
                 self._processes[process] = (_own_ids(f"/proc/{process}/status")[0], Series())
-            self._processes[process][1].add(number, (_major_faults(process), *_disk_bytes(process)))
+            # Page faults that read from disk. Source: proc(5), field 12 of stat.
+            faults = int(_text(f"/proc/{process}/stat").rpartition(")")[2].split()[9])
+            self._processes[process][1].add(number, (faults, *_disk_bytes(process)))
 
 
 def _text(path: str) -> str:
@@ -207,11 +209,6 @@ def _own_ids(status: str) -> tuple[int, int]:
     """Return process and thread id of a task in its own process namespace, as the capture has them."""
     fields = status_fields(status)
     return own_id(fields, "NStgid", "Tgid"), own_id(fields, "NSpid", "Pid")
-
-
-def _major_faults(process: int) -> int:
-    """Return how many page faults of a process read from disk. Source: proc(5), field 12 of stat."""
-    return int(_text(f"/proc/{process}/stat").rpartition(")")[2].split()[9])
 
 
 def _disk_bytes(process: int) -> tuple[int, int]:

@@ -68,15 +68,11 @@ def ensure_nsys(notify: Callable[[str], None], *, force: bool = False) -> Nsys:
             if is_complete(nsys) or os.environ.get(VARIABLE):
                 return nsys
             notify("It cannot write reports, because its importer lacks libraries; installing another")
-    return _checked(install(installed_folder(), notify))
-
-
-def _checked(path: Path) -> Nsys:
-    """Return the nsys that was just installed, after running it once."""
-    nsys = nsys_at(path, "nsyswrap setup")
-    if nsys is None:
+    path = install(installed_folder(), notify)
+    installed = nsys_at(path, "nsyswrap setup")
+    if installed is None:
         raise NsyswrapError(f"{path} was installed but does not run", hint="Run 'nsyswrap setup --force'")
-    return nsys
+    return installed
 
 
 def install(root: Path, notify: Callable[[str], None], distribution: Distribution | None = None) -> Path:
@@ -96,7 +92,12 @@ def install(root: Path, notify: Callable[[str], None], distribution: Distributio
     distribution = this_distribution() if distribution is None else distribution
     notify(licence_notice(distribution, root))
     with _ends_with_its_children(), _disk_errors(root), _locked(root):
-        _check_free(root)
+        free_bytes = shutil.disk_usage(root).free
+        if free_bytes < NEEDED_BYTES:
+            raise NsyswrapError(
+                f"{root} has {free_bytes / 1e9:.1f} GB free, and nsys needs {NEEDED_BYTES / 1e9:.1f} GB",
+                hint="Free some space, or set XDG_DATA_HOME to a folder on another disk",
+            )
         fetch = root / ".fetch"
         apt = Apt(distribution, fetch)
         notify(f"Downloading {' and '.join(NSYS_PACKAGES)} from the mirror that apt uses on this machine")
@@ -330,13 +331,3 @@ def _disk_errors(root: Path) -> Iterator[None]:
             f"nsys cannot be installed in {root}: {error.strerror or error}",
             hint="Set XDG_DATA_HOME to a folder that is writable and has 1.2 GB free",
         ) from error
-
-
-def _check_free(root: Path) -> None:
-    """Check the free disk space before the download."""
-    free_bytes = shutil.disk_usage(root).free
-    if free_bytes < NEEDED_BYTES:
-        raise NsyswrapError(
-            f"{root} has {free_bytes / 1e9:.1f} GB free, and nsys needs {NEEDED_BYTES / 1e9:.1f} GB",
-            hint="Free some space, or set XDG_DATA_HOME to a folder on another disk",
-        )

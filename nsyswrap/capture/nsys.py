@@ -128,12 +128,24 @@ def profile(  # noqa: PLR0913 - what to record, where to, and whom to call
         run, samples = _monitored_or_rescued(call, progress, (temporary, private))
         notes += _injection(temporary).notes() if options.annotate else ()
         notes += _keep_report((run, samples), options, nsys, (temporary, private))
-        result = _result(folder.folder, run, options, nsys, notes)
+        result = CaptureResult(
+            folder=folder.folder,
+            report=folder.folder / REPORT_NAME,
+            export=folder.folder / EXPORT_NAME,
+            exit_code=run.code,
+            wall_ns=run.wall_ns,
+            command=options.command,
+            nsys=nsys,
+            notes=(*notes, *_notes(run, options)),
+        )
         with _kept_on_interrupt(folder.folder):
             on_recorded(result, private)
             if run.late is not None:
                 raise StopRequest(run.late)
-            _export(nsys, private, progress)
+            try:
+                export_report(nsys, private / REPORT_NAME, private / EXPORT_NAME, progress)
+            except ExportError as error:
+                raise CaptureError(error.message, hint=error.hint) from error
     return result
 
 
@@ -153,19 +165,6 @@ def _reserved(options: CaptureOptions, place: ReservedFolder | None) -> Abstract
     if place is not None:
         return nullcontext(place)
     return reserve_folder(options.folder, force=options.force, next_free=options.next_free)
-
-
-def _result(folder: Path, run: RunResult, options: CaptureOptions, nsys: Nsys, notes: tuple[str, ...]) -> CaptureResult:
-    return CaptureResult(
-        folder=folder,
-        report=folder / REPORT_NAME,
-        export=folder / EXPORT_NAME,
-        exit_code=run.code,
-        wall_ns=run.wall_ns,
-        command=options.command,
-        nsys=nsys,
-        notes=(*notes, *_notes(run, options)),
-    )
 
 
 def _monitored_or_rescued(call: ForegroundCall, progress: Progress, folders: tuple[Path, Path]) -> Recorded:
@@ -194,14 +193,6 @@ def _monitored(call: ForegroundCall, progress: Progress) -> Recorded:
     return run, monitor.record()
 
 
-def _write_samples(samples: dict[str, object] | None, target: Path) -> None:
-    """Write the samples of a run; they are left out where that fails."""
-    if samples is not None:
-        with suppress(OSError):
-            target.touch(mode=0o600)
-            target.write_text(json.dumps(samples, separators=(",", ":")), encoding="utf-8")
-
-
 @contextmanager
 def _kept_on_interrupt(folder: Path) -> Iterator[None]:
     """Turn an interrupt into an error that says how to finish the run; its report is kept."""
@@ -210,14 +201,6 @@ def _kept_on_interrupt(folder: Path) -> Iterator[None]:
     except KeyboardInterrupt as error:
         hint = f"The capture is kept: run 'nsyswrap resume {folder}' to finish"
         raise stopped_error(number_of(error), "stopped before the capture was exported", hint) from error
-
-
-def _export(nsys: Nsys, private: Path, progress: Progress) -> None:
-    """Export the report of a run; if that fails, the report is kept."""
-    try:
-        export_report(nsys, private / REPORT_NAME, private / EXPORT_NAME, progress)
-    except ExportError as error:
-        raise CaptureError(error.message, hint=error.hint) from error
 
 
 def resolved_command(options: CaptureOptions) -> tuple[str, ...]:
@@ -330,7 +313,11 @@ def _keep_report(
             kept = private.parent / UNFINISHED_NAME if unfinished else None
             raise no_report(run, options, nsys, kept, (temporary.parent, private.parent))
     report.chmod(0o600)
-    _write_samples(samples, private / HOST_NAME)
+    target = private / HOST_NAME
+    if samples is not None:
+        with suppress(OSError):
+            target.touch(mode=0o600)
+            target.write_text(json.dumps(samples, separators=(",", ":")), encoding="utf-8")
     return notes
 
 

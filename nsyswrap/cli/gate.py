@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from nsyswrap.cli.compare import REPORT_NAME, GateError, accept_option, report_at
-from nsyswrap.cli.gate_series import Wanted, gate_of_history, revisions_in
+from nsyswrap.cli.gate_series import SeriesQuery, gate_of_history, revisions_in
 from nsyswrap.cli.inputs import ReadOptions
 from nsyswrap.cli.output import check_not_input, file_options, form_of, format_option, write_result
 from nsyswrap.cli.terminal import rendered_result
@@ -108,14 +108,14 @@ def gate(  # noqa: PLR0913 - one argument an option
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
     settings = gate_settings(find, margin, accept)
     check_not_input(output, *new, *earlier)
-    found = _result(earlier, new, Wanted(revisions_in(earlier), program, db), settings)
+    found = _result(earlier, new, SeriesQuery(revisions_in(earlier), program, db), settings)
     write_result(
         rendered_result("gate", form_of(form, output, FORMS), found, to_terminal=output is None), output, force=force
     )
     check_outcome(found)
 
 
-def _result(earlier: Sequence[Path], new: Sequence[Path], wanted: Wanted, options: "GateOptions") -> "Gate":
+def _result(earlier: Sequence[Path], new: Sequence[Path], wanted: SeriesQuery, options: "GateOptions") -> "Gate":
     """Return the result for the runs of the history, or for reports alone.
 
     Raises:

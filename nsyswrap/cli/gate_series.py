@@ -21,7 +21,7 @@ _LISTED = 4
 HEAD = "HEAD"
 
 
-class Wanted(NamedTuple):
+class SeriesQuery(NamedTuple):
     """What the user asks the history for.
 
     Attributes:
@@ -60,7 +60,7 @@ def revisions_in(words: Sequence[Path]) -> str:
     raise UsageError(f"there is no run at {others[0]}", hint=hint)
 
 
-def gate_of_history(wanted: Wanted, new: Sequence[Path], options: "GateOptions") -> "Gate":
+def gate_of_history(wanted: SeriesQuery, new: Sequence[Path], options: "GateOptions") -> "Gate":
     """Return the result of the gate for the runs of the history.
 
     Args:
@@ -90,7 +90,7 @@ def gate_of_history(wanted: Wanted, new: Sequence[Path], options: "GateOptions")
     return gate_runs(earlier, now, options, whole)
 
 
-def _check(wanted: Wanted) -> None:
+def _check(wanted: SeriesQuery) -> None:
     """Check that git knows the commits, since the word may be a mistyped path.
 
     Raises:
@@ -119,7 +119,7 @@ def _reported(paths: Sequence[Path]) -> "tuple[list[SeriesRun], KnownOfRuns]":
     return [in_series(run) for run in runs], KnownOfRuns(incomplete, sampled)
 
 
-def _checked_out(kept: "History", wanted: Wanted) -> "list[SeriesRun]":
+def _checked_out(kept: "History", wanted: SeriesQuery) -> "list[SeriesRun]":
     """Return the newest runs of the checked-out commit: those with changes, or those without.
 
     Raises:

@@ -44,7 +44,7 @@ class Engine(NamedTuple):
 
         if self.cluster is not None:
             return dask_cluster.answers(self.cluster, read_capture, tasks, self.limit_s)
-        limits = processes.bounds(self.processes, self.limit_s)
+        limits = processes.process_limits(self.processes, self.limit_s)
         return processes.Processes(reader, limits).answers(tasks, [needed_bytes(task.path) for task in tasks])
 
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from nsyswrap.capture.cell_process import CellExit
     from nsyswrap.runs.run import Run
     from nsyswrap.sweep.cells import Cell
-    from nsyswrap.sweep.results import Part, RunResult
+    from nsyswrap.sweep.results import RunResult, StepPart
     from nsyswrap.sweep.spec import SweepSpec
 
 # Each run is a process of its own: a crash is a cell, and memory is free afterwards.
@@ -260,9 +260,9 @@ def _with_report(base: "RunResult", run: "Run", folder: str) -> "RunResult":
     )
 
 
-def _parts(run: "Run") -> tuple["Part", ...]:
+def _parts(run: "Run") -> tuple["StepPart", ...]:
     """Return the parts of a step: the rows of the ledger, with idle time by the rule that it belongs to."""
-    from nsyswrap.sweep.results import Part  # noqa: PLC0415 - loaded when a sweep runs
+    from nsyswrap.sweep.results import StepPart  # noqa: PLC0415 - loaded when a sweep runs
 
     steps = run.row.step_count * max(run.row.gpu_count, 1)
     sums: dict[tuple[str, str], int] = {}
@@ -271,7 +271,7 @@ def _parts(run: "Run") -> tuple["Part", ...]:
             sums[account.name, ""] = sums.get((account.name, ""), 0) + account.total_ns
         elif account.kind == "idle":
             sums["idle_ns", account.rule] = sums.get(("idle_ns", account.rule), 0) + account.total_ns
-    return tuple(Part(row, rule, total / steps) for (row, rule), total in sums.items() if total and steps)
+    return tuple(StepPart(row, rule, total / steps) for (row, rule), total in sums.items() if total and steps)
 
 
 def _tail(file: Path) -> str:

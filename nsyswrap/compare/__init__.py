@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 from nsyswrap.compare.comparison import (
     ACCEPTABLE,
     MARGIN,
-    Change,
+    AmountChange,
     ChangeTable,
     ComparabilityIssue,
     Comparison,
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ACCEPTABLE",
     "MARGIN",
-    "Change",
+    "AmountChange",
     "ChangeTable",
     "ComparabilityIssue",
     "Comparison",

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from nsyswrap.compare.bootstrap import difference_interval, runs_interval
-from nsyswrap.compare.comparison import Basis, Change, ChangeTable, FactChange, Side
+from nsyswrap.compare.comparison import AmountChange, Basis, ChangeTable, FactChange, Side
 from nsyswrap.compare.scaling import scaling_table
 from nsyswrap.compare.step_times import LEDGER_ROWS, MOST_BETWEEN, StepTimes
 from nsyswrap.model import Fact, Report, Section, Unit
@@ -144,7 +144,7 @@ def _ledger(base: Side, new: Side, basis: Basis) -> ChangeTable:
     )
     changes = []
     for name in names:
-        change = Change(name, sides[0][name], sides[1][name])
+        change = AmountChange(name, sides[0][name], sides[1][name])
         if known:
             low, high = _interval(base.runs, new.runs, name)
             change = replace(change, low=change.delta + low, high=change.delta + high)
@@ -179,7 +179,7 @@ def _tensor_share(base: Report, new: Report) -> ChangeTable:
     for label in TENSOR_FACTS:
         values = [_number(report.section("tensor_cores"), label) for report in (base, new)]
         if values != [None, None]:
-            changes.append(Change(label, *values))
+            changes.append(AmountChange(label, *values))
     return ChangeTable("tensor_cores", "Tensor-core share", "of kernel time", "share", tuple(changes))
 
 
@@ -196,8 +196,8 @@ def _table(source: Source, base: Side, new: Side, basis: Basis) -> ChangeTable:
     return ChangeTable(source.key, source.title, of, _unit(source.unit, basis), tuple(changes))
 
 
-def _change(name: str, before: Amount | None, now: Amount | None) -> Change:
-    return Change(
+def _change(name: str, before: Amount | None, now: Amount | None) -> AmountChange:
+    return AmountChange(
         name,
         None if before is None else before.total,
         None if now is None else now.total,

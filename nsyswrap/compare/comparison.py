@@ -120,7 +120,7 @@ class Estimate:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class AmountChange:
     """One amount on both sides.
 
     Attributes:
@@ -163,7 +163,7 @@ class ChangeTable:
     title: str
     of: str
     unit: Unit
-    changes: tuple[Change, ...]
+    changes: tuple[AmountChange, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@
 
 from collections.abc import Mapping
 
-from nsyswrap.compare.comparison import Basis, Change, ChangeTable, Side
+from nsyswrap.compare.comparison import AmountChange, Basis, ChangeTable, Side
 from nsyswrap.compare.step_times import LEDGER_ROWS
 
 KEY, STEP = "scaling", "step_ns"
@@ -37,7 +37,7 @@ def scaling_table(base: Side, new: Side, basis: Basis) -> ChangeTable | None:
     if basis != "step" or not all(counts) or counts[0] == counts[1]:
         return None
     before, now = (_parts(side) for side in (base, new))
-    changes = tuple(Change(name, before[name], now[name]) for name in (*PARTS, STEP))
+    changes = tuple(AmountChange(name, before[name], now[name]) for name in (*PARTS, STEP))
     title = f"Scaling from {counts[0]} to {counts[1]} GPU{'s' if counts[1] > 1 else ''}"
     return ChangeTable(KEY, title, "a step, mean over GPUs; the parts add up to the step", "ns", changes)
 

@@ -69,10 +69,6 @@ def change_points(series: Series) -> tuple[ChangePoint, ...]:
         if found is not None:
             cuts[start + found[0]] = found[1]
             parts += [(start, start + found[0]), (start + found[0], end)]
-    return _with_levels(series, cuts)
-
-
-def _with_levels(series: Series, cuts: dict[int, float]) -> tuple[ChangePoint, ...]:
     if not cuts:
         return ()
     ordered = sorted(cuts)
@@ -138,7 +134,7 @@ def _divergence(distance: Series, orders: Indices) -> Series:
     return result
 
 
-class Trend(NamedTuple):
+class SeriesTrend(NamedTuple):
     """The shape of a series, and by how much it changes.
 
     Attributes:
@@ -152,7 +148,7 @@ class Trend(NamedTuple):
     first: int = 0
 
 
-def trend_of(series: Series, points: Sequence[ChangePoint]) -> Trend:
+def trend_of(series: Series, points: Sequence[ChangePoint]) -> SeriesTrend:
     """Return whether a series keeps its level, steps or drifts.
 
     A series drifts where runs are in order of time too often for chance, and where a line leaves less of the scatter
@@ -164,10 +160,10 @@ def trend_of(series: Series, points: Sequence[ChangePoint]) -> Trend:
     slope = _slope(series) if _has_trend(series) else 0.0
     line = slope * np.arange(len(series))
     if slope and _scatter(series - line) <= _scatter(series - _levels(series, points)):
-        return Trend(Shape.DRIFT, slope * (len(series) - 1))
+        return SeriesTrend(Shape.DRIFT, slope * (len(series) - 1))
     if points:
-        return Trend(Shape.STEP, points[-1].change, points[-1].first)
-    return Trend(Shape.LEVEL)
+        return SeriesTrend(Shape.STEP, points[-1].change, points[-1].first)
+    return SeriesTrend(Shape.LEVEL)
 
 
 def _levels(series: Series, points: Sequence[ChangePoint]) -> Series:

@@ -50,7 +50,11 @@ def judge(
     chosen = options or GateOptions()
     since = _since_last_change(earlier)
     if len(since.earlier) < FEWEST:
-        return _too_few(earlier, new, chosen, issues)
+        verdict = f"Cannot tell: {units.counted(len(earlier), 'earlier run')}: too few to show how much runs differ."
+        hint = f"give at least {FEWEST} runs of the program before the change with --against, better 10 or more"
+        return Gate(
+            tuple(earlier), tuple(new), chosen, GateOutcome.CANNOT_TELL, verdict, hint=hint, issues=tuple(issues)
+        )
     split = _with_recent_step(since, new, chosen)
     measures = _measures(split, chosen)
     outcome = _outcome(measures)
@@ -78,17 +82,6 @@ def judge(
 def _needed(split: _Split, options: GateOptions) -> int | None:
     """Return the new runs that tell in any case: below half of what must be found, a slowdown is shown or excluded."""
     return runs_needed(_logarithms(split.earlier)[0], math.log1p(options.find) / 2, options.false_alarms / 2)
-
-
-def _too_few(
-    earlier: Sequence[TimedRun],
-    new: Sequence[TimedRun],
-    options: GateOptions,
-    issues: Sequence[ComparabilityIssue],
-) -> Gate:
-    verdict = f"Cannot tell: {units.counted(len(earlier), 'earlier run')}: too few to show how much runs differ."
-    hint = f"give at least {FEWEST} runs of the program before the change with --against, better 10 or more"
-    return Gate(tuple(earlier), tuple(new), options, GateOutcome.CANNOT_TELL, verdict, hint=hint, issues=tuple(issues))
 
 
 def _longer_waits(split: _Split, options: GateOptions) -> float:
@@ -205,12 +198,9 @@ def _measure(label: str, earlier: Series, new: Series, options: GateOptions) -> 
         outcome = GateOutcome.PASSES
     else:
         outcome = GateOutcome.CANNOT_TELL
-    return Measure(label, math.exp(level), math.exp(now), _share(noise), outcome)
-
-
-def _share(logarithm: float) -> float:
-    """Return a change as a share; beyond what a float holds, infinity."""
-    return math.expm1(logarithm) if logarithm < np.log(np.finfo(np.float64).max) else math.inf
+    # Beyond what a float holds, the limit is infinite.
+    most = math.expm1(noise) if noise < np.log(np.finfo(np.float64).max) else math.inf
+    return Measure(label, math.exp(level), math.exp(now), most, outcome)
 
 
 def _outcome(measures: Sequence[Measure]) -> GateOutcome:

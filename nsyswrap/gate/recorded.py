@@ -47,7 +47,7 @@ def gate_runs(
         known: What else is known of the runs.
     """
     chosen, facts = options or GateOptions(), known or KnownOfRuns()
-    usable = [one for one in earlier if not _faults(one, facts)]
+    usable = [one for one in earlier if one.row.step_count >= FEWEST_STEPS and one.row.run_id not in facts.incomplete]
     issues = [*_of_new(new, facts, chosen), *_versions(usable, new)]
     before, now = (tuple(_timed(one, facts) for one in side) for side in (usable, new))
     if any(one.step is None for one in new):
@@ -56,7 +56,11 @@ def gate_runs(
         return Gate(before, now, chosen, GateOutcome.CANNOT_TELL, verdict, hint=block.hint, issues=tuple(issues))
     found = judge(before, now, chosen, issues)
     left_out = len(earlier) - len(usable)
-    return replace(found, notes=(*found.notes, *_left_out(left_out))) if left_out else found
+    if not left_out:
+        return found
+    words = "1 earlier run is" if left_out == 1 else f"{left_out} earlier runs are"
+    note = f"{words} left out: fewer than {FEWEST_STEPS} measured steps, or an incomplete capture."
+    return replace(found, notes=(*found.notes, note))
 
 
 def _timed(one: SeriesRun, known: KnownOfRuns) -> TimedRun:
@@ -98,16 +102,6 @@ def _waiting(one: SeriesRun, known: KnownOfRuns) -> float | None:
         return None
     idle = (each.step_ns for each in one.accounts if each.kind == "idle" and each.rule == WAITS_FOR_CORE)
     return sum(each for each in idle if each is not None)
-
-
-def _faults(one: SeriesRun, known: KnownOfRuns) -> bool:
-    """Return whether a run cannot be compared."""
-    return one.row.step_count < FEWEST_STEPS or one.row.run_id in known.incomplete
-
-
-def _left_out(count: int) -> Iterator[str]:
-    words = "1 earlier run is" if count == 1 else f"{count} earlier runs are"
-    yield f"{words} left out: fewer than {FEWEST_STEPS} measured steps, or an incomplete capture."
 
 
 def _of_new(new: Sequence[SeriesRun], known: KnownOfRuns, options: GateOptions) -> Iterator[ComparabilityIssue]:

@@ -45,7 +45,12 @@ def gate_reports(
     issues = [*find_issues(sides[0], sides[1], ComparisonOptions(accept=chosen.accept)), *_given_twice(before, new)]
     issues.sort(key=lambda one: not one.blocks)
     if any(one.kind is IssueKind.STEPS for one in issues):
-        return _without_steps(before, new, chosen, issues)
+        block = next(one for one in issues if one.kind is IssueKind.STEPS)
+        old, newest = (
+            tuple(TimedRun(one.name, 0.0, 0.0, commit=one.commit) for one in named) for named in (before, new)
+        )
+        verdict = f"Cannot tell: {block.message}"
+        return Gate(old, newest, chosen, GateOutcome.CANNOT_TELL, verdict, hint=block.hint, issues=tuple(issues))
     runs = [
         tuple(timed_run(one, steps) for one, steps in zip(named, side.runs, strict=True))
         for named, side in zip((before, new), sides, strict=True)
@@ -157,15 +162,3 @@ def _given_twice(earlier: Sequence[NamedReport], new: Sequence[NamedReport]) -> 
 
 def _identity(report: Report) -> tuple[Session, int]:
     return report.session, report.capture.bytes
-
-
-def _without_steps(
-    earlier: Sequence[NamedReport],
-    new: Sequence[NamedReport],
-    options: GateOptions,
-    issues: Sequence[ComparabilityIssue],
-) -> Gate:
-    block = next(one for one in issues if one.kind is IssueKind.STEPS)
-    before, now = (tuple(TimedRun(one.name, 0.0, 0.0, commit=one.commit) for one in named) for named in (earlier, new))
-    verdict = f"Cannot tell: {block.message}"
-    return Gate(before, now, options, GateOutcome.CANNOT_TELL, verdict, hint=block.hint, issues=tuple(issues))

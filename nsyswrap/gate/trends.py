@@ -46,7 +46,7 @@ class PartMove(NamedTuple):
         return self.after_ns - self.before_ns
 
 
-class Change(NamedTuple):
+class LevelChange(NamedTuple):
     """A change from one level to the next.
 
     Attributes:
@@ -84,7 +84,7 @@ class Trend(NamedTuple):
     shape: Shape
     drift: float
     levels: tuple[Level, ...]
-    changes: tuple[Change, ...]
+    changes: tuple[LevelChange, ...]
 
 
 def trend_of_runs(program: Program, run_count: int, runs: Sequence[SeriesRun]) -> Trend:
@@ -118,13 +118,13 @@ def _level(series: np.ndarray, first: int, end: int) -> Level:
     return Level(first, end, math.exp(float(np.median(runs))), noise)
 
 
-def _change(runs: Sequence[SeriesRun], before: Level, after: Level) -> Change:
+def _change(runs: Sequence[SeriesRun], before: Level, after: Level) -> LevelChange:
     # Noise can move a change point by a run.
     commits = [one.row for one in runs[max(after.first - 2, 0) : after.first + 2]]
     known = all(row.commit for row in commits)
     states = {(row.commit, row.is_dirty) for row in commits}
     sides = [mean_parts(runs[level.first : level.end]) for level in (before, after)]
-    return Change(
+    return LevelChange(
         first=after.first,
         share=after.middle_ns / before.middle_ns - 1,
         is_of_commit=len(states) > 1 if known else None,

@@ -114,7 +114,9 @@ def element_work(name: str, *, newer: bool = False) -> ElementWork | None:
     text = subject(name).replace("(unsigned long)", "")
     depthwise = _DEPTHWISE.match(text)
     if depthwise:
-        return _depthwise(text[depthwise.end() :])
+        # One result a thread. The stride of the convolution decides how much it reads.
+        size = next((SIZES[each] for each in _split(text[depthwise.end() :]) if each in SIZES), None)
+        return ElementWork(1, 1, None, size, 2, contiguous=False)
     loop = _LOOPS.match(text)
     if loop is None:
         return None
@@ -180,12 +182,6 @@ def _indexed(arguments: list[str]) -> ElementWork | None:
     return ElementWork(a_thread, a_thread, read, written, tensors, contiguous=False)
 
 
-def _depthwise(rest: str) -> ElementWork:
-    """Return the work of a depthwise convolution: one result a thread. Its stride decides how much it reads."""
-    size = next((SIZES[each] for each in _split(rest) if each in SIZES), None)
-    return ElementWork(1, 1, None, size, 2, contiguous=False)
-
-
 def _tensor_count(text: str) -> int:
     found = _TENSORS.search(text)
     return int(found[1]) if found else 0
@@ -218,7 +214,10 @@ def _types(function: str) -> tuple[tuple[int, ...] | None, int | None]:
 
 
 def _of_lambda(function: str, arguments: str) -> tuple[tuple[int, ...] | None, int | None]:
-    """Return the same for a lambda: its result has the widest type that it takes, or is true or false."""
+    """Return the bytes of the elements that a lambda reads and returns; None where its arguments do not show them.
+
+    Its result has the widest type that it takes, or is true or false.
+    """
     named = [each.strip() for each in arguments.split(",") if each.strip()]
     read = tuple(SIZES[each] for each in named if each in SIZES)
     if len(read) != len(named) or not read:

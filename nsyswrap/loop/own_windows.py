@@ -24,7 +24,7 @@ from nsyswrap.rows import taken
 from nsyswrap.tables import array, distinct, process_of
 
 
-class Bounds(NamedTuple):
+class RowWindows(NamedTuple):
     """Begin and end of the part of each of some rows, in ns; one number each where the parts of all are the same."""
 
     low: Times | int
@@ -54,27 +54,27 @@ class OwnWindows:
         """Return the part of a GPU."""
         return self.of(self.main_process.get(device_id, -1))
 
-    def by_process(self, frame: pd.DataFrame) -> Bounds:
+    def by_process(self, frame: pd.DataFrame) -> RowWindows:
         """Return the bounds of the part of the process of each row of a table that has a process or a thread."""
         if not self.of_process:
             return self._same
         process = array(frame, "process") if "process" in frame else process_of(array(frame, "thread"))
         return self._bounds(self.of, process)
 
-    def by_device(self, device_id: Indices) -> Bounds:
+    def by_device(self, device_id: Indices) -> RowWindows:
         """Return the bounds of the part of the GPU of each row."""
         return self._bounds(self.on, device_id) if self.of_process else self._same
 
     @property
-    def _same(self) -> Bounds:
-        return Bounds(self.whole.start_ns, self.whole.end_ns)
+    def _same(self) -> RowWindows:
+        return RowWindows(self.whole.start_ns, self.whole.end_ns)
 
     @staticmethod
-    def _bounds(part: Callable[[int], Window], number: Indices) -> Bounds:
+    def _bounds(part: Callable[[int], Window], number: Indices) -> RowWindows:
         known = distinct(number)
         each = np.array([[part(one).start_ns, part(one).end_ns] for one in known.tolist()], np.int64).reshape(-1, 2)
         low, high = each[np.searchsorted(known, number)].T
-        return Bounds(low, high)
+        return RowWindows(low, high)
 
 
 @memo

@@ -86,7 +86,7 @@ def usual_steps(accounts: Iterable[StepAccount]) -> dict[str, float]:
 
 def find_outliers(accounts: Iterable[StepAccount]) -> tuple[Outlier, ...]:
     """Return the captures whose step is far from the usual one, the largest change first."""
-    found = [outlier for its in _alike(accounts) if len(its) >= FEWEST for outlier in _among(its)]
+    found = [outlier for its in _alike(accounts) if len(its) >= FEWEST for outlier in _outliers_among(its)]
     return tuple(sorted(found, key=lambda each: (-abs(each.share - 1), each.name)))
 
 
@@ -98,7 +98,7 @@ def _alike(accounts: Iterable[StepAccount]) -> list[list[StepAccount]]:
     return list(kinds.values())
 
 
-def _among(its: Sequence[StepAccount]) -> list[Outlier]:
+def _outliers_among(its: Sequence[StepAccount]) -> list[Outlier]:
     steps = [each.step_ns for each in its]
     usual = median(steps)
     scores = modified_scores(steps)
@@ -110,7 +110,7 @@ def _among(its: Sequence[StepAccount]) -> list[Outlier]:
         share = each.step_ns / usual
         if abs(score) <= MOST_SCORE or abs(share - 1) < LEAST_SHARE:
             continue
-        part, part_ns = _changed_most(each, middle, longer=share > 1)
+        part, part_ns = _most_changed_part(each, middle, longer=share > 1)
         other = 2 * commands[each.command] < len(its)
         program = each.like[0]
         found.append(Outlier(each.name, program, each.step_ns, usual, share, score, len(its), part, part_ns, other))
@@ -125,7 +125,7 @@ def modified_scores(values: Sequence[float]) -> list[float]:
     return [(value - middle) / scale if scale else 0.0 for value in values]
 
 
-def _changed_most(one: StepAccount, usual: Mapping[str, float], *, longer: bool) -> tuple[str, int]:
+def _most_changed_part(one: StepAccount, usual: Mapping[str, float], *, longer: bool) -> tuple[str, int]:
     """Return the part of a step that is most longer, or shorter, than the usual one, and by how much."""
     changes = {part: one.parts.get(part, 0.0) - its for part, its in usual.items()}
     sign = 1 if longer else -1

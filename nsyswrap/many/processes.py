@@ -22,7 +22,7 @@ class Lost(NamedTuple):
     reason: str
 
 
-class Bounds(NamedTuple):
+class ProcessLimits(NamedTuple):
     """What the processes may take.
 
     Attributes:
@@ -52,9 +52,9 @@ def default_processes() -> int:
     return max(min(cores, round(quota.cores) if quota else cores), 1)
 
 
-def bounds(processes: int | None, limit_s: float) -> Bounds:
+def process_limits(processes: int | None, limit_s: float) -> ProcessLimits:
     """Return what processes on this machine may take: its cores, or as many as given, and its free memory."""
-    return Bounds(processes or default_processes(), free_bytes(), limit_s)
+    return ProcessLimits(processes or default_processes(), free_bytes(), limit_s)
 
 
 class Processes:
@@ -67,7 +67,7 @@ class Processes:
         limits: What they may take.
     """
 
-    def __init__(self, make: Callable[[], Callable[..., object]], limits: Bounds) -> None:
+    def __init__(self, make: Callable[[], Callable[..., object]], limits: ProcessLimits) -> None:
         self._make, self._limits = make, limits
         self._idle: list[Worker] = []
         self._running: dict[Worker, _Running] = {}

@@ -234,6 +234,8 @@ def totals_of(
             accounts.append(StepAccount.of(name, sums))
     usual = usual_steps(accounts)
     listed = tuple(row._replace(usual_share=usual.get(row.name)) for row in rows)
+    kernel_rows = [KernelRow(name, *sums) for name, sums in totals.kernels.items()]
+    kernels = tuple(sorted(kernel_rows, key=lambda each: (-each.total_ns, each.name)))
     return ManyCaptures(
         captures=listed,
         failed=tuple(failed),
@@ -241,7 +243,7 @@ def totals_of(
         ledger=totals.ledger,
         idle=dict(sorted(totals.idle.items(), key=lambda each: (-each[1], each[0]))),
         findings=_finding_rows(totals),
-        kernels=_kernel_rows(totals),
+        kernels=kernels,
         other_kernels=KernelRow("", *totals.others),
         outliers=find_outliers(accounts),
         groups={grouping: _group_rows(grouping, totals, listed) for grouping in GROUPINGS},
@@ -283,11 +285,6 @@ def _finding_rows(totals: _Totals) -> tuple[FindingRow, ...]:
         rows.append(FindingRow(rule, found.severity, len(found.shares), found.lost, saving, share, most, worst))
     note = Severity.NOTE.value
     return tuple(sorted(rows, key=lambda each: (each.severity == note, -each.lost_ns, each.rule)))
-
-
-def _kernel_rows(totals: _Totals) -> tuple[KernelRow, ...]:
-    rows = [KernelRow(name, *sums) for name, sums in totals.kernels.items()]
-    return tuple(sorted(rows, key=lambda each: (-each.total_ns, each.name)))
 
 
 def _group_rows(grouping: str, totals: _Totals, rows: Sequence[CaptureRow]) -> tuple[GroupRow, ...]:

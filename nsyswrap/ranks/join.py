@@ -58,7 +58,7 @@ def join(
     """
     reports = list(reports) if clocks else sorted(reports, key=order_of)
     check_one_job([
-        Identity(
+        ReportIdentity(
             each.name,
             each.rank,
             each.world_size,
@@ -123,7 +123,7 @@ def check_clocks(names: Sequence[str], clocks: Sequence[Clock]) -> None:
             )
 
 
-class Identity(NamedTuple):
+class ReportIdentity(NamedTuple):
     """Who a report is of: its name, its rank and the number of ranks if known, and ids of its communicators."""
 
     name: str
@@ -143,7 +143,7 @@ def _used(trace: Trace) -> Sequence[int]:
     return sorted({int(each) for spec in of_devices for each in pd.unique(trace[spec]["device_id"])})
 
 
-def check_one_job(reports: Sequence[Identity]) -> None:
+def check_one_job(reports: Sequence[ReportIdentity]) -> None:
     """Check that the reports can be of one job. They are in order of rank.
 
     Raises:

@@ -25,7 +25,7 @@ from nsyswrap.ranks.identity import Rank, Ranks
 from nsyswrap.ranks.join import (
     REPORT_BITS,
     UNKNOWN_NS,
-    Identity,
+    ReportIdentity,
     check_clocks,
     check_distinct,
     check_one_job,
@@ -104,7 +104,7 @@ def join_heads(heads: Sequence[Head]) -> ManyRanks:
         UsageError: The reports are not of one job, or a rank is there twice.
         CannotTellError: Nothing tells how the clocks of the reports differ.
     """
-    check_one_job([Identity(each.name, each.rank, each.world_size, each.communicators) for each in heads])
+    check_one_job([ReportIdentity(each.name, each.rank, each.world_size, each.communicators) for each in heads])
     check_distinct((each.name, each.epoch_ns, each.processes) for each in heads)
     clocks = find_clocks([each.epoch_ns for each in heads], [each.ends for each in heads])
     check_clocks(names := [each.name for each in heads], clocks)

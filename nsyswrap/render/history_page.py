@@ -11,7 +11,7 @@ from nsyswrap import units
 from nsyswrap.gate import noise_words
 from nsyswrap.gate.change_points import Shape
 from nsyswrap.gate.recorded import parts_of_run, run_name
-from nsyswrap.gate.trends import Change, PartMove, Trend
+from nsyswrap.gate.trends import LevelChange, PartMove, Trend
 from nsyswrap.render import overview_page
 from nsyswrap.render.distinct_names import shorten_all
 from nsyswrap.render.escape import elide, visible
@@ -153,7 +153,7 @@ def _short(trend: Trend) -> str:
     return elide(f"{trend.program.program} {trend.program.arguments}".strip(), _TITLE_WIDTH)
 
 
-def _since(trend: Trend, change: Change) -> str:
+def _since(trend: Trend, change: LevelChange) -> str:
     return run_name(trend.runs[change.first].row)
 
 
@@ -205,7 +205,7 @@ def sentence(trend: Trend) -> str:
     return f"A step takes {now}, and its level does not change.{noise}"
 
 
-def _why(change: Change) -> str:
+def _why(change: LevelChange) -> str:
     if change.is_of_commit is None:
         return " The commit is unknown there."
     return "" if change.is_of_commit else " The commit is the same there, so look at the machine and the data."
@@ -221,7 +221,7 @@ def _notes(trend: Trend) -> list[str]:
     return found
 
 
-def _change(number: int, trend: Trend, change: Change) -> ChangeView:
+def _change(number: int, trend: Trend, change: LevelChange) -> ChangeView:
     before, after = trend.levels[number - 1], trend.levels[number]
     times = f"{units.duration(after.middle_ns)} instead of {units.duration(before.middle_ns)}"
     words = f"{units.change(change.share)} a step since {_since(trend, change)} ({times}).{_why(change)}"

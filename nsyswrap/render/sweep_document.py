@@ -26,7 +26,7 @@ from nsyswrap.rules.rule import Group
 from nsyswrap.sweep.advice import advice, best_of
 from nsyswrap.sweep.document import measured_tree
 from nsyswrap.sweep.limits import Limit, groups_of, limit_changes, limit_of, lines_of
-from nsyswrap.sweep.results import CONFIDENCE, FEWEST_RUNS, CellResult, Part, StepInterval, Sweep
+from nsyswrap.sweep.results import CONFIDENCE, FEWEST_RUNS, CellResult, StepInterval, StepPart, Sweep
 from nsyswrap.sweep.scaling import STRONG, WEAK, ScalingRow, kinds, scaling
 from nsyswrap.sweep.spec import BATCH_OF_ALL, GPUS, Axis
 
@@ -394,7 +394,7 @@ def _bars(sweep: Sweep) -> tuple[Bar, ...]:
     )
 
 
-def _bar(parts: Sequence[Part]) -> tuple[LegendRow, ...]:
+def _bar(parts: Sequence[StepPart]) -> tuple[LegendRow, ...]:
     """Return the ledger without idle time, then the families of idle time."""
     sums = [
         (

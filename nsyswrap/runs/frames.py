@@ -124,7 +124,7 @@ _SELECTS: Mapping[str, tuple[Any, ...]] = {
 _TABLES = {"accounts": ACCOUNTS, "findings": FINDINGS, "facts": FACTS}
 
 
-class Wanted(NamedTuple):
+class FrameQuery(NamedTuple):
     """What is read of a table: the database leaves out the rest.
 
     Attributes:
@@ -138,7 +138,7 @@ class Wanted(NamedTuple):
     equal: Mapping[str, str | float | None] = {}
 
 
-def frame(engine: Engine, name: str, wanted: Wanted | None = None) -> pd.DataFrame:
+def frame(engine: Engine, name: str, wanted: FrameQuery | None = None) -> pd.DataFrame:
     """Return a table of the history as a data frame, the oldest run first.
 
     Args:
@@ -149,7 +149,7 @@ def frame(engine: Engine, name: str, wanted: Wanted | None = None) -> pd.DataFra
     Raises:
         HistoryError: The history cannot be read.
     """
-    chosen = wanted or Wanted()
+    chosen = wanted or FrameQuery()
     parts = list(_parts(engine, name, chosen))
     table = pa.concat_tables(parts) if parts else _schema(_columns(name, chosen)).empty_table()
     found: pd.DataFrame = table.to_pandas(types_mapper=_MISSING.get)
@@ -172,16 +172,18 @@ def write_parquet(engine: Engine, folder: Path, program: Program | None = None) 
     """
     rows = {}
     for name in COLUMNS:
-        schema = _described(name)
+        schema = pa.schema(
+            [each.with_metadata({"description": COLUMNS[name][each.name]}) for each in _schema(_SELECTS[name])]
+        )
         with pq.ParquetWriter(folder / f"{name}.parquet", schema, compression="zstd") as writer:
             rows[name] = 0
-            for part in _parts(engine, name, Wanted(program)):
+            for part in _parts(engine, name, FrameQuery(program)):
                 writer.write_table(part.cast(schema))
                 rows[name] += part.num_rows
     return rows
 
 
-def _parts(engine: Engine, name: str, wanted: Wanted) -> Iterator[pa.Table]:
+def _parts(engine: Engine, name: str, wanted: FrameQuery) -> Iterator[pa.Table]:
     """Yield the rows of a table as Arrow, in parts."""
     schema = _schema(_columns(name, wanted))
     with reading(engine) as connection:
@@ -192,7 +194,7 @@ def _parts(engine: Engine, name: str, wanted: Wanted) -> Iterator[pa.Table]:
             yield pa.table([pa.array(values, each.type) for values, each in zip(columns, schema, strict=True)], schema)
 
 
-def _columns(name: str, wanted: Wanted) -> tuple[Any, ...]:
+def _columns(name: str, wanted: FrameQuery) -> tuple[Any, ...]:
     """Return the columns that are read.
 
     Raises:
@@ -205,7 +207,7 @@ def _columns(name: str, wanted: Wanted) -> tuple[Any, ...]:
     return tuple(of_table[each] for each in wanted.columns) or _SELECTS[name]
 
 
-def _query(name: str, wanted: Wanted) -> Select[Any]:
+def _query(name: str, wanted: FrameQuery) -> Select[Any]:
     of_table = {column.name: column for column in _SELECTS[name]}
     # A column of a sum has a label, and a condition is about the sum itself.
     equal = (getattr(of_table[key], "element", of_table[key]) == value for key, value in wanted.equal.items())
@@ -218,13 +220,6 @@ def _query(name: str, wanted: Wanted) -> Select[Any]:
 
 def _schema(columns: Sequence[Any]) -> pa.Schema:
     return pa.schema([(column.name, _type(column)) for column in columns])
-
-
-def _described(name: str) -> pa.Schema:
-    """Return the schema with the description of each column."""
-    return pa.schema(
-        [each.with_metadata({"description": COLUMNS[name][each.name]}) for each in _schema(_SELECTS[name])]
-    )
 
 
 def _type(column: ColumnElement[Any]) -> pa.DataType:

@@ -42,7 +42,7 @@ FEW_BLOCKS = 0.50
 # It says that low occupancy hides less memory latency, and that above some point more occupancy does not help.
 LOW_OCCUPANCY = 0.25
 # There is a note from this share of the window. Source: torch_tb_profiler.
-NOTE_SHARE = 0.05
+LOW_OCCUPANCY_SHARE = 0.05
 # Matrix kernels keep their tiles in registers and shared memory, and hide latency inside each warp: they run few warps
 # by design. Source: V. Volkov, "Better performance at lower occupancy", GTC 2010.
 FEW_WARPS_BY_DESIGN = (Verdict.TENSOR, Verdict.SIMT_ELIGIBLE)
@@ -259,7 +259,7 @@ def _finding(  # noqa: PLR0913 - the parts of a finding that differ
 ) -> Finding | None:
     lost = int(spent["total_ns"].sum())
     share = lost / window.length_ns
-    if share < NOTE_SHARE:
+    if share < LOW_OCCUPANCY_SHARE:
         return None
     return make_finding(
         rule=rule,

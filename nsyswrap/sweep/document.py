@@ -10,7 +10,7 @@ from typing import Any
 
 from nsyswrap.errors import ExportError
 from nsyswrap.sweep.endings import Ending
-from nsyswrap.sweep.results import Part, RunResult, Sweep, sweep_of
+from nsyswrap.sweep.results import RunResult, StepPart, Sweep, sweep_of
 from nsyswrap.sweep.spec import parse
 
 SCHEMA = "nsyswrap.sweep/1"
@@ -79,7 +79,7 @@ def run_from_tree(tree: Mapping[str, Any]) -> RunResult:
         median_ns=median,
         step_count=int(tree["step_count"]),
         cpu_share=_finite(tree["cpu_share"]),
-        parts=tuple(Part(str(each["row"]), str(each["rule"]), _finite(each["step_ns"])) for each in tree["parts"]),
+        parts=tuple(StepPart(str(each["row"]), str(each["rule"]), _finite(each["step_ns"])) for each in tree["parts"]),
         verdict=str(tree["verdict"]),
         rule=str(tree["rule"]),
         machine={str(name): str(value) for name, value in tree["machine"].items()},

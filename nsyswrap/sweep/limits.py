@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from nsyswrap.rules import rule_name, rule_of
 from nsyswrap.rules.rule import Group
-from nsyswrap.sweep.results import CellResult, Part, Sweep
+from nsyswrap.sweep.results import CellResult, StepPart, Sweep
 from nsyswrap.sweep.spec import Axis
 
 _ROWS = {
@@ -56,7 +56,7 @@ class LimitChange(NamedTuple):
     limit_after: Limit
 
 
-def group_of(part: Part) -> Group:
+def group_of(part: StepPart) -> Group:
     """Return what a part of a step is spent on; idle time by the rule that it belongs to."""
     found = _ROWS.get(part.row)
     if found is not None:

@@ -17,7 +17,7 @@ CONFIDENCE = 0.95
 FEWEST_RUNS = 3
 
 
-class Part(NamedTuple):
+class StepPart(NamedTuple):
     """A part of a cell's step: a row of the ledger, or idle time by root cause.
 
     Attributes:
@@ -65,7 +65,7 @@ class RunResult:
     median_ns: float | None = None
     step_count: int = 0
     cpu_share: float = 1.0
-    parts: tuple[Part, ...] = ()
+    parts: tuple[StepPart, ...] = ()
     verdict: str = ""
     rule: str = ""
     machine: Mapping[str, str] = field(default_factory=dict)
@@ -108,7 +108,7 @@ class CellResult(NamedTuple):
     cell: Cell
     runs: tuple[RunResult, ...]
     step: StepInterval | None
-    parts: tuple[Part, ...]
+    parts: tuple[StepPart, ...]
 
     @property
     def failed(self) -> RunResult | None:
@@ -198,13 +198,13 @@ def step_interval(runs: Sequence[RunResult]) -> StepInterval | None:
     )
 
 
-def _mean_parts(runs: Sequence[RunResult]) -> tuple[Part, ...]:
+def _mean_parts(runs: Sequence[RunResult]) -> tuple[StepPart, ...]:
     """Return the parts of a step, each the mean over the measured runs."""
     measured = [run for run in runs if run.mean_ns is not None and run.parts]
     sums: dict[tuple[str, str], float] = {}
     for part in (part for run in measured for part in run.parts):
         sums[part.row, part.rule] = sums.get((part.row, part.rule), 0.0) + part.step_ns
-    return tuple(Part(row, rule, total / len(measured)) for (row, rule), total in sums.items())
+    return tuple(StepPart(row, rule, total / len(measured)) for (row, rule), total in sums.items())
 
 
 def difference_is_shown(faster: StepInterval, slower: StepInterval) -> bool:

@@ -15,8 +15,8 @@ from nsyswrap.ranks.collectives import Collectives
 from nsyswrap.tables import array, pid
 from nsyswrap.timeline.bins import Grid, bins_of, cut
 from nsyswrap.timeline.gpu_rows import counter_rows, gpu_row, stream_rows
-from nsyswrap.timeline.host_rows import HostRows, host_rows, phase_rows, step_rows
-from nsyswrap.timeline.operation_names import OperationNames, operation_names
+from nsyswrap.timeline.host_rows import host_rows, phase_rows, step_rows
+from nsyswrap.timeline.operation_names import operation_names
 from nsyswrap.timeline.typical_step import shown_first
 
 LISTED_GAPS = 50
@@ -47,19 +47,29 @@ def timeline(
         drawn: GPUs that have rows; empty for all.
     """
     operations = context.operations
-    if not operations.devices or _reach(_whole(context, window)) > FARTHEST:
+    if not operations.devices:
+        return None
+    whole = _whole(context, window)
+    if max(abs(whole.start_ns), abs(whole.end_ns)) > FARTHEST:
         return None
     gaps = gaps.astype(dict.fromkeys(("rule", "phase", "evidence"), "category"))
     longest = longest_gaps(context, window)
-    grid = _grid(context, window, longest)
+    grid = _grid(context, window, whole, longest)
     names = operation_names(context)
     evidence = tuple(str(text) for text in gaps["evidence"].cat.categories)
     threads = host_rows(context, grid, window)
     devices = [device for device in operations.devices if device in drawn or not drawn]
+    has_streams = len(devices) <= MOST_WITH_STREAMS
     gpus = [gpu_row(context, collectives, grid, window, gaps, device) for device in devices]
-    streams = _streams(context, grid, names, threads, devices if len(devices) <= MOST_WITH_STREAMS else [])
+    streams = [
+        [*stream_rows(context, grid, names, threads.threads, device), *counter_rows(context, grid, device)]
+        for device in (devices if has_streams else ())
+    ]
     of_gpus = _in_order(gpus, streams, is_job=bool(collectives.matched.any()))
     rows = (*step_rows(context, grid), *phase_rows(context, grid), *of_gpus, *threads.rows)
+    shown, count = len(devices), len(operations.devices)
+    left_out = [NOT_SHOWN.format(shown=shown, count=count)] if shown < count else []
+    left_out += [] if has_streams else [NO_STREAMS.format(count=shown)]
     return TimelineData(
         window=window,
         edges=grid.edges,
@@ -68,18 +78,8 @@ def timeline(
         phases=context.phases.names,
         texts={**threads.texts, "evidence": evidence, "call": names.call_names},
         kernels=names.names,
-        left_out=(*_left_out(len(devices), len(operations.devices)), *threads.left_out),
+        left_out=(*left_out, *threads.left_out),
     )
-
-
-def _streams(
-    context: TraceContext, grid: Grid, names: OperationNames, threads: HostRows, devices: Sequence[int]
-) -> list[list[TimelineRow]]:
-    """Return the rows of the streams and counters of each of some GPUs."""
-    return [
-        [*stream_rows(context, grid, names, threads.threads, device), *counter_rows(context, grid, device)]
-        for device in devices
-    ]
 
 
 def _in_order(
@@ -89,12 +89,6 @@ def _in_order(
     if is_job or not streams:
         return [*gpus, *(row for each in streams for row in each)]
     return [row for gpu, its in zip(gpus, streams, strict=True) for row in (gpu, *its)]
-
-
-def _left_out(shown: int, count: int) -> tuple[str, ...]:
-    """Return which GPUs and streams are left out, in sentences."""
-    found = [NOT_SHOWN.format(shown=shown, count=count)] if shown < count else []
-    return (*found, *([NO_STREAMS.format(count=shown)] if shown > MOST_WITH_STREAMS else []))
 
 
 def _of_rank(row: TimelineRow, collectives: Collectives) -> TimelineRow:
@@ -134,28 +128,18 @@ def _whole(context: TraceContext, window: Window) -> Window:
     return Window(min(starts), max(ends), "all that is shown", "session")
 
 
-def _reach(whole: Window) -> int:
-    """Return the largest distance of a shown time from the start of the capture, in ns."""
-    return max(abs(whole.start_ns), abs(whole.end_ns))
-
-
-def _grid(context: TraceContext, window: Window, longest: tuple[LongGap, ...]) -> Grid:
+def _grid(context: TraceContext, window: Window, whole: Window, longest: tuple[LongGap, ...]) -> Grid:
     frame = context.steps.frame
     steps: list[Times] = [array(frame, "start"), array(frame, "end")]
     shown = list(islice(longest, SHOWN_GAPS))
     around = [Spans(times([gap.start_ns]), times([gap.end_ns])) for gap in shown]
     bounds = times([window.start_ns, window.end_ns, *(at for gap in longest for at in gap[1:])])
     bins = bins_of(len(context.operations.devices))
-    first = _first_steps(frame, window)
-    return cut((_whole(context, window), window), bins, context.operations.start, [bounds, *steps], around, first)
-
-
-def _first_steps(frame: pd.DataFrame, window: Window) -> Spans:
-    """Return the steps that the page shows first, those of each process in turn."""
+    # The steps that the page shows first, those of each process in turn.
     starts, ends, warm_up = (array(frame, name) for name in ("start", "end", "warm_up"))
     rows: list[int] = []
     for process in frame["process"].unique().tolist():
         mine = np.flatnonzero(array(frame, "process") == process)
-        found = shown_first(starts[mine], ends[mine], warm_up[mine].astype(bool), window)
-        rows += mine[found].tolist()
-    return Spans(starts[rows], ends[rows])
+        rows += mine[shown_first(starts[mine], ends[mine], warm_up[mine].astype(bool), window)].tolist()
+    first = Spans(starts[rows], ends[rows])
+    return cut((whole, window), bins, context.operations.start, [bounds, *steps], around, first)

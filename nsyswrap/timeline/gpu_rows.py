@@ -48,7 +48,8 @@ def gpu_row(  # noqa: PLR0913, PLR0917 - one argument a source
         gaps: The table ``gaps`` of the section on idle time, its texts as categories.
         device_id: The GPU.
     """
-    parts = _busy_parts(context, collectives, grid, device_id)
+    layers = collectives.exclusive(context.operations, device_id, _extent(grid))
+    parts = [_part(spans, np.full(len(spans.start), kind)) for kind, spans in enumerate(layers)]
     parts += [_idle_part(context, gaps, device_id), _outside_part(context, grid, window, device_id)]
     order = np.argsort(np.concatenate([part["start"] for part in parts]), kind="stable")
     whole = {name: np.concatenate([part[name] for part in parts])[order] for name in parts[0]}
@@ -62,13 +63,6 @@ def gpu_row(  # noqa: PLR0913, PLR0917 - one argument a source
         exact=exact,
         items=TimelineItems(start[chosen], end[chosen], code[chosen], details),
     )
-
-
-def _busy_parts(
-    context: TraceContext, collectives: Collectives, grid: Grid, device_id: int
-) -> list[dict[str, Numbers]]:
-    layers = collectives.exclusive(context.operations, device_id, _extent(grid))
-    return [_part(spans, np.full(len(spans.start), kind)) for kind, spans in enumerate(layers)]
 
 
 def _idle_part(context: TraceContext, gaps: pd.DataFrame, device_id: int) -> dict[str, Numbers]:

@@ -91,7 +91,7 @@ def host_rows(context: TraceContext, grid: Grid, window: Window) -> HostRows:
         grid: Bins of the timeline.
         window: Window of the report; threads that launch most operations in it come first.
     """
-    threads = _launching(context, window)
+    threads = _launching_threads(context, window)
     shown = threads[: MOST_THREADS + MOST_FOLDED]
     ranges = range_rows(context, grid, shown[:MOST_THREADS])
     whole = Window(int(grid.edges[0]), int(grid.edges[-1]), "the whole timeline", "session")
@@ -125,7 +125,7 @@ def _folded_rows(context: TraceContext, states: ThreadStates, grid: Grid, thread
     return [found[at] for at in range(len(threads))]
 
 
-def _launching(context: TraceContext, window: Window) -> list[int]:
+def _launching_threads(context: TraceContext, window: Window) -> list[int]:
     """Return the threads that launch operations and the main threads with phases, in order of launched operations."""
     operations = context.operations
     known = operations.call >= 0
@@ -142,7 +142,11 @@ def _launching(context: TraceContext, window: Window) -> list[int]:
 
 def _thread_row(context: TraceContext, states: ThreadStates, grid: Grid, thread: int, most: int) -> TimelineRow:
     """Return the open call of a thread over time; calls that explain a wait take precedence over other CUDA calls."""
-    labels = fill(states.of(thread), _other_calls(context, states, thread))
+    frame = context.trace[tables.CALLS]
+    rows = np.flatnonzero(coded(frame, "thread").equal(thread))
+    codes = states.names_of(tables.CALLS, rows) + np.int32(LAUNCH * NAMES)
+    other_calls = innermost(array(frame, "start")[rows], array(frame, "end")[rows], codes)
+    labels = fill(states.of(thread), other_calls)
     inside = grid.inside(*labels.spans)
     start, end, code = labels.spans.start[inside], labels.spans.end[inside], labels.code[inside]
     kind, name = code // NAMES, code % NAMES
@@ -152,13 +156,6 @@ def _thread_row(context: TraceContext, states: ThreadStates, grid: Grid, thread:
     sums = grid.sums(LabelledSpans(Spans(start, end), kind), len(THREAD_CLASSES))
     pid, tid = tables.pid(thread), tables.tid(thread)
     return TimelineRow("thread", _label(context, thread), -1, pid, tid, THREAD_CLASSES, sums, exact, items)
-
-
-def _other_calls(context: TraceContext, states: ThreadStates, thread: int) -> LabelledSpans:
-    frame = context.trace[tables.CALLS]
-    rows = np.flatnonzero(coded(frame, "thread").equal(thread))
-    code = states.names_of(tables.CALLS, rows) + np.int32(LAUNCH * NAMES)
-    return innermost(array(frame, "start")[rows], array(frame, "end")[rows], code)
 
 
 def _label(context: TraceContext, thread: int) -> str:

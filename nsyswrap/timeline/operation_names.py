@@ -100,16 +100,16 @@ def _named(context: TraceContext, spec: TableSpec, rows: Indices) -> tuple[npt.N
     kinds = ("copy_kind", "source_kind", "target_kind") if spec is tables.COPIES else ("memory_kind",)
     columns = [array(frame, kind)[origin] for kind in kinds]
     codes, found = pd.factorize(pd.MultiIndex.from_arrays(columns))
-    spelled = _copy if spec is tables.COPIES else _fill
+    spelled = _copy_name if spec is tables.COPIES else _memset_name
     return codes, [KernelName(spelled(context.trace, *(int(part) for part in key))) for key in found]
 
 
-def _copy(trace: Trace, kind: int, source: int, target: int) -> str:
+def _copy_name(trace: Trace, kind: int, source: int, target: int) -> str:
     label = trace.copy_kinds.get(kind, f"kind {kind}")
     ends = [trace.memory_kinds.get(each, "") for each in (source, target)]
     return f"copy, {label}" + (f", {ends[0]} to {ends[1]}" if all(ends) else "")
 
 
-def _fill(trace: Trace, kind: int, *_: int) -> str:
+def _memset_name(trace: Trace, kind: int, *_: int) -> str:
     label = trace.memory_kinds.get(kind, "")
     return f"memset of {label} memory" if label else "memset"

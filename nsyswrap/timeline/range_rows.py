@@ -41,7 +41,15 @@ def range_rows(context: TraceContext, grid: Grid, threads: Sequence[int]) -> Ran
     """
     frame = context.trace[tables.RANGES]
     start, end, thread = (array(frame, name) for name in ("start", "end", "thread"))
-    free = _others(context, frame)
+    # The ranges that end on their own thread and have no row as a step or a phase.
+    free: npt.NDArray[np.bool_] = array(frame, "end_thread") == 0
+    free[context.phases.marked.index.to_numpy()] = False
+    steps = context.steps.frame
+    keys = set(zip(array(steps, "start").tolist(), array(steps, "end").tolist(), strict=True))
+    near = np.flatnonzero(free & np.isin(array(frame, "start"), array(steps, "start")))
+    ends = array(frame, "end")
+    for row in near.tolist():
+        free[row] &= (int(array(frame, "start")[row]), int(ends[row])) not in keys
     levels: dict[int, list[Indices]] = {}
     for one in threads:
         mine = np.flatnonzero(free & (thread == one))
@@ -60,19 +68,6 @@ def range_rows(context: TraceContext, grid: Grid, threads: Sequence[int]) -> Ran
     deeper = sum(max(len(each) - MOST_LEVELS, 0) for each in levels.values())
     left_out = (f"Deeper levels of ranges are not shown: {deeper}.",) if deeper else ()
     return RangeRows(found, tuple(texts), left_out)
-
-
-def _others(context: TraceContext, frame: pd.DataFrame) -> npt.NDArray[np.bool_]:
-    """Return which ranges end on their own thread and have no row as a step or a phase."""
-    found: npt.NDArray[np.bool_] = array(frame, "end_thread") == 0
-    found[context.phases.marked.index.to_numpy()] = False
-    steps = context.steps.frame
-    keys = set(zip(array(steps, "start").tolist(), array(steps, "end").tolist(), strict=True))
-    near = np.flatnonzero(found & np.isin(array(frame, "start"), array(steps, "start")))
-    ends = array(frame, "end")
-    for row in near.tolist():
-        found[row] &= (int(array(frame, "start")[row]), int(ends[row])) not in keys
-    return found
 
 
 def _row(  # noqa: PLR0913, PLR0917 - one argument a thing that a row is made of

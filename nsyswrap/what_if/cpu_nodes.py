@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from nsyswrap import tables
+from nsyswrap.attribution.gaps import ONLY_WAITED
 from nsyswrap.attribution.loader_processes import has_loader_processes
 from nsyswrap.events import api_calls
 from nsyswrap.events.operations import SOURCES, Operations
@@ -28,9 +29,6 @@ from nsyswrap.tables import Trace, array, coded
 
 LAUNCH, BLOCKING_LAUNCH, RETURN, WAIT, BATCH, MEET, MET, END = range(8)
 
-# A thread that waits for more than this share of the time between two calls has handed over. Source: the rule for idle
-# time.
-ONLY_WAITED = 0.5
 # A wait in the data phase is a data loader wait where it takes this share of the time between two batches. A shorter
 # one only picks up a batch that was ready. Ours.
 BATCH_SHARE = 0.10

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from paired_reports import COMPUTE_NS, MS
 
-from nsyswrap.compare import Change, Comparison
+from nsyswrap.compare import AmountChange, Comparison
 from nsyswrap.compare.changes import basis_of
 from nsyswrap.render.comparison import summary_model
 
@@ -17,7 +17,7 @@ BASE = pairs.report(pairs.lengths(4.0))
 NEW = pairs.report(pairs.lengths(2.0, 40, seed=2))
 
 
-def rows(comparison: Comparison, key: str) -> dict[str, Change]:
+def rows(comparison: Comparison, key: str) -> dict[str, AmountChange]:
     """Return the rows of a table by name."""
     table = comparison.table(key)
     assert table is not None
@@ -173,5 +173,5 @@ def test_facts_of_all_sections_are_compared() -> None:
 
 
 def test_what_is_gone_counts_as_nothing() -> None:
-    assert Change("x", 3.0, None).delta == -3.0
-    assert Change("x", None, 3.0).delta == 3.0
+    assert AmountChange("x", 3.0, None).delta == -3.0
+    assert AmountChange("x", None, 3.0).delta == 3.0

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 
 from nsyswrap.sweep.cells import cells_of
 from nsyswrap.sweep.endings import Ending
-from nsyswrap.sweep.results import Part, RunResult, Sweep, sweep_of
+from nsyswrap.sweep.results import RunResult, StepPart, Sweep, sweep_of
 from nsyswrap.sweep.spec import SweepSpec, parse
 
 MS = 1_000_000.0
@@ -37,7 +37,7 @@ def made_run(cell: str, step_ms: float, number: int = 1, *, loader_ms: float = 0
     """Return a run on a GPU: data loader, host, and the rest of the step in kernels."""
     compute = step_ms - loader_ms - host_ms
     idle = (("idle/data_wait", loader_ms), ("launches/launch_bound", host_ms))
-    parts = (Part("compute_ns", "", compute * MS), *(Part("idle_ns", rule, ms * MS) for rule, ms in idle if ms))
+    parts = (StepPart("compute_ns", "", compute * MS), *(StepPart("idle_ns", rule, ms * MS) for rule, ms in idle if ms))
     return RunResult(
         cell=cell,
         number=number,

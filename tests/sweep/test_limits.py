@@ -6,7 +6,7 @@ from made_sweeps import gpus_sweep, workers_sweep
 from nsyswrap.rules import RULES
 from nsyswrap.rules.rule import Group
 from nsyswrap.sweep.limits import group_of, groups_of, limit_changes, limit_of
-from nsyswrap.sweep.results import Part
+from nsyswrap.sweep.results import StepPart
 
 
 @pytest.mark.parametrize(
@@ -24,12 +24,12 @@ from nsyswrap.sweep.results import Part
 )
 def test_idle_time_has_the_group_of_its_rule(rule: str, group: Group) -> None:
     assert rule in RULES
-    assert group_of(Part("idle_ns", rule, 1.0)) is group
+    assert group_of(StepPart("idle_ns", rule, 1.0)) is group
 
 
 def test_the_rows_of_the_ledger_have_groups() -> None:
-    assert group_of(Part("communication_wait_ns", "", 1.0)) is Group.COMMUNICATION
-    assert group_of(Part("copy_exposed_ns", "", 1.0)) is Group.COPIES
+    assert group_of(StepPart("communication_wait_ns", "", 1.0)) is Group.COMMUNICATION
+    assert group_of(StepPart("copy_exposed_ns", "", 1.0)) is Group.COPIES
 
 
 def test_the_limit_is_the_largest_group_with_its_largest_rule() -> None:

@@ -1,6 +1,6 @@
 """The comparison as JSON: everything, unrounded, for other programs; one row of a table is one line."""
 
-from nsyswrap.compare import Change, ChangeTable, Comparison, Estimate, FindingChange, FindingPair, Side
+from nsyswrap.compare import AmountChange, ChangeTable, Comparison, Estimate, FindingChange, FindingPair, Side
 from nsyswrap.render.comparison import summary_model
 from nsyswrap.render.json_report import Tree, format_document, section_tree
 
@@ -79,7 +79,7 @@ def _table(table: ChangeTable) -> Tree:
     return {"title": table.title, "of": table.of, "unit": table.unit, "rows": [_change(one) for one in table.changes]}
 
 
-def _change(one: Change) -> Tree:
+def _change(one: AmountChange) -> Tree:
     return {
         "name": one.name,
         "base": one.base,

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from nsyswrap import units
-from nsyswrap.compare import Change, ChangeTable, Comparison, Estimate, FindingChange, FindingPair, Side
+from nsyswrap.compare import AmountChange, ChangeTable, Comparison, Estimate, FindingChange, FindingPair, Side
 from nsyswrap.model import Unit
 from nsyswrap.render import vocabulary
 from nsyswrap.render.rows import MISSING
@@ -73,7 +73,7 @@ class Table(NamedTuple):
     title: str
     of: str
     lines: tuple[Line, ...]
-    changes: tuple[Change, ...]
+    changes: tuple[AmountChange, ...]
     cut: str
 
 
@@ -132,7 +132,7 @@ def tensor_words(comparison: Comparison) -> str:
     return f"{before} of kernel time in base, {now} in new"
 
 
-def line_of(change: Change, table: ChangeTable) -> Line:
+def line_of(change: AmountChange, table: ChangeTable) -> Line:
     """Return one change as text."""
     name = _NAMES.get(table.key, str)(change.name)
     delta = "0" if not change.delta else units.difference(change.delta, table.unit)
@@ -158,8 +158,8 @@ def moved(comparison: Comparison) -> ChangeTable | None:
     return ChangeTable(MOVED, "What changed", ledger.of, ledger.unit, tuple(parts)) if parts else None
 
 
-def _renamed(change: Change, name: str) -> Change:
-    return Change(name, change.base, change.new)
+def _renamed(change: AmountChange, name: str) -> AmountChange:
+    return AmountChange(name, change.base, change.new)
 
 
 def intervals_of(comparison: Comparison) -> str:
@@ -243,7 +243,7 @@ def _amount(value: float | None, unit: str) -> str:
     return MISSING if value is None else units.text(value, unit)
 
 
-def _counts(change: Change) -> str:
+def _counts(change: AmountChange) -> str:
     if change.base_count is None and change.new_count is None:
         return ""
     before, now = (MISSING if one is None else _rate(one) for one in (change.base_count, change.new_count))

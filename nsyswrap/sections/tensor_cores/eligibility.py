@@ -21,7 +21,7 @@ from nsyswrap.what_if.saving import Saving, WhatIf, faster
 from nsyswrap.work_names import TENSOR_USES
 
 # There is a note from this share of kernel time in eligible kernels without tensor cores.
-NOTE_SHARE = 0.05
+ELIGIBLE_SHARE = 0.05
 
 COLUMNS = ("name", "reason", "phase", "total_ns", "count")
 _HALF = frozenset({"fp16", "bf16", "fp8"})
@@ -223,7 +223,7 @@ def find_findings(
     """
     improvable = table[table["reason"].map(lambda name: REASONS[name].can_be_faster).astype(bool)]
     lost, whole = int(improvable["total_ns"].sum()), sum(total.values())
-    if not whole or lost / whole < NOTE_SHARE:
+    if not whole or lost / whole < ELIGIBLE_SHARE:
         return ()
     by_reason = improvable.groupby("reason", sort=True)["total_ns"].sum().sort_values(ascending=False, kind="stable")
     main, of_main = str(by_reason.index[0]), int(by_reason.iloc[0])

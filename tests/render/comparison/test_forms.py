@@ -13,7 +13,7 @@ import pytest
 from made_comparisons import ALL, full, hostile, unlike
 from paired_reports import MS
 
-from nsyswrap.compare import Change, ChangeTable, Outcome
+from nsyswrap.compare import AmountChange, ChangeTable, Outcome
 from nsyswrap.errors import UsageError
 from nsyswrap.render.comparison import FORMS, drawings, json_form, render, summary_model, text_form
 from nsyswrap.render.markdown_writer import MOST_BYTES
@@ -190,13 +190,13 @@ def test_changed_parts_are_the_ledger_with_idle_time_by_rule() -> None:
 
 
 def test_amounts_that_are_not_there_are_dashes() -> None:
-    table = ChangeTable("kernels", "Kernels", "a step", "ns", (Change("x", None, 2e6, None, 2.25),))
+    table = ChangeTable("kernels", "Kernels", "a step", "ns", (AmountChange("x", None, 2e6, None, 2.25),))
     line = summary_model.line_of(table.changes[0], table)
     assert (line.base, line.new, line.delta, line.counts) == ("–", "2.00 ms", "+2.00 ms", "– → 2.2")  # noqa: RUF001
 
 
 def test_a_cut_table_says_what_it_leaves_out() -> None:
-    changes = (*(Change(f"k{at}", float(at), 0.0) for at in range(6, 0, -1)), Change("same", 1.0, 1.0))
+    changes = (*(AmountChange(f"k{at}", float(at), 0.0) for at in range(6, 0, -1)), AmountChange("same", 1.0, 1.0))
     shown = summary_model.lines_of(ChangeTable("kernels", "Kernels", "a step", "ns", changes), 4)
     assert [line.name for line in shown.lines] == ["k6", "k5", "k4", "k3"]
     assert shown.cut == "2 more changed, 1 did not change"
@@ -216,7 +216,7 @@ def test_a_difference_beyond_the_scale_fills_its_half() -> None:
 def test_both_ledgers_have_one_scale() -> None:
     """A step of half the length has a bar of half the length."""
     table = ChangeTable(
-        "ledger", "Ledger", "a step", "ns", (Change("compute_ns", 1e6, 1e6), Change("idle_ns", 3e6, 1e6))
+        "ledger", "Ledger", "a step", "ns", (AmountChange("compute_ns", 1e6, 1e6), AmountChange("idle_ns", 3e6, 1e6))
     )
     drawn = drawings.ledger(table)
     assert drawn is not None
@@ -229,14 +229,20 @@ def test_both_ledgers_have_one_scale() -> None:
 
 def test_idle_time_is_split_into_its_accounts_with_the_hues_of_the_report() -> None:
     """Accounts replace the part of all idle time; more than six are merged, and a family has a lighter second fill."""
-    table = ChangeTable("ledger", "", "a step", "ns", (Change("compute_ns", 1e6, 1e6), Change("idle_ns", 3e6, 1e6)))
-    rules = [Change("idle/data_wait", 2e6, 0.5e6), Change("idle/cpu", 0.6e6, 0.3e6), Change("idle/lock", 0.4e6, 0.2e6)]
+    table = ChangeTable(
+        "ledger", "", "a step", "ns", (AmountChange("compute_ns", 1e6, 1e6), AmountChange("idle_ns", 3e6, 1e6))
+    )
+    rules = [
+        AmountChange("idle/data_wait", 2e6, 0.5e6),
+        AmountChange("idle/cpu", 0.6e6, 0.3e6),
+        AmountChange("idle/lock", 0.4e6, 0.2e6),
+    ]
     drawn = drawings.ledger(table, ChangeTable("idle", "", "a step", "ns", tuple(rules)))
     assert drawn is not None
     assert [one.key for one in drawn.legend] == ["compute", "idle-data", "idle-cpu", "idle-cpu-2"]
     assert [one.fill for one in drawn.legend[1:]] == ["url(#idle-data)", "url(#idle-cpu)", "url(#idle-cpu-2)"]
     assert (drawn.base_whole, drawn.new_whole) == ("4.00 ms", "2.00 ms")
-    many = [*rules, *(Change(f"launches/{at}", 1e3, 0.0) for at in range(6))]
+    many = [*rules, *(AmountChange(f"launches/{at}", 1e3, 0.0) for at in range(6))]
     merged = drawings.ledger(table, ChangeTable("idle", "", "a step", "ns", tuple(many)))
     assert merged is not None
     assert merged.legend[-1].label == "idle: other"

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nsyswrap.compare import Change, ChangeTable, Comparison
+from nsyswrap.compare import AmountChange, ChangeTable, Comparison
 from nsyswrap.model import Severity
 from nsyswrap.render.comparison import drawings, render, summary_model
 
@@ -16,7 +16,7 @@ BASE = pairs.report(pairs.lengths(4.0))
 NEW = pairs.with_session(pairs.report(pairs.lengths(2.0, seed=2)), started_utc="later")
 
 
-def table(*changes: Change, key: str = "kernels", unit: str = "ns") -> ChangeTable:
+def table(*changes: AmountChange, key: str = "kernels", unit: str = "ns") -> ChangeTable:
     """Return a table of changes."""
     return ChangeTable(key, key.capitalize(), "a step", unit, changes)  # type: ignore[arg-type]
 
@@ -33,23 +33,27 @@ def with_share(low: float | None, high: float | None) -> Comparison:
 
 
 def test_rows_that_did_not_move_are_counted_and_not_shown() -> None:
-    shown = summary_model.lines_of(table(Change("a", 1.0, 2.0), Change("b", 5.0, 5.0)), 10)
+    shown = summary_model.lines_of(table(AmountChange("a", 1.0, 2.0), AmountChange("b", 5.0, 5.0)), 10)
     assert [line.name for line in shown.lines] == ["a"]
     assert shown.cut == "1 did not change"
 
 
 def test_a_table_that_is_shown_whole_has_no_cut() -> None:
-    assert summary_model.lines_of(table(Change("a", 1.0, 2.0)), 10).cut == ""
+    assert summary_model.lines_of(table(AmountChange("a", 1.0, 2.0)), 10).cut == ""
 
 
 def test_what_moved_too_little_is_counted_as_moved() -> None:
-    shown = summary_model.lines_of(table(Change("a", 0.0, 90.0), Change("b", 0.0, 9.0)), 10, 10.0)
+    shown = summary_model.lines_of(table(AmountChange("a", 0.0, 90.0), AmountChange("b", 0.0, 9.0)), 10, 10.0)
     assert ([line.name for line in shown.lines], shown.cut) == (["a"], "1 more changed")
 
 
 def test_the_ledger_is_whole_but_for_what_neither_side_has() -> None:
     """Rows without a change are shown, because they are parts of a sum."""
-    changes = (Change("compute_ns", 1e6, 1e6), Change("memset_exposed_ns", 0.0, 0.0), Change("idle_ns", 0.0, 5.0))
+    changes = (
+        AmountChange("compute_ns", 1e6, 1e6),
+        AmountChange("memset_exposed_ns", 0.0, 0.0),
+        AmountChange("idle_ns", 0.0, 5.0),
+    )
     shown = summary_model.lines_of(table(*changes, key="ledger"), 1, 1e9)
     assert [line.name for line in shown.lines] == ["compute", "idle"]
     assert shown.cut == ""
@@ -58,7 +62,7 @@ def test_the_ledger_is_whole_but_for_what_neither_side_has() -> None:
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 50)), max_size=12), st.integers(0, 6), st.integers(0, 20))
 def test_shown_and_counted_rows_are_all_rows(amounts: list[tuple[int, int]], most: int, least: int) -> None:
     """Each row is shown, counted as moved, or counted as not moved."""
-    changes = [Change(str(at), float(base), float(new)) for at, (base, new) in enumerate(amounts)]
+    changes = [AmountChange(str(at), float(base), float(new)) for at, (base, new) in enumerate(amounts)]
     changes.sort(key=lambda one: -abs(one.delta))
     shown = summary_model.lines_of(table(*changes), most, float(least))
     counted = sum(int(word) for word in shown.cut.split() if word.isdigit())
@@ -67,7 +71,7 @@ def test_shown_and_counted_rows_are_all_rows(amounts: list[tuple[int, int]], mos
 
 
 def test_an_interval_is_shown_with_signs() -> None:
-    change = Change("idle_ns", 3e6, 1e6, low=-2.1e6, high=-1.9e6)
+    change = AmountChange("idle_ns", 3e6, 1e6, low=-2.1e6, high=-1.9e6)
     line = summary_model.line_of(change, table(change, key="ledger"))
     assert (line.name, line.delta, line.interval) == ("idle", "-2.00 ms", "-2.10 ms to -1.90 ms")
 
@@ -77,7 +81,7 @@ def test_an_interval_is_shown_with_signs() -> None:
     [((None, None), ""), ((14.0, 14.0), "14"), ((14.0, 7.5), "14 → 7.5"), ((0.017, 2_000.0), "0 → 2,000")],
 )
 def test_counts_are_whole_where_they_nearly_are(counts: tuple[float | None, float | None], shown: str) -> None:
-    change = Change("x", 1.0, 2.0, *counts)
+    change = AmountChange("x", 1.0, 2.0, *counts)
     assert summary_model.line_of(change, table(change)).counts == shown
 
 
