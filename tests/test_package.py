@@ -50,7 +50,9 @@ def test_classifying_a_name_loads_nothing_heavy() -> None:
 
 def test_the_page_and_the_gate_of_a_history_need_no_data_frames() -> None:
     """They read sums from a database; loading pandas takes longer than the gate itself."""
-    loaded = loaded_by("-c", "import nsyswrap.render.history_page, nsyswrap.gate.recorded")
+    loaded = loaded_by(
+        "-c", "import nsyswrap.render.history_document, nsyswrap.render.html_writer, nsyswrap.gate.recorded"
+    )
     assert "pandas" not in loaded
 
 

@@ -9,7 +9,7 @@ from nsyswrap import units
 from nsyswrap.cli.history_page import page
 from nsyswrap.cli.output import atomic_folder, form_of, write_result
 from nsyswrap.cli.recording import history_of, recorded_run
-from nsyswrap.cli.terminal import printable
+from nsyswrap.cli.terminal import printable, rendered_result
 from nsyswrap.errors import ExportError, UsageError
 
 if TYPE_CHECKING:
@@ -119,12 +119,13 @@ def _listed(kept: "History", wanted: "Program | None", most: int | None, form: s
 @click.pass_obj
 def show(db: str | None, run: str, form: str | None, output: Path | None, *, force: bool) -> None:
     """Show one RUN: what ran, its steps, where the time went, and its findings. The first digits of its id suffice."""
-    from nsyswrap.render.history_text import run_as_json, run_as_text  # noqa: PLC0415 - loaded when there is a run
+    from nsyswrap.render.run_document import KeptRun  # noqa: PLC0415 - loaded when there is a run
 
     kept = history_of(db, create=False)
     row = kept.find(run)
-    render = run_as_json if form_of(form, output, FORMS[:2]) == "json" else run_as_text
-    write_result(render(row, kept.accounts(row), kept.findings(row), kept.facts(row)), output, force=force)
+    whole = KeptRun(row, kept.accounts(row), kept.findings(row), kept.facts(row))
+    shown = rendered_result("run", form_of(form, output, FORMS[:2]), whole, to_terminal=output is None)
+    write_result(shown, output, force=force)
 
 
 @history.command()

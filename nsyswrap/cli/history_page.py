@@ -12,7 +12,7 @@ from nsyswrap.cli.output import write_result
 from nsyswrap.cli.recording import history_of
 
 if TYPE_CHECKING:
-    from nsyswrap.render.history_page import HistoryPage
+    from nsyswrap.render.history_document import HistoryPage
     from nsyswrap.runs.history import History
     from nsyswrap.runs.run import SeriesRun
 
@@ -47,9 +47,10 @@ def page(db: str | None, *, program: str, runs: int, output: Path, force: bool) 
     The page needs no server and no network. Its links to the reports of the runs work where the reports are in the
     project and the page stays where it is written.
     """
-    from nsyswrap.render.history_page import render  # noqa: PLC0415 - loads what a page is made with
+    from nsyswrap.render.documents import render  # noqa: PLC0415 - loads what a page is made with
 
-    write_result(render(page_of(history_of(db, create=False), program, runs, output)), output, force=force)
+    shown = page_of(history_of(db, create=False), program, runs, output)
+    write_result(render("history", "html", shown), output, force=force)
 
 
 def page_of(kept: "History", program: str, most_runs: int, output: Path) -> "HistoryPage":
@@ -65,7 +66,7 @@ def page_of(kept: "History", program: str, most_runs: int, output: Path) -> "His
         HistoryError: The history cannot be read.
     """
     from nsyswrap.gate.trends import trend_of_runs  # noqa: PLC0415 - loads pandas
-    from nsyswrap.render.history_page import HistoryPage  # noqa: PLC0415
+    from nsyswrap.render.history_document import HistoryPage  # noqa: PLC0415
 
     listed = kept.programs(program)
     last = kept.last_runs([one.program for one in listed[:MOST_PROGRAMS]], most_runs)

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 from nsyswrap.render import rows
+from nsyswrap.render.drawings import Picture
 from nsyswrap.render.vocabulary import WEIGHTS, column_label
 from nsyswrap.units import ColumnUnit
 
@@ -81,65 +82,6 @@ class Entries:
         """Return the first entries, and how many more there are; empty for none."""
         rest = self.entries[self.most :]
         return self.entries[: self.most], f"{len(rest)} more {rest[0].word}" if rest else ""
-
-
-class Shape(NamedTuple):
-    """An element of a drawing.
-
-    Attributes:
-        tag: Its name in SVG.
-        attributes: Its attributes.
-        words: What a ``text`` says.
-        title: What is shown under the pointer; empty for nothing.
-        href: Where it leads; empty for nowhere.
-    """
-
-    tag: str
-    attributes: Mapping[str, str]
-    words: str = ""
-    title: str = ""
-    href: str = ""
-
-
-def shape(tag: str, look: str, *, words: str = "", title: str = "", href: str = "", **attributes: object) -> Shape:
-    """Return an element of a drawing.
-
-    Args:
-        tag: Its name in SVG.
-        look: Its class.
-        words: What a ``text`` says.
-        title: What is shown under the pointer.
-        href: Where it leads.
-        attributes: Others, with ``_`` for ``-``; colours hold where style sheets are forbidden.
-    """
-    named = {name.replace("_", "-"): str(value) for name, value in attributes.items()}
-    return Shape(tag, {"class": look, **named}, words, title, href)
-
-
-class Picture(NamedTuple):
-    """A drawing as wide as its place.
-
-    Attributes:
-        shapes: Its elements; horizontal places are per cent, vertical ones pixels.
-        height: Its height in pixels.
-        alt: What it shows; empty where the numbers beside it say the same.
-        width: Its width; 100 % for that of its place.
-        box: Width and height of its own scale, which is stretched to its place; empty for none.
-        caption: Its heading.
-        edges: Texts at the upper and the lower edge of the scale.
-        ends: Texts at the left and the right edge.
-        note: A sentence below it.
-    """
-
-    shapes: tuple[Shape, ...]
-    height: int
-    alt: str = ""
-    width: str = "100%"
-    box: str = ""
-    caption: str = ""
-    edges: tuple[str, str] = ("", "")
-    ends: tuple[str, str] = ("", "")
-    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,11 +210,9 @@ class Table:
 
         Columns of pictures are left out.
         """
-        at = self.shown(form)
-        kept = [one for one in self.columns if one.unit != "picture"]
-        if form != "html" and self.brief:
-            kept = [one for one in kept if one.name in self.brief]
-        plain = [(one.name, one.unit, [one.raw[row] for row in at]) for one in kept]
+        at, brief = self.shown(form), self.brief if form != "html" else ()
+        kept = [one for one in self.columns if one.unit != "picture" and (not brief or one.name in brief)]
+        plain = [(one.name, one.unit, [one.raw[row] for row in at]) for one in kept if one.unit != "picture"]
         written = rows.written(plain, aligned=form == "html")
         return [
             shown._replace(label=own.label, **(_given(own, at) if own.cells else {}))

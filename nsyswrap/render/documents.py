@@ -19,6 +19,7 @@ KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType({
     "many": ("text", "html", "json"),
     "sweep": ("text", "html", "json"),
     "history": ("html",),
+    "run": ("text", "json"),
 })  # fmt: skip
 """Each kind of result, and the forms that its command offers."""
 
@@ -39,10 +40,8 @@ def render(kind: str, form: str, result: Any, *, width: int = 80, colour: bool =
     if form not in KINDS[kind]:
         raise UsageError(f"there is no form {form!r}", hint=f"Choose one of: {', '.join(KINDS[kind])}.")
     made = importlib.import_module(f"nsyswrap.render.{kind}_document")
-    if form == "json":
-        from nsyswrap.render.json_report import format_document  # noqa: PLC0415 - loads pandas
-
-        return format_document(made.tree(result))
     writer = importlib.import_module(f"nsyswrap.render.{form}_writer")
+    if form == "json":
+        return str(writer.write(made.tree(result)))
     fitting = {"width": width, "colour": colour} if form == "text" else {}
     return str(writer.write(made.document(result), **fitting))

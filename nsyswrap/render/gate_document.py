@@ -10,7 +10,7 @@ from nsyswrap.render.document import Column, Document, Lines, Section, Table, To
 from nsyswrap.render.issues import issue_entries
 
 if TYPE_CHECKING:
-    from nsyswrap.render.json_report import Tree
+    from nsyswrap.render.json_writer import Tree
 
 SCHEMA = "nsyswrap.gate/1"
 MARKER = "<!-- nsyswrap gate -->"

@@ -4,10 +4,8 @@ Each row of a table is one line, so that two reports can be compared line by lin
 empty: reports are attached to public issues, so the name of the machine is withheld.
 """
 
-import json
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,37 +14,24 @@ from nsyswrap import units
 from nsyswrap.intervals import Window
 from nsyswrap.model import Fact, Finding, Gpu, Plan, Report, Section, Session, StepTimes
 from nsyswrap.render import gaps
-from nsyswrap.render.escape import escape_in_json
-from nsyswrap.render.rows import plain, weight_column
+from nsyswrap.render.json_writer import Tree, write
+from nsyswrap.render.rows import weight_column
 from nsyswrap.render.summary_model import records
 
 SCHEMA = "nsyswrap.report/2"
 MOST_ROWS = 20_000
 
-Tree = dict[str, Any]
 # The number of the rank on each GPU.
 Ranks = Mapping[int, int | None]
 NO_RANKS: Ranks = MappingProxyType({})
 
 
-def _python_value(value: object) -> object:
-    """Return a number of numpy as Python's own, so that it is not written as a text; anything else as a text."""
-    return plain(pd.Series([value.item()]))[0] if isinstance(value, np.generic) else str(value)
-
-
-_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(", ", ": "), default=_python_value)
-_COLUMN_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=("\n", ": "), default=_python_value)
 _INFINITE = (float("inf"), -float("inf"))
 
 
 def render(report: Report) -> str:
     """Return the report as JSON text that ends in a line break."""
-    return format_document(tree(report))
-
-
-def format_document(document: Tree) -> str:
-    """Return JSON that ends in a line break: nested objects take several lines, a row of a table takes one."""
-    return escape_in_json(_format(document, "")) + "\n"
+    return write(tree(report))
 
 
 def tree(report: Report) -> Tree:
@@ -204,36 +189,3 @@ def _cut(key: str, name: str, table: pd.DataFrame) -> tuple[pd.DataFrame, str]:
     listed = f"{units.count(len(kept))} of {units.count(len(table))} rows are listed, {which}"
     left = len(table) - len(kept)
     return kept, f"Table {name}: {listed}; {units.counted(left, 'row')}{rest} {'is' if left == 1 else 'are'} left out."
-
-
-def _format(value: object, indent: str) -> str:
-    """Return JSON in which a nested dictionary takes several lines and a row of a table takes one."""
-    inner = indent + "  "
-    if isinstance(value, Mapping) and any(isinstance(item, Mapping | list) for item in value.values()):
-        lines = [f"{inner}{_ENCODER.encode(key)}: {_format(item, inner)}" for key, item in value.items()]
-        return "{\n" + ",\n".join(lines) + f"\n{indent}}}"
-    if isinstance(value, list) and value and isinstance(value[0], Mapping):
-        lines = [inner + line for line in _one_line_each(value)]
-        return "[\n" + ",\n".join(lines) + f"\n{indent}]"
-    return _ENCODER.encode(value)
-
-
-def _one_line_each(items: list[Tree]) -> list[str]:
-    """Return each item on one line.
-
-    Items are encoded column by column: encoding row by row would take seconds.
-    """
-    keys = list(items[0])
-    columns = [_cells([item[key] for item in items]) for key in keys]
-    form = ", ".join(_ENCODER.encode(key).replace("%", "%%") + ": %s" for key in keys)
-    return [f"{{{form % row}}}" for row in zip(*columns, strict=True)]
-
-
-def _cells(values: list[object]) -> list[str]:
-    """Return each value as JSON.
-
-    The JSON of a text or a number holds no line break, so all values of a column are encoded at once.
-    """
-    if any(issubclass(kind, Mapping | list | tuple) for kind in set(map(type, values))):
-        return [_ENCODER.encode(value) for value in values]
-    return _COLUMN_ENCODER.encode(values)[1:-1].split("\n")

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from nsyswrap.render import glossary, rows, vocabulary
 from nsyswrap.render.distinct_names import shorten_all
-from nsyswrap.render.document import Picture, Table
+from nsyswrap.render.document import Table
+from nsyswrap.render.drawings import Picture
 from nsyswrap.render.escape import visible
 
 if TYPE_CHECKING:

@@ -8,19 +8,8 @@ from typing import TYPE_CHECKING, Any
 from nsyswrap import units
 from nsyswrap.render import hues, vocabulary
 from nsyswrap.render.charts import LegendRow, stacked
-from nsyswrap.render.document import (
-    PAGE,
-    Bar,
-    Bars,
-    Document,
-    Lines,
-    Picture,
-    Pictures,
-    Section,
-    Shape,
-    shape,
-    table_section,
-)  # fmt: skip
+from nsyswrap.render.document import PAGE, Bar, Bars, Document, Lines, Pictures, Section, table_section
+from nsyswrap.render.drawings import Picture, Shape, shape
 from nsyswrap.render.vocabulary import rule_name
 from nsyswrap.rules.rule import Group
 from nsyswrap.sweep.advice import advice, best_of
@@ -31,7 +20,7 @@ from nsyswrap.sweep.scaling import STRONG, WEAK, ScalingRow, kinds, scaling
 from nsyswrap.sweep.spec import BATCH_OF_ALL, GPUS, Axis
 
 if TYPE_CHECKING:
-    from nsyswrap.render.json_report import Tree
+    from nsyswrap.render.json_writer import Tree
 
 _NOT_RUN = "not run"
 _TITLES = MappingProxyType({STRONG: "Strong scaling", WEAK: "Weak scaling"})
@@ -370,8 +359,9 @@ def _picture(
         y, low, high = (f"{_HEIGHT * (1 - value / most):.1f}" for value in next(measured))
         said.append(f"{name}: {_speed(each)}")
         ends.append((x, y))
-        interval = {"x1": x, "x2": x, "y1": low, "y2": high, "stroke": "#0054A9", "stroke_width": 2}
-        shapes.append(shape("line", "s-compute", title=said[-1], **interval))
+        shapes.append(
+            shape("line", "s-compute", title=said[-1], x1=x, x2=x, y1=low, y2=high, stroke="#0054A9", stroke_width=2)
+        )
         shapes.append(shape("circle", "p-compute", title=said[-1], cx=x, cy=y, r=3.5, fill="#0054A9"))
     if all(value.number is not None for value in axis.values):
         shapes[2:2] = [

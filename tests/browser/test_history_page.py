@@ -11,7 +11,7 @@ from playwright.sync_api import Browser
 from nsyswrap.gate.trends import Trend, trend_of_runs
 from nsyswrap.many.totals import totals_of
 from nsyswrap.render import documents
-from nsyswrap.render.history_page import HistoryPage, render
+from nsyswrap.render.history_document import HistoryPage
 from nsyswrap.runs.run import Program
 from nsyswrap.runs.select import in_series
 
@@ -29,7 +29,8 @@ def trend(program: Program) -> Trend:
 def history(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Write a page of two programs."""
     path = tmp_path_factory.mktemp("history") / "history.html"
-    path.write_text(render(HistoryPage([trend(IDENTITY), trend(LONG)], {}, (), 32)), encoding="utf-8")
+    whole = HistoryPage([trend(IDENTITY), trend(LONG)], {}, (), 32)
+    path.write_text(documents.render("history", "html", whole), encoding="utf-8")
     return path
 
 
@@ -40,8 +41,8 @@ def test_the_page_is_as_wide_as_the_screen_with_and_without_scripts(
     for scripts in (True, False):
         with opened(browser, history, width=width, java_script_enabled=scripts) as page:
             assert page.evaluate("document.documentElement.scrollWidth") <= width
-            assert page.locator(".between").first.is_visible() == scripts
-            assert page.locator(".runs circle").count() == 32
+            assert page.locator(".between").count() == (2 if scripts else 0)
+            assert page.locator("figure circle").count() == 32
 
 
 def test_two_runs_that_are_chosen_show_what_moved(browser: Browser, history: Path) -> None:
@@ -54,19 +55,17 @@ def test_two_runs_that_are_chosen_show_what_moved(browser: Browser, history: Pat
             "11.0 ms",
             "+1.01 ms",
         ]
-        assert page.locator("#program-1 .runs a.picked").evaluate_all("(all) => all.map((one) => one.dataset.at)") == [
-            "1",
-            "16",
-        ]
+        dots = page.locator("#program-1 figure a").evaluate_all("(all) => all.map((one) => one.className.baseVal)")
+        assert [at for at, name in enumerate(dots) if name == "picked"] == [0, 15]
         between.locator("select.to").select_option("0")
         assert {row.split("\t")[-1] for row in between.locator("tbody tr").all_inner_texts()} == {"+0 ns"}
-        assert page.locator("#program-1 .runs a.picked").count() == 1
+        assert page.locator("#program-1 figure a.picked").count() == 1
 
 
 def test_a_run_without_a_report_leads_to_its_row(browser: Browser, history: Path) -> None:
     """The folded list of runs opens."""
     with opened(browser, history, width=NARROW) as page:
-        page.locator("#program-1 .runs a").nth(2).focus()
+        page.locator("#program-1 figure a").nth(2).focus()
         page.keyboard.press("Enter")
         page.locator("#program-1-run-3").wait_for(state="visible")
 

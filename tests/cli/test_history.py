@@ -93,10 +93,10 @@ def test_the_list_is_cut_and_says_so() -> None:
 @pytest.mark.usefixtures("project")
 def test_a_run_is_shown_with_its_account_and_findings() -> None:
     ids = added()
-    text = run("show", ids[0][:8]).stdout
+    text = " ".join(run("show", ids[0][:8]).stdout.split())
     tree = json.loads(run("show", ids[0], "--format", "json").stdout)
     assert "workloads/mnist.py --workers 1 --steps 60" in text
-    assert "GPU time (a step, mean over GPUs)" in text
+    assert "GPU TIME a step, mean over GPUs" in text
     assert tree["findings"][0]["headline"] in text
     idle = next(one for one in tree["accounts"] if one["name"] == "idle_ns")
     assert sum(one["total_ns"] for one in tree["accounts"] if one["kind"] == "idle") == idle["total_ns"]

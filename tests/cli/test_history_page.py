@@ -69,7 +69,7 @@ def test_programs_beyond_the_first_are_listed(project: Path) -> None:
         history.add(made.__class__(row, made.content, (), (), ()))
     assert run().exit_code == 0
     text = (project / "history.html").read_text()
-    assert text.count('<section class="program"') == MOST_PROGRAMS
+    assert text.count('<section id="program-') == MOST_PROGRAMS
     assert "Other programs" in text
 
 

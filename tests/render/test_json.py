@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from nsyswrap.model import NO_PLAN, Fact, Section
-from nsyswrap.render import json_report
+from nsyswrap.render import json_report, json_writer
 
 ROWS = 20_000
 
@@ -147,7 +147,7 @@ def test_the_text_means_the_tree(make: Any) -> None:  # noqa: ANN401 (a function
 def test_a_column_of_any_values_comes_back(column: list[object]) -> None:
     """Columns are encoded as a whole and cut at line breaks, so no value may hold one."""
     document = {"rows": [{"value": value, "other": 0} for value in column]}
-    assert json.loads(json_report.format_document(document)) == document
+    assert json.loads(json_writer.write(document)) == document
 
 
 def test_a_column_with_a_per_cent_sign_in_its_name_is_no_format() -> None:

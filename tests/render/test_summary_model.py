@@ -9,7 +9,7 @@ from hand_made import MS
 
 from nsyswrap.intervals import Window
 from nsyswrap.model import Finding, Severity, StepTimes
-from nsyswrap.render import summary_model
+from nsyswrap.render import rows, summary_model
 
 FULL = hand_made.full_report()
 TWO = hand_made.two_gpu_report()
@@ -148,7 +148,7 @@ def test_rows_are_plain_python() -> None:
 
 
 def test_infinity_is_no_number_json_knows() -> None:
-    assert summary_model.plain(pd.Series([float("inf"), -float("inf"), 1.0])) == [None, None, 1.0]
+    assert rows.plain(pd.Series([float("inf"), -float("inf"), 1.0])) == [None, None, 1.0]
 
 
 def test_a_missing_section_has_no_rows() -> None:

@@ -2,14 +2,15 @@
 
 from nsyswrap.compare import AmountChange, ChangeTable, Comparison, Estimate, FindingChange, FindingPair, Side
 from nsyswrap.render.comparison import summary_model
-from nsyswrap.render.json_report import Tree, format_document, section_tree
+from nsyswrap.render.json_report import section_tree
+from nsyswrap.render.json_writer import Tree, write
 
 SCHEMA = "nsyswrap.comparison/2"
 
 
 def render(comparison: Comparison) -> str:
     """Return the comparison as JSON text that ends in a line break."""
-    return format_document(tree(comparison))
+    return write(tree(comparison))
 
 
 def tree(comparison: Comparison) -> Tree:

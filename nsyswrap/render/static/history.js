@@ -41,38 +41,63 @@
     return row;
   }
 
-  function start(section) {
-    const box = section.querySelector(".between");
+  // An element with a class and a text.
+  function make(tag, className = "", text = "") {
+    const made = document.createElement(tag);
+    if (className) made.className = className;
+    if (text) made.textContent = text;
+    return made;
+  }
+
+  function start(table) {
+    const section = table.closest("section");
     // The table has the newest run first, the chart the oldest.
-    const rows = box ? [...section.querySelectorAll(".run-list tbody tr")].sort((one, other) => number(one) - number(other)) : [];
+    const rows = [...table.tBodies[0].rows].sort((one, other) => number(one) - number(other));
     if (rows.length < 2) return;
-    const names = box.dataset.names ? box.dataset.names.split("\n") : [];
+    const names = table.dataset.names ? table.dataset.names.split("\n") : [];
     const runs = rows.map((row) => ({
       words: row.dataset.words,
       mean: Number(row.dataset.mean),
       parts: row.dataset.parts ? row.dataset.parts.split(" ").map(Number) : [],
     }));
-    const lists = ["from", "to"].map((name) => box.querySelector(`select.${name}`));
-    for (const list of lists) {
-      list.append(...runs.map((run, at) => new Option(run.words, String(at))));
+    const box = make("div", "between");
+    const choice = make("p");
+    const lists = ["from", "to"].map((name, at) => {
+      const list = make("select", name);
+      list.append(...runs.map((run, place) => new Option(run.words, String(place))));
+      list.value = String(at ? runs.length - 1 : 0);
       list.addEventListener("change", show);
-    }
+      const label = make("label", "", `${name} `);
+      label.append(list);
+      choice.append(label);
+      return list;
+    });
+    const drawn = make("table", "moves");
+    drawn.append(make("caption", "unseen", "What moved between two runs"));
+    const heads = drawn.createTHead().insertRow();
+    heads.append(...["part of a step", "from", "to", "difference"].map((text, at) => make("th", at ? "n" : "", text)));
+    heads.querySelectorAll("th").forEach((head) => { head.scope = "col"; });
+    const body = drawn.createTBody();
+    const scroll = make("div", "scroll");
+    scroll.tabIndex = 0;
+    scroll.setAttribute("role", "region");
+    scroll.setAttribute("aria-label", `What moved between two runs of ${section.querySelector("h2").textContent}`);
+    scroll.append(drawn);
+    box.append(make("h3", "", "What moved between two runs"), choice, scroll);
+    table.closest("details").before(box);
     function show() {
       const [before, after] = lists.map((list) => runs[Number(list.value)]);
       const whole = { name: "time per step", before: before.mean, after: after.mean, delta: after.mean - before.mean };
-      box.querySelector("tbody").replaceChildren(...[whole, ...moves(names, before.parts, after.parts)].map(line));
-      const picked = new Set(lists.map((list) => Number(list.value) + 1));
-      for (const dot of section.querySelectorAll(".runs a")) dot.classList.toggle("picked", picked.has(Number(dot.dataset.at)));
+      body.replaceChildren(...[whole, ...moves(names, before.parts, after.parts)].map(line));
+      const picked = new Set(lists.map((list) => Number(list.value)));
+      section.querySelectorAll("figure a").forEach((dot, at) => dot.classList.toggle("picked", picked.has(at)));
     }
-    lists[0].value = "0";
-    lists[1].value = String(runs.length - 1);
-    box.hidden = false;
     show();
   }
   // The address may name a run that is folded away: show all rows of its table.
   function arrive() {
     const row = document.getElementById(location.hash.slice(1));
-    if (!row?.closest(".run-list")) return;
+    if (!row?.closest("table[data-names]")) return;
     if (row.classList.contains("over")) row.closest(".sheet").querySelector("button.more").click();
     row.scrollIntoView({ block: "center" });
   }
@@ -80,7 +105,7 @@
 
   addEventListener("hashchange", arrive);
   document.addEventListener("DOMContentLoaded", () => {
-    document.querySelectorAll(".program").forEach(start);
+    document.querySelectorAll("table[data-names]").forEach(start);
     arrive();
   });
 })();

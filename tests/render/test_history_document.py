@@ -6,10 +6,14 @@ from typing import Any
 from made_runs import IDENTITY, made_run
 
 from nsyswrap.gate.trends import Trend, trend_of_runs
-from nsyswrap.render.history_page import HistoryPage, render, sentence, verdict
+from nsyswrap.render import documents
+from nsyswrap.render.document import Pictures
+from nsyswrap.render.drawings import Shape
+from nsyswrap.render.history_document import HistoryPage, document, sentence, verdict
 from nsyswrap.runs.run import ListedProgram, Program
 from nsyswrap.runs.select import in_series
 
+HEIGHT = 190
 NOISE = (0.0, 0.3, -0.1, 0.1, -0.2, 0.2, 0.4, -0.4)
 HOSTILE = Program("<script>alert(1)</script>\u202e.py", '"><img src=x>', "<b>", 1, 1, "", "")
 
@@ -26,7 +30,7 @@ def trend(levels_ms: tuple[float, ...], program: Program = IDENTITY, runs: int =
 def page(*trends: Trend, **changes: Any) -> str:  # noqa: ANN401 - fields of a page
     """Return a page of programs."""
     whole = HistoryPage(trends, {}, (), sum(one.run_count for one in trends))
-    return render(whole._replace(**changes))
+    return documents.render("history", "html", whole._replace(**changes))
 
 
 def test_the_verdict_names_what_became_slower_and_faster() -> None:
@@ -78,7 +82,6 @@ def test_one_run_has_no_chart() -> None:
     """It is in the list, and so is what it takes to show a change."""
     text = page(trend((10.0,), runs=1))
     assert "<figure" not in text
-    assert "select" not in text.partition("</head>")[2]
     assert '<tr id="program-1-run-1"' in text
 
 
@@ -103,3 +106,48 @@ def test_nothing_is_requested() -> None:
     text = page(trend((10.0, 10.5)))
     assert not re.search(r"(?:src|href)=\"(?!#|data:)", text)
     assert "http" not in text.replace("http-equiv", "")
+
+
+def chart(times_ms: list[float], commits: int = 4) -> dict[str, list[Shape]]:
+    """Return the shapes of the chart of runs by their class; every four have a commit."""
+    runs = [in_series(made_run(at, ms, f"{at // commits:040x}", at)) for at, ms in enumerate(times_ms)]
+    whole = HistoryPage([trend_of_runs(IDENTITY, len(runs), runs)], {}, (), len(runs))
+    (picture,) = next(one for one in document(whole).sections[0].blocks if isinstance(one, Pictures)).pictures
+    found: dict[str, list[Shape]] = {}
+    for one in picture.shapes:
+        found.setdefault(one.attributes["class"], []).append(one)
+    return found
+
+
+def places(shapes: list[Shape], name: str) -> list[float]:
+    """Return an attribute of each shape, in per cent or pixels."""
+    return [float(one.attributes[name].rstrip("%")) for one in shapes]
+
+
+def test_runs_are_in_order_and_a_longer_one_is_higher() -> None:
+    runs = chart([10.0, 10.4, 10.2])["run"]
+    assert places(runs, "cx") == [16.67, 50, 83.33]
+    heights = places(runs, "cy")
+    assert 0 < heights[1] < heights[2] < heights[0] < HEIGHT
+
+
+def test_one_very_long_run_is_at_the_edge_and_counted() -> None:
+    times = [10.0, 10.1, 9.9, 10.0, 50.0, 10.1, 10.0, 9.9]
+    (above,) = chart(times)["run above"]
+    assert above.attributes["cy"] == "0"
+    runs = [in_series(made_run(at, ms, "", at)) for at, ms in enumerate(times)]
+    assert "1 longer run at the upper edge." in page(trend_of_runs(IDENTITY, len(runs), runs))
+
+
+def test_equal_runs_have_a_scale_and_lie_inside_it() -> None:
+    found = chart([10.0] * 6)
+    assert {*places(found["run"], "cy")} == {*places(found["level"], "y1")}
+    assert 0 < places(found["level"], "y1")[0] < HEIGHT
+
+
+def test_commits_and_changes_have_their_places() -> None:
+    found = chart([10.0, 10.1, 9.9, 10.0] * 3 + [12.0, 12.1, 11.9, 12.0] * 3)
+    assert places(found["middle"], "x1") == [16.67, 33.33, 50, 66.67, 83.33]
+    assert places(found["change"], "x1") == [50]
+    assert [one.words for one in found["word"]] == ["1"]
+    assert list(zip(places(found["level"], "x1"), places(found["level"], "x2"), strict=True)) == [(0, 50), (50, 100)]
