@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import fault_captures
-from fault_programs import ROOT_CAUSES, Program, by_root_cause
+from fault_programs import Program, by_root_cause
 
 from nsyswrap.db.load import load_export
 from nsyswrap.events.blocked_calls import name_blocked_calls
@@ -35,10 +35,10 @@ make faults                                   # profile all programs on a GPU, j
 .venv/bin/python tools/judge_faults.py --again    # this page from reports/faults.json
 ```
 
-Each root cause of idle time has at least three programs of different shape, and one of them runs the training loop of a
-library. Faults that lie on the host alone, `host/...`, show without a GPU, too. Faults of one rank among several, of
-links and of pipelines are on the page [Ranks](ranks.md#what-it-finds). The captures, cut short, are in
-`tests/captures/faults`, where the tests judge them again.
+Each root cause of idle time has at least three programs of different shape (`SHAPE` in its file), and one of them runs
+the training loop of a library, named in the table. Faults that lie on the host alone, `host/...`, show without a GPU,
+too. Faults of one rank among several, of links and of pipelines are on the page [Ranks](ranks.md#what-it-finds). The
+captures, cut short, are in `tests/captures/faults`, where the tests judge them again.
 
 - **first**: whether the planted fault is the report's first finding.
 - **others**: other warnings and problems of the report with the fault, and, after the slash, without it.
@@ -274,8 +274,8 @@ def _row(program: Program, verdict: Verdict) -> str:
         return "-" if time_ns is None else re.sub(r"^-0\.0$", "0.0", f"{time_ns / 1e6:.1f}")
 
     cells = (
-        f"`{program.rule}`{'' if program.rule in ROOT_CAUSES else ' (no root cause)'}",
-        f"`{program.name}`{f' ({program.library})' if program.library else ''}: {program.shape}",
+        f"`{program.rule}`",
+        f"`{program.name}`{f' ({program.library})' if program.library else ''}",
         "yes" if verdict.is_first else f"no: `{verdict.found or 'nothing'}`",
         f"{rules(verdict.others)} / {rules(verdict.fixed)}" if verdict.others or verdict.fixed else "none",
         "-" if verdict.low_ns is None else f"{ms(verdict.low_ns)} to {ms(verdict.high_ns)}",
