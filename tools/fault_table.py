@@ -237,17 +237,18 @@ def page(verdicts: Sequence[Verdict], programs: Sequence[Program], plans: Sequen
     known = {each.name: each for each in verdicts}
     ordered = by_root_cause(programs)
     found = [known[each.name] for each in ordered if each.name in known]
+    # A root cause is named in its first row.
+    first = {each.expected: each.name for each in reversed(found)}
     lines = [
         HEADS,
         "|---" * (HEADS.count("|") - 1) + "|",
-        *(_row(program, known[program.name]) for program in ordered if program.name in known),
+        *(_row(each, known[each.name], first.get(each.rule) == each.name) for each in ordered if each.name in known),
         "",
         _summary(found),
         "",
         f"Captured on: {'; '.join(sorted({each.machine for each in found})) or 'nothing yet'}.",
     ]
     for title, names in (
-        ("Captured without a GPU", [each.name for each in found if each.machine.startswith(NO_GPU)]),
         ("Judged from captures that are cut short", [each.name for each in found if each.is_cut]),
         ("Not captured", sorted({each.name for each in programs} - set(known))),
     ):
@@ -266,7 +267,7 @@ def _summary(verdicts: list[Verdict]) -> str:
     )
 
 
-def _row(program: Program, verdict: Verdict) -> str:
+def _row(program: Program, verdict: Verdict, is_first: bool) -> str:  # noqa: FBT001 - the first of its root cause
     def rules(names: tuple[str, ...]) -> str:
         return ", ".join(f"`{name}`" for name in names) or "none"
 
@@ -274,7 +275,7 @@ def _row(program: Program, verdict: Verdict) -> str:
         return "-" if time_ns is None else re.sub(r"^-0\.0$", "0.0", f"{time_ns / 1e6:.1f}")
 
     cells = (
-        f"`{program.rule}`",
+        f"`{program.rule}`" if is_first else "",
         f"`{program.name}`{f' ({program.library})' if program.library else ''}",
         "yes" if verdict.is_first else f"no: `{verdict.found or 'nothing'}`",
         f"{rules(verdict.others)} / {rules(verdict.fixed)}" if verdict.others or verdict.fixed else "none",

@@ -72,7 +72,7 @@ def _part(claim: Claim, by_name: dict[str, Result]) -> str:
         lines += [_line(HEADERS), "|---|" + "---:|" * 7 + "---|---|", *(_line(cells(each)) for each in there), ""]
         if claim.title.startswith("BERT"):
             lines += _optimizers(there)
-        if claim.title.startswith(("AlexNet", "Convolution")):
+        if claim.title.startswith("AlexNet"):
             lines += _activities(there)
         if claim.title.startswith("Convolution"):
             lines += ["By the programs' own clocks:", "", *_printed(there), ""]
