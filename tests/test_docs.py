@@ -11,6 +11,7 @@ from types import ModuleType
 
 import click
 import pytest
+from source_rules import LAYERS
 
 from nsyswrap.attribution.causes import CAUSES
 from nsyswrap.attribution.root_causes import ROOT_CAUSES
@@ -166,6 +167,15 @@ def test_a_readers_path_has_few_steps_and_names_that_exist() -> None:
             files = [*(each for each in named if each.suffix == ".py"), *(f for n in named for f in n.glob("*.py"))]
             names = {span for span in spans if re.fullmatch(r"[A-Za-z_]+", span)}
             assert names <= set().union(*map(names_in, files)), step
+
+
+def test_the_picture_of_the_house_is_true() -> None:
+    """It has each package of nsyswrap with its layer, and no other."""
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    found = {name: int(layer) for layer, name in re.findall(r" (-?\d+)  (\w+)(?:/|\.py) ", text)}
+    packages = {path.parent.name for path in (ROOT / "nsyswrap").glob("*/__init__.py")}
+    assert packages <= set(found)
+    assert found == {name: LAYERS[name] for name in found}
 
 
 @pytest.fixture

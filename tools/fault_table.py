@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import fault_captures
-from fault_programs import ROOT_CAUSES, Program, by_root_cause
+from fault_programs import Program, by_root_cause
 
 from nsyswrap.db.load import load_export
 from nsyswrap.events.blocked_calls import name_blocked_calls
@@ -35,10 +35,10 @@ make faults                                   # profile all programs on a GPU, j
 .venv/bin/python tools/judge_faults.py --again    # this page from reports/faults.json
 ```
 
-Each root cause of idle time has at least three programs of different shape, and one of them runs the training loop of a
-library. Faults that lie on the host alone, `host/...`, show without a GPU, too. Faults of one rank among several, of
-links and of pipelines are on the page [Ranks](ranks.md#what-it-finds). The captures, cut short, are in
-`tests/captures/faults`, where the tests judge them again.
+Each root cause of idle time has at least three programs of different shape (`SHAPE` in its file), and one of them runs
+the training loop of a library, named in the table. Faults that lie on the host alone, `host/...`, show without a GPU,
+too. Faults of one rank among several, of links and of pipelines are on the page [Ranks](ranks.md#what-it-finds). The
+captures, cut short, are in `tests/captures/faults`, where the tests judge them again.
 
 - **first**: whether the planted fault is the report's first finding.
 - **others**: other warnings and problems of the report with the fault, and, after the slash, without it.
@@ -237,17 +237,18 @@ def page(verdicts: Sequence[Verdict], programs: Sequence[Program], plans: Sequen
     known = {each.name: each for each in verdicts}
     ordered = by_root_cause(programs)
     found = [known[each.name] for each in ordered if each.name in known]
+    # A root cause is named in its first row.
+    first = {each.expected: each.name for each in reversed(found)}
     lines = [
         HEADS,
         "|---" * (HEADS.count("|") - 1) + "|",
-        *(_row(program, known[program.name]) for program in ordered if program.name in known),
+        *(_row(each, known[each.name], first.get(each.rule) == each.name) for each in ordered if each.name in known),
         "",
         _summary(found),
         "",
         f"Captured on: {'; '.join(sorted({each.machine for each in found})) or 'nothing yet'}.",
     ]
     for title, names in (
-        ("Captured without a GPU", [each.name for each in found if each.machine.startswith(NO_GPU)]),
         ("Judged from captures that are cut short", [each.name for each in found if each.is_cut]),
         ("Not captured", sorted({each.name for each in programs} - set(known))),
     ):
@@ -266,7 +267,7 @@ def _summary(verdicts: list[Verdict]) -> str:
     )
 
 
-def _row(program: Program, verdict: Verdict) -> str:
+def _row(program: Program, verdict: Verdict, is_first: bool) -> str:  # noqa: FBT001 - the first of its root cause
     def rules(names: tuple[str, ...]) -> str:
         return ", ".join(f"`{name}`" for name in names) or "none"
 
@@ -274,8 +275,8 @@ def _row(program: Program, verdict: Verdict) -> str:
         return "-" if time_ns is None else re.sub(r"^-0\.0$", "0.0", f"{time_ns / 1e6:.1f}")
 
     cells = (
-        f"`{program.rule}`{'' if program.rule in ROOT_CAUSES else ' (no root cause)'}",
-        f"`{program.name}`{f' ({program.library})' if program.library else ''}: {program.shape}",
+        f"`{program.rule}`" if is_first else "",
+        f"`{program.name}`{f' ({program.library})' if program.library else ''}",
         "yes" if verdict.is_first else f"no: `{verdict.found or 'nothing'}`",
         f"{rules(verdict.others)} / {rules(verdict.fixed)}" if verdict.others or verdict.fixed else "none",
         "-" if verdict.low_ns is None else f"{ms(verdict.low_ns)} to {ms(verdict.high_ns)}",

@@ -48,9 +48,9 @@ def phase_ns(result: Result, phase: str) -> float | None:
     return row["host_ns"] / max(row["count"], 1) if row else None
 
 
-def _range_ns(result: Result, name: str, column: str = "mean_ns") -> float:
+def _range_ns(result: Result, name: str) -> float:
     row = next(row for row in result.rows("ranges", "summary") if row["name"] == name)
-    return float(row[column])
+    return float(row["mean_ns"])
 
 
 def _optimizer(result: Result, column: str) -> float:
@@ -89,7 +89,6 @@ MEASURES: Mapping[str, tuple[Callable[[Result], float], Callable[[float], str]]]
     "step": (lambda each: each.fact("step_breakdown", "mean_step_ns"), _ms),
     "kernels": (lambda each: kernel_ns(each) or 0, _ms),
     "data": (lambda each: phase_ns(each, "data") or 0, _ms),
-    "data_median": (lambda each: _range_ns(each, "data", "median_ns"), _ms),
     "decode": (lambda each: _range_ns(each, "decode"), _ms),
     "augment": (lambda each: _range_ns(each, "augment"), _ms),
     "epoch": (_epoch_ns, _seconds),

@@ -8,8 +8,7 @@ import gallery_scaling
 from gallery_cases import CLAIMS, Claim
 from gallery_figures import HUNDRED, AllFigures, kernel_ns, milliseconds, percent, phase_ns, short
 from gallery_remarks import REMARKS, RUNS
-from gallery_results import GALLERY, Result
-from gallery_slim import SLIM
+from gallery_results import Result
 
 from nsyswrap.rules import cause_name, rule_name
 
@@ -31,8 +30,8 @@ make gallery                                  # profile all cases on a GPU, and 
 .venv/bin/python tools/gallery.py --again     # this page from the committed reports, without a GPU
 ```
 
-`tools/gallery_cases.py` has the program and the options of each case. A name leads to the page of the case. Beside that
-page, `report.json` has the kernels and the parts of a step, and `output.txt` what the program printed.
+`tools/gallery_cases.py` has the program and options of each case, and [the gallery](../reports/index.html) its page.
+Beside it, `report.json` has the kernels and the parts of a step, and `output.txt` what the program printed.
 
 - **step**: mean time of a measured step. **data**: the part of it in which the loop waits for a batch.
 - **without nsys**: the median step, simulated without the profiler's cost, as a share of the recorded median step.
@@ -73,7 +72,7 @@ def _part(claim: Claim, by_name: dict[str, Result]) -> str:
         lines += [_line(HEADERS), "|---|" + "---:|" * 7 + "---|---|", *(_line(cells(each)) for each in there), ""]
         if claim.title.startswith("BERT"):
             lines += _optimizers(there)
-        if claim.title.startswith(("AlexNet", "Convolution")):
+        if claim.title.startswith("AlexNet"):
             lines += _activities(there)
         if claim.title.startswith("Convolution"):
             lines += ["By the programs' own clocks:", "", *_printed(there), ""]
@@ -95,7 +94,7 @@ def _remark(claim: Claim, by_name: dict[str, Result]) -> list[str]:
 def cells(result: Result) -> tuple[str, ...]:
     """Return the cells of a case: name, steps, data and kernels in ms, shares, limit, finding."""
     return (
-        _name(result),
+        result.case.name,
         milliseconds(result.fact("step_breakdown", "mean_step_ns")),
         without_nsys(result),
         milliseconds(phase_ns(result, "data")),
@@ -122,13 +121,6 @@ def tensor_share(result: Result) -> str:
     """Return the share of kernel time in tensor core kernels, with its bounds where they differ."""
     low, high = (percent(result.fact("tensor_cores", name)) for name in ("share_low", "share_high"))
     return low if low == high else f"{low} to {high}"
-
-
-def _name(result: Result) -> str:
-    case = result.case
-    if (GALLERY / case.name / SLIM).exists():
-        return f"[{case.name}](../reports/gallery/{case.name}/{SLIM})"
-    return case.name
 
 
 def _activities(there: Sequence[Result]) -> list[str]:

@@ -16,56 +16,45 @@ TensorRT (`inference-tensorrt`) and DALI (`pipeline-dali`) were not installed, a
 REMARKS: dict[str, str] = {
     "Mixed precision on image networks": """\
 As in the source, kernels run for a few percent of the time (MLP, {mlp-fp32:busy}) up to nearly all of it (VGG,
-{vgg16-fp32:busy}). Three results differ. First, LeNet uses tensor cores here, for {lenet-amp:tensor} of its kernel time
-in mixed precision: cuDNN convolutions whose names show it (`sm80_xmma_wgrad_..._f16f16_..._tensor16x8x16`). Second,
-mixed precision does not speed up the kernels of the small networks: LeNet's kernel time grows from {lenet-fp32:kernels}
-to {lenet-amp:kernels} a step, MLP's stays ({mlp-fp32:kernels} and {mlp-amp:kernels}). Third, the source's small
-networks are limited by the loader. Here two loader processes crop images of 32 by 32 pixels about as fast as the CPU
-launches a step, so the machine decides which of the two limits MLP and LeNet: the loader for all four cases here,
-launches for all four on another machine. VGG's kernels run {vgg16-fp32 / vgg16-amp:kernels} times as fast, and its step
-{vgg16-fp32 / vgg16-amp:step} times. ResNet50's kernels run {resnet50-fp32 / resnet50-amp:kernels} times as fast, but
-its step takes {resnet50-amp:step} against {resnet50-fp32:step} in float32: in mixed precision launches on this host
-limit it. AlexNet, with images of 224 by 224, waits for the loader; VGG does not. The source has no AlexNet figure to
-compare with.""",
+{vgg16-fp32:busy}). Three results differ. LeNet uses tensor cores here, for {lenet-amp:tensor} of its kernel time in
+mixed precision: cuDNN convolutions whose names show it. Mixed precision does not speed up the kernels of the small
+networks: LeNet's take {lenet-fp32:kernels} and {lenet-amp:kernels} a step. And two loader processes crop images of 32
+by 32 pixels about as fast as the CPU launches a step, so the machine decides which of the two limits MLP and LeNet.
+VGG's step is {vgg16-fp32 / vgg16-amp:step} times as fast in mixed precision. ResNet50's kernels run
+{resnet50-fp32 / resnet50-amp:kernels} times as fast, but its step takes {resnet50-amp:step} against
+{resnet50-fp32:step}: launches limit it then. AlexNet, with images of 224 by 224, waits for the loader.""",
     "MNIST and the number of loader processes": """\
 The direction is that of the source. The wait for a batch falls from {mnist-1-worker:data} to {mnist-8-workers:data},
 the step from {mnist-1-worker:step} to {mnist-8-workers:step}, and an epoch of 937 steps (the program's own clock, under
 nsys) from {mnist-1-worker:epoch} to {mnist-8-workers:epoch}.""",
     "One file for each image": """\
 Step and kernel times fall as in the source. The GPU is busier than there ({cifar-1-worker:busy} to
-{cifar-packed:busy}), since this network keeps it busy for {cifar-1-worker:kernels} of each step of 512 images. Three
-loader processes deliver batches three at a time, so the mean wait is more informative than the median that the program
-prints. For ResNet50, mixed precision cuts kernel time {cifar-resnet50-fp32 / cifar-resnet50-amp:kernels} times, but the
-step takes {cifar-resnet50-amp:step} against {cifar-resnet50-fp32:step} in float32. Launches limit it then.""",
+{cifar-packed:busy}), since this network keeps it busy for {cifar-1-worker:kernels} of each step of 512 images. For
+ResNet50, mixed precision cuts kernel time {cifar-resnet50-fp32 / cifar-resnet50-amp:kernels} times, but the step takes
+{cifar-resnet50-amp:step} against {cifar-resnet50-fp32:step} in float32. Launches limit it then.""",
     "AlexNet and the batch size": """\
-From a batch of 16 on, the wait for the loader is what limits the run. At 8 the loader processes nearly keep up. The GPU
-is idle for many reasons then, and no single change is predicted to save much.""",
+From a batch of 16 on, the wait for the loader is what limits the run. At 8 the GPU is idle for many reasons, and no
+single change is predicted to save much.""",
     "BERT-base answers questions": """\
 The direction is that of the source: mixed precision cuts the step from {bert-fp32:step} to {bert-amp:step},
 {bert-fp32 / bert-amp:step} times. Kernels run {bert-fp32 / bert-amp:kernels} times as fast, and the GPU is then idle
-for {bert-amp:idle} of the time, {bert-amp:idle_for_cpu} because of CPU work between launches. In float32, PyTorch's
-memory-efficient attention (`fmha_cutlass..._f32_..._sm80`) counts as tensor core work. The optimizer confirms the
-source's statement on Adam. With kernels for each parameter it launches {bert-amp-single:optimizer_kernels} of them a
-step, and the GPU is idle for {bert-amp-single:optimizer_idle} of the {bert-amp-single:optimizer} that the phase takes
-on the CPU.
-With `foreach` it launches {bert-amp:optimizer_kernels} kernels, fused {bert-amp-fused:optimizer_kernels}. While the
-fused optimizer ran, the host was slower in the same forward and backward passes: it launched an operation every
-{bert-amp-fused:launch_interval}, with `foreach` every {bert-amp:launch_interval} (medians). So these two steps cannot
-be compared.""",
+for {bert-amp:idle} of the time, {bert-amp:idle_for_cpu} because of CPU work between launches. With kernels for each
+parameter, Adam launches {bert-amp-single:optimizer_kernels} of them a step, and the GPU is idle for
+{bert-amp-single:optimizer_idle} of the {bert-amp-single:optimizer} that the phase takes on the CPU. With `foreach` it
+launches {bert-amp:optimizer_kernels} kernels, fused {bert-amp-fused:optimizer_kernels}. While the fused optimizer ran,
+the host launched an operation every {bert-amp-fused:launch_interval}, with `foreach` every {bert-amp:launch_interval}
+(medians), so these two steps cannot be compared.""",
     "ResNet50 inference": """\
 Unlike in the source, float16 is no faster in eager PyTorch: {inference-fp16:step} a batch against
-{inference-fp32:step}. Kernels take a quarter of the time, {inference-fp16:kernels} instead of {inference-fp32:kernels},
-but the CPU launches them no faster, and the GPU is idle for {inference-fp16:idle} of the time. As one CUDA graph the
-same kernels take {inference-fp16-graphs:step} a batch, and with `torch.compile` {inference-fp16-compile:step}. In
-float32 the two take {inference-fp32-graphs:step} and {inference-fp32-compile:step}, and kernels fill nearly
-all of it.""",
+{inference-fp32:step}. Kernels take {inference-fp16:kernels} instead of {inference-fp32:kernels}, but the CPU launches
+them no faster, and the GPU is idle for {inference-fp16:idle} of the time. As one CUDA graph the same kernels take
+{inference-fp16-graphs:step} a batch, and with `torch.compile` {inference-fp16-compile:step}.""",
     "Image pipeline": """\
 The direction is that of the source, the factor is larger. Preparing 32 images (`data`) takes {pipeline-cpu:data} on the
-CPU and {pipeline-gpu:data} on the GPU in the mean, {pipeline-cpu / pipeline-gpu:data} times less; the source has 4.7
-times (medians {pipeline-cpu:data_median} and {pipeline-gpu:data_median}). On the CPU, decoding takes
+CPU and {pipeline-gpu:data} on the GPU, {pipeline-cpu / pipeline-gpu:data} times less. On the CPU, decoding takes
 {pipeline-cpu:decode} of it, and cropping, flipping and normalizing {pipeline-cpu:augment}; on the GPU
-{pipeline-gpu:decode} and {pipeline-gpu:augment}. On the GPU kernels run for {pipeline-gpu:busy} of the time: images are
-decoded and cropped one by one, and the CPU cannot launch faster.""",
+{pipeline-gpu:decode} and {pipeline-gpu:augment}. Images are decoded and cropped one by one, and the CPU cannot launch
+faster: kernels run for {pipeline-gpu:busy} of the time.""",
     "Decoding token by token": """\
 The source is confirmed. The CPU launches an operation every {decoding:launch_interval}, and the GPU runs it in
 {decoding:operation} (medians). A token takes {decoding:step}; kernels run for {decoding:kernels} of it. As a CUDA
@@ -75,6 +64,5 @@ rest is the CPU reading each token before it launches the next.""",
 The name of the hand-written kernel, `convolve`, does not show whether it uses tensor cores, so its share is a range up
 to nearly everything; it uses none. At 10000 images it takes {convolution-own-10000 / convolution-cudnn-10000:kernels}
 times the time of all of cuDNN's kernels. The programs timed themselves: on the GPU for twenty batches under nsys, on
-the CPU for five batches without a profiler, where PyTorch's own convolution replaces cuDNN's. `own` on the CPU,
-products of patches, was not timed.""",
+the CPU for five batches without a profiler.""",
 }

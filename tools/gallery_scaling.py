@@ -1,5 +1,5 @@
 # ruff: noqa: INP001 - a part of tools/gallery.py, not a package
-"""AlexNet on one GPU and on several, for docs/results.md: shares of NCCL, how a step differs, and the top activities.
+"""AlexNet on one GPU and on several, for docs/results.md: shares of NCCL, and how a step differs.
 
 The reports are those of the sweep `alexnet`. Where there are none, the page has no such part.
 """
@@ -11,8 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-from gallery_figures import short
 
 SWEEP = Path(__file__).resolve().parent.parent / "reports" / "sweeps" / "alexnet"
 PROGRAM = "alexnet_scaling.py"
@@ -41,16 +39,14 @@ PARTS: Mapping[str, tuple[str, ...]] = {
     "transfer": ("communication_transfer_ns",),
     "idle": ("idle_ns",),
 }
-_NCCL = re.compile("nccl", re.IGNORECASE)
 HEAD = """## AlexNet on one GPU and on several
 
 Source: Maxwell GPUs, nvprof, `nn.DataParallel`, shares of GPU time. The batch is that of all GPUs together.
 """
-SHARES = """Shares of GPU time, by GPUs and batch. GPU time is the sum of all kernels, copies and memsets of all GPUs in
-the measured steps; kernels of NCCL that wait for another GPU count as well, as with nvprof:
-"""
-BESIDE = """The published shares, and those of the same batch here with `nn.DataParallel`. "First" means that one of the
-kernels counted takes more time than any other activity:
+BESIDE = """\
+GPU time is the sum of all kernels, copies and memsets of all GPUs in the measured steps. Kernels of NCCL that
+wait for another GPU count as well, as with nvprof. The published shares, and those of the same batch here with
+`nn.DataParallel`; "first" means that one of the kernels counted takes more time than any other activity:
 """
 REMARK = """On one GPU the updates of the weights take about the published share, and less as the batch grows. With
 `nn.DataParallel` the broadcast of the weights is the first activity at small batches, and its share falls to half or
@@ -148,30 +144,7 @@ def _cell(report: Mapping[str, Any]) -> Cell | None:
 def part(folder: Path = SWEEP) -> str:
     """Return this part of the page; an empty text without reports."""
     found = cells(folder)
-    return "\n".join([HEAD, *_shares(found), *_published(found), *_identity(found)]) if found else ""
-
-
-def _shares(found: Sequence[Cell]) -> Iterator[str]:
-    head = (
-        "GPUs",
-        "batch",
-        "mode",
-        "mean step, ms",
-        "NCCL",
-        "of it the first kernel",
-        "host to device",
-        "first activity",
-    )
-    yield from (SHARES, _line(head), "|---:|---:|---|---:|---:|---|---:|---|")
-    for cell in found:
-        mode = {"dp": "DataParallel", "ddp": "DDP"}.get(cell.mode, "-")
-        sent = [(name, calls, ns) for name, calls, ns in cell.activities() if _NCCL.search(name)]
-        first = f"`{short(sent[0][0])}` {_percent(cell.share(re.escape(sent[0][0])))}" if sent else "-"
-        yield _line((
-            *(str(cell.gpus), str(cell.batch), mode, f"{cell.step_ns / 1e6:.2f}", _percent(cell.share("(?i)nccl"))),
-            *(first, _percent(cell.share("Host-to-Device")), f"`{short(cell.activities()[0][0])}`"),
-        ))  # fmt: skip
-    yield ""
+    return "\n".join([HEAD, *_published(found), *_identity(found)]) if found else ""
 
 
 def _published(found: Sequence[Cell]) -> Iterator[str]:

@@ -68,14 +68,10 @@ class Program:
 
     Attributes:
         name: The module's name.
-        shape: What kind of program it is.
-        library: The library whose training loop runs; empty for a loop of the program's own.
         faults: The rule of each fault, by the name of its switch.
     """
 
     name: str
-    shape: str
-    library: str
     faults: Mapping[str, str]
 
     @property
@@ -146,8 +142,7 @@ def find_programs(folder: Path) -> list[Program]:
             if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
         }
         if "FAULTS" in constants:
-            shape, library, faults = (ast.literal_eval(constants[each]) for each in ("SHAPE", "LIBRARY", "FAULTS"))
-            found.append(Program(path.stem, shape, library, faults))
+            found.append(Program(path.stem, ast.literal_eval(constants["FAULTS"])))
     return found
 
 
@@ -170,18 +165,15 @@ def section(captures: Path, folder: Path = PROGRAMS) -> list[str]:
     """
     known = captures / STEPS
     steps: Steps = json.loads(known.read_text()) if known.exists() else {}
-    rows, shapes, left_out = list[Outcome](), dict[str, str](), []
+    rows, left_out = [], []
     for program in find_programs(folder):
         packed = captures / f"{program.name}.sqlite.xz"
         if not packed.exists():
             left_out.append(f"`{program.name}`")
         else:
             rows += judge(program, packed, steps)
-            shapes[program.name] = (
-                f"`{program.name}`{f' ({program.library})' if program.library else ''}: {program.shape}"
-            )
     lines = ["## Plans", "", *ABOUT.splitlines(), "", *MEANINGS, ""]
-    table = [HEADS, "|---" * (HEADS.count("|") - 1) + "|", *(_row(each, shapes) for each in rows)]
+    table = [HEADS, "|---" * (HEADS.count("|") - 1) + "|", *map(_row, rows)]
     missing = ["", f"Not measured: {', '.join(left_out)}."] if left_out else []
     return [*lines, *table, "", _summary(rows), *missing, "", *LIMITS.splitlines()]
 
@@ -228,14 +220,12 @@ def plan_of(packed: Path, rules: frozenset[str]) -> Plan:
     return find_plan(simulation, findings, typical(report.step, report.window, report.verdict_rule))
 
 
-def _row(one: Outcome, shapes: dict[str, str]) -> str:
-    """Return the row of a change; the first one of a program takes the program's shape."""
-    program = shapes.pop(one.program, f"`{one.program}`")
+def _row(one: Outcome) -> str:
     if one.change is None:
-        return f"| {program} | `{one.switch}` | not in the plan | | | | | |"
+        return f"| `{one.program}` | `{one.switch}` | not in the plan | | | | | |"
     predicted = f"{one.change.step_low_ns / 1e6:.2f} to {one.change.step_high_ns / 1e6:.2f}"
     cells = (
-        program,
+        f"`{one.program}`",
         f"`{one.switch}` (`{one.change.rule}`)",
         predicted,
         f"{one.measured_ns / 1e6:.2f} of {one.before_ns / 1e6:.2f}",

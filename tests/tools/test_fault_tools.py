@@ -240,7 +240,7 @@ def test_the_page_names_what_was_not_captured(tools: Callable[[str], ModuleType]
     assert table.read(tmp_path / "faults.json") == []
     table.write(tmp_path / "faults.json", list(table.judged([tmp_path / "whole", captures], programs)))
     page = table.page(table.read(tmp_path / "faults.json"), programs)
-    assert "| `idle/data_wait` (no root cause) | `few`: a loop | yes | none |" in page
+    assert "| `idle/data_wait` | `few` | yes | none |" in page
     assert "cut short: `few`." in page
     assert "Not captured: `none`." in page
     assert "cut short: `" not in table.page(list(table.judged([captures], programs)), programs)

@@ -54,7 +54,7 @@ def test_without_a_gpu_nothing_is_profiled(
 
 
 def test_every_set_of_faults_is_profiled_and_what_a_plan_needs_first_comes_first(table: ModuleType) -> None:
-    three = table.Program("three", "a shape", "", {"b": "x/b", "a": "x/a", "c": "x/c"})
+    three = table.Program("three", {"b": "x/b", "a": "x/a", "c": "x/c"})
     labels = [table.label("three", each) for each in three.sets]
     assert labels == ["three", "three+a", "three+b", "three+c", "three+a+b+c", "three+a+b", "three+a+c", "three+b+c"]
 
