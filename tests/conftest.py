@@ -94,7 +94,7 @@ def pytest_configure(config: pytest.Config) -> None:
     threads that wait for a core take half of the time of small programs.
     """
     gc.disable()  # until all tests are collected: what is made until then stays
-    if "not slow" in config.getoption("markexpr"):
+    if _is_quick(config):
         settings.load_profile("quick")
     os.environ["OMP_NUM_THREADS"] = "1"
     _start_elsewhere(config)
@@ -103,16 +103,22 @@ def pytest_configure(config: pytest.Config) -> None:
             signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
 
 
+def _is_quick(config: pytest.Config) -> bool:
+    """Return whether only the tests of `make quick` run."""
+    return "not slow" in config.getoption("markexpr")
+
+
 def _start_elsewhere(config: pytest.Config) -> None:
     """Let each process of xdist collect other files first.
 
     In a fresh clone nothing is compiled. Processes that collect the files in one order each compile all of them; so
-    each compiles its part and finds the parts of the others done. Files that are named so cannot be left out, as `make
-    quick` does.
+    each compiles its part and finds the parts of the others done. Files that are named so cannot be left out later, as
+    `make quick` does.
     """
     worker: dict[str, Any] = getattr(config, "workerinput", {})
-    if worker and config.args_source == config.ArgsSource.TESTPATHS and not config.getoption("markexpr"):
-        files = sorted(str(path) for path in TESTS.rglob("test_*.py"))
+    wanted = config.getoption("markexpr")
+    if worker and config.args_source == config.ArgsSource.TESTPATHS and wanted in {"", "not tools"}:
+        files = sorted(str(path) for path in TESTS.rglob("test_*.py") if not wanted or path.parent.name != "tools")
         first = int(worker["workerid"].removeprefix("gw")) * len(files) // worker["workercount"]
         config.args = files[first:] + files[:first]
 
@@ -123,12 +129,12 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     if " or " in wanted or not collection_path.is_relative_to(TESTS):
         return None
     name = collection_path.relative_to(TESTS).as_posix()
-    kinds = {"browser": name == "browser", "nsys": name == "real_nsys", "slow": name in SLOW}
+    kinds = {"browser": name == "browser", "nsys": name == "real_nsys", "tools": name == "tools", "slow": name in SLOW}
     return any(is_kind and f"not {kind}" in wanted.split(" and ") for kind, is_kind in kinds.items()) or None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark each test by its folder, its file and its fixtures: `browser`, `nsys` and `slow`; put long files first.
+    """Mark each test by its folder, file and fixtures: `browser`, `nsys`, `tools`, `slow`; put long files first.
 
     If a process gets a long file last, it still runs after the others have finished.
     """
@@ -137,6 +143,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         name = _name(item.path)
         if name.startswith("browser/"):
             item.add_marker(pytest.mark.browser)
+        if name.startswith("tools/"):
+            item.add_marker(pytest.mark.tools)
         if name.startswith("real_nsys/") or "nsys" in fixtures:
             item.add_marker(pytest.mark.nsys)
         if name in SLOW or fixtures & WHOLE_CAPTURES:
@@ -166,7 +174,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:  # noqa
 
     A capture is then read and analyzed once and not in each process.
     """
-    if config.getoption("dist") != "loadfile" or config.getoption("markexpr"):
+    if config.getoption("dist") != "loadfile" or _is_quick(config):
         return None
     by_file = importlib.import_module("xdist.scheduler").LoadFileScheduling
 

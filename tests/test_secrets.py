@@ -27,21 +27,20 @@ def test_each_service_has_a_token_here() -> None:
     assert set(TOKENS) == set(FORMS)
 
 
-@pytest.mark.parametrize("token", ONE_TOKEN, ids=lambda token: token[:6])
-def test_a_token_is_masked_as_a_whole(token: str) -> None:
+@pytest.mark.parametrize("form", ["{}", "load {} now", "'{}'", "https://h/{}?x", "f(x_{}, 1)", "x={};y"])
+def test_a_token_is_masked_as_a_whole(form: str) -> None:
     """In texts, names of functions, messages and commands: alone, in quotes, in an address, and after a letter."""
-    for text in (token, f"load {token} now", f"'{token}'", f"https://h/{token}?x", f"f(x_{token}, 1)", f"x={token};y"):
-        assert ANYBODY.text(text) == ANYBODY.symbol(text) == text.replace(token, WITHHELD)
-        assert token not in ANYBODY.message(text)
-        assert token not in "".join(neutral_command(("x", text)))
+    texts = {token: form.format(token) for token in ONE_TOKEN}
+    masked = dict.fromkeys(texts, form.format(WITHHELD))
+    assert {token: ANYBODY.text(text) for token, text in texts.items()} == masked
+    assert {token: ANYBODY.symbol(text) for token, text in texts.items()} == masked
+    assert [text for token, text in texts.items() if token in ANYBODY.message(text)] == []
+    assert [text for token, text in texts.items() if token in "".join(neutral_command(("x", text)))] == []
 
 
-@pytest.mark.parametrize(("text", "secret"), TEXTS)
-def test_a_text_shows_no_secret(text: str, secret: str) -> None:
-    assert secret in text
-    assert secret not in ANYBODY.text(text)
-    assert secret not in ANYBODY.message(text)
-    assert secret not in " ".join(neutral_command(("x", text)))
+def test_a_text_shows_no_secret() -> None:
+    for clean in (ANYBODY.text, ANYBODY.message, lambda text: " ".join(neutral_command(("x", text)))):
+        assert [text for text, secret in TEXTS if secret not in text or secret in clean(text)] == []
 
 
 def test_what_is_clean_stays_so() -> None:
@@ -50,12 +49,11 @@ def test_what_is_clean_stays_so() -> None:
         assert ANYBODY.text(ANYBODY.text(text)) == ANYBODY.text(text)
 
 
-@pytest.mark.parametrize("words", COMMANDS)
-def test_a_command_shows_no_secret(words: tuple[str, ...]) -> None:
-    shown = neutral_command(words)
-    assert not any(secret in word for secret in (S, some(40, HEX)) for word in shown)
-    assert shown[0] == words[0]
-    assert WITHHELD in "".join(shown)
+def test_a_command_shows_no_secret() -> None:
+    """The command itself is still seen, and that something is withheld."""
+    shown = [(words, neutral_command(words)) for words in COMMANDS]
+    assert [each for _, each in shown if any(secret in word for secret in (S, some(40, HEX)) for word in each)] == []
+    assert [each for words, each in shown if each[0] != words[0] or WITHHELD not in "".join(each)] == []
 
 
 @pytest.mark.parametrize(
@@ -69,20 +67,18 @@ def test_a_short_password_is_masked_where_a_program_takes_it_in_the_same_word(pr
     assert neutral_command(("sh", "-c", line))[-1] == line.replace(f"-p{password}", f"-p{WITHHELD}")
 
 
-@pytest.mark.parametrize("text", HARMLESS)
-def test_a_harmless_text_stays(text: str) -> None:
-    assert ANYBODY.text(text) == ANYBODY.symbol(text) == neutral(text) == text
-    assert neutral_command(("x", text)) == ("x", text)
+def test_a_harmless_text_stays() -> None:
+    texts = list(HARMLESS)
+    for clean in (ANYBODY.text, ANYBODY.symbol, neutral, lambda text: neutral_command(("x", text))[1]):
+        assert [clean(text) for text in texts] == texts
 
 
-@pytest.mark.parametrize("text", HARMLESS_TEXTS)
-def test_a_harmless_text_of_a_range_stays(text: str) -> None:
-    assert ANYBODY.text(text) == text
+def test_a_harmless_text_of_a_range_stays() -> None:
+    assert [ANYBODY.text(text) for text in HARMLESS_TEXTS] == list(HARMLESS_TEXTS)
 
 
-@pytest.mark.parametrize("words", HARMLESS_COMMANDS)
-def test_a_harmless_command_stays(words: tuple[str, ...]) -> None:
-    assert neutral_command(words) == words
+def test_a_harmless_command_stays() -> None:
+    assert [neutral_command(words) for words in HARMLESS_COMMANDS] == list(HARMLESS_COMMANDS)
 
 
 def test_no_kernel_name_changes() -> None:

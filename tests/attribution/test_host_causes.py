@@ -79,6 +79,14 @@ def test_a_checkpoint_is_all_that_happens_inside_it(trace_of: TraceOf) -> None:
     assert any("torch.save at train.py:8" in line for line in finding(report, "host/checkpoint").evidence)
 
 
+def test_a_kernel_that_is_queued_inside_a_checkpoint_waits_for_no_checkpoint(trace_of: TraceOf) -> None:
+    """A kernel is launched at 700 and runs from 800 to 820: the GPU was not free for it."""
+    built = marked(made_loop(), "torch.save at train.py:8", 650, 950)
+    for at in range(0, STEPS * STEP, STEP):
+        built.kernel(at + 800 * US, at + 820 * US, launched=(at + 700 * US, at + 705 * US))
+    assert lost(report_of(trace_of(built)))["host/checkpoint"] == 55 + 130
+
+
 @pytest.mark.parametrize("call", ["write", "fsync", "read", "open64", "fwrite", "pread64"])
 def test_files_outside_the_data_phase_are_a_cause_of_their_own(call: str, trace_of: TraceOf) -> None:
     report = report_of(trace_of(calling(made_loop(), call, 650, 900)))

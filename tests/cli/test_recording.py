@@ -83,3 +83,4 @@ def test_a_run_that_cannot_be_added_is_complete_and_can_be_added_later(tmp_path:
 
 def test_without_a_history_nothing_is_recorded(tmp_path: Path) -> None:
     record_result(None, tmp_path / "missing")
+    assert list(tmp_path.iterdir()) == []

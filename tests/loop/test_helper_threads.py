@@ -34,6 +34,11 @@ def helper_at_once(builder: ExportBuilder, at: int) -> None:
     sleeps(builder, HELPER, at + 1100, at + 4900)
 
 
+def idle(builder: ExportBuilder, at: int) -> None:
+    """Sleep for the whole step."""
+    sleeps(builder, OTHER, at - 500, at + 9500)
+
+
 def loader(builder: ExportBuilder, at: int) -> None:
     """Work from before the step to 5 ms, and then sleep."""
     sleeps(builder, OTHER, at + 5000, at + 9000)
@@ -49,7 +54,7 @@ def timer(builder: ExportBuilder, at: int) -> None:
     sleeps(builder, OTHER, at - 9000, at + 991_000, "pthread_cond_timedwait")
 
 
-def job(*fills: Fill) -> ExportBuilder:
+def job(*fills: Fill, until: int = 5000) -> ExportBuilder:
     """Return a loop whose main thread waits from 1 to 5 ms of each step in its data phase, and then launches a kernel.
 
     ::
@@ -62,7 +67,7 @@ def job(*fills: Fill) -> ExportBuilder:
         builder.range("batch", at * US, (at + 9000) * US).range("data", at * US, (at + 5500) * US)
         builder.range("forward", (at + 6000) * US, (at + 8000) * US)
         builder.kernel((at + 6100) * US, (at + 7000) * US, launched=((at + 6000) * US, (at + 6050) * US))
-        sleeps(builder, MAIN, at + 1000, at + 5000)
+        sleeps(builder, MAIN, at + 1000, at + until)
         for fill in fills:
             fill(builder, at)
     for thread in (HELPER, OTHER):
@@ -79,7 +84,7 @@ def helped(trace: Trace) -> dict[int, Spans]:
 @pytest.mark.parametrize("others", [(), (timer,)])
 def test_a_wait_for_a_thread_that_slept_before_is_own_work(trace_of: TraceOf, others: tuple[Fill, ...]) -> None:
     """It is the same beside a thread that only looks at something now and then."""
-    trace = trace_of(job(helper, lambda builder, at: sleeps(builder, OTHER, at - 500, at + 9500), *others))
+    trace = trace_of(job(helper, idle, *others))
     found = helped(trace)
     assert set(found) == {MAIN}
     starts = [(at + 1000) * US for at in range(10_000, 10_000 * (STEPS + 1), 10_000)]
@@ -97,8 +102,21 @@ def test_a_wait_for_others_stays_a_wait(trace_of: TraceOf, fills: tuple[Fill, ..
     assert len(states.waits(MAIN).start) == STEPS
 
 
+@pytest.mark.parametrize(("asleep", "is_helped"), [(2100, False), (1900, True)])
+def test_a_helper_works_for_more_than_half_of_the_wait(asleep: int, trace_of: TraceOf, *, is_helped: bool) -> None:
+    """The main thread waits for 4 ms."""
+    rests = job(helper, idle, lambda builder, at: sleeps(builder, HELPER, at + 1000, at + 1000 + asleep))
+    assert (MAIN in helped(trace_of(rests))) is is_helped
+
+
+@pytest.mark.parametrize(("length", "is_helped"), [(90, False), (110, True)])
+def test_a_short_wait_is_for_nobody(length: int, trace_of: TraceOf, *, is_helped: bool) -> None:
+    """The lock is free after 90 or 110 us."""
+    assert (MAIN in helped(trace_of(job(helper, idle, until=1000 + length)))) is is_helped
+
+
 def test_a_process_with_loader_processes_has_no_helpers(trace_of: TraceOf) -> None:
-    builder = job(helper, lambda builder, at: sleeps(builder, OTHER, at - 500, at + 9500))
+    builder = job(helper, idle)
     assert helped(trace_of(builder.thread_name(OTHER, "pt_data_pin"))) == {}
 
 
@@ -110,7 +128,7 @@ def test_threads_of_the_profiler_and_of_the_driver_do_not_count(trace_of: TraceO
 
 def test_a_wait_that_took_no_time_is_no_sleep(trace_of: TraceOf) -> None:
     """A thread that has only such waits is neither asleep nor awake."""
-    builder = job(helper, lambda builder, at: sleeps(builder, OTHER, at - 500, at + 9500))
+    builder = job(helper, idle)
     sleeps(builder, MAIN + 3, 10_500, 10_500)
     assert set(helped(trace_of(builder))) == {MAIN}
 

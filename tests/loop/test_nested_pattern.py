@@ -187,3 +187,22 @@ def test_the_upload_of_layers_is_no_step() -> None:
         for size in (4, 4, 16, 16, 1):
             program.to_device(size * MEGABYTE).wait().kernels("cast", grid=size)
     assert find_step_pattern(program.sequence()) is None
+
+
+@pytest.mark.parametrize(("layers", "found"), [(250, 0), (300, 300)])
+def test_more_repetitions_than_a_network_has_layers_are_steps(layers: int, found: int) -> None:
+    """Each reads a number, between an input and an output: the layers of one pass, or steps."""
+    parts = parts_of(with_waits(1, layers, batch=False))
+    assert (0 if parts is None else len(parts.start)) == found
+
+
+@pytest.mark.parametrize(("waits", "found"), [(2, 20), (3, 0)])
+def test_a_pass_that_waits_more_than_twice_may_be_a_layer(waits: int, found: int) -> None:
+    """It holds equal layers itself, so it is a pass if it reads its result and does no more."""
+    program = Program().kernels("embed")
+    for _ in range(20):
+        program.layers(6, *LAYER)
+        for _ in range(waits):
+            program.wait()
+    parts = parts_of(program.kernels("head"))
+    assert (0 if parts is None else len(parts.start)) == found

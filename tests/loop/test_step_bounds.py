@@ -1,6 +1,7 @@
 """Where the steps of a pattern begin and end: set-up, checkpoints, sharded weights and a cut capture."""
 
 import numpy as np
+import pytest
 from loop_programs import AUTOGRAD, Program
 
 from nsyswrap.loop.nested_pattern import find_step_pattern
@@ -103,3 +104,14 @@ def test_a_step_that_had_begun_before_the_capture_is_known() -> None:
 
     assert captured(within=True).begun
     assert not captured(within=False).begun
+
+
+@pytest.mark.parametrize(("layers", "steps"), [(9, 25), (10, 30)])
+def test_a_repetition_with_less_than_half_of_the_work_is_no_step(layers: int, steps: int) -> None:
+    """Each sixth of 30 repetitions has fewer than the usual 20 layers."""
+    program = Program()
+    for number in range(30):
+        count = layers if number % 6 == 5 else 20
+        program.to_device().layers(count, "conv").kernels("loss").backward("conv_bwd", count=count)
+        program.kernels(*[ADAM] * 3).to_host()
+    assert len(parts_of(program).start) == steps

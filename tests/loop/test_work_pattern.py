@@ -225,6 +225,16 @@ def test_a_loop_is_found_with_the_begin_of_each_step(loop: Callable[[Program], N
     assert np.all(found.start[1:] >= found.end[:-1])
 
 
+@pytest.mark.parametrize(("steps", "found"), [(9, 0), (10, 10)])
+def test_a_few_items_in_turn_may_be_chance(steps: int, found: int) -> None:
+    """A step has four items: a batch, a kernel, the loss and the wait for it. All steps must have forty."""
+    program = Program()
+    for _ in range(steps):
+        program.to_device().kernels("net").to_host()
+    parts = parts_of(program)
+    assert (0 if parts is None else len(parts.start)) == found
+
+
 @pytest.mark.parametrize("batches", [2, 4])
 def test_the_sum_of_losses_is_not_the_update_of_accumulated_passes(batches: int) -> None:
     """Each pass adds its loss to a sum on the device; the weights are updated after the last one, and the sum read."""

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nsyswrap.ranks.clocks import ENDS_NS, PERCENTILE, Clock, Ends, find_clocks
+from nsyswrap.ranks.clocks import Clock, Ends, find_clocks
 
 EPOCH = 10**18
 
@@ -26,7 +26,7 @@ def test_a_drift_of_hosts_is_corrected_within_the_stated_error(
     assert clock.error_ns is not None
     shown = np.rint((true + ahead) * (1 + ppm / 1e6)).astype(np.int64)
     # The error holds for 90 % of the collectives. The noise has one sign, so its median is half of it.
-    assert np.percentile(np.abs(clock.to_first(shown) - true), PERCENTILE) <= clock.error_ns + jitter // 2 + 2
+    assert np.percentile(np.abs(clock.to_first(shown) - true), 90) <= clock.error_ns + jitter // 2 + 2
     assert np.abs(clock.from_first(clock.to_first(shown)) - shown).max() <= 1
 
 
@@ -45,7 +45,6 @@ def test_a_line_that_ends_a_collective_before_it_began_is_wrong_by_as_much() -> 
     late[7] += 5_000_000
     clock = find_clocks([None, None], [ends(true), ends(late)])[1]
     assert clock.error_ns == 5_000_000 - 1_000_000
-    assert clock.error_ns > ENDS_NS
 
 
 def test_steps_of_equal_length_do_not_tell_where_a_report_begins() -> None:

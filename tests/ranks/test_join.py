@@ -19,7 +19,7 @@ from nsyswrap.db.load import load_export
 from nsyswrap.errors import CannotTellError, UsageError
 from nsyswrap.loop.context import NO_SETTINGS, TraceContext, find_context
 from nsyswrap.model import Gpu
-from nsyswrap.ranks.clocks import ENDS_NS, Clock, Ends, find_clocks
+from nsyswrap.ranks.clocks import Clock, Ends, find_clocks
 from nsyswrap.ranks.collectives import find_collectives
 from nsyswrap.ranks.join import join
 from nsyswrap.ranks.rank_report import Joined
@@ -183,7 +183,7 @@ def test_a_clock_has_the_error_of_what_it_is_joined_by() -> None:
     assert found == (
         Clock(0, 0, "one report"),
         Clock(0, 700, "UTC"),
-        Clock(5_000_000, ENDS_NS, "collectives"),
+        Clock(5_000_000, 43_000, "collectives"),
         Clock(9, None, "UTC"),
-        Clock(5_000_000, ENDS_NS, "collectives"),
+        Clock(5_000_000, 43_000, "collectives"),
     )

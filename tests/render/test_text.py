@@ -119,6 +119,16 @@ def test_gaps_are_counted_by_reason_and_phase() -> None:
     assert "  2,310 x  34.0 µs  launch-bound kernels in backward  128 a step\n" in FULL
 
 
+@pytest.mark.parametrize(("reasons", "cut"), [(3, False), (4, True)])
+def test_three_reasons_of_gaps_are_shown(reasons: int, cut: bool) -> None:  # noqa: FBT001
+    idle = hand_made.full_report().section("idle")
+    assert idle is not None
+    patterns = pd.concat([idle.tables["patterns"].head(1)] * reasons, ignore_index=True)
+    shown = text_report.render(hand_made.report_with(replace(idle, tables={**idle.tables, "patterns": patterns})))
+    assert shown.count("18 x  33.0 ms") == 3
+    assert ("1 more, and the longest gaps" in shown) is cut
+
+
 def test_gaps_without_steps_have_no_number_a_step() -> None:
     idle = hand_made.full_report().section("idle")
     assert idle is not None
