@@ -114,7 +114,7 @@ def test_the_page_on_idle_time_lists_all_causes_in_the_order_of_the_code() -> No
     """A nanosecond gets the first cause that holds, and then the first root cause that takes it."""
     page = ROOT / "docs" / "sections" / "idle.md"
     assert listed(page, "| cause | when |") == list(CAUSES)
-    assert listed(page, "| finding | takes |") == [each.rule for each in ROOT_CAUSES]
+    assert listed(page, "| finding | takes |") == [each.rule.key for each in ROOT_CAUSES]
 
 
 def test_each_section_has_a_page_and_each_page_a_section() -> None:
