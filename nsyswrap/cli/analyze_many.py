@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from nsyswrap.many.totals import ManyCaptures
 
 FORMS = ("text", "json", "html")
-# A capture of some gigabytes takes minutes. Source: docs/method.md, 725 MB in 9 s.
+# A capture of some gigabytes takes minutes. Source: docs/performance.md, 725 MB in 7 s.
 LIMIT_S = 3600.0
 
 

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from nsyswrap.capture.cpu_quota import MOUNTS, PROC, group_folders
 
 # What a process holds before it reads anything, and what the analysis adds for each byte of its file. Source: measured.
-# A process holds 119 MB. An export of 8 MB takes 67 MB more, one of 725 MB 1.9 to 2.1 GB (docs/method.md); a
+# A process holds 119 MB. An export of 8 MB takes 67 MB more, one of 725 MB 1.9 to 2.1 GB; a
 # report.json of 3 MB takes 15 MB. Exports of the captures in reports/gallery are 2.3 to 2.5 times as large as these.
 BASE_BYTES = 300_000_000
 PER_BYTE: Mapping[str, int] = MappingProxyType({".sqlite": 3, ".nsys-rep": 9, ".qdrep": 9, ".json": 6})
