@@ -91,7 +91,7 @@ def _labels(labels: Mapping[int, str], kinds: npt.NDArray[np.int32]) -> npt.NDAr
 
 
 def held_by(context: TraceContext, copies: pd.DataFrame, window: Window) -> tuple[Indices, Spans]:
-    """Return the calls of some copies, and the intervals in which one of them blocks the host."""
+    """Return the calls that made the copies, and the intervals in which one of them was open."""
     calls = context.trace[tables.CALLS]
     # One call may make several copies; it counts once.
     call = np.unique(array(copies, "call"))

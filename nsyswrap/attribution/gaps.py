@@ -147,7 +147,7 @@ class _NotTraced:
         self.start = context.operations.start[mine] if self.opaque else NOTHING.start
 
     def since(self, spans: Spans, process: Times) -> Times:
-        """Return these times for some gaps and the process of each, in ns; the gap's end where there is none."""
+        """Return when such work may begin in each gap of these processes, in ns; the gap's end where there is none."""
         not_traced = spans.end.copy()
         if not self.opaque:
             return not_traced

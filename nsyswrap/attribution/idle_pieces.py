@@ -81,11 +81,11 @@ class IdlePieces:
         return np.flatnonzero(np.append(True, self.gap[1:] != self.gap[:-1])).astype(np.int32)
 
     def process_at(self, rows: Indices) -> Times:
-        """Return the process of some pieces' threads."""
+        """Return the process of the thread of each piece in ``rows``."""
         return taken(tables.process_of(self.pieces.threads), taken(self.pieces.owner, rows))
 
     def of_processes(self, processes: Iterable[int]) -> Mask:
-        """Return the pieces of some processes."""
+        """Return the pieces that threads of these processes explain."""
         wanted = np.isin(tables.process_of(self.pieces.threads), list(processes))
         found: Mask = taken(wanted, self.pieces.owner)
         return found
@@ -110,7 +110,7 @@ class IdlePieces:
         return found
 
     def is_named(self, pattern: re.Pattern[str], rows: Indices) -> Mask:
-        """Return which of some pieces are explained by a call whose name begins with the pattern."""
+        """Return which pieces in ``rows`` are explained by a call whose name begins with the pattern."""
         wanted = [index for index, name in enumerate(self.states.names) if pattern.match(name)]
         found: Mask = np.isin(self.pieces.name[rows], wanted)
         return found
@@ -122,7 +122,7 @@ class IdlePieces:
         return found
 
     def is_marked(self, *kinds: int) -> Mask:
-        """Return the pieces that lie mostly inside marks of nsyswrap of some kinds, on their own thread."""
+        """Return the pieces that lie mostly inside marks of nsyswrap of these kinds, on their own thread."""
         marks, found = find_marks(self.context.trace), self.none
         for each in tables.distinct(array(marks, "thread")).tolist():
             mine = np.flatnonzero(self.pieces.is_thread(each))

@@ -63,7 +63,7 @@ class LaunchTimes:
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How fast some operations were launched and how long they ran.
+    """How fast operations were launched and how long they ran.
 
     Attributes:
         count: Number of operations.

@@ -233,7 +233,7 @@ def _end_what_nsys_left(call: ForegroundCall, excluded: frozenset[int]) -> None:
 
 
 def _agents(run_dir: RunDir, excluded: frozenset[int]) -> list[int]:
-    """Return nsys's processes: only theirs is the private folder as TMPDIR, since the program gets its own back."""
+    """Return the processes of nsys: they have the private folder as TMPDIR, and the program has its own value."""
     return with_variable("TMPDIR", str(run_dir.folder), descendants(os.getpid(), excluded))
 
 

@@ -67,7 +67,7 @@ def _number(text: str) -> int | None:
 
 
 def folder_of_job(folder: Path, environ: Mapping[str, str]) -> Path:
-    """Return the folder of a job: each time it is started again one of its own, because the first try has a result."""
+    """Return the folder of a job. A job that is started again gets a new one, because the first try has a result."""
     counts = {word: _number(environ.get(variable, "")) for word, variable in _RESTARTS.items()}
     return folder.with_name("-".join([folder.name, *(f"{word}-{count}" for word, count in counts.items() if count)]))
 

@@ -94,7 +94,7 @@ def is_cut_off(pid: int) -> bool:
 
 
 def with_variable(name: str, value: str, candidates: list[int]) -> list[int]:
-    """Return those of some processes that were started with an environment variable of this value."""
+    """Return the processes that were started with an environment variable of this value."""
     entry, found = os.fsencode(f"{name}={value}"), []
     for pid in candidates:
         with contextlib.suppress(OSError):

@@ -13,7 +13,7 @@ FORMS = ("text", "json", "csv", "markdown")
 
 
 def check_all_sections(view: str, options: ReadOptions) -> None:
-    """Check that a view is not wanted of some sections.
+    """Check that --view and --sections are not given together.
 
     Raises:
         UsageError: It is: a view takes its numbers from several sections.

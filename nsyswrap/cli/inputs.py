@@ -285,7 +285,7 @@ def context_of_export(export: Path, capture: Path, options: ReadOptions, *, quie
 
 
 def _request(options: ReadOptions, progress: Callable[[str, int, int], None]) -> "Request":
-    """Return what is wanted of an export.
+    """Return which part of an export to read, and with how much memory.
 
     Raises:
         UsageError: The window cannot be read.

@@ -74,7 +74,7 @@ def rank_report(source: Source, trace: "Trace") -> "RankReport":
 
 
 class RankReader:
-    """Reads some captures.
+    """Reads the captures of several ranks one after another, and holds as many of them as fit into memory.
 
     Args:
         sources: The captures.

@@ -246,7 +246,7 @@ class Side:
 
     @classmethod
     def of(cls, name: str, reports: Sequence[Report]) -> "Side":
-        """Return the side of some runs; there is at least one."""
+        """Return the side that these runs make up; there is at least one run."""
         runs = tuple(step_times(report) for report in reports)
         order = sorted(range(len(runs)), key=lambda at: float(runs[at].period.mean()) if runs[at].count else 0.0)
         return cls(name, tuple(reports), runs, order[(len(order) - 1) // 2])
@@ -263,7 +263,7 @@ class Side:
 
     @property
     def step_count(self) -> int:
-        """Return the number of measured steps that its totals are of."""
+        """Return the number of measured steps that its totals count."""
         return step_count(self.report, self.steps)
 
 

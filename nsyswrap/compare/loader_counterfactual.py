@@ -32,7 +32,7 @@ _NORMAL_97_5 = 1.959964
 
 @dataclass(frozen=True, slots=True)
 class Mean:
-    """The mean length of some steps.
+    """The mean length of the steps of one run, with its uncertainty.
 
     Attributes:
         value_ns: The mean.

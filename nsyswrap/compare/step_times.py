@@ -67,7 +67,7 @@ NO_STEPS = StepTimes(np.empty(0), np.empty(0))
 
 
 def step_count(report: Report, steps: StepTimes) -> int:
-    """Return the number of steps that the totals of a report are of; a long table of steps may hold only some."""
+    """Return the number of steps that the totals of a report count; a long table of steps may list fewer."""
     return (report.step.count if report.window.is_of_steps else None) or steps.count
 
 

@@ -61,7 +61,7 @@ class CounterSamples:
 
     @property
     def at_least(self) -> "CounterSamples":
-        """Return the same samples at the lower bound of their values, which are rounded up."""
+        """Return the samples with the lower bound of each value; nsys rounds values up."""
         return counter_samples(self.name, self.device_id, self.start, self.end, np.maximum(self.value - 1, 0))
 
     def sampled(self, start: Times, end: Times) -> Times:

@@ -16,7 +16,7 @@ from nsyswrap.intervals import Times
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """Numbers at some moments: arrays of equal length.
+    """Numbers that were sampled over time: arrays of equal length.
 
     Attributes:
         at: When each row was sampled, in ns since capture start, ascending.
@@ -39,7 +39,7 @@ NO_SAMPLES = Samples(np.empty(0, np.int64), {})
 
 @dataclass(frozen=True, slots=True)
 class BlockedCalls:
-    """What a thread was reading from or writing to at some moments.
+    """What a thread was reading from or writing to each time that it was sampled.
 
     Attributes:
         at: The moments, in ns since capture start, ascending.

@@ -31,11 +31,11 @@ class KernelNames:
     code: npt.NDArray[np.int32]
 
     def of(self, rows: Indices) -> list[Classification]:
-        """Return the classification of some operations, all of them kernels."""
+        """Return the classification of each operation in ``rows``; all of them are kernels."""
         return [self.kinds[code] for code in self.code[rows].tolist()]
 
     def may_be_fused(self, rows: Indices) -> npt.NDArray[np.bool_]:
-        """Return for some operations, all of them kernels, whether a compiler may fuse them, shape (rows,)."""
+        """Return whether a compiler may fuse each operation in ``rows``, shape (rows,); all of them are kernels."""
         return np.array([each.may_be_fused for each in self.kinds], np.bool_)[self.code[rows]]
 
 

@@ -29,7 +29,7 @@ from nsyswrap.ranks.rank_times import RankTimes, Timed, split_of, times_of
 
 @dataclass(frozen=True)
 class Head:
-    """What is needed of one report. Times are in ns of its own clock.
+    """What joins the reports of a job: the summary of one report, without its events. Times are in ns of its own clock.
 
     Attributes:
         name: Its file, for messages.
@@ -95,7 +95,7 @@ class Joint:
 
 
 def head_of(context: TraceContext, name: str, rank: int | None, world_size: int | None) -> Head:
-    """Return what is needed of one report.
+    """Return the summary of one report, to join it with the others of the job.
 
     Args:
         context: Its trace, events and loop.

@@ -104,7 +104,7 @@ def _end_before(launched: pd.DataFrame, end: Times) -> Times:
 
 
 def _launched(context: TraceContext, rows: Indices, launched: Times) -> pd.DataFrame:
-    """Return the place, process, stream and launch of some operations, in order of launch."""
+    """Return the place, process, stream and launch of each operation in ``rows``, in order of launch."""
     columns = {
         "place": np.arange(len(rows)),
         "launched": launched[rows],

@@ -124,7 +124,7 @@ def check_clocks(names: Sequence[str], clocks: Sequence[Clock]) -> None:
 
 
 class ReportIdentity(NamedTuple):
-    """Who a report is of: its name, its rank and the number of ranks if known, and ids of its communicators."""
+    """What identifies a report: its name, its rank and the number of ranks if known, and ids of its communicators."""
 
     name: str
     rank: int | None
@@ -188,7 +188,7 @@ def check_distinct(recordings: Iterable[tuple[str, int | None, frozenset[int]]])
 
 
 def check_together(names: Sequence[str], spans: Sequence[tuple[int, int]]) -> None:
-    """Check that the reports are of the same time.
+    """Check that the reports overlap in time.
 
     Args:
         names: Name of each report.
@@ -367,7 +367,7 @@ class _Texts:
         self._next = len(numbers)
 
     def renumbered(self, report: int, ids: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Return the numbers of some texts of one report; ids without a text stay without one."""
+        """Return the ids of texts of one report as ids of the joined trace; ids without a text stay without one."""
         known, codes = np.unique(ids, return_inverse=True)
         numbers = np.array([self._by_report[report].get(int(each), self._next) for each in known], np.int64)
         return numbers[codes] if len(codes) else ids

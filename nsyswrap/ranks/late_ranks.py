@@ -171,7 +171,7 @@ def _waited_by(collectives: Collectives, charges: Charges, device: int, edges: T
 
 
 def _by_step(collectives: Collectives, group: Indices, times: Times, edges: Times) -> Times:
-    """Return the sum of some times in each step; a collective belongs to the step in which its last rank arrives."""
+    """Return the sum of the times in each step; a collective belongs to the step in which its last rank arrives."""
     matched = np.flatnonzero(collectives.matched)
     arrived = np.zeros(int(collectives.group.max()) + 1, np.int64)
     np.maximum.at(arrived, collectives.group[matched], collectives.arrival[matched])

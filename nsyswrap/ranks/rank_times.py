@@ -30,7 +30,7 @@ SAME_KERNEL = ["name", "grid_blocks", "block_threads"]
 
 
 class Timed(NamedTuple):
-    """The begin of some collectives, the arrival of the last rank at each, and their end, in ns."""
+    """The begin of each collective, the arrival of the last rank at it, and its end, in ns."""
 
     start: Times
     arrival: Times

@@ -57,7 +57,7 @@ def _blocks(rows: Indices) -> Iterator[Indices]:
 
 
 def _reasons(count: npt.NDArray[np.float64], length: npt.NDArray[np.float64], rows: Indices) -> list[tuple[str, int]]:
-    """Return the reasons for some pairs of rows of two matrices: count and length in ns of each kernel by GPU."""
+    """Return the reason for each pair of GPUs in ``rows``, from count and length in ns of each kernel by GPU."""
     one, other = rows[:, 0], rows[:, 1]
     share = count / np.maximum(count.sum(axis=1, keepdims=True), 1)
     alike = np.minimum(share[one], share[other]).sum(axis=1)

@@ -73,7 +73,7 @@ def _median_step(report: Report) -> tuple[KeyNumber, ...]:
 
 
 def _median_of(report: Report, section: Section) -> str:
-    """Return which steps the median is of: those of all processes, while the window names those that each takes."""
+    """Return in words how many steps the median counts: the window, or all steps where several processes took them."""
     count = section.fact("measured_steps")
     number = None if count is None else _number(count)
     if number is None or report.step.count in {None, number}:

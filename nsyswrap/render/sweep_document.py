@@ -247,7 +247,7 @@ def _scaling(sweep: Sweep, kind: str) -> Section:
 
 
 def _used(rows: Sequence[Mapping[str, Any]], names: set[str]) -> list[dict[str, Any]]:
-    """Return rows without those of some columns that are empty, or 0, in all of them."""
+    """Return rows without the optional columns that are empty, or 0, in every row."""
     empty = {name for name in names if not any(row.get(name) for row in rows)}
     return [{name: value for name, value in row.items() if name not in empty} for row in rows]
 

@@ -128,7 +128,7 @@ class History:
         return select.last_runs(self.engine, programs, limit)
 
     def values(self, rows: Sequence[RunRow], section: str, label: str) -> dict[str, float | None]:
-        """Return the number of one fact by the id of the run, for those of some runs that have it.
+        """Return the number of one fact by the id of the run, for the runs among ``rows`` that have it.
 
         Raises:
             HistoryError: The history cannot be read.
@@ -136,7 +136,7 @@ class History:
         return select.values_of(self.engine, rows, section, label)
 
     def with_finding(self, rows: Sequence[RunRow], rule: str) -> frozenset[str]:
-        """Return the ids of those of some runs that have a finding of a rule.
+        """Return the ids of the runs among ``rows`` that have a finding of a rule.
 
         Raises:
             HistoryError: The history cannot be read.

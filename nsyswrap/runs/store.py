@@ -14,7 +14,7 @@ from nsyswrap.runs.tables import ACCOUNTS, FACTS, FINDINGS, RUNS
 
 
 class Added(StrEnum):
-    """What became of a run that was to be added."""
+    """The result of adding a run to the history."""
 
     NEW = "added"
     SAME = "is in the history already"

@@ -173,7 +173,7 @@ def _exposed(simulation: Simulation, device: int, copies: pd.DataFrame, window: 
 
 
 def _exposed_time(context: TraceContext, device: int, copies: pd.DataFrame, window: Window) -> int:
-    """Return how long some copies are exposed, in ns; time in which several of them run counts once."""
+    """Return how long the copies are exposed, in ns; time in which several of them run counts once."""
     ran = merge(array(copies, "start"), array(copies, "end"))
     return total(intersect(context.operations.exclusive(device, window)[COPY], ran))
 

@@ -96,7 +96,7 @@ def _time_of_calls(states: ThreadStates, attribution: Attribution, rule: str) ->
 
 
 def _is_most(times: dict[str, int], wanted: Callable[[str], bool]) -> bool:
-    """Return whether calls with wanted names take more than half of some time."""
+    """Return whether calls with the wanted names take more than half of the time."""
     return 2 * sum(ns for name, ns in times.items() if wanted(name)) > sum(times.values())
 
 

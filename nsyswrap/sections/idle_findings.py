@@ -210,7 +210,7 @@ def _in_ranges(context: TraceContext, attribution: Attribution, rule: str) -> li
 
 
 def _mostly(in_ranges: list[tuple[int, str]], lost: int) -> str:
-    """Return the range with more than half of some time as a part of a sentence; empty where there is none."""
+    """Return the range that holds more than half of the time, as a part of a sentence; empty where there is none."""
     return f", in range {in_ranges[0][1]}" if in_ranges and 2 * in_ranges[0][0] > lost else ""
 
 

@@ -45,12 +45,12 @@ def in_phase(simulation: Simulation, phase: str) -> dict[int, Spans]:
 
 
 def inside_sample(simulation: Simulation, spans: Spans) -> Spans:
-    """Return the part of some spans inside the sample."""
+    """Return the spans, clipped to the sample."""
     return clip(spans, simulation.sample.start_ns, simulation.sample.end_ns)
 
 
 def outside_of(simulation: Simulation, spans: Spans) -> Spans:
-    """Return the part of the sample outside of some spans."""
+    """Return the time of the sample outside of the spans."""
     return gaps(spans, simulation.sample.start_ns, simulation.sample.end_ns)
 
 
@@ -78,7 +78,7 @@ def spans_of_calls(simulation: Simulation, rows: Indices) -> Spans:
 
 
 def before_launches(simulation: Simulation, rows: Indices) -> dict[int, Spans]:
-    """Return the time of each launching thread from the previous launch to the launch of one of some operations.
+    """Return the time before the launches of some operations, by thread: from the launch before each of them.
 
     Args:
         simulation: The run as it was.
@@ -120,7 +120,7 @@ def staged_copies(simulation: Simulation) -> Indices:
 
 
 def copies_and_their_waits(simulation: Simulation, copies: Indices) -> Indices:
-    """Return the calls that make some copies, and the waits directly after one of them on the same thread.
+    """Return the calls that make the copies, and the waits directly after one of them on the same thread.
 
     Args:
         simulation: The run as it was.

@@ -43,7 +43,7 @@ _TAKES = {
 
 
 def bounds_after(simulation: Simulation, *changes: Change) -> str:
-    """Return in words what bounds the run after some changes."""
+    """Return in words what limits the run after the changes."""
     found = critical_path(simulation, *changes)
     whole = sum(found.values())
     if not whole:

@@ -79,7 +79,7 @@ def _saved(lateness: Lateness, late: LateRank, simulation: Simulation, scale: fl
 
 
 def _between_calls(simulation: Simulation, device: int, idle: Spans) -> Spans:
-    """Return idle time, with all that the host did from one call to the next where it is idle for more than usual."""
+    """Return the idle time of a GPU; a gap that is longer than usual is extended to the calls of the host around it."""
     graph = simulation.graph
     mine = np.flatnonzero(np.isin(graph.thread, _threads(simulation, device)))
     start, end = graph.work_start[mine], graph.work_end[mine]

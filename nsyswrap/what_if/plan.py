@@ -43,7 +43,7 @@ class Candidate(NamedTuple):
 
 @dataclass(frozen=True)
 class _Reached:
-    """The run after some changes.
+    """The run after the changes that were chosen so far.
 
     Attributes:
         chosen: The changes so far.

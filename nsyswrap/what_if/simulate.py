@@ -162,7 +162,7 @@ def find_simulation(
 
 
 def _counted(operations: Operations, inside: Indices, until: Mapping[int, int]) -> Indices:
-    """Return the operations that start on each GPU before what is left out there.
+    """Return the operations of the sample that start before the part that is left out on their GPU.
 
     Args:
         operations: All that ran on the GPUs.

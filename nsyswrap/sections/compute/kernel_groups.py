@@ -77,7 +77,7 @@ class GroupedKernels:
         return time_ns / (window.length_ns * self.gpu_count)
 
     def time_of(self, chosen: npt.NDArray[np.bool_]) -> int:
-        """Return the time of some groups inside the window, in ns.
+        """Return the time of the chosen groups inside the window, in ns.
 
         Args:
             chosen: Which groups, shape (groups,).
@@ -104,7 +104,7 @@ def grouped_kernels(context: TraceContext, window: Window) -> GroupedKernels:
 
 
 def _groups(context: TraceContext, rows: Indices, grid: list[int], block: list[int]) -> list[Group]:
-    """Return a group for each of some kernels, which have its grid and its block."""
+    """Return the group of each kernel in ``rows``, from its grid and its block."""
     gpus = {gpu.device_id: gpu for gpu in context.trace.gpus}
     newer = any(is_newer(name) for name in context.trace.strings.values())
     devices, kinds = taken(context.operations.device_id, rows).tolist(), context.kernel_names.of(rows)
@@ -123,7 +123,7 @@ def by_name(kernels: GroupedKernels) -> tuple[Indices, list[str]]:
 
 
 def costliest(kernels: GroupedKernels, chosen: npt.NDArray[np.bool_]) -> tuple[str, ...]:
-    """Return one line for each of the names that take most time in some groups.
+    """Return one line for each kernel name that takes most time in the chosen groups.
 
     Args:
         kernels: The kernels.

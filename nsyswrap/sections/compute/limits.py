@@ -143,9 +143,10 @@ def _of_device(
 def _means(
     context: TraceContext, kernels: GroupedKernels, device: int, counters: list[CounterSamples]
 ) -> dict[int, tuple[float, float]]:
-    """Return the mean sum of some counters during the kernels of each group, at least and at most.
+    """Return the sum of several counters during the kernels of each group, as the bounds of its mean over the samples.
 
-    Only samples that lie inside a single kernel count. Samples are rounded up to whole per cent.
+    Only samples that lie inside a single kernel count. The bounds differ because samples are rounded up to whole per
+    cent.
     """
     first = counters[0]
     inside, group = _samples_inside(context, kernels, device, first)

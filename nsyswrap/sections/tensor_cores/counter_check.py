@@ -61,7 +61,7 @@ class TensorWork:
 
     @property
     def share_low(self) -> float:
-        """Return the lower bound of the same."""
+        """Return the lower bound of ``share``."""
         return self.least_ns / self.kernel_ns
 
     @property
