@@ -228,6 +228,34 @@ def with_few_updates(program: Program) -> None:
         program.kernels(*ADAM)
 
 
+@pytest.mark.parametrize(("more", "steps"), [(2, 20), (3, 23)])
+def test_a_tenth_of_the_steps_may_hold_an_update_more(more: int, steps: int) -> None:
+    """Two of 20 steps also train something else; where three do, each update is a step."""
+    program = Program()
+    for number in range(20):
+        passes(program.to_device()).kernels(*ADAM)
+        if number in (5, 8, 11)[:more]:
+            program.backward("aux_bwd").kernels(*ADAM)
+        program.to_host()
+    found = find_step_parts(program.sequence())
+    assert found is not None
+    assert len(found.parts.start) == steps
+
+
+def test_the_usual_size_of_steps_of_any_length_is_that_of_most() -> None:
+    """The steps have 20 to 60 cells and a size each; two of 41 are smaller than usual, and two larger."""
+    lengths = list(range(20, 61))
+    random.Random(3).shuffle(lengths)  # noqa: S311 - no secret
+    program = Program()
+    for length in lengths:
+        program.to_device(length).layers(length, "cell1", "cell2", "cell3").kernels("loss")
+        program.backward("cell1_bwd", "cell2_bwd", count=length).kernels(*ADAM).to_host()
+    found = find_step_parts(program.sequence())
+    assert found is not None
+    assert found.by_turns
+    assert found.usual_items.tolist() == [5 * length + 8 for length in (22, 58)]
+
+
 @pytest.mark.parametrize("program_of", [inferred_in_buckets, tried_in_turn, factorized, with_few_updates])
 def test_what_is_not_clear_is_not_found(program_of: Callable[[Program], None]) -> None:
     """Inputs whose kernels have nothing in common, a benchmark of functions and a factorization have no steps.

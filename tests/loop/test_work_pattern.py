@@ -16,6 +16,7 @@ FORWARD, BACKWARD = ("conv", "bias", "relu"), ("conv_bwd", "bias_bwd", "relu_bwd
 LAYER = ("norm", "gemm", "attention", "gemm_out", "norm", "mlp", "gelu", "mlp_out")
 ADAM = ("multi_tensor_apply_kernel<FusedAdam>",) * 3
 BY_HAND = ("axpy",) * 12
+NETWORK = tuple(f"k{number}" for number in range(17))
 # The tolerance for the start of a step: a call and the time after it.
 NEAR_NS = 20_000
 
@@ -25,6 +26,17 @@ def parts_of(program: Program) -> StepParts | None:
     sequence = program.sequence()
     pattern = find_step_pattern(sequence)
     return None if pattern is None else find_parts(sequence, pattern)
+
+
+def count(program: Program) -> int:
+    """Return how many steps are found in a program."""
+    parts = parts_of(program)
+    return 0 if parts is None else len(parts.start)
+
+
+def inferred(program: Program) -> Program:
+    """Add a batch of an inference."""
+    return program.to_device().kernels(*NETWORK).to_host()
 
 
 def passes(program: Program, optimizer: tuple[str, ...] = ADAM) -> Program:
@@ -231,8 +243,91 @@ def test_a_few_items_in_turn_may_be_chance(steps: int, found: int) -> None:
     program = Program()
     for _ in range(steps):
         program.to_device().kernels("net").to_host()
-    parts = parts_of(program)
-    assert (0 if parts is None else len(parts.start)) == found
+    assert count(program) == found
+
+
+@pytest.mark.parametrize(("steps", "found"), [(3, 0), (4, 4)])
+def test_four_repetitions_are_a_pattern(steps: int, found: int) -> None:
+    program = Program()
+    for _ in range(steps):
+        inferred(program)
+    assert count(program) == found
+
+
+@pytest.mark.parametrize(("kernels", "found"), [(6, 20), (7, 10)])
+def test_steps_differ_by_a_quarter_of_their_work(kernels: int, found: int) -> None:
+    """Every second step of 20 items computes a log; where it is too long, two of them are one step."""
+    program = Program()
+    for number in range(20):
+        program.to_device().kernels(*NETWORK).kernels(*[f"log{each}" for each in range(kernels * (number % 2))])
+        program.to_host()
+    assert count(program) == found
+
+
+@pytest.mark.parametrize(("of_variant", "found"), [(16, 40), (20, 0)])
+def test_what_is_alike_is_most_of_the_work(of_variant: int, found: int) -> None:
+    """A step has 43 items; of them 27 are the same in each step, or 23. The others are one of four variants."""
+    draw, program = random.Random(1), Program()  # noqa: S311 - no secret
+    for _ in range(40):
+        program.to_device().kernels(*[f"k{each}" for each in range(40 - of_variant)])
+        variant = draw.randrange(4)
+        program.kernels(*[f"v{variant}_{each}" for each in range(of_variant)]).to_host()
+    assert count(program) == found
+
+
+@pytest.mark.parametrize(("at_random", "found"), [(2, 20), (4, 0)])
+def test_most_items_follow_from_those_before_them(at_random: int, found: int) -> None:
+    """Of 23 items in a step, two are drawn at random, or four."""
+    draw, program = random.Random(1), Program()  # noqa: S311 - no secret
+    for _ in range(20):
+        program.to_device().kernels(*[f"k{each}" for each in range(20 - at_random)])
+        program.kernels(*[f"r{draw.randrange(50)}" for _ in range(at_random)]).to_host()
+    assert count(program) == found
+
+
+@pytest.mark.parametrize(("kernels", "found"), [(8, 0), (12, 6)])
+def test_a_prompt_of_few_kernels_leaves_it_open_what_a_step_is(kernels: int, found: int) -> None:
+    """A text of ten tokens has 170 kernels and those of its prompt: less than a twentieth of all, or more."""
+    program = Program()
+    for _ in range(6):
+        program.kernels(*[f"p{each}" for each in range(kernels)]).to_host()
+        for _ in range(10):
+            program.kernels(*NETWORK).to_host()
+    assert count(program) == found
+
+
+@pytest.mark.parametrize(("kernels", "found"), [(60, 60), (70, 6)])
+def test_work_after_ten_batches_is_a_log_or_makes_them_one_step(kernels: int, found: int) -> None:
+    """Ten batches have 170 kernels: the others are a quarter of all, or more."""
+    program = Program()
+    for _ in range(6):
+        for _ in range(10):
+            inferred(program)
+        program.kernels(*[f"p{each}" for each in range(kernels)])
+    assert count(program) == found
+
+
+def test_evaluations_that_compute_a_third_of_all_are_no_part_of_a_step() -> None:
+    """After four steps of training come four batches of an evaluation."""
+    program = Program()
+    for _ in range(6):
+        for _ in range(4):
+            trained(program)
+        for _ in range(4):
+            evaluated(program)
+    assert count(program) == 24
+
+
+@pytest.mark.parametrize(("kernels", "found"), [(4, 0), (5, 40)])
+def test_a_step_of_few_kinds_repeats_its_shapes(kernels: int, found: int) -> None:
+    """The sizes and the grids are drawn at random: with seven kinds of items this is no loop, with eight it is one."""
+    draw, program = random.Random(1), Program()  # noqa: S311 - no secret
+    for _ in range(40):
+        program.to_device(draw.randrange(99))
+        for each in range(kernels):
+            program.kernels(f"k{each}", grid=draw.randrange(99))
+        program.to_host()
+    assert count(program) == found
 
 
 @pytest.mark.parametrize("batches", [2, 4])
