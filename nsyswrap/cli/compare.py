@@ -10,7 +10,7 @@ import click
 
 from nsyswrap.cli.inputs import ReadOptions, read_options, report_from
 from nsyswrap.cli.output import check_not_input, file_options, form_of, format_option, write_result
-from nsyswrap.cli.terminal import rendered_comparison
+from nsyswrap.cli.terminal import rendered_result
 from nsyswrap.errors import CannotTellError, NsyswrapError, UsageError
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def compare(  # noqa: PLR0913 - one argument an option
     settings = comparison_settings(margin, accept)
     chosen = form_of(form, output, FORMS)
     found = comparison_of((base, *more_base), (new, *more_new), options, settings, with_timeline=chosen == "html")
-    text = rendered_comparison(chosen, found, to_terminal=output is None)
+    text = rendered_result("comparison", chosen, found, to_terminal=output is None)
     write_result(text, output, force=force)
     check_gate(found, most_slower)
 

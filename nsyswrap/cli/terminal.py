@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, TextIO
 from nsyswrap.errors import UsageError
 
 if TYPE_CHECKING:
-    from nsyswrap.compare import Comparison
     from nsyswrap.model import Report
 
 WIDEST = 120
@@ -69,25 +68,6 @@ def rendered(
     from nsyswrap.render import text_report  # noqa: PLC0415 - loads rich
 
     return text_report.render(report, width=_width(is_terminal), colour=_has_colour(is_terminal))
-
-
-def rendered_comparison(form: str, comparison: "Comparison", *, to_terminal: bool, stream: TextIO | None = None) -> str:
-    """Return a comparison in one format; text is fitted to the terminal.
-
-    Args:
-        form: A format of ``nsyswrap.render.comparison``.
-        comparison: The comparison.
-        to_terminal: Whether the result goes to ``stream``, which may be a terminal.
-        stream: Where it would be printed; stdout if None.
-    """
-    from nsyswrap.render.comparison import render  # noqa: PLC0415 - loads pandas
-
-    if form != "text":
-        return render(form, comparison)
-    from nsyswrap.render.comparison import text_form  # noqa: PLC0415 - loads rich
-
-    is_terminal = to_terminal and _is_terminal(stream or sys.stdout)
-    return text_form.render(comparison, width=_width(is_terminal), colour=_has_colour(is_terminal))
 
 
 def rendered_result(

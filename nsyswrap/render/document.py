@@ -71,7 +71,7 @@ class Entry(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Entries:
-    """Findings or issues of one kind; text and Markdown show the first ones, and say how many more there are."""
+    """Findings or issues; text and Markdown show the first ones of each word, and say how many more there are."""
 
     kind: ClassVar[str] = "entries"
     entries: tuple[Entry, ...]
@@ -79,9 +79,10 @@ class Entries:
     forms: frozenset[Form] = EVERYWHERE
 
     def cut(self) -> tuple[tuple[Entry, ...], str]:
-        """Return the first entries, and how many more there are; empty for none."""
-        rest = self.entries[self.most :]
-        return self.entries[: self.most], f"{len(rest)} more {rest[0].word}" if rest else ""
+        """Return the first entries of each word, and how many more there are; empty for none."""
+        of_word = {one.word: [other for other in self.entries if other.word == one.word] for one in self.entries}
+        rest = [f"{len(some) - self.most} more {word}" for word, some in of_word.items() if len(some) > self.most]
+        return tuple(one for some in of_word.values() for one in some[: self.most]), ", ".join(rest)
 
 
 @dataclass(frozen=True, slots=True)

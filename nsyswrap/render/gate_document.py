@@ -48,7 +48,7 @@ def _measures(measures: Sequence[Measure]) -> Table:
         "step-time",
         "Step time",
         (
-            Column("label", "", "text", [one.label for one in measures]),
+            Column("label", "measure", "text", [one.label for one in measures]),
             Column("earlier_ns", "earlier", "ns", [one.earlier_ns for one in measures]),
             Column("new_ns", "new", "ns", [one.new_ns for one in measures]),
             Column(
@@ -100,7 +100,7 @@ def _runs(gate: Gate) -> Table:
         (
             Column("run", "run", "text", [run.name for run, _ in runs]),
             Column("commit", "commit", "text", [run.commit[:10] for run, _ in runs]),
-            Column("side", "", "text", [side for _, side in runs]),
+            Column("side", "side", "text", [side for _, side in runs]),
             Column("mean_ns", "time per step", "ns", [run.mean_ns for run, _ in runs]),
         ),
         most={"text": 0, "markdown": len(runs)},

@@ -95,7 +95,7 @@ def _block(block: Block) -> str:
             return "\n".join([*lines, f"- {rest}"] if rest else lines)
         case Bars():
             body = [tuple(map(escape, (row.label, row.share, row.time))) for row in block.legend if row.width != "0"]
-            return pipe_table(("", "share", "time"), body, 1)
+            return pipe_table(("part", "share", "time"), body, 1)
         case Table():
             return _table(block)
     return ""

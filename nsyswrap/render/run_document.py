@@ -58,7 +58,7 @@ def _accounts(accounts: Sequence[Account]) -> Iterator[Section]:
             continue
         whole, in_step = sum(each.total_ns for each in shown), shown[0].step_ns is not None
         columns = (
-            Column("account", "", "text", [_name(each) for each in shown]),
+            Column("account", "account", "text", [_name(each) for each in shown]),
             Column(
                 "time_ns", "time", "ns", [each.total_ns if each.step_ns is None else each.step_ns for each in shown]
             ),

@@ -63,7 +63,7 @@ def _block(block: Block, width: int) -> Iterator[RenderableType]:
             yield from _entries(block)
         case Bars():
             shown = [row for row in block.legend if row.width != "0"]
-            heads = [("", "text"), ("share", "share"), ("time", "ns")]
+            heads = [("part", "text"), ("share", "share"), ("time", "ns")]
             yield _drawn(heads, [[getattr(row, name) for row in shown] for name in ("label", "share", "time")], width)
         case Table():
             if block.is_titled:

@@ -11,7 +11,7 @@ from paired_reports import COMPUTE_NS, MS
 
 from nsyswrap.compare import AmountChange, Comparison
 from nsyswrap.compare.changes import basis_of
-from nsyswrap.render.comparison import summary_model
+from nsyswrap.render.comparison_tables import moved
 
 BASE = pairs.report(pairs.lengths(4.0))
 NEW = pairs.report(pairs.lengths(2.0, 40, seed=2))
@@ -51,7 +51,7 @@ def test_what_moved_adds_up_to_the_change_of_the_time_per_step(base: list[int], 
     ledger = comparison.table("ledger")
     assert ledger is not None
     assert sum(change.delta for change in ledger.changes) == pytest.approx(whole, abs=1e-3)
-    parts = summary_model.moved(comparison)
+    parts = moved(comparison)
     assert sum(change.delta for change in (parts.changes if parts else ())) == pytest.approx(whole, abs=1e-3)
 
 
@@ -133,7 +133,7 @@ def test_without_steps_amounts_are_shares_of_the_window() -> None:
     assert table.unit == "share"
     assert sum(one.base or 0 for one in table.changes) == pytest.approx(1)
     assert sum(one.new or 0 for one in table.changes) == pytest.approx(1)
-    assert summary_model.moved(comparison) is None
+    assert moved(comparison) is None
 
 
 def test_the_footing_is_a_step_only_where_both_windows_are_steps() -> None:

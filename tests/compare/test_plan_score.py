@@ -13,8 +13,7 @@ from nsyswrap.cli.profile import add_plan_score, plan_before
 from nsyswrap.compare import Comparison
 from nsyswrap.errors import UsageError
 from nsyswrap.model import Finding, Plan, PlannedChange, Report, Section, Severity, StepTimes
-from nsyswrap.render import json_report
-from nsyswrap.render.comparison import render
+from nsyswrap.render import documents, json_report
 from nsyswrap.render.json_reader import parse_report
 
 WAIT, BOUND, OFF = "idle/data_wait", "launches/launch_bound", "tensor_cores/not_used"
@@ -194,8 +193,11 @@ def test_the_next_report_keeps_the_score(capsys: pytest.CaptureFixture[str]) -> 
 def test_every_form_of_a_comparison_says_the_score() -> None:
     comparison = compared(report(10, WAIT, OFF), report(4.5, OFF))
     for form in ("text", "markdown", "html"):
-        shown = " ".join(render(form, comparison).split())
+        shown = " ".join(documents.render("comparison", form, comparison).split())
         assert "it takes 4.50 ms: as predicted" in shown
-    tree = json.loads(render("json", comparison))
+    tree = json.loads(documents.render("comparison", "json", comparison))
     assert tree["plan_score"]["facts"]["within_prediction"]["value"] == "yes"
-    assert json.loads(render("json", compared(report(10, plan=Plan()), report(4))))["plan_score"] is None
+    assert (
+        json.loads(documents.render("comparison", "json", compared(report(10, plan=Plan()), report(4))))["plan_score"]
+        is None
+    )

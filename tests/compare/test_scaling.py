@@ -13,7 +13,7 @@ from made_ranks import job
 from nsyswrap.compare.changes import basis_of
 from nsyswrap.compare.comparison import Side
 from nsyswrap.compare.scaling import KEY, PARTS, STEP, scaling_table
-from nsyswrap.render.comparison import FORMS
+from nsyswrap.render import documents
 from nsyswrap.report import build_report
 from nsyswrap.tables import Trace
 
@@ -58,7 +58,7 @@ def test_equal_numbers_of_gpus_have_no_table() -> None:
 @pytest.mark.parametrize("form", ["text", "markdown", "html", "json"])
 def test_each_form_shows_the_parts(form: str) -> None:
     one, two = pairs.report(pairs.lengths(4.0)), pairs.report(pairs.lengths(3.0, seed=2), gpus=2)
-    text = FORMS[form](pairs.compared(one, two))
+    text = documents.render("comparison", form, pairs.compared(one, two))
     if form == "json":
         assert json.loads(text)["tables"][KEY]["rows"][-1]["name"] == STEP
     else:

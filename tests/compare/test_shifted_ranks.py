@@ -18,7 +18,7 @@ from nsyswrap.gate.reports import NamedReport, timed_run
 from nsyswrap.many.capture_sums import sums_of
 from nsyswrap.many.outliers import StepAccount
 from nsyswrap.model import Report
-from nsyswrap.render.comparison.summary_model import moved
+from nsyswrap.render.comparison_tables import moved
 from nsyswrap.report import build_report
 from nsyswrap.runs.from_report import run_from_report
 from nsyswrap.runs.select import per_step

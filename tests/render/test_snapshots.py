@@ -13,8 +13,7 @@ import hand_made
 import made_comparisons
 import pytest
 
-from nsyswrap.render import RENDERERS
-from nsyswrap.render.comparison import render as render_comparison
+from nsyswrap.render import RENDERERS, documents
 
 FOLDER = Path(__file__).parents[1] / "snapshots"
 HINT = "if this is intended: NSYSWRAP_WRITE_SNAPSHOTS=1 pytest tests/render/test_snapshots.py"
@@ -70,7 +69,7 @@ SNAPSHOTS: dict[str, Callable[[], str]] = {
     "report.txt": lambda: RENDERERS["text"](hand_made.full_report()),
     "report.md": lambda: RENDERERS["markdown"](hand_made.full_report()),
     "report_outline.txt": lambda: outline(RENDERERS["html"](hand_made.full_report())),
-    "comparison_outline.txt": lambda: outline(render_comparison("html", made_comparisons.full())),
+    "comparison_outline.txt": lambda: outline(documents.render("comparison", "html", made_comparisons.full())),
 }
 
 

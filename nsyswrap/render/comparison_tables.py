@@ -1,12 +1,13 @@
-"""What every form of a comparison shows: step times, tables of changes, findings, in the same words."""
+"""What a comparison says in words, and its tables of changes."""
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
 
 from nsyswrap import units
-from nsyswrap.compare import AmountChange, ChangeTable, Comparison, Estimate, FindingChange, FindingPair, Side
+from nsyswrap.compare import AmountChange, ChangeTable, Comparison, FindingPair, Side
 from nsyswrap.model import Unit
 from nsyswrap.render import vocabulary
+from nsyswrap.render.document import PAGE, Column, Form, Table
+from nsyswrap.render.drawings import difference_bar
 from nsyswrap.render.rows import MISSING
 from nsyswrap.render.summary_model import NO_GPU_WORK, gpu_names
 
@@ -29,7 +30,6 @@ _NAMES = {
 
 # Tables whose rows are all shown, in their own order.
 _WHOLE = ("ledger", "scaling", "tensor_cores")
-MOVED = "moved"
 NOTABLE_SHARE = 0.005
 IDLE = "idle_ns"
 
@@ -46,54 +46,69 @@ PARTS = (
 )
 
 
-class Line(NamedTuple):
-    """A change as text.
-
-    Attributes:
-        name: Name of the amount.
-        base: Amount in base.
-        new: Amount in new.
-        delta: Difference with its sign.
-        counts: How often it occurs in base and in new; empty where it is not counted.
-        interval: Interval of the difference; empty where there is none.
-    """
-
-    name: str
-    base: str
-    new: str
-    delta: str
-    counts: str
-    interval: str
+# Rows on the page. Ours: more fill several screens.
+_MOST_ROWS = 30
+# Tables that only the page has, and those whose names the profiled program chose.
+_ONLY_PAGE = ("idle_in_phases", "phases_on_gpu", "copied")
+_OF_PROGRAMS = ("phases", "families", "kernels", "copies", "host_calls")
+_FOLDED = (*_ONLY_PAGE, "copies", "host_calls")
 
 
-class Table(NamedTuple):
-    """The shown rows of a table of changes, and a sentence about the rows that are left out."""
-
-    key: str
-    title: str
-    of: str
-    lines: tuple[Line, ...]
-    changes: tuple[AmountChange, ...]
-    cut: str
-
-
-def lines_of(table: ChangeTable, most: int, least: float = 0.0) -> Table:
-    """Return the changed rows of a table as text; the ledger and the tensor share keep all rows that are not zero.
+def changes(table: ChangeTable, least: float, scale: float) -> Table:
+    """Return the changed rows of a table; the ledger and the tensor share keep all rows that are not zero.
 
     Args:
         table: The table.
-        most: Largest number of rows that are shown.
-        least: The smallest difference that is shown, in the unit of the table.
+        least: The smallest difference that text and Markdown have, in the unit of the table.
+        scale: The difference that fills a bar.
     """
     whole = table.key in _WHOLE
-    kept = [one for one in table.changes if (one.base or one.new if whole else abs(one.delta) >= least and one.delta)]
-    shown = tuple(kept if whole else kept[:most])
-    left = len(table.changes) - len(shown)
-    moved = sum(1 for one in table.changes if one.delta) - len(shown)
-    rest = [f"{units.count(moved)} more changed"] if moved > 0 else []
-    rest += [f"{units.count(left - moved)} did not change"] if left > max(moved, 0) else []
-    cut = "" if whole else ", ".join(rest)
-    return Table(table.key, table.title, table.of, tuple(line_of(one, table) for one in shown), shown, cut)
+    kept = [one for one in table.changes if (one.base or one.new if whole else one.delta)]
+    notable = len(kept) if whole else sum(abs(one.delta) >= least for one in kept)
+    still = len(table.changes) - len(kept)
+    of_brief = 0 if table.key in _ONLY_PAGE else notable
+    most: Mapping[Form, int] = {
+        "html": len(kept) if whole else _MOST_ROWS,
+        "text": of_brief if whole else min(of_brief, 5),
+        "markdown": of_brief if whole else min(of_brief, 8),
+    }
+    return Table(
+        table.key,
+        table.title,
+        tuple(_columns(kept, table, scale)),
+        most=most,
+        cut=f"{units.count(still)} did not change" if still and not whole else "",
+        folded=frozenset((*(PAGE if table.key in _FOLDED else ()), *(("markdown",) if not whole else ()))),
+        of_programs=table.key in _OF_PROGRAMS,
+    )
+
+
+def _columns(kept: Sequence[AmountChange], table: ChangeTable, scale: float) -> Iterator[Column]:
+    names = [_NAMES.get(table.key, str)(one.name) for one in kept]
+    tags = ["new" if one.base is None else "gone" if one.new is None else "" for one in kept]
+    deltas = [one.delta for one in kept]
+    most = max(map(abs, deltas), default=1.0) if table.unit == "bytes" else scale
+    yield Column("name", "what", "text", names, tags=tags)
+    for name, values in (("base", [one.base for one in kept]), ("new", [one.new for one in kept])):
+        cells = [MISSING if value is None else units.text(value, table.unit) for value in values]
+        yield Column(name, name, "number", values, cells)
+    yield Column("difference", "difference", "number", deltas, [_signed(delta, table.unit) for delta in deltas])
+    if any(intervals := [_interval(one, table.unit) for one in kept]):
+        yield Column("interval", "95 % interval", "number", [one.low for one in kept], intervals)
+    if any(counts := [_counts(one) for one in kept]):
+        yield Column("times", "times", "number", [one.new_count for one in kept], counts)
+    yield Column("", "less | more", "picture", [difference_bar(delta, most) for delta in deltas])
+
+
+def _signed(value: float, unit: str) -> str:
+    return units.difference(value, unit) if value else "0"
+
+
+def _interval(change: AmountChange, unit: str) -> str:
+    """Return the interval of a change; empty where it has none."""
+    if change.low is None or change.high is None:
+        return ""
+    return f"{units.difference(change.low, unit)} to {units.difference(change.high, unit)}"
 
 
 def least_of(comparison: Comparison, table: ChangeTable) -> float:
@@ -132,18 +147,6 @@ def tensor_words(comparison: Comparison) -> str:
     return f"{before} of kernel time in base, {now} in new"
 
 
-def line_of(change: AmountChange, table: ChangeTable) -> Line:
-    """Return one change as text."""
-    name = _NAMES.get(table.key, str)(change.name)
-    delta = "0" if not change.delta else units.difference(change.delta, table.unit)
-    interval = ""
-    if change.low is not None and change.high is not None:
-        interval = f"{units.difference(change.low, table.unit)} to {units.difference(change.high, table.unit)}"
-    return Line(
-        name, _amount(change.base, table.unit), _amount(change.new, table.unit), delta, _counts(change), interval
-    )
-
-
 def moved(comparison: Comparison) -> ChangeTable | None:
     """Return the parts that add up to the change of the time per step, largest first: ledger parts and idle by rule."""
     ledger, idle = comparison.table("ledger"), comparison.table("idle")
@@ -155,7 +158,7 @@ def moved(comparison: Comparison) -> ChangeTable | None:
     else:
         parts += [_renamed(one, f"idle: {vocabulary.rule_name(one.name)}") for one in idle.changes]
     parts = sorted((one for one in parts if one.delta), key=lambda one: (-abs(one.delta), one.name))
-    return ChangeTable(MOVED, "What changed", ledger.of, ledger.unit, tuple(parts)) if parts else None
+    return ChangeTable("moved", "What changed", ledger.of, ledger.unit, tuple(parts)) if parts else None
 
 
 def _renamed(change: AmountChange, name: str) -> AmountChange:
@@ -188,16 +191,6 @@ def steps_of(side: Side) -> str:
 def gpus_of(side: Side) -> str:
     """Return the kinds of a side's GPUs, with the number of each."""
     return gpu_names(side.report) or NO_GPU_WORK
-
-
-def interval_of(estimate: Estimate) -> str:
-    """Return the interval of a change of step time."""
-    return f"{units.change(estimate.low)} to {units.change(estimate.high)}"
-
-
-def times_of(estimate: Estimate) -> str:
-    """Return the speed-up of new: ``2.30 times``."""
-    return f"{estimate.times:.2f} times"
 
 
 def lost_of(pair: FindingPair, comparison: Comparison) -> str:
@@ -234,16 +227,8 @@ def place_of(pair: FindingPair) -> str:
     return "whole capture" if pair.device_id is None else f"GPU {pair.device_id}"
 
 
-def findings_of(comparison: Comparison) -> tuple[tuple[str, Sequence[FindingPair]], ...]:
-    """Return the findings grouped by their change, each group with the name of the change."""
-    return tuple((change.value, comparison.findings_that_are(change)) for change in FindingChange)
-
-
-def _amount(value: float | None, unit: str) -> str:
-    return MISSING if value is None else units.text(value, unit)
-
-
 def _counts(change: AmountChange) -> str:
+    """Return how often something occurs in base and in new; empty where it is not counted."""
     if change.base_count is None and change.new_count is None:
         return ""
     before, now = (MISSING if one is None else _rate(one) for one in (change.base_count, change.new_count))
@@ -253,8 +238,3 @@ def _counts(change: AmountChange) -> str:
 def _rate(count: float) -> str:
     """Return how often something occurs in a step, with one decimal unless it is whole."""
     return units.count(round(count)) if abs(count - round(count)) < 0.05 else f"{count:,.1f}"  # noqa: PLR2004
-
-
-def plan_score(comparison: Comparison) -> tuple[str, ...]:
-    """Return sentences that compare new with the plan of base; none where base has no plan."""
-    return () if comparison.plan_score is None else comparison.plan_score.notes
