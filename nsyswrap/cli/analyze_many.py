@@ -11,12 +11,12 @@ from nsyswrap.cli.many_results import Engine, kept_results, many_captures
 from nsyswrap.cli.output import check_not_input, form_of, format_option, write_result
 from nsyswrap.cli.terminal import printable, rendered_result
 from nsyswrap.errors import UsageError
+from nsyswrap.render.documents import FORMS
 
 if TYPE_CHECKING:
     from nsyswrap.many.dask_cluster import Cluster
     from nsyswrap.many.totals import ManyCaptures
 
-FORMS = ("text", "json", "html")
 # A capture of some gigabytes takes minutes. Source: docs/performance.md, 725 MB in 7 s.
 LIMIT_S = 3600.0
 

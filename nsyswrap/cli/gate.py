@@ -14,13 +14,13 @@ from nsyswrap.cli.inputs import ReadOptions
 from nsyswrap.cli.output import check_not_input, file_options, form_of, format_option, write_result
 from nsyswrap.cli.terminal import rendered_result
 from nsyswrap.errors import CannotTellError, UsageError
+from nsyswrap.render.documents import FORMS
 
 if TYPE_CHECKING:
     from nsyswrap.gate import Gate, GateOptions
     from nsyswrap.gate.reports import NamedReport
 
 AGAINST = "--against"
-FORMS = ("text", "json", "markdown")
 
 
 class _SeriesCommand(click.Command):

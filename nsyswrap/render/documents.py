@@ -11,13 +11,10 @@ from typing import Any
 
 from nsyswrap.errors import UsageError
 
-FORMS = ("text", "html", "json", "markdown")
+FORMS = ("text", "json", "html", "markdown")
 """Each form that a result can take."""
 KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType({
-    "comparison": FORMS,
-    "gate": ("text", "json", "markdown"),
-    "many": ("text", "html", "json"),
-    "sweep": ("text", "html", "json"),
+    **dict.fromkeys(("comparison", "gate", "many", "sweep"), FORMS),
     "history": ("html",),
     "run": ("text", "json"),
 })  # fmt: skip

@@ -10,12 +10,13 @@ import pytest
 from click.testing import CliRunner, Result
 
 from nsyswrap.cli import cli
-from nsyswrap.cli.compare import ACCEPTABLE, FORMS, names_of
+from nsyswrap.cli.compare import ACCEPTABLE, names_of
 from nsyswrap.cli.output import form_of
 from nsyswrap.compare import ACCEPTABLE as ACCEPTED_KINDS
 from nsyswrap.compare import MARGIN
 from nsyswrap.model import Report
 from nsyswrap.render import json_report
+from nsyswrap.render.documents import FORMS
 
 SAMPLES = Path(__file__).parents[2] / "reports" / "samples"
 ONE, EIGHT = SAMPLES / "mnist-1-worker", SAMPLES / "mnist-8-workers"
