@@ -224,11 +224,11 @@ def serve(requests: TextIO, answers: TextIO, blocks: Blocks, steps: Steps | None
 def launches_of(steps: Steps) -> dict[str, tuple[dict[str, int], float]]:
     """Return the launches of each training step; nothing where PyTorch cannot count them."""
     try:
-        found = {name: steps.launches(step) for name, step in steps.kinds()}
+        by_step = {name: steps.launches(step) for name, step in steps.kinds()}
     except RuntimeError as error:
         sys.stderr.write(f"nsyswrap: launches of training steps are not counted: {error}\n")
         return {}
-    return {name: (each.counts, each.longest) for name, each in found.items()}
+    return {name: (each.counts, each.longest) for name, each in by_step.items()}
 
 
 def _answer(answers: TextIO, found: object) -> None:

@@ -36,11 +36,11 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 def free_bytes(folder: Path) -> int | None:
     """Return what this user may still write to the disk of a folder; None if that is unknown."""
     try:
-        found = os.statvfs(folder)
+        disk = os.statvfs(folder)
     except OSError:
         return None
     # Some network file systems report no sizes.
-    return found.f_bavail * found.f_frsize if found.f_blocks else None
+    return disk.f_bavail * disk.f_frsize if disk.f_blocks else None
 
 
 def low_limit(folder: Path) -> int:

@@ -181,8 +181,8 @@ def recorder_of(path: Path, reason: str) -> tuple[int, ...]:
     start = b""
     with suppress(OSError), path.open("rb") as file:
         start = file.read(_START_BYTES)
-    found = _RECORDER.search(start.decode(errors="replace")) or _NAMED_RECORDER.search(reason)
-    return version_in((found[1] if found else recorded_nsys(path)).replace("@", "."))
+    named = _RECORDER.search(start.decode(errors="replace")) or _NAMED_RECORDER.search(reason)
+    return version_in((named[1] if named else recorded_nsys(path)).replace("@", "."))
 
 
 def _importer_failed(run: RunResult, nsys: Nsys, kept: str) -> CaptureError:

@@ -60,13 +60,13 @@ def committed_s(commit: str, folder: Path) -> int | None:
     if not commit.isalnum():
         return None
     try:
-        found = _git(folder, ["cat-file", "commit", commit])
+        answer = _git(folder, ["cat-file", "commit", commit])
     except (OSError, TimeoutError):
         return None
-    head = found.stdout.partition("\n\n")[0].splitlines()
+    head = answer.stdout.partition("\n\n")[0].splitlines()
     line = next((each for each in head if each.startswith("committer ")), "")
     seconds = line.rpartition("> ")[2].partition(" ")[0]
-    return int(seconds) if found.code == 0 and seconds.isdigit() else None
+    return int(seconds) if answer.code == 0 and seconds.isdigit() else None
 
 
 def commits_in(revisions: str, folder: Path) -> tuple[str, ...]:
@@ -83,20 +83,20 @@ def commits_in(revisions: str, folder: Path) -> tuple[str, ...]:
     if revisions.startswith("-"):
         raise UsageError(f"{revisions!r} is not a range of commits", hint=hint)
     try:
-        found = _git(folder, ["rev-list", revisions, "--"])
+        answer = _git(folder, ["rev-list", revisions, "--"])
     except (OSError, TimeoutError) as error:
         raise UsageError(f"git cannot list the commits of {revisions}: {error}", hint=hint) from error
-    if found.code != 0:
-        lines = found.stderr.strip().splitlines() or ["it fails"]
+    if answer.code != 0:
+        lines = answer.stderr.strip().splitlines() or ["it fails"]
         words = f"git cannot list the commits of {revisions}: {lines[0]}"
         raise UsageError(words.replace(_ALONE, ""), hint=hint)
-    return tuple(found.stdout.split())
+    return tuple(answer.stdout.split())
 
 
 def _head(folder: Path) -> str | None:
     """Return the commit that a folder is at; None outside a repository, or before its first commit."""
-    found = _git(folder, ["rev-parse", "--verify", "HEAD"])
-    return found.stdout.strip() if found.code == 0 else None
+    answer = _git(folder, ["rev-parse", "--verify", "HEAD"])
+    return answer.stdout.strip() if answer.code == 0 else None
 
 
 def _differs(folder: Path, commit: str) -> bool | None:
@@ -153,8 +153,8 @@ def _make_git_folder(place: Path, commit: str, index: Path, attributes: Path) ->
 
 def _looks(folder: Path) -> list[str]:
     """Return the settings of a repository that say how its files look, as words of a command line."""
-    found = _git(folder, ["config", "--null", "--get-regexp", rf"^core\.({_LOOKS})$"]).stdout
-    settings = (entry.partition("\n") for entry in found.split("\0") if entry)
+    settings_text = _git(folder, ["config", "--null", "--get-regexp", rf"^core\.({_LOOKS})$"]).stdout
+    settings = (entry.partition("\n") for entry in settings_text.split("\0") if entry)
     return [word for name, has_value, value in settings for word in ("-c", f"{name}={value}" if has_value else name)]
 
 

@@ -226,13 +226,13 @@ def _cores(process: int) -> dict[str, int]:
         allowed = os.sched_getaffinity(process)
     except OSError:
         return {}
-    found = {"machine": os.cpu_count() or len(allowed), "allowed": len(allowed)}
+    cores = {"machine": os.cpu_count() or len(allowed), "allowed": len(allowed)}
     nodes = {path.name for core in allowed for path in Path(f"/sys/devices/system/cpu/cpu{core}").glob("node[0-9]*")}
     if nodes:
-        found["numa_nodes"] = len(list(Path("/sys/devices/system/node").glob("node[0-9]*")))
-        found["allowed_numa_nodes"] = len(nodes)
+        cores["numa_nodes"] = len(list(Path("/sys/devices/system/node").glob("node[0-9]*")))
+        cores["allowed_numa_nodes"] = len(nodes)
     clock = Path(f"/sys/devices/system/cpu/cpu{min(allowed)}/cpufreq")
     for name, file in (("clock_limit_khz", "scaling_max_freq"), ("clock_maximum_khz", "cpuinfo_max_freq")):
         with suppress(OSError, ValueError):
-            found[name] = int((clock / file).read_text(encoding="ascii"))
-    return found
+            cores[name] = int((clock / file).read_text(encoding="ascii"))
+    return cores

@@ -143,15 +143,15 @@ def inherited_descriptors() -> tuple[int, ...]:
 
     Python's own are not inheritable. Folders are left out, because a program is started to read files and pipes.
     """
-    found = []
+    descriptors = []
     for entry in Path("/proc/self/fd").iterdir():
         number = int(entry.name)
         try:
             if number > 2 and os.get_inheritable(number) and not stat.S_ISDIR(os.fstat(number).st_mode):  # noqa: PLR2004
-                found.append(number)
+                descriptors.append(number)
         except OSError:  # the descriptor of the listing itself
             continue
-    return tuple(sorted(found))
+    return tuple(sorted(descriptors))
 
 
 @cache

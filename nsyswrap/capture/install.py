@@ -173,10 +173,10 @@ class Apt:
         """Return what the signed index says about a package."""
         folder = self._folder / "packages"
         text = self._run("download", "--print-uris", name, timeout_s=_UPDATE_TIMEOUT_S, cwd=folder)
-        found = _LISTED.search(text)
-        if found is None:
+        listed = _LISTED.search(text)
+        if listed is None:
             raise NsyswrapError(f"the index of the distribution has no SHA-256 of {name}", hint=GET_NSYS_FROM_NVIDIA)
-        return Listed(found.group(1), int(found.group(2)), found.group(3))
+        return Listed(listed.group(1), int(listed.group(2)), listed.group(3))
 
     def _run(self, *arguments: str, timeout_s: float, cwd: Path) -> str:
         """Run apt-get and return what it prints."""

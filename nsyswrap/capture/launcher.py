@@ -77,8 +77,8 @@ def folder_of_rank(folder: Path, environ: Mapping[str, str]) -> Path:
 
     Otherwise ranks with the same ``-o`` would replace each other's results, or fail.
     """
-    found, job = launched_as(environ), folder_of_job(folder, environ)
-    return job if found is None else job / rank_folder(found.rank)
+    place, job = launched_as(environ), folder_of_job(folder, environ)
+    return job if place is None else job / rank_folder(place.rank)
 
 
 def rank_folder(rank: int) -> str:
@@ -94,8 +94,8 @@ def common_name(environ: Mapping[str, str]) -> str | None:
     """
     if SLURM_STEP in environ and "SLURM_JOB_ID" in environ:
         return folder_of_job(Path(f"{environ['SLURM_JOB_ID']}.{environ[SLURM_STEP]}"), environ).name
-    found = launched_as(environ)
-    if found is None or found.local_size != found.size:
+    place = launched_as(environ)
+    if place is None or place.local_size != place.size:
         return None
     launcher = _launcher(os.getppid())
     return None if launcher is None else f"{launcher[0]}-{launcher[1]}"
@@ -145,14 +145,14 @@ def parsed_ranks(text: str) -> tuple[int, ...] | None:
     """
     if text == ALL_RANKS:
         return None
-    found: set[int] = set()
+    ranks: set[int] = set()
     for part in text.split(","):
         first, dash, last = part.partition("-")
         low, high = _number(first), _number(last) if dash else _number(first)
         if low is None or high is None or not low <= high < low + 2**20:
             raise UsageError(f"--ranks {text!r} is no list of ranks", hint="Write it as --ranks 0,3 or --ranks 0-7")
-        found.update(range(low, high + 1))
-    return tuple(sorted(found))
+        ranks.update(range(low, high + 1))
+    return tuple(sorted(ranks))
 
 
 def is_first_on_node(place: LaunchedRank, chosen: tuple[int, ...]) -> bool:

@@ -99,8 +99,8 @@ def importer_of(nsys: Nsys) -> Path | None:
 
     It is beside the real folder of nsys: ``host-linux-*`` of Nsight Systems, ``linux-desktop-*`` of Nsight Compute.
     """
-    found = sorted(nsys.path.resolve().parent.parent.glob("*/QdstrmImporter"))
-    return found[0] if found else None
+    importers = sorted(nsys.path.resolve().parent.parent.glob("*/QdstrmImporter"))
+    return importers[0] if importers else None
 
 
 def installed_folder(environ: Mapping[str, str] | None = None) -> Path:

@@ -117,14 +117,14 @@ def run_probes(prefixes: Sequence[Sequence[str]], folder: Path) -> list[Times]:
             with ExitStack() as ending:
                 probes = [ending.enter_context(closing(each)) for each in _connected(server, running)]
                 probes.sort(key=lambda each: each.number)
-                found = _in_turns(probes)
-                for probe, times, prefix in zip(probes, found, prefixes, strict=True):
+                times_of_probes = _in_turns(probes)
+                for probe, times, prefix in zip(probes, times_of_probes, prefixes, strict=True):
                     times.update({} if prefix else _launches(probe))
             wait(running, END_S)
         finally:
             kill_all(os.getpid(), excluded)  # an nsys that crashed leaves its agent and the program
             reap_children(excluded)
-    return found
+    return times_of_probes
 
 
 def _connected(server: socket.socket, running: Sequence["Future[Output]"]) -> Iterator[Probe]:
@@ -158,20 +158,20 @@ def _how_it_ended(ended: "Future[Output]") -> str:
 
 def _in_turns(probes: Sequence[Probe]) -> list[Times]:
     """Return the times of each program, of the calls that it can make. They take turns, block by block."""
-    found: list[Times] = [{} for _ in probes]
+    times_of_probes: list[Times] = [{} for _ in probes]
     calls = dict.fromkeys(
         (name, setting) for probe in probes for name in probe.settings for setting in probe.settings[name]
     )
     cores = some_cores()
     for name, setting in calls:
-        able = [(probe, times) for probe, times in zip(probes, found, strict=True) if name in probe.settings]
+        able = [(probe, times) for probe, times in zip(probes, times_of_probes, strict=True) if name in probe.settings]
         for number in range(BLOCKS + 1):
             for probe, times in able if number % 2 else reversed(able):
                 probe.move(cores[number % len(cores)])
                 timed = probe.block(name, setting)
                 if number:
                     times.setdefault(name, {}).setdefault(setting, []).append(timed)
-    return found
+    return times_of_probes
 
 
 def _launches(probe: Probe) -> Times:
@@ -179,11 +179,11 @@ def _launches(probe: Probe) -> Times:
 
     PyTorch's own profiler counts them, which nsys keeps from working.
     """
-    found: Times = {}
+    launches: Times = {}
     for name, (counts, longest) in probe.launches().items():
-        found[LAUNCHES.format(name)] = {kind: [(count, 0.0)] for kind, count in counts.items()}
-        found[LONGEST.format(name)] = {TIGHT: [(longest, 0.0)]}
-    return found
+        launches[LAUNCHES.format(name)] = {kind: [(count, 0.0)] for kind, count in counts.items()}
+        launches[LONGEST.format(name)] = {TIGHT: [(longest, 0.0)]}
+    return launches
 
 
 def some_cores() -> list[int]:

@@ -56,13 +56,13 @@ def descendants(pid: int, excluded: frozenset[int] = frozenset()) -> list[int]:
         Process ids, parents before their children.
     """
     children = children_by_parent()
-    found: list[int] = []
+    pids: list[int] = []
     waiting = [child for child in children.get(pid, []) if child not in excluded]
     while waiting:
         process = waiting.pop(0)
-        found.append(process)
+        pids.append(process)
         waiting += [child for child in children.get(process, []) if child not in excluded]
-    return found
+    return pids
 
 
 def is_alive(pid: int) -> bool:
@@ -95,12 +95,12 @@ def is_cut_off(pid: int) -> bool:
 
 def with_variable(name: str, value: str, candidates: list[int]) -> list[int]:
     """Return the processes that were started with an environment variable of this value."""
-    entry, found = os.fsencode(f"{name}={value}"), []
+    entry, pids = os.fsencode(f"{name}={value}"), []
     for pid in candidates:
         with contextlib.suppress(OSError):
             if entry in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
-                found.append(pid)
-    return found
+                pids.append(pid)
+    return pids
 
 
 def outer_pid(inner: int, candidates: list[int]) -> int | None:

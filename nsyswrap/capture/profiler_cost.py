@@ -166,11 +166,11 @@ def costs(alone: Times, recorded: Times) -> dict[str, dict[str, Any]]:
     probed = {name: _cost(name, alone, recorded) for name in _timed(recorded) if name in alone}
     if "launch" not in probed and "driver_launch" in probed:
         probed["launch"] = probed["driver_launch"]
-    found: dict[str, dict[str, Any]] = {}
+    by_kind: dict[str, dict[str, Any]] = {}
     for kind, names in PROBED.items():
         there = [probed[name] for name in names if name in probed]
         if there:
-            found[kind] = {
+            by_kind[kind] = {
                 "low_ns": min(each["low_ns"] for each in there),
                 "usual_ns": there[-1]["usual_ns"],
                 "high_ns": max(each["high_ns"] for each in there),
@@ -180,10 +180,10 @@ def costs(alone: Times, recorded: Times) -> dict[str, dict[str, Any]]:
     one, many = (probed.get(name) for name in ("graph_1", f"graph_{GRAPH_NODES}"))
     if one and many:
         node = [round(max(many[key] - one[key], 0) / (GRAPH_NODES - 1)) for key in (*KEYS, "alone_ns")]
-        found["graph_node"] = dict(zip((*KEYS, "alone_ns"), (*sorted(node[:-1]), node[-1]), strict=True))
-    if "launch" in found:
-        found |= _launches_of_steps(found["launch"], alone, recorded)
-    return found
+        by_kind["graph_node"] = dict(zip((*KEYS, "alone_ns"), (*sorted(node[:-1]), node[-1]), strict=True))
+    if "launch" in by_kind:
+        by_kind |= _launches_of_steps(by_kind["launch"], alone, recorded)
+    return by_kind
 
 
 def _launches_of_steps(launch: Mapping[str, Any], alone: Times, recorded: Times) -> dict[str, dict[str, Any]]:
@@ -204,14 +204,14 @@ def _launches_of_steps(launch: Mapping[str, Any], alone: Times, recorded: Times)
     others, own = (counts[CONVOLUTION_LAUNCH].get(kind, 0) for kind in (LAUNCH, CONVOLUTION_LAUNCH))
     per_launch = [each / sum(counts[LAUNCH].values()) for each in added[LAUNCH]]
     costs_of = {kind: partial(_with_costs, launch, longest=_longest(alone, step)) for kind, step in STEP_OF.items()}
-    found = {LAUNCH: {**costs_of[LAUNCH](per_launch), SLOWDOWN: _slowdown(alone, recorded, STEP_OF[LAUNCH])}}
+    by_kind = {LAUNCH: {**costs_of[LAUNCH](per_launch), SLOWDOWN: _slowdown(alone, recorded, STEP_OF[LAUNCH])}}
     if own:
         per_own = [
             (each - others * less) / own for each, less in zip(added[CONVOLUTION_LAUNCH], per_launch, strict=True)
         ]
         slowdown = _slowdown(alone, recorded, STEP_OF[CONVOLUTION_LAUNCH])
-        found[CONVOLUTION_LAUNCH] = {**costs_of[CONVOLUTION_LAUNCH](per_own), SLOWDOWN: slowdown}
-    return found
+        by_kind[CONVOLUTION_LAUNCH] = {**costs_of[CONVOLUTION_LAUNCH](per_own), SLOWDOWN: slowdown}
+    return by_kind
 
 
 def _launches(run: Times, step: str) -> dict[str, float]:
@@ -311,10 +311,10 @@ def _cpu_name() -> str:
 def _kept(path: Path) -> dict[str, Any] | None:
     """Return the costs in a file; None where there is none, or where it cannot be read."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        kept = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    return found if isinstance(found, dict) and found.get("calls") else None
+    return kept if isinstance(kept, dict) and kept.get("calls") else None
 
 
 def _keep(path: Path, measured: Mapping[str, Any]) -> None:

@@ -38,8 +38,8 @@ def share_in(output: bytes) -> float | None:
     Returns:
         A share from 0 to 1, or None if there is no complete bar.
     """
-    found = _PERCENT.findall(output)
-    return min(int(found[-1]), 100) / 100 if found else None
+    percents = _PERCENT.findall(output)
+    return min(int(percents[-1]), 100) / 100 if percents else None
 
 
 class MonotonicProgress:

@@ -85,16 +85,16 @@ def shared_record(capture: Path) -> dict[str, dict[str, object]]:
     from nsyswrap.hardware.copy_rates import read_rates  # noqa: PLC0415 - only `redact` needs it
     from nsyswrap.hardware.profiler_cost import read_cost  # noqa: PLC0415
 
-    found: dict[str, object] = {}
+    shared: dict[str, object] = {}
     if rates := read_rates(recorded_copy_rates(capture)):
-        found[COPY_RATES] = {direction: rate.measured() for direction, rate in rates.items()}
+        shared[COPY_RATES] = {direction: rate.measured() for direction, rate in rates.items()}
     if (cost := read_cost(recorded_profiler_cost(capture))) is not None:
-        found[PROFILER_COST] = cost.measured()
+        shared[PROFILER_COST] = cost.measured()
     rank, size = recorded_rank(capture)
     values = {RANK_VARIABLES[0]: rank, SIZE_VARIABLES[0]: size}
     known = {name: str(value) for name, value in values.items() if value is not None}
-    found |= {"environment": {"values": known}} if known else {}
-    return {_TABLE: found} if found else {}
+    shared |= {"environment": {"values": known}} if known else {}
+    return {_TABLE: shared} if shared else {}
 
 
 def _record_beside(capture: Path) -> dict[str, object]:

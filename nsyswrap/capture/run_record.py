@@ -155,13 +155,13 @@ def program_versions(command: tuple[str, ...]) -> dict[str, str]:
 
 
 def _own_packages() -> dict[str, str]:
-    found = {}
+    versions = {}
     for name in _PACKAGES:
         try:
-            found[name] = importlib.metadata.version(name)
+            versions[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
             continue
-    return found
+    return versions
 
 
 def _source_folder(command: tuple[str, ...], cwd: Path) -> Path:

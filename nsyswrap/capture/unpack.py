@@ -111,10 +111,10 @@ def supply_libraries(program: Path, build: Path, download: Download) -> None:
 
 def _take(raw: Path, kind: str, build: Path) -> Path:
     """Move the folder of the host or target part of nsys, which is not one of the links to it, out of the packages."""
-    found = [path for path in raw.glob(f"usr/lib/**/{kind}-linux-*") if path.is_dir() and not path.is_symlink()]
-    if not found:
+    parts = [path for path in raw.glob(f"usr/lib/**/{kind}-linux-*") if path.is_dir() and not path.is_symlink()]
+    if not parts:
         raise NsyswrapError(f"the distribution's packages contain no {kind} part of nsys", hint=GET_NSYS_FROM_NVIDIA)
-    return found[0].rename(build / found[0].name)
+    return parts[0].rename(build / parts[0].name)
 
 
 def _keep_licence(raw: Path, folder: Path) -> None:
@@ -138,10 +138,10 @@ def _add_library(name: str, folder: Path, build: Path, download: Download) -> No
     package = SUPPORT_PACKAGES[name]
     unpacked = build / "raw" / "support" / package
     unpack(download(package)[0], unpacked)
-    found = sorted(path for path in unpacked.rglob(name) if path.exists())
-    if not found:
+    copies = sorted(path for path in unpacked.rglob(name) if path.exists())
+    if not copies:
         raise NsyswrapError(f"the package {package} does not contain {name}", hint=GET_NSYS_FROM_NVIDIA)
-    shutil.copy2(found[0], folder / name)
+    shutil.copy2(copies[0], folder / name)
 
 
 def _check_starts(program: Path) -> None:

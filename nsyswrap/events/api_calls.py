@@ -171,8 +171,8 @@ def blocks_host(trace: Trace, rows: Indices, call: Indices) -> Mask:
     kinds = [kind for kind, label in trace.copy_kinds.items() if label in BETWEEN_DEVICES]
     without_host = np.isin(array(trace[tables.COPIES], "copy_kind")[rows], kinds)
     without_host |= np.logical_and(*_ends(trace, rows, DEVICE))
-    found: Mask = copying & (is_pageable(trace, rows) | (blocking & ~without_host))
-    return found
+    blocks: Mask = copying & (is_pageable(trace, rows) | (blocking & ~without_host))
+    return blocks
 
 
 def _ends(trace: Trace, rows: Indices, label: str) -> tuple[Mask, Mask]:

@@ -75,9 +75,9 @@ def _named_rows(trace: Trace, thread: int, seen: BlockedCalls) -> list[tuple[Ind
     for row, on in zip(at.tolist(), seen.on, strict=True):
         if row >= 0:
             votes.setdefault(int(group[row]), Counter())[on] += 1
-    found = []
+    renamed = []
     for number, counted in votes.items():
         on, count = counted.most_common(1)[0]
         if on in api_calls.NOT_FILES and 2 * count > counted.total():
-            found.append((mine[group == number], on))
-    return found
+            renamed.append((mine[group == number], on))
+    return renamed

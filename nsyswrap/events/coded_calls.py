@@ -59,24 +59,24 @@ class CodedCalls:
 
     def touching(self, block: slice) -> Rows:
         """Return which rows of a block touch the window."""
-        found: Rows = (self.start[block] < self.window.end_ns) & (self.end[block] > self.window.start_ns)
-        return found
+        touches: Rows = (self.start[block] < self.window.end_ns) & (self.end[block] > self.window.start_ns)
+        return touches
 
     def code(self, block: slice) -> npt.NDArray[np.int32]:
         """Return the state codes of a block; ``NO_CODE`` for what explains no idle time or lies outside the window."""
-        found: npt.NDArray[np.int32] = taken(self.numbers, self.names[block])
+        codes: npt.NDArray[np.int32] = taken(self.numbers, self.names[block])
         low, high = np.searchsorted(self.changed, (block.start, block.stop))
-        found[self.changed[low:high] - block.start] = self.codes[low:high]
-        found[~self.touching(block)] = NO_CODE
-        return found
+        codes[self.changed[low:high] - block.start] = self.codes[low:high]
+        codes[~self.touching(block)] = NO_CODE
+        return codes
 
 
 def open_spans(calls: CodedCalls, thread: int) -> Spans:
     """Return when any call of a thread that touches the window is open."""
-    found = [NOTHING]
+    parts = [NOTHING]
     for some, mine in blocks_of(calls, thread):
-        found.append(Spans(*chosen(mine & calls.touching(some), calls.start[some], calls.end[some])))
-    return merge(*joined(found))
+        parts.append(Spans(*chosen(mine & calls.touching(some), calls.start[some], calls.end[some])))
+    return merge(*joined(parts))
 
 
 def blocks_of(calls: CodedCalls, thread: int) -> Iterator[tuple[slice, Rows]]:

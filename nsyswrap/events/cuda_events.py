@@ -45,8 +45,8 @@ def with_last_record(waits: pd.DataFrame, records: pd.DataFrame) -> pd.DataFrame
     keys = ["process", "event_id"]
     # Times can be beyond what floats hold to the nanosecond, so only the place of the record is joined.
     places = records[[*keys, "start"]].assign(place=np.arange(len(records)))
-    found = pd.merge_asof(waits, places, on="start", by=keys).dropna(subset="place")
-    rows = array(found, "place").astype(np.intp)
+    joined = pd.merge_asof(waits, places, on="start", by=keys).dropna(subset="place")
+    rows = array(joined, "place").astype(np.intp)
     more = {name: array(records, name)[rows] for name in map(str, records) if name not in {*keys, "start"}}
-    whole = found.drop(columns="place").astype(np.int64).assign(**more)
+    whole = joined.drop(columns="place").astype(np.int64).assign(**more)
     return whole.sort_values("record", kind="stable", ignore_index=True)

@@ -60,7 +60,7 @@ def _by_group(
 ) -> npt.NDArray[np.integer[Any]]:
     """Return the durations group after group, in the given order inside each; ``first`` is where each group begins."""
     short = len(duration) > 0 and duration.min() >= 0 and duration.max() < SHORT_NS
-    found: npt.NDArray[np.integer[Any]] = np.empty(len(duration), np.uint32 if short else np.int64)
+    grouped_durations: npt.NDArray[np.integer[Any]] = np.empty(len(duration), np.uint32 if short else np.int64)
     # numpy sorts integers of one or two bytes by counting, which is faster. Few rows at a time need little memory.
     kind, place = np.min_scalar_type(max(len(first) - 1, 0)), first.copy()
     for some in blocks(len(duration)):
@@ -68,9 +68,9 @@ def _by_group(
         group = codes[some][order]
         opens = np.flatnonzero(np.append(True, group[1:] != group[:-1]))
         size = np.diff(opens, append=len(group))
-        found[np.arange(len(group)) + np.repeat(place[group[opens]] - opens, size)] = duration[some][order]
+        grouped_durations[np.arange(len(group)) + np.repeat(place[group[opens]] - opens, size)] = duration[some][order]
         place[group[opens]] += size
-    return found
+    return grouped_durations
 
 
 def _statistics(values: npt.NDArray[np.integer[Any]]) -> tuple[float, ...]:
@@ -92,8 +92,8 @@ def by_name(
     merged, unique = pd.factorize(np.array(list(names), dtype=object))
     if len(unique) < len(merged):
         codes = merged[codes]
-    found = statistics(codes, duration, len(unique))
-    order = largest_first(found["total_ns"], unique.tolist())
-    numbers = {name: values[order] for name, values in found.items()}
+    numbers_by_name = statistics(codes, duration, len(unique))
+    order = largest_first(numbers_by_name["total_ns"], unique.tolist())
+    numbers = {name: values[order] for name, values in numbers_by_name.items()}
     table = pd.DataFrame({"name": text_column(unique[order].tolist()), **numbers})
-    return table if found["count"].all() else table[table["count"] > 0].reset_index(drop=True)
+    return table if numbers_by_name["count"].all() else table[table["count"] > 0].reset_index(drop=True)

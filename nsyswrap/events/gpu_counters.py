@@ -123,7 +123,7 @@ def find_counter_samples(trace: Trace) -> tuple[CounterSamples, ...]:
     )
     order = np.argsort(codes.astype(np.int16), kind="stable")
     bounds = np.searchsorted(codes[order], np.arange(len(unique) + 1))
-    found = []
+    samples = []
     for index, key in enumerate(unique.tolist()):
         rows = order[bounds[index] : bounds[index + 1]]
         device, counter = divmod(key, width)
@@ -132,8 +132,8 @@ def find_counter_samples(trace: Trace) -> tuple[CounterSamples, ...]:
         period = _period(stamps)
         following = np.append(stamps[1:], stamps[-1] + period)
         ends = np.where(following - stamps <= LATEST * period, following, stamps + period)
-        found.append(counter_samples(trace.counter_names[counter], device, stamps, ends, value[rows]))
-    return tuple(found)
+        samples.append(counter_samples(trace.counter_names[counter], device, stamps, ends, value[rows]))
+    return tuple(samples)
 
 
 def period_ns(samples: CounterSamples) -> int:

@@ -57,7 +57,7 @@ def silent_threads(trace: Trace, operations: Operations) -> list[SilentThread]:
     call, owner = taken(operations.call, known), taken(operations.process, known)
     thread, launches = coded(calls, "thread"), taken(array(calls, "start"), call)
     computing = tables.distinct(thread[taken(call, np.isin(taken(operations.table, known), COMPUTES))])
-    found = []
+    silent_ones = []
     for process in tables.distinct(owner).tolist():
         main = process | tables.pid(process)
         if main not in computing:
@@ -66,8 +66,8 @@ def silent_threads(trace: Trace, operations: Operations) -> list[SilentThread]:
         mine = taken(launches, owner == process)
         first, last, silent = int(mine.min()), int(mine.max()), int(mine.max()) - int(of_main.max())
         if silent > SILENT_SHARE * max(last - first, 1):
-            found.append(SilentThread(main, int(of_main.max()), last))
-    return found
+            silent_ones.append(SilentThread(main, int(of_main.max()), last))
+    return silent_ones
 
 
 class LostCalls(NamedTuple):
@@ -78,8 +78,8 @@ class LostCalls(NamedTuple):
 
     def of(self, process: int) -> Indices:
         """Return the rows of a process."""
-        found: Indices = self.rows[self.process == process]
-        return found
+        rows: Indices = self.rows[self.process == process]
+        return rows
 
 
 class UnrecordedLaunches(NamedTuple):
@@ -177,21 +177,21 @@ def _captured(start: Times, begins: Indices, ends: Indices, when: Times) -> Mask
     opened = np.searchsorted(np.sort(start[begins]), when, side="right")
     closed = np.searchsorted(np.sort(start[ends]), when, side="right")
     unknown = max(len(ends) - len(begins), 0)
-    found: Mask = opened + unknown > closed
-    return found
+    is_captured: Mask = opened + unknown > closed
+    return is_captured
 
 
 def _inside_another(calls: pd.DataFrame, thread: CodedIds, launches: Indices, rows: Indices) -> Mask:
     """Return which launches are made inside another launch call of their thread."""
-    found = np.zeros(len(rows), bool)
+    inside = np.zeros(len(rows), bool)
     end = array(calls, "end")
     for code in tables.distinct(taken(thread.codes, rows)).tolist():
         mine, of_thread = np.flatnonzero(thread.codes[rows] == code), launches[thread.codes[launches] == code]
         # Calls are ordered by start; an outer call begins before, or at the same time and is longer.
         reach = np.append(np.iinfo(np.int64).min, np.maximum.accumulate(end[of_thread]))
         before = np.searchsorted(of_thread, rows[mine])
-        found[mine] = reach[before] >= end[rows[mine]]
-    return found
+        inside[mine] = reach[before] >= end[rows[mine]]
+    return inside
 
 
 _COUNTED = re.compile(r"Number of (CUDA|NVTX) events collected:\s*([\d,]+)")
@@ -204,9 +204,9 @@ def collected(trace: Trace) -> dict[str, int]:
     """
     counts: dict[str, int] = {}
     for text in trace[tables.DIAGNOSTICS]["text"].astype(str):
-        found = _COUNTED.search(text)
-        if found:
-            counts[found.group(1)] = counts.get(found.group(1), 0) + int(found.group(2).replace(",", ""))
+        message = _COUNTED.search(text)
+        if message:
+            counts[message.group(1)] = counts.get(message.group(1), 0) + int(message.group(2).replace(",", ""))
     return counts
 
 

@@ -120,10 +120,10 @@ def find_core_waits(samples: Samples, moments: Moments, start_ns: int, end_ns: i
         wanted = left + round(int(delay[number]) * inside)
         if wanted <= 0:
             continue
-        found = _placed(wanted, _free(moments, low, high))
-        left = wanted - int((found.end - found.start).sum())
-        starts.append(found.start)
-        ends.append(found.end)
+        placed = _placed(wanted, _free(moments, low, high))
+        left = wanted - int((placed.end - placed.start).sum())
+        starts.append(placed.start)
+        ends.append(placed.end)
     if not starts:
         return NOTHING
     return merge(np.concatenate(starts), np.concatenate(ends))

@@ -177,12 +177,12 @@ def _by_device(
     kind: npt.NDArray[np.int8],
 ) -> Mapping[int, DeviceWork]:
     """Return the work of each device that ran something, by ascending device id."""
-    found, devices = {}, tables.distinct(device_id).tolist()
+    by_device, devices = {}, tables.distinct(device_id).tolist()
     for device in devices:
         rows = np.flatnonzero(device_id == device).astype(np.int32)
         mine = slice(None) if len(devices) == 1 else rows
-        found[device] = _work(rows, tables.distinct(process[mine]), start[mine], end[mine], kind[mine])
-    return MappingProxyType(found)
+        by_device[device] = _work(rows, tables.distinct(process[mine]), start[mine], end[mine], kind[mine])
+    return MappingProxyType(by_device)
 
 
 def _work(rows: Indices, processes: Times, start: Times, end: Times, kind: npt.NDArray[np.int8]) -> DeviceWork:
@@ -242,13 +242,13 @@ def _unified(trace: Trace, spec: TableSpec) -> npt.NDArray[np.bool_]:
 
 def streams_of(trace: Trace, operations: Operations, rows: Indices) -> Times:
     """Return the number of the stream of some operations; -1 where the export does not tell."""
-    found = np.full(len(rows), -1, np.int64)
+    stream = np.full(len(rows), -1, np.int64)
     for index, spec in enumerate(SOURCES):
         mine = taken(operations.table, rows) == index
         if mine.any():
             of_table = rows if mine.all() else rows[mine]
-            found[mine] = taken(array(trace[spec], "stream"), taken(operations.row, of_table))
-    return found
+            stream[mine] = taken(array(trace[spec], "stream"), taken(operations.row, of_table))
+    return stream
 
 
 def launch_calls(trace: Trace, process: Times, correlation_id: Times) -> Indices:
@@ -261,13 +261,13 @@ def launch_calls(trace: Trace, process: Times, correlation_id: Times) -> Indices
     processes, owner = pd.unique(process), tables.process_of(thread.ids)
     if len(processes) == 1 and (owner == processes[0]).all() and len(ids) and ids.min() > 0:
         return _lookup(ids, None, correlation_id)
-    found = np.full(len(process), -1, np.int32)
+    call = np.full(len(process), -1, np.int32)
     for each in processes:
         wanted = np.flatnonzero(process == each)
         rows = np.flatnonzero(thread.among(owner == each) & (ids > 0))
         if len(rows):
-            found[wanted] = _lookup(ids[rows], rows, correlation_id[wanted])
-    return found
+            call[wanted] = _lookup(ids[rows], rows, correlation_id[wanted])
+    return call
 
 
 def _lookup(ids: Times, rows: Indices | None, wanted: Times) -> Indices:
@@ -310,8 +310,8 @@ def launch_rows(trace: Trace) -> Indices:
 def _launching_threads(trace: Trace, call: Indices) -> Times:
     """Return the global ids of the threads that made some calls, ascending; a row of -1 is no call."""
     thread = coded(trace[tables.CALLS], "thread")
-    found = np.zeros(len(thread.ids), bool)
+    launched = np.zeros(len(thread.ids), bool)
     for some in blocks(len(call)):
         rows = call[some]
-        found[taken(thread.codes, taken(rows, rows >= 0))] = True
-    return thread.ids[found]
+        launched[taken(thread.codes, taken(rows, rows >= 0))] = True
+    return thread.ids[launched]

@@ -64,8 +64,8 @@ class CallTimes:
             so_far = np.append(0, self.number)
             first, last = so_far[first], so_far[last]
         share = 0.5 if self.kind in {kinds.RANGE, kinds.MARK} else 1.0
-        found: Costs = np.maximum(last - first, 0) * share
-        return found
+        counts: Costs = np.maximum(last - first, 0) * share
+        return counts
 
     def added(self, start: Times, end: Times, costs: ProfilerCost) -> "Added":
         """Return what nsys added to the calls that begin inside each interval, in ns."""
@@ -87,8 +87,8 @@ class CallTimes:
         """Return the sums of one number for each call over the calls that begin inside intervals."""
         so_far = np.append(0.0, np.cumsum(each))
         first, last = (so_far[np.searchsorted(self.at, side)] for side in (start, end))
-        found: Costs = np.maximum(last - first, 0)
-        return found
+        sums: Costs = np.maximum(last - first, 0)
+        return sums
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,15 +153,15 @@ def find_recorded_calls(  # noqa: PLR0913, PLR0917 - what the calls and their wo
         states: What the threads do inside the window.
         cost: What nsys adds to a call.
     """
-    found: dict[int, list[CallTimes]] = {int(each): [] for each in states.activity}
+    by_thread: dict[int, list[CallTimes]] = {int(each): [] for each in states.activity}
     for thread, times in (
-        *_cuda_calls(trace, operations, names, window, found),
-        *_range_ends(trace, window, found),
-        *_os_calls(trace, window, found),
+        *_cuda_calls(trace, operations, names, window, by_thread),
+        *_range_ends(trace, window, by_thread),
+        *_os_calls(trace, window, by_thread),
     ):
         if len(times.at):
-            found[thread].append(times)
-    return {thread: tuple(_with_work(each, cost, states.not_working(thread))) for thread, each in found.items()}
+            by_thread[thread].append(times)
+    return {thread: tuple(_with_work(each, cost, states.not_working(thread))) for thread, each in by_thread.items()}
 
 
 def _with_work(calls: Sequence[CallTimes], cost: ProfilerCost, waiting: Spans) -> Iterator[CallTimes]:
@@ -242,8 +242,8 @@ def _added_to_nodes(number: Times, length: Times, cost: ProfilerCost) -> Costs:
     """
     launch, node = cost[kinds.GRAPH_LAUNCH], cost[kinds.GRAPH_NODE]
     added = length - launch.alone - launch.usual - number * node.alone
-    found: Costs = np.clip(added, number * node.low, number * node.high * cost.pace_range)
-    return found
+    bounded: Costs = np.clip(added, number * node.low, number * node.high * cost.pace_range)
+    return bounded
 
 
 def _range_ends(trace: Trace, window: Window, threads: Iterable[int]) -> Iterator[tuple[int, CallTimes]]:

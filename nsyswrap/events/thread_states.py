@@ -155,8 +155,8 @@ def _names(trace: Trace, marks: "pd.Series[str]", record: HostRecord) -> tuple[t
 def _indices(ids: Times, name_index: Mapping[int, int]) -> npt.NDArray[np.int32]:
     """Return the name index of each string id."""
     codes, distinct = pd.factorize(ids)
-    found: npt.NDArray[np.int32] = np.array([name_index[each] for each in distinct.tolist()], np.int32)[codes]
-    return found
+    indices: npt.NDArray[np.int32] = np.array([name_index[each] for each in distinct.tolist()], np.int32)[codes]
+    return indices
 
 
 class _Sources(NamedTuple):
@@ -185,14 +185,14 @@ def _find_calls(
     trace: Trace, operations: Operations, window: Window, names: tuple[str, ...], name_index: Mapping[int, int]
 ) -> dict[TableSpec, CodedCalls]:
     """Return each table of calls with the state codes of its rows."""
-    found = {}
+    by_table = {}
     for spec, kind_of in KIND_OF.items():
         numbers = numbers_by_name(trace, spec, _code_of(kind_of, names), np.int32)
         changed, codes = np.empty(0, np.intp), np.empty(0, np.int32)
         if spec == tables.CALLS:
             changed, codes = _changed_codes(trace, operations, numbers, name_index)
-        found[spec] = CodedCalls(trace[spec], numbers, changed, codes, window)
-    return found
+        by_table[spec] = CodedCalls(trace[spec], numbers, changed, codes, window)
+    return by_table
 
 
 def _changed_codes(
@@ -300,8 +300,8 @@ def _with_unrecorded(
 def _is_kind(states: LabelledSpans, kinds: Sequence[int]) -> Rows:
     """Return which states are of some kinds."""
     wanted = np.isin(np.arange(api_calls.RUNNING + 1), kinds)
-    found: Rows = wanted[states.code >> NAME_BITS]
-    return found
+    is_wanted: Rows = wanted[states.code >> NAME_BITS]
+    return is_wanted
 
 
 def _chosen(states: LabelledSpans, mask: npt.NDArray[np.bool_]) -> LabelledSpans:
@@ -341,13 +341,13 @@ def _call_states(every: Iterable[CodedCalls], thread: int) -> LabelledSpans:
 
 def _explaining_calls(every: Iterable[CodedCalls], thread: int) -> Iterable[npt.NDArray[Any]]:
     """Return start, end and state code of the calls of a thread that explain idle time and take time, by start."""
-    found: list[Sequence[npt.NDArray[Any]]] = [(*NOTHING, np.empty(0, np.int32))]
+    parts: list[Sequence[npt.NDArray[Any]]] = [(*NOTHING, np.empty(0, np.int32))]
     for calls in every:
         for some, mine in blocks_of(calls, thread):
             code = calls.code(some)
-            found.append(chosen(mine & (code != NO_CODE), calls.start[some], calls.end[some], code))
-    start, end, code = joined(found)
-    del found
+            parts.append(chosen(mine & (code != NO_CODE), calls.start[some], calls.end[some], code))
+    start, end, code = joined(parts)
+    del parts
     start, end, code = chosen(end > start, start, end, code)
     order = np.argsort(start, kind="stable")
     return (column[order] for column in (start, end, code))
@@ -371,8 +371,8 @@ def _kind_of(kind: Callable[[str], int | None]) -> Callable[[str], int]:
     """Return a function from a call's name, as CUPTI writes it, to its kind; ``NO_KIND`` where it explains nothing."""
 
     def kind_of(name: str) -> int:
-        found = kind(api_calls.base_name(name))
-        return NO_KIND if found is None else found
+        known = kind(api_calls.base_name(name))
+        return NO_KIND if known is None else known
 
     return kind_of
 

@@ -24,13 +24,13 @@ def blamed(earlier: Sequence[TimedRun], new: Sequence[TimedRun], false_alarms: f
     whole = float(np.median([run.mean_ns for run in earlier]))
     slowdown = middle(np.array([run.mean_ns for run in new])) - whole
     names = dict.fromkeys(name for run in (*earlier, *new) for name in run.parts)
-    found = []
+    changes = []
     for name in names:
         before, now = (np.array([run.parts.get(name, 0.0) for run in runs]) for runs in (earlier, new))
         delta = middle(now) - float(np.median(before))
         if delta > max(LEAST_SHARE * slowdown, limit(before, len(now), false_alarms)):
-            found.append(PartChange(name, delta, delta / whole))
-    return tuple(sorted(found, key=lambda one: (-one.delta_ns, one.words))[:MOST_NAMED])
+            changes.append(PartChange(name, delta, delta / whole))
+    return tuple(sorted(changes, key=lambda one: (-one.delta_ns, one.words))[:MOST_NAMED])
 
 
 def blame_words(parts: Sequence[PartChange]) -> str:

@@ -65,10 +65,10 @@ def change_points(series: Series) -> tuple[ChangePoint, ...]:
     parts = [(0, len(series))]
     while parts:
         start, end = parts.pop()
-        found = _cut(series[start:end], generator)
-        if found is not None:
-            cuts[start + found[0]] = found[1]
-            parts += [(start, start + found[0]), (start + found[0], end)]
+        place = _cut(series[start:end], generator)
+        if place is not None:
+            cuts[start + place[0]] = place[1]
+            parts += [(start, start + place[0]), (start + place[0], end)]
     if not cuts:
         return ()
     ordered = sorted(cuts)

@@ -154,8 +154,8 @@ def interval_differences(runs: Series, length: int) -> Series:
         (each > (size - 1) // 2).argmax(axis=1) for each, size in ((inside, length), (outside, len(runs) - length))
     )
     of_interval, of_others = (runs[order[place]] for place in places)
-    found: npt.NDArray[np.float64] = of_interval - of_others
-    return found
+    differences: npt.NDArray[np.float64] = of_interval - of_others
+    return differences
 
 
 def runs_needed(earlier: Series, difference: float, false_alarms: float) -> int | None:

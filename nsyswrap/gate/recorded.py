@@ -54,13 +54,13 @@ def gate_runs(
         block = next(one for one in issues if one.kind is IssueKind.STEPS)
         verdict = f"Cannot tell: {block.message}"
         return Gate(before, now, chosen, GateOutcome.CANNOT_TELL, verdict, hint=block.hint, issues=tuple(issues))
-    found = judge(before, now, chosen, issues)
+    gate = judge(before, now, chosen, issues)
     left_out = len(earlier) - len(usable)
     if not left_out:
-        return found
+        return gate
     words = "1 earlier run is" if left_out == 1 else f"{left_out} earlier runs are"
     note = f"{words} left out: fewer than {FEWEST_STEPS} measured steps, or an incomplete capture."
-    return replace(found, notes=(*found.notes, note))
+    return replace(gate, notes=(*gate.notes, note))
 
 
 def _timed(one: SeriesRun, known: KnownOfRuns) -> TimedRun:

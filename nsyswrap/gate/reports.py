@@ -145,8 +145,8 @@ def _phases(report: Report) -> Iterator[tuple[str, float]]:
 
 
 def _rows(report: Report, section: str, table: str) -> "pd.DataFrame | None":
-    found = report.section(section)
-    rows = found.tables.get(table) if found is not None else None
+    its_section = report.section(section)
+    rows = its_section.tables.get(table) if its_section is not None else None
     return rows if rows is not None and len(rows) else None
 
 

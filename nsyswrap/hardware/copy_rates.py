@@ -30,8 +30,8 @@ def read_rates(measured: object) -> dict[str, CopyRate]:
     """
     if not isinstance(measured, Mapping):
         return {}
-    found = {str(direction): _rate(each) for direction, each in measured.items()}
-    return {direction: rate for direction, rate in found.items() if rate is not None}
+    rates = {str(direction): _rate(each) for direction, each in measured.items()}
+    return {direction: rate for direction, rate in rates.items() if rate is not None}
 
 
 def _rate(measured: Any) -> CopyRate | None:  # noqa: ANN401 - from a file

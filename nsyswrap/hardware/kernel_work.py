@@ -183,8 +183,8 @@ def _indexed(arguments: list[str]) -> ElementWork | None:
 
 
 def _tensor_count(text: str) -> int:
-    found = _TENSORS.search(text)
-    return int(found[1]) if found else 0
+    tensors = _TENSORS.search(text)
+    return int(tensors[1]) if tensors else 0
 
 
 def _types(function: str) -> tuple[tuple[int, ...] | None, int | None]:

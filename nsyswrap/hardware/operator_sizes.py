@@ -32,16 +32,16 @@ class ProductWork:
 @lru_cache(maxsize=4096)
 def product_work(text: str) -> ProductWork | None:
     """Return the work of the product in a range; None where it is no product of matrices with recorded sizes."""
-    found = _TEXT.match(text)
-    if found is None or found[1] not in _DIMENSIONS:
+    match = _TEXT.match(text)
+    if match is None or match[1] not in _DIMENSIONS:
         return None
     try:
-        sizes = json.loads(found[2])
+        sizes = json.loads(match[2])
     except json.JSONDecodeError:
         return None
-    first = 1 if found[1] in _ADDS else 0
+    first = 1 if match[1] in _ADDS else 0
     left, right = (sizes[at] if len(sizes) > at else [] for at in (first, first + 1))
-    dimensions = _DIMENSIONS[found[1]]
+    dimensions = _DIMENSIONS[match[1]]
     if len(left) != dimensions or len(right) != dimensions or left[-1] != right[-2] or left[:-2] != right[:-2]:
         return None
     batch = left[0] if dimensions > 2 else 1  # noqa: PLR2004 - rows and columns

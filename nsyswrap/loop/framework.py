@@ -87,12 +87,12 @@ def _names(trace: Trace, operations: Operations) -> list[str]:
     used |= set(tables.process_of(coded(trace[tables.CALLS], "thread").ids).tolist())
     # The system names main threads after the program.
     main = {process | tables.pid(process) for process in used}
-    found = [*_named(trace[tables.PROCESSES], "process", used), *_named(trace[tables.THREADS], "thread", main)]
+    names = [*_named(trace[tables.PROCESSES], "process", used), *_named(trace[tables.THREADS], "thread", main)]
     words = [word.rpartition("/")[2] for word in trace.session.command]
-    if not found:
+    if not names:
         # Only the program itself counts: the arguments of a program in C++ may name anything.
-        found = [word for word in words[:1] if not _STARTER.match(word)] or [w for w in words if _PYTHON.match(w)][:1]
-    return [name for name in found if name]
+        names = [word for word in words[:1] if not _STARTER.match(word)] or [w for w in words if _PYTHON.match(w)][:1]
+    return [name for name in names if name]
 
 
 def _named(frame: pd.DataFrame, column: str, used: set[int]) -> Iterator[str]:

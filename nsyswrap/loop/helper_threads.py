@@ -69,7 +69,7 @@ def find_helped(trace: Trace, phases: Phases) -> Mapping[int, Spans]:
         trace: The tables of one export.
         phases: The phases of all threads.
     """
-    found = {}
+    helped = {}
     for process, main in phases.main_thread.items():
         if phases.code(DATA) == NO_PHASE or has_loader(trace, process):
             continue
@@ -84,8 +84,8 @@ def find_helped(trace: Trace, phases: Phases) -> Mapping[int, Spans]:
         waits = _waits(trace, rows)
         begun, start, end = chosen(np.isin(waits.kind, FOR_THREADS), data.start[inside], waits.start, waits.end)
         if len(start) and _is_helped(trace, main, chosen(end - start >= SHORT_NS, begun, start, end)):
-            found[main] = merge(start, end)
-    return found
+            helped[main] = merge(start, end)
+    return helped
 
 
 def _waits(trace: Trace, rows: npt.NDArray[np.intp]) -> _Calls:
@@ -98,8 +98,8 @@ def _waits(trace: Trace, rows: npt.NDArray[np.intp]) -> _Calls:
 
 
 def _kind(name: str) -> int:
-    found = api_calls.os_call_kind(name)
-    return -1 if found is None or found == api_calls.FILE_IO else found
+    kind = api_calls.os_call_kind(name)
+    return -1 if kind is None or kind == api_calls.FILE_IO else kind
 
 
 def _is_helped(trace: Trace, main: int, waits: tuple[Times, ...]) -> bool:

@@ -83,11 +83,13 @@ def infer_phases(sequence: WorkSequence, steps: StepSpans, codes: Mapping[str, i
     step = np.searchsorted(steps.start, sequence.start, side="right") - 1
     inside = (step >= 0) & (sequence.start < steps.end[np.maximum(step, 0)])
     rows = np.flatnonzero(inside)
-    found: list[Spans] = []
+    phases: list[Spans] = []
     if not _answers_requests(sequence, steps):
-        copied, found = _batches(sequence, rows, step, steps)
-        found += _passes(sequence, _runs(sequence, rows, step, np.maximum(copied, steps.start)), copied)
-    parts = [pd.DataFrame({"start": start, "end": end, "phase": np.int32(codes[phase])}) for phase, start, end in found]
+        copied, phases = _batches(sequence, rows, step, steps)
+        phases += _passes(sequence, _runs(sequence, rows, step, np.maximum(copied, steps.start)), copied)
+    parts = [
+        pd.DataFrame({"start": start, "end": end, "phase": np.int32(codes[phase])}) for phase, start, end in phases
+    ]
     frame = pd.concat([pd.DataFrame({"start": times([]), "end": times([]), "phase": np.empty(0, np.int32)}), *parts])
     frame = frame[frame["end"] > frame["start"]].assign(thread=sequence.thread, process=sequence.process)
     return frame.reset_index(drop=True)
@@ -124,13 +126,13 @@ def _batches(sequence: WorkSequence, rows: Indices, step: Indices, steps: StepSp
     known = (which > 0) & steps.alike[np.maximum(which - 1, 0)]
     before = np.append(own, -1)[np.searchsorted(own, copies[first]) - 1]
     begin = np.where(step[before] == which, sequence.end[before], steps.start[which])
-    found = [(DATA, begin[known], start[known]), (COPY, start, end), (DATA, end, received)]
+    phases = [(DATA, begin[known], start[known]), (COPY, start, end), (DATA, end, received)]
     if len(which) < MOST_STEPS * len(copied):
         without = np.setdiff1d(np.arange(len(copied)), which)
         copied[without] = _made(sequence, own, step, steps)[without]
         known = without[(without > 0) & steps.alike[np.maximum(without - 1, 0)]]
-        found.append((DATA, steps.start[known], copied[known]))
-    return copied, found
+        phases.append((DATA, steps.start[known], copied[known]))
+    return copied, phases
 
 
 def _made(sequence: WorkSequence, own: Indices, step: Indices, steps: StepSpans) -> Times:
@@ -249,10 +251,10 @@ def _without_reads(before: Indices, first: Indices, last: Indices) -> Indices:
 
 def _latest(flags: Flags) -> Indices:
     """Return for each item the last one up to it that is flagged, -1 for none."""
-    found: Indices = (
+    latest: Indices = (
         np.maximum.accumulate(np.where(flags, np.arange(len(flags)), -1)) if len(flags) else np.empty(0, np.intp)
     )
-    return found
+    return latest
 
 
 def _passes(sequence: WorkSequence, runs: _Runs, begin: Times) -> Iterator[Spans]:

@@ -31,8 +31,8 @@ def injected_steps(ranges: pd.DataFrame) -> Flags:
     if not ours.any():
         return ours
     steps = np.array([STEP_TEXT.fullmatch(str(each)) is not None for each in ranges["text"].cat.categories], bool)
-    found: Flags = ours & steps[ranges["text"].cat.codes.to_numpy()]
-    return found
+    are_steps: Flags = ours & steps[ranges["text"].cat.codes.to_numpy()]
+    return are_steps
 
 
 def notes(ranges: pd.DataFrame, rows: npt.NDArray[np.intp]) -> tuple[str, ...]:
@@ -94,14 +94,14 @@ def repeated(ranges: pd.DataFrame, phase: npt.NDArray[np.int32]) -> Flags:
         phase: Code of the phase of each, -1 for none, shape (n,).
     """
     ours = injected(ranges) & (phase >= 0)
-    found = np.zeros(len(ranges), bool)
+    are_repeated = np.zeros(len(ranges), bool)
     if not ours.any():
-        return found
+        return are_repeated
     own = ~injected(ranges) & (phase >= 0)
     thread, start, end = (array(ranges, name) for name in ("thread", "start", "end"))
     for each, code in {(int(a), int(b)) for a, b in zip(thread[ours], phase[ours], strict=True)}:
         theirs = own & (thread == each) & (phase == code)
         if theirs.any():
             mine = np.flatnonzero(ours & (thread == each) & (phase == code))
-            found[mine] = covered(merge(start[theirs], end[theirs]), start[mine], start[mine] + 1) > 0
-    return found
+            are_repeated[mine] = covered(merge(start[theirs], end[theirs]), start[mine], start[mine] + 1) > 0
+    return are_repeated

@@ -126,14 +126,14 @@ def _steps(trace: Trace, parts: Mapping[int, tuple[int, StepParts]], notes: tupl
             {
                 "process": process,
                 "thread": thread,
-                "name": [f"step {number}" for number in range(1, len(found.start) + 1)],
-                "start": found.start,
-                "end": found.end,
-                "warm_up": _warm_up(found),
-                "alike": found.alike,
+                "name": [f"step {number}" for number in range(1, len(its_steps.start) + 1)],
+                "start": its_steps.start,
+                "end": its_steps.end,
+                "warm_up": _warm_up(its_steps),
+                "alike": its_steps.alike,
             }
         )
-        for process, (thread, found) in sorted(parts.items())
+        for process, (thread, its_steps) in sorted(parts.items())
     ]
     if not frames:
         return Steps(_EMPTY, source=PATTERN)

@@ -125,22 +125,22 @@ class Phases:
 
     def at(self, thread: Times, when: Times) -> npt.NDArray[np.int32]:
         """Return the phase code shown on each thread at each time; -1 for none."""
-        found = np.full(len(thread), NO_PHASE, np.int32)
+        phase = np.full(len(thread), NO_PHASE, np.int32)
         codes, threads = pd.factorize(thread)
         for index, each in enumerate(threads):
             mine = codes == index
-            found[mine] = label_at(self.shown(int(each)), when[mine], NO_PHASE)
-        return found
+            phase[mine] = label_at(self.shown(int(each)), when[mine], NO_PHASE)
+        return phase
 
     def of_operations(self, trace: Trace, operations: Operations) -> npt.NDArray[np.int32]:
         """Return the phase in which each operation was launched; -1 for no phase or an unknown launch."""
         calls = trace[tables.CALLS]
-        found = np.full(len(operations.call), NO_PHASE, np.int32)
-        for block in blocks(len(found)):
+        phase = np.full(len(operations.call), NO_PHASE, np.int32)
+        for block in blocks(len(phase)):
             known = operations.call[block] >= 0
             rows = operations.call[block][known]
-            found[block][known] = self.at(coded(calls, "thread")[rows], array(calls, "start")[rows])
-        return found
+            phase[block][known] = self.at(coded(calls, "thread")[rows], array(calls, "start")[rows])
+        return phase
 
 
 def find_phases(
@@ -183,13 +183,13 @@ def _marked_phases(trace: Trace, steps: Steps, rules: tuple[PhaseRule, ...]) -> 
         phase = np.where(below & ~np.isin(array(ranges, "start"), steps.frame["start"]), np.int32(NO_PHASE), phase)
     phase = np.where(repeated(ranges, phase), np.int32(NO_PHASE), phase)
     rows = np.flatnonzero(phase != NO_PHASE)
-    found = pd.DataFrame({name: array(ranges, name)[rows] for name in ("start", "end", "thread")}, index=rows)
-    found["process"] = tables.process_of(array(found, "thread"))
-    found["phase"] = phase[rows]
-    found["below"] = below[rows]
-    found["injected"] = injected(ranges)[rows]
-    found["inferred"] = False
-    return found, names
+    marked = pd.DataFrame({name: array(ranges, name)[rows] for name in ("start", "end", "thread")}, index=rows)
+    marked["process"] = tables.process_of(array(marked, "thread"))
+    marked["phase"] = phase[rows]
+    marked["below"] = below[rows]
+    marked["injected"] = injected(ranges)[rows]
+    marked["inferred"] = False
+    return marked, names
 
 
 def _unmarked(
@@ -212,13 +212,13 @@ def _inferred(sequence: WorkSequence, steps: Steps, names: tuple[str, ...], mark
     start, end = array(mine, "start"), array(mine, "end")
     alike = array(mine, "alike") if "alike" in mine else np.ones(len(mine), bool)
     codes = {name: code for code, name in enumerate(names)}
-    found = infer_phases(sequence, StepSpans(start, end, alike), codes)
+    inferred = infer_phases(sequence, StepSpans(start, end, alike), codes)
     known = set(marked.loc[marked["process"] == sequence.process, "phase"].tolist()) - {codes[BATCH]}
-    found = found[~found["phase"].isin(known)]
+    inferred = inferred[~inferred["phase"].isin(known)]
     if steps.source == PATTERN:
         whole = pd.DataFrame({"start": start, "end": end, "phase": np.int32(codes[BATCH])})
-        found = pd.concat([found, whole.assign(thread=sequence.thread, process=sequence.process)])
-    return found.assign(below=bool(known), inferred=True)
+        inferred = pd.concat([inferred, whole.assign(thread=sequence.thread, process=sequence.process)])
+    return inferred.assign(below=bool(known), inferred=True)
 
 
 def of_library(ranges: pd.DataFrame) -> npt.NDArray[np.bool_]:
@@ -233,22 +233,22 @@ def _own_phases(ranges: pd.DataFrame) -> dict[int, LabelledSpans]:
     codes, threads = pd.factorize(array(ranges, "thread"))
     order = np.argsort(codes, kind="stable")
     bounds = np.searchsorted(codes[order], np.arange(len(threads) + 1))
-    found: dict[int, LabelledSpans] = {}
+    by_thread: dict[int, LabelledSpans] = {}
     for index, thread in enumerate(threads.tolist()):
         rows = order[bounds[index] : bounds[index + 1]]
         above, under = rows[~below[rows]], rows[below[rows]]
         phases = innermost(start[above], end[above], phase[above])
-        found[thread] = fill(phases, innermost(start[under], end[under], phase[under])) if len(under) else phases
-    return found
+        by_thread[thread] = fill(phases, innermost(start[under], end[under], phase[under])) if len(under) else phases
+    return by_thread
 
 
 def _shown_phases(own: Mapping[int, LabelledSpans], main_thread: Mapping[int, int]) -> dict[int, LabelledSpans]:
     """Return the phases of each thread that has ranges, with those of its main thread where it has none."""
-    found: dict[int, LabelledSpans] = {}
+    by_thread: dict[int, LabelledSpans] = {}
     for thread, phases in own.items():
         main = main_thread[int(tables.process_of(np.array([thread]))[0])]
-        found[thread] = phases if thread == main else fill(phases, own[main])
-    return found
+        by_thread[thread] = phases if thread == main else fill(phases, own[main])
+    return by_thread
 
 
 def _phase(text: str, names: tuple[str, ...], rules: tuple[PhaseRule, ...]) -> int:
@@ -264,7 +264,7 @@ def _phase(text: str, names: tuple[str, ...], rules: tuple[PhaseRule, ...]) -> i
 
 def _main_threads(ranges: pd.DataFrame) -> dict[int, int]:
     """Return the main thread of each process: its first thread if it has phases, else the one with most phase time."""
-    found: dict[int, int] = {}
+    by_process: dict[int, int] = {}
     process, thread = array(ranges, "process"), array(ranges, "thread")
     length = array(ranges, "end") - array(ranges, "start")
     for each in np.unique(process):
@@ -272,5 +272,5 @@ def _main_threads(ranges: pd.DataFrame) -> dict[int, int]:
         codes, threads = pd.factorize(thread[mine])
         first = int(each) | tables.pid(int(each))
         most = int(threads[np.argmax(np.bincount(codes, weights=length[mine]))])
-        found[int(each)] = first if first in threads else most
-    return found
+        by_process[int(each)] = first if first in threads else most
+    return by_process

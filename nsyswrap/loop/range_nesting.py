@@ -54,9 +54,9 @@ class RangeNesting:
         """Return the rows of each level of a thread, at most ``MOST_LEVELS`` from the outermost on."""
         if thread not in self._levels:
             mine = self._rows[self._thread == thread]
-            found = levels_of(array(self._ranges, "start")[mine], array(self._ranges, "end")[mine])
-            self.left_out += sum(map(len, found[MOST_LEVELS:]))
-            self._levels[thread] = [mine[level] for level in found[:MOST_LEVELS]]
+            levels = levels_of(array(self._ranges, "start")[mine], array(self._ranges, "end")[mine])
+            self.left_out += sum(map(len, levels[MOST_LEVELS:]))
+            self._levels[thread] = [mine[level] for level in levels[:MOST_LEVELS]]
         return self._levels[thread]
 
 
@@ -108,11 +108,11 @@ def _free_levels(start: Times, end: Times) -> Indices:
     """Return the lowest level that is free when each range begins; ranges are sorted by start."""
     taken: list[tuple[int, int]] = []
     free: list[int] = []
-    found = []
+    levels = []
     for begins, ends in zip(start.tolist(), end.tolist(), strict=True):
         while taken and taken[0][0] <= begins:
             heapq.heappush(free, heapq.heappop(taken)[1])
         level = heapq.heappop(free) if free else len(taken)
         heapq.heappush(taken, (ends, level))
-        found.append(level)
-    return np.array(found, np.intp)
+        levels.append(level)
+    return np.array(levels, np.intp)

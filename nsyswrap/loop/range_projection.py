@@ -101,7 +101,7 @@ def _union_by_group(start: Times, end: Times, first: Indices) -> Times:
     # Each group is shifted beyond the end of the one before, so that a running maximum does not cross groups.
     apart = int(end.max()) - int(start.min()) + 1
     bounds = np.append(first, len(start))
-    found = []
+    unions = []
     most = max(LARGEST // apart, 1)
     for begin in range(0, len(first), most):
         some = bounds[begin : begin + most + 1]
@@ -112,5 +112,5 @@ def _union_by_group(start: Times, end: Times, first: Indices) -> Times:
         reach = np.maximum.accumulate(shift)
         np.maximum(low[1:], reach[:-1], out=low[1:])
         fresh = np.subtract(shift, low, out=low)
-        found.append(np.add.reduceat(np.maximum(fresh, 0, out=fresh), some[:-1] - some[0]))
-    return np.concatenate(found)
+        unions.append(np.add.reduceat(np.maximum(fresh, 0, out=fresh), some[:-1] - some[0]))
+    return np.concatenate(unions)

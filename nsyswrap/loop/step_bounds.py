@@ -88,22 +88,22 @@ def _first_items(sequence: WorkSequence, pattern: Pattern, order: StepOrder, fir
         marks = order.marks[order.marks < len(order.items)]
         begins = _followed(codes, order.codes, marks, 0, first)
         return _with_earlier(order, codes, np.unique(order.items[begins[begins < len(codes)]]), first)
-    found: list[tuple[int, Indices]] = []
+    candidates: list[tuple[int, Indices]] = []
     position = np.arange(size)
     for sign, distance in ((-1, (position - first) % size), (1, (first - 1 - position) % size)):
         reluctance = distance + np.where(order.kind == KERNEL, 0, NO_KERNEL) + np.where(once, 0, 2 * size + NO_KERNEL)
         anchor = int(np.argmin(reluctance))
         at = np.flatnonzero(codes == order.codes[anchor])
         begins = _followed(codes, order.codes, at, anchor, sign * int(distance[anchor])) + (sign > 0)
-        found.append((int(reluctance[anchor]), np.unique(begins[begins < len(codes)])))
-    heads, tails = found[0][1], found[1][1]
+        candidates.append((int(reluctance[anchor]), np.unique(begins[begins < len(codes)])))
+    heads, tails = candidates[0][1], candidates[1][1]
     heads = heads[codes[heads] == order.codes[first]]
     # A checkpoint or a log may follow the end of a step; then the next step begins at the usual first item.
     until = np.append(tails[1:], np.iinfo(np.int64).max)[: len(tails)]
     following = np.append(heads, np.iinfo(np.int64).max)[np.searchsorted(heads, tails)]
     tails = np.where((codes[tails] != order.codes[first]) & (following < until), following, tails)
-    found = [found[0], (found[1][0], tails)]
-    (_, chosen), (_, other) = sorted(found, key=lambda each: each[0])
+    candidates = [candidates[0], (candidates[1][0], tails)]
+    (_, chosen), (_, other) = sorted(candidates, key=lambda each: each[0])
     begins = _with_lone(order.items[chosen], order.items[other]) if len(chosen) and len(other) else order.items[chosen]
     return _with_earlier(order, codes, begins, first)
 
@@ -237,17 +237,17 @@ def _with_other_work(sequence: WorkSequence, first: Indices, after: Indices, who
 
     A checkpoint copies, and a log computes a few numbers; an evaluation computes as much as a step, so it does not.
     """
-    found = after.copy()
+    extended = after.copy()
     if not whole.any():
-        return found
+        return extended
     computed = np.concatenate([[0], np.cumsum(np.where(sequence.kind == KERNEL, sequence.length, 0))])
     time = computed[after] - computed[first]
     little = ~whole & (time <= MOST_MISSING * np.median(time[whole]))
     steps = np.flatnonzero(whole)
     for each, following in zip(steps[:-1].tolist(), steps[1:].tolist(), strict=True):
         if little[each + 1 : following].all():
-            found[each] = first[following]
-    return found
+            extended[each] = first[following]
+    return extended
 
 
 def _after_sleeps(sequence: WorkSequence, start: Times, first: Times) -> Times:

@@ -130,8 +130,8 @@ class Steps:
 
     @cached_property
     def _middle(self) -> npt.NDArray[np.float64]:
-        found: npt.NDArray[np.float64] = (array(self.frame, "start") + array(self.frame, "end")) / 2
-        return found
+        middle: npt.NDArray[np.float64] = (array(self.frame, "start") + array(self.frame, "end")) / 2
+        return middle
 
     def _is_of_all(self, window: Window) -> bool:
         """Return whether a window is that of all measured steps, not of some of them; by another clock, too."""
@@ -193,13 +193,13 @@ class Steps:
             are_all_known: Whether these are the steps of all the capture: ranges name them.
         """
         inside = (self.frame["start"] >= excerpt.start_ns) & (self.frame["end"] <= excerpt.end_ns)
-        found = replace(self, frame=self.frame[inside].reset_index(drop=True))
-        if not are_all_known or not len(found.measured):
-            return found
-        process = found.measured["process"].iloc[0]
-        every, kept = (array(each[each["process"] == process], "start") for each in (self.measured, found.measured))
+        part = replace(self, frame=self.frame[inside].reset_index(drop=True))
+        if not are_all_known or not len(part.measured):
+            return part
+        process = part.measured["process"].iloc[0]
+        every, kept = (array(each[each["process"] == process], "start") for each in (self.measured, part.measured))
         read = StepsRead(int((every <= kept.min()).sum()), int((every <= kept.max()).sum()), len(every))
-        return replace(found, read=read)
+        return replace(part, read=read)
 
     @memo
     def measured_inside(self, window: Window) -> pd.DataFrame:
@@ -247,12 +247,12 @@ def _numbered(each: Sequence[Indices], count: int, steps: int) -> Indices:
         count: Number of all rows.
         steps: Number of steps.
     """
-    found = np.full(count, -1)
+    number = np.full(count, -1)
     for rows in each:
         at_once = max(len(rows) // max(steps, 1), 1)
         kept = rows[: steps * at_once]
-        found[kept] = np.arange(len(kept)) // at_once
-    return found
+        number[kept] = np.arange(len(kept)) // at_once
+    return number
 
 
 def find_steps(trace: Trace, pattern: str = "") -> Steps:
@@ -266,9 +266,9 @@ def find_steps(trace: Trace, pattern: str = "") -> Steps:
     Raises:
         UsageError: The pattern is not a regular expression, or takes too long.
     """
-    found = _named_as_steps(trace, step_matcher(pattern))
-    used = gpu_time(trace) if len(tables.distinct(array(found, "process"))) > 1 else {}
-    frame, notes = _of_working_processes(found, used)
+    named = _named_as_steps(trace, step_matcher(pattern))
+    used = gpu_time(trace) if len(tables.distinct(array(named, "process"))) > 1 else {}
+    frame, notes = _of_working_processes(named, used)
     launching = _launching_threads(trace) if frame["thread"].nunique() > frame["process"].nunique() else set()
     if len(frame):
         frame = pd.concat([_one_family(group, launching) for group in _by_process(frame)])
@@ -328,37 +328,37 @@ def _named_as_steps(trace: Trace, matcher: re.Pattern[str]) -> pd.DataFrame:
     ranges = trace[tables.RANGES]
     with time_limit("--step-range", "" if matcher is STEP_TEXT else matcher.pattern):
         wanted = np.array([matcher.search(str(text)) is not None for text in ranges["text"].cat.categories], bool)
-    found = ranges[without_doubtful_steps(ranges, text_flags(ranges, wanted))]
+    named = ranges[without_doubtful_steps(ranges, text_flags(ranges, wanted))]
     return pd.DataFrame(
         {
-            "process": tables.process_of(array(found, "thread")),
-            "thread": array(found, "thread"),
-            "name": found["text"].astype(str).to_numpy(),
-            "start": array(found, "start"),
-            "end": array(found, "end"),
-            "open": array(found, "open"),
+            "process": tables.process_of(array(named, "thread")),
+            "thread": array(named, "thread"),
+            "name": named["text"].astype(str).to_numpy(),
+            "start": array(named, "start"),
+            "end": array(named, "end"),
+            "open": array(named, "open"),
         }
     )
 
 
 def gpu_time(trace: Trace) -> dict[int, int]:
     """Return the summed time of the operations of each process that has any, in ns; overlapping ones count in full."""
-    found: dict[int, int] = {}
+    by_process: dict[int, int] = {}
     for spec in SOURCES:
         codes, processes = pd.factorize(array(trace[spec], "process"))
         time = np.bincount(codes, array(trace[spec], "end") - array(trace[spec], "start"), minlength=len(processes))
         for process, each in zip(processes.tolist(), time.tolist(), strict=True):
-            found[process] = found.get(process, 0) + round(each)
-    return found
+            by_process[process] = by_process.get(process, 0) + round(each)
+    return by_process
 
 
 def _launching_threads(trace: Trace) -> set[int]:
     """Return the threads that launched a kernel or a graph; a thread that launches only copies may be a data loader."""
-    found: set[int] = set()
+    threads: set[int] = set()
     for spec in (tables.KERNELS, tables.GRAPHS):
         call = launch_calls(trace, array(trace[spec], "process"), array(trace[spec], "correlation_id"))
-        found.update(tables.distinct(coded(trace[tables.CALLS], "thread")[call[call >= 0]]).tolist())
-    return found
+        threads.update(tables.distinct(coded(trace[tables.CALLS], "thread")[call[call >= 0]]).tolist())
+    return threads
 
 
 def _of_working_processes(steps: pd.DataFrame, used: Mapping[int, int]) -> tuple[pd.DataFrame, tuple[str, ...]]:

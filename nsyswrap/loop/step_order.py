@@ -48,8 +48,8 @@ class StepOrder:
             codes: Codes of all items.
         """
         often: Flags = np.bincount(codes)[self.codes] >= (1 - TOLERANCE) * repetitions
-        found: Flags = (np.bincount(self.codes)[self.codes] == 1) & often
-        return found
+        is_once: Flags = (np.bincount(self.codes)[self.codes] == 1) & often
+        return is_once
 
 
 def usual_order(sequence: WorkSequence, pattern: Pattern, items: Indices) -> StepOrder | None:

@@ -27,9 +27,9 @@ def find_timed_steps(processes: Sequence[Mapping[str, Any]], pattern: str = "") 
         for each in processes
         for thread, domain, text, start, end in each["ranges"]
     ]
-    found = pd.DataFrame(rows, columns=["start", "end", "thread", "text", "domain"])
-    found = found.assign(end_thread=found["thread"], kind=0, open=False)
-    ranges = found.astype(dict(tables.RANGES.columns))[list(tables.RANGES.columns)]
+    timed = pd.DataFrame(rows, columns=["start", "end", "thread", "text", "domain"])
+    timed = timed.assign(end_thread=timed["thread"], kind=0, open=False)
+    ranges = timed.astype(dict(tables.RANGES.columns))[list(tables.RANGES.columns)]
     frames = {spec.name: spec.empty() for spec in tables.SPECS}
     frames[tables.RANGES.name] = ranges.sort_values("start", kind="stable", ignore_index=True)
     absent = frozenset(spec.name for spec in tables.SPECS if spec is not tables.RANGES)

@@ -58,8 +58,8 @@ class FoundSteps:
         """Return how many items a step has: of most steps by turns the fewest and the most, else the usual number."""
         if not self.by_turns:
             return np.array([self.pattern.items], np.int64)
-        found: npt.NDArray[np.int64] = np.quantile(self.parts.after - self.parts.first, MOST, method="nearest")
-        return found
+        items: npt.NDArray[np.int64] = np.quantile(self.parts.after - self.parts.first, MOST, method="nearest")
+        return items
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,10 +214,10 @@ def _by_turns(sequence: WorkSequence, updates: Updates) -> FoundSteps | None:
         return None
     parts = find_parts(turns, pattern)
     first = np.append(first, len(sequence.start))
-    found = parts._replace(first=first[parts.first], after=first[parts.after])
-    if not _fits(found, updates):
+    whole = parts._replace(first=first[parts.first], after=first[parts.after])
+    if not _fits(whole, updates):
         return None
-    return FoundSteps(pattern, found, by_turns=True)
+    return FoundSteps(pattern, whole, by_turns=True)
 
 
 def _pattern_of_turns(turns: WorkSequence) -> Pattern | None:

@@ -96,16 +96,16 @@ class Pattern:
 def find_pattern(sequence: WorkSequence) -> Pattern | None:
     """Return the pattern that one process repeats for each step; None where it repeats nothing, or it is not clear."""
     kinds = kinds_of_codes(sequence)
-    found = [pattern for marks in _marks(sequence) if (pattern := pattern_of(sequence, marks, kinds)) is not None]
-    found = [each for each in found if each.backward or each.optimizer or each.rounds]
-    found = [each for each in found if each.backward] or found
-    found = [each for each in found if each.optimizer] or found
-    if not found:
+    patterns = [pattern for marks in _marks(sequence) if (pattern := pattern_of(sequence, marks, kinds)) is not None]
+    patterns = [each for each in patterns if each.backward or each.optimizer or each.rounds]
+    patterns = [each for each in patterns if each.backward] or patterns
+    patterns = [each for each in patterns if each.optimizer] or patterns
+    if not patterns:
         return None
-    longest = max(found, key=lambda each: each.end_ns - each.start_ns)
-    found = [each for each in found if _of_same_loop(each, longest)]
-    most = max(each.covered for each in found)
-    good = [each for each in found if each.covered >= (1 - each.as_good) * most]
+    longest = max(patterns, key=lambda each: each.end_ns - each.start_ns)
+    patterns = [each for each in patterns if _of_same_loop(each, longest)]
+    most = max(each.covered for each in patterns)
+    good = [each for each in patterns if each.covered >= (1 - each.as_good) * most]
     best = max(good, key=lambda each: (each.repetitions, each.explained))
     return best if _is_foretold(sequence, best) else None
 
@@ -337,5 +337,5 @@ def contents(codes: Codes, first: Indices, after: Indices, size: int) -> npt.NDA
     length = after - first
     part = np.repeat(np.arange(len(first)), length)
     at = np.arange(len(part)) - np.repeat(np.cumsum(length) - length, length) + np.repeat(first, length)
-    found = np.bincount(part * size + codes[at], minlength=len(first) * size)
-    return found.reshape(len(first), size)
+    counts = np.bincount(part * size + codes[at], minlength=len(first) * size)
+    return counts.reshape(len(first), size)

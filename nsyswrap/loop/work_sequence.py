@@ -130,8 +130,8 @@ class WorkSequence:
     @property
     def own(self) -> Flags:
         """Return which items the loop's thread launched or waited in."""
-        found: Flags = self.launcher == self.thread
-        return found
+        is_own: Flags = self.launcher == self.thread
+        return is_own
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,13 +180,15 @@ def work_sequences(trace: Trace, operations: Operations) -> Iterator[WorkSequenc
         calls_only = np.concatenate([mine, late])
         others = call_start[calls_only], call_end[calls_only], call_thread[calls_only]
         kinds = np.repeat(np.array([WAIT, UNFINISHED], np.int8), [len(mine), len(late)])
-        found = _sequence(process, thread, names, rows, (start, end, launcher), others, kinds)
-        length = (operations.end - operations.start)[np.maximum(found.operation, 0)]
-        length[found.operation < 0] = 0
+        sequence = _sequence(process, thread, names, rows, (start, end, launcher), others, kinds)
+        length = (operations.end - operations.start)[np.maximum(sequence.operation, 0)]
+        length[sequence.operation < 0] = 0
         yield replace(
-            found,
+            sequence,
             length=length,
-            foreign=(found.kind == KERNEL) & ~found.own & _of_autograd(trace, found.launcher, found.process),
+            foreign=(sequence.kind == KERNEL)
+            & ~sequence.own
+            & _of_autograd(trace, sequence.launcher, sequence.process),
             sleeps=_os_calls(trace, thread, SLEEP),
             receives=_os_calls(trace, thread, RECEIVE),
             requests=_os_calls(trace, thread, REQUEST),
@@ -271,30 +273,30 @@ def _names(trace: Trace, operations: Operations) -> _Names:
     count = len(operations.start)
     numbers, flags = np.zeros((2, count), np.int64), np.zeros((7, count), bool)
     kind = np.full(count, OTHER, np.int8)
-    found = _Names(numbers[0], numbers[1], kind, *flags)
+    names = _Names(numbers[0], numbers[1], kind, *flags)
     for index, spec in enumerate(SOURCES):
         mine = operations.from_table(spec)
         rows, frame = operations.row[mine], trace[spec]
         if spec is tables.KERNELS and len(mine):
-            found.name[mine] = coded(frame, "name_id")[rows] * len(SOURCES)
-            found.shape[mine] = coded(frame, "grid_blocks")[rows] << 11 | coded(frame, "block_threads")[rows]
-            found.kind[mine] = KERNEL
+            names.name[mine] = coded(frame, "name_id")[rows] * len(SOURCES)
+            names.shape[mine] = coded(frame, "grid_blocks")[rows] << 11 | coded(frame, "block_threads")[rows]
+            names.kind[mine] = KERNEL
             meaning = tables.by_name(trace, spec, meaning_of_kernel, np.int8)[rows]
-            found.optimizer[mine], found.backward[mine] = meaning & 1, meaning & 2
-            found.network[mine], found.gradients[mine], found.product[mine] = meaning & 4, meaning & 8, meaning & 16
-            found.draws[mine] = meaning & 32
-            found.collective[mine] = operations.kind[mine] == COMMUNICATION
+            names.optimizer[mine], names.backward[mine] = meaning & 1, meaning & 2
+            names.network[mine], names.gradients[mine], names.product[mine] = meaning & 4, meaning & 8, meaning & 16
+            names.draws[mine] = meaning & 32
+            names.collective[mine] = operations.kind[mine] == COMMUNICATION
             continue
-        found.name[mine] = index
+        names.name[mine] = index
         if spec is tables.COPIES:
             copy_kind = array(frame, "copy_kind")[rows].astype(np.int64)
-            found.name[mine] = copy_kind * len(SOURCES) + index
-            found.shape[mine] = array(frame, "bytes")[rows]
+            names.name[mine] = copy_kind * len(SOURCES) + index
+            names.shape[mine] = array(frame, "bytes")[rows]
             for code, label in trace.copy_kinds.items():
-                found.kind[mine[copy_kind == code]] = _DIRECTIONS.get(label, OTHER)
+                names.kind[mine[copy_kind == code]] = _DIRECTIONS.get(label, OTHER)
         elif spec is tables.GRAPHS:
-            found.kind[mine] = KERNEL
-    return found
+            names.kind[mine] = KERNEL
+    return names
 
 
 def meaning_of_kernel(name: str) -> int:
@@ -321,8 +323,8 @@ def _meaning_of_calls(trace: Trace) -> npt.NDArray[np.int8]:
         base = base_name(name)
         return _WAITS if call_kind(base) == SYNCHRONIZATION else _LAUNCHES * (LAUNCH.match(base) is not None)
 
-    found: npt.NDArray[np.int8] = tables.by_name(trace, tables.CALLS, meaning, np.int8)
-    return found
+    meanings: npt.NDArray[np.int8] = tables.by_name(trace, tables.CALLS, meaning, np.int8)
+    return meanings
 
 
 def _loop_thread(launcher: Times, process: int) -> int:

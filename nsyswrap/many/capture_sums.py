@@ -131,16 +131,16 @@ def _findings(findings: Iterable[Finding], gpus: int) -> tuple[FindingSum, ...]:
 
     Times of a finding about several GPUs are means over them, so they count once for each GPU.
     """
-    found: dict[str, FindingSum] = {}
+    by_rule: dict[str, FindingSum] = {}
     for each in findings:
         times = gpus if each.device_id is None else 1
         saving = None if each.saving_ns is None else each.saving_ns * times
-        known = found.get(each.rule, FindingSum(each.rule, each.severity.value, 0, None))
+        known = by_rule.get(each.rule, FindingSum(each.rule, each.severity.value, 0, None))
         severity = min(known.severity, each.severity.value, key=lambda one: Severity(one).rank)
         both = [one for one in (known.saving_ns, saving) if one is not None]
         lost = known.lost_ns + int(each.lost_ns) * times
-        found[each.rule] = FindingSum(each.rule, severity, lost, int(sum(both)) if both else None)
-    return tuple(found.values())
+        by_rule[each.rule] = FindingSum(each.rule, severity, lost, int(sum(both)) if both else None)
+    return tuple(by_rule.values())
 
 
 def _kernels(summary: pd.DataFrame) -> tuple[tuple[KernelSum, ...], KernelSum]:

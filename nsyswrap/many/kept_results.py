@@ -53,17 +53,17 @@ def content_key(path: Path, options: str, host_from: Path | None = None) -> str:
     Raises:
         OSError: The capture cannot be read.
     """
-    found = hashlib.sha256(f"{source_digest()}\0{path.suffix}\0{options}\0".encode())
+    digest = hashlib.sha256(f"{source_digest()}\0{path.suffix}\0{options}\0".encode())
     for each in (path, *(path.parent / name for name in BESIDE)):
         if each is path or each.is_file():
             with each.open("rb") as file:
-                found.update(hashlib.file_digest(file, "sha256").digest())
-        found.update(b"\0")
+                digest.update(hashlib.file_digest(file, "sha256").digest())
+        digest.update(b"\0")
     if host_from is not None:
         with suppress(OSError):
             status = host_from.stat()
-            found.update(f"{status.st_size} {status.st_mtime_ns}".encode())
-    return found.hexdigest()
+            digest.update(f"{status.st_size} {status.st_mtime_ns}".encode())
+    return digest.hexdigest()
 
 
 class KeptResults:
@@ -79,8 +79,8 @@ class KeptResults:
     def find(self, key: str) -> CaptureSums | None:
         """Return the sums with this key; None where there are none, or where they are damaged."""
         with suppress(OSError, UnicodeDecodeError, ExportError):
-            found = decoded(self._path(key).read_text(encoding="utf-8"))
-            return None if isinstance(found, str) else found
+            sums = decoded(self._path(key).read_text(encoding="utf-8"))
+            return None if isinstance(sums, str) else sums
         return None
 
     def has(self, keys: Iterable[str]) -> frozenset[str]:

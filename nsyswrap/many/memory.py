@@ -36,8 +36,8 @@ def free_bytes(proc: Path = PROC, mounts: Path = MOUNTS) -> int:
     Source:
         proc_meminfo(5), MemAvailable; Documentation/admin-guide/cgroup-v2.rst of Linux, memory.max.
     """
-    found = [_available(proc), *(_left(each) for each in group_folders(os.getpid(), "memory", proc, mounts))]
-    known = [each for each in found if each is not None]
+    limits = [_available(proc), *(_left(each) for each in group_folders(os.getpid(), "memory", proc, mounts))]
+    known = [each for each in limits if each is not None]
     return int(min(known, default=BASE_BYTES) * (1 - LEFT_SHARE))
 
 

@@ -77,17 +77,17 @@ class Outlier(NamedTuple):
 
 def usual_steps(accounts: Iterable[StepAccount]) -> dict[str, float]:
     """Return the step of each capture as a share of the usual one, by name, where there is another to compare with."""
-    found = {}
+    shares = {}
     for its in _alike(accounts):
         usual = median(each.step_ns for each in its)
-        found.update({each.name: each.step_ns / usual for each in its if len(its) > 1})
-    return found
+        shares.update({each.name: each.step_ns / usual for each in its if len(its) > 1})
+    return shares
 
 
 def find_outliers(accounts: Iterable[StepAccount]) -> tuple[Outlier, ...]:
     """Return the captures whose step is far from the usual one, the largest change first."""
-    found = [outlier for its in _alike(accounts) if len(its) >= FEWEST for outlier in _outliers_among(its)]
-    return tuple(sorted(found, key=lambda each: (-abs(each.share - 1), each.name)))
+    outliers = [outlier for its in _alike(accounts) if len(its) >= FEWEST for outlier in _outliers_among(its)]
+    return tuple(sorted(outliers, key=lambda each: (-abs(each.share - 1), each.name)))
 
 
 def _alike(accounts: Iterable[StepAccount]) -> list[list[StepAccount]]:
@@ -105,7 +105,7 @@ def _outliers_among(its: Sequence[StepAccount]) -> list[Outlier]:
     commands = Counter(each.command for each in its)
     parts = sorted({part for each in its for part in each.parts})
     middle = {part: median(each.parts.get(part, 0.0) for each in its) for part in parts}
-    found = []
+    outliers = []
     for each, score in zip(its, scores, strict=True):
         share = each.step_ns / usual
         if abs(score) <= MOST_SCORE or abs(share - 1) < LEAST_SHARE:
@@ -113,8 +113,8 @@ def _outliers_among(its: Sequence[StepAccount]) -> list[Outlier]:
         part, part_ns = _most_changed_part(each, middle, longer=share > 1)
         other = 2 * commands[each.command] < len(its)
         program = each.like[0]
-        found.append(Outlier(each.name, program, each.step_ns, usual, share, score, len(its), part, part_ns, other))
-    return found
+        outliers.append(Outlier(each.name, program, each.step_ns, usual, share, score, len(its), part, part_ns, other))
+    return outliers
 
 
 def modified_scores(values: Sequence[float]) -> list[float]:

@@ -178,11 +178,11 @@ class _Totals:
         _add(self.ledger, sums.ledger)
         _add(self.idle, sums.idle)
         for each in sums.findings:
-            found = self.findings.setdefault(each.rule, _Finding(each.severity))
-            found.severity = min(found.severity, each.severity, key=lambda one: Severity(one).rank)
-            found.lost += each.lost_ns
-            found.savings += [] if each.saving_ns is None else [each.saving_ns]
-            found.shares.append((each.lost_ns / sums.gpu_ns if sums.gpu_ns else 0.0, row.name))
+            finding = self.findings.setdefault(each.rule, _Finding(each.severity))
+            finding.severity = min(finding.severity, each.severity, key=lambda one: Severity(one).rank)
+            finding.lost += each.lost_ns
+            finding.savings += [] if each.saving_ns is None else [each.saving_ns]
+            finding.shares.append((each.lost_ns / sums.gpu_ns if sums.gpu_ns else 0.0, row.name))
         for name, launches, total in sums.kernels:
             self.kernels[name] = _sum(self.kernels.get(name, (0, 0, 0)), (1, launches, total))
         if sums.other_kernels.launches:
@@ -279,10 +279,10 @@ def gpu_words(gpus: Sequence[str]) -> str:
 
 def _finding_rows(totals: _Totals) -> tuple[FindingRow, ...]:
     rows = []
-    for rule, found in totals.findings.items():
-        most, worst = min(found.shares, key=lambda each: (-each[0], each[1]))
-        share, saving = median(share for share, _ in found.shares), sum(found.savings) if found.savings else None
-        rows.append(FindingRow(rule, found.severity, len(found.shares), found.lost, saving, share, most, worst))
+    for rule, finding in totals.findings.items():
+        most, worst = min(finding.shares, key=lambda each: (-each[0], each[1]))
+        share, saving = median(share for share, _ in finding.shares), sum(finding.savings) if finding.savings else None
+        rows.append(FindingRow(rule, finding.severity, len(finding.shares), finding.lost, saving, share, most, worst))
     note = Severity.NOTE.value
     return tuple(sorted(rows, key=lambda each: (each.severity == note, -each.lost_ns, each.rule)))
 
@@ -295,10 +295,10 @@ def _group_rows(grouping: str, totals: _Totals, rows: Sequence[CaptureRow]) -> t
     for (kind, group, rule), time in totals.lost.items():
         if kind == grouping:
             lost.setdefault(group, {})[rule] = time
-    found = []
+    groups = []
     for name, its in members.items():
         ledger = totals.ledgers[grouping, name]
         shares = [each.usual_share for each in its if each.usual_share is not None]
         usual = median(shares) if shares else None
-        found.append(GroupRow(name, len(its), sum(ledger.values()), ledger, usual, *_most(lost.get(name, {}))))
-    return tuple(sorted(found, key=lambda each: (each.name if grouping == "day" else "", -each.gpu_ns, each.name)))
+        groups.append(GroupRow(name, len(its), sum(ledger.values()), ledger, usual, *_most(lost.get(name, {}))))
+    return tuple(sorted(groups, key=lambda each: (each.name if grouping == "day" else "", -each.gpu_ns, each.name)))

@@ -59,12 +59,12 @@ class Worker:
             NsyswrapError: The function raised it.
         """
         try:
-            found = self.connection.recv()
+            answer = self.connection.recv()
         except (EOFError, OSError) as error:
             raise _lost() from error
-        if isinstance(found, Exception):
-            raise found
-        return found
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
 
     def end(self, *, now: bool = False) -> None:
         """End the process: after its last answer, or now. One that goes on for long is killed."""

@@ -53,11 +53,11 @@ class Activity:
 
     def until(self, since: int, at: Times) -> npt.NDArray[np.int64]:
         """Return the time of each account between ``since`` and each time of ``at``, in ns, shape (times, accounts)."""
-        found = np.zeros((len(at), len(self.accounts)), np.int64)
+        times = np.zeros((len(at), len(self.accounts)), np.int64)
         start = np.full(len(at), since, np.int64)
         for place, spans in enumerate(self.spans):
-            found[:, place] = covered(spans, start, at)
-        return found
+            times[:, place] = covered(spans, start, at)
+        return times
 
 
 def account_of(code: int, phases: int) -> tuple[str, int]:
@@ -80,11 +80,11 @@ def find_activities(
     context: TraceContext, collectives: Collectives, attributions: Sequence[Attribution]
 ) -> dict[int, Activity]:
     """Return what each rank did in the window of the attributions, by GPU."""
-    found = {}
+    activities = {}
     for each in attributions:
         spans = collectives.exclusive(context.operations, each.device_id, each.window)
-        found[each.device_id] = activity_of(context, each, spans)
-    return found
+        activities[each.device_id] = activity_of(context, each, spans)
+    return activities
 
 
 def activity_of(context: TraceContext, attribution: Attribution, exclusive: Sequence[Spans]) -> Activity:
@@ -121,8 +121,8 @@ def _phases_in(context: TraceContext, rows: Indices, spans: Spans) -> LabelledSp
 
 def _spans_of(parts: Sequence[LabelledSpans], code: int) -> Spans:
     """Return the spans with one label; parts are disjoint, so that sorting them is enough."""
-    found = [(part.spans.start[part.code == code], part.spans.end[part.code == code]) for part in parts]
-    start, end = (np.concatenate([each[side] for each in found]) for side in (0, 1))
+    sides = [(part.spans.start[part.code == code], part.spans.end[part.code == code]) for part in parts]
+    start, end = (np.concatenate([each[side] for each in sides]) for side in (0, 1))
     if not len(start):
         return NOTHING
     order = np.argsort(start, kind="stable")

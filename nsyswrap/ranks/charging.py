@@ -118,8 +118,8 @@ class _Compared:
         keys, kernels = self.slot
         wanted = _key(group, device)
         at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-        found: Indices = np.where((group >= 0) & (keys[at] == wanted), kernels[at], NONE)
-        return found
+        kernel: Indices = np.where((group >= 0) & (keys[at] == wanted), kernels[at], NONE)
+        return kernel
 
     def rule(self, code: int) -> str:
         """Return the rule of an account."""
@@ -127,8 +127,8 @@ class _Compared:
 
 
 def _key(group: Indices, device: Indices) -> Times:
-    found: Times = group.astype(np.int64) << np.int64(20) | device.astype(np.int64)
-    return found
+    key: Times = group.astype(np.int64) << np.int64(20) | device.astype(np.int64)
+    return key
 
 
 def _compared(
@@ -169,12 +169,12 @@ class _Rows:
 
     def __init__(self, compared: _Compared, waits: Indices) -> None:
         self._compared, self._waits = compared, waits
-        found = compared.collectives
-        self._last = found.last[waits]
-        self._late = found.device_id[self._last].astype(np.intp)
+        collectives = compared.collectives
+        self._last = collectives.last[waits]
+        self._late = collectives.device_id[self._last].astype(np.intp)
         self._whole = compared.exposed[waits]
         self._begin, self._begin_late = self._in_step()
-        self._row = np.full(len(found.row), NONE, np.intp)
+        self._row = np.full(len(collectives.row), NONE, np.intp)
         self._row[waits] = np.arange(len(waits))
         # How long the late rank had each account more since both were in step, in ns, shape (waits, codes).
         late, own, known = compared.at_start[self._last].copy(), compared.at_start[waits].copy(), self._begin >= 0
@@ -206,8 +206,8 @@ class _Rows:
             rows.append(tuple(np.array(items, np.int64).reshape(-1, 4).T))  # type: ignore[arg-type]
         whole = [np.concatenate([np.asarray(each[at], np.int64) for each in rows]) for at in range(4)]
         order = np.argsort(whole[0], kind="stable")
-        found = [each[order] for each in whole]
-        return found[0].astype(np.intp), found[1].astype(np.intp), found[2].astype(np.intp), found[3]
+        columns = [each[order] for each in whole]
+        return columns[0].astype(np.intp), columns[1].astype(np.intp), columns[2].astype(np.intp), columns[3]
 
     def _in_step(self) -> tuple[Indices, Indices]:
         """Return the kernels of both GPUs in the last collective after which both went on; -1 where there is none."""
@@ -257,9 +257,9 @@ class _Rows:
             for target, ns in self._charges_of_kernel(kernel, row).items():
                 sums[target] = sums.get(target, 0) + ns
         whole = sum(sums.values())
-        found = {target: ns / whole for target, ns in sums.items()} if whole else {(late, self._unknown): 1.0}
-        self._passed[key] = found
-        return found
+        shares = {target: ns / whole for target, ns in sums.items()} if whole else {(late, self._unknown): 1.0}
+        self._passed[key] = shares
+        return shares
 
     def _charges_of_kernel(self, kernel: int, before: int) -> dict[tuple[int, int], int]:
         """Return the charges of a kernel's wait, in ns; none where its last rank arrived later than that of a row."""
@@ -281,8 +281,8 @@ def _rounded(shares: npt.NDArray[np.float64], whole: Times) -> Matrix:
     order = np.argsort(remainder, axis=1, kind="stable")
     rank = np.empty_like(order)
     np.put_along_axis(rank, order, np.broadcast_to(np.arange(shares.shape[1]), shares.shape), axis=1)
-    found: Matrix = floors + np.where(rank < np.abs(left)[:, None], np.sign(left)[:, None], 0)
-    return found
+    rounded: Matrix = floors + np.where(rank < np.abs(left)[:, None], np.sign(left)[:, None], 0)
+    return rounded
 
 
 def _rules_and_phases(  # noqa: PLR0913, PLR0917 - one argument a column
@@ -329,8 +329,8 @@ def _name_work(  # noqa: PLR0913, PLR0917 - one argument a column
     if not len(work):
         return
     couples, which = pd.factorize(pd.MultiIndex.from_arrays([each[work] for each in gpus]))
-    found, longer = zip(*compared_work(compared.times, [(int(a), int(b)) for a, b in which]), strict=True)
-    reason, computes = np.array(found, object)[couples], ~launching[work]
+    reasons, longer = zip(*compared_work(compared.times, [(int(a), int(b)) for a, b in which]), strict=True)
+    reason, computes = np.array(reasons, object)[couples], ~launching[work]
     rule[work[computes]] = reason[computes]
     sent = message[work] & computes
     waits = np.bincount(couples[sent], weights=ns[work[sent]], minlength=len(which))

@@ -71,18 +71,18 @@ class Clock(NamedTuple):
         if not self.drift:
             return times + np.int64(self.offset_ns)
         drifted = np.rint((times - self.origin_ns) * self.drift).astype(np.int64)
-        found: Times = times + np.int64(self.offset_ns) + drifted
-        return found
+        moved: Times = times + np.int64(self.offset_ns) + drifted
+        return moved
 
     def from_first(self, times: Times) -> Times:
         """Return times of the first report, in ns, by the clock of this one."""
         since = times - np.int64(self.offset_ns + self.origin_ns)
-        found: Times = (
+        moved: Times = (
             self.origin_ns + np.rint(since / (1 + self.drift)).astype(np.int64)
             if self.drift
             else times - np.int64(self.offset_ns)
         )
-        return found
+        return moved
 
 
 class Ends(NamedTuple):
@@ -119,12 +119,12 @@ def find_clocks(epochs: Sequence[int | None], ends: Sequence[Ends]) -> tuple[Clo
         epochs: UTC time of each report's time 0, in ns; None if unknown.
         ends: The collectives of each report.
     """
-    found = [Clock(0, 0, "one report")]
+    clocks = [Clock(0, 0, "one report")]
     for epoch, its in zip(epochs[1:], ends[1:], strict=True):
         first = epochs[0]
         start = epoch - first if epoch is not None and first is not None else None
-        found.append(_clock(start, *_pairs(ends[0], its, start)))
-    return tuple(found)
+        clocks.append(_clock(start, *_pairs(ends[0], its, start)))
+    return tuple(clocks)
 
 
 def _clock(start_ns: int | None, reference: Ends, other: Ends) -> Clock:
@@ -215,8 +215,8 @@ def _places(reference: Ends, other: Ends, start_ns: int | None) -> list[int]:
         return shifts[:MOST_PLACES].tolist() if len(shifts) <= MOST_PLACES else []
     middle = int(np.searchsorted(other.end + start_ns, reference.end[len(reference.end) // 2]))
     likely = middle - len(reference.end) // 2
-    found: list[int] = shifts[np.argsort(np.abs(shifts - likely), kind="stable")][:MOST_PLACES].tolist()
-    return found
+    nearest: list[int] = shifts[np.argsort(np.abs(shifts - likely), kind="stable")][:MOST_PLACES].tolist()
+    return nearest
 
 
 def _common(reference: Ends, other: Ends, shift: int) -> tuple[Ends, Ends]:

@@ -76,8 +76,8 @@ class Collectives:
     @property
     def matched(self) -> npt.NDArray[np.bool_]:
         """Return which kernels are known on more than one rank."""
-        found: npt.NDArray[np.bool_] = self.group >= 0
-        return found
+        is_matched: npt.NDArray[np.bool_] = self.group >= 0
+        return is_matched
 
     def begun(self, operations: Operations, rows: Indices) -> Times:
         """Return when the transfer of some operations began, in ns: their start where no other rank's part is known.
@@ -86,11 +86,11 @@ class Collectives:
             operations: The context's operations.
             rows: Rows of them.
         """
-        found = taken(operations.start, rows).copy()
+        begin = taken(operations.start, rows).copy()
         at = np.minimum(np.searchsorted(self.row, rows), max(len(self.row) - 1, 0))
         known = np.flatnonzero(self.row[at] == rows) if len(self.row) else np.empty(0, np.intp)
-        found[known] = self.arrival[at[known]]
-        return found
+        begin[known] = self.arrival[at[known]]
+        return begin
 
     def on(self, device_id: int) -> Indices:
         """Return the indices of the kernels of one GPU, in order of start."""
@@ -215,11 +215,11 @@ def _joined(
         start: Start of each kernel, in ns.
         end: End of each kernel, in ns.
     """
-    found: list[list[tuple[Indices, int]]] = []
+    communicators: list[list[tuple[Indices, int]]] = []
     ids: list[int] = []
     for rows in parts:
         its = int(communicator[rows[0]])
-        for members, other in zip(found, ids, strict=True):
+        for members, other in zip(communicators, ids, strict=True):
             if other != its:
                 continue
             first = _place(members[0], rows, kind, start, end, named=its != NONE)
@@ -227,9 +227,9 @@ def _joined(
                 members.append((rows, first))
                 break
         else:
-            found.append([(rows, 0)])
+            communicators.append([(rows, 0)])
             ids.append(its)
-    return found
+    return communicators
 
 
 def _place(  # noqa: PLR0913 - one argument a column
@@ -264,16 +264,16 @@ def _place(  # noqa: PLR0913 - one argument a column
 
 def _groups(communicator: Indices, place: Indices, single: npt.NDArray[np.bool_]) -> Indices:
     """Return the number of the collective of each kernel, in order of the first start; ``NONE`` where it is alone."""
-    found = np.full(len(place), NONE, np.intp)
+    group = np.full(len(place), NONE, np.intp)
     if not len(place):
-        return found
+        return group
     key = pd.MultiIndex.from_arrays([communicator, place])
     codes = pd.factorize(key)[0]  # Kernels are in order of start, so the numbers are as well.
     counts = np.bincount(codes)
     several = (counts[codes] > 1) & ~single
     numbers = np.cumsum(np.bincount(codes, weights=several) > 0) - 1
-    found[several] = numbers[codes[several]]
-    return found
+    group[several] = numbers[codes[several]]
+    return group
 
 
 def _arrivals(group: Indices, start: Times, end: Times) -> tuple[Times, Indices]:

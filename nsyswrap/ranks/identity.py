@@ -79,35 +79,35 @@ def find_ranks(trace: Trace, operations: Operations, launched_as: Mapping[int, i
     members = _members(operations)
     recorded, size = _recorded_by_nccl(trace, members)
     by_mpi = ranks_of_mpi(trace)
-    found: list[Rank] = []
+    ranks: list[Rank] = []
     single = {process for process, _ in members if sum(process == other for other, _ in members) == 1}
     for order, (process, device) in enumerate(members):
         if (process, device) in recorded:
-            found.append(Rank(recorded[process, device], process, device, "NCCL"))
+            ranks.append(Rank(recorded[process, device], process, device, "NCCL"))
         elif process in by_mpi and process in single:
-            found.append(Rank(by_mpi[process], process, device, "MPI"))
+            ranks.append(Rank(by_mpi[process], process, device, "MPI"))
         elif process in launched_as and process in single:
-            found.append(Rank(launched_as[process], process, device, "launcher"))
+            ranks.append(Rank(launched_as[process], process, device, "launcher"))
         else:
-            found.append(Rank(order, process, device, "order"))
-    if len({rank.number for rank in found}) < len(found):
+            ranks.append(Rank(order, process, device, "order"))
+    if len({rank.number for rank in ranks}) < len(ranks):
         # Numbers from different sources can collide: then only the order is sure.
-        found = [Rank(order, rank.process, rank.device_id, "order") for order, rank in enumerate(found)]
+        ranks = [Rank(order, rank.process, rank.device_id, "order") for order, rank in enumerate(ranks)]
     # MPI numbers its ranks from 0, so there are more than the highest number seen.
     size = max(size, max(by_mpi.values(), default=-1) + 1)
-    return Ranks(tuple(sorted(found, key=lambda rank: rank.number)), max(size, len(found)))
+    return Ranks(tuple(sorted(ranks, key=lambda rank: rank.number)), max(size, len(ranks)))
 
 
 def _members(operations: Operations) -> list[tuple[int, int]]:
     """Return the process that ran most on each GPU, as (process, GPU), by GPU."""
-    found = []
+    members_by_gpu = []
     for device in operations.devices:
         rows = operations.on(device)
         length = taken(operations.end, rows) - taken(operations.start, rows)
         processes, codes = np.unique(taken(operations.process, rows), return_inverse=True)
         most = int(np.argmax(np.bincount(codes, weights=length)))
-        found.append((int(processes[most]), device))
-    return found
+        members_by_gpu.append((int(processes[most]), device))
+    return members_by_gpu
 
 
 def _recorded_by_nccl(trace: Trace, members: list[tuple[int, int]]) -> tuple[dict[tuple[int, int], int], int]:
@@ -125,14 +125,14 @@ def _recorded_by_nccl(trace: Trace, members: list[tuple[int, int]]) -> tuple[dic
     process = tables.process_of(array(calls, "thread"))
     rank, count, device = (array(calls, name) for name in ("rank", "rank_count", "device"))
     largest: npt.NDArray[np.bool_] = count == count.max()
-    found = {}
+    recorded = {}
     for owner, gpu in members:
         mine = largest & (process == owner)
         several = sum(owner == other for other, _ in members) > 1
         mine = mine & (device == gpu) if several else mine
         if len(set(rank[mine].tolist())) == 1:
-            found[owner, gpu] = int(rank[mine][0])
-    return found, int(count.max())
+            recorded[owner, gpu] = int(rank[mine][0])
+    return recorded, int(count.max())
 
 
 def ranks_of_mpi(trace: Trace) -> dict[int, int]:

@@ -54,20 +54,20 @@ def find_lags(context: TraceContext, collectives: Kernels) -> Times:
     It is ``NEVER`` where nothing waits for the collective. Without events it is 0 where the next operation of the GPU
     seems to have waited for it.
     """
-    found = _by_event(context, collectives)
+    lags = _by_event(context, collectives)
     for device in context.operations.devices:
         mine = collectives.on(device)
-        if (found[mine] == NEVER).all():
-            found[gating(context, collectives, device)] = 0
-    return found
+        if (lags[mine] == NEVER).all():
+            lags[gating(context, collectives, device)] = 0
+    return lags
 
 
 def _by_event(context: TraceContext, collectives: Kernels) -> Times:
     """Return the lags where streams waited for events of collectives; of several collectives, the last one counts."""
     trace, operations = context.trace, context.operations
-    found = np.full(len(collectives.row), NEVER, np.int64)
-    if not len(trace[tables.EVENT_RECORDS]) or not len(trace[tables.EVENT_WAITS]) or not len(found):
-        return found
+    lags = np.full(len(collectives.row), NEVER, np.int64)
+    if not len(trace[tables.EVENT_RECORDS]) or not len(trace[tables.EVENT_WAITS]) or not len(lags):
+        return lags
     waits = recorded_stream_waits(trace)
     launched, known = operations.start.copy(), operations.call >= 0
     launched[known] = array(trace[tables.CALLS], "start")[operations.call[known]]
@@ -85,8 +85,8 @@ def _by_event(context: TraceContext, collectives: Kernels) -> Times:
     order = np.lexsort((collectives.end[place], following))
     last = order[np.append(following[order][1:] != following[order][:-1], True)[: len(order)]]
     lag = _end_before(after, operations.end[others])[following[last]] - collectives.end[place[last]]
-    np.minimum.at(found, place[last], np.maximum(lag, 0))
-    return found
+    np.minimum.at(lags, place[last], np.maximum(lag, 0))
+    return lags
 
 
 def _end_before(launched: pd.DataFrame, end: Times) -> Times:
@@ -97,10 +97,10 @@ def _end_before(launched: pd.DataFrame, end: Times) -> Times:
         end: End of each operation, by its number in ``following``.
     """
     ends = pd.Series(end[array(launched, "following")], index=launched.index)
-    found = np.zeros(len(end), np.int64)
+    ended = np.zeros(len(end), np.int64)
     before = ends.groupby([launched["process"], launched["stream"]]).shift(fill_value=0)
-    found[array(launched, "following")] = before.to_numpy(np.int64)
-    return found
+    ended[array(launched, "following")] = before.to_numpy(np.int64)
+    return ended
 
 
 def _launched(context: TraceContext, rows: Indices, launched: Times) -> pd.DataFrame:
@@ -133,8 +133,8 @@ def gating(context: TraceContext, collectives: Kernels, device: int) -> Indices:
     call = operations.call[following]
     launched = np.where(call >= 0, array(calls, "end")[call] if len(calls) else 0, operations.start[following])
     queued = exists & (launched + GATED_NS <= end) & (operations.start[following] <= end + GATED_NS)
-    found: Indices = mine[alone & (queued | _host_waited(context, operations.process[collectives.row[mine]], end))]
-    return found
+    awaited: Indices = mine[alone & (queued | _host_waited(context, operations.process[collectives.row[mine]], end))]
+    return awaited
 
 
 def _host_waited(context: TraceContext, process: Times, end: Times) -> npt.NDArray[np.bool_]:
@@ -151,11 +151,11 @@ def _host_waited(context: TraceContext, process: Times, end: Times) -> npt.NDArr
     ]
     rows = first + np.flatnonzero(np.isin(names, wanted))
     owner = tables.process_of(coded(calls, "thread")[rows])
-    found = np.zeros(len(end), bool)
+    waited = np.zeros(len(end), bool)
     for each in np.unique(process).tolist():
         its = rows[owner == each]
         spans = merge(array(calls, "start")[its], array(calls, "end")[its])
         at = containing(spans, end)
         mine = (process == each) & (at >= 0)
-        found[mine] = spans.end[at[mine]] <= end[mine] + RETURNS_NS
-    return found
+        waited[mine] = spans.end[at[mine]] <= end[mine] + RETURNS_NS
+    return waited

@@ -44,8 +44,8 @@ class JobSteps:
     @property
     def length(self) -> Times:
         """Return the time from when the last rank begins each step to when the last one ends it, in ns."""
-        found: Times = self.end.max(axis=1) - self.begin.max(axis=1)
-        return found
+        length: Times = self.end.max(axis=1) - self.begin.max(axis=1)
+        return length
 
     def waits(self, collectives: Collectives, exposed_wait: Times) -> Times:
         """Return how long all ranks together wait in each step, in ns.
@@ -54,14 +54,14 @@ class JobSteps:
             collectives: The collectives of all ranks.
             exposed_wait: Exposed wait of each of their kernels; a kernel belongs to the step in which it ends.
         """
-        found = np.zeros(len(self.names), np.int64)
+        waits = np.zeros(len(self.names), np.int64)
         for place, rank in enumerate(self.ranks):
             mine = collectives.on(rank.device_id)
             ended = collectives.end[mine]
             step = np.searchsorted(self.begin[:, place], ended) - 1
             inside = (step >= 0) & (ended <= self.end[np.maximum(step, 0), place])
-            np.add.at(found, step[inside], exposed_wait[mine[inside]])
-        return found
+            np.add.at(waits, step[inside], exposed_wait[mine[inside]])
+        return waits
 
     def chosen(self, waits: Times) -> tuple[int, ...]:
         """Return the step of median length; with it, where it has unusually little waiting, the one with most.
@@ -119,8 +119,8 @@ def _bounds(context: TraceContext, rank: Rank, frame: pd.DataFrame) -> Times:
     ended = np.maximum.accumulate(operations.end[rows[order]])
     edges = np.append(array(frame, "start"), array(frame, "end")[-1])
     before = np.searchsorted(launched[order], edges)
-    found: Times = np.where(before > 0, ended[before - 1], edges)
-    return found
+    edges_on_gpu: Times = np.where(before > 0, ended[before - 1], edges)
+    return edges_on_gpu
 
 
 def _aligned(bounds: Sequence[Times], first: int, measured: Indices) -> tuple[Times, Times]:

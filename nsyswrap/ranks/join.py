@@ -211,14 +211,14 @@ def job_notes(seen: int, size: int | None, clocks: Sequence[Clock]) -> tuple[str
         size: Number of ranks of the job; None if unknown.
         clocks: The clock of each report.
     """
-    found = []
+    notes = []
     if size is not None and seen < size:
-        found.append(
+        notes.append(
             f"{seen} of {size} ranks are here. What each of them did is complete; a wait for a rank that is "
             "not here counts as transfer, or as a wait for the last rank that is. Predicted savings hold if the other "
             "ranks are as fast."
         )
-    return (*found, *clock_notes(clocks))
+    return (*notes, *clock_notes(clocks))
 
 
 def clock_notes(clocks: Sequence[Clock]) -> tuple[str, ...]:
@@ -335,11 +335,11 @@ class _Whole:
             whole[column] = pd.Categorical(whole[column])
         for column in set(spec.columns) - set(_numbers(spec)):
             whole[column] = union_categoricals([trace[spec][column] for trace in self.traces])
-        found = pd.DataFrame({column: whole[column] for column in spec.columns})
-        if "start" not in found:
-            return found
-        order = np.argsort(array(found, "start"), kind="stable")
-        return found.iloc[order].reset_index(drop=True)
+        frame_of_all = pd.DataFrame({column: whole[column] for column in spec.columns})
+        if "start" not in frame_of_all:
+            return frame_of_all
+        order = np.argsort(array(frame_of_all, "start"), kind="stable")
+        return frame_of_all.iloc[order].reset_index(drop=True)
 
     def _column(self, number: int, column: str, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Return a column of a report by the clock of the first one, with ids and GPU numbers of the joined trace."""
@@ -379,8 +379,8 @@ def _numbers(spec: TableSpec) -> list[str]:
 
 
 def _sums(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    found: dict[str, int] = {}
+    sums: dict[str, int] = {}
     for each in counts:
         for key, count in each.items():
-            found[key] = found.get(key, 0) + count
-    return found
+            sums[key] = sums.get(key, 0) + count
+    return sums

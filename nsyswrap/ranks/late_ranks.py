@@ -88,7 +88,7 @@ def late_ranks_of(
     charges = charges.of(named & (charges.waiting != charges.late))  # A wait can come back to the rank that waits.
     if not len(charges.wait_ns):
         return ()
-    edges, found = _edges(steps, window), []
+    edges, late_ranks = _edges(steps, window), []
     for device in tables.distinct(charges.late).tolist():
         lost = _lost_by_step(collectives, charges, device, edges)
         more = lost - _waited_by(collectives, charges, device, edges)
@@ -103,7 +103,7 @@ def late_ranks_of(
             continue
         for_it = charges.late == device
         waiting, times = _summed(charges.waiting[for_it], charges.wait_ns[for_it])
-        found.append(
+        late_ranks.append(
             LateRank(
                 device_id=device,
                 waiting=tuple(waiting[np.argsort(-times, kind="stable")].tolist()),
@@ -115,7 +115,7 @@ def late_ranks_of(
                 share_late=float((more > 0).mean()),
             )
         )
-    return tuple(sorted(found, key=lambda rank: (-rank.lost_ns, rank.device_id)))
+    return tuple(sorted(late_ranks, key=lambda rank: (-rank.lost_ns, rank.device_id)))
 
 
 def _clock_error(errors: Mapping[int, int], collectives: Collectives, charges: Charges, device: int) -> int:
@@ -176,24 +176,24 @@ def _by_step(collectives: Collectives, group: Indices, times: Times, edges: Time
     arrived = np.zeros(int(collectives.group.max()) + 1, np.int64)
     np.maximum.at(arrived, collectives.group[matched], collectives.arrival[matched])
     step = np.clip(np.searchsorted(edges, arrived[group], side="right") - 1, 0, len(edges) - 2)
-    found = np.zeros(len(edges) - 1, np.int64)
-    np.add.at(found, step, times)
-    return found
+    by_step = np.zeros(len(edges) - 1, np.int64)
+    np.add.at(by_step, step, times)
+    return by_step
 
 
 def _summed(keys: Indices, times: Times) -> tuple[Indices, Times]:
     """Return the distinct keys, ascending, and the sum of the times of each."""
     distinct, codes = np.unique(keys, return_inverse=True)
-    found = np.zeros(len(distinct), np.int64)
-    np.add.at(found, codes, times)
-    return distinct, found
+    sums = np.zeros(len(distinct), np.int64)
+    np.add.at(sums, codes, times)
+    return distinct, sums
 
 
 def by_account(charges: Charges, device: int) -> list[tuple[str, int, int, npt.NDArray[np.bool_]]]:
     """Return what kept a rank, the longest waits first: rule, phase code, exposed wait in ns, and the charges."""
-    found = []
+    rows = []
     mine = charges.late == device
     for rule, phase in sorted(set(zip(charges.rule[mine].tolist(), charges.phase[mine].tolist(), strict=True))):
         chosen = mine & (charges.rule == rule) & (charges.phase == phase)
-        found.append((str(rule), int(phase), int(charges.wait_ns[chosen].sum()), chosen))
-    return sorted(found, key=lambda each: (-each[2], each[0], each[1]))
+        rows.append((str(rule), int(phase), int(charges.wait_ns[chosen].sum()), chosen))
+    return sorted(rows, key=lambda each: (-each[2], each[0], each[1]))

@@ -69,8 +69,8 @@ def find_lateness(
         mine = collectives.on(device)
         timed = Timed(collectives.start[mine], collectives.arrival[mine], collectives.end[mine])
         own = find_own_windows(context, window).on(device)
-        found = split_of(collectives.exclusive(context.operations, device, own), timed, own)
-        times.append(times_of(context, own, activity, timed, lags[mine], found))
+        split = split_of(collectives.exclusive(context.operations, device, own), timed, own)
+        times.append(times_of(context, own, activity, timed, lags[mine], split))
     return Lateness(charged(collectives, times, window, phases), activities, wait, transfer, phases)
 
 

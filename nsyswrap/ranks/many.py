@@ -83,10 +83,10 @@ class ManyRanks:
             number: The report.
             window: The window, by the clock of the job.
         """
-        found, timed = self.collectives, {}
+        collectives, timed = self.collectives, {}
         for device, among_all in self.gpu_numbers[number].items():
-            mine = found.on(among_all)
-            timed[device] = Timed(found.start[mine], found.arrival[mine], found.end[mine])
+            mine = collectives.on(among_all)
+            timed[device] = Timed(collectives.start[mine], collectives.arrival[mine], collectives.end[mine])
         return Joint(self.clocks[number], window, self.steps.shared, self.gpu_numbers[number], timed)
 
     def report_of(self, device: int) -> int:
@@ -139,16 +139,16 @@ def join_heads(heads: Sequence[Head]) -> ManyRanks:
 
 def _ranks(heads: Sequence[Head], numbers: Sequence[Mapping[int, int]]) -> Ranks:
     """Return all ranks, with the number that NCCL, MPI or the launcher gave them, or else in order."""
-    found = [
+    ranks = [
         replace(rank, process=rank.process + (place << REPORT_BITS), device_id=its[rank.device_id])
         for place, (head, its) in enumerate(zip(heads, numbers, strict=True))
         for rank in head.ranks.each
     ]
-    found = [replace(rank, number=at) if rank.source == "order" else rank for at, rank in enumerate(found)]
-    if len({rank.number for rank in found}) < len(found):
-        found = [Rank(at, rank.process, rank.device_id, "order") for at, rank in enumerate(found)]
+    ranks = [replace(rank, number=at) if rank.source == "order" else rank for at, rank in enumerate(ranks)]
+    if len({rank.number for rank in ranks}) < len(ranks):
+        ranks = [Rank(at, rank.process, rank.device_id, "order") for at, rank in enumerate(ranks)]
     size = max((head.ranks.world_size for head in heads), default=0)
-    return Ranks(tuple(sorted(found, key=lambda rank: rank.number)), max(size, len(found)))
+    return Ranks(tuple(sorted(ranks, key=lambda rank: rank.number)), max(size, len(ranks)))
 
 
 def _steps(heads: Sequence[Head], clocks: Sequence[Clock]) -> Steps:
@@ -164,13 +164,13 @@ def _parts(heads: Sequence[Head], clocks: Sequence[Clock], numbers: Sequence[Map
     """Return the communication kernels of all ranks by one clock, in order of start."""
     kinds = tuple(sorted({kind for head in heads for kind in head.parts.kinds}))
     counts: dict[int, int] = {}
-    found: list[dict[str, npt.NDArray[Any]]] = []
+    columns: list[dict[str, npt.NDArray[Any]]] = []
     for place, (head, clock) in enumerate(zip(heads, clocks, strict=True)):
         its = head.parts
         counts |= its.rank_counts
         device = np.array([numbers[place][int(each)] for each in its.device_id.tolist()], np.int32)
         kind = np.array([kinds.index(each) for each in its.kinds] or [0], np.intp)[its.kind]
-        found.append({
+        columns.append({
             **{name: getattr(its, name) for name in ("row", "communicator", "stream", "library", "link", "bytes")},
             "start": clock.to_first(its.start),
             "end": clock.to_first(its.end),
@@ -178,7 +178,7 @@ def _parts(heads: Sequence[Head], clocks: Sequence[Clock], numbers: Sequence[Map
             "process": its.process + (place << REPORT_BITS),
             "kind": kind,
         })  # fmt: skip
-    whole = {name: np.concatenate([each[name] for each in found]) for name in found[0]}
+    whole = {name: np.concatenate([each[name] for each in columns]) for name in columns[0]}
     # As operations of one capture: by start, those that start together by end.
     order = np.lexsort([whole["device_id"], whole["end"], whole["start"]])
     return Parts(**{name: values[order] for name, values in whole.items()}, kinds=kinds, rank_counts=counts)
@@ -210,7 +210,7 @@ def in_detail(many: ManyRanks, times: Sequence[RankTimes], late: Sequence[LateRa
         times: The times of each GPU in the window.
         late: The ranks that others wait for, the costliest first.
     """
-    found: dict[int, str] = {each.device_id: "others wait for it" for each in late[:MOST_LATE]}
+    reasons: dict[int, str] = {each.device_id: "others wait for it" for each in late[:MOST_LATE]}
     waits = {each.device_id: each.ledger["communication_wait_ns"] for each in times}
     order = sorted(waits, key=lambda device: (waits[device], device))
     first = many.ranks.each[0]
@@ -220,8 +220,8 @@ def in_detail(many: ManyRanks, times: Sequence[RankTimes], late: Sequence[LateRa
         (order[len(order) // 2], "its wait is the median"),
         (first.device_id, "it is the first, which often logs and writes checkpoints"),
     ):
-        found.setdefault(device, why)
-    return dict(sorted(found.items()))
+        reasons.setdefault(device, why)
+    return dict(sorted(reasons.items()))
 
 
 def restricted(

@@ -91,10 +91,10 @@ class LastRank(NamedTuple):
 
 def find_last_rank(trace: Trace, window: Window) -> LastRank | None:
     """Return the process for which the others wait for more than half of their time in collectives; None for none."""
-    found = find_mpi_collectives(trace)
-    inside = (found.start < window.end_ns) & (found.end > window.start_ns)
-    process, wait = tables.process_of(found.thread[inside]), (found.arrival - found.start)[inside]
-    groups, place = np.unique(found.group[inside], return_inverse=True)
+    calls = find_mpi_collectives(trace)
+    inside = (calls.start < window.end_ns) & (calls.end > window.start_ns)
+    process, wait = tables.process_of(calls.thread[inside]), (calls.arrival - calls.start)[inside]
+    groups, place = np.unique(calls.group[inside], return_inverse=True)
     is_last = wait == 0
     of_group = np.zeros(len(groups), np.int64)
     of_group[place[is_last]] = process[is_last]

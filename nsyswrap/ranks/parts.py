@@ -100,10 +100,10 @@ def _number(library: str) -> int:
 def _names(trace: Trace, operations: Operations, row: Indices) -> tuple[Indices, tuple[str, ...], Times]:
     """Return the kind of each kernel, the names of the kinds, and the number of each kernel's library."""
     codes, ids = pd.factorize(coded(trace[tables.KERNELS], "name_id")[operations.row[row]])
-    found = [collective_name(trace.text(int(each))) or CollectiveName("", "") for each in ids]
-    kinds = tuple(sorted({each.kind for each in found}))
-    place = np.array([kinds.index(each.kind) for each in found] or [0], np.intp)
-    library = np.array([_number(each.library) for each in found] or [0], np.int64)
+    names = [collective_name(trace.text(int(each))) or CollectiveName("", "") for each in ids]
+    kinds = tuple(sorted({each.kind for each in names}))
+    place = np.array([kinds.index(each.kind) for each in names] or [0], np.intp)
+    library = np.array([_number(each.library) for each in names] or [0], np.int64)
     return place[codes], kinds, library[codes]
 
 
@@ -154,19 +154,19 @@ def _peers(peers: Times, at: Indices, order: Indices, ranks: Times) -> Times:
         order: The order in which the kernels were launched.
         ranks: Number of ranks of the communicator of each kernel; 0 where it is not known.
     """
-    found, first = np.full(len(at), NONE, np.int64), 0
+    peer, first = np.full(len(at), NONE, np.int64), 0
     for kernel in order.tolist():
         last = int(at[kernel]) + 1
         named = set(peers[min(first, last - 1) : last].tolist())
         is_all = len(named) >= max(int(ranks[kernel]) - 1, 2)
-        found[kernel] = named.pop() if len(named) == 1 else ALL_PEERS if is_all and ranks[kernel] else NONE
+        peer[kernel] = named.pop() if len(named) == 1 else ALL_PEERS if is_all and ranks[kernel] else NONE
         first = last
-    return found
+    return peer
 
 
 def _links(trace: Trace, process: Times, communicator: Times, peer: Times, counts: Mapping[int, int]) -> Times:
     """Return the two ranks of each message in a communicator of more than two, as one number; else ``NONE``."""
-    found = np.full(len(peer), NONE, np.int64)
+    link = np.full(len(peer), NONE, np.int64)
     frame = trace[tables.NCCL_CALLS]
     made = frame[frame["rank"] >= 0]
     owner = tables.process_of(array(made, "thread")).tolist()
@@ -174,5 +174,5 @@ def _links(trace: Trace, process: Times, communicator: Times, peer: Times, count
     for at in np.flatnonzero(peer >= 0).tolist():
         mine, other = own.get((int(process[at]), int(communicator[at])), NONE), int(peer[at])
         if mine >= 0 and counts.get(int(communicator[at]), 0) > 2:  # noqa: PLR2004 - a pair needs no peer
-            found[at] = (min(mine, other) << LINK_BITS) | max(mine, other)
-    return found
+            link[at] = (min(mine, other) << LINK_BITS) | max(mine, other)
+    return link

@@ -129,14 +129,14 @@ def exposed(spans: list[Spans], timed: Timed) -> tuple[Times, Times]:
         timed: Its collectives.
     """
     _, waiting, moving, *_ = spans
-    found = []
+    parts = []
     for start, end, free in ((timed.start, timed.arrival, waiting), (timed.arrival, timed.end, moving)):
         owner = innermost(start, end, np.arange(len(start), dtype=np.int32))
         which, _, low, high = overlay(owner.spans, free)
         times = np.zeros(len(start), np.int64)
         np.add.at(times, owner.code[which], high - low)
-        found.append(times)
-    return found[0], found[1]
+        parts.append(times)
+    return parts[0], parts[1]
 
 
 def _inside(context: TraceContext, window: Window, device: int) -> Indices:
@@ -144,8 +144,8 @@ def _inside(context: TraceContext, window: Window, device: int) -> Indices:
     operations = context.operations
     rows = operations.on(device)
     rows = rows[operations.kind[rows] != COMMUNICATION]
-    found: Indices = rows[(operations.start[rows] < window.end_ns) & (operations.end[rows] > window.start_ns)]
-    return found
+    inside: Indices = rows[(operations.start[rows] < window.end_ns) & (operations.end[rows] > window.start_ns)]
+    return inside
 
 
 def kernels_of(context: TraceContext, window: Window, device: int) -> pd.DataFrame:

@@ -87,5 +87,5 @@ def launches_more(
     names = (*phases, NONE)  # -1 is the last.
     table = np.array([[times[each].launched.get(name, 0) for name in names] for each in devices.tolist()])
     mine, others = (table[np.searchsorted(devices, each), phase] for each in (late, waiting))
-    found: npt.NDArray[np.bool_] = mine > MORE_LAUNCHES * others
-    return found
+    more: npt.NDArray[np.bool_] = mine > MORE_LAUNCHES * others
+    return more

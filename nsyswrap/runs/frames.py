@@ -152,8 +152,8 @@ def frame(engine: Engine, name: str, wanted: FrameQuery | None = None) -> pd.Dat
     chosen = wanted or FrameQuery()
     parts = list(_parts(engine, name, chosen))
     table = pa.concat_tables(parts) if parts else _schema(_columns(name, chosen)).empty_table()
-    found: pd.DataFrame = table.to_pandas(types_mapper=_MISSING.get)
-    return found
+    read: pd.DataFrame = table.to_pandas(types_mapper=_MISSING.get)
+    return read
 
 
 # Columns in which a value may be missing stay whole numbers and truth values.

@@ -193,8 +193,8 @@ def _accounts(report: Report, texts: _Texts) -> list[Account]:
 
 def _rows(report: Report, section: str, table: str) -> list[dict[Any, Any]]:
     """Return the rows of a table; none where the report does not have it."""
-    found = report.section(section)
-    frame = found.tables.get(table) if found else None
+    its_section = report.section(section)
+    frame = its_section.tables.get(table) if its_section else None
     return [] if frame is None else frame.to_dict("records")
 
 
@@ -225,8 +225,8 @@ def _digest(value: object) -> str:
 
 
 def _tree(record: Tree, name: str) -> Tree:
-    found = record.get(name)
-    return found if isinstance(found, Mapping) else {}
+    value = record.get(name)
+    return value if isinstance(value, Mapping) else {}
 
 
 def _whole(value: object) -> int | None:

@@ -41,8 +41,8 @@ def _version(connection: Connection) -> str | None:
     """Return the version of the tables; None for a database without a history."""
     if not inspect(connection).has_table(VERSION_TABLE):
         return None
-    found: str | None = connection.execute(text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar()  # noqa: S608
-    return found
+    version: str | None = connection.execute(text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar()  # noqa: S608
+    return version
 
 
 def _upgrade(connection: Connection, version: str | None) -> None:

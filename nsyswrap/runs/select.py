@@ -94,12 +94,12 @@ def find_run(engine: Engine, name: str) -> RunRow:
         raise HistoryError(f"{name!r} is not the id of a run: at least {LEAST_DIGITS} hexadecimal digits", hint=hint)
     query = select(*RUN_COLUMNS).where(RUNS.c.run_id >= name, RUNS.c.run_id < f"{name}g").limit(2)
     with reading(engine) as connection:
-        found = [RunRow(*row) for row in rows_of(connection, query)]
-    if not found:
+        runs = [RunRow(*row) for row in rows_of(connection, query)]
+    if not runs:
         raise HistoryError(f"the history has no run {name}", hint="see 'nsyswrap history list'")
-    if len(found) > 1:
+    if len(runs) > 1:
         raise HistoryError(f"several runs begin with {name}", hint="give more digits")
-    return found[0]
+    return runs[0]
 
 
 def accounts_of(engine: Engine, run: RunRow) -> tuple[Account, ...]:
@@ -111,8 +111,8 @@ def accounts_of(engine: Engine, run: RunRow) -> tuple[Account, ...]:
     query = select(*ACCOUNT_COLUMNS).join(RUNS).where(RUNS.c.run_id == run.run_id)
     with reading(engine) as connection:
         rows = [Account(*row) for row in rows_of(connection, query)]
-    found = (one._replace(step_ns=per_step(one.total_ns, run)) for one in rows)
-    return tuple(sorted(found, key=lambda one: (_place(one.kind), -one.total_ns, one[:4])))
+    accounts = (one._replace(step_ns=per_step(one.total_ns, run)) for one in rows)
+    return tuple(sorted(accounts, key=lambda one: (_place(one.kind), -one.total_ns, one[:4])))
 
 
 def _place(kind: str) -> int:
@@ -128,8 +128,10 @@ def findings_of(engine: Engine, run: RunRow) -> tuple[RunFinding, ...]:
     """
     query = select(*FINDING_COLUMNS).join(RUNS).where(RUNS.c.run_id == run.run_id).order_by(FINDINGS.c.position)
     with reading(engine) as connection:
-        found = [RunFinding(*row) for row in rows_of(connection, query)]
-    return tuple(one._replace(lost_step_ns=one.lost_ns / run.step_count if run.step_count else None) for one in found)
+        findings = [RunFinding(*row) for row in rows_of(connection, query)]
+    return tuple(
+        one._replace(lost_step_ns=one.lost_ns / run.step_count if run.step_count else None) for one in findings
+    )
 
 
 def facts_of(engine: Engine, run: RunRow) -> tuple[RunFact, ...]:
@@ -157,8 +159,8 @@ def list_programs(engine: Engine, name: str = "") -> list[ListedProgram]:
     last = func.max(RUNS.c.started_utc)
     query = select(*identity, func.count(), last).where(is_of(Program(name))).group_by(*identity)
     with reading(engine) as connection:
-        found = rows_of(connection, query.order_by(last.desc(), *identity))
-    return [ListedProgram(Program(*row[:-2]), row[-2], row[-1]) for row in found]
+        rows = rows_of(connection, query.order_by(last.desc(), *identity))
+    return [ListedProgram(Program(*row[:-2]), row[-2], row[-1]) for row in rows]
 
 
 def last_runs(engine: Engine, programs: Sequence[Program], limit: int) -> dict[Program, tuple[SeriesRun, ...]]:
@@ -173,13 +175,13 @@ def last_runs(engine: Engine, programs: Sequence[Program], limit: int) -> dict[P
     place = func.row_number().over(partition_by=identity, order_by=_LAST_COMMIT).label("place")
     # Only numbers are kept: rows are long.
     placed = select(RUNS.c.number, place).where(tuple_(*identity).in_(programs)).subquery()
-    found: dict[Program, list[SeriesRun]] = {program: [] for program in programs}
+    by_program: dict[Program, list[SeriesRun]] = {program: [] for program in programs}
     with reading(engine) as connection:
         last = select(placed.c.number).where(placed.c.place <= limit)
         rows = _numbered(connection, [select(*_NUMBERED).where(RUNS.c.number.in_(last))])
         for run in _with_accounts(connection, rows):
-            found[run.row.identity].append(run)
-    return {program: tuple(runs) for program, runs in found.items()}
+            by_program[run.row.identity].append(run)
+    return {program: tuple(runs) for program, runs in by_program.items()}
 
 
 def series(
@@ -205,8 +207,8 @@ def series(
         filters = [and_(wanted, RUNS.c.commit.in_(some)) for some in _parts(commits)]
     with reading(engine) as connection:
         queries = [select(*_NUMBERED).where(each).order_by(*_LAST_COMMIT).limit(limit) for each in filters]
-        found = _numbered(connection, queries)
-        return tuple(_with_accounts(connection, found[-limit:] if limit else found))
+        numbered = _numbered(connection, queries)
+        return tuple(_with_accounts(connection, numbered[-limit:] if limit else numbered))
 
 
 _NUMBERED = (RUNS.c.number, *RUN_COLUMNS)
@@ -250,8 +252,8 @@ def _by_run(engine: Engine, query: Select[Any], rows: Sequence[RunRow]) -> dict[
     """Return the second column of a query by its first one, the id of the run."""
     with reading(engine) as connection:
         parts = _parts([row.run_id for row in rows])
-        found = [row for some in parts for row in rows_of(connection, query.where(RUNS.c.run_id.in_(some)))]
-    return {run_id: value for run_id, value in found}  # noqa: C416 - rows are no pairs for mypy
+        pairs = [row for some in parts for row in rows_of(connection, query.where(RUNS.c.run_id.in_(some)))]
+    return {run_id: value for run_id, value in pairs}  # noqa: C416 - rows are no pairs for mypy
 
 
 def _by_commit(row: RunRow) -> tuple[bool, int, str, str]:
@@ -275,21 +277,21 @@ def _parts(values: Sequence[Value]) -> Iterator[Sequence[Value]]:
 
 def _numbered(connection: Connection, queries: Sequence[Select[Any]]) -> list[tuple[int, RunRow]]:
     """Return what queries for ``_NUMBERED`` find in the order of a series: the number of each run, and the run."""
-    found = [(row[0], RunRow(*row[1:])) for query in queries for row in rows_of(connection, query)]
-    return sorted(found, key=lambda one: _by_commit(one[1]))
+    numbered = [(row[0], RunRow(*row[1:])) for query in queries for row in rows_of(connection, query)]
+    return sorted(numbered, key=lambda one: _by_commit(one[1]))
 
 
 def _with_accounts(connection: Connection, rows: Sequence[tuple[int, RunRow]]) -> Iterator[SeriesRun]:
     """Yield numbered runs in the order given, with their accounts in order of their names."""
-    found: dict[int, list[Account]] = defaultdict(list)
+    accounts: dict[int, list[Account]] = defaultdict(list)
     of_number = dict(rows)
     for some in _parts(list(of_number)):
         query = select(ACCOUNTS.c.number, *ACCOUNT_COLUMNS).where(ACCOUNTS.c.number.in_(some))
         # One fetch of all rows, and an order made here, each take less time than one row after the other in order.
         for number, kind, name, rule, phase, total_ns in rows_of(connection, query):
             step_ns = per_step(total_ns, of_number[number])
-            found[number].append(Account(kind, name, rule, phase, total_ns, step_ns))
-    return (SeriesRun(row, row.step, tuple(sorted(found[number]))) for number, row in rows)
+            accounts[number].append(Account(kind, name, rule, phase, total_ns, step_ns))
+    return (SeriesRun(row, row.step, tuple(sorted(accounts[number]))) for number, row in rows)
 
 
 def per_step(total_ns: int, run: RunRow) -> float | None:

@@ -38,8 +38,8 @@ def add_run(engine: Engine, run: Run, *, replace: bool = False) -> Added:
         if number is not None:
             _insert_rows(connection, number, run)
             return Added.NEW
-        found = connection.execute(select(RUNS.c.content).where(RUNS.c.run_id == run.row.run_id)).scalar()
-        if found == run.content:
+        known = connection.execute(select(RUNS.c.content).where(RUNS.c.run_id == run.row.run_id)).scalar()
+        if known == run.content:
             return Added.SAME
         if not replace:
             return Added.OTHER

@@ -47,12 +47,12 @@ class Grid:
             labels: Sorted, disjoint spans with a class each.
             classes: Number of classes.
         """
-        found = np.zeros((classes, self.count), np.int64)
+        sums = np.zeros((classes, self.count), np.int64)
         for code in np.flatnonzero(np.bincount(labels.code, minlength=classes)):
             mine = labels.code == code
             spans = Spans(labels.spans.start[mine], labels.spans.end[mine])
-            found[code] = covered(spans, self.edges[:-1], self.edges[1:])
-        return found
+            sums[code] = covered(spans, self.edges[:-1], self.edges[1:])
+        return sums
 
     def inside(self, start: Times, end: Times) -> Indices:
         """Return the items that touch the grid."""
@@ -122,20 +122,20 @@ def _even(interval: Window, count: int) -> Times:
 def _order(edges: Times, first: Sequence[Spans], then: Spans | None, begin_ns: int) -> Indices:
     """Return all bins in order: around the first spans, in the next ones, from a time on, then the rest."""
     count = len(edges) - 1
-    found = []
+    bins = []
     for spans in first:
         for start, end in zip(spans.start.tolist(), spans.end.tolist(), strict=True):
             low = int(np.searchsorted(edges, start, side="right")) - 1 - AROUND
             high = int(np.searchsorted(edges, end, side="left")) + AROUND
             around = np.arange(max(low, 0), min(high, count))
             # The start and the end of a very long gap show most about it.
-            found.append(around if len(around) <= 2 * AT_END else np.concatenate([around[:AT_END], around[-AT_END:]]))
+            bins.append(around if len(around) <= 2 * AT_END else np.concatenate([around[:AT_END], around[-AT_END:]]))
     if then is not None:
         lows = np.clip(np.searchsorted(edges, then.start, side="right") - 1, 0, count)
         highs = np.clip(np.searchsorted(edges, then.end, side="left"), 0, count)
-        found += [np.arange(*each) for each in zip(lows.tolist(), highs.tolist(), strict=True)]
+        bins += [np.arange(*each) for each in zip(lows.tolist(), highs.tolist(), strict=True)]
     begin = min(max(int(np.searchsorted(edges, begin_ns, side="right")) - 1, 0), count)
-    every = np.concatenate([*found, np.arange(begin, count), np.arange(begin)])
+    every = np.concatenate([*bins, np.arange(begin, count), np.arange(begin)])
     _, at = np.unique(every, return_index=True)
     order: Indices = every[np.sort(at)]
     return order

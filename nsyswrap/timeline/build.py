@@ -109,13 +109,13 @@ def _of_rank(row: TimelineRow, collectives: Collectives) -> TimelineRow:
 
 def longest_gaps(context: TraceContext, window: Window) -> tuple[LongGap, ...]:
     """Return the longest gaps of all GPUs, longest first; on a tie by GPU and start."""
-    found = []
+    gaps = []
     for device in context.operations.devices:
         spans = uncovered(context.operations.busy(device), window.start_ns, window.end_ns)
         order = np.argsort(spans.start - spans.end, kind="stable")[:LISTED_GAPS]
-        found += [LongGap(device, int(spans.start[at]), int(spans.end[at])) for at in order]
-    found.sort(key=lambda gap: (gap.start_ns - gap.end_ns, gap.device_id, gap.start_ns))
-    return tuple(found[:LISTED_GAPS])
+        gaps += [LongGap(device, int(spans.start[at]), int(spans.end[at])) for at in order]
+    gaps.sort(key=lambda gap: (gap.start_ns - gap.end_ns, gap.device_id, gap.start_ns))
+    return tuple(gaps[:LISTED_GAPS])
 
 
 def _whole(context: TraceContext, window: Window) -> Window:

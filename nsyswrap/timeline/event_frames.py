@@ -82,16 +82,16 @@ def event_frames(context: TraceContext, gaps: pd.DataFrame | None) -> Frames:
         gaps: The table ``gaps`` of the section on idle time; None where the report has no such section.
     """
     names = operation_names(context)
-    found: Frames = {key: _operations(context, names, spec) for key, spec in SOURCES.items()}
+    frames: Frames = {key: _operations(context, names, spec) for key, spec in SOURCES.items()}
     for spec in (tables.CALLS, tables.OS_CALLS):
-        found[spec.name] = _host_calls(context, spec)
-    found["ranges"], found["steps"] = _ranges(context), _steps(context)
+        frames[spec.name] = _host_calls(context, spec)
+    frames["ranges"], frames["steps"] = _ranges(context), _steps(context)
     none = pd.DataFrame({"device_id": [], "start_ns": [], "end_ns": []}, dtype=np.int64)
     given = none.assign(cause="", rule="", phase="", evidence="") if gaps is None else gaps
     texts = dict.fromkeys(("cause", "rule", "phase", "evidence"), "category")
-    found["gaps"] = given.astype(texts)
-    found["counters"] = _counters(context)
-    return {key: found[key][list(columns)] for key, columns in COLUMNS.items()}
+    frames["gaps"] = given.astype(texts)
+    frames["counters"] = _counters(context)
+    return {key: frames[key][list(columns)] for key, columns in COLUMNS.items()}
 
 
 def touching(frames: Mapping[str, pd.DataFrame], window: Window) -> Frames:
@@ -106,11 +106,13 @@ def touching(frames: Mapping[str, pd.DataFrame], window: Window) -> Frames:
         call = array(frames[key], "call")[kept[key]]
         kept["calls"][call[call >= 0]] = True
     places = np.where(kept["calls"], np.cumsum(kept["calls"]) - 1, -1)
-    found = {key: frame[kept[key]].reset_index(drop=True) for key, frame in frames.items()}
+    touching_frames = {key: frame[kept[key]].reset_index(drop=True) for key, frame in frames.items()}
     for key in SOURCES:
-        call = array(found[key], "call")
-        found[key] = found[key].assign(call=np.where(call >= 0, places[call], -1) if len(places) else call)
-    return found
+        call = array(touching_frames[key], "call")
+        touching_frames[key] = touching_frames[key].assign(
+            call=np.where(call >= 0, places[call], -1) if len(places) else call
+        )
+    return touching_frames
 
 
 def text_column(codes: npt.NDArray[np.integer[Any]], texts: list[str]) -> "pd.Series[Any]":

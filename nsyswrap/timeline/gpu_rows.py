@@ -100,8 +100,8 @@ def _recoded(texts: "pd.Series[str]", meaning: Mapping[str, int]) -> Numbers:
     """Return the number of each text of a categorical column; 0 for a text without a number."""
     column = texts.cat
     numbers = np.array([meaning.get(str(text), 0) for text in column.categories], np.int32)
-    found: Numbers = numbers[column.codes.to_numpy()] if len(numbers) else np.zeros(len(texts), np.int32)
-    return found
+    codes: Numbers = numbers[column.codes.to_numpy()] if len(numbers) else np.zeros(len(texts), np.int32)
+    return codes
 
 
 def _extent(grid: Grid) -> Window:
@@ -191,7 +191,7 @@ def _details(context: TraceContext, names: OperationNames, threads: Times, rows:
     at = np.searchsorted(threads[order], by_thread) if len(threads) else np.zeros(len(by_thread), np.int64)
     hit = np.append(threads[order], -1)[at] == by_thread
     thread[known] = np.where(hit, np.append(order, 0)[at] + 1, 0)
-    found: dict[str, Numbers] = {
+    details: dict[str, Numbers] = {
         "name": names.codes[rows],
         "phase": context.phase_of_operations[rows] - NO_PHASE,
         "latency": latency,
@@ -199,12 +199,12 @@ def _details(context: TraceContext, names: OperationNames, threads: Times, rows:
         "call": names.call_codes[rows],
         "thread": thread,
     }
-    return found | {name: names.of_table(context, rows, name) for name in ("grid_blocks", "block_threads", "bytes")}
+    return details | {name: names.of_table(context, rows, name) for name in ("grid_blocks", "block_threads", "bytes")}
 
 
 def counter_rows(context: TraceContext, grid: Grid, device_id: int) -> list[TimelineRow]:
     """Return the counters of a GPU: the mean of each bin in hundredths of a per cent."""
-    found = []
+    rows = []
     start, end = grid.edges[:-1], grid.edges[1:]
     nothing = TimelineItems(start[:0], start[:0], start[:0])
     for reading in context.counter_samples:
@@ -214,5 +214,5 @@ def counter_rows(context: TraceContext, grid: Grid, device_id: int) -> list[Time
         mean = reading.integral(start, end) * HUNDREDTHS // np.maximum(sampled, 1)
         values = np.where(sampled > 0, mean, NOT_SAMPLED)[None, :]
         exact = np.zeros(grid.count, bool)
-        found.append(TimelineRow("counter", reading.name, device_id, 0, 0, ("mean",), values, exact, nothing))
-    return found
+        rows.append(TimelineRow("counter", reading.name, device_id, 0, 0, ("mean",), values, exact, nothing))
+    return rows

@@ -39,7 +39,7 @@ LAUNCH = api_calls.RUNNING
 def step_rows(context: TraceContext, grid: Grid) -> list[TimelineRow]:
     """Return one row for the steps of each process; the text ``step`` holds their names."""
     frame = context.steps.frame
-    found = []
+    rows = []
     processes = frame["process"].unique().tolist()
     for process in processes[:MOST_THREADS]:
         mine = np.flatnonzero(array(frame, "process") == process)
@@ -50,17 +50,17 @@ def step_rows(context: TraceContext, grid: Grid) -> list[TimelineRow]:
         labels = innermost(start, end, code)
         pid = tables.pid(process)
         label = f"steps of {pid}" if len(processes) > 1 else "steps"
-        found.append(
+        rows.append(
             TimelineRow("steps", label, -1, pid, 0, ("measured", "warm_up"), grid.sums(labels, 2), exact, items)
         )
-    return found
+    return rows
 
 
 def phase_rows(context: TraceContext, grid: Grid) -> list[TimelineRow]:
     """Return one row for the phases of the main thread of each process."""
     phases = context.phases
     several = len(phases.main_thread) > 1
-    found = []
+    rows = []
     for process, thread in list(phases.main_thread.items())[:MOST_THREADS]:
         labels = phases.own(thread)
         inside = grid.inside(*labels.spans)
@@ -70,8 +70,8 @@ def phase_rows(context: TraceContext, grid: Grid) -> list[TimelineRow]:
         pid, tid = tables.pid(process), tables.tid(thread)
         label = f"phases of {pid}" if several else "phases"
         sums = grid.sums(labels, len(phases.names))
-        found.append(TimelineRow("phases", label, -1, pid, tid, phases.names, sums, exact, items))
-    return found
+        rows.append(TimelineRow("phases", label, -1, pid, tid, phases.names, sums, exact, items))
+    return rows
 
 
 class HostRows(NamedTuple):
@@ -117,12 +117,12 @@ def _folded_rows(context: TraceContext, states: ThreadStates, grid: Grid, thread
     for spec in (tables.CALLS, tables.OS_CALLS):
         of_thread = coded(context.trace[spec], "thread")
         count += np.array([np.count_nonzero(of_thread.equal(thread)) for thread in threads], np.int64)
-    found: dict[int, TimelineRow] = {}
+    rows: dict[int, TimelineRow] = {}
     left = MOST_CALLS
     for at in np.argsort(count, kind="stable").tolist():
-        found[at] = _thread_row(context, states, grid, threads[at], left // (len(threads) - len(found)))
-        left -= len(found[at].items.start)
-    return [found[at] for at in range(len(threads))]
+        rows[at] = _thread_row(context, states, grid, threads[at], left // (len(threads) - len(rows)))
+        left -= len(rows[at].items.start)
+    return [rows[at] for at in range(len(threads))]
 
 
 def _launching_threads(context: TraceContext, window: Window) -> list[int]:
@@ -131,10 +131,10 @@ def _launching_threads(context: TraceContext, window: Window) -> list[int]:
     known = operations.call >= 0
     inside = (operations.start < window.end_ns) & (operations.end > window.start_ns)
     thread = coded(context.trace[tables.CALLS], "thread")[operations.call[known]]
-    codes, found = pd.factorize(thread)
+    codes, threads = pd.factorize(thread)
     # One launch inside the window outweighs any number of launches outside it.
-    weight = np.bincount(codes, weights=inside[known] * len(codes) + 1, minlength=len(found))
-    count = dict(zip(found.tolist(), weight.tolist(), strict=True))
+    weight = np.bincount(codes, weights=inside[known] * len(codes) + 1, minlength=len(threads))
+    count = dict(zip(threads.tolist(), weight.tolist(), strict=True))
     mine = {int(process) for process in pd.unique(context.operations.process)}
     count |= {main: count.get(main, 0) for process, main in context.phases.main_thread.items() if process in mine}
     return sorted(count, key=lambda thread: (-count[thread], thread))

@@ -45,15 +45,15 @@ class OperationNames:
     def of_table(context: TraceContext, rows: Indices, column: str) -> Numbers:
         """Return a column of the tables that operations come from; 0 where a table has no such column."""
         operations = context.operations
-        found = np.zeros(len(rows), np.int64)
+        values_of_rows = np.zeros(len(rows), np.int64)
         for table, spec in enumerate(SOURCES):
             if column in spec.columns:
                 mine = operations.table[rows] == table
                 values = (
                     coded(context.trace[spec], column) if column in spec.coded else array(context.trace[spec], column)
                 )
-                found[mine] = values[operations.row[rows[mine]]]
-        return found
+                values_of_rows[mine] = values[operations.row[rows[mine]]]
+        return values_of_rows
 
 
 def operation_names(context: TraceContext) -> OperationNames:
@@ -64,9 +64,9 @@ def operation_names(context: TraceContext) -> OperationNames:
     for spec in SOURCES:
         rows = operations.from_table(spec)
         if len(rows):
-            own, found = _named(context, spec, rows)
+            own, own_names = _named(context, spec, rows)
             codes[rows] = own + len(names)
-            names.extend(found)
+            names.extend(own_names)
     verdicts = {str(verdict): at for at, verdict in enumerate(Verdict)}
     of_name = np.array([verdicts.get(name.verdict, 0) for name in names], np.int8)
     classes = of_name[codes]
@@ -99,9 +99,9 @@ def _named(context: TraceContext, spec: TableSpec, rows: Indices) -> tuple[npt.N
         return kernels.code[rows], names
     kinds = ("copy_kind", "source_kind", "target_kind") if spec is tables.COPIES else ("memory_kind",)
     columns = [array(frame, kind)[origin] for kind in kinds]
-    codes, found = pd.factorize(pd.MultiIndex.from_arrays(columns))
+    codes, keys = pd.factorize(pd.MultiIndex.from_arrays(columns))
     spelled = _copy_name if spec is tables.COPIES else _memset_name
-    return codes, [KernelName(spelled(context.trace, *(int(part) for part in key))) for key in found]
+    return codes, [KernelName(spelled(context.trace, *(int(part) for part in key))) for key in keys]
 
 
 def _copy_name(trace: Trace, kind: int, source: int, target: int) -> str:

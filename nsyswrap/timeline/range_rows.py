@@ -58,7 +58,7 @@ def range_rows(context: TraceContext, grid: Grid, threads: Sequence[int]) -> Ran
     most = MOST_RANGES // max(sum(min(len(each), MOST_LEVELS) for each in levels.values()), 1)
     words = plain_names(frame)
     texts: dict[str, int] = {}
-    found = {
+    rows_by_thread = {
         one: [
             _row(frame, grid, rows, (one, number), most, words, texts)
             for number, rows in enumerate(each[:MOST_LEVELS], 1)
@@ -67,7 +67,7 @@ def range_rows(context: TraceContext, grid: Grid, threads: Sequence[int]) -> Ran
     }
     deeper = sum(max(len(each) - MOST_LEVELS, 0) for each in levels.values())
     left_out = (f"Deeper levels of ranges are not shown: {deeper}.",) if deeper else ()
-    return RangeRows(found, tuple(texts), left_out)
+    return RangeRows(rows_by_thread, tuple(texts), left_out)
 
 
 def _row(  # noqa: PLR0913, PLR0917 - one argument a thing that a row is made of

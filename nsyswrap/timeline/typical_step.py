@@ -19,8 +19,8 @@ def by_length(start: Times, end: Times, warm_up: Flags, window: Window) -> Indic
     """
     middle = start + (end - start) // 2
     inside = ~warm_up & (middle >= window.start_ns) & (middle < window.end_ns) & (end > start)
-    found = np.flatnonzero(inside)
-    ordered: Indices = found[np.lexsort((start[found], (end - start)[found]))]
+    rows = np.flatnonzero(inside)
+    ordered: Indices = rows[np.lexsort((start[rows], (end - start)[rows]))]
     return ordered
 
 
@@ -38,5 +38,5 @@ def shown_first(start: Times, end: Times, warm_up: Flags, window: Window) -> Ind
         return ordered
     middle = int(ordered[(len(ordered) - 1) // 2])
     wanted = [middle, middle - 1, middle + 1, int(ordered[-1]), int(ordered[0])]
-    found: Indices = np.array([at for at in dict.fromkeys(wanted) if 0 <= at < len(start)], ordered.dtype)
-    return found
+    steps: Indices = np.array([at for at in dict.fromkeys(wanted) if 0 <= at < len(start)], ordered.dtype)
+    return steps

@@ -239,10 +239,10 @@ class Marks:
 
     def _with_text(self, text: str) -> Any:
         """Return what describes ranges with a text."""
-        found = self._described.get(text)
-        if found is None:
-            found = self._described[text] = self._sink.described(text, OLIVE)
-        return found
+        described = self._described.get(text)
+        if described is None:
+            described = self._described[text] = self._sink.described(text, OLIVE)
+        return described
 
     def _with_line(self, text: str, frame: "FrameType | None") -> Any:
         """Return what describes ranges with a text and a line of the program."""
@@ -277,8 +277,8 @@ def place_of(frame: "FrameType | None") -> str:
         if not name.startswith("<") and not any(each in name for each in LIBRARIES):
             break
         own = own.f_back
-    found = own or frame
-    return f"{os.path.basename(found.f_code.co_filename)}:{found.f_lineno}" if found else "unknown"  # noqa: PTH119
+    shown = own or frame
+    return f"{os.path.basename(shown.f_code.co_filename)}:{shown.f_lineno}" if shown else "unknown"  # noqa: PTH119
 
 
 def _calls_of(name: str, code: CodeType) -> "list[int]":

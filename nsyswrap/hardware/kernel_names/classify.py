@@ -123,10 +123,10 @@ def classify(
     known = next((each for each in learned if _matches(each, text)), None)
     if known is not None:
         return Classification(name, known.verdict, known.precision, known.library, known.op, FROM_FILE)
-    found = _by_rules(name)
+    by_name = _by_rules(name)
     if not tensor_cores:
-        return replace(found, verdict=Verdict.NOT_ELIGIBLE)
-    return found if compute_capability is None else _on_device(found, compute_capability)
+        return replace(by_name, verdict=Verdict.NOT_ELIGIBLE)
+    return by_name if compute_capability is None else _on_device(by_name, compute_capability)
 
 
 @lru_cache(maxsize=4096)

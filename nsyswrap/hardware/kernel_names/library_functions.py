@@ -483,10 +483,10 @@ def with_namespace(text: str) -> str:
     Args:
         text: The name without return type and anonymous namespaces.
     """
-    found = _QUALIFIED.match(text)
-    homes = _HOMES.get(found[2], ()) if found else ()
-    if found is None or not homes:
+    qualified = _QUALIFIED.match(text)
+    homes = _HOMES.get(qualified[2], ()) if qualified else ()
+    if qualified is None or not homes:
         return text
-    given = _VERSIONS.sub("", found[1])
+    given = _VERSIONS.sub("", qualified[1])
     home = next((each for each in homes if f"::{each}::".endswith(f"::{given}")), None)
-    return text if home is None else f"{home}::{text[found.end(1) :]}"
+    return text if home is None else f"{home}::{text[qualified.end(1) :]}"
