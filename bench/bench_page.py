@@ -19,12 +19,12 @@ from typing import NamedTuple
 
 from playwright.sync_api import CDPSession, Page, sync_playwright
 
-from nsyswrap.db.load import load_export
 from nsyswrap.loop.context import Settings, find_context
 from nsyswrap.ranks.collectives import find_collectives
 from nsyswrap.render import render
 from nsyswrap.report import build_report
 from nsyswrap.timeline.build import timeline
+from nsyswrap.trace.load import load_export
 
 ROOT = Path(__file__).resolve().parent.parent
 SAMPLE = ROOT / "reports" / "samples" / "mnist-1-worker" / "capture.sqlite.xz"

@@ -10,7 +10,6 @@ from types import MappingProxyType
 import pandas as pd
 
 from nsyswrap.capture_file import exported, with_recorded
-from nsyswrap.db.load import load_export
 from nsyswrap.errors import UsageError
 from nsyswrap.hardware.kernel_names.user_rules import read_rules
 from nsyswrap.intervals import Window
@@ -21,6 +20,7 @@ from nsyswrap.render import notebook_view
 from nsyswrap.report import check_request, report_of
 from nsyswrap.tables import Trace
 from nsyswrap.timeline.event_frames import COLUMNS, event_frames
+from nsyswrap.trace.load import load_export
 
 
 class OpenedCapture:

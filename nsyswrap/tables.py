@@ -1,6 +1,6 @@
 """The tables of a trace: the columns of each, what they hold, and the trace itself.
 
-``db`` makes an export conform to these contracts; everything above reads only the trace. Rows are sorted by start,
+``trace`` makes an export conform to these contracts; everything above reads only the trace. Rows are sorted by start,
 since newer versions of nsys do not define an order. Times are int64 ns since capture start. A process is identified by
 its nsys ``globalPid``, a thread by its ``globalTid``: 64-bit ids in which bits 0 to 23 are the thread, bits 24 to 47
 the process and the higher bits the machine.

@@ -22,12 +22,12 @@ from real_captures import CAPTURES, Planted, RealContext, RealReport, RealTrace
 from nsyswrap.capture.convert import export_report
 from nsyswrap.capture.locate import Nsys, find_nsys
 from nsyswrap.capture.process import output_of
-from nsyswrap.db.load import load_export
 from nsyswrap.errors import NsysNotFoundError
 from nsyswrap.loop.context import NO_SETTINGS, TraceContext, find_context
 from nsyswrap.model import Report
 from nsyswrap.report import Keys, report_of
 from nsyswrap.tables import Trace
+from nsyswrap.trace.load import load_export
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -40,7 +40,7 @@ WHOLE_CAPTURES = {"captures", "real_trace", "real_context", "real_report"}
 # Each package keeps quick files. Single tests have the mark themselves.
 SLOW = frozenset({
     *("attribution/test_laws.py", "what_if/test_laws.py", "test_report_laws.py", "timeline/test_build.py"),
-    *("sections/test_step_breakdown.py", "sections/test_on_captures.py", "db/test_fuzz.py", "db/test_broken.py"),
+    *("sections/test_step_breakdown.py", "sections/test_on_captures.py", "trace/test_fuzz.py", "trace/test_broken.py"),
     *("capture/annotate/test_torch_calls.py", "capture/annotate/test_batch_cache.py", "capture/test_endings.py"),
     *("capture/annotate/test_processes.py", "capture/test_stopping.py", "capture/test_foreground.py"),
     *("cli/test_profile.py", "cli/test_verify_tensor_cores.py", "capture/test_profile.py", "cli/test_setup.py"),
@@ -55,7 +55,7 @@ SLOW = frozenset({
     *("cli/test_many_ranks.py", "cli/test_rank_reader.py", "cli/test_interrupts.py", "cli/test_streams.py"),
     *("cli/test_resume.py", "cli/test_ranks.py", "capture/test_resume.py", "capture/test_kernel_counters.py"),
     *("capture/test_doctor.py", "capture/test_inherited.py", "capture/test_watchdog.py", "capture/test_isolate.py"),
-    *("db/test_private_texts.py", "what_if/test_on_captures.py", "compare/test_estimates.py"),
+    *("trace/test_private_texts.py", "what_if/test_on_captures.py", "compare/test_estimates.py"),
     *("render/test_contract.py", "rules/test_code_changes.py", "render/test_html.py", "render/test_json_reader.py"),
     *("cli/test_compare.py", "cli/test_analyze.py", "cli/test_recording.py", "cli/test_analyze_many.py"),
     *("tools/test_soak.py", "tools/test_release.py", "capture/test_host_monitor.py"),

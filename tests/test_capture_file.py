@@ -11,9 +11,9 @@ from host_records import recorded
 import nsyswrap
 from nsyswrap.capture_file import exported, with_recorded
 from nsyswrap.cli.inputs import ReadOptions, report_from, trace_context
-from nsyswrap.db.load import load_export
 from nsyswrap.errors import ExportError
 from nsyswrap.loop.context import NO_SETTINGS
+from nsyswrap.trace.load import load_export
 
 RATE = {"low_bytes_per_second": 2e10, "high_bytes_per_second": 3e10}
 

@@ -14,7 +14,7 @@ PROGRAMS = [each for each in WORKLOADS if each.package == "workloads" and each.n
 ALL = [*NSYSWRAP, *WORKLOADS, *rules.modules("tests", "tools", "bench")]
 
 
-def source(text: str, name: str = "nsyswrap.db.load") -> list[Module]:
+def source(text: str, name: str = "nsyswrap.trace.load") -> list[Module]:
     """Return a module that is not on the disk, in a list."""
     return [Module(name, name.rpartition(".")[0], Path(name.replace(".", "/") + ".py"), text)]
 
@@ -89,18 +89,18 @@ def test_a_workload_says_what_it_shows_and_expects(module: Module) -> None:
         ("nsyswrap.model", "from nsyswrap import tables"),
         ("nsyswrap.model", "from nsyswrap.tables import Trace"),
         ("nsyswrap.units", "import nsyswrap.intervals"),
-        ("nsyswrap.db.load", "from nsyswrap.capture import locate"),
-        ("nsyswrap.db.load", "from ..sections import spec"),
-        ("nsyswrap.db.load", "def f():\n    from nsyswrap.report import build"),
-        ("nsyswrap.db.load", "if TYPE_CHECKING:\n    from nsyswrap.report import build"),
+        ("nsyswrap.trace.load", "from nsyswrap.capture import locate"),
+        ("nsyswrap.trace.load", "from ..sections import spec"),
+        ("nsyswrap.trace.load", "def f():\n    from nsyswrap.report import build"),
+        ("nsyswrap.trace.load", "if TYPE_CHECKING:\n    from nsyswrap.report import build"),
         ("nsyswrap.attribution.causes", "from nsyswrap.sections.ledger import ledger"),
         ("nsyswrap.events.operations", "from nsyswrap.loop.step_detection import steps"),
         ("nsyswrap.sections.ledger", "from nsyswrap.timeline.build import timeline"),
         ("nsyswrap.report", "from nsyswrap.render import RENDERERS"),
         ("nsyswrap.compare", "from nsyswrap.render.html_report import render"),
         ("nsyswrap.render.html_report", "from nsyswrap.cli import cli"),
-        ("nsyswrap.db.load", "import importlib\nx = importlib.import_module('nsyswrap.report')"),
-        ("nsyswrap.db.load", "from nsyswrap.unheard import of"),
+        ("nsyswrap.trace.load", "import importlib\nx = importlib.import_module('nsyswrap.report')"),
+        ("nsyswrap.trace.load", "from nsyswrap.unheard import of"),
     ],
 )
 def test_an_import_that_does_not_go_down_is_found(importer: str, line: str) -> None:
@@ -111,10 +111,10 @@ def test_an_import_that_does_not_go_down_is_found(importer: str, line: str) -> N
 @pytest.mark.parametrize(
     ("importer", "line"),
     [
-        ("nsyswrap.db.load", "from nsyswrap import __version__"),
-        ("nsyswrap.db.load", "from nsyswrap.db.schema import TABLES"),
-        ("nsyswrap.db.load", "from . import schema"),
-        ("nsyswrap.db.load", "from nsyswrap import tables"),
+        ("nsyswrap.trace.load", "from nsyswrap import __version__"),
+        ("nsyswrap.trace.load", "from nsyswrap.trace.schema import TABLES"),
+        ("nsyswrap.trace.load", "from . import schema"),
+        ("nsyswrap.trace.load", "from nsyswrap import tables"),
         ("nsyswrap.intervals", "from nsyswrap.errors import UsageError"),
         ("nsyswrap.sections.ledger", "from nsyswrap.what_if.simulate import simulate"),
         ("nsyswrap.report", "from nsyswrap.sections import SECTIONS"),
@@ -130,48 +130,48 @@ def test_an_import_that_goes_down_is_allowed(importer: str, line: str) -> None:
 @pytest.mark.parametrize(
     ("first", "second"),
     [
-        ("from nsyswrap.db import schema", "from nsyswrap.db.load import load"),
-        ("from nsyswrap.db.schema import TABLES", "def f():\n    from nsyswrap.db.load import load"),
-        ("if TYPE_CHECKING:\n    from nsyswrap.db.schema import Table", "from nsyswrap.db import load"),
-        ("from nsyswrap.db import between", "from nsyswrap.db import load"),
+        ("from nsyswrap.trace import schema", "from nsyswrap.trace.load import load"),
+        ("from nsyswrap.trace.schema import TABLES", "def f():\n    from nsyswrap.trace.load import load"),
+        ("if TYPE_CHECKING:\n    from nsyswrap.trace.schema import Table", "from nsyswrap.trace import load"),
+        ("from nsyswrap.trace import between", "from nsyswrap.trace import load"),
     ],
     ids=["plain", "in a function", "for types", "over a third module"],
 )
 def test_an_import_circle_is_found(first: str, second: str) -> None:
-    third = source("from nsyswrap.db import schema", "nsyswrap.db.between")
-    found = [*source(first), *source(second, "nsyswrap.db.schema"), *third]
-    assert any(line.startswith("nsyswrap/db/load.py") for line in rules.import_circles(found))
+    third = source("from nsyswrap.trace import schema", "nsyswrap.trace.between")
+    found = [*source(first), *source(second, "nsyswrap.trace.schema"), *third]
+    assert any(line.startswith("nsyswrap/trace/load.py") for line in rules.import_circles(found))
 
 
 def test_a_package_that_lists_its_modules_imports_them() -> None:
     package = Module(
-        "nsyswrap.db", "nsyswrap.db", Path("nsyswrap/db/__init__.py"), "A = modules_of(__name__, __path__)"
+        "nsyswrap.trace", "nsyswrap.trace", Path("nsyswrap/trace/__init__.py"), "A = modules_of(__name__, __path__)"
     )
-    assert rules.import_circles([package, *source("from nsyswrap.db import A")])
+    assert rules.import_circles([package, *source("from nsyswrap.trace import A")])
     assert rules.import_circles([package, *source("import os")]) == []
 
 
 def test_a_module_that_imports_itself_is_found() -> None:
-    assert rules.import_circles(source("from nsyswrap.db import load"))
+    assert rules.import_circles(source("from nsyswrap.trace import load"))
 
 
 def test_two_ways_to_one_module_are_no_circle() -> None:
-    below = [*source("import os", "nsyswrap.db.schema"), *source("from . import schema", "nsyswrap.db.between")]
-    assert rules.import_circles([*source("from nsyswrap.db import between, schema"), *below]) == []
+    below = [*source("import os", "nsyswrap.trace.schema"), *source("from . import schema", "nsyswrap.trace.between")]
+    assert rules.import_circles([*source("from nsyswrap.trace import between, schema"), *below]) == []
 
 
 def test_a_package_without_a_docstring_is_found() -> None:
-    package = [Module("nsyswrap.db", "nsyswrap.db", Path("nsyswrap/db/__init__.py"), "import os\n")]
+    package = [Module("nsyswrap.trace", "nsyswrap.trace", Path("nsyswrap/trace/__init__.py"), "import os\n")]
     assert rules.packages_without_docstring(package)
     assert rules.packages_without_docstring(source("import os\n")) == []
 
 
 def test_a_folder_of_tests_without_its_package_is_found(tmp_path: Path) -> None:
     """A folder in the list of other folders is allowed, with any content."""
-    for name in ("db/test_load.py", "events/deep/test_a.py", "browser/pages/test_page.py", "test_top.py"):
+    for name in ("trace/test_load.py", "events/deep/test_a.py", "browser/pages/test_page.py", "test_top.py"):
         (tmp_path / "tests" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "tests" / name).touch()
-    for name in ("db", "events"):
+    for name in ("trace", "events"):
         (tmp_path / "nsyswrap" / name).mkdir(parents=True)
     assert rules.unmirrored(tmp_path) == ["tests/events/deep: nsyswrap/events/deep does not exist"]
 
@@ -189,7 +189,7 @@ def test_a_module_in_no_layer_is_found() -> None:
         ("nsyswrap.cli.profile", "import subprocess"),
         ("nsyswrap.capture.nsys", "import torch"),
         ("nsyswrap.renderer", "import jinja2"),
-        ("nsyswrap.db.load", "import dask.dataframe"),
+        ("nsyswrap.trace.load", "import dask.dataframe"),
     ],
 )
 def test_a_dependency_imported_elsewhere_is_found(importer: str, line: str) -> None:
@@ -202,7 +202,7 @@ def test_a_dependency_in_its_home_is_allowed() -> None:
     assert rules.strays(source("import torch", "nsyswrap.capture.annotate.phases")) == []
 
 
-@pytest.mark.parametrize("name", ["nsyswrap.db.utils", "nsyswrap.core.load", "nsyswrap._helpers", "nsyswrap.common"])
+@pytest.mark.parametrize("name", ["nsyswrap.trace.utils", "nsyswrap.core.load", "nsyswrap._helpers", "nsyswrap.common"])
 def test_an_empty_name_is_found(name: str) -> None:
     assert rules.empty_names(source("", name))
 

@@ -14,12 +14,12 @@ from export_builder import ExportBuilder, global_id
 from made_ranks import job
 from real_captures import CAPTURES
 
-from nsyswrap.db.load import load_export
 from nsyswrap.errors import NsyswrapError
 from nsyswrap.model import Report
 from nsyswrap.report import build_report
 from nsyswrap.sections.capture_check import COMPLETE
 from nsyswrap.sections.ledger import ROWS
+from nsyswrap.trace.load import load_export
 
 # A program with ranges and counters, graphs traced by node and as a whole, two ranks, and samples of the machine.
 REAL = (

@@ -8,7 +8,6 @@ from export_builder import ExportBuilder, global_id, thread
 from made_steps import STEP, made_loop
 from made_steps import STEPS as MADE_STEPS
 
-from nsyswrap.db.load import load_export
 from nsyswrap.errors import CannotTellError, UsageError
 from nsyswrap.intervals import Window
 from nsyswrap.loop.context import NO_SETTINGS, Settings, find_context
@@ -18,6 +17,7 @@ from nsyswrap.render import RENDERERS, render
 from nsyswrap.report import ALL, STEPS, build_report, choose_window, report_of
 from nsyswrap.sections import SECTIONS
 from nsyswrap.tables import Trace
+from nsyswrap.trace.load import load_export
 
 TraceOf = Callable[[ExportBuilder], Trace]
 

@@ -11,13 +11,13 @@ from pathlib import Path
 import fault_captures
 from fault_programs import Program, by_root_cause
 
-from nsyswrap.db.load import load_export
 from nsyswrap.events.blocked_calls import name_blocked_calls
 from nsyswrap.events.host_record import read_record
 from nsyswrap.hardware.copy_rates import read_rates
 from nsyswrap.loop.context import Settings
 from nsyswrap.model import Finding, Report, Severity
 from nsyswrap.report import build_report
+from nsyswrap.trace.load import load_export
 
 FORMS = ("", "-fixed")
 # The rates of pinned copies, as `profile` measured them on one of the machines; all had the same GPU and link.

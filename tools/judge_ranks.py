@@ -19,10 +19,10 @@ from rank_cases import CASES, Case
 from rank_runs import drop_other_processes, record_all
 
 from nsyswrap.capture_file import with_recorded
-from nsyswrap.db.load import load_export
 from nsyswrap.loop.context import NO_SETTINGS
 from nsyswrap.model import Report
 from nsyswrap.report import build_report
+from nsyswrap.trace.load import load_export
 
 ROOT = Path(__file__).resolve().parent.parent
 CAPTURES = ROOT / "tests" / "captures" / "ranks"

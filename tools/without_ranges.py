@@ -26,13 +26,13 @@ import numpy as np
 import pandas as pd
 
 from nsyswrap import tables
-from nsyswrap.db.load import load_export
 from nsyswrap.events.host_marks import find_marks
 from nsyswrap.intervals import Times, Window
 from nsyswrap.loop.context import TraceContext, find_context
 from nsyswrap.loop.phase_detection import BATCH, NONE, of_library
 from nsyswrap.report import report_of
 from nsyswrap.tables import Trace, array
+from nsyswrap.trace.load import load_export
 
 ROOT = Path(__file__).resolve().parent.parent
 CAPTURES = ROOT / "tests" / "captures"

@@ -83,7 +83,7 @@ def _recorded_host(path: Path) -> str:
 
 
 def _host(export: Path) -> str:
-    from nsyswrap.db.identity import read_host  # noqa: PLC0415 - heavy; loaded when a capture is read
+    from nsyswrap.trace.identity import read_host  # noqa: PLC0415 - heavy; loaded when a capture is read
 
     return read_host(export)
 

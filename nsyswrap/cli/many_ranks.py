@@ -150,9 +150,9 @@ def _context(
     many: "ManyRanks", sources: Sequence[Source], devices: Sequence[int], settings: "Settings"
 ) -> "TraceContext":
     """Return the context of the reports that some GPUs are in, in the clock of all and with their numbers."""
-    from nsyswrap.db.load import load_export  # noqa: PLC0415
     from nsyswrap.loop.context import find_context  # noqa: PLC0415
     from nsyswrap.ranks.join import join  # noqa: PLC0415
+    from nsyswrap.trace.load import load_export  # noqa: PLC0415
 
     reports = sorted({many.report_of(device) for device in devices})
     found = []

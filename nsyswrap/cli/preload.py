@@ -6,7 +6,7 @@ from contextlib import suppress
 
 # The modules that `profile` needs between the export and the page; they load pandas and the rest.
 NEEDED = (
-    "nsyswrap.db.load",
+    "nsyswrap.trace.load",
     "nsyswrap.report",
     "nsyswrap.render.json_report",
     "nsyswrap.render.html_report",

@@ -113,9 +113,9 @@ class RankReader:
         return found
 
     def _read(self, source: Source) -> "TraceContext":
-        from nsyswrap.db.load import load_export  # noqa: PLC0415 - heavy; loaded when captures are read
         from nsyswrap.loop.context import find_context  # noqa: PLC0415
         from nsyswrap.tables import KERNELS, distinct  # noqa: PLC0415
+        from nsyswrap.trace.load import load_export  # noqa: PLC0415 - heavy; loaded when captures are read
 
         with sqlite_export(source.path) as export:
             trace = load_export(export, os.environ)

@@ -103,10 +103,10 @@ def report_of_all(sources: "Sequence[Source]", settings: "Settings", window: str
     """Return one report of captures whose ranks are all shown in detail."""
     from nsyswrap.cli.progress import working  # noqa: PLC0415
     from nsyswrap.cli.rank_reader import rank_report  # noqa: PLC0415
-    from nsyswrap.db.load import load_export  # noqa: PLC0415
     from nsyswrap.loop.context import find_context  # noqa: PLC0415
     from nsyswrap.ranks.join import join  # noqa: PLC0415
     from nsyswrap.report import report_of  # noqa: PLC0415
+    from nsyswrap.trace.load import load_export  # noqa: PLC0415
 
     reports = []
     for each in sources:

@@ -30,7 +30,7 @@ def redact(*, capture: Path, output: Path, force: bool) -> None:
       nsyswrap redact reports/base/capture.sqlite -o shared.sqlite --force
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
     from nsyswrap.capture.recorded_run import shared_record  # noqa: PLC0415 - loaded when an export is read
-    from nsyswrap.db import redact as redaction  # noqa: PLC0415
+    from nsyswrap.trace import redact as redaction  # noqa: PLC0415
 
     check_not_input(output, capture)
     with sqlite_export(capture) as export:

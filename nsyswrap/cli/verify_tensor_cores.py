@@ -240,9 +240,9 @@ def _context_and_window(export: Path, learned: "tuple[NameRule, ...]") -> "tuple
         CannotTellError: There are no GPU operations.
     """
     from nsyswrap.cli.memory_settings import tune_pages  # noqa: PLC0415
-    from nsyswrap.db.load import load_export  # noqa: PLC0415
     from nsyswrap.loop.context import Settings, find_context  # noqa: PLC0415 - heavy
     from nsyswrap.report import ALL, choose_window  # noqa: PLC0415
+    from nsyswrap.trace.load import load_export  # noqa: PLC0415
 
     tune_pages()
     context = find_context(load_export(export, os.environ), Settings(kernel_rules=learned))

@@ -65,7 +65,7 @@ _FILE = re.compile(
 NOT_FILES = ("pipe", "socket", "terminal")
 _NOT_ON_FILE = re.compile(rf".* \((?:{'|'.join(NOT_FILES)})\)")
 
-# Calls of MPI and UCX wait for another rank, or move a message. The names of OpenACC's events are those of ``db``.
+# Calls of MPI and UCX wait for another rank, or move a message. The names of OpenACC's events are those of ``trace``.
 MPI, UCX = "MPI", "UCX"
 _MPI_FILE = re.compile(r"P?MPI_File_")
 _MESSAGE = re.compile(r"P?MPI_|uc[pt]_")

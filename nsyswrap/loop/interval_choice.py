@@ -6,9 +6,9 @@ from typing import NamedTuple
 import numpy as np
 
 from nsyswrap import tables
-from nsyswrap.db.row_choice import BY_ID, WHOLE
-from nsyswrap.db.time_index import TableIndex
 from nsyswrap.intervals import Times
+from nsyswrap.trace.row_choice import BY_ID, WHOLE
+from nsyswrap.trace.time_index import TableIndex
 
 # What a process holds before it reads anything, and what the analysis takes for each row. Measured: an export of 2.3
 # million operations, 4.9 million CUDA calls and 8.2 million OS calls takes at most 1.6 GB; see docs/performance.md.

@@ -2,10 +2,10 @@
 
 The path of a large export::
 
-    times and ids of all rows --> where rows are            db.large_export
+    times and ids of all rows --> where rows are            trace.large_export
     ranges --> measured steps --> the interval              interval_choice
     operations in order of time --> ledgers of all          whole_ledger
-    rows of the interval, and what they refer to --> trace  db.large_export
+    rows of the interval, and what they refer to --> trace  trace.large_export
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,10 +16,6 @@ from typing import NamedTuple
 import numpy as np
 
 from nsyswrap import tables
-from nsyswrap.db.connection import opened
-from nsyswrap.db.large_export import LargeExport, Progress, RowCounter
-from nsyswrap.db.load import OPERATIONS, load_export, sources_of
-from nsyswrap.db.read_table import Arrays
 from nsyswrap.events.operations import SOURCES
 from nsyswrap.excerpt import Excerpt
 from nsyswrap.intervals import Window
@@ -36,6 +32,10 @@ from nsyswrap.loop.step_detection import Steps, find_steps, step_matcher
 from nsyswrap.loop.whole_ledger import Sweep, Swept, extent_of_operations, whole_ledgers
 from nsyswrap.patterns import time_limit
 from nsyswrap.tables import Trace
+from nsyswrap.trace.connection import opened
+from nsyswrap.trace.large_export import LargeExport, Progress, RowCounter
+from nsyswrap.trace.load import OPERATIONS, load_export, sources_of
+from nsyswrap.trace.read_table import Arrays
 
 # Texts of ranges that decide which ranges of ours are steps.
 _PASSES = ("forward", "backward")

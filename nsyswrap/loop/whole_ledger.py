@@ -16,17 +16,17 @@ import numpy as np
 import numpy.typing as npt
 
 from nsyswrap import tables
-from nsyswrap.db import queries, schema
-from nsyswrap.db.connection import Export
-from nsyswrap.db.load import devices_of, use_physical_devices
-from nsyswrap.db.read_table import Arrays
-from nsyswrap.db.time_index import LIMITS, Progress, TableIndex, read_ahead
-from nsyswrap.db.valid_rows import EVERY, possible
 from nsyswrap.events.operations import COMMUNICATION, COMPUTE, COPY, KINDS, MEMSET, SOURCES
 from nsyswrap.excerpt import WholeLedger
 from nsyswrap.hardware.kernel_names.collectives import is_collective
 from nsyswrap.intervals import Spans, Times, Window, covered, merge, subtract
 from nsyswrap.loop.own_windows import main_process
+from nsyswrap.trace import queries, schema
+from nsyswrap.trace.connection import Export
+from nsyswrap.trace.load import devices_of, use_physical_devices
+from nsyswrap.trace.read_table import Arrays
+from nsyswrap.trace.time_index import LIMITS, Progress, TableIndex, read_ahead
+from nsyswrap.trace.valid_rows import EVERY, possible
 
 _COLUMNS = frozenset({"start", "end", "device_id", "process", "name_id", "bytes"})
 _NAMES = tuple(spec.name for spec in SOURCES)

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from nsyswrap import tables
-from nsyswrap.db.load import load_export
 from nsyswrap.events.host_record import NO_RECORD, HostRecord, read_record
 from nsyswrap.loop.context import Settings
 from nsyswrap.model import Report
 from nsyswrap.report import build_report
 from nsyswrap.tables import Trace
+from nsyswrap.trace.load import load_export
 
 FOLDER = Path(__file__).resolve().parents[1] / "captures" / "host"
 

@@ -16,12 +16,12 @@ from export_builder import MAIN, ExportBuilder, thread
 from playwright.sync_api import Browser, Page
 from timeline_fixtures import timeline_report
 
-from nsyswrap.db.load import load_export
 from nsyswrap.model import Report, Section
 from nsyswrap.render import render
 from nsyswrap.render.escape import visible
 from nsyswrap.report import build_report
 from nsyswrap.rules import rule_name
+from nsyswrap.trace.load import load_export
 
 pytestmark = needs_chromium
 

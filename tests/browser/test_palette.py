@@ -9,8 +9,8 @@ from browser_pages import WIDTHS, needs_chromium, opened, until, write
 from export_builder import PID, ExportBuilder, global_id
 from playwright.sync_api import Browser, Page
 
-from nsyswrap.db.load import load_export
 from nsyswrap.report import build_report
+from nsyswrap.trace.load import load_export
 
 pytestmark = needs_chromium
 

@@ -15,9 +15,9 @@ from real_captures import Planted
 
 from nsyswrap.capture.recorded_run import recorded_copy_rates, recorded_profiler_cost, recorded_rank
 from nsyswrap.cli import cli
-from nsyswrap.db.load import load_export
 from nsyswrap.hardware.copy_rates import read_rates
 from nsyswrap.hardware.profiler_cost import read_cost
+from nsyswrap.trace.load import load_export
 
 SECRET = "v4lue-of-a-secret"  # noqa: S105 - planted to be looked for
 

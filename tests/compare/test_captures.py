@@ -10,9 +10,9 @@ from real_captures import RealReport
 
 from nsyswrap.compare import Comparison, ComparisonOptions, FindingChange, IssueKind, Outcome, compare_reports
 from nsyswrap.compare.step_times import step_times
-from nsyswrap.db.load import load_export
 from nsyswrap.model import Report
 from nsyswrap.report import build_report
+from nsyswrap.trace.load import load_export
 
 SAMPLES = Path(__file__).parents[2] / "reports" / "samples"
 Compared = Callable[..., Comparison]

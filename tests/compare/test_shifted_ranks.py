@@ -13,7 +13,6 @@ from shifted_ranks import COPY, GEMM, KERNELS, US, ShiftedRanks
 
 from nsyswrap.compare import Comparison, compare_reports
 from nsyswrap.compare.step_times import LEDGER_ROWS, step_times
-from nsyswrap.db.load import load_export
 from nsyswrap.gate.reports import NamedReport, timed_run
 from nsyswrap.many.capture_sums import sums_of
 from nsyswrap.many.outliers import StepAccount
@@ -22,6 +21,7 @@ from nsyswrap.render.comparison_tables import moved
 from nsyswrap.report import build_report
 from nsyswrap.runs.from_report import run_from_report
 from nsyswrap.runs.select import per_step
+from nsyswrap.trace.load import load_export
 
 STEPS = 16
 few = settings(deadline=None, max_examples=8)

@@ -10,8 +10,6 @@ import pandas as pd
 import pytest
 from shifted_ranks import ShiftedRanks
 
-from nsyswrap.db import time_index
-from nsyswrap.db.load import load_export
 from nsyswrap.errors import ExportError
 from nsyswrap.events.operations import SOURCES
 from nsyswrap.excerpt import Excerpt
@@ -24,6 +22,8 @@ from nsyswrap.model import Report, Section
 from nsyswrap.report import report_of
 from nsyswrap.requested_window import between
 from nsyswrap.tables import Trace
+from nsyswrap.trace import time_index
+from nsyswrap.trace.load import load_export
 
 Captures = Callable[[str], Path]
 Contexts = Callable[[str], TraceContext]

@@ -4,10 +4,10 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nsyswrap.db.read_table import Arrays
 from nsyswrap.excerpt import WholeLedger
 from nsyswrap.intervals import Window
 from nsyswrap.loop.whole_ledger import Sweep
+from nsyswrap.trace.read_table import Arrays
 
 END = 60
 Operation = tuple[int, int, int, int, int]

@@ -15,7 +15,6 @@ from made_ranks import EPOCH, job, split
 from real_captures import RealContext
 
 from nsyswrap import tables
-from nsyswrap.db.load import load_export
 from nsyswrap.errors import CannotTellError, UsageError
 from nsyswrap.loop.context import NO_SETTINGS, TraceContext, find_context
 from nsyswrap.model import Gpu
@@ -26,6 +25,7 @@ from nsyswrap.ranks.rank_report import Joined
 from nsyswrap.report import choose_window
 from nsyswrap.sections import ledger as ledger_section
 from nsyswrap.tables import SPECS, Trace
+from nsyswrap.trace.load import load_export
 
 TraceOf = Callable[[ExportBuilder], Trace]
 RealTrace = Callable[[str], Trace]

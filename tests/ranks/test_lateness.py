@@ -15,7 +15,6 @@ from made_ranks import REDUCE, job
 from rank_generator import pipeline
 from real_captures import RealContext
 
-from nsyswrap.db.load import load_export
 from nsyswrap.intervals import total
 from nsyswrap.loop.context import TraceContext, find_context
 from nsyswrap.loop.own_windows import find_own_windows
@@ -25,6 +24,7 @@ from nsyswrap.ranks.lateness import Lateness, find_lateness
 from nsyswrap.ranks.same_work import MORE_WORK, PACE, SLOWER_GPU, UNKNOWN
 from nsyswrap.report import choose_window
 from nsyswrap.tables import Trace
+from nsyswrap.trace.load import load_export
 
 TraceOf = Callable[[ExportBuilder], Trace]
 WHY = {

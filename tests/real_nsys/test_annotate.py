@@ -18,10 +18,10 @@ from nsyswrap.capture.isolate import namespace_prefix
 from nsyswrap.capture.locate import Nsys
 from nsyswrap.capture.nsys import profile
 from nsyswrap.cli import cli
-from nsyswrap.db.load import load_export
 from nsyswrap.errors import CaptureError
 from nsyswrap.loop.step_detection import find_steps
 from nsyswrap.tables import RANGES, Trace
+from nsyswrap.trace.load import load_export
 
 PROGRAM = Path(__file__).parents[1] / "support" / "annotated_program.py"
 TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")

@@ -19,10 +19,10 @@ from nsyswrap.capture.locate import Nsys, importer_of, nsys_at
 from nsyswrap.capture.nsys import CaptureResult, profile
 from nsyswrap.capture.progress import Phase
 from nsyswrap.capture.self_test import holds_range
-from nsyswrap.db.connection import opened
-from nsyswrap.db.description import command_words
-from nsyswrap.db.load import load_export
 from nsyswrap.errors import CaptureError, ExportError
+from nsyswrap.trace.connection import opened
+from nsyswrap.trace.description import command_words
+from nsyswrap.trace.load import load_export
 
 __all__ = ["driven", "marker"]
 

@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from real_captures import RealReport
 
-from nsyswrap.db.load import load_export
 from nsyswrap.intervals import Window
 from nsyswrap.loop.context import find_context
 from nsyswrap.model import Report, Section
@@ -20,6 +19,7 @@ from nsyswrap.render import nvprof_view
 from nsyswrap.render.nvprof_view import Row
 from nsyswrap.report import report_of
 from nsyswrap.tables import Trace
+from nsyswrap.trace.load import load_export
 
 TraceOf = Callable[[ExportBuilder], Trace]
 LONG = "void wide<" + "float, " * 100 + "int>(int)"

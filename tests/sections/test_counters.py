@@ -8,11 +8,11 @@ import pytest
 from analysis_fixtures import run_section, window
 from export_builder import ExportBuilder, thread
 
-from nsyswrap.db.load import load_export
 from nsyswrap.loop.context import find_context
 from nsyswrap.model import Section
 from nsyswrap.sections import counters
 from nsyswrap.tables import Trace
+from nsyswrap.trace.load import load_export
 
 TraceOf = Callable[[ExportBuilder], Trace]
 

@@ -17,7 +17,6 @@ from analysis_fixtures import run_section, whole_session
 from real_captures import CAPTURE_NAMES, RealContext, RealReport, RealTrace
 
 from nsyswrap import tables
-from nsyswrap.db.load import load_export
 from nsyswrap.events.operations import COMMUNICATION, COMPUTE
 from nsyswrap.intervals import Window, gaps, merge, overlap, total
 from nsyswrap.loop.context import TraceContext, find_context
@@ -28,6 +27,7 @@ from nsyswrap.sections import ranges
 from nsyswrap.sections.capture_check import outweighs
 from nsyswrap.sections.ledger import ROWS, ledger_rows
 from nsyswrap.tables import Trace, array
+from nsyswrap.trace.load import load_export
 
 CNN, BERT, TWO_GPUS = "cnn_amp", "bench_source", "alexnet_data_parallel_2gpu"
 OPERATOR_RANGES, OLD = "cnn_amp_autograd_ranges", "cnn_fp32_nsys2023"

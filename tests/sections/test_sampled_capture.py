@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from real_captures import RealReport, RealTrace
 
-from nsyswrap.db.load import load_export
-from nsyswrap.db.redact import redact
 from nsyswrap.model import Report, Section
+from nsyswrap.trace.load import load_export
+from nsyswrap.trace.redact import redact
 
 Captures = Callable[[str], Path]
 

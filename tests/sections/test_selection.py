@@ -10,7 +10,6 @@ from click.testing import CliRunner, Result
 from real_captures import RealReport, RealTrace
 
 from nsyswrap.cli import cli
-from nsyswrap.db.load import load_export
 from nsyswrap.errors import UsageError
 from nsyswrap.loop.context import find_context
 from nsyswrap.render.json_report import section_tree
@@ -18,6 +17,7 @@ from nsyswrap.report import NO_VERDICT, report_of
 from nsyswrap.sections import SECTIONS
 from nsyswrap.sections.selection import checked_keys, unread_tables
 from nsyswrap.tables import OS_CALLS, SPECS, Trace
+from nsyswrap.trace.load import load_export
 
 KEYS = tuple(spec.key for spec in SECTIONS)
 NAMES = ("mnist_counters_python", "ddp_2gpu_slow_links", "cnn_amp", "cuda_graph_node_trace")

@@ -10,9 +10,9 @@ import pytest
 from export_builder import global_id
 from shifted_ranks import FIRST, FIRST_PID, GEMM, US, ShiftedRanks
 
-from nsyswrap.db.load import load_export
 from nsyswrap.model import Report
 from nsyswrap.report import build_report
+from nsyswrap.trace.load import load_export
 
 STEPS, STEP, PERIOD = 16, 1000 * US, 10 * US
 COUNTER = "Tensor Active [Throughput %]"

@@ -222,7 +222,7 @@ def test_it_equals_counting_nanoseconds(
     events: list[tuple[str, tuple[int, int]]], cut: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """In each of two steps, each nanosecond belongs to the first role that is open in it."""
-    from nsyswrap.db.load import load_export  # noqa: PLC0415 - the fixture that loads is made once a test, not a trace
+    from nsyswrap.trace.load import load_export  # noqa: PLC0415 - the fixture that loads is made once a test, not a trace
 
     builder = ExportBuilder().kernel(50, 60).range("step 1", 0, cut).range("step 2", cut, 40)
     add: dict[str, Callable[[int, int], object]] = {

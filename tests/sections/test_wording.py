@@ -12,7 +12,6 @@ import pytest
 
 import nsyswrap.rules
 import nsyswrap.sections
-from nsyswrap.db.load import load_export
 from nsyswrap.loop.context import find_context
 from nsyswrap.model import Report
 from nsyswrap.program_kind import Framework, ProgramKind, Wording
@@ -20,6 +19,7 @@ from nsyswrap.render.plan_view import plan
 from nsyswrap.report import report_of
 from nsyswrap.rules import rule_of
 from nsyswrap.sections.idle_advice import OWN_RULES
+from nsyswrap.trace.load import load_export
 
 CAPTURES = Path(__file__).resolve().parents[1] / "captures"
 OF_PYTORCH = re.compile(

@@ -17,7 +17,6 @@ import pandas as pd
 from fuzz_cases import fuzz_case
 
 from nsyswrap.compare import compare_reports
-from nsyswrap.db.load import load_export
 from nsyswrap.errors import NsyswrapError
 from nsyswrap.loop.context import TraceContext, find_context
 from nsyswrap.model import Report
@@ -29,6 +28,7 @@ from nsyswrap.report import ALL, report_of
 from nsyswrap.sections.ledger import ROWS
 from nsyswrap.tables import SPECS, Trace
 from nsyswrap.timeline.event_frames import event_frames
+from nsyswrap.trace.load import load_export
 
 # Columns that no sound table has below 0, by the end of their names.
 _NEVER_NEGATIVE = ("total_ns", "idle_ns", "window_ns", "count", "exposed_ns", "lost_ns")

@@ -15,9 +15,9 @@ from export_builder import DEVICE, HOST_TO_DEVICE, PAGEABLE, PINNED, ExportBuild
 from hypothesis import seed
 from hypothesis import strategies as st
 
-from nsyswrap.db.load import load_export
 from nsyswrap.loop.context import TraceContext, find_context
 from nsyswrap.tables import Trace
+from nsyswrap.trace.load import load_export
 
 LONGEST = 60
 THREADS = tuple(global_id(pid, tid) for pid, tid in ((4711, 4711), (4711, 4712), (5000, 5000), (5000, 5001)))

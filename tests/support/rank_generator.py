@@ -15,9 +15,9 @@ import numpy.typing as npt
 from export_builder import ExportBuilder, global_id
 
 from nsyswrap import tables
-from nsyswrap.db.load import load_export
 from nsyswrap.ranks.rank_report import RankReport
 from nsyswrap.tables import SPECS, Trace, array
+from nsyswrap.trace.load import load_export
 
 EPOCH = 10**18
 REDUCE = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"

@@ -34,7 +34,7 @@ LAYERS = {
     "tables": 2,
     "requested_window": 2,
     "fixed_step": 3,
-    "db": 3,
+    "trace": 3,
     "hardware": 3,
     "capture": 4,
     "events": 4,
@@ -61,10 +61,10 @@ LAYERS = {
 # The packages that may import a dependency.
 HOMES = {
     "click": ("nsyswrap.cli",),
-    "sqlalchemy": ("nsyswrap.db", "nsyswrap.runs"),
-    "adbc_driver_manager": ("nsyswrap.db",),
-    "adbc_driver_sqlite": ("nsyswrap.db",),
-    "connectorx": ("nsyswrap.db",),
+    "sqlalchemy": ("nsyswrap.trace", "nsyswrap.runs"),
+    "adbc_driver_manager": ("nsyswrap.trace",),
+    "adbc_driver_sqlite": ("nsyswrap.trace",),
+    "connectorx": ("nsyswrap.trace",),
     "alembic": ("nsyswrap.runs",),
     "psycopg": ("nsyswrap.runs",),
     "dask": ("nsyswrap.many",),
@@ -102,7 +102,7 @@ class Module:
     """One Python file.
 
     Attributes:
-        name: Its dotted name, as `nsyswrap.db.load`; a package's `__init__` has the package's name.
+        name: Its dotted name, as `nsyswrap.trace.load`; a package's `__init__` has the package's name.
         package: The dotted name of the package that relative imports start from.
         path: The file, relative to the root.
     """

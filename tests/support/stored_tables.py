@@ -7,7 +7,7 @@ from pathlib import Path
 
 from export_builder import ExportBuilder
 
-from nsyswrap.db.table_pages import Leaves, find_leaves
+from nsyswrap.trace.table_pages import Leaves, find_leaves
 
 PAGE_BYTES = 512
 ROWS = 3000

@@ -13,10 +13,10 @@ from types import ModuleType, SimpleNamespace
 import pytest
 from export_builder import ExportBuilder
 
-from nsyswrap.db.load import load_export
 from nsyswrap.model import Report
 from nsyswrap.report import build_report
 from nsyswrap.tables import CALLS, KERNELS, Trace
+from nsyswrap.trace.load import load_export
 
 TOOLS = Path(__file__).resolve().parents[2] / "tools"
 TraceOf = Callable[[ExportBuilder], Trace]

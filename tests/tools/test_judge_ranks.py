@@ -13,9 +13,9 @@ from types import ModuleType
 import pytest
 from real_captures import RealReport
 
-from nsyswrap.db.load import load_export
 from nsyswrap.loop.context import find_context
 from nsyswrap.tables import KERNELS
+from nsyswrap.trace.load import load_export
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from nsyswrap.db.load import load_export
 from nsyswrap.render import render
 from nsyswrap.report import build_report
+from nsyswrap.trace.load import load_export
 
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLES = ROOT / "reports" / "samples"

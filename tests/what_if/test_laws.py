@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from simulated_programs import START, Act, Machine, programs
 from simulations import change_of, simulate
 
-from nsyswrap.db.load import load_export
 from nsyswrap.intervals import Spans
 from nsyswrap.loop.context import find_context
 from nsyswrap.rules import CAUSES
 from nsyswrap.tables import CALLS
+from nsyswrap.trace.load import load_export
 from nsyswrap.what_if.changes import FIXES
 from nsyswrap.what_if.critical_path import critical_path
 from nsyswrap.what_if.dependency_graph import Change

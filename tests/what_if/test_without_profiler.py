@@ -179,7 +179,7 @@ def test_a_higher_cost_never_makes_the_run_longer(
 
     The clock of the GPU is not known here: kernels take as long as recorded.
     """
-    from nsyswrap.db.load import load_export  # noqa: PLC0415 - the fixture is made once a test, the trace once an example
+    from nsyswrap.trace.load import load_export  # noqa: PLC0415 - the fixture is made once a test, the trace once an example
 
     path = launches(every=every, kernel=kernel).write(tmp_path_factory.mktemp("launches") / "built.sqlite")
     step = found(load_export(path), ProfilerCost({"launch": CallCost(costs[0], costs[1], costs[2])}))

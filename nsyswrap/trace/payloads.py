@@ -1,0 +1,117 @@
+"""The payloads of NVTX events that may stay in a redacted export: Python samples, and numbers that NCCL records.
+
+A payload is JSON. It is parsed, and only known fields with values of a known form are written again. Everything else is
+dropped.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from nsyswrap.trace import queries
+from nsyswrap.trace.connection import Export
+
+_EVENTS = "NVTX_EVENTS"
+_PROCESS_MASK = ~0xFFFFFF
+
+_SAMPLE_DOMAINS = ("Python Periodic Sampling", "Python Backtrace on CUDA")
+_FRAME = ("Function", "File", "Line")
+_SAMPLE_STATE = re.compile(r"[A-Za-z ]{0,40}", re.ASCII)
+_LARGEST_ID = 1 << 63
+
+NCCL = "NCCL"
+_INT32 = range(-(1 << 31), 1 << 31)
+_UINT64 = range(1 << 64)
+# The fields of NCCL's ranges and the values that each may have. Source: NVIDIA/nccl,
+# src/include/nvtx_payload_schemas.h and src/misc/nvtx.cc, version 2.27.
+NCCL_FIELDS: Mapping[str, range] = {
+    "NCCL communicator ID": _UINT64,
+    "Parent NCCL communicator ID": _UINT64,
+    "No. of ranks": _INT32,
+    "No. of devices": _INT32,
+    "Rank": _INT32,
+    "Peer rank": _INT32,
+    "CUDA device": _INT32,
+    "Root": _INT32,
+    "Color": _INT32,
+    "Key": _INT32,
+    "num_exclude": _INT32,
+    "Message size [bytes]": _UINT64,
+}
+NCCL_REDUCTION = "Reduction operation"
+NCCL_REDUCTIONS = frozenset({"Sum", "Product", "Max", "Min", "Avg"})
+
+
+class PythonSample(NamedTuple):
+    """A sample of Python's stack.
+
+    Attributes:
+        text: The payload, with known fields only.
+        frames: String id of the function, string id of the file, and line of each frame.
+    """
+
+    text: str
+    frames: tuple[tuple[int, int, int], ...]
+
+
+def python_sample(raw: bytes | None) -> PythonSample | None:
+    """Return a sample of Python's stack from its payload; None where the payload is anything else."""
+    try:
+        ((domain, sample),) = json.loads(raw or b"").items()
+        frames = tuple((int(frame["Function"]), int(frame["File"]), int(frame["Line"])) for frame in sample["Frames"])
+        state, number = str(sample["Thread state"]), int(sample["Thread state ID"])
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
+        return None
+    known = domain in _SAMPLE_DOMAINS and _SAMPLE_STATE.fullmatch(state) and number in _UINT64
+    if not known or any(not 0 <= part < _LARGEST_ID for frame in frames for part in frame):
+        return None
+    stack = [dict(zip(_FRAME, frame, strict=True)) for frame in frames]
+    kept = {"Thread state ID": number, "Thread state": state, "Frames count": len(stack), "Frames": stack}
+    return PythonSample(_written({domain: kept}), frames)
+
+
+def nccl_payload(raw: bytes | None) -> str | None:
+    """Return the known fields of the payload of an NCCL range; None where it has none."""
+    try:
+        fields = json.loads(raw or b"").items()
+    except (ValueError, TypeError, AttributeError, RecursionError):
+        return None
+    kept = {name: value for name, value in fields if _is_nccl_field(name, value)}
+    return _written(kept) if kept else None
+
+
+def _is_nccl_field(name: str, value: object) -> bool:
+    """Return whether NCCL records a field of this name, and the value is one that the field can have."""
+    if name == NCCL_REDUCTION and isinstance(value, str):
+        return value in NCCL_REDUCTIONS
+    # A reduction that a program defines is a number.
+    allowed = _INT32 if name == NCCL_REDUCTION else NCCL_FIELDS.get(name)
+    # type() and not isinstance(): True and False are instances of int.
+    return allowed is not None and type(value) is int and value in allowed
+
+
+def nccl_domains(export: Export) -> frozenset[tuple[int, int]]:
+    """Return the NVTX domains of NCCL: global id of the process and number of the domain."""
+    if not export.has(_EVENTS, "globalTid", "domainId", "text", "textId", "eventType"):
+        return frozenset()
+    rows = list(export.rows(queries.domains()))
+    ids = {text_id for *_, text, text_id in rows if text is None and isinstance(text_id, int)}
+    names = dict(export.rows(queries.strings(ids))) if ids else {}
+    return frozenset(_named_nccl(rows, names))
+
+
+def _named_nccl(rows: list[tuple[object, ...]], names: Mapping[object, object]) -> Iterator[tuple[int, int]]:
+    for thread, domain, text, text_id in rows:
+        name = names.get(text_id) if text is None else text
+        if name == NCCL and isinstance(thread, int) and isinstance(domain, int):
+            yield thread & _PROCESS_MASK, domain
+
+
+def is_of_domain(domains: frozenset[tuple[int, int]], thread: object, domain: object) -> bool:
+    """Return whether an event's thread and domain number name one of these domains."""
+    return isinstance(thread, int) and isinstance(domain, int) and (thread & _PROCESS_MASK, domain) in domains
+
+
+def _written(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"))

@@ -1,0 +1,350 @@
+"""One table of an export as numpy arrays of the contract's types.
+
+A large table is read in parts, by row number, so that several threads can read it at once. Each writes its own rows of
+the same arrays. Rows of whole numbers are decoded from the pages of the file; SQLite reads all that is unusual.
+"""
+
+import itertools
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from sqlalchemy import SelectBase
+
+from nsyswrap import tables
+from nsyswrap.errors import ExportError
+from nsyswrap.trace import counters, queries, schema
+from nsyswrap.trace.coded_column import PartCodes, joined
+from nsyswrap.trace.connection import AGAIN, Export, connected, text_of, wrong_type
+from nsyswrap.trace.page_columns import PageColumns, first_rows, fitting
+from nsyswrap.trace.schema import Source
+from nsyswrap.trace.table_pages import UnknownFormatError, find_leaves
+
+Array = npt.NDArray[Any]
+Arrays = dict[str, Array]
+
+# Value of a missing id or time.
+UNKNOWN = np.int64(np.iinfo(np.int64).min)
+# Large enough that opening a connection costs little, small enough that all threads end at about the same time.
+PART_ROWS = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Rows that are read together.
+
+    Attributes:
+        at: Index of the first row in the arrays.
+        length: Number of rows at most.
+        first_row: Number of the first row in the export; None where the part is the whole table.
+        pages: Its leaf pages, counted from the first one of the table; empty where they are unknown.
+    """
+
+    at: int
+    length: int
+    first_row: int | None = None
+    pages: range = range(0)
+
+
+@dataclass(frozen=True, slots=True)
+class TableReader:
+    """Reads one table: make it with ``begin``, ``read`` each part, then ``end``.
+
+    Attributes:
+        export: The export.
+        source: Table and columns.
+        parts: The parts of the table, in order.
+        columns: Arrays with room for all parts, by our names; only columns that the export has.
+        coded: The codes of each part by the index of its first row, by the names of the columns that are held as codes.
+        pages: Reads the columns from pages of the file; None where SQLite has to.
+    """
+
+    export: Export
+    source: Source
+    parts: tuple[Part, ...]
+    columns: Arrays
+    pages: PageColumns | None = None
+    coded: Mapping[str, dict[int, PartCodes]] = field(default_factory=dict)
+
+    @classmethod
+    def begin(cls, export: Export, source: Source) -> "TableReader":
+        """Allocate the arrays for a table, and cut it into parts where its rows are numbered.
+
+        Raises:
+            ExportError: The table is damaged.
+        """
+        found = cls.in_parts(export, source, PART_ROWS)
+        last = found.parts[-1] if found.parts else Part(0, 0)
+        every = found.empty(0)
+        columns = found.empty(last.at + last.length, found.source.spec.coded)
+        coded: dict[str, dict[int, PartCodes]] = {name: {} for name in every if name not in columns}
+        return replace(found, columns=columns, coded=coded)
+
+    @classmethod
+    def in_parts(cls, export: Export, source: Source, part_rows: int) -> "TableReader":
+        """Cut a table into parts where its rows are numbered, to read each with ``alone``.
+
+        Args:
+            export: The export.
+            source: Table and columns.
+            part_rows: Rows of a part, about.
+
+        Raises:
+            ExportError: The table is damaged.
+        """
+        rows = export.row_numbers(source.table)
+        if not rows:
+            return cls(export, source, (Part(0, export.row_count(source.table)),), {})
+        pages = _pages(export, source, queries.present_columns(source, export.columns[source.table]))
+        in_pages = _parts_of_pages(pages, rows, part_rows) if pages else ()
+        if in_pages:
+            return cls(export, source, in_pages, {}, pages)
+        starts = range(0, len(rows), part_rows)
+        parts = (Part(at, min(part_rows, len(rows) - at), rows.start + at) for at in starts)
+        return cls(export, source, tuple(parts), {})
+
+    def empty(self, length: int, but: Container[str] = ()) -> Arrays:
+        """Return an array of a length for each column that the export has, except some columns."""
+        names = queries.present_columns(self.source, self.export.columns[self.source.table])
+        return {name: np.empty(length, _dtype(self.source, name)) for name in names if name not in but}
+
+    def only(self, names: Container[str]) -> "TableReader":
+        """Return a reader of the same parts that reads some columns, by our names; all where it has none of them."""
+        source = self.source
+        required, optional = (
+            {ours: theirs for ours, theirs in columns.items() if ours in names}
+            for columns in (source.required, source.optional)
+        )
+        less = replace(source, required=required or dict(source.required), optional=optional)
+        wanted = {*less.required, *less.optional}
+        pages = self.pages and replace(
+            self.pages, columns={name: column for name, column in self.pages.columns.items() if name in wanted}
+        )
+        return replace(self, source=less, pages=pages)
+
+    def alone(self, part: Part) -> Arrays:
+        """Return the columns of one part, in arrays of its own.
+
+        Raises:
+            ExportError: The table is damaged, or a column holds a value of the wrong type.
+        """
+        own = replace(part, at=0)
+        reader = replace(self, parts=(own,), columns=self.empty(part.length))
+        return reader.end([reader.read(own)])
+
+    def nothing(self) -> Arrays:
+        """Return the columns of no rows."""
+        return replace(self, parts=(), columns=self.empty(0)).end([])
+
+    def read(self, part: Part, *, in_own_thread: bool = True) -> int:
+        """Read the rows of one part into the arrays, NULL as the contract's missing value. Texts are not cleaned yet.
+
+        Args:
+            part: The rows.
+            in_own_thread: Whether other threads read at the same time: this one then needs a connection of its own.
+
+        Returns:
+            The number of rows.
+
+        Raises:
+            ExportError: The table is damaged, or a column holds a value of the wrong type.
+        """
+        if self.pages and part.pages:
+            try:
+                return self._decode(self.pages, part)
+            except UnknownFormatError:
+                pass  # SQLite reads it, or says what is wrong.
+        if not in_own_thread:
+            return self._select(self.export, part)
+        with connected(self.export.path, self.export.columns) as own:
+            return self._select(own, part)
+
+    def _select(self, own: Export, part: Part) -> int:
+        """Let SQLite read a part."""
+        try:
+            return self._stream(own, part)
+        except ExportError as error:
+            raise _column_at_fault(own, self.source) or error from error
+
+    def _decode(self, pages: PageColumns, part: Part) -> int:
+        """Read a part from its pages.
+
+        Raises:
+            UnknownFormatError: SQLite has to read it.
+        """
+        rows = 0
+        self._begin_codes(part)
+        for count, columns in pages.batches(part.pages):
+            first, rows = part.at + rows, rows + count
+            if rows > part.length:
+                raise UnknownFormatError
+            for name, values in columns.items():
+                none = self.source.spec.missing.get(name)
+                fits = fitting(values, _dtype(self.source, name), none if isinstance(none, int) else None)
+                self._write(name, part, first, fits)
+        return rows
+
+    def _begin_codes(self, part: Part) -> None:
+        """Make room for the codes of a part."""
+        for parts in self.coded.values():
+            parts[part.at] = PartCodes(part.length)
+
+    def _write(self, name: str, part: Part, first: int, values: Array) -> None:
+        """Write some values of a column; ``first`` is the index of the first of them in the arrays."""
+        if name in self.coded:
+            self.coded[name][part.at].write(first - part.at, values)
+        else:
+            self.columns[name][first : first + len(values)] = values
+
+    def _stream(self, own: Export, part: Part) -> int:
+        rows = 0
+        self._begin_codes(part)
+        for batch in own.batches(self._query(part), self.source.table):
+            first, rows = part.at + rows, rows + batch.num_rows
+            if rows > part.length:
+                raise ExportError(
+                    f"cannot read table {self.source.table} of {own.path.name}: it has more rows than row numbers",
+                    hint=AGAIN,
+                )
+            for name, values in zip(batch.schema.names, batch.columns, strict=True):
+                self._write(name, part, first, _values(values, self.source, name, own.path))
+        return rows
+
+    def _query(self, part: Part) -> SelectBase:
+        present = self.export.columns[self.source.table]
+        numbers = None if part.first_row is None else range(part.first_row, part.first_row + part.length)
+        if self.source.spec is tables.RANGES:
+            return queries.ranges(self.source, present, numbers)
+        if self.source.spec is tables.COUNTERS:
+            metrics = {metric for _, metric in counters.names(self.export)}
+            return queries.counters(self.source, present, metrics, numbers)
+        return queries.rows(self.source, present, numbers)
+
+    def end(self, counts: Sequence[int]) -> Arrays:
+        """Return the table's columns; those that ``coded`` names are categories of pandas.
+
+        Columns that the export lacks hold the contract's missing value.
+
+        Args:
+            counts: Number of rows in each part.
+        """
+        rows = 0
+        for part, count in zip(self.parts, counts, strict=True):
+            if part.at != rows:
+                for values in self.columns.values():
+                    values[rows : rows + count] = values[part.at : part.at + count]
+            rows += count
+        source = self.source
+        by_part = [part.at for part in self.parts]
+        coded: dict[str, Any] = {
+            name: joined([parts[at].finish(count) for at, count in zip(by_part, counts, strict=True)])
+            for name, parts in self.coded.items()
+        }
+        return coded | {
+            name: self.columns[name][:rows]
+            if name in self.columns
+            else np.full(rows, _missing(source, name), _dtype(source, name))
+            for name in (*source.required, *source.optional)
+            if name not in coded
+        }
+
+
+def _pages(export: Export, source: Source, names: Mapping[str, str]) -> PageColumns | None:
+    """Return a reader of the pages of a table; None where SQLite has to read it."""
+    # Few samples of counters are shown, and SQLite finds them.
+    if source.texts or source.spec is tables.COUNTERS:
+        return None
+    try:
+        stored = export.rows(queries.stored_columns(source.table))
+    except ExportError:
+        return None
+    if not stored or any(unusual for _, _, unusual in stored):
+        return None
+    leaves = find_leaves(export.path, stored[0][0], len(stored))
+    numbers = {name: number for number, (_, name, _) in enumerate(stored)}
+    missing = {name: int(_missing(source, name)) for name in names if name not in schema.NEVER_NULL}
+    return PageColumns(export.path, leaves, numbers, names, missing) if leaves else None
+
+
+def _parts_of_pages(pages: PageColumns, rows: range, part_rows: int) -> tuple[Part, ...]:
+    """Return parts of whole pages; none where the row numbers of the pages and of the table disagree."""
+    first = first_rows(pages.leaves, rows)
+    if first is None:
+        return ()
+    wanted = np.arange(rows.start, rows.stop, part_rows)
+    cuts = np.unique(np.append(np.searchsorted(first, wanted), len(first) - 1)).tolist()
+    return tuple(
+        Part(int(first[begin]) - rows.start, int(first[end] - first[begin]), int(first[begin]), range(begin, end))
+        for begin, end in itertools.pairwise(cuts)
+    )
+
+
+def _column_at_fault(export: Export, source: Source) -> ExportError | None:
+    """Return an error that names the column with values of the wrong type; None where there is no such column."""
+    query = queries.foreign_values(source, export.columns[source.table])
+    try:
+        (counts,) = export.rows(query)
+    except ExportError:
+        return None
+    names = [column.name for column in query.selected_columns]
+    return next(
+        (wrong_type(export.path, source.table, n) for n, count in zip(names, counts, strict=True) if count), None
+    )
+
+
+def _dtype(source: Source, name: str) -> str:
+    """Return the dtype of a column while it is read: object for texts, that of the numbers for codes."""
+    if name in source.texts:
+        return "object"
+    return source.spec.coded.get(name) or source.spec.columns.get(name, "int64")
+
+
+def _missing(source: Source, name: str) -> int | str:
+    """Return the value that replaces NULL: the contract's, else ``UNKNOWN`` for int64 and 0 for other types."""
+    return source.spec.missing.get(name, int(UNKNOWN) if _dtype(source, name) == "int64" else 0)
+
+
+def cut_text(text: str) -> str:
+    """Return a text of the export, cut at twice ``schema.LONGEST_TEXT`` characters.
+
+    It is cut again when it is cleaned. So a secret that crosses the first limit is not in the result.
+    """
+    return text[: 2 * schema.LONGEST_TEXT]
+
+
+def _values(values: pa.Array, source: Source, name: str, path: Path) -> Array:
+    """Return one batch of a column as a numpy array of its type."""
+    column = {**source.required, **source.optional}[name]
+    if name in source.texts:
+        codes = values.dictionary_encode()
+        labels = [cut_text(text_of(label)) for label in codes.dictionary.to_pylist()]
+        texts: Array = np.array(labels, dtype=object)[codes.indices.to_numpy()]
+        return texts
+    if values.null_count and name in schema.NEVER_NULL:
+        raise ExportError(f"{path.name}: column {column} of {source.table} lacks a value (NULL)", hint=AGAIN)
+    dtype = _dtype(source, name)
+    kind = pa.int64() if dtype == "bool" else pa.type_for_alias(dtype)
+    none = source.spec.missing.get(name)
+    try:
+        if kind == pa.int32() and isinstance(none, int):
+            values = pc.replace_with_mask(values.cast(pa.int64()), pc.equal(values, tables.NO_ID), pa.scalar(none))
+        values = values.cast(kind)
+    except pa.ArrowException as error:
+        raise _does_not_fit(values, path, source.table, column) from error
+    if values.null_count:
+        values = pc.fill_null(values, pa.scalar(int(_missing(source, name)), kind))
+    return np.asarray(values.to_numpy(zero_copy_only=False), dtype=dtype)
+
+
+def _does_not_fit(values: pa.Array, path: Path, table: str, column: str) -> ExportError:
+    """Return the error for values that are no whole numbers, or too large ones."""
+    if not pa.types.is_integer(values.type):
+        return wrong_type(path, table, column)
+    limits = pc.min_max(values)
+    worst = max((limits[side].as_py() for side in ("min", "max")), key=abs)
+    return ExportError(f"{path.name}: column {column} of {table} holds {worst}, which is too large", hint=AGAIN)

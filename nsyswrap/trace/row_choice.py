@@ -1,0 +1,182 @@
+"""The rows of an export that an interval of time needs, read from the parts that may hold them.
+
+Around the interval this reads what its rows refer to::
+
+    calls        |launch| ..................... before the interval, of an operation in it
+    operations                  [   interval   ] ........|kernel| launched in it, run after it
+    scheduling   |last change of each thread before it|
+"""
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from nsyswrap import tables
+from nsyswrap.intervals import Times
+from nsyswrap.trace.load import OPERATIONS
+from nsyswrap.trace.read_table import Arrays
+from nsyswrap.trace.time_index import Flags, Progress, TableIndex, ends_of
+
+CALLS = tables.CALLS.name
+# Joined to calls by correlation id; their rows have no times.
+BY_ID = (tables.EVENT_RECORDS.name, tables.EVENT_WAITS.name)
+# Read whole: how much memory is in use, and the most of it in the capture, are sums of all rows.
+WHOLE = (tables.MEMORY.name,)
+# Correlation ids have 32 bits; the process comes above them.
+_ID_BITS = 40
+
+
+class LaunchIds(NamedTuple):
+    """Pairs of process and correlation id.
+
+    Attributes:
+        processes: Global ids, ascending.
+        keys: A number for each pair, ascending.
+    """
+
+    processes: Times
+    keys: Times
+
+    @classmethod
+    def of(cls, process: Times, ids: Times) -> "LaunchIds":
+        """Return the pairs of some rows; those without an id are left out."""
+        processes = tables.distinct(process[ids > 0])
+        found = cls(processes, np.empty(0, np.int64))
+        return found._replace(keys=tables.distinct(found._keys(process, ids)[ids > 0]))
+
+    def _keys(self, process: Times, ids: Times) -> Times:
+        return (np.searchsorted(self.processes, process) << np.int64(_ID_BITS)) + ids
+
+    def holds(self, process: Times, ids: Times) -> Flags:
+        """Return whether each row has one of the pairs."""
+        if not len(self.keys):
+            return np.zeros(len(ids), bool)
+        at = np.minimum(np.searchsorted(self.processes, process), len(self.processes) - 1)
+        keys = self._keys(process, ids)
+        place = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
+        found: Flags = (self.processes[at] == process) & (ids > 0) & (self.keys[place] == keys)
+        return found
+
+    @property
+    def bounds(self) -> tuple[int, int]:
+        """Return the lowest and the highest id; an empty range without pairs."""
+        ids = self.keys & np.int64((1 << _ID_BITS) - 1)
+        return (int(ids.min()), int(ids.max())) if len(ids) else (1, 0)
+
+
+def _pairs(columns: Arrays) -> tuple[Times, Times]:
+    """Return process and correlation id of each row."""
+    process = columns["process"] if "process" in columns else tables.process_of(columns["thread"])
+    return process, columns["correlation_id"]
+
+
+class RowChoice:
+    """Reads the rows that an interval needs.
+
+    Args:
+        indexes: Where the rows of each table are, by name.
+        start_ns: Start of the interval.
+        end_ns: Its end.
+        progress: Called for each part that is read.
+    """
+
+    def __init__(self, indexes: Mapping[str, TableIndex], start_ns: int, end_ns: int, progress: Progress) -> None:
+        self.indexes = indexes
+        self.interval = start_ns, end_ns
+        self._progress = progress
+
+    def read(self) -> dict[str, Arrays]:
+        """Return the columns of each table.
+
+        Raises:
+            ExportError: A table is damaged.
+        """
+        found = {name: self._of_table(name) for name in self.indexes if name not in {CALLS, *OPERATIONS, *BY_ID}}
+        calls = self._chosen(CALLS, self._touching) if CALLS in self.indexes else None
+        launched = LaunchIds.of(*_pairs(calls)) if calls else LaunchIds.of(*_NO_PAIRS)
+        for name in OPERATIONS:
+            if name in self.indexes:
+                found[name] = self._with_launches(name, launched, self._touching)
+        if calls is None:
+            return found
+        pairs = [_pairs(found[name]) for name in OPERATIONS if name in found]
+        needed = (
+            LaunchIds.of(*(np.concatenate([_NO_IDS, *each]) for each in zip(*pairs, strict=True)))
+            if pairs
+            else launched
+        )
+        earlier = self._with_launches(CALLS, needed, None, but=self._touching)
+        found[CALLS] = {name: np.concatenate([calls[name], earlier[name]]) for name in calls}
+        known = LaunchIds.of(*_pairs(found[CALLS]))
+        return found | {name: self._with_launches(name, known, None) for name in BY_ID if name in self.indexes}
+
+    def _of_table(self, name: str) -> Arrays:
+        index = self.indexes[name]
+        if name == tables.SCHEDULING.name:
+            return _joined(index, [self._last_states(index), self._chosen(name, self._touching)])
+        if "start" in index.reader.source.required and name not in WHOLE:
+            return self._chosen(name, self._touching)
+        return _joined(index, list(index.read(np.ones(len(index.rows), bool))))
+
+    def _touching(self, columns: Arrays) -> Flags:
+        """Return which rows touch the interval."""
+        found: Flags = (columns["start"] < self.interval[1]) & (ends_of(columns) >= self.interval[0])
+        return found
+
+    def _chosen(self, name: str, choose: Callable[[Arrays], Flags]) -> Arrays:
+        index = self.indexes[name]
+        return self._rows(index, index.touching(*self.interval), choose)
+
+    def _with_launches(
+        self,
+        name: str,
+        launches: LaunchIds,
+        choose: Callable[[Arrays], Flags] | None,
+        but: Callable[[Arrays], Flags] | None = None,
+    ) -> Arrays:
+        """Return the rows that have one of the launches, and those that are chosen; none that ``but`` chooses."""
+        index = self.indexes[name]
+        parts = index.with_ids(*launches.bounds)
+        if choose:
+            parts = parts | index.touching(*self.interval)
+
+        def wanted(columns: Arrays) -> Flags:
+            found = launches.holds(*_pairs(columns))
+            if choose:
+                found |= choose(columns)
+            return found & ~but(columns) if but else found
+
+        return self._rows(index, parts, wanted)
+
+    def _rows(self, index: TableIndex, parts: Flags, choose: Callable[[Arrays], Flags]) -> Arrays:
+        found = []
+        for columns in index.read(parts):
+            rows = np.flatnonzero(choose(columns))
+            found.append({name: values[rows] for name, values in columns.items()})
+            self._progress(len(columns[next(iter(columns))]))
+        return _joined(index, found)
+
+    def _last_states(self, index: TableIndex) -> Arrays:
+        """Return the last change of each thread before the interval: it tells the state of the thread at its start."""
+        last = _joined(index, [])
+        for columns in index.read(index.first_ns < self.interval[0]):
+            both = {name: np.concatenate([last[name], values]) for name, values in columns.items()}
+            rows = np.flatnonzero(both["start"] < self.interval[0])
+            order = rows[np.lexsort([both["start"][rows], both["thread"][rows]])]
+            thread = both["thread"][order]
+            ends = np.append(thread[1:] != thread[:-1], np.ones(min(len(thread), 1), bool))
+            last = {name: values[order[ends]] for name, values in both.items()}
+            self._progress(len(columns["start"]))
+        return last
+
+
+_NO_IDS = np.empty(0, np.int64)
+_NO_PAIRS = _NO_IDS, _NO_IDS
+
+
+def _joined(index: TableIndex, parts: list[Arrays]) -> Arrays:
+    """Return the rows of several parts as one table, which has no rows without parts."""
+    if not parts:
+        return index.reader.nothing()
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
