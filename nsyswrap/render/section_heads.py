@@ -1,4 +1,4 @@
-"""What each section that a report may have is called, where it stands, and its words: what its own file says."""
+"""The name of each section that a report may have, its place, and its words: what its own file says."""
 
 from collections.abc import Mapping
 from types import MappingProxyType

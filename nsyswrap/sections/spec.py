@@ -1,4 +1,4 @@
-"""The definition of a section: what it is called, where it stands, what it needs, its words, and how it is made."""
+"""The definition of a section: its name, its place, what it needs, its words, and how it is made."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -35,7 +35,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SectionHead:
-    """What a section is called, where it stands, and its words.
+    """The name of a section, its place, and its words.
 
     Attributes:
         key: Key of the section.
