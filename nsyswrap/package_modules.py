@@ -2,16 +2,16 @@
 
 from collections.abc import Iterable, Iterator
 from importlib import import_module
-from pkgutil import iter_modules
+from pkgutil import walk_packages
 from types import ModuleType
 
 
 def modules_of(package: str, path: Iterable[str]) -> Iterator[ModuleType]:
-    """Yield the modules of a package, imported, in the order of their names.
+    """Yield the modules of a package and of the packages in it, imported, in the order of their names.
 
     Args:
         package: Name of the package, its ``__name__``.
         path: Its folders, its ``__path__``.
     """
-    for name in sorted(each.name for each in iter_modules(path)):
-        yield import_module(f"{package}.{name}")
+    for name in sorted(each.name for each in walk_packages(path, f"{package}.")):
+        yield import_module(name)

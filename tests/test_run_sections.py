@@ -42,7 +42,7 @@ def values(monkeypatch: pytest.MonkeyPatch) -> Values:
 
 def named(key: str, run: Callable[..., Section]) -> SectionSpec:
     """Return a section."""
-    return SectionSpec(key, key, (), run)
+    return SectionSpec(key=key, title=key, place=0, run=run)
 
 
 def section(key: str) -> Section:

@@ -47,7 +47,7 @@ def _section_keys(_context: click.Context, _option: click.Parameter, text: str |
     """Return the keys of sections in the value of ``--sections``."""
     if text is None:
         return ()
-    from nsyswrap.sections.selection import checked_keys  # noqa: PLC0415 - heavy; loaded when it is needed
+    from nsyswrap.sections import checked_keys  # noqa: PLC0415 - heavy; loaded when it is needed
 
     return checked_keys(text)
 
@@ -293,7 +293,7 @@ def _request(options: ReadOptions, progress: Callable[[str, int, int], None]) ->
     from nsyswrap.loop.large_capture import Request  # noqa: PLC0415
     from nsyswrap.report import ALL, STEPS  # noqa: PLC0415
     from nsyswrap.requested_window import between  # noqa: PLC0415
-    from nsyswrap.sections.selection import unread_tables  # noqa: PLC0415
+    from nsyswrap.sections import unread_tables  # noqa: PLC0415
 
     return Request(
         memory_bytes=memory_bytes(options.memory),

@@ -14,9 +14,27 @@ from nsyswrap import units
 from nsyswrap.loop.step_detection import Steps
 from nsyswrap.model import Fact, Report, Section
 from nsyswrap.rules import data
+from nsyswrap.sections.spec import PageGroup, SectionHead
 from nsyswrap.tables import array
 
-KEY, TITLE = "counterfactual", "Without the data loader"
+SECTION = SectionHead(
+    key="counterfactual",
+    title="Without the data loader",
+    place=170,
+    group=PageGroup.PROGRAM,
+    headings={
+        "base_ns": "as it is",
+        "without_loader_ns": "without the data loader",
+        "of_loader": "part of the data loader",
+    },
+    facts={
+        "loader_share": "data loader, share of a step",
+        "loader_margin_share": "95 % interval, plus or minus",
+        "attributed_share": "attributed to it in the capture",
+        "mean_step_without_loader_ns": "mean step without the data loader",
+        "steps_compared": "steps compared",
+    },
+)
 
 # Rules, causes and phases of idle time that go away without the loader, since the batches are on the GPU already.
 DATA_RULES = (data.WORKER_START.key,)
@@ -76,7 +94,7 @@ def without_loader(base: Report, alone: Steps, cached: Steps, kept: int) -> Sect
         Fact("steps_compared", min(before.count, after.count), "count"),
     )
     notes = (headline(share, margin, before, after), agreement(share, margin, attributed))
-    return Section(KEY, TITLE, base.window, facts, notes=notes)
+    return Section(SECTION.key, SECTION.title, base.window, facts, notes=notes)
 
 
 def failed(base: Report, reason: str) -> Section:
@@ -174,4 +192,4 @@ def _common_steps(
 
 
 def _cannot_tell(base: Report, why: str) -> Section:
-    return Section(KEY, TITLE, base.window, notes=(why,))
+    return Section(SECTION.key, SECTION.title, base.window, notes=(why,))

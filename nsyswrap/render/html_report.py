@@ -42,6 +42,8 @@ from nsyswrap.render.content_policy import policy
 from nsyswrap.render.escape import elide, visible
 from nsyswrap.render.kernel_operators import with_operators
 from nsyswrap.render.page_parts import SectionView
+from nsyswrap.render.section_heads import group_of, place_of
+from nsyswrap.sections.spec import PageGroup
 
 SLIM_STYLES = ("page.css",)
 # The only table of a slim page is that of the ranks.
@@ -60,20 +62,8 @@ _SLIM_DEVICES = 2
 _MOST_GPUS, _OPEN_GPUS = 32, 8
 _TITLE_WIDTH = 80
 _SPECIAL = ("ledger", "idle", "ranks")
-_GROUPS = (
-    (
-        "GPU",
-        (
-            *("tensor_cores", "counters", "kernels", "compute", "occupancy"),
-            *("copies", "communication", "device_memory", "cuda_graphs"),
-        ),
-    ),
-    ("Program", ("steps", "phases", "step_breakdown", "counterfactual", "ranges", "python_lines")),
-    ("CPU", ("machine", "launches", "host_calls", "host_waits", "os_calls")),
-)
 _OVER_TIME = "Over time"
-_CHECK, _LAST = "capture_check", "About this report"
-_ABOUT_CAPTURE = ("prediction", "profiler_cost", _CHECK)
+_CHECK = "capture_check"
 
 
 class Group(NamedTuple):
@@ -127,7 +117,7 @@ def _context(report: Report) -> dict[str, Any]:
     ledger = report.section("ledger")
     window = ledger.window if ledger is not None else report.window
     everything = list(_groups(report))
-    groups = [shown for group in everything if (shown := _shown(group)).sections or group.title == _LAST]
+    groups = [shown for group in everything if (shown := _shown(group)).sections or group.title == PageGroup.ABOUT]
     gaps = page_parts.worst_gaps(report, _MOST_GAPS)
     timeline, ranks, step = timeline_view.view(report), page_ranks.ranks(report), step_view.view(report)
     findings, over_time = page_findings.findings(report), _over_time(timeline, gaps)
@@ -307,13 +297,10 @@ def _title(report: Report) -> str:
 
 
 def _groups(report: Report) -> Iterator[Group]:
-    """Yield the sections by group, in the order of the page; unknown sections come before the capture check."""
-    known = {key for _, keys in _GROUPS for key in keys}
-    for title, keys in _GROUPS:
-        yield Group(title, tuple(_views(report, keys)))
-    others = [one.key for one in report.sections if one.key not in known | {*_SPECIAL, *_ABOUT_CAPTURE}]
-    yield Group("More", tuple(_views(report, (*_SPECIAL, *others))))
-    yield Group(_LAST, tuple(_views(report, _ABOUT_CAPTURE)))
+    """Yield the sections by group, in the order of the page."""
+    in_order = sorted((section.key for section in report.sections), key=place_of)
+    for group in PageGroup:
+        yield Group(group, tuple(_views(report, [key for key in in_order if group_of(key) is group])))
 
 
 def _shown(group: Group) -> Group:
@@ -324,7 +311,7 @@ def _is_shown(section: SectionView) -> bool:
     return section.measured or section.key == _CHECK
 
 
-def _views(report: Report, keys: tuple[str, ...]) -> Iterator[SectionView]:
+def _views(report: Report, keys: Sequence[str]) -> Iterator[SectionView]:
     for key in keys:
         section = report.section(key)
         if section is None:

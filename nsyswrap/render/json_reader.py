@@ -30,7 +30,8 @@ from nsyswrap.model import (
 from nsyswrap.program_kind import UNKNOWN, Framework, ProgramKind
 from nsyswrap.render.json_report import SCHEMA
 from nsyswrap.render.json_writer import Tree
-from nsyswrap.render.table_columns import Kind, columns_of, is_required, known_columns
+from nsyswrap.render.table_columns import columns_of, is_required, known_columns
+from nsyswrap.sections.spec import Kind
 from nsyswrap.text_file import read_text_file
 
 Value = TypeVar("Value")

@@ -14,6 +14,7 @@ from nsyswrap.render.gaps import Gap
 from nsyswrap.render.page_tables import Span, TableView, table_view
 from nsyswrap.render.page_tensor import PARTS
 from nsyswrap.render.rows import plain
+from nsyswrap.render.section_heads import caption_of
 from nsyswrap.rules import CAUSES
 from nsyswrap.work_names import TENSOR_REASONS, TENSOR_USES, operation_name
 
@@ -314,4 +315,4 @@ def _caption(section: Section, name: str) -> str:
     """Return a table's heading; empty where it is the only table of its section."""
     if len(section.tables) == 1:
         return ""
-    return vocabulary.CAPTIONS.get((section.key, name), name.replace("_", " ").capitalize())
+    return caption_of(section.key, name)

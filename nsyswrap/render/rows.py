@@ -10,7 +10,7 @@ import numpy as np
 
 from nsyswrap import units
 from nsyswrap.render.escape import visible
-from nsyswrap.render.vocabulary import UNITS, WEIGHTS, column_label
+from nsyswrap.render.vocabulary import WEIGHTS, column_label
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -129,6 +129,8 @@ def _scales(columns: Sequence[tuple[str, units.ColumnUnit, list[Any]]]) -> dict[
 
 def unit_of(name: str, *, numeric: bool) -> units.ColumnUnit:
     """Return the unit of a column from its name."""
+    from nsyswrap.render.section_heads import UNITS  # noqa: PLC0415 - loads all sections
+
     return UNITS[name] if numeric and name in UNITS else units.column_unit(name, numeric=numeric)
 
 

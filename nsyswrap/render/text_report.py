@@ -15,16 +15,12 @@ from nsyswrap.render import key_numbers, plan_view, rank_rows, rows, summary_mod
 from nsyswrap.render.blocks_as_text import printed
 from nsyswrap.render.distinct_names import shorten_all
 from nsyswrap.render.escape import ELISION, elide, shorten, visible
+from nsyswrap.render.section_heads import is_on_page_only
 
 _EXPOSED = "exposed "
 _HEADING = "bold"
 _MUTED = "dim"
 _STYLES = {Severity.PROBLEM: "bold red", Severity.WARNING: "bold yellow", Severity.NOTE: "bold cyan"}
-_ON_PAGE_ONLY = (
-    *("kernels", "copies", "launches", "host_calls", "os_calls", "ranges", "capture_check"),
-    *("step_breakdown", "cuda_graphs", "host_waits", "machine", "python_lines", "counters", "device_memory"),
-    *("communication", "compute", "occupancy", "prediction", "profiler_cost"),
-)
 # Columns of the table of phases about the GPU.
 _OF_GPU = ("gpu_ns", "idle_ns", "kernel_count")
 _SHOWN = ("ledger", "idle", "tensor_cores", "steps", "phases", "ranks")
@@ -229,7 +225,7 @@ def _gaps(report: Report) -> Iterator[RenderableType]:
 def _unknown(report: Report) -> Iterator[RenderableType]:
     """Yield the sections that this module does not know, formatted by the suffixes of their columns."""
     for section in report.sections:
-        if section.key in (*_SHOWN, *_ON_PAGE_ONLY):
+        if section.key in _SHOWN or is_on_page_only(section.key):
             continue
         yield _title(section.title, summary_model.short(section.window))
         if section.facts:
@@ -239,7 +235,7 @@ def _unknown(report: Report) -> Iterator[RenderableType]:
 
 
 def _elsewhere(report: Report) -> Iterator[RenderableType]:
-    count = sum(section.key in _ON_PAGE_ONLY for section in report.sections)
+    count = sum(is_on_page_only(section.key) for section in report.sections)
     if count:
         yield Text("")
         more = "1 more section" if count == 1 else f"{count} more sections"

@@ -24,7 +24,7 @@ from nsyswrap.sections.missing_events import (
     lacks_ranges,
     lost_ranges,
 )
-from nsyswrap.sections.spec import SectionSpec
+from nsyswrap.sections.spec import Kind, PageGroup, SectionSpec
 from nsyswrap.tables import Trace, array
 
 # There is a warning, or a problem, if at least this share of the window can be wrong. Source: ours.
@@ -203,4 +203,19 @@ def _dropped(trace: Trace, window: Window) -> list[Finding]:
     ]
 
 
-SECTION = SectionSpec("capture_check", "Is the capture complete?", (), run)
+SECTION = SectionSpec(
+    key="capture_check",
+    title="Is the capture complete?",
+    run=run,
+    place=270,
+    group=PageGroup.ABOUT,
+    on_page_only=True,
+    columns={"diagnostics": "text count"},
+    kinds={Kind.TEXT: "text"},
+    facts={
+        "cuda_rows": "CUDA events",
+        "nvtx_rows": "NVTX events",
+        "affected_ns": "time affected",
+        "affected_share": "share affected",
+    },
+)

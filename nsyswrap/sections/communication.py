@@ -18,7 +18,7 @@ from nsyswrap.sections.collectives_table import by_kind, unmatched_share, who_wa
 from nsyswrap.sections.communication_advice import advice_for, is_split
 from nsyswrap.sections.missing_events import lost_processes
 from nsyswrap.sections.severity import make_finding, worth_printing
-from nsyswrap.sections.spec import SectionSpec
+from nsyswrap.sections.spec import Kind, PageGroup, SectionSpec
 from nsyswrap.tables import coded
 from nsyswrap.what_if.simulate import Simulation
 
@@ -166,4 +166,23 @@ def _longest(table: pd.DataFrame) -> tuple[str, ...]:
     )
 
 
-SECTION = SectionSpec("communication", TITLE, (tables.KERNELS,), run, of_operations=True)
+SECTION = SectionSpec(
+    key="communication",
+    title=TITLE,
+    run=run,
+    needs=(tables.KERNELS,),
+    of_operations=True,
+    place=110,
+    group=PageGroup.GPU,
+    on_page_only=True,
+    columns={
+        "collectives": (
+            "communicator kind bytes count wait_ns transfer_ns exposed_wait_ns exposed_transfer_ns bus_bandwidth"
+        ),
+        "kernels": "device_id name count total_ns exposed_ns",
+        "waits": "waiting_rank late_rank rule phase wait_ns",
+    },
+    kinds={Kind.NUMBER: "bus_bandwidth"},
+    units={"bus_bandwidth": "bytes"},
+    headings={"bus_bandwidth": "on each link, a second"},
+)

@@ -24,7 +24,7 @@ from nsyswrap.rules.cuda_advice import COPY_PINNED, COPY_PINNED_BY_KIND
 from nsyswrap.sections.idle_findings import most_sampled
 from nsyswrap.sections.managed_memory import find_finding
 from nsyswrap.sections.severity import make_finding, worth_printing
-from nsyswrap.sections.spec import SectionSpec
+from nsyswrap.sections.spec import Kind, PageGroup, SectionSpec
 from nsyswrap.tables import array, groups
 from nsyswrap.what_if.changes.pinned_copies import pinned_copies
 from nsyswrap.what_if.saving import HALF, WhatIf, faster, predict
@@ -234,4 +234,21 @@ def beside_kernels(device: int, simulation: Simulation) -> WhatIf:
     return faster(rows, HALF, 0.0, "half of the time of copies overlaps with kernels, or all of it")
 
 
-SECTION = SectionSpec("copies", TITLE, (), run, of_operations=True)
+SECTION = SectionSpec(
+    key="copies",
+    title=TITLE,
+    run=run,
+    of_operations=True,
+    place=100,
+    group=PageGroup.GPU,
+    on_page_only=True,
+    columns={
+        "summary": (
+            "kind source_memory target_memory count total_ns bytes per_second_bytes exposed_ns blocking_count "
+            "mean_ns median_ns min_ns max_ns stddev_ns share"
+        )
+    },
+    kinds={Kind.TEXT: "source_memory target_memory", Kind.NUMBER: "per_second_bytes"},
+    headings={"source_memory": "from", "target_memory": "to"},
+    facts={"copy_ns": "time of copies", "blocking_count": "blocking copies"},
+)

@@ -10,7 +10,7 @@ from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.own_windows import OwnWindows, find_own_windows
 from nsyswrap.loop.phase_detection import NO_PHASE
 from nsyswrap.model import Fact, Section
-from nsyswrap.sections.spec import SectionSpec
+from nsyswrap.sections.spec import PageGroup, SectionSpec
 from nsyswrap.tables import array
 
 TITLE = "GPU counters"
@@ -163,4 +163,28 @@ def _of(context: TraceContext, device: int) -> tuple[CounterSamples, ...]:
     return tuple(samples for samples in context.counter_samples if samples.device_id == device)
 
 
-SECTION = SectionSpec("counters", TITLE, (tables.KERNELS,), run)
+SECTION = SectionSpec(
+    key="counters",
+    title=TITLE,
+    run=run,
+    needs=(tables.KERNELS,),
+    reads=(),
+    place=60,
+    group=PageGroup.GPU,
+    on_page_only=True,
+    columns={
+        "over_time": "device_id start_ns end_ns",
+        "phases": "phase device_id time_ns",
+        "steps": "name device_id start_ns end_ns",
+        "window": "name device_id mean_share mean_at_least_share max_share",
+    },
+    headings={
+        "sm_active_share": "SM active",
+        "tensor_active_share": "tensor active",
+        "dram_read_bandwidth_share": "DRAM read bandwidth",
+        "dram_write_bandwidth_share": "DRAM write bandwidth",
+        "pcie_rx_throughput_share": "PCIe RX throughput",
+        "pcie_tx_throughput_share": "PCIe TX throughput",
+        "mean_at_least_share": "mean, at least",
+    },
+)

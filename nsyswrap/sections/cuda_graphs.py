@@ -15,7 +15,7 @@ from nsyswrap.loop.own_windows import find_own_windows, running
 from nsyswrap.model import Fact, Finding, Section, Severity
 from nsyswrap.rules import graphs
 from nsyswrap.rules.rule import Rule
-from nsyswrap.sections.spec import SectionSpec
+from nsyswrap.sections.spec import STATISTICS, Kind, PageGroup, SectionSpec
 from nsyswrap.tables import array, coded
 
 # What the capture shows of a graph launch: each operation, one row for the whole graph, or nothing.
@@ -164,4 +164,22 @@ def _finding(rule: Rule, severity: Severity, headline: str, evidence: str, windo
     return Finding(rule.key, severity, headline, 0, None, None, REMEDY, (evidence,), None, window)
 
 
-SECTION = SectionSpec("cuda_graphs", "CUDA graphs", (tables.CALLS,), run)
+SECTION = SectionSpec(
+    key="cuda_graphs",
+    title="CUDA graphs",
+    run=run,
+    needs=(tables.CALLS,),
+    reads=(),
+    place=130,
+    group=PageGroup.GPU,
+    on_page_only=True,
+    columns={"kernels": f"name {STATISTICS}", "launches": "shown count host_ns operation_count gpu_ns"},
+    kinds={Kind.TEXT: "shown"},
+    captions={"launches": "Graph launches, by how they were traced", "kernels": "Kernels inside graphs"},
+    facts={
+        "graph_launches": "launches of graphs",
+        "kernels_in_graphs": "kernels inside graphs",
+        "kernel_time_in_graphs_share": "kernel time inside graphs",
+        "shown_by": "traced as",
+    },
+)

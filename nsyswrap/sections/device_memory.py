@@ -18,7 +18,7 @@ from nsyswrap.program_kind import Wording
 from nsyswrap.rules.cuda_advice import ALLOCATE_ONCE, ALLOCATE_ONCE_BY_KIND
 from nsyswrap.rules.memory import CHURN
 from nsyswrap.sections.severity import make_finding
-from nsyswrap.sections.spec import SectionSpec
+from nsyswrap.sections.spec import PageGroup, SectionSpec
 from nsyswrap.tables import array, coded
 from nsyswrap.what_if.changes.allocation import allocation
 from nsyswrap.what_if.saving import predict
@@ -248,4 +248,27 @@ def _time_in_calls(context: TraceContext, processes: Times, window: Window) -> i
     return total(clip(spans, window.start_ns, window.end_ns))
 
 
-SECTION = SectionSpec("device_memory", TITLE, (tables.KERNELS,), run)
+SECTION = SectionSpec(
+    key="device_memory",
+    title=TITLE,
+    run=run,
+    needs=(tables.KERNELS,),
+    place=120,
+    group=PageGroup.GPU,
+    on_page_only=True,
+    columns={
+        "devices": (
+            "device_id peak_bytes peak_share capture_peak_bytes start_bytes end_bytes allocation_count "
+            "allocated_bytes release_count released_bytes"
+        )
+    },
+    headings={
+        "capture_peak_bytes": "peak of the capture",
+        "start_bytes": "at the start",
+        "end_bytes": "at the end",
+        "peak_share": "peak, of the GPU's memory",
+        "allocation_count": "allocations",
+        "release_count": "releases",
+    },
+    facts={"peak_bytes": "most memory held"},
+)

@@ -11,7 +11,7 @@ from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import NO_PHASE
 from nsyswrap.model import Fact, Section
 from nsyswrap.rows import taken
-from nsyswrap.sections.spec import SectionSpec
+from nsyswrap.sections.spec import Kind, PageGroup, SectionSpec
 from nsyswrap.tables import array, blocks, coded
 
 WHO = ("process_id", "thread_id", "thread")
@@ -123,5 +123,25 @@ def _first_of_state(group: Indices, state: Indices) -> npt.NDArray[np.bool_]:
 
 
 SECTION = SectionSpec(
-    "host_waits", "Where the launching threads wait", (tables.CALLS, tables.KERNELS, tables.OS_CALLS), run
+    key="host_waits",
+    title="Where the launching threads wait",
+    run=run,
+    needs=(tables.CALLS, tables.KERNELS, tables.OS_CALLS),
+    reads=(tables.LIBRARY_CALLS, tables.OS_CALLS, tables.OVERHEADS, tables.SCHEDULING, tables.THREADS),
+    place=230,
+    group=PageGroup.CPU,
+    on_page_only=True,
+    columns={
+        "threads": "process_id thread_id thread launch_count wait_ns cuda_call_ns rest_ns unseen_ns",
+        "waits": "process_id thread_id thread call phase total_ns count share",
+    },
+    kinds={Kind.TEXT: "call thread"},
+    captions={"threads": "Launching threads", "waits": "Waits of launching threads, by call and phase"},
+    headings={
+        "cuda_call_ns": "CUDA calls",
+        "launch_count": "launches",
+        "rest_ns": "other, mostly work",
+        "unseen_ns": "outside its events",
+    },
+    facts={"launching_threads": "launching threads", "wait_ns": "total time waiting in the operating system"},
 )

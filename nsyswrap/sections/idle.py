@@ -22,7 +22,7 @@ from nsyswrap.loop.phase_detection import NO_PHASE
 from nsyswrap.model import Fact, Finding, Section
 from nsyswrap.ranks.many import OtherRanks
 from nsyswrap.row_sums import typed_table
-from nsyswrap.sections.spec import SectionSpec
+from nsyswrap.sections.spec import Kind, SectionSpec
 
 TITLE = "Why the GPU was idle"
 
@@ -225,4 +225,18 @@ def _sentence(cause: str, thread: int, name: int, states: ThreadStates, *, untra
     return template.format(name=call, thread=tables.tid(thread))
 
 
-SECTION = SectionSpec("idle", TITLE, (), run, of_operations=True)
+SECTION = SectionSpec(
+    key="idle",
+    title=TITLE,
+    run=run,
+    of_operations=True,
+    place=20,
+    columns={
+        "attribution": "device_id cause rule phase idle_ns gap_count",
+        "gaps": "device_id start_ns end_ns cause rule phase evidence",
+        "patterns": "device_id rule phase count median_ns idle_ns per_step",
+    },
+    kinds={Kind.TEXT: "evidence", Kind.NUMBER: "per_step"},
+    headings={"gap_count": "gaps", "per_step": "gaps a step"},
+    facts={"idle_ns": "idle time", "explained_share": "idle time whose cause is shown"},
+)

@@ -21,7 +21,7 @@ from nsyswrap.rules.launches import LAUNCH_BOUND
 from nsyswrap.rules.optimizer import MANY_KERNELS
 from nsyswrap.sections.idle_findings import most_sampled
 from nsyswrap.sections.severity import make_finding, worth_printing
-from nsyswrap.sections.spec import SectionSpec
+from nsyswrap.sections.spec import STATISTICS, Kind, PageGroup, SectionSpec
 from nsyswrap.tables import array, coded
 from nsyswrap.what_if.changes.fused_optimizer import fused_optimizer
 from nsyswrap.what_if.changes.idle_host import idle_host
@@ -183,4 +183,28 @@ def _names(context: TraceContext, call: Indices) -> tuple[Indices, list[str]]:
     return codes, [base_name(context.trace.text(int(each))) for each in ids]
 
 
-SECTION = SectionSpec("launches", "Launches", (tables.CALLS,), run, of_operations=True)
+SECTION = SectionSpec(
+    key="launches",
+    title="Launches",
+    run=run,
+    needs=(tables.CALLS,),
+    of_operations=True,
+    place=210,
+    group=PageGroup.CPU,
+    on_page_only=True,
+    columns={
+        "phases": "phase count just_in_time_share median_launch_interval_ns median_operation_ns",
+        "summary": f"name kind {STATISTICS}",
+    },
+    kinds={Kind.NUMBER: "median_launch_interval_ns median_operation_ns"},
+    headings={
+        "just_in_time_share": "launched while the GPU was idle",
+        "median_launch_interval_ns": "median time between launches",
+    },
+    facts={
+        "just_in_time_share": "launched while the GPU was idle",
+        "median_launch_latency_ns": "median launch latency",
+        "median_operation_ns": "median operation",
+        "median_launch_interval_ns": "median time between launches",
+    },
+)

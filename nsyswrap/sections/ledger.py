@@ -11,7 +11,7 @@ from nsyswrap.model import Fact, Section
 from nsyswrap.ranks.collectives import NO_COLLECTIVES, Collectives
 from nsyswrap.ranks.identity import Ranks
 from nsyswrap.ranks.many import OtherRanks
-from nsyswrap.sections.spec import SectionSpec
+from nsyswrap.sections.spec import PARTS, SectionSpec
 
 ROWS = (
     "compute_ns",
@@ -131,4 +131,14 @@ def _over_time(operations: Operations, device: int, window: Window) -> pd.DataFr
     return pd.DataFrame({"device_id": device, "start_ns": start, "end_ns": end, "busy_ns": busy, "busy_share": share})
 
 
-SECTION = SectionSpec("ledger", "Where the GPU's time went", (), run, of_operations=True)
+SECTION = SectionSpec(
+    key="ledger",
+    title="Where the GPU's time went",
+    run=run,
+    reads=(),
+    of_operations=True,
+    place=10,
+    columns={"devices": f"device_id window_ns {PARTS}", "over_time": "device_id start_ns end_ns busy_ns busy_share"},
+    some_columns={"devices": "rank"},
+    facts={"window_ns": "window", "busy_share": "GPU busy", "idle_share": "GPU idle"},
+)

@@ -20,7 +20,7 @@ from nsyswrap.sections.gpu_clocks import find_clocks, slowed_finding
 from nsyswrap.sections.host_time import find_host_time
 from nsyswrap.sections.idle_advice import NO_CORE, core_use, no_core_advice, page_use
 from nsyswrap.sections.severity import make_finding, worth_printing
-from nsyswrap.sections.spec import SectionSpec
+from nsyswrap.sections.spec import Kind, PageGroup, SectionSpec
 from nsyswrap.what_if.saving import Saving
 
 TITLE = "The machine: CPU cores, files and GPU clocks"
@@ -138,4 +138,42 @@ def _host_finding(context: TraceContext, rule: str, rows: pd.DataFrame, lost: in
     )
 
 
-SECTION = SectionSpec("machine", TITLE, (), run)
+SECTION = SectionSpec(
+    key="machine",
+    title=TITLE,
+    run=run,
+    reads=(tables.LIBRARY_CALLS, tables.OS_CALLS, tables.OVERHEADS, tables.SCHEDULING, tables.THREADS),
+    place=200,
+    group=PageGroup.CPU,
+    on_page_only=True,
+    columns={
+        "gpus": ("device_id gpu slowed_share why median_mhz max_mhz mean_watt limit_watt max_celsius process_count"),
+        "host": "process_id thread_id rule what total_ns count share",
+    },
+    kinds={Kind.TEXT: "gpu why", Kind.NUMBER: "limit_watt max_celsius max_mhz mean_watt median_mhz"},
+    captions={"host": "What kept the threads of the training loop from launching", "gpus": "GPU clocks"},
+    headings={
+        "gpu": "on the machine",
+        "slowed_share": "clock lowered",
+        "median_mhz": "median clock, MHz",
+        "max_mhz": "highest clock, MHz",
+        "mean_watt": "mean power, W",
+        "limit_watt": "power limit, W",
+        "max_celsius": "highest temperature, °C",
+        "process_count": "most processes at once",
+    },
+    facts={
+        "allowed_cores": "cores of the program",
+        "machine_cores": "cores of the machine",
+        "cpu_time_ns": "CPU time of its threads",
+        "without_core_ns": "its threads ready without a core",
+        "quota_cores": "CPU quota in cores",
+        "throttled_ns": "stopped for the quota",
+        "major_page_faults": "page faults that read from disk",
+        "disk_read_bytes": "read from disk",
+        "disk_written_bytes": "written to disk",
+        "numa_nodes": "NUMA nodes of the program",
+        "cpu_clock_limit": "CPU clock limit",
+        "sampling_share": "sampling of the host, share of one core",
+    },
+)

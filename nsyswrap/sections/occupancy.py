@@ -24,7 +24,7 @@ from nsyswrap.rows import taken
 from nsyswrap.rules.occupancy import LOW, SMALL_GRID
 from nsyswrap.sections.launch_groups import kernels_by_device, launch_groups
 from nsyswrap.sections.severity import make_finding
-from nsyswrap.sections.spec import SectionSpec
+from nsyswrap.sections.spec import Kind, PageGroup, SectionSpec
 from nsyswrap.tables import array, coded
 from nsyswrap.what_if.saving import Saving, WhatIf, faster, predict
 from nsyswrap.what_if.simulate import Simulation
@@ -303,4 +303,25 @@ def _costliest(spent: pd.DataFrame) -> tuple[str, ...]:
     )
 
 
-SECTION = SectionSpec("occupancy", "Occupancy", (tables.KERNELS,), run)
+SECTION = SectionSpec(
+    key="occupancy",
+    title="Occupancy",
+    run=run,
+    needs=(tables.KERNELS,),
+    place=90,
+    group=PageGroup.GPU,
+    on_page_only=True,
+    columns={"kernels": "name theoretical_occupancy achieved_estimate sm_efficiency_estimate limiter count total_ns"},
+    kinds={Kind.TEXT: "limiter", Kind.NUMBER: "achieved_estimate sm_efficiency_estimate theoretical_occupancy"},
+    units={"theoretical_occupancy": "share", "achieved_estimate": "share", "sm_efficiency_estimate": "share"},
+    headings={
+        "sm_efficiency_estimate": "SM efficiency, estimated",
+        "achieved_estimate": "achieved occupancy, estimated",
+    },
+    facts={
+        "achieved_estimate_share": "achieved occupancy, estimated",
+        "sm_efficiency_estimate_share": "SM efficiency, estimated",
+        "unfilled_share": "kernel time with too few blocks for the GPU",
+        "tail_share": "places empty in last waves",
+    },
+)

@@ -15,7 +15,7 @@ from nsyswrap.loop.own_windows import find_own_windows
 from nsyswrap.loop.phase_detection import NO_PHASE
 from nsyswrap.model import Fact, Section
 from nsyswrap.rows import taken
-from nsyswrap.sections.spec import SectionSpec
+from nsyswrap.sections.spec import Kind, PageGroup, SectionSpec
 from nsyswrap.tables import array, blocks, coded
 
 COLUMNS = ("phase", "count", "host_ns", "gpu_ns", "idle_ns", "kernel_count", "inferred")
@@ -182,4 +182,18 @@ def _in_own_phase(context: TraceContext, call: Indices) -> np.ndarray[tuple[int]
     return found
 
 
-SECTION = SectionSpec("phases", "Phases", (), run)
+SECTION = SectionSpec(
+    key="phases",
+    title="Phases",
+    run=run,
+    reads=(),
+    place=150,
+    group=PageGroup.PROGRAM,
+    columns={"phases": "phase count host_ns gpu_ns idle_ns kernel_count inferred"},
+    kinds={Kind.FLAG: "inferred"},
+    headings={"kernel_count": "kernels", "inferred": "inferred"},
+    facts={
+        "kernel_share_with_phase": "kernel time with a phase",
+        "kernel_share_joined_through_main_thread": "joined through the main thread",
+    },
+)

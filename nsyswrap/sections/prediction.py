@@ -3,7 +3,7 @@
 from nsyswrap import tables, units
 from nsyswrap.intervals import Window
 from nsyswrap.model import Fact, Section
-from nsyswrap.sections.spec import SectionSpec
+from nsyswrap.sections.spec import PageGroup, SectionSpec
 from nsyswrap.what_if.simulate import TOLERANCE, Simulation
 
 TITLE = "Prediction error"
@@ -42,4 +42,13 @@ def _note(simulation: Simulation) -> str:
     return f"Savings follow from a simulation that differs from the measured time by {error}. Simulated: {where}."
 
 
-SECTION = SectionSpec("prediction", TITLE, (tables.CALLS,), run, of_operations=True)
+SECTION = SectionSpec(
+    key="prediction",
+    title=TITLE,
+    run=run,
+    needs=(tables.CALLS,),
+    of_operations=True,
+    place=250,
+    group=PageGroup.ABOUT,
+    on_page_only=True,
+)

@@ -13,7 +13,7 @@ from nsyswrap.hardware.profiler_cost import GRAPH_OPERATION, KINDS, OPERATION, P
 from nsyswrap.intervals import Times, Window
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Fact, Section, StepTimes
-from nsyswrap.sections.spec import SectionSpec
+from nsyswrap.sections.spec import PageGroup, SectionSpec
 from nsyswrap.tables import array
 from nsyswrap.what_if.simulate import Simulation
 from nsyswrap.what_if.without_profiler import Shares, WithoutProfiler, in_graphs, without_profiler
@@ -158,4 +158,17 @@ def _pace(found: WithoutProfiler) -> str:
     return said
 
 
-SECTION = SectionSpec(KEY, TITLE, (), run, of_operations=True)
+SECTION = SectionSpec(
+    key=KEY,
+    title=TITLE,
+    run=run,
+    of_operations=True,
+    place=260,
+    group=PageGroup.ABOUT,
+    on_page_only=True,
+    columns={"calls": "kind count alone_ns low_ns usual_ns high_ns total_ns"},
+    facts={
+        "without_profiler_ns": "without the profiler, simulated",
+        "baseline_difference_share": "simulated against measured",
+    },
+)

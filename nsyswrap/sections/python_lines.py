@@ -9,7 +9,7 @@ from nsyswrap.attribution.sampled_lines import COLUMNS, ORDER
 from nsyswrap.intervals import Window
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Fact, Section
-from nsyswrap.sections.spec import SectionSpec
+from nsyswrap.sections.spec import Kind, PageGroup, SectionSpec
 from nsyswrap.tables import array
 
 TITLE = "Python lines while the GPU was idle"
@@ -42,4 +42,18 @@ def run(context: TraceContext, window: Window, attributions: tuple[Attribution, 
     return Section("python_lines", TITLE, window, facts, {"lines": lines, "stacks": stacks}, (), notes)
 
 
-SECTION = SectionSpec("python_lines", TITLE, (tables.KERNELS,), run)
+SECTION = SectionSpec(
+    key="python_lines",
+    title=TITLE,
+    run=run,
+    needs=(tables.KERNELS,),
+    place=190,
+    group=PageGroup.PROGRAM,
+    on_page_only=True,
+    columns={
+        "lines": "device_id cause rule phase function file line innermost sample_count share idle_estimate_ns",
+        "stacks": "device_id rule stack sample_count idle_estimate_ns",
+    },
+    kinds={Kind.TEXT: "file function innermost stack"},
+    headings={"sample_count": "samples", "idle_estimate_ns": "idle, estimated"},
+)

@@ -15,7 +15,7 @@ from nsyswrap.model import Section
 from nsyswrap.row_sums import largest_first, text_column
 from nsyswrap.rows import taken
 from nsyswrap.sections.range_paths import modules, operators
-from nsyswrap.sections.spec import SectionSpec
+from nsyswrap.sections.spec import STATISTICS, Kind, PageGroup, SectionSpec
 from nsyswrap.sections.summaries import clipped
 from nsyswrap.tables import CodedIds, array, coded
 
@@ -156,4 +156,33 @@ def _kernels(context: TraceContext, names: pd.Index, pairs: Pairs) -> pd.DataFra
     return pd.DataFrame({**names_of, **{name: values[order] for name, values in found.items()}})
 
 
-SECTION = SectionSpec("ranges", "NVTX ranges", (tables.RANGES,), run)
+SECTION = SectionSpec(
+    key="ranges",
+    title="NVTX ranges",
+    run=run,
+    needs=(tables.RANGES,),
+    reads=(),
+    place=180,
+    group=PageGroup.PROGRAM,
+    on_page_only=True,
+    columns={
+        "kernels": f"range name {STATISTICS}",
+        "modules": "module count total_ns self_ns",
+        "operators": "operator name count total_ns",
+        "projection": (
+            "name count range_ns envelope_ns busy_ns operation_count envelope_any_thread_ns "
+            "busy_any_thread_ns operation_count_any_thread"
+        ),
+        "summary": f"name {STATISTICS}",
+    },
+    kinds={Kind.TEXT: "module operator range"},
+    units={"operation_count_any_thread": "count"},
+    captions={"summary": "On the CPU", "projection": "On the GPU", "kernels": "Kernels by range"},
+    headings={
+        "range_ns": "range",
+        "envelope_ns": "first to last operation",
+        "envelope_any_thread_ns": "first to last operation, of any thread",
+        "busy_any_thread_ns": "GPU busy, of any thread",
+        "operation_count_any_thread": "operations of any thread",
+    },
+)

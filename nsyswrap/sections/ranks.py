@@ -20,7 +20,7 @@ from nsyswrap.ranks.step_picture import find_collectives_of, find_segments
 from nsyswrap.sections.late_ranks import is_named
 from nsyswrap.sections.ledger import ROWS, ledger_rows
 from nsyswrap.sections.missing_events import lost_processes
-from nsyswrap.sections.spec import SectionSpec
+from nsyswrap.sections.spec import Kind, SectionSpec
 
 TITLE = "Ranks"
 # Ranks in the picture of a step, and groups of ranks in the matrix: as many rows as fit on one screen. Ours.
@@ -253,4 +253,27 @@ def _pictures(
     }
 
 
-SECTION = SectionSpec("ranks", TITLE, (tables.KERNELS,), run, of_operations=True)
+SECTION = SectionSpec(
+    key="ranks",
+    title=TITLE,
+    run=run,
+    needs=(tables.KERNELS,),
+    of_operations=True,
+    place=30,
+    columns={
+        "collectives": "step collective rank start_ns arrival_ns end_ns kind is_last",
+        "matrix": "waiting_first waiting_last late_first late_last wait_ns mean_wait_ns",
+        "ranks": (
+            "rank device_id late length_ns compute_ns copies_ns wait_ns transfer_ns idle_ns waited_for_ns "
+            "rule phase waits_for_rank"
+        ),
+        "segments": (
+            "step rank start_ns end_ns what phase compute_ns copies_ns transfer_ns wait_ns idle_ns rule waits_for_rank"
+        ),
+        "steps": (
+            "step which start_ns end_ns length_ns wait_ns step_count rank_count collective_count all_collectives"
+        ),
+    },
+    kinds={Kind.TEXT: "step which", Kind.FLAG: "is_last late"},
+    facts={"late_ranks": "ranks that are late", "waiting_share": "waiting for other ranks"},
+)

@@ -1,29 +1,88 @@
-"""The definition of a section of the report: a key, a title, and a function of named values."""
+"""The definition of a section: its name, its place, what it needs, its words, and how it is made."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
 
 from nsyswrap.model import Section
 from nsyswrap.tables import TableSpec
+from nsyswrap.units import ColumnUnit
+
+STATISTICS = "count total_ns mean_ns median_ns min_ns max_ns stddev_ns share"
+"""Columns of statistics by name, in each table that has them."""
+PARTS = "compute_ns communication_wait_ns communication_transfer_ns copy_exposed_ns memset_exposed_ns idle_ns"
+"""Columns of the parts of GPU time."""
 
 
-@dataclass(frozen=True, slots=True)
-class SectionSpec:
-    """One section of the report and the function that makes it.
+class PageGroup(StrEnum):
+    """The groups of sections on the page, with their titles, in order."""
+
+    GPU = "GPU"
+    PROGRAM = "Program"
+    CPU = "CPU"
+    MORE = "More"
+    ABOUT = "About this report"
+
+
+class Kind(StrEnum):
+    """What a column holds; the value says it in words."""
+
+    TEXT = "texts"
+    WHOLE = "whole numbers"
+    NUMBER = "numbers"
+    FLAG = "true or false"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SectionHead:
+    """The name of a section, its place, and its words.
 
     Attributes:
         key: Key of the section.
         title: Heading of the section.
-        needs: Tables that must have rows; without them the section is left out and the report says so.
-        run: Returns the section; a pure function. Its parameters name the values that it reads: ``context``,
-            ``window``, and those of ``report.VALUES``, such as ``attributions`` and ``simulation``.
-        of_operations: Whether it needs GPU operations; without any, the section is left out.
-        of_excerpt: Whether it is made only where the trace holds a part of a capture.
+        place: Its place in the report, and among the sections of its group: the lowest number first.
+        group: The group in which the page shows it.
+        on_page_only: Whether the report for a terminal leaves it out.
+        columns: Names of the columns of each table in report.json, separated by spaces.
+        some_columns: Columns that a table has in some reports, in the same form.
+        kinds: Names of columns of this section alone that are texts, flags or numbers. Others are whole numbers, and
+            those that end in ``_share`` numbers.
+        units: Units of columns whose names do not end in them.
+        captions: Headings of its tables, where the name of the table does not say it.
+        headings: Headings of columns of this section alone, where the name of the column does not say it.
+        facts: The words for the labels of its facts.
     """
 
     key: str
     title: str
-    needs: tuple[TableSpec, ...]
+    place: int
+    group: PageGroup = PageGroup.MORE
+    on_page_only: bool = False
+    columns: Mapping[str, str] = field(default_factory=dict)
+    some_columns: Mapping[str, str] = field(default_factory=dict)
+    kinds: Mapping[Kind, str] = field(default_factory=dict)
+    units: Mapping[str, ColumnUnit] = field(default_factory=dict)
+    captions: Mapping[str, str] = field(default_factory=dict)
+    headings: Mapping[str, str] = field(default_factory=dict)
+    facts: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SectionSpec(SectionHead):
+    """One section of the report and the function that makes it.
+
+    Attributes:
+        run: Returns the section; a pure function. Its parameters name the values that it reads: ``context``,
+            ``window``, and those of ``report.VALUES``, such as ``attributions`` and ``simulation``.
+        needs: Tables that must have rows; without them the section is left out and the report says so.
+        reads: The tables that it reads among those that steps, phases and operations do not need; None for all of
+            them, as for sections that read the attribution of idle time or count the rows of all tables.
+        of_operations: Whether it needs GPU operations; without any, the section is left out.
+        of_excerpt: Whether it is made only where the trace holds a part of a capture.
+    """
+
     run: Callable[..., Section]
+    needs: tuple[TableSpec, ...] = ()
+    reads: tuple[TableSpec, ...] | None = None
     of_operations: bool = False
     of_excerpt: bool = False

@@ -41,7 +41,7 @@ from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import BATCH, DATA, LIBRARY_DOMAINS
 from nsyswrap.model import Fact, Section
 from nsyswrap.rows import taken
-from nsyswrap.sections.spec import SectionSpec
+from nsyswrap.sections.spec import Kind, PageGroup, SectionSpec
 from nsyswrap.tables import array, blocks, coded
 
 ROLES = ("kernel", "memcpy", "memset", "communication", "runtime", "dataloader", "cpu_exec", "other")
@@ -258,4 +258,32 @@ def _notes(context: TraceContext, slots: list[Slots]) -> tuple[str, ...]:
     return tuple(notes)
 
 
-SECTION = SectionSpec("step_breakdown", "Step-time breakdown", (tables.KERNELS,), run)
+SECTION = SectionSpec(
+    key="step_breakdown",
+    title="Step-time breakdown",
+    run=run,
+    needs=(tables.KERNELS,),
+    reads=(),
+    place=160,
+    group=PageGroup.PROGRAM,
+    on_page_only=True,
+    columns={
+        "devices": "device_id window_ns kernel_ns gpu_utilization_share",
+        "mean": "process_id role mean_ns share",
+        "steps": (
+            "process_id name start_ns end_ns step_ns kernel_ns memcpy_ns memset_ns communication_ns "
+            "runtime_ns dataloader_ns cpu_exec_ns other_ns"
+        ),
+    },
+    kinds={Kind.TEXT: "role"},
+    captions={"mean": "The mean step", "devices": "GPU utilization", "steps": "Each step"},
+    headings={
+        "cpu_exec_ns": "CPU outside CUDA calls",
+        "gpu_utilization_share": "GPU utilization",
+        "memcpy_ns": "copies",
+        "memset_ns": "memsets",
+        "dataloader_ns": "data loader",
+        "runtime_ns": "CUDA calls",
+    },
+    facts={"mean_step_ns": "mean step", "gpu_utilization_share": "GPU utilization (kernels only, first step to last)"},
+)

@@ -12,7 +12,7 @@ from nsyswrap.model import Fact, Finding, Section
 from nsyswrap.ranks.collectives import Collectives
 from nsyswrap.sections.ledger import ledger_of_spans
 from nsyswrap.sections.slow_steps import find_findings, find_outliers
-from nsyswrap.sections.spec import SectionSpec
+from nsyswrap.sections.spec import PARTS, Kind, PageGroup, SectionSpec
 from nsyswrap.tables import array
 from nsyswrap.what_if.simulate import Simulation
 
@@ -138,4 +138,37 @@ def _table(context: TraceContext, collectives: Collectives, window: Window) -> p
     return pd.concat(parts, ignore_index=True)
 
 
-SECTION = SectionSpec("steps", "Steps", (), run)
+SECTION = SectionSpec(
+    key="steps",
+    title="Steps",
+    run=run,
+    place=140,
+    group=PageGroup.PROGRAM,
+    columns={
+        "outliers": (
+            "name start_ns end_ns length_ns excess_ns device_id part part_grown_ns cause cause_grown_ns phase "
+            "phase_grown_ns"
+        ),
+        "steps": "process name start_ns end_ns warm_up",
+    },
+    some_columns={"steps": f"number device_id {PARTS}"},
+    kinds={Kind.TEXT: "part", Kind.FLAG: "warm_up"},
+    headings={
+        "warm_up": "warm-up",
+        "part_grown_ns": "part longer by",
+        "cause_grown_ns": "cause longer by",
+        "phase_grown_ns": "phase longer by",
+        "excess_ns": "longer by",
+    },
+    facts={
+        "measured_steps": "measured steps",
+        "median_ns": "median step",
+        "p05_ns": "5th percentile",
+        "p95_ns": "95th percentile",
+        "warm_up_steps": "warm-up steps",
+        "warm_up_ns": "warm-up",
+        "outlier_count": "outliers",
+        "outlier_excess_ns": "time of outliers beyond the median",
+        "spread_share": "spread (5th to 95th percentile)",
+    },
+)

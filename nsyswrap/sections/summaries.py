@@ -1,4 +1,4 @@
-"""Statistics by name of kernels, CUDA calls and operating system calls."""
+"""Statistics by name, as the sections on kernels, CUDA calls and operating system calls have them."""
 
 from typing import Any
 
@@ -12,9 +12,7 @@ from nsyswrap.events.duration_stats import SHORT_NS, by_name
 from nsyswrap.intervals import Times, Window
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.own_windows import find_own_windows
-from nsyswrap.model import Section
 from nsyswrap.rows import chosen
-from nsyswrap.sections.spec import SectionSpec
 from nsyswrap.tables import TableSpec, array, blocks, coded
 
 Rows = npt.NDArray[np.bool_]
@@ -48,7 +46,15 @@ def _time_inside(start: Times, end: Times, rows: Rows, window: Window) -> npt.ND
     return duration
 
 
-def _summary(context: TraceContext, spec: TableSpec, window: Window, *, keep_version: bool) -> pd.DataFrame:
+def summary(context: TraceContext, spec: TableSpec, window: Window, *, keep_version: bool) -> pd.DataFrame:
+    """Return the statistics by name of a table of calls or kernels inside the window.
+
+    Args:
+        context: The trace, its events and its loop.
+        spec: The table.
+        window: Interval of the statistics.
+        keep_version: Whether names that differ in their version are different names.
+    """
     frame = context.trace[spec]
     start, end = array(frame, "start"), array(frame, "end")
     own = find_own_windows(context, window)
@@ -70,26 +76,3 @@ def _summary(context: TraceContext, spec: TableSpec, window: Window, *, keep_ver
     kind = np.min_scalar_type(-1 - len(index))
     (codes,) = chosen(rows, numbers.astype(kind)[coded(frame, "name_id").codes])
     return by_name(tuple(index), codes, duration)
-
-
-def kernels(context: TraceContext, window: Window) -> Section:
-    """Return kernels by demangled name; overlapping kernels all count in full, so a total is not elapsed time."""
-    table = _summary(context, tables.KERNELS, window, keep_version=True)
-    return Section("kernels", "Kernels", window, (), {"summary": table})
-
-
-def host_calls(context: TraceContext, window: Window) -> Section:
-    """Return CUDA API calls of all threads by name; a driver call inside a runtime call counts in both."""
-    table = _summary(context, tables.CALLS, window, keep_version=False)
-    return Section("host_calls", "CUDA API calls", window, (), {"summary": table})
-
-
-def os_calls(context: TraceContext, window: Window) -> Section:
-    """Return operating system calls of all threads by name; threads that sleep at the same time all count."""
-    table = _summary(context, tables.OS_CALLS, window, keep_version=True)
-    return Section("os_calls", "Operating system calls", window, (), {"summary": table})
-
-
-KERNELS = SectionSpec("kernels", "Kernels", (tables.KERNELS,), kernels)
-HOST_CALLS = SectionSpec("host_calls", "CUDA API calls", (tables.CALLS,), host_calls)
-OS_CALLS = SectionSpec("os_calls", "Operating system calls", (tables.OS_CALLS,), os_calls)

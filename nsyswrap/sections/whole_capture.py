@@ -6,7 +6,7 @@ from nsyswrap.excerpt import Excerpt
 from nsyswrap.intervals import Window
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Fact, Section
-from nsyswrap.sections.spec import SectionSpec
+from nsyswrap.sections.spec import Kind, SectionSpec
 
 KEY, TITLE = "whole_capture", "The whole capture"
 ALL, OF_STEPS = "all operations", "all measured steps"
@@ -57,4 +57,20 @@ def _rows(excerpt: Excerpt) -> pd.DataFrame:
     )
 
 
-SECTION = SectionSpec(KEY, TITLE, (), run, of_operations=True, of_excerpt=True)
+SECTION = SectionSpec(
+    key=KEY,
+    title=TITLE,
+    run=run,
+    reads=(),
+    of_operations=True,
+    of_excerpt=True,
+    place=40,
+    columns={
+        "gpus": (
+            "device_id interval window_ns compute_ns communication_ns copy_exposed_ns memset_exposed_ns "
+            "idle_ns operation_count"
+        )
+    },
+    kinds={Kind.TEXT: "interval"},
+    captions={"gpus": "Where the GPU's time went, over all of the capture"},
+)

@@ -24,7 +24,7 @@ from nsyswrap.events.api_calls import base_name
 from nsyswrap.intervals import Spans, gaps, merge, total
 from nsyswrap.loop.context import TraceContext, find_context
 from nsyswrap.report import run_sections
-from nsyswrap.sections import copies, ranges, summaries
+from nsyswrap.sections import copies, host_calls, kernels, os_calls, ranges
 from nsyswrap.sections.spec import SectionSpec
 from nsyswrap.tables import Trace, array
 
@@ -79,20 +79,20 @@ def compared(found: pd.DataFrame, expected: Rows, key: str, total_key: str, coun
 
 @every_capture
 def test_kernels_match_nsys(name: str, nsys_reports: NsysReports, real_context: RealContext) -> None:
-    table = whole(real_context(name), summaries.KERNELS)["summary"]
+    table = whole(real_context(name), kernels.SECTION)["summary"]
     compared(table, nsys_reports(name)["cuda_gpu_kern_sum"], "Name", "Total Time (ns)", "Instances")
 
 
 @every_capture
 def test_operating_system_calls_match_nsys(name: str, nsys_reports: NsysReports, real_context: RealContext) -> None:
-    table = whole(real_context(name), summaries.OS_CALLS)["summary"]
+    table = whole(real_context(name), os_calls.SECTION)["summary"]
     compared(table, nsys_reports(name)["osrt_sum"], "Name", "Total Time (ns)", "Num Calls")
 
 
 @every_capture
 def test_cuda_calls_match_nsys(name: str, nsys_reports: NsysReports, real_context: RealContext) -> None:
     """Nsys keeps version suffixes of five digits in names; without them some of its rows are one row here."""
-    table = whole(real_context(name), summaries.HOST_CALLS)["summary"]
+    table = whole(real_context(name), host_calls.SECTION)["summary"]
     by_name: dict[str, Rows] = defaultdict(list)
     for row in nsys_reports(name)["cuda_api_sum"]:
         by_name[base_name(row["Name"])].append(row)

@@ -34,8 +34,9 @@ from nsyswrap.model import (
 )
 from nsyswrap.render import json_report, render
 from nsyswrap.render.json_reader import parse_report, read_report
-from nsyswrap.render.table_columns import Kind, columns_of, known_columns
+from nsyswrap.render.table_columns import columns_of, known_columns
 from nsyswrap.runs.from_report import run_from_report
+from nsyswrap.sections.spec import Kind
 
 # The reports in the repository, which docs/ci.md and docs/compare.md invite to compare.
 COMMITTED = sorted((Path(__file__).parents[2] / "reports").glob("*/*/report.json"))

@@ -14,8 +14,7 @@ from nsyswrap.errors import UsageError
 from nsyswrap.loop.context import find_context
 from nsyswrap.render.json_report import section_tree
 from nsyswrap.report import NO_VERDICT, report_of
-from nsyswrap.sections import SECTIONS
-from nsyswrap.sections.selection import checked_keys, unread_tables
+from nsyswrap.sections import SECTIONS, checked_keys, unread_tables
 from nsyswrap.tables import OS_CALLS, SPECS, Trace
 from nsyswrap.trace.load import load_export
 

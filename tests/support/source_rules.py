@@ -153,7 +153,7 @@ def imports(module: Module, known: frozenset[str] = frozenset()) -> Iterator[tup
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
         elif isinstance(node, ast.Call) and _called(node) == LISTING:
-            yield from ((node.lineno, name) for name in sorted(known) if name.rpartition(".")[0] == module.name)
+            yield from ((node.lineno, name) for name in sorted(known) if name.startswith(f"{module.name}."))
         elif isinstance(node, ast.ImportFrom):
             base = _base(module, node)
             for alias in node.names:

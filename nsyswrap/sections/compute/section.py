@@ -21,7 +21,7 @@ from nsyswrap.sections.compute import batch_norm, depthwise, limits, small_matri
 from nsyswrap.sections.compute.kernel_groups import Group, GroupedKernels, grouped_kernels
 from nsyswrap.sections.compute.limits import Limit, find_limits, is_matrix
 from nsyswrap.sections.severity import make_finding
-from nsyswrap.sections.spec import SectionSpec
+from nsyswrap.sections.spec import Kind, PageGroup, SectionSpec
 from nsyswrap.what_if.saving import WhatIf, faster, predict
 from nsyswrap.what_if.simulate import Simulation
 from nsyswrap.work_names import operation_name
@@ -230,5 +230,33 @@ def _rate(by: str, unit: str, low: float, high: float) -> str:
     return f"{limit}, {shown} of the peak of {'the memory' if unit == limits.MEMORY else unit}"
 
 
-SECTION = SectionSpec("compute", TITLE, (tables.KERNELS,), run, of_operations=True)
+SECTION = SectionSpec(
+    key="compute",
+    title=TITLE,
+    run=run,
+    needs=(tables.KERNELS,),
+    of_operations=True,
+    place=80,
+    group=PageGroup.GPU,
+    on_page_only=True,
+    columns={"kernels": "name op limited_by unit peak_share_low peak_share_high known_from total_ns count"},
+    kinds={Kind.TEXT: "known_from limited_by unit"},
+    units={"peak_share_low": "share", "peak_share_high": "share"},
+    captions={"kernels": "What limits each kernel"},
+    headings={
+        "peak_share_low": "of the peak, at least",
+        "peak_share_high": "of the peak, at most",
+        "known_from": "known from",
+    },
+    facts={
+        "limited_by_memory_share": "limited by the memory's rate",
+        "limited_by_memory_or_its_latency_share": "limited by the memory's rate or latency",
+        "limited_by_cache_or_memory_share": "limited by the cache or the memory",
+        "limited_by_tensor_cores_share": "limited by tensor cores",
+        "limited_by_cuda_cores_share": "limited by CUDA cores",
+        "limited_by_too_few_blocks_share": "limited by too few blocks",
+        "limited_by_unknown_share": "limit unknown",
+        "main_kernels": "most of it",
+    },
+)
 """The definition of the section."""

@@ -15,7 +15,7 @@ from nsyswrap.model import Fact, Section
 from nsyswrap.row_sums import sums_by_text
 from nsyswrap.rows import taken
 from nsyswrap.sections.launch_groups import kernels_in
-from nsyswrap.sections.spec import SectionSpec
+from nsyswrap.sections.spec import Kind, PageGroup, SectionSpec
 from nsyswrap.sections.tensor_cores import layout_kernels
 from nsyswrap.sections.tensor_cores.counter_check import contradictions, count_tensor_work
 from nsyswrap.sections.tensor_cores.eligibility import ClassifiedKernels, find_findings, not_used, on_tensor_cores
@@ -119,4 +119,34 @@ def _by_phase(context: TraceContext, kernels: ClassifiedKernels, verdict: npt.ND
     return frame[frame["kernel_ns"] > 0].sort_values(["kernel_ns", "phase"], ascending=[False, True], ignore_index=True)
 
 
-SECTION = SectionSpec("tensor_cores", "Tensor cores", (), run, of_operations=True)
+SECTION = SectionSpec(
+    key="tensor_cores",
+    title="Tensor cores",
+    run=run,
+    of_operations=True,
+    place=50,
+    group=PageGroup.GPU,
+    columns={
+        "kernels": "name verdict precision library op total_ns count",
+        "not_used": "name reason phase total_ns count",
+        "phases": "phase kernel_ns tensor_ns unknown_ns",
+    },
+    kinds={Kind.TEXT: "library precision reason verdict"},
+    captions={
+        "kernels": "Tensor-core use by kernel name",
+        "phases": "By phase",
+        "not_used": "Matrix work without tensor cores, and the reason",
+    },
+    headings={"tensor_ns": "tensor cores", "unknown_ns": "unknown"},
+    facts={
+        "kernel_ns": "time in kernels",
+        "tensor_ns": "in tensor-core kernels",
+        "unknown_ns": "in kernels whose name does not show it",
+        "simt_eligible_ns": "in matrix kernels that do not use tensor cores",
+        "not_eligible_ns": "in kernels without matrix work",
+        "share_low": "tensor-core share, at least",
+        "share_high": "tensor-core share, at most",
+        "counter_share": "tensor pipes active by counter, at most",
+        "counter_share_low": "tensor pipes active by counter, at least",
+    },
+)
