@@ -102,9 +102,10 @@ def _block(block: Block) -> str:
 
 
 def _lines(block: Lines) -> str:
-    if block.role == "code":
-        return "\n".join(f"    {line}" for line in block.lines)
-    before, after = {"notes": ("> ", "  \n"), "bullets": ("- ", "\n")}.get(block.role, ("", "\n\n"))
+    # Code inside of a list would be markup, so its lines are texts.
+    before, after = {"notes": ("> ", "  \n"), "bullets": ("- ", "\n"), "code": ("", "  \n")}.get(
+        block.role, ("", "\n\n")
+    )
     return after.join(f"{before}{escape(line)}" for line in block.lines)
 
 
