@@ -129,9 +129,13 @@ def _import_changed(mutation: Mutation) -> None:
 
 
 def nearest(path: Path) -> tuple[list[str], list[str]]:
-    """Return the test files that are named like a module or import it, and the others of its folder."""
+    """Return the test files that are named like a module or import it, and the others of its folder.
+
+    A module in a package inside another one has the tests of that package.
+    """
     folder = ROOT / "tests" / path.parts[1]
-    module = re.compile(rf"\b{re.escape('.'.join(path.with_suffix('').parts))}\b|\bimport .*\b{path.stem}\b")
+    place = path.with_suffix("").parts if len(path.parts) == 3 else path.parent.parts  # noqa: PLR2004
+    module = re.compile(rf"\b{re.escape('.'.join(place))}\b|\bimport .*\b{path.stem}\b")
     names = {f"test_{path.stem}.py", f"test_{path.parent.name}.py"}
     files = sorted(folder.rglob("test_*.py"))
     near = [file for file in files if file.name in names or module.search(file.read_text(encoding="utf-8"))]
