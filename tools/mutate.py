@@ -3,7 +3,8 @@
 
 A threshold is a number that a module gives a name in capitals. It is multiplied by 1.5 and by 0.5; in comparisons with
 it, ``<`` becomes ``<=`` and the other way around. The files on the disk stay as they are: a process for each mutation
-imports the changed source and runs the test files that are named like the module or import it.
+imports the changed source and runs the test files that are named like the module or import it, then the others of the
+folder. Slow tests run last, and only the nearest.
 
     tools/mutate.py nsyswrap/loop nsyswrap/ranks/clocks.py
 """
@@ -127,14 +128,18 @@ def _import_changed(mutation: Mutation) -> None:
     SourceFileLoader.get_code = get_code  # type: ignore[assignment, method-assign]
 
 
-def nearest(path: Path, *, whole_folder: bool = False) -> list[str]:
-    """Return the test files that are named like a module or import it; without any, the folder's."""
+def nearest(path: Path) -> tuple[list[str], list[str]]:
+    """Return the test files that are named like a module or import it, and the others of its folder.
+
+    A module in a package inside another one has the tests of that package.
+    """
     folder = ROOT / "tests" / path.parts[1]
-    module = re.compile(rf"\b{re.escape('.'.join(path.with_suffix('').parts))}\b|\bimport .*\b{path.stem}\b")
+    place = path.with_suffix("").parts if len(path.parts) == 3 else path.parent.parts  # noqa: PLR2004
+    module = re.compile(rf"\b{re.escape('.'.join(place))}\b|\bimport .*\b{path.stem}\b")
     names = {f"test_{path.stem}.py", f"test_{path.parent.name}.py"}
     files = sorted(folder.rglob("test_*.py"))
     near = [file for file in files if file.name in names or module.search(file.read_text(encoding="utf-8"))]
-    return [str(file) for file in files if file in near or whole_folder or not near]
+    return [str(file) for file in near], [str(file) for file in files if file not in near]
 
 
 class FirstFailure:
@@ -148,17 +153,20 @@ class FirstFailure:
             self.name = report.nodeid
 
 
-def first_failure(tests: list[str], mutation: Mutation | None = None) -> str:
-    """Run tests with a mutation, or without; return the first that fails, empty if all pass."""
+def first_failure(runs: list[tuple[list[str], str]], mutation: Mutation | None = None) -> str:
+    """Run tests with a mark, one run after another, until a test fails; return its name, empty if all pass."""
     os.chdir(ROOT)
     for stream in (1, 2):
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
     if mutation:
         _import_changed(mutation)
-    first = FirstFailure()
-    code = pytest.main(["-x", "-q", "-p", "no:cacheprovider", "--timeout=100", *tests], plugins=[first])
-    passed = code in {pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED}
-    return "" if passed else first.name or "the import of the tests"
+    for tests, mark in runs:
+        first = FirstFailure()
+        options = ["-xq", "-p", "no:cacheprovider", "--timeout=100", "-m", mark]
+        code = pytest.main([*options, *tests], plugins=[first]) if tests else pytest.ExitCode.OK
+        if code not in {pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED}:
+            return first.name or "the import of the tests"
+    return ""
 
 
 def main() -> None:
@@ -166,7 +174,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("paths", nargs="*", default=PACKAGES, help="packages and modules; without any, five packages")
     parser.add_argument("--only", default="", help="a pattern that the shown place and change match")
-    parser.add_argument("--folder", action="store_true", help="run the other quick tests of the folder too")
+    parser.add_argument("--near", action="store_true", help="run only the quick tests of the module itself")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     options = parser.parse_args()
     roots = [ROOT / path for path in options.paths]
@@ -174,8 +182,11 @@ def main() -> None:
     wanted = [
         each for file in files for each in mutations(file.relative_to(ROOT)) if re.search(options.only, str(each))
     ]
-    quick = ["-m", "not slow"] if options.folder else []
-    runs = [([*quick, *nearest(each.path, whole_folder=options.folder)], each) for each in wanted]
+    runs = []
+    for each in wanted:
+        near, others = nearest(each.path)
+        tests = [(near, "not slow"), (others, "not slow"), (near, "slow")]
+        runs.append((tests[:1] if options.near else tests, each))
     counts: Counter[tuple[str, str, bool]] = Counter()
     killers = set()
     with multiprocessing.get_context("fork").Pool(options.workers, maxtasksperchild=1) as pool:
@@ -183,7 +194,7 @@ def main() -> None:
             counts[each.path.parts[1], each.kind, bool(test)] += 1
             killers |= {test} - {""}
             print(f"{each}: {f'killed by {test}' if test else 'SURVIVED'}", flush=True)
-        if killers and (test := pool.apply(first_failure, [sorted(killers)])):
+        if killers and (test := pool.apply(first_failure, ([(sorted(killers), "")],))):
             print(f"{test} fails without a mutation, so the counts are wrong")
     print("\n| package | thresholds moved | found | comparisons flipped | found |\n|---|---|---|---|---|")
     for package in sorted({package for package, _, _ in counts}):
@@ -194,7 +205,7 @@ def main() -> None:
         print(f"| `{package}` | {' | '.join(cells)} |")
 
 
-def _first_failure(run: tuple[list[str], Mutation]) -> str:
+def _first_failure(run: tuple[list[tuple[list[str], str]], Mutation]) -> str:
     """Call `first_failure` with the arguments of a pool."""
     return first_failure(*run)
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from made_steps import STEP, US, launched_at_once
 
-from nsyswrap.attribution.step_outliers import longest_in, lost_to_outliers, unexplained
+from nsyswrap.attribution.step_outliers import is_outlier, longest_in, lost_to_outliers, unexplained
 from nsyswrap.intervals import Spans
 from nsyswrap.loop.context import find_context
 from nsyswrap.report import build_report, report_of
@@ -22,6 +22,17 @@ TraceOf = Callable[[ExportBuilder], Trace]
 def times(*values: int) -> np.ndarray:
     """Return an array of times in ns."""
     return np.array(values, np.int64)
+
+
+@pytest.mark.parametrize(("length", "found"), [(109, False), (111, True)])
+def test_an_outlier_is_a_tenth_longer_than_the_median(length: int, found: bool) -> None:  # noqa: FBT001
+    assert is_outlier(times(*[100] * 9, length))[-1] == found
+
+
+@pytest.mark.parametrize(("length", "found"), [(1290, False), (1310, True)])
+def test_an_outlier_is_beyond_the_quartiles_by_one_and_a_half_times_their_distance(length: int, found: bool) -> None:  # noqa: FBT001
+    """The quartiles are 1050 and 1150."""
+    assert is_outlier(times(*range(1000, 1200, 20), length))[-1] == found
 
 
 def test_what_another_finding_explains_beyond_the_median_is_subtracted() -> None:

@@ -1,5 +1,7 @@
 """Two ranks do the same work where their kernels are alike; the same kernels that take longer are a slower GPU."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -29,6 +31,15 @@ def test_why_compute_takes_longer(other: RankTimes, expected: str) -> None:
     assert [why for why, _ in compared_work({0: times(0, 100), 1: other}, [(0, 1), (0, 1)])] == [expected, expected]
 
 
+@pytest.mark.parametrize(("other", "expected"), [(6, MORE_WORK), (4, UNKNOWN)])
+def test_the_same_work_has_19_of_20_kernels_alike(other: int, expected: str) -> None:
+    """Of 100 kernels on the second GPU, six are others, or four."""
+    index = pd.MultiIndex.from_tuples([("gemm", 8, 1), ("other", 8, 1)], names=SAME_KERNEL)
+    counts = pd.DataFrame({"count": [100 - other, other], "length": [100 * (100 - other), 100 * other]}, index=index)
+    known = {0: times(0, 100), 1: replace(times(1, 100), kernels=counts)}
+    assert [why for why, _ in compared_work(known, [(0, 1)])] == [expected]
+
+
 def test_no_pairs_have_no_reasons() -> None:
     assert compared_work({}, []) == []
 
@@ -39,3 +50,5 @@ def test_a_rank_launches_more_in_a_phase() -> None:
     phase = np.array([0, -1, 0, 1])
     found = launches_more(known, zero, one, phase, ("forward", "backward"))
     assert found.tolist() == [True, False, False, False]
+    fewer = {0: times(0, 1), 1: times(1, 1, launched=14)}
+    assert launches_more(fewer, zero, one, phase, ("forward", "backward")).tolist() == [False] * 4
