@@ -1,7 +1,7 @@
 """An estimate with its range; `intervals` has intervals of time."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Generic, TypeVar
 
 Value = TypeVar("Value", int, float)
@@ -40,7 +40,7 @@ class Interval(Generic[Value]):
         return self.low, self.high
 
     @property
-    def values(self) -> tuple[Value, Value, Value]:
+    def in_order(self) -> tuple[Value, Value, Value]:
         """Return the lower end, the estimate and the upper end."""
         return self.low, self.point, self.high
 
@@ -54,9 +54,13 @@ class Interval(Generic[Value]):
         return Interval(min(first, last), point, max(first, last))
 
 
-def around(point: float, *others: float) -> Interval[float]:
+NAMES = tuple(each.name for each in fields(Interval))
+"""The names of its values, in order, for keys and columns."""
+
+
+def around(point: Value, *others: Value) -> Interval[Value]:
     """Return the smallest interval around an estimate that holds some other values."""
-    return Interval(min((point, *others)), point, max((point, *others)))
+    return Interval(min(point, min(others, default=point)), point, max(point, max(others, default=point)))
 
 
 def between(first: int, last: int) -> Interval[int]:
