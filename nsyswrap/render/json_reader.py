@@ -131,11 +131,12 @@ def _report(tree: Tree) -> Report:
 
 
 def _program_kind(tree: Tree) -> ProgramKind:
-    """Return the kind of the program; unknown for a report from an older version, or for a kind of a newer one."""
-    found = tree.get("program_kind")
-    if not isinstance(found, dict) or found.get("framework") not in set(Framework):
-        return UNKNOWN
-    return ProgramKind(Framework(found["framework"]), found.get("uses_graphs") is True)
+    """Return the kind of the program; unknown for one of a newer nsyswrap."""
+    found = _field(tree, "program_kind", dict)
+    framework = _field(found, "framework", str)
+    return (
+        ProgramKind(Framework(framework), found.get("uses_graphs") is True) if framework in set(Framework) else UNKNOWN
+    )
 
 
 def _plan(tree: Tree) -> Plan:
