@@ -49,6 +49,7 @@ check: $(VENV)/.base $(VENV)/.dev $(VENV)/.site $(VENV)/.torch nsys-if-possible 
 	$(PY) -m ruff check $(SOURCES)
 	$(PY) -m mypy --strict $(SOURCES)
 	$(PY) tools/cli_reference.py --check
+	$(PY) tools/report_schema.py --check
 	$(PY) tools/glossary_page.py --check
 	$(PY) -m pytest $(WORKERS) --cov --cov-branch $(TESTS)
 
@@ -58,6 +59,7 @@ format: $(VENV)/.dev ## format the source and fix what ruff can fix
 
 docs: $(VENV)/.base ## write docs/cli.md from --help, and docs/glossary.md from the terms of the reports
 	$(PY) tools/cli_reference.py
+	$(PY) tools/report_schema.py
 	$(PY) tools/glossary_page.py
 
 site: $(VENV)/.base $(VENV)/.site ## build documentation, gallery and Python reference as one site in build/site

@@ -38,9 +38,9 @@ def typical(step: StepTimes, window: Window, rule: str | None) -> TypicalStep | 
         window: Interval of the findings.
         rule: Rule of the first finding.
     """
-    if not step.count or not step.median_ns:
+    if not step.count or not step.recorded_ns:
         return None
     mean_ns = step.mean_in(window)
     # The median does not change where a few long steps get shorter.
-    uneven = rule == steps.UNEVEN.key or mean_ns > UNEVEN_FACTOR * step.median_ns
-    return TypicalStep(mean_ns if uneven else step.median_ns, step.total_in(window), uneven)
+    uneven = rule == steps.UNEVEN.key or mean_ns > UNEVEN_FACTOR * step.recorded_ns
+    return TypicalStep(mean_ns if uneven else step.recorded_ns, step.total_in(window), uneven)

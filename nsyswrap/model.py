@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from nsyswrap.interval import Interval
 from nsyswrap.intervals import Times, Window
 from nsyswrap.program_kind import UNKNOWN, ProgramKind
 
@@ -125,7 +126,7 @@ class Fact:
 
 # Start of the evidence that names the line of Python with most samples.
 MOST_SAMPLES = "most samples: "
-SavingMethod = Literal["simulated", "estimated"]
+SavingMethod = Literal["measured", "benchmarked", "simulated", "estimated"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,12 +138,13 @@ class Finding:
         severity: How much it matters.
         headline: One sentence: what is wrong.
         lost_ns: Time lost to the problem inside the window; the mean over GPUs where it is about several of them.
-        saving_low_ns, saving_high_ns: Bounds of the time that fixing it saves; None where nothing can be predicted.
+        saving: The time that fixing it saves, in ns; None where nothing can be predicted.
         advice: One sentence: what to try.
         evidence: The numbers that support it, one line each.
         device_id: Its GPU; None for the whole capture.
         window: Interval of the numbers.
-        saving_method: "simulated" on the dependency graph, "estimated" by a formula; None without a prediction.
+        saving_method: "measured" in a run with the fix, "benchmarked" beside it, "simulated" on the dependency graph or
+            "estimated" by a formula; None without a prediction.
         what_if: The change behind a simulated saving, a ``WhatIf``; None otherwise. report.json does not hold it.
     """
 
@@ -150,8 +152,7 @@ class Finding:
     severity: Severity
     headline: str
     lost_ns: int
-    saving_low_ns: int | None
-    saving_high_ns: int | None
+    saving: Interval[int] | None
     advice: str
     evidence: tuple[str, ...]
     device_id: int | None
@@ -160,21 +161,19 @@ class Finding:
     what_if: object = field(default=None, compare=False, repr=False)
 
     @property
-    def saving_ns(self) -> int | None:
-        """Return the middle of the predicted saving; None where nothing is predicted."""
-        if self.saving_low_ns is None or self.saving_high_ns is None:
-            return None
-        return (self.saving_low_ns + self.saving_high_ns) // 2
-
-    @property
     def order(self) -> tuple[bool, int, int, str, int]:
         """Return the sort key: the largest predicted saving first, then the most time lost; notes after the rest.
 
         A finding without a prediction may save nothing or all of its time lost, so half of that counts.
         """
-        saving = self.lost_ns // 2 if self.saving_ns is None else self.saving_ns
+        saving = self.lost_ns // 2 if self.saving is None else self.saving.point
         device = -1 if self.device_id is None else self.device_id
         return (self.severity is Severity.NOTE, -saving, -self.lost_ns, self.rule, device)
+
+    @property
+    def line(self) -> str | None:
+        """Return the line of Python with most samples; None where no stacks were sampled."""
+        return next((each.removeprefix(MOST_SAMPLES) for each in self.lines), None)
 
     @property
     def lines(self) -> tuple[str, ...]:
@@ -311,23 +310,25 @@ class TimelineData:
         return all(bool(row.exact.all()) for row in self.rows if row.kind != "counter")
 
 
+AloneSource = Literal["this_process", "second_run", "simulated"]
+
+
 @dataclass(frozen=True, slots=True)
 class StepTimes:
     """The number, the median length and the mean time of the steps that make up the window.
 
     Attributes:
-        count, median_ns: Measured steps of one process and their median length; None where there are none.
-        without_profiler_ns, baseline_median_ns: Without nsys, simulated with bounds and measured; None where unknown.
+        count, recorded_ns: Measured steps of one process and their median length; None where there are none.
+        alone: The median length without nsys, in ns; None where it is unknown.
+        alone_source: What that comes from; None where it is unknown.
         total_ns: Time of all these steps, from the start of the first to the end of the last: the mean over processes,
             whose steps begin at different times. None for the length of the window.
     """
 
     count: int | None = None
-    median_ns: int | None = None
-    without_profiler_ns: int | None = None
-    without_profiler_low_ns: int | None = None
-    without_profiler_high_ns: int | None = None
-    baseline_median_ns: int | None = None
+    recorded_ns: int | None = None
+    alone: Interval[int] | None = None
+    alone_source: AloneSource | None = None
     total_ns: int | None = None
 
     def total_in(self, window: Window) -> int:
@@ -342,17 +343,25 @@ class StepTimes:
 NO_STEP = StepTimes()
 
 
+PlanSource = Literal["simulated", "measured"]
+
+
 class PlannedChange(NamedTuple):
     """One change of the plan, made on top of those before it.
 
     Attributes:
         rule: Rule of the findings that it fixes.
-        step_low_ns, step_high_ns: Bounds of the time of a step with it and with those before it.
+        step: The time of a step with it and with those before it, in ns.
+        source: What its time comes from.
     """
 
     rule: str
-    step_low_ns: int
-    step_high_ns: int
+    step: Interval[int]
+    source: PlanSource = "simulated"
+
+    def saving(self, now_ns: int) -> Interval[int]:
+        """Return what it and those before it save of a step that takes so long now, in ns."""
+        return self.step.map(lambda ns: now_ns - ns)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from numbers import Real
 from typing import Literal, SupportsFloat
 
+from nsyswrap.interval import Interval
+
 NOT_MEASURED = "not measured"
 
 ColumnUnit = Literal["ns", "point", "bytes", "share", "hz", "count", "number", "text"]
@@ -128,15 +130,15 @@ def share_band(low: Number | None, high: Number | None) -> str:
     return first if first == last else f"{first.removesuffix(' %')} to {last}"
 
 
-def saving(low_ns: int | None, high_ns: int | None) -> str:
+def saving(ns: Interval[int] | None) -> str:
     """Return a saving known within bounds: ``up to 57.1 ms``, ``9.80 to 57.1 ms``, ``none``, ``not predicted``."""
-    if low_ns is None or high_ns is None:
+    if ns is None:
         return "not predicted"
-    if high_ns <= 0:
+    if ns.high <= 0:
         return "none"
-    if low_ns <= 0:
-        return f"up to {duration(high_ns)}"
-    return duration_range(low_ns, high_ns)
+    if ns.low <= 0:
+        return f"up to {duration(ns.high)}"
+    return duration_range(*ns.ends)
 
 
 def count(number: Number) -> str:

@@ -142,9 +142,9 @@ def _per_step(finding: Finding, window: Window, step: StepTimes, kind: ProgramKi
         return ""
     on_average = " on average" if now.is_mean else ""
     said = f" A step takes {units.duration(now.length_ns)}{on_average}{_without_profiler(step, now.length_ns)}"
-    if finding.saving_low_ns is None or not finding.saving_high_ns:
+    if finding.saving is None or not finding.saving.high:
         return f"{said}."
-    after = units.duration_range(now.after(finding.saving_high_ns), now.after(finding.saving_low_ns))
+    after = units.duration_range(*finding.saving.map(now.after).ends)
     return f"{said}; {after} {kind.fitted(rule_of(finding.rule).fixed)}."
 
 
@@ -162,8 +162,8 @@ def _made_by_profiler(by_key: Mapping[str, Section], step: StepTimes) -> str:
     if 1 - alone >= LIMIT_SHARE:
         return ""
     now = (
-        f" A step takes {units.duration(step.median_ns)}{_without_profiler(step, step.median_ns)}."
-        if step.median_ns
+        f" A step takes {units.duration(step.recorded_ns)}{_without_profiler(step, step.recorded_ns)}."
+        if step.recorded_ns
         else ""
     )
     return (
@@ -179,12 +179,10 @@ def _without_profiler(step: StepTimes, length_ns: int) -> str:
         step: The steps of the window, whose median is known with the profiler and without it.
         length_ns: The step of the sentence, the median or the mean. It shrinks by the same share, as all steps do.
     """
-    if not step.median_ns or step.without_profiler_low_ns is None or step.without_profiler_high_ns is None:
+    recorded = step.recorded_ns
+    if not recorded or step.alone is None or recorded - step.alone.low < SLIGHT_SHARE * recorded:
         return ""
-    if step.median_ns - step.without_profiler_low_ns < SLIGHT_SHARE * step.median_ns:
-        return ""
-    times = (step.without_profiler_low_ns, step.without_profiler_high_ns)
-    alone = units.duration_range(*(round(time * length_ns / step.median_ns) for time in times))
+    alone = units.duration_range(*step.alone.map(lambda time: round(time * length_ns / recorded)).ends)
     return f" as recorded, {alone} without the profiler"
 
 

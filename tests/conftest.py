@@ -18,6 +18,7 @@ from hypothesis import settings
 from hypothesis.internal.conjecture import providers
 from hypothesis.internal.constants_ast import Constants
 from real_captures import CAPTURES, Planted, RealContext, RealReport, RealTrace
+from valid_reports import valid_report
 
 from nsyswrap.capture.convert import export_report
 from nsyswrap.capture.locate import Nsys, find_nsys
@@ -279,7 +280,9 @@ def real_report(real_context: RealContext) -> RealReport:
 
     Its arguments are the name of the capture, the window, and whether the report has a timeline.
     """
-    made = cache(lambda name, wanted, timeline: report_of(real_context(name), wanted, with_timeline=timeline))
+    made = cache(
+        lambda name, wanted, timeline: valid_report(report_of(real_context(name), wanted, with_timeline=timeline))
+    )
     return lambda name, wanted="", *, with_timeline=False: made(name, wanted, with_timeline)
 
 

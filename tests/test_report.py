@@ -7,6 +7,7 @@ import pytest
 from export_builder import ExportBuilder, global_id, thread
 from made_steps import STEP, made_loop
 from made_steps import STEPS as MADE_STEPS
+from savings import ends_of, saving_of
 
 from nsyswrap.errors import CannotTellError, UsageError
 from nsyswrap.intervals import Window
@@ -378,7 +379,7 @@ def test_findings_are_in_the_order_of_their_predicted_saving(trace_of: TraceOf) 
         builder.call("cudaMalloc", start, start + S // 10).call("cuModuleLoadData", start + S // 10, start + S // 6)
     report = build_report(trace_of(builder))
     found = [
-        (each.rule, each.severity, *(round(part / 1e6) for part in (each.lost_ns, each.saving_low_ns or 0)))
+        (each.rule, each.severity, *(round(part / 1e6) for part in (each.lost_ns, ends_of(each)[0] or 0)))
         for each in report.findings
     ]
     assert found == [
@@ -388,7 +389,7 @@ def test_findings_are_in_the_order_of_their_predicted_saving(trace_of: TraceOf) 
         ("modules/in_window", Severity.NOTE, 267, 0),
         ("compute/kernels", Severity.NOTE, 0, 0),
     ]
-    assert report.findings[0].saving_high_ns == pytest.approx(4 / 3 * S)
+    assert saving_of(report.findings[0]).high == pytest.approx(4 / 3 * S)
     assert [each.order for each in report.findings] == sorted(each.order for each in report.findings)
 
 
@@ -398,7 +399,7 @@ def test_a_finding_has_numbers_as_evidence(trained_report: Report) -> None:
     If batches are twice as fast, they come at 0.25, 0.75, 1.25 and 1.75 s. So the last kernel ends at 2.25 s, not 4 s.
     """
     finding = next(each for each in trained_report.findings if each.rule == "idle/data_wait")
-    saving = finding.saving_low_ns, finding.saving_high_ns
+    saving = ends_of(finding)
     assert (finding.lost_ns, *saving, finding.device_id) == (2 * S, S * 7 // 4, 2 * S, 0)
     assert finding.evidence[0].startswith("500 ms a step, in 4 measured steps")
     assert finding.evidence[1] == "2.00 s in phase data, 4 gaps"
@@ -434,7 +435,7 @@ def test_a_finding_that_saves_nothing_is_a_note(trace_of: TraceOf) -> None:
     report = part_of(trace_of(builder.kernel(1000, 2000, launched=(1000, 1001))), "idle", "0:0.000001")
     finding = next(each for each in report.findings if each.rule == "idle/allocation")
     assert (finding.lost_ns, finding.severity) == (250, Severity.NOTE)
-    assert (finding.saving_low_ns, finding.saving_high_ns) == (0, 0)
+    assert ends_of(finding) == (0, 0)
 
 
 def test_time_that_the_capture_does_not_show_is_a_note_without_a_saving(trace_of: TraceOf) -> None:
@@ -442,7 +443,7 @@ def test_time_that_the_capture_does_not_show_is_a_note_without_a_saving(trace_of
     builder = ExportBuilder().kernel(0, 500, launched=(0, 1)).kernel(1000, 2000)
     finding = next(each for each in part_of(trace_of(builder), "idle").findings if each.rule == "idle/not_traced")
     assert (finding.severity, finding.lost_ns) == (Severity.NOTE, 500)
-    assert (finding.saving_low_ns, finding.saving_high_ns, finding.saving_method) == (None, None, None)
+    assert (*ends_of(finding), finding.saving_method) == (None, None, None)
 
 
 def test_time_of_the_profiler_is_a_note_that_saves_nothing(trace_of: TraceOf) -> None:
@@ -451,7 +452,7 @@ def test_time_of_the_profiler_is_a_note_that_saves_nothing(trace_of: TraceOf) ->
     report = part_of(trace_of(builder.kernel(3 * S, 4 * S, launched=(3 * S, 3 * S + 1))), "idle")
     (finding,) = [each for each in report.findings if each.rule == "idle/profiler"]
     assert (finding.severity, finding.lost_ns) == (Severity.NOTE, 2 * S)
-    assert (finding.saving_low_ns, finding.saving_high_ns, finding.saving_method) == (0, 0, None)
+    assert (*ends_of(finding), finding.saving_method) == (0, 0, None)
 
 
 def test_the_report_has_count_and_median_length_of_the_measured_steps(

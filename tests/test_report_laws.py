@@ -9,6 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from random_traces import LONGEST, THREADS, Operation, Sketch, context_of, same_examples, sketches, trace_of
+from savings import ends_of
 
 from nsyswrap import tables
 from nsyswrap.events.duration_stats import by_name
@@ -49,9 +50,7 @@ def numbers(report: Report, shift: int) -> dict[str, object]:
             early = table.assign(**{c: table[c] - shift for c in moments})
             # None equals itself, NaN does not.
             found[f"{section.key}/{name}"] = early.astype(object).where(early.notna(), None).to_dict("list")
-    found["findings"] = [
-        (each.rule, each.device_id, each.lost_ns, each.saving_low_ns, each.saving_high_ns) for each in report.findings
-    ]
+    found["findings"] = [(each.rule, each.device_id, each.lost_ns, *ends_of(each)) for each in report.findings]
     return found
 
 

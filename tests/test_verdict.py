@@ -10,6 +10,7 @@ from export_builder import ExportBuilder
 from real_captures import CAPTURE_NAMES, RealReport
 from verdict_checks import INCOMPLETE, check_verdict
 
+from nsyswrap.interval import Interval, between
 from nsyswrap.intervals import Window
 from nsyswrap.model import NO_STEP, Fact, Finding, Section, Severity, StepTimes
 from nsyswrap.report import build_report
@@ -37,14 +38,17 @@ def test_the_verdict_of_a_real_capture_is_its_first_finding(name: str, real_repo
     check_verdict(real_report(name))
 
 
+SAVING = between(100 * MS, 400 * MS)
+
+
 def finding(
     rule: str = "launches/launch_bound",
     lost_ns: int = S // 2,
-    saving: tuple[int | None, int | None] = (100 * MS, 400 * MS),
+    saving: Interval[int] | None = SAVING,
     severity: Severity = Severity.PROBLEM,
 ) -> Finding:
     """Return a finding."""
-    return Finding(rule, severity, f"{rule} is first.", lost_ns, *saving, "Change it.", (), 0, WHOLE)
+    return Finding(rule, severity, f"{rule} is first.", lost_ns, saving, "Change it.", (), 0, WHOLE)
 
 
 def sections(affected_ns: int = 0, gpus: int = 1, compute_ns: int = S // 2, copies_ns: int = 0) -> list[Section]:
@@ -69,13 +73,13 @@ def test_the_first_finding_is_stated_with_step_times() -> None:
 
 
 def test_equal_bounds_are_stated_once() -> None:
-    assert verdict(finding(saving=(400 * MS, 400 * MS)))[0].endswith(
+    assert verdict(finding(saving=between(400 * MS, 400 * MS)))[0].endswith(
         " A step takes 100 ms; 60.0 ms with fewer launches."
     )
 
 
-@pytest.mark.parametrize("saving", [(None, None), (0, 0)])
-def test_without_a_predicted_saving_only_the_step_is_stated(saving: tuple[int | None, int | None]) -> None:
+@pytest.mark.parametrize("saving", [None, between(0, 0)])
+def test_without_a_predicted_saving_only_the_step_is_stated(saving: Interval[int] | None) -> None:
     assert verdict(finding(saving=saving))[0] == "launches/launch_bound is first. A step takes 100 ms."
 
 
@@ -105,7 +109,7 @@ def test_a_rule_without_words_of_its_own_has_general_ones() -> None:
 @pytest.mark.parametrize(("affected_ms", "tells"), [(499, True), (500, True), (501, False)])
 def test_missing_events_silence_a_finding_only_if_they_outweigh_it(affected_ms: int, tells: bool) -> None:  # noqa: FBT001
     """The finding loses 500 ms; the finding on missing events is never the one stated."""
-    incomplete = finding(INCOMPLETE, affected_ms * MS, (None, None))
+    incomplete = finding(INCOMPLETE, affected_ms * MS, None)
     text, rule = verdict(incomplete, finding(), affected_ns=affected_ms * MS)
     if tells:
         assert rule == "launches/launch_bound"
@@ -135,7 +139,7 @@ def test_time_without_a_shown_cause_silences_a_finding_only_if_it_outweighs_it(
     unknown_ms: int, rule: str | None
 ) -> None:
     """The finding loses 500 ms. What is known comes after what is not."""
-    text, found = verdict(finding(), finding("idle/unknown", unknown_ms * MS, (None, None), Severity.NOTE))
+    text, found = verdict(finding(), finding("idle/unknown", unknown_ms * MS, None, Severity.NOTE))
     assert found == rule
     assert text.startswith("launches/launch_bound is first." if rule else "Cannot tell: the GPU is idle for 50.1 % ")
     assert " A step takes 100 ms; 60.0 to 90.0 ms " in text
@@ -161,7 +165,7 @@ def test_copies_that_take_most_of_the_other_time_are_named() -> None:
 @pytest.mark.parametrize("rule", ["idle/unknown", "idle/not_traced"])
 @pytest.mark.parametrize(("lost_ms", "start"), [(99, "Kernels do not run for "), (100, UNEXPLAINED)])
 def test_unexplained_idle_time_from_a_tenth_of_the_time_on_is_stated(rule: str, lost_ms: int, start: str) -> None:
-    note = finding(rule, lost_ms * MS, (None, None), Severity.NOTE)
+    note = finding(rule, lost_ms * MS, None, Severity.NOTE)
     text, found = verdict(note)
     assert found is None
     assert text.startswith(start)
@@ -241,7 +245,7 @@ def with_profiler_cost(share: float, compute_ms: int) -> list[Section]:
 def without(step_ms: int) -> StepTimes:
     """Return ten steps of 100 ms that take ``step_ms`` without the profiler."""
     usual = step_ms * MS
-    return StepTimes(10, 100 * MS, usual, usual - 5 * MS, usual + 5 * MS)
+    return StepTimes(10, 100 * MS, Interval(usual - 5 * MS, usual, usual + 5 * MS), "simulated")
 
 
 def test_a_run_that_only_the_profiler_keeps_idle_is_compute_bound() -> None:
@@ -273,7 +277,7 @@ def test_any_other_run_keeps_its_finding_and_says_the_step_without_the_profiler(
 
 def test_the_mean_step_without_the_profiler_stands_beside_the_mean_step() -> None:
     """A few of the steps hold half of the time: the median step, 50 ms, says nothing about the window."""
-    step = StepTimes(10, 50 * MS, 40 * MS, 30 * MS, 45 * MS)
+    step = StepTimes(10, 50 * MS, Interval(30 * MS, 40 * MS, 45 * MS), "simulated")
     text, _ = find_verdict(with_profiler_cost(0.9, 500), (finding(),), WHOLE, step)
     assert " A step takes 100 ms on average as recorded, 60.0 to 90.0 ms without the profiler; " in text
 
@@ -281,7 +285,7 @@ def test_the_mean_step_without_the_profiler_stands_beside_the_mean_step() -> Non
 @pytest.mark.parametrize(("shortest_us", "stated"), [(98_100, False), (97_900, True)])
 def test_a_step_that_the_profiler_hardly_changes_is_stated_once(shortest_us: int, stated: bool) -> None:  # noqa: FBT001
     """A difference of less than 2 % is not stated."""
-    step = StepTimes(10, 100 * MS, 99 * MS, shortest_us * 1000, 100 * MS)
+    step = StepTimes(10, 100 * MS, Interval(shortest_us * 1000, 99 * MS, 100 * MS), "simulated")
     text, _ = find_verdict(with_profiler_cost(0.99, 800), (finding(),), WHOLE, step)
     assert (" as recorded, " in text) is stated
 

@@ -109,7 +109,7 @@ def split(path: Path) -> Iterator[str]:
         sides = [StepTimes(steps.length[at], steps.period[at]) for at in (one, other)]
         estimates = estimate_changes(sides[:1], sides[1:], MARGIN)
         changes = "; ".join(
-            f"{each.label} {100 * each.change:+.1f} [{100 * each.low:+.1f}, {100 * each.high:+.1f}]"
+            f"{each.label} {100 * each.change.point:+.1f} [{100 * each.change.low:+.1f}, {100 * each.change.high:+.1f}]"
             for each in estimates
         )
         yield f"| {path.stem} | {name} | {sides[0].count} | {decide(estimates).outcome} | {changes} |"
@@ -122,7 +122,7 @@ def compare_runs(paths: list[Path]) -> Iterator[str]:
     for (one, base), (other, new) in combinations(zip(paths, reports, strict=True), 2):
         found = compare_reports([base], [new], (str(one), str(other)))
         said[found.outcome.value] += 1
-        changes = "; ".join(f"{each.label} {100 * each.change:+.1f} %" for each in found.estimates)
+        changes = "; ".join(f"{each.label} {100 * each.change.point:+.1f} %" for each in found.estimates)
         names = names_of(one, other)
         yield f"| {names[0]} | {names[1]} | {found.outcome.value} | {changes} |"
     counts = ", ".join(f"{count} {outcome}" for outcome, count in sorted(said.items()))

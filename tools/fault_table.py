@@ -138,7 +138,7 @@ def judge(name: str, expected: str, faulty: Report, fixed: Report) -> Verdict:
 
 def _predicted(finding: Finding | None) -> tuple[int | None, int | None]:
     """Return the lower and the upper bound of a finding's saving, in ns; None where it predicts nothing."""
-    return (None, None) if finding is None else (finding.saving_low_ns, finding.saving_high_ns)
+    return (None, None) if finding is None or finding.saving is None else finding.saving.ends
 
 
 def _scaled(saving_ns: int | None, scale: float) -> int | None:

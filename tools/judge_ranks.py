@@ -99,8 +99,8 @@ def row(name: str, report: Report, steps: Mapping[str, float]) -> str:
     said, predicted, near = "none" if first is None else f"`{first.rule}`", "-", "-" if measured is None else "no"
     if first is not None and first.rule == RANK:
         said = first.headline.split(":")[0]
-    if first is not None and case.fixed and is_right(case, report) and first.saving_high_ns is not None:
-        low, high = ((each or 0) / count / 1e6 for each in (first.saving_low_ns, first.saving_high_ns))
+    if first is not None and case.fixed and is_right(case, report) and first.saving is not None:
+        low, high = (each / count / 1e6 for each in first.saving.ends)
         predicted = f"{low:.1f} to {high:.1f}"
         near = "yes" if measured is not None and abs(high - measured) <= NEAR * measured else near
     cells = (

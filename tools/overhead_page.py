@@ -37,9 +37,8 @@ The step under nsys with some traces and options, in turns with the step alone, 
 
 def off_share(row: Mapping[str, Any]) -> float | None:
     """Return how far the simulated step is from the step alone, as a share of it: the median of the rounds."""
-    found = [each["step"]["without_profiler_ns"] for each in row["profiles"]]
-    pairs = zip(found, row["alone_ns"], strict=True)
-    shares = [(each - alone) / alone for each, alone in pairs if each is not None]
+    pairs = zip((each["step"]["alone"] for each in row["profiles"]), row["alone_ns"], strict=True)
+    shares = [(simulated["point_ns"] - alone) / alone for simulated, alone in pairs if simulated is not None]
     return statistics.median(shares) if shares else None
 
 
@@ -57,14 +56,14 @@ def _rounds(row: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def is_held(step: Mapping[str, Any], alone_ns: int) -> bool:
     """Return whether the interval of a recorded run holds the step alone."""
-    low, high = step["without_profiler_low_ns"], step["without_profiler_high_ns"]
-    return low is not None and high is not None and low <= alone_ns <= high
+    found = step["alone"]
+    return found is not None and found["low_ns"] <= alone_ns <= found["high_ns"]
 
 
 def line(row: Mapping[str, Any]) -> str:
     """Return the row of one program."""
     off, alone, steps = off_share(row), row["alone_ns"], [each["step"] for each in row["profiles"]]
-    recorded = [step["median_ns"] for step in steps]
+    recorded = [step["recorded_ns"] for step in steps]
     cells = (
         row["program"].replace("_", " "),
         ", ".join(f"{each / 1e6:.2f}" for each in alone),
@@ -78,11 +77,10 @@ def line(row: Mapping[str, Any]) -> str:
 
 
 def _simulated(step: Mapping[str, Any]) -> str:
-    names = ("without_profiler_ns", "without_profiler_low_ns", "without_profiler_high_ns")
-    usual, low, high = (step[name] for name in names)
-    if usual is None:
+    if step["alone"] is None:
         return "not simulated"
-    return f"{usual / 1e6:.2f} ({low / 1e6:.2f} to {high / 1e6:.2f})"
+    low, point, high = (f"{step['alone'][key] / 1e6:.2f}" for key in ("low_ns", "point_ns", "high_ns"))
+    return f"{point} ({low} to {high})"
 
 
 def _held(row: Mapping[str, Any]) -> int:

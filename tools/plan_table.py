@@ -108,18 +108,18 @@ class Outcome:
     @property
     def is_within(self) -> bool:
         """Return whether the measured step is in the predicted interval."""
-        return self.change is not None and self.change.step_low_ns <= self.measured_ns <= self.change.step_high_ns
+        return self.change is not None and self.measured_ns in self.change.step
 
     @property
     def step_is_near(self) -> bool:
         """Return whether the lower bound of the step is within a quarter of the measured step."""
-        return self.change is not None and abs(self.change.step_low_ns - self.measured_ns) <= NEAR * self.measured_ns
+        return self.change is not None and abs(self.change.step.low - self.measured_ns) <= NEAR * self.measured_ns
 
     @property
     def saving_is_near(self) -> bool:
         """Return whether the upper bound of the saving is within a quarter of the measured saving."""
         saved = self.base_ns - self.measured_ns
-        return self.change is not None and abs(self.now_ns - self.change.step_low_ns - saved) <= NEAR * abs(saved)
+        return self.change is not None and abs(self.now_ns - self.change.step.low - saved) <= NEAR * abs(saved)
 
     @property
     def is_first(self) -> bool:
@@ -223,7 +223,7 @@ def plan_of(packed: Path, rules: frozenset[str]) -> Plan:
 def _row(one: Outcome) -> str:
     if one.change is None:
         return f"| `{one.program}` | `{one.switch}` | not in the plan | | | | | |"
-    predicted = f"{one.change.step_low_ns / 1e6:.2f} to {one.change.step_high_ns / 1e6:.2f}"
+    predicted = " to ".join(f"{end / 1e6:.2f}" for end in one.change.step.ends)
     cells = (
         f"`{one.program}`",
         f"`{one.switch}` (`{one.change.rule}`)",

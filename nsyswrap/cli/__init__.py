@@ -32,6 +32,7 @@ COMMANDS: Mapping[str, str] = {
     "export": "Write events or tables of a capture for other programs: Perfetto, Parquet, CSV.",
     "verify-tensor-cores": "Check what kernel names say about tensor cores against hardware counters.",
     "classify": "Tell from kernel names which kernels run on tensor cores.",
+    "schema": "Print the JSON Schema of report.json, for programs that read it.",
     "redact": "Write an export that is safe to share: no environment, host, user or home folder.",
     "doctor": "Check whether captures work on this machine, and how to fix what does not.",
     "setup": "Install nsys where it is missing, without root.",

@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-import numpy as np
-
 from nsyswrap import units
+from nsyswrap.interval import Interval
+from nsyswrap.intervals import Times
 from nsyswrap.loop.step_detection import Steps
 from nsyswrap.model import Fact, Report, Section
 from nsyswrap.sections import profiler_cost
@@ -15,23 +15,24 @@ NO_STEPS_HINT = "mark steps with ranges of torch.cuda.nvtx or of the package nvt
 
 
 def with_baseline(report: Report, alone: Steps) -> Report:
-    """Return a report with the median step of a run without nsys.
+    """Return a report whose step alone is the median step of a run without nsys.
 
     Args:
         report: The report of the run under nsys.
         alone: The steps of the run without it, timed by the program's own processes.
     """
     lengths = _same_steps(report, alone)
-    if not report.step.median_ns:
+    if not report.step.recorded_ns:
         return without_baseline(report, "the report is not about steps")
     if len(lengths) < FEWEST_STEPS:
         return without_baseline(report, f"the run without nsys shows {len(lengths)} of its steps; {NO_STEPS_HINT}")
-    median = round(float(np.median(lengths)))
-    step = replace(report.step, baseline_median_ns=median)
-    found, facts = replace(report, step=step), [Fact("baseline_step_ns", median, "ns")]
-    if step.without_profiler_ns is not None:
-        facts.append(Fact("baseline_difference_share", (step.without_profiler_ns - median) / median, "share"))
-    return _noted(found, tuple(facts), _sentence(found, len(lengths)))
+    measured, simulated = profiler_cost.median_of(lengths).map(round), report.step.alone
+    found = replace(report, step=replace(report.step, alone=measured, alone_source="second_run"))
+    facts = [Fact("baseline_step_ns", measured.point, "ns")]
+    if simulated is not None:
+        difference = (simulated.point - measured.point) / measured.point
+        facts.append(Fact("baseline_difference_share", difference, "share"))
+    return _noted(found, tuple(facts), _sentence(measured.point, simulated, len(lengths)))
 
 
 def without_baseline(report: Report, reason: str) -> Report:
@@ -39,7 +40,7 @@ def without_baseline(report: Report, reason: str) -> Report:
     return _noted(report, (), f"The step without nsys was not measured: {reason}.")
 
 
-def _same_steps(report: Report, alone: Steps) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":
+def _same_steps(report: Report, alone: Steps) -> Times:
     """Return the lengths of the measured steps in ns; only of those that the report measured, too, if enough."""
     measured, shown = alone.measured, report.section("steps")
     if shown is not None and "steps" in shown.tables:
@@ -47,21 +48,18 @@ def _same_steps(report: Report, alone: Steps) -> "np.ndarray[tuple[int], np.dtyp
         names = set(table.loc[~table["warm_up"].astype(bool), "name"].astype(str))
         common = measured[measured["name"].astype(str).isin(names)]
         measured = common if len(common) >= FEWEST_STEPS else measured
-    found: np.ndarray[tuple[int], np.dtype[np.int64]] = array(measured, "end") - array(measured, "start")
+    found: Times = array(measured, "end") - array(measured, "start")
     return found
 
 
-def _sentence(report: Report, count: int) -> str:
+def _sentence(measured_ns: int, simulated: Interval[int] | None, count: int) -> str:
     """Return a sentence with the measured step time and the simulated one."""
-    step = report.step
-    measured = f"Measured without nsys: a step takes {units.duration(step.baseline_median_ns or 0)} ({count} steps)."
-    usual, low, high = step.without_profiler_ns, step.without_profiler_low_ns, step.without_profiler_high_ns
-    if usual is None or low is None or high is None or step.baseline_median_ns is None:
+    measured = f"Measured without nsys: a step takes {units.duration(measured_ns)} ({count} steps)."
+    if simulated is None:
         return measured
-    inside = "inside" if low <= step.baseline_median_ns <= high else "outside"
     return (
-        f"{measured} Simulated: {units.duration(usual)} ({units.duration_range(low, high)}); the "
-        f"measured step is {inside} this interval."
+        f"{measured} Simulated: {units.duration(simulated.point)} ({units.duration_range(*simulated.ends)}); the "
+        f"measured step is {'inside' if measured_ns in simulated else 'outside'} this interval."
     )
 
 

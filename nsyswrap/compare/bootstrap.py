@@ -8,10 +8,11 @@ of neighbouring steps are drawn, long enough to contain the dependence between s
 import math
 from collections.abc import Callable, Iterator
 from statistics import NormalDist
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+
+from nsyswrap.interval import Interval, around
 
 Series = npt.NDArray[np.float64]
 Statistic = Callable[[Series], Series]
@@ -21,13 +22,6 @@ DRAWS = 2_000
 # Most steps in one draw, and most steps in memory at a time.
 MOST_STEPS = 2_000
 _CHUNK = 1_000_000
-
-
-class Spread(NamedTuple):
-    """The interval of a change, in natural logarithms of new over base."""
-
-    low: float
-    high: float
 
 
 def mean(rows: Series) -> Series:
@@ -42,8 +36,8 @@ def median(rows: Series) -> Series:
     return result
 
 
-def log_ratio_interval(base: Series, new: Series, statistic: Statistic, confidence: float) -> Spread:
-    """Return the interval of ln(statistic(new) / statistic(base)).
+def log_ratio_interval(base: Series, new: Series, statistic: Statistic, confidence: float) -> Interval[float]:
+    """Return ln(statistic(new) / statistic(base)) with its interval.
 
     The interval consists of percentiles of block draws. It is widened by Student's t over the normal quantile, with the
     number of blocks as degrees of freedom, and by the variance that draws of few blocks miss. Without this, intervals
@@ -63,21 +57,21 @@ def log_ratio_interval(base: Series, new: Series, statistic: Statistic, confiden
     tail = (1 - confidence) / 2
     low, high = np.quantile(np.log(drawn[1]) - np.log(drawn[0]), [tail, 1 - tail])
     factor = _widening(base, new, 1 - tail)
-    return Spread(centre + (float(low) - centre) * factor, centre + (float(high) - centre) * factor)
+    return around(centre, centre + (float(low) - centre) * factor, centre + (float(high) - centre) * factor)
 
 
-def difference_interval(base: Series, new: Series, confidence: float) -> tuple[float, float]:
-    """Return the interval of mean(new) - mean(base), computed like that of the ratio; times may be 0."""
+def difference_interval(base: Series, new: Series, confidence: float) -> Interval[float]:
+    """Return mean(new) - mean(base) with its interval, computed like that of the ratio; times may be 0."""
     drawn = [_draws(one, mean, stream) for stream, one in enumerate((base, new))]
     centre = float(mean(new) - mean(base))
     tail = (1 - confidence) / 2
     low, high = np.quantile(drawn[1] - drawn[0], [tail, 1 - tail])
     factor = _widening(base, new, 1 - tail)
-    return centre + (float(low) - centre) * factor, centre + (float(high) - centre) * factor
+    return around(centre, centre + (float(low) - centre) * factor, centre + (float(high) - centre) * factor)
 
 
-def runs_interval(base: Series, new: Series, confidence: float) -> Spread:
-    """Return the interval of mean(new) - mean(base) over runs: Student's t with a pooled spread.
+def runs_interval(base: Series, new: Series, confidence: float) -> Interval[float]:
+    """Return mean(new) - mean(base) over runs with its interval: Student's t with a pooled spread.
 
     Runs are independent of each other, even where the steps of a run are not.
 
@@ -90,7 +84,7 @@ def runs_interval(base: Series, new: Series, confidence: float) -> Spread:
     spread = math.sqrt(sum(float(((one - one.mean()) ** 2).sum()) for one in (base, new)) / freedom)
     centre = float(new.mean() - base.mean())
     reach = student_limit((1 + confidence) / 2, freedom) * spread * math.sqrt(1 / len(base) + 1 / len(new))
-    return Spread(centre - reach, centre + reach)
+    return Interval(centre - reach, centre, centre + reach)
 
 
 def drift(times: Series, statistic: Statistic) -> float:

@@ -15,6 +15,7 @@ from nsyswrap.compare.bootstrap import difference_interval, runs_interval
 from nsyswrap.compare.comparison import AmountChange, Basis, ChangeTable, FactChange, Side
 from nsyswrap.compare.scaling import scaling_table
 from nsyswrap.compare.step_times import LEDGER_ROWS, MOST_BETWEEN, StepTimes
+from nsyswrap.interval import Interval
 from nsyswrap.model import Fact, Report, Section, Unit
 from nsyswrap.work_names import TENSOR_USES, operation_name
 
@@ -146,24 +147,22 @@ def _ledger(base: Side, new: Side, basis: Basis) -> ChangeTable:
     for name in names:
         change = AmountChange(name, sides[0][name], sides[1][name])
         if known:
-            low, high = _interval(base.runs, new.runs, name)
-            change = replace(change, low=change.delta + low, high=change.delta + high)
+            change = replace(change, difference=_interval(base.runs, new.runs, name, change.delta))
         changes.append(change)
     return ChangeTable("ledger", "GPU time breakdown", OF_GPUS[basis], _unit("ns", basis), tuple(changes))
 
 
-def _interval(base: Sequence[StepTimes], new: Sequence[StepTimes], row: str) -> tuple[float, float]:
-    """Return how far the difference of one ledger row may be below and above the one that is shown, in ns a step.
+def _interval(base: Sequence[StepTimes], new: Sequence[StepTimes], row: str, shown: float) -> Interval[float]:
+    """Return the difference of one ledger row that is shown, in ns a step, with its range.
 
     The one that is shown has the time between steps, and is that of one run of each side.
     """
     before, now = (np.array([float(run.parts[row].mean()) for run in runs]) for runs in (base, new))
     if len(base) == len(new) == 1:
-        low, high = difference_interval(base[0].parts[row], new[0].parts[row], CONFIDENCE)
+        found = difference_interval(base[0].parts[row], new[0].parts[row], CONFIDENCE)
     else:
-        low, high = runs_interval(before, now, CONFIDENCE)
-    mean = float(now.mean() - before.mean())
-    return low - mean, high - mean
+        found = runs_interval(before, now, CONFIDENCE)
+    return found.map(lambda mean: mean - found.point + shown)
 
 
 def _ledger_rows(side: Side, basis: Basis) -> Mapping[str, float]:
@@ -179,7 +178,7 @@ def _tensor_share(base: Report, new: Report) -> ChangeTable:
     for label in TENSOR_FACTS:
         values = [_number(report.section("tensor_cores"), label) for report in (base, new)]
         if values != [None, None]:
-            changes.append(AmountChange(label, *values))
+            changes.append(AmountChange(label, values[0], values[1]))
     return ChangeTable("tensor_cores", "Tensor-core share", "of kernel time", "share", tuple(changes))
 
 

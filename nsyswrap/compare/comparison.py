@@ -7,6 +7,7 @@ from typing import Literal
 
 from nsyswrap.compare.step_times import StepTimes, step_count, step_times
 from nsyswrap.errors import UsageError
+from nsyswrap.interval import Interval
 from nsyswrap.model import Finding, Report, Section, Unit
 
 MARGIN = 0.03
@@ -91,8 +92,7 @@ class Estimate:
         label: What is measured.
         base_ns: In base.
         new_ns: In new.
-        low: Lower end of the interval of ``change``.
-        high: Upper end.
+        change: New over base, minus 1: -0.5 is half the time.
         drift: Difference between the first and the second half of a capture, as a share; the larger of the two sides.
             0 for several runs of each side, since these show their differences directly.
         noise: How much two runs differ when nothing changed, as a share; the interval includes it. 0 for several runs.
@@ -102,16 +102,10 @@ class Estimate:
     label: str
     base_ns: float
     new_ns: float
-    low: float
-    high: float
+    change: Interval[float]
     drift: float
     noise: float
     outcome: Outcome
-
-    @property
-    def change(self) -> float:
-        """Return new over base, minus 1: -0.5 is half the time."""
-        return self.new_ns / self.base_ns - 1
 
     @property
     def times(self) -> float:
@@ -129,8 +123,7 @@ class AmountChange:
         new: Amount in new; None where new has none.
         base_count: How often it occurs in base, for each step or in the window; None where it is not counted.
         new_count: The same in new.
-        low: Lower end of the interval of the difference; None where the steps do not give one.
-        high: Upper end.
+        difference: New minus base, with its range; None where the steps give no range.
     """
 
     name: str
@@ -138,8 +131,7 @@ class AmountChange:
     new: float | None
     base_count: float | None = None
     new_count: float | None = None
-    low: float | None = None
-    high: float | None = None
+    difference: Interval[float] | None = None
 
     @property
     def delta(self) -> float:
@@ -323,7 +315,7 @@ class Comparison:
         """Return by how much a step became slower, as a share; 0 unless the outcome is slower."""
         if self.outcome is not Outcome.SLOWER:
             return 0.0
-        return deciding(self.estimates, self.outcome).change
+        return deciding(self.estimates, self.outcome).change.point
 
 
 def deciding(estimates: Sequence[Estimate], outcome: Outcome) -> Estimate:

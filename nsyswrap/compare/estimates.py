@@ -10,6 +10,7 @@ from nsyswrap.compare.bootstrap import Series, Statistic, drift, log_ratio_inter
 from nsyswrap.compare.comparison import Estimate, Outcome
 from nsyswrap.compare.run_noise import widened
 from nsyswrap.compare.step_times import StepTimes
+from nsyswrap.interval import around
 
 MEDIAN, MEAN = "median step", "time per step"
 # Two measures may each show a change; at this level the intervals of both hold in 95 % of comparisons.
@@ -76,7 +77,7 @@ def decide(estimates: tuple[Estimate, Estimate], what: str = "steps") -> Decisio
     if of_mean.outcome in (Outcome.FASTER, Outcome.SLOWER):
         return Decision(of_mean.outcome)
     if of_median.outcome in (Outcome.FASTER, Outcome.SLOWER):
-        if of_mean.low <= of_median.high and of_median.low <= of_mean.high:
+        if of_mean.change.low <= of_median.change.high and of_median.change.low <= of_mean.change.high:
             return Decision(of_median.outcome)
         reason = "the median step changed and the time per step did not, so time moved to outliers or between steps"
         return Decision(Outcome.CANNOT_TELL, reason, MORE_STEPS)
@@ -86,7 +87,7 @@ def decide(estimates: tuple[Estimate, Estimate], what: str = "steps") -> Decisio
 def _unchanged(estimates: tuple[Estimate, Estimate], what: str) -> Decision:
     """Return the decision where no measure shows a change."""
     for one in estimates:
-        if one.outcome is Outcome.CANNOT_TELL and (one.low > 0 or one.high < 0):
+        if one.outcome is Outcome.CANNOT_TELL and 0 not in one.change:
             reason = f"the {one.label} drifts within a capture by as much as it differs between the captures"
             return Decision(Outcome.CANNOT_TELL, reason, MORE_STEPS)
     if any(one.outcome is Outcome.NO_DIFFERENCE for one in estimates):
@@ -100,7 +101,7 @@ def _unchanged(estimates: tuple[Estimate, Estimate], what: str) -> Decision:
 
 def _hidden_by_runs(one: Estimate) -> bool:
     """Return whether the steps alone would give a decision, which the noise between runs prevents."""
-    noise, half = math.log1p(one.noise), (math.log1p(one.high) - math.log1p(one.low)) / 2
+    noise, half = math.log1p(one.noise), one.change.map(math.log1p).width / 2
     return noise > 0 and half**2 - noise**2 <= math.log1p(WIDEST) ** 2
 
 
@@ -112,13 +113,13 @@ def _estimate(
     centre = math.log(new_ns / base_ns)
     one_each = len(base) == len(new) == 1
     if one_each:
-        spread = widened(log_ratio_interval(base[0], new[0], statistic, CONFIDENCE), centre, bounds.noise)
+        spread = widened(log_ratio_interval(base[0], new[0], statistic, CONFIDENCE), bounds.noise)
     else:
         spread = runs_interval(np.log(before), np.log(now), CONFIDENCE)
     # Several runs of a side show their differences directly, so drift matters for single runs only.
     alone = [runs[0] for runs in (base, new) if len(runs) == 1]
     drifted = max((drift(run, statistic) for run in alone), default=0.0)
-    certain = spread.low > 0 or spread.high < 0
+    certain = 0 not in spread
     # In logarithms twice as long and half as long are equally far from no change.
     if certain and abs(centre) > math.log1p(bounds.margin):
         direction = Outcome.SLOWER if centre > 0 else Outcome.FASTER
@@ -131,8 +132,7 @@ def _estimate(
         label=label,
         base_ns=base_ns,
         new_ns=new_ns,
-        low=_share(spread.low),
-        high=_share(spread.high),
+        change=around(new_ns / base_ns - 1, *map(_share, spread.ends)),
         drift=_share(drifted),
         noise=_share(bounds.noise) if one_each else 0.0,
         outcome=outcome,

@@ -6,12 +6,14 @@ out of order, the prediction is the saving of its finding alone; for other sets 
 """
 
 from collections.abc import Sequence
+from dataclasses import asdict
 
 import pandas as pd
 
 from nsyswrap import units
 from nsyswrap.compare.comparison import MARGIN, FindingChange, FindingPair
 from nsyswrap.fixed_step import TypicalStep
+from nsyswrap.interval import Interval
 from nsyswrap.model import Fact, Plan, Report, Section
 from nsyswrap.rules import rule_name
 
@@ -36,7 +38,14 @@ def score_plan(base: Report, new: Report, findings: Sequence[FindingPair], *, bl
         return None
     states = {each.rule: state_of(each.rule, findings) for each in plan.changes}
     measured, predicted = step_of(new, plan), _predicted(base, [rule for rule in states if states[rule] != NOT_MADE])
-    rows = [{"rule": each.rule, "state": states[each.rule], **each._asdict()} for each in plan.changes]
+    rows = [
+        {
+            "rule": each.rule,
+            "state": states[each.rule],
+            **{f"step_{name}_ns": ns for name, ns in asdict(each.step).items()},
+        }
+        for each in plan.changes
+    ]
     checked = None if blocked else measured
     return Section(
         key=KEY,
@@ -48,9 +57,9 @@ def score_plan(base: Report, new: Report, findings: Sequence[FindingPair], *, bl
     )
 
 
-def _facts(predicted: tuple[int, int] | None, measured: int | None) -> tuple[Fact, ...]:
+def _facts(predicted: Interval[int] | None, measured: int | None) -> tuple[Fact, ...]:
     """Return the predicted and the measured time of a step, and whether the prediction holds."""
-    low, high = predicted or (None, None)
+    low, high = predicted.ends if predicted else (None, None)
     within = None
     if predicted and measured is not None:
         within = "yes" if _holds(predicted, measured) else "no"
@@ -76,30 +85,30 @@ def step_of(report: Report, plan: Plan) -> int | None:
     """Return the time of a step of a report, by the measure of a plan, in ns; None where there are no steps."""
     if not report.step.count:
         return None
-    return report.step.mean_in(report.window) if plan.is_mean else report.step.median_ns
+    return report.step.mean_in(report.window) if plan.is_mean else report.step.recorded_ns
 
 
-def _predicted(base: Report, made: Sequence[str]) -> tuple[int, int] | None:
+def _predicted(base: Report, made: Sequence[str]) -> Interval[int] | None:
     """Return the time of a step that was predicted for some changes, in ns; None for no prediction."""
     plan = base.plan
     first = plan.changes[: len(made)]
     if made and [each.rule for each in first] == list(made):
-        return first[-1].step_low_ns, first[-1].step_high_ns
+        return first[-1].step
     if len(made) != 1 or plan.step_ns is None:
         return None
     found = next((each for each in base.findings if each.rule == made[0]), None)
-    if found is None or found.saving_low_ns is None or found.saving_high_ns is None:
+    if found is None or found.saving is None:
         return None
     step = TypicalStep(plan.step_ns, base.step.total_in(base.window), plan.is_mean)
-    return step.after(found.saving_high_ns), step.after(found.saving_low_ns)
+    return found.saving.map(step.after)
 
 
-def _holds(predicted: tuple[int, int], measured: int) -> bool:
+def _holds(predicted: Interval[int], measured: int) -> bool:
     """Return whether a step is in the predicted interval; the margin of a comparison counts as no difference."""
-    return (1 - MARGIN) * predicted[0] <= measured <= (1 + MARGIN) * predicted[1]
+    return (1 - MARGIN) * predicted.low <= measured <= (1 + MARGIN) * predicted.high
 
 
-def _notes(plan: Plan, states: dict[str, str], predicted: tuple[int, int] | None, measured: int | None) -> list[str]:
+def _notes(plan: Plan, states: dict[str, str], predicted: Interval[int] | None, measured: int | None) -> list[str]:
     made = [rule_name(rule) for rule, state in states.items() if state != NOT_MADE]
     if not made:
         return ["No change of the plan was made: all its findings are still there."]
@@ -112,14 +121,13 @@ def _notes(plan: Plan, states: dict[str, str], predicted: tuple[int, int] | None
     return [*notes, _score(predicted, measured, "mean" if plan.is_mean else "median")]
 
 
-def _score(predicted: tuple[int, int], measured: int, measure: str) -> str:
+def _score(predicted: Interval[int], measured: int, measure: str) -> str:
     """Return one sentence on the prediction and the measured step."""
-    low, high = predicted
-    said, now = units.duration_range(low, high), units.duration(measured)
+    said, now = units.duration_range(*predicted.ends), units.duration(measured)
     if _holds(predicted, measured):
         verdict = "as predicted"
-    elif measured > high:
-        verdict = f"{units.share(measured / max(high, 1) - 1)} more than predicted"
+    elif measured > predicted.high:
+        verdict = f"{units.share(measured / max(predicted.high, 1) - 1)} more than predicted"
     else:
-        verdict = f"{units.share(1 - measured / low)} less than predicted"
+        verdict = f"{units.share(1 - measured / predicted.low)} less than predicted"
     return f"The plan predicted a {measure} step of {said}; it takes {now}: {verdict}."

@@ -95,15 +95,15 @@ def _as_clause(sentence: str) -> str:
 def _sentence(decision: Decision, estimates: tuple[Estimate, ...], tables: tuple[ChangeTable, ...]) -> str:
     one = deciding(estimates, decision.outcome)
     times = f"{units.duration(one.base_ns)} in base and {units.duration(one.new_ns)} in new"
-    interval = f"95 % interval of the change {units.change(one.low)} to {units.change(one.high)}"
+    interval = f"95 % interval of the change {units.change(one.change.low)} to {units.change(one.change.high)}"
     if decision.outcome is Outcome.CANNOT_TELL:
         return f"Cannot tell: {decision.reason} ({one.label} {times}, {interval})."
     if decision.outcome is Outcome.NO_DIFFERENCE:
         return f"No difference: the {one.label} {'is' if one.label == MEAN else 'takes'} {times} ({interval})."
     less = decision.outcome is Outcome.FASTER
     word, how = ("Faster", "less") if less else ("Slower", "more")
-    bounds = sorted((abs(one.low), abs(one.high)))
-    amount = f"{units.share(abs(one.change))} {how} (95 % interval {units.share_band(*bounds)})"
+    bounds = sorted(map(abs, one.change.ends))
+    amount = f"{units.share(abs(one.change.point))} {how} (95 % interval {units.share_band(*bounds)})"
     times = f"{units.duration(one.new_ns)} instead of {units.duration(one.base_ns)}, {amount}"
     if one.label == MEAN:
         clause = f"the {MEAN} is {times}, but the {MEDIAN} does not show it"

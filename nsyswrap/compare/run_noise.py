@@ -8,8 +8,9 @@ share of a step in which no kernel runs.
 import math
 from collections.abc import Sequence
 
-from nsyswrap.compare.bootstrap import Spread, student_quantile
+from nsyswrap.compare.bootstrap import student_quantile
 from nsyswrap.compare.step_times import StepTimes
+from nsyswrap.interval import Interval
 
 # Standard deviation of ln(time per step) between CPU-bound runs, and its degrees of freedom. Source: 30 runs in six
 # groups, each of one program on one machine (docs/compare.md).
@@ -32,6 +33,7 @@ def run_noise(base: Sequence[StepTimes], new: Sequence[StepTimes], confidence: f
     return student_quantile((1 + confidence) / 2, FREEDOM) * math.sqrt(variance)
 
 
-def widened(spread: Spread, centre: float, noise: float) -> Spread:
-    """Return the interval of a change between two programs: that of two runs, widened by the noise between runs."""
-    return Spread(centre - math.hypot(centre - spread.low, noise), centre + math.hypot(spread.high - centre, noise))
+def widened(change: Interval[float], noise: float) -> Interval[float]:
+    """Return a change between two programs: that between two runs, widened by the noise between runs."""
+    below, above = (math.hypot(end - change.point, noise) for end in change.ends)
+    return Interval(change.point - below, change.point, change.point + above)

@@ -70,14 +70,15 @@ class CallTimes:
     def added(self, start: Times, end: Times, costs: ProfilerCost) -> "Added":
         """Return what nsys added to the calls that begin inside each interval, in ns."""
         cost, count = costs[self.kind], self.count(start, end)
-        low, usual, high = (count * each for each in (cost.low, cost.usual, cost.high))
+        low, usual, high = (count * each for each in cost.added.in_order)
         nothing, alone = np.zeros(len(count)), count * cost.alone
         if self.length is not None and self.number is not None:
             usual = self._sums(_added_to_nodes(np.diff(self.number, prepend=0), self.length, costs), start, end)
             return Added(low, usual, high, usual, nothing, alone)
         if self.work is not None and cost.slowdown is not None:
+            least, most = cost.added.ends
             usual, high = (
-                self._sums(np.clip(self.work * (1 - 1 / each), cost.low, cost.high * costs.pace_range), start, end)
+                self._sums(np.clip(self.work * (1 - 1 / each), least, most * costs.pace_range), start, end)
                 for each in cost.slowdown
             )
             return Added(low, usual, high, usual, high, alone)
@@ -241,8 +242,8 @@ def _added_to_nodes(number: Times, length: Times, cost: ProfilerCost) -> Costs:
         cost: What nsys adds to a call.
     """
     launch, node = cost[kinds.GRAPH_LAUNCH], cost[kinds.GRAPH_NODE]
-    added = length - launch.alone - launch.usual - number * node.alone
-    bounded: Costs = np.clip(added, number * node.low, number * node.high * cost.pace_range)
+    added = length - launch.alone - launch.added.point - number * node.alone
+    bounded: Costs = np.clip(added, number * node.added.low, number * node.added.high * cost.pace_range)
     return bounded
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from nsyswrap.hardware.kernel_names.classify import Classification
+from nsyswrap.interval import Interval
 
 # The kinds of calls. More calls set up a convolution or a batch norm than another kernel. A graph launch costs once for
 # the launch and once for each recorded node of the graph. A mark is a range that --annotate adds: without a profiler it
@@ -24,7 +25,8 @@ LAUNCH, CONVOLUTION_LAUNCH, GRAPH_LAUNCH, GRAPH_NODE, CALL, RANGE, MARK, OS_CALL
 # The general kinds of special ones.
 GENERAL = {CONVOLUTION_LAUNCH: LAUNCH, GRAPH_OPERATION: OPERATION}
 
-# Key of the slowdown of a kind in `run.json`.
+# Keys of a kind in `run.json`: what nsys adds at least, usually and at most, the call alone, and the slowdown.
+COST_KEYS = ("low_ns", "usual_ns", "high_ns", "alone_ns")
 SLOWDOWN = "slowdown"
 # What classifies the kernels of a convolutional network: the library, the operations, and PyTorch's own batch norm.
 CUDNN, DEPTHWISE, NORM, BATCH = "cudnn", "conv_depthwise", "norm", "batch_norm"
@@ -50,27 +52,23 @@ class CallCost:
     """What nsys adds to one call of a kind, in ns.
 
     Attributes:
-        low: The least: the calls come one after another, and the profiler's code and data stay in the CPU's caches.
-        usual: With other code between the calls.
-        high: The most: the program evicts the profiler's code and data between two calls.
+        added: With other code between the calls. At least: the calls come one after another, and the profiler's code
+            and data stay in the CPU's caches. At most: the program evicts them between two calls.
         alone: Length of such a call without nsys.
         slowdown: What nsys does to the work of a thread that makes such calls; None where that was not measured.
     """
 
-    low: float
-    usual: float
-    high: float
+    added: Interval[float]
     alone: float = 0.0
     slowdown: Slowdown | None = None
 
     def measured(self) -> dict[str, object]:
         """Return the cost as `run.json` holds it."""
-        found: dict[str, object] = {"low_ns": self.low, "usual_ns": self.usual, "high_ns": self.high}
-        found["alone_ns"] = self.alone
+        found: dict[str, object] = dict(zip(COST_KEYS, (*self.added.in_order, self.alone), strict=True))
         return found if self.slowdown is None else {**found, SLOWDOWN: list(self.slowdown)}
 
 
-FREE = CallCost(0.0, 0.0, 0.0)
+FREE = CallCost(Interval(0.0, 0.0, 0.0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,12 +125,12 @@ def _pace_range(measured: object) -> float:
 
 def _cost(measured: Any) -> CallCost | None:  # noqa: ANN401 - from a file
     try:
-        low, usual, high, alone = (float(measured[name]) for name in ("low_ns", "usual_ns", "high_ns", "alone_ns"))
-        found = CallCost(low, usual, high, alone, _slowdown(measured[SLOWDOWN]) if SLOWDOWN in measured else None)
+        *added, alone = (float(measured[name]) for name in COST_KEYS)
+        found = CallCost(Interval(*added), alone, _slowdown(measured[SLOWDOWN]) if SLOWDOWN in measured else None)
     except (KeyError, TypeError, ValueError):
         return None
     most = float("inf")
-    return found if 0 <= found.low <= found.usual <= found.high < most and 0 <= found.alone < most else None
+    return found if found.added.low >= 0 and found.added.high < most and 0 <= found.alone < most else None
 
 
 def _slowdown(measured: Any) -> Slowdown:  # noqa: ANN401 - from a file

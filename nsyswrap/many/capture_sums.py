@@ -29,7 +29,7 @@ class FindingSum(NamedTuple):
         rule: Key of the rule.
         severity: The most severe of them.
         lost_ns: GPU time lost.
-        saving_ns: Middle of the predicted saving as GPU time; None where none of them has one.
+        saving_ns: Predicted saving as GPU time; None where none of them has one.
     """
 
     rule: str
@@ -111,7 +111,7 @@ def sums_of(report: Report, host: str = "") -> CaptureSums:
         window_source=report.window.source,
         window_ns=report.window.length_ns,
         step_count=report.step.count,
-        step_ns=None if report.step.median_ns is None else int(report.step.median_ns),
+        step_ns=None if report.step.recorded_ns is None else int(report.step.recorded_ns),
         verdict=report.verdict,
         ledger={name: int(devices[name].sum()) if len(devices) else 0 for name in LEDGER},
         idle={str(rule): int(each.sum()) for rule, each in idle.groupby("rule")["idle_ns"]} if len(idle) else {},
@@ -134,7 +134,7 @@ def _findings(findings: Iterable[Finding], gpus: int) -> tuple[FindingSum, ...]:
     by_rule: dict[str, FindingSum] = {}
     for each in findings:
         times = gpus if each.device_id is None else 1
-        saving = None if each.saving_ns is None else each.saving_ns * times
+        saving = None if each.saving is None else each.saving.point * times
         known = by_rule.get(each.rule, FindingSum(each.rule, each.severity.value, 0, None))
         severity = min(known.severity, each.severity.value, key=lambda one: Severity(one).rank)
         both = [one for one in (known.saving_ns, saving) if one is not None]

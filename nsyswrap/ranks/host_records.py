@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from nsyswrap.events.host_record import NO_RECORD, HostRecord, Samples
 from nsyswrap.hardware.profiler_cost import KINDS, CallCost, ProfilerCost, Slowdown
+from nsyswrap.interval import Interval
 from nsyswrap.ranks.clocks import Clock
 
 Key = TypeVar("Key")
@@ -89,9 +90,11 @@ def _cost(costs: Sequence[CallCost]) -> CallCost:
     """Return the least, the usual and the most of several costs."""
     slowdowns = [each.slowdown for each in costs if each.slowdown is not None]
     return CallCost(
-        low=min(each.low for each in costs),
-        usual=median(each.usual for each in costs),
-        high=max(each.high for each in costs),
+        Interval(
+            min(each.added.low for each in costs),
+            median(each.added.point for each in costs),
+            max(each.added.high for each in costs),
+        ),
         alone=median(each.alone for each in costs),
         slowdown=Slowdown(median(each.usual for each in slowdowns), max(each.high for each in slowdowns))
         if slowdowns

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nsyswrap import tables
+from nsyswrap.interval import Interval, around
 from nsyswrap.intervals import Indices, Times, Window
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.step_detection import Steps
@@ -38,10 +39,8 @@ class LateRank:
         waiting: GPUs of the ranks that wait for it, those that wait longest first.
         lost_ns: Exposed wait for it in the window: in each collective, the shortest wait of the ranks that wait for
             it, summed for one rank in the middle of them.
-        net_ns: That, less what the rank itself waits for others.
-        low_ns: Lower bound of ``net_ns`` that chance and the error of the clocks leave: what the job saves at least if
-            the rank is in time.
-        high_ns: Upper bound of the same.
+        net: That, less what the rank itself waits for others, in ns: what the job saves if the rank is in time. The
+            range is what chance and the error of the clocks leave.
         steps: Number of steps, or of parts, of the window.
         share_late: Share of them in which others waited longer for it than it waited for others.
     """
@@ -49,9 +48,7 @@ class LateRank:
     device_id: int
     waiting: tuple[int, ...]
     lost_ns: int
-    net_ns: int
-    low_ns: int
-    high_ns: int
+    net: Interval[int]
     steps: int
     share_late: float
 
@@ -97,9 +94,10 @@ def late_ranks_of(
         # The bounds of a 95 % interval of the sum over steps, by bootstrap over the steps.
         random = np.random.default_rng(SEED)
         drawn = random.integers(len(more), size=(RESAMPLES, len(more)))
-        low, high = (round(float(each)) for each in np.percentile(more[drawn].sum(axis=1), PERCENTILES))
+        ends = np.percentile(more[drawn].sum(axis=1), PERCENTILES).tolist()
+        net = around(int(more.sum()), *map(round, ends))
         unsure = _clock_error(clock_errors, collectives, charges, device)
-        if low <= unsure:
+        if net.low <= unsure:
             continue
         for_it = charges.late == device
         waiting, times = _summed(charges.waiting[for_it], charges.wait_ns[for_it])
@@ -108,9 +106,7 @@ def late_ranks_of(
                 device_id=device,
                 waiting=tuple(waiting[np.argsort(-times, kind="stable")].tolist()),
                 lost_ns=int(lost.sum()),
-                net_ns=int(more.sum()),
-                low_ns=low - unsure,
-                high_ns=high + unsure,
+                net=Interval(net.low - unsure, net.point, net.high + unsure),
                 steps=len(more),
                 share_late=float((more > 0).mean()),
             )

@@ -96,17 +96,18 @@ def _step_time(comparison: Comparison) -> Section:
     if not found:
         return Section("steps", "Step time", "", ())
     drawn = comparison_pictures.intervals(found, comparison.options.margin)
+    changed = [one.change.point for one in found]
     columns = (
         Column("measure", "measure", "text", [one.label for one in found]),
         *(
             Column(name, name, "ns", [round(ns) for ns in times], list(map(units.duration, times)))
             for name, times in (("base", [one.base_ns for one in found]), ("new", [one.new_ns for one in found]))
         ),
-        Column("change", "change", "share", [one.change for one in found], [units.change(one.change) for one in found]),
+        Column("change", "change", "share", changed, list(map(units.change, changed))),
         Column(
             "times", "speed-up", "number", [one.times for one in found], [f"{one.times:.2f} times" for one in found]
         ),
-        Column("interval", "95 % interval", "number", [one.low for one in found], list(map(_interval, found))),
+        Column("interval", "95 % interval", "number", [one.change.low for one in found], list(map(_interval, found))),
         Column("", "less | more", "picture", drawn),
         Column("drift", "drift", "share", [one.drift for one in found], [units.share(one.drift) for one in found]),
         Column("result", "result", "text", [one.outcome.value for one in found]),
@@ -123,7 +124,7 @@ def _step_time(comparison: Comparison) -> Section:
 
 
 def _interval(estimate: Estimate) -> str:
-    return f"{units.change(estimate.low)} to {units.change(estimate.high)}"
+    return " to ".join(map(units.change, estimate.change.ends))
 
 
 def _ledger(comparison: Comparison) -> Section:
@@ -202,13 +203,13 @@ def _promised(comparison: Comparison) -> Table:
     table = None if score is None else score.tables["changes"]
     states = {} if table is None else dict(zip(table["rule"], table["state"], strict=True))
     now, before = facts.get("measured_step_ns"), plan.step_ns or 0
-    longest = max(1, before, int(now or 0), *(each.step_high_ns for each in plan.changes))
+    longest = max(1, before, int(now or 0), *(each.step.high for each in plan.changes))
     rows: list[tuple[str, str, str, str, int, int]] = [("base", "", "", "", before, before)]
     for each in plan.changes:
         pairs = [pair for pair in comparison.findings if pair.rule == each.rule]
         went = " ".join(filter(None, (moved_of(pair, comparison) for pair in pairs)))
         words = rule_name(each.rule), str(states.get(each.rule, "")), _lost(comparison, pairs), went
-        rows.append((*words, each.step_low_ns, each.step_high_ns))
+        rows.append((*words, *each.step.ends))
     rows += [] if now is None else [("new", "", "", "", int(now), int(now))]
     names, made, lost, went_to, _, highs = zip(*rows, strict=True)
     times = [units.duration_range(low, high) + (" promised" if of else "") for _, of, _, _, low, high in rows]
@@ -354,9 +355,9 @@ def _estimate(one: Estimate) -> "Tree":
         "label": one.label,
         "base_ns": one.base_ns,
         "new_ns": one.new_ns,
-        "change_share": one.change,
-        "low_share": one.low,
-        "high_share": one.high,
+        "change_share": one.change.point,
+        "low_share": one.change.low,
+        "high_share": one.change.high,
         "drift_share": one.drift,
         "run_noise_share": one.noise,
         "outcome": one.outcome.value,
@@ -373,8 +374,8 @@ def _change(one: AmountChange) -> "Tree":
         "base": one.base,
         "new": one.new,
         "delta": one.delta,
-        "low": one.low,
-        "high": one.high,
+        "low": None if one.difference is None else one.difference.low,
+        "high": None if one.difference is None else one.difference.high,
         "base_count": one.base_count,
         "new_count": one.new_count,
     }

@@ -29,7 +29,7 @@ _Part = tuple[str, str, str, tuple[float, float]]
 
 def intervals(estimates: Sequence[Estimate], margin: float) -> tuple[Picture, ...]:
     """Return intervals of changes on one scale that includes all of them, zero, and the margin."""
-    ends = [0.0, -2 * margin, 2 * margin, *(end for one in estimates for end in (one.low, one.high))]
+    ends = [0.0, -2 * margin, 2 * margin, *(end for one in estimates for end in one.change.ends)]
     low, high = max(min(ends), _LEAST), min(max(ends), _MOST)
     room = 0.04 * (high - low) or 0.01
     low, high = low - room, high + room
@@ -39,7 +39,7 @@ def intervals(estimates: Sequence[Estimate], margin: float) -> tuple[Picture, ..
 
     def drawn(one: Estimate) -> Picture:
         left, zero = place(-margin), f"{place(0.0):.2f}%"
-        within, width = f"{place(one.low):.2f}%", f"{place(one.high) - place(one.low):.2f}%"
+        within, width = f"{place(one.change.low):.2f}%", f"{place(one.change.high) - place(one.change.low):.2f}%"
         shapes = (
             shape(
                 "rect",
@@ -52,7 +52,7 @@ def intervals(estimates: Sequence[Estimate], margin: float) -> tuple[Picture, ..
             ),
             shape("line", "middle", x1=zero, x2=zero, y2=22, stroke="#929292"),
             shape("rect", "reach", x=within, width=width, y=8, height=6, fill="#0054A9", fill_opacity=".45"),
-            shape("circle", "less", cx=f"{place(one.change):.2f}%", cy=11, r=4.5, fill="#0054A9"),
+            shape("circle", "less", cx=f"{place(one.change.point):.2f}%", cy=11, r=4.5, fill="#0054A9"),
         )
         return Picture(shapes, 22)
 

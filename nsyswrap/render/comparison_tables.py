@@ -94,7 +94,8 @@ def _columns(kept: Sequence[AmountChange], table: ChangeTable, scale: float) -> 
         yield Column(name, name, "number", values, cells)
     yield Column("difference", "difference", "number", deltas, [_signed(delta, table.unit) for delta in deltas])
     if any(intervals := [_interval(one, table.unit) for one in kept]):
-        yield Column("interval", "95 % interval", "number", [one.low for one in kept], intervals)
+        lowest = [None if one.difference is None else one.difference.low for one in kept]
+        yield Column("interval", "95 % interval", "number", lowest, intervals)
     if any(counts := [_counts(one) for one in kept]):
         yield Column("times", "times", "number", [one.new_count for one in kept], counts)
     yield Column("", "less | more", "picture", [difference_bar(delta, most) for delta in deltas])
@@ -106,9 +107,9 @@ def _signed(value: float, unit: str) -> str:
 
 def _interval(change: AmountChange, unit: str) -> str:
     """Return the interval of a change; empty where it has none."""
-    if change.low is None or change.high is None:
+    if change.difference is None:
         return ""
-    return f"{units.difference(change.low, unit)} to {units.difference(change.high, unit)}"
+    return " to ".join(units.difference(end, unit) for end in change.difference.ends)
 
 
 def least_of(comparison: Comparison, table: ChangeTable) -> float:

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from nsyswrap.interval import NAMES
 from nsyswrap.model import Report, Section
 from nsyswrap.render.escape import visible
 from nsyswrap.render.json_report import sections_of
@@ -64,8 +65,13 @@ def _frames(report: Report) -> dict[tuple[str, str], pd.DataFrame]:
 
 
 def _findings(report: Report) -> pd.DataFrame:
-    names = ("rule", "severity", "headline", "lost_ns", "saving_low_ns", "saving_high_ns", "saving_method", "advice")
-    columns: dict[str, Any] = {name: [getattr(one, name) for one in report.findings] for name in names}
+    columns: dict[str, Any] = {
+        name: [getattr(one, name) for one in report.findings] for name in ("rule", "severity", "headline", "lost_ns")
+    }
+    for name in NAMES:
+        columns[f"saving_{name}_ns"] = [getattr(one.saving, name, None) for one in report.findings]
+    for name in ("saving_method", "advice"):
+        columns[name] = [getattr(one, name) for one in report.findings]
     columns["severity"] = [one.severity.value for one in report.findings]
     columns["device_id"] = pd.Series([one.device_id for one in report.findings], dtype="Int64")
     ranks: dict[int | None, int | None] = {gpu.device_id: gpu.rank for gpu in report.gpus}

@@ -2,23 +2,24 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar, get_args
 
 import pandas as pd
 
 from nsyswrap.errors import ExportError
+from nsyswrap.interval import NAMES, Interval
 from nsyswrap.intervals import Window
 from nsyswrap.model import (
-    NO_PLAN,
-    NO_STEP,
+    AloneSource,
     Capture,
     Fact,
     Finding,
     Gpu,
     Plan,
     PlannedChange,
+    PlanSource,
     Report,
     SavingMethod,
     Section,
@@ -131,39 +132,57 @@ def _report(tree: Tree) -> Report:
 
 
 def _program_kind(tree: Tree) -> ProgramKind:
-    """Return the kind of the program; unknown for a report from an older version, or for a kind of a newer one."""
-    found = tree.get("program_kind")
-    if not isinstance(found, dict) or found.get("framework") not in set(Framework):
-        return UNKNOWN
-    return ProgramKind(Framework(found["framework"]), found.get("uses_graphs") is True)
+    """Return the kind of the program; unknown for one of a newer nsyswrap."""
+    found = _field(tree, "program_kind", dict)
+    framework = _field(found, "framework", str)
+    return (
+        ProgramKind(Framework(framework), found.get("uses_graphs") is True) if framework in set(Framework) else UNKNOWN
+    )
 
 
 def _plan(tree: Tree) -> Plan:
-    """Return the plan; ``NO_PLAN`` for a report from an older version, which has none."""
-    if "plan_base" not in tree:
-        return NO_PLAN
     base = _field(tree, "plan_base", dict)
-    changes = []
-    for one in _dicts(tree, "plan"):
-        low, high = _field(one, "step_low_ns", int), _field(one, "step_high_ns", int)
-        _check_bounds("step", low, high)
-        changes.append(PlannedChange(_field(one, "rule", str), low, high))
     step_ns, is_mean = _optional(base, "step_ns", int), _optional(base, "measure", str) == "mean"
-    return Plan(step_ns, is_mean, tuple(changes), _texts(tree, "plan_notes"))
+    return Plan(step_ns, is_mean, tuple(map(_planned, _dicts(tree, "plan"))), _texts(tree, "plan_notes"))
 
 
-def _check_bounds(name: str, low: int | None, high: int | None) -> None:
-    if low is not None and high is not None and low > high:
-        raise _DamagedError(f"{name}_low_ns is {low}, more than {name}_high_ns, {high}")
+def _planned(tree: Tree) -> PlannedChange:
+    """Return a planned change; what it saves follows from its step."""
+    source = _one_of(tree, "source", PlanSource)
+    step = _interval(tree, "step")
+    if step is None or source is None:
+        raise _DamagedError("a planned change has no step or no source")
+    return PlannedChange(_field(tree, "rule", str), step, source)
+
+
+def _interval(tree: Tree, label: str) -> Interval[int] | None:
+    """Return an estimate of a time with its range; None where it is null."""
+    found = _optional(tree, label, dict)
+    if found is None:
+        return None
+    try:
+        return Interval(*(_field(found, f"{name}_ns", int) for name in NAMES))
+    except ValueError as error:
+        raise _DamagedError(f"{label} is {error}") from error
+
+
+def _one_of(tree: Tree, label: str, allowed: Any) -> Any:  # noqa: ANN401 - a Literal type, and one of its values
+    """Return one of the values of a Literal type; None where it is null."""
+    found = _optional(tree, label, str)
+    if found is not None and found not in get_args(allowed):
+        raise _DamagedError(f"{label} is {found[:20]!r}")
+    return found
 
 
 def _step(tree: Tree) -> StepTimes:
-    if "step" in tree and tree["step"] is None:
-        return NO_STEP
     found = _field(tree, "step", dict)
-    # A field may be added within a version, so an earlier report of the same version may lack one.
-    named = (each.name for each in fields(StepTimes) if each.name in found)
-    return StepTimes(**{name: _optional(found, name, int) for name in named})
+    return StepTimes(
+        count=_optional(found, "count", int),
+        recorded_ns=_optional(found, "recorded_ns", int),
+        alone=_interval(found, "alone"),
+        alone_source=_one_of(found, "alone_source", AloneSource),
+        total_ns=_optional(found, "total_ns", int),
+    )
 
 
 def _named_section(key: str, tree: object) -> Section:
@@ -293,23 +312,17 @@ def _finding(tree: Tree) -> Finding:
     severity = _field(tree, "severity", str)
     if severity not in {one.value for one in Severity}:
         raise _DamagedError(f"severity is {severity[:20]!r}")
-    method = _optional(tree, "saving_method", str)
-    if method is not None and method not in get_args(SavingMethod):
-        raise _DamagedError(f"saving_method is {method[:20]!r}")
-    low, high = _optional(tree, "saving_low_ns", int), _optional(tree, "saving_high_ns", int)
-    _check_bounds("saving", low, high)
     return Finding(
         rule=_field(tree, "rule", str),
         severity=Severity(severity),
         headline=_field(tree, "headline", str),
         lost_ns=_field(tree, "lost_ns", int),
-        saving_low_ns=low,
-        saving_high_ns=high,
+        saving=_interval(tree, "saving"),
         advice=_field(tree, "advice", str),
         evidence=_texts(tree, "evidence"),
         device_id=_optional(tree, "device_id", int),
         window=_window(tree),
-        saving_method=method,  # type: ignore[arg-type]
+        saving_method=_one_of(tree, "saving_method", SavingMethod),
     )
 
 

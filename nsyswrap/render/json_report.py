@@ -1,16 +1,18 @@
-"""The report as JSON, schema ``nsyswrap.report/2``: every number unrounded, for other programs.
+"""The report as JSON, schema ``nsyswrap.report/3``: every number unrounded, for other programs.
 
 Each row of a table is one line, so that two reports can be compared line by line. ``session.hostname`` is always
 empty: reports are attached to public issues, so the name of the machine is withheld.
 """
 
 from collections.abc import Mapping
+from pathlib import Path
 from types import MappingProxyType
 
 import numpy as np
 import pandas as pd
 
 from nsyswrap import units
+from nsyswrap.interval import NAMES, Interval
 from nsyswrap.intervals import Window
 from nsyswrap.model import Fact, Finding, Gpu, Plan, Report, Section, Session, StepTimes
 from nsyswrap.render import gaps
@@ -18,7 +20,8 @@ from nsyswrap.render.json_writer import Tree, write
 from nsyswrap.render.rows import weight_column
 from nsyswrap.render.summary_model import records
 
-SCHEMA = "nsyswrap.report/2"
+SCHEMA = "nsyswrap.report/3"
+SCHEMA_FILE = Path(__file__).parent / "report.schema.json"
 MOST_ROWS = 20_000
 
 # The number of the rank on each GPU.
@@ -51,7 +54,7 @@ def tree(report: Report) -> Tree:
         "step": _step(report.step),
         "verdict": report.verdict,
         "verdict_rule": report.verdict_rule,
-        "plan": [each._asdict() for each in report.plan.changes],
+        "plan": _plan(report.plan),
         "plan_base": _plan_base(report.plan),
         "plan_notes": list(report.plan.notes),
         "sections": {section.key: section_tree(section, ranks) for section in report.sections},
@@ -98,13 +101,23 @@ def _window(window: Window) -> Tree:
 def _step(step: StepTimes) -> Tree:
     return {
         "count": _whole(step.count),
-        "median_ns": _whole(step.median_ns),
-        "without_profiler_ns": _whole(step.without_profiler_ns),
-        "without_profiler_low_ns": _whole(step.without_profiler_low_ns),
-        "without_profiler_high_ns": _whole(step.without_profiler_high_ns),
-        "baseline_median_ns": _whole(step.baseline_median_ns),
+        "recorded_ns": _whole(step.recorded_ns),
+        "alone": _interval(step.alone),
+        "alone_source": step.alone_source,
         "total_ns": _whole(step.total_ns),
     }
+
+
+def _plan(plan: Plan) -> list[Tree]:
+    return [
+        {
+            "rule": each.rule,
+            "step": _interval(each.step),
+            "saving": _interval(each.saving(plan.step_ns or 0)),
+            "source": each.source,
+        }
+        for each in plan.changes
+    ]
 
 
 def _plan_base(plan: Plan) -> Tree:
@@ -153,9 +166,9 @@ def _finding(finding: Finding, section: str | None, ranks: Ranks) -> Tree:
         "severity": finding.severity.value,
         "headline": finding.headline,
         "lost_ns": int(finding.lost_ns),
-        "saving_low_ns": _whole(finding.saving_low_ns),
-        "saving_high_ns": _whole(finding.saving_high_ns),
+        "saving": _interval(finding.saving),
         "saving_method": finding.saving_method,
+        "line": finding.line,
         "advice": finding.advice,
         "evidence": list(finding.evidence),
         "device_id": _whole(finding.device_id),
@@ -163,6 +176,11 @@ def _finding(finding: Finding, section: str | None, ranks: Ranks) -> Tree:
         "section": section,
         "window": _window(finding.window),
     }
+
+
+def _interval(ns: Interval[int] | None) -> Tree | None:
+    """Return an estimate of a time with its range; None stays None."""
+    return None if ns is None else {f"{name}_ns": int(value) for name, value in zip(NAMES, ns.in_order, strict=True)}
 
 
 def _whole(value: int | None) -> int | None:

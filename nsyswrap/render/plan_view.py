@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from nsyswrap import units
-from nsyswrap.model import MOST_SAMPLES, Finding, PlannedChange, Report
+from nsyswrap.model import Finding, PlannedChange, Report
 from nsyswrap.program_kind import ProgramKind
 from nsyswrap.render import page_findings
 from nsyswrap.render.escape import elide, visible
@@ -114,29 +114,29 @@ def said_by(shown: PlanView, findings: Iterable[page_findings.FindingView]) -> d
 
 def _row(report: Report, now_ns: int, change: PlannedChange, *, with_action: bool) -> PlanRow:
     finding = next((each for each in report.findings if each.rule == change.rule), None)
-    low, high = (f"{100 * bound / max(now_ns, 1):.2f}" for bound in (change.step_low_ns, change.step_high_ns))
+    low, high = (f"{100 * bound / max(now_ns, 1):.2f}" for bound in change.step.ends)
     return PlanRow(
         label=report.program_kind.fitted(rule_of(change.rule).fixed),
-        time=units.duration_range(change.step_low_ns, change.step_high_ns),
+        time=units.duration_range(*change.step.ends),
         low=low,
         high=high,
         anchor=page_findings.anchor(change.rule) if finding else "",
         speed=_speed(now_ns, change),
-        saving=f"saves {units.duration_range(now_ns - change.step_high_ns, now_ns - change.step_low_ns)}",
+        saving=f"saves {units.duration_range(*change.saving(now_ns).ends)}",
         action=_action(finding, report.program_kind) if finding and with_action else None,
     )
 
 
 def _action(finding: Finding, kind: ProgramKind) -> Action:
-    line = next((each.removeprefix(MOST_SAMPLES) for each in finding.lines), "")
-    return Action(visible(finding.advice), elide(line, _LINE_WIDTH), code_changes(finding.rule, finding.advice, kind))
+    line = elide(finding.line or "", _LINE_WIDTH)
+    return Action(visible(finding.advice), line, code_changes(finding.rule, finding.advice, kind))
 
 
 def _speed(now_ns: int, change: PlannedChange) -> str:
     """Return how many times as fast a step is with a change and those before it; empty where that is not known."""
-    if change.step_low_ns <= 0:
+    if change.step.low <= 0:
         return ""
-    slow, fast = (f"{now_ns / bound:.2f}" for bound in (change.step_high_ns, change.step_low_ns))
+    slow, fast = (f"{speed:.2f}" for speed in change.step.map(lambda ns: now_ns / ns).ends)
     return f"{slow if slow == fast else f'{slow} to {fast}'} times as fast"
 
 

@@ -70,7 +70,7 @@ def step_bar(report: Report) -> StepBar | None:
 
 def _step(report: Report) -> tuple[str, int]:
     """Return what the bar shows, and its length in ns: the step of the plan, else the median step, else the window."""
-    plan, median_ns = report.plan, report.step.median_ns
+    plan, median_ns = report.plan, report.step.recorded_ns
     if plan.step_ns is not None:
         return f"a {'mean' if plan.is_mean else 'median'} step now", plan.step_ns
     if median_ns:

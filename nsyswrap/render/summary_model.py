@@ -252,11 +252,11 @@ def time_lost(finding: Finding) -> str:
 
 def predicted_saving(finding: Finding) -> str:
     """Return what fixing a finding saves: times, "none" or "no saving predicted"; empty where it is not about time."""
-    if finding.saving_ns is None:
+    if finding.saving is None:
         return NO_SAVING if finding.lost_ns > 0 else ""
-    if finding.lost_ns <= 0 and not finding.saving_high_ns:
+    if finding.lost_ns <= 0 and not finding.saving.high:
         return ""
-    return units.saving(finding.saving_low_ns, finding.saving_high_ns)
+    return units.saving(finding.saving)
 
 
 NO_SAVING = "no saving predicted (placed by time lost)"
@@ -295,15 +295,14 @@ def step_if_fixed(report: Report, finding: Finding) -> StepIfFixed | None:
     of the steps of one process.
     """
     step = typical(report.step, report.window, report.verdict_rule)
-    low, high = finding.saving_low_ns, finding.saving_high_ns
-    if step is None or low is None or high is None or high <= 0:
+    if step is None or finding.saving is None or finding.saving.high <= 0:
         return None
-    longest, shortest = step.after(low), step.after(high)
-    if shortest <= 0:
+    after = finding.saving.map(step.after)
+    if after.low <= 0:
         return None
-    times = units.duration_range(shortest, longest)
-    slow, fast = (f"{step.length_ns / one:.2f}" for one in (longest, shortest))
-    speed = fast if slow == fast else f"up to {fast}" if low <= 0 else f"{slow} to {fast}"
+    times = units.duration_range(*after.ends)
+    slow, fast = (f"{speed:.2f}" for speed in after.map(lambda ns: step.length_ns / ns).ends)
+    speed = fast if slow == fast else f"up to {fast}" if finding.saving.low <= 0 else f"{slow} to {fast}"
     kind = "mean step" if step.is_mean else "step"
     return StepIfFixed(kind, units.duration(step.length_ns), times, f"{speed} times as fast")
 

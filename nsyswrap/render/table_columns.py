@@ -28,6 +28,11 @@ def columns_of(section: str, table: str) -> dict[str, Kind]:
     return {name: kind_of(name) for name in known.get(table, "").split()}
 
 
+def known_tables(section: str = "") -> tuple[str, ...]:
+    """Return the names of the tables of a section; without one, the keys of the sections that have tables."""
+    return tuple(_COLUMNS.get(section, {}) if section else _COLUMNS)
+
+
 def known_columns(section: str, table: str) -> dict[str, Kind]:
     """Return the columns that a table may have: those of ``columns_of`` and those that some reports have."""
     more = HEADS[section].some_columns if section in HEADS else {}

@@ -96,6 +96,7 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
         "device_id": "its GPU; missing for all",
         "lost_ns": "time lost in the window, ns",
         "saving_low_ns": "least predicted saving in the window, ns; missing without a prediction",
+        "saving_point_ns": "predicted saving in the window, ns; missing without a prediction",
         "saving_high_ns": "largest predicted saving in the window, ns; missing without a prediction",
         "lost_step_ns": "time lost per step, ns; missing without steps",
     },

@@ -62,8 +62,7 @@ def run_from_report(
             texts(each.headline),
             each.device_id,
             each.lost_ns,
-            each.saving_low_ns,
-            each.saving_high_ns,
+            *(each.saving.in_order if each.saving else (None, None, None)),
         )
         for position, each in enumerate(report.findings)
     )
@@ -152,7 +151,7 @@ def _step_summary(report: Report) -> StepSummary | None:
 
 def _shortened(report: Report) -> StepSummary | None:
     """Return the summary of steps where the report lists only some of them: its facts are about all."""
-    count, median = report.step.count, report.step.median_ns
+    count, median = report.step.count, report.step.recorded_ns
     section = report.section("steps")
     if not count or median is None or section is None or report.window.source not in _OF_STEPS:
         return None

@@ -194,7 +194,8 @@ class RunFinding(NamedTuple):
         headline: What is wrong.
         device_id: Its GPU; None for all.
         lost_ns: Time lost in the window.
-        saving_low_ns, saving_high_ns: Bounds of the predicted saving in the window; None where nothing is predicted.
+        saving_low_ns, saving_point_ns, saving_high_ns: Predicted saving in the window with its range; None without a
+            prediction.
         lost_step_ns: Time lost per step; None without steps.
     """
 
@@ -205,6 +206,7 @@ class RunFinding(NamedTuple):
     device_id: int | None
     lost_ns: int
     saving_low_ns: int | None
+    saving_point_ns: int | None
     saving_high_ns: int | None
     lost_step_ns: float | None = None
 

@@ -18,7 +18,7 @@ from sqlalchemy import (
 from nsyswrap.runs.run import Account, RunFact, RunFinding, RunRow
 
 # The newest migration.
-HEAD = "0001"
+HEAD = "0002"
 
 METADATA = MetaData()
 
@@ -97,6 +97,7 @@ FINDINGS = Table(
     Column("lost_ns", BigInteger, nullable=False),
     Column("saving_low_ns", BigInteger),
     Column("saving_high_ns", BigInteger),
+    Column("saving_point_ns", BigInteger),
     sqlite_with_rowid=False,
 )
 

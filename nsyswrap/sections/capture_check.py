@@ -9,6 +9,7 @@ import pandas as pd
 from nsyswrap import tables, units
 from nsyswrap.attribution.page_migrations import find_migrations
 from nsyswrap.events.operations import COPY, MEMSET
+from nsyswrap.interval import Interval
 from nsyswrap.intervals import Window
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Fact, Finding, Section, Severity
@@ -171,7 +172,7 @@ def _finding(  # noqa: PLR0913, PLR0917 - one value a field
     severity: Severity,
     lost_ns: int = 0,
 ) -> Finding:
-    return Finding(rule, severity, headline, lost_ns, 0, 0, advice, evidence, None, window)
+    return Finding(rule, severity, headline, lost_ns, Interval(0, 0, 0), advice, evidence, None, window)
 
 
 def _doubtful_gpus(context: TraceContext) -> Iterator[str]:

@@ -21,6 +21,7 @@ from nsyswrap.hardware.kernel_names.collectives import (
     collective_name,
 )
 from nsyswrap.hardware.links import has_nvlink
+from nsyswrap.interval import between
 from nsyswrap.intervals import Indices, Times
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import OPTIMIZER
@@ -32,7 +33,7 @@ from nsyswrap.what_if.bucket_sizes import half_as_large, twice_as_large
 from nsyswrap.what_if.communication_overlap import PHASE as BACKWARD
 from nsyswrap.what_if.communication_overlap import beside_backward, exposed, fewer_bytes, is_reduction, overlaps_already
 from nsyswrap.what_if.dependency_graph import Change
-from nsyswrap.what_if.saving import HALF, Saving, WhatIf, faster, predict
+from nsyswrap.what_if.saving import HALF, Saving, WhatIf, faster, predict, saving_of
 from nsyswrap.what_if.simulate import Simulation
 
 EXPOSED, SLOW_LINKS = communication.EXPOSED.key, communication.SLOW_LINKS.key
@@ -111,7 +112,7 @@ OTHER_RANKS_ADVICE = (
     "the time is transfer: "
 )
 MAY_WAIT = "or nothing is saved, where this rank waits for one whose work the capture does not show"
-NEEDED_AT_ONCE = Saving(None, None, None, ("no saving is predicted: the next layer needs the data at once",))
+NEEDED_AT_ONCE = Saving(None, None, ("no saving is predicted: the next layer needs the data at once",))
 
 
 class Advice(NamedTuple):
@@ -151,10 +152,10 @@ def advice_for(simulation: Simulation, device: int, rows: Indices) -> Advice:
 
 def _or_nothing(saving: Saving) -> Saving:
     """Return a saving of transfer that may be nothing, since the transfer may be a wait."""
-    if saving.low_ns is None:
+    if saving.time is None:
         return saving
     change = saving.what_if and replace(saving.what_if, low=Change())
-    return replace(saving, low_ns=0, evidence=(*saving.evidence, MAY_WAIT), what_if=change)
+    return replace(saving, time=between(0, saving.time.high), evidence=(*saving.evidence, MAY_WAIT), what_if=change)
 
 
 def _of_transfer(simulation: Simulation, device: int, rows: Indices) -> Advice:
@@ -186,8 +187,8 @@ def _of_bucket_sizes(simulation: Simulation, device: int) -> tuple[str, ...]:
     found = []
     for change in (half_as_large(device, simulation), twice_as_large(device, simulation)):
         if change is not None:
-            low, high = sorted(max(simulation.saving(each) or 0, 0) for each in (change.low, change.high))
-            saved = units.duration_range(low, high) if high else "nothing"
+            saving = saving_of(simulation, change)
+            saved = units.duration_range(*saving.ends) if saving.high else "nothing"
             found.append(f"simulated: {change.assumed} (bucket_cap_mb) save {saved}")
     return tuple(found)
 

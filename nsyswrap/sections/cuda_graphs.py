@@ -161,7 +161,7 @@ def _findings(launches: pd.DataFrame, window: Window, *, lost: bool) -> tuple[Fi
 
 
 def _finding(rule: Rule, severity: Severity, headline: str, evidence: str, window: Window) -> Finding:
-    return Finding(rule.key, severity, headline, 0, None, None, REMEDY, (evidence,), None, window)
+    return Finding(rule.key, severity, headline, 0, None, REMEDY, (evidence,), None, window)
 
 
 SECTION = SectionSpec(

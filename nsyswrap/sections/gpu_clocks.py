@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from nsyswrap import units
 from nsyswrap.events.host_record import GpuSamples
+from nsyswrap.interval import between
 from nsyswrap.intervals import Times, Window
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.own_windows import find_own_windows
@@ -155,7 +156,9 @@ def slowed_finding(clock: GpuClock, window: Window) -> Finding | None:
         rule=SLOWED.key,
         headline=slowed_headline(clock),
         lost_ns=lost,
-        saving=Saving(0, lost, "estimated", ("at most: work that waits for memory does not keep pace with the clock",)),
+        saving=Saving(
+            between(0, lost), "estimated", ("at most: work that waits for memory does not keep pace with the clock",)
+        ),
         advice=ADVICE.get(first, ADVICE["heat"]),
         evidence=(
             f"{clock.gpu}: {clock.mean_watt} W on average, limit {clock.limit_watt} W, at most {clock.max_celsius} °C",

@@ -113,7 +113,7 @@ def _saving(simulation: Simulation, known: Savings, lost: LostTime) -> Saving:
     """
     if not rule_of(lost.rule).can_save:
         # Time that is not traced cannot be predicted. No change of the program saves the time of the profiler.
-        return NO_SAVING if lost.rule == PROFILER.key else Saving(None, None, None, ())
+        return NO_SAVING if lost.rule == PROFILER.key else Saving(None, None, ())
     fix = fix_of(lost.rule)
     key = (lost.rule, lost.advice, lost.device.device_id if fix.is_of_device else None)
     if key not in known:

@@ -55,7 +55,7 @@ def find_findings(
 
 def is_named(late: LateRank, window: Window) -> bool:
     """Return whether a late rank takes enough of a window to be named, chance left out."""
-    return late.low_ns >= NOTE_SHARE * window.length_ns and late.net_ns >= WARNING_SHARE * window.length_ns
+    return late.net.low >= NOTE_SHARE * window.length_ns and late.net.point >= WARNING_SHARE * window.length_ns
 
 
 def _finding(  # noqa: PLR0913, PLR0917 - one argument a source
@@ -74,14 +74,14 @@ def _finding(  # noqa: PLR0913, PLR0917 - one argument a source
     main = max(by_rule, key=lambda rule: (rule not in UNNAMED, by_rule[rule]))
     phase = next(phase for rule, phase, *_ in accounts if rule == main)
     number, waiting = _number(collectives, late.device_id), sorted(_number(collectives, each) for each in late.waiting)
-    how_much = _how_much(context, window, late.net_ns)
+    how_much = _how_much(context, window, late.net.point)
     waits = "waits" if len(waiting) == 1 else "wait"
     because = _because(context, lateness, main, phase)
     saving = predict(simulation, partial(in_time, lateness, late))
     if saving.method is None:
         # The interval is of any run of so many steps. In this window no more is saved than others wait.
-        high = min(late.high_ns, late.lost_ns)
-        saving = Saving(min(late.low_ns, high), high, "estimated", ("estimated: the others no longer wait for it",))
+        least = late.net.map(lambda net: min(net, late.lost_ns))
+        saving = Saving(least, "estimated", ("estimated: the others no longer wait for it",))
     attribution = next(each for each in attributions if each.device_id == late.device_id)
     return make_finding(
         rule=LATE.key,

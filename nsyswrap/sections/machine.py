@@ -8,6 +8,7 @@ import pandas as pd
 from nsyswrap import tables, units
 from nsyswrap.events.host_record import HostRecord
 from nsyswrap.events.thread_states import ThreadStates
+from nsyswrap.interval import between
 from nsyswrap.intervals import Window
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.own_windows import find_own_windows
@@ -125,7 +126,7 @@ def _host_finding(context: TraceContext, rule: str, rows: pd.DataFrame, lost: in
         rule=rule,
         headline=rule_of(rule).without_gpu.format(share=units.share(lost / window.length_ns)),
         lost_ns=lost,
-        saving=Saving(lost // 2, lost, "estimated", ("estimated: half of this time is saved, or all of it",)),
+        saving=Saving(between(lost // 2, lost), "estimated", ("estimated: half of this time is saved, or all of it",)),
         advice=_fitted(context, window, rule, rows),
         evidence=(
             *((f"{units.duration(lost // steps)} a step, in {window.label}",) if steps else ()),

@@ -29,9 +29,7 @@ TOO_LARGE = (
     "The GPU's memory is too small for what its kernels touch, so pages are evicted for others: use less memory at a "
     "time, in pieces that fit, and move each with cudaMemPrefetchAsync before its kernels run."
 )
-UNKNOWN = Saving(
-    None, None, None, ("no saving is predicted: a kernel's time does not show how long it waits for pages",)
-)
+UNKNOWN = Saving(None, None, ("no saving is predicted: a kernel's time does not show how long it waits for pages",))
 
 
 def find_finding(

@@ -50,9 +50,7 @@ LISTED = 3
 # A simulation takes as long as all devices together have operations, so one for each of very many would never end.
 # Source: no machine has more GPUs (NVIDIA DGX-2, 16); more ids than that are those of a job or of a broken export.
 MOST_SIMULATED = 16
-NOT_SIMULATED = Saving(
-    None, None, None, (f"no saving is predicted: only the {MOST_SIMULATED} busiest GPUs are simulated",)
-)
+NOT_SIMULATED = Saving(None, None, (f"no saving is predicted: only the {MOST_SIMULATED} busiest GPUs are simulated",))
 
 MORE_WORK = Wording(
     "Give each kernel more work: a larger batch, batched operations instead of a loop over small tensors, "

@@ -4,6 +4,7 @@ import numpy as np
 
 from nsyswrap import units
 from nsyswrap.hardware.kernel_names.collectives import SEND_RECEIVE
+from nsyswrap.interval import between
 from nsyswrap.intervals import Window, total
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.own_windows import find_own_windows
@@ -92,8 +93,8 @@ def _saving(bubbles: dict[int, int], uneven: dict[int, int], *, is_uneven: bool)
     """Return what fewer bubbles save; the whole job gets shorter by the mean of what its stages wait less."""
     mean = sum(bubbles.values()) // len(bubbles)
     if is_uneven:
-        return Saving(min(sum(uneven.values()) // len(uneven), mean), mean, "estimated", (UNEVEN,))
-    return Saving(0, mean, "estimated", (EVEN,))
+        return Saving(between(min(sum(uneven.values()) // len(uneven), mean), mean), "estimated", (UNEVEN,))
+    return Saving(between(0, mean), "estimated", (EVEN,))
 
 
 def _advice(collectives: Collectives, works: dict[int, int]) -> str:

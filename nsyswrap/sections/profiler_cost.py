@@ -10,13 +10,14 @@ from nsyswrap.attribution.attribution import Attribution
 from nsyswrap.attribution.causes import CODE
 from nsyswrap.events.recorded_calls import RecordedCalls
 from nsyswrap.hardware.profiler_cost import GRAPH_OPERATION, KINDS, OPERATION, ProfilerCost
+from nsyswrap.interval import Interval, around
 from nsyswrap.intervals import Times, Window
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Fact, Section, StepTimes
 from nsyswrap.sections.spec import PageGroup, SectionSpec
 from nsyswrap.tables import array
 from nsyswrap.what_if.simulate import Simulation
-from nsyswrap.what_if.without_profiler import Shares, WithoutProfiler, in_graphs, without_profiler
+from nsyswrap.what_if.without_profiler import WithoutProfiler, in_graphs, without_profiler
 
 KEY, TITLE = "profiler_cost", "The profiler's own cost"
 
@@ -27,8 +28,8 @@ NOT_MEASURED = (
 NOT_SIMULATED = "There is no step without the profiler: the simulation does not reproduce this run."
 STEP_FACTS = ("without_profiler_ns", "without_profiler_low_ns", "without_profiler_high_ns")
 SHARE_FACTS = ("without_profiler_share", "without_profiler_low_share", "without_profiler_high_share")
-# Of a normal distribution, 19 of 20 cases lie below so many standard deviations.
-NINETEEN_OF_TWENTY = 1.645
+# Of a normal distribution, nine of ten cases lie within so many standard deviations.
+NINE_OF_TEN = 1.645
 # A machine whose pace changes by less is not worth a sentence. Source: ours, as the least share of a finding.
 NOTABLE_SLOWDOWN = 1.02
 NAMES = {
@@ -69,43 +70,40 @@ def run(
 
 
 def with_times(step: StepTimes, section: Section) -> StepTimes:
-    """Return the times of a step with those without the profiler, from this section."""
-    facts = {name: section.fact(name) for name in STEP_FACTS}
-    known = {name: int(fact.value) for name, fact in facts.items() if fact is not None and fact.value is not None}
-    return replace(step, **known)
+    """Return the times of a step with the simulated one without the profiler, from this section."""
+    facts = [section.fact(name) for name in STEP_FACTS]
+    known = [int(fact.value) for fact in facts if fact is not None and fact.value is not None]
+    return replace(step, alone=around(*known), alone_source="simulated") if known else step
 
 
 def _facts(lengths: Times, found: WithoutProfiler | None) -> tuple[Fact, ...]:
     """Return the step as recorded and without the profiler, and the shares, which need no steps."""
-    median, most = medians_of(lengths) if len(lengths) else (None, None)
-    run, of_step = ((None, None, None),) * 2 if found is None else map(_by_name, (found.run, found.step))
+    median = median_of(lengths) if len(lengths) else None
+    shares = (None, None) if found is None else (found.run, found.step)
+    run, of_step = ((None, None, None) if each is None else (each.point, *each.ends) for each in shares)
+    recorded = None if median is None else median.point
+    # The pace of this run is in the upper share, and that of the fastest steps in the lower one.
+    paces = (recorded, recorded, None if median is None else median.high)
     times = [
         None if share is None or step is None else round(step * share)
-        for share, step in zip(of_step, (median, median, most), strict=True)
+        for share, step in zip(of_step, paces, strict=True)
     ]
     return (
-        Fact("recorded_step_ns", None if median is None else round(median), "ns"),
+        Fact("recorded_step_ns", None if recorded is None else round(recorded), "ns"),
         *(Fact(name, time, "ns") for name, time in zip(STEP_FACTS, times, strict=True)),
         *(Fact(name, share, "share") for name, share in zip(SHARE_FACTS, run, strict=True)),
     )
 
 
-def _by_name(shares: Shares) -> tuple[float, float, float]:
-    """Return shares in the order of the facts: the usual one first."""
-    return shares.usual, shares.low, shares.high
+def median_of(lengths: Times) -> Interval[float]:
+    """Return the median step, and the range of the median of another run of as many steps, in ns.
 
-
-def medians_of(lengths: Times) -> tuple[float, float]:
-    """Return the median step, and the greatest median of another run of as many steps, in 19 of 20 cases.
-
-    The upper bound needs it: its share is at the pace of this run. That of the lower bound is at the fastest pace.
     Of N steps, the number shorter than the true median has a standard deviation of half the root of N, and two runs
     differ by the root of two times as much. Source: the binomial distribution. It assumes independent steps, and takes
     no shape of their lengths for granted.
     """
-    share = 0.5 + NINETEEN_OF_TWENTY * np.sqrt(2 / len(lengths)) / 2
-    usual, most = np.quantile(lengths, [0.5, min(share, 1.0)])
-    return float(usual), float(most)
+    share = 0.5 + NINE_OF_TEN * np.sqrt(2 / len(lengths)) / 2
+    return Interval(*np.quantile(lengths, [max(1 - share, 0.0), 0.5, min(share, 1.0)]).tolist())
 
 
 def _calls(context: TraceContext, window: Window, calls: RecordedCalls) -> pd.DataFrame:
@@ -119,9 +117,9 @@ def _calls(context: TraceContext, window: Window, calls: RecordedCalls) -> pd.Da
     inside = (begun >= window.start_ns) & (begun < window.end_ns)
     for kind, mine in ((OPERATION, inside & ~in_graph), (GRAPH_OPERATION, inside & in_graph)):
         counts[kind] = float(mine.sum())
-        totals[kind] = counts[kind] * cost[kind].usual
+        totals[kind] = counts[kind] * cost[kind].added.point
     rows = [
-        (NAMES[kind], round(count), *map(round, (each.alone, each.low, each.usual, each.high, totals[kind])))
+        (NAMES[kind], round(count), *map(round, (each.alone, *each.added.in_order, totals[kind])))
         for kind, count in counts.items()
         if calls.cost is not None and count and (each := cost[kind])
     ]
@@ -133,8 +131,7 @@ def _calls(context: TraceContext, window: Window, calls: RecordedCalls) -> pd.Da
 def _note(found: WithoutProfiler | None) -> str:
     if found is None:
         return NOT_SIMULATED
-    run = found.run
-    low, usual, high = (units.share(max(1 - share, 0.0)) for share in (run.high, run.usual, run.low))
+    low, usual, high = (units.share(share) for share in found.run.map(lambda share: max(1 - share, 0.0)).in_order)
     return (
         f"Without the profiler the run takes {usual} less time ({low} to {high}), by a simulation that takes the "
         "measured cost out of each recorded call on the launching threads. The least is for code that stays in the "

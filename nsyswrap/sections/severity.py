@@ -19,7 +19,7 @@ def worth_printing(lost_ns: int, window: Window) -> bool:
 
 def severity_of(lost_ns: int, saving: Saving, window: Window) -> Severity:
     """Return the severity of a finding: by its time lost, or by the least that it saves where that is more."""
-    share = max(lost_ns, saving.low_ns or 0) / window.length_ns
+    share = max(lost_ns, saving.time.low if saving.time else 0) / window.length_ns
     if share < WARNING_SHARE or (_saves_little(saving, window) and share <= MOST_SHARE):
         return Severity.NOTE
     return Severity.PROBLEM if share >= PROBLEM_SHARE else Severity.WARNING
@@ -27,9 +27,7 @@ def severity_of(lost_ns: int, saving: Saving, window: Window) -> Severity:
 
 def _saves_little(saving: Saving, window: Window) -> bool:
     """Return whether a predicted saving is so small that the finding is only a note, whatever its time lost."""
-    if saving.low_ns is None or saving.high_ns is None:
-        return False
-    return saving.low_ns + saving.high_ns < 2 * LEAST_SAVING_SHARE * window.length_ns
+    return saving.time is not None and saving.time.point < LEAST_SAVING_SHARE * window.length_ns
 
 
 def make_finding(  # noqa: PLR0913 - the parts of a finding
@@ -65,13 +63,13 @@ def make_finding(  # noqa: PLR0913 - the parts of a finding
     is_note = is_note or (usual_share is not None and _is_usual(usual_share, saving, window))
     severity = _at_most(Severity.NOTE if is_note else worst, severity_of(lost_ns, saving, window))
     proof = (*evidence, *_saving_evidence(saving, lost_ns))
-    bounds, how = (saving.low_ns, saving.high_ns), (saving.method, saving.what_if)
-    return Finding(rule, severity, headline, lost_ns, *bounds, advice, proof, device_id, window, *how)
+    how = (saving.method, saving.what_if)
+    return Finding(rule, severity, headline, lost_ns, saving.time, advice, proof, device_id, window, *how)
 
 
 def _is_usual(share: float, saving: Saving, window: Window) -> bool:
     """Return whether a loss that every program has is no more than a note: it is small, and so is its sure saving."""
-    return share < PROBLEM_SHARE and (saving.low_ns or 0) < WARNING_SHARE * window.length_ns
+    return share < PROBLEM_SHARE and (saving.time.low if saving.time else 0) < WARNING_SHARE * window.length_ns
 
 
 def _at_most(worst: Severity, severity: Severity) -> Severity:
@@ -81,4 +79,4 @@ def _at_most(worst: Severity, severity: Severity) -> Severity:
 
 def _saving_evidence(saving: Saving, lost_ns: int) -> tuple[str, ...]:
     """Return the evidence of a predicted saving, with an explanation where it exceeds the time lost."""
-    return (*saving.evidence, *((MORE_THAN_LOST,) if (saving.high_ns or 0) > lost_ns else ()))
+    return (*saving.evidence, *((MORE_THAN_LOST,) if saving.time is not None and saving.time.high > lost_ns else ()))

@@ -10,6 +10,7 @@ import pandas as pd
 from nsyswrap import tables, units
 from nsyswrap.attribution.attribution import Attribution
 from nsyswrap.attribution.step_outliers import is_outlier, lost_to_outliers, unexplained
+from nsyswrap.interval import between
 from nsyswrap.intervals import Spans, Times, Window, covered
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.own_windows import find_own_windows
@@ -185,7 +186,7 @@ def find_findings(
                 headline=f"{len(mine)} of {measured[process]} measured steps are outliers: the time beyond the median "
                 f"step is {units.share(lost / own.length_ns)} of the time.",
                 lost_ns=lost,
-                saving=Saving(0, lost, "estimated", (said,)),
+                saving=Saving(between(0, lost), "estimated", (said,)),
                 advice=_advice(mine),
                 evidence=(f"process {tables.pid(int(str(process)))}", *_sampled(attributions, devices), *_worst(mine)),
                 device_id=int(devices.pop()) if len(devices) == 1 else None,

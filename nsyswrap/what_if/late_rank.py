@@ -29,7 +29,7 @@ def in_time(lateness: Lateness, late: LateRank, simulation: Simulation) -> WhatI
     """
     whole = max(late.lost_ns, 1)
     return WhatIf(
-        _saved(lateness, late, simulation, min(late.low_ns / whole, 1.0), whole=False),
+        _saved(lateness, late, simulation, min(late.net.low / whole, 1.0), whole=False),
         _saved(lateness, late, simulation, 1.0, whole=True),
         "the rank saves the idle time and the kernel time that kept it, as far as it is more than chance; or also what "
         "its host did longer while its GPU still had work",

@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 from nsyswrap import units
 from nsyswrap.fixed_step import TypicalStep
+from nsyswrap.interval import Interval, between
 from nsyswrap.model import Finding, Plan, PlannedChange, Severity
 from nsyswrap.rules import rule_name
 from nsyswrap.what_if.critical_path import bounds_after
@@ -47,18 +48,12 @@ class _Reached:
 
     Attributes:
         chosen: The changes so far.
-        low_ns: Simulated length of the sample with the optimistic forms.
-        high_ns: The same with the pessimistic forms.
+        length: Simulated length of the sample with the optimistic and the pessimistic forms, in ns; the estimate is the
+            middle.
     """
 
     chosen: tuple[Candidate, ...]
-    low_ns: int
-    high_ns: int
-
-    @property
-    def middle_ns(self) -> float:
-        """Return the middle of both lengths."""
-        return (self.low_ns + self.high_ns) / 2
+    length: Interval[int]
 
 
 def find_plan(simulation: Simulation | None, findings: Sequence[Finding], step: TypicalStep | None) -> Plan:
@@ -79,8 +74,8 @@ def find_plan(simulation: Simulation | None, findings: Sequence[Finding], step: 
     while more := _next(simulation, reached, [each for each in candidates if each not in reached.chosen]):
         for each in more:
             reached = each
-            low, high = (_step_ns(simulation, step, length) for length in (each.low_ns, each.high_ns))
-            changes.append(PlannedChange(each.chosen[-1].rule, low, high))
+            after = each.length.map(lambda length: _step_ns(simulation, step, length))
+            changes.append(PlannedChange(each.chosen[-1].rule, after))
     if not changes:
         return Plan(step.length_ns, step.is_mean, (), (NOTHING_SAVES, *left))
     then = bounds_after(simulation, *(change for each in reached.chosen for change in each.high))
@@ -102,33 +97,33 @@ def find_candidates(findings: Sequence[Finding]) -> tuple[Candidate, ...]:
 
 def _start(simulation: Simulation) -> _Reached:
     whole = simulation.simulated_ns or 0
-    return _Reached((), whole, whole)
+    return _Reached((), Interval(whole, whole, whole))
 
 
 def _with(simulation: Simulation, reached: _Reached, candidate: Candidate) -> _Reached:
     """Return the run with one more change."""
     chosen = (*reached.chosen, candidate)
-    low = simulation.length(*(change for each in chosen for change in each.high))
-    high = simulation.length(*(change for each in chosen for change in each.low))
-    return _Reached(chosen, min(low, high), max(low, high))
+    shortest = simulation.length(*(change for each in chosen for change in each.high))
+    longest = simulation.length(*(change for each in chosen for change in each.low))
+    return _Reached(chosen, between(shortest, longest))
 
 
 def _next(simulation: Simulation, reached: _Reached, candidates: Sequence[Candidate]) -> list[_Reached]:
     """Return the run after the change that saves most now, or after two that save only together; none at the end."""
-    least = max(LEAST_SAVING_SHARE * reached.middle_ns, abs((simulation.simulated_ns or 0) - simulation.measured_ns))
-    single = sorted((_with(simulation, reached, each) for each in candidates), key=_middle)
-    if single and reached.middle_ns - single[0].middle_ns >= least:
+    least = max(LEAST_SAVING_SHARE * reached.length.point, abs((simulation.simulated_ns or 0) - simulation.measured_ns))
+    single = sorted((_with(simulation, reached, each) for each in candidates), key=_length)
+    if single and reached.length.point - single[0].length.point >= least:
         return single[:1]
     pairs = [_with(simulation, one, other.chosen[-1]) for one, other in combinations(single, 2)]
-    best = min(pairs, key=_middle, default=None)
-    if best is None or reached.middle_ns - best.middle_ns < least:
+    best = min(pairs, key=_length, default=None)
+    if best is None or reached.length.point - best.length.point < least:
         return []
     first = next(each for each in single if each.chosen == best.chosen[:-1])
     return [first, best]
 
 
-def _middle(reached: _Reached) -> float:
-    return reached.middle_ns
+def _length(reached: _Reached) -> int:
+    return reached.length.point
 
 
 def _step_ns(simulation: Simulation, step: TypicalStep, length_ns: int) -> int:
@@ -139,7 +134,7 @@ def _step_ns(simulation: Simulation, step: TypicalStep, length_ns: int) -> int:
 def _doubts(simulation: Simulation, step: TypicalStep, last: PlannedChange) -> tuple[str, ...]:
     """Return a sentence where the error of the simulation is large compared with the step that the plan reaches."""
     error = abs((simulation.error_share or 0) * step.length_ns)
-    if error <= UNSURE_SHARE * last.step_low_ns:
+    if error <= UNSURE_SHARE * last.step.low:
         return ()
     off = units.duration(round(error))
     return (f"The simulation is off by {off} a step, so the end of the plan is not sure: profile after each change.",)
@@ -147,7 +142,11 @@ def _doubts(simulation: Simulation, step: TypicalStep, last: PlannedChange) -> t
 
 def _left_out(findings: Sequence[Finding], planned: Sequence[str]) -> tuple[str, ...]:
     """Return a sentence on the warnings and problems that no simulation can add to the plan."""
-    rules = [each.rule for each in findings if each.severity is not Severity.NOTE and each.saving_high_ns != 0]
+    rules = [
+        each.rule
+        for each in findings
+        if each.severity is not Severity.NOTE and (each.saving is None or each.saving.high)
+    ]
     names = [rule_name(rule) for rule in dict.fromkeys(rules) if rule not in planned]
     if not names:
         return ()

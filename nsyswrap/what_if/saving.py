@@ -6,6 +6,7 @@ A change has two forms: one for a pessimistic and one for an optimistic simulati
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from nsyswrap.interval import Interval, between
 from nsyswrap.intervals import Indices, Spans
 from nsyswrap.model import SavingMethod
 from nsyswrap.what_if.dependency_graph import Change, Factors
@@ -35,24 +36,22 @@ class WhatIf:
 
 @dataclass(frozen=True)
 class Saving:
-    """What a fix saves, in ns of the window; None where nothing can be predicted.
+    """What a fix saves.
 
     Attributes:
-        low_ns: Lower bound.
-        high_ns: Upper bound.
+        time: In ns of the window; None where nothing can be predicted.
         method: "simulated", "estimated", or None where nothing is predicted.
         evidence: Lines of evidence that state the assumptions.
         what_if: The change that was simulated; None where the saving does not come from a simulation.
     """
 
-    low_ns: int | None
-    high_ns: int | None
+    time: Interval[int] | None
     method: SavingMethod | None
     evidence: tuple[str, ...]
     what_if: WhatIf | None = field(default=None, compare=False, repr=False)
 
 
-NO_SAVING = Saving(0, 0, None, ())
+NO_SAVING = Saving(Interval(0, 0, 0), None, ())
 
 
 def predict(simulation: Simulation, what: Callable[[Simulation], WhatIf]) -> Saving:
@@ -63,10 +62,14 @@ def predict(simulation: Simulation, what: Callable[[Simulation], WhatIf]) -> Sav
         what: Returns the change; not called where the simulation does not predict.
     """
     if not simulation.predicts:
-        return Saving(None, None, None, (CANNOT,))
+        return Saving(None, None, (CANNOT,))
     change = what(simulation)
-    found = sorted(simulation.saving(each) or 0 for each in (change.low, change.high))
-    return Saving(max(found[0], 0), max(found[1], 0), "simulated", (f"simulated: {change.assumed}",), change)
+    return Saving(saving_of(simulation, change), "simulated", (f"simulated: {change.assumed}",), change)
+
+
+def saving_of(simulation: Simulation, change: WhatIf) -> Interval[int]:
+    """Return how many ns of the window a change saves, at least 0: both forms, and the middle of them as estimate."""
+    return between(*(max(simulation.saving(each) or 0, 0) for each in (change.low, change.high)))
 
 
 def faster(rows: Indices, low: Factors, high: Factors, assumed: str) -> WhatIf:

@@ -24,7 +24,6 @@ clock that is a step higher or lower.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +32,7 @@ from nsyswrap import tables
 from nsyswrap.events.operations import COMPUTE, launch_rows
 from nsyswrap.events.recorded_calls import RecordedCalls
 from nsyswrap.hardware.profiler_cost import GRAPH_OPERATION, OPERATION, ProfilerCost
+from nsyswrap.interval import Interval, around
 from nsyswrap.intervals import Times, Window, covered
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.what_if.dependency_graph import Change
@@ -43,25 +43,14 @@ from nsyswrap.what_if.simulated_steps import simulated_steps, typical_steps
 NONE = Change()
 
 
-class Shares(NamedTuple):
-    """A length without the profiler as shares of that as recorded.
-
-    Attributes:
-        low: At the pace of the fastest steps, with the most that a call may cost; or at the fastest pace of the
-            machine, with the usual cost.
-        usual: At the threads' recorded pace, with the usual cost and the kernels of the sample; at most 1.
-        high: At the threads' recorded pace, with the kernels of the slowest steps and the least cost. Above 1 where
-            the kernels may take longer in another run.
-    """
-
-    low: float
-    usual: float
-    high: float
-
-
 @dataclass(frozen=True, slots=True)
 class WithoutProfiler:
-    """The run without the profiler.
+    """The run without the profiler: lengths as shares of those as recorded.
+
+    The estimate is at the threads' recorded pace, with the usual cost and the kernels of the sample, and at most 1. The
+    lower end is at the pace of the fastest steps, with the most that a call may cost; or at the fastest pace of the
+    machine, with the usual cost. The upper end is at the recorded pace, with the kernels of the slowest steps and the
+    least cost: above 1 where the kernels may take longer in another run.
 
     Attributes:
         run: Of the length of the sample.
@@ -70,8 +59,8 @@ class WithoutProfiler:
         machine: How much the pace of the machine changed while the cost was measured.
     """
 
-    run: Shares
-    step: Shares
+    run: Interval[float]
+    step: Interval[float]
     slowdown: float = 1.0
     machine: float = 1.0
 
@@ -108,17 +97,16 @@ def without_profiler(simulation: Simulation, calls: RecordedCalls, window: Windo
     return WithoutProfiler(run, step, slowdown, calls.cost.pace_range)
 
 
-def _shares(lengths: Sequence[float], recorded: float) -> Shares:
+def _shares(lengths: Sequence[float], recorded: float) -> Interval[float]:
     """Return the shares of the lengths with the least, the usual and the most cost, in order."""
     high, usual, low = (each / recorded for each in lengths)
-    usual = min(usual, 1.0)
-    return Shares(min(low, usual), usual, max(high, usual))
+    return around(min(usual, 1.0), low, high)
 
 
 def _operation_costs(context: TraceContext, cost: ProfilerCost) -> list[npt.NDArray[np.float64]]:
     """Return the least, the usual and the most that recording adds to each operation, in ns."""
     alone, node = cost[OPERATION], cost[GRAPH_OPERATION]
-    pairs = ((node.low, alone.low), (node.usual, alone.usual), (node.high, alone.high))
+    pairs = zip(node.added.in_order, alone.added.in_order, strict=True)
     return [np.where(in_graphs(context), *pair) for pair in pairs]
 
 

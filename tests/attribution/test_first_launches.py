@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 from analysis_fixtures import Piece, attributions_of, evidence, explained, window
 from export_builder import DEVICE_TO_HOST, PAGEABLE, ExportBuilder, global_id, thread
+from savings import saving_of
 
 from nsyswrap.attribution.first_launches import find_loading_launches
 from nsyswrap.loop.context import find_context
@@ -92,7 +93,7 @@ def test_a_program_of_one_kernel_loads_it_and_is_not_launch_bound(trace_of: Trac
     advice = report.findings[0].advice
     assert "CUDA_MODULE_LOADING=EAGER" in advice
     assert not any(word in advice for word in ("CUDA graphs", "fused", "torch"))
-    assert report.findings[0].saving_low_ns == 70 * US
+    assert saving_of(report.findings[0]).low == 70 * US
 
 
 def test_the_idle_time_in_the_call_counts_as_loading(trace_of: TraceOf) -> None:

@@ -6,6 +6,7 @@ import pytest
 from analysis_fixtures import Piece, evidence, explained
 from export_builder import MAIN, ExportBuilder, global_id
 from made_steps import STEP, STEPS, US, findings_of, lost_per_step, made_loop
+from savings import ends_of
 
 from nsyswrap.loop.context import find_context
 from nsyswrap.ranks.identity import find_ranks
@@ -79,7 +80,7 @@ def test_waits_in_mpi_have_their_own_finding(trace_of: TraceOf) -> None:
     found = findings_of(trace)["idle/peer_wait"]
     assert "is in MPI, which waits for other ranks" in found.headline
     assert "MPI_Isend" in found.advice
-    assert (found.saving_low_ns, found.saving_high_ns) != (None, None)
+    assert ends_of(found) != (None, None)
     assert build_report(trace).verdict.startswith(found.headline)
 
 

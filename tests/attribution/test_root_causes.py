@@ -6,6 +6,7 @@ import pytest
 from analysis_fixtures import run_section
 from export_builder import DEVICE_TO_HOST, PAGEABLE, ExportBuilder, global_id, thread
 from made_steps import MEASURED, STEP, STEPS, US, each_step, findings_of, launched_at_once, lost_per_step, made_loop
+from savings import ends_of
 
 from nsyswrap.loop.context import find_context
 from nsyswrap.report import build_report, choose_window
@@ -240,7 +241,7 @@ def test_the_optimizers_saving_needs_a_simulation(trace_of: TraceOf) -> None:
     """An operation without a known launch makes the simulation fail, so no saving is predicted."""
     made = one_by_one(120).kernel(5 * STEP + 990 * US, 5 * STEP + 991 * US, "adam")
     finding = findings_of(trace_of(made))["optimizer/many_kernels"]
-    assert (finding.saving_low_ns, finding.saving_high_ns) == (None, None)
+    assert ends_of(finding) == (None, None)
     assert finding.evidence[-1].startswith("no saving is predicted")
 
 
@@ -295,7 +296,7 @@ def test_communication_without_a_backward_pass_gets_advice_of_its_own(
         made.kernel(at + 600 * US, at + 700 * US, "ncclDevKernel_AllReduce", launched=(at + 2 * US, at + 3 * US))
     finding = findings_of(trace_of(made))["communication/exposed"]
     assert advised in finding.advice
-    assert (finding.saving_high_ns is None) == (advised == "no backward pass")
+    assert (finding.saving is None) == (advised == "no backward pass")
 
 
 TURN = "void cudnn::engines_precompiled::nchwToNhwcKernel<__half, __half, float, false, true, 0>(int)"

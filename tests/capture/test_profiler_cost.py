@@ -15,6 +15,7 @@ from nsyswrap.capture.options import CaptureOptions
 from nsyswrap.capture.probe_turns import Times
 from nsyswrap.capture.profiler_cost import conditions_of, costs, kept_at, pace_range, profiler_cost
 from nsyswrap.hardware.profiler_cost import CallCost, Slowdown, read_cost
+from nsyswrap.interval import Interval
 
 __all__ = ["fake_nsys"]
 
@@ -40,7 +41,7 @@ def test_a_kind_costs_from_the_least_of_its_calls_to_the_most() -> None:
     found = costs(ALONE, RECORDED)
     cost = read_cost({"calls": found})
     assert cost is not None
-    assert cost["launch"] == CallCost(3000, 6000, 10_000, 2000)
+    assert cost["launch"] == CallCost(Interval(3000, 6000, 10_000), 2000)
     assert found["launch"]["quartiles_ns"]["launch"]["tight"] == [3000, 3000, 3000]
 
 
@@ -265,7 +266,7 @@ def test_the_real_nsys_adds_time_to_ranges_and_marks(
     found = profiler_cost(options(tmp_path / "out", "python", traces=("nvtx", "osrt")), nsys, lambda: None)
     cost = read_cost(found)
     assert cost is not None, found
-    assert all(50 < cost[kind].usual <= cost[kind].high < 20_000 for kind in ("range", "mark"))
+    assert all(50 < cost[kind].added.point <= cost[kind].added.high < 20_000 for kind in ("range", "mark"))
     assert cost["range"].alone > 0
 
 

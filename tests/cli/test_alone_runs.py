@@ -11,6 +11,7 @@ from nsyswrap.capture.baseline import AloneRun
 from nsyswrap.capture.options import CaptureOptions
 from nsyswrap.cli.alone_runs import KEPT_BATCHES, WantedRuns, add_alone_runs
 from nsyswrap.errors import CommandNotFoundError
+from nsyswrap.interval import Interval
 from nsyswrap.intervals import Window
 from nsyswrap.model import Capture, Report, Session, StepTimes
 
@@ -62,7 +63,7 @@ def test_the_measured_step_is_in_the_report_and_on_stderr(
     """The second run times the ranges that are steps in the report."""
     runs.append(timed(7, 8, "round"))
     found = add_alone_runs(REPORT, options(tmp_path, *python("")), "^round", BASELINE, code=0)
-    assert (found.step.baseline_median_ns, runs) == (7, [("^round", 0)])
+    assert (found.step.alone, runs) == (Interval(7, 7, 7), [("^round", 0)])
     printed = capsys.readouterr()
     assert printed.out == ""
     assert "Measured without nsys: a step takes 7 ns (6 steps)." in printed.err
@@ -100,7 +101,7 @@ def test_the_loader_is_measured_without_nsys_in_turn_with_the_program(
 def test_one_run_serves_both(runs: list[Any], tmp_path: Path) -> None:
     runs += [timed(600), timed(1000)]
     found = add_alone_runs(REPORT, options(tmp_path, *python("")), "", WantedRuns(baseline=True, loader=True), code=0)
-    assert found.step.baseline_median_ns == 1000
+    assert found.step.alone == Interval(1000, 1000, 1000)
     assert [section.key for section in found.sections] == ["profiler_cost", "counterfactual"]
 
 

@@ -95,7 +95,7 @@ def test_its_report_is_that_of_the_capture_with_what_profile_measured(recorded: 
     assert run(recorded, "-o", shared).exit_code == 0
     assert SECRET.encode() not in shared.read_bytes()
     whole = read(recorded, tmp_path / "whole.json")
-    assert whole["step"]["without_profiler_ns"]
+    assert whole["step"]["alone"]
     assert read(shared, tmp_path / "shared.json") == whole
     assert recorded_rank(shared) == recorded_rank(recorded) == (1, 2)
     assert recorded_copy_rates(shared) == {

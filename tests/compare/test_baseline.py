@@ -8,6 +8,7 @@ from export_builder import ExportBuilder
 from measured_costs import COST, US
 
 from nsyswrap.compare.baseline import with_baseline, without_baseline
+from nsyswrap.interval import Interval
 from nsyswrap.loop.context import Settings
 from nsyswrap.loop.step_detection import Steps
 from nsyswrap.loop.timed_ranges import find_timed_steps
@@ -49,7 +50,8 @@ def note(report: Report) -> str:
 def test_the_measured_step_stands_beside_the_simulated(report: Report) -> None:
     """The note has both: 170 us measured and 168 us simulated. The first two of eight steps are warm-up."""
     found = with_baseline(report, alone([900, 900, 170, 170, 170, 160, 180, 170]))
-    assert found.step == replace(report.step, baseline_median_ns=170 * US)
+    assert found.step.alone == Interval(161_256, 170 * US, 178_744)
+    assert found.step == replace(report.step, alone=found.step.alone, alone_source="second_run")
     section = found.section("profiler_cost")
     assert section is not None
     difference = section.fact("baseline_difference_share")
@@ -63,7 +65,7 @@ def test_the_measured_step_stands_beside_the_simulated(report: Report) -> None:
 def test_only_steps_that_both_runs_measured_count(report: Report) -> None:
     """The capture ended after step 7, and later steps are slower."""
     found = with_baseline(report, alone([900, 900, *[170] * 6, *[500] * 20]))
-    assert found.step.baseline_median_ns == 170 * US
+    assert found.step.alone == Interval(170 * US, 170 * US, 170 * US)
 
 
 def test_a_step_outside_the_interval_is_said(report: Report) -> None:
@@ -73,14 +75,14 @@ def test_a_step_outside_the_interval_is_said(report: Report) -> None:
 
 def test_a_run_without_steps_says_what_to_do(report: Report) -> None:
     found = with_baseline(report, alone([]))
-    assert found.step.baseline_median_ns is None
+    assert found.step == report.step
     assert "the run without nsys shows 0 of its steps; mark steps with ranges of torch.cuda.nvtx" in note(found)
     assert "the report is not about steps" in note(with_baseline(replace(report, step=NO_STEP), alone([100] * 8)))
 
 
 def test_without_a_simulated_step_the_measured_one_is_given_alone(report: Report) -> None:
     """For a capture without a GPU, for example, the section is added."""
-    bare = replace(report, step=replace(report.step, without_profiler_ns=None), sections=())
+    bare = replace(report, step=replace(report.step, alone=None, alone_source=None), sections=())
     found = with_baseline(bare, alone([170] * 8))
     assert note(found) == "Measured without nsys: a step takes 170 µs (6 steps)."
     assert [each.key for each in found.sections] == ["profiler_cost"]

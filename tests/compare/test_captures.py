@@ -61,7 +61,7 @@ def test_eight_workers_are_faster_than_one(compared: Compared) -> None:
     of_median = found.estimates[0]
     assert of_median.base_ns == pytest.approx(5.68e6, rel=0.002)
     assert of_median.new_ns == pytest.approx(2.46e6, rel=0.002)
-    assert -0.71 < of_median.low < of_median.high < -0.37
+    assert -0.71 < of_median.change.low < of_median.change.high < -0.37
     assert of_median.noise == pytest.approx(0.436, abs=0.001)
     assert "(data loader wait)" in found.verdict
     base, new = amounts(found, "phases", "data")
@@ -116,7 +116,7 @@ def test_a_capture_does_not_differ_from_itself(name: str, compared: Compared) ->
     """The outcome is no difference or unknown, and a note says that it is the same capture."""
     found = compared(name, name)
     assert found.outcome in (Outcome.NO_DIFFERENCE, Outcome.CANNOT_TELL)
-    assert all(estimate.change == 0 for estimate in found.estimates)
+    assert all(estimate.change.point == 0 for estimate in found.estimates)
     assert IssueKind.SAME in [one.kind for one in found.issues]
     assert {one.change for one in found.findings} <= {FindingChange.SAME}
 
@@ -143,7 +143,7 @@ def test_graphs_traced_in_two_ways_are_not_comparable(compared: Compared) -> Non
     assert "CUDA graphs were traced as Node and as Graph" in found.verdict
     accepted = compared("cuda_graph_node_trace", "cuda_graph_graph_trace", IssueKind.TRACES)
     assert accepted.verdict.startswith("Cannot tell: two runs of such a loop may differ by as much")
-    assert accepted.estimates[0].change == pytest.approx(-0.209, abs=0.001)
+    assert accepted.estimates[0].change.point == pytest.approx(-0.209, abs=0.001)
 
 
 def test_other_traces_withhold_the_verdict(compared: Compared) -> None:

@@ -58,11 +58,10 @@ def test_what_moved_adds_up_to_the_change_of_the_time_per_step(base: list[int], 
 def test_the_ledger_has_intervals_if_steps_cover_the_time() -> None:
     """Intervals are of the difference in ns. There are none if much time is between steps."""
     idle = rows(pairs.compared(BASE, NEW), "ledger")["idle_ns"]
-    assert idle.low is not None
-    assert idle.high is not None
-    assert idle.low < idle.delta < idle.high < 0
+    assert idle.difference is not None
+    assert idle.difference.low < idle.difference.point == idle.delta < idle.difference.high < 0
     loose = pairs.report(pairs.lengths(4.0), between=MS)
-    assert rows(pairs.compared(BASE, loose), "ledger")["idle_ns"].low is None
+    assert rows(pairs.compared(BASE, loose), "ledger")["idle_ns"].difference is None
 
 
 def test_causes_are_added_over_phases_and_gpus() -> None:

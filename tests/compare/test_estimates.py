@@ -86,7 +86,7 @@ def test_a_change_no_larger_than_the_drift_within_a_capture_is_not_reported() ->
     halves = np.concatenate([series(4.0, 40), series(4.8, 40, 3)])
     later = series(4.8, 80, 2)
     estimates = estimate_changes([StepTimes(halves, halves)], [StepTimes(later, later)], MARGIN)
-    assert estimates[1].low > 0
+    assert estimates[1].change.low > 0
     decision = decide(estimates)
     assert decision.outcome is Outcome.CANNOT_TELL
     assert "drifts" in decision.reason
@@ -98,7 +98,7 @@ def test_estimates_are_of_median_and_mean() -> None:
     of_median, of_mean = estimate_changes([base], [new], MARGIN)
     assert (of_median.label, of_mean.label) == (MEDIAN, MEAN)
     assert (of_median.base_ns, of_mean.base_ns) == (4e6, 5e6)
-    assert of_median.change == pytest.approx(-0.5)
+    assert of_median.change.point == pytest.approx(-0.5)
     assert of_mean.times == pytest.approx(2.0)
     assert of_median.drift == 0
 
@@ -134,8 +134,8 @@ def test_interval_and_change_are_shares_and_not_logarithms() -> None:
     of_median, _ = estimate_changes(
         [StepTimes(np.full(20, 4e6), np.full(20, 4e6))], [StepTimes(np.full(20, 8e6), np.full(20, 8e6))], MARGIN
     )
-    assert (of_median.low, of_median.high) == pytest.approx((1.0, 1.0))
-    assert math.isclose(of_median.change, 1.0)
+    assert of_median.change.ends == pytest.approx((1.0, 1.0))
+    assert math.isclose(of_median.change.point, 1.0)
 
 
 def runs(count: int, median_ms: float, spread: float, seed: int) -> list[StepTimes]:
@@ -163,7 +163,7 @@ def test_a_change_that_is_larger_than_the_runs_differ_is_found() -> None:
     for count in (3, 5):
         estimates = estimate_changes(runs(count, 5.0, 0.02, 1), runs(count, 6.0, 0.02, 2), MARGIN)
         assert decide(estimates).outcome is Outcome.SLOWER
-        assert estimates[0].low < 0.2 < estimates[0].high
+        assert estimates[0].change.low < 0.2 < estimates[0].change.high
 
 
 def test_the_times_of_several_runs_are_their_geometric_mean_and_do_not_drift() -> None:
@@ -172,7 +172,7 @@ def test_the_times_of_several_runs_are_their_geometric_mean_and_do_not_drift() -
     new = [StepTimes(2 * one.length, 2 * one.period) for one in base]
     of_mean = estimate_changes(base, new, MARGIN)[1]
     assert of_mean.base_ns == pytest.approx(1.1 * 4.5e6)
-    assert of_mean.change == pytest.approx(1.0)
+    assert of_mean.change.point == pytest.approx(1.0)
     assert of_mean.drift == 0
     assert estimate_changes(base, new[:1], MARGIN)[1].drift == pytest.approx(0.25)
 
@@ -195,4 +195,4 @@ def test_steps_of_any_length_are_compared(base: list[list[float]], new: list[lis
     estimates = estimate_changes(first, second, MARGIN)
     assert decide(estimates).outcome in Outcome
     for one in estimates:
-        assert -1 < one.low <= one.high < math.inf
+        assert -1 < one.change.low <= one.change.high < math.inf

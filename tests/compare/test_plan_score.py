@@ -12,13 +12,16 @@ from nsyswrap.cli.inputs import ReadOptions
 from nsyswrap.cli.profile import add_plan_score, plan_before
 from nsyswrap.compare import Comparison
 from nsyswrap.errors import UsageError
+from nsyswrap.interval import between
 from nsyswrap.model import Finding, Plan, PlannedChange, Report, Section, Severity, StepTimes
 from nsyswrap.render import documents, json_report
 from nsyswrap.render.json_reader import parse_report
 
 WAIT, BOUND, OFF = "idle/data_wait", "launches/launch_bound", "tensor_cores/not_used"
 STEPS = 60
-PLAN = Plan(10 * MS, changes=(PlannedChange(WAIT, 4 * MS, 5 * MS), PlannedChange(OFF, 2 * MS, 3 * MS)))
+PLAN = Plan(
+    10 * MS, changes=(PlannedChange(WAIT, between(4 * MS, 5 * MS)), PlannedChange(OFF, between(2 * MS, 3 * MS)))
+)
 
 
 def report(step_ms: float, *rules: str, plan: Plan = PLAN) -> Report:
@@ -30,8 +33,7 @@ def report(step_ms: float, *rules: str, plan: Plan = PLAN) -> Report:
             Severity.WARNING,
             "",
             2 * STEPS * MS,
-            2 * STEPS * MS,
-            3 * STEPS * MS,
+            between(2 * STEPS * MS, 3 * STEPS * MS),
             "",
             (),
             0,
@@ -116,7 +118,7 @@ def test_a_single_change_out_of_order_counts_by_its_own_saving() -> None:
 
 
 def test_several_changes_out_of_order_have_no_prediction() -> None:
-    third = replace(PLAN, changes=(*PLAN.changes, PlannedChange(BOUND, 1 * MS, 2 * MS)))
+    third = replace(PLAN, changes=(*PLAN.changes, PlannedChange(BOUND, between(1 * MS, 2 * MS))))
     found = score(report(10, WAIT, OFF, BOUND, plan=third), report(6, WAIT))
     assert value(found, "predicted_low_ns") is None
     assert found.notes[1] == "The plan has no time for this set of changes, because it makes them in another order."

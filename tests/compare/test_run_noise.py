@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from nsyswrap.compare.bootstrap import Spread
 from nsyswrap.compare.run_noise import CPU_SPREAD, FREEDOM, GPU_SPREAD, run_noise, widened
 from nsyswrap.compare.step_times import LEDGER_ROWS, NO_STEPS, StepTimes
+from nsyswrap.interval import Interval
 
 # Source: a table of Student's t, 97.5 % quantile of 24 degrees of freedom.
 STUDENT = 2.064
@@ -52,5 +52,5 @@ def test_time_without_kernels_counts_as_cpu_time() -> None:
 
 
 def test_an_interval_grows_to_both_sides_as_independent_errors_do() -> None:
-    assert widened(Spread(-0.1, 0.5), 0.2, 0.4) == pytest.approx((0.2 - 0.5, 0.2 + 0.5))
-    assert widened(Spread(-0.1, 0.5), 0.2, 0.0) == pytest.approx((-0.1, 0.5))
+    assert widened(Interval(-0.1, 0.2, 0.5), 0.4).in_order == pytest.approx((0.2 - 0.5, 0.2, 0.2 + 0.5))
+    assert widened(Interval(-0.1, 0.2, 0.5), 0.0).in_order == pytest.approx((-0.1, 0.2, 0.5))

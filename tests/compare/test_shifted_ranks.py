@@ -103,8 +103,7 @@ def test_a_step_of_a_comparison_is_the_sum_of_its_rows(new: ShiftedRanks) -> Non
         idle = found.table("idle").changes  # type: ignore[union-attr]
         assert sum(getattr(one, side) or 0 for one in idle) == pytest.approx(getattr(ledger["idle_ns"], side), rel=1e-9)
     for one in ledger.values():
-        if one.low is not None and one.high is not None:
-            assert one.low - 1e-6 <= one.delta <= one.high + 1e-6
+        assert one.difference is None or one.difference.point == pytest.approx(one.delta, abs=1e-6)
     assert (ledger["compute_ns"].base, ledger["compute_ns"].new) == pytest.approx(
         (measured(base).mean(), measured(new).mean())
     )

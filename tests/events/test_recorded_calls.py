@@ -15,6 +15,7 @@ from nsyswrap.events.operations import find_operations
 from nsyswrap.events.recorded_calls import NOT_MEASURED, RecordedCalls, find_recorded_calls
 from nsyswrap.events.thread_states import find_thread_states
 from nsyswrap.hardware.profiler_cost import CallCost, ProfilerCost, Slowdown
+from nsyswrap.interval import Interval
 from nsyswrap.loop.context import find_calls, find_context, find_states
 from nsyswrap.tables import Trace
 
@@ -60,8 +61,8 @@ def test_the_length_of_a_graph_launch_tells_what_its_nodes_cost(
     """Twenty nodes cost 1.5 to 3 us each, more at a slow pace. The launch takes 6 us alone, and recording adds 4 us."""
     cost = ProfilerCost(
         {
-            "graph_launch": CallCost(4 * US, 4 * US, 4 * US, 6 * US),
-            "graph_node": CallCost(1.5 * US, 2 * US, 3 * US),
+            "graph_launch": CallCost(Interval(4 * US, 4 * US, 4 * US), 6 * US),
+            "graph_node": CallCost(Interval(1.5 * US, 2 * US, 3 * US)),
         },
         pace_range,
     )
@@ -124,13 +125,16 @@ def test_launches_of_convolutions_are_counted_apart(trace_of: TraceOf) -> None:
         builder.kernel(at + 5 * US, at + 9 * US, name, launched=(at, at + 4 * US))
     calls = calls_of(trace_of(builder))
     assert usual(calls, MAIN, (0, 20), (20, 50)) == [3, 3]
-    known = ProfilerCost({**COST.calls, "convolution_launch": CallCost(2 * US, 8 * US, 9 * US, 2 * US)})
+    known = ProfilerCost({**COST.calls, "convolution_launch": CallCost(Interval(2 * US, 8 * US, 9 * US), 2 * US)})
     assert usual(RecordedCalls(known, calls.threads), MAIN, (0, 20), (20, 50)) == [3, 8]
 
 
 # Under nsys, work takes usually 1.25 times as long, and at most 2 times. A launch costs at least 2 us and at most 30.
 SLOWED = ProfilerCost(
-    {"launch": CallCost(2 * US, 5 * US, 30 * US, 4 * US, Slowdown(1.25, 2.0)), "call": CallCost(US, US, US)}
+    {
+        "launch": CallCost(Interval(2 * US, 5 * US, 30 * US), 4 * US, Slowdown(1.25, 2.0)),
+        "call": CallCost(Interval(US, US, US)),
+    }
 )
 
 

@@ -3,6 +3,7 @@
 import pytest
 
 from nsyswrap.hardware.profiler_cost import FREE, KINDS, LAUNCH, RANGE, CallCost, Slowdown, read_cost
+from nsyswrap.interval import Interval
 
 MEASURED = {"low_ns": 3000, "usual_ns": 5000, "high_ns": 8000.5, "alone_ns": 2000, "quartiles_ns": {"launch": {}}}
 
@@ -11,14 +12,14 @@ def test_costs_are_read_by_kind() -> None:
     """A kind that was not measured costs nothing."""
     found = read_cost({"conditions": {}, "calls": {"launch": MEASURED, "unheard of": MEASURED}})
     assert found is not None
-    assert dict(found.calls) == {LAUNCH: CallCost(3000, 5000, 8000.5, 2000)}
+    assert dict(found.calls) == {LAUNCH: CallCost(Interval(3000, 5000, 8000.5), 2000)}
     assert found[RANGE] == FREE
 
 
 def test_a_slowdown_is_read_and_written() -> None:
     found = read_cost({"calls": {"launch": {**MEASURED, "slowdown": [1.25, 1.5]}}})
     assert found is not None
-    assert found[LAUNCH] == CallCost(3000, 5000, 8000.5, 2000, Slowdown(1.25, 1.5))
+    assert found[LAUNCH] == CallCost(Interval(3000, 5000, 8000.5), 2000, Slowdown(1.25, 1.5))
     assert read_cost(found.measured()) == found
 
 

@@ -69,7 +69,7 @@ def test_steps_without_ranges_make_the_window(trace_of: TraceOf) -> None:
     assert report.window.source == "pattern"
     assert report.window.label.startswith("10 measured steps found by a pattern (step 3 to step 12")
     assert report.step.count == 10
-    assert report.step.median_ns == STEP_NS
+    assert report.step.recorded_ns == STEP_NS
     section = report.section("steps")
     assert section is not None
     assert "12 steps were found by a pattern" in section.notes[0]

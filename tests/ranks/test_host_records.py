@@ -5,6 +5,7 @@ from host_records import gpu_samples, record_of, recorded, thread_samples
 
 from nsyswrap.events.host_record import NO_RECORD, HostRecord
 from nsyswrap.hardware.profiler_cost import CallCost, ProfilerCost
+from nsyswrap.interval import Interval
 from nsyswrap.ranks.clocks import Clock
 from nsyswrap.ranks.host_records import cost_of_job, host_of_job
 
@@ -46,10 +47,10 @@ def test_samples_of_one_rank_are_those_of_the_job() -> None:
 
 
 def test_the_cost_of_recording_has_bounds_of_all_ranks() -> None:
-    one = ProfilerCost({"launch": CallCost(1.0, 2.0, 3.0, 4.0)}, pace_range=1.2)
-    other = ProfilerCost({"launch": CallCost(2.0, 4.0, 5.0, 6.0)}, pace_range=1.7)
+    one = ProfilerCost({"launch": CallCost(Interval(1.0, 2.0, 3.0), 4.0)}, pace_range=1.2)
+    other = ProfilerCost({"launch": CallCost(Interval(2.0, 4.0, 5.0), 6.0)}, pace_range=1.7)
     found = cost_of_job([one, None, other])
     assert found is not None
-    assert found["launch"] == CallCost(1.0, 3.0, 5.0, 5.0)
+    assert found["launch"] == CallCost(Interval(1.0, 3.0, 5.0), 5.0)
     assert found.pace_range == 1.7
     assert cost_of_job([None, None]) is None

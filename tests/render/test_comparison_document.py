@@ -149,7 +149,7 @@ def test_json_holds_everything_unrounded() -> None:
     assert found["schema"] == "nsyswrap.comparison/2"
     assert found["outcome"] == "faster"
     estimate = full().estimates[0]
-    assert found["step_time"][0]["low_share"] == estimate.low
+    assert found["step_time"][0]["low_share"] == estimate.change.low
     assert found["findings"]["smaller"][0]["rule"] == "idle/data_wait"
     rows = found["tables"]["kernels"]["rows"]
     assert {row["name"] for row in rows if row["base"] is None} == {"only_with_8"}

@@ -13,6 +13,7 @@ from paired_reports import MS
 from timeline_fixtures import US, timeline_data
 
 from nsyswrap.compare import AmountChange, ChangeTable, Comparison, Estimate, compare_reports
+from nsyswrap.interval import Interval
 from nsyswrap.model import TimelineData, TimelineItems
 from nsyswrap.render import comparison_pictures, documents
 
@@ -117,7 +118,8 @@ def test_intervals_have_one_scale_that_holds_no_change_and_the_margin() -> None:
 
 def test_an_interval_beyond_all_measure_ends_at_the_edge() -> None:
     """One giant step can extend the interval to a factor of 20. It is drawn up to the edge."""
-    found = interval([replace(full().estimates[0], low=-0.9, high=19.0)])
+    one = full().estimates[0]
+    found = interval([replace(one, change=Interval(-0.9, one.change.point, 19.0))])
     assert found["reach x"] + found["reach width"] <= 100
     assert 0 < found["middle x1"] < 100
 

@@ -9,6 +9,7 @@ import pytest
 from paired_reports import MS
 
 from nsyswrap.compare import Comparison, compare_reports
+from nsyswrap.interval import between
 from nsyswrap.model import Finding, Plan, PlannedChange, Report, Severity, StepTimes
 from nsyswrap.render import documents
 from nsyswrap.render.comparison_document import document
@@ -16,7 +17,9 @@ from nsyswrap.render.document import Table
 from nsyswrap.render.drawings import Picture
 
 WAIT, OFF = "idle/data_wait", "tensor_cores/not_used"
-PLAN = Plan(10 * MS, changes=(PlannedChange(WAIT, 4 * MS, 5 * MS), PlannedChange(OFF, 2 * MS, 3 * MS)))
+PLAN = Plan(
+    10 * MS, changes=(PlannedChange(WAIT, between(4 * MS, 5 * MS)), PlannedChange(OFF, between(2 * MS, 3 * MS)))
+)
 STEPS = 60
 
 
@@ -24,7 +27,9 @@ def report(step_ms: float, *rules: str) -> Report:
     """Return a report of 60 steps with findings of some rules; each loses 2 ms a step."""
     whole = pairs.report(pairs.lengths(step_ms, STEPS, spread=0.0))
     lost = 2 * STEPS * MS
-    found = tuple(Finding(rule, Severity.WARNING, "", lost, lost, lost, "", (), 0, whole.window) for rule in rules)
+    found = tuple(
+        Finding(rule, Severity.WARNING, "", lost, between(lost, lost), "", (), 0, whole.window) for rule in rules
+    )
     plain = replace(pairs.with_attribution(whole), findings=found, plan=PLAN)
     return replace(plain, step=StepTimes(STEPS, round(step_ms * MS)))
 

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nsyswrap.compare import AmountChange, ChangeTable, Comparison
+from nsyswrap.interval import Interval
 from nsyswrap.model import Severity
 from nsyswrap.render import comparison_tables, documents
 from nsyswrap.render.comparison_tables import changes
@@ -95,7 +96,7 @@ def test_amounts_that_are_not_there_are_dashes() -> None:
 
 
 def test_an_interval_is_shown_with_signs() -> None:
-    change = AmountChange("idle_ns", 3e6, 1e6, low=-2.1e6, high=-1.9e6)
+    change = AmountChange("idle_ns", 3e6, 1e6, difference=Interval(-2.1e6, -2e6, -1.9e6))
     found = cells(changes(table(change, key="ledger"), 0, 1))
     assert (found["what"], found["difference"], found["95 % interval"]) == (
         ["idle"],

@@ -29,30 +29,33 @@ FULL = parsed(hand_made.full_report())
 
 
 def test_the_keys_are_the_contract() -> None:
-    assert FULL["schema"] == "nsyswrap.report/2"
+    assert FULL["schema"] == "nsyswrap.report/3"
     assert set(FULL) == {
         *("schema", "capture", "session", "gpus", "window", "step", "verdict", "verdict_rule", "plan", "sections"),
         *("findings", "notes", "plan_base", "plan_notes", "program_kind"),
     }
     assert set(FULL["gpus"][0]) == {*("device_id", "name", "compute_capability", "sm_count", "memory_bytes", "rank")}
-    assert set(FULL["step"]) == {
-        *("count", "median_ns", "without_profiler_ns", "without_profiler_low_ns", "without_profiler_high_ns"),
-        "baseline_median_ns",
-        "total_ns",
-    }
+    assert set(FULL["step"]) == {"count", "recorded_ns", "alone", "alone_source", "total_ns"}
     assert set(FULL["session"]) == {
         *("nsys_version", "schema_version", "started_utc", "duration_ns", "hostname", "command", "traces"),
         *("graph_trace", "driver_version", "cuda_version"),
     }
     assert set(FULL["window"]) == {"label", "source", "start_ns", "end_ns"}
     assert set(FULL["findings"][0]) == {
-        *("rule", "severity", "headline", "lost_ns", "saving_low_ns", "saving_high_ns", "advice", "evidence"),
-        *("saving_method", "device_id", "rank", "section", "window"),
+        *("rule", "severity", "headline", "lost_ns", "saving", "saving_method", "line", "advice"),
+        *("evidence", "device_id", "rank", "section", "window"),
     }
 
 
 def test_the_plan_says_what_it_begins_with() -> None:
-    assert FULL["plan"] == [{"rule": "idle/data_wait", "step_low_ns": 78_000_000, "step_high_ns": 111_000_000}]
+    assert FULL["plan"] == [
+        {
+            "rule": "idle/data_wait",
+            "step": {"low_ns": 78_000_000, "point_ns": 94_500_000, "high_ns": 111_000_000},
+            "saving": {"low_ns": 0, "point_ns": 16_500_000, "high_ns": 33_000_000},
+            "source": "simulated",
+        }
+    ]
     assert FULL["plan_base"] == {"step_ns": 111_000_000, "measure": "median"}
     assert FULL["plan_notes"] == ["Then bounded by compute."]
     without = parsed(replace(hand_made.full_report(), plan=NO_PLAN))
@@ -67,7 +70,7 @@ def test_a_finding_names_the_section_that_holds_it() -> None:
 
 
 def test_the_step_and_the_verdict_are_those_of_the_report() -> None:
-    assert (FULL["step"]["count"], FULL["step"]["median_ns"]) == (18, 111_000_000)
+    assert (FULL["step"]["count"], FULL["step"]["recorded_ns"]) == (18, 111_000_000)
     assert (FULL["verdict_rule"], FULL["findings"][0]["rule"]) == ("idle/data_wait", "idle/data_wait")
     assert set(parsed(hand_made.empty_report())["step"].values()) == {None}
 

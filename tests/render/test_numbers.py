@@ -56,11 +56,10 @@ def times(tree: dict[str, Any]) -> set[int | float]:
 
 def steps_if_fixed(tree: dict[str, Any]) -> Iterator[float]:
     """Yield the step times that follow from the predicted savings."""
-    count, median = tree["step"]["count"], tree["step"]["median_ns"]
+    count, median = tree["step"]["count"], tree["step"]["recorded_ns"]
     for finding in tree["findings"]:
-        for name in ("saving_low_ns", "saving_high_ns"):
-            if finding[name] is not None:
-                yield median - finding[name] / count
+        for saving in (finding["saving"] or {}).values():
+            yield median - saving / count
 
 
 def shares(tree: dict[str, Any]) -> set[str]:

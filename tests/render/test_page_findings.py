@@ -6,6 +6,7 @@ import hand_made
 import pytest
 from hand_made import MS
 
+from nsyswrap.interval import between
 from nsyswrap.intervals import Window
 from nsyswrap.model import Finding, Report, Severity
 from nsyswrap.render import page_findings
@@ -63,12 +64,12 @@ def test_time_lost_that_is_no_share_of_the_window_has_no_bar(lost_ns: int) -> No
 
 @pytest.mark.parametrize(("saving_ns", "saving"), [(0, ""), (MS, "up to 1.00 ms")])
 def test_a_finding_without_time_lost_may_still_save_time(saving_ns: int, saving: str) -> None:
-    (view,) = page_findings.findings(report_of(replace(FULL.findings[0], lost_ns=0, saving_high_ns=saving_ns)))
+    (view,) = page_findings.findings(report_of(replace(FULL.findings[0], lost_ns=0, saving=between(0, saving_ns))))
     assert (view.lost, view.saving) == ("", saving)
 
 
 def test_the_page_shows_the_severity_of_the_report() -> None:
-    incomplete = replace(FULL.findings[0], severity=Severity.PROBLEM, saving_low_ns=0, saving_high_ns=0)
+    incomplete = replace(FULL.findings[0], severity=Severity.PROBLEM, saving=between(0, 0))
     (view,) = page_findings.findings(report_of(incomplete))
     assert (view.severity, view.saving, view.step) == ("problem", "none", None)
 
@@ -80,7 +81,7 @@ def test_a_share_of_another_window_than_that_of_the_breakdown_names_it() -> None
 
 
 def test_a_finding_without_a_prediction_says_how_it_was_placed() -> None:
-    (view,) = page_findings.findings(report_of(replace(FULL.findings[0], saving_low_ns=None, saving_high_ns=None)))
+    (view,) = page_findings.findings(report_of(replace(FULL.findings[0], saving=None)))
     assert (view.severity, view.saving) == ("problem", "no saving predicted (placed by time lost)")
 
 

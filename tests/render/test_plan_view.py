@@ -7,6 +7,7 @@ import hand_made
 from hand_made import MS
 from markupsafe import escape
 
+from nsyswrap.interval import between
 from nsyswrap.model import NO_PLAN, Plan, PlannedChange
 from nsyswrap.render import html_report, markdown_report, plan_view, text_report
 from nsyswrap.rules import code_changes
@@ -16,7 +17,10 @@ REPORT = hand_made.full_report()
 TWO = Plan(
     111 * MS,
     False,  # noqa: FBT003 - a median
-    (PlannedChange("idle/data_wait", 78 * MS, 90 * MS), PlannedChange("other/rule", 55_500_000, 55_500_000)),
+    (
+        PlannedChange("idle/data_wait", between(78 * MS, 90 * MS)),
+        PlannedChange("other/rule", between(55_500_000, 55_500_000)),
+    ),
     ("Then bounded by <b>compute</b>.",),
 )
 PLANNED = replace(REPORT, plan=TWO)
@@ -99,7 +103,7 @@ def test_the_first_three_changes_say_what_to_do() -> None:
     waits = next(each for each in REPORT.findings if each.rule == "idle/data_wait")
     assert [row.action is not None for row in rows] == [False, True, False]
     assert rows[1].action == plan_view.Action(waits.advice, "", code_changes("idle/data_wait"))
-    many = replace(TWO, changes=(PlannedChange("idle/data_wait", 78 * MS, 90 * MS),) * 4)
+    many = replace(TWO, changes=(PlannedChange("idle/data_wait", between(78 * MS, 90 * MS)),) * 4)
     actions = [row.action for row in plan_view.plan(replace(PLANNED, plan=many)).rows]
     assert [each is not None for each in actions] == [False, True, True, True, False]
 
@@ -141,7 +145,7 @@ def test_a_rank_that_is_late_has_the_code_of_what_makes_it_late() -> None:
     """Its advice is that of its own idle time."""
     waits = next(each for each in REPORT.findings if each.rule == "idle/data_wait")
     late = replace(waits, rule="ranks/late", advice=DATA_WAIT.advice)
-    plan = replace(TWO, changes=(PlannedChange("ranks/late", 78 * MS, 90 * MS),))
+    plan = replace(TWO, changes=(PlannedChange("ranks/late", between(78 * MS, 90 * MS)),))
     action = plan_view.plan(replace(PLANNED, findings=(late,), plan=plan)).rows[1].action
     assert action is not None
     assert action.code == code_changes("idle/data_wait") != ()

@@ -52,7 +52,7 @@ def test_the_parts_of_a_real_step_fill_the_bar_in_order(name: str, real_report: 
 def test_the_bar_is_the_step_of_the_plan() -> None:
     plan = Plan(111 * MS, True, (), ())  # noqa: FBT003 - a mean
     assert bar_of(replace(REPORT, plan=plan))[:2] == ("a mean step now", "111 ms")
-    median = bar_of(replace(REPORT, plan=NO_PLAN, step=replace(REPORT.step, median_ns=99 * MS)))
+    median = bar_of(replace(REPORT, plan=NO_PLAN, step=replace(REPORT.step, recorded_ns=99 * MS)))
     assert median[:2] == ("a median step now", "99.0 ms")
 
 

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from hand_made import MS
 
+from nsyswrap.interval import between
 from nsyswrap.intervals import Window
 from nsyswrap.model import Finding, Severity, StepTimes
 from nsyswrap.render import rows, summary_model
@@ -18,7 +19,7 @@ TWO = hand_made.two_gpu_report()
 def finding(device_id: int | None = 0, **changes: object) -> Finding:
     """Return a finding of 1 ms in a window of 100 ms."""
     window = Window(0, 100 * MS, "steps 1 to 9 (step 0 left out)", "steps")
-    one = Finding("idle/cpu", Severity.NOTE, "head", MS, 0, MS, "do it", (), device_id, window)
+    one = Finding("idle/cpu", Severity.NOTE, "head", MS, between(0, MS), "do it", (), device_id, window)
     return replace(one, **changes)  # type: ignore[arg-type]
 
 
@@ -97,30 +98,30 @@ def test_time_lost_and_saving_are_one_line() -> None:
         (9 * MS, 89_991_000, "10.0 ms a step; 1.00 µs to 9.00 ms if fixed, 1.11 to 10000.00 times as fast"),
         (0, 90 * MS, ""),
         (0, 0, ""),
-        (None, None, ""),
     ],
 )
-def test_a_saving_is_a_step_time(low: int | None, high: int | None, expected: str) -> None:
+def test_a_saving_is_a_step_time(low: int, high: int, expected: str) -> None:
     """There is no step time if nothing is saved, or if the saving exceeds the time of the steps."""
     report = replace(FULL, step=StepTimes(9, 10 * MS), window=Window(0, 90 * MS, "9 steps", "steps"))
-    assert summary_model.step_saving(report, finding(saving_low_ns=low, saving_high_ns=high)) == expected
+    assert summary_model.step_saving(report, finding(saving=between(low, high))) == expected
+    assert summary_model.step_saving(report, finding(saving=None)) == ""
 
 
 def test_where_steps_are_uneven_the_step_is_the_mean_as_in_the_verdict() -> None:
     """Nine steps of 10 ms at the median take 180 ms together."""
     report = replace(FULL, step=StepTimes(9, 10 * MS), window=Window(0, 180 * MS, "9 steps", "steps"))
-    saved = finding(saving_low_ns=90 * MS, saving_high_ns=90 * MS)
+    saved = finding(saving=between(90 * MS, 90 * MS))
     assert summary_model.step_saving(report, saved) == "20.0 ms a mean step; 10.0 ms if fixed, 2.00 times as fast"
 
 
 def test_a_finding_that_takes_no_time_has_no_time_lost() -> None:
     empty = hand_made.empty_report()
     assert summary_model.lost_and_saved(empty, finding(lost_ns=0)) == "predicted saving up to 1.00 ms"
-    assert summary_model.lost_and_saved(empty, finding(lost_ns=0, saving_high_ns=0)) == ""
+    assert summary_model.lost_and_saved(empty, finding(lost_ns=0, saving=between(0, 0))) == ""
 
 
 def test_a_saving_that_cannot_be_predicted_is_said_so() -> None:
-    unknown = finding(saving_low_ns=None, saving_high_ns=None)
+    unknown = finding(saving=None)
     assert summary_model.lost_and_saved(FULL, unknown) == (
         "time lost 1.00 ms, 1.0 % of steps 1 to 9; no saving predicted (placed by time lost)"
     )

@@ -18,7 +18,7 @@ import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.operations import Operations
-from made_runs import IDENTITY, STEPS, made_run
+from made_runs import IDENTITY, MS, STEPS, made_run
 from sqlalchemy import func, inspect, select, text
 
 from nsyswrap.model import Report
@@ -29,7 +29,7 @@ from nsyswrap.runs.history import History, open_history
 from nsyswrap.runs.migrate import migrate, scripts
 from nsyswrap.runs.run import Program, Run, RunFact
 from nsyswrap.runs.store import Added
-from nsyswrap.runs.tables import FACTS, HEAD, METADATA, RUNS
+from nsyswrap.runs.tables import ACCOUNTS, FACTS, FINDINGS, HEAD, METADATA, RUNS
 
 ROOT = Path(__file__).resolve().parents[2]
 WRITERS = ROOT / "tests" / "support" / "history_writers.py"
@@ -225,6 +225,29 @@ def test_the_migrations_make_the_tables_that_the_code_uses(history: History) -> 
     assert scripts().get_current_head() == HEAD
     with reading(history.engine) as connection:
         assert compare_metadata(MigrationContext.configure(connection), METADATA) == []
+
+
+def test_a_history_of_the_first_version_gets_the_points_of_its_savings(database: str) -> None:
+    """Its rows stay as they are; a finding without a prediction has no point either."""
+    engine, steps, run = connect(database_url(database)), scripts(), made_run(1)
+    with writing(engine) as connection:
+        context = MigrationContext.configure(connection)
+        with Operations.context(context):
+            for change in reversed(list(steps.iterate_revisions("0001", "base"))):
+                change.module.upgrade()
+        context.stamp(steps, "0001")
+        values = {**run.row._asdict(), "content": run.content}
+        of_run = {"number": connection.execute(RUNS.insert().returning(RUNS.c.number), values).scalar_one()}
+        for table, rows in ((ACCOUNTS, run.accounts), (FINDINGS, run.findings), (FACTS, run.facts)):
+            names = {each["name"] for each in inspect(connection).get_columns(table.name)}
+            written = [{name: value for name, value in row._asdict().items() if name in names} for row in rows]
+            assert all("saving_point_ns" not in each for each in written)
+            connection.execute(table.insert(), [{**of_run, **each} for each in written])
+    found = open_history(database)
+    assert whole(found, run)
+    points = [(each.saving_low_ns, each.saving_point_ns, each.saving_high_ns) for each in found.findings(run.row)]
+    assert points == [(75 * MS, 112_500_000, 150 * MS), (None, None, None)]
+    assert found.add(made_run(2))
 
 
 def test_opening_again_keeps_what_is_there(database: str) -> None:

@@ -7,6 +7,7 @@ from analysis_fixtures import run_section, window
 from export_builder import ExportBuilder, global_id, thread
 from hypothesis import given, settings
 from random_traces import Sketch, context_of, same_examples, sketches
+from savings import ends_of
 
 from nsyswrap.intervals import Window, total
 from nsyswrap.loop.context import find_context
@@ -62,7 +63,7 @@ def test_fewer_events_than_were_collected_are_incomplete(trace_of: TraceOf) -> N
     section = section_of(trace_of(builder.diagnostic("Number of NVTX events collected: 7.")))
     (finding,) = section.findings
     assert (finding.rule, finding.severity, finding.lost_ns) == ("capture/incomplete", Severity.PROBLEM, 990)
-    assert (finding.saving_low_ns, finding.saving_high_ns, finding.saving_method) == (0, 0, None)
+    assert (*ends_of(finding), finding.saving_method) == (0, 0, None)
     assert finding.evidence == (
         "1,003 CUDA events are missing: nsys counted 1,005",
         "7 NVTX events are missing: nsys counted 7",

@@ -7,6 +7,7 @@ from analysis_fixtures import run_section, window
 from export_builder import ExportBuilder, global_id
 from made_ranks import split
 from real_captures import CAPTURE_NAMES, RealContext
+from savings import ends_of, saving_of
 
 from nsyswrap.loop.context import find_context
 from nsyswrap.model import Finding, Section
@@ -134,8 +135,8 @@ def test_reductions_after_the_backward_pass_can_overlap_with_it(trace_of: TraceO
     assert found.evidence[1].startswith("simulated: buckets of half the size")
     assert found.evidence[2].startswith("simulated: collectives run")
     assert found.saving_method == "simulated"
-    assert found.saving_low_ns == 0
-    assert found.saving_high_ns == pytest.approx(6 * (200 - 90 * 2 / 7), abs=6)
+    assert saving_of(found).low == 0
+    assert saving_of(found).high == pytest.approx(6 * (200 - 90 * 2 / 7), abs=6)
 
 
 def test_reductions_that_overlap_already_can_only_send_less(trace_of: TraceOf) -> None:
@@ -150,7 +151,7 @@ def test_reductions_that_overlap_already_can_only_send_less(trace_of: TraceOf) -
 def test_what_the_next_layer_needs_has_no_predicted_saving(trace_of: TraceOf) -> None:
     """A gather of weights is not a reduction of gradients."""
     found = only(section(trace_of(training(GATHER))))
-    assert (found.advice, found.saving_low_ns, found.saving_high_ns) == (OTHER_RANKS_ADVICE + NEEDED_ADVICE, None, None)
+    assert (found.advice, *ends_of(found)) == (OTHER_RANKS_ADVICE + NEEDED_ADVICE, None, None)
     assert found.evidence[-1:] == NEEDED_AT_ONCE.evidence
     assert found.severity == "problem", "an unknown saving does not soften it"
 
@@ -172,7 +173,7 @@ def test_a_program_that_trains_nothing_has_no_backward_pass(trace_of: TraceOf) -
         built.kernel(at + 100, at + 600, "fwd", launched=(at + 2, at + 8))
         built.kernel(at + 600, at + 900, REDUCE, launched=(at + 52, at + 58), stream=8)
     found = only(section(trace_of(built)))
-    assert (found.advice, found.saving_low_ns, found.saving_high_ns) == (
+    assert (found.advice, *ends_of(found)) == (
         OTHER_RANKS_ADVICE + FORWARD_ADVICE,
         None,
         None,
@@ -223,8 +224,8 @@ def test_a_rank_alone_may_wait_for_another(real_trace: RealTrace) -> None:
     found = only(run_section(communication, context, choose_window(context)))
     assert "or waits for a rank whose work the capture does not show, and computes nothing" in found.headline
     assert found.advice.startswith(OTHER_RANKS_ADVICE)
-    assert found.saving_low_ns == 0
-    assert (found.saving_high_ns or 0) > 0
+    assert saving_of(found).low == 0
+    assert saving_of(found).high > 0
     assert MAY_WAIT in found.evidence
 
 

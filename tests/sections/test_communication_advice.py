@@ -7,6 +7,7 @@ import pytest
 from analysis_fixtures import run_section
 from export_builder import HOST_TO_DEVICE, ExportBuilder, global_id
 from real_captures import RealContext
+from savings import saving_of
 
 from nsyswrap.hardware.copy_rates import CopyRate
 from nsyswrap.loop.context import Settings, TraceContext, find_context
@@ -109,15 +110,15 @@ def test_weights_gathered_in_turn_should_be_gathered_ahead(trace_of: TraceOf) ->
     assert [each.device_id for each in found] == [0, 1]
     assert all(each.advice == IN_TURN_ADVICE for each in found)
     assert "fit beside the layer before" in found[0].evidence[1]
-    assert found[0].saving_high_ns == pytest.approx(found[0].lost_ns * 3 / 4, rel=0.03)
-    assert found[0].saving_low_ns == pytest.approx(found[0].lost_ns * 3 / 8, rel=0.03)
+    assert saving_of(found[0]).high == pytest.approx(found[0].lost_ns * 3 / 4, rel=0.03)
+    assert saving_of(found[0]).low == pytest.approx(found[0].lost_ns * 3 / 8, rel=0.03)
 
 
 def test_weights_gathered_ahead_are_not_gathered_in_turn(trace_of: TraceOf) -> None:
     """Only the first gathering of a step is exposed, and nothing before it can run beside it."""
     found = exposed_of(trace_of(job(gathers(100 * US))))
     assert {each.advice for each in found} == {NEEDED_ADVICE}
-    assert found[0].saving_high_ns is None
+    assert found[0].saving is None
 
 
 def split_layers(
@@ -164,7 +165,7 @@ def test_sums_of_activations_are_needed_at_once(trace_of: TraceOf, kernels: tupl
     sizes = (4096 if "bf16" in kernels[0] else 8192, 8192)
     found = exposed_of(trace_of(job(split_layers(sizes, kernels))))
     assert {each.advice for each in found} == {ACTIVATIONS_ADVICE}
-    assert found[0].saving_high_ns is None
+    assert found[0].saving is None
 
 
 def test_reductions_of_other_sizes_are_those_of_gradients(trace_of: TraceOf) -> None:
@@ -207,7 +208,7 @@ def test_links_slower_than_copies_are_slow_where_there_is_nvlink(
     if rule == SLOW_LINKS:
         assert found[0].advice == LINKS_ADVICE
         assert "collectives move 9.31 GiB/s on each link, pinned copies 46.6 GiB/s" in found[0].evidence
-        assert found[0].saving_high_ns == pytest.approx(found[0].lost_ns * 4 / 5, rel=0.03)
+        assert saving_of(found[0]).high == pytest.approx(found[0].lost_ns * 4 / 5, rel=0.03)
 
 
 def of_real(context: TraceContext) -> list[tuple[str, str]]:

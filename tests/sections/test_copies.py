@@ -18,6 +18,7 @@ from export_builder import (
     ExportBuilder,
 )
 from real_captures import CAPTURE_NAMES, RealContext
+from savings import ends_of, saving_of
 
 from nsyswrap.events.api_calls import BLOCKING_COPY
 from nsyswrap.events.thread_states import NAMES
@@ -185,7 +186,7 @@ def test_pageable_copies_lose_their_idle_and_their_exposed_time(trace_of: TraceO
     built = ExportBuilder().copy(200, 390, launched=(100, 400), bytes=1900, **FROM_PAGEABLE)
     found = finding(section(trace_of(built.kernel(200, 300, stream=8))), "copies/pageable")
     assert found is not None
-    assert (found.lost_ns, found.saving_low_ns, found.saving_high_ns, found.device_id) == (100, None, None, 0)
+    assert (found.lost_ns, *ends_of(found), found.device_id) == (100, None, None, 0)
     assert found.evidence == (
         "the GPU is idle for 10 ns because of them, and copies for 90 ns with no kernel running",
         "they block the host for 300 ns, in 1 call",
@@ -271,7 +272,7 @@ def test_the_severity_of_exposed_copies_follows_their_share(
     built = ExportBuilder().copy(10, 10 + length, launched=(0, 4))
     found = finding(section(trace_of(built)), "copies/exposed")
     assert (found.severity if found else None) == severity
-    assert found is None or (found.lost_ns, found.saving_low_ns) == (length, round(length / 2))
+    assert found is None or (found.lost_ns, saving_of(found).low) == (length, round(length / 2))
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from analysis_fixtures import window
 from export_builder import ExportBuilder
 from host_records import gpu_samples, record_of, recorded
 from made_steps import STEP, STEPS, US, made_loop
+from savings import ends_of
 
 from nsyswrap.events.host_record import HostRecord
 from nsyswrap.loop.context import Settings, find_context
@@ -37,7 +38,7 @@ def test_a_gpu_below_its_clock_for_power_is_slowed(trace_of: TraceOf) -> None:
     assert found is not None
     assert found.severity is Severity.NOTE
     assert found.lost_ns == pytest.approx(0.15 * TEN.length_ns)
-    assert (found.saving_low_ns, found.saving_high_ns) == (0, found.lost_ns)
+    assert ends_of(found) == (0, found.lost_ns)
     assert "nvidia-smi -pl" in found.advice
     assert "650 W" in found.evidence[0]
 

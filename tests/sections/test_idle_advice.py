@@ -6,6 +6,7 @@ import pytest
 from analysis_fixtures import idle_section, run_section
 from export_builder import DEVICE, DEVICE_TO_HOST, HOST_TO_DEVICE, PAGEABLE, ExportBuilder
 from made_steps import STEP, STEPS, US, each_step, findings_of, launched_at_once, made_loop
+from savings import ends_of
 
 from nsyswrap.attribution.root_causes import ROOT_CAUSES
 from nsyswrap.loop.context import find_context
@@ -148,7 +149,7 @@ def test_unknown_time_asks_only_for_what_was_not_traced(
         built.os_call("pthread_cond_wait", 500, 900).without("NVTX_EVENTS")
     found = {each.rule: each for each in idle_section(trace_of(built), 0, 1000).findings}["idle/unknown"]
     assert (found.advice, found.severity) == (advice, Severity.NOTE)
-    assert (found.saving_low_ns, found.saving_high_ns, found.saving_method) == (None, None, None)
+    assert (*ends_of(found), found.saving_method) == (None, None, None)
 
 
 def test_profiler_time_is_a_note_that_saves_nothing(trace_of: TraceOf) -> None:
@@ -160,7 +161,7 @@ def test_profiler_time_is_a_note_that_saves_nothing(trace_of: TraceOf) -> None:
     }
     profiler = found["idle/profiler"]
     assert (profiler.severity, profiler.lost_ns) == (Severity.NOTE, 400)
-    assert (profiler.saving_low_ns, profiler.saving_high_ns, profiler.saving_method) == (0, 0, None)
+    assert (*ends_of(profiler), profiler.saving_method) == (0, 0, None)
 
 
 def test_every_rule_of_idle_time_has_advice_in_one_section() -> None:

@@ -13,6 +13,7 @@ from export_builder import ExportBuilder
 from hypothesis import given
 from hypothesis import strategies as st
 from real_captures import CAPTURE_NAMES, RealContext
+from savings import ends_of
 
 from nsyswrap.intervals import Window
 from nsyswrap.loop.context import find_context
@@ -186,7 +187,7 @@ def test_small_grids_are_a_finding(trace_of: TraceOf) -> None:
     """33 of 132 multiprocessors are busy for 400 of 1000 us. On all of them the work takes a quarter of the time."""
     (found,) = findings(trace_of(export().kernel(0, 400 * US, "k", gridX=33, blockX=256))).values()
     assert (found.rule, found.severity, found.device_id) == ("occupancy/small_grid", "warning", 0)
-    assert (found.lost_ns, found.saving_low_ns, found.saving_high_ns) == (400 * US, None, None)
+    assert (found.lost_ns, *ends_of(found)) == (400 * US, None, None)
     assert found.evidence[:1] == ("400 µs in 1 launch of 33 blocks, theoretical occupancy 100.0 %: k",)
     assert "40.0 %" in found.headline
 
@@ -206,7 +207,7 @@ def test_few_warps_are_a_finding(trace_of: TraceOf) -> None:
     """With 255 registers a thread, one block of 8 of 64 warps fits: half of the limit for low occupancy."""
     built = export().kernel(0, 400 * US, "elementwise_kernel", gridX=9000, blockX=256, registers=255)
     (found,) = findings(trace_of(built)).values()
-    assert (found.rule, found.lost_ns, found.saving_high_ns) == ("occupancy/low", 400 * US, None)
+    assert (found.rule, found.lost_ns, found.saving) == ("occupancy/low", 400 * US, None)
     assert found.advice.startswith("Limited by registers. ")
 
 
@@ -230,7 +231,7 @@ def test_of_very_many_gpus_the_busiest_are_simulated(trace_of: TraceOf) -> None:
             10_000, 510_000 + device, "small", launched=launched, gridX=1, blockX=256, device=device
         )
     findings = [each for each in section(trace_of(builder), 1_000_000).findings if each.rule == "occupancy/small_grid"]
-    known = {each.device_id for each in findings if each.saving_high_ns is not None}
+    known = {each.device_id for each in findings if each.saving is not None}
     assert (len(findings), known) == (20, set(range(4, 20)))
 
 

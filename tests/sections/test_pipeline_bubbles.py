@@ -6,6 +6,7 @@ import pytest
 from export_builder import ExportBuilder
 from pipeline_jobs import BLOCK, built, schedule
 from real_captures import RealReport
+from savings import ends_of, saving_of
 
 from nsyswrap.loop.context import find_context
 from nsyswrap.model import Finding, Report
@@ -50,7 +51,7 @@ def test_bubbles_are_named_with_the_most_that_more_microbatches_save(trace_of: T
     assert found.severity == "problem"
     steps = report.step.count or 0
     assert found.lost_ns == steps * 200 * US
-    assert (found.saving_low_ns, found.saving_high_ns) == (0, steps * 200 * US)
+    assert ends_of(found) == (0, steps * 200 * US)
     assert found.evidence[0] == "rank 0: 1.20 ms in bubbles, 2.48 ms of kernels and of launching them"
     assert "3.0 exchanges of messages a step" in found.evidence
     assert all(each.rule != "ranks/late" for each in report.findings)
@@ -62,7 +63,7 @@ def test_the_bubbles_of_a_real_pipeline_are_its_first_finding(real_report: RealR
     first = report.findings[0]
     assert (first.rule, first.severity, first.advice) == (PIPELINE.key, "problem", MORE_BATCHES)
     assert first.lost_ns / report.window.length_ns == pytest.approx(1 / 3, abs=0.05)
-    assert first.saving_low_ns == 0
+    assert saving_of(first).low == 0
 
 
 def test_the_longest_stage_of_a_real_pipeline_is_the_first_finding(real_report: RealReport) -> None:
@@ -86,8 +87,7 @@ def test_stages_of_unequal_length_should_be_evened_out(trace_of: TraceOf) -> Non
     assert found.lost_ns == steps * sum(waits) // 2
     even = sum(3 * BLOCK * blocks * 8 for blocks in (8,))
     longest = 3 * BLOCK * 12 * 8
-    assert found.saving_low_ns is not None
-    assert found.saving_low_ns == pytest.approx(steps * (longest - even), rel=0.02)
+    assert saving_of(found).low == pytest.approx(steps * (longest - even), rel=0.02)
 
 
 def test_the_pace_of_the_host_moves_with_the_layers(trace_of: TraceOf) -> None:
@@ -98,7 +98,7 @@ def test_the_pace_of_the_host_moves_with_the_layers(trace_of: TraceOf) -> None:
     report = communication_of(trace_of(built(8, (4, 12), pace=15_000)))
     (found,) = bubbles(report)
     assert found.advice.startswith("Move layers from rank 1 to rank 0")
-    assert found.saving_low_ns == pytest.approx(
+    assert saving_of(found).low == pytest.approx(
         (report.step.count or 0) * 3 * (BLOCK + 15_000) * (12 - 8) * 8, rel=0.05
     )
     assert report.findings[0].rule == PIPELINE.key

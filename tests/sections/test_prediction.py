@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from analysis_fixtures import run_section, window
 from export_builder import DEVICE, HOST_TO_DEVICE, MAIN, PAGEABLE, ExportBuilder, thread
+from savings import ends_of, saving_of
 from simulations import US, simulate_trace
 
 from nsyswrap.intervals import Spans
@@ -122,7 +123,7 @@ def test_findings_of_a_run_that_cannot_be_predicted_have_no_saving(
     builder = launches(build().gpu(), 5, 20, 5).call("cudaStreamSynchronize", 100, 400)
     report = build_report(trace_of(builder.kernel(410, 420, launched=(404, 408))))
     found = {finding.rule: finding for finding in report.findings}["synchronization/in_step"]
-    assert (found.saving_low_ns, found.saving_high_ns) == (None, None)
+    assert ends_of(found) == (None, None)
     assert found.evidence[-1] == CANNOT
 
 
@@ -178,9 +179,9 @@ def test_a_slow_loader_sets_the_pace(trace_of: TraceOf, build: Callable[[], Expo
     assert found.simulated_ns == 9_950 * US
     step = spans(*((number * 1_000 * US + 805 * US, number * 1_000 * US + 895 * US) for number in range(10)))
     assert found.saving(Change(host=step)) == 90 * US  # that of the last step, since no wait for a batch follows it
-    saving = predict(found, loader_waits)
-    assert saving.low_ns == pytest.approx(5_000 * US, rel=0.05)
-    assert saving.high_ns == 10 * 785 * US
+    saving = saving_of(predict(found, loader_waits))
+    assert saving.low == pytest.approx(5_000 * US, rel=0.05)
+    assert saving.high == 10 * 785 * US
 
 
 def test_a_full_queue_holds_the_launching_thread(trace_of: TraceOf, build: Callable[[], ExportBuilder]) -> None:

@@ -8,11 +8,12 @@ from analysis_fixtures import run_section, window
 from export_builder import ExportBuilder
 from measured_costs import COST, US
 
+from nsyswrap.interval import Interval
 from nsyswrap.loop.context import Settings, find_context
 from nsyswrap.model import Section, StepTimes
 from nsyswrap.report import build_report
 from nsyswrap.sections import profiler_cost
-from nsyswrap.sections.profiler_cost import NOT_MEASURED, NOT_SIMULATED, medians_of, with_times
+from nsyswrap.sections.profiler_cost import NOT_MEASURED, NOT_SIMULATED, median_of, with_times
 from nsyswrap.tables import Trace
 
 TraceOf = Callable[[ExportBuilder], Trace]
@@ -79,17 +80,17 @@ def test_the_idle_time_of_the_section_is_that_of_the_cause(trace_of: TraceOf) ->
 
 
 @pytest.mark.parametrize("skewed", [False, True])
-def test_another_run_has_a_median_below_the_greatest_in_19_of_20_cases(*, skewed: bool) -> None:
+def test_another_run_has_a_median_in_the_range_in_nine_of_ten_cases(*, skewed: bool) -> None:
     """Of 2,000 pairs of runs of 40 steps each; the shape of their lengths does not matter."""
     draw = np.random.default_rng(1)
     lengths = 1000 + draw.exponential(100, (2, 2000, 40)) if skewed else draw.normal(1000, 10, (2, 2000, 40))
-    below = sum(np.median(other) <= medians_of(run)[1] for run, other in zip(*lengths, strict=True))
-    assert below / 2000 == pytest.approx(0.95, abs=0.02)
+    inside = sum(float(np.median(other)) in median_of(run) for run, other in zip(*lengths, strict=True))
+    assert inside / 2000 == pytest.approx(0.90, abs=0.02)
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
-def test_a_few_steps_have_no_median_above_the_longest(count: int) -> None:
-    assert medians_of(np.arange(1, count + 1)) == (np.median(np.arange(1, count + 1)), count)
+def test_a_few_steps_have_no_median_beyond_the_shortest_and_the_longest(count: int) -> None:
+    assert median_of(np.arange(1, count + 1)) == Interval(1, float(np.median(np.arange(1, count + 1))), count)
 
 
 def test_without_steps_there_are_shares_and_no_step(trace_of: TraceOf) -> None:
@@ -105,7 +106,7 @@ def test_a_capture_without_a_measured_cost_says_so(trace_of: TraceOf) -> None:
     section = report.section("profiler_cost")
     assert section is not None
     assert (section.notes, section.facts, dict(section.tables)) == ((NOT_MEASURED,), (), {})
-    assert report.step.without_profiler_ns is None
+    assert (report.step.alone, report.step.alone_source) == (None, None)
 
 
 def test_a_run_that_cannot_be_simulated_has_no_step_without_the_profiler(trace_of: TraceOf) -> None:

@@ -2,18 +2,20 @@
 
 import pytest
 from analysis_fixtures import window
+from savings import ends_of
 
+from nsyswrap.interval import between
 from nsyswrap.model import Finding, Severity
 from nsyswrap.sections.severity import MORE_THAN_LOST, make_finding, severity_of, worth_printing
 from nsyswrap.what_if.saving import NO_SAVING, Saving
 
 WHOLE = window(5000, 6000)
-UNKNOWN = Saving(None, None, None, ("nothing is known",))
+UNKNOWN = Saving(None, None, ("nothing is known",))
 
 
 def saves(low: int, high: int) -> Saving:
     """Return a simulated saving, with a line of evidence."""
-    return Saving(low, high, "simulated", ("simulated: a change",))
+    return Saving(between(low, high), "simulated", ("simulated: a change",))
 
 
 def made(
@@ -87,7 +89,7 @@ def test_what_takes_more_than_half_of_the_window_is_no_note(lost: int, severity:
 
 def test_a_saving_that_cannot_be_predicted_is_none_and_does_not_soften() -> None:
     found = made(500, UNKNOWN)
-    assert (found.saving_low_ns, found.saving_high_ns, found.saving_method) == (None, None, None)
+    assert (*ends_of(found), found.saving_method) == (None, None, None)
     assert (found.severity, found.evidence) == ("problem", ("a number", "nothing is known"))
 
 
@@ -123,7 +125,7 @@ def test_a_note_stays_one() -> None:
 def test_a_saving_of_more_than_the_time_lost_is_explained(high: int, more: tuple[str, ...]) -> None:
     """For example, a wait delays the launches after it. The line of evidence comes last."""
     found = made(500, saves(300, high))
-    assert (found.saving_low_ns, found.saving_high_ns, found.saving_method) == (300, high, "simulated")
+    assert (*ends_of(found), found.saving_method) == (300, high, "simulated")
     assert found.evidence == ("a number", "simulated: a change", *more)
 
 

@@ -9,6 +9,7 @@ import pandas as pd
 from hand_made_sections import PLAN, more_sections
 from whole_tables import whole_section
 
+from nsyswrap.interval import between
 from nsyswrap.intervals import Window
 from nsyswrap.model import NO_PLAN, Capture, Fact, Finding, Gpu, Report, Section, Session, Severity, StepTimes
 
@@ -220,8 +221,7 @@ def _idle() -> Section:
         severity=Severity.PROBLEM,
         headline="The training loop waits for its data loader in 18 of 18 steps.",
         lost_ns=601 * MS,
-        saving_low_ns=0,
-        saving_high_ns=601 * MS,
+        saving=between(0, 601 * MS),
         advice="Give the DataLoader more workers (num_workers) and keep them between epochs (persistent_workers=True).",
         evidence=("18 gaps, longest 35.0 ms at 1.432000 s", "4 worker processes were busy 98.2 % of the window"),
         device_id=0,
@@ -240,8 +240,7 @@ def _launch_bound() -> Finding:
         severity=Severity.NOTE,
         headline="The GPU waits for launches in the backward phase.",
         lost_ns=80 * MS,
-        saving_low_ns=None,
-        saving_high_ns=None,
+        saving=None,
         advice="Capture the step in a CUDA graph.",
         evidence=("2,310 gaps, median 34.0 µs",),
         device_id=0,
@@ -289,8 +288,7 @@ def _off_tensor_cores() -> Finding:
         severity=Severity.WARNING,
         headline="Matrix products in fp32 do not use tensor cores.",
         lost_ns=219 * MS,
-        saving_low_ns=60 * MS,
-        saving_high_ns=180 * MS,
+        saving=between(60 * MS, 180 * MS),
         advice='Allow TF32: torch.set_float32_matmul_precision("high").',
         evidence=(f"{SGEMM}: 219 ms in 216 calls",),
         device_id=None,

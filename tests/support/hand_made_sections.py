@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 
+from nsyswrap.interval import between
 from nsyswrap.intervals import Window
 from nsyswrap.model import Fact, Plan, PlannedChange, Section
 from nsyswrap.sections import machine, prediction, profiler_cost, ranks
@@ -11,7 +12,7 @@ MS = 1_000_000
 STEPS, STEP_NS = 18, 111 * MS
 PLAN = Plan(
     STEP_NS,
-    changes=(PlannedChange("idle/data_wait", 78 * MS, STEP_NS),),
+    changes=(PlannedChange("idle/data_wait", between(78 * MS, STEP_NS)),),
     notes=("Then bounded by compute.",),
 )
 

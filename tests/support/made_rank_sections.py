@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
+from nsyswrap.interval import between
 from nsyswrap.intervals import Window
 from nsyswrap.model import Fact, Finding, Report, Section, Severity
 from nsyswrap.ranks.step_picture import COLLECTIVES, SEGMENTS
@@ -32,7 +33,7 @@ def rank_section(count: int, late: int, window: Window, *, pictures: int = 1) ->
         (name, which, start, start + LENGTH, LENGTH, (count - 1) * LATE, 10, len(drawn), 1, 3) for which, name in steps
     ]
     finding = Finding(
-        "ranks/late", Severity.PROBLEM, HEADLINE.format(late), 10 * LATE, 8 * LATE, 10 * LATE, "Load faster.",
+        "ranks/late", Severity.PROBLEM, HEADLINE.format(late), 10 * LATE, between(8 * LATE, 10 * LATE), "Load faster.",
         ("others wait for it in 100.0 % of the 10 steps",), late, window, "estimated",
     )  # fmt: skip
     return Section(

@@ -58,8 +58,18 @@ def _accounts(step: float) -> tuple[Account, ...]:
 def _findings(step: float) -> tuple[RunFinding, ...]:
     lost = round(step * STEPS * 0.3)
     return (
-        RunFinding(0, "idle/data_wait", "problem", "The GPU waits for the data loader.", 0, lost, lost // 2, lost),
-        RunFinding(1, "idle/cpu", "note", "The CPU runs other code.", None, lost // 5, None, None),
+        RunFinding(
+            0,
+            "idle/data_wait",
+            "problem",
+            "The GPU waits for the data loader.",
+            0,
+            lost,
+            lost // 2,
+            lost * 3 // 4,
+            lost,
+        ),
+        RunFinding(1, "idle/cpu", "note", "The CPU runs other code.", None, lost // 5, None, None, None),
     )
 
 

@@ -11,6 +11,7 @@ from whole_tables import whole_section
 
 from nsyswrap.compare import Comparison, ComparisonOptions, Side, compare_reports
 from nsyswrap.compare.step_times import LEDGER_ROWS
+from nsyswrap.interval import between
 from nsyswrap.intervals import Window
 from nsyswrap.model import Capture, Fact, Finding, Gpu, Report, Section, Session, Severity
 
@@ -86,7 +87,7 @@ def with_section(whole: Report, key: str, facts: Mapping[str, Any] | None = None
 def with_findings(whole: Report, *findings: tuple[str, Severity, int]) -> Report:
     """Return a report with findings on GPU 0: rule, severity and time lost in ns."""
     made = tuple(
-        Finding(rule, severity, f"{rule} takes time.", lost, 0, lost, "Change it.", (), 0, whole.window)
+        Finding(rule, severity, f"{rule} takes time.", lost, between(0, lost), "Change it.", (), 0, whole.window)
         for rule, severity, lost in findings
     )
     return replace(whole, findings=made)

@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
+from savings import saving_of
+
 from nsyswrap.intervals import Window
 from nsyswrap.loop.context import TraceContext, find_context, find_states
 from nsyswrap.ranks.collectives import find_collectives
@@ -32,11 +34,9 @@ def simulate_trace(trace: Trace, window: Window | None = None) -> Simulation:
 def saved_us(simulation: Simulation, what: Callable[[Simulation], WhatIf]) -> tuple[int, int]:
     """Check the evidence of a change; return its least and its most saving in whole microseconds."""
     found = predict(simulation, what)
-    assert found.low_ns is not None
-    assert found.high_ns is not None
     assert found.method == "simulated"
     assert found.evidence == (f"simulated: {what(simulation).assumed}",)
-    return round(found.low_ns / US), round(found.high_ns / US)
+    return round(saving_of(found).low / US), round(saving_of(found).high / US)
 
 
 def change_of(rule: Rule) -> Callable[[Simulation], WhatIf]:

@@ -15,6 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 LAYERS = {
     "user_folder": 0,
     "rows": -1,
+    "interval": -1,
     "errors": 0,
     "units": 0,
     "intervals": 0,

@@ -19,7 +19,7 @@ def test_a_sweep_comes_back_whole(sweep: Sweep) -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        {"schema": "nsyswrap.report/2"},
+        {"schema": "nsyswrap.report/3"},
         {"runs": [{}]},
         {"runs": None},
         {"seed": "x"},

@@ -313,7 +313,7 @@ def test_a_report_uses_what_the_profile_measured_beside_its_capture(
     assert tools.gallery.keep(case, made, Namespace(private=[], **vars(chosen(tmp_path, 100)))) == ""
     folder = tmp_path / "gallery" / "mnist-1-worker"
     report = json.loads((folder / "report.json").read_text())
-    assert 0 < report["step"]["without_profiler_ns"] < report["step"]["median_ns"]
+    assert 0 < report["step"]["alone"]["point_ns"] < report["step"]["recorded_ns"]
     assert "without the profiler" in (folder / "report.html").read_text()
 
 

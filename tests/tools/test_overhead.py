@@ -33,17 +33,19 @@ def tool(name: str) -> ModuleType:
 PAGE, MEASURE, TURNS = map(tool, ("overhead_page", "measure_overhead", "overhead_turns"))
 
 
-def row(alone: tuple[int, ...], *simulated: tuple[int | None, int | None, int | None]) -> dict[str, Any]:
+def interval(point: int, low: int, high: int) -> dict[str, int]:
+    """Return a simulated time in ms as report.json has it."""
+    return {f"{name}_ns": each * 10**6 for name, each in (("low", low), ("point", point), ("high", high))}
+
+
+def row(alone: tuple[int, ...], *simulated: tuple[int, int, int] | None) -> dict[str, Any]:
     """Return the row of a program, in ms: its runs alone, and what each profile simulates: usual, least, most."""
-    names = ("without_profiler_ns", "without_profiler_low_ns", "without_profiler_high_ns")
-    profiles = []
-    for each in simulated:
-        times = {"median_ns": 30, **dict(zip(names, each, strict=True))}
-        profiles.append({"step": {key: None if time is None else time * 10**6 for key, time in times.items()}})
+    steps = [{"recorded_ns": 30 * 10**6, "alone": None if each is None else interval(*each)} for each in simulated]
+    profiles = [{"step": each} for each in steps]
     return {"program": "some_program", "alone_ns": [each * 10**6 for each in alone], "profiles": profiles}
 
 
-UNKNOWN = (None, None, None)
+UNKNOWN = None
 
 
 def test_simulated_steps_are_compared_with_the_steps_alone_round_by_round() -> None:
@@ -61,8 +63,7 @@ def test_simulated_steps_are_compared_with_the_steps_alone_round_by_round() -> N
 
 @pytest.mark.parametrize(("low", "high", "held"), [(18, 24, True), (20, 24, True), (21, 24, False), (10, 19, False)])
 def test_an_interval_holds_the_step_alone(low: int, high: int, *, held: bool) -> None:
-    step = {"without_profiler_low_ns": low, "without_profiler_high_ns": high}
-    assert PAGE.is_held(step, 20) == held
+    assert PAGE.is_held({"alone": {"low_ns": low, "high_ns": high}}, 20) == held
 
 
 def test_the_page_counts_the_programs_that_are_near_and_the_intervals_that_hold() -> None:
@@ -183,10 +184,10 @@ def test_each_round_compares_a_profile_with_the_steps_alone(
     Path(recorder).write_text(PROFILE)
     monkeypatch.setattr(MEASURE, "NSYSWRAP", (recorder,))
     monkeypatch.setattr(MEASURE.overhead_turns, "PROGRAM", TURNS.PROGRAM)
-    step = dict.fromkeys(("without_profiler_ns", "without_profiler_low_ns", "without_profiler_high_ns"), 300)
+    step = {"recorded_ns": 400, "alone": dict.fromkeys(("low_ns", "point_ns", "high_ns"), 300)}
     facts = {"warm_up_steps": {"value": 1}}, {"prediction_error_share": {"value": 0.01}}
     sections = {name: {"facts": each} for name, each in zip(("steps", "prediction"), facts, strict=True)}
-    report = {"step": {"median_ns": 400, **step}, "verdict": "v", "verdict_rule": "idle/cpu", "sections": sections}
+    report = {"step": step, "verdict": "v", "verdict_rule": "idle/cpu", "sections": sections}
     monkeypatch.setenv("REPORT", json.dumps(report))
     folder, keep = tmp_path / "all", tmp_path / "keep"
     folder.mkdir()

@@ -9,6 +9,7 @@ from analysis_fixtures import window
 from export_builder import DEVICE_TO_HOST, HOST_TO_DEVICE, MAIN, ExportBuilder, thread
 from simulations import US, change_of, saved_us, simulate_trace
 
+from nsyswrap.interval import between
 from nsyswrap.intervals import Spans
 from nsyswrap.rules import CAUSES
 from nsyswrap.sections.copies import beside_kernels
@@ -257,11 +258,11 @@ def test_a_run_that_cannot_be_simulated_has_no_predicted_saving(trace_of: TraceO
         raise AssertionError
 
     found = predict(simulate_trace(trace_of(ExportBuilder().kernel(0, 10)), WHOLE), never)
-    assert found == Saving(None, None, None, (CANNOT,))
+    assert found == Saving(None, None, (CANNOT,))
 
 
 def test_a_change_that_makes_a_run_longer_saves_nothing(trace_of: TraceOf) -> None:
     """Kernels that take two or four times as long save 0 ns, and never a negative time."""
     simulation = simulate_trace(trace_of(turns(lambda *_: None)), WHOLE)
     found = predict(simulation, lambda each: faster(each.operations, 2.0, 4.0, "slower kernels"))
-    assert found == Saving(0, 0, "simulated", ("simulated: slower kernels",))
+    assert found == Saving(between(0, 0), "simulated", ("simulated: slower kernels",))

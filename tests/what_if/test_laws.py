@@ -86,13 +86,12 @@ def test_every_trace_is_simulated_or_has_a_failure(sketch: random_traces.Sketch)
         if rule.key not in FIXES:
             continue
         saving = predict(simulation, change_of(rule))
-        low, high = saving.low_ns, saving.high_ns
         assert saving.evidence
-        assert (saving.method is None) == (low is None) == (saving.what_if is None)
-        if low is None or high is None:
+        assert (saving.method is None) == (saving.time is None) == (saving.what_if is None)
+        if saving.time is None:
             assert not simulation.predicts
         else:
-            assert 0 <= low <= high <= simulation.length()
+            assert 0 <= saving.time.low <= saving.time.high <= simulation.length()
 
 
 def drawn_change(data: st.DataObject, simulation: Simulation) -> Change:

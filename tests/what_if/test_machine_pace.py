@@ -131,10 +131,10 @@ def test_the_step_without_the_profiler_is_at_the_recorded_pace(trace_of: TraceOf
     It takes 672 us at most, with 2 us a launch; at least 360 us, with 5 us a launch at the fast pace.
     """
     step = build_report(trace_of(steps(FAST_THEN_SLOW)), settings=Settings(profiler_cost=COST)).step
-    assert step.median_ns == 720 * US
-    assert step.without_profiler_ns == pytest.approx((720 - 72) * US, rel=0.03)
-    assert step.without_profiler_high_ns == pytest.approx((720 - 48) * US, rel=0.03)
-    assert step.without_profiler_low_ns == pytest.approx((480 - 120) * US, rel=0.03)
+    assert step.recorded_ns == 720 * US
+    assert step.alone is not None
+    assert step.alone_source == "simulated"
+    assert step.alone.in_order == pytest.approx(((480 - 120) * US, (720 - 72) * US, (720 - 48) * US), rel=0.03)
 
 
 @pytest.mark.parametrize(("paces", "unseen"), [([1] * 16, 1.5), ([1, 1, *[1, 1.2] * 7], 1.25), (FAST_THEN_SLOW, 1.0)])
@@ -147,12 +147,13 @@ def test_the_lower_bound_is_at_the_fastest_pace_of_the_machine(
     """
     wide = replace(COST, pace_range=1.5)
     reports = [build_report(trace_of(steps(paces)), settings=Settings(profiler_cost=each)) for each in (wide, COST)]
-    step, narrow = (report.step for report in reports)
+    step, narrow = (report.step.alone for report in reports)
     notes = [section.notes[0] for report in reports if (section := report.section("profiler_cost")) is not None]
     assert ["the same code took up to 1.50 times as long" in each for each in notes] == [True, False]
-    assert step.without_profiler_low_ns == pytest.approx(min((480 - 72) / unseen, 480 - 120) * US, rel=0.04)
-    assert step.without_profiler_ns == narrow.without_profiler_ns
-    assert step.without_profiler_high_ns == narrow.without_profiler_high_ns
+    assert step is not None
+    assert narrow is not None
+    assert step.low == pytest.approx(min((480 - 72) / unseen, 480 - 120) * US, rel=0.04)
+    assert (step.point, step.high) == (narrow.point, narrow.high)
 
 
 def test_the_section_says_how_much_slower_the_machine_was(trace_of: TraceOf) -> None:

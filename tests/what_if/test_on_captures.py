@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from real_captures import CAPTURE_NAMES, RealContext, RealReport
+from savings import ends_of, saving_of
 from simulations import simulate
 
 from nsyswrap.hardware.profiler_cost import ProfilerCost
@@ -67,9 +68,9 @@ def test_a_capture_that_lost_calls_is_not_simulated(real_report: RealReport) -> 
     section = report.section("prediction")
     assert section is not None
     assert "calls of its main thread were lost" in section.notes[0]
-    simulated = [each for each in report.findings if each.rule.startswith("idle/") and each.saving_high_ns != 0]
+    simulated = [each for each in report.findings if each.rule.startswith("idle/") and ends_of(each)[1] != 0]
     assert simulated
-    assert {each.saving_high_ns for each in simulated} == {None}
+    assert {each.saving for each in simulated} == {None}
 
 
 def test_steps_near_the_median_are_simulated_in_place_of_a_long_window(
@@ -89,27 +90,23 @@ def test_the_saving_of_more_workers_comes_true(sample: RealTrace) -> None:
     saved = slow.window.length_ns - fast.window.length_ns
     assert saved == pytest.approx(188.4e6, rel=0.001)
     found = _finding(slow.findings, "idle/data_wait")
-    assert found.saving_low_ns is not None
-    assert found.saving_high_ns is not None
-    assert found.saving_low_ns <= saved <= found.saving_high_ns
-    assert found.saving_low_ns > 0.75 * saved
-    assert found.saving_high_ns < 1.05 * saved
+    assert saving_of(found).low <= saved <= saving_of(found).high
+    assert saving_of(found).low > 0.75 * saved
+    assert saving_of(found).high < 1.05 * saved
 
 
 def test_the_second_cause_of_a_starved_run_saves_little(sample: RealTrace) -> None:
     """CPU time takes more than 60 ms, but without it the loop would only wait longer for its data loader."""
     found = _finding(build_report(sample("mnist-1-worker")).findings, "idle/cpu")
     assert found.lost_ns > 60e6
-    assert found.saving_high_ns is not None
-    assert found.saving_high_ns < 2e6
+    assert saving_of(found).high < 2e6
 
 
 def test_with_enough_workers_launches_are_the_limit(sample: RealTrace) -> None:
     """CPU time between launches, which saves almost nothing with one worker, now saves more than 30 ms."""
     found = build_report(sample("mnist-8-workers")).findings[0]
     assert found.rule == "launches/launch_bound"
-    assert found.saving_low_ns is not None
-    assert found.saving_low_ns > 30e6
+    assert saving_of(found).low > 30e6
 
 
 def test_the_lock_of_the_interpreter_is_not_a_loader_that_sets_the_pace(real_context: RealContext) -> None:
@@ -117,21 +114,18 @@ def test_the_lock_of_the_interpreter_is_not_a_loader_that_sets_the_pace(real_con
     context = real_context("mnist_counters_python")
     assert not simulate(context).graph.is_batch.any()
     found = predict(simulate(context), launch_calls)
-    assert found.high_ns is not None
-    assert found.high_ns > 5e6
+    assert saving_of(found).high > 5e6
 
 
 @pytest.mark.parametrize("name", SIMULATED)
 def test_no_saving_is_larger_than_the_window(name: str, real_report: RealReport) -> None:
     report = real_report(name)
-    predicted = [each for each in report.findings if each.saving_low_ns is not None]
+    predicted = [each for each in report.findings if each.saving is not None]
     for each in predicted:
-        assert each.saving_low_ns is not None
-        assert each.saving_high_ns is not None
-        assert 0 <= each.saving_low_ns <= each.saving_high_ns <= report.window.length_ns
+        assert 0 <= saving_of(each).low <= saving_of(each).high <= report.window.length_ns
     assert predicted
-    rest = {each for each in report.findings if each.saving_low_ns is None}
-    assert {each.saving_high_ns for each in rest} | {each.saving_method for each in rest} <= {None}
+    rest = {each for each in report.findings if each.saving is None}
+    assert {each.saving for each in rest} | {each.saving_method for each in rest} <= {None}
     assert {each.rule for each in rest} <= UNPREDICTED
     assert {each.severity for each in rest} <= {Severity.NOTE}
 
@@ -140,9 +134,7 @@ def test_the_main_thread_waits_for_two_autograd_threads(real_context: RealContex
     """The training process loads the batches. Loading them in other processes saves about the loading time."""
     context = real_context("alexnet_data_parallel_2gpu")
     saving = predict(simulate(context), loader_work)
-    low, high = saving.low_ns, saving.high_ns
-    assert low is not None
-    assert high is not None
+    low, high = saving_of(saving).ends
     assert low == pytest.approx(high / 2, rel=0.05)
     assert 195e6 < high < 210e6
 
@@ -153,7 +145,7 @@ def test_a_loader_that_sets_the_pace_may_be_as_much_faster_as_the_machine(sample
     even, changing = (_without_profiler(trace, pace_range) for pace_range in (1.0, 2.0))
     assert even.run.low > 0.99
     assert changing.run.low == pytest.approx(0.5, abs=0.03)
-    assert (changing.run.usual, changing.run.high) == (even.run.usual, even.run.high)
+    assert (changing.run.point, changing.run.high) == (even.run.point, even.run.high)
 
 
 def _without_profiler(trace: Trace, pace_range: float) -> WithoutProfiler:

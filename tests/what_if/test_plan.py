@@ -7,9 +7,11 @@ import pytest
 from analysis_fixtures import window
 from export_builder import MAIN, ExportBuilder
 from real_captures import RealContext, RealReport
+from savings import saving_of
 from simulations import US, simulate, simulate_trace
 
 from nsyswrap.fixed_step import TypicalStep
+from nsyswrap.interval import NAMES
 from nsyswrap.intervals import Spans
 from nsyswrap.model import Finding, Severity
 from nsyswrap.tables import Trace
@@ -35,7 +37,6 @@ def finding(
         severity,
         "",
         0,
-        None,
         None,
         "",
         (),
@@ -70,7 +71,7 @@ def test_the_change_that_saves_most_comes_first_and_the_next_is_on_top_of_it(tra
     findings = [finding("a/small", host((10, 40))), finding("b/large", host((30, 80)))]
     plan = find_plan(launching(trace_of), findings, STEP)
     assert [each.rule for each in plan.changes] == ["b/large", "a/small"]
-    assert [(each.step_low_ns, each.step_high_ns) for each in plan.changes] == [(50_000, 50_000), (30_000, 30_000)]
+    assert [each.step.ends for each in plan.changes] == [(50_000, 50_000), (30_000, 30_000)]
     assert plan.notes == ("Then bounded by the CPU: its work takes 96.5 % of the critical path.",)
 
 
@@ -78,12 +79,12 @@ def test_the_interval_has_the_pessimistic_forms_of_all_changes(trace_of: TraceOf
     """The first change saves 30 to 60 µs and the second 5 to 10 µs: 40 to 70, then 30 to 65 µs are left."""
     findings = [finding("a/x", host((10, 40)), host((10, 70))), finding("b/x", host((75, 80)), host((75, 85)))]
     plan = find_plan(launching(trace_of), findings, STEP)
-    assert [(each.step_low_ns, each.step_high_ns) for each in plan.changes] == [(40_000, 70_000), (30_000, 65_000)]
+    assert [each.step.ends for each in plan.changes] == [(40_000, 70_000), (30_000, 65_000)]
 
 
 def test_the_findings_of_one_rule_on_several_gpus_are_one_change(trace_of: TraceOf) -> None:
     plan = find_plan(launching(trace_of), [finding("a/x", host((10, 40))), finding("a/x", host((50, 60)))], STEP)
-    assert [(each.rule, each.step_low_ns) for each in plan.changes] == [("a/x", 60_000)]
+    assert [(each.rule, each.step.low) for each in plan.changes] == [("a/x", 60_000)]
 
 
 def test_a_change_that_saves_less_than_one_per_cent_is_not_in_the_plan(trace_of: TraceOf) -> None:
@@ -101,8 +102,8 @@ def test_two_changes_that_save_only_together_are_both_planned(trace_of: TraceOf)
     faster = Change(operations=rows[:-1], factor=0.4)
     plan = find_plan(simulation, [finding("a/host", host((10, 70))), finding("b/gpu", faster)], STEP)
     assert {each.rule for each in plan.changes} == {"a/host", "b/gpu"}
-    assert plan.changes[0].step_low_ns == pytest.approx(100_000, abs=1_000)
-    assert plan.changes[1].step_low_ns == pytest.approx(40_000, abs=1_000)
+    assert plan.changes[0].step.low == pytest.approx(100_000, abs=1_000)
+    assert plan.changes[1].step.low == pytest.approx(40_000, abs=1_000)
     assert find_plan(simulation, [finding("b/gpu", faster)], STEP).changes == ()
 
 
@@ -145,12 +146,11 @@ def test_the_plan_of_a_real_run_begins_with_a_finding_and_only_gets_shorter(
     plan = report.plan
     assert plan.step_ns is not None
     first = next(each for each in report.findings if each.rule == plan.changes[0].rule)
-    assert first.saving_high_ns is not None
-    assert plan.changes[0].step_low_ns == pytest.approx(
-        plan.step_ns * (1 - first.saving_high_ns / report.window.length_ns), abs=1
+    assert plan.changes[0].step.low == pytest.approx(
+        plan.step_ns * (1 - saving_of(first).high / report.window.length_ns), abs=1
     )
-    for bound in ("step_low_ns", "step_high_ns"):
-        times = [plan.step_ns, *(getattr(each, bound) for each in plan.changes)]
+    for bound in NAMES:
+        times = [plan.step_ns, *(getattr(each.step, bound) for each in plan.changes)]
         assert times == sorted(times, reverse=True)
     assert simulate(real_context(name)).predicts
     assert plan.notes[0].startswith("Then bounded by ")

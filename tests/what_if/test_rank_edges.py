@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_ranks import job
 from real_captures import RealContext
+from savings import saving_of
 from simulations import simulate_trace
 
 from nsyswrap import tables
@@ -56,9 +57,8 @@ def test_the_saving_of_a_real_fix_is_predicted_within_a_quarter(name: str, real_
     lateness = find_lateness(context, window, collectives, attributions_of(context, window))
     (late,) = find_late_ranks(context, window, collectives, lateness.charges)
     simulation = find_simulation(context, states, window, collectives)
-    saving = predict(simulation, lambda whole: in_time(lateness, late, whole))
-    assert saving.high_ns is not None
-    assert saving.high_ns / window.length_ns == pytest.approx(MEASURED_SAVING[name], rel=0.25)
+    saving = saving_of(predict(simulation, lambda whole: in_time(lateness, late, whole)))
+    assert saving.high / window.length_ns == pytest.approx(MEASURED_SAVING[name], rel=0.25)
 
 
 def test_a_faster_rank_that_is_in_time_saves_nothing(trace_of: TraceOf) -> None:

@@ -13,6 +13,7 @@ from simulations import simulate
 
 from nsyswrap.events.recorded_calls import NOT_MEASURED
 from nsyswrap.hardware.profiler_cost import CallCost, ProfilerCost
+from nsyswrap.interval import Interval
 from nsyswrap.intervals import Window
 from nsyswrap.loop.context import Settings, find_calls, find_context, find_states
 from nsyswrap.report import choose_window
@@ -48,7 +49,7 @@ def test_each_launch_takes_its_cost_less_where_the_host_sets_the_pace(trace_of: 
     assert step is not None
     whole = 200 + 8 + 2 + 5
     shares = [(whole - 11 * cost) / whole for cost in (5, 3, 2)]
-    assert step.run == pytest.approx(shares, abs=0.002)
+    assert step.run.in_order == pytest.approx(shares, abs=0.002)
 
 
 def test_nothing_changes_where_the_gpu_sets_the_pace(trace_of: TraceOf) -> None:
@@ -65,11 +66,11 @@ def test_kernels_in_a_queue_follow_each_other_sooner(trace_of: TraceOf, gap: int
     for number in range(11):
         at = 30 * US + number * (60 * US + gap)
         builder.kernel(at, at + 60 * US, launched=(number * 10 * US, (number * 10 + 8) * US))
-    cost = ProfilerCost({"operation": CallCost(300, 300, 300)})
+    cost = ProfilerCost({"operation": CallCost(Interval(300, 300, 300))})
     step = found(trace_of(builder), cost)
     assert step is not None
     recorded = 30 * US + 11 * 60 * US + 10 * gap
-    assert step.run == pytest.approx([1 - 10 * 300 / recorded] * 3, abs=0.0001)
+    assert step.run.in_order == pytest.approx([1 - 10 * 300 / recorded] * 3, abs=0.0001)
 
 
 @pytest.mark.parametrize(("measured", "sooner"), [(("operation",), 300), (("operation", "graph_operation"), 200)])
@@ -80,10 +81,10 @@ def test_kernels_of_a_graph_have_a_cost_of_their_own(trace_of: TraceOf, measured
     for number in range(11):
         at = (10 + number * 5) * US
         builder.kernel(at, at + 5 * US, correlation=900, graph_node=number + 1)
-    costs = {"operation": CallCost(300, 300, 300), "graph_operation": CallCost(100, 200, 250)}
+    costs = {"operation": CallCost(Interval(300, 300, 300)), "graph_operation": CallCost(Interval(100, 200, 250))}
     step = found(trace_of(builder), ProfilerCost({name: costs[name] for name in measured}))
     assert step is not None
-    assert step.run.usual == pytest.approx(1 - 10 * sooner / (65 * US), abs=0.0001)
+    assert step.run.point == pytest.approx(1 - 10 * sooner / (65 * US), abs=0.0001)
 
 
 def test_kernels_that_run_at_the_same_time_follow_each_other_as_recorded(trace_of: TraceOf) -> None:
@@ -92,16 +93,16 @@ def test_kernels_that_run_at_the_same_time_follow_each_other_as_recorded(trace_o
     for number in range(11):
         at = (30 + number * 50) * US
         builder.kernel(at, at + 60 * US, launched=(number * 10 * US, (number * 10 + 8) * US))
-    step = found(trace_of(builder), ProfilerCost({"operation": CallCost(300, 300, 300)}))
+    step = found(trace_of(builder), ProfilerCost({"operation": CallCost(Interval(300, 300, 300))}))
     assert step is not None
-    assert (step.run.low, step.run.usual) == (1, 1)
+    assert (step.run.low, step.run.point) == (1, 1)
 
 
 def test_a_launch_takes_at_least_as_long_as_alone(trace_of: TraceOf) -> None:
     """Calls of 3 us follow each other. Each costs 3 us but takes 2 us without nsys, so only 1 us is removed."""
     step = found(trace_of(launches(every=3, call=3, kernel=1)))
     assert step is not None
-    assert step.run.usual == pytest.approx((11 * 2 + 3) / (11 * 3 + 3), abs=0.01)
+    assert step.run.point == pytest.approx((11 * 2 + 3) / (11 * 3 + 3), abs=0.01)
 
 
 def test_calls_of_other_threads_do_not_count(trace_of: TraceOf) -> None:
@@ -142,8 +143,8 @@ def shares_of_steps(trace: Trace) -> WithoutProfiler:
 def test_time_between_steps_is_no_part_of_the_step(trace_of: TraceOf, pause: int) -> None:
     """A step takes 200 us; ten launches and a range cost 32 us of it. The share is exact to one launch."""
     shares = shares_of_steps(trace_of(in_steps(ExportBuilder(), pause=pause, kernel=5)))
-    assert shares.step.usual == pytest.approx(168 / 200, abs=5 / 200)
-    assert shares.run.usual == pytest.approx((168 + pause) / (200 + pause), abs=0.02)
+    assert shares.step.point == pytest.approx(168 / 200, abs=5 / 200)
+    assert shares.run.point == pytest.approx((168 + pause) / (200 + pause), abs=0.02)
 
 
 def test_another_run_may_have_a_clock_one_step_higher_or_lower(trace_of: TraceOf) -> None:
@@ -154,7 +155,7 @@ def test_another_run_may_have_a_clock_one_step_higher_or_lower(trace_of: TraceOf
     )
     assert known.high / unknown.high == pytest.approx(1.01, abs=0.001)
     assert known.low / unknown.low == pytest.approx(0.99, abs=0.001)
-    assert known.usual == unknown.usual <= 1 < known.high
+    assert known.point == unknown.point <= 1 < known.high
 
 
 def test_there_is_none_without_a_cost_or_a_simulation(trace_of: TraceOf) -> None:
@@ -182,6 +183,6 @@ def test_a_higher_cost_never_makes_the_run_longer(
     from nsyswrap.trace.load import load_export  # noqa: PLC0415 - the fixture is made once a test, the trace once an example
 
     path = launches(every=every, kernel=kernel).write(tmp_path_factory.mktemp("launches") / "built.sqlite")
-    step = found(load_export(path), ProfilerCost({"launch": CallCost(costs[0], costs[1], costs[2])}))
+    step = found(load_export(path), ProfilerCost({"launch": CallCost(Interval(costs[0], costs[1], costs[2]))}))
     assert step is not None
-    assert 0 < step.run.low <= step.run.usual <= step.run.high <= 1
+    assert 0 < step.run.low <= step.run.point <= step.run.high <= 1

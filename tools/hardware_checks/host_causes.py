@@ -64,9 +64,7 @@ def _summary(target: Path) -> str:
     report = json.loads((target / "report.json").read_text())
     lines = [report["verdict"]]
     for each in report["findings"][:SHOWN]:
-        saving = [
-            None if each[key] is None else round(each[key] / 1e6, 2) for key in ("saving_low_ns", "saving_high_ns")
-        ]
+        saving = each["saving"] and [round(ns / 1e6, 2) for ns in each["saving"].values()]
         lines.append(f"  {each['severity']} {each['rule']} lost {each['lost_ns'] / 1e6:.2f} ms, saving {saving}")
         lines += [f"      {line}" for line in each["evidence"][:5]]
     machine = report["sections"].get("machine", {})

@@ -71,7 +71,7 @@ def find_marks(context: TraceContext, window: Window) -> dict[int, Marks]:
     The time of a mark is as measured on the machine of the capture; without a measurement it follows from the marks.
     """
     cost = context.settings.profiler_cost
-    measured = cost[RANGE].usual / 2 if cost is not None else 0.0
+    measured = cost[RANGE].added.point / 2 if cost is not None else 0.0
     ranges = context.trace[tables.RANGES]
     own = ~of_library(ranges)
     thread, start, end = (array(ranges, name)[own] for name in ("thread", "start", "end"))

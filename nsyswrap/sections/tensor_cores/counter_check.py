@@ -15,6 +15,7 @@ import numpy as np
 from nsyswrap import tables, units
 from nsyswrap.events.gpu_counters import PER_CENT, CounterSamples
 from nsyswrap.events.operations import COMPUTE
+from nsyswrap.interval import Interval
 from nsyswrap.intervals import Indices, Spans, Window, clip, merge, overlap, total, union
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.own_windows import find_own_windows
@@ -170,8 +171,7 @@ def _finding(counted: TensorWork, headline: str, advice: str, window: Window) ->
         severity=Severity.NOTE,
         headline=headline,
         lost_ns=0,
-        saving_low_ns=0,
-        saving_high_ns=0,
+        saving=Interval(0, 0, 0),
         advice=advice,
         evidence=(
             f"tensor pipes active {by_counter} of the time in kernels, by counter",

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 from analysis_fixtures import run_section, window
 from export_builder import ExportBuilder
+from savings import saving_of
 
 from nsyswrap.hardware.kernel_work import has_block_a_channel
 from nsyswrap.loop.context import find_context
@@ -76,7 +77,5 @@ def test_its_finding_takes_the_place_of_that_on_small_grids(trace_of: TraceOf) -
     assert run_section(occupancy, context, chosen).findings == ()
     (found,) = (each for each in run_section(section, context, chosen).findings if each.rule == "compute/batch_norm")
     assert found.lost_ns == 120 * US
-    assert found.saving_low_ns is not None
-    assert found.saving_high_ns is not None
-    assert 0 < found.saving_low_ns < found.saving_high_ns <= 108 * US
+    assert 0 < saving_of(found).low < saving_of(found).high <= 108 * US
     assert found.evidence[0] == f"80.0 µs in 1 launch of {BACKWARD}"

@@ -1,0 +1,21 @@
+"""`nsyswrap schema`: print the JSON Schema of report.json."""
+
+from pathlib import Path
+
+import click
+
+from nsyswrap.cli.output import file_options, write_result
+from nsyswrap.render.json_report import SCHEMA_FILE
+
+
+@click.command()
+@file_options
+def schema(output: Path | None, force: bool) -> None:  # noqa: FBT001 - click passes a flag
+    """Print the JSON Schema (2020-12) of report.json, for programs that read it.
+
+    \b
+    Examples:
+      nsyswrap schema
+      nsyswrap schema -o report.schema.json
+    """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
+    write_result(SCHEMA_FILE.read_text(encoding="utf-8"), output, force=force)
