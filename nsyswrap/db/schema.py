@@ -20,7 +20,7 @@ class Source:
         spec: Contract of the table.
         table: Name in the export.
         required: Our column name to the export's; the table cannot be used without them. Where versions of nsys name
-            a column differently, all its names stand there, separated by ``|``: the first that is there is read.
+            a column differently, it lists all names, separated by ``|``: the first one that the table has is read.
         optional: The same for columns that may be missing; they read as the contract's missing value. An expression, a
             product or sum of columns, may replace a column: SQLite computes it, so that fewer numbers are read.
         family: Name under which nsys counts these rows in its diagnostics; empty for none.

@@ -179,7 +179,7 @@ def test_optional_columns_may_be_missing(build: Build, trace_of: TraceOf, source
 def test_a_column_that_a_version_of_nsys_renames_is_read_by_its_other_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All names of a column stand in its source; a required column that has none of them is an error with all names."""
+    """A source lists all names of a column. A table with none of the names of a required column is an error."""
     path = ExportBuilder().kernel(0, 9, "gemm").write(tmp_path / "renamed.sqlite")
     with closing(sqlite3.connect(path)) as database:
         database.execute("alter table CUPTI_ACTIVITY_KIND_KERNEL rename column demangledName to fullName")
