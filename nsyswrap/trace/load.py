@@ -239,7 +239,8 @@ def _read(export: Export, sources: Sequence[Source]) -> RowsRead:
 
 
 def _check_columns(export: Export, source: Source) -> None:
-    missing = sorted(set(source.required.values()) - export.columns[source.table])
+    present = export.columns[source.table]
+    missing = sorted(names for names in set(source.required.values()) if schema.stored_as(names, present) is None)
     if missing:
         raise ExportError(
             f"{export.path.name}: table {source.table} has no column {', '.join(missing)}",

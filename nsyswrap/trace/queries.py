@@ -41,7 +41,8 @@ def present_columns(source: Source, present: frozenset[str]) -> dict[str, str]:
         present: Columns that the table has in the export.
     """
     wanted = {**source.required, **source.optional}
-    return {ours: theirs for ours, theirs in wanted.items() if schema.columns_in(theirs) <= present}
+    stored = {ours: schema.stored_as(names, present) for ours, names in wanted.items()}
+    return {ours: theirs for ours, theirs in stored.items() if theirs is not None}
 
 
 @lru_cache(maxsize=KEPT)

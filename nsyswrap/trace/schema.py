@@ -5,7 +5,7 @@ be missing. Source: the comments nsys leaves in ``sqlite_master.sql``, schemas 3
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from nsyswrap import tables
@@ -19,7 +19,8 @@ class Source:
     Attributes:
         spec: Contract of the table.
         table: Name in the export.
-        required: Our column name to the export's; the table cannot be used without them.
+        required: Our column name to the export's; the table cannot be used without them. Where versions of nsys name
+            a column differently, it lists all names, separated by ``|``: the first one that the table has is read.
         optional: The same for columns that may be missing; they read as the contract's missing value. An expression, a
             product or sum of columns, may replace a column: SQLite computes it, so that fewer numbers are read.
         family: Name under which nsys counts these rows in its diagnostics; empty for none.
@@ -37,6 +38,16 @@ class Source:
         kinds, coded = self.spec.columns, self.spec.coded
         names = (*self.required, *self.optional)
         return frozenset(name for name in names if kinds.get(name) == "category" and name not in coded)
+
+
+def stored_as(names: str, present: Collection[str]) -> str | None:
+    """Return the name or expression under which a table stores a column; None where it does not have it.
+
+    Args:
+        names: The names of the column in versions of nsys, separated by ``|``.
+        present: Columns that the table has in the export.
+    """
+    return next((each for name in names.split("|") if columns_in(each := name.strip()) <= set(present)), None)
 
 
 def columns_in(stored: str) -> frozenset[str]:

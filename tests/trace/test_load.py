@@ -3,6 +3,7 @@
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +23,7 @@ from export_builder import (
 
 from nsyswrap import tables
 from nsyswrap.errors import ExportError
-from nsyswrap.tables import SPECS, Trace
+from nsyswrap.tables import SPECS, Trace, array
 from nsyswrap.trace import schema
 from nsyswrap.trace.load import load_export
 
@@ -173,6 +174,25 @@ def test_optional_columns_may_be_missing(build: Build, trace_of: TraceOf, source
     assert len(frame) > 0
     for name in source.optional.keys() & source.spec.missing.keys():
         assert set(frame[name]) == {source.spec.missing[name]}
+
+
+def test_a_column_that_a_version_of_nsys_renames_is_read_by_its_other_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A source lists all names of a column. A table with none of the names of a required column is an error."""
+    path = ExportBuilder().kernel(0, 9, "gemm").write(tmp_path / "renamed.sqlite")
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("alter table CUPTI_ACTIVITY_KIND_KERNEL rename column demangledName to fullName")
+    with pytest.raises(ExportError, match="has no column demangledName"):
+        load_export(path)
+    names = {"name_id": "demangledName | fullName"}
+    sources = [
+        replace(each, required={**each.required, **names}) if each.spec is tables.KERNELS else each
+        for each in schema.SOURCES
+    ]
+    monkeypatch.setattr(schema, "SOURCES", tuple(sources))
+    trace = load_export(path)
+    assert [trace.text(int(each)) for each in array(trace[tables.KERNELS], "name_id")] == ["gemm"]
 
 
 def test_rows_in_any_order_are_the_same_trace(build: Build, trace_of: TraceOf) -> None:
