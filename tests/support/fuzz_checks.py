@@ -21,7 +21,7 @@ from nsyswrap.db.load import load_export
 from nsyswrap.errors import NsyswrapError
 from nsyswrap.loop.context import TraceContext, find_context
 from nsyswrap.model import Report
-from nsyswrap.render import RENDERERS, comparison, render
+from nsyswrap.render import RENDERERS, documents, render
 from nsyswrap.render.json_reader import parse_report
 from nsyswrap.render.parquet_tables import arrow_tables
 from nsyswrap.render.perfetto_trace import pieces
@@ -168,8 +168,8 @@ def check_written(report: Report) -> None:
     if render("json", again) != text:
         raise UnsoundError("report.json is read back as another report")
     compared = compare_reports([report], [again], ("base", "new"))
-    for form in comparison.FORMS:
-        comparison.render(form, compared)
+    for form in documents.FORMS:
+        documents.render("comparison", form, compared)
 
 
 def _place(error: BaseException) -> str:
