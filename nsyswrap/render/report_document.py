@@ -1,6 +1,6 @@
 """The report for a terminal and for a comment on a pull request: its answer, and the first rows of its tables."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from nsyswrap import units
 from nsyswrap.model import Finding, Report, Section
@@ -24,7 +24,9 @@ _MOST_FINDINGS = (3, 6)
 _MOST_EVIDENCE = 4
 _MOST_RANKS = 8
 _MOST_COLUMNS = 8
+_MOST_PARTS = 4
 _CAUSE_WIDTH = 17
+_IDLE = "Why the GPU was idle"
 
 
 def document(report: Report) -> Document:
@@ -129,18 +131,27 @@ def _idle(report: Report) -> Iterator[parts.Section]:
     section = report.section("idle")
     if not found or section is None:
         return
-    columns = (
+    shown, rest = found[:_MOST_PARTS], found[_MOST_PARTS:]
+    more = f"{len(rest)} more take {units.duration(sum(one.ns for one in rest))}" if rest else ""
+    with_gpu = len(report.gpus) > 1
+    causes = [elide(one.cause_names, _CAUSE_WIDTH) for one in shown]
+    brief = Table("idle", _IDLE, _idle_columns(shown, causes, with_gpu=with_gpu), most={"markdown": 0}, cut=more)
+    columns = _idle_columns(found, [one.cause_names for one in found], with_gpu=with_gpu)
+    whole = Table("idle", _IDLE, columns, most={"text": 0}, folded=_MARKDOWN)
+    yield parts.Section("idle", _IDLE, f"share of {summary_model.short(section.window)}", (brief, whole))
+
+
+def _idle_columns(
+    found: Sequence[summary_model.IdlePart], causes: Sequence[str], *, with_gpu: bool
+) -> tuple[Column, ...]:
+    return (
         Column("why", "why", "text", [vocabulary.rule_name(one.rule) for one in found]),
         Column("phase", "phase", "text", [one.phase for one in found]),
-        *([Column("device_id", "GPU", "number", [one.device_id for one in found])] if len(report.gpus) > 1 else []),
+        *([Column("device_id", "GPU", "number", [one.device_id for one in found])] if with_gpu else []),
         Column("idle_ns", "idle", "ns", [one.ns for one in found]),
         Column("share", "share", "share", [one.share for one in found]),
-        Column("cause", "cause", "text", [elide(one.cause_names, _CAUSE_WIDTH) for one in found], forms=TERMINAL),
-        Column("cause_text", "cause", "text", [one.cause_names for one in found], forms=_MARKDOWN),
+        Column("cause_text", "cause", "text", causes),
     )
-    table = Table("idle", "Why the GPU was idle", columns, most={"text": 4}, folded=_MARKDOWN)
-    of = f"share of {summary_model.short(section.window)}"
-    yield parts.Section("idle", "Why the GPU was idle", of, (table,))
 
 
 def _findings(report: Report) -> parts.Section:
