@@ -10,7 +10,8 @@ NEEDED = (
     "nsyswrap.report",
     "nsyswrap.render.json_report",
     "nsyswrap.render.html_report",
-    "nsyswrap.render.text_report",
+    "nsyswrap.render.report_document",
+    "nsyswrap.render.text_writer",
 )
 
 

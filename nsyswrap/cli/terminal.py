@@ -65,9 +65,9 @@ def rendered(
         from nsyswrap.render import views  # noqa: PLC0415 - rarely used
 
         return views.VIEWS[view](report, width=shutil.get_terminal_size().columns if is_terminal else None)
-    from nsyswrap.render import text_report  # noqa: PLC0415 - loads rich
+    from nsyswrap.render import documents  # noqa: PLC0415 - loaded when there is a report
 
-    return text_report.render(report, width=_width(is_terminal), colour=_has_colour(is_terminal))
+    return documents.render("report", form, report, width=_width(is_terminal), colour=_has_colour(is_terminal))
 
 
 def rendered_result(

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from nsyswrap.errors import UsageError
+from nsyswrap.render import documents
 
 if TYPE_CHECKING:
     from nsyswrap.model import Report
@@ -25,13 +26,18 @@ def _renderer(module: str) -> Renderer:
     return draw
 
 
+def _written(form: str) -> Renderer:
+    """Return a renderer that makes a document and gives it to a writer."""
+    return lambda report: documents.render("report", form, report)
+
+
 RENDERERS: Mapping[str, Renderer] = MappingProxyType(
     {
-        "text": _renderer("text_report"),
+        "text": _written("text"),
         "html": _renderer("html_report"),
         "json": _renderer("json_report"),
         "csv": _renderer("csv_report"),
-        "markdown": _renderer("markdown_report"),
+        "markdown": _written("markdown"),
     }
 )
 """Each form a report can take, by name."""

@@ -50,7 +50,6 @@ if TYPE_CHECKING:
 
 SCHEMA = "nsyswrap.comparison/2"
 _TONES: dict[Outcome, Tone] = {Outcome.FASTER: "good", Outcome.SLOWER: "bad", Outcome.CANNOT_TELL: "unsure"}
-_MOST_FINDINGS = 5
 _TABLES = (
     *("phases", "families", "kernels", "copies", "host_calls"),
     *("idle_in_phases", "phases_on_gpu", "copied"),
@@ -156,9 +155,9 @@ def _quiet(comparison: Comparison) -> Lines:
 def _findings(comparison: Comparison) -> Section:
     groups = [(one.value, comparison.findings_that_are(one)) for one in FindingChange]
     of = ", ".join(f"{len(pairs)} {word}" for word, pairs in groups if pairs)
-    entries = tuple(_entry(word, each, comparison) for word, pairs in groups for each in pairs)
+    lists = [Entries(tuple(_entry(word, each, comparison) for each in pairs), word) for word, pairs in groups]
     none = Lines(() if of else ("No side has a finding.",))
-    return Section("findings", "Findings", of, (none, Entries(entries, _MOST_FINDINGS)))
+    return Section("findings", "Findings", of, (none, *lists))
 
 
 def _entry(word: str, pair: FindingPair, comparison: Comparison) -> Entry:

@@ -16,6 +16,8 @@ from nsyswrap.render.vocabulary import WEIGHTS, column_label
 from nsyswrap.units import ColumnUnit
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from nsyswrap.render.charts import LegendRow
     from nsyswrap.render.step_picture import Picture as StepPicture
 
@@ -56,8 +58,9 @@ class Entry(NamedTuple):
         note: Numbers behind its name.
         headline: A sentence; a text for the terminal has it only where there is no name.
         lines: Further sentences for all forms.
-        advice: What to do; on the page only.
+        advice: What to do.
         severity: problem, warning or note; empty for none.
+        evidence: What shows it; Markdown has it behind a click.
     """
 
     word: str
@@ -67,22 +70,35 @@ class Entry(NamedTuple):
     lines: tuple[str, ...] = ()
     advice: str = ""
     severity: str = ""
+    evidence: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Entries:
-    """Findings or issues; text and Markdown show the first ones of each word, and say how many more there are."""
+    """Findings, issues or changes of one kind.
+
+    Attributes:
+        entries: The entries, the most important first.
+        noun: What more of them are.
+        most: Largest number of them in text and in Markdown.
+        is_numbered: Whether their order says something.
+        advised: Forms that say what to do.
+        forms: Forms that have them.
+    """
 
     kind: ClassVar[str] = "entries"
     entries: tuple[Entry, ...]
-    most: int
+    noun: str
+    most: tuple[int, int] = (5, 5)
+    is_numbered: bool = False
+    advised: frozenset[Form] = PAGE
     forms: frozenset[Form] = EVERYWHERE
 
-    def cut(self) -> tuple[tuple[Entry, ...], str]:
-        """Return the first entries of each word, and how many more there are; empty for none."""
-        of_word = {one.word: [other for other in self.entries if other.word == one.word] for one in self.entries}
-        rest = [f"{len(some) - self.most} more {word}" for word, some in of_word.items() if len(some) > self.most]
-        return tuple(one for some in of_word.values() for one in some[: self.most]), ", ".join(rest)
+    def cut(self, form: Literal["text", "markdown"]) -> tuple[tuple[Entry, ...], str]:
+        """Return the first entries, and how many more there are; empty for none."""
+        most = self.most[form == "markdown"]
+        rest = len(self.entries) - most
+        return self.entries[:most], f"{rest} more {self.noun}" if rest > 0 else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +158,7 @@ class Column(NamedTuple):
         cells: The values as text; empty where their unit says how they read.
         links: Where each cell leads; empty for nowhere.
         tags: A word behind each cell; empty for none.
+        forms: Forms that have it, where a table has no brief columns.
     """
 
     name: str
@@ -151,6 +168,7 @@ class Column(NamedTuple):
     cells: Sequence[str] = ()
     links: Sequence[str] = ()
     tags: Sequence[str] = ()
+    forms: frozenset[Form] = EVERYWHERE
 
     @property
     def is_text(self) -> bool:
@@ -212,7 +230,8 @@ class Table:
         Columns of pictures are left out.
         """
         at, brief = self.shown(form), self.brief if form != "html" else ()
-        kept = [one for one in self.columns if one.unit != "picture" and (not brief or one.name in brief)]
+        named = [one for one in self.columns if not brief or one.name in brief]
+        kept = [one for one in named if one.unit != "picture" and form in one.forms]
         plain = [(one.name, one.unit, [one.raw[row] for row in at]) for one in kept if one.unit != "picture"]
         written = rows.written(plain, aligned=form == "html")
         return [
@@ -242,7 +261,7 @@ class Section(NamedTuple):
 
     Attributes:
         key: Its anchor.
-        title: Its heading.
+        title: Its heading; empty for none, in text and Markdown alone.
         of: What its numbers are about.
         blocks: What it holds.
         brief: Its name in the contents; empty for its heading.
@@ -298,6 +317,11 @@ def blocks_of(blocks: Sequence[Block], form: Form) -> tuple[Block, ...]:
 def _holds(block: Block) -> bool:
     """Return whether a block holds something, which the field of its kind has."""
     return bool(block.row_count if isinstance(block, Table) else getattr(block, block.kind))
+
+
+def frame_columns(frame: "pd.DataFrame") -> tuple[Column, ...]:
+    """Return the columns of a table of a section."""
+    return tuple(Column(name, column_label(name), unit, values) for name, unit, values in rows.plain_columns(frame))
 
 
 def columns(records: Sequence[Mapping[str, Any]], labels: Mapping[str, str]) -> tuple[Column, ...]:

@@ -1,4 +1,4 @@
-"""Comparisons, many captures, sweeps, gates and histories in each form: a document through one of the writers.
+"""Reports and all other results in their forms: a document through one of the writers.
 
 Each kind of result has a module ``<kind>_document``: its function ``document`` returns the document, and its function
 ``tree`` the JSON, with all numbers unrounded. The same result always gives the same bytes.
@@ -16,6 +16,7 @@ FORMS = ("text", "json", "html", "markdown")
 KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType({
     **dict.fromkeys(("comparison", "gate", "many", "sweep"), FORMS),
     "history": ("html",),
+    "report": ("text", "markdown"),
     "run": ("text", "json"),
 })  # fmt: skip
 """Each kind of result, and the forms that its command offers."""

@@ -16,11 +16,11 @@ from markupsafe import Markup
 from nsyswrap import units
 from nsyswrap.model import Report, Section
 from nsyswrap.render import (
+    documents,
     flame_view,
     glossary,
     hues,
     key_numbers,
-    markdown_report,
     page_counters,
     page_files,
     page_findings,
@@ -148,7 +148,7 @@ def _context(report: Report) -> dict[str, Any]:
         "provenance": list(page_provenance.provenance(report)),
         "vocabulary": vocabulary,
         "glossary": glossary,
-        "summary": markdown_report.render(report),
+        "summary": documents.render("report", "markdown", report),
     }
 
 

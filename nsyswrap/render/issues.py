@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from nsyswrap.compare import ComparabilityIssue
 from nsyswrap.render.document import Entries, Entry
 
-_MOST = 6
+_MOST = (6, 6)
 
 
 def issue_entries(issues: Sequence[ComparabilityIssue]) -> Entries:
     """Return issues as a list; those that forbid the comparison say what helps."""
-    return Entries(tuple(_entry(one) for one in issues), _MOST)
+    return Entries(tuple(map(_entry, issues)), "issues", _MOST)
 
 
 def _entry(issue: ComparabilityIssue) -> Entry:

@@ -65,22 +65,38 @@ def _inert(found: re.Match[str]) -> str:
 def _parts(document: Document) -> Iterator[str]:
     """Yield the parts of the comment, the most important first."""
     marker = f"{document.marker}\n" if document.marker else ""
-    about = ", ".join(filter(None, (document.outcome, document.title)))
-    yield f"{marker}### nsyswrap {document.command}: {escape(about)}"
+    title = escape(", ".join(filter(None, (document.outcome, document.title))))
+    yield f"{marker}### {f'nsyswrap {document.command}'.rstrip()}: {title}"
     yield f"**{escape(document.verdict)}**"
-    for block in blocks_of(document.lead, "markdown"):
-        yield _block(block)
+    if document.about:
+        yield escape(". ".join(f"{label[0].upper()}{label[1:]}: {words}" for label, words in document.about))
+    yield from _blocks(blocks_of(document.lead, "markdown"))
     for section in document.in_form("markdown"):
         title = ", ".join(filter(None, (section.title, section.of)))
         if any(isinstance(block, Table) and "markdown" in block.folded for block in section.blocks):
-            yield fold(escape(title), "\n\n".join(map(_block, section.blocks)))
+            yield fold(escape(title), "\n\n".join(_blocks(section.blocks)))
             continue
+        first, *others = _blocks(section.blocks)
         of = f", {escape(section.of)}" if section.of else ""
-        first, *others = map(_block, section.blocks)
-        yield f"**{escape(section.title)}**{of}\n\n{first}"
+        yield f"**{escape(section.title)}**{of}\n\n{first}" if section.title else first
         yield from others
-    if document.about:
-        yield escape(". ".join(f"{label[0].upper()}{label[1:]}: {words}" for label, words in document.about))
+
+
+def _blocks(blocks: Sequence[Block]) -> Iterator[str]:
+    """Yield blocks; lists of entries that follow each other are one list."""
+    listed: list[str] = []
+    for block in blocks:
+        if isinstance(block, Entries):
+            found = list(_entries(block))
+            if not any(one.startswith("<details>") for one in found):
+                listed += found
+                continue
+        else:
+            found = [_block(block)]
+        yield from ["\n".join(listed)] if listed else []
+        listed = []
+        yield from found
+    yield from ["\n".join(listed)] if listed else []
 
 
 def _block(block: Block) -> str:
@@ -89,31 +105,42 @@ def _block(block: Block) -> str:
             return _lines(block)
         case Facts():
             return "\n".join(f"- {escape(label)}: **{escape(value)}**" for label, value in block.facts)
-        case Entries():
-            shown, rest = block.cut()
-            lines = [f"- **{escape(one.word)}** {_said(one)}" for one in shown]
-            return "\n".join([*lines, f"- {rest}"] if rest else lines)
         case Bars():
             body = [tuple(map(escape, (row.label, row.share, row.time))) for row in block.legend if row.width != "0"]
-            return pipe_table(("part", "share", "time"), body, 1)
+            return pipe_table(("part", "share", "time"), body, [True, False, False])
         case Table():
             return _table(block)
     return ""
 
 
 def _lines(block: Lines) -> str:
-    # Code inside of a list would be markup, so its lines are texts.
     before, after = {"notes": ("> ", "  \n"), "bullets": ("- ", "\n"), "code": ("", "  \n")}.get(
         block.role, ("", "\n\n")
     )
-    return after.join(f"{before}{escape(line)}" for line in block.lines)
+    lines = (name(line, TEXT_WIDTH) if block.role == "code" else escape(line) for line in block.lines)
+    return after.join(f"{before}{line}" for line in lines)
+
+
+def _entries(block: Entries) -> Iterator[str]:
+    """Yield an item of a list for each entry; an entry with evidence is folded."""
+    shown, rest = block.cut("markdown")
+    for number, one in enumerate(shown, 1):
+        mark = f"{number}. " if block.is_numbered else "- "
+        lines = [escape(line) for line in one.lines]
+        lines += [f"Try this: {escape(one.advice)}"] if one.advice and "markdown" in block.advised else []
+        if one.evidence:
+            lines.append(f"Evidence: {'; '.join(escape(line, TEXT_WIDTH // 2) for line in one.evidence)}")
+            yield fold(f"{mark}<strong>{escape(one.word)}</strong> {escape(_said(one))}", "  \n".join(lines))
+        else:
+            yield " ".join([f"{mark}**{escape(one.word)}** {escape(_said(one))}", *lines])
+    if rest:
+        yield escape(rest) if block.is_numbered else f"- {escape(rest)}"
 
 
 def _said(entry: Entry) -> str:
     """Return an entry on one line: its name, what it is, and its numbers."""
-    title = f"{entry.title}: " if entry.title else ""
-    note = f" ({entry.note})" if entry.note else ""
-    return escape(" ".join([f"{title}{entry.headline}{note}", *entry.lines]))
+    named = ": ".join(filter(None, (entry.title, entry.headline)))
+    return f"{named} ({entry.note})" if entry.note else named
 
 
 def _table(table: Table) -> str:
@@ -128,11 +155,6 @@ def _table(table: Table) -> str:
     return "\n\n".join(filter(None, (title, body, cut)))
 
 
-def details(summary: str, body: str, cut: str) -> str:
-    """Return a folded part, with a sentence about the rows that are left out."""
-    return fold(escape(summary), f"{body}\n\n{escape(cut)}" if cut else body)
-
-
 def fold(summary: str, body: str) -> str:
     """Return a part that a click opens.
 
@@ -143,14 +165,13 @@ def fold(summary: str, body: str) -> str:
     return f"<details><summary>{summary}</summary>\n\n{body}\n\n</details>"
 
 
-def pipe_table(heads: Sequence[str], body: Sequence[Sequence[str]], texts: int | Sequence[bool]) -> str:
+def pipe_table(heads: Sequence[str], body: Sequence[Sequence[str]], lefts: Sequence[bool]) -> str:
     """Return a table.
 
     Args:
         heads: Headings of the columns.
         body: The rows.
-        texts: How many of the first columns are aligned left, or for each column whether it is; all others go right.
+        lefts: For each column whether it is aligned left; all others go right.
     """
-    left = [at < texts for at in range(len(heads))] if isinstance(texts, int) else texts
-    rule = ["---" if is_left else "---:" for is_left in left]
+    rule = ["---" if is_left else "---:" for is_left in lefts]
     return "\n".join(f"| {' | '.join(line)} |" for line in (heads, rule, *body))

@@ -58,13 +58,17 @@ def show(table: "pd.DataFrame", most: int, *, aligned: bool) -> Shown:
         aligned: Whether a column has one unit in its heading, so that digits align; otherwise each cell has a unit.
     """
     head = table.head(most) if len(table) > most else table
-    columns = [
-        (str(name), unit_of(str(name), numeric=column.dtype.kind in "iuf"), plain(column))
-        for name, column in head.items()
-    ]
     weight = weight_column(table)
     times = None if weight is None else (float(head[weight].sum()), float(table[weight].sum()))
-    return Shown(written(columns, aligned=aligned), len(head), part_of(len(head), len(table), times))
+    return Shown(written(plain_columns(head), aligned=aligned), len(head), part_of(len(head), len(table), times))
+
+
+def plain_columns(table: "pd.DataFrame") -> list[tuple[str, units.ColumnUnit, list[Any]]]:
+    """Return name, unit and plain values of each column of a table."""
+    return [
+        (str(name), unit_of(str(name), numeric=column.dtype.kind in "iuf"), plain(column))
+        for name, column in table.items()
+    ]
 
 
 def written(columns: Sequence[tuple[str, units.ColumnUnit, list[Any]]], *, aligned: bool) -> tuple[Column, ...]:

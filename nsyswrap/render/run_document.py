@@ -44,7 +44,7 @@ def document(run: KeptRun) -> Document:
         verdict=run.row.verdict,
         sections=(
             *_accounts(run.accounts),
-            Section("findings", "Findings", "", (Entries(entries, len(entries)),)),
+            Section("findings", "Findings", "", (Entries(entries, "findings", (len(entries),) * 2),)),
             Section("facts", "Facts", "", (Lines((facts,), "fine"),)),
         ),
     )

@@ -11,12 +11,22 @@ from rich.text import Text
 from nsyswrap.render.blocks_as_text import printed
 from nsyswrap.render.distinct_names import shorten_all
 from nsyswrap.render.document import Bars, Block, Document, Entries, Facts, Lines, Table, blocks_of
-from nsyswrap.render.escape import elide, visible
+from nsyswrap.render.escape import ELISION, elide, visible
 from nsyswrap.render.rows import is_prose
 
 _HEADING, _MUTED = "bold", "dim"
-_STYLES = {"good": "bold green", "bad": "bold red", "unsure": "bold yellow", "": _HEADING}
+_STYLES = {
+    "good": "bold green",
+    "bad": "bold red",
+    "unsure": "bold yellow",
+    "": _HEADING,
+    "problem": "bold red",
+    "warning": "bold yellow",
+    "note": "bold cyan",
+}
 _TITLE_WIDTH, _NAME_WIDTH = 120, 36
+# Lists of several words have their texts below each other.
+_WORD_WIDTH = 7
 
 
 def write(document: Document, *, width: int = 80, colour: bool = False) -> str:
@@ -32,7 +42,7 @@ def write(document: Document, *, width: int = 80, colour: bool = False) -> str:
 
 def _parts(document: Document, width: int) -> Iterator[RenderableType]:
     title = elide(document.title, _TITLE_WIDTH)
-    yield Text(f"nsyswrap {document.command}  ", style=_MUTED).append(title, style=_HEADING)
+    yield Text(f"nsyswrap {document.command}".rstrip() + "  ", style=_MUTED).append(title, style=_HEADING)
     longest = max((len(label) for label, _ in document.about), default=0)
     for label, words in document.about:
         yield Text(f"{visible(label):{longest}}  {visible(words)}", style=_MUTED)
@@ -44,16 +54,21 @@ def _parts(document: Document, width: int) -> Iterator[RenderableType]:
     for section in document.in_form("text"):
         cuts = [block.cut_in("text") for block in section.blocks if isinstance(block, Table) and not block.is_titled]
         note = "; ".join(filter(None, (section.of, *cuts)))
-        line = Text("\n").append(visible(section.title).upper(), style=_HEADING)
+        line = Text("\n" if section.title else "").append(visible(section.title).upper(), style=_HEADING)
         yield line.append(f"  {visible(note)}", style=_MUTED) if note else line
         for block in section.blocks:
-            yield from (Padding(part, (0, 0, 0, 2)) for part in _block(block, width - 2))
+            is_list = isinstance(block, Entries) and block.is_numbered
+            indent = 2 if section.title and not is_list else 0
+            yield from (Padding(part, (0, 0, 0, indent)) for part in _block(block, width - indent))
 
 
 def _block(block: Block, width: int) -> Iterator[RenderableType]:
     match block:
         case Lines(role="bullets"):
-            yield from (Padding(Text(f"- {visible(line)}"), (0, 0, 0, 2)) for line in block.lines)
+            grid = Drawn.grid(padding=(0, 1, 0, 0))
+            for line in block.lines:
+                grid.add_row("-", visible(line))
+            yield grid
         case Lines():
             style = _MUTED if block.role in {"fine", "notes"} else ""
             yield from (Text(visible(line), style=style) for line in block.lines)
@@ -73,17 +88,19 @@ def _block(block: Block, width: int) -> Iterator[RenderableType]:
                 yield Text(visible(cut), style=_MUTED)
 
 
-def _entries(block: Entries) -> Iterator[Text]:
-    """Yield a line for each entry, its further lines below it."""
-    shown, rest = block.cut()
-    for one in shown:
+def _entries(block: Entries) -> Iterator[RenderableType]:
+    """Yield a line for each entry, its further lines below it; advice is cut at the first semicolon."""
+    shown, rest = block.cut("text")
+    longest = max(_WORD_WIDTH, *(len(one.word) for one in shown))
+    for number, one in enumerate(shown, 1):
         said = f"{one.title}: {one.note}" if one.title and one.note else one.title or one.headline
-        line = Text(f"{visible(one.word):7}  {visible(said)}")
-        for more in one.lines:
-            line.append(f"\n         {visible(more)}", style=_MUTED)
-        yield line
+        word = Text(f"{visible(one.word):{longest}}", style=_STYLES.get(one.severity, ""))
+        yield Text(f"{number} " if block.is_numbered else "").append(word).append(f"  {visible(said)}")
+        clause, more, _ = one.advice.partition(";")
+        advice = [f"Try this: {clause}{more and ELISION}"] if clause and "text" in block.advised else []
+        yield from (Padding(Text(visible(line)), (0, 0, 0, 2)) for line in (*one.lines, *advice))
     if rest:
-        yield Text(rest, style=_MUTED)
+        yield Text(visible(rest), style=_MUTED)
 
 
 def _cells(table: Table, width: int) -> Drawn:

@@ -7,7 +7,7 @@ import pytest
 from browser_pages import needs_chromium, opened, write
 from playwright.sync_api import Browser
 
-from nsyswrap.render import markdown_report, plan_view
+from nsyswrap.render import plan_view, render
 from nsyswrap.rules import code_changes
 
 pytestmark = needs_chromium
@@ -30,7 +30,7 @@ def test_what_is_copied_is_what_is_shown(browser: Browser, tmp_path: Path) -> No
         changes = code_changes("idle/data_wait")
         assert [copied("#plan .clip", place) for place in range(len(changes))] == [each.code for each in changes]
         assert copied("#plan .check .clip") == plan_view.plan(REPORT).check
-        assert copied("#copy-summary") == markdown_report.render(REPORT)
+        assert copied("#copy-summary") == render("markdown", REPORT)
 
 
 DRAWN = """async () => {

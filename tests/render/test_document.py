@@ -58,7 +58,8 @@ def hostile() -> Document:
     blocks: tuple[Block, ...] = (
         *(Lines((HOSTILE,), role) for role in ("plain", "fine", "notes", "bullets", "code")),
         Facts(((HOSTILE, HOSTILE),)),
-        Entries((Entry(HOSTILE, HOSTILE, HOSTILE, HOSTILE, (HOSTILE,), HOSTILE, "note"),), 5),
+        Entries((Entry(HOSTILE, HOSTILE, HOSTILE, HOSTILE, (HOSTILE,), HOSTILE, "note"),), HOSTILE),
+        Entries((Entry(HOSTILE, headline=HOSTILE, evidence=(HOSTILE,)),) * 9, HOSTILE, advised=EVERYWHERE),
         Bars((Bar(HOSTILE, HOSTILE, parts),), parts, with_amounts=True, forms=EVERYWHERE),
         Pictures((drawing,)),
         made,
@@ -108,7 +109,7 @@ def test_a_form_has_its_blocks_and_no_others(form: str) -> None:
 
 @every_form
 def test_a_section_without_blocks_is_left_out(form: str) -> None:
-    empty = (Lines(()), Facts(()), Entries((), 3), Bars(()), Pictures(()), table(0))
+    empty = (Lines(()), Facts(()), Entries((), "more"), Bars(()), Pictures(()), table(0))
     assert "part" not in shown(form, *empty).lower().partition("the verdict")[2].partition("keys")[0]
 
 
@@ -148,11 +149,22 @@ def test_a_column_with_its_own_texts_has_no_bars() -> None:
     assert 'class="n barred' not in html_writer.write(document(Table("t", "T", (name, change))))
 
 
-def test_more_entries_than_fit_are_counted_by_their_word() -> None:
-    entries = [Entry(word, f"{word} {at}") for word in ("new", "gone") for at in range(4)]
-    kept, rest = Entries(tuple(entries), 3).cut()
-    assert [one.title for one in kept] == ["new 0", "new 1", "new 2", "gone 0", "gone 1", "gone 2"]
-    assert rest == "1 more new, 1 more gone"
+def test_more_entries_than_fit_are_counted() -> None:
+    """A text has three of them, Markdown five; the page has all."""
+    for count in (3, 4, 6):
+        entries = Entries(tuple(Entry("new", f"thing {at}") for at in range(count)), "new", (3, 5))
+        assert ("1 more new" in shown("text", entries)) is (count == 4)
+        assert ("1 more new" in shown("markdown", entries)) is (count == 6)
+        assert f"thing {count - 1}" in shown("html", entries)
+
+
+@pytest.mark.parametrize("form", ["text", "markdown"])
+def test_advice_is_in_the_forms_that_have_it_and_evidence_is_folded(form: Form) -> None:
+    one = Entry("problem", headline="It waits.", advice="Do this; or that.", evidence=("18 gaps",))
+    assert "Try this" not in shown(form, Entries((one,), "new"))
+    words = shown(form, Entries((one,), "new", is_numbered=True, advised=EVERYWHERE))
+    assert ("Try this: Do this…" in words, "Evidence: 18 gaps" in words) == (form == "text", form == "markdown")
+    assert ("<details><summary>1. <strong>problem</strong> It waits.</summary>" in words) is (form == "markdown")
 
 
 @pytest.mark.parametrize("form", ["html", "markdown"])

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nsyswrap.render import markdown_report, markdown_writer
+from nsyswrap.render import documents, markdown_writer
 from nsyswrap.render.markdown_writer import MOST_BYTES
 
-FULL = markdown_report.render(hand_made.full_report())
+FULL = documents.render("report", "markdown", hand_made.full_report())
 anything = st.text(st.characters(exclude_categories=["Cs"]), max_size=60)
 
 
@@ -25,7 +25,7 @@ def test_a_report_that_would_be_too_long_is_cut_and_says_so() -> None:
     report = hand_made.full_report()
     long = replace(report.findings[0], evidence=("x" * 300,) * 4, advice="ä" * 300, headline="€" * 300)
     many = tuple(replace(long, rule=f"rule/{number}") for number in range(9))
-    shown = markdown_report.render(replace(report, findings=many, notes=("n" * 350,) * 9))
+    shown = documents.render("report", "markdown", replace(report, findings=many, notes=("n" * 350,) * 9))
     assert len(shown.encode()) <= MOST_BYTES
     assert shown.endswith("it does not fit into a comment.\n")
 
@@ -33,7 +33,7 @@ def test_a_report_that_would_be_too_long_is_cut_and_says_so() -> None:
 def test_folds_are_closed_however_much_is_cut() -> None:
     report = hand_made.full_report()
     many = tuple(replace(report.findings[0], rule=f"r/{n}", advice="a" * 390) for n in range(9))
-    shown = markdown_report.render(replace(report, findings=many, notes=("n" * 350,) * 12))
+    shown = documents.render("report", "markdown", replace(report, findings=many, notes=("n" * 350,) * 12))
     assert shown.count("<details>") == shown.count("</details>")
 
 
@@ -61,17 +61,17 @@ def test_a_cut_table_says_so() -> None:
 def test_more_findings_than_fit_are_counted() -> None:
     report = hand_made.full_report()
     many = tuple(replace(report.findings[0], rule=f"rule/{n}", evidence=()) for n in range(8))
-    assert "2 more findings are on the page." in markdown_report.render(replace(report, findings=many))
+    assert "2 more on the page" in documents.render("report", "markdown", replace(report, findings=many))
 
 
 def test_no_findings_are_said() -> None:
-    assert "No rule found a problem." in markdown_report.render(hand_made.no_gpu_report())
+    assert "No rule found a problem." in documents.render("report", "markdown", hand_made.no_gpu_report())
 
 
 def test_without_a_gpu_there_is_no_ledger() -> None:
-    shown = markdown_report.render(hand_made.no_gpu_report())
-    assert "No GPU work recorded, the whole capture" in shown
-    assert "each row adds up" not in shown
+    shown = documents.render("report", "markdown", hand_made.no_gpu_report())
+    assert "GPU: no GPU work recorded; the whole capture" in shown
+    assert "GPU time breakdown" not in shown
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_a_sentence_stays_on_its_line(text: str) -> None:
 def test_a_name_in_a_table_does_not_break_it() -> None:
     table = pd.DataFrame({"name": [hand_made.HOSTILE], "total_ns": [1_500]})
     section = replace(hand_made.section_with("kernels", summary=table), title="Kernels")
-    shown = markdown_report.render(hand_made.report_with(section))
+    shown = documents.render("report", "markdown", hand_made.report_with(section))
     rows = [line for line in shown.splitlines() if line.startswith("|")]
     assert len({row.count("|") for row in rows}) == 1
     assert "<img" not in shown
@@ -138,4 +138,6 @@ def test_idle_time_that_does_not_fit_is_counted() -> None:
     table = pd.DataFrame({"device_id": 0, "cause": "cpu", "phase": phases, "idle_ns": 100, "gap_count": 1})
     changed = replace(idle, tables={**idle.tables, "attribution": table.assign(rule="idle/cpu")})
     sections = tuple(changed if one.key == "idle" else one for one in report.sections)
-    assert "8 of 10 rows, 80.0 % of the time" in markdown_report.render(replace(report, sections=sections))
+    assert "8 of 10 rows, 80.0 % of the time" in documents.render(
+        "report", "markdown", replace(report, sections=sections)
+    )

@@ -168,7 +168,7 @@ def check_written(report: Report) -> None:
     if render("json", again) != text:
         raise UnsoundError("report.json is read back as another report")
     compared = compare_reports([report], [again], ("base", "new"))
-    for form in documents.KINDS["comparison"]:
+    for form in documents.FORMS:
         documents.render("comparison", form, compared)
 
 
