@@ -10,7 +10,7 @@ import pandas as pd
 from nsyswrap import tables
 from nsyswrap.attribution.page_migrations import find_migrations
 from nsyswrap.events.api_calls import blocks_host, is_pageable
-from nsyswrap.intervals import Indices, Spans, Times, Window, clip, covered, merge
+from nsyswrap.intervals import Indices, Spans, Window, clip, covered, merge
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.own_windows import find_own_windows, running
 from nsyswrap.rows import taken
@@ -58,29 +58,24 @@ def _moved(context: TraceContext, spec: TableSpec, window: Window) -> dict[str, 
     operations, frame = context.operations, context.trace[spec]
     rows, duration = running(context, operations.from_table(spec), window)
     about = [name for name in spec.columns if name == "bytes" or name.endswith("_kind")]
+    # How long each operation is exposed, in ns: the time that the ledger counts for its kind.
+    exposed = np.zeros(len(rows), np.int64)
+    for device in np.unique(taken(operations.device_id, rows)):
+        mine = np.flatnonzero(taken(operations.device_id, rows) == device)
+        own = find_own_windows(context, window).on(int(device))
+        spans = operations.exclusive(int(device), own)[int(operations.kind[rows[0]])]
+        exposed[mine] = covered(spans, operations.start[rows[mine]], operations.end[rows[mine]])
     return {
         "device_id": taken(operations.device_id, rows),
         "start": taken(operations.start, rows),
         "end": taken(operations.end, rows),
         "duration": duration,
-        "exposed": _exposed(context, rows, window),
+        "exposed": exposed,
         "call": taken(operations.call, rows),
         "row": taken(operations.row, rows),
         "by_fault": taken(find_migrations(context).by_faults, rows),
         **{name: array(frame, name)[taken(operations.row, rows)] for name in about},
     }
-
-
-def _exposed(context: TraceContext, rows: Indices, window: Window) -> Times:
-    """Return how long each operation is exposed in the window, in ns: the time that the ledger counts for its kind."""
-    operations = context.operations
-    found = np.zeros(len(rows), np.int64)
-    for device in np.unique(taken(operations.device_id, rows)):
-        mine = np.flatnonzero(taken(operations.device_id, rows) == device)
-        own = find_own_windows(context, window).on(int(device))
-        spans = operations.exclusive(int(device), own)[int(operations.kind[rows[0]])]
-        found[mine] = covered(spans, operations.start[rows[mine]], operations.end[rows[mine]])
-    return found
 
 
 def _labels(labels: Mapping[int, str], kinds: npt.NDArray[np.int32]) -> npt.NDArray[np.object_]:

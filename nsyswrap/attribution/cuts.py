@@ -30,7 +30,14 @@ def cut(spans: Spans, labels: LabelledSpans, otherwise: int) -> tuple[Indices, C
     if not count:
         return np.empty(0, np.intp), np.empty(0, np.int32), spans.start, spans.end
     near = within(labels, int(spans.start[0]), int(spans.end[-1]))
-    edge, code = _changes(near, otherwise)
+    # The times at which the label changes, and the labels before, between and after them.
+    edge = np.empty(2 * len(near.code), np.int64)
+    edge[0::2], edge[1::2] = near.spans
+    code = np.full(len(edge) + 1, otherwise, np.int32)
+    code[1::2] = near.code
+    # Where one span begins at the end of another, there is no time between them.
+    real = np.append(edge[1:] > edge[:-1], True)[: len(edge)]
+    edge, code = edge[real], np.append(code[:1], code[1:][real])
     # The last span that starts before an edge is cut there if it ends later.
     part = np.searchsorted(spans.start, edge, side="left") - 1
     inside = np.flatnonzero((part >= 0) & (edge < spans.end[part]))
@@ -42,14 +49,3 @@ def cut(spans: Spans, labels: LabelledSpans, otherwise: int) -> tuple[Indices, C
     place += np.arange(1, len(place) + 1)
     start[place] = end[place - 1] = edge[inside]
     return part, code[places(edge, start)], start, end
-
-
-def _changes(labels: LabelledSpans, otherwise: int) -> tuple[Times, Codes]:
-    """Return the times at which the label changes, ascending, and the labels before, between and after them."""
-    edge = np.empty(2 * len(labels.code), np.int64)
-    edge[0::2], edge[1::2] = labels.spans
-    code = np.full(len(edge) + 1, otherwise, np.int32)
-    code[1::2] = labels.code
-    # Where one span begins at the end of another, there is no time between them.
-    real = np.append(edge[1:] > edge[:-1], True)[: len(edge)]
-    return edge[real], np.append(code[:1], code[1:][real])

@@ -28,7 +28,6 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -206,7 +205,11 @@ def _run_once(call: ForegroundCall, progress: Progress) -> RunResult:
         stopper = Stopper(call.stop, call.run_dir, call.env, call.limits.collect_s)
         run = _Run(process, call, received, stopper, excluded)
         try:
-            with _watched(call, process.pid) as tell:
+            # The run ends if this process is killed. In a process namespace the stop command needs the program's id;
+            # without it nsys writes its report at the end.
+            stop = call.stop(0) if call.stop is not None and not call.hidden else ()
+            program = Path(os.devnull) if call.hidden else call.run_dir.pid
+            with watched(process.pid, program, stop, call.env) as tell:
                 run.on_start = (tell,) if call.on_start is None else (tell, call.on_start)
                 return run.to_the_end(progress)
         finally:
@@ -235,16 +238,6 @@ def _end_what_nsys_left(call: ForegroundCall, excluded: frozenset[int]) -> None:
 def _agents(run_dir: RunDir, excluded: frozenset[int]) -> list[int]:
     """Return the processes of nsys: they have the private folder as TMPDIR, and the program has its own value."""
     return with_variable("TMPDIR", str(run_dir.folder), descendants(os.getpid(), excluded))
-
-
-def _watched(call: ForegroundCall, nsys: int) -> AbstractContextManager[Callable[[int], None]]:
-    """Return the block in which the run ends if this process is killed.
-
-    In a process namespace the stop command needs the program's id; without it nsys writes its report at the end.
-    """
-    run_dir, hidden = call.run_dir, call.hidden
-    stop = call.stop(0) if call.stop is not None and not hidden else ()
-    return watched(nsys, Path(os.devnull) if hidden else run_dir.pid, stop, call.env)
 
 
 @dataclass(slots=True)

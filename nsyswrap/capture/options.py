@@ -113,7 +113,12 @@ def profile_invocation(
         UsageError: An option needs a flag that this nsys does not have, or its value is invalid.
     """
     _check(options)
-    traces, notes = _known_traces(options.traces, nsys, capabilities)
+    traces = tuple(trace for trace in options.traces if trace in capabilities.traces)
+    notes = tuple(
+        f"nsys {nsys.version_text} cannot trace {trace}, so it is not in the capture"
+        for trace in options.traces
+        if trace not in traces
+    )
     flags = [
         ("--trace", ",".join(traces) or "none"),
         ("--sample", options.sample),
@@ -196,18 +201,6 @@ def _check(options: CaptureOptions) -> None:
         if field.name.endswith(("_s", "_hz")) and value is not None and not 0 <= value < math.inf:
             wrong = "less than 0" if value < 0 else "not a finite number"
             raise UsageError(f"{field.name.rpartition('_')[0].replace('_', ' ')} is {value}, {wrong}")
-
-
-def _known_traces(
-    traces: tuple[str, ...], nsys: Nsys, capabilities: Capabilities
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    known = tuple(trace for trace in traces if trace in capabilities.traces)
-    notes = tuple(
-        f"nsys {nsys.version_text} cannot trace {trace}, so it is not in the capture"
-        for trace in traces
-        if trace not in known
-    )
-    return known, notes
 
 
 def _optional_flags(options: CaptureOptions, capabilities: Capabilities) -> list[tuple[str, str]]:

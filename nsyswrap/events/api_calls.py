@@ -167,7 +167,13 @@ def blocks_host(trace: Trace, rows: Indices, call: Indices) -> Mask:
         call: Row in ``trace[CALLS]`` of the call of each copy; -1 where it is unknown, and then the copy does not
             count as blocking. The call of a copy inside a CUDA graph is the graph's launch, which does not wait.
     """
-    copying, blocking = _copy_calls(trace, call)
+    # Which calls copy, and which of these block the host by their name; the launch of a graph does neither.
+    known = call >= 0
+    copying, blocking = np.zeros(len(call), bool), np.zeros(len(call), bool)
+    codes, ids = pd.factorize(coded(trace[tables.CALLS], "name_id")[call[known]])
+    names = [base_name(trace.text(int(each))) for each in ids]
+    copying[known] = np.array([is_copy(name) for name in names], bool)[codes]
+    blocking[known] = np.array([call_kind(name) == BLOCKING_COPY for name in names], bool)[codes]
     kinds = [kind for kind, label in trace.copy_kinds.items() if label in BETWEEN_DEVICES]
     without_host = np.isin(array(trace[tables.COPIES], "copy_kind")[rows], kinds)
     without_host |= np.logical_and(*_ends(trace, rows, DEVICE))
@@ -180,14 +186,3 @@ def _ends(trace: Trace, rows: Indices, label: str) -> tuple[Mask, Mask]:
     wanted = [kind for kind, each in trace.memory_kinds.items() if each == label]
     copies = trace[tables.COPIES]
     return np.isin(array(copies, "source_kind")[rows], wanted), np.isin(array(copies, "target_kind")[rows], wanted)
-
-
-def _copy_calls(trace: Trace, call: Indices) -> tuple[Mask, Mask]:
-    """Return which calls copy, and which of these block the host by their name; the launch of a graph does neither."""
-    known = call >= 0
-    copying, blocking = np.zeros(len(call), bool), np.zeros(len(call), bool)
-    codes, ids = pd.factorize(coded(trace[tables.CALLS], "name_id")[call[known]])
-    names = [base_name(trace.text(int(each))) for each in ids]
-    copying[known] = np.array([is_copy(name) for name in names], bool)[codes]
-    blocking[known] = np.array([call_kind(name) == BLOCKING_COPY for name in names], bool)[codes]
-    return copying, blocking

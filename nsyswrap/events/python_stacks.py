@@ -2,7 +2,6 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
@@ -36,7 +35,11 @@ def find_lines(trace: Trace) -> SourceLines:
     """Return the line of each stack of a trace."""
     files = {frame.file for stack in trace.stacks for frame in stack}
     mine = {file for file in files if _is_own(file)}
-    folder = _program_folder(trace.stacks, mine)
+    # The folder of the program: that of the file in which most stacks begin.
+    outermost = (next((frame.file for frame in reversed(stack) if frame.file in mine), None) for stack in trace.stacks)
+    counts = Counter(file for file in outermost if file)
+    first = max(counts, key=lambda file: (counts[file], file), default="")
+    folder = PurePosixPath(first).parent
     shown = {file: _shown(file, folder) for file in files}
     innermost, own = [], []
     for stack in trace.stacks:
@@ -58,14 +61,6 @@ def _is_own(file: str) -> bool:
 
 def _as_shown(frame: Frame, shown: dict[str, str]) -> Frame:
     return frame._replace(file=shown[frame.file])
-
-
-def _program_folder(stacks: Iterable[tuple[Frame, ...]], mine: set[str]) -> PurePosixPath:
-    """Return the folder of the program: that of the file in which most stacks begin."""
-    outermost = (next((frame.file for frame in reversed(stack) if frame.file in mine), None) for stack in stacks)
-    counts = Counter(file for file in outermost if file)
-    first = max(counts, key=lambda file: (counts[file], file), default="")
-    return PurePosixPath(first).parent
 
 
 def _shown(file: str, folder: PurePosixPath) -> str:

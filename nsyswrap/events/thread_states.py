@@ -329,18 +329,6 @@ def _call_states(every: Iterable[CodedCalls], thread: int) -> LabelledSpans:
 
     Most calls are alone, so only those that overlap another one are put in layers.
     """
-    start, end, code = _explaining_calls(every, thread)
-    reach = np.maximum.accumulate(end)
-    apart = start[1:] >= reach[:-1]
-    alone = (np.append(True, apart) & np.append(apart, True))[: len(start)]
-    states = _in_layers(*chosen(~alone, start, end, code))
-    start, end, code = chosen(alone, start, end, code)
-    single = LabelledSpans(Spans(start, end), code)
-    return in_order(single, states) if len(states.code) else single
-
-
-def _explaining_calls(every: Iterable[CodedCalls], thread: int) -> Iterable[npt.NDArray[Any]]:
-    """Return start, end and state code of the calls of a thread that explain idle time and take time, by start."""
     parts: list[Sequence[npt.NDArray[Any]]] = [(*NOTHING, np.empty(0, np.int32))]
     for calls in every:
         for some, mine in blocks_of(calls, thread):
@@ -350,7 +338,14 @@ def _explaining_calls(every: Iterable[CodedCalls], thread: int) -> Iterable[npt.
     del parts
     start, end, code = chosen(end > start, start, end, code)
     order = np.argsort(start, kind="stable")
-    return (column[order] for column in (start, end, code))
+    start, end, code = (column[order] for column in (start, end, code))
+    reach = np.maximum.accumulate(end)
+    apart = start[1:] >= reach[:-1]
+    alone = (np.append(True, apart) & np.append(apart, True))[: len(start)]
+    states = _in_layers(*chosen(~alone, start, end, code))
+    start, end, code = chosen(alone, start, end, code)
+    single = LabelledSpans(Spans(start, end), code)
+    return in_order(single, states) if len(states.code) else single
 
 
 def _in_layers(start: Times, end: Times, code: npt.NDArray[np.int32]) -> LabelledSpans:

@@ -84,7 +84,10 @@ def infer_phases(sequence: WorkSequence, steps: StepSpans, codes: Mapping[str, i
     inside = (step >= 0) & (sequence.start < steps.end[np.maximum(step, 0)])
     rows = np.flatnonzero(inside)
     phases: list[Spans] = []
-    if not _answers_requests(sequence, steps):
+    begins = np.searchsorted(sequence.requests.start, steps.start)
+    ends = np.searchsorted(sequence.requests.start, steps.end)
+    waits_for_requests = (ends > begins).sum() > MOST_STEPS * len(steps.start)
+    if not waits_for_requests:
         copied, phases = _batches(sequence, rows, step, steps)
         phases += _passes(sequence, _runs(sequence, rows, step, np.maximum(copied, steps.start)), copied)
     parts = [
@@ -93,13 +96,6 @@ def infer_phases(sequence: WorkSequence, steps: StepSpans, codes: Mapping[str, i
     frame = pd.concat([pd.DataFrame({"start": times([]), "end": times([]), "phase": np.empty(0, np.int32)}), *parts])
     frame = frame[frame["end"] > frame["start"]].assign(thread=sequence.thread, process=sequence.process)
     return frame.reset_index(drop=True)
-
-
-def _answers_requests(sequence: WorkSequence, steps: StepSpans) -> bool:
-    """Return whether the loop waits for requests in most steps."""
-    begins = np.searchsorted(sequence.requests.start, steps.start)
-    ends = np.searchsorted(sequence.requests.start, steps.end)
-    return bool((ends > begins).sum() > MOST_STEPS * len(steps.start))
 
 
 def _batches(sequence: WorkSequence, rows: Indices, step: Indices, steps: StepSpans) -> tuple[Times, list[Spans]]:

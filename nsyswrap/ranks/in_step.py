@@ -84,23 +84,14 @@ def _by_event(context: TraceContext, collectives: Kernels) -> Times:
     place, following = place[possible], following[possible]
     order = np.lexsort((collectives.end[place], following))
     last = order[np.append(following[order][1:] != following[order][:-1], True)[: len(order)]]
-    lag = _end_before(after, operations.end[others])[following[last]] - collectives.end[place[last]]
+    # When the operation before each one in its stream ended; 0 for the first.
+    ends = pd.Series(operations.end[others][array(after, "following")], index=after.index)
+    ended_before = np.zeros(len(others), np.int64)
+    before = ends.groupby([after["process"], after["stream"]]).shift(fill_value=0)
+    ended_before[array(after, "following")] = before.to_numpy(np.int64)
+    lag = ended_before[following[last]] - collectives.end[place[last]]
     np.minimum.at(lags, place[last], np.maximum(lag, 0))
     return lags
-
-
-def _end_before(launched: pd.DataFrame, end: Times) -> Times:
-    """Return when the operation before each one in its stream ended, in ns; 0 for the first.
-
-    Args:
-        launched: Operations in order of launch: following, process and stream.
-        end: End of each operation, by its number in ``following``.
-    """
-    ends = pd.Series(end[array(launched, "following")], index=launched.index)
-    ended = np.zeros(len(end), np.int64)
-    before = ends.groupby([launched["process"], launched["stream"]]).shift(fill_value=0)
-    ended[array(launched, "following")] = before.to_numpy(np.int64)
-    return ended
 
 
 def _launched(context: TraceContext, rows: Indices, launched: Times) -> pd.DataFrame:

@@ -8,14 +8,13 @@ the steps of a rank follow one another without a gap, also where the host is ahe
                                       ^ it begins           ^ it ends
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
 from nsyswrap import tables
-from nsyswrap.intervals import Indices, Times, Window
+from nsyswrap.intervals import Times, Window
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.ranks.collectives import Collectives
 from nsyswrap.ranks.identity import Rank, Ranks
@@ -93,7 +92,16 @@ def find_job_steps(context: TraceContext, ranks: Ranks, window: Window) -> JobSt
     bounds = [_bounds(context, rank, frame) for rank, frame in zip(ranks.each, frames, strict=True)]
     first = int(np.argmax([int((~frame["warm_up"]).sum()) for frame in frames]))
     measured = np.flatnonzero(~array(frames[first], "warm_up"))
-    begin, end = _aligned(bounds, first, measured)
+    # Begin and end of each of these steps on all ranks, shape (steps, ranks).
+    own = bounds[first]
+    middle = (own[measured] + own[measured + 1]) // 2
+    begins, ends = [], []
+    for its in bounds:
+        edges = its if len(its) else own
+        at = np.clip(np.searchsorted(edges, middle, side="right") - 1, 0, len(edges) - 2)
+        begins.append(edges[at])
+        ends.append(edges[at + 1])
+    begin, end = np.stack(begins, axis=1), np.stack(ends, axis=1)
     whole = (begin.min(axis=1) >= window.start_ns) & (end.max(axis=1) <= window.end_ns)
     begin, end = (np.clip(each, window.start_ns, window.end_ns) for each in (begin, end))
     kept = whole if whole.any() else (end > begin).all(axis=1)
@@ -121,16 +129,3 @@ def _bounds(context: TraceContext, rank: Rank, frame: pd.DataFrame) -> Times:
     before = np.searchsorted(launched[order], edges)
     edges_on_gpu: Times = np.where(before > 0, ended[before - 1], edges)
     return edges_on_gpu
-
-
-def _aligned(bounds: Sequence[Times], first: int, measured: Indices) -> tuple[Times, Times]:
-    """Return begin and end of the measured steps of one rank on all ranks, shape (steps, ranks)."""
-    own = bounds[first]
-    middle = (own[measured] + own[measured + 1]) // 2
-    begin, end = [], []
-    for its in bounds:
-        mine = its if len(its) else own
-        at = np.clip(np.searchsorted(mine, middle, side="right") - 1, 0, len(mine) - 2)
-        begin.append(mine[at])
-        end.append(mine[at + 1])
-    return np.stack(begin, axis=1), np.stack(end, axis=1)

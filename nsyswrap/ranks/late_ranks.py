@@ -88,7 +88,9 @@ def late_ranks_of(
     edges, late_ranks = _edges(steps, window), []
     for device in tables.distinct(charges.late).tolist():
         lost = _lost_by_step(collectives, charges, device, edges)
-        more = lost - _waited_by(collectives, charges, device, edges)
+        its = charges.waiting == device
+        awaited, waits = _summed(charges.collective[its], charges.wait_ns[its])
+        more = lost - _by_step(collectives, awaited, waits, edges)
         if more.sum() <= 0:
             continue
         # The bounds of a 95 % interval of the sum over steps, by bootstrap over the steps.
@@ -157,13 +159,6 @@ def _lost_by_step(collectives: Collectives, charges: Charges, device: int, edges
     reached = np.cumsum(sums[order])
     along = waiting == ranks[order[int(np.searchsorted(2 * reached, reached[-1]))]]
     return _by_step(collectives, group[along], delays[along], edges)
-
-
-def _waited_by(collectives: Collectives, charges: Charges, device: int, edges: Times) -> Times:
-    """Return how long a rank waits for others in each step, in ns."""
-    mine = charges.waiting == device
-    groups, times = _summed(charges.collective[mine], charges.wait_ns[mine])
-    return _by_step(collectives, groups, times, edges)
 
 
 def _by_step(collectives: Collectives, group: Indices, times: Times, edges: Times) -> Times:

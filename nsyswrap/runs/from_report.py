@@ -72,7 +72,13 @@ def run_from_report(
         row = row._replace(step_count=step.count, **{name: getattr(step, name) for name in STEP_FIELDS})
     kept = {name: value for name, value in row._asdict().items() if name not in _NOT_CONTENT}
     content = _digest([kept, *accounts, *findings, *sorted(facts, key=lambda one: one[:2])])
-    return Run(row._replace(run_id=_run_id(report, row.rank, content)), content, accounts, findings, facts)
+    # A capture is known by its start, its length in nanoseconds and its GPUs. Where these are unknown, only equal
+    # reports are one run.
+    session = report.session
+    known = session.started_utc and session.duration_ns
+    gpus = [(gpu.device_id, gpu.name, gpu.rank) for gpu in report.gpus]
+    run_id = _digest([session.started_utc, session.duration_ns, gpus, row.rank, "" if known else content])
+    return Run(row._replace(run_id=run_id), content, accounts, findings, facts)
 
 
 class _Texts:
@@ -204,18 +210,6 @@ def _fact(section: str, fact: Fact, texts: _Texts) -> RunFact:
         return RunFact(*place, None, texts(fact.value), fact.unit)
     number = None if fact.value is None or pd.isna(fact.value) else float(fact.value)
     return RunFact(*place, number if number is not None and math.isfinite(number) else None, None, fact.unit)
-
-
-def _run_id(report: Report, rank: str, content: str) -> str:
-    """Return the id of a run: the same for each report of one capture.
-
-    A capture is known by its start, its length in nanoseconds and its GPUs. Where these are unknown, only equal reports
-    are one run.
-    """
-    session = report.session
-    known = session.started_utc and session.duration_ns
-    gpus = [(gpu.device_id, gpu.name, gpu.rank) for gpu in report.gpus]
-    return _digest([session.started_utc, session.duration_ns, gpus, rank, "" if known else content])
 
 
 def _digest(value: object) -> str:

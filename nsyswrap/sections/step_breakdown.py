@@ -149,13 +149,6 @@ def _between(start: Times, end: Times, slots: Slots) -> slice:
     return slice(first, int(np.searchsorted(start, int(slots.end.max()))))
 
 
-def _data(context: TraceContext, process: int) -> Spans:
-    """Return the time in which the main thread of the process is in the data phase, nested ranges included."""
-    ranges, phases = context.phases.ranges, context.phases
-    mine = ranges[(ranges["thread"] == phases.main_thread.get(process, -1)) & (ranges["phase"] == phases.code(DATA))]
-    return merge(mine["start"], mine["end"])
-
-
 def _program(context: TraceContext, slots: Slots) -> Spans:
     """Return the time in which a range of the program is open inside a slot, on any thread.
 
@@ -200,7 +193,11 @@ def _on_host(context: TraceContext, slots: Slots, free: Spans) -> dict[str, Time
         idle       |------|   |-----------|     cut where the label changes; in each piece,
         label    data ddddddd program ppppppp   time inside calls is runtime, other time has the label
     """
-    host = layered([(0, _data(context, slots.process)), (1, _program(context, slots))])
+    # When the main thread is in the data phase, nested ranges included.
+    ranges, main = context.phases.ranges, context.phases.main_thread.get(slots.process, -1)
+    data = ranges[(ranges["thread"] == main) & (ranges["phase"] == context.phases.code(DATA))]
+    in_data = merge(data["start"], data["end"])
+    host = layered([(0, in_data), (1, _program(context, slots))])
     low, high = int(slots.start[0]), int(slots.end.max())
     whole = fill(host, LabelledSpans(Spans(np.array([low]), np.array([high])), np.array([2], np.int32)))
     slot, label, start, end = overlay(Spans(slots.start, slots.end), whole.spans)

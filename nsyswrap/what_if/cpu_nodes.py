@@ -184,7 +184,10 @@ def _batches(sources: HostSources, threads: Times) -> list[pd.DataFrame]:
         waits = subtract(sources.states.waits(main), _own_files(sources, main))
         awake = merge(waits.start - WAKE_UP_NS, waits.end)
         inside, _, start, end = overlay(spans, Spans(awake.start + WAKE_UP_NS, awake.end))
-        longest = _longest_of_each(inside, start, end)
+        # The row of the longest span of each group, the groups in order.
+        order = np.lexsort((end - start, inside))
+        last = np.append(inside[order][1:] != inside[order][:-1], True)[: len(order)]
+        longest: Indices = order[last]
         waited = covered(subtract(waits, _for_interpreter(sources, main)), start[longest], end[longest])
         long = waited >= BATCH_SHARE * sources.sample.length_ns / len(spans.start)
         chosen = longest[long]
@@ -209,14 +212,6 @@ def _own_files(sources: HostSources, main: int) -> Spans:
     if files.any() and not has_loader_processes(sources.trace, sources.phases, process):
         mine |= files
     return Spans(states.spans.start[mine], states.spans.end[mine])
-
-
-def _longest_of_each(group: Indices, start: Times, end: Times) -> Indices:
-    """Return the row of the longest span of each group, the groups in order."""
-    order = np.lexsort((end - start, group))
-    last = np.append(group[order][1:] != group[order][:-1], True)[: len(order)]
-    rows: Indices = order[last]
-    return rows
 
 
 def _meetings(sources: HostSources, threads: Times) -> list[pd.DataFrame]:

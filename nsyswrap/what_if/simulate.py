@@ -4,7 +4,6 @@ Each operation comes after the host moment that launched it, so no node waits fo
 two others. Where a moment waits for more operations, additional nodes before it wait for them.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -19,7 +18,7 @@ from nsyswrap.loop.context import TraceContext
 from nsyswrap.memo import memo
 from nsyswrap.ranks.collectives import NO_COLLECTIVES, Collectives
 from nsyswrap.ranks.mpi_collectives import find_mpi_collectives
-from nsyswrap.tables import Trace, array
+from nsyswrap.tables import array
 from nsyswrap.what_if import cpu_nodes as host
 from nsyswrap.what_if.cpu_nodes import HostNodes, HostSources, find_host
 from nsyswrap.what_if.dependency_graph import EMPTY, FREE, Change, DependencyGraph
@@ -122,7 +121,10 @@ def find_simulation(
 ) -> Simulation:
     """Return the simulation of a window, or of the part of it that can be simulated quickly."""
     operations = context.operations
-    launched = _launch_times(context.trace, operations)
+    # When each operation was launched; when it began where no call is known.
+    known = operations.call >= 0
+    launched: Times = operations.start.copy()
+    launched[known] = array(context.trace[tables.CALLS], "start")[operations.call[known]]
     chosen = choose_sample(launched, context.steps, window)
     sample = chosen.window
     # No call launches a migration. Its delay of a kernel or of the host stays as measured.
@@ -143,7 +145,10 @@ def find_simulation(
     graph = across_hosts(graph_of(places, sample), nodes, places.host, find_mpi_collectives(context.trace))
     graph = across_ranks(graph, collectives)
     begun = max(sample.start_ns, int(operations.end[backlog].max(initial=sample.start_ns)))
-    counted = _counted(operations, inside, whole_until(collectives, launched, inside, sample.end_ns))
+    # The operations that start before the part that is left out on their GPU.
+    until = whole_until(collectives, launched, inside, sample.end_ns)
+    bounds = np.array([until.get(each, np.iinfo(np.int64).max) for each in operations.device_id[inside].tolist()])
+    counted = inside[operations.start[inside] < bounds] if len(inside) else inside
     graph = _ending_with(graph, operations, launched, inside, counted)
     last = int(nodes.moment[-1])
     ended, whole = (max(last, int(operations.end[rows].max(initial=last))) for rows in (counted, inside))
@@ -161,18 +166,6 @@ def find_simulation(
     )
 
 
-def _counted(operations: Operations, inside: Indices, until: Mapping[int, int]) -> Indices:
-    """Return the operations of the sample that start before the part that is left out on their GPU.
-
-    Args:
-        operations: All that ran on the GPUs.
-        inside: Rows of the operations launched in the sample.
-        until: When the part that is left out begins on a GPU, in ns; GPUs that are not in it are whole.
-    """
-    bounds = np.array([until.get(each, np.iinfo(np.int64).max) for each in operations.device_id[inside].tolist()])
-    return inside[operations.start[inside] < bounds] if len(inside) else inside
-
-
 def _ending_with(
     graph: DependencyGraph, operations: Operations, launched: Times, inside: Indices, counted: Indices
 ) -> DependencyGraph:
@@ -184,14 +177,6 @@ def _ending_with(
         first = int(launched[others[operations.process[others] == each]].min())
         is_end &= (process != each) | (graph.work_start < first)
     return replace(graph, is_end=is_end)
-
-
-def _launch_times(trace: Trace, operations: Operations) -> Times:
-    """Return when each operation was launched, in ns; where no call is known, when it began."""
-    known = operations.call >= 0
-    found: Times = operations.start.copy()
-    found[known] = array(trace[tables.CALLS], "start")[operations.call[known]]
-    return found
 
 
 def _failure(context: TraceContext, inside: Indices, sample: Window) -> str:

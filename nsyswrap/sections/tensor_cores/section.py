@@ -9,7 +9,7 @@ import pandas as pd
 from nsyswrap import tables
 from nsyswrap.hardware.kernel_names.classify import Verdict
 from nsyswrap.hardware.tensor_cores import has_tensor_cores
-from nsyswrap.intervals import Indices, Times, Window
+from nsyswrap.intervals import Window
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Fact, Section
 from nsyswrap.row_sums import sums_by_text
@@ -28,8 +28,13 @@ NO_TENSOR_CORES = "No GPU of this capture has tensor cores."
 def run(context: TraceContext, window: Window, simulation: Simulation) -> Section:
     """Return kernel time by verdict, kernel and phase; collectives do not count as kernels."""
     (rows, duration), operations = kernels_in(context, window), context.operations
-    kernels = _classified(context, rows, duration)
-    verdict = _verdicts(kernels)
+    names = context.kernel_names
+    codes, used = pd.factorize(taken(names.code, rows))
+    kinds, capability = [names.kinds[int(each)] for each in used], [names.capability[int(each)] for each in used]
+    kernels = ClassifiedKernels(kinds, capability, codes, context.phase_of_operations[rows], duration)
+    order = {verdict: index for index, verdict in enumerate(Verdict)}
+    of_kind = np.array([order[each.verdict] for each in kernels.classifications], np.int8)
+    verdict = of_kind[kernels.code] if len(kernels.code) else np.empty(0, np.int8)
     unused = not_used(kernels, context.phases)
     total = {each: int(duration[verdict == index].sum()) for index, each in enumerate(Verdict)}
     whole = int(duration.sum())
@@ -77,21 +82,6 @@ def _notes(context: TraceContext) -> tuple[str, ...]:
             "Capture again with --cuda-graph-trace=node."
         )
     return tuple(notes)
-
-
-def _classified(context: TraceContext, rows: Indices, duration: Times) -> ClassifiedKernels:
-    """Return the kernels with the classification of each name on each GPU."""
-    names = context.kernel_names
-    codes, used = pd.factorize(taken(names.code, rows))
-    kinds, capability = [names.kinds[int(each)] for each in used], [names.capability[int(each)] for each in used]
-    return ClassifiedKernels(kinds, capability, codes, context.phase_of_operations[rows], duration)
-
-
-def _verdicts(kernels: ClassifiedKernels) -> npt.NDArray[np.int8]:
-    """Return the verdict of each kernel, as an index into ``Verdict``."""
-    order = {verdict: index for index, verdict in enumerate(Verdict)}
-    of_kind = np.array([order[each.verdict] for each in kernels.classifications], np.int8)
-    return of_kind[kernels.code] if len(kernels.code) else np.empty(0, np.int8)
 
 
 def _by_kernel(kernels: ClassifiedKernels) -> pd.DataFrame:
