@@ -29,35 +29,28 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = [f"nsyswrap/{name}" for name in ("attribution", "what_if", "loop", "ranks", "sections")]
+# Of a program in tools/, or in a browser or nsys, no test is near.
+QUICK = "not slow and not browser and not nsys and not tools"
 FLIPPED = {"<": "<=", "<=": "<", ">": ">=", ">=": ">"}
 
 
 @dataclass(frozen=True, slots=True)
 class Mutation:
-    """The bytes of a file that are replaced, and by what.
+    """A file with one change.
 
     Attributes:
         path: The file, from the root of the checkout.
         line: The line where the change is.
-        start: The first byte that is replaced.
-        end: The first byte behind them.
-        text: What replaces them.
         label: The change, as the table shows it.
         kind: ``threshold`` or ``comparison``.
+        source: The whole source with the change.
     """
 
     path: Path
     line: int
-    start: int
-    end: int
-    text: str
     label: str
     kind: str
-
-    def source(self) -> bytes:
-        """Return the source of the file with the change."""
-        old = (ROOT / self.path).read_bytes()
-        return old[: self.start] + self.text.encode() + old[self.end :]
+    source: bytes
 
     def __str__(self) -> str:
         """Return the place and the change."""
@@ -75,7 +68,8 @@ def mutations(path: Path) -> Iterator[Mutation]:
         for moved in (number * 1.5, number * 0.5):
             value = math.ceil(moved) if moved > number else math.floor(moved)
             text = repr(value if isinstance(number, int) else moved)
-            yield Mutation(path, node.lineno, start, end, text, f"{name} = {text}", "threshold")
+            changed = source[:start] + text.encode() + source[end:]
+            yield Mutation(path, node.lineno, f"{name} = {text}", "threshold", changed)
     for compared in (node for node in ast.walk(tree) if isinstance(node, ast.Compare)):
         for left, right in pairwise([compared.left, *compared.comparators]):
             start = at[(left.end_lineno or 0) - 1] + (left.end_col_offset or 0)
@@ -83,8 +77,9 @@ def mutations(path: Path) -> Iterator[Mutation]:
             sign = between.strip(" ()\n")
             if sign in FLIPPED and (_names_number(left) or _names_number(right)):
                 label = f"{ast.unparse(left)} {FLIPPED[sign]} {ast.unparse(right)}"
-                text = between.replace(sign, FLIPPED[sign])
-                yield Mutation(path, compared.lineno, start, start + len(between), text, label, "comparison")
+                flipped = between.replace(sign, FLIPPED[sign]).encode()
+                changed = source[:start] + flipped + source[start + len(between.encode()) :]
+                yield Mutation(path, compared.lineno, label, "comparison", changed)
 
 
 def _names_number(side: ast.expr) -> bool:
@@ -118,11 +113,11 @@ def _thresholds(tree: ast.Module) -> Iterator[tuple[str, ast.expr, float]]:
 def _import_changed(mutation: Mutation) -> None:
     """Let imports of a file read the mutation in place of what is on the disk."""
     from_disk = SourceFileLoader.get_code
-    path, source = str(ROOT / mutation.path), mutation.source()
+    path = str(ROOT / mutation.path)
 
     def get_code(loader: SourceFileLoader, fullname: str) -> CodeType | None:
         if loader.path == path:
-            return compile(source, path, "exec", dont_inherit=True)
+            return compile(mutation.source, path, "exec", dont_inherit=True)
         return from_disk(loader, fullname)
 
     SourceFileLoader.get_code = get_code  # type: ignore[assignment, method-assign]
@@ -133,13 +128,15 @@ def nearest(path: Path) -> tuple[list[str], list[str]]:
 
     A module in a package inside another one has the tests of that package.
     """
-    folder = ROOT / "tests" / path.parts[1]
+    tests = ROOT / "tests"
     place = path.with_suffix("").parts if len(path.parts) == 3 else path.parent.parts  # noqa: PLR2004
-    module = re.compile(rf"\b{re.escape('.'.join(place))}\b|\bimport .*\b{path.stem}\b")
     names = {f"test_{path.stem}.py", f"test_{path.parent.name}.py"}
-    files = sorted(folder.rglob("test_*.py"))
-    near = [file for file in files if file.name in names or module.search(file.read_text(encoding="utf-8"))]
-    return [str(file) for file in near], [str(file) for file in files if file not in near]
+    imports = rf"from {re.escape('.'.join(place))}[. ]|from {re.escape('.'.join(place[:-1]))} import .*\b{place[-1]}\b"
+    files = sorted(tests.rglob("test_*.py"))
+    own = [file for file in files if file.is_relative_to(tests / path.parts[1])]
+    near = [file for file in own if file.name in names]
+    near += [file for file in files if file not in near and re.search(imports, file.read_text(encoding="utf-8"))]
+    return [str(file) for file in near], [str(file) for file in own if file not in near]
 
 
 class FirstFailure:
@@ -185,7 +182,7 @@ def main() -> None:
     runs = []
     for each in wanted:
         near, others = nearest(each.path)
-        tests = [(near, "not slow"), (others, "not slow"), (near, "slow")]
+        tests = [(near, QUICK), (others, QUICK), (near, "slow")]
         runs.append((tests[:1] if options.near else tests, each))
     counts: Counter[tuple[str, str, bool]] = Counter()
     killers = set()

@@ -7,7 +7,7 @@ import pytest
 from analysis_fixtures import window
 from export_builder import ExportBuilder, global_id
 
-from nsyswrap.attribution.launch_pace import usual_gap_ns
+from nsyswrap.attribution.launch_pace import find_launches, usual_gap_ns
 from nsyswrap.loop.context import find_context
 from nsyswrap.tables import Trace
 
@@ -48,6 +48,14 @@ def test_few_launches_have_no_pace(trace_of: TraceOf) -> None:
     """Four launches are too few for a usual pace, so only the absolute limit holds; five are enough."""
     assert usual(trace_of(launched_at(0, 10, 20, 30))) == LONGEST_NS
     assert usual(trace_of(launched_at(0, 10, 20, 30, 40))) == 100
+
+
+@pytest.mark.parametrize(("wait", "late"), [(19_000, True), (21_000, False)])
+def test_an_operation_that_begins_long_after_its_call_is_not_late(wait: int, late: bool, trace_of: TraceOf) -> None:  # noqa: FBT001
+    """The GPU goes idle after the call begins, and before the operation does: within 20 us, or for another reason."""
+    made = ExportBuilder().kernel(0, 10_000, launched=(-5000, -4000))
+    made.kernel(5000 + wait, 6000 + wait, launched=(5000, 6000))
+    assert find_launches(find_context(trace_of(made)), window(0, 30_000)).late.tolist() == [True, late]
 
 
 def test_operations_of_one_call_have_no_interval(trace_of: TraceOf) -> None:

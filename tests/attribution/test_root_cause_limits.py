@@ -177,13 +177,16 @@ def test_marks_that_are_far_apart_take_no_longer_than_a_mark_can(trace_of: Trace
     assert not capture_overhead.find(idle, np.ones(len(idle.length), bool)).any()
 
 
-@pytest.mark.parametrize(("steps", "is_habit"), [((5,), False), ((5, 7), True)])
-def test_memory_that_is_allocated_once_is_no_habit(
-    steps: tuple[int, ...], trace_of: TraceOf, *, is_habit: bool
+@pytest.mark.parametrize(
+    ("count", "steps", "is_habit"),
+    [(8, (5,), False), (8, (5, 7), True), (24, (5, 7), False), (24, (5, 7, 9), True)],
+)
+def test_memory_that_is_allocated_in_few_steps_is_no_habit(
+    count: int, steps: tuple[int, ...], trace_of: TraceOf, *, is_habit: bool
 ) -> None:
-    """Of six measured steps, one is more than a tenth, but what happens once does not repeat."""
+    """Of six measured steps, one is more than a tenth, but what happens once does not repeat; of 22, three are more."""
     made = ExportBuilder().gpu()
-    for number in range(8):
+    for number in range(count):
         at = number * STEP
         made.range(f"batch {number}", at, at + STEP)
         made.kernel(at + 10 * US, at + 600 * US, launched=(at, at + US))
