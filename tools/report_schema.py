@@ -12,7 +12,8 @@ from nsyswrap.interval import NAMES
 from nsyswrap.intervals import Window
 from nsyswrap.model import AloneSource, PlanSource, SavingMethod, Severity, Unit
 from nsyswrap.render.json_report import SCHEMA, SCHEMA_FILE
-from nsyswrap.render.table_columns import Kind, columns_of, is_required, known_columns, known_tables
+from nsyswrap.render.table_columns import columns_of, is_required, known_columns, known_tables
+from nsyswrap.sections.spec import Kind
 
 Tree = dict[str, Any]
 WIDTH = 120

@@ -30,7 +30,9 @@ def columns_of(section: str, table: str) -> dict[str, Kind]:
 
 def known_tables(section: str = "") -> tuple[str, ...]:
     """Return the names of the tables of a section; without one, the keys of the sections that have tables."""
-    return tuple(_COLUMNS.get(section, {}) if section else _COLUMNS)
+    if section:
+        return tuple(HEADS[section].columns) if section in HEADS else ()
+    return tuple(key for key, head in HEADS.items() if head.columns)
 
 
 def known_columns(section: str, table: str) -> dict[str, Kind]:
