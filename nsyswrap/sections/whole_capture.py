@@ -64,7 +64,7 @@ SECTION = SectionSpec(
     reads=(),
     of_operations=True,
     of_excerpt=True,
-    place=40,
+    place=15,
     columns={
         "gpus": (
             "device_id interval window_ns compute_ns communication_ns copy_exposed_ns memset_exposed_ns "
