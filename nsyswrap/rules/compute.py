@@ -1,17 +1,34 @@
 """Rules on kernels and what limits them."""
 
+from nsyswrap.program_kind import Wording
 from nsyswrap.rules.code import CHANNELS_LAST, COMPILED, PYTORCH, CodeChange
 from nsyswrap.rules.rule import Rule
 
 BATCH_NORM = Rule(
     key="compute/batch_norm",
     name="batch norms with one block a channel",
+    headline="Batch norms that give each channel one block take {share} of the time.",
+    advice=Wording(
+        "Keep images in channels-last layout: model.to(memory_format=torch.channels_last), and the same "
+        "for each batch. Batch norms then spread each channel over many blocks. torch.compile generates "
+        "other kernels for them, too. A larger batch adds no block.",
+        "Keep images in the layout NHWC: batch norms then spread each channel over many blocks. A larger "
+        "batch adds no block.",
+    ),
     code=CHANNELS_LAST,
     fixed="with faster batch norms",
 )
 DEPTHWISE = Rule(
     key="compute/depthwise",
     name="depthwise convolutions",
+    headline="Depthwise convolutions in PyTorch's own kernels take {share} of the time.",
+    advice=Wording(
+        "Keep images in channels-last layout: model.to(memory_format=torch.channels_last), and the same "
+        "for each batch. cuDNN then runs these convolutions. In float32, and above all with large filters, "
+        "time both layouts: cuDNN's kernels can be slower there, and bfloat16 or float16 helps more.",
+        "Keep images in the layout NHWC, so that cuDNN can run these convolutions. In float32, and above "
+        "all with large filters, time both layouts; half precision helps more.",
+    ),
     code=CHANNELS_LAST,
     fixed="with faster depthwise convolutions",
 )
@@ -19,7 +36,30 @@ KERNELS = Rule(key="compute/kernels", name="what limits the kernels", fixed="wit
 SMALL_MATRICES = Rule(
     key="compute/small_matrices",
     name="many products of small matrices",
+    headline="Equal products of small matrices, one after the other, take {share} of the time.",
+    advice=Wording(
+        "Compute them at once: torch.bmm or torch.matmul over stacked tensors instead of a loop over "
+        "heads, experts or samples; torch.vmap does that for a function.",
+        "Compute them at once: a batched product (cublasGemmStridedBatchedEx), or a grouped one for different sizes.",
+        jax="Compute them at once: jnp.einsum over stacked arrays, or jax.vmap, instead of a loop.",
+    ),
     code=(CodeChange(PYTORCH, "products = torch.bmm(torch.stack(lefts), torch.stack(rights))  # one kernel, no loop"),),
     fixed="with batched products",
 )
-UNFUSED = Rule(key="compute/unfused", name="elementwise kernels in chains", code=COMPILED, fixed="with fused kernels")
+UNFUSED = Rule(
+    key="compute/unfused",
+    name="elementwise kernels in chains",
+    headline=Wording(
+        "Elementwise kernels in chains take {share} of the time; torch.compile fuses such chains.",
+        "Elementwise kernels in chains take {share} of the time; one kernel can do a chain.",
+    ),
+    advice=Wording(
+        "Fuse them: torch.compile makes one kernel of a chain. By hand: operators that do several of these "
+        "steps at once, such as functional.rms_norm, functional.layer_norm or scaled_dot_product_attention.",
+        "Fuse them: one kernel that does all steps of a chain reads and writes the data once.",
+        jax="Fuse them: what is under one jax.jit, XLA makes one kernel of.",
+        server="Fuse them: let the engine compile the model (vLLM: without --enforce-eager), or use its fused kernels.",
+    ),
+    code=COMPILED,
+    fixed="with fused kernels",
+)

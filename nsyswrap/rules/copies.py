@@ -1,11 +1,20 @@
 """Rules on memory copies."""
 
+from nsyswrap.program_kind import Wording
 from nsyswrap.rules.code import PINNED, PYTORCH, CodeChange
+from nsyswrap.rules.cuda_advice import COPY_PINNED, COPY_PINNED_BY_KIND
 from nsyswrap.rules.rule import Group, Rule
 
 PAGEABLE = Rule(
     key="copies/pageable",
     name="copies from pageable memory",
+    headline="The GPU computes nothing for {share} of the time because copies of pageable memory block the host.",
+    advice=Wording(
+        "Copy from pinned memory without blocking: DataLoader(pin_memory=True) and tensor.to(device, "
+        "non_blocking=True). To the host, copy into a pinned tensor, and less often.",
+        COPY_PINNED,
+        **COPY_PINNED_BY_KIND,
+    ),
     code=PINNED,
     fixed="with pinned memory",
     hue="idle-wait",
@@ -14,6 +23,7 @@ PAGEABLE = Rule(
 EXPOSED = Rule(
     key="copies/exposed",
     name="exposed copies",
+    headline="The GPU copies and computes nothing for {share} of the time.",
     code=(
         CodeChange(
             PYTORCH,

@@ -3,7 +3,7 @@
 from nsyswrap.program_kind import Wording
 from nsyswrap.rules.code import KEPT_MEMORY
 from nsyswrap.rules.cuda_advice import ALLOCATE_ONCE, ALLOCATE_ONCE_BY_KIND
-from nsyswrap.rules.rule import Rule
+from nsyswrap.rules.rule import Advice, Rule
 
 CHURN = Rule(
     key="memory/churn",
@@ -20,9 +20,19 @@ CHURN = Rule(
     fixed="without allocations in the step",
     hue="idle-setup",
 )
+TOO_LARGE = Advice(
+    advice="The GPU's memory is too small for what its kernels touch, so pages are evicted for others: use "
+    "less memory at a time, in pieces that fit, and move each with cudaMemPrefetchAsync before its "
+    "kernels run."
+)
 MIGRATIONS = Rule(
     key="memory/migrations",
     name="page faults of managed memory",
+    headline="Page faults of managed memory take {share} of the time: pages move, or the GPU waits for the next fault.",
+    advice="Move the pages before they are needed: cudaMemPrefetchAsync to the GPU before its kernels run, "
+    "and to the host (cudaCpuDeviceId) before it reads the result. Mark what both only read with "
+    "cudaMemAdvise (SetReadMostly); or use cudaMalloc and explicit copies.",
+    cases=(TOO_LARGE,),
     fixed="if pages moved before they are needed",
     hue="idle-setup",
 )

@@ -15,6 +15,13 @@ PACE = Rule(key="ranks/pace", name="a slower pace of launches", group=Group.COMM
 PIPELINE = Rule(
     key="ranks/pipeline",
     name="pipeline bubble",
+    advice=Wording(
+        "Cut the batch into more microbatches: with p stages and m microbatches, p - 1 of m + p - 1 parts "
+        "of the step are bubbles. Or give each rank several stages (ScheduleInterleaved1F1B, "
+        "ScheduleZBVZeroBubble).",
+        "Cut the batch into more microbatches: with p stages and m microbatches, p - 1 of m + p - 1 parts "
+        "of the step are bubbles. Or give each rank several stages.",
+    ),
     code=(CodeChange(PYTORCH, "schedule = Schedule1F1B(stage, n_microbatches=4 * stages, loss_fn=criterion)"),),
     fixed="without pipeline bubbles",
     drawn_as=("gpu", "communication_wait"),

@@ -1,11 +1,21 @@
 """Rules on tensor cores."""
 
+from nsyswrap.program_kind import Wording
 from nsyswrap.rules.code import CHANNELS_LAST, LIGHTNING, PYTORCH, TRANSFORMERS, CodeChange
 from nsyswrap.rules.rule import Rule
 
 COUNTER_DISAGREES = Rule(key="tensor_cores/counter_disagrees", name="tensor-core counter against kernel names")
 LAYOUT = Rule(
-    key="tensor_cores/layout", name="memory layout conversions", code=CHANNELS_LAST, fixed="with channels last"
+    key="tensor_cores/layout",
+    name="memory layout conversions",
+    headline="Kernels that only convert tensors to another layout take {share} of the time.",
+    advice=Wording(
+        "Keep images in channels-last layout: model.to(memory_format=torch.channels_last), and the same "
+        "for each batch. Convolutions then use them without a conversion.",
+        "Keep images in the layout NHWC from the start: convolutions then use them without a conversion.",
+    ),
+    code=CHANNELS_LAST,
+    fixed="with channels last",
 )
 NOT_USED = Rule(
     key="tensor_cores/not_used",

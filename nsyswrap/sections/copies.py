@@ -20,7 +20,6 @@ from nsyswrap.program_kind import Wording
 from nsyswrap.row_sums import largest_first, text_column
 from nsyswrap.rows import taken
 from nsyswrap.rules.copies import EXPOSED, PAGEABLE
-from nsyswrap.rules.cuda_advice import COPY_PINNED, COPY_PINNED_BY_KIND
 from nsyswrap.sections.idle_findings import most_sampled
 from nsyswrap.sections.managed_memory import find_finding
 from nsyswrap.sections.severity import make_finding, worth_printing
@@ -64,12 +63,6 @@ ADVICE = {
     ),
 }
 PREFETCH = "Prefetch earlier: cudaMemPrefetchAsync on a stream of its own, while the kernels before still run."
-PINNED = Wording(
-    "Copy from pinned memory without blocking: DataLoader(pin_memory=True) and tensor.to(device, "
-    "non_blocking=True). To the host, copy into a pinned tensor, and less often.",
-    COPY_PINNED,
-    **COPY_PINNED_BY_KIND,
-)
 
 
 def run(
@@ -136,10 +129,10 @@ def _pageable(simulation: Simulation, attribution: Attribution, staged: pd.DataF
     share, waits, copying = units.share(lost / window.length_ns), units.duration(idle), units.duration(exposed)
     return make_finding(
         rule=PAGEABLE.key,
-        headline=f"The GPU computes nothing for {share} of the time because copies of pageable memory block the host.",
+        headline=PAGEABLE.headline.format(share=share),
         lost_ns=lost,
         saving=predict(simulation, pinned_copies),
-        advice=PINNED,
+        advice=PAGEABLE.advice,
         evidence=(
             f"the GPU is idle for {waits} because of them, and copies for {copying} with no kernel running",
             f"they block the host for {units.duration(total(held))}, in {units.counted(len(call), 'call')}",
@@ -162,7 +155,7 @@ def _exposed(simulation: Simulation, device: int, copies: pd.DataFrame, window: 
     mine = copies[(copies["exposed"] > 0) & ~others]
     return make_finding(
         rule=EXPOSED.key,
-        headline=f"The GPU copies and computes nothing for {units.share(lost / window.length_ns)} of the time.",
+        headline=EXPOSED.headline.format(share=units.share(lost / window.length_ns)),
         lost_ns=lost,
         saving=predict(simulation, partial(beside_kernels, device)),
         advice=_advice(mine),

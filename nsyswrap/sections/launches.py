@@ -15,7 +15,6 @@ from nsyswrap.events.duration_stats import by_name
 from nsyswrap.intervals import Indices, Times, Window
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Fact, Finding, Section
-from nsyswrap.program_kind import Wording
 from nsyswrap.rows import taken
 from nsyswrap.rules.launches import LAUNCH_BOUND
 from nsyswrap.rules.optimizer import MANY_KERNELS
@@ -28,23 +27,6 @@ from nsyswrap.what_if.changes.idle_host import idle_host
 from nsyswrap.what_if.fix import LostTime
 from nsyswrap.what_if.saving import Saving, predict
 from nsyswrap.what_if.simulate import Simulation
-
-LAUNCH_LESS = Wording(
-    'Launch fewer and longer operations: torch.compile, CUDA graphs (torch.compile(mode="reduce-overhead")), '
-    "{optimizer}or a larger batch.",
-    "Launch fewer and longer kernels: fuse small ones, give each more work, or use CUDA graphs.",
-    jax="Launch fewer and longer kernels: more of the step under one jax.jit, or a larger batch. XLA's command "
-    "buffers are CUDA graphs.",
-    server="Launch fewer and longer kernels: let the engine use CUDA graphs (vLLM: without --enforce-eager), and "
-    "batch more requests.",
-    openacc="Launch fewer and longer kernels: merge small regions, collapse loops, and queue regions with async.",
-)
-UPDATE_TOGETHER = Wording(
-    "Update all parameters together: fused=True, or foreach=True where an optimizer has no fused form, "
-    "as in torch.optim.AdamW(parameters, fused=True).",
-    "Update all parameters together, in one kernel or a few.",
-    jax="Update all parameters together: the whole update under the jax.jit of the step, so that XLA fuses it.",
-)
 
 
 def run(
@@ -118,11 +100,12 @@ def _launch_bound(
     phases = {name: each for name, each in paces(context, mine).items() if each.is_bound}
     return make_finding(
         rule=LAUNCH_BOUND.key,
-        headline=f"The GPU waits {units.share(lost / window.length_ns)} of the time for the next launch: "
-        f"{units.share(pace.late_share)} of the operations are launched after the GPU went idle.",
+        headline=LAUNCH_BOUND.headline.format(
+            share=units.share(lost / window.length_ns), late=units.share(pace.late_share)
+        ),
         lost_ns=lost,
         saving=saving(),
-        advice=LAUNCH_LESS.format(optimizer=_optimizer_words(context, attribution)),
+        advice=LAUNCH_BOUND.advice.format(optimizer=_optimizer_words(context, attribution)),
         evidence=(
             f"all: {_words(pace)}",
             *(f"phase {name}: {_words(each)}" for name, each in phases.items()),
@@ -157,11 +140,10 @@ def _optimizer(simulation: Simulation, attribution: Attribution) -> Finding | No
     lost = idle + found.short_ns
     return make_finding(
         rule=MANY_KERNELS.key,
-        headline="The optimizer's many short kernels, and the waits between them, "
-        f"take {units.share(lost / window.length_ns)} of the time.",
+        headline=MANY_KERNELS.headline.format(share=units.share(lost / window.length_ns)),
         lost_ns=lost,
         saving=predict(simulation, fused_optimizer),
-        advice=UPDATE_TOGETHER,
+        advice=MANY_KERNELS.advice,
         evidence=(
             f"{units.counted(round(found.per_step), 'kernel')} a step in phase {PHASE}",
             f"{units.share(found.short_share)} of them shorter than {units.duration(SHORT_NS)}",

@@ -13,22 +13,12 @@ from nsyswrap.intervals import Spans, Window, clip, covered, merge, total, union
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Finding
 from nsyswrap.rows import taken
-from nsyswrap.rules import memory
+from nsyswrap.rules.memory import MIGRATIONS, TOO_LARGE
 from nsyswrap.sections.severity import make_finding, worth_printing
 from nsyswrap.tables import array
 from nsyswrap.what_if.saving import Saving
 from nsyswrap.what_if.simulate import Simulation
 
-HEADLINE = "Page faults of managed memory take {share} of the time: pages move, or the GPU waits for the next fault."
-ADVICE = (
-    "Move the pages before they are needed: cudaMemPrefetchAsync to the GPU before its kernels run, and to the host "
-    "(cudaCpuDeviceId) before it reads the result. Mark what both only read with cudaMemAdvise (SetReadMostly); or use "
-    "cudaMalloc and explicit copies."
-)
-TOO_LARGE = (
-    "The GPU's memory is too small for what its kernels touch, so pages are evicted for others: use less memory at a "
-    "time, in pieces that fit, and move each with cudaMemPrefetchAsync before its kernels run."
-)
 UNKNOWN = Saving(None, None, ("no saving is predicted: a kernel's time does not show how long it waits for pages",))
 
 
@@ -56,18 +46,18 @@ def find_finding(
     moved, faults = copies[copies["by_fault"]], _gpu_faults(context, device, window)
     moving = clip(merge(array(moved, "start"), array(moved, "end")), window.start_ns, window.end_ns)
     waiting = clip(merge(array(faults, "start"), array(faults, "end")), window.start_ns, window.end_ns)
-    busy, idle = union(moving, waiting), attribution.idle_of(memory.MIGRATIONS.key)
+    busy, idle = union(moving, waiting), attribution.idle_of(MIGRATIONS.key)
     # In idle time that another rule explains, a GPU that waits for pages is not counted a second time.
     lost = idle + total(busy) - int(covered(busy, *_idle(attribution)).sum())
     if not worth_printing(lost, window):
         return None
     evicted = int((find_migrations(context).evicted[context.operations.on(device)]).sum())
     return make_finding(
-        rule=memory.MIGRATIONS.key,
-        headline=HEADLINE.format(share=units.share(lost / window.length_ns)),
+        rule=MIGRATIONS.key,
+        headline=MIGRATIONS.headline.format(share=units.share(lost / window.length_ns)),
         lost_ns=lost,
         saving=UNKNOWN,
-        advice=TOO_LARGE if 2 * evicted > len(moved) else ADVICE,
+        advice=(TOO_LARGE if 2 * evicted > len(moved) else MIGRATIONS).advice,
         evidence=(
             *_directions(moved),
             *(f"{units.count(evicted)} of them evict pages" for _ in range(evicted > 0)),

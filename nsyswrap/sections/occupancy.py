@@ -18,7 +18,6 @@ from nsyswrap.intervals import Indices, Times, Window
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.own_windows import find_own_windows
 from nsyswrap.model import Fact, Finding, Section, Severity
-from nsyswrap.program_kind import Wording
 from nsyswrap.row_sums import largest_first, text_column
 from nsyswrap.rows import taken
 from nsyswrap.rules.occupancy import LOW, SMALL_GRID
@@ -51,14 +50,6 @@ LISTED = 3
 # Source: no machine has more GPUs (NVIDIA DGX-2, 16); more ids than that are those of a job or of a broken export.
 MOST_SIMULATED = 16
 NOT_SIMULATED = Saving(None, None, (f"no saving is predicted: only the {MOST_SIMULATED} busiest GPUs are simulated",))
-
-MORE_WORK = Wording(
-    "Give each kernel more work: a larger batch, batched operations instead of a loop over small tensors, "
-    "or torch.compile to fuse small kernels. A smaller GPU runs a small model just as fast.",
-    "Give each kernel more work: more data at a time, or several small kernels in one. Independent kernels can run "
-    "side by side, in streams. A smaller GPU runs small work just as fast.",
-    server="Give each kernel more work: batch more requests. A smaller GPU runs a small model just as fast.",
-)
 
 
 def run(context: TraceContext, window: Window, simulation: Simulation) -> Section:
@@ -217,8 +208,8 @@ def _small_grid(simulation: Simulation | None, device: int, small: pd.DataFrame,
     """Return the finding on grids that are too small for the GPU."""
     return _finding(
         rule=SMALL_GRID.key,
-        headline="Kernels with too few blocks for half of the GPU take {share} of the time.",
-        advice=MORE_WORK,
+        headline=SMALL_GRID.headline,
+        advice=SMALL_GRID.advice,
         spent=small,
         ratio=small["sm_efficiency_estimate"],
         simulation=simulation,
@@ -232,7 +223,7 @@ def _low(simulation: Simulation | None, device: int, low: pd.DataFrame, window: 
     limiters = low.groupby("limiter")["total_ns"].sum().sort_values(ascending=False).index
     return _finding(
         rule=LOW.key,
-        headline="Kernels that fill less than a quarter of the GPU's warps take {share} of the time.",
+        headline=LOW.headline,
         advice=f"Limited by {', then '.join(map(str, limiters))}. Measure with Nsight Compute first: some kernels are "
         "fast with few warps. In your own kernels, reduce what a block uses: smaller tiles or num_stages in Triton, "
         "__launch_bounds__ in CUDA. Leave kernels of a library as they are.",

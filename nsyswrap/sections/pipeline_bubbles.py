@@ -9,21 +9,14 @@ from nsyswrap.intervals import Window, total
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.own_windows import find_own_windows
 from nsyswrap.model import Finding
-from nsyswrap.program_kind import Wording
 from nsyswrap.ranks.activity import COMPUTES, USUAL
 from nsyswrap.ranks.collectives import Collectives
 from nsyswrap.ranks.lateness import Lateness
-from nsyswrap.ranks.same_work import PIPELINE
+from nsyswrap.rules.ranks import PIPELINE
 from nsyswrap.sections.severity import WARNING_SHARE, make_finding
 from nsyswrap.what_if.saving import HALF, Saving
 
 LISTED = 8
-MORE_BATCHES = Wording(
-    "Cut the batch into more microbatches: with p stages and m microbatches, p - 1 of m + p - 1 parts of the step are "
-    "bubbles. Or give each rank several stages (ScheduleInterleaved1F1B, ScheduleZBVZeroBubble).",
-    "Cut the batch into more microbatches: with p stages and m microbatches, p - 1 of m + p - 1 parts of the step are "
-    "bubbles. Or give each rank several stages.",
-)
 EVEN_STAGES = (
     "Move layers from {longest} to {shortest}, until all stages work for as long: each microbatch takes the time of "
     "the longest stage."
@@ -49,7 +42,7 @@ def find_findings(
         window: Interval of the finding.
     """
     charges, together = lateness.charges, context.steps.together(window)
-    mine = charges.rule == PIPELINE
+    mine = charges.rule == PIPELINE.key
     devices = [rank.device_id for rank in collectives.ranks.each if rank.device_id in lateness.activities]
     if not mine.any() or not devices:
         return ()
@@ -62,11 +55,11 @@ def find_findings(
     is_uneven = sum(uneven.values()) > HALF * sum(bubbles.values())
     return (
         make_finding(
-            rule=PIPELINE,
+            rule=PIPELINE.key,
             headline=_headline(context, together, mean, len(devices)),
             lost_ns=mean,
             saving=_saving(bubbles, uneven, is_uneven=is_uneven),
-            advice=_advice(collectives, works) if is_uneven else MORE_BATCHES,
+            advice=_advice(collectives, works) if is_uneven else PIPELINE.advice,
             evidence=(*_stages(collectives, bubbles, works), _messages(context, collectives, window)),
             device_id=None,
             window=together,

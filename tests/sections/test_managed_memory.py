@@ -7,7 +7,7 @@ from export_builder import DEVICE, PROCESS, ExportBuilder, global_id
 
 from nsyswrap.model import Finding, Report
 from nsyswrap.report import build_report
-from nsyswrap.sections.managed_memory import TOO_LARGE
+from nsyswrap.rules.memory import TOO_LARGE
 from nsyswrap.tables import Trace
 
 TraceOf = Callable[[ExportBuilder], Trace]
@@ -116,7 +116,7 @@ def test_idle_time_before_a_fault_is_no_longer_than_a_fault(trace_of: TraceOf) -
 def test_pages_that_are_evicted_tell_that_memory_is_too_small(trace_of: TraceOf) -> None:
     finding = found(build_report(trace_of(one_kernel(cause=EVICTED))))
     assert finding is not None
-    assert finding.advice == TOO_LARGE
+    assert finding.advice == TOO_LARGE.advice
     assert "200 of them evict pages" in finding.evidence
 
 

@@ -12,7 +12,6 @@ from nsyswrap.loop.context import find_context
 from nsyswrap.model import Finding, Report
 from nsyswrap.report import report_of
 from nsyswrap.rules.ranks import PIPELINE
-from nsyswrap.sections.pipeline_bubbles import MORE_BATCHES
 from nsyswrap.tables import Trace
 
 TraceOf = Callable[[ExportBuilder], Trace]
@@ -47,7 +46,7 @@ def test_bubbles_are_named_with_the_most_that_more_microbatches_save(trace_of: T
     assert waits_of_a_step(2, (4, 4)) == [300 * US, 100 * US]
     assert found.headline.startswith("Pipeline bubbles take 200 µs a step, 21.")
     assert found.headline.endswith("of the time of 2 stages: one waits while another computes.")
-    assert found.advice == MORE_BATCHES
+    assert found.advice == PIPELINE.advice
     assert found.severity == "problem"
     steps = report.step.count or 0
     assert found.lost_ns == steps * 200 * US
@@ -61,7 +60,7 @@ def test_the_bubbles_of_a_real_pipeline_are_its_first_finding(real_report: RealR
     """With two microbatches in two stages, a third of the time is bubbles by the formula. So it was measured."""
     report = real_report("ranks/pipeline_bubbles")
     first = report.findings[0]
-    assert (first.rule, first.severity, first.advice) == (PIPELINE.key, "problem", MORE_BATCHES)
+    assert (first.rule, first.severity, first.advice) == (PIPELINE.key, "problem", PIPELINE.advice)
     assert first.lost_ns / report.window.length_ns == pytest.approx(1 / 3, abs=0.05)
     assert saving_of(first).low == 0
 

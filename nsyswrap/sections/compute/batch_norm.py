@@ -19,7 +19,6 @@ import numpy.typing as npt
 from nsyswrap.hardware.kernel_work import has_block_a_channel
 from nsyswrap.intervals import Window
 from nsyswrap.model import Finding
-from nsyswrap.program_kind import Wording
 from nsyswrap.rules import compute
 from nsyswrap.sections.compute.kernel_findings import find_if_costly
 from nsyswrap.sections.compute.kernel_groups import GroupedKernels, costliest
@@ -33,24 +32,16 @@ _APPLIES, APPLIED_PASSES = re.compile(r"batch_norm_transform_input_kernel"), 2
 # reads both again and writes.
 PASSES = ((_STATISTICS, 1), (re.compile(r"batch_norm_backward_kernel"), 5))
 
-ADVICE = Wording(
-    "Keep images in channels-last layout: model.to(memory_format=torch.channels_last), and the same for "
-    "each batch. Batch norms then spread each channel over many blocks. torch.compile generates other "
-    "kernels for them, too. A larger batch adds no block.",
-    "Keep images in the layout NHWC: batch norms then spread each channel over many blocks. A larger batch adds no "
-    "block.",
-)
-
 
 def find_findings(simulation: Simulation, kernels: GroupedKernels, window: Window) -> tuple[Finding, ...]:
     """Return a finding where batch norms with one block for each channel take enough of the window."""
     own = _own(kernels)
     return find_if_costly(
         rule=compute.BATCH_NORM.key,
-        headline="Batch norms that give each channel one block take {share} of the time.",
+        headline=compute.BATCH_NORM.headline,
         lost_ns=kernels.time_of(own),
         change=partial(on_whole_gpu, kernels),
-        advice=ADVICE,
+        advice=compute.BATCH_NORM.advice,
         evidence=partial(costliest, kernels, own),
         simulation=simulation,
         kernels=kernels,

@@ -6,7 +6,6 @@ import numpy as np
 
 from nsyswrap.intervals import Window
 from nsyswrap.model import Finding
-from nsyswrap.program_kind import Wording
 from nsyswrap.rules import compute
 from nsyswrap.sections.compute.kernel_findings import find_if_costly
 from nsyswrap.sections.compute.kernel_groups import Group, GroupedKernels, costliest
@@ -18,24 +17,16 @@ READ_AND_WRITTEN = 2
 # In this type cuDNN can be slower. Source: docs/sections/compute.md, depthwise convolutions of 7 x 7.
 FULL = "fp32"
 
-ADVICE = Wording(
-    "Keep images in channels-last layout: model.to(memory_format=torch.channels_last), and the same for "
-    "each batch. cuDNN then runs these convolutions. In float32, and above all with large filters, time both "
-    "layouts: cuDNN's kernels can be slower there, and bfloat16 or float16 helps more.",
-    "Keep images in the layout NHWC, so that cuDNN can run these convolutions. In float32, and above all with large "
-    "filters, time both layouts; half precision helps more.",
-)
-
 
 def find_findings(simulation: Simulation, kernels: GroupedKernels, window: Window) -> tuple[Finding, ...]:
     """Return a finding where PyTorch's own depthwise kernels take enough of the window."""
     own = kernels.which([each.kind.op == OPERATION and each.kind.library == LIBRARY for each in kernels.groups])
     return find_if_costly(
         rule=compute.DEPTHWISE.key,
-        headline="Depthwise convolutions in PyTorch's own kernels take {share} of the time.",
+        headline=compute.DEPTHWISE.headline,
         lost_ns=kernels.time_of(own),
         change=partial(at_peak, kernels),
-        advice=ADVICE,
+        advice=compute.DEPTHWISE.advice,
         evidence=partial(costliest, kernels, own),
         simulation=simulation,
         kernels=kernels,

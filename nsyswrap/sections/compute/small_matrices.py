@@ -19,7 +19,6 @@ from nsyswrap.events.operations import streams_of
 from nsyswrap.intervals import Indices, Window
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Finding
-from nsyswrap.program_kind import Wording
 from nsyswrap.rules import compute
 from nsyswrap.sections.compute.kernel_findings import find_if_costly
 from nsyswrap.sections.compute.kernel_groups import Group, GroupedKernels
@@ -40,13 +39,6 @@ SMALL_PART = 0.50
 _TILE = re.compile(r"(?:tilesize|_)(\d{1,3})x(\d{1,3})(?=x\d|_)")
 LISTED = 3
 
-ADVICE = Wording(
-    "Compute them at once: torch.bmm or torch.matmul over stacked tensors instead of a loop over heads, "
-    "experts or samples; torch.vmap does that for a function.",
-    "Compute them at once: a batched product (cublasGemmStridedBatchedEx), or a grouped one for different sizes.",
-    jax="Compute them at once: jnp.einsum over stacked arrays, or jax.vmap, instead of a loop.",
-)
-
 
 def find_findings(simulation: Simulation, kernels: GroupedKernels, window: Window) -> tuple[Finding, ...]:
     """Return a finding where equal small products that follow one another take enough of the window."""
@@ -55,10 +47,10 @@ def find_findings(simulation: Simulation, kernels: GroupedKernels, window: Windo
     lost = int(kernels.inside[mine].sum())
     return find_if_costly(
         rule=compute.SMALL_MATRICES.key,
-        headline="Equal products of small matrices, one after the other, take {share} of the time.",
+        headline=compute.SMALL_MATRICES.headline,
         lost_ns=lost,
         change=partial(_batched, kernels, following),
-        advice=ADVICE,
+        advice=compute.SMALL_MATRICES.advice,
         evidence=partial(_evidence, kernels, following),
         simulation=simulation,
         kernels=kernels,

@@ -23,7 +23,6 @@ from nsyswrap.intervals import Indices, Window
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import OPTIMIZER
 from nsyswrap.model import Finding
-from nsyswrap.program_kind import Wording
 from nsyswrap.rules import compute
 from nsyswrap.sections.compute.kernel_findings import find_if_costly
 from nsyswrap.sections.compute.kernel_groups import Group, GroupedKernels, by_name
@@ -38,18 +37,6 @@ FUSABLE = frozenset({"elementwise", "reduction", "norm", "softmax", "random", "l
 LISTED = 3
 Shares = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
-
-HEADLINE = Wording(
-    "Elementwise kernels in chains take {share} of the time; torch.compile fuses such chains.",
-    "Elementwise kernels in chains take {share} of the time; one kernel can do a chain.",
-)
-ADVICE = Wording(
-    "Fuse them: torch.compile makes one kernel of a chain. By hand: operators that do several of these "
-    "steps at once, such as functional.rms_norm, functional.layer_norm or scaled_dot_product_attention.",
-    "Fuse them: one kernel that does all steps of a chain reads and writes the data once.",
-    jax="Fuse them: what is under one jax.jit, XLA makes one kernel of.",
-    server="Fuse them: let the engine compile the model (vLLM: without --enforce-eager), or use its fused kernels.",
-)
 
 
 @dataclass(frozen=True)
@@ -96,10 +83,10 @@ def find_findings(simulation: Simulation, kernels: GroupedKernels, window: Windo
     lost = int(kernels.inside[chains.linked].sum())
     return find_if_costly(
         rule=compute.UNFUSED.key,
-        headline=HEADLINE,
+        headline=compute.UNFUSED.headline,
         lost_ns=lost,
         change=partial(_fused, kernels, chains),
-        advice=ADVICE,
+        advice=compute.UNFUSED.advice,
         evidence=partial(_evidence, kernels, chains),
         simulation=simulation,
         kernels=kernels,

@@ -24,11 +24,6 @@ LISTED = 3
 # Kernels of PyTorch's group norm. On a GPU it copies images to channels-first layout. Source: group_norm.cpp; a U-Net
 # with group norms on an H200 took 16.4 ms a step, and 22.4 ms with channels last.
 GROUP_NORM = re.compile(r"Compute(?:Internal|BackwardFused)\w*CUDAKernel|ComputeFusedParamsCUDAKernel|GroupNorm")
-ADVICE = Wording(
-    "Keep images in channels-last layout: model.to(memory_format=torch.channels_last), and the same for "
-    "each batch. Convolutions then use them without a conversion.",
-    "Keep images in the layout NHWC from the start: convolutions then use them without a conversion.",
-)
 TIME_BOTH = Wording(
     " Time both layouts: PyTorch's group norm copies each image back to channels first, so a network with group norms "
     "can be slower.",
@@ -64,10 +59,10 @@ def find_findings(
     return (
         make_finding(
             rule=tensor_cores.LAYOUT.key,
-            headline=f"Kernels that only convert tensors to another layout take {share} of the time.",
+            headline=tensor_cores.LAYOUT.headline.format(share=share),
             lost_ns=lost,
             saving=predict(simulation, lambda _: change),
-            advice=ADVICE + (TIME_BOTH if converts_back else ""),
+            advice=tensor_cores.LAYOUT.advice + (TIME_BOTH if converts_back else ""),
             evidence=_costliest(kernels, summed),
             device_id=None,
             window=window,
