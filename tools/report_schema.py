@@ -11,7 +11,8 @@ from typing import Any, get_args
 from nsyswrap.interval import NAMES
 from nsyswrap.intervals import Window
 from nsyswrap.model import AloneSource, PlanSource, SavingMethod, Severity, Unit
-from nsyswrap.render.json_report import SCHEMA, SCHEMA_FILE
+from nsyswrap.render import SCHEMA_FILE
+from nsyswrap.render.json_report import SCHEMA
 from nsyswrap.render.table_columns import columns_of, is_required, known_columns, known_tables
 from nsyswrap.sections.spec import Kind
 

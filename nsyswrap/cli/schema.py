@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from nsyswrap.cli.output import file_options, write_result
-from nsyswrap.render.json_report import SCHEMA_FILE
+from nsyswrap.render import SCHEMA_FILE
 
 
 @click.command()

@@ -5,7 +5,6 @@ empty: reports are attached to public issues, so the name of the machine is with
 """
 
 from collections.abc import Mapping
-from pathlib import Path
 from types import MappingProxyType
 
 import numpy as np
@@ -21,7 +20,6 @@ from nsyswrap.render.rows import weight_column
 from nsyswrap.render.summary_model import records
 
 SCHEMA = "nsyswrap.report/3"
-SCHEMA_FILE = Path(__file__).parent / "report.schema.json"
 MOST_ROWS = 20_000
 
 # The number of the rank on each GPU.

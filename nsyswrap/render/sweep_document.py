@@ -121,11 +121,11 @@ def _speed(result: CellResult) -> str:
     step = result.step
     if step is None:
         return _ending(result)
-    found = f"{units.duration(step.mean_ns)} a step ({units.duration_range(step.low_ns, step.high_ns)})"
+    found = f"{units.duration(step.ns.point)} a step ({units.duration_range(*step.ns.ends)})"
     if result.samples_per_s is None or result.cell.batch is None:
         return found
-    low, high = (_per_second(result.cell.batch, ns) for ns in (step.high_ns, step.low_ns))
-    return f"{_per_second(result.cell.batch, step.mean_ns)} samples/s ({low} to {high}), {found}"
+    low, high = (_per_second(result.cell.batch, ns) for ns in reversed(step.ns.ends))
+    return f"{_per_second(result.cell.batch, step.ns.point)} samples/s ({low} to {high}), {found}"
 
 
 def _per_second(batch: float, step_ns: float) -> str:
@@ -230,9 +230,9 @@ def _scaling(sweep: Sweep, kind: str) -> Section:
             "base_ns": round(each.base_ns),
             "step_ns": round(each.step_ns),
             "speedup": each.speedup,
-            "efficiency_share": each.efficiency,
-            "low_share": each.low,
-            "high_share": each.high,
+            "efficiency_share": each.efficiency.point,
+            "low_share": each.efficiency.low,
+            "high_share": each.efficiency.high,
             **{added[group]: round(value) for group, value in each.groups_ns.items()},
         }
         for each in scaling(sweep, kind)
@@ -263,7 +263,7 @@ def _cells(sweep: Sweep) -> Section:
     rows = []
     for each in sweep.cells:
         step, limit, last = each.step, limit_of(each), each.runs[-1] if each.runs else None
-        times = (step.mean_ns, step.low_ns, step.high_ns, each.median_ns) if step else (None,) * 4
+        times = (step.ns.point, *step.ns.ends, each.median_ns) if step else (None,) * 4
         rows.append(
             {
                 **dict(each.cell.values),
@@ -302,8 +302,8 @@ def _axes(sweep: Sweep) -> Iterator[Section]:
         own = [each for each in sweep.cells if axis.name == GPUS or not each.cell.same_as]
         lines = [(others, line) for others, line in lines_of(own, axis) if len(line) > 1]
         measured = [each for _, line in lines for each in line if each.step]
-        slowest = max((each.step.high_ns for each in measured if each.step), default=0.0)
-        rates = [1e9 * each.cell.batch / each.step.low_ns for each in measured if each.step and each.cell.batch]
+        slowest = max((each.step.ns.high for each in measured if each.step), default=0.0)
+        rates = [1e9 * each.cell.batch / each.step.ns.low for each in measured if each.step and each.cell.batch]
         pictures = [
             picture
             for others, line in (lines if measured else [])[:_MOST_LINES]
@@ -328,13 +328,13 @@ def _pictures(
     if fastest and all(each.cell.batch for each in line):
         top = fastest * _HEADROOM
         rates = [
-            [1e9 * (each.cell.batch or 0.0) / ns for ns in (each.step.mean_ns, each.step.high_ns, each.step.low_ns)]
+            [1e9 * (each.cell.batch or 0.0) / ns for ns in (each.step.ns.point, *reversed(each.step.ns.ends))]
             for each in line
             if each.step
         ]
         yield _picture(f"{title}: samples/s, 0 to {_per_second(1.0, 1e9 / top)}", top, rates, cells, axis)
     top = slowest_ns * _HEADROOM
-    times = [[each.step.mean_ns, each.step.low_ns, each.step.high_ns] for each in line if each.step]
+    times = [[each.step.ns.point, *each.step.ns.ends] for each in line if each.step]
     yield _picture(f"{title}: time per step, 0 to {units.duration(top)}", top, times, cells, axis)
 
 
@@ -444,10 +444,21 @@ def _cell_tree(result: CellResult) -> dict[str, Any]:
         "same_as": result.cell.same_as,
         "ending": _ending(result),
         "reason": failed.reason if failed else "",
-        "step": None if step is None else {**step._asdict(), "median_ns": result.median_ns},
+        "step": None if step is None else _step_tree(step, result.median_ns),
         "samples_per_s": result.samples_per_s,
         "limit": _limit_tree(limit_of(result)),
         "groups_ns": {group.name.lower(): value for group, value in groups_of(result).items()},
+    }
+
+
+def _step_tree(step: StepInterval, median_ns: float | None) -> dict[str, Any]:
+    return {
+        "mean_ns": step.ns.point,
+        "low_ns": step.ns.low,
+        "high_ns": step.ns.high,
+        "runs": step.runs,
+        "from_runs": step.from_runs,
+        "median_ns": median_ns,
     }
 
 
@@ -456,9 +467,13 @@ def _limit_tree(limit: Limit | None) -> dict[str, Any] | None:
 
 
 def _scaling_tree(row: ScalingRow) -> dict[str, Any]:
-    found = row._asdict()
+    fields = row._asdict()
+    groups_ns = fields.pop("groups_ns")
     return {
-        **found,
+        **fields,
+        "efficiency": row.efficiency.point,
+        "low": row.efficiency.low,
+        "high": row.efficiency.high,
         "others": dict(row.others),
-        "groups_ns": {group.name.lower(): value for group, value in row.groups_ns.items()},
+        "groups_ns": {group.name.lower(): value for group, value in groups_ns.items()},
     }

@@ -74,9 +74,7 @@ def _is_better(one: CellResult, other: CellResult) -> bool:
     if one.step is None or other.step is None:
         return one.step is not None
     scale = (one.cell.batch or 1.0) / (other.cell.batch or 1.0)
-    longer = other.step._replace(
-        **{name: getattr(other.step, name) * scale for name in ("mean_ns", "low_ns", "high_ns")}
-    )
+    longer = other.step._replace(ns=other.step.ns.map(lambda ns: ns * scale))
     return difference_is_shown(one.step, longer)
 
 
@@ -189,7 +187,7 @@ def _on_gpus(sweep: Sweep) -> Iterator[str]:
         rows = scaling(sweep, kind)
         if not rows:
             continue
-        best, worst = (choose(rows, key=lambda row: row.efficiency) for choose in (max, min))
+        best, worst = (choose(rows, key=lambda row: row.efficiency.point) for choose in (max, min))
         yield f"{title}: at best {_efficiency(best)}{_where_of(best)}."
         if worst is not best:
             yield f"{title}: at worst {_efficiency(worst)}{_where_of(worst)}."
@@ -198,7 +196,7 @@ def _on_gpus(sweep: Sweep) -> Iterator[str]:
 def _efficiency(row: ScalingRow) -> str:
     """Return the throughput of more GPUs in words."""
     gpus = f"{row.gpus} GPUs do {row.speedup:.2f} times the work of {row.base_gpus}"
-    return f"{gpus} ({units.share(row.efficiency)} efficiency)"
+    return f"{gpus} ({units.share(row.efficiency.point)} efficiency)"
 
 
 def _where_of(row: ScalingRow) -> str:

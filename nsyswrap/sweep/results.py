@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from nsyswrap.compare.bootstrap import student_limit, student_quantile
 from nsyswrap.compare.run_noise import CPU_SPREAD, FREEDOM, GPU_SPREAD
+from nsyswrap.interval import Interval
 from nsyswrap.sweep.cells import Cell, cells_of
 from nsyswrap.sweep.endings import Ending
 from nsyswrap.sweep.spec import SweepSpec
@@ -73,26 +74,22 @@ class RunResult:
 
 
 class StepInterval(NamedTuple):
-    """The time per step of a cell, in ns: its centre and an interval that holds it in 95 % of sweeps.
+    """The time per step of a cell.
 
     Attributes:
-        mean_ns: Geometric mean over runs.
-        low_ns: Lower bound.
-        high_ns: Upper bound.
+        ns: Geometric mean over runs, with an interval that holds it in 95 % of sweeps, in ns.
         runs: Number of runs.
         from_runs: Whether the spread is that of these runs; otherwise it is that known between runs of one program.
     """
 
-    mean_ns: float
-    low_ns: float
-    high_ns: float
+    ns: Interval[float]
     runs: int
     from_runs: bool
 
     @property
     def half_width(self) -> float:
         """Return half of the width in natural logarithms: the share by which the time may be wrong."""
-        return math.log(self.high_ns / self.mean_ns)
+        return math.log(self.ns.high / self.ns.point)
 
 
 class CellResult(NamedTuple):
@@ -123,12 +120,12 @@ class CellResult(NamedTuple):
     @property
     def samples_per_s(self) -> float | None:
         """Return the throughput of all GPUs together; None without a step or a batch size."""
-        return None if self.step is None or self.cell.batch is None else 1e9 * self.cell.batch / self.step.mean_ns
+        return None if self.step is None or self.cell.batch is None else 1e9 * self.cell.batch / self.step.ns.point
 
     @property
     def rate(self) -> float | None:
         """Return what is compared between cells: samples a second, or steps a second without a batch size."""
-        return None if self.step is None else 1e9 * (self.cell.batch or 1.0) / self.step.mean_ns
+        return None if self.step is None else 1e9 * (self.cell.batch or 1.0) / self.step.ns.point
 
     @property
     def median_ns(self) -> float | None:
@@ -193,9 +190,8 @@ def step_interval(runs: Sequence[RunResult]) -> StepInterval | None:
     else:
         share = statistics.fmean(run.cpu_share for run in measured)
         reach = student_quantile(quantile, FREEDOM) * math.hypot(CPU_SPREAD * share, GPU_SPREAD) / math.sqrt(count)
-    return StepInterval(
-        math.exp(centre), math.exp(centre - reach), math.exp(centre + reach), count, from_runs=count >= FEWEST_RUNS
-    )
+    step = Interval(centre - reach, centre, centre + reach).map(math.exp)
+    return StepInterval(step, count, from_runs=count >= FEWEST_RUNS)
 
 
 def _mean_parts(runs: Sequence[RunResult]) -> tuple[StepPart, ...]:
@@ -209,4 +205,4 @@ def _mean_parts(runs: Sequence[RunResult]) -> tuple[StepPart, ...]:
 
 def difference_is_shown(faster: StepInterval, slower: StepInterval) -> bool:
     """Return whether one cell takes less time per step than another beyond the noise of both."""
-    return math.log(slower.mean_ns / faster.mean_ns) > math.hypot(faster.half_width, slower.half_width)
+    return math.log(slower.ns.point / faster.ns.point) > math.hypot(faster.half_width, slower.half_width)

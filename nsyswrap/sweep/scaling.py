@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from nsyswrap.interval import Interval
 from nsyswrap.rules.rule import Group
 from nsyswrap.sweep.limits import groups_of
 from nsyswrap.sweep.results import CellResult, Sweep
@@ -23,7 +24,6 @@ class ScalingRow(NamedTuple):
         base_ns, step_ns: Time per step of both.
         speedup: Throughput by that of the base.
         efficiency: Speedup by the number of GPUs over that of the base.
-        low, high: Bounds of the efficiency.
         groups_ns: What each group adds to a step; together the difference of the steps. Empty without GPU work.
     """
 
@@ -35,9 +35,7 @@ class ScalingRow(NamedTuple):
     base_ns: float
     step_ns: float
     speedup: float
-    efficiency: float
-    low: float
-    high: float
+    efficiency: Interval[float]
     groups_ns: dict[Group, float]
 
 
@@ -95,19 +93,17 @@ def _rows(
         factor = math.exp(math.hypot(base.step.half_width, each.step.half_width))
         ratio = (each.cell.gpus or 1) / (base.cell.gpus or 1)
         # Strong: the same samples in a shorter step. Weak: more samples by the ratio, in a step that may be longer.
-        efficiency = base.step.mean_ns / each.step.mean_ns / (ratio if kind == STRONG else 1.0)
+        efficiency = base.step.ns.point / each.step.ns.point / (ratio if kind == STRONG else 1.0)
         yield ScalingRow(
             kind=kind,
             others=others,
             kept=kept,
             base_gpus=base.cell.gpus or 1,
             gpus=each.cell.gpus or 1,
-            base_ns=base.step.mean_ns,
-            step_ns=each.step.mean_ns,
+            base_ns=base.step.ns.point,
+            step_ns=each.step.ns.point,
             speedup=efficiency * ratio,
-            efficiency=efficiency,
-            low=efficiency / factor,
-            high=efficiency * factor,
+            efficiency=Interval(efficiency / factor, efficiency, efficiency * factor),
             groups_ns=_added(base, each),
         )
 

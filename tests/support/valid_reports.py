@@ -8,7 +8,8 @@ from typing import Any
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
 from nsyswrap.model import Report
-from nsyswrap.render.json_report import SCHEMA_FILE, tree
+from nsyswrap.render import SCHEMA_FILE
+from nsyswrap.render.json_report import tree
 
 # Rows of each table that are checked; all rows of one table are made alike.
 ROWS = 50

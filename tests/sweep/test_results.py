@@ -16,7 +16,7 @@ def test_three_runs_give_their_own_interval() -> None:
     found = step_interval([made_run("a", ms, at) for at, ms in enumerate((10.0, 11.0, 12.1), 1)])
     assert found is not None
     assert found.from_runs
-    assert found.mean_ns == pytest.approx(11.0 * MS)
+    assert found.ns.point == pytest.approx(11.0 * MS)
     assert found.half_width == pytest.approx(4.3027 * 0.0953102 / 3**0.5, rel=1e-3)
 
 
@@ -39,7 +39,7 @@ def test_the_interval_holds_the_truth_as_often_as_it_says() -> None:
     for _ in range(2000):
         found = step_interval([made_run("a", 10 * draw.lognormvariate(0, 0.03), at) for at in range(1, 5)])
         assert found is not None
-        hits += found.low_ns <= 10 * MS <= found.high_ns
+        hits += 10 * MS in found.ns
     assert hits / 2000 == pytest.approx(0.95, abs=3 * (0.95 * 0.05 / 2000) ** 0.5)
 
 
