@@ -31,6 +31,13 @@ ROOT = Path(__file__).parents[1]
 PACKAGES = [f"nsyswrap/{name}" for name in ("attribution", "what_if", "loop", "ranks", "sections")]
 # Of a program in tools/, or in a browser or nsys, no test is near.
 QUICK = "not slow and not browser and not nsys and not tools"
+# How much is held or done at a time, and codes: no threshold of a result.
+NO_THRESHOLDS = frozenset(
+    {
+        *("MOST_COUNTS", "LARGEST", "SPARE", "PAIRS", "_WIDEST_CELL", "REPORT_BITS", "LINK_BITS", "SEED", "LATEST"),
+        *("_WORKERS", "PREFETCHED", "EVICTED", "_WAITS", "_LAUNCHES", "TRANSFER", "RELEASE", "WARNING", "ERROR"),
+    }
+)
 FLIPPED = {"<": "<=", "<=": "<", ">": ">=", ">=": ">"}
 
 
@@ -107,7 +114,8 @@ def _thresholds(tree: ast.Module) -> Iterator[tuple[str, ast.expr, float]]:
                     continue
                 if type(number) in {int, float} and number > 0:
                     known[ast.unparse(name)] = number
-                    yield ast.unparse(name), value, number
+                    if ast.unparse(name) not in NO_THRESHOLDS:
+                        yield ast.unparse(name), value, number
 
 
 def _import_changed(mutation: Mutation) -> None:

@@ -30,12 +30,52 @@ def test_a_drift_of_hosts_is_corrected_within_the_stated_error(
     assert np.abs(clock.from_first(clock.to_first(shown)) - shown).max() <= 1
 
 
-def test_a_drift_below_the_error_is_not_corrected() -> None:
-    """Over half a second, 20 millionths are 10 us: less than the ends of collectives differ."""
-    true = np.linspace(10**6, 5 * 10**8, 100).astype(np.int64)
-    clock = find_clocks([EPOCH, EPOCH], [ends(true), ends(np.rint(true * (1 + 20e-6)).astype(np.int64))])[1]
-    assert clock.drift == 0
-    assert clock.method == "UTC"
+def drifting(ppm: float, seconds: float = 0.5, count: int = 100, noise: int = 0) -> Clock:
+    """Return the clock of a report that drifts; every second collective ends later by twice the noise, in ns."""
+    true = np.linspace(10**6, seconds * 10**9, count).astype(np.int64)
+    other = np.rint(true * (1 + ppm / 1e6)).astype(np.int64) + noise * (-1) ** np.arange(count)
+    return find_clocks([EPOCH, EPOCH], [ends(true), ends(other)])[1]
+
+
+@pytest.mark.parametrize(("ppm", "drifts"), [(80, False), (100, True), (600, True), (800, False)])
+def test_a_drift_is_longer_than_the_ends_differ_and_no_more_than_clocks_can(ppm: float, drifts: bool) -> None:  # noqa: FBT001
+    """Over half a second, 80 millionths are 40 us, and 100 are 50; a collective ends within 43 us on all ranks."""
+    assert bool(drifting(ppm).drift) == drifts
+
+
+@pytest.mark.parametrize(("count", "drifts"), [(7, False), (8, True)])
+def test_few_collectives_show_no_drift(count: int, drifts: bool) -> None:  # noqa: FBT001
+    assert bool(drifting(100, count=count).drift) == drifts
+
+
+@pytest.mark.parametrize(("noise", "drifts"), [(36_000, True), (52_000, False)])
+def test_a_drift_is_three_times_its_standard_error(noise: int, drifts: bool) -> None:  # noqa: FBT001
+    """In a second, 20 collectives drift by 0.1 ms. They end 36 us early and late in turn, or 52 us."""
+    assert bool(drifting(100, 1, 20, noise).drift) == drifts
+
+
+@pytest.mark.parametrize(
+    ("ahead", "clock"),
+    [
+        (80_000, Clock(0, 80_000, "UTC")),
+        (90_000, Clock(90_000, 43_000, "collectives")),
+        (59 * 10**9, Clock(59 * 10**9, 43_000, "collectives")),
+        (61 * 10**9, Clock(0, None, "UTC")),
+    ],
+)
+def test_clocks_of_one_host_are_kept_and_those_of_others_shifted(ahead: int, clock: Clock) -> None:
+    """Clocks that differ by a minute are not of one job."""
+    true = np.arange(1, 41, dtype=np.int64) * 10**7
+    assert find_clocks([EPOCH, EPOCH], [ends(true), ends(true - ahead)])[1] == clock
+
+
+@pytest.mark.parametrize(("outlying", "error_ns"), [(8, 43_000), (12, 500_000)])
+def test_the_stated_error_holds_for_nine_of_ten_collectives(outlying: int, error_ns: int) -> None:
+    """Of 100 collectives some end half a millisecond later on one rank."""
+    true = np.arange(1, 101, dtype=np.int64) * 10**7
+    late = true.copy()
+    late[50 : 50 + outlying] += 500_000
+    assert find_clocks([None, None], [ends(true), ends(late)])[1].error_ns == error_ns
 
 
 def test_a_line_that_ends_a_collective_before_it_began_is_wrong_by_as_much() -> None:

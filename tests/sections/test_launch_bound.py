@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 from analysis_fixtures import attributions_of, run_section, window
 from export_builder import ExportBuilder, global_id
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from real_captures import CAPTURE_NAMES, RealContext
 
@@ -261,6 +261,8 @@ def test_a_window_without_launches_has_no_phases(trace_of: TraceOf) -> None:
     assert (len(found.tables["phases"]), found.findings) == (0, ())
 
 
+@example(0.49, 1e5, 1e4)
+@example(0.51, 1e5, 1e4)
 @given(st.floats(0, 1), st.one_of(st.none(), st.floats(0, 1e6)), st.floats(0, 1e6))
 def test_the_rule(share: float, interval: float | None, operation: float) -> None:
     """Half of the launches are late; their interval is longer than operations, and no longer than a launch takes."""

@@ -70,7 +70,8 @@ def test_what_fits_into_the_cache_may_come_from_there(trace_of: TraceOf) -> None
 
 
 def test_few_blocks_limit_a_kernel_of_any_name(trace_of: TraceOf) -> None:
-    built = export().kernel(0, 100 * US, "k", gridX=33).kernel(100 * US, 200 * US, "k", gridX=132)
+    """The GPU has 132 multiprocessors."""
+    built = export().kernel(0, 100 * US, "k", gridX=65).kernel(100 * US, 200 * US, "k", gridX=67)
     assert [(each.by, each.known_from) for each in found(trace_of(built))] == [
         (limits.FEW_BLOCKS, limits.BY_NAME),
         (limits.UNKNOWN, limits.NOT_KNOWN),
@@ -116,6 +117,13 @@ def test_counters_during_a_kernel_show_its_limit(
     (limit,) = found(trace_of(sampled(export().kernel(0, 100 * US, GEMM, gridX=132), *counters)))
     assert (limit.by, limit.known_from, limit.unit) == (by, limits.BY_COUNTERS, unit)
     assert (limit.peak_share_low, limit.peak_share_high) == pytest.approx(bounds)
+
+
+@pytest.mark.parametrize(("length", "known_from"), [(45, limits.NOT_KNOWN), (55, limits.BY_COUNTERS)])
+def test_five_samples_show_a_limit(length: int, known_from: str, trace_of: TraceOf) -> None:
+    """A sample takes 10 us."""
+    (limit,) = found(trace_of(sampled(export().kernel(0, length * US, GEMM, gridX=132), 50, 30, 0)))
+    assert limit.known_from == known_from
 
 
 def test_samples_of_two_kernels_tell_of_neither(trace_of: TraceOf) -> None:
