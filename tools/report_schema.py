@@ -8,8 +8,8 @@ import json
 import sys
 from typing import Any, get_args
 
-from nsyswrap.interval import NAMES
-from nsyswrap.intervals import Window
+from nsyswrap.base.interval import NAMES
+from nsyswrap.base.intervals import Window
 from nsyswrap.model import AloneSource, PlanSource, SavingMethod, Severity, Unit
 from nsyswrap.render.json_report import SCHEMA, SCHEMA_FILE
 from nsyswrap.render.table_columns import columns_of, is_required, known_columns, known_tables

@@ -16,8 +16,8 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
+from nsyswrap.base.intervals import Window
 from nsyswrap.hardware.kernel_work import has_block_a_channel
-from nsyswrap.intervals import Window
 from nsyswrap.model import Finding
 from nsyswrap.program_kind import Wording
 from nsyswrap.rules import compute

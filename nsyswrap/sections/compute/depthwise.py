@@ -4,7 +4,7 @@ from functools import partial
 
 import numpy as np
 
-from nsyswrap.intervals import Window
+from nsyswrap.base.intervals import Window
 from nsyswrap.model import Finding
 from nsyswrap.program_kind import Wording
 from nsyswrap.rules import compute
