@@ -31,8 +31,8 @@ from typing import NamedTuple
 
 from bench_analysis import ROOT, large_export
 
+from nsyswrap.base.errors import NsysNotFoundError
 from nsyswrap.capture.locate import find_nsys
-from nsyswrap.errors import NsysNotFoundError
 
 SMALL = ROOT / "tests" / "captures" / "cnn_amp.sqlite.xz"
 STAND_IN = ROOT / "tests" / "support" / "fake_nsys.py"

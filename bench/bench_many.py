@@ -27,7 +27,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "support")]
 
 from changed_captures import Planted, write_many  # noqa: E402 - beside the tests
 
-from nsyswrap.privacy import neutral_host  # noqa: E402
+from nsyswrap.base.privacy import neutral_host  # noqa: E402
 
 # Small real captures: each takes about 0.3 s of CPU time.
 SOURCES = ("cuda_graph_graph_trace", "faults/few_workers", "faults/pageable_copies", "faults/channels_first")

@@ -9,10 +9,10 @@ from types import MappingProxyType
 
 import pandas as pd
 
+from nsyswrap.base.errors import UsageError
+from nsyswrap.base.intervals import Window
 from nsyswrap.capture_file import exported, with_recorded
-from nsyswrap.errors import UsageError
 from nsyswrap.hardware.kernel_names.user_rules import read_rules
-from nsyswrap.intervals import Window
 from nsyswrap.loop.context import Settings, find_context
 from nsyswrap.loop.phase_detection import PhaseRule
 from nsyswrap.model import Finding, Report, Section

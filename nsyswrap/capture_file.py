@@ -7,14 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from nsyswrap.base.errors import CaptureError, ExportError
+from nsyswrap.base.privacy import neutral
 from nsyswrap.capture.recorded_run import CAPTURE_SUFFIXES, recorded_copy_rates, recorded_host, recorded_profiler_cost
-from nsyswrap.errors import CaptureError, ExportError
 from nsyswrap.events.blocked_calls import name_blocked_calls
 from nsyswrap.events.host_record import read_record
 from nsyswrap.hardware.copy_rates import read_rates
 from nsyswrap.hardware.profiler_cost import read_cost
 from nsyswrap.loop.context import Settings
-from nsyswrap.privacy import neutral
 from nsyswrap.tables import Trace
 
 if TYPE_CHECKING:

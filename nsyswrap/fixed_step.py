@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from nsyswrap.intervals import Window
+from nsyswrap.base.intervals import Window
 from nsyswrap.model import StepTimes
 from nsyswrap.rules import steps
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from nsyswrap.interval import Interval
-from nsyswrap.intervals import Times, Window
+from nsyswrap.base.interval import Interval
+from nsyswrap.base.intervals import Times, Window
 from nsyswrap.program_kind import UNKNOWN, ProgramKind
 
 if TYPE_CHECKING:  # the history does without it

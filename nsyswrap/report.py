@@ -9,13 +9,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from nsyswrap import tables, units
+from nsyswrap import tables
 from nsyswrap.attribution.attribution import find_attributions
 from nsyswrap.attribution.copy_table import find_copies
 from nsyswrap.attribution.launch_pace import find_launches
-from nsyswrap.errors import CannotTellError
+from nsyswrap.base import units
+from nsyswrap.base.errors import CannotTellError
+from nsyswrap.base.intervals import Window
 from nsyswrap.fixed_step import typical
-from nsyswrap.intervals import Window
 from nsyswrap.loop.context import NO_SETTINGS, Settings, TraceContext, find_calls, find_context, find_states
 from nsyswrap.loop.extent import extent
 from nsyswrap.loop.pattern_steps import kernel_matcher

@@ -3,9 +3,9 @@
 import re
 from typing import Literal
 
-from nsyswrap.errors import UsageError
-from nsyswrap.excerpt import Excerpt
-from nsyswrap.intervals import Window
+from nsyswrap.base.errors import UsageError
+from nsyswrap.base.excerpt import Excerpt
+from nsyswrap.base.intervals import Window
 
 BETWEEN_HINT = "seconds count from the start of the capture: --window 12.5:14"
 # No event is 70 years from the start of its capture.

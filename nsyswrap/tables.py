@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from nsyswrap.excerpt import Excerpt
+from nsyswrap.base.excerpt import Excerpt
+from nsyswrap.base.rows import taken
 from nsyswrap.model import Capture, Gpu, Session
-from nsyswrap.rows import taken
 
 Ids = npt.NDArray[np.int64]
 

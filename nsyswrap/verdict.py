@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from nsyswrap import units
 from nsyswrap.attribution.attribution import RULES
+from nsyswrap.base import units
+from nsyswrap.base.intervals import Window
 from nsyswrap.fixed_step import typical
-from nsyswrap.intervals import Window
 from nsyswrap.model import Finding, Section, Severity, StepTimes
 from nsyswrap.program_kind import UNKNOWN, ProgramKind
 from nsyswrap.rules import capture, gpu, idle, memory, rule_of

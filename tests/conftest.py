@@ -20,10 +20,10 @@ from hypothesis.internal.constants_ast import Constants
 from real_captures import CAPTURES, Planted, RealContext, RealReport, RealTrace
 from valid_reports import valid_report
 
+from nsyswrap.base.errors import NsysNotFoundError
 from nsyswrap.capture.convert import export_report
 from nsyswrap.capture.locate import Nsys, find_nsys
 from nsyswrap.capture.process import output_of
-from nsyswrap.errors import NsysNotFoundError
 from nsyswrap.loop.context import NO_SETTINGS, TraceContext, find_context
 from nsyswrap.model import Report
 from nsyswrap.report import Keys, report_of

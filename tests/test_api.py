@@ -15,9 +15,9 @@ from export_builder import ExportBuilder
 from hand_made import HOSTILE
 
 import nsyswrap
+from nsyswrap.base.errors import ExportError, UsageError
 from nsyswrap.capture.locate import Nsys
 from nsyswrap.capture.progress import Progress
-from nsyswrap.errors import ExportError, UsageError
 from nsyswrap.model import Report
 from nsyswrap.render import notebook_view
 from nsyswrap.report import build_report

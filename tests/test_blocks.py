@@ -7,7 +7,7 @@ import pytest
 from real_captures import RealReport
 
 import nsyswrap.tables
-from nsyswrap import intervals
+from nsyswrap.base import intervals
 from nsyswrap.loop import range_projection
 from nsyswrap.render import render
 from nsyswrap.report import build_report

@@ -9,9 +9,9 @@ from export_builder import ExportBuilder
 from host_records import recorded
 
 import nsyswrap
+from nsyswrap.base.errors import ExportError
 from nsyswrap.capture_file import exported, with_recorded
 from nsyswrap.cli.inputs import ReadOptions, report_from, trace_context
-from nsyswrap.errors import ExportError
 from nsyswrap.loop.context import NO_SETTINGS
 from nsyswrap.trace.load import load_export
 

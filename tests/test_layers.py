@@ -21,7 +21,7 @@ def source(text: str, name: str = "nsyswrap.trace.load") -> list[Module]:
 
 def test_there_is_source_to_read() -> None:
     """The rules below check files. Each would hold for an empty list of files."""
-    assert {"nsyswrap", "nsyswrap.errors", "nsyswrap.capture"} <= {module.name for module in NSYSWRAP}
+    assert {"nsyswrap", "nsyswrap.base.errors", "nsyswrap.capture"} <= {module.name for module in NSYSWRAP}
 
 
 def test_modules_import_from_lower_layers_and_their_own_package() -> None:
@@ -88,7 +88,7 @@ def test_a_workload_says_what_it_shows_and_expects(module: Module) -> None:
     [
         ("nsyswrap.model", "from nsyswrap import tables"),
         ("nsyswrap.model", "from nsyswrap.tables import Trace"),
-        ("nsyswrap.units", "import nsyswrap.intervals"),
+        ("nsyswrap.base.units", "import nsyswrap.tables"),
         ("nsyswrap.trace.load", "from nsyswrap.capture import locate"),
         ("nsyswrap.trace.load", "from ..sections import spec"),
         ("nsyswrap.trace.load", "def f():\n    from nsyswrap.report import build"),
@@ -115,7 +115,7 @@ def test_an_import_that_does_not_go_down_is_found(importer: str, line: str) -> N
         ("nsyswrap.trace.load", "from nsyswrap.trace.schema import TABLES"),
         ("nsyswrap.trace.load", "from . import schema"),
         ("nsyswrap.trace.load", "from nsyswrap import tables"),
-        ("nsyswrap.intervals", "from nsyswrap.errors import UsageError"),
+        ("nsyswrap.base.intervals", "from nsyswrap.base.errors import UsageError"),
         ("nsyswrap.sections.ledger", "from nsyswrap.what_if.simulate import simulate"),
         ("nsyswrap.report", "from nsyswrap.sections import SECTIONS"),
         ("nsyswrap.render.html_report", "from nsyswrap.compare.comparison import Comparison"),

@@ -14,7 +14,7 @@ from export_builder import ExportBuilder, global_id
 from made_ranks import job
 from real_captures import CAPTURES
 
-from nsyswrap.errors import NsyswrapError
+from nsyswrap.base.errors import NsyswrapError
 from nsyswrap.model import Report
 from nsyswrap.report import build_report
 from nsyswrap.sections.capture_check import COMPLETE

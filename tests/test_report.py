@@ -9,8 +9,8 @@ from made_steps import STEP, made_loop
 from made_steps import STEPS as MADE_STEPS
 from savings import ends_of, saving_of
 
-from nsyswrap.errors import CannotTellError, UsageError
-from nsyswrap.intervals import Window
+from nsyswrap.base.errors import CannotTellError, UsageError
+from nsyswrap.base.intervals import Window
 from nsyswrap.loop.context import NO_SETTINGS, Settings, find_context
 from nsyswrap.loop.phase_detection import PhaseRule
 from nsyswrap.model import NO_STEP, Report, Severity, StepTimes

@@ -12,8 +12,8 @@ from random_traces import LONGEST, THREADS, Operation, Sketch, context_of, same_
 from savings import ends_of
 
 from nsyswrap import tables
+from nsyswrap.base.intervals import Spans
 from nsyswrap.events.duration_stats import by_name
-from nsyswrap.intervals import Spans
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.range_nesting import RangeNesting
 from nsyswrap.model import Report

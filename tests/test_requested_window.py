@@ -2,7 +2,7 @@
 
 import pytest
 
-from nsyswrap.errors import UsageError
+from nsyswrap.base.errors import UsageError
 from nsyswrap.requested_window import between, recorded
 
 

@@ -10,9 +10,9 @@ from analysis_fixtures import window
 from export_builder import ExportBuilder
 
 from nsyswrap import report
-from nsyswrap.errors import CannotTellError
+from nsyswrap.base.errors import CannotTellError
+from nsyswrap.base.intervals import Window
 from nsyswrap.events.thread_states import ThreadStates
-from nsyswrap.intervals import Window
 from nsyswrap.loop.context import TraceContext, find_context
 from nsyswrap.model import Section
 from nsyswrap.report import VALUES, run_sections

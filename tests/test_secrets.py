@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from made_secrets import COMMANDS, HARMLESS, HARMLESS_COMMANDS, HARMLESS_TEXTS, HEX, TEXTS, TOKENS, S, some
 
-from nsyswrap.named_secrets import WITHHELD
-from nsyswrap.privacy import ANYBODY, neutral, neutral_command
-from nsyswrap.token_forms import FORMS
+from nsyswrap.base.named_secrets import WITHHELD
+from nsyswrap.base.privacy import ANYBODY, neutral, neutral_command
+from nsyswrap.base.token_forms import FORMS
 
 DATA = Path(__file__).parent / "data"
 KERNELS = sorted({

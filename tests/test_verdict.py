@@ -10,8 +10,8 @@ from export_builder import ExportBuilder
 from real_captures import CAPTURE_NAMES, RealReport
 from verdict_checks import INCOMPLETE, check_verdict
 
-from nsyswrap.interval import Interval, between
-from nsyswrap.intervals import Window
+from nsyswrap.base.interval import Interval, between
+from nsyswrap.base.intervals import Window
 from nsyswrap.model import NO_STEP, Fact, Finding, Section, Severity, StepTimes
 from nsyswrap.report import build_report
 from nsyswrap.rules import RULES

@@ -25,10 +25,10 @@ import plan_table
 from judge_faults import WORKLOADS, gpu_count
 from plan_table import CAPTURES, Program, find_programs
 
+from nsyswrap.base.errors import NsyswrapError
 from nsyswrap.capture.locate import find_nsys
 from nsyswrap.capture.nsys import profile
 from nsyswrap.capture.options import CaptureOptions
-from nsyswrap.errors import NsyswrapError
 
 NO_GPU = "plans: this needs an NVIDIA GPU; `--again` judges the exports in --whole"
 LONGEST_S = 120

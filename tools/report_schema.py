@@ -8,8 +8,8 @@ import json
 import sys
 from typing import Any, get_args
 
-from nsyswrap.interval import NAMES
-from nsyswrap.intervals import Window
+from nsyswrap.base.interval import NAMES
+from nsyswrap.base.intervals import Window
 from nsyswrap.model import AloneSource, PlanSource, SavingMethod, Severity, Unit
 from nsyswrap.render import SCHEMA_FILE
 from nsyswrap.render.json_report import SCHEMA

@@ -26,8 +26,8 @@ import numpy as np
 import pandas as pd
 
 from nsyswrap import tables
+from nsyswrap.base.intervals import Times, Window
 from nsyswrap.events.host_marks import find_marks
-from nsyswrap.intervals import Times, Window
 from nsyswrap.loop.context import TraceContext, find_context
 from nsyswrap.loop.phase_detection import BATCH, NONE, of_library
 from nsyswrap.report import report_of

@@ -21,9 +21,9 @@ from nsyswrap.attribution.profiler_time import with_profiler_time
 from nsyswrap.attribution.root_causes import ROOT_CAUSES
 from nsyswrap.attribution.sampled_lines import find_sampled_lines
 from nsyswrap.attribution.sampled_stacks import find_sampled_stacks
+from nsyswrap.base.intervals import Times, Window
 from nsyswrap.events.recorded_calls import RecordedCalls
 from nsyswrap.events.thread_states import ThreadStates
-from nsyswrap.intervals import Times, Window
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.own_windows import find_own_windows
 from nsyswrap.rules import steps

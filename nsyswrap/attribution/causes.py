@@ -23,15 +23,15 @@ from nsyswrap.attribution.cuts import cut
 from nsyswrap.attribution.first_launches import find_loading_launches
 from nsyswrap.attribution.gaps import DeviceGaps
 from nsyswrap.attribution.pieces import COLUMNS, Owners, Pieces, joined_in_order
+from nsyswrap.base.intervals import Indices, Spans, Times
+from nsyswrap.base.rows import chosen, taken
 from nsyswrap.events import api_calls
 from nsyswrap.events.off_cpu import has_switches
 from nsyswrap.events.operations import SOURCES
 from nsyswrap.events.thread_states import NAME_BITS, NAMES, NO_NAME, WAITS, ThreadStates
-from nsyswrap.intervals import Indices, Spans, Times
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.helper_threads import has_loader
 from nsyswrap.loop.phase_detection import BATCH, COPY, DATA, NO_PHASE
-from nsyswrap.rows import chosen, taken
 from nsyswrap.tables import array, blocks
 
 CAUSES = tuple(rules.CAUSES)

@@ -10,7 +10,7 @@
 import numpy as np
 import numpy.typing as npt
 
-from nsyswrap.intervals import Indices, LabelledSpans, Spans, Times, places, within
+from nsyswrap.base.intervals import Indices, LabelledSpans, Spans, Times, places, within
 
 Codes = npt.NDArray[np.int32]
 

@@ -15,12 +15,12 @@ import numpy as np
 
 from nsyswrap import tables
 from nsyswrap.attribution.pieces import Owners
+from nsyswrap.base.intervals import NOTHING, Indices, Spans, Times, Window, clip, covered, gaps, places
+from nsyswrap.base.memo import memo
+from nsyswrap.base.rows import taken
 from nsyswrap.events.operations import Operations, launch_rows
 from nsyswrap.events.thread_states import ThreadStates
-from nsyswrap.intervals import NOTHING, Indices, Spans, Times, Window, clip, covered, gaps, places
 from nsyswrap.loop.context import TraceContext
-from nsyswrap.memo import memo
-from nsyswrap.rows import taken
 from nsyswrap.tables import array, blocks, coded
 
 # T explains the gap unless it waited for more than this share of the time before r. Source: definitions of the

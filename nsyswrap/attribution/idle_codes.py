@@ -9,8 +9,8 @@ import pandas as pd
 
 from nsyswrap import tables
 from nsyswrap.attribution.pieces import Pieces
-from nsyswrap.intervals import Times
-from nsyswrap.rows import taken
+from nsyswrap.base.intervals import Times
+from nsyswrap.base.rows import taken
 from nsyswrap.tables import DENSE_IDS, blocks
 
 Codes = npt.NDArray[np.integer[Any]]

@@ -21,12 +21,12 @@ from nsyswrap.attribution.gaps import DeviceGaps
 from nsyswrap.attribution.launch_pace import LaunchTimes, Pace, find_pace, usual_gap_at
 from nsyswrap.attribution.loader_processes import has_loader_processes
 from nsyswrap.attribution.pieces import Pieces
+from nsyswrap.base.intervals import Indices, Spans, Times, Window, containing, covered, places
+from nsyswrap.base.rows import taken
 from nsyswrap.events import api_calls
 from nsyswrap.events.host_marks import find_marks, spans_of
 from nsyswrap.events.thread_states import NAME_BITS, ThreadStates
-from nsyswrap.intervals import Indices, Spans, Times, Window, containing, covered, places
 from nsyswrap.loop.context import TraceContext
-from nsyswrap.rows import taken
 from nsyswrap.tables import array, blocks
 
 Mask = npt.NDArray[np.bool_]

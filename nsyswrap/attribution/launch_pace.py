@@ -13,12 +13,12 @@ import numpy.typing as npt
 import pandas as pd
 
 from nsyswrap import tables
-from nsyswrap.intervals import Indices, Times, Window
+from nsyswrap.base.intervals import Indices, Times, Window
+from nsyswrap.base.row_sums import typed_table
+from nsyswrap.base.rows import taken
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.own_windows import find_own_windows
 from nsyswrap.loop.phase_detection import NO_PHASE
-from nsyswrap.row_sums import typed_table
-from nsyswrap.rows import taken
 from nsyswrap.tables import array, blocks
 
 # Share of operations launched too late. Source: captures with a known limit. Those bound by launches began 0.54 to 0.95

@@ -5,10 +5,10 @@ import re
 import numpy as np
 
 from nsyswrap import tables
-from nsyswrap.intervals import label_at
+from nsyswrap.base.intervals import label_at
+from nsyswrap.base.rows import taken
 from nsyswrap.loop.helper_threads import has_loader
 from nsyswrap.loop.phase_detection import DATA, NO_PHASE, Phases
-from nsyswrap.rows import taken
 from nsyswrap.tables import Trace, array, blocks, coded
 
 # How the parent of loader processes waits for a batch in the data phase: on a pipe, or for the memory of a tensor.

@@ -5,11 +5,11 @@ import re
 import numpy as np
 
 from nsyswrap import tables
-from nsyswrap.intervals import Times, Window
+from nsyswrap.base.intervals import Times, Window
+from nsyswrap.base.memo import memo
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.helper_threads import has_loader
 from nsyswrap.loop.phase_detection import DATA
-from nsyswrap.memo import memo
 from nsyswrap.tables import array, coded
 
 # Calls that start a process.

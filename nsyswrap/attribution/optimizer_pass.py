@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 
 from nsyswrap import tables
+from nsyswrap.base.intervals import Indices, Times, Window, containing, merge
+from nsyswrap.base.memo import memo
+from nsyswrap.base.rows import taken
 from nsyswrap.events.operations import COMPUTE
-from nsyswrap.intervals import Indices, Times, Window, containing, merge
 from nsyswrap.loop.context import TraceContext
-from nsyswrap.memo import memo
-from nsyswrap.rows import taken
 from nsyswrap.tables import array
 
 PHASE = "optimizer"

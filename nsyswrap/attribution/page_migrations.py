@@ -6,8 +6,8 @@ import numpy as np
 import numpy.typing as npt
 
 from nsyswrap import tables
+from nsyswrap.base.memo import memo
 from nsyswrap.loop.context import TraceContext
-from nsyswrap.memo import memo
 from nsyswrap.tables import array
 
 # Why a page moved. Source: CUpti_ActivityUnifiedMemoryMigrationCause in cupti_activity.h.

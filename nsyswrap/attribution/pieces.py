@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from nsyswrap.intervals import NOTHING, Indices, Times
-from nsyswrap.rows import taken
+from nsyswrap.base.intervals import NOTHING, Indices, Times
+from nsyswrap.base.rows import taken
 from nsyswrap.tables import blocks, process_of
 
 Owners = npt.NDArray[np.signedinteger[Any]]

@@ -17,9 +17,9 @@ import numpy as np
 
 from nsyswrap.attribution.causes import CODE
 from nsyswrap.attribution.pieces import Pieces
+from nsyswrap.base.intervals import Times
 from nsyswrap.events.recorded_calls import RecordedCalls
 from nsyswrap.events.thread_states import NO_NAME
-from nsyswrap.intervals import Times
 from nsyswrap.tables import distinct
 
 # Causes in which the thread runs code of the program, which the recording of its calls delays. In the other causes it

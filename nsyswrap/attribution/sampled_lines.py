@@ -8,8 +8,8 @@ import pandas as pd
 
 from nsyswrap import tables
 from nsyswrap.attribution.pieces import Pieces
+from nsyswrap.base.intervals import Indices, Spans, containing
 from nsyswrap.events.python_stacks import SourceLines
-from nsyswrap.intervals import Indices, Spans, containing
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.tables import Frame, array
 

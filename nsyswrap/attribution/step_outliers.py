@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from nsyswrap.intervals import Spans, Times, containing, covered, merge
+from nsyswrap.base.intervals import Spans, Times, containing, covered, merge
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.tables import CALLS, array
 

@@ -3,9 +3,9 @@
 import re
 from dataclasses import dataclass
 
+from nsyswrap.base.errors import CaptureError
 from nsyswrap.capture.locate import Nsys
 from nsyswrap.capture.process import output_of
-from nsyswrap.errors import CaptureError
 
 _HELP_TIMEOUT_S = 60
 

@@ -6,6 +6,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+from nsyswrap.base.errors import CaptureError
 from nsyswrap.capture.capabilities import capabilities_of
 from nsyswrap.capture.disk_space import DISK_FULL_HINT, free_text
 from nsyswrap.capture.failures import export_failed, import_failed
@@ -15,7 +16,6 @@ from nsyswrap.capture.process import output_of
 from nsyswrap.capture.progress import MonotonicProgress, Phase, Progress, silent
 from nsyswrap.capture.result_folder import EXPORT_NAME, REPORT_NAME
 from nsyswrap.capture.run_dir import private_folder
-from nsyswrap.errors import CaptureError
 
 _TIMEOUT_S = 24 * 3600.0
 _SQLITE_HEADER = b"SQLite format 3\0"

@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
-from nsyswrap import units
+from nsyswrap.base import units
 
 # Free bytes at which a recording is stopped: nsys begins with 16 MiB a process and writes its report from there.
 LOW_BYTES = 128 * 1024 * 1024

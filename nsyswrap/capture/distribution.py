@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from nsyswrap.base.errors import NsyswrapError
 from nsyswrap.capture.process import output_of
-from nsyswrap.errors import NsyswrapError
 
 GET_NSYS_FROM_NVIDIA = (
     "Install Nsight Systems from the NVIDIA developer site (page 'Nsight Systems'), "

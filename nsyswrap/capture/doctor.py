@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from nsyswrap.base.errors import NsysNotFoundError
 from nsyswrap.capture.locate import Nsys, find_nsys, importer_of, missing_libraries
 from nsyswrap.capture.options import CaptureOptions
 from nsyswrap.capture.process import output_of
 from nsyswrap.capture.profiler_cost import FAILURE, profiler_cost
 from nsyswrap.capture.self_test import Check, Status, nvtx_version, self_test
-from nsyswrap.errors import NsysNotFoundError
 from nsyswrap.hardware.profiler_cost import LAUNCH, SLOWDOWN
 
 # A capture of one minute of training and its export take some 100 MB; below this even a short one may not fit.

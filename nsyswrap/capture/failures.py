@@ -4,7 +4,8 @@ import re
 from contextlib import suppress
 from pathlib import Path
 
-from nsyswrap import units
+from nsyswrap.base import units
+from nsyswrap.base.errors import CaptureError, ExportError
 from nsyswrap.capture.disk_space import (
     DISK_FULL_HINT,
     FULL_BYTES,
@@ -21,7 +22,6 @@ from nsyswrap.capture.options import CaptureOptions
 from nsyswrap.capture.programs import version_in
 from nsyswrap.capture.recorded_run import recorded_nsys
 from nsyswrap.capture.run_dir import quoted_output
-from nsyswrap.errors import CaptureError, ExportError
 
 
 def no_report(

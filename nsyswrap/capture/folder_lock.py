@@ -13,8 +13,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from nsyswrap.base.errors import UsageError
 from nsyswrap.capture.process_tree import start_time
-from nsyswrap.errors import UsageError
 
 LOCK_NAME = ".lock"
 

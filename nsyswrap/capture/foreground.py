@@ -31,6 +31,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from nsyswrap.base.errors import CaptureError
 from nsyswrap.capture.disk_space import DISK_FULL_HINT, FULL_BYTES, free_bytes, free_text, is_below, low_limit
 from nsyswrap.capture.growth import Growth
 from nsyswrap.capture.inherited import blocked_signals
@@ -53,7 +54,6 @@ from nsyswrap.capture.run_dir import RunDir, quoted_output
 from nsyswrap.capture.signals import Received, aborted_error, collected_signals, is_sent_to_all, stopped_error, survives
 from nsyswrap.capture.stopping import Stopper, has_collected
 from nsyswrap.capture.watchdog import watched
-from nsyswrap.errors import CaptureError
 
 _POLL_S = 0.05
 # The time that an agent has to end after nsys; nsys waits for it, unless it crashed.

@@ -11,8 +11,8 @@ import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from nsyswrap.base.errors import UsageError
 from nsyswrap.capture.process import Output, output_of
-from nsyswrap.errors import UsageError
 
 # What git puts after a commit without its parents; no reader typed it.
 _ALONE = "^!"

@@ -22,6 +22,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
+from nsyswrap.base.errors import NsysNotFoundError, NsyswrapError
 from nsyswrap.capture.distribution import (
     GET_NSYS_FROM_NVIDIA,
     Distribution,
@@ -32,7 +33,6 @@ from nsyswrap.capture.distribution import (
 from nsyswrap.capture.locate import VARIABLE, Nsys, find_nsys, installed_folder, is_complete, nsys_at
 from nsyswrap.capture.process import Output, output_of
 from nsyswrap.capture.unpack import build_tree
-from nsyswrap.errors import NsysNotFoundError, NsyswrapError
 
 NSYS_PACKAGES = ("nsight-systems", "nsight-systems-target")
 

@@ -8,9 +8,9 @@ import fnmatch
 import os
 from collections.abc import Mapping
 
+from nsyswrap.base.errors import CaptureError
+from nsyswrap.base.named_secrets import looks_secret
 from nsyswrap.capture.process import output_of
-from nsyswrap.errors import CaptureError
-from nsyswrap.named_secrets import looks_secret
 
 # Variables that programs need to start or that determine how they compute. Neither needs USER or LOGNAME.
 KEPT_VARIABLES = (

@@ -15,11 +15,11 @@ from pathlib import Path
 from threading import current_thread, main_thread
 from types import FrameType
 
+from nsyswrap.base.errors import CaptureError
 from nsyswrap.capture.ncu import Ncu, NcuFailedError, counter_lists, failure, quoted_output
 from nsyswrap.capture.process import Output, output_of
 from nsyswrap.capture.process_tree import children_by_parent, kill_all
 from nsyswrap.capture.signals import CaptureTerminatedError
-from nsyswrap.errors import CaptureError
 
 _REPORT = "counters.ncu-rep"
 _IMPORT_TIMEOUT_S = 600

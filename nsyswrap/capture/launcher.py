@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from nsyswrap.base.errors import UsageError
 from nsyswrap.capture.recorded_run import RANK_VARIABLES, SIZE_VARIABLES
-from nsyswrap.errors import UsageError
 
 # Variables in which torchrun, Open MPI and SLURM set the rank on the node, and the number of ranks there.
 _LOCAL_RANK_VARIABLES = ("LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID")

@@ -6,10 +6,10 @@ import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from nsyswrap.base.errors import NsysNotFoundError
+from nsyswrap.base.user_folder import user_folder
 from nsyswrap.capture.process import output_of
 from nsyswrap.capture.programs import Places, Program, find_programs, newest_first, program_at
-from nsyswrap.errors import NsysNotFoundError
-from nsyswrap.user_folder import user_folder
 
 VARIABLE = "NSYSWRAP_NSYS"
 

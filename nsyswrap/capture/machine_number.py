@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from nsyswrap.privacy import neutral_host
+from nsyswrap.base.privacy import neutral_host
 
 MACHINE_ID = Path("/etc/machine-id")
 

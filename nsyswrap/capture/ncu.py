@@ -5,9 +5,9 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from nsyswrap.base.errors import CaptureError
 from nsyswrap.capture.process import Output, output_of
 from nsyswrap.capture.programs import Places, Program, find_programs, program_at
-from nsyswrap.errors import CaptureError
 
 VARIABLE = "NSYSWRAP_NCU"
 

@@ -14,6 +14,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from dataclasses import dataclass
 from pathlib import Path
 
+from nsyswrap.base.errors import CaptureError, CommandNotExecutableError, CommandNotFoundError, ExportError, UsageError
 from nsyswrap.capture.annotate.injection import Injection
 from nsyswrap.capture.capabilities import Capabilities, capabilities_of
 from nsyswrap.capture.convert import export_report, import_recorded, move_recorded
@@ -50,7 +51,6 @@ from nsyswrap.capture.signals import (
     number_of,
     stopped_error,
 )
-from nsyswrap.errors import CaptureError, CommandNotExecutableError, CommandNotFoundError, ExportError, UsageError
 
 # Exit codes of a shell for signals. Codes of real-time signals are left out: they are more often a program's own.
 _LAST_PLAIN_SIGNAL = 31

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from nsyswrap.base.errors import UsageError
 from nsyswrap.capture.capabilities import Capabilities
 from nsyswrap.capture.locate import Nsys
 from nsyswrap.capture.run_dir import RunDir
-from nsyswrap.errors import UsageError
 
 DEFAULT_TRACES = ("cuda", "nvtx", "cudnn", "cublas", "osrt")
 # What --light traces: launches and waits, steps and phases, and the waits of the operating system, which distinguish

@@ -16,15 +16,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from nsyswrap.base.errors import NsyswrapError
+from nsyswrap.base.user_folder import user_folder
 from nsyswrap.capture.capabilities import capabilities_of
 from nsyswrap.capture.cost_probe import TIGHT
 from nsyswrap.capture.locate import Nsys
 from nsyswrap.capture.options import CaptureOptions, profile_invocation
 from nsyswrap.capture.probe_turns import LAUNCHES, LONGEST, Times, run_probes
 from nsyswrap.capture.run_dir import RunDir, private_folder
-from nsyswrap.errors import NsyswrapError
 from nsyswrap.hardware.profiler_cost import CONVOLUTION_LAUNCH, LAUNCH, SLOWDOWN
-from nsyswrap.user_folder import user_folder
 
 SCHEMA = "nsyswrap.profiler-cost/8"
 DRIVER = Path("/proc/driver/nvidia/version")

@@ -11,8 +11,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from nsyswrap.base.errors import CaptureError, UsageError
 from nsyswrap.capture.folder_lock import LOCK_NAME, FolderInUseError, folder_lock
-from nsyswrap.errors import CaptureError, UsageError
 
 REPORT_NAME = "capture.nsys-rep"
 EXPORT_NAME = "capture.sqlite"

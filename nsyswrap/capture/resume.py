@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from nsyswrap.base.errors import UsageError
 from nsyswrap.capture.convert import export_report, import_recorded, is_export, move_recorded
 from nsyswrap.capture.locate import find_nsys
 from nsyswrap.capture.progress import Progress
@@ -21,7 +22,6 @@ from nsyswrap.capture.result_folder import (
     reserve_folder,
 )
 from nsyswrap.capture.run_dir import TEMPORARY_PREFIX
-from nsyswrap.errors import UsageError
 
 
 @contextmanager

@@ -14,8 +14,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from nsyswrap.base.errors import CaptureError
 from nsyswrap.capture.inherited import Inherited
-from nsyswrap.errors import CaptureError
 
 # $1 is the file for nsys's output; the two numbers are descriptors that keep our stdout and stderr.
 _OUTER_SCRIPT = 'exec {0}>&1 {1}>&2 >"$1" 2>&1; shift; exec "$@"'

@@ -14,6 +14,8 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from nsyswrap.base.named_secrets import looks_secret
+from nsyswrap.base.privacy import ANYBODY, HOMES, Cleaner, identity_from, neutral_command
 from nsyswrap.capture.copy_rates import copy_rates
 from nsyswrap.capture.git_history import git_state
 from nsyswrap.capture.isolate import kept_environment
@@ -23,8 +25,6 @@ from nsyswrap.capture.options import CaptureOptions, extra_environment
 from nsyswrap.capture.process import output_of
 from nsyswrap.capture.profiler_cost import FAILURE
 from nsyswrap.capture.recorded_run import COPY_RATES, PROFILER_COST, SCHEMA
-from nsyswrap.named_secrets import looks_secret
-from nsyswrap.privacy import ANYBODY, HOMES, Cleaner, identity_from, neutral_command
 
 # Variables that change what the GPU does or how work is distributed, and hold no address and no secret.
 RECORDED_VARIABLES = (

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from nsyswrap.base.errors import NsyswrapError
 from nsyswrap.capture.locate import Nsys
 from nsyswrap.capture.nsys import profile
 from nsyswrap.capture.options import CaptureOptions
 from nsyswrap.capture.run_dir import private_folder
-from nsyswrap.errors import NsyswrapError
 
 RANGE = "nsyswrap self-test"
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from threading import current_thread, main_thread
 from types import FrameType
 
+from nsyswrap.base.errors import CaptureError
 from nsyswrap.capture.process_tree import status_fields
-from nsyswrap.errors import CaptureError
 
 # What a terminal, a user or a scheduler ends a program with.
 ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

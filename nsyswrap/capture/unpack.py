@@ -14,10 +14,10 @@ import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from nsyswrap.base.errors import NsyswrapError
 from nsyswrap.capture.distribution import GET_NSYS_FROM_NVIDIA
 from nsyswrap.capture.locate import missing_libraries
 from nsyswrap.capture.process import output_of
-from nsyswrap.errors import NsyswrapError
 
 Download = Callable[..., tuple[Path, ...]]
 

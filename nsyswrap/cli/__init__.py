@@ -11,9 +11,9 @@ from typing import Any, NoReturn
 import click
 
 from nsyswrap import __version__
+from nsyswrap.base.errors import CaptureError, NsyswrapError, UsageError
 from nsyswrap.cli.streams import discard_stdout
 from nsyswrap.cli.terminal import printable
-from nsyswrap.errors import CaptureError, NsyswrapError, UsageError
 
 # Exit code after Ctrl-C: 128 and the number of the signal.
 INTERRUPTED = 130

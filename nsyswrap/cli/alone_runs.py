@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from nsyswrap.errors import NsyswrapError
+from nsyswrap.base.errors import NsyswrapError
 
 if TYPE_CHECKING:
     from nsyswrap.capture.options import CaptureOptions

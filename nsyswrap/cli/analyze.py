@@ -4,10 +4,10 @@ from pathlib import Path
 
 import click
 
+from nsyswrap.base.errors import UsageError
 from nsyswrap.cli.inputs import ReadOptions, capture_argument, read_options, report_from, sections_option
 from nsyswrap.cli.output import check_not_input, file_options, form_of, format_option, write_result
 from nsyswrap.cli.terminal import SUMMARY, check_view, rendered
-from nsyswrap.errors import UsageError
 
 FORMS = ("text", "json", "csv", "markdown")
 

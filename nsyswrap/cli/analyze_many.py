@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from nsyswrap.base.errors import UsageError
 from nsyswrap.cli.inputs import ReadOptions, read_options
 from nsyswrap.cli.many_inputs import find_captures
 from nsyswrap.cli.many_results import Engine, kept_results, many_captures
 from nsyswrap.cli.output import check_not_input, form_of, format_option, write_result
 from nsyswrap.cli.terminal import printable, rendered_result
-from nsyswrap.errors import UsageError
 from nsyswrap.render.documents import FORMS
 
 if TYPE_CHECKING:

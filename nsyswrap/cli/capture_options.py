@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from nsyswrap.errors import UsageError
+from nsyswrap.base.errors import UsageError
 
 if TYPE_CHECKING:
     from nsyswrap.capture.options import CaptureOptions

@@ -6,10 +6,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from nsyswrap.base.errors import ExportError, NsyswrapError
+from nsyswrap.base.privacy import neutral
 from nsyswrap.cli.inputs import CAPTURE_NAMES, ReadOptions, context_of_export, is_report, report_from, sqlite_export
 from nsyswrap.cli.recording import REPORT_NAME, record_beside
-from nsyswrap.errors import ExportError, NsyswrapError
-from nsyswrap.privacy import neutral
 
 if TYPE_CHECKING:
     from nsyswrap.many.capture_sums import CaptureSums

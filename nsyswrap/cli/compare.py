@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from nsyswrap.base.errors import CannotTellError, NsyswrapError, UsageError
 from nsyswrap.cli.inputs import ReadOptions, read_options, report_from
 from nsyswrap.cli.output import check_not_input, file_options, form_of, format_option, write_result
 from nsyswrap.cli.terminal import rendered_result
-from nsyswrap.errors import CannotTellError, NsyswrapError, UsageError
 from nsyswrap.render.documents import FORMS
 
 if TYPE_CHECKING:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from nsyswrap.base.errors import ExportError, UsageError
 from nsyswrap.cli.inputs import ReadOptions, capture_argument, read_options, trace_context
 from nsyswrap.cli.output import atomic_file, atomic_folder, check_not_input, write_text
 from nsyswrap.cli.terminal import printable
-from nsyswrap.errors import ExportError, UsageError
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from nsyswrap.base.errors import CannotTellError, UsageError
 from nsyswrap.cli.compare import REPORT_NAME, GateError, accept_option, report_at
 from nsyswrap.cli.gate_series import SeriesQuery, gate_of_history, revisions_in
 from nsyswrap.cli.inputs import ReadOptions
 from nsyswrap.cli.output import check_not_input, file_options, form_of, format_option, write_result
 from nsyswrap.cli.terminal import rendered_result
-from nsyswrap.errors import CannotTellError, UsageError
 from nsyswrap.render.documents import FORMS
 
 if TYPE_CHECKING:

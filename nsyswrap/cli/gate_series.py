@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from nsyswrap.base.errors import UsageError
 from nsyswrap.capture.git_history import commits_in
 from nsyswrap.cli.recording import history_of, recorded_run
-from nsyswrap.errors import UsageError
 
 if TYPE_CHECKING:
     from nsyswrap.gate import Gate, GateOptions

@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from nsyswrap import units
+from nsyswrap.base import units
+from nsyswrap.base.errors import ExportError, UsageError
 from nsyswrap.cli.history_page import page
 from nsyswrap.cli.output import atomic_folder, form_of, write_result
 from nsyswrap.cli.recording import history_of, recorded_run
 from nsyswrap.cli.terminal import printable, rendered_result
-from nsyswrap.errors import ExportError, UsageError
 
 if TYPE_CHECKING:
     from nsyswrap.runs.history import History

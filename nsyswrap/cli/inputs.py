@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from nsyswrap.base.errors import UsageError
 from nsyswrap.cli.interrupts import leaving_at_once
 from nsyswrap.cli.memory_option import memory_bytes, memory_option
-from nsyswrap.errors import UsageError
 
 if TYPE_CHECKING:
     from nsyswrap.hardware.kernel_names.user_rules import NameRule

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from nsyswrap.base.errors import ExportError, UsageError
+from nsyswrap.base.privacy import neutral
+from nsyswrap.base.text_file import read_text_file
 from nsyswrap.capture.recorded_run import CAPTURE_SUFFIXES
 from nsyswrap.cli.inputs import CAPTURE_NAMES, REPORT_SUFFIX
-from nsyswrap.errors import ExportError, UsageError
-from nsyswrap.privacy import neutral
-from nsyswrap.text_file import read_text_file
 
 EXPORT_SUFFIX = ".sqlite"
 SUFFIXES = (EXPORT_SUFFIX, *CAPTURE_SUFFIXES, REPORT_SUFFIX)

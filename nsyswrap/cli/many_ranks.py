@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nsyswrap import units
+from nsyswrap.base import units
+from nsyswrap.base.errors import ExportError
 from nsyswrap.cli.inputs import sqlite_export
 from nsyswrap.cli.progress import working
 from nsyswrap.cli.rank_reader import Source, Unreadable, rank_report, reading
-from nsyswrap.errors import ExportError
 
 if TYPE_CHECKING:
     from nsyswrap.attribution.attribution import Attribution
-    from nsyswrap.intervals import Indices, Window
+    from nsyswrap.base.intervals import Indices, Window
     from nsyswrap.loop.context import Settings, TraceContext
     from nsyswrap.model import Report
     from nsyswrap.ranks.charging import Charges

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from nsyswrap import units
+from nsyswrap.base import units
+from nsyswrap.base.errors import ExportError
 from nsyswrap.cli.capture_reader import CaptureTask, read_capture, reader
 from nsyswrap.cli.inputs import ReadOptions
 from nsyswrap.cli.many_inputs import FoundCapture, names_of
 from nsyswrap.cli.progress import counting, working
-from nsyswrap.errors import ExportError
 
 if TYPE_CHECKING:
     from nsyswrap.many.capture_sums import CaptureSums

@@ -4,7 +4,7 @@ import re
 
 import click
 
-from nsyswrap.errors import UsageError
+from nsyswrap.base.errors import UsageError
 
 _MEMORY = re.compile(r"(\d+(?:\.\d+)?)\s*([MG])B?", re.IGNORECASE)
 _UNITS = {"M": 10**6, "G": 10**9}

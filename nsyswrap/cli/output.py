@@ -12,9 +12,9 @@ from typing import Any
 
 import click
 
+from nsyswrap.base.errors import ExportError, UsageError
 from nsyswrap.cli.streams import discard_stdout, encodable
 from nsyswrap.cli.terminal import printable
-from nsyswrap.errors import ExportError, UsageError
 
 # The files that commands read when they get a folder of `profile`.
 READ_IN_FOLDERS = ("capture.sqlite", "report.json")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nsyswrap import __version__
+from nsyswrap.base.errors import CaptureError, ExportError, NsyswrapError, UsageError
 from nsyswrap.cli.alone_runs import WantedRuns, add_alone_runs
 from nsyswrap.cli.capture_options import ProfileCommand, capture_options, options_of
 from nsyswrap.cli.compare import report_at
@@ -30,7 +31,6 @@ from nsyswrap.cli.rank_launch import (
 )
 from nsyswrap.cli.recording import history_to_record, record_result
 from nsyswrap.cli.terminal import printable, rendered
-from nsyswrap.errors import CaptureError, ExportError, NsyswrapError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

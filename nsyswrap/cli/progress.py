@@ -14,7 +14,7 @@ from types import TracebackType
 
 import click
 
-from nsyswrap import units
+from nsyswrap.base import units
 from nsyswrap.capture.progress import Phase, Progress
 
 LABELS = {

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 import click
 
+from nsyswrap.base.errors import NsyswrapError, UsageError
 from nsyswrap.capture.folder_lock import FolderInUseError
 from nsyswrap.capture.result_folder import EXPORT_NAME, RECORD_NAME, REPORT_NAMES
 from nsyswrap.cli.interrupts import leaving_at_once
-from nsyswrap.errors import NsyswrapError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

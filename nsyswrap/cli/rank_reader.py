@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from nsyswrap.base.errors import ExportError
 from nsyswrap.cli.inputs import sqlite_export
-from nsyswrap.errors import ExportError
 from nsyswrap.many.worker import Worker
 from nsyswrap.ranks.heads import Head, Joint, head_of, rank_times
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nsyswrap import units
+from nsyswrap.base import units
+from nsyswrap.base.errors import UsageError
 from nsyswrap.capture.recorded_run import CAPTURE_SUFFIXES
 from nsyswrap.cli.inputs import CAPTURE_NAMES, ReadOptions, sqlite_export
-from nsyswrap.errors import UsageError
 
 if TYPE_CHECKING:
     from nsyswrap.cli.rank_reader import Source

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from nsyswrap.base.errors import CaptureError, NsyswrapError, UsageError
 from nsyswrap.cli.inputs import REPORT_SUFFIX
-from nsyswrap.errors import CaptureError, NsyswrapError, UsageError
 
 if TYPE_CHECKING:
     from nsyswrap.runs.history import History
@@ -26,8 +26,8 @@ def recorded_run(path: Path) -> "Run":
         UsageError: It is neither.
         ExportError: The report cannot be read.
     """
+    from nsyswrap.base.privacy import HOMES, identity_from  # noqa: PLC0415
     from nsyswrap.capture.git_history import committed_s  # noqa: PLC0415 - loaded when a run is added
-    from nsyswrap.privacy import HOMES, identity_from  # noqa: PLC0415
     from nsyswrap.render.json_reader import read_report  # noqa: PLC0415
     from nsyswrap.runs.database import project_folder  # noqa: PLC0415
     from nsyswrap.runs.from_report import Place, run_from_report  # noqa: PLC0415

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from nsyswrap import units
+from nsyswrap.base import units
 from nsyswrap.cli.inputs import capture_argument, sqlite_export
 from nsyswrap.cli.output import check_not_input
 from nsyswrap.cli.terminal import printable

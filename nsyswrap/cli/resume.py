@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from nsyswrap.base.errors import UsageError
 from nsyswrap.cli.inputs import ReadOptions, read_options, report_of_capture
 from nsyswrap.cli.interrupts import interrupt_hint, stopping_at_once
 from nsyswrap.cli.profile import analyzed, print_summary, write_report
 from nsyswrap.cli.progress import shown
-from nsyswrap.errors import UsageError
 
 if TYPE_CHECKING:
     from nsyswrap.model import Report

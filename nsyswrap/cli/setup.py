@@ -2,9 +2,9 @@
 
 import click
 
+from nsyswrap.base.errors import NsyswrapError
 from nsyswrap.capture.install import ensure_nsys
 from nsyswrap.capture.self_test import Check, Status, self_test
-from nsyswrap.errors import NsyswrapError
 
 
 @click.command()

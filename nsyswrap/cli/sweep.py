@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from nsyswrap.base.errors import CannotTellError, ExportError, UsageError
+from nsyswrap.base.text_file import read_text_file
 from nsyswrap.cli.output import form_of, write_result, write_text
 from nsyswrap.cli.sweep_runs import Settings, planned_seed, run_all
 from nsyswrap.cli.terminal import rendered_result
-from nsyswrap.errors import CannotTellError, ExportError, UsageError
 from nsyswrap.render.documents import FORMS
-from nsyswrap.text_file import read_text_file
 
 if TYPE_CHECKING:
     from nsyswrap.sweep.results import Sweep

@@ -25,10 +25,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
+from nsyswrap.base.errors import CaptureError, ExportError, NsyswrapError, UsageError
 from nsyswrap.cli.output import write_text
 from nsyswrap.cli.recording import RECORD_NAME, REPORT_NAME, recorded_run
 from nsyswrap.cli.terminal import printable
-from nsyswrap.errors import CaptureError, ExportError, NsyswrapError, UsageError
 from nsyswrap.sweep.endings import Ending, Reason, reason_of
 
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ def over_budget(spec: "SweepSpec", done: Sequence["RunResult"]) -> str:
 
 def _line(cell: "Cell", run: "RunResult") -> str:
     """Return one line on a run that has ended."""
-    from nsyswrap import units  # noqa: PLC0415
+    from nsyswrap.base import units  # noqa: PLC0415
 
     if run.mean_ns is None:
         return f"{cell.label}: {run.ending.value}: {run.reason} ({run.wall_s:.0f} s)"
@@ -287,6 +287,6 @@ def _tail(file: Path) -> str:
 
 def _cleaned(text: str) -> str:
     """Return a sentence without what is private."""
-    from nsyswrap.privacy import HOMES, identity_from  # noqa: PLC0415 - loaded when a sweep runs
+    from nsyswrap.base.privacy import HOMES, identity_from  # noqa: PLC0415 - loaded when a sweep runs
 
     return identity_from(os.environ.items(), kept=HOMES).cleaner().text(text)

@@ -5,7 +5,7 @@ import shutil
 import sys
 from typing import TYPE_CHECKING, Any, TextIO
 
-from nsyswrap.errors import UsageError
+from nsyswrap.base.errors import UsageError
 
 if TYPE_CHECKING:
     from nsyswrap.model import Report

@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING
 
 import click
 
-from nsyswrap import units
+from nsyswrap.base import units
+from nsyswrap.base.errors import CannotTellError, CaptureError, UsageError
 from nsyswrap.cli.capture_options import program
 from nsyswrap.cli.inputs import kernel_rules_option, read_kernel_rules, sqlite_export
 from nsyswrap.cli.output import check_not_input, write_result
 from nsyswrap.cli.progress import shown
-from nsyswrap.errors import CannotTellError, CaptureError, UsageError
 
 if TYPE_CHECKING:
+    from nsyswrap.base.intervals import Window
     from nsyswrap.capture.kernel_counters import CounterRequest
     from nsyswrap.capture.ncu import Ncu
     from nsyswrap.hardware.kernel_names.user_rules import NameRule
-    from nsyswrap.intervals import Window
     from nsyswrap.loop.context import TraceContext
     from nsyswrap.render.agreement_view import Measured
     from nsyswrap.sections.tensor_cores.hardware_proof import NcuLaunch

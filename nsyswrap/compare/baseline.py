@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from nsyswrap import units
-from nsyswrap.interval import Interval
-from nsyswrap.intervals import Times
+from nsyswrap.base import units
+from nsyswrap.base.interval import Interval
+from nsyswrap.base.intervals import Times
 from nsyswrap.loop.step_detection import Steps
 from nsyswrap.model import Fact, Report, Section
 from nsyswrap.sections import profiler_cost

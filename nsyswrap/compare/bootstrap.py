@@ -12,7 +12,7 @@ from statistics import NormalDist
 import numpy as np
 import numpy.typing as npt
 
-from nsyswrap.interval import Interval, around
+from nsyswrap.base.interval import Interval, around
 
 Series = npt.NDArray[np.float64]
 Statistic = Callable[[Series], Series]

@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from nsyswrap.base.interval import Interval
 from nsyswrap.compare.bootstrap import difference_interval, runs_interval
 from nsyswrap.compare.comparison import AmountChange, Basis, ChangeTable, FactChange, Side
 from nsyswrap.compare.scaling import scaling_table
 from nsyswrap.compare.step_times import LEDGER_ROWS, MOST_BETWEEN, StepTimes
-from nsyswrap.interval import Interval
 from nsyswrap.model import Fact, Report, Section, Unit
 from nsyswrap.work_names import TENSOR_USES, operation_name
 

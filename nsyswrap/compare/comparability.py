@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 from itertools import combinations
 
-from nsyswrap import units
+from nsyswrap.base import units
 from nsyswrap.compare.comparison import ComparabilityIssue, ComparisonOptions, IssueKind, Side
 from nsyswrap.model import Gpu, Report
 from nsyswrap.rules import capture

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
 
+from nsyswrap.base.errors import UsageError
+from nsyswrap.base.interval import Interval
 from nsyswrap.compare.step_times import StepTimes, step_count, step_times
-from nsyswrap.errors import UsageError
-from nsyswrap.interval import Interval
 from nsyswrap.model import Finding, Report, Section, Unit
 
 MARGIN = 0.03

@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from nsyswrap.base.interval import around
 from nsyswrap.compare.bootstrap import Series, Statistic, drift, log_ratio_interval, mean, median, runs_interval
 from nsyswrap.compare.comparison import Estimate, Outcome
 from nsyswrap.compare.run_noise import widened
 from nsyswrap.compare.step_times import StepTimes
-from nsyswrap.interval import around
 
 MEDIAN, MEAN = "median step", "time per step"
 # Two measures may each show a change; at this level the intervals of both hold in 95 % of comparisons.

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from nsyswrap import units
+from nsyswrap.base import units
 from nsyswrap.loop.step_detection import Steps
 from nsyswrap.model import Fact, Report, Section
 from nsyswrap.rules import data

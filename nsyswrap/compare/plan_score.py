@@ -10,10 +10,10 @@ from dataclasses import asdict
 
 import pandas as pd
 
-from nsyswrap import units
+from nsyswrap.base import units
+from nsyswrap.base.interval import Interval
 from nsyswrap.compare.comparison import MARGIN, FindingChange, FindingPair
 from nsyswrap.fixed_step import TypicalStep
-from nsyswrap.interval import Interval
 from nsyswrap.model import Fact, Plan, Report, Section
 from nsyswrap.rules import rule_name
 

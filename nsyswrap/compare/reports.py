@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from nsyswrap import units
+from nsyswrap.base import units
 from nsyswrap.compare.changes import basis_of, change_tables, fact_changes
 from nsyswrap.compare.comparability import find_issues
 from nsyswrap.compare.comparison import (

@@ -8,9 +8,9 @@ share of a step in which no kernel runs.
 import math
 from collections.abc import Sequence
 
+from nsyswrap.base.interval import Interval
 from nsyswrap.compare.bootstrap import student_quantile
 from nsyswrap.compare.step_times import StepTimes
-from nsyswrap.interval import Interval
 
 # Standard deviation of ln(time per step) between CPU-bound runs, and its degrees of freedom. Source: 30 runs in six
 # groups, each of one program on one machine (docs/compare.md).

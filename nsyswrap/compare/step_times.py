@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nsyswrap.base.intervals import Window
 from nsyswrap.compare.bootstrap import Series
-from nsyswrap.intervals import Window
 from nsyswrap.model import Report
 
 if TYPE_CHECKING:

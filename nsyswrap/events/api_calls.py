@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from nsyswrap import tables
-from nsyswrap.intervals import Indices
+from nsyswrap.base.intervals import Indices
 from nsyswrap.tables import Trace, array, coded
 
 # What a thread does. Of several open calls the first kind counts: the order of causes in docs/sections/idle.md.

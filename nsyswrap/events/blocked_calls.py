@@ -13,9 +13,9 @@ import numpy as np
 import pandas as pd
 
 from nsyswrap import tables
+from nsyswrap.base.intervals import Indices, Spans, containing, innermost
 from nsyswrap.events import api_calls
 from nsyswrap.events.host_record import BlockedCalls, HostRecord
-from nsyswrap.intervals import Indices, Spans, containing, innermost
 from nsyswrap.tables import Trace, array, coded
 
 _NUMBER = re.compile(r"\d+")

@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from nsyswrap.intervals import NOTHING, Indices, Spans, Times, Window, merge
-from nsyswrap.rows import chosen, taken
+from nsyswrap.base.intervals import NOTHING, Indices, Spans, Times, Window, merge
+from nsyswrap.base.rows import chosen, taken
 from nsyswrap.tables import BLOCK, CodedIds, array, coded
 
 NO_CODE = -1

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from nsyswrap.row_sums import largest_first, text_column
+from nsyswrap.base.row_sums import largest_first, text_column
 from nsyswrap.tables import blocks
 
 COLUMNS = ("count", "total_ns", "mean_ns", "median_ns", "min_ns", "max_ns", "stddev_ns", "share")

@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from nsyswrap import tables
-from nsyswrap.intervals import Spans, Times, merge
+from nsyswrap.base.intervals import Spans, Times, merge
 from nsyswrap.tables import Trace, array
 
 PER_CENT = 100

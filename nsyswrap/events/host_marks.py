@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 
 from nsyswrap import tables
+from nsyswrap.base.intervals import Spans, merge
 from nsyswrap.events import api_calls
-from nsyswrap.intervals import Spans, merge
 from nsyswrap.tables import Trace, array
 
 AT = " at "

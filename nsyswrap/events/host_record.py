@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nsyswrap import tables
-from nsyswrap.intervals import Times
+from nsyswrap.base.intervals import Times
 
 
 @dataclass(frozen=True, slots=True)

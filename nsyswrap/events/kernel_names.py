@@ -7,12 +7,12 @@ import numpy as np
 import numpy.typing as npt
 
 from nsyswrap import tables
+from nsyswrap.base.intervals import Indices
+from nsyswrap.base.rows import taken
 from nsyswrap.events.operations import Operations
 from nsyswrap.hardware.kernel_names.classify import Capability, Classification, classify
 from nsyswrap.hardware.kernel_names.user_rules import NameRule
 from nsyswrap.hardware.tensor_cores import has_tensor_cores
-from nsyswrap.intervals import Indices
-from nsyswrap.rows import taken
 from nsyswrap.tables import Trace, coded
 
 

@@ -9,10 +9,10 @@ import numpy.typing as npt
 import pandas as pd
 
 from nsyswrap import tables
+from nsyswrap.base.intervals import Indices, Times
+from nsyswrap.base.rows import taken
 from nsyswrap.events import api_calls
 from nsyswrap.events.operations import SOURCES, Operations
-from nsyswrap.intervals import Indices, Times
-from nsyswrap.rows import taken
 from nsyswrap.tables import CodedIds, Trace, array, coded
 
 Mask = npt.NDArray[np.bool_]

@@ -21,13 +21,13 @@ import numpy.typing as npt
 import pandas as pd
 
 from nsyswrap import tables
+from nsyswrap.base.intervals import Indices, Spans, Times, Window, covered
 from nsyswrap.events.api_calls import base_name
 from nsyswrap.events.kernel_names import KernelNames
 from nsyswrap.events.operations import GRAPH_LAUNCHES, Operations
 from nsyswrap.events.thread_states import ThreadStates
 from nsyswrap.hardware import profiler_cost as kinds
 from nsyswrap.hardware.profiler_cost import ProfilerCost
-from nsyswrap.intervals import Indices, Spans, Times, Window, covered
 from nsyswrap.tables import TableSpec, Trace, array, coded
 
 Costs = npt.NDArray[np.float64]

@@ -10,14 +10,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from nsyswrap import tables
-from nsyswrap.events import api_calls
-from nsyswrap.events.api_calls import blocks_host
-from nsyswrap.events.coded_calls import NO_CODE, CodedCalls, Rows, blocks_of, joined, lifetime, open_spans
-from nsyswrap.events.host_marks import find_marks
-from nsyswrap.events.host_record import NO_RECORD, HostRecord
-from nsyswrap.events.off_cpu import Moments, find_off_cpu, find_sampled_waits
-from nsyswrap.events.operations import Operations
-from nsyswrap.intervals import (
+from nsyswrap.base.intervals import (
     NOTHING,
     Indices,
     LabelledSpans,
@@ -34,8 +27,15 @@ from nsyswrap.intervals import (
     total,
     union,
 )
-from nsyswrap.memo import memo
-from nsyswrap.rows import chosen
+from nsyswrap.base.memo import memo
+from nsyswrap.base.rows import chosen
+from nsyswrap.events import api_calls
+from nsyswrap.events.api_calls import blocks_host
+from nsyswrap.events.coded_calls import NO_CODE, CodedCalls, Rows, blocks_of, joined, lifetime, open_spans
+from nsyswrap.events.host_marks import find_marks
+from nsyswrap.events.host_record import NO_RECORD, HostRecord
+from nsyswrap.events.off_cpu import Moments, find_off_cpu, find_sampled_waits
+from nsyswrap.events.operations import Operations
 from nsyswrap.tables import TableSpec, Trace, array, coded, numbers_by_name
 
 # A state code is kind * NAMES + index of the call's name, so that evidence can name the call.

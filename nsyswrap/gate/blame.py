@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from nsyswrap import units
+from nsyswrap.base import units
 from nsyswrap.gate.noise import limit, middle
 from nsyswrap.gate.timed_runs import PartChange, TimedRun
 

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from nsyswrap.base.intervals import Indices
 from nsyswrap.compare.bootstrap import Series
-from nsyswrap.intervals import Indices
 
 SIGNIFICANCE = 0.01
 _PERMUTATIONS = 299

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from nsyswrap import units
+from nsyswrap.base import units
 from nsyswrap.compare import ComparabilityIssue
 from nsyswrap.compare.bootstrap import Series
 from nsyswrap.compare.estimates import MEAN, MEDIAN

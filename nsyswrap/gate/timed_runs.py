@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from nsyswrap import units
+from nsyswrap.base import units
+from nsyswrap.base.errors import UsageError
 from nsyswrap.compare import ComparabilityIssue, IssueKind
-from nsyswrap.errors import UsageError
 from nsyswrap.rules import rule_name
 from nsyswrap.work_names import LEDGER_NAMES
 

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from nsyswrap.base.intervals import Indices
 from nsyswrap.hardware.occupancy_calculator import WARP_THREADS, Shapes, limiters, limits_of, occupancy
-from nsyswrap.intervals import Indices
 from nsyswrap.model import Gpu
 from nsyswrap.tables import coded
 

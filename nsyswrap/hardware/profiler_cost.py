@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from nsyswrap.base.interval import Interval
 from nsyswrap.hardware.kernel_names.classify import Classification
-from nsyswrap.interval import Interval
 
 # The kinds of calls. More calls set up a convolution or a batch norm than another kernel. A graph launch costs once for
 # the launch and once for each recorded node of the graph. A mark is a range that --annotate adds: without a profiler it

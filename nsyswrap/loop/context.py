@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nsyswrap import tables
+from nsyswrap.base.intervals import Window
 from nsyswrap.events.gpu_counters import CounterSamples, find_counter_samples
 from nsyswrap.events.host_record import NO_RECORD, HostRecord
 from nsyswrap.events.kernel_names import KernelNames, find_kernel_names
@@ -20,7 +21,6 @@ from nsyswrap.events.thread_states import ThreadStates, find_thread_states
 from nsyswrap.hardware.copy_rates import CopyRate
 from nsyswrap.hardware.kernel_names.user_rules import NameRule
 from nsyswrap.hardware.profiler_cost import ProfilerCost
-from nsyswrap.intervals import Window
 from nsyswrap.loop.extent import is_about_gpus
 from nsyswrap.loop.framework import find_program_kind
 from nsyswrap.loop.helper_threads import find_helped

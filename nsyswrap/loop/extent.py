@@ -1,9 +1,9 @@
 """How long a capture is, and whether a report on it is one about a GPU."""
 
-from nsyswrap.errors import CannotTellError
+from nsyswrap.base.errors import CannotTellError
+from nsyswrap.base.intervals import total
 from nsyswrap.events.lost_events import UnrecordedLaunches
 from nsyswrap.events.operations import Operations
-from nsyswrap.intervals import total
 from nsyswrap.tables import Trace
 
 # Work that takes less of the time cannot be a finding. Source: ours, the least share of a finding.

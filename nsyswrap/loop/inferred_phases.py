@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from nsyswrap.intervals import Indices, Times, times
+from nsyswrap.base.intervals import Indices, Times, times
 from nsyswrap.loop.work_sequence import KERNEL, TO_DEVICE, TO_HOST, UNFINISHED, WAIT, Flags, WorkSequence
 
 DATA, COPY, FORWARD, BACKWARD, OPTIMIZER = "data", "copy", "forward", "backward", "optimizer"

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from nsyswrap import tables
-from nsyswrap.intervals import covered, merge
+from nsyswrap.base.intervals import covered, merge
 from nsyswrap.tables import array
 
 STEP_TEXT = re.compile(r"(?:step|batch) \d+")

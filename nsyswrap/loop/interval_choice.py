@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nsyswrap import tables
-from nsyswrap.intervals import Times
+from nsyswrap.base.intervals import Times
 from nsyswrap.trace.row_choice import BY_ID, WHOLE
 from nsyswrap.trace.time_index import TableIndex
 

@@ -16,9 +16,10 @@ from typing import NamedTuple
 import numpy as np
 
 from nsyswrap import tables
+from nsyswrap.base.excerpt import Excerpt
+from nsyswrap.base.intervals import Window
+from nsyswrap.base.patterns import time_limit
 from nsyswrap.events.operations import SOURCES
-from nsyswrap.excerpt import Excerpt
-from nsyswrap.intervals import Window
 from nsyswrap.loop.interval_choice import (
     BASE_BYTES,
     PER_FILE_BYTE,
@@ -30,7 +31,6 @@ from nsyswrap.loop.interval_choice import (
 )
 from nsyswrap.loop.step_detection import Steps, find_steps, step_matcher
 from nsyswrap.loop.whole_ledger import Sweep, Swept, extent_of_operations, whole_ledgers
-from nsyswrap.patterns import time_limit
 from nsyswrap.tables import Trace
 from nsyswrap.trace.connection import opened
 from nsyswrap.trace.large_export import LargeExport, Progress, RowCounter

@@ -17,10 +17,10 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from nsyswrap.intervals import Indices, Times, Window
+from nsyswrap.base.intervals import Indices, Times, Window
+from nsyswrap.base.memo import memo
+from nsyswrap.base.rows import taken
 from nsyswrap.loop.context import TraceContext
-from nsyswrap.memo import memo
-from nsyswrap.rows import taken
 from nsyswrap.tables import array, distinct, process_of
 
 

@@ -7,15 +7,16 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from nsyswrap import tables, units
-from nsyswrap.errors import UsageError
+from nsyswrap import tables
+from nsyswrap.base import units
+from nsyswrap.base.errors import UsageError
+from nsyswrap.base.patterns import time_limit
 from nsyswrap.events.operations import SOURCES, Operations
 from nsyswrap.loop.step_bounds import StepParts
 from nsyswrap.loop.step_detection import PATTERN, Steps, at_one_time, gpu_time, warm_up
 from nsyswrap.loop.update_turns import FoundSteps, find_step_parts
 from nsyswrap.loop.work_pattern import LEAST_REPETITIONS
 from nsyswrap.loop.work_sequence import KERNEL, WorkSequence
-from nsyswrap.patterns import time_limit
 from nsyswrap.tables import Trace
 
 # Said where only waits show what a repetition is: the layers of a network may wait too.

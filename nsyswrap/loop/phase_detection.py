@@ -10,15 +10,15 @@ import numpy.typing as npt
 import pandas as pd
 
 from nsyswrap import tables
+from nsyswrap.base.intervals import NOTHING, LabelledSpans, Times, fill, innermost, label_at
+from nsyswrap.base.memo import memo
+from nsyswrap.base.patterns import time_limit
 from nsyswrap.events.operations import Operations
-from nsyswrap.intervals import NOTHING, LabelledSpans, Times, fill, innermost, label_at
 from nsyswrap.loop.inferred_phases import StepSpans, infer_phases
 from nsyswrap.loop.injected_ranges import injected, injected_steps, repeated
 from nsyswrap.loop.step_detection import PATTERN, Steps
 from nsyswrap.loop.work_pattern import LEAST_REPETITIONS
 from nsyswrap.loop.work_sequence import WorkSequence
-from nsyswrap.memo import memo
-from nsyswrap.patterns import time_limit
 from nsyswrap.tables import Trace, array, blocks, coded
 
 NO_PHASE = -1

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 import pandas as pd
 
-from nsyswrap.intervals import Indices, Spans, Times, places
-from nsyswrap.rows import taken
+from nsyswrap.base.intervals import Indices, Spans, Times, places
+from nsyswrap.base.rows import taken
 from nsyswrap.tables import CodedIds, array, blocks
 
 # Levels of a thread that are joined with calls. Ours: each level takes time and memory for every call. Programs that

@@ -6,11 +6,11 @@ import numpy as np
 import pandas as pd
 
 from nsyswrap import tables
+from nsyswrap.base.intervals import Indices, Times
+from nsyswrap.base.row_sums import text_column
+from nsyswrap.base.rows import taken
 from nsyswrap.events.operations import Operations
-from nsyswrap.intervals import Indices, Times
 from nsyswrap.loop.context import TraceContext
-from nsyswrap.row_sums import text_column
-from nsyswrap.rows import taken
 from nsyswrap.tables import BLOCK, array
 
 # Sums of shifted times must stay below this.

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from nsyswrap.intervals import Indices, Times
+from nsyswrap.base.intervals import Indices, Times
 from nsyswrap.loop.step_order import StepOrder, first_position, usual_order
 from nsyswrap.loop.work_pattern import CONTEXT, TOLERANCE, Pattern, contents
 from nsyswrap.loop.work_sequence import KERNEL, UNFINISHED, WAIT, Codes, Flags, WorkSequence

@@ -10,14 +10,15 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from nsyswrap import tables, units
-from nsyswrap.errors import UsageError
+from nsyswrap import tables
+from nsyswrap.base import units
+from nsyswrap.base.errors import UsageError
+from nsyswrap.base.excerpt import Excerpt, StepsRead
+from nsyswrap.base.intervals import Indices, Window
+from nsyswrap.base.memo import memo
+from nsyswrap.base.patterns import time_limit
 from nsyswrap.events.operations import SOURCES, launch_calls
-from nsyswrap.excerpt import Excerpt, StepsRead
-from nsyswrap.intervals import Indices, Window
 from nsyswrap.loop.injected_ranges import without_doubtful_steps
-from nsyswrap.memo import memo
-from nsyswrap.patterns import time_limit
 from nsyswrap.tables import Trace, array, coded
 
 STEP_TEXT = re.compile(r"(?:batch|step|iteration|iter)[\s_#:=\-\[(]*\d+[\])]?$", re.IGNORECASE)

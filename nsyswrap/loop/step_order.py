@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from nsyswrap.intervals import Indices
+from nsyswrap.base.intervals import Indices
 from nsyswrap.loop.work_pattern import TOLERANCE, Pattern, row_keys
 from nsyswrap.loop.work_sequence import KERNEL, TO_DEVICE, TO_HOST, WAIT, Codes, Flags, WorkSequence
 

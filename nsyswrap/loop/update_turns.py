@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from nsyswrap.intervals import Indices
+from nsyswrap.base.intervals import Indices
 from nsyswrap.loop.nested_pattern import find_step_pattern
 from nsyswrap.loop.step_bounds import StepParts, find_parts
 from nsyswrap.loop.step_detection import WARM_UP_STEPS

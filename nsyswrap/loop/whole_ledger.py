@@ -16,10 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from nsyswrap import tables
+from nsyswrap.base.excerpt import WholeLedger
+from nsyswrap.base.intervals import Spans, Times, Window, covered, merge, subtract
 from nsyswrap.events.operations import COMMUNICATION, COMPUTE, COPY, KINDS, MEMSET, SOURCES
-from nsyswrap.excerpt import WholeLedger
 from nsyswrap.hardware.kernel_names.collectives import is_collective
-from nsyswrap.intervals import Spans, Times, Window, covered, merge, subtract
 from nsyswrap.loop.own_windows import main_process
 from nsyswrap.trace import queries, schema
 from nsyswrap.trace.connection import Export

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from nsyswrap.intervals import Indices
+from nsyswrap.base.intervals import Indices
 from nsyswrap.loop.work_sequence import KERNEL, TO_DEVICE, TO_HOST, WAIT, Codes, Flags, WorkSequence
 
 # Fewer repetitions are not a pattern, since a network may have as many equal layers. Source: ours.

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from nsyswrap.errors import ExportError
+from nsyswrap.base.errors import ExportError
 from nsyswrap.model import Finding, Report, Severity
 
 SCHEMA = "nsyswrap.capture-sums/1"

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from nsyswrap import units
-from nsyswrap.errors import ExportError, NsyswrapError, UsageError
+from nsyswrap.base import units
+from nsyswrap.base.errors import ExportError, NsyswrapError, UsageError
 from nsyswrap.many.kept_results import source_digest
 from nsyswrap.many.processes import LOST, Answer, Lost
 

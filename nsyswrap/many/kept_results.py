@@ -13,7 +13,7 @@ from functools import cache
 from importlib import resources
 from pathlib import Path
 
-from nsyswrap.errors import ExportError
+from nsyswrap.base.errors import ExportError
 from nsyswrap.many.capture_sums import CaptureSums, decoded
 
 # What `profile` writes beside a capture, and its analysis reads.

@@ -6,8 +6,8 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from multiprocessing.connection import wait
 from typing import NamedTuple
 
+from nsyswrap.base.errors import ExportError
 from nsyswrap.capture.cpu_quota import find_quota
-from nsyswrap.errors import ExportError
 from nsyswrap.many.memory import free_bytes
 from nsyswrap.many.worker import LostProcessError, Worker
 

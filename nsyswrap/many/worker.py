@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from multiprocessing.connection import Connection
 
-from nsyswrap.errors import ExportError, NsyswrapError
+from nsyswrap.base.errors import ExportError, NsyswrapError
 
 # A process that has answered ends in milliseconds. Source: ours.
 END_LIMIT_S = 10

@@ -15,8 +15,8 @@ import numpy.typing as npt
 
 from nsyswrap.attribution.attribution import RULES, Attribution
 from nsyswrap.attribution.launch_pace import usual_gap_ns
+from nsyswrap.base.intervals import NOTHING, Indices, LabelledSpans, Spans, Times, covered, innermost, overlay
 from nsyswrap.events.operations import COMMUNICATION, COMPUTE, COPY, MEMSET
-from nsyswrap.intervals import NOTHING, Indices, LabelledSpans, Spans, Times, covered, innermost, overlay
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.ranks.collectives import Collectives
 

@@ -12,8 +12,8 @@ import numpy.typing as npt
 import pandas as pd
 
 from nsyswrap.attribution.attribution import RULES
+from nsyswrap.base.intervals import Indices, Times, Window
 from nsyswrap.hardware.kernel_names.collectives import SEND_RECEIVE
-from nsyswrap.intervals import Indices, Times, Window
 from nsyswrap.loop.phase_detection import NO_PHASE
 from nsyswrap.ranks.activity import COMPUTES, COPIES, TRANSFERS, USUAL, WAITS, account_of, code_of
 from nsyswrap.ranks.collectives import Collectives

@@ -22,13 +22,13 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from nsyswrap.base.intervals import Indices, Spans, Times, Window, intersect, merge, subtract
+from nsyswrap.base.rows import taken
 from nsyswrap.events.operations import Operations
 from nsyswrap.hardware.kernel_names.collectives import ALL_TO_ALL, SEND_RECEIVE
-from nsyswrap.intervals import Indices, Spans, Times, Window, intersect, merge, subtract
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.ranks.identity import Ranks, find_ranks
 from nsyswrap.ranks.parts import NONE, Parts, find_parts
-from nsyswrap.rows import taken
 
 # A collective ends on all ranks within this. Source: 1 to 43 us in captures of two H200s; several times that.
 TOGETHER_NS = 200_000

@@ -14,7 +14,7 @@ from nsyswrap.attribution.attribution import Attribution, find_attributions
 from nsyswrap.attribution.copy_table import find_copies
 from nsyswrap.attribution.idle_accounts import idle_accounts
 from nsyswrap.attribution.launch_pace import find_launches
-from nsyswrap.intervals import Spans, Times, Window
+from nsyswrap.base.intervals import Spans, Times, Window
 from nsyswrap.loop.context import TraceContext, find_calls, find_states
 from nsyswrap.loop.step_detection import Shared
 from nsyswrap.model import Gpu, Session

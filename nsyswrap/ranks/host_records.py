@@ -6,9 +6,9 @@ from dataclasses import replace
 from statistics import median
 from typing import TypeVar
 
+from nsyswrap.base.interval import Interval
 from nsyswrap.events.host_record import NO_RECORD, HostRecord, Samples
 from nsyswrap.hardware.profiler_cost import KINDS, CallCost, ProfilerCost, Slowdown
-from nsyswrap.interval import Interval
 from nsyswrap.ranks.clocks import Clock
 
 Key = TypeVar("Key")

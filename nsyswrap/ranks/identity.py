@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from nsyswrap import tables
+from nsyswrap.base.rows import taken
 from nsyswrap.events.operations import Operations
-from nsyswrap.rows import taken
 from nsyswrap.tables import Trace, array
 
 Source = Literal["NCCL", "MPI", "launcher", "order"]

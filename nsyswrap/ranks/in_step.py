@@ -18,10 +18,10 @@ import numpy.typing as npt
 import pandas as pd
 
 from nsyswrap import tables
+from nsyswrap.base.intervals import Indices, Times, containing, covered, merge
 from nsyswrap.events import api_calls
 from nsyswrap.events.cuda_events import recorded_stream_waits
 from nsyswrap.events.operations import COMMUNICATION, streams_of
-from nsyswrap.intervals import Indices, Times, containing, covered, merge
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.tables import array, coded
 

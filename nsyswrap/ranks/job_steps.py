@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from nsyswrap import tables
-from nsyswrap.intervals import Times, Window
+from nsyswrap.base.intervals import Times, Window
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.ranks.collectives import Collectives
 from nsyswrap.ranks.identity import Rank, Ranks

@@ -12,7 +12,7 @@ import pandas as pd
 from pandas.api.types import union_categoricals
 
 from nsyswrap import tables
-from nsyswrap.errors import CannotTellError, UsageError
+from nsyswrap.base.errors import CannotTellError, UsageError
 from nsyswrap.events.operations import Operations, find_operations
 from nsyswrap.model import Capture, Gpu
 from nsyswrap.ranks.clocks import FARTHEST_NS, Clock, find_clocks, find_ends

@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from nsyswrap import tables
-from nsyswrap.interval import Interval, around
-from nsyswrap.intervals import Indices, Times, Window
+from nsyswrap.base.interval import Interval, around
+from nsyswrap.base.intervals import Indices, Times, Window
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.step_detection import Steps
 from nsyswrap.ranks.charging import Charges

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from nsyswrap.attribution.attribution import Attribution
-from nsyswrap.intervals import Times, Window
+from nsyswrap.base.intervals import Times, Window
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.own_windows import find_own_windows
 from nsyswrap.loop.phase_detection import NO_PHASE, NONE

@@ -14,8 +14,8 @@ import numpy.typing as npt
 import pandas as pd
 
 from nsyswrap.attribution.idle_accounts import IdleAccount
+from nsyswrap.base.intervals import Indices, Window
 from nsyswrap.events.operations import Operations
-from nsyswrap.intervals import Indices, Window
 from nsyswrap.loop.step_detection import Steps
 from nsyswrap.model import Gpu
 from nsyswrap.ranks.clocks import Clock, find_clocks

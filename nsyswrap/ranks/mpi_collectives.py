@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from nsyswrap import tables
-from nsyswrap.intervals import Indices, Times, Window
-from nsyswrap.memo import memo
+from nsyswrap.base.intervals import Indices, Times, Window
+from nsyswrap.base.memo import memo
 from nsyswrap.tables import Trace, array, coded
 
 # In these each rank needs something of each other rank. From others, such as a broadcast, some ranks return early.

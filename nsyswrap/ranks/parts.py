@@ -13,9 +13,9 @@ import numpy.typing as npt
 import pandas as pd
 
 from nsyswrap import tables
+from nsyswrap.base.intervals import Indices, Times
 from nsyswrap.events.operations import COMMUNICATION, Operations, streams_of
 from nsyswrap.hardware.kernel_names.collectives import ALL_TO_ALL, NCCL, SEND_RECEIVE, CollectiveName, collective_name
-from nsyswrap.intervals import Indices, Times
 from nsyswrap.tables import Trace, array, coded
 
 NONE = -1

@@ -14,8 +14,8 @@ import pandas as pd
 
 from nsyswrap import tables
 from nsyswrap.attribution.idle_accounts import IdleAccount
+from nsyswrap.base.intervals import Indices, Spans, Times, Window, innermost, overlay, total
 from nsyswrap.events.operations import COMMUNICATION
-from nsyswrap.intervals import Indices, Spans, Times, Window, innermost, overlay, total
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import OPTIMIZER
 from nsyswrap.ranks.activity import Activity

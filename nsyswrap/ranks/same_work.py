@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from nsyswrap.intervals import Indices
+from nsyswrap.base.intervals import Indices
 from nsyswrap.loop.phase_detection import NONE
 from nsyswrap.ranks.rank_times import RankTimes
 from nsyswrap.rules import ranks

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from nsyswrap.intervals import Indices, Times
+from nsyswrap.base.intervals import Indices, Times
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.ranks.activity import (
     CLEARS,

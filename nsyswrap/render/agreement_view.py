@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from nsyswrap import units
+from nsyswrap.base import units
 from nsyswrap.render.escape import visible
 from nsyswrap.sections.tensor_cores.hardware_proof import Proof
 from nsyswrap.sections.tensor_cores.name_agreement import Agreement, Checked, Outcome

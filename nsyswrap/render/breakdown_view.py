@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from nsyswrap import units
+from nsyswrap.base import units
 from nsyswrap.model import Fact, Report, Section
 from nsyswrap.render import summary_model
 from nsyswrap.render.escape import elide, visible

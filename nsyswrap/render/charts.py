@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from nsyswrap import units
+from nsyswrap.base import units
 from nsyswrap.render import step_marks
 
 _PLACES = 4

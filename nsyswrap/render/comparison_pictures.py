@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from nsyswrap import units
+from nsyswrap.base import units
 from nsyswrap.compare import ChangeTable, Comparison, Estimate, Side
 from nsyswrap.render import hues, step_picture
 from nsyswrap.render.charts import stacked

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from nsyswrap import units
+from nsyswrap.base import units
 from nsyswrap.compare import AmountChange, ChangeTable, Comparison, FindingPair, Side
 from nsyswrap.model import Unit
 from nsyswrap.render import vocabulary

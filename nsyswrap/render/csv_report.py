@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from nsyswrap.interval import NAMES
+from nsyswrap.base.interval import NAMES
 from nsyswrap.model import Report, Section
 from nsyswrap.render.escape import visible
 from nsyswrap.render.json_report import sections_of

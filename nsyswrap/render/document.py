@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
+from nsyswrap.base.units import ColumnUnit
 from nsyswrap.render import rows
 from nsyswrap.render.drawings import Picture
 from nsyswrap.render.vocabulary import WEIGHTS, column_label
-from nsyswrap.units import ColumnUnit
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from nsyswrap.errors import UsageError
+from nsyswrap.base.errors import UsageError
 
 FORMS = ("text", "json", "html", "markdown")
 """Each form that a result can take."""

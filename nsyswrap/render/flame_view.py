@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from nsyswrap import units
+from nsyswrap.base import units
 from nsyswrap.model import Report, Section
 from nsyswrap.render import hues, page_findings, summary_model
 from nsyswrap.render.escape import elide, visible

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from nsyswrap import units
+from nsyswrap.base import units
 from nsyswrap.gate import Gate, GateOutcome, Measure, TimedRun, noise_words
 from nsyswrap.render.document import Column, Document, Lines, Section, Table, Tone
 from nsyswrap.render.issues import issue_entries

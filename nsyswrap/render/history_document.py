@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from nsyswrap import units
+from nsyswrap.base import units
 from nsyswrap.gate import noise_words
 from nsyswrap.gate.change_points import Shape as SeriesShape
 from nsyswrap.gate.recorded import parts_of_run, run_name

@@ -5,7 +5,7 @@ import io
 import json
 from collections.abc import Sequence
 
-from nsyswrap import units
+from nsyswrap.base import units
 from nsyswrap.render.escape import escape_in_json, visible
 from nsyswrap.render.run_document import SCHEMA, commit_of, spread, started
 from nsyswrap.rules import rule_name

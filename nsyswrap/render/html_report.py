@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import jinja2
 from markupsafe import Markup
 
-from nsyswrap import units
+from nsyswrap.base import units
 from nsyswrap.model import Report, Section
 from nsyswrap.render import (
     documents,

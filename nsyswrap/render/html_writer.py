@@ -8,7 +8,7 @@ import functools
 import jinja2
 from markupsafe import Markup
 
-from nsyswrap import units
+from nsyswrap.base import units
 from nsyswrap.render import hues, page_files, page_tables
 from nsyswrap.render.content_policy import policy
 from nsyswrap.render.document import Bars, Document, Steps, blocks_of

@@ -8,9 +8,10 @@ from typing import Any, NoReturn, TypeVar, get_args
 
 import pandas as pd
 
-from nsyswrap.errors import ExportError
-from nsyswrap.interval import NAMES, Interval
-from nsyswrap.intervals import Window
+from nsyswrap.base.errors import ExportError
+from nsyswrap.base.interval import NAMES, Interval
+from nsyswrap.base.intervals import Window
+from nsyswrap.base.text_file import read_text_file
 from nsyswrap.model import (
     AloneSource,
     Capture,
@@ -33,7 +34,6 @@ from nsyswrap.render.json_report import SCHEMA
 from nsyswrap.render.json_writer import Tree
 from nsyswrap.render.table_columns import columns_of, is_required, known_columns
 from nsyswrap.sections.spec import Kind
-from nsyswrap.text_file import read_text_file
 
 Value = TypeVar("Value")
 

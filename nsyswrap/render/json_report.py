@@ -10,9 +10,9 @@ from types import MappingProxyType
 import numpy as np
 import pandas as pd
 
-from nsyswrap import units
-from nsyswrap.interval import NAMES, Interval
-from nsyswrap.intervals import Window
+from nsyswrap.base import units
+from nsyswrap.base.interval import NAMES, Interval
+from nsyswrap.base.intervals import Window
 from nsyswrap.model import Fact, Finding, Gpu, Plan, Report, Section, Session, StepTimes
 from nsyswrap.render import gaps
 from nsyswrap.render.json_writer import Tree, write

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from nsyswrap import units
+from nsyswrap.base import units
 from nsyswrap.render.escape import escape_in_json
 
 Tree = dict[str, Any]

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from nsyswrap import units
+from nsyswrap.base import units
 from nsyswrap.model import Report, Section
 from nsyswrap.render import summary_model
 

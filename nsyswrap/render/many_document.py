@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from nsyswrap import units
+from nsyswrap.base import units
 from nsyswrap.many.outliers import FEWEST, LEAST_SHARE
 from nsyswrap.many.totals import GroupRow, ManyCaptures
 from nsyswrap.model import Severity

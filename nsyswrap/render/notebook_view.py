@@ -5,7 +5,7 @@ It has no script and no style sheet, and makes no request.
 
 from html import escape
 
-from nsyswrap import units
+from nsyswrap.base import units
 from nsyswrap.model import Report
 from nsyswrap.render import charts, summary_model
 from nsyswrap.render.escape import visible

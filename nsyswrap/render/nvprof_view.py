@@ -7,7 +7,7 @@ long the GPU was idle; the report does.
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from nsyswrap import units
+from nsyswrap.base import units
 from nsyswrap.model import Report
 from nsyswrap.render import summary_model
 from nsyswrap.render.escape import ELISION, visible

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from nsyswrap import units
+from nsyswrap.base import units
 from nsyswrap.model import Finding, Report
 from nsyswrap.render import summary_model
 from nsyswrap.render.escape import shorten, visible

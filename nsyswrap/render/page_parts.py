@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from nsyswrap import units
+from nsyswrap.base import units
 from nsyswrap.model import Report, Section
 from nsyswrap.render import charts, hues, summary_model, vocabulary
 from nsyswrap.render.charts import LegendRow, stacked

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from nsyswrap import units
+from nsyswrap.base import units
 from nsyswrap.model import Report
 from nsyswrap.render import charts, summary_model
 from nsyswrap.render.escape import elide, visible

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-from nsyswrap import units
+from nsyswrap.base import units
 from nsyswrap.model import Report, Section
 from nsyswrap.render import charts, page_findings, page_parts, summary_model
 from nsyswrap.render.escape import visible

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from nsyswrap import units
+from nsyswrap.base import units
 from nsyswrap.model import Report, Section
 from nsyswrap.render import charts, key_numbers, vocabulary
 from nsyswrap.render.escape import elide

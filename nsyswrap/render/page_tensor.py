@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from nsyswrap import units
+from nsyswrap.base import units
 from nsyswrap.model import Report
 from nsyswrap.render import charts, summary_model
 from nsyswrap.render.escape import elide

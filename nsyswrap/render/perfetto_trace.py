@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from nsyswrap.intervals import Indices, Times
+from nsyswrap.base.intervals import Indices, Times
 from nsyswrap.loop.phase_detection import NONE
 from nsyswrap.model import Report
 from nsyswrap.render.escape import visible

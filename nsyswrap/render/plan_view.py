@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from nsyswrap import units
+from nsyswrap.base import units
 from nsyswrap.model import Finding, PlannedChange, Report
 from nsyswrap.program_kind import ProgramKind
 from nsyswrap.render import page_findings

@@ -7,7 +7,7 @@ so its area is its time.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from nsyswrap import units
+from nsyswrap.base import units
 from nsyswrap.model import Section
 from nsyswrap.render import summary_model
 from nsyswrap.render.escape import elide, visible

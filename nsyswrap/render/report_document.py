@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from nsyswrap import units
+from nsyswrap.base import units
 from nsyswrap.model import Finding, Report, Section
 from nsyswrap.render import document as parts
 from nsyswrap.render import key_numbers, plan_view, rank_rows, summary_model, vocabulary

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from nsyswrap import units
+from nsyswrap.base import units
 from nsyswrap.render.escape import visible
 from nsyswrap.render.vocabulary import WEIGHTS, column_label
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from nsyswrap import units
+from nsyswrap.base import units
 from nsyswrap.render.document import Column, Document, Entries, Entry, Lines, Section, Table
 from nsyswrap.render.json_writer import Tree
 from nsyswrap.rules import cause_name, rule_name

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from nsyswrap.base.units import ColumnUnit
 from nsyswrap.compare import loader_counterfactual
 from nsyswrap.sections import SECTIONS
 from nsyswrap.sections.spec import PageGroup, SectionHead
-from nsyswrap.units import ColumnUnit
 
 HEADS: Mapping[str, SectionHead] = MappingProxyType(
     {each.key: each for each in (*SECTIONS, loader_counterfactual.SECTION)}

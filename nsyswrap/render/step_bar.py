@@ -6,7 +6,7 @@ It has the shares of the ledger, each account of idle time apart. A job with sev
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from nsyswrap import units
+from nsyswrap.base import units
 from nsyswrap.model import Report
 from nsyswrap.render import charts, hues, summary_model, vocabulary
 from nsyswrap.render.charts import LegendRow

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from nsyswrap.intervals import Times, covered, merge, times
+from nsyswrap.base.intervals import Times, covered, merge, times
 from nsyswrap.model import TimelineRow
 
 Sums = npt.NDArray[np.int64]

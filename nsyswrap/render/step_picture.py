@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nsyswrap import units
-from nsyswrap.intervals import Times
+from nsyswrap.base import units
+from nsyswrap.base.intervals import Times
 from nsyswrap.model import TimelineData, TimelineRow
 from nsyswrap.render import hues
 from nsyswrap.render.escape import elide, visible

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from markupsafe import Markup
 
-from nsyswrap import units
+from nsyswrap.base import units
 from nsyswrap.model import Report, TimelineData, TimelineRow
 from nsyswrap.render import page_findings, step_picture, summary_model
 from nsyswrap.render.escape import elide, visible

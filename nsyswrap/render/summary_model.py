@@ -10,9 +10,9 @@ from typing import Any
 
 import pandas as pd
 
-from nsyswrap import units
+from nsyswrap.base import units
+from nsyswrap.base.intervals import Window
 from nsyswrap.fixed_step import typical
-from nsyswrap.intervals import Window
 from nsyswrap.model import Finding, Gpu, Report, Section
 from nsyswrap.render import gaps
 from nsyswrap.render.escape import visible

@@ -5,7 +5,7 @@ from itertools import pairwise
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from nsyswrap import units
+from nsyswrap.base import units
 from nsyswrap.render import hues, vocabulary
 from nsyswrap.render.charts import LegendRow, stacked
 from nsyswrap.render.document import PAGE, Bar, Bars, Document, Lines, Pictures, Section, table_section

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from nsyswrap import units
+from nsyswrap.base import units
 from nsyswrap.model import Numbers, Report, TimelineData, TimelineRow
 from nsyswrap.render import charts, hues
 from nsyswrap.render.escape import elide, visible

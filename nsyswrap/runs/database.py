@@ -11,8 +11,8 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
-from nsyswrap.errors import NsyswrapError
-from nsyswrap.privacy import neutral
+from nsyswrap.base.errors import NsyswrapError
+from nsyswrap.base.privacy import neutral
 
 # The variable with the URL of the database, or the path of an SQLite file.
 VARIABLE = "NSYSWRAP_DB"

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from nsyswrap.base.privacy import ANYBODY, Cleaner
 from nsyswrap.compare.step_times import KERNEL_ROWS, LEDGER_ROWS, step_times
 from nsyswrap.model import Fact, Report
-from nsyswrap.privacy import ANYBODY, Cleaner
 from nsyswrap.runs.program_name import program_and_arguments
 from nsyswrap.runs.run import STEP_FIELDS, Account, Run, RunFact, RunFinding, RunRow, StepSummary
 

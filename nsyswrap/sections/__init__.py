@@ -3,8 +3,8 @@
 from collections.abc import Collection
 
 from nsyswrap import tables
-from nsyswrap.errors import UsageError
-from nsyswrap.package_modules import modules_of
+from nsyswrap.base.errors import UsageError
+from nsyswrap.base.package_modules import modules_of
 from nsyswrap.sections.spec import SectionSpec
 
 SECTIONS: tuple[SectionSpec, ...] = tuple(

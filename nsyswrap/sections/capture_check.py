@@ -6,15 +6,16 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pandas as pd
 
-from nsyswrap import tables, units
+from nsyswrap import tables
 from nsyswrap.attribution.page_migrations import find_migrations
+from nsyswrap.base import units
+from nsyswrap.base.interval import Interval
+from nsyswrap.base.intervals import Window
+from nsyswrap.base.row_sums import typed_table
 from nsyswrap.events.operations import COPY, MEMSET
-from nsyswrap.interval import Interval
-from nsyswrap.intervals import Window
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Fact, Finding, Section, Severity
 from nsyswrap.program_kind import Wording
-from nsyswrap.row_sums import typed_table
 from nsyswrap.rules import capture
 from nsyswrap.sections.missing_events import (
     COMPLAINTS,

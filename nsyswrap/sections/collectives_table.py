@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from nsyswrap.intervals import Indices, Times, Window
+from nsyswrap.base.intervals import Indices, Times, Window
 from nsyswrap.ranks.collectives import Collectives, bus_bytes
 from nsyswrap.ranks.lateness import Lateness
 from nsyswrap.ranks.parts import NONE

@@ -3,16 +3,17 @@
 import numpy as np
 import pandas as pd
 
-from nsyswrap import tables, units
+from nsyswrap import tables
 from nsyswrap.attribution.attribution import Attribution
+from nsyswrap.base import units
+from nsyswrap.base.intervals import Indices, Window, covered, total
+from nsyswrap.base.rows import taken
 from nsyswrap.events.operations import COMMUNICATION
-from nsyswrap.intervals import Indices, Window, covered, total
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.own_windows import find_own_windows
 from nsyswrap.model import Fact, Finding, Section
 from nsyswrap.ranks.collectives import Collectives
 from nsyswrap.ranks.lateness import Lateness
-from nsyswrap.rows import taken
 from nsyswrap.sections import late_ranks, pipeline_bubbles
 from nsyswrap.sections.collectives_table import by_kind, unmatched_share, who_waits
 from nsyswrap.sections.communication_advice import advice_for, is_split

@@ -9,7 +9,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from nsyswrap import tables, units
+from nsyswrap import tables
+from nsyswrap.base import units
+from nsyswrap.base.interval import between
+from nsyswrap.base.intervals import Indices, Times
 from nsyswrap.events import api_calls
 from nsyswrap.events.operations import COMPUTE
 from nsyswrap.hardware.kernel_names.collectives import (
@@ -21,8 +24,6 @@ from nsyswrap.hardware.kernel_names.collectives import (
     collective_name,
 )
 from nsyswrap.hardware.links import has_nvlink
-from nsyswrap.interval import between
-from nsyswrap.intervals import Indices, Times
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import OPTIMIZER
 from nsyswrap.program_kind import Wording, joined

@@ -7,18 +7,18 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from nsyswrap import units
 from nsyswrap.attribution.attribution import Attribution
 from nsyswrap.attribution.copy_table import KEYS, UPLOAD, find_memsets, held_by, staged_of
+from nsyswrap.base import units
+from nsyswrap.base.intervals import Window, clip, intersect, merge, total
+from nsyswrap.base.row_sums import largest_first, text_column
+from nsyswrap.base.rows import taken
 from nsyswrap.events.duration_stats import statistics
 from nsyswrap.events.operations import COPY, UNIFIED
-from nsyswrap.intervals import Window, clip, intersect, merge, total
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.own_windows import find_own_windows
 from nsyswrap.model import Fact, Finding, Section
 from nsyswrap.program_kind import Wording
-from nsyswrap.row_sums import largest_first, text_column
-from nsyswrap.rows import taken
 from nsyswrap.rules.copies import EXPOSED, PAGEABLE
 from nsyswrap.sections.idle_findings import most_sampled
 from nsyswrap.sections.managed_memory import find_finding

@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 
 from nsyswrap import tables
+from nsyswrap.base.intervals import NOTHING, LabelledSpans, Spans, Times, Window, clip, fill, layered, merge, overlay
 from nsyswrap.events.gpu_counters import PER_CENT, CounterSamples, period_ns
-from nsyswrap.intervals import NOTHING, LabelledSpans, Spans, Times, Window, clip, fill, layered, merge, overlay
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.own_windows import OwnWindows, find_own_windows
 from nsyswrap.loop.phase_detection import NO_PHASE

@@ -6,10 +6,11 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from nsyswrap import tables, units
+from nsyswrap import tables
+from nsyswrap.base import units
+from nsyswrap.base.intervals import Indices, Window, clip, merge, total
 from nsyswrap.events.duration_stats import by_name
 from nsyswrap.events.operations import launch_rows
-from nsyswrap.intervals import Indices, Window, clip, merge, total
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.own_windows import find_own_windows, running
 from nsyswrap.model import Fact, Finding, Section, Severity

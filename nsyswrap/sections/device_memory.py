@@ -6,11 +6,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from nsyswrap import tables, units
+from nsyswrap import tables
 from nsyswrap.attribution.attribution import Attribution
 from nsyswrap.attribution.root_causes import allocator_churn
+from nsyswrap.base import units
+from nsyswrap.base.intervals import Indices, Spans, Times, Window, clip, containing, merge, total
 from nsyswrap.events import api_calls
-from nsyswrap.intervals import Indices, Spans, Times, Window, clip, containing, merge, total
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.own_windows import find_own_windows
 from nsyswrap.model import Fact, Finding, Section

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from nsyswrap import units
+from nsyswrap.base import units
+from nsyswrap.base.interval import between
+from nsyswrap.base.intervals import Times, Window
 from nsyswrap.events.host_record import GpuSamples
-from nsyswrap.interval import between
-from nsyswrap.intervals import Times, Window
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.own_windows import find_own_windows
 from nsyswrap.model import Finding

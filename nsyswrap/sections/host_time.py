@@ -10,14 +10,14 @@ import pandas as pd
 from nsyswrap import tables
 from nsyswrap.attribution.loader_processes import has_loader_processes
 from nsyswrap.attribution.root_causes.cpu_quota import is_stop
+from nsyswrap.base.intervals import NOTHING, LabelledSpans, Spans, Window, containing, label_at, overlay
+from nsyswrap.base.row_sums import typed_table
+from nsyswrap.base.rows import taken
 from nsyswrap.events import api_calls
 from nsyswrap.events.host_marks import find_marks
 from nsyswrap.events.thread_states import NAME_BITS, NAMES, ThreadStates
-from nsyswrap.intervals import NOTHING, LabelledSpans, Spans, Window, containing, label_at, overlay
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import DATA, NO_PHASE
-from nsyswrap.row_sums import typed_table
-from nsyswrap.rows import taken
 from nsyswrap.rules import host, idle
 from nsyswrap.tables import array, blocks
 

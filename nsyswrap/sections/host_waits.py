@@ -5,12 +5,12 @@ import numpy.typing as npt
 import pandas as pd
 
 from nsyswrap import tables
+from nsyswrap.base.intervals import Indices, LabelledSpans, Spans, Window, clip, fill, overlay, total
+from nsyswrap.base.rows import taken
 from nsyswrap.events.thread_states import NAMES, ThreadStates
-from nsyswrap.intervals import Indices, LabelledSpans, Spans, Window, clip, fill, overlay, total
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import NO_PHASE
 from nsyswrap.model import Fact, Section
-from nsyswrap.rows import taken
 from nsyswrap.sections.spec import Kind, PageGroup, SectionSpec
 from nsyswrap.tables import array, blocks, coded
 

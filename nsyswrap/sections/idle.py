@@ -13,15 +13,15 @@ from nsyswrap.attribution.attribution import RULES, Attribution
 from nsyswrap.attribution.causes import CAUSES
 from nsyswrap.attribution.idle_accounts import idle_accounts
 from nsyswrap.attribution.idle_codes import numbered, sums_by_gap
+from nsyswrap.base.intervals import NOTHING, Window
+from nsyswrap.base.row_sums import typed_table
 from nsyswrap.events import api_calls
 from nsyswrap.events.duration_stats import statistics
 from nsyswrap.events.thread_states import NO_NAME, ThreadStates
-from nsyswrap.intervals import NOTHING, Window
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import NO_PHASE
 from nsyswrap.model import Fact, Finding, Section
 from nsyswrap.ranks.many import OtherRanks
-from nsyswrap.row_sums import typed_table
 from nsyswrap.sections.spec import Kind, SectionSpec
 
 TITLE = "Why the GPU was idle"

@@ -4,18 +4,19 @@ from collections.abc import Callable
 
 import numpy as np
 
-from nsyswrap import tables, units
+from nsyswrap import tables
 from nsyswrap.attribution.attribution import Attribution
 from nsyswrap.attribution.copy_table import DOWNLOAD, UPLOAD
 from nsyswrap.attribution.root_causes import ROOT_CAUSES
+from nsyswrap.base import units
+from nsyswrap.base.intervals import Window
+from nsyswrap.base.rows import taken
 from nsyswrap.events.api_calls import MODULE_LOAD, is_launch, library_of, overhead_kind
 from nsyswrap.events.operations import SOURCES
 from nsyswrap.events.thread_states import ThreadStates
-from nsyswrap.intervals import Window
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.ranks.identity import ranks_of_mpi
 from nsyswrap.ranks.mpi_collectives import find_last_rank
-from nsyswrap.rows import taken
 from nsyswrap.rules import CAUSES, host, idle, rule_of, synchronization
 from nsyswrap.rules.rule import Advice
 from nsyswrap.sections.file_advice import file_advice

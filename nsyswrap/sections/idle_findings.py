@@ -6,19 +6,20 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from nsyswrap import tables, units
+from nsyswrap import tables
 from nsyswrap.attribution.attribution import Attribution
 from nsyswrap.attribution.root_causes import ROOT_CAUSES
 from nsyswrap.attribution.sampled_lines import spelled
+from nsyswrap.base import units
+from nsyswrap.base.intervals import Spans, Window, covered, innermost, merge, overlay
+from nsyswrap.base.rows import taken
 from nsyswrap.events import api_calls
 from nsyswrap.events.host_marks import find_marks
 from nsyswrap.events.off_cpu import has_switches
-from nsyswrap.intervals import Spans, Window, covered, innermost, merge, overlay
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import of_library
 from nsyswrap.loop.range_names import of_operators
 from nsyswrap.model import MOST_SAMPLES, Finding, Severity
-from nsyswrap.rows import taken
 from nsyswrap.rules import host, memory, rule_of
 from nsyswrap.rules.idle import CPU, PROFILER, UNKNOWN
 from nsyswrap.sections.host_time import RULE_OF

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from functools import partial
 
-from nsyswrap import units
 from nsyswrap.attribution.attribution import RULES, Attribution
-from nsyswrap.intervals import Window
+from nsyswrap.base import units
+from nsyswrap.base.intervals import Window
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import NO_PHASE
 from nsyswrap.model import Finding

@@ -7,13 +7,13 @@ import numpy as np
 import pandas as pd
 
 from nsyswrap import tables
+from nsyswrap.base.intervals import Indices, Times, Window
+from nsyswrap.base.rows import taken
 from nsyswrap.events.operations import COMPUTE
 from nsyswrap.hardware.launch_estimates import estimates
-from nsyswrap.intervals import Indices, Times, Window
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.own_windows import find_own_windows, running
 from nsyswrap.model import Gpu
-from nsyswrap.rows import taken
 from nsyswrap.tables import LAUNCH, coded
 
 

@@ -6,16 +6,17 @@ from functools import cache, partial
 import numpy as np
 import pandas as pd
 
-from nsyswrap import tables, units
+from nsyswrap import tables
 from nsyswrap.attribution.attribution import Attribution
 from nsyswrap.attribution.launch_pace import LaunchTimes, Pace, by_phase, on_device, pace_of, paces
 from nsyswrap.attribution.optimizer_pass import PHASE, SHORT_NS, find_pass
+from nsyswrap.base import units
+from nsyswrap.base.intervals import Indices, Times, Window
+from nsyswrap.base.rows import taken
 from nsyswrap.events.api_calls import base_name
 from nsyswrap.events.duration_stats import by_name
-from nsyswrap.intervals import Indices, Times, Window
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Fact, Finding, Section
-from nsyswrap.rows import taken
 from nsyswrap.rules.launches import LAUNCH_BOUND
 from nsyswrap.rules.optimizer import MANY_KERNELS
 from nsyswrap.sections.idle_findings import most_sampled

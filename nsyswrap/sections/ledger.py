@@ -3,8 +3,8 @@
 import numpy as np
 import pandas as pd
 
+from nsyswrap.base.intervals import Spans, Times, Window, covered, total, union
 from nsyswrap.events.operations import Operations
-from nsyswrap.intervals import Spans, Times, Window, covered, total, union
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.own_windows import find_own_windows
 from nsyswrap.model import Fact, Section

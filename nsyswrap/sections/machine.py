@@ -5,11 +5,12 @@ from dataclasses import asdict, replace
 
 import pandas as pd
 
-from nsyswrap import tables, units
+from nsyswrap import tables
+from nsyswrap.base import units
+from nsyswrap.base.interval import between
+from nsyswrap.base.intervals import Window
 from nsyswrap.events.host_record import HostRecord
 from nsyswrap.events.thread_states import ThreadStates
-from nsyswrap.interval import between
-from nsyswrap.intervals import Window
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.own_windows import find_own_windows
 from nsyswrap.model import Fact, Finding, Section

@@ -5,14 +5,15 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
-from nsyswrap import tables, units
+from nsyswrap import tables
 from nsyswrap.attribution.attribution import Attribution
 from nsyswrap.attribution.page_migrations import find_migrations
+from nsyswrap.base import units
+from nsyswrap.base.intervals import Spans, Window, clip, covered, merge, total, union
+from nsyswrap.base.rows import taken
 from nsyswrap.events.operations import COMPUTE
-from nsyswrap.intervals import Spans, Window, clip, covered, merge, total, union
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Finding
-from nsyswrap.rows import taken
 from nsyswrap.rules.memory import MIGRATIONS, TOO_LARGE
 from nsyswrap.sections.severity import make_finding, worth_printing
 from nsyswrap.tables import array

@@ -8,18 +8,19 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from nsyswrap import tables, units
+from nsyswrap import tables
 from nsyswrap.attribution.optimizer_pass import SHORT_NS
+from nsyswrap.base import units
+from nsyswrap.base.intervals import Indices, Times, Window
+from nsyswrap.base.row_sums import largest_first, text_column
+from nsyswrap.base.rows import taken
 from nsyswrap.events.operations import SOURCES
 from nsyswrap.hardware.kernel_names.classify import Verdict
 from nsyswrap.hardware.kernel_work import has_block_a_channel
 from nsyswrap.hardware.launch_estimates import UNKNOWN_LIMITER
-from nsyswrap.intervals import Indices, Times, Window
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.own_windows import find_own_windows
 from nsyswrap.model import Fact, Finding, Section, Severity
-from nsyswrap.row_sums import largest_first, text_column
-from nsyswrap.rows import taken
 from nsyswrap.rules.occupancy import LOW, SMALL_GRID
 from nsyswrap.sections.launch_groups import kernels_by_device, launch_groups
 from nsyswrap.sections.severity import make_finding

@@ -1,7 +1,7 @@
 """Statistics by name of operating system calls."""
 
 from nsyswrap import tables
-from nsyswrap.intervals import Window
+from nsyswrap.base.intervals import Window
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Section
 from nsyswrap.sections.spec import STATISTICS, PageGroup, SectionSpec

@@ -7,14 +7,14 @@ import numpy as np
 import pandas as pd
 
 from nsyswrap import tables
+from nsyswrap.base.intervals import NOTHING, Indices, Spans, Window, clip, covered, gaps, merge, total, union
+from nsyswrap.base.rows import taken
 from nsyswrap.events.operations import COMMUNICATION
-from nsyswrap.intervals import NOTHING, Indices, Spans, Window, clip, covered, gaps, merge, total, union
 from nsyswrap.loop import injected_ranges
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.own_windows import find_own_windows
 from nsyswrap.loop.phase_detection import NO_PHASE
 from nsyswrap.model import Fact, Section
-from nsyswrap.rows import taken
 from nsyswrap.sections.spec import Kind, PageGroup, SectionSpec
 from nsyswrap.tables import array, blocks, coded
 

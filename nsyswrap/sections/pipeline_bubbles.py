@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from nsyswrap import units
+from nsyswrap.base import units
+from nsyswrap.base.interval import between
+from nsyswrap.base.intervals import Window, total
 from nsyswrap.hardware.kernel_names.collectives import SEND_RECEIVE
-from nsyswrap.interval import between
-from nsyswrap.intervals import Window, total
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.own_windows import find_own_windows
 from nsyswrap.model import Finding

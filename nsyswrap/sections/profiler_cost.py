@@ -5,13 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from nsyswrap import units
 from nsyswrap.attribution.attribution import Attribution
 from nsyswrap.attribution.causes import CODE
+from nsyswrap.base import units
+from nsyswrap.base.interval import Interval, around
+from nsyswrap.base.intervals import Times, Window
 from nsyswrap.events.recorded_calls import RecordedCalls
 from nsyswrap.hardware.profiler_cost import GRAPH_OPERATION, KINDS, OPERATION, ProfilerCost
-from nsyswrap.interval import Interval, around
-from nsyswrap.intervals import Times, Window
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Fact, Section, StepTimes
 from nsyswrap.sections.spec import PageGroup, SectionSpec

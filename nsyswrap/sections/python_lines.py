@@ -6,7 +6,7 @@ from nsyswrap import tables
 from nsyswrap.attribution import sampled_stacks
 from nsyswrap.attribution.attribution import Attribution
 from nsyswrap.attribution.sampled_lines import COLUMNS, ORDER
-from nsyswrap.intervals import Window
+from nsyswrap.base.intervals import Window
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Fact, Section
 from nsyswrap.sections.spec import Kind, PageGroup, SectionSpec

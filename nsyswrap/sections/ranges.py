@@ -3,17 +3,18 @@
 import numpy as np
 import pandas as pd
 
-from nsyswrap import tables, units
+from nsyswrap import tables
 from nsyswrap.attribution.idle_codes import numbered
+from nsyswrap.base import units
+from nsyswrap.base.intervals import Indices, Spans, Window, covered, merge
+from nsyswrap.base.row_sums import largest_first, text_column
+from nsyswrap.base.rows import taken
 from nsyswrap.events.duration_stats import by_name, statistics
-from nsyswrap.intervals import Indices, Spans, Window, covered, merge
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import of_library
 from nsyswrap.loop.range_nesting import MOST_LEVELS, RangeNesting
 from nsyswrap.loop.range_projection import Pairs, projection
 from nsyswrap.model import Section
-from nsyswrap.row_sums import largest_first, text_column
-from nsyswrap.rows import taken
 from nsyswrap.sections.range_paths import modules, operators
 from nsyswrap.sections.spec import STATISTICS, Kind, PageGroup, SectionSpec
 from nsyswrap.sections.summaries import clipped

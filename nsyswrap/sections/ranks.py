@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from nsyswrap import tables
-from nsyswrap.intervals import Times, Window
+from nsyswrap.base.intervals import Times, Window
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.own_windows import find_own_windows
 from nsyswrap.model import Fact, Section

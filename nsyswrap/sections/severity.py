@@ -1,6 +1,6 @@
 """The rules for printing a finding and for its severity, the same for all sections. No fact depends on them."""
 
-from nsyswrap.intervals import Window
+from nsyswrap.base.intervals import Window
 from nsyswrap.model import Finding, Severity
 from nsyswrap.what_if.saving import LEAST_SAVING_SHARE, Saving
 

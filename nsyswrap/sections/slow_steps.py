@@ -7,17 +7,18 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from nsyswrap import tables, units
+from nsyswrap import tables
 from nsyswrap.attribution.attribution import Attribution
 from nsyswrap.attribution.step_outliers import is_outlier, lost_to_outliers, unexplained
-from nsyswrap.interval import between
-from nsyswrap.intervals import Spans, Times, Window, covered
+from nsyswrap.base import units
+from nsyswrap.base.interval import between
+from nsyswrap.base.intervals import Spans, Times, Window, covered
+from nsyswrap.base.row_sums import typed_table
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.own_windows import find_own_windows
 from nsyswrap.model import Finding
 from nsyswrap.program_kind import Wording
 from nsyswrap.ranks.collectives import Collectives
-from nsyswrap.row_sums import typed_table
 from nsyswrap.rules import CAUSES
 from nsyswrap.rules.steps import UNEVEN
 from nsyswrap.sections.idle_findings import most_sampled

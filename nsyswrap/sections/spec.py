@@ -4,9 +4,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from nsyswrap.base.units import ColumnUnit
 from nsyswrap.model import Section
 from nsyswrap.tables import TableSpec
-from nsyswrap.units import ColumnUnit
 
 STATISTICS = "count total_ns mean_ns median_ns min_ns max_ns stddev_ns share"
 """Columns of statistics by name, in each table that has them."""

@@ -19,8 +19,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from nsyswrap import tables
-from nsyswrap.events.operations import COMMUNICATION, COMPUTE, COPY, MEMSET
-from nsyswrap.intervals import (
+from nsyswrap.base.intervals import (
     LabelledSpans,
     Spans,
     Times,
@@ -37,10 +36,11 @@ from nsyswrap.intervals import (
     total,
     union,
 )
+from nsyswrap.base.rows import taken
+from nsyswrap.events.operations import COMMUNICATION, COMPUTE, COPY, MEMSET
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import BATCH, DATA, LIBRARY_DOMAINS
 from nsyswrap.model import Fact, Section
-from nsyswrap.rows import taken
 from nsyswrap.sections.spec import Kind, PageGroup, SectionSpec
 from nsyswrap.tables import array, blocks, coded
 

@@ -5,7 +5,7 @@ import pandas as pd
 
 from nsyswrap import tables
 from nsyswrap.attribution.attribution import Attribution
-from nsyswrap.intervals import Times, Window
+from nsyswrap.base.intervals import Times, Window
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.own_windows import find_own_windows
 from nsyswrap.model import Fact, Finding, Section

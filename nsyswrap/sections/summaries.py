@@ -7,12 +7,12 @@ import numpy.typing as npt
 import pandas as pd
 
 from nsyswrap import tables
+from nsyswrap.base.intervals import Times, Window
+from nsyswrap.base.rows import chosen
 from nsyswrap.events.api_calls import base_name
 from nsyswrap.events.duration_stats import SHORT_NS, by_name
-from nsyswrap.intervals import Times, Window
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.own_windows import find_own_windows
-from nsyswrap.rows import chosen
 from nsyswrap.tables import TableSpec, array, blocks, coded
 
 Rows = npt.NDArray[np.bool_]

@@ -2,8 +2,8 @@
 
 import pandas as pd
 
-from nsyswrap.excerpt import Excerpt
-from nsyswrap.intervals import Window
+from nsyswrap.base.excerpt import Excerpt
+from nsyswrap.base.intervals import Window
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Fact, Section
 from nsyswrap.sections.spec import Kind, SectionSpec

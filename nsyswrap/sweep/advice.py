@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from nsyswrap import units
+from nsyswrap.base import units
 from nsyswrap.compare.estimates import WIDEST
 from nsyswrap.sweep.limits import Limit, limit_of, lines_of
 from nsyswrap.sweep.results import CellResult, Sweep, difference_is_shown

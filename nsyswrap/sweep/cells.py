@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from nsyswrap.errors import UsageError
+from nsyswrap.base.errors import UsageError
 from nsyswrap.sweep.spec import BATCH, BATCH_OF_EACH, GPUS, PLACEHOLDER, VISIBLE_GPUS, SweepSpec
 
 # Placeholders stand for words with placeholders at most this deep. Ours; deeper ones name each other in a circle.

@@ -8,7 +8,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from nsyswrap.errors import ExportError
+from nsyswrap.base.errors import ExportError
 from nsyswrap.sweep.endings import Ending
 from nsyswrap.sweep.results import RunResult, StepPart, Sweep, sweep_of
 from nsyswrap.sweep.spec import parse

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from nsyswrap.base.interval import Interval
 from nsyswrap.compare.bootstrap import student_limit, student_quantile
 from nsyswrap.compare.run_noise import CPU_SPREAD, FREEDOM, GPU_SPREAD
-from nsyswrap.interval import Interval
 from nsyswrap.sweep.cells import Cell, cells_of
 from nsyswrap.sweep.endings import Ending
 from nsyswrap.sweep.spec import SweepSpec

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from nsyswrap.interval import Interval
+from nsyswrap.base.interval import Interval
 from nsyswrap.rules.rule import Group
 from nsyswrap.sweep.limits import groups_of
 from nsyswrap.sweep.results import CellResult, Sweep

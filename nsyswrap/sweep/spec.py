@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from nsyswrap.errors import UsageError
+from nsyswrap.base.errors import UsageError
 
 PLACEHOLDER = re.compile(r"\{(\w+)\}")
 # The axes whose meaning the result depends on: throughput and scaling.

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from nsyswrap.intervals import Indices, LabelledSpans, Spans, Times, Window, covered, times
+from nsyswrap.base.intervals import Indices, LabelledSpans, Spans, Times, Window, covered, times
 from nsyswrap.model import Flags
 
 # The window is cut into this many bins of equal length, and the whole timeline into half as many. Every n-th

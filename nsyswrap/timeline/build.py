@@ -7,8 +7,8 @@ from itertools import islice
 import numpy as np
 import pandas as pd
 
-from nsyswrap.intervals import Spans, Times, Window, times
-from nsyswrap.intervals import gaps as uncovered
+from nsyswrap.base.intervals import Spans, Times, Window, times
+from nsyswrap.base.intervals import gaps as uncovered
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import LongGap, TimelineData, TimelineRow
 from nsyswrap.ranks.collectives import Collectives

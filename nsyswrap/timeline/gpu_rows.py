@@ -8,9 +8,9 @@ import pandas as pd
 
 from nsyswrap import tables
 from nsyswrap.attribution.attribution import RULES
+from nsyswrap.base.intervals import Indices, LabelledSpans, Spans, Times, Window, intersect, layered, merge
+from nsyswrap.base.intervals import gaps as uncovered
 from nsyswrap.events.operations import streams_of
-from nsyswrap.intervals import Indices, LabelledSpans, Spans, Times, Window, intersect, layered, merge
-from nsyswrap.intervals import gaps as uncovered
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import NO_PHASE
 from nsyswrap.model import Numbers, TimelineItems, TimelineRow

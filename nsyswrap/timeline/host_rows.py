@@ -8,9 +8,9 @@ import pandas as pd
 
 from nsyswrap import tables
 from nsyswrap.attribution.sampled_lines import spelled
+from nsyswrap.base.intervals import LabelledSpans, Spans, Times, Window, fill, innermost, times
 from nsyswrap.events import api_calls
 from nsyswrap.events.thread_states import NAMES, NO_NAME, ThreadStates
-from nsyswrap.intervals import LabelledSpans, Spans, Times, Window, fill, innermost, times
 from nsyswrap.loop.context import TraceContext, states_of
 from nsyswrap.model import Numbers, TimelineItems, TimelineRow
 from nsyswrap.tables import array, coded

@@ -8,10 +8,10 @@ import numpy.typing as npt
 import pandas as pd
 
 from nsyswrap import tables
+from nsyswrap.base.intervals import Indices
 from nsyswrap.events.api_calls import base_name
 from nsyswrap.events.operations import COMMUNICATION, COPY, MEMSET, SOURCES
 from nsyswrap.hardware.kernel_names.classify import Verdict
-from nsyswrap.intervals import Indices
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import KernelName, Numbers
 from nsyswrap.tables import TableSpec, Trace, array, coded

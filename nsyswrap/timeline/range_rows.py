@@ -8,7 +8,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from nsyswrap import tables
-from nsyswrap.intervals import Indices, LabelledSpans, Spans, times
+from nsyswrap.base.intervals import Indices, LabelledSpans, Spans, times
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.range_names import plain_names
 from nsyswrap.loop.range_nesting import levels_of

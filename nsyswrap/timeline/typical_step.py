@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from nsyswrap.intervals import Indices, Times, Window
+from nsyswrap.base.intervals import Indices, Times, Window
 from nsyswrap.model import Flags
 
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 from sqlalchemy import SelectBase
 from sqlalchemy.dialects import sqlite
 
-from nsyswrap.errors import ExportError
+from nsyswrap.base.errors import ExportError
 from nsyswrap.trace import queries, schema
 
 MAGIC = b"SQLite format 3\x00"

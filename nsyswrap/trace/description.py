@@ -3,9 +3,9 @@
 import re
 from typing import Any
 
+from nsyswrap.base.named_secrets import looks_secret
+from nsyswrap.base.privacy import ANYBODY, Cleaner
 from nsyswrap.model import Gpu, Session
-from nsyswrap.named_secrets import looks_secret
-from nsyswrap.privacy import ANYBODY, Cleaner
 from nsyswrap.trace import queries, schema
 from nsyswrap.trace.connection import Export
 from nsyswrap.trace.quantities import SCALES, from_text, in_base_unit

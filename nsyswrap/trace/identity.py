@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from nsyswrap.privacy import FOLDERS, HOMES, NAMES, Identity, identity_from, neutral_host
+from nsyswrap.base.privacy import FOLDERS, HOMES, NAMES, Identity, identity_from, neutral_host
 from nsyswrap.trace import queries, schema
 from nsyswrap.trace.connection import Export, opened
 

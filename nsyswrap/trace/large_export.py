@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from nsyswrap import tables
-from nsyswrap.errors import ExportError
+from nsyswrap.base.errors import ExportError
 from nsyswrap.tables import Trace
 from nsyswrap.trace import queries, schema
 from nsyswrap.trace.connection import Export

@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 
 from nsyswrap import tables
-from nsyswrap.errors import ExportError
+from nsyswrap.base.errors import ExportError
+from nsyswrap.base.privacy import Cleaner, distinct, neutral
 from nsyswrap.model import Capture
-from nsyswrap.privacy import Cleaner, distinct, neutral
 from nsyswrap.tables import SPECS, TableSpec, Trace, is_constant
 from nsyswrap.trace import counters, queries, schema
 from nsyswrap.trace.connection import AGAIN, Export, opened

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from sqlalchemy import SelectBase
 
 from nsyswrap import tables
-from nsyswrap.errors import ExportError
+from nsyswrap.base.errors import ExportError
 from nsyswrap.trace import counters, queries, schema
 from nsyswrap.trace.coded_column import PartCodes, joined
 from nsyswrap.trace.connection import AGAIN, Export, connected, text_of, wrong_type

@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from nsyswrap.errors import ExportError, NsyswrapError, UsageError
-from nsyswrap.privacy import Cleaner, DistinctCleaner, neutral_command
+from nsyswrap.base.errors import ExportError, NsyswrapError, UsageError
+from nsyswrap.base.privacy import Cleaner, DistinctCleaner, neutral_command
 from nsyswrap.trace import schema
 from nsyswrap.trace.connection import AGAIN, Export, address_of, opened, text_of
 from nsyswrap.trace.description import command_words

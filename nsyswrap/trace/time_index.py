@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nsyswrap import tables
-from nsyswrap.intervals import Times
+from nsyswrap.base.intervals import Times
 from nsyswrap.trace.connection import Export
 from nsyswrap.trace.load import OPERATIONS, READERS
 from nsyswrap.trace.read_table import Arrays, Part, TableReader

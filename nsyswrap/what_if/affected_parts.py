@@ -8,10 +8,10 @@ import pandas as pd
 
 from nsyswrap import tables
 from nsyswrap.attribution.copy_table import DOWNLOAD, LARGE_BYTES
+from nsyswrap.base.intervals import Indices, Spans, clip, gaps, merge
 from nsyswrap.events import api_calls
 from nsyswrap.events.operations import SOURCES
 from nsyswrap.events.thread_states import NAMES
-from nsyswrap.intervals import Indices, Spans, clip, gaps, merge
 from nsyswrap.loop.phase_detection import DATA
 from nsyswrap.tables import array, coded
 from nsyswrap.what_if.simulate import Simulation

@@ -22,10 +22,10 @@ import numpy as np
 import numpy.typing as npt
 
 from nsyswrap import tables
+from nsyswrap.base.intervals import Indices, Spans, Times, Window, containing, covered
 from nsyswrap.events.operations import COMMUNICATION, COMPUTE
 from nsyswrap.hardware.kernel_names.collectives import ALL_REDUCE, REDUCE_SCATTER, kind_of
 from nsyswrap.hardware.launch_estimates import estimates
-from nsyswrap.intervals import Indices, Spans, Times, Window, containing, covered
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import OPTIMIZER
 from nsyswrap.model import Gpu

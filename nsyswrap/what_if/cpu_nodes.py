@@ -19,10 +19,10 @@ import pandas as pd
 from nsyswrap import tables
 from nsyswrap.attribution.gaps import ONLY_WAITED
 from nsyswrap.attribution.loader_processes import has_loader_processes
+from nsyswrap.base.intervals import Indices, Spans, Times, Window, clip, covered, merge, overlay, subtract
 from nsyswrap.events import api_calls
 from nsyswrap.events.operations import SOURCES, Operations
 from nsyswrap.events.thread_states import NAMES, ThreadStates
-from nsyswrap.intervals import Indices, Spans, Times, Window, clip, covered, merge, overlay, subtract
 from nsyswrap.loop.phase_detection import DATA, Phases
 from nsyswrap.ranks.mpi_collectives import find_mpi_collectives
 from nsyswrap.tables import Trace, array, coded

@@ -12,9 +12,9 @@ from enum import StrEnum
 
 import numpy as np
 
-from nsyswrap import units
+from nsyswrap.base import units
+from nsyswrap.base.intervals import Times
 from nsyswrap.events.operations import COMMUNICATION, COMPUTE
-from nsyswrap.intervals import Times
 from nsyswrap.what_if.dependency_graph import Change
 from nsyswrap.what_if.simulate import Simulation
 

@@ -18,7 +18,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from nsyswrap.intervals import NOTHING, Indices, Spans, Times, clip, covered, union
+from nsyswrap.base.intervals import NOTHING, Indices, Spans, Times, clip, covered, union
 
 # Value of ``held`` for a node that no other node delays.
 FREE = np.int64(-(1 << 60))

@@ -7,8 +7,8 @@ import numpy as np
 
 from nsyswrap import tables
 from nsyswrap.attribution.attribution import Attribution
-from nsyswrap.intervals import Spans, merge
-from nsyswrap.rows import taken
+from nsyswrap.base.intervals import Spans, merge
+from nsyswrap.base.rows import taken
 from nsyswrap.rules.rule import Rule
 from nsyswrap.what_if.saving import WhatIf
 from nsyswrap.what_if.simulate import Simulation

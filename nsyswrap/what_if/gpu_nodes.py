@@ -18,8 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from nsyswrap import tables
+from nsyswrap.base.intervals import Indices, Times
 from nsyswrap.events.operations import Operations, streams_of
-from nsyswrap.intervals import Indices, Times
 from nsyswrap.tables import Trace, coded, groups
 from nsyswrap.what_if.cpu_nodes import BLOCKING_LAUNCH, LAUNCH, HostNodes
 

@@ -5,8 +5,8 @@ import numpy as np
 from nsyswrap import tables
 from nsyswrap.attribution.attribution import RULES
 from nsyswrap.attribution.launch_pace import usual_gap_ns
+from nsyswrap.base.intervals import Indices, Spans, covered, merge
 from nsyswrap.events.operations import COMPUTE, COPY
-from nsyswrap.intervals import Indices, Spans, covered, merge
 from nsyswrap.ranks.activity import COMPUTES, COPIES, USUAL, account_of, code_of
 from nsyswrap.ranks.late_ranks import LateRank
 from nsyswrap.ranks.lateness import Lateness

@@ -18,8 +18,8 @@ import numpy.typing as npt
 import pandas as pd
 
 from nsyswrap import tables
+from nsyswrap.base.intervals import Indices, Times, Window
 from nsyswrap.events.operations import COMPUTE, SOURCES
-from nsyswrap.intervals import Indices, Times, Window
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.tables import array, coded
 

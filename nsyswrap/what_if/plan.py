@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import NamedTuple
 
-from nsyswrap import units
+from nsyswrap.base import units
+from nsyswrap.base.interval import Interval, between
 from nsyswrap.fixed_step import TypicalStep
-from nsyswrap.interval import Interval, between
 from nsyswrap.model import Finding, Plan, PlannedChange, Severity
 from nsyswrap.rules import rule_name
 from nsyswrap.what_if.critical_path import bounds_after

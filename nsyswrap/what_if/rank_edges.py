@@ -15,7 +15,7 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
-from nsyswrap.intervals import Indices, Times
+from nsyswrap.base.intervals import Indices, Times
 from nsyswrap.ranks.collectives import Collectives
 from nsyswrap.ranks.mpi_collectives import MpiCollectives
 from nsyswrap.what_if.cpu_nodes import MEET, MET, HostNodes

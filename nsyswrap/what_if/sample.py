@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nsyswrap.intervals import Indices, Times, Window
+from nsyswrap.base.intervals import Indices, Times, Window
 from nsyswrap.loop.step_detection import Steps
 from nsyswrap.tables import array
 

@@ -6,8 +6,8 @@ A change has two forms: one for a pessimistic and one for an optimistic simulati
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from nsyswrap.interval import Interval, between
-from nsyswrap.intervals import Indices, Spans
+from nsyswrap.base.interval import Interval, between
+from nsyswrap.base.intervals import Indices, Spans
 from nsyswrap.model import SavingMethod
 from nsyswrap.what_if.dependency_graph import Change, Factors
 from nsyswrap.what_if.simulate import Simulation

@@ -11,11 +11,11 @@ import numpy as np
 import pandas as pd
 
 from nsyswrap import tables
+from nsyswrap.base.intervals import Indices, Times, Window
+from nsyswrap.base.memo import memo
 from nsyswrap.events.operations import Operations, launch_rows
 from nsyswrap.events.thread_states import ThreadStates
-from nsyswrap.intervals import Indices, Times, Window
 from nsyswrap.loop.context import TraceContext
-from nsyswrap.memo import memo
 from nsyswrap.ranks.collectives import NO_COLLECTIVES, Collectives
 from nsyswrap.ranks.mpi_collectives import find_mpi_collectives
 from nsyswrap.tables import array

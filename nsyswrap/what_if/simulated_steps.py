@@ -18,7 +18,7 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from nsyswrap.intervals import Indices, Times, Window
+from nsyswrap.base.intervals import Indices, Times, Window
 from nsyswrap.tables import array
 from nsyswrap.what_if.simulate import Simulation
 

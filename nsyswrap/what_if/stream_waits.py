@@ -14,9 +14,9 @@ import numpy as np
 import pandas as pd
 
 from nsyswrap import tables
+from nsyswrap.base.intervals import Indices, Times
 from nsyswrap.events.cuda_events import recorded_stream_waits
 from nsyswrap.events.operations import Operations, streams_of
-from nsyswrap.intervals import Indices, Times
 from nsyswrap.tables import Trace, array
 from nsyswrap.what_if.gpu_nodes import NONE, Queued
 

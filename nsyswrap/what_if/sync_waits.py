@@ -16,10 +16,10 @@ import numpy.typing as npt
 import pandas as pd
 
 from nsyswrap import tables
+from nsyswrap.base.intervals import Indices, Times
 from nsyswrap.events.api_calls import base_name
 from nsyswrap.events.cuda_events import event_records, with_last_record
 from nsyswrap.events.operations import Operations, launch_calls
-from nsyswrap.intervals import Indices, Times
 from nsyswrap.tables import Trace, array, coded
 from nsyswrap.what_if import cpu_nodes as host
 from nsyswrap.what_if.cpu_nodes import CLOCK_NS, FREEING, HostNodes

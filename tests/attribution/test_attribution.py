@@ -17,7 +17,7 @@ from real_captures import CAPTURE_NAMES, RealContext
 from nsyswrap.attribution.attribution import RULES, Attribution
 from nsyswrap.attribution.causes import CAUSES
 from nsyswrap.attribution.pieces import Pieces
-from nsyswrap.intervals import Spans, Window, covered
+from nsyswrap.base.intervals import Spans, Window, covered
 from nsyswrap.loop.context import TraceContext, find_context
 from nsyswrap.report import choose_window, report_of
 from nsyswrap.sections import severity

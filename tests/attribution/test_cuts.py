@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nsyswrap.attribution.cuts import cut
-from nsyswrap.intervals import LabelledSpans, Spans
+from nsyswrap.base.intervals import LabelledSpans, Spans
 
 OTHERWISE = 9
 LENGTH = 24

@@ -13,9 +13,9 @@ from host_records import record_of, recorded, thread_samples
 from made_steps import MEASURED, STEP, STEPS, US, made_loop
 
 from nsyswrap.attribution.root_causes.cpu_quota import is_stop
+from nsyswrap.base.intervals import times
 from nsyswrap.events import off_cpu
 from nsyswrap.events.host_record import NO_RECORD, HostRecord
-from nsyswrap.intervals import times
 from nsyswrap.loop.context import Settings
 from nsyswrap.model import Finding, Report
 from nsyswrap.report import build_report

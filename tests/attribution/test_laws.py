@@ -8,7 +8,7 @@ from counting import KIND_OF_ROW, Counter, holes, kind_at, work_of
 from hypothesis import given, settings
 from random_traces import LONGEST, Sketch, context_of, same_examples, sketches
 
-from nsyswrap.intervals import gaps
+from nsyswrap.base.intervals import gaps
 from nsyswrap.model import Section
 from nsyswrap.sections import idle, ledger
 from nsyswrap.sections.ledger import ROWS, ledger_rows

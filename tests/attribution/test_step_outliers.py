@@ -12,7 +12,7 @@ from made_steps import STEP, US, launched_at_once
 from savings import saving_of
 
 from nsyswrap.attribution.step_outliers import is_outlier, longest_in, lost_to_outliers, unexplained
-from nsyswrap.intervals import Spans
+from nsyswrap.base.intervals import Spans
 from nsyswrap.loop.context import find_context
 from nsyswrap.report import build_report, report_of
 from nsyswrap.tables import Trace

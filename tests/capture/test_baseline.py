@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from capture_fixtures import options, python
 
+from nsyswrap.base.errors import CommandNotFoundError
 from nsyswrap.capture.baseline import run_alone
-from nsyswrap.errors import CommandNotFoundError
 from nsyswrap.loop.step_detection import STEP_TEXT
 from nsyswrap.loop.timed_ranges import find_timed_steps
 

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from capture_fixtures import executable, fake_nsys
 
+from nsyswrap.base.errors import CaptureError
 from nsyswrap.capture.capabilities import capabilities_of, flags_in, traces_in
 from nsyswrap.capture.locate import Nsys
-from nsyswrap.errors import CaptureError
 
 __all__ = ["fake_nsys"]
 

@@ -12,12 +12,12 @@ from types import SimpleNamespace
 import pytest
 from capture_fixtures import fake_nsys, options, python, results_in
 
+from nsyswrap.base.errors import CaptureError
 from nsyswrap.capture import disk_space, failures, foreground
 from nsyswrap.capture.disk_space import FULL_BYTES, LOW_BYTES, free_bytes, full_disk, is_below, low_limit
 from nsyswrap.capture.foreground import Limits
 from nsyswrap.capture.locate import Nsys
 from nsyswrap.capture.nsys import profile
-from nsyswrap.errors import CaptureError
 
 __all__ = ["fake_nsys"]
 

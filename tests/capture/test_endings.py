@@ -13,6 +13,7 @@ import pytest
 from capture_fixtures import fake_nsys, options, results_in
 from click.testing import CliRunner, Result
 
+from nsyswrap.base.errors import CaptureError
 from nsyswrap.capture.locate import Nsys
 from nsyswrap.capture.nsys import profile
 from nsyswrap.capture.process import Output, output_of
@@ -20,7 +21,6 @@ from nsyswrap.capture.progress import Phase
 from nsyswrap.capture.signals import CaptureInterruptedError
 from nsyswrap.cli import cli
 from nsyswrap.cli.profile import print_summary, with_notes
-from nsyswrap.errors import CaptureError
 from nsyswrap.model import Report
 
 __all__ = ["fake_nsys"]

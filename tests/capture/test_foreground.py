@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from capture_fixtures import Run, driven, fake_nsys, living, marker, python, until
 
+from nsyswrap.base.errors import CaptureError
 from nsyswrap.capture.foreground import ForegroundCall, Limits, run_in_foreground
 from nsyswrap.capture.locate import Nsys
 from nsyswrap.capture.progress import Phase, silent
 from nsyswrap.capture.run_dir import RunDir, files_below, quoted_output
-from nsyswrap.errors import CaptureError
 
 __all__ = ["driven", "fake_nsys", "marker"]
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from capture_fixtures import executable
 
+from nsyswrap.base.errors import UsageError
 from nsyswrap.capture.git_history import commits_in, committed_s, git_state
-from nsyswrap.errors import UsageError
 
 HOOKS = ("post-index-change", "pre-commit", "post-checkout", "reference-transaction", "fsmonitor-watchman")
 

@@ -14,9 +14,9 @@ import pytest
 from capture_fixtures import executable, until
 from fake_packages import HOST, NSYS, VERSION, debian_in, distribute, make_package
 
+from nsyswrap.base.errors import NsyswrapError
 from nsyswrap.capture.distribution import Distribution
 from nsyswrap.capture.install import install, sources_text
-from nsyswrap.errors import NsyswrapError
 
 
 @pytest.fixture

@@ -8,10 +8,10 @@ from capture_fixtures import executable
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nsyswrap.base.errors import CaptureError
+from nsyswrap.base.named_secrets import looks_secret
 from nsyswrap.capture.isolate import KEPT_VARIABLES, kept_environment, namespace_prefix
 from nsyswrap.capture.process import output_of
-from nsyswrap.errors import CaptureError
-from nsyswrap.named_secrets import looks_secret
 
 
 def test_variables_that_programs_need_are_kept() -> None:

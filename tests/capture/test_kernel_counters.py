@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from ncu_fixtures import LAYOUT, PACKED, PRODUCT, calls, kernel, put_on_path
 
+from nsyswrap.base.errors import CaptureError
 from nsyswrap.capture.kernel_counters import (
     CounterRequest,
     chosen_metrics,
@@ -18,7 +19,6 @@ from nsyswrap.capture.kernel_counters import (
     pattern_of,
 )
 from nsyswrap.capture.ncu import Ncu, NcuFailedError, find_ncu
-from nsyswrap.errors import CaptureError
 from nsyswrap.sections.tensor_cores.hardware_proof import launches_in
 from nsyswrap.sections.tensor_cores.name_agreement import function_of
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from nsyswrap.base.errors import UsageError
 from nsyswrap.capture.launcher import (
     LaunchedRank,
     _launcher,
@@ -18,7 +19,6 @@ from nsyswrap.capture.launcher import (
     parsed_ranks,
     started_by_launcher,
 )
-from nsyswrap.errors import UsageError
 
 TORCHRUN = {"RANK": "3", "WORLD_SIZE": "8", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2"}
 MPI = {

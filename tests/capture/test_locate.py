@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from capture_fixtures import executable, fake_tree
 
+from nsyswrap.base.errors import NsysNotFoundError
 from nsyswrap.capture.locate import (
     VARIABLE,
     Nsys,
@@ -15,7 +16,6 @@ from nsyswrap.capture.locate import (
     installed_folder,
     is_complete,
 )
-from nsyswrap.errors import NsysNotFoundError
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from capture_fixtures import fake_nsys, living, marker, options, python, results_in, until
 
+from nsyswrap.base.errors import CaptureError
 from nsyswrap.capture.failures import early_death, no_report
 from nsyswrap.capture.foreground import ForegroundCall, Limits, RunResult, run_in_foreground
 from nsyswrap.capture.locate import Nsys
@@ -19,7 +20,6 @@ from nsyswrap.capture.process_tree import is_cut_off
 from nsyswrap.capture.progress import Phase, Progress, silent
 from nsyswrap.capture.run_dir import RunDir
 from nsyswrap.capture.signals import CaptureInterruptedError, CaptureTerminatedError
-from nsyswrap.errors import CaptureError
 
 __all__ = ["fake_nsys", "marker"]
 

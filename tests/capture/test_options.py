@@ -8,6 +8,7 @@ from capture_fixtures import options
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nsyswrap.base.errors import UsageError
 from nsyswrap.capture.capabilities import Capabilities
 from nsyswrap.capture.inherited import Inherited
 from nsyswrap.capture.locate import Nsys
@@ -20,7 +21,6 @@ from nsyswrap.capture.options import (
     stop_invocation,
 )
 from nsyswrap.capture.run_dir import RunDir
-from nsyswrap.errors import UsageError
 
 OLD = Nsys(Path("/opt/old/nsys"), (2023, 4, 4, 54), "test")
 NEW = Nsys(Path("/opt/new/nsys"), (2025, 3, 2, 0), "test")

@@ -9,12 +9,7 @@ from pathlib import Path
 import pytest
 from capture_fixtures import executable, fake_nsys, options, private_tmp, python, report_of, results_in
 
-from nsyswrap.capture.convert import export_report, is_export
-from nsyswrap.capture.failures import export_failed
-from nsyswrap.capture.locate import Nsys
-from nsyswrap.capture.nsys import profile, resolved_command
-from nsyswrap.capture.progress import Phase
-from nsyswrap.errors import (
+from nsyswrap.base.errors import (
     CaptureError,
     CommandNotExecutableError,
     CommandNotFoundError,
@@ -22,6 +17,11 @@ from nsyswrap.errors import (
     NsyswrapError,
     UsageError,
 )
+from nsyswrap.capture.convert import export_report, is_export
+from nsyswrap.capture.failures import export_failed
+from nsyswrap.capture.locate import Nsys
+from nsyswrap.capture.nsys import profile, resolved_command
+from nsyswrap.capture.progress import Phase
 
 __all__ = ["fake_nsys", "private_tmp"]
 

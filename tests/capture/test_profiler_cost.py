@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from capture_fixtures import fake_nsys, options
 
+from nsyswrap.base.interval import Interval
 from nsyswrap.capture import profiler_cost as measuring
 from nsyswrap.capture.locate import Nsys
 from nsyswrap.capture.options import CaptureOptions
 from nsyswrap.capture.probe_turns import Times
 from nsyswrap.capture.profiler_cost import conditions_of, costs, kept_at, pace_range, profiler_cost
 from nsyswrap.hardware.profiler_cost import CallCost, Slowdown, read_cost
-from nsyswrap.interval import Interval
 
 __all__ = ["fake_nsys"]
 

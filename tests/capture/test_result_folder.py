@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from capture_fixtures import living, until
 
+from nsyswrap.base.errors import CaptureError, UsageError
 from nsyswrap.capture.folder_lock import FolderInUseError
 from nsyswrap.capture.result_folder import is_interrupted, reserve_folder, run_folder, was_begun
-from nsyswrap.errors import CaptureError, UsageError
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from capture_fixtures import executable, fake_nsys, fake_tree, options, results_in
 
+from nsyswrap.base.errors import CaptureError, UsageError
 from nsyswrap.capture.convert import is_export
 from nsyswrap.capture.folder_lock import FolderInUseError, folder_lock
 from nsyswrap.capture.locate import Nsys
@@ -16,7 +17,6 @@ from nsyswrap.capture.nsys import profile
 from nsyswrap.capture.progress import silent
 from nsyswrap.capture.resume import resumed
 from nsyswrap.capture.run_dir import private_folder
-from nsyswrap.errors import CaptureError, UsageError
 
 __all__ = ["fake_nsys"]
 

@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 from capture_fixtures import options, python
 
+from nsyswrap.base.errors import CommandNotFoundError
+from nsyswrap.base.interval import Interval
+from nsyswrap.base.intervals import Window
 from nsyswrap.capture import baseline
 from nsyswrap.capture.baseline import AloneRun
 from nsyswrap.capture.options import CaptureOptions
 from nsyswrap.cli.alone_runs import KEPT_BATCHES, WantedRuns, add_alone_runs
-from nsyswrap.errors import CommandNotFoundError
-from nsyswrap.interval import Interval
-from nsyswrap.intervals import Window
 from nsyswrap.model import Capture, Report, Session, StepTimes
 
 REPORT = Report(

@@ -11,9 +11,9 @@ from click.testing import CliRunner, Result
 from export_builder import ExportBuilder
 from made_steps import made_loop
 
+from nsyswrap.base.privacy import neutral_host
 from nsyswrap.cli import cli
 from nsyswrap.cli.many_results import Engine
-from nsyswrap.privacy import neutral_host
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,7 @@ from typing import Any
 import click
 import pytest
 
+from nsyswrap.base.errors import UsageError
 from nsyswrap.capture.options import DEFAULT_TRACES, CaptureOptions
 from nsyswrap.cli.capture_options import (
     ProfileCommand,
@@ -16,7 +17,6 @@ from nsyswrap.cli.capture_options import (
     options_of,
     program,
 )
-from nsyswrap.errors import UsageError
 
 
 def given(*arguments: str) -> CaptureOptions:

@@ -8,6 +8,7 @@ from capture_fixtures import fake_nsys
 from export_builder import ExportBuilder
 from made_steps import made_loop
 
+from nsyswrap.base.privacy import neutral_host
 from nsyswrap.capture.locate import Nsys
 from nsyswrap.capture.recorded_run import SCHEMA
 from nsyswrap.cli import capture_reader
@@ -15,7 +16,6 @@ from nsyswrap.cli.capture_reader import CaptureTask, read_capture
 from nsyswrap.cli.inputs import ReadOptions, report_from
 from nsyswrap.cli.terminal import rendered
 from nsyswrap.many.capture_sums import CaptureSums, decoded
-from nsyswrap.privacy import neutral_host
 
 __all__ = ["fake_nsys"]
 

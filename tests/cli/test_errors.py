@@ -5,8 +5,7 @@ import re
 import pytest
 from click.testing import CliRunner
 
-from nsyswrap.cli import cli, exit_code
-from nsyswrap.errors import (
+from nsyswrap.base.errors import (
     CannotTellError,
     CaptureError,
     CommandNotExecutableError,
@@ -16,6 +15,7 @@ from nsyswrap.errors import (
     NsyswrapError,
     UsageError,
 )
+from nsyswrap.cli import cli, exit_code
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ import pytest
 from click.testing import CliRunner
 from export_builder import ExportBuilder
 
+from nsyswrap.base.errors import UsageError
 from nsyswrap.cli import cli
 from nsyswrap.cli.inputs import phase_rule
-from nsyswrap.errors import UsageError
 
 COMMANDS = ("analyze", "report")
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from nsyswrap.base.errors import ExportError, UsageError
 from nsyswrap.cli.many_inputs import find_captures, names_of
-from nsyswrap.errors import ExportError, UsageError
 
 
 @pytest.fixture

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from rank_generator import REDUCE, Clock, Job, exports
 
+from nsyswrap.base.errors import ExportError
 from nsyswrap.cli.many_ranks import report_of_many
 from nsyswrap.cli.rank_reader import Source
 from nsyswrap.cli.rank_reports import report_of_all
 from nsyswrap.compare import compare_reports
-from nsyswrap.errors import ExportError
 from nsyswrap.gate.reports import parts_of
 from nsyswrap.loop.context import NO_SETTINGS
 from nsyswrap.model import Finding, Report

@@ -11,9 +11,9 @@ import pytest
 from click.testing import CliRunner
 from export_builder import ExportBuilder
 
+from nsyswrap.base.errors import ExportError
 from nsyswrap.cli import cli, output
 from nsyswrap.cli.output import atomic_file, atomic_folder, form_of
-from nsyswrap.errors import ExportError
 
 TEXT = "what was there"
 # Other processes may keep the machine busy.

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 from made_ranks import job
 
+from nsyswrap.base.errors import UsageError
 from nsyswrap.capture.folder_lock import folder_lock
 from nsyswrap.capture.launcher import LaunchedRank
 from nsyswrap.capture.options import CaptureOptions
 from nsyswrap.cli.inputs import ReadOptions
 from nsyswrap.cli.rank_launch import LAUNCH, Launch, finish_rank, for_launch, is_joint, remove_joint_report, this_launch
-from nsyswrap.errors import UsageError
 from nsyswrap.model import Report
 
 LAUNCHED = {"RANK": "1", "WORLD_SIZE": "4", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "4", "TORCHELASTIC_RUN_ID": "none"}

@@ -11,9 +11,9 @@ from click.testing import CliRunner
 from host_records import recorded
 from made_ranks import job
 
+from nsyswrap.base.errors import UsageError
 from nsyswrap.cli import cli
 from nsyswrap.cli.rank_reports import find_reports, rank_in_name
-from nsyswrap.errors import UsageError
 
 RUN = {"schema": "nsyswrap.run/1", "environment": {"names": [], "values": {"RANK": "1", "WORLD_SIZE": "2"}}}
 

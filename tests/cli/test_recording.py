@@ -11,10 +11,10 @@ import pytest
 from capture_fixtures import fake_nsys
 from click.testing import CliRunner, Result
 
+from nsyswrap.base.errors import CaptureError
 from nsyswrap.capture.locate import Nsys
 from nsyswrap.cli import cli
 from nsyswrap.cli.recording import record_result, recorded_run
-from nsyswrap.errors import CaptureError
 from nsyswrap.render.json_reader import read_report
 from nsyswrap.runs.history import open_history
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from capture_fixtures import fake_nsys, fake_tree
 
+from nsyswrap.base.errors import NsyswrapError
 from nsyswrap.capture import install as installing
 from nsyswrap.capture.install import ensure_nsys
 from nsyswrap.capture.locate import Nsys
 from nsyswrap.capture.self_test import RANGE, Check, Status
 from nsyswrap.cli.setup import require
-from nsyswrap.errors import NsyswrapError
 
 __all__ = ["fake_nsys"]
 

@@ -7,8 +7,8 @@ import pytest
 from export_builder import ExportBuilder
 from measured_costs import COST, US
 
+from nsyswrap.base.interval import Interval
 from nsyswrap.compare.baseline import with_baseline, without_baseline
-from nsyswrap.interval import Interval
 from nsyswrap.loop.context import Settings
 from nsyswrap.loop.step_detection import Steps
 from nsyswrap.loop.timed_ranges import find_timed_steps

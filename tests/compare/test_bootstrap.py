@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from paired_reports import lengths
 
+from nsyswrap.base.interval import Interval
 from nsyswrap.compare.bootstrap import (
     Series,
     block_length,
@@ -20,7 +21,6 @@ from nsyswrap.compare.bootstrap import (
     runs_interval,
     student_quantile,
 )
-from nsyswrap.interval import Interval
 
 SERIES = st.lists(st.floats(1e3, 1e9), min_size=4, max_size=60).map(np.array)
 both = pytest.mark.parametrize("statistic", [mean, median])

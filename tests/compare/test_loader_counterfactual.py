@@ -9,8 +9,8 @@ from hand_made import report_with
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nsyswrap.base.intervals import Window
 from nsyswrap.compare.loader_counterfactual import attributed_share, failed, mean_of, saving, without_loader
-from nsyswrap.intervals import Window
 from nsyswrap.loop.step_detection import Steps
 from nsyswrap.loop.timed_ranges import find_timed_steps
 from nsyswrap.model import Section

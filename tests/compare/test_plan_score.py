@@ -8,11 +8,11 @@ import paired_reports as pairs
 import pytest
 from paired_reports import MS
 
+from nsyswrap.base.errors import UsageError
+from nsyswrap.base.interval import between
 from nsyswrap.cli.inputs import ReadOptions
 from nsyswrap.cli.profile import add_plan_score, plan_before
 from nsyswrap.compare import Comparison
-from nsyswrap.errors import UsageError
-from nsyswrap.interval import between
 from nsyswrap.model import Finding, Plan, PlannedChange, Report, Section, Severity, StepTimes
 from nsyswrap.render import documents, json_report
 from nsyswrap.render.json_reader import parse_report

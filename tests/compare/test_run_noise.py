@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 
+from nsyswrap.base.interval import Interval
 from nsyswrap.compare.run_noise import CPU_SPREAD, FREEDOM, GPU_SPREAD, run_noise, widened
 from nsyswrap.compare.step_times import LEDGER_ROWS, NO_STEPS, StepTimes
-from nsyswrap.interval import Interval
 
 # Source: a table of Student's t, 97.5 % quantile of 24 degrees of freedom.
 STUDENT = 2.064

@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 from paired_reports import MS
 
+from nsyswrap.base.intervals import Window
 from nsyswrap.compare.step_times import LEDGER_ROWS, step_times
-from nsyswrap.intervals import Window
 
 THREE = [4 * MS, 6 * MS, 5 * MS]
 

@@ -4,9 +4,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nsyswrap.base.intervals import NOTHING, Spans, Window, merge, overlap, times, total
 from nsyswrap.events.host_record import Samples
 from nsyswrap.events.off_cpu import TICK_NS, Moments, find_core_waits, find_fault_waits
-from nsyswrap.intervals import NOTHING, Spans, Window, merge, overlap, times, total
 
 
 def samples(*delays: int, every: int = 100) -> Samples:

@@ -10,12 +10,12 @@ from analysis_fixtures import window
 from export_builder import MAIN, ExportBuilder, thread
 from measured_costs import COST, US
 
+from nsyswrap.base.interval import Interval
 from nsyswrap.events.kernel_names import find_kernel_names
 from nsyswrap.events.operations import find_operations
 from nsyswrap.events.recorded_calls import NOT_MEASURED, RecordedCalls, find_recorded_calls
 from nsyswrap.events.thread_states import find_thread_states
 from nsyswrap.hardware.profiler_cost import CallCost, ProfilerCost, Slowdown
-from nsyswrap.interval import Interval
 from nsyswrap.loop.context import find_calls, find_context, find_states
 from nsyswrap.tables import Trace
 

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from nsyswrap.errors import UsageError
+from nsyswrap.base.errors import UsageError
 from nsyswrap.gate import GateOptions, GateOutcome, Measure, noise_words, part_words
 
 

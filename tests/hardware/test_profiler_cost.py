@@ -2,8 +2,8 @@
 
 import pytest
 
+from nsyswrap.base.interval import Interval
 from nsyswrap.hardware.profiler_cost import FREE, KINDS, LAUNCH, RANGE, CallCost, Slowdown, read_cost
-from nsyswrap.interval import Interval
 
 MEASURED = {"low_ns": 3000, "usual_ns": 5000, "high_ns": 8000.5, "alone_ns": 2000, "quartiles_ns": {"launch": {}}}
 

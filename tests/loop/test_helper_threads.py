@@ -7,7 +7,7 @@ from export_builder import MAIN, ExportBuilder
 from real_captures import RealReport
 from savings import saving_of
 
-from nsyswrap.intervals import Spans, Window
+from nsyswrap.base.intervals import Spans, Window
 from nsyswrap.loop.context import find_context, find_states
 from nsyswrap.loop.helper_threads import find_helped
 from nsyswrap.tables import Trace

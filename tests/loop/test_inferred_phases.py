@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from loop_programs import AUTOGRAD, Program
 
-from nsyswrap.intervals import Spans, times
+from nsyswrap.base.intervals import Spans, times
 from nsyswrap.loop.inferred_phases import BACKWARD, DATA, FORWARD, OPTIMIZER, StepSpans, infer_phases
 from nsyswrap.loop.work_sequence import KERNEL
 

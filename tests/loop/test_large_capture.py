@@ -10,10 +10,10 @@ import pandas as pd
 import pytest
 from shifted_ranks import ShiftedRanks
 
-from nsyswrap.errors import ExportError
+from nsyswrap.base.errors import ExportError
+from nsyswrap.base.excerpt import Excerpt
+from nsyswrap.base.intervals import Window
 from nsyswrap.events.operations import SOURCES
-from nsyswrap.excerpt import Excerpt
-from nsyswrap.intervals import Window
 from nsyswrap.loop import large_capture
 from nsyswrap.loop.context import TraceContext, find_context
 from nsyswrap.loop.interval_choice import BASE_BYTES, PER_FILE_BYTE, bytes_of_rows

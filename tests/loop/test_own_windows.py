@@ -9,7 +9,7 @@ from export_builder import ExportBuilder, global_id
 from made_programs import EACH, GEMM, MS, Machine, Thread, slow_host
 from shifted_ranks import ShiftedRanks
 
-from nsyswrap.intervals import Window
+from nsyswrap.base.intervals import Window
 from nsyswrap.loop.context import TraceContext, find_context
 from nsyswrap.loop.own_windows import find_own_windows, running
 from nsyswrap.report import choose_window

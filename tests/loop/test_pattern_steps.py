@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 from export_builder import DEVICE_TO_HOST, HOST_TO_DEVICE, PROCESS, ExportBuilder, global_id, thread
 
-from nsyswrap.errors import CannotTellError, UsageError
+from nsyswrap.base.errors import CannotTellError, UsageError
 from nsyswrap.loop.context import Settings, find_context
 from nsyswrap.report import build_report, check_request
 from nsyswrap.tables import Trace

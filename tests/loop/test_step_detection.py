@@ -9,8 +9,8 @@ from export_builder import ExportBuilder, global_id, thread
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nsyswrap.errors import UsageError
-from nsyswrap.intervals import Window
+from nsyswrap.base.errors import UsageError
+from nsyswrap.base.intervals import Window
 from nsyswrap.loop.context import Settings, find_context
 from nsyswrap.loop.step_detection import find_steps, warm_up
 from nsyswrap.sections import steps

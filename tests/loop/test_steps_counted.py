@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pytest
 from export_builder import MAIN, PROCESS, ExportBuilder, global_id, thread
 
+from nsyswrap.base.intervals import Window
 from nsyswrap.compare.step_times import step_times
-from nsyswrap.intervals import Window
 from nsyswrap.loop.context import find_context
 from nsyswrap.loop.step_detection import Steps, find_steps
 from nsyswrap.model import Report

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from nsyswrap.errors import UsageError
+from nsyswrap.base.errors import UsageError
 from nsyswrap.loop.timed_ranges import find_timed_steps
 from nsyswrap.tables import array
 

@@ -4,8 +4,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nsyswrap.excerpt import WholeLedger
-from nsyswrap.intervals import Window
+from nsyswrap.base.excerpt import WholeLedger
+from nsyswrap.base.intervals import Window
 from nsyswrap.loop.whole_ledger import Sweep
 from nsyswrap.trace.read_table import Arrays
 

@@ -8,7 +8,7 @@ import pytest
 from hand_made import full_report, hostile_report, no_gpu_report, report_with, section_with, two_gpu_report
 from made_sums import made_sums
 
-from nsyswrap.errors import ExportError
+from nsyswrap.base.errors import ExportError
 from nsyswrap.many.capture_sums import MOST_KERNELS, decoded, encoded, failed, program_of, sums_of
 from nsyswrap.model import Report
 from nsyswrap.render.json_reader import parse_report

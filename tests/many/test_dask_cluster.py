@@ -10,9 +10,9 @@ import worker_tasks
 from local_cluster import local_cluster
 from made_steps import made_loop
 
+from nsyswrap.base.errors import ExportError, UsageError
 from nsyswrap.cli.capture_reader import CaptureTask, read_capture
 from nsyswrap.cli.inputs import ReadOptions
-from nsyswrap.errors import ExportError, UsageError
 from nsyswrap.many import dask_cluster
 from nsyswrap.many.dask_cluster import Cluster, answers, checked
 from nsyswrap.many.kept_results import source_digest

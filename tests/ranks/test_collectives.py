@@ -8,9 +8,9 @@ from export_builder import ExportBuilder, global_id
 from made_ranks import REDUCE, job
 from rank_generator import pipeline
 
+from nsyswrap.base.intervals import total
 from nsyswrap.events.operations import COMPUTE
 from nsyswrap.hardware.kernel_names.collectives import kind_of
-from nsyswrap.intervals import total
 from nsyswrap.loop.context import TraceContext, find_context
 from nsyswrap.ranks.collectives import NO_COLLECTIVES, Collectives, bus_bytes, find_collectives, names_of
 from nsyswrap.report import choose_window

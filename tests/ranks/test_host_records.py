@@ -3,9 +3,9 @@
 import numpy as np
 from host_records import gpu_samples, record_of, recorded, thread_samples
 
+from nsyswrap.base.interval import Interval
 from nsyswrap.events.host_record import NO_RECORD, HostRecord
 from nsyswrap.hardware.profiler_cost import CallCost, ProfilerCost
-from nsyswrap.interval import Interval
 from nsyswrap.ranks.clocks import Clock
 from nsyswrap.ranks.host_records import cost_of_job, host_of_job
 

@@ -9,7 +9,7 @@ from made_ranks import job
 from real_captures import RealContext
 
 from nsyswrap import tables
-from nsyswrap.intervals import Window
+from nsyswrap.base.intervals import Window
 from nsyswrap.loop.context import TraceContext, find_context
 from nsyswrap.ranks.collectives import find_collectives
 from nsyswrap.ranks.identity import Rank

@@ -15,7 +15,7 @@ from made_ranks import EPOCH, job, split
 from real_captures import RealContext
 
 from nsyswrap import tables
-from nsyswrap.errors import CannotTellError, UsageError
+from nsyswrap.base.errors import CannotTellError, UsageError
 from nsyswrap.loop.context import NO_SETTINGS, TraceContext, find_context
 from nsyswrap.model import Gpu
 from nsyswrap.ranks.clocks import Clock, Ends, find_clocks

@@ -15,7 +15,7 @@ from made_ranks import REDUCE, job
 from rank_generator import pipeline
 from real_captures import RealContext
 
-from nsyswrap.intervals import total
+from nsyswrap.base.intervals import total
 from nsyswrap.loop.context import TraceContext, find_context
 from nsyswrap.loop.own_windows import find_own_windows
 from nsyswrap.ranks.collectives import find_collectives

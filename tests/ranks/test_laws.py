@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from rank_generator import FORWARD, LAUNCH, PART, Clock, Job, reports, schedule
 
-from nsyswrap.intervals import Window
+from nsyswrap.base.intervals import Window
 from nsyswrap.loop.context import NO_SETTINGS, find_context
 from nsyswrap.ranks.collectives import find_collectives
 from nsyswrap.ranks.join import join

@@ -7,7 +7,7 @@ from export_builder import ExportBuilder, global_id
 from made_programs import mpi_late_rank
 from savings import saving_of
 
-from nsyswrap.intervals import Window
+from nsyswrap.base.intervals import Window
 from nsyswrap.ranks.mpi_collectives import find_last_rank, find_mpi_collectives
 from nsyswrap.report import build_report
 from nsyswrap.tables import Trace

@@ -11,7 +11,7 @@ from export_builder import ExportBuilder
 from made_ranks import job
 from real_captures import RealTrace
 
-from nsyswrap.intervals import Window
+from nsyswrap.base.intervals import Window
 from nsyswrap.loop.context import TraceContext, find_context
 from nsyswrap.ranks.collectives import Collectives, find_collectives
 from nsyswrap.ranks.job_steps import JobSteps, find_job_steps

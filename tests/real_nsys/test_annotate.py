@@ -14,11 +14,11 @@ from annotated_program import STEPS
 from capture_fixtures import options, python
 from click.testing import CliRunner, Result
 
+from nsyswrap.base.errors import CaptureError
 from nsyswrap.capture.isolate import namespace_prefix
 from nsyswrap.capture.locate import Nsys
 from nsyswrap.capture.nsys import profile
 from nsyswrap.cli import cli
-from nsyswrap.errors import CaptureError
 from nsyswrap.loop.step_detection import find_steps
 from nsyswrap.tables import RANGES, Trace
 from nsyswrap.trace.load import load_export

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from made_comparisons import ALL, full, hostile, unlike
 
+from nsyswrap.base.errors import UsageError
 from nsyswrap.compare import Comparison, Outcome
-from nsyswrap.errors import UsageError
 from nsyswrap.render import documents
 from nsyswrap.render.comparison_document import tree
 from nsyswrap.render.markdown_writer import MOST_BYTES

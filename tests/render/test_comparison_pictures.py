@@ -12,8 +12,8 @@ from made_comparisons import full
 from paired_reports import MS
 from timeline_fixtures import US, timeline_data
 
+from nsyswrap.base.interval import Interval
 from nsyswrap.compare import AmountChange, ChangeTable, Comparison, Estimate, compare_reports
-from nsyswrap.interval import Interval
 from nsyswrap.model import TimelineData, TimelineItems
 from nsyswrap.render import comparison_pictures, documents
 

@@ -8,8 +8,8 @@ import paired_reports as pairs
 import pytest
 from paired_reports import MS
 
+from nsyswrap.base.interval import between
 from nsyswrap.compare import Comparison, compare_reports
-from nsyswrap.interval import between
 from nsyswrap.model import Finding, Plan, PlannedChange, Report, Severity, StepTimes
 from nsyswrap.render import documents
 from nsyswrap.render.comparison_document import document

@@ -8,7 +8,7 @@ import hand_made
 import part_of_capture
 import pytest
 
-from nsyswrap.errors import UsageError
+from nsyswrap.base.errors import UsageError
 from nsyswrap.model import Report
 from nsyswrap.render import RENDERERS, render
 from nsyswrap.sections import SECTIONS

@@ -6,7 +6,7 @@ import hand_made
 import pandas as pd
 import pytest
 
-from nsyswrap.intervals import Window
+from nsyswrap.base.intervals import Window
 from nsyswrap.model import Report, Section
 from nsyswrap.render import flame_view, render
 

@@ -8,8 +8,8 @@ from typing import Any
 import hand_made
 import pytest
 
+from nsyswrap.base.errors import UsageError
 from nsyswrap.compare import ComparabilityIssue, IssueKind
-from nsyswrap.errors import UsageError
 from nsyswrap.gate import Gate, GateOptions, GateOutcome, Measure, TimedRun, judge
 from nsyswrap.render import documents
 from nsyswrap.render.gate_document import MARKER, SCHEMA

@@ -16,10 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from real_captures import CAPTURE_NAMES, RealReport
 
+from nsyswrap.base.errors import ExportError
+from nsyswrap.base.interval import Interval
+from nsyswrap.base.intervals import Window
 from nsyswrap.compare import compare_reports
-from nsyswrap.errors import ExportError
-from nsyswrap.interval import Interval
-from nsyswrap.intervals import Window
 from nsyswrap.model import (
     Capture,
     Fact,

@@ -5,7 +5,7 @@ from dataclasses import replace
 import hand_made
 import pandas as pd
 
-from nsyswrap.intervals import Window
+from nsyswrap.base.intervals import Window
 from nsyswrap.model import Report, Section
 from nsyswrap.render.kernel_operators import with_operators
 

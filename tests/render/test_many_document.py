@@ -8,7 +8,7 @@ import pytest
 from hand_made import HOSTILE
 from made_sums import made_sums
 
-from nsyswrap.errors import UsageError
+from nsyswrap.base.errors import UsageError
 from nsyswrap.many.capture_sums import FindingSum, KernelSum
 from nsyswrap.many.totals import ManyCaptures, totals_of
 from nsyswrap.render import documents

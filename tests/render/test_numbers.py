@@ -10,7 +10,7 @@ from typing import Any
 import hand_made
 import pytest
 
-from nsyswrap import units
+from nsyswrap.base import units
 from nsyswrap.model import Report
 from nsyswrap.render import RENDERERS
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from real_captures import RealReport
 
-from nsyswrap.intervals import Window
+from nsyswrap.base.intervals import Window
 from nsyswrap.loop.context import find_context
 from nsyswrap.model import Report, Section
 from nsyswrap.render import nvprof_view

@@ -6,8 +6,8 @@ import hand_made
 import pytest
 from hand_made import MS
 
-from nsyswrap.interval import between
-from nsyswrap.intervals import Window
+from nsyswrap.base.interval import between
+from nsyswrap.base.intervals import Window
 from nsyswrap.model import Finding, Report, Severity
 from nsyswrap.render import page_findings
 from nsyswrap.rules import rule_name

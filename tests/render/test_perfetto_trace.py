@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nsyswrap.intervals import times
+from nsyswrap.base.intervals import times
 from nsyswrap.render import perfetto_trace
 from nsyswrap.render.perfetto_trace import FIRST_TRACK, lanes, pieces
 from nsyswrap.timeline.event_frames import COLUMNS

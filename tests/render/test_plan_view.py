@@ -7,7 +7,7 @@ import hand_made
 from hand_made import MS
 from markupsafe import escape
 
-from nsyswrap.interval import between
+from nsyswrap.base.interval import between
 from nsyswrap.model import NO_PLAN, Plan, PlannedChange
 from nsyswrap.render import html_report, plan_view, render
 from nsyswrap.rules import code_changes

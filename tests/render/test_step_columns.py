@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from timeline_fixtures import END, US, timeline_data
 
-from nsyswrap.intervals import times
+from nsyswrap.base.intervals import times
 from nsyswrap.render.step_columns import UNITS, cluster, column_edges, heights, outline, taken
 
 LAYERS = st.lists(st.lists(st.integers(0, 50), min_size=12, max_size=12), min_size=1, max_size=4)

@@ -8,7 +8,7 @@ import hand_made
 import pytest
 from timeline_fixtures import US, timeline_data, timeline_report
 
-from nsyswrap.intervals import Window
+from nsyswrap.base.intervals import Window
 from nsyswrap.render import render, step_view
 from nsyswrap.report import build_report
 from nsyswrap.tables import Trace

@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 from hand_made import MS
 
-from nsyswrap.interval import between
-from nsyswrap.intervals import Window
+from nsyswrap.base.interval import between
+from nsyswrap.base.intervals import Window
 from nsyswrap.model import Finding, Severity, StepTimes
 from nsyswrap.render import rows, summary_model
 

@@ -9,7 +9,7 @@ import pytest
 from hand_made import HOSTILE
 from made_sweeps import failed_run, gpus_sweep, keys_of, made_run, spec_of, workers_sweep
 
-from nsyswrap.errors import UsageError
+from nsyswrap.base.errors import UsageError
 from nsyswrap.render import documents
 from nsyswrap.render.escape import unbroken
 from nsyswrap.render.sweep_document import verdict

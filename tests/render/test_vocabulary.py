@@ -5,7 +5,7 @@ from typing import get_args
 
 import pytest
 
-from nsyswrap.intervals import Window
+from nsyswrap.base.intervals import Window
 from nsyswrap.render import vocabulary
 from nsyswrap.sections.ledger import ROWS
 from nsyswrap.work_names import OPERATION_NAMES, operation_name

@@ -9,8 +9,8 @@ import hand_made
 import pytest
 from hand_made import HOSTILE
 
+from nsyswrap.base.privacy import identity_from
 from nsyswrap.model import Fact, Report
-from nsyswrap.privacy import identity_from
 from nsyswrap.render.json_reader import read_report
 from nsyswrap.runs.from_report import Place, run_from_report
 from nsyswrap.runs.run import Run

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from random_traces import Sketch, context_of, same_examples, sketches
 from savings import ends_of
 
-from nsyswrap.intervals import Window, total
+from nsyswrap.base.intervals import Window, total
 from nsyswrap.loop.context import find_context
 from nsyswrap.model import Section, Severity
 from nsyswrap.sections import capture_check

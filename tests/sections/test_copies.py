@@ -20,9 +20,9 @@ from export_builder import (
 from real_captures import CAPTURE_NAMES, RealContext
 from savings import ends_of, saving_of
 
+from nsyswrap.base.intervals import LabelledSpans
 from nsyswrap.events.api_calls import BLOCKING_COPY
 from nsyswrap.events.thread_states import NAMES
-from nsyswrap.intervals import LabelledSpans
 from nsyswrap.loop.context import find_context, find_states
 from nsyswrap.model import Finding, Section
 from nsyswrap.report import choose_window

@@ -14,7 +14,7 @@ from real_captures import CAPTURE_NAMES, RealContext, RealReport
 
 from nsyswrap.attribution.attribution import RULES
 from nsyswrap.attribution.causes import CAUSES
-from nsyswrap.intervals import Window
+from nsyswrap.base.intervals import Window
 from nsyswrap.loop.context import TraceContext, find_context
 from nsyswrap.model import Section
 from nsyswrap.report import choose_window

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from real_captures import CAPTURE_NAMES, RealContext
 from savings import ends_of
 
-from nsyswrap.intervals import Window
+from nsyswrap.base.intervals import Window
 from nsyswrap.loop.context import find_context
 from nsyswrap.model import Fact, Finding, Section
 from nsyswrap.report import choose_window

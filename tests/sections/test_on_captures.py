@@ -17,8 +17,8 @@ from analysis_fixtures import run_section, whole_session
 from real_captures import CAPTURE_NAMES, RealContext, RealReport, RealTrace
 
 from nsyswrap import tables
+from nsyswrap.base.intervals import Window, gaps, merge, overlap, total
 from nsyswrap.events.operations import COMMUNICATION, COMPUTE
-from nsyswrap.intervals import Window, gaps, merge, overlap, total
 from nsyswrap.loop.context import TraceContext, find_context
 from nsyswrap.loop.own_windows import find_own_windows
 from nsyswrap.model import Report, Severity

@@ -9,7 +9,7 @@ from export_builder import DEVICE, HOST_TO_DEVICE, MAIN, PAGEABLE, ExportBuilder
 from savings import ends_of, saving_of
 from simulations import US, simulate_trace
 
-from nsyswrap.intervals import Spans
+from nsyswrap.base.intervals import Spans
 from nsyswrap.loop.context import find_context
 from nsyswrap.report import build_report
 from nsyswrap.sections import prediction

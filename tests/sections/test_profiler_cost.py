@@ -8,7 +8,7 @@ from analysis_fixtures import run_section, window
 from export_builder import ExportBuilder
 from measured_costs import COST, US
 
-from nsyswrap.interval import Interval
+from nsyswrap.base.interval import Interval
 from nsyswrap.loop.context import Settings, find_context
 from nsyswrap.model import Section, StepTimes
 from nsyswrap.report import build_report

@@ -9,7 +9,7 @@ from export_builder import ExportBuilder, global_id, thread
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from nsyswrap.intervals import Spans
+from nsyswrap.base.intervals import Spans
 from nsyswrap.loop.context import find_context
 from nsyswrap.loop.range_nesting import RangeNesting
 from nsyswrap.sections import ranges

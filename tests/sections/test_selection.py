@@ -9,8 +9,8 @@ import pytest
 from click.testing import CliRunner, Result
 from real_captures import RealReport, RealTrace
 
+from nsyswrap.base.errors import UsageError
 from nsyswrap.cli import cli
-from nsyswrap.errors import UsageError
 from nsyswrap.loop.context import find_context
 from nsyswrap.render.json_report import section_tree
 from nsyswrap.report import NO_VERDICT, report_of

@@ -4,7 +4,7 @@ import pytest
 from analysis_fixtures import window
 from savings import ends_of
 
-from nsyswrap.interval import between
+from nsyswrap.base.interval import between
 from nsyswrap.model import Finding, Severity
 from nsyswrap.sections.severity import MORE_THAN_LOST, make_finding, severity_of, worth_printing
 from nsyswrap.what_if.saving import NO_SAVING, Saving

@@ -16,7 +16,7 @@ from savings import ends_of
 from nsyswrap.attribution.attribution import RULES
 from nsyswrap.attribution.causes import CAUSES
 from nsyswrap.attribution.step_outliers import is_outlier
-from nsyswrap.intervals import Window
+from nsyswrap.base.intervals import Window
 from nsyswrap.loop.context import find_context
 from nsyswrap.model import Finding, Section
 from nsyswrap.ranks.collectives import find_collectives

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from real_captures import RealContext
 
-from nsyswrap.intervals import Window
+from nsyswrap.base.intervals import Window
 from nsyswrap.loop.context import find_context
 from nsyswrap.model import Section
 from nsyswrap.report import choose_window

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from export_builder import ExportBuilder
 
-from nsyswrap.excerpt import Excerpt, WholeLedger
+from nsyswrap.base.excerpt import Excerpt, WholeLedger
 from nsyswrap.loop.context import find_context
 from nsyswrap.report import report_of
 from nsyswrap.sections import whole_capture

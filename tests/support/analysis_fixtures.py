@@ -8,7 +8,7 @@ from nsyswrap.attribution.copy_table import find_copies
 from nsyswrap.attribution.gaps import find_gaps
 from nsyswrap.attribution.idle_pieces import IdlePieces
 from nsyswrap.attribution.launch_pace import find_launches
-from nsyswrap.intervals import Window
+from nsyswrap.base.intervals import Window
 from nsyswrap.loop.context import Settings, TraceContext, find_calls, find_context, find_states
 from nsyswrap.model import Section
 from nsyswrap.report import run_sections

@@ -8,10 +8,10 @@ import json
 import sys
 from pathlib import Path
 
+from nsyswrap.base.errors import NsyswrapError
 from nsyswrap.capture.locate import find_nsys
 from nsyswrap.capture.nsys import profile
 from nsyswrap.capture.options import CaptureOptions
-from nsyswrap.errors import NsyswrapError
 
 
 def main() -> int:

@@ -9,8 +9,8 @@ import pandas as pd
 from hand_made_sections import PLAN, more_sections
 from whole_tables import whole_section
 
-from nsyswrap.interval import between
-from nsyswrap.intervals import Window
+from nsyswrap.base.interval import between
+from nsyswrap.base.intervals import Window
 from nsyswrap.model import NO_PLAN, Capture, Fact, Finding, Gpu, Report, Section, Session, Severity, StepTimes
 
 MS = 1_000_000

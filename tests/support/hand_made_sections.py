@@ -3,8 +3,8 @@
 import numpy as np
 import pandas as pd
 
-from nsyswrap.interval import between
-from nsyswrap.intervals import Window
+from nsyswrap.base.interval import between
+from nsyswrap.base.intervals import Window
 from nsyswrap.model import Fact, Plan, PlannedChange, Section
 from nsyswrap.sections import machine, prediction, profiler_cost, ranks
 

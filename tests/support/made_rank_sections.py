@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from nsyswrap.interval import between
-from nsyswrap.intervals import Window
+from nsyswrap.base.interval import between
+from nsyswrap.base.intervals import Window
 from nsyswrap.model import Fact, Finding, Report, Section, Severity
 from nsyswrap.ranks.step_picture import COLLECTIVES, SEGMENTS
 from nsyswrap.sections.ranks import LONGEST_WAIT, MATRIX, MEDIAN, MOST_DRAWN, SELECTED, STEPS

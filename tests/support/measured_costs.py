@@ -1,7 +1,7 @@
 """Costs of recording with round numbers, for tests."""
 
+from nsyswrap.base.interval import Interval
 from nsyswrap.hardware.profiler_cost import CallCost, ProfilerCost
-from nsyswrap.interval import Interval
 
 US = 1_000
 # A launch costs 2, 3 or 5 us, any other CUDA call 1 us. Without nsys a launch takes 2 us.

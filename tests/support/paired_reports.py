@@ -9,10 +9,10 @@ import numpy.typing as npt
 import pandas as pd
 from whole_tables import whole_section
 
+from nsyswrap.base.interval import between
+from nsyswrap.base.intervals import Window
 from nsyswrap.compare import Comparison, ComparisonOptions, Side, compare_reports
 from nsyswrap.compare.step_times import LEDGER_ROWS
-from nsyswrap.interval import between
-from nsyswrap.intervals import Window
 from nsyswrap.model import Capture, Fact, Finding, Gpu, Report, Section, Session, Severity
 
 MS = 1_000_000

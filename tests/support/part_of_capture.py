@@ -6,7 +6,7 @@ from functools import cache
 import hand_made
 import pandas as pd
 
-from nsyswrap.intervals import Window
+from nsyswrap.base.intervals import Window
 from nsyswrap.model import Fact, Report, Section
 
 MS = 1_000_000

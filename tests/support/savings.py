@@ -1,6 +1,6 @@
 """The predicted saving of a finding, as tests read it."""
 
-from nsyswrap.interval import Interval
+from nsyswrap.base.interval import Interval
 from nsyswrap.model import Finding
 from nsyswrap.what_if.saving import Saving
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from savings import saving_of
 
-from nsyswrap.intervals import Window
+from nsyswrap.base.intervals import Window
 from nsyswrap.loop.context import TraceContext, find_context, find_states
 from nsyswrap.ranks.collectives import find_collectives
 from nsyswrap.report import choose_window

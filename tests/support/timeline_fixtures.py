@@ -6,7 +6,7 @@ from functools import cache
 import hand_made
 import numpy as np
 
-from nsyswrap.intervals import LabelledSpans, Spans, Window
+from nsyswrap.base.intervals import LabelledSpans, Spans, Window
 from nsyswrap.model import KernelName, LongGap, Report, TimelineData, TimelineItems, TimelineRow
 from nsyswrap.timeline.bins import Grid
 from nsyswrap.timeline.gpu_rows import GPU_CLASSES

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 from made_sweeps import GPUS, WORKERS, keys_of, spec_of
 
-from nsyswrap.errors import UsageError
+from nsyswrap.base.errors import UsageError
 from nsyswrap.sweep.cells import cells_of
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from made_sweeps import gpus_sweep, workers_sweep
 
-from nsyswrap.errors import ExportError
+from nsyswrap.base.errors import ExportError
 from nsyswrap.sweep.document import measured_tree, sweep_from_tree
 from nsyswrap.sweep.results import Sweep
 

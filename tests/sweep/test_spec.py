@@ -3,7 +3,7 @@
 import pytest
 from made_sweeps import GPUS, WORKERS, spec_of
 
-from nsyswrap.errors import UsageError
+from nsyswrap.base.errors import UsageError
 from nsyswrap.sweep.spec import parse
 
 

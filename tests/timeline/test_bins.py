@@ -1,6 +1,6 @@
 """The order in which the items of bins are shown."""
 
-from nsyswrap.intervals import Spans, Window, times
+from nsyswrap.base.intervals import Spans, Window, times
 from nsyswrap.timeline.bins import AROUND, cut
 
 

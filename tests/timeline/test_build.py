@@ -13,8 +13,8 @@ from random_traces import Sketch, context_of, same_examples, sketches, trace_of
 from real_captures import RealContext, RealReport
 
 import nsyswrap.report
-from nsyswrap.errors import UsageError
-from nsyswrap.intervals import merge, total
+from nsyswrap.base.errors import UsageError
+from nsyswrap.base.intervals import merge, total
 from nsyswrap.model import Report, TimelineData, TimelineRow
 from nsyswrap.render import render, summary_model
 from nsyswrap.report import build_report

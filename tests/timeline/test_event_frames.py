@@ -8,7 +8,7 @@ import pytest
 from export_builder import ExportBuilder, thread
 
 from nsyswrap import tables
-from nsyswrap.intervals import Window
+from nsyswrap.base.intervals import Window
 from nsyswrap.loop.context import find_context
 from nsyswrap.tables import Trace
 from nsyswrap.timeline.event_frames import COLUMNS, SOURCES, event_frames, text_column, touching

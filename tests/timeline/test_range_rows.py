@@ -7,7 +7,7 @@ import pytest
 from export_builder import ExportBuilder
 
 from nsyswrap import tables
-from nsyswrap.intervals import Window
+from nsyswrap.base.intervals import Window
 from nsyswrap.loop.context import TraceContext, find_context
 from nsyswrap.tables import Trace, array
 from nsyswrap.timeline import range_rows

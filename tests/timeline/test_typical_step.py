@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nsyswrap.intervals import Window, times
+from nsyswrap.base.intervals import Window, times
 from nsyswrap.timeline.typical_step import by_length, shown_first
 
 WINDOW = Window(100, 10_000, "steps", "steps")

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from nsyswrap.interval import between
+from nsyswrap.base.interval import between
 from nsyswrap.model import PlannedChange
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -12,7 +12,7 @@ from export_builder import ExportBuilder
 from sqlalchemy import SelectBase
 from sqlalchemy.dialects import sqlite
 
-from nsyswrap.errors import ExportError
+from nsyswrap.base.errors import ExportError
 from nsyswrap.trace import queries, schema
 from nsyswrap.trace.connection import Export, check, connected, opened, text_of
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from export_builder import ExportBuilder
 
-from nsyswrap.errors import ExportError
+from nsyswrap.base.errors import ExportError
 from nsyswrap.tables import Trace
 from nsyswrap.trace.load import load_export
 

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from real_captures import Planted
 
+from nsyswrap.base.errors import ExportError
 from nsyswrap.capture.inherited import Inherited
 from nsyswrap.capture.run_dir import RunDir
-from nsyswrap.errors import ExportError
 from nsyswrap.model import Gpu
 from nsyswrap.trace.connection import Export, opened
 from nsyswrap.trace.description import read_gpus, read_session, secret_names

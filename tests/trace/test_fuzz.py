@@ -9,7 +9,7 @@ from export_builder import ExportBuilder
 from fuzz_cases import fuzz_case
 from fuzz_checks import Outcome, examine
 
-from nsyswrap.errors import ExportError
+from nsyswrap.base.errors import ExportError
 from nsyswrap.tables import SPECS, Trace
 from nsyswrap.trace.load import load_export
 

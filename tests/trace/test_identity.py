@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from real_captures import Planted
 
-from nsyswrap.privacy import Cleaner, Identity
+from nsyswrap.base.privacy import Cleaner, Identity
 from nsyswrap.trace.connection import opened
 from nsyswrap.trace.identity import identity_of, variables
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from export_builder import ExportBuilder
 
-from nsyswrap.errors import ExportError
+from nsyswrap.base.errors import ExportError
 from nsyswrap.model import Gpu
 from nsyswrap.tables import Trace
 from nsyswrap.trace.load import load_export

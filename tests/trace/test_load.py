@@ -22,7 +22,7 @@ from export_builder import (
 )
 
 from nsyswrap import tables
-from nsyswrap.errors import ExportError
+from nsyswrap.base.errors import ExportError
 from nsyswrap.tables import SPECS, Trace, array
 from nsyswrap.trace import schema
 from nsyswrap.trace.load import load_export

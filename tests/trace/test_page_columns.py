@@ -9,7 +9,7 @@ from export_builder import ExportBuilder
 from stored_tables import changed_export
 
 from nsyswrap import tables
-from nsyswrap.errors import ExportError
+from nsyswrap.base.errors import ExportError
 from nsyswrap.trace import page_columns, read_table, schema
 from nsyswrap.trace.connection import opened
 from nsyswrap.trace.page_columns import fitting

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from export_builder import ExportBuilder
 
-from nsyswrap.errors import ExportError
+from nsyswrap.base.errors import ExportError
 from nsyswrap.trace import read_table, schema
 from nsyswrap.trace.connection import opened
 from nsyswrap.trace.read_table import UNKNOWN, Part, TableReader

@@ -11,9 +11,9 @@ import pytest
 from export_builder import MAIN, ExportBuilder, global_id
 from real_captures import CAPTURE_NAMES, Planted
 
+from nsyswrap.base.errors import ExportError, NsyswrapError, UsageError
 from nsyswrap.capture.locate import Nsys
 from nsyswrap.capture.process import output_of
-from nsyswrap.errors import ExportError, NsyswrapError, UsageError
 from nsyswrap.tables import SPECS, Trace
 from nsyswrap.trace import schema
 from nsyswrap.trace.load import load_export

@@ -9,8 +9,8 @@ from analysis_fixtures import window
 from export_builder import DEVICE_TO_HOST, HOST_TO_DEVICE, MAIN, ExportBuilder, thread
 from simulations import US, change_of, saved_us, simulate_trace
 
-from nsyswrap.interval import between
-from nsyswrap.intervals import Spans
+from nsyswrap.base.interval import between
+from nsyswrap.base.intervals import Spans
 from nsyswrap.rules import CAUSES
 from nsyswrap.sections.copies import beside_kernels
 from nsyswrap.tables import Trace

@@ -9,8 +9,8 @@ import pytest
 from export_builder import ExportBuilder, global_id, thread
 from simulations import US, saved_us, simulate_trace
 
+from nsyswrap.base.intervals import Indices
 from nsyswrap.events.operations import COMMUNICATION, COMPUTE
-from nsyswrap.intervals import Indices
 from nsyswrap.loop.context import TraceContext, find_context
 from nsyswrap.tables import Trace
 from nsyswrap.what_if.communication_overlap import (

@@ -8,7 +8,7 @@ from analysis_fixtures import window
 from export_builder import MAIN, PROCESS, ExportBuilder, thread
 from simulations import simulate_trace
 
-from nsyswrap.intervals import Spans
+from nsyswrap.base.intervals import Spans
 from nsyswrap.loop.context import find_context, find_states
 from nsyswrap.tables import CALLS, NO_ID, Trace, array
 from nsyswrap.what_if.cpu_nodes import HostSources, find_host

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from simulated_programs import START, Act, Machine, programs
 from simulations import change_of, simulate
 
-from nsyswrap.intervals import Spans
+from nsyswrap.base.intervals import Spans
 from nsyswrap.loop.context import find_context
 from nsyswrap.rules import CAUSES
 from nsyswrap.tables import CALLS

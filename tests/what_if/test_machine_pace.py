@@ -7,7 +7,7 @@ import pytest
 from export_builder import MAIN, ExportBuilder, thread
 from measured_costs import COST, US
 
-from nsyswrap.intervals import Window
+from nsyswrap.base.intervals import Window
 from nsyswrap.loop.context import Settings, TraceContext, find_context
 from nsyswrap.report import build_report, choose_window
 from nsyswrap.tables import Trace

@@ -10,9 +10,9 @@ from real_captures import RealContext, RealReport
 from savings import saving_of
 from simulations import US, simulate, simulate_trace
 
+from nsyswrap.base.interval import NAMES
+from nsyswrap.base.intervals import Spans
 from nsyswrap.fixed_step import TypicalStep
-from nsyswrap.interval import NAMES
-from nsyswrap.intervals import Spans
 from nsyswrap.model import Finding, Severity
 from nsyswrap.tables import Trace
 from nsyswrap.what_if.dependency_graph import Change

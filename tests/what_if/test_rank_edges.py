@@ -14,8 +14,8 @@ from savings import saving_of
 from simulations import simulate_trace
 
 from nsyswrap import tables
+from nsyswrap.base.intervals import NOTHING, Spans
 from nsyswrap.events.operations import COMMUNICATION
-from nsyswrap.intervals import NOTHING, Spans
 from nsyswrap.loop.context import find_context, find_states
 from nsyswrap.ranks.collectives import find_collectives
 from nsyswrap.ranks.late_ranks import find_late_ranks

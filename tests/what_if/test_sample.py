@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from nsyswrap.intervals import Window
+from nsyswrap.base.intervals import Window
 from nsyswrap.loop.step_detection import Steps
 from nsyswrap.what_if import sample
 from nsyswrap.what_if.sample import choose_sample

@@ -8,8 +8,8 @@ from export_builder import MAIN, PROCESS, ExportBuilder
 from simulations import simulate, simulate_trace
 
 from nsyswrap import tables
+from nsyswrap.base.intervals import Spans
 from nsyswrap.events.operations import COMMUNICATION
-from nsyswrap.intervals import Spans
 from nsyswrap.loop.context import find_context
 from nsyswrap.tables import Trace
 from nsyswrap.what_if.dependency_graph import Change

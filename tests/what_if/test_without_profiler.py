@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from measured_costs import COST, US
 from simulations import simulate
 
+from nsyswrap.base.interval import Interval
+from nsyswrap.base.intervals import Window
 from nsyswrap.events.recorded_calls import NOT_MEASURED
 from nsyswrap.hardware.profiler_cost import CallCost, ProfilerCost
-from nsyswrap.interval import Interval
-from nsyswrap.intervals import Window
 from nsyswrap.loop.context import Settings, find_calls, find_context, find_states
 from nsyswrap.report import choose_window
 from nsyswrap.tables import Trace

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from nsyswrap.intervals import Spans, covered, merge, subtract
+from nsyswrap.base.intervals import Spans, covered, merge, subtract
 
 Times = npt.NDArray[np.int64]
 

@@ -14,7 +14,7 @@ twice. The result does not depend on which findings a report prints.
 """
 
 from nsyswrap.attribution.root_cause import RootCause
-from nsyswrap.package_modules import modules_of
+from nsyswrap.base.package_modules import modules_of
 
 ROOT_CAUSES: tuple[RootCause, ...] = tuple(
     sorted((each.ROOT_CAUSE for each in modules_of(__name__, __path__)), key=lambda each: each.place)

@@ -7,9 +7,9 @@ import numpy as np
 from nsyswrap import tables
 from nsyswrap.attribution.idle_pieces import GENERIC, IdlePieces, Mask
 from nsyswrap.attribution.root_cause import RootCause
+from nsyswrap.base.intervals import Spans, Times, containing
+from nsyswrap.base.rows import chosen, taken
 from nsyswrap.events import api_calls
-from nsyswrap.intervals import Spans, Times, containing
-from nsyswrap.rows import chosen, taken
 from nsyswrap.rules import memory
 from nsyswrap.tables import array, coded
 

@@ -5,9 +5,9 @@ import numpy as np
 from nsyswrap.attribution.idle_pieces import IdlePieces, Mask
 from nsyswrap.attribution.launch_pace import FEW, LATENCY_NS
 from nsyswrap.attribution.root_cause import RootCause
+from nsyswrap.base.intervals import Indices, Times, places
+from nsyswrap.base.rows import taken
 from nsyswrap.events.operations import streams_of
-from nsyswrap.intervals import Indices, Times, places
-from nsyswrap.rows import taken
 from nsyswrap.rules import gpu
 from nsyswrap.tables import blocks
 

@@ -8,11 +8,11 @@ import numpy.typing as npt
 from nsyswrap import tables
 from nsyswrap.attribution.idle_pieces import DATA_CAUSES, IdlePieces, Mask
 from nsyswrap.attribution.root_cause import RootCause
+from nsyswrap.base.intervals import Indices, Times, Window
+from nsyswrap.base.memo import memo
 from nsyswrap.hardware.profiler_cost import RANGE
-from nsyswrap.intervals import Indices, Times, Window
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import of_library
-from nsyswrap.memo import memo
 from nsyswrap.rules import capture
 from nsyswrap.tables import array
 

@@ -4,8 +4,8 @@ import numpy as np
 
 from nsyswrap.attribution.idle_pieces import IdlePieces, Mask
 from nsyswrap.attribution.root_cause import RootCause
+from nsyswrap.base.intervals import Times
 from nsyswrap.events.host_record import HostRecord
-from nsyswrap.intervals import Times
 from nsyswrap.rules import host
 
 

@@ -3,7 +3,7 @@
 from nsyswrap.attribution.causes import CAUSES
 from nsyswrap.attribution.idle_pieces import IdlePieces, Mask
 from nsyswrap.attribution.root_cause import RootCause
-from nsyswrap.rows import taken
+from nsyswrap.base.rows import taken
 from nsyswrap.rules import launches
 
 # Where other causes make up this share of the idle time, fewer launches do not help. Source: ours, as LATE in

@@ -5,8 +5,8 @@ import numpy as np
 from nsyswrap.attribution.idle_pieces import IdlePieces, Mask
 from nsyswrap.attribution.page_migrations import find_migrations
 from nsyswrap.attribution.root_cause import RootCause
-from nsyswrap.intervals import places
-from nsyswrap.rows import taken
+from nsyswrap.base.intervals import places
+from nsyswrap.base.rows import taken
 from nsyswrap.rules import memory
 
 # A page fault takes tens of microseconds from the access to the copy. In a longer gap before a migration the host did

@@ -12,7 +12,7 @@ from nsyswrap import tables
 from nsyswrap.attribution.idle_pieces import IdlePieces, Mask
 from nsyswrap.attribution.launch_pace import LATENCY_NS
 from nsyswrap.attribution.root_cause import RootCause
-from nsyswrap.rows import taken
+from nsyswrap.base.rows import taken
 from nsyswrap.rules import modules
 from nsyswrap.tables import array, blocks
 

@@ -5,7 +5,7 @@ import numpy as np
 from nsyswrap.attribution.idle_pieces import GENERIC, IdlePieces, Mask
 from nsyswrap.attribution.optimizer_pass import PHASE, find_pass
 from nsyswrap.attribution.root_cause import RootCause
-from nsyswrap.rows import taken
+from nsyswrap.base.rows import taken
 from nsyswrap.rules import optimizer
 
 

@@ -5,8 +5,8 @@ import numpy as np
 from nsyswrap.attribution.copy_table import staging
 from nsyswrap.attribution.idle_pieces import GENERIC, IdlePieces, Mask
 from nsyswrap.attribution.root_cause import RootCause
+from nsyswrap.base.intervals import containing
 from nsyswrap.events import api_calls
-from nsyswrap.intervals import containing
 from nsyswrap.rules import copies
 
 

@@ -5,8 +5,8 @@ import numpy as np
 from nsyswrap.attribution.idle_pieces import GENERIC, IdlePieces, Mask
 from nsyswrap.attribution.root_cause import RootCause
 from nsyswrap.attribution.step_outliers import is_outlier, longest_in, lost_to_outliers, unexplained
-from nsyswrap.intervals import Indices, Spans, containing
-from nsyswrap.rows import chosen, taken
+from nsyswrap.base.intervals import Indices, Spans, containing
+from nsyswrap.base.rows import chosen, taken
 from nsyswrap.rules.steps import UNEVEN
 from nsyswrap.tables import array, blocks
 

@@ -3,7 +3,7 @@
 from nsyswrap.attribution.idle_pieces import DATA_CAUSES, IdlePieces, Mask
 from nsyswrap.attribution.loader_starts import find_starts
 from nsyswrap.attribution.root_cause import RootCause
-from nsyswrap.intervals import containing
+from nsyswrap.base.intervals import containing
 from nsyswrap.rules import data
 
 

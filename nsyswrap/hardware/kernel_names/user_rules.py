@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nsyswrap.errors import UsageError
+from nsyswrap.base.errors import UsageError
+from nsyswrap.base.text_file import read_text_file
 from nsyswrap.hardware.kernel_names.rule import Verdict
-from nsyswrap.text_file import read_text_file
 
 SCHEMA = "nsyswrap.kernel_rules/1"
 _TEXTS = ("precision", "library", "op", "source")

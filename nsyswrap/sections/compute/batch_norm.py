@@ -16,8 +16,8 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
+from nsyswrap.base.intervals import Window
 from nsyswrap.hardware.kernel_work import has_block_a_channel
-from nsyswrap.intervals import Window
 from nsyswrap.model import Finding
 from nsyswrap.rules import compute
 from nsyswrap.sections.compute.kernel_findings import find_if_costly

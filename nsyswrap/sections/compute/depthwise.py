@@ -4,7 +4,7 @@ from functools import partial
 
 import numpy as np
 
-from nsyswrap.intervals import Window
+from nsyswrap.base.intervals import Window
 from nsyswrap.model import Finding
 from nsyswrap.rules import compute
 from nsyswrap.sections.compute.kernel_findings import find_if_costly

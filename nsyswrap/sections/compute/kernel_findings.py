@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from nsyswrap import units
-from nsyswrap.intervals import Window
+from nsyswrap.base import units
+from nsyswrap.base.intervals import Window
 from nsyswrap.model import Finding, Severity
 from nsyswrap.sections.compute.kernel_groups import GroupedKernels
 from nsyswrap.sections.severity import NOTE_SHARE, make_finding

@@ -7,13 +7,14 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from nsyswrap import tables, units
+from nsyswrap import tables
+from nsyswrap.base import units
+from nsyswrap.base.intervals import Indices, Times, Window
+from nsyswrap.base.rows import taken
 from nsyswrap.hardware.kernel_names.classify import Classification
 from nsyswrap.hardware.kernel_work import ElementWork, LaunchWork, element_work, is_newer, launch_work
-from nsyswrap.intervals import Indices, Times, Window
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Gpu
-from nsyswrap.rows import taken
 from nsyswrap.sections.launch_groups import kernels_in
 from nsyswrap.tables import coded
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from nsyswrap.base.intervals import Indices
 from nsyswrap.events.gpu_counters import PER_CENT, CounterSamples
 from nsyswrap.hardware.kernel_names.classify import Verdict
-from nsyswrap.intervals import Indices
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.sections.compute.kernel_groups import Group, GroupedKernels
 from nsyswrap.sections.compute.recorded_sizes import ProductRates, find_rates

@@ -7,10 +7,10 @@ import numpy as np
 import numpy.typing as npt
 
 from nsyswrap import tables
+from nsyswrap.base.intervals import Indices, Spans
 from nsyswrap.hardware.kernel_names.classify import Verdict
 from nsyswrap.hardware.operator_sizes import SIZES_MARK, ProductWork, product_work
 from nsyswrap.hardware.peak_rates import peak_operations
-from nsyswrap.intervals import Indices, Spans
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.range_nesting import RangeNesting
 from nsyswrap.sections.compute.kernel_groups import Group, GroupedKernels

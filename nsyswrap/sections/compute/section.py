@@ -7,15 +7,16 @@ from functools import partial
 import numpy as np
 import pandas as pd
 
-from nsyswrap import tables, units
+from nsyswrap import tables
+from nsyswrap.base import units
+from nsyswrap.base.intervals import Window, merge
+from nsyswrap.base.row_sums import typed_table
+from nsyswrap.base.rows import taken
 from nsyswrap.hardware.kernel_names.classify import FIRST_WITH, Verdict
 from nsyswrap.hardware.tensor_cores import has_tensor_cores
-from nsyswrap.intervals import Window, merge
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Fact, Finding, Gpu, Section
 from nsyswrap.program_kind import Wording
-from nsyswrap.row_sums import typed_table
-from nsyswrap.rows import taken
 from nsyswrap.rules import compute
 from nsyswrap.sections.compute import batch_norm, depthwise, limits, small_matrices, unfused
 from nsyswrap.sections.compute.kernel_groups import Group, GroupedKernels, grouped_kernels

@@ -13,10 +13,10 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from nsyswrap import units
 from nsyswrap.attribution.optimizer_pass import SHORT_NS
+from nsyswrap.base import units
+from nsyswrap.base.intervals import Indices, Window
 from nsyswrap.events.operations import streams_of
-from nsyswrap.intervals import Indices, Window
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Finding
 from nsyswrap.rules import compute

@@ -17,9 +17,10 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from nsyswrap import tables, units
+from nsyswrap import tables
+from nsyswrap.base import units
+from nsyswrap.base.intervals import Indices, Window
 from nsyswrap.events.operations import streams_of
-from nsyswrap.intervals import Indices, Window
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import OPTIMIZER
 from nsyswrap.model import Finding

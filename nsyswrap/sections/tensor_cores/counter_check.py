@@ -12,11 +12,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nsyswrap import tables, units
+from nsyswrap import tables
+from nsyswrap.base import units
+from nsyswrap.base.interval import Interval
+from nsyswrap.base.intervals import Indices, Spans, Window, clip, merge, overlap, total, union
 from nsyswrap.events.gpu_counters import PER_CENT, CounterSamples
 from nsyswrap.events.operations import COMPUTE
-from nsyswrap.interval import Interval
-from nsyswrap.intervals import Indices, Spans, Window, clip, merge, overlap, total, union
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.own_windows import find_own_windows
 from nsyswrap.model import Finding, Severity

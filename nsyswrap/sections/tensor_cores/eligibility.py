@@ -7,14 +7,14 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from nsyswrap import units
+from nsyswrap.base import units
+from nsyswrap.base.intervals import Indices, Times, Window
+from nsyswrap.base.row_sums import sums_by_text
 from nsyswrap.hardware.kernel_names.classify import FIRST_WITH, Capability, Classification, Verdict
 from nsyswrap.hardware.peak_rates import speed_up
-from nsyswrap.intervals import Indices, Times, Window
 from nsyswrap.loop.phase_detection import Phases
 from nsyswrap.model import Finding, Severity
 from nsyswrap.program_kind import Wording
-from nsyswrap.row_sums import sums_by_text
 from nsyswrap.rules import tensor_cores
 from nsyswrap.sections.severity import make_finding
 from nsyswrap.what_if.saving import Saving, WhatIf, faster

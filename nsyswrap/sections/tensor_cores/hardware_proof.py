@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from nsyswrap.errors import NsyswrapError
+from nsyswrap.base.errors import NsyswrapError
 
 # Source: the instruction tables of "CUDA Binary Utilities", Volta to Blackwell.
 MATRIX_OPCODE = re.compile(r"^[A-Z0-9]*MMA$")

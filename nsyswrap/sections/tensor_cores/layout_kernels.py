@@ -5,8 +5,8 @@ import re
 import numpy as np
 import pandas as pd
 
-from nsyswrap import units
-from nsyswrap.intervals import Indices, Window
+from nsyswrap.base import units
+from nsyswrap.base.intervals import Indices, Window
 from nsyswrap.model import Finding
 from nsyswrap.program_kind import Wording
 from nsyswrap.rules import tensor_cores

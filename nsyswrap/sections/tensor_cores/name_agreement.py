@@ -7,9 +7,9 @@ from enum import StrEnum
 
 import pandas as pd
 
+from nsyswrap.base.intervals import Window
 from nsyswrap.hardware.kernel_names.classify import Classification, Verdict, as_written, classify, subject
 from nsyswrap.hardware.kernel_names.user_rules import NameRule
-from nsyswrap.intervals import Window
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.sections.launch_groups import kernels_by_device, launch_groups
 from nsyswrap.sections.tensor_cores.hardware_proof import NcuLaunch, Proof, worst

@@ -7,13 +7,13 @@ import numpy.typing as npt
 import pandas as pd
 
 from nsyswrap import tables
+from nsyswrap.base.intervals import Window
+from nsyswrap.base.row_sums import sums_by_text
+from nsyswrap.base.rows import taken
 from nsyswrap.hardware.kernel_names.classify import Verdict
 from nsyswrap.hardware.tensor_cores import has_tensor_cores
-from nsyswrap.intervals import Window
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Fact, Section
-from nsyswrap.row_sums import sums_by_text
-from nsyswrap.rows import taken
 from nsyswrap.sections.launch_groups import kernels_in
 from nsyswrap.sections.spec import Kind, PageGroup, SectionSpec
 from nsyswrap.sections.tensor_cores import layout_kernels

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from nsyswrap.package_modules import modules_of
+from nsyswrap.base.package_modules import modules_of
 from nsyswrap.what_if.changes.idle_host import OTHER
 from nsyswrap.what_if.fix import Fix
 

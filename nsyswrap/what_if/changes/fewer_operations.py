@@ -3,9 +3,9 @@
 import numpy as np
 
 from nsyswrap.attribution.optimizer_pass import SHORT_NS
+from nsyswrap.base.intervals import Spans
+from nsyswrap.base.rows import taken
 from nsyswrap.events.operations import COMPUTE
-from nsyswrap.intervals import Spans
-from nsyswrap.rows import taken
 from nsyswrap.rules import gpu
 from nsyswrap.what_if.affected_parts import before_launches
 from nsyswrap.what_if.dependency_graph import Change

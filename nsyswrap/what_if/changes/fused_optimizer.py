@@ -3,8 +3,8 @@
 import numpy as np
 
 from nsyswrap.attribution.optimizer_pass import SHORT_NS
+from nsyswrap.base.intervals import union
 from nsyswrap.events.operations import COMPUTE
-from nsyswrap.intervals import union
 from nsyswrap.loop.phase_detection import OPTIMIZER
 from nsyswrap.rules import optimizer
 from nsyswrap.what_if.affected_parts import in_phase, spans_of_calls

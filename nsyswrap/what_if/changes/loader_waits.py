@@ -1,7 +1,7 @@
 """The change "more loader workers"."""
 
+from nsyswrap.base.intervals import NOTHING, subtract
 from nsyswrap.events.thread_states import WAITS
-from nsyswrap.intervals import NOTHING, subtract
 from nsyswrap.rules import idle
 from nsyswrap.what_if.affected_parts import in_data, in_states, outside_of
 from nsyswrap.what_if.dependency_graph import Change

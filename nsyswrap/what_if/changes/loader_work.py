@@ -1,7 +1,7 @@
 """The change "load in the background"."""
 
+from nsyswrap.base.intervals import NOTHING, subtract
 from nsyswrap.events.thread_states import WAITS
-from nsyswrap.intervals import NOTHING, subtract
 from nsyswrap.rules import idle
 from nsyswrap.what_if.affected_parts import in_data, in_states
 from nsyswrap.what_if.fix import Fix

@@ -3,8 +3,8 @@
 import numpy as np
 
 from nsyswrap.attribution.first_launches import find_loading_launches
+from nsyswrap.base.intervals import union
 from nsyswrap.events import api_calls
-from nsyswrap.intervals import union
 from nsyswrap.rules import idle
 from nsyswrap.what_if.affected_parts import in_states, spans_of_calls
 from nsyswrap.what_if.fix import Fix

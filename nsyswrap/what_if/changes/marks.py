@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from nsyswrap.attribution.attribution import Attribution
 from nsyswrap.attribution.root_causes.capture_overhead import find_marks
-from nsyswrap.intervals import Spans
+from nsyswrap.base.intervals import Spans
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.rules import capture
 from nsyswrap.what_if.dependency_graph import Change

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ncu_fixtures import LAYOUT, SIMT, TRITON
 
-from nsyswrap.errors import UsageError
+from nsyswrap.base.errors import UsageError
 from nsyswrap.hardware.kernel_names.classify import FROM_FILE, Verdict, classify
 from nsyswrap.hardware.kernel_names.user_rules import SCHEMA, NameRule, read_rules, rules_in, rules_text
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ncu_fixtures import LAYOUT, PACKED, PRODUCT
 
-from nsyswrap.errors import NsyswrapError
+from nsyswrap.base.errors import NsyswrapError
 from nsyswrap.hardware.kernel_names.classify import Verdict, classify
 from nsyswrap.sections.tensor_cores.hardware_proof import NcuLaunch, Proof, launches_in, opcodes_in, type_of, worst
 

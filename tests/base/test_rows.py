@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nsyswrap import rows as rows_of
-from nsyswrap.rows import chosen, taken
+from nsyswrap.base import rows as rows_of
+from nsyswrap.base.rows import chosen, taken
 
 
 def column(count: int, kind: str = "i8") -> npt.NDArray[np.int64]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NoReturn
 
-from nsyswrap.errors import UsageError
+from nsyswrap.base.errors import UsageError
 
 # Processor time, so that the limit does not depend on how busy the machine is. A million texts take 0.5 s.
 LIMIT_S = 10.0

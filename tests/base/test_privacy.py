@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nsyswrap.named_secrets import WITHHELD, looks_secret
-from nsyswrap.privacy import (
+from nsyswrap.base.named_secrets import WITHHELD, looks_secret
+from nsyswrap.base.privacy import (
     Cleaner,
     DistinctCleaner,
     Identity,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nsyswrap.interval import Interval, around, between
+from nsyswrap.base.interval import Interval, around, between
 
 WHOLE = st.integers(-(10**15), 10**15)
 INTERVALS = st.tuples(WHOLE, WHOLE, WHOLE).map(sorted).map(lambda values: Interval(*values))

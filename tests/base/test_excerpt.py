@@ -1,6 +1,6 @@
 """What was read of a capture, in words."""
 
-from nsyswrap.excerpt import Excerpt, StepsRead, WholeLedger
+from nsyswrap.base.excerpt import Excerpt, StepsRead, WholeLedger
 
 EXCERPT = Excerpt(10, 20, (0, 100), False, 12_400, 50_000, 31_000_000_000, 4_000_000_000, ())  # noqa: FBT003 - a field
 

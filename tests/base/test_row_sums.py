@@ -5,7 +5,7 @@ import pandas as pd
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nsyswrap.row_sums import largest_first, sums_by_text, typed_table
+from nsyswrap.base.row_sums import largest_first, sums_by_text, typed_table
 
 texts = st.sampled_from(["", "gemm", "relu", "Ärger"])
 rows = st.lists(st.tuples(texts, texts, st.integers(0, 3), st.integers(0, 3)), max_size=12)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from nsyswrap.user_folder import user_folder
+from nsyswrap.base.user_folder import user_folder
 
 
 def test_a_user_without_a_home_folder_has_folders_that_cannot_be_written(monkeypatch: pytest.MonkeyPatch) -> None:

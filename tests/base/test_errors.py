@@ -4,8 +4,8 @@ import inspect
 
 import pytest
 
-from nsyswrap import errors
-from nsyswrap.errors import CaptureError, ExportError, NsyswrapError
+from nsyswrap.base import errors
+from nsyswrap.base.errors import CaptureError, ExportError, NsyswrapError
 
 CLASSES = [each for _, each in inspect.getmembers(errors, inspect.isclass) if issubclass(each, NsyswrapError)]
 EXIT_CODES = {

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nsyswrap import units
-from nsyswrap.interval import between
+from nsyswrap.base import units
+from nsyswrap.base.interval import between
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from urllib.parse import quote, quote_plus, urlsplit
 
-from nsyswrap.named_secrets import (
+from nsyswrap.base.named_secrets import (
     IN_COMMANDS,
     WITHHELD,
     is_secret_variable,
@@ -22,7 +22,7 @@ from nsyswrap.named_secrets import (
     without_sure_secrets,
     without_values,
 )
-from nsyswrap.token_forms import without_tokens
+from nsyswrap.base.token_forms import without_tokens
 
 _HOME = re.compile(r"(?<![\w.])/(?:home|Users|mnt/home|export/home)/[^/\s:;,'\"]+|(?<![\w.])/root(?=/|$)")
 # A home of Windows, also as Linux sees it there, on a drive or a server. The name of a user may hold blanks, which is

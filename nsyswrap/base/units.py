@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from numbers import Real
 from typing import Literal, SupportsFloat
 
-from nsyswrap.interval import Interval
+from nsyswrap.base.interval import Interval
 
 NOT_MEASURED = "not measured"
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from nsyswrap.base.text_file import read_text_file
 from nsyswrap.cli import cli
-from nsyswrap.text_file import read_text_file
 
 
 def test_a_text_is_read_whole(tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nsyswrap import intervals
-from nsyswrap.intervals import NOTHING, LabelledSpans, Spans, Window
+from nsyswrap.base import intervals
+from nsyswrap.base.intervals import NOTHING, LabelledSpans, Spans, Window
 
 FIRST, LAST = -12, 48
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from nsyswrap import units
+from nsyswrap.base import units
 
 # Bytes in a gigabyte, as memory is stated.
 GB = 10**9

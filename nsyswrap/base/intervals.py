@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from nsyswrap.rows import chosen
+from nsyswrap.base.rows import chosen
 
 Times = npt.NDArray[np.int64]
 # Rows of arrays, in as many bytes as whoever makes them chooses.

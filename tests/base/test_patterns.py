@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from nsyswrap import patterns
-from nsyswrap.errors import UsageError
+from nsyswrap.base import patterns
+from nsyswrap.base.errors import UsageError
 
 ENDLESS = re.compile("(a+)+$")
 TEXT = "a" * 60 + "!"
