@@ -8,7 +8,19 @@ from typing import TYPE_CHECKING, Any
 from nsyswrap.base import units
 from nsyswrap.render import hues, vocabulary
 from nsyswrap.render.charts import LegendRow, stacked
-from nsyswrap.render.document import PAGE, Bar, Bars, Document, Lines, Pictures, Section, table_section
+from nsyswrap.render.document import (
+    PAGE,
+    Bar,
+    Bars,
+    Document,
+    Form,
+    Lines,
+    Pictures,
+    Section,
+    Table,
+    columns,
+    table_section,
+)
 from nsyswrap.render.drawings import Picture, Shape, shape
 from nsyswrap.render.vocabulary import rule_name
 from nsyswrap.rules.rule import Group
@@ -275,22 +287,30 @@ def _cells(sweep: Sweep) -> Section:
                     name: None if ns is None else round(ns)
                     for name, ns in zip(("mean_ns", "low_ns", "high_ns", "median_ns"), times, strict=True)
                 },
-                "half_width": round(100 * step.half_width, 1) if step else None,
                 "limit": limit.words if limit else "",
                 "limit_share": limit.share if limit else None,
                 "finding": rule_name(last.rule) if last and last.rule else "",
             }
         )
     unknown = {name for name in rows[0] if all(row[name] is None for row in rows)} if rows else set()
-    shown = _used(rows, unknown)
-    is_whole = all(each.step and not each.cell.same_as for each in sweep.cells)
-    brief = (
-        *_varied(sweep),
-        *([] if is_whole else ["ending"]),
-        *("runs", "per_s", "mean_ns", "half_width", "limit", "limit_share"),
+    own = [
+        {
+            **{axis: each.cell.value(axis) for axis in _varied(sweep)},
+            "runs": len(each.runs),
+            "per_s": row["per_s"],
+            "mean_ns": row["mean_ns"],
+            "half_width": round(100 * each.step.half_width, 1),
+            "limit": f"{limit.group.value} {units.share(limit.share)}" if (limit := limit_of(each)) else "",
+        }
+        for each, row in zip(sweep.cells, rows, strict=True)
+        if each.step and not each.cell.same_as
+    ]
+    brief = Table(
+        "cells", "Cells", columns(own, _LABELS), most={"html": 0, "text": _MOST_CELLS, "markdown": _MOST_CELLS}
     )
+    only_page: Mapping[Form, int] = {"text": 0, "markdown": 0}
     return table_section(
-        "cells", "Cells", "in the order of the axes", shown, _LABELS, brief=brief, most={"text": _MOST_CELLS}
+        "cells", "Cells", "in the order of the axes", _used(rows, unknown), _LABELS, brief, most=only_page
     )
 
 

@@ -24,7 +24,8 @@ _STYLES = {
     "warning": "bold yellow",
     "note": "bold cyan",
 }
-_TITLE_WIDTH, _NAME_WIDTH = 120, 36
+_TITLE_WIDTH, _NAME_WIDTH, _LEAST_NAME = 120, 36, 16
+_GAP = 2
 # Lists of several words have their texts below each other.
 _WORD_WIDTH = 7
 
@@ -112,31 +113,60 @@ def _cells(table: Table, width: int) -> Drawn:
 def _drawn(heads: Sequence[tuple[str, str]], columns: Sequence[Sequence[str]], width: int) -> Drawn:
     """Return a table; the names of a column stay different where they are cut.
 
-    Where it is too wide, headings take several lines, then texts behind the first column.
+    Where it is too wide, headings and texts take several lines; where that is not enough, names are cut further.
 
     Args:
         heads: Heading and unit of each column; ``text`` is a name, ``prose`` a sentence.
         columns: The cells of each column.
         width: Columns of the terminal.
     """
-    drawn = Drawn(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style=_MUTED)
-    shown = [_short(cells, unit) for cells, (_, unit) in zip(columns, heads, strict=True)]
-    longest = [max(map(len, cells), default=0) for cells in shown]
-    is_wide = sum(max(len(label), most) + 2 for (label, _), most in zip(heads, longest, strict=True)) > width
-    for at, ((label, unit), most) in enumerate(zip(heads, longest, strict=True)):
-        room = max(most, *map(len, label.split() or [""])) if is_wide else len(label)
-        is_text = unit in {"text", "prose"}
+    drawn = Drawn(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style=_MUTED)
+    labels = [visible(label) for label, _ in heads]
+    shown = [_short(cells, unit, _NAME_WIDTH) for cells, (_, unit) in zip(columns, heads, strict=True)]
+    room = width - _GAP * (len(heads) - 1)
+    floors = list(map(_floor, labels, shown, heads))
+    longest = [max([0, *map(len, cells)]) for cells in shown]
+    whole = (
+        floor if unit == "prose" else max(floor, most)
+        for floor, most, (_, unit) in zip(floors, longest, heads, strict=True)
+    )
+    if sum(whole) > room:
+        # Only those that hold a word without a place to break.
+        shown = [
+            _short(cells, unit, _LEAST_NAME) if _floor("", cells, (label, unit)) > _LEAST_NAME else cells
+            for cells, (label, unit) in zip(shown, heads, strict=True)
+        ]
+        floors = list(map(_floor, labels, shown, heads))
+        longest = [max([0, *map(len, cells)]) for cells in shown]
+    widths = list(map(max, map(len, labels), longest))
+    while sum(widths) > room and any(map(int.__gt__, widths, floors)):
+        # Headings first, then the widest text.
+        order = [
+            (width > floor, width > most, width) for width, floor, most in zip(widths, floors, longest, strict=True)
+        ]
+        widths[order.index(max(order))] -= 1
+    for at, (label, (_, unit)) in enumerate(zip(labels, heads, strict=True)):
         drawn.add_column(
-            "\n".join(textwrap.wrap(visible(label), max(room, 1))),
-            justify="left" if is_text else "right",
+            _wrapped(label, widths[at]),
+            justify="left" if unit in {"text", "prose"} else "right",
             vertical="bottom",
             overflow="fold" if at else "ellipsis",
-            no_wrap=not is_text or (not at and unit != "prose"),
+            no_wrap=not at,
         )
     for row in zip(*shown, strict=True):
-        drawn.add_row(*row)
+        drawn.add_row(*map(_wrapped, row, widths))
     return drawn
 
 
-def _short(cells: Sequence[str], unit: str) -> Sequence[str]:
-    return shorten_all(cells, _NAME_WIDTH) if unit == "text" else list(map(visible, cells))
+def _floor(label: str, cells: Sequence[str], head: tuple[str, str]) -> int:
+    """Return the least width of a column: that of its longest word, and of its numbers."""
+    texts = [word for cell in cells for word in cell.split()] if head[1] in {"text", "prose"} else cells
+    return max(map(len, [*label.split(), *texts, ""]))
+
+
+def _wrapped(text: str, width: int) -> str:
+    return "\n".join(textwrap.wrap(text, max(width, 1), break_on_hyphens=False)) if len(text) > width else text
+
+
+def _short(cells: Sequence[str], unit: str, width: int) -> Sequence[str]:
+    return shorten_all(cells, width) if unit == "text" else list(map(visible, cells))
