@@ -145,11 +145,13 @@ def _drawn(heads: Sequence[tuple[str, str]], columns: Sequence[Sequence[str]], w
             (width > floor, width > most, width) for width, floor, most in zip(widths, floors, longest, strict=True)
         ]
         widths[order.index(max(order))] -= 1
-    for at, (label, (_, unit)) in enumerate(zip(labels, heads, strict=True)):
+    # Headings end and cells begin on one line.
+    wrapped = list(map(_wrapped, labels, widths))
+    most = max((head.count("\n") for head in wrapped), default=0)
+    for at, (head, (_, unit)) in enumerate(zip(wrapped, heads, strict=True)):
         drawn.add_column(
-            _wrapped(label, widths[at]),
+            "\n" * (most - head.count("\n")) + head,
             justify="left" if unit in {"text", "prose"} else "right",
-            vertical="bottom",
             overflow="fold" if at else "ellipsis",
             no_wrap=not at,
         )
