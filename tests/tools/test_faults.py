@@ -62,7 +62,7 @@ def reports(name: str) -> tuple[Report, Report]:
 @cache
 def rules() -> dict[str, str]:
     """Return the rule of each planted fault by the name of its program."""
-    return {each.name: each.rule for each in importlib.import_module("fault_table").find_programs(PROGRAMS)}
+    return {each.name: each.rule for each in importlib.import_module("fault_programs").find_programs(PROGRAMS)}
 
 
 @cache
