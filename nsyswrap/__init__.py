@@ -4,10 +4,11 @@ from collections.abc import Iterable, Mapping
 from os import PathLike
 from typing import TYPE_CHECKING
 
+from nsyswrap.base.version import __version__
+
 if TYPE_CHECKING:
     from nsyswrap.api import OpenedCapture
 
-__version__ = "0.1.0"
 __all__ = ["__version__", "open"]
 
 

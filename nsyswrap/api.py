@@ -18,9 +18,9 @@ from nsyswrap.loop.phase_detection import PhaseRule
 from nsyswrap.model import Finding, Report, Section
 from nsyswrap.render import notebook_view
 from nsyswrap.report import check_request, report_of
-from nsyswrap.tables import Trace
 from nsyswrap.timeline.event_frames import COLUMNS, event_frames
 from nsyswrap.trace.load import load_export
+from nsyswrap.trace.tables import Trace
 
 
 class OpenedCapture:

@@ -15,7 +15,7 @@ from nsyswrap.events.host_record import read_record
 from nsyswrap.hardware.copy_rates import read_rates
 from nsyswrap.hardware.profiler_cost import read_cost
 from nsyswrap.loop.context import Settings
-from nsyswrap.tables import Trace
+from nsyswrap.trace.tables import Trace
 
 if TYPE_CHECKING:
     from nsyswrap.capture.progress import Progress

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from nsyswrap.base.interval import Interval
 from nsyswrap.base.intervals import Times, Window
-from nsyswrap.program_kind import UNKNOWN, ProgramKind
+from nsyswrap.rules.program_kind import UNKNOWN, ProgramKind
 
 if TYPE_CHECKING:  # the history does without it
     import pandas as pd

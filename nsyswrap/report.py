@@ -9,33 +9,33 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from nsyswrap import tables
 from nsyswrap.attribution.attribution import find_attributions
 from nsyswrap.attribution.copy_table import find_copies
 from nsyswrap.attribution.launch_pace import find_launches
 from nsyswrap.base import units
 from nsyswrap.base.errors import CannotTellError
 from nsyswrap.base.intervals import Window
-from nsyswrap.fixed_step import typical
 from nsyswrap.loop.context import NO_SETTINGS, Settings, TraceContext, find_calls, find_context, find_states
 from nsyswrap.loop.extent import extent
 from nsyswrap.loop.pattern_steps import kernel_matcher
+from nsyswrap.loop.requested_window import between, part_read, recorded
 from nsyswrap.loop.step_detection import Steps, step_matcher
 from nsyswrap.model import NO_STEP, Gpu, Report, Section, StepTimes, TimelineData
 from nsyswrap.ranks.collectives import NO_COLLECTIVES, Collectives, find_collectives
 from nsyswrap.ranks.identity import Ranks
 from nsyswrap.ranks.lateness import find_lateness
 from nsyswrap.ranks.many import NO_OTHERS
-from nsyswrap.requested_window import between, part_read, recorded
 from nsyswrap.sections import SECTIONS, profiler_cost
 from nsyswrap.sections.capture_check import calls_without_record, only_operations
 from nsyswrap.sections.idle import find_idle_gaps, find_idle_sums
 from nsyswrap.sections.idle_findings import find_idle_findings
 from nsyswrap.sections.missing_events import calls_in_words, warnings_of
 from nsyswrap.sections.spec import SectionSpec
-from nsyswrap.tables import Trace, array
 from nsyswrap.timeline.build import timeline
+from nsyswrap.trace import tables
+from nsyswrap.trace.tables import Trace, array
 from nsyswrap.verdict import find_verdict, in_order
+from nsyswrap.what_if.fixed_step import typical
 from nsyswrap.what_if.plan import find_plan
 from nsyswrap.what_if.simulate import Simulation, find_simulation
 

@@ -5,11 +5,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from nsyswrap.attribution.attribution import RULES
 from nsyswrap.base import units
 from nsyswrap.base.intervals import Window
-from nsyswrap.fixed_step import typical
 from nsyswrap.model import Finding, Section, Severity, StepTimes
-from nsyswrap.program_kind import UNKNOWN, ProgramKind
 from nsyswrap.rules import capture, gpu, idle, memory, rule_of
 from nsyswrap.rules.copies import EXPOSED, PAGEABLE
+from nsyswrap.rules.program_kind import UNKNOWN, ProgramKind
 from nsyswrap.sections.capture_check import (
     COPIES_UNRECORDED,
     MEMSETS_UNRECORDED,
@@ -17,6 +16,7 @@ from nsyswrap.sections.capture_check import (
     UNRECORDED,
     outweighs,
 )
+from nsyswrap.what_if.fixed_step import typical
 
 # Rules of findings whose cause the capture does not show.
 CANNOT_TELL = (idle.UNKNOWN.key, idle.NOT_TRACED.key)

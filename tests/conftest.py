@@ -27,8 +27,8 @@ from nsyswrap.capture.process import output_of
 from nsyswrap.loop.context import NO_SETTINGS, TraceContext, find_context
 from nsyswrap.model import Report
 from nsyswrap.report import Keys, report_of
-from nsyswrap.tables import Trace
 from nsyswrap.trace.load import load_export
+from nsyswrap.trace.tables import Trace
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser

@@ -6,12 +6,12 @@ from itertools import chain
 import pytest
 from real_captures import RealReport
 
-import nsyswrap.tables
+import nsyswrap.trace.tables
 from nsyswrap.base import intervals
 from nsyswrap.loop import range_projection
 from nsyswrap.render import render
 from nsyswrap.report import build_report
-from nsyswrap.tables import BLOCK, Trace, blocks
+from nsyswrap.trace.tables import BLOCK, Trace, blocks
 
 
 @pytest.mark.parametrize("length", [0, 1, BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK + 7])
@@ -27,7 +27,7 @@ def test_the_size_of_a_block_changes_no_number(
 ) -> None:
     """This holds for everything that is computed in blocks: operations and launches, causes, summaries, projections."""
     whole = render("json", real_report(name))
-    monkeypatch.setattr(nsyswrap.tables, "BLOCK", 101)
+    monkeypatch.setattr(nsyswrap.trace.tables, "BLOCK", 101)
     monkeypatch.setattr(range_projection, "BLOCK", 101)
     monkeypatch.setattr(intervals, "BLOCK", 101)
     assert render("json", build_report(real_trace(name))) == whole

@@ -17,8 +17,8 @@ from nsyswrap.model import NO_STEP, Report, Severity, StepTimes
 from nsyswrap.render import RENDERERS, render
 from nsyswrap.report import ALL, STEPS, build_report, choose_window, report_of
 from nsyswrap.sections import SECTIONS
-from nsyswrap.tables import Trace
 from nsyswrap.trace.load import load_export
+from nsyswrap.trace.tables import Trace
 
 TraceOf = Callable[[ExportBuilder], Trace]
 

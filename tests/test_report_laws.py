@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from random_traces import LONGEST, THREADS, Operation, Sketch, context_of, same_examples, sketches, trace_of
 from savings import ends_of
 
-from nsyswrap import tables
 from nsyswrap.base.intervals import Spans
 from nsyswrap.events.duration_stats import by_name
 from nsyswrap.loop.context import TraceContext
@@ -21,7 +20,8 @@ from nsyswrap.render import render
 from nsyswrap.render.json_reader import parse_report
 from nsyswrap.report import build_report
 from nsyswrap.sections.ledger import ROWS
-from nsyswrap.tables import Trace, array, coded
+from nsyswrap.trace import tables
+from nsyswrap.trace.tables import Trace, array, coded
 
 START, END = -40, LONGEST + 60
 SHIFTS = (-1_000, 61, 10**10)

@@ -18,7 +18,7 @@ from nsyswrap.model import Section
 from nsyswrap.report import VALUES, run_sections
 from nsyswrap.sections import SECTIONS
 from nsyswrap.sections.spec import SectionSpec
-from nsyswrap.tables import Trace
+from nsyswrap.trace.tables import Trace
 from nsyswrap.what_if.simulate import Simulation
 
 TraceOf = Callable[[ExportBuilder], Trace]

@@ -15,7 +15,7 @@ from nsyswrap.base.intervals import Window
 from nsyswrap.model import NO_STEP, Fact, Finding, Section, Severity, StepTimes
 from nsyswrap.report import build_report
 from nsyswrap.rules import RULES
-from nsyswrap.tables import Trace
+from nsyswrap.trace.tables import Trace
 from nsyswrap.verdict import find_verdict
 
 TraceOf = Callable[[ExportBuilder], Trace]

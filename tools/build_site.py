@@ -35,7 +35,12 @@ PAGES = (
 INTERFACE = {
     "nsyswrap": ("nsyswrap", "nsyswrap.api"),
     "Report": ("nsyswrap.model", "nsyswrap.report", "nsyswrap.verdict", "nsyswrap.sections.spec"),
-    "Trace": ("nsyswrap.tables", "nsyswrap.base.intervals", "nsyswrap.loop.context", "nsyswrap.timeline.event_frames"),
+    "Trace": (
+        "nsyswrap.trace.tables",
+        "nsyswrap.base.intervals",
+        "nsyswrap.loop.context",
+        "nsyswrap.timeline.event_frames",
+    ),
     "Attribution": ("nsyswrap.attribution.attribution", "nsyswrap.attribution.gaps", "nsyswrap.attribution.causes"),
     "Simulation": ("nsyswrap.what_if.simulate", "nsyswrap.what_if.plan"),
     "Rendering": ("nsyswrap.render", "nsyswrap.render.json_report", "nsyswrap.render.json_reader"),

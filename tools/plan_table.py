@@ -13,13 +13,13 @@ import fault_captures
 import numpy as np
 
 from nsyswrap.compare import MARGIN
-from nsyswrap.fixed_step import typical
 from nsyswrap.hardware.copy_rates import read_rates
 from nsyswrap.loop.context import Settings, find_context, find_states
 from nsyswrap.model import Plan, PlannedChange
 from nsyswrap.ranks.collectives import find_collectives
 from nsyswrap.report import report_of
 from nsyswrap.trace.load import load_export
+from nsyswrap.what_if.fixed_step import typical
 from nsyswrap.what_if.plan import find_plan
 from nsyswrap.what_if.simulate import find_simulation
 

@@ -25,14 +25,14 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from nsyswrap import tables
 from nsyswrap.base.intervals import Times, Window
 from nsyswrap.events.host_marks import find_marks
 from nsyswrap.loop.context import TraceContext, find_context
 from nsyswrap.loop.phase_detection import BATCH, NONE, of_library
 from nsyswrap.report import report_of
-from nsyswrap.tables import Trace, array
+from nsyswrap.trace import tables
 from nsyswrap.trace.load import load_export
+from nsyswrap.trace.tables import Trace, array
 
 ROOT = Path(__file__).resolve().parent.parent
 CAPTURES = ROOT / "tests" / "captures"

@@ -27,7 +27,7 @@ from nsyswrap.events.thread_states import ThreadStates
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.own_windows import find_own_windows
 from nsyswrap.rules import steps
-from nsyswrap.tables import array, blocks
+from nsyswrap.trace.tables import array, blocks
 
 # One rule for each cause, with the same code, then one for each root cause.
 RULES = (*(rules.CAUSES[cause].key for cause in CAUSES), *(each.rule.key for each in ROOT_CAUSES))

@@ -18,7 +18,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from nsyswrap import rules, tables
+from nsyswrap import rules
 from nsyswrap.attribution.cuts import cut
 from nsyswrap.attribution.first_launches import find_loading_launches
 from nsyswrap.attribution.gaps import DeviceGaps
@@ -32,7 +32,8 @@ from nsyswrap.events.thread_states import NAME_BITS, NAMES, NO_NAME, WAITS, Thre
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.helper_threads import has_loader
 from nsyswrap.loop.phase_detection import BATCH, COPY, DATA, NO_PHASE
-from nsyswrap.tables import array, blocks
+from nsyswrap.trace import tables
+from nsyswrap.trace.tables import array, blocks
 
 CAUSES = tuple(rules.CAUSES)
 CODE = {cause: code for code, cause in enumerate(CAUSES)}

@@ -7,14 +7,14 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from nsyswrap import tables
 from nsyswrap.attribution.page_migrations import find_migrations
 from nsyswrap.base.intervals import Indices, Spans, Window, clip, covered, merge
 from nsyswrap.base.rows import taken
 from nsyswrap.events.api_calls import blocks_host, is_pageable
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.own_windows import find_own_windows, running
-from nsyswrap.tables import TableSpec, array
+from nsyswrap.trace import tables
+from nsyswrap.trace.tables import TableSpec, array
 
 KEYS = ["kind", "source_memory", "target_memory"]
 UPLOAD, DOWNLOAD = "Host-to-Device", "Device-to-Host"

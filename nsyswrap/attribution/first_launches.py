@@ -8,14 +8,14 @@ CUDA loads a kernel when it is launched for the first time (lazy loading, the de
 
 import numpy as np
 
-from nsyswrap import tables
 from nsyswrap.attribution.launch_pace import FEW
 from nsyswrap.base.intervals import Indices
 from nsyswrap.base.memo import memo
 from nsyswrap.base.rows import taken
 from nsyswrap.events.operations import SOURCES, launch_rows
 from nsyswrap.loop.context import TraceContext
-from nsyswrap.tables import array, coded
+from nsyswrap.trace import tables
+from nsyswrap.trace.tables import array, coded
 
 # A launch call takes 2 to 20 us, and nsys adds up to 32 us to it (docs/overhead.md). One that loads code took 73 us to
 # 18 ms in seven public captures.

@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nsyswrap import tables
 from nsyswrap.attribution.pieces import Owners
 from nsyswrap.base.intervals import NOTHING, Indices, Spans, Times, Window, clip, covered, gaps, places
 from nsyswrap.base.memo import memo
@@ -21,7 +20,8 @@ from nsyswrap.base.rows import taken
 from nsyswrap.events.operations import Operations, launch_rows
 from nsyswrap.events.thread_states import ThreadStates
 from nsyswrap.loop.context import TraceContext
-from nsyswrap.tables import array, blocks, coded
+from nsyswrap.trace import tables
+from nsyswrap.trace.tables import array, blocks, coded
 
 # T explains the gap unless it waited for more than this share of the time before r. Source: definitions of the
 # root-cause rule, section "three segments".

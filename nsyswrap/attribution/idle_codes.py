@@ -7,11 +7,11 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from nsyswrap import tables
 from nsyswrap.attribution.pieces import Pieces
 from nsyswrap.base.intervals import Times
 from nsyswrap.base.rows import taken
-from nsyswrap.tables import DENSE_IDS, blocks
+from nsyswrap.trace import tables
+from nsyswrap.trace.tables import DENSE_IDS, blocks
 
 Codes = npt.NDArray[np.integer[Any]]
 

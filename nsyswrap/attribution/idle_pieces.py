@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from nsyswrap import tables
 from nsyswrap.attribution.causes import CODE
 from nsyswrap.attribution.gaps import DeviceGaps
 from nsyswrap.attribution.launch_pace import LaunchTimes, Pace, find_pace, usual_gap_at
@@ -27,7 +26,8 @@ from nsyswrap.events import api_calls
 from nsyswrap.events.host_marks import find_marks, spans_of
 from nsyswrap.events.thread_states import NAME_BITS, ThreadStates
 from nsyswrap.loop.context import TraceContext
-from nsyswrap.tables import array, blocks
+from nsyswrap.trace import tables
+from nsyswrap.trace.tables import array, blocks
 
 Mask = npt.NDArray[np.bool_]
 

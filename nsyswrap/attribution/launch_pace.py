@@ -12,14 +12,14 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from nsyswrap import tables
 from nsyswrap.base.intervals import Indices, Times, Window
 from nsyswrap.base.row_sums import typed_table
 from nsyswrap.base.rows import taken
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.own_windows import find_own_windows
 from nsyswrap.loop.phase_detection import NO_PHASE
-from nsyswrap.tables import array, blocks
+from nsyswrap.trace import tables
+from nsyswrap.trace.tables import array, blocks
 
 # Share of operations launched too late. Source: captures with a known limit. Those bound by launches began 0.54 to 0.95
 # of their operations on an idle GPU, those bound by data, a peer or the GPU itself 0.07 to 0.35.

@@ -4,12 +4,12 @@ import re
 
 import numpy as np
 
-from nsyswrap import tables
 from nsyswrap.base.intervals import label_at
 from nsyswrap.base.rows import taken
 from nsyswrap.loop.helper_threads import has_loader
 from nsyswrap.loop.phase_detection import DATA, NO_PHASE, Phases
-from nsyswrap.tables import Trace, array, blocks, coded
+from nsyswrap.trace import tables
+from nsyswrap.trace.tables import Trace, array, blocks, coded
 
 # How the parent of loader processes waits for a batch in the data phase: on a pipe, or for the memory of a tensor.
 _FROM_OTHERS = re.compile(r"p?poll|p?select|epoll_p?wait|recvmsg")

@@ -4,13 +4,13 @@ import re
 
 import numpy as np
 
-from nsyswrap import tables
 from nsyswrap.base.intervals import Times, Window
 from nsyswrap.base.memo import memo
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.helper_threads import has_loader
 from nsyswrap.loop.phase_detection import DATA
-from nsyswrap.tables import array, coded
+from nsyswrap.trace import tables
+from nsyswrap.trace.tables import array, coded
 
 # Calls that start a process.
 _FORK = re.compile(r"v?fork|clone3?|posix_spawnp?")

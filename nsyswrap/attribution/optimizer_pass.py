@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass
 
-from nsyswrap import tables
 from nsyswrap.base.intervals import Indices, Times, Window, containing, merge
 from nsyswrap.base.memo import memo
 from nsyswrap.base.rows import taken
 from nsyswrap.events.operations import COMPUTE
 from nsyswrap.loop.context import TraceContext
-from nsyswrap.tables import array
+from nsyswrap.trace import tables
+from nsyswrap.trace.tables import array
 
 PHASE = "optimizer"
 # A fused optimizer launches a few kernels for all parameters together, a foreach optimizer some dozens. An optimizer

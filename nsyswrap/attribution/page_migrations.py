@@ -5,10 +5,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from nsyswrap import tables
 from nsyswrap.base.memo import memo
 from nsyswrap.loop.context import TraceContext
-from nsyswrap.tables import array
+from nsyswrap.trace import tables
+from nsyswrap.trace.tables import array
 
 # Why a page moved. Source: CUpti_ActivityUnifiedMemoryMigrationCause in cupti_activity.h.
 PREFETCHED, EVICTED = 1, 4

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from nsyswrap.base.intervals import NOTHING, Indices, Times
 from nsyswrap.base.rows import taken
-from nsyswrap.tables import blocks, process_of
+from nsyswrap.trace.tables import blocks, process_of
 
 Owners = npt.NDArray[np.signedinteger[Any]]
 

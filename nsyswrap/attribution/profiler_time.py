@@ -20,7 +20,7 @@ from nsyswrap.attribution.pieces import Pieces
 from nsyswrap.base.intervals import Times
 from nsyswrap.events.recorded_calls import RecordedCalls
 from nsyswrap.events.thread_states import NO_NAME
-from nsyswrap.tables import distinct
+from nsyswrap.trace.tables import distinct
 
 # Causes in which the thread runs code of the program, which the recording of its calls delays. In the other causes it
 # waits, or it is in a call that takes far longer than its recording.

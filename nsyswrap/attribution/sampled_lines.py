@@ -6,12 +6,12 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from nsyswrap import tables
 from nsyswrap.attribution.pieces import Pieces
 from nsyswrap.base.intervals import Indices, Spans, containing
 from nsyswrap.events.python_stacks import SourceLines
 from nsyswrap.loop.context import TraceContext
-from nsyswrap.tables import Frame, array
+from nsyswrap.trace import tables
+from nsyswrap.trace.tables import Frame, array
 
 COLUMNS = {
     "device_id": "int64",

@@ -6,11 +6,11 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from nsyswrap import tables
 from nsyswrap.attribution.pieces import Pieces
 from nsyswrap.attribution.sampled_lines import idle_by_key, samples_inside, spelled
 from nsyswrap.loop.context import TraceContext
-from nsyswrap.tables import array
+from nsyswrap.trace import tables
+from nsyswrap.trace.tables import array
 
 COLUMNS = {
     "device_id": "int64",

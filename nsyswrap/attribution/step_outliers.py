@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from nsyswrap.base.intervals import Spans, Times, containing, covered, merge
 from nsyswrap.loop.context import TraceContext
-from nsyswrap.tables import CALLS, array
+from nsyswrap.trace.tables import CALLS, array
 
 Mask = npt.NDArray[np.bool_]
 

@@ -10,8 +10,8 @@ from typing import Any, NoReturn
 
 import click
 
-from nsyswrap import __version__
 from nsyswrap.base.errors import CaptureError, NsyswrapError, UsageError
+from nsyswrap.base.version import __version__
 from nsyswrap.cli.streams import discard_stdout
 from nsyswrap.cli.terminal import printable
 

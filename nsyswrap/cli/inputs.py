@@ -291,8 +291,8 @@ def _request(options: ReadOptions, progress: Callable[[str, int, int], None]) ->
         UsageError: The window cannot be read.
     """
     from nsyswrap.loop.large_capture import Request  # noqa: PLC0415
+    from nsyswrap.loop.requested_window import between  # noqa: PLC0415
     from nsyswrap.report import ALL, STEPS  # noqa: PLC0415
-    from nsyswrap.requested_window import between  # noqa: PLC0415
     from nsyswrap.sections import unread_tables  # noqa: PLC0415
 
     return Request(

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nsyswrap import __version__
 from nsyswrap.base.errors import CaptureError, ExportError, NsyswrapError, UsageError
+from nsyswrap.base.version import __version__
 from nsyswrap.cli.alone_runs import WantedRuns, add_alone_runs
 from nsyswrap.cli.capture_options import ProfileCommand, capture_options, options_of
 from nsyswrap.cli.compare import report_at

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from nsyswrap.loop.context import Settings, TraceContext
     from nsyswrap.ranks.rank_report import RankReport
     from nsyswrap.ranks.rank_times import RankTimes
-    from nsyswrap.tables import Trace
+    from nsyswrap.trace.tables import Trace
 
 # What was read stays in memory up to this size of the exports in each process. Source: ours; a trace in memory takes
 # one to two times the size of its export, so that two processes stay below 4 GB.
@@ -114,8 +114,8 @@ class RankReader:
 
     def _read(self, source: Source) -> "TraceContext":
         from nsyswrap.loop.context import find_context  # noqa: PLC0415
-        from nsyswrap.tables import KERNELS, distinct  # noqa: PLC0415
         from nsyswrap.trace.load import load_export  # noqa: PLC0415 - heavy; loaded when captures are read
+        from nsyswrap.trace.tables import KERNELS, distinct  # noqa: PLC0415
 
         with sqlite_export(source.path) as export:
             trace = load_export(export, os.environ)

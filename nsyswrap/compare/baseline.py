@@ -8,7 +8,7 @@ from nsyswrap.base.intervals import Times
 from nsyswrap.loop.step_detection import Steps
 from nsyswrap.model import Fact, Report, Section
 from nsyswrap.sections import profiler_cost
-from nsyswrap.tables import array
+from nsyswrap.trace.tables import array
 
 FEWEST_STEPS = 3
 NO_STEPS_HINT = "mark steps with ranges of torch.cuda.nvtx or of the package nvtx, or use an optimizer of PyTorch"

@@ -17,7 +17,7 @@ from nsyswrap.compare.comparison import AmountChange, Basis, ChangeTable, FactCh
 from nsyswrap.compare.scaling import scaling_table
 from nsyswrap.compare.step_times import LEDGER_ROWS, MOST_BETWEEN, StepTimes
 from nsyswrap.model import Fact, Report, Section, Unit
-from nsyswrap.work_names import TENSOR_USES, operation_name
+from nsyswrap.rules.work_names import TENSOR_USES, operation_name
 
 CONFIDENCE = 0.95
 OF_GPUS = {"step": "a step, mean over GPUs", "window": "share of the window, mean over GPUs"}

@@ -15,7 +15,7 @@ from nsyswrap.loop.step_detection import Steps
 from nsyswrap.model import Fact, Report, Section
 from nsyswrap.rules import data
 from nsyswrap.sections.spec import PageGroup, SectionHead
-from nsyswrap.tables import array
+from nsyswrap.trace.tables import array
 
 SECTION = SectionHead(
     key="counterfactual",

@@ -13,9 +13,9 @@ import pandas as pd
 from nsyswrap.base import units
 from nsyswrap.base.interval import Interval
 from nsyswrap.compare.comparison import MARGIN, FindingChange, FindingPair
-from nsyswrap.fixed_step import TypicalStep
 from nsyswrap.model import Fact, Plan, Report, Section
 from nsyswrap.rules import rule_name
+from nsyswrap.what_if.fixed_step import TypicalStep
 
 KEY, TITLE = "plan_score", "Against the plan of the run before"
 # A change is partly made where at most this share of the time lost is left. Other changes of the plan make findings

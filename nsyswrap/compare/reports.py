@@ -22,7 +22,7 @@ from nsyswrap.compare.plan_score import score_plan
 from nsyswrap.compare.run_noise import run_noise
 from nsyswrap.model import Report
 from nsyswrap.rules import rule_name
-from nsyswrap.work_names import LEDGER_NAMES
+from nsyswrap.rules.work_names import LEDGER_NAMES
 
 # The verdict names a part as the reason if it makes at least this share of the change.
 MAIN_SHARE = 0.4

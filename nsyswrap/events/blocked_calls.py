@@ -12,11 +12,11 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from nsyswrap import tables
 from nsyswrap.base.intervals import Indices, Spans, containing, innermost
 from nsyswrap.events import api_calls
 from nsyswrap.events.host_record import BlockedCalls, HostRecord
-from nsyswrap.tables import Trace, array, coded
+from nsyswrap.trace import tables
+from nsyswrap.trace.tables import Trace, array, coded
 
 _NUMBER = re.compile(r"\d+")
 

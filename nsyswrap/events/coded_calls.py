@@ -10,7 +10,7 @@ import pandas as pd
 
 from nsyswrap.base.intervals import NOTHING, Indices, Spans, Times, Window, merge
 from nsyswrap.base.rows import chosen, taken
-from nsyswrap.tables import BLOCK, CodedIds, array, coded
+from nsyswrap.trace.tables import BLOCK, CodedIds, array, coded
 
 NO_CODE = -1
 

@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from nsyswrap import tables
 from nsyswrap.events.operations import launch_calls
-from nsyswrap.tables import Trace, array
+from nsyswrap.trace import tables
+from nsyswrap.trace.tables import Trace, array
 
 
 def event_records(trace: Trace) -> pd.DataFrame:

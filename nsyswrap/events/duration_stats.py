@@ -8,7 +8,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from nsyswrap.base.row_sums import largest_first, text_column
-from nsyswrap.tables import blocks
+from nsyswrap.trace.tables import blocks
 
 COLUMNS = ("count", "total_ns", "mean_ns", "median_ns", "min_ns", "max_ns", "stddev_ns", "share")
 _WHOLE = frozenset({"total_ns", "min_ns", "max_ns"})

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from nsyswrap import tables
 from nsyswrap.base.intervals import Spans, Times, merge
-from nsyswrap.tables import Trace, array
+from nsyswrap.trace import tables
+from nsyswrap.trace.tables import Trace, array
 
 PER_CENT = 100
 # Stamps are 100000 and 99999 ns apart in turn. A sample lasts until the next one if that is at most this many periods

@@ -11,10 +11,10 @@ from types import MappingProxyType
 import numpy as np
 import pandas as pd
 
-from nsyswrap import tables
 from nsyswrap.base.intervals import Spans, merge
 from nsyswrap.events import api_calls
-from nsyswrap.tables import Trace, array
+from nsyswrap.trace import tables
+from nsyswrap.trace.tables import Trace, array
 
 AT = " at "
 COLLECTION, TOKENIZER = "garbage collection", "tokenizer"

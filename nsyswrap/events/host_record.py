@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from nsyswrap import tables
 from nsyswrap.base.intervals import Times
+from nsyswrap.trace import tables
 
 
 @dataclass(frozen=True, slots=True)

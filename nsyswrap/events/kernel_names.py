@@ -6,14 +6,14 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from nsyswrap import tables
 from nsyswrap.base.intervals import Indices
 from nsyswrap.base.rows import taken
 from nsyswrap.events.operations import Operations
 from nsyswrap.hardware.kernel_names.classify import Capability, Classification, classify
 from nsyswrap.hardware.kernel_names.user_rules import NameRule
 from nsyswrap.hardware.tensor_cores import has_tensor_cores
-from nsyswrap.tables import Trace, coded
+from nsyswrap.trace import tables
+from nsyswrap.trace.tables import Trace, coded
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,12 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from nsyswrap import tables
 from nsyswrap.base.intervals import Indices, Times
 from nsyswrap.base.rows import taken
 from nsyswrap.events import api_calls
 from nsyswrap.events.operations import SOURCES, Operations
-from nsyswrap.tables import CodedIds, Trace, array, coded
+from nsyswrap.trace import tables
+from nsyswrap.trace.tables import CodedIds, Trace, array, coded
 
 Mask = npt.NDArray[np.bool_]
 _BEGINS_CAPTURE = re.compile(r"cu(?:da)?StreamBeginCapture")

@@ -23,11 +23,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nsyswrap import tables
 from nsyswrap.base.intervals import NOTHING, Indices, Spans, Times, Window, covered, gaps, merge, overlay, union
 from nsyswrap.base.memo import memo
 from nsyswrap.events.host_record import NO_SAMPLES, HostRecord, Samples
-from nsyswrap.tables import Trace, array, coded
+from nsyswrap.trace import tables
+from nsyswrap.trace.tables import Trace, array, coded
 
 # The kernel adds up the time of a running thread once a tick, so that a sample may lack up to a tick. Source: the
 # longest tick that Linux can be built with (CONFIG_HZ=100).

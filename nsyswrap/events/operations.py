@@ -9,13 +9,13 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from nsyswrap import tables
 from nsyswrap.base.intervals import NOTHING, Indices, Spans, Times, Window, clip, merge, places, subtract
 from nsyswrap.base.memo import memo
 from nsyswrap.base.rows import chosen, taken
 from nsyswrap.events.api_calls import base_name
 from nsyswrap.hardware.kernel_names.collectives import is_collective
-from nsyswrap.tables import TableSpec, Trace, array, blocks, coded
+from nsyswrap.trace import tables
+from nsyswrap.trace.tables import TableSpec, Trace, array, blocks, coded
 
 COMPUTE, COMMUNICATION, COPY, MEMSET = range(4)
 KINDS = ("compute", "communication", "copy", "memset")

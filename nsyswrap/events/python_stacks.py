@@ -5,7 +5,7 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from nsyswrap.tables import Frame, Trace
+from nsyswrap.trace.tables import Frame, Trace
 
 # The part of a path that is not shown, of files of installed packages and of Python itself.
 _LIBRARY = re.compile(

@@ -20,7 +20,6 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from nsyswrap import tables
 from nsyswrap.base.intervals import Indices, Spans, Times, Window, covered
 from nsyswrap.events.api_calls import base_name
 from nsyswrap.events.kernel_names import KernelNames
@@ -28,7 +27,8 @@ from nsyswrap.events.operations import GRAPH_LAUNCHES, Operations
 from nsyswrap.events.thread_states import ThreadStates
 from nsyswrap.hardware import profiler_cost as kinds
 from nsyswrap.hardware.profiler_cost import ProfilerCost
-from nsyswrap.tables import TableSpec, Trace, array, coded
+from nsyswrap.trace import tables
+from nsyswrap.trace.tables import TableSpec, Trace, array, coded
 
 Costs = npt.NDArray[np.float64]
 

@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from nsyswrap import tables
 from nsyswrap.base.intervals import (
     NOTHING,
     Indices,
@@ -36,7 +35,8 @@ from nsyswrap.events.host_marks import find_marks
 from nsyswrap.events.host_record import NO_RECORD, HostRecord
 from nsyswrap.events.off_cpu import Moments, find_off_cpu, find_sampled_waits
 from nsyswrap.events.operations import Operations
-from nsyswrap.tables import TableSpec, Trace, array, coded, numbers_by_name
+from nsyswrap.trace import tables
+from nsyswrap.trace.tables import TableSpec, Trace, array, coded, numbers_by_name
 
 # A state code is kind * NAMES + index of the call's name, so that evidence can name the call.
 NAME_BITS = 20

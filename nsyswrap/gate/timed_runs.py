@@ -8,7 +8,7 @@ from nsyswrap.base import units
 from nsyswrap.base.errors import UsageError
 from nsyswrap.compare import ComparabilityIssue, IssueKind
 from nsyswrap.rules import rule_name
-from nsyswrap.work_names import LEDGER_NAMES
+from nsyswrap.rules.work_names import LEDGER_NAMES
 
 FIND = 0.05
 """The smallest slowdown that must not pass unseen, as a share: what most jobs want to find."""

@@ -8,7 +8,7 @@ import pandas as pd
 from nsyswrap.base.intervals import Indices
 from nsyswrap.hardware.occupancy_calculator import WARP_THREADS, Shapes, limiters, limits_of, occupancy
 from nsyswrap.model import Gpu
-from nsyswrap.tables import coded
+from nsyswrap.trace.tables import coded
 
 UNKNOWN_LIMITER = ""
 

@@ -8,7 +8,6 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
-from nsyswrap import tables
 from nsyswrap.base.intervals import Window
 from nsyswrap.events.gpu_counters import CounterSamples, find_counter_samples
 from nsyswrap.events.host_record import NO_RECORD, HostRecord
@@ -28,8 +27,9 @@ from nsyswrap.loop.pattern_steps import find_marked_steps, find_pattern_steps
 from nsyswrap.loop.phase_detection import PhaseRule, Phases, find_phases
 from nsyswrap.loop.step_detection import PATTERN, Steps, find_steps
 from nsyswrap.loop.work_sequence import WorkSequence, work_sequences
-from nsyswrap.program_kind import ProgramKind
-from nsyswrap.tables import Trace
+from nsyswrap.rules.program_kind import ProgramKind
+from nsyswrap.trace import tables
+from nsyswrap.trace.tables import Trace
 
 
 @dataclass(frozen=True, slots=True)

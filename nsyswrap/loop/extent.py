@@ -4,7 +4,7 @@ from nsyswrap.base.errors import CannotTellError
 from nsyswrap.base.intervals import total
 from nsyswrap.events.lost_events import UnrecordedLaunches
 from nsyswrap.events.operations import Operations
-from nsyswrap.tables import Trace
+from nsyswrap.trace.tables import Trace
 
 # Work that takes less of the time cannot be a finding. Source: ours, the least share of a finding.
 LEAST_SHARE = 0.02

@@ -6,15 +6,15 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
-from nsyswrap import tables
 from nsyswrap.events.api_calls import MPI, library_of
 from nsyswrap.events.kernel_names import KernelNames
 from nsyswrap.events.operations import Operations, launch_rows
 from nsyswrap.loop.injected_ranges import injected
 from nsyswrap.loop.range_names import of_operators
 from nsyswrap.loop.work_sequence import REQUEST
-from nsyswrap.program_kind import Framework, ProgramKind
-from nsyswrap.tables import Trace, array, coded
+from nsyswrap.rules.program_kind import Framework, ProgramKind
+from nsyswrap.trace import tables
+from nsyswrap.trace.tables import Trace, array, coded
 
 # Libraries of kernels, as the rules of ``hardware`` name them, that one framework alone launches.
 _OF_PYTORCH = frozenset({"pytorch", "pytorch_memeff", "inductor", "torchvision", "torchaudio", "apex", "fbgemm"})

@@ -17,13 +17,13 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from nsyswrap import tables
 from nsyswrap.base.intervals import Spans, Times, containing, covered, merge, total
 from nsyswrap.base.memo import memo
 from nsyswrap.base.rows import chosen
 from nsyswrap.events import api_calls
 from nsyswrap.loop.phase_detection import DATA, NO_PHASE, Phases
-from nsyswrap.tables import Trace, array, coded
+from nsyswrap.trace import tables
+from nsyswrap.trace.tables import Trace, array, coded
 
 # Waits in the data phase shorter than this do not tell what the main thread waits for. Ours: as for a batch.
 SHORT_NS = 100_000

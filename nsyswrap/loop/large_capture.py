@@ -15,7 +15,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nsyswrap import tables
 from nsyswrap.base.excerpt import Excerpt
 from nsyswrap.base.intervals import Window
 from nsyswrap.base.patterns import time_limit
@@ -31,11 +30,12 @@ from nsyswrap.loop.interval_choice import (
 )
 from nsyswrap.loop.step_detection import Steps, find_steps, step_matcher
 from nsyswrap.loop.whole_ledger import Sweep, Swept, extent_of_operations, whole_ledgers
-from nsyswrap.tables import Trace
+from nsyswrap.trace import tables
 from nsyswrap.trace.connection import opened
 from nsyswrap.trace.large_export import LargeExport, Progress, RowCounter
 from nsyswrap.trace.load import OPERATIONS, load_export, sources_of
 from nsyswrap.trace.read_table import Arrays
+from nsyswrap.trace.tables import Trace
 
 # Texts of ranges that decide which ranges of ours are steps.
 _PASSES = ("forward", "backward")

@@ -21,7 +21,7 @@ from nsyswrap.base.intervals import Indices, Times, Window
 from nsyswrap.base.memo import memo
 from nsyswrap.base.rows import taken
 from nsyswrap.loop.context import TraceContext
-from nsyswrap.tables import array, distinct, process_of
+from nsyswrap.trace.tables import array, distinct, process_of
 
 
 class RowWindows(NamedTuple):

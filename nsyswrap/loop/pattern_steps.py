@@ -7,7 +7,6 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from nsyswrap import tables
 from nsyswrap.base import units
 from nsyswrap.base.errors import UsageError
 from nsyswrap.base.patterns import time_limit
@@ -17,7 +16,8 @@ from nsyswrap.loop.step_detection import PATTERN, Steps, at_one_time, gpu_time, 
 from nsyswrap.loop.update_turns import FoundSteps, find_step_parts
 from nsyswrap.loop.work_pattern import LEAST_REPETITIONS
 from nsyswrap.loop.work_sequence import KERNEL, WorkSequence
-from nsyswrap.tables import Trace
+from nsyswrap.trace import tables
+from nsyswrap.trace.tables import Trace
 
 # Said where only waits show what a repetition is: the layers of a network may wait too.
 UNSURE = "They copy no batch and update no weights, so each may be only a part of a step. "

@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from nsyswrap import tables
 from nsyswrap.base.intervals import NOTHING, LabelledSpans, Times, fill, innermost, label_at
 from nsyswrap.base.memo import memo
 from nsyswrap.base.patterns import time_limit
@@ -19,7 +18,8 @@ from nsyswrap.loop.injected_ranges import injected, injected_steps, repeated
 from nsyswrap.loop.step_detection import PATTERN, Steps
 from nsyswrap.loop.work_pattern import LEAST_REPETITIONS
 from nsyswrap.loop.work_sequence import WorkSequence
-from nsyswrap.tables import Trace, array, blocks, coded
+from nsyswrap.trace import tables
+from nsyswrap.trace.tables import Trace, array, blocks, coded
 
 NO_PHASE = -1
 NONE = "none"

@@ -8,7 +8,7 @@ import pandas as pd
 
 from nsyswrap.base.intervals import Indices, Spans, Times, places
 from nsyswrap.base.rows import taken
-from nsyswrap.tables import CodedIds, array, blocks
+from nsyswrap.trace.tables import CodedIds, array, blocks
 
 # Levels of a thread that are joined with calls. Ours: each level takes time and memory for every call. Programs that
 # mark each module, operator and function of Python nest less deep; a recursion may nest thousands.

@@ -5,13 +5,13 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from nsyswrap import tables
 from nsyswrap.base.intervals import Indices, Times
 from nsyswrap.base.row_sums import text_column
 from nsyswrap.base.rows import taken
 from nsyswrap.events.operations import Operations
 from nsyswrap.loop.context import TraceContext
-from nsyswrap.tables import BLOCK, array
+from nsyswrap.trace import tables
+from nsyswrap.trace.tables import BLOCK, array
 
 # Sums of shifted times must stay below this.
 LARGEST = 1 << 62

@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from nsyswrap import tables
 from nsyswrap.base import units
 from nsyswrap.base.errors import UsageError
 from nsyswrap.base.excerpt import Excerpt, StepsRead
@@ -19,7 +18,8 @@ from nsyswrap.base.memo import memo
 from nsyswrap.base.patterns import time_limit
 from nsyswrap.events.operations import SOURCES, launch_calls
 from nsyswrap.loop.injected_ranges import without_doubtful_steps
-from nsyswrap.tables import Trace, array, coded
+from nsyswrap.trace import tables
+from nsyswrap.trace.tables import Trace, array, coded
 
 STEP_TEXT = re.compile(r"(?:batch|step|iteration|iter)[\s_#:=\-\[(]*\d+[\])]?$", re.IGNORECASE)
 _NUMBER = re.compile(r"\d+")

@@ -5,10 +5,10 @@ from typing import Any
 
 import pandas as pd
 
-from nsyswrap import tables
 from nsyswrap.loop.step_detection import Steps, find_steps
 from nsyswrap.model import Capture, Session
-from nsyswrap.tables import THREAD_BITS, THREAD_MASK, Trace
+from nsyswrap.trace import tables
+from nsyswrap.trace.tables import THREAD_BITS, THREAD_MASK, Trace
 
 
 def find_timed_steps(processes: Sequence[Mapping[str, Any]], pattern: str = "") -> Steps:

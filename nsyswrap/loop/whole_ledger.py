@@ -15,13 +15,12 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from nsyswrap import tables
 from nsyswrap.base.excerpt import WholeLedger
 from nsyswrap.base.intervals import Spans, Times, Window, covered, merge, subtract
 from nsyswrap.events.operations import COMMUNICATION, COMPUTE, COPY, KINDS, MEMSET, SOURCES
 from nsyswrap.hardware.kernel_names.collectives import is_collective
 from nsyswrap.loop.own_windows import main_process
-from nsyswrap.trace import queries, schema
+from nsyswrap.trace import queries, schema, tables
 from nsyswrap.trace.connection import Export
 from nsyswrap.trace.load import devices_of, use_physical_devices
 from nsyswrap.trace.read_table import Arrays

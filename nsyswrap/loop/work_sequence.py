@@ -18,13 +18,13 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from nsyswrap import tables
 from nsyswrap.base.intervals import NOTHING, Indices, Spans, Times, merge
 from nsyswrap.events.api_calls import SYNCHRONIZATION, base_name, call_kind
 from nsyswrap.events.operations import COMMUNICATION, SOURCES, Operations
 from nsyswrap.hardware.kernel_names.classify import PRODUCTS, classify
 from nsyswrap.hardware.kernel_names.collectives import is_collective
-from nsyswrap.tables import Trace, array, coded
+from nsyswrap.trace import tables
+from nsyswrap.trace.tables import Trace, array, coded
 
 # What an item of a sequence is.
 KERNEL, TO_DEVICE, TO_HOST, OTHER, WAIT, UNFINISHED = range(6)

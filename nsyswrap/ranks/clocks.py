@@ -16,11 +16,11 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from nsyswrap import tables
 from nsyswrap.base.intervals import Indices, Times
 from nsyswrap.events.operations import COMMUNICATION, Operations, streams_of
 from nsyswrap.hardware.kernel_names.collectives import kind_of
-from nsyswrap.tables import Trace, coded
+from nsyswrap.trace import tables
+from nsyswrap.trace.tables import Trace, coded
 
 # A collective ends on all ranks within this. Source: 1 to 43 us in captures of two H200s with one clock.
 ENDS_NS = 43_000

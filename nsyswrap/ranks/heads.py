@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from nsyswrap import tables
 from nsyswrap.attribution.attribution import Attribution, find_attributions
 from nsyswrap.attribution.copy_table import find_copies
 from nsyswrap.attribution.idle_accounts import idle_accounts
@@ -25,6 +24,7 @@ from nsyswrap.ranks.identity import Ranks, find_ranks
 from nsyswrap.ranks.in_step import find_lags
 from nsyswrap.ranks.parts import Parts, find_parts
 from nsyswrap.ranks.rank_times import RankTimes, Timed, split_of, times_of
+from nsyswrap.trace import tables
 
 
 @dataclass(frozen=True)

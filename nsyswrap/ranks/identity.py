@@ -12,10 +12,10 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from nsyswrap import tables
 from nsyswrap.base.rows import taken
 from nsyswrap.events.operations import Operations
-from nsyswrap.tables import Trace, array
+from nsyswrap.trace import tables
+from nsyswrap.trace.tables import Trace, array
 
 Source = Literal["NCCL", "MPI", "launcher", "order"]
 

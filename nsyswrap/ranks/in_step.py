@@ -17,13 +17,13 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from nsyswrap import tables
 from nsyswrap.base.intervals import Indices, Times, containing, covered, merge
 from nsyswrap.events import api_calls
 from nsyswrap.events.cuda_events import recorded_stream_waits
 from nsyswrap.events.operations import COMMUNICATION, streams_of
 from nsyswrap.loop.context import TraceContext
-from nsyswrap.tables import array, coded
+from nsyswrap.trace import tables
+from nsyswrap.trace.tables import array, coded
 
 # An operation that was queued this long before a collective ended and begins this soon after it waited for it. Source:
 # launch latencies in the tests' captures are 1 to 7 us; the simulation uses the same limit.

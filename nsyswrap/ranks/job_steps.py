@@ -13,12 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from nsyswrap import tables
 from nsyswrap.base.intervals import Times, Window
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.ranks.collectives import Collectives
 from nsyswrap.ranks.identity import Rank, Ranks
-from nsyswrap.tables import array
+from nsyswrap.trace import tables
+from nsyswrap.trace.tables import array
 
 # The median step stands for the job unless it has less than this share of the mean wait. Ours; it selects a picture.
 TYPICAL_SHARE = 0.5

@@ -11,14 +11,14 @@ import numpy.typing as npt
 import pandas as pd
 from pandas.api.types import union_categoricals
 
-from nsyswrap import tables
 from nsyswrap.base.errors import CannotTellError, UsageError
 from nsyswrap.events.operations import Operations, find_operations
 from nsyswrap.model import Capture, Gpu
 from nsyswrap.ranks.clocks import FARTHEST_NS, Clock, find_clocks, find_ends
 from nsyswrap.ranks.host_records import cost_of_job, host_of_job
 from nsyswrap.ranks.rank_report import Joined, RankReport
-from nsyswrap.tables import SPECS, TableSpec, Trace, array
+from nsyswrap.trace import tables
+from nsyswrap.trace.tables import SPECS, TableSpec, Trace, array
 
 # The bits above those of the process tell reports apart; 10 bits stay below the sign. Source: nsys writes 1 there.
 REPORT_BITS = 52

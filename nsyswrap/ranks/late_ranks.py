@@ -11,7 +11,6 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from nsyswrap import tables
 from nsyswrap.base.interval import Interval, around
 from nsyswrap.base.intervals import Indices, Times, Window
 from nsyswrap.loop.context import TraceContext
@@ -19,7 +18,8 @@ from nsyswrap.loop.step_detection import Steps
 from nsyswrap.ranks.charging import Charges
 from nsyswrap.ranks.collectives import Collectives
 from nsyswrap.ranks.same_work import UNNAMED
-from nsyswrap.tables import array
+from nsyswrap.trace import tables
+from nsyswrap.trace.tables import array
 
 # Resampled series of steps, and the bounds of a 95 % interval. Source: Efron and Tibshirani, An Introduction to the
 # Bootstrap: 1000 or more for percentile intervals.

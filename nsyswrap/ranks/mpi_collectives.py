@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nsyswrap import tables
 from nsyswrap.base.intervals import Indices, Times, Window
 from nsyswrap.base.memo import memo
-from nsyswrap.tables import Trace, array, coded
+from nsyswrap.trace import tables
+from nsyswrap.trace.tables import Trace, array, coded
 
 # In these each rank needs something of each other rank. From others, such as a broadcast, some ranks return early.
 # Source: the MPI standard 4.1, chapter 6.

@@ -12,11 +12,11 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from nsyswrap import tables
 from nsyswrap.base.intervals import Indices, Times
 from nsyswrap.events.operations import COMMUNICATION, Operations, streams_of
 from nsyswrap.hardware.kernel_names.collectives import ALL_TO_ALL, NCCL, SEND_RECEIVE, CollectiveName, collective_name
-from nsyswrap.tables import Trace, array, coded
+from nsyswrap.trace import tables
+from nsyswrap.trace.tables import Trace, array, coded
 
 NONE = -1
 # Stands for the peers of a kernel that exchanges with all other ranks of its communicator.

@@ -7,7 +7,7 @@ from nsyswrap.events.host_record import NO_RECORD, HostRecord
 from nsyswrap.hardware.profiler_cost import ProfilerCost
 from nsyswrap.loop.context import Settings
 from nsyswrap.ranks.clocks import Clock
-from nsyswrap.tables import Trace
+from nsyswrap.trace.tables import Trace
 
 
 @dataclass(frozen=True)

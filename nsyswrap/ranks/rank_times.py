@@ -12,14 +12,14 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from nsyswrap import tables
 from nsyswrap.attribution.idle_accounts import IdleAccount
 from nsyswrap.base.intervals import Indices, Spans, Times, Window, innermost, overlay, total
 from nsyswrap.events.operations import COMMUNICATION
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import OPTIMIZER
 from nsyswrap.ranks.activity import Activity
-from nsyswrap.tables import array, coded
+from nsyswrap.trace import tables
+from nsyswrap.trace.tables import array, coded
 
 LEDGER_ROWS = (
     *("compute_ns", "communication_wait_ns", "communication_transfer_ns", "copy_exposed_ns", "memset_exposed_ns"),

@@ -29,10 +29,10 @@ from nsyswrap.model import (
     StepTimes,
     Unit,
 )
-from nsyswrap.program_kind import UNKNOWN, Framework, ProgramKind
 from nsyswrap.render.json_report import SCHEMA
 from nsyswrap.render.json_writer import Tree
 from nsyswrap.render.table_columns import columns_of, is_required, known_columns
+from nsyswrap.rules.program_kind import UNKNOWN, Framework, ProgramKind
 from nsyswrap.sections.spec import Kind
 
 Value = TypeVar("Value")

@@ -16,7 +16,7 @@ from nsyswrap.render.page_tensor import PARTS
 from nsyswrap.render.rows import plain
 from nsyswrap.render.section_heads import caption_of
 from nsyswrap.rules import CAUSES
-from nsyswrap.work_names import TENSOR_REASONS, TENSOR_USES, operation_name
+from nsyswrap.rules.work_names import TENSOR_REASONS, TENSOR_USES, operation_name
 
 _PHASE_WIDTH = 40
 # Accounts of idle time in a bar. Ours: more are too narrow.

@@ -4,8 +4,8 @@ import shlex
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from nsyswrap import __version__
 from nsyswrap.base import units
+from nsyswrap.base.version import __version__
 from nsyswrap.model import Gpu, Report
 from nsyswrap.render import summary_model, vocabulary
 from nsyswrap.render.escape import visible

@@ -7,7 +7,7 @@ from nsyswrap.base import units
 from nsyswrap.model import Report
 from nsyswrap.render import charts, summary_model
 from nsyswrap.render.escape import elide
-from nsyswrap.work_names import TENSOR_USES, operation_name
+from nsyswrap.rules.work_names import TENSOR_USES, operation_name
 
 _MOST_ROWS = 100
 _NAME_WIDTH = 40

@@ -21,7 +21,7 @@ from nsyswrap.loop.phase_detection import NONE
 from nsyswrap.model import Report
 from nsyswrap.render.escape import visible
 from nsyswrap.render.vocabulary import cause_name, rule_name
-from nsyswrap.tables import array
+from nsyswrap.trace.tables import array
 
 ROWS_AT_ONCE = 1 << 16
 # The viewer treats a track with the number of its process as the main thread, so track numbers start above them.

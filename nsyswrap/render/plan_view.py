@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 from nsyswrap.base import units
 from nsyswrap.model import Finding, PlannedChange, Report
-from nsyswrap.program_kind import ProgramKind
 from nsyswrap.render import page_findings
 from nsyswrap.render.escape import elide, visible
 from nsyswrap.rules import code_changes, rule_of
 from nsyswrap.rules.code import CodeChange
+from nsyswrap.rules.program_kind import ProgramKind
 
 TITLE = "Plan"
 NOW = "now"

@@ -7,8 +7,8 @@ from nsyswrap.base import units
 from nsyswrap.render.document import Column, Document, Entries, Entry, Lines, Section, Table
 from nsyswrap.render.json_writer import Tree
 from nsyswrap.rules import cause_name, rule_name
+from nsyswrap.rules.work_names import LEDGER_NAMES
 from nsyswrap.runs.run import Account, ListedRun, RunFact, RunFinding, RunRow
-from nsyswrap.work_names import LEDGER_NAMES
 
 SCHEMA = "nsyswrap.history/1"
 _COMMIT_DIGITS = 8

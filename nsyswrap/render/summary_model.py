@@ -12,12 +12,12 @@ import pandas as pd
 
 from nsyswrap.base import units
 from nsyswrap.base.intervals import Window
-from nsyswrap.fixed_step import typical
 from nsyswrap.model import Finding, Gpu, Report, Section
 from nsyswrap.render import gaps
 from nsyswrap.render.escape import visible
 from nsyswrap.render.rows import plain
 from nsyswrap.render.vocabulary import LEDGER_PARTS, LedgerPart, cause_name
+from nsyswrap.what_if.fixed_step import typical
 
 Row = dict[str, Any]
 

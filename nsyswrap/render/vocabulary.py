@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from nsyswrap.rules import cause_name, rule_name
-from nsyswrap.work_names import LEDGER_NAMES
+from nsyswrap.rules.work_names import LEDGER_NAMES
 
 __all__ = ["cause_name", "rule_name"]
 

@@ -6,7 +6,6 @@ The code that finds a rule imports its record. All other code gets the record by
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from nsyswrap.program_kind import UNKNOWN, ProgramKind
 from nsyswrap.rules import (
     capture,
     communication,
@@ -28,6 +27,7 @@ from nsyswrap.rules import (
     tensor_cores,
 )
 from nsyswrap.rules.code import COMPILED, COMPILED_WITH_GRAPHS, CodeChange
+from nsyswrap.rules.program_kind import UNKNOWN, ProgramKind
 from nsyswrap.rules.rule import Rule
 
 FAMILIES = (

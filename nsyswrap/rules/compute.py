@@ -1,7 +1,7 @@
 """Rules on kernels and what limits them."""
 
-from nsyswrap.program_kind import Wording
 from nsyswrap.rules.code import CHANNELS_LAST, COMPILED, PYTORCH, CodeChange
+from nsyswrap.rules.program_kind import Wording
 from nsyswrap.rules.rule import Rule
 
 BATCH_NORM = Rule(

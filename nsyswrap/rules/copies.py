@@ -1,8 +1,8 @@
 """Rules on memory copies."""
 
-from nsyswrap.program_kind import Wording
 from nsyswrap.rules.code import PINNED, PYTORCH, CodeChange
 from nsyswrap.rules.cuda_advice import COPY_PINNED, COPY_PINNED_BY_KIND
+from nsyswrap.rules.program_kind import Wording
 from nsyswrap.rules.rule import Group, Rule
 
 PAGEABLE = Rule(

@@ -1,7 +1,7 @@
 """Rules on the data loader."""
 
-from nsyswrap.program_kind import Wording
 from nsyswrap.rules.code import PYTORCH, TRANSFORMERS, CodeChange
+from nsyswrap.rules.program_kind import Wording
 from nsyswrap.rules.rule import Group, Rule
 
 WORKER_START = Rule(

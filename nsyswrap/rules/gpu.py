@@ -1,7 +1,7 @@
 """Rules on the GPU itself."""
 
-from nsyswrap.program_kind import Wording
 from nsyswrap.rules.code import COMPILED
+from nsyswrap.rules.program_kind import Wording
 from nsyswrap.rules.rule import Rule
 
 SLOWED = Rule(key="gpu/slowed", name="GPU clock lowered", fixed="with the GPU at full clocks", hue="idle-launch")

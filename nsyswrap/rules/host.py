@@ -1,7 +1,7 @@
 """Rules on what the launching thread does or waits for, besides launching."""
 
-from nsyswrap.program_kind import Wording
 from nsyswrap.rules.code import FEWER_THREADS, IN_BACKGROUND, LIGHTNING, PYTORCH, TRANSFORMERS, WORKERS, CodeChange
+from nsyswrap.rules.program_kind import Wording
 from nsyswrap.rules.rule import Group, Rule
 
 CHECKPOINT = Rule(

@@ -1,6 +1,5 @@
 """The causes of idle time: what the launching thread did while a GPU was idle, in the order of their codes."""
 
-from nsyswrap.program_kind import Wording
 from nsyswrap.rules.code import (
     COMPILED,
     FEWER_THREADS,
@@ -20,6 +19,7 @@ from nsyswrap.rules.cuda_advice import (
     WAIT_LESS,
     WAIT_LESS_BY_KIND,
 )
+from nsyswrap.rules.program_kind import Wording
 from nsyswrap.rules.rule import Advice, Group, Rule
 
 NOT_TRACED = Rule(

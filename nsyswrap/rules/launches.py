@@ -1,7 +1,7 @@
 """Rules on launches."""
 
-from nsyswrap.program_kind import Wording
 from nsyswrap.rules.code import COMPILED
+from nsyswrap.rules.program_kind import Wording
 from nsyswrap.rules.rule import Rule
 
 LAUNCH_BOUND = Rule(

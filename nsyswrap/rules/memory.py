@@ -1,8 +1,8 @@
 """Rules on the memory of GPUs."""
 
-from nsyswrap.program_kind import Wording
 from nsyswrap.rules.code import KEPT_MEMORY
 from nsyswrap.rules.cuda_advice import ALLOCATE_ONCE, ALLOCATE_ONCE_BY_KIND
+from nsyswrap.rules.program_kind import Wording
 from nsyswrap.rules.rule import Advice, Rule
 
 CHURN = Rule(

@@ -1,7 +1,7 @@
 """Rules on code that is compiled or loaded."""
 
-from nsyswrap.program_kind import Wording
 from nsyswrap.rules.code import PYTORCH, CodeChange
+from nsyswrap.rules.program_kind import Wording
 from nsyswrap.rules.rule import Rule
 
 IN_WINDOW = Rule(

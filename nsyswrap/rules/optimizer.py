@@ -1,7 +1,7 @@
 """Rules on the optimizer."""
 
-from nsyswrap.program_kind import Wording
 from nsyswrap.rules.code import LIGHTNING, PYTORCH, TRANSFORMERS, CodeChange
+from nsyswrap.rules.program_kind import Wording
 from nsyswrap.rules.rule import Rule
 
 MANY_KERNELS = Rule(

@@ -1,7 +1,7 @@
 """Rules on ranks that others wait for."""
 
-from nsyswrap.program_kind import Wording
 from nsyswrap.rules.code import PYTORCH, CodeChange
+from nsyswrap.rules.program_kind import Wording
 from nsyswrap.rules.rule import Group, Rule
 
 LATE = Rule(

@@ -1,8 +1,8 @@
 """Rules on waits for the GPU."""
 
-from nsyswrap.program_kind import Wording
 from nsyswrap.rules.code import NO_WAITS, PYTORCH, CodeChange
 from nsyswrap.rules.cuda_advice import WAIT_LESS, WAIT_LESS_BY_KIND
+from nsyswrap.rules.program_kind import Wording
 from nsyswrap.rules.rule import Advice, Rule
 
 SMALL_COPIES = Advice(

@@ -1,7 +1,7 @@
 """Rules on tensor cores."""
 
-from nsyswrap.program_kind import Wording
 from nsyswrap.rules.code import CHANNELS_LAST, LIGHTNING, PYTORCH, TRANSFORMERS, CodeChange
+from nsyswrap.rules.program_kind import Wording
 from nsyswrap.rules.rule import Rule
 
 COUNTER_DISAGREES = Rule(key="tensor_cores/counter_disagrees", name="tensor-core counter against kernel names")

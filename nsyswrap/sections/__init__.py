@@ -2,10 +2,10 @@
 
 from collections.abc import Collection
 
-from nsyswrap import tables
 from nsyswrap.base.errors import UsageError
 from nsyswrap.base.package_modules import modules_of
 from nsyswrap.sections.spec import SectionSpec
+from nsyswrap.trace import tables
 
 SECTIONS: tuple[SectionSpec, ...] = tuple(
     sorted(

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pandas as pd
 
-from nsyswrap import tables
 from nsyswrap.attribution.page_migrations import find_migrations
 from nsyswrap.base import units
 from nsyswrap.base.interval import Interval
@@ -15,8 +14,8 @@ from nsyswrap.base.row_sums import typed_table
 from nsyswrap.events.operations import COPY, MEMSET
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Fact, Finding, Section, Severity
-from nsyswrap.program_kind import Wording
 from nsyswrap.rules import capture
+from nsyswrap.rules.program_kind import Wording
 from nsyswrap.sections.missing_events import (
     COMPLAINTS,
     MissingEvents,
@@ -27,7 +26,8 @@ from nsyswrap.sections.missing_events import (
     lost_ranges,
 )
 from nsyswrap.sections.spec import Kind, PageGroup, SectionSpec
-from nsyswrap.tables import Trace, array
+from nsyswrap.trace import tables
+from nsyswrap.trace.tables import Trace, array
 
 # There is a warning, or a problem, if at least this share of the window can be wrong. Source: ours.
 WARNING_SHARE, PROBLEM_SHARE = 0.01, 0.20

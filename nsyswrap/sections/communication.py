@@ -3,7 +3,6 @@
 import numpy as np
 import pandas as pd
 
-from nsyswrap import tables
 from nsyswrap.attribution.attribution import Attribution
 from nsyswrap.base import units
 from nsyswrap.base.intervals import Indices, Window, covered, total
@@ -20,7 +19,8 @@ from nsyswrap.sections.communication_advice import advice_for, is_split
 from nsyswrap.sections.missing_events import lost_processes
 from nsyswrap.sections.severity import make_finding, worth_printing
 from nsyswrap.sections.spec import Kind, PageGroup, SectionSpec
-from nsyswrap.tables import coded
+from nsyswrap.trace import tables
+from nsyswrap.trace.tables import coded
 from nsyswrap.what_if.simulate import Simulation
 
 TITLE = "Communication between GPUs"

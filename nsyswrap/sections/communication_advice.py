@@ -9,7 +9,6 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from nsyswrap import tables
 from nsyswrap.base import units
 from nsyswrap.base.interval import between
 from nsyswrap.base.intervals import Indices, Times
@@ -26,10 +25,11 @@ from nsyswrap.hardware.kernel_names.collectives import (
 from nsyswrap.hardware.links import has_nvlink
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import OPTIMIZER
-from nsyswrap.program_kind import Wording, joined
 from nsyswrap.ranks.collectives import Collectives, bus_bytes
 from nsyswrap.rules import communication
-from nsyswrap.tables import array, coded
+from nsyswrap.rules.program_kind import Wording, joined
+from nsyswrap.trace import tables
+from nsyswrap.trace.tables import array, coded
 from nsyswrap.what_if.bucket_sizes import half_as_large, twice_as_large
 from nsyswrap.what_if.communication_overlap import PHASE as BACKWARD
 from nsyswrap.what_if.communication_overlap import beside_backward, exposed, fewer_bytes, is_reduction, overlaps_already

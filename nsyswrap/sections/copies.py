@@ -18,13 +18,13 @@ from nsyswrap.events.operations import COPY, UNIFIED
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.own_windows import find_own_windows
 from nsyswrap.model import Fact, Finding, Section
-from nsyswrap.program_kind import Wording
 from nsyswrap.rules.copies import EXPOSED, PAGEABLE
+from nsyswrap.rules.program_kind import Wording
 from nsyswrap.sections.idle_findings import most_sampled
 from nsyswrap.sections.managed_memory import find_finding
 from nsyswrap.sections.severity import make_finding, worth_printing
 from nsyswrap.sections.spec import Kind, PageGroup, SectionSpec
-from nsyswrap.tables import array, groups
+from nsyswrap.trace.tables import array, groups
 from nsyswrap.what_if.changes.pinned_copies import pinned_copies
 from nsyswrap.what_if.saving import HALF, WhatIf, faster, predict
 from nsyswrap.what_if.simulate import Simulation

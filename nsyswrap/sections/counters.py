@@ -3,7 +3,6 @@
 import numpy as np
 import pandas as pd
 
-from nsyswrap import tables
 from nsyswrap.base.intervals import NOTHING, LabelledSpans, Spans, Times, Window, clip, fill, layered, merge, overlay
 from nsyswrap.events.gpu_counters import PER_CENT, CounterSamples, period_ns
 from nsyswrap.loop.context import TraceContext
@@ -11,7 +10,8 @@ from nsyswrap.loop.own_windows import OwnWindows, find_own_windows
 from nsyswrap.loop.phase_detection import NO_PHASE
 from nsyswrap.model import Fact, Section
 from nsyswrap.sections.spec import PageGroup, SectionSpec
-from nsyswrap.tables import array
+from nsyswrap.trace import tables
+from nsyswrap.trace.tables import array
 
 TITLE = "GPU counters"
 NOT_SAMPLED = "GPU counters were not sampled: capture again with --gpu-metrics."

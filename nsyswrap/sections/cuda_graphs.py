@@ -6,7 +6,6 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from nsyswrap import tables
 from nsyswrap.base import units
 from nsyswrap.base.intervals import Indices, Window, clip, merge, total
 from nsyswrap.events.duration_stats import by_name
@@ -17,7 +16,8 @@ from nsyswrap.model import Fact, Finding, Section, Severity
 from nsyswrap.rules import graphs
 from nsyswrap.rules.rule import Rule
 from nsyswrap.sections.spec import STATISTICS, Kind, PageGroup, SectionSpec
-from nsyswrap.tables import array, coded
+from nsyswrap.trace import tables
+from nsyswrap.trace.tables import array, coded
 
 # What the capture shows of a graph launch: each operation, one row for the whole graph, or nothing.
 NODES, WHOLE, HIDDEN = "nodes", "whole", "hidden"

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from nsyswrap import tables
 from nsyswrap.attribution.attribution import Attribution
 from nsyswrap.attribution.root_causes import allocator_churn
 from nsyswrap.base import units
@@ -15,12 +14,13 @@ from nsyswrap.events import api_calls
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.own_windows import find_own_windows
 from nsyswrap.model import Fact, Finding, Section
-from nsyswrap.program_kind import Wording
 from nsyswrap.rules.cuda_advice import ALLOCATE_ONCE, ALLOCATE_ONCE_BY_KIND
 from nsyswrap.rules.memory import CHURN
+from nsyswrap.rules.program_kind import Wording
 from nsyswrap.sections.severity import make_finding
 from nsyswrap.sections.spec import PageGroup, SectionSpec
-from nsyswrap.tables import array, coded
+from nsyswrap.trace import tables
+from nsyswrap.trace.tables import array, coded
 from nsyswrap.what_if.changes.allocation import allocation
 from nsyswrap.what_if.saving import predict
 from nsyswrap.what_if.simulate import Simulation

@@ -1,11 +1,11 @@
 """Statistics by name of CUDA calls."""
 
-from nsyswrap import tables
 from nsyswrap.base.intervals import Window
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Section
 from nsyswrap.sections.spec import STATISTICS, PageGroup, SectionSpec
 from nsyswrap.sections.summaries import summary
+from nsyswrap.trace import tables
 
 
 def run(context: TraceContext, window: Window) -> Section:

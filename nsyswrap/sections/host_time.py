@@ -7,7 +7,6 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from nsyswrap import tables
 from nsyswrap.attribution.loader_processes import has_loader_processes
 from nsyswrap.attribution.root_causes.cpu_quota import is_stop
 from nsyswrap.base.intervals import NOTHING, LabelledSpans, Spans, Window, containing, label_at, overlay
@@ -19,7 +18,8 @@ from nsyswrap.events.thread_states import NAME_BITS, NAMES, ThreadStates
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import DATA, NO_PHASE
 from nsyswrap.rules import host, idle
-from nsyswrap.tables import array, blocks
+from nsyswrap.trace import tables
+from nsyswrap.trace.tables import array, blocks
 
 TYPES = {
     **dict.fromkeys(("process_id", "thread_id"), np.int64),

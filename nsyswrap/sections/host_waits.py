@@ -4,7 +4,6 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from nsyswrap import tables
 from nsyswrap.base.intervals import Indices, LabelledSpans, Spans, Window, clip, fill, overlay, total
 from nsyswrap.base.rows import taken
 from nsyswrap.events.thread_states import NAMES, ThreadStates
@@ -12,7 +11,8 @@ from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import NO_PHASE
 from nsyswrap.model import Fact, Section
 from nsyswrap.sections.spec import Kind, PageGroup, SectionSpec
-from nsyswrap.tables import array, blocks, coded
+from nsyswrap.trace import tables
+from nsyswrap.trace.tables import array, blocks, coded
 
 WHO = ("process_id", "thread_id", "thread")
 SPLIT_COLUMNS = (*WHO, "launch_count", "wait_ns", "cuda_call_ns", "rest_ns", "unseen_ns")

@@ -8,7 +8,6 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from nsyswrap import tables
 from nsyswrap.attribution.attribution import RULES, Attribution
 from nsyswrap.attribution.causes import CAUSES
 from nsyswrap.attribution.idle_accounts import idle_accounts
@@ -23,6 +22,7 @@ from nsyswrap.loop.phase_detection import NO_PHASE
 from nsyswrap.model import Fact, Finding, Section
 from nsyswrap.ranks.many import OtherRanks
 from nsyswrap.sections.spec import Kind, SectionSpec
+from nsyswrap.trace import tables
 
 TITLE = "Why the GPU was idle"
 

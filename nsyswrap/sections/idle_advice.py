@@ -4,7 +4,6 @@ from collections.abc import Callable
 
 import numpy as np
 
-from nsyswrap import tables
 from nsyswrap.attribution.attribution import Attribution
 from nsyswrap.attribution.copy_table import DOWNLOAD, UPLOAD
 from nsyswrap.attribution.root_causes import ROOT_CAUSES
@@ -20,7 +19,8 @@ from nsyswrap.ranks.mpi_collectives import find_last_rank
 from nsyswrap.rules import CAUSES, host, idle, rule_of, synchronization
 from nsyswrap.rules.rule import Advice
 from nsyswrap.sections.file_advice import file_advice
-from nsyswrap.tables import array
+from nsyswrap.trace import tables
+from nsyswrap.trace.tables import array
 
 OWN_RULES = (*(each.key for each in CAUSES.values()), *(each.rule.key for each in ROOT_CAUSES if not each.has_section))
 """The rules whose findings are part of the section on idle time."""

@@ -6,7 +6,6 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from nsyswrap import tables
 from nsyswrap.attribution.attribution import Attribution
 from nsyswrap.attribution.root_causes import ROOT_CAUSES
 from nsyswrap.attribution.sampled_lines import spelled
@@ -31,7 +30,8 @@ from nsyswrap.sections.idle_advice import (
     page_use,
 )
 from nsyswrap.sections.severity import make_finding, worth_printing
-from nsyswrap.tables import Frame, array
+from nsyswrap.trace import tables
+from nsyswrap.trace.tables import Frame, array
 from nsyswrap.what_if.changes import fix_of
 from nsyswrap.what_if.fix import LostTime
 from nsyswrap.what_if.saving import NO_SAVING, Saving, predict

@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from nsyswrap import tables
 from nsyswrap.base.intervals import Indices, Times, Window
 from nsyswrap.base.rows import taken
 from nsyswrap.events.operations import COMPUTE
@@ -14,7 +13,8 @@ from nsyswrap.hardware.launch_estimates import estimates
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.own_windows import find_own_windows, running
 from nsyswrap.model import Gpu
-from nsyswrap.tables import LAUNCH, coded
+from nsyswrap.trace import tables
+from nsyswrap.trace.tables import LAUNCH, coded
 
 
 def kernels_in(context: TraceContext, window: Window) -> tuple[Indices, Times]:

@@ -6,7 +6,6 @@ from functools import cache, partial
 import numpy as np
 import pandas as pd
 
-from nsyswrap import tables
 from nsyswrap.attribution.attribution import Attribution
 from nsyswrap.attribution.launch_pace import LaunchTimes, Pace, by_phase, on_device, pace_of, paces
 from nsyswrap.attribution.optimizer_pass import PHASE, SHORT_NS, find_pass
@@ -22,7 +21,8 @@ from nsyswrap.rules.optimizer import MANY_KERNELS
 from nsyswrap.sections.idle_findings import most_sampled
 from nsyswrap.sections.severity import make_finding, worth_printing
 from nsyswrap.sections.spec import STATISTICS, Kind, PageGroup, SectionSpec
-from nsyswrap.tables import array, coded
+from nsyswrap.trace import tables
+from nsyswrap.trace.tables import array, coded
 from nsyswrap.what_if.changes.fused_optimizer import fused_optimizer
 from nsyswrap.what_if.changes.idle_host import idle_host
 from nsyswrap.what_if.fix import LostTime

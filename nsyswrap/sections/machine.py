@@ -5,7 +5,6 @@ from dataclasses import asdict, replace
 
 import pandas as pd
 
-from nsyswrap import tables
 from nsyswrap.base import units
 from nsyswrap.base.interval import between
 from nsyswrap.base.intervals import Window
@@ -23,6 +22,7 @@ from nsyswrap.sections.host_time import find_host_time
 from nsyswrap.sections.idle_advice import NO_CORE, core_use, no_core_advice, page_use
 from nsyswrap.sections.severity import make_finding, worth_printing
 from nsyswrap.sections.spec import Kind, PageGroup, SectionSpec
+from nsyswrap.trace import tables
 from nsyswrap.what_if.saving import Saving
 
 TITLE = "The machine: CPU cores, files and GPU clocks"

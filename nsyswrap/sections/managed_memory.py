@@ -5,7 +5,6 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
-from nsyswrap import tables
 from nsyswrap.attribution.attribution import Attribution
 from nsyswrap.attribution.page_migrations import find_migrations
 from nsyswrap.base import units
@@ -16,7 +15,8 @@ from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Finding
 from nsyswrap.rules.memory import MIGRATIONS, TOO_LARGE
 from nsyswrap.sections.severity import make_finding, worth_printing
-from nsyswrap.tables import array
+from nsyswrap.trace import tables
+from nsyswrap.trace.tables import array
 from nsyswrap.what_if.saving import Saving
 from nsyswrap.what_if.simulate import Simulation
 

@@ -18,14 +18,14 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from nsyswrap import tables
 from nsyswrap.base import units
 from nsyswrap.base.intervals import NOTHING, Indices, Spans, Times, Window, gaps, intersect, merge, total, union
 from nsyswrap.events.lost_events import COMPUTES, collected
 from nsyswrap.events.operations import SOURCES, Operations, launch_rows
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import of_library
-from nsyswrap.tables import Trace, array, coded
+from nsyswrap.trace import tables
+from nsyswrap.trace.tables import Trace, array, coded
 
 OLD_NSYS = "Capture again with an nsys at least as new as the CUDA driver; an older one loses events without saying so."
 BEFORE_RECORDING = (

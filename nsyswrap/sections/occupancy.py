@@ -8,7 +8,6 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from nsyswrap import tables
 from nsyswrap.attribution.optimizer_pass import SHORT_NS
 from nsyswrap.base import units
 from nsyswrap.base.intervals import Indices, Times, Window
@@ -25,7 +24,8 @@ from nsyswrap.rules.occupancy import LOW, SMALL_GRID
 from nsyswrap.sections.launch_groups import kernels_by_device, launch_groups
 from nsyswrap.sections.severity import make_finding
 from nsyswrap.sections.spec import Kind, PageGroup, SectionSpec
-from nsyswrap.tables import array, coded
+from nsyswrap.trace import tables
+from nsyswrap.trace.tables import array, coded
 from nsyswrap.what_if.saving import Saving, WhatIf, faster, predict
 from nsyswrap.what_if.simulate import Simulation
 

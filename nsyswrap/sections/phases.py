@@ -6,7 +6,6 @@ from itertools import product
 import numpy as np
 import pandas as pd
 
-from nsyswrap import tables
 from nsyswrap.base.intervals import NOTHING, Indices, Spans, Window, clip, covered, gaps, merge, total, union
 from nsyswrap.base.rows import taken
 from nsyswrap.events.operations import COMMUNICATION
@@ -16,7 +15,8 @@ from nsyswrap.loop.own_windows import find_own_windows
 from nsyswrap.loop.phase_detection import NO_PHASE
 from nsyswrap.model import Fact, Section
 from nsyswrap.sections.spec import Kind, PageGroup, SectionSpec
-from nsyswrap.tables import array, blocks, coded
+from nsyswrap.trace import tables
+from nsyswrap.trace.tables import array, blocks, coded
 
 COLUMNS = ("phase", "count", "host_ns", "gpu_ns", "idle_ns", "kernel_count", "inferred")
 NOT_ALL_RECORDED = "Records of the GPU are missing: GPU busy, idle and kernels are what was recorded."

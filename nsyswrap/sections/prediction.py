@@ -1,10 +1,10 @@
 """The prediction error: how well the simulation behind all savings reproduces what was measured."""
 
-from nsyswrap import tables
 from nsyswrap.base import units
 from nsyswrap.base.intervals import Window
 from nsyswrap.model import Fact, Section
 from nsyswrap.sections.spec import PageGroup, SectionSpec
+from nsyswrap.trace import tables
 from nsyswrap.what_if.simulate import TOLERANCE, Simulation
 
 TITLE = "Prediction error"

@@ -15,7 +15,7 @@ from nsyswrap.hardware.profiler_cost import GRAPH_OPERATION, KINDS, OPERATION, P
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Fact, Section, StepTimes
 from nsyswrap.sections.spec import PageGroup, SectionSpec
-from nsyswrap.tables import array
+from nsyswrap.trace.tables import array
 from nsyswrap.what_if.simulate import Simulation
 from nsyswrap.what_if.without_profiler import WithoutProfiler, in_graphs, without_profiler
 

@@ -2,7 +2,6 @@
 
 import pandas as pd
 
-from nsyswrap import tables
 from nsyswrap.attribution import sampled_stacks
 from nsyswrap.attribution.attribution import Attribution
 from nsyswrap.attribution.sampled_lines import COLUMNS, ORDER
@@ -10,7 +9,8 @@ from nsyswrap.base.intervals import Window
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Fact, Section
 from nsyswrap.sections.spec import Kind, PageGroup, SectionSpec
-from nsyswrap.tables import array
+from nsyswrap.trace import tables
+from nsyswrap.trace.tables import array
 
 TITLE = "Python lines while the GPU was idle"
 HOW = "Python was not sampled: capture again with --python-sampling."

@@ -6,14 +6,14 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from nsyswrap import tables
 from nsyswrap.base.intervals import Indices
 from nsyswrap.base.rows import taken
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import of_library
 from nsyswrap.loop.range_names import of_operators, plain_names
 from nsyswrap.loop.range_projection import Pairs
-from nsyswrap.tables import array, coded
+from nsyswrap.trace import tables
+from nsyswrap.trace.tables import array, coded
 
 # Between the parts of a path, as in a path of files.
 SEPARATOR = " / "

@@ -3,7 +3,6 @@
 import numpy as np
 import pandas as pd
 
-from nsyswrap import tables
 from nsyswrap.attribution.idle_codes import numbered
 from nsyswrap.base import units
 from nsyswrap.base.intervals import Indices, Spans, Window, covered, merge
@@ -18,7 +17,8 @@ from nsyswrap.model import Section
 from nsyswrap.sections.range_paths import modules, operators
 from nsyswrap.sections.spec import STATISTICS, Kind, PageGroup, SectionSpec
 from nsyswrap.sections.summaries import clipped
-from nsyswrap.tables import CodedIds, array, coded
+from nsyswrap.trace import tables
+from nsyswrap.trace.tables import CodedIds, array, coded
 
 
 def run(context: TraceContext, window: Window) -> Section:

@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from nsyswrap import tables
 from nsyswrap.base.intervals import Times, Window
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.own_windows import find_own_windows
@@ -21,6 +20,7 @@ from nsyswrap.sections.late_ranks import is_named
 from nsyswrap.sections.ledger import ROWS, ledger_rows
 from nsyswrap.sections.missing_events import lost_processes
 from nsyswrap.sections.spec import Kind, SectionSpec
+from nsyswrap.trace import tables
 
 TITLE = "Ranks"
 # Ranks in the picture of a step, and groups of ranks in the matrix: as many rows as fit on one screen. Ours.

@@ -7,7 +7,6 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from nsyswrap import tables
 from nsyswrap.attribution.attribution import Attribution
 from nsyswrap.attribution.step_outliers import is_outlier, lost_to_outliers, unexplained
 from nsyswrap.base import units
@@ -17,14 +16,15 @@ from nsyswrap.base.row_sums import typed_table
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.own_windows import find_own_windows
 from nsyswrap.model import Finding
-from nsyswrap.program_kind import Wording
 from nsyswrap.ranks.collectives import Collectives
 from nsyswrap.rules import CAUSES
+from nsyswrap.rules.program_kind import Wording
 from nsyswrap.rules.steps import UNEVEN
 from nsyswrap.sections.idle_findings import most_sampled
 from nsyswrap.sections.ledger import ROWS, ledger_of_spans
 from nsyswrap.sections.severity import make_finding, worth_printing
-from nsyswrap.tables import array
+from nsyswrap.trace import tables
+from nsyswrap.trace.tables import array
 from nsyswrap.what_if.saving import Saving
 from nsyswrap.what_if.simulate import Simulation
 

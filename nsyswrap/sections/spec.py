@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from nsyswrap.base.units import ColumnUnit
 from nsyswrap.model import Section
-from nsyswrap.tables import TableSpec
+from nsyswrap.trace.tables import TableSpec
 
 STATISTICS = "count total_ns mean_ns median_ns min_ns max_ns stddev_ns share"
 """Columns of statistics by name, in each table that has them."""

@@ -3,7 +3,6 @@
 import numpy as np
 import pandas as pd
 
-from nsyswrap import tables
 from nsyswrap.attribution.attribution import Attribution
 from nsyswrap.base.intervals import Times, Window
 from nsyswrap.loop.context import TraceContext
@@ -13,7 +12,8 @@ from nsyswrap.ranks.collectives import Collectives
 from nsyswrap.sections.ledger import ledger_of_spans
 from nsyswrap.sections.slow_steps import find_findings, find_outliers
 from nsyswrap.sections.spec import PARTS, Kind, PageGroup, SectionSpec
-from nsyswrap.tables import array
+from nsyswrap.trace import tables
+from nsyswrap.trace.tables import array
 from nsyswrap.what_if.simulate import Simulation
 
 NO_STEPS = (

@@ -6,14 +6,14 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from nsyswrap import tables
 from nsyswrap.base.intervals import Times, Window
 from nsyswrap.base.rows import chosen
 from nsyswrap.events.api_calls import base_name
 from nsyswrap.events.duration_stats import SHORT_NS, by_name
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.own_windows import find_own_windows
-from nsyswrap.tables import TableSpec, array, blocks, coded
+from nsyswrap.trace import tables
+from nsyswrap.trace.tables import TableSpec, array, blocks, coded
 
 Rows = npt.NDArray[np.bool_]
 

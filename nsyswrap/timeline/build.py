@@ -12,12 +12,12 @@ from nsyswrap.base.intervals import gaps as uncovered
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import LongGap, TimelineData, TimelineRow
 from nsyswrap.ranks.collectives import Collectives
-from nsyswrap.tables import array, pid
 from nsyswrap.timeline.bins import Grid, bins_of, cut
 from nsyswrap.timeline.gpu_rows import counter_rows, gpu_row, stream_rows
 from nsyswrap.timeline.host_rows import host_rows, phase_rows, step_rows
 from nsyswrap.timeline.operation_names import operation_names
 from nsyswrap.timeline.typical_step import shown_first
+from nsyswrap.trace.tables import array, pid
 
 LISTED_GAPS = 50
 # JavaScript numbers are floats of 64 bits, exact for integers up to 53 bits: 104 days in ns.

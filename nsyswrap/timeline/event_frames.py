@@ -8,12 +8,12 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from nsyswrap import tables
 from nsyswrap.base.intervals import Window
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import NO_PHASE
-from nsyswrap.tables import TableSpec, array
 from nsyswrap.timeline.operation_names import OperationNames, operation_names
+from nsyswrap.trace import tables
+from nsyswrap.trace.tables import TableSpec, array
 
 Frames = dict[str, pd.DataFrame]
 

@@ -6,7 +6,6 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from nsyswrap import tables
 from nsyswrap.attribution.attribution import RULES
 from nsyswrap.base.intervals import Indices, LabelledSpans, Spans, Times, Window, intersect, layered, merge
 from nsyswrap.base.intervals import gaps as uncovered
@@ -15,9 +14,10 @@ from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import NO_PHASE
 from nsyswrap.model import Numbers, TimelineItems, TimelineRow
 from nsyswrap.ranks.collectives import Collectives
-from nsyswrap.tables import array, coded
 from nsyswrap.timeline.bins import Grid
 from nsyswrap.timeline.operation_names import STREAM_CLASSES, OperationNames
+from nsyswrap.trace import tables
+from nsyswrap.trace.tables import array, coded
 
 # Limits for all GPUs together: they keep the page below a few megabytes.
 MOST_PIECES = 100_000

@@ -6,16 +6,16 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from nsyswrap import tables
 from nsyswrap.attribution.sampled_lines import spelled
 from nsyswrap.base.intervals import LabelledSpans, Spans, Times, Window, fill, innermost, times
 from nsyswrap.events import api_calls
 from nsyswrap.events.thread_states import NAMES, NO_NAME, ThreadStates
 from nsyswrap.loop.context import TraceContext, states_of
 from nsyswrap.model import Numbers, TimelineItems, TimelineRow
-from nsyswrap.tables import array, coded
 from nsyswrap.timeline.bins import Grid
 from nsyswrap.timeline.range_rows import range_rows
+from nsyswrap.trace import tables
+from nsyswrap.trace.tables import array, coded
 
 MOST_CALLS = 80_000
 MOST_SAMPLES = 20_000

@@ -7,14 +7,14 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from nsyswrap import tables
 from nsyswrap.base.intervals import Indices
 from nsyswrap.events.api_calls import base_name
 from nsyswrap.events.operations import COMMUNICATION, COPY, MEMSET, SOURCES
 from nsyswrap.hardware.kernel_names.classify import Verdict
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import KernelName, Numbers
-from nsyswrap.tables import TableSpec, Trace, array, coded
+from nsyswrap.trace import tables
+from nsyswrap.trace.tables import TableSpec, Trace, array, coded
 
 # The classes of operations: the verdict of a kernel, or the kind of any other operation.
 STREAM_CLASSES = (*(str(verdict) for verdict in Verdict), "communication", "copy", "memset")

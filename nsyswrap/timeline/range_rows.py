@@ -7,14 +7,14 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from nsyswrap import tables
 from nsyswrap.base.intervals import Indices, LabelledSpans, Spans, times
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.range_names import plain_names
 from nsyswrap.loop.range_nesting import levels_of
 from nsyswrap.model import TimelineItems, TimelineRow
-from nsyswrap.tables import array
 from nsyswrap.timeline.bins import Grid
+from nsyswrap.trace import tables
+from nsyswrap.trace.tables import array
 
 # Levels of a thread that have rows, and ranges of all rows together that are shown one by one. Ours: deeper levels
 # are narrower than a letter, and a range takes some four bytes of the page.

@@ -7,8 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from nsyswrap import tables
-from nsyswrap.trace import queries, schema
+from nsyswrap.trace import queries, schema, tables
 from nsyswrap.trace.connection import Export
 
 Arrays = dict[str, npt.NDArray[Any]]

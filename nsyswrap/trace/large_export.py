@@ -5,15 +5,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nsyswrap import tables
 from nsyswrap.base.errors import ExportError
-from nsyswrap.tables import Trace
-from nsyswrap.trace import queries, schema
+from nsyswrap.trace import queries, schema, tables
 from nsyswrap.trace.connection import Export
 from nsyswrap.trace.load import RowsRead, load_export, sources_of
 from nsyswrap.trace.read_table import Arrays, cut_text
 from nsyswrap.trace.row_choice import RowChoice
 from nsyswrap.trace.schema import Source
+from nsyswrap.trace.tables import Trace
 from nsyswrap.trace.time_index import LIMITS, TableIndex, ends_of, index_of
 from nsyswrap.trace.valid_rows import EVERY, find_bounds
 

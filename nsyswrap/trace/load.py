@@ -9,12 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from nsyswrap import tables
 from nsyswrap.base.errors import ExportError
 from nsyswrap.base.privacy import Cleaner, distinct, neutral
 from nsyswrap.model import Capture
-from nsyswrap.tables import SPECS, TableSpec, Trace, is_constant
-from nsyswrap.trace import counters, queries, schema
+from nsyswrap.trace import counters, queries, schema, tables
 from nsyswrap.trace.connection import AGAIN, Export, opened
 from nsyswrap.trace.description import read_epoch, read_gpus, read_session, read_uuids
 from nsyswrap.trace.identity import report_identity
@@ -23,6 +21,7 @@ from nsyswrap.trace.nccl_calls import read_nccl_calls
 from nsyswrap.trace.read_table import UNKNOWN, Array, Arrays, TableReader, cut_text
 from nsyswrap.trace.samples import read_samples
 from nsyswrap.trace.schema import Source
+from nsyswrap.trace.tables import SPECS, TableSpec, Trace, is_constant
 from nsyswrap.trace.valid_rows import Bounds, find_bounds, keep_possible
 
 MOST_NS = 1 << 62  # the lengths of a table's events must not add up to more

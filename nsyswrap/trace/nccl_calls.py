@@ -8,8 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from nsyswrap import tables
-from nsyswrap.trace import queries
+from nsyswrap.trace import queries, tables
 from nsyswrap.trace.connection import Export
 from nsyswrap.trace.payloads import is_of_domain, nccl_domains, nccl_payload
 

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from nsyswrap import tables
-from nsyswrap.trace import schema
+from nsyswrap.trace import schema, tables
 from nsyswrap.trace.stored_rows import decode
 from nsyswrap.trace.table_pages import Leaves, UnknownFormatError, read_pages
 

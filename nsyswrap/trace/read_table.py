@@ -16,9 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sqlalchemy import SelectBase
 
-from nsyswrap import tables
 from nsyswrap.base.errors import ExportError
-from nsyswrap.trace import counters, queries, schema
+from nsyswrap.trace import counters, queries, schema, tables
 from nsyswrap.trace.coded_column import PartCodes, joined
 from nsyswrap.trace.connection import AGAIN, Export, connected, text_of, wrong_type
 from nsyswrap.trace.page_columns import PageColumns, first_rows, fitting

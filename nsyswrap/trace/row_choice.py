@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nsyswrap import tables
 from nsyswrap.base.intervals import Times
+from nsyswrap.trace import tables
 from nsyswrap.trace.load import OPERATIONS
 from nsyswrap.trace.read_table import Arrays
 from nsyswrap.trace.time_index import Flags, Progress, TableIndex, ends_of

@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from nsyswrap.tables import Frame
 from nsyswrap.trace import queries
 from nsyswrap.trace.connection import Export
+from nsyswrap.trace.tables import Frame
 
 NVTX = "NVTX_EVENTS"
 DOMAIN = "Python Periodic Sampling"

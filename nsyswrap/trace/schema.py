@@ -8,8 +8,8 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from nsyswrap import tables
-from nsyswrap.tables import TableSpec
+from nsyswrap.trace import tables
+from nsyswrap.trace.tables import TableSpec
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -12,8 +12,8 @@ from itertools import islice
 import numpy as np
 import numpy.typing as npt
 
-from nsyswrap import tables
 from nsyswrap.base.intervals import Times
+from nsyswrap.trace import tables
 from nsyswrap.trace.connection import Export
 from nsyswrap.trace.load import OPERATIONS, READERS
 from nsyswrap.trace.read_table import Arrays, Part, TableReader

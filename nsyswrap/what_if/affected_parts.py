@@ -6,14 +6,14 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from nsyswrap import tables
 from nsyswrap.attribution.copy_table import DOWNLOAD, LARGE_BYTES
 from nsyswrap.base.intervals import Indices, Spans, clip, gaps, merge
 from nsyswrap.events import api_calls
 from nsyswrap.events.operations import SOURCES
 from nsyswrap.events.thread_states import NAMES
 from nsyswrap.loop.phase_detection import DATA
-from nsyswrap.tables import array, coded
+from nsyswrap.trace import tables
+from nsyswrap.trace.tables import array, coded
 from nsyswrap.what_if.simulate import Simulation
 
 

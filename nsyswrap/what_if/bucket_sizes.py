@@ -18,10 +18,10 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from nsyswrap import tables
 from nsyswrap.base.intervals import Indices, Times
 from nsyswrap.events.operations import COMMUNICATION
-from nsyswrap.tables import array
+from nsyswrap.trace import tables
+from nsyswrap.trace.tables import array
 from nsyswrap.what_if.communication_overlap import backward_kernels, exposed, is_reduction, step_of
 from nsyswrap.what_if.saving import WhatIf, faster
 from nsyswrap.what_if.simulate import Simulation

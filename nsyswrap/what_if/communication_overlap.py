@@ -21,7 +21,6 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from nsyswrap import tables
 from nsyswrap.base.intervals import Indices, Spans, Times, Window, containing, covered
 from nsyswrap.events.operations import COMMUNICATION, COMPUTE
 from nsyswrap.hardware.kernel_names.collectives import ALL_REDUCE, REDUCE_SCATTER, kind_of
@@ -30,7 +29,8 @@ from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import OPTIMIZER
 from nsyswrap.model import Gpu
 from nsyswrap.ranks.collectives import NO_COLLECTIVES, Collectives
-from nsyswrap.tables import array, coded
+from nsyswrap.trace import tables
+from nsyswrap.trace.tables import array, coded
 from nsyswrap.what_if.saving import HALF, WhatIf, faster
 from nsyswrap.what_if.simulate import Simulation
 

@@ -16,7 +16,6 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from nsyswrap import tables
 from nsyswrap.attribution.gaps import ONLY_WAITED
 from nsyswrap.attribution.loader_processes import has_loader_processes
 from nsyswrap.base.intervals import Indices, Spans, Times, Window, clip, covered, merge, overlay, subtract
@@ -25,7 +24,8 @@ from nsyswrap.events.operations import SOURCES, Operations
 from nsyswrap.events.thread_states import NAMES, ThreadStates
 from nsyswrap.loop.phase_detection import DATA, Phases
 from nsyswrap.ranks.mpi_collectives import find_mpi_collectives
-from nsyswrap.tables import Trace, array, coded
+from nsyswrap.trace import tables
+from nsyswrap.trace.tables import Trace, array, coded
 
 LAUNCH, BLOCKING_LAUNCH, RETURN, WAIT, BATCH, MEET, MET, END = range(8)
 

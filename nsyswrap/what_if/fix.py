@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nsyswrap import tables
 from nsyswrap.attribution.attribution import Attribution
 from nsyswrap.base.intervals import Spans, merge
 from nsyswrap.base.rows import taken
 from nsyswrap.rules.rule import Rule
+from nsyswrap.trace import tables
 from nsyswrap.what_if.saving import WhatIf
 from nsyswrap.what_if.simulate import Simulation
 

@@ -17,10 +17,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from nsyswrap import tables
 from nsyswrap.base.intervals import Indices, Times
 from nsyswrap.events.operations import Operations, streams_of
-from nsyswrap.tables import Trace, coded, groups
+from nsyswrap.trace import tables
+from nsyswrap.trace.tables import Trace, coded, groups
 from nsyswrap.what_if.cpu_nodes import BLOCKING_LAUNCH, LAUNCH, HostNodes
 
 # An operation that begins this much later than its launch and its stream explain waited for another stream. Source:

@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from nsyswrap import tables
 from nsyswrap.attribution.attribution import RULES
 from nsyswrap.attribution.launch_pace import usual_gap_ns
 from nsyswrap.base.intervals import Indices, Spans, covered, merge
@@ -12,6 +11,7 @@ from nsyswrap.ranks.late_ranks import LateRank
 from nsyswrap.ranks.lateness import Lateness
 from nsyswrap.ranks.same_work import UNNAMED
 from nsyswrap.rules.idle import DATA_WAIT
+from nsyswrap.trace import tables
 from nsyswrap.what_if.dependency_graph import Change
 from nsyswrap.what_if.saving import WhatIf
 from nsyswrap.what_if.simulate import Simulation

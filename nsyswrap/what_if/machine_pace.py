@@ -17,11 +17,11 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from nsyswrap import tables
 from nsyswrap.base.intervals import Indices, Times, Window
 from nsyswrap.events.operations import COMPUTE, SOURCES
 from nsyswrap.loop.context import TraceContext
-from nsyswrap.tables import array, coded
+from nsyswrap.trace import tables
+from nsyswrap.trace.tables import array, coded
 
 # Fewer steps, or fewer launches in a step, show no pace. Source: ours; medians of fewer values vary by more than a
 # tenth.

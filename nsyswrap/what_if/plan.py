@@ -19,11 +19,11 @@ from typing import NamedTuple
 
 from nsyswrap.base import units
 from nsyswrap.base.interval import Interval, between
-from nsyswrap.fixed_step import TypicalStep
 from nsyswrap.model import Finding, Plan, PlannedChange, Severity
 from nsyswrap.rules import rule_name
 from nsyswrap.what_if.critical_path import bounds_after
 from nsyswrap.what_if.dependency_graph import Change
+from nsyswrap.what_if.fixed_step import TypicalStep
 from nsyswrap.what_if.saving import LEAST_SAVING_SHARE, WhatIf
 from nsyswrap.what_if.simulate import Simulation
 

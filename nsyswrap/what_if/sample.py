@@ -6,7 +6,7 @@ import numpy as np
 
 from nsyswrap.base.intervals import Indices, Times, Window
 from nsyswrap.loop.step_detection import Steps
-from nsyswrap.tables import array
+from nsyswrap.trace.tables import array
 
 # A sample has at most this many operations. Source: ours; 9,716 operations and their launches took 4 ms of CPU time a
 # run.

@@ -10,7 +10,6 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
-from nsyswrap import tables
 from nsyswrap.base.intervals import Indices, Times, Window
 from nsyswrap.base.memo import memo
 from nsyswrap.events.operations import Operations, launch_rows
@@ -18,7 +17,8 @@ from nsyswrap.events.thread_states import ThreadStates
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.ranks.collectives import NO_COLLECTIVES, Collectives
 from nsyswrap.ranks.mpi_collectives import find_mpi_collectives
-from nsyswrap.tables import array
+from nsyswrap.trace import tables
+from nsyswrap.trace.tables import array
 from nsyswrap.what_if import cpu_nodes as host
 from nsyswrap.what_if.cpu_nodes import HostNodes, HostSources, find_host
 from nsyswrap.what_if.dependency_graph import EMPTY, FREE, Change, DependencyGraph

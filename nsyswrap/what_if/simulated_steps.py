@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nsyswrap.base.intervals import Indices, Times, Window
-from nsyswrap.tables import array
+from nsyswrap.trace.tables import array
 from nsyswrap.what_if.simulate import Simulation
 
 NO_STEPS = np.empty(0)

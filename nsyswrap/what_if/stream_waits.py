@@ -13,11 +13,11 @@ unique in a process. Source: captures of programs with several GPUs, of one proc
 import numpy as np
 import pandas as pd
 
-from nsyswrap import tables
 from nsyswrap.base.intervals import Indices, Times
 from nsyswrap.events.cuda_events import recorded_stream_waits
 from nsyswrap.events.operations import Operations, streams_of
-from nsyswrap.tables import Trace, array
+from nsyswrap.trace import tables
+from nsyswrap.trace.tables import Trace, array
 from nsyswrap.what_if.gpu_nodes import NONE, Queued
 
 OF_STREAM = ["process", "device_id", "stream"]

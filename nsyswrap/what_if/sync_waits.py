@@ -15,12 +15,12 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from nsyswrap import tables
 from nsyswrap.base.intervals import Indices, Times
 from nsyswrap.events.api_calls import base_name
 from nsyswrap.events.cuda_events import event_records, with_last_record
 from nsyswrap.events.operations import Operations, launch_calls
-from nsyswrap.tables import Trace, array, coded
+from nsyswrap.trace import tables
+from nsyswrap.trace.tables import Trace, array, coded
 from nsyswrap.what_if import cpu_nodes as host
 from nsyswrap.what_if.cpu_nodes import CLOCK_NS, FREEING, HostNodes
 from nsyswrap.what_if.gpu_nodes import NONE, Queued, medians

@@ -28,13 +28,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from nsyswrap import tables
 from nsyswrap.base.interval import Interval, around
 from nsyswrap.base.intervals import Times, Window, covered
 from nsyswrap.events.operations import COMPUTE, launch_rows
 from nsyswrap.events.recorded_calls import RecordedCalls
 from nsyswrap.hardware.profiler_cost import GRAPH_OPERATION, OPERATION, ProfilerCost
 from nsyswrap.loop.context import TraceContext
+from nsyswrap.trace import tables
 from nsyswrap.what_if.dependency_graph import Change
 from nsyswrap.what_if.machine_pace import UNKNOWN_PACE, Pace, find_paces, kernel_factors
 from nsyswrap.what_if.simulate import Simulation

@@ -23,7 +23,7 @@ from nsyswrap.report import choose_window, report_of
 from nsyswrap.sections import severity
 from nsyswrap.sections.idle_advice import OWN_RULES
 from nsyswrap.sections.ledger import ledger_rows
-from nsyswrap.tables import Trace, array
+from nsyswrap.trace.tables import Trace, array
 
 TraceOf = Callable[[ExportBuilder], Trace]
 START, END = -10, LONGEST + 20

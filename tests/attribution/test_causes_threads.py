@@ -11,7 +11,7 @@ import pytest
 from analysis_fixtures import Piece, evidence, explained, idle_section
 from export_builder import MAIN, PROCESS, ExportBuilder, global_id, thread
 
-from nsyswrap.tables import Trace
+from nsyswrap.trace.tables import Trace
 
 TraceOf = Callable[[ExportBuilder], Trace]
 

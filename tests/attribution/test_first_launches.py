@@ -10,7 +10,7 @@ from savings import saving_of
 from nsyswrap.attribution.first_launches import find_loading_launches
 from nsyswrap.loop.context import find_context
 from nsyswrap.report import build_report
-from nsyswrap.tables import CALLS, Trace, array
+from nsyswrap.trace.tables import CALLS, Trace, array
 
 TraceOf = Callable[[ExportBuilder], Trace]
 US = 1000

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from nsyswrap import tables
 from nsyswrap.events.host_record import NO_RECORD, HostRecord, read_record
 from nsyswrap.loop.context import Settings
 from nsyswrap.model import Report
 from nsyswrap.report import build_report
-from nsyswrap.tables import Trace
+from nsyswrap.trace import tables
 from nsyswrap.trace.load import load_export
+from nsyswrap.trace.tables import Trace
 
 FOLDER = Path(__file__).resolve().parents[1] / "captures" / "host"
 

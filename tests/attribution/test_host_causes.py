@@ -19,7 +19,7 @@ from nsyswrap.events.host_record import NO_RECORD, HostRecord
 from nsyswrap.loop.context import Settings
 from nsyswrap.model import Finding, Report
 from nsyswrap.report import build_report
-from nsyswrap.tables import Trace
+from nsyswrap.trace.tables import Trace
 
 TraceOf = Callable[[ExportBuilder], Trace]
 OURS = 7

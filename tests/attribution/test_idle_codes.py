@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nsyswrap import tables
 from nsyswrap.attribution.idle_codes import numbered, sums_by_gap
 from nsyswrap.attribution.pieces import Pieces
+from nsyswrap.trace import tables
 
 SMALL_BLOCK = 3
 keys = st.lists(st.integers(0, 4), max_size=20)

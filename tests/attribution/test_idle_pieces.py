@@ -17,7 +17,7 @@ from made_steps import US
 from nsyswrap.attribution.idle_pieces import IdlePieces
 from nsyswrap.attribution.root_causes import blocking_waits
 from nsyswrap.events import api_calls
-from nsyswrap.tables import Trace
+from nsyswrap.trace.tables import Trace
 
 TraceOf = Callable[[ExportBuilder], Trace]
 BUSY, QUEUED = 10, 8

@@ -9,7 +9,7 @@ from export_builder import ExportBuilder, global_id
 
 from nsyswrap.attribution.launch_pace import find_launches, usual_gap_ns
 from nsyswrap.loop.context import find_context
-from nsyswrap.tables import Trace
+from nsyswrap.trace.tables import Trace
 
 TraceOf = Callable[[ExportBuilder], Trace]
 PEER = global_id(5000)

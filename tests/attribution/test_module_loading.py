@@ -6,7 +6,7 @@ import pytest
 from export_builder import ExportBuilder, thread
 from made_steps import STEP, STEPS, US, each_step, findings_of, lost_per_step, made_loop
 
-from nsyswrap.tables import Trace
+from nsyswrap.trace.tables import Trace
 
 TraceOf = Callable[[ExportBuilder], Trace]
 

@@ -8,7 +8,7 @@ from export_builder import ExportBuilder
 
 from nsyswrap.attribution.optimizer_pass import find_pass
 from nsyswrap.loop.context import find_context
-from nsyswrap.tables import Trace
+from nsyswrap.trace.tables import Trace
 
 TraceOf = Callable[[ExportBuilder], Trace]
 US = 1000

@@ -10,7 +10,7 @@ from measured_costs import COST, US
 
 from nsyswrap.attribution.attribution import RULE_CODE
 from nsyswrap.loop.context import Settings, find_context
-from nsyswrap.tables import Trace
+from nsyswrap.trace.tables import Trace
 
 TraceOf = Callable[[ExportBuilder], Trace]
 MEASURED = Settings(profiler_cost=COST)

@@ -11,7 +11,7 @@ from made_steps import MEASURED, STEP, STEPS, US, made_loop
 from nsyswrap.attribution.root_causes import between_operations, capture_overhead
 from nsyswrap.loop.context import find_context
 from nsyswrap.report import choose_window
-from nsyswrap.tables import Trace
+from nsyswrap.trace.tables import Trace
 
 TraceOf = Callable[[ExportBuilder], Trace]
 PEER = global_id(5000)

@@ -11,7 +11,7 @@ from savings import ends_of
 from nsyswrap.loop.context import find_context
 from nsyswrap.report import build_report, choose_window
 from nsyswrap.sections import communication, idle
-from nsyswrap.tables import Trace
+from nsyswrap.trace.tables import Trace
 
 TraceOf = Callable[[ExportBuilder], Trace]
 

@@ -11,7 +11,7 @@ from nsyswrap.loop.context import find_context
 from nsyswrap.model import Section
 from nsyswrap.report import build_report
 from nsyswrap.sections import python_lines
-from nsyswrap.tables import Trace
+from nsyswrap.trace.tables import Trace
 
 TraceOf = Callable[[ExportBuilder], Trace]
 SCRIPT, LOSS = ("<module>", "/srv/app/train.py", 10), ("loss", "/srv/app/train.py", 42)

@@ -15,7 +15,7 @@ from nsyswrap.attribution.step_outliers import is_outlier, longest_in, lost_to_o
 from nsyswrap.base.intervals import Spans
 from nsyswrap.loop.context import find_context
 from nsyswrap.report import build_report, report_of
-from nsyswrap.tables import Trace
+from nsyswrap.trace.tables import Trace
 
 TraceOf = Callable[[ExportBuilder], Trace]
 

@@ -6,7 +6,7 @@ from export_builder import ExportBuilder
 from made_steps import STEP, STEPS, US, findings_of, lost_per_step, made_loop
 
 from nsyswrap.report import build_report
-from nsyswrap.tables import Trace
+from nsyswrap.trace.tables import Trace
 
 TraceOf = Callable[[ExportBuilder], Trace]
 

@@ -8,7 +8,7 @@ from browser_pages import NARROW, WIDE, needs_chromium, opened, tab, write
 from playwright.sync_api import Browser, Page
 
 from nsyswrap.report import build_report
-from nsyswrap.tables import Trace
+from nsyswrap.trace.tables import Trace
 
 pytestmark = needs_chromium
 

@@ -10,7 +10,7 @@ from timeline_fixtures import US, timeline_report
 
 from nsyswrap.model import Report
 from nsyswrap.report import build_report
-from nsyswrap.tables import Trace
+from nsyswrap.trace.tables import Trace
 
 pytestmark = needs_chromium
 

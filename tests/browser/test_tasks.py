@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, Page
 
 from nsyswrap.render import html_report
 from nsyswrap.report import build_report
-from nsyswrap.tables import Trace
+from nsyswrap.trace.tables import Trace
 
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLES = ROOT / "reports" / "samples"

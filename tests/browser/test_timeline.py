@@ -28,7 +28,7 @@ from timeline_page import (  # noqa: F401 - a fixture
 from nsyswrap.model import Report, TimelineItems
 from nsyswrap.render.html_report import SCRIPTS
 from nsyswrap.report import build_report
-from nsyswrap.tables import Trace
+from nsyswrap.trace.tables import Trace
 
 pytestmark = needs_chromium
 

@@ -17,10 +17,10 @@ from hand_made import HOSTILE
 from pyarrow import parquet
 from real_captures import CAPTURE_NAMES, RealReport, RealTrace
 
-from nsyswrap import tables
 from nsyswrap.cli import cli
 from nsyswrap.rules import rule_name
 from nsyswrap.timeline.event_frames import COLUMNS
+from nsyswrap.trace import tables
 
 Event = dict[str, Any]
 SMALL = "cuda_graph_node_trace"

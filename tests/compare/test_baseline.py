@@ -14,7 +14,7 @@ from nsyswrap.loop.step_detection import Steps
 from nsyswrap.loop.timed_ranges import find_timed_steps
 from nsyswrap.model import NO_STEP, Report
 from nsyswrap.report import build_report
-from nsyswrap.tables import Trace
+from nsyswrap.trace.tables import Trace
 
 TraceOf = Callable[[ExportBuilder], Trace]
 

@@ -15,7 +15,7 @@ from nsyswrap.compare.comparison import Side
 from nsyswrap.compare.scaling import KEY, PARTS, STEP, scaling_table
 from nsyswrap.render import documents
 from nsyswrap.report import build_report
-from nsyswrap.tables import Trace
+from nsyswrap.trace.tables import Trace
 
 TraceOf = Callable[[ExportBuilder], Trace]
 US = 1000

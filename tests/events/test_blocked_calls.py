@@ -8,13 +8,13 @@ from host_records import STARTED_NS, record_of, recorded
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from nsyswrap import tables
 from nsyswrap.capture import blocked_calls as program
 from nsyswrap.events import api_calls
 from nsyswrap.events.api_calls import os_call_kind
 from nsyswrap.events.blocked_calls import name_blocked_calls
 from nsyswrap.events.host_record import NO_RECORD, HostRecord
-from nsyswrap.tables import Trace
+from nsyswrap.trace import tables
+from nsyswrap.trace.tables import Trace
 
 TraceOf = Callable[[ExportBuilder], Trace]
 STEPS = 4

@@ -6,7 +6,7 @@ import pytest
 from export_builder import MAIN, PROCESS, ExportBuilder
 
 from nsyswrap.events.cuda_events import recorded_stream_waits
-from nsyswrap.tables import Trace
+from nsyswrap.trace.tables import Trace
 
 TraceOf = Callable[[ExportBuilder], Trace]
 # In ns since 1970: January 2026. A float holds such numbers to 256 ns only.

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nsyswrap import tables
 from nsyswrap.events.duration_stats import SHORT_NS, summarize
+from nsyswrap.trace import tables
 
 LENGTHS = st.one_of(st.integers(0, 1000), st.integers(SHORT_NS - 2, SHORT_NS + 2), st.integers(0, 1 << 40))
 

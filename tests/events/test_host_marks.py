@@ -8,7 +8,7 @@ from nsyswrap.capture.annotate import marks as program
 from nsyswrap.capture.annotate.torch_marks import WATCHED
 from nsyswrap.events import api_calls, host_marks
 from nsyswrap.events.host_marks import find_marks, spans_of
-from nsyswrap.tables import Trace, array
+from nsyswrap.trace.tables import Trace, array
 
 TraceOf = Callable[[ExportBuilder], Trace]
 OURS = 7

@@ -7,12 +7,12 @@ import pytest
 from export_builder import ExportBuilder
 from real_captures import CAPTURE_NAMES, RealContext
 
-from nsyswrap import tables
 from nsyswrap.events.kernel_names import find_kernel_names
 from nsyswrap.events.operations import find_operations
 from nsyswrap.hardware.kernel_names.classify import Verdict, classify
 from nsyswrap.hardware.kernel_names.user_rules import NameRule
-from nsyswrap.tables import Trace
+from nsyswrap.trace import tables
+from nsyswrap.trace.tables import Trace
 
 TraceOf = Callable[[ExportBuilder], Trace]
 NO_TENSOR_CORES = (

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from nsyswrap.events.python_stacks import find_lines
 from nsyswrap.model import Capture, Session
-from nsyswrap.tables import SPECS, Frame, Trace
+from nsyswrap.trace.tables import SPECS, Frame, Trace
 
 TORCH = "/opt/conda/lib/python3.11/site-packages/torch/nn/modules/conv.py"
 THREADING = "/usr/lib/python3.12/threading.py"

@@ -17,7 +17,7 @@ from nsyswrap.events.recorded_calls import NOT_MEASURED, RecordedCalls, find_rec
 from nsyswrap.events.thread_states import find_thread_states
 from nsyswrap.hardware.profiler_cost import CallCost, ProfilerCost, Slowdown
 from nsyswrap.loop.context import find_calls, find_context, find_states
-from nsyswrap.tables import Trace
+from nsyswrap.trace.tables import Trace
 
 TraceOf = Callable[[ExportBuilder], Trace]
 OTHER = thread(4712)

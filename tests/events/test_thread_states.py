@@ -8,10 +8,10 @@ import pytest
 from analysis_fixtures import window
 from export_builder import ExportBuilder, thread
 
-from nsyswrap import tables
 from nsyswrap.events.operations import find_operations
 from nsyswrap.events.thread_states import NAMES, NO_NAME, ThreadStates, find_thread_states
-from nsyswrap.tables import Trace
+from nsyswrap.trace import tables
+from nsyswrap.trace.tables import Trace
 
 TraceOf = Callable[[ExportBuilder], Trace]
 US = 1_000

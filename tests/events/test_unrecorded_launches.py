@@ -8,7 +8,7 @@ from export_builder import MAIN, PROCESS, ExportBuilder, global_id, thread
 from nsyswrap.events.lost_events import MOST_QUEUED, UnrecordedLaunches, find_unrecorded_launches
 from nsyswrap.events.operations import find_operations
 from nsyswrap.report import build_report
-from nsyswrap.tables import CALLS, Trace, array
+from nsyswrap.trace.tables import CALLS, Trace, array
 
 TraceOf = Callable[[ExportBuilder], Trace]
 PEER = global_id(5000)

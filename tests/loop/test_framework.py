@@ -7,10 +7,10 @@ import pytest
 from export_builder import MAIN, PROCESS, ExportBuilder, global_id, thread
 
 from nsyswrap.loop.context import find_context
-from nsyswrap.program_kind import Framework, ProgramKind
-from nsyswrap.tables import Trace
+from nsyswrap.rules.program_kind import Framework, ProgramKind
 from nsyswrap.trace.load import load_export
 from nsyswrap.trace.redact import redact
+from nsyswrap.trace.tables import Trace
 
 TraceOf = Callable[[ExportBuilder], Trace]
 ATEN = "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>>(int, float*)"

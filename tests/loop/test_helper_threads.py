@@ -10,7 +10,7 @@ from savings import saving_of
 from nsyswrap.base.intervals import Spans, Window
 from nsyswrap.loop.context import find_context, find_states
 from nsyswrap.loop.helper_threads import find_helped
-from nsyswrap.tables import Trace
+from nsyswrap.trace.tables import Trace
 
 TraceOf = Callable[[ExportBuilder], Trace]
 US = 1000

@@ -11,7 +11,7 @@ from export_builder import MAIN, ExportBuilder, global_id
 from nsyswrap.loop.context import TraceContext, find_context
 from nsyswrap.loop.step_detection import find_steps
 from nsyswrap.sections import phases
-from nsyswrap.tables import RANGES, Trace
+from nsyswrap.trace.tables import RANGES, Trace
 
 TraceOf = Callable[[ExportBuilder], Trace]
 

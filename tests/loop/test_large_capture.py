@@ -18,12 +18,12 @@ from nsyswrap.loop import large_capture
 from nsyswrap.loop.context import TraceContext, find_context
 from nsyswrap.loop.interval_choice import BASE_BYTES, PER_FILE_BYTE, bytes_of_rows
 from nsyswrap.loop.large_capture import Request, load_within
+from nsyswrap.loop.requested_window import between
 from nsyswrap.model import Report, Section
 from nsyswrap.report import report_of
-from nsyswrap.requested_window import between
-from nsyswrap.tables import Trace
 from nsyswrap.trace import time_index
 from nsyswrap.trace.load import load_export
+from nsyswrap.trace.tables import Trace
 
 Captures = Callable[[str], Path]
 Contexts = Callable[[str], TraceContext]

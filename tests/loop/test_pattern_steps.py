@@ -8,7 +8,7 @@ from export_builder import DEVICE_TO_HOST, HOST_TO_DEVICE, PROCESS, ExportBuilde
 from nsyswrap.base.errors import CannotTellError, UsageError
 from nsyswrap.loop.context import Settings, find_context
 from nsyswrap.report import build_report, check_request
-from nsyswrap.tables import Trace
+from nsyswrap.trace.tables import Trace
 
 TraceOf = Callable[[ExportBuilder], Trace]
 

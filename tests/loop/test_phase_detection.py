@@ -9,7 +9,7 @@ from real_captures import RealContext
 
 from nsyswrap.loop.context import find_context
 from nsyswrap.loop.phase_detection import Phases
-from nsyswrap.tables import Trace
+from nsyswrap.trace.tables import Trace
 
 TraceOf = Callable[[ExportBuilder], Trace]
 

@@ -14,7 +14,7 @@ from nsyswrap.base.intervals import Window
 from nsyswrap.loop.context import Settings, find_context
 from nsyswrap.loop.step_detection import find_steps, warm_up
 from nsyswrap.sections import steps
-from nsyswrap.tables import Trace
+from nsyswrap.trace.tables import Trace
 
 TraceOf = Callable[[ExportBuilder], Trace]
 

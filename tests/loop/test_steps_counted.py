@@ -11,7 +11,7 @@ from nsyswrap.loop.context import find_context
 from nsyswrap.loop.step_detection import Steps, find_steps
 from nsyswrap.model import Report
 from nsyswrap.report import build_report
-from nsyswrap.tables import Trace
+from nsyswrap.trace.tables import Trace
 
 TraceOf = Callable[[ExportBuilder], Trace]
 

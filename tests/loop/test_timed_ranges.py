@@ -5,7 +5,7 @@ import pytest
 
 from nsyswrap.base.errors import UsageError
 from nsyswrap.loop.timed_ranges import find_timed_steps
-from nsyswrap.tables import array
+from nsyswrap.trace.tables import array
 
 
 def process(pid: int, lengths: list[int], name: str = "step", domain: str = "") -> dict[str, object]:

@@ -14,7 +14,7 @@ from nsyswrap.hardware.kernel_names.collectives import kind_of
 from nsyswrap.loop.context import TraceContext, find_context
 from nsyswrap.ranks.collectives import NO_COLLECTIVES, Collectives, bus_bytes, find_collectives, names_of
 from nsyswrap.report import choose_window
-from nsyswrap.tables import Trace
+from nsyswrap.trace.tables import Trace
 
 TraceOf = Callable[[ExportBuilder], Trace]
 RealTrace = Callable[[str], Trace]

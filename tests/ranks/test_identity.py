@@ -7,7 +7,7 @@ from export_builder import ExportBuilder, global_id
 
 from nsyswrap.loop.context import find_context
 from nsyswrap.ranks.identity import Ranks, find_ranks
-from nsyswrap.tables import Trace
+from nsyswrap.trace.tables import Trace
 
 TraceOf = Callable[[ExportBuilder], Trace]
 RealTrace = Callable[[str], Trace]

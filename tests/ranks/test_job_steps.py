@@ -8,7 +8,6 @@ from export_builder import ExportBuilder, global_id
 from made_ranks import job
 from real_captures import RealContext
 
-from nsyswrap import tables
 from nsyswrap.base.intervals import Window
 from nsyswrap.loop.context import TraceContext, find_context
 from nsyswrap.ranks.collectives import find_collectives
@@ -16,7 +15,8 @@ from nsyswrap.ranks.identity import Rank
 from nsyswrap.ranks.job_steps import JobSteps, find_job_steps
 from nsyswrap.render.summary_model import records
 from nsyswrap.report import choose_window
-from nsyswrap.tables import Trace
+from nsyswrap.trace import tables
+from nsyswrap.trace.tables import Trace
 
 TraceOf = Callable[[ExportBuilder], Trace]
 

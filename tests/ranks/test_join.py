@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from made_ranks import EPOCH, job, split
 from real_captures import RealContext
 
-from nsyswrap import tables
 from nsyswrap.base.errors import CannotTellError, UsageError
 from nsyswrap.loop.context import NO_SETTINGS, TraceContext, find_context
 from nsyswrap.model import Gpu
@@ -24,8 +23,9 @@ from nsyswrap.ranks.join import join
 from nsyswrap.ranks.rank_report import Joined
 from nsyswrap.report import choose_window
 from nsyswrap.sections import ledger as ledger_section
-from nsyswrap.tables import SPECS, Trace
+from nsyswrap.trace import tables
 from nsyswrap.trace.load import load_export
+from nsyswrap.trace.tables import SPECS, Trace
 
 TraceOf = Callable[[ExportBuilder], Trace]
 RealTrace = Callable[[str], Trace]

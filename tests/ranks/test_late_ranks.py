@@ -10,7 +10,7 @@ from real_captures import RealReport
 from nsyswrap.loop.context import find_context
 from nsyswrap.model import Finding, Report
 from nsyswrap.report import report_of
-from nsyswrap.tables import Trace
+from nsyswrap.trace.tables import Trace
 
 TraceOf = Callable[[ExportBuilder], Trace]
 NAMED = {

@@ -23,8 +23,8 @@ from nsyswrap.ranks.late_ranks import find_late_ranks
 from nsyswrap.ranks.lateness import Lateness, find_lateness
 from nsyswrap.ranks.same_work import MORE_WORK, PACE, SLOWER_GPU, UNKNOWN
 from nsyswrap.report import choose_window
-from nsyswrap.tables import Trace
 from nsyswrap.trace.load import load_export
+from nsyswrap.trace.tables import Trace
 
 TraceOf = Callable[[ExportBuilder], Trace]
 WHY = {

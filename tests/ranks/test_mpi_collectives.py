@@ -10,7 +10,7 @@ from savings import saving_of
 from nsyswrap.base.intervals import Window
 from nsyswrap.ranks.mpi_collectives import find_last_rank, find_mpi_collectives
 from nsyswrap.report import build_report
-from nsyswrap.tables import Trace
+from nsyswrap.trace.tables import Trace
 
 TraceOf = Callable[[ExportBuilder], Trace]
 MS = 1_000_000

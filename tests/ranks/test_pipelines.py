@@ -16,7 +16,7 @@ from nsyswrap.ranks.late_ranks import LateRank, find_late_ranks
 from nsyswrap.ranks.lateness import Lateness, find_lateness
 from nsyswrap.ranks.same_work import PIPELINE, SLOWER_GPU
 from nsyswrap.report import choose_window
-from nsyswrap.tables import Trace
+from nsyswrap.trace.tables import Trace
 
 TraceOf = Callable[[ExportBuilder], Trace]
 STEPS = 6

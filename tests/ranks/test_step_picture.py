@@ -27,7 +27,7 @@ from nsyswrap.ranks.step_picture import (
 )
 from nsyswrap.report import choose_window
 from nsyswrap.sections.ledger import ledger_rows
-from nsyswrap.tables import Trace
+from nsyswrap.trace.tables import Trace
 
 TraceOf = Callable[[ExportBuilder], Trace]
 Job = tuple[TraceContext, Collectives, Lateness, JobSteps]

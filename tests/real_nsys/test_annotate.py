@@ -20,8 +20,8 @@ from nsyswrap.capture.locate import Nsys
 from nsyswrap.capture.nsys import profile
 from nsyswrap.cli import cli
 from nsyswrap.loop.step_detection import find_steps
-from nsyswrap.tables import RANGES, Trace
 from nsyswrap.trace.load import load_export
+from nsyswrap.trace.tables import RANGES, Trace
 
 PROGRAM = Path(__file__).parents[1] / "support" / "annotated_program.py"
 TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")

@@ -23,8 +23,8 @@ from nsyswrap.capture_file import with_recorded
 from nsyswrap.loop.context import NO_SETTINGS, TraceContext, find_context
 from nsyswrap.model import Finding, Report
 from nsyswrap.report import report_of
-from nsyswrap.tables import RANGES
 from nsyswrap.trace.load import load_export
+from nsyswrap.trace.tables import RANGES
 
 # All loops are recorded in the first test, again and again on a busy machine.
 pytestmark = pytest.mark.timeout(1200)

@@ -18,7 +18,6 @@ from analysis_fixtures import whole_session
 from nsys_reports import Rows, reports_of
 from real_captures import CAPTURE_NAMES, RealContext
 
-from nsyswrap import tables
 from nsyswrap.base.intervals import Spans, gaps, merge, total
 from nsyswrap.capture.locate import Nsys
 from nsyswrap.events.api_calls import base_name
@@ -26,7 +25,8 @@ from nsyswrap.loop.context import TraceContext, find_context
 from nsyswrap.report import run_sections
 from nsyswrap.sections import copies, host_calls, kernels, os_calls, ranges
 from nsyswrap.sections.spec import SectionSpec
-from nsyswrap.tables import Trace, array
+from nsyswrap.trace import tables
+from nsyswrap.trace.tables import Trace, array
 
 RealTrace = Callable[[str], Trace]
 NsysReports = Callable[[str], dict[str, Rows]]

@@ -11,7 +11,7 @@ from export_builder import ExportBuilder, global_id
 from nsyswrap.model import Fact, Report, Section
 from nsyswrap.render import breakdown_view
 from nsyswrap.report import build_report
-from nsyswrap.tables import Trace
+from nsyswrap.trace.tables import Trace
 
 TraceOf = Callable[[ExportBuilder], Trace]
 MS = 1_000_000

@@ -18,8 +18,8 @@ from nsyswrap.model import Report, Section
 from nsyswrap.render import nvprof_view
 from nsyswrap.render.nvprof_view import Row
 from nsyswrap.report import report_of
-from nsyswrap.tables import Trace
 from nsyswrap.trace.load import load_export
+from nsyswrap.trace.tables import Trace
 
 TraceOf = Callable[[ExportBuilder], Trace]
 LONG = "void wide<" + "float, " * 100 + "int>(int)"

@@ -10,8 +10,8 @@ from nsyswrap.attribution.causes import CAUSES
 from nsyswrap.model import Report
 from nsyswrap.render import html_report
 from nsyswrap.rules import RULES
+from nsyswrap.rules.work_names import OPERATION_NAMES, TENSOR_REASONS, TENSOR_USES
 from nsyswrap.sections.step_breakdown import ROLES
-from nsyswrap.work_names import OPERATION_NAMES, TENSOR_REASONS, TENSOR_USES
 
 # Parts of a page that no reader sees, or that are code to copy.
 UNSEEN = re.compile(r"<(style|script|template|code)\b[^>]*>.*?</\1>", re.DOTALL)

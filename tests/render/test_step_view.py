@@ -11,7 +11,7 @@ from timeline_fixtures import US, timeline_data, timeline_report
 from nsyswrap.base.intervals import Window
 from nsyswrap.render import render, step_view
 from nsyswrap.report import build_report
-from nsyswrap.tables import Trace
+from nsyswrap.trace.tables import Trace
 
 
 def test_the_typical_step_is_the_middle_one() -> None:

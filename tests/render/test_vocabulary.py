@@ -7,8 +7,8 @@ import pytest
 
 from nsyswrap.base.intervals import Window
 from nsyswrap.render import vocabulary
+from nsyswrap.rules.work_names import OPERATION_NAMES, operation_name
 from nsyswrap.sections.ledger import ROWS
-from nsyswrap.work_names import OPERATION_NAMES, operation_name
 
 WHITE, BLACK = (255, 255, 255), (0, 0, 0)
 

@@ -14,7 +14,7 @@ from nsyswrap.loop.context import find_context
 from nsyswrap.model import Section, Severity
 from nsyswrap.sections import capture_check
 from nsyswrap.sections.capture_check import outweighs
-from nsyswrap.tables import Trace
+from nsyswrap.trace.tables import Trace
 
 TraceOf = Callable[[ExportBuilder], Trace]
 

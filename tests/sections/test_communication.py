@@ -23,7 +23,7 @@ from nsyswrap.sections.communication_advice import (
     OTHER_RANKS_ADVICE,
     OVERLAP_ADVICE,
 )
-from nsyswrap.tables import Trace
+from nsyswrap.trace.tables import Trace
 
 TraceOf = Callable[[ExportBuilder], Trace]
 RealTrace = Callable[[str], Trace]

@@ -27,7 +27,7 @@ from nsyswrap.sections.communication_advice import (
     link_rate,
     pinned_rate,
 )
-from nsyswrap.tables import Trace
+from nsyswrap.trace.tables import Trace
 
 TraceOf = Callable[[ExportBuilder], Trace]
 RealTrace = Callable[[str], Trace]

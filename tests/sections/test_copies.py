@@ -27,7 +27,7 @@ from nsyswrap.loop.context import find_context, find_states
 from nsyswrap.model import Finding, Section
 from nsyswrap.report import choose_window
 from nsyswrap.sections import copies, idle, ledger
-from nsyswrap.tables import Trace
+from nsyswrap.trace.tables import Trace
 
 TraceOf = Callable[[ExportBuilder], Trace]
 RealTrace = Callable[[str], Trace]

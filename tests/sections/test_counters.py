@@ -11,8 +11,8 @@ from export_builder import ExportBuilder, thread
 from nsyswrap.loop.context import find_context
 from nsyswrap.model import Section
 from nsyswrap.sections import counters
-from nsyswrap.tables import Trace
 from nsyswrap.trace.load import load_export
+from nsyswrap.trace.tables import Trace
 
 TraceOf = Callable[[ExportBuilder], Trace]
 

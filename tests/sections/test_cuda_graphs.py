@@ -14,7 +14,7 @@ from nsyswrap.loop.context import find_context
 from nsyswrap.model import Section, Severity
 from nsyswrap.report import build_report, choose_window
 from nsyswrap.sections import cuda_graphs
-from nsyswrap.tables import Trace
+from nsyswrap.trace.tables import Trace
 
 TraceOf = Callable[[ExportBuilder], Trace]
 

@@ -13,7 +13,7 @@ from savings import ends_of
 from nsyswrap.loop.context import find_context
 from nsyswrap.model import Finding, Section, Severity
 from nsyswrap.sections import device_memory
-from nsyswrap.tables import Trace
+from nsyswrap.trace.tables import Trace
 
 TraceOf = Callable[[ExportBuilder], Trace]
 MANAGED, STATIC = 4, 5

@@ -15,7 +15,7 @@ from nsyswrap.loop.context import Settings, find_context
 from nsyswrap.model import Severity
 from nsyswrap.report import build_report
 from nsyswrap.sections.gpu_clocks import find_clocks, is_slowed, slowed_finding
-from nsyswrap.tables import Trace
+from nsyswrap.trace.tables import Trace
 
 TraceOf = Callable[[ExportBuilder], Trace]
 POWER, HEAT, IDLE, CHOSEN = 0x4, 0x20, 0x1, 0x2

@@ -11,7 +11,7 @@ from nsyswrap.loop.context import find_context
 from nsyswrap.model import Section
 from nsyswrap.report import choose_window
 from nsyswrap.sections import host_waits
-from nsyswrap.tables import Trace
+from nsyswrap.trace.tables import Trace
 
 TraceOf = Callable[[ExportBuilder], Trace]
 

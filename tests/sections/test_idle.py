@@ -19,7 +19,7 @@ from nsyswrap.loop.context import TraceContext, find_context
 from nsyswrap.model import Section
 from nsyswrap.report import choose_window
 from nsyswrap.sections import idle, ledger
-from nsyswrap.tables import Trace
+from nsyswrap.trace.tables import Trace
 
 TraceOf = Callable[[ExportBuilder], Trace]
 WITH_GPU = pytest.mark.parametrize("name", [name for name in CAPTURE_NAMES if name != "ranges_nsys2022"])

@@ -18,7 +18,7 @@ from nsyswrap.rules.idle import LAUNCH_LESS as LAUNCH_LESS_OFTEN
 from nsyswrap.rules.synchronization import IN_STEP, SMALL_COPIES
 from nsyswrap.sections import idle
 from nsyswrap.sections.idle_advice import OWN_RULES, WARM
-from nsyswrap.tables import Trace
+from nsyswrap.trace.tables import Trace
 
 TraceOf = Callable[[ExportBuilder], Trace]
 LAUNCH_LESS = ("batch", "compile", "CUDA graphs", "fused")

@@ -8,7 +8,7 @@ from simulations import simulate
 
 from nsyswrap.attribution.attribution import RULES
 from nsyswrap.loop.context import find_context
-from nsyswrap.tables import Trace
+from nsyswrap.trace.tables import Trace
 from nsyswrap.what_if.fix import LostTime
 
 TraceOf = Callable[[ExportBuilder], Trace]

@@ -7,7 +7,7 @@ from export_builder import ExportBuilder, global_id
 
 from nsyswrap.loop.context import find_context
 from nsyswrap.sections import launches
-from nsyswrap.tables import Trace
+from nsyswrap.trace.tables import Trace
 
 TraceOf = Callable[[ExportBuilder], Trace]
 

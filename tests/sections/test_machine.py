@@ -12,7 +12,7 @@ from nsyswrap.loop.context import Settings
 from nsyswrap.model import Report, Section
 from nsyswrap.render.summary_model import finding_groups
 from nsyswrap.report import build_report
-from nsyswrap.tables import THREAD_MASK, Trace
+from nsyswrap.trace.tables import THREAD_MASK, Trace
 
 TraceOf = Callable[[ExportBuilder], Trace]
 MS = 1_000_000

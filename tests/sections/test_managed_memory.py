@@ -8,7 +8,7 @@ from export_builder import DEVICE, PROCESS, ExportBuilder, global_id
 from nsyswrap.model import Finding, Report
 from nsyswrap.report import build_report
 from nsyswrap.rules.memory import TOO_LARGE
-from nsyswrap.tables import Trace
+from nsyswrap.trace.tables import Trace
 
 TraceOf = Callable[[ExportBuilder], Trace]
 US = 1000

@@ -21,7 +21,7 @@ from nsyswrap.model import Fact, Finding, Section
 from nsyswrap.report import choose_window
 from nsyswrap.sections import ledger, occupancy
 from nsyswrap.sections.occupancy import busy_multiprocessors
-from nsyswrap.tables import Trace
+from nsyswrap.trace.tables import Trace
 
 TraceOf = Callable[[ExportBuilder], Trace]
 RealTrace = Callable[[str], Trace]

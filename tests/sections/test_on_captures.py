@@ -16,7 +16,6 @@ import pytest
 from analysis_fixtures import run_section, whole_session
 from real_captures import CAPTURE_NAMES, RealContext, RealReport, RealTrace
 
-from nsyswrap import tables
 from nsyswrap.base.intervals import Window, gaps, merge, overlap, total
 from nsyswrap.events.operations import COMMUNICATION, COMPUTE
 from nsyswrap.loop.context import TraceContext, find_context
@@ -26,8 +25,9 @@ from nsyswrap.report import ALL, build_report, choose_window
 from nsyswrap.sections import ranges
 from nsyswrap.sections.capture_check import outweighs
 from nsyswrap.sections.ledger import ROWS, ledger_rows
-from nsyswrap.tables import Trace, array
+from nsyswrap.trace import tables
 from nsyswrap.trace.load import load_export
+from nsyswrap.trace.tables import Trace, array
 
 CNN, BERT, TWO_GPUS = "cnn_amp", "bench_source", "alexnet_data_parallel_2gpu"
 OPERATOR_RANGES, OLD = "cnn_amp_autograd_ranges", "cnn_fp32_nsys2023"

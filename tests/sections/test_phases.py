@@ -10,7 +10,7 @@ from export_builder import ExportBuilder, global_id, thread
 from nsyswrap.loop.context import Settings, TraceContext, find_context
 from nsyswrap.loop.phase_detection import PhaseRule
 from nsyswrap.sections import phases
-from nsyswrap.tables import Trace
+from nsyswrap.trace.tables import Trace
 
 TraceOf = Callable[[ExportBuilder], Trace]
 

@@ -12,7 +12,7 @@ from nsyswrap.loop.context import find_context
 from nsyswrap.model import Finding, Report
 from nsyswrap.report import report_of
 from nsyswrap.rules.ranks import PIPELINE
-from nsyswrap.tables import Trace
+from nsyswrap.trace.tables import Trace
 
 TraceOf = Callable[[ExportBuilder], Trace]
 US = 1000

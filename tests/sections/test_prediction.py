@@ -13,7 +13,7 @@ from nsyswrap.base.intervals import Spans
 from nsyswrap.loop.context import find_context
 from nsyswrap.report import build_report
 from nsyswrap.sections import prediction
-from nsyswrap.tables import Trace
+from nsyswrap.trace.tables import Trace
 from nsyswrap.what_if.changes.loader_waits import loader_waits
 from nsyswrap.what_if.changes.pinned_copies import pinned_copies
 from nsyswrap.what_if.changes.waits import waits

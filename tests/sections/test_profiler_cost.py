@@ -14,7 +14,7 @@ from nsyswrap.model import Section, StepTimes
 from nsyswrap.report import build_report
 from nsyswrap.sections import profiler_cost
 from nsyswrap.sections.profiler_cost import NOT_MEASURED, NOT_SIMULATED, median_of, with_times
-from nsyswrap.tables import Trace
+from nsyswrap.trace.tables import Trace
 
 TraceOf = Callable[[ExportBuilder], Trace]
 MEASURED = Settings(profiler_cost=COST)

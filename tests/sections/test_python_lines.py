@@ -9,7 +9,7 @@ from export_builder import MAIN, ExportBuilder, thread
 from nsyswrap.loop.context import find_context
 from nsyswrap.model import Section
 from nsyswrap.sections import python_lines
-from nsyswrap.tables import Trace
+from nsyswrap.trace.tables import Trace
 
 TraceOf = Callable[[ExportBuilder], Trace]
 

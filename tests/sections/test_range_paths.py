@@ -9,7 +9,7 @@ from nsyswrap.loop.context import find_context
 from nsyswrap.model import Section
 from nsyswrap.report import build_report
 from nsyswrap.sections import ranges
-from nsyswrap.tables import Trace
+from nsyswrap.trace.tables import Trace
 
 TraceOf = Callable[[ExportBuilder], Trace]
 

@@ -13,7 +13,7 @@ from nsyswrap.base.intervals import Spans
 from nsyswrap.loop.context import find_context
 from nsyswrap.loop.range_nesting import RangeNesting
 from nsyswrap.sections import ranges
-from nsyswrap.tables import CodedIds, Trace
+from nsyswrap.trace.tables import CodedIds, Trace
 
 TraceOf = Callable[[ExportBuilder], Trace]
 

@@ -17,7 +17,7 @@ from nsyswrap.ranks.join import join
 from nsyswrap.render.summary_model import records
 from nsyswrap.report import build_report, choose_window
 from nsyswrap.sections import ranks
-from nsyswrap.tables import Trace
+from nsyswrap.trace.tables import Trace
 
 TraceOf = Callable[[ExportBuilder], Trace]
 PARTS = ["compute_ns", "copies_ns", "wait_ns", "transfer_ns", "idle_ns"]

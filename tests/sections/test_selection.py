@@ -15,8 +15,8 @@ from nsyswrap.loop.context import find_context
 from nsyswrap.render.json_report import section_tree
 from nsyswrap.report import NO_VERDICT, report_of
 from nsyswrap.sections import SECTIONS, checked_keys, unread_tables
-from nsyswrap.tables import OS_CALLS, SPECS, Trace
 from nsyswrap.trace.load import load_export
+from nsyswrap.trace.tables import OS_CALLS, SPECS, Trace
 
 KEYS = tuple(spec.key for spec in SECTIONS)
 NAMES = ("mnist_counters_python", "ddp_2gpu_slow_links", "cnn_amp", "cuda_graph_node_trace")

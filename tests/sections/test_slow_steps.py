@@ -23,7 +23,7 @@ from nsyswrap.ranks.collectives import find_collectives
 from nsyswrap.report import choose_window
 from nsyswrap.sections import idle, steps
 from nsyswrap.sections.slow_steps import find_outliers
-from nsyswrap.tables import Trace
+from nsyswrap.trace.tables import Trace
 
 TraceOf = Callable[[ExportBuilder], Trace]
 RealTrace = Callable[[str], Trace]

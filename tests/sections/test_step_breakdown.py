@@ -15,7 +15,7 @@ from nsyswrap.model import Section
 from nsyswrap.report import choose_window
 from nsyswrap.sections import step_breakdown
 from nsyswrap.sections.step_breakdown import ROLES
-from nsyswrap.tables import Trace
+from nsyswrap.trace.tables import Trace
 
 TraceOf = Callable[[ExportBuilder], Trace]
 

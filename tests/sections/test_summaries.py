@@ -10,7 +10,7 @@ from nsyswrap.events.duration_stats import COLUMNS
 from nsyswrap.loop.context import find_context
 from nsyswrap.model import Section
 from nsyswrap.sections import host_calls, kernels, os_calls
-from nsyswrap.tables import Trace
+from nsyswrap.trace.tables import Trace
 
 TraceOf = Callable[[ExportBuilder], Trace]
 

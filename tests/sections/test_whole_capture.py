@@ -10,7 +10,7 @@ from nsyswrap.base.excerpt import Excerpt, WholeLedger
 from nsyswrap.loop.context import find_context
 from nsyswrap.report import report_of
 from nsyswrap.sections import whole_capture
-from nsyswrap.tables import Trace
+from nsyswrap.trace.tables import Trace
 
 TraceOf = Callable[[ExportBuilder], Trace]
 

@@ -14,10 +14,10 @@ import nsyswrap.rules
 import nsyswrap.sections
 from nsyswrap.loop.context import find_context
 from nsyswrap.model import Report
-from nsyswrap.program_kind import Framework, ProgramKind, Wording
 from nsyswrap.render.plan_view import plan
 from nsyswrap.report import report_of
 from nsyswrap.rules import rule_of
+from nsyswrap.rules.program_kind import Framework, ProgramKind, Wording
 from nsyswrap.sections.idle_advice import OWN_RULES
 from nsyswrap.trace.load import load_export
 

@@ -14,7 +14,7 @@ from nsyswrap.model import Section
 from nsyswrap.report import run_sections
 from nsyswrap.sections import idle
 from nsyswrap.sections.spec import SectionSpec
-from nsyswrap.tables import Trace, array
+from nsyswrap.trace.tables import Trace, array
 
 
 class Piece(NamedTuple):

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from nsyswrap import tables
 from nsyswrap.loop.context import find_context
-from nsyswrap.tables import Trace
+from nsyswrap.trace import tables
+from nsyswrap.trace.tables import Trace
 
 KINDS = ("compute", "communication", "copy", "memset", "idle")
 # The kind that each row of a ledger counts; a wait for other ranks is not counted.

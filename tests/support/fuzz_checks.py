@@ -26,9 +26,9 @@ from nsyswrap.render.parquet_tables import arrow_tables
 from nsyswrap.render.perfetto_trace import pieces
 from nsyswrap.report import ALL, report_of
 from nsyswrap.sections.ledger import ROWS
-from nsyswrap.tables import SPECS, Trace
 from nsyswrap.timeline.event_frames import event_frames
 from nsyswrap.trace.load import load_export
+from nsyswrap.trace.tables import SPECS, Trace
 
 # Columns that no sound table has below 0, by the end of their names.
 _NEVER_NEGATIVE = ("total_ns", "idle_ns", "window_ns", "count", "exposed_ns", "lost_ns")

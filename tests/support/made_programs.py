@@ -19,8 +19,8 @@ from typing import Any, NamedTuple, Self
 
 from export_builder import DEVICE_TO_HOST, HOST_TO_DEVICE, ExportBuilder, global_id
 
-from nsyswrap.tables import Trace
 from nsyswrap.trace.load import load_export
+from nsyswrap.trace.tables import Trace
 
 # The value of any column of a table.
 Column = Any

@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 from export_builder import ExportBuilder, global_id
 
-from nsyswrap import tables
 from nsyswrap.ranks.rank_report import RankReport
-from nsyswrap.tables import SPECS, Trace, array
+from nsyswrap.trace import tables
+from nsyswrap.trace.tables import SPECS, Trace, array
 
 EPOCH = 1_700_000_000_000_000_000
 REDUCE = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"

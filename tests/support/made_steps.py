@@ -9,7 +9,7 @@ from export_builder import ExportBuilder
 
 from nsyswrap.model import Finding
 from nsyswrap.report import build_report
-from nsyswrap.tables import Trace
+from nsyswrap.trace.tables import Trace
 
 US = 1000
 STEP = 1000 * US

@@ -16,8 +16,8 @@ from hypothesis import seed
 from hypothesis import strategies as st
 
 from nsyswrap.loop.context import TraceContext, find_context
-from nsyswrap.tables import Trace
 from nsyswrap.trace.load import load_export
+from nsyswrap.trace.tables import Trace
 
 LONGEST = 60
 THREADS = tuple(global_id(pid, tid) for pid, tid in ((4711, 4711), (4711, 4712), (5000, 5000), (5000, 5001)))

@@ -14,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 from export_builder import ExportBuilder, global_id
 
-from nsyswrap import tables
 from nsyswrap.ranks.rank_report import RankReport
-from nsyswrap.tables import SPECS, Trace, array
+from nsyswrap.trace import tables
 from nsyswrap.trace.load import load_export
+from nsyswrap.trace.tables import SPECS, Trace, array
 
 EPOCH = 10**18
 REDUCE = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Report
-from nsyswrap.tables import Trace
+from nsyswrap.trace.tables import Trace
 
 CAPTURES = Path(__file__).parents[1] / "captures"
 CAPTURE_NAMES = tuple(sorted(path.name.removesuffix(".sqlite.xz") for path in CAPTURES.glob("*.sqlite.xz")))

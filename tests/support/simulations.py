@@ -10,7 +10,7 @@ from nsyswrap.loop.context import TraceContext, find_context, find_states
 from nsyswrap.ranks.collectives import find_collectives
 from nsyswrap.report import choose_window
 from nsyswrap.rules.rule import Rule
-from nsyswrap.tables import Trace
+from nsyswrap.trace.tables import Trace
 from nsyswrap.what_if.changes import FIXES
 from nsyswrap.what_if.saving import WhatIf, predict
 from nsyswrap.what_if.simulate import Simulation, find_simulation

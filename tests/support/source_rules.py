@@ -14,35 +14,30 @@ ROOT = Path(__file__).resolve().parents[2]
 
 LAYERS = {
     "base": 0,
-    "program_kind": 0,
-    "model": 1,
-    "rules": 2,
-    "work_names": 1,
-    "tables": 2,
-    "requested_window": 2,
-    "fixed_step": 3,
+    "rules": 1,
+    "model": 2,
     "trace": 3,
-    "hardware": 3,
-    "capture": 4,
-    "events": 4,
-    "loop": 5,
-    "attribution": 6,
-    "capture_file": 6,
-    "ranks": 7,
-    "what_if": 8,
-    "sections": 9,
-    "timeline": 9,
-    "verdict": 10,
-    "report": 11,
-    "compare": 12,
-    "many": 12,
-    "runs": 13,
-    "sweep": 13,
-    "gate": 14,
-    "render": 15,
-    "api": 16,
-    "cli": 16,
-    "__main__": 17,
+    "hardware": 4,
+    "capture": 5,
+    "events": 5,
+    "loop": 6,
+    "attribution": 7,
+    "capture_file": 7,
+    "ranks": 8,
+    "what_if": 9,
+    "sections": 10,
+    "timeline": 10,
+    "verdict": 11,
+    "report": 12,
+    "compare": 13,
+    "many": 13,
+    "runs": 14,
+    "sweep": 14,
+    "gate": 15,
+    "render": 16,
+    "api": 17,
+    "cli": 17,
+    "__main__": 18,
 }
 
 # The packages that may import a dependency.
@@ -200,7 +195,7 @@ def _may_import(importer: str, target: str) -> bool:
     source, home = importer.split(".")[1], target.split(".")[1]
     if source not in LAYERS or home not in LAYERS:
         return False
-    if home in {source, "errors"}:
+    if home == source:
         return True
     return LAYERS[home] < LAYERS[source] and (home != "cli" or source == "__main__")
 

@@ -21,11 +21,11 @@ from nsyswrap.report import build_report
 from nsyswrap.sections import idle as idle_section
 from nsyswrap.sections import ledger as ledger_section
 from nsyswrap.sections.ledger import ROWS
-from nsyswrap.tables import Trace
 from nsyswrap.timeline import bins as timeline_bins
 from nsyswrap.timeline import gpu_rows, host_rows
 from nsyswrap.timeline.gpu_rows import BUSY_CLASSES, GPU_CLASSES, OUTSIDE
 from nsyswrap.timeline.operation_names import STREAM_CLASSES
+from nsyswrap.trace.tables import Trace
 
 several = settings(deadline=None, max_examples=15)
 bins = st.sampled_from((1, 3, 8, 1 << 13))

@@ -7,11 +7,11 @@ import pandas as pd
 import pytest
 from export_builder import ExportBuilder, thread
 
-from nsyswrap import tables
 from nsyswrap.base.intervals import Window
 from nsyswrap.loop.context import find_context
-from nsyswrap.tables import Trace
 from nsyswrap.timeline.event_frames import COLUMNS, SOURCES, event_frames, text_column, touching
+from nsyswrap.trace import tables
+from nsyswrap.trace.tables import Trace
 
 MakeTrace = Callable[[ExportBuilder], Trace]
 

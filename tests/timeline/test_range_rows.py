@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from export_builder import ExportBuilder
 
-from nsyswrap import tables
 from nsyswrap.base.intervals import Window
 from nsyswrap.loop.context import TraceContext, find_context
-from nsyswrap.tables import Trace, array
 from nsyswrap.timeline import range_rows
 from nsyswrap.timeline.bins import Grid, cut
+from nsyswrap.trace import tables
+from nsyswrap.trace.tables import Trace, array
 
 TraceOf = Callable[[ExportBuilder], Trace]
 

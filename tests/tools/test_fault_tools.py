@@ -15,8 +15,8 @@ from export_builder import ExportBuilder
 
 from nsyswrap.model import Report
 from nsyswrap.report import build_report
-from nsyswrap.tables import CALLS, KERNELS, Trace
 from nsyswrap.trace.load import load_export
+from nsyswrap.trace.tables import CALLS, KERNELS, Trace
 
 TOOLS = Path(__file__).resolve().parents[2] / "tools"
 TraceOf = Callable[[ExportBuilder], Trace]

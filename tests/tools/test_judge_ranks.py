@@ -14,8 +14,8 @@ import pytest
 from real_captures import RealReport
 
 from nsyswrap.loop.context import find_context
-from nsyswrap.tables import KERNELS
 from nsyswrap.trace.load import load_export
+from nsyswrap.trace.tables import KERNELS
 
 ROOT = Path(__file__).resolve().parents[2]
 

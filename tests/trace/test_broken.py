@@ -10,9 +10,9 @@ import pytest
 from export_builder import ExportBuilder
 
 from nsyswrap.base.errors import ExportError
-from nsyswrap.tables import NO_ID
 from nsyswrap.trace import schema
 from nsyswrap.trace.load import load_export
+from nsyswrap.trace.tables import NO_ID
 
 Build = Callable[..., ExportBuilder]
 KERNEL = "CUPTI_ACTIVITY_KIND_KERNEL"

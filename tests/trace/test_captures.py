@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from real_captures import CAPTURE_NAMES
 
-from nsyswrap.tables import Trace
 from nsyswrap.trace import schema
+from nsyswrap.trace.tables import Trace
 
 Captures = Callable[[str], Path]
 RealTrace = Callable[[str], Trace]

@@ -9,8 +9,8 @@ import pytest
 from export_builder import ExportBuilder
 
 from nsyswrap.base.errors import ExportError
-from nsyswrap.tables import Trace
 from nsyswrap.trace.load import load_export
+from nsyswrap.trace.tables import Trace
 
 Build = Callable[..., ExportBuilder]
 TraceOf = Callable[[ExportBuilder], Trace]

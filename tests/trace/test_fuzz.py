@@ -10,8 +10,8 @@ from fuzz_cases import fuzz_case
 from fuzz_checks import Outcome, examine
 
 from nsyswrap.base.errors import ExportError
-from nsyswrap.tables import SPECS, Trace
 from nsyswrap.trace.load import load_export
+from nsyswrap.trace.tables import SPECS, Trace
 
 Build = Callable[..., ExportBuilder]
 ROUNDS = 16

@@ -9,9 +9,9 @@ from export_builder import ExportBuilder
 
 from nsyswrap.base.errors import ExportError
 from nsyswrap.model import Gpu
-from nsyswrap.tables import Trace
 from nsyswrap.trace.load import load_export
 from nsyswrap.trace.schema import columns_in
+from nsyswrap.trace.tables import Trace
 
 TraceOf = Callable[[ExportBuilder], Trace]
 LAUNCH = ["grid_blocks", "block_threads", "registers", "shared_bytes", "shared_executed_bytes"]

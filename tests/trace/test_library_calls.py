@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from export_builder import MAIN, START_END, ExportBuilder, thread
 
-from nsyswrap.tables import LIBRARY_CALLS, Trace, array, coded
 from nsyswrap.trace.load import load_export
 from nsyswrap.trace.redact import redact
+from nsyswrap.trace.tables import LIBRARY_CALLS, Trace, array, coded
 
 TraceOf = Callable[[ExportBuilder], Trace]
 NAMED = (

@@ -21,11 +21,10 @@ from export_builder import (
     thread,
 )
 
-from nsyswrap import tables
 from nsyswrap.base.errors import ExportError
-from nsyswrap.tables import SPECS, Trace, array
-from nsyswrap.trace import schema
+from nsyswrap.trace import schema, tables
 from nsyswrap.trace.load import load_export
+from nsyswrap.trace.tables import SPECS, Trace, array
 
 Build = Callable[..., ExportBuilder]
 TraceOf = Callable[[ExportBuilder], Trace]

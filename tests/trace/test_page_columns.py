@@ -8,9 +8,8 @@ import pytest
 from export_builder import ExportBuilder
 from stored_tables import changed_export
 
-from nsyswrap import tables
 from nsyswrap.base.errors import ExportError
-from nsyswrap.trace import page_columns, read_table, schema
+from nsyswrap.trace import page_columns, read_table, schema, tables
 from nsyswrap.trace.connection import opened
 from nsyswrap.trace.page_columns import fitting
 from nsyswrap.trace.read_table import TableReader

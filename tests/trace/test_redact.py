@@ -14,10 +14,10 @@ from real_captures import CAPTURE_NAMES, Planted
 from nsyswrap.base.errors import ExportError, NsyswrapError, UsageError
 from nsyswrap.capture.locate import Nsys
 from nsyswrap.capture.process import output_of
-from nsyswrap.tables import SPECS, Trace
 from nsyswrap.trace import schema
 from nsyswrap.trace.load import load_export
 from nsyswrap.trace.redact import TABLES, redact
+from nsyswrap.trace.tables import SPECS, Trace
 
 Build = Callable[..., ExportBuilder]
 Captures = Callable[[str], Path]

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 from export_builder import MAIN, MARK, ExportBuilder, thread
 
-from nsyswrap.tables import Frame, Trace
+from nsyswrap.trace.tables import Frame, Trace
 
 Build = Callable[..., ExportBuilder]
 TraceOf = Callable[[ExportBuilder], Trace]

@@ -7,7 +7,7 @@ import pytest
 from export_builder import ExportBuilder
 from simulations import US, simulate_trace
 
-from nsyswrap.tables import Trace
+from nsyswrap.trace.tables import Trace
 from nsyswrap.what_if.bucket_sizes import Buckets, buckets_of, half_as_large, latency_ns, twice_as_large
 
 TraceOf = Callable[[ExportBuilder], Trace]

@@ -13,7 +13,7 @@ from nsyswrap.base.interval import between
 from nsyswrap.base.intervals import Spans
 from nsyswrap.rules import CAUSES
 from nsyswrap.sections.copies import beside_kernels
-from nsyswrap.tables import Trace
+from nsyswrap.trace.tables import Trace
 from nsyswrap.what_if.changes.blocking_waits import one_copy, reads
 from nsyswrap.what_if.changes.fewer_operations import fused
 from nsyswrap.what_if.changes.fused_optimizer import fused_optimizer

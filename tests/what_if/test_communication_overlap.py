@@ -12,7 +12,7 @@ from simulations import US, saved_us, simulate_trace
 from nsyswrap.base.intervals import Indices
 from nsyswrap.events.operations import COMMUNICATION, COMPUTE
 from nsyswrap.loop.context import TraceContext, find_context
-from nsyswrap.tables import Trace
+from nsyswrap.trace.tables import Trace
 from nsyswrap.what_if.communication_overlap import (
     FEWEST_PASSES,
     Step,

@@ -9,7 +9,7 @@ from export_builder import ExportBuilder
 from simulations import US, simulate_trace
 
 from nsyswrap.base.intervals import merge
-from nsyswrap.tables import Trace
+from nsyswrap.trace.tables import Trace
 from nsyswrap.what_if.critical_path import NOTHING_LEFT, Kind, bounds_after, critical_path
 from nsyswrap.what_if.dependency_graph import Change
 from nsyswrap.what_if.simulate import Simulation

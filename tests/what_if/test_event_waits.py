@@ -10,7 +10,7 @@ from simulations import simulate_trace
 
 from nsyswrap.base.intervals import Spans
 from nsyswrap.loop.context import find_context, find_states
-from nsyswrap.tables import CALLS, NO_ID, Trace, array
+from nsyswrap.trace.tables import CALLS, NO_ID, Trace, array
 from nsyswrap.what_if.cpu_nodes import HostSources, find_host
 from nsyswrap.what_if.dependency_graph import Change
 from nsyswrap.what_if.gpu_nodes import NONE, queue_operations

@@ -13,8 +13,8 @@ from simulations import change_of, simulate
 from nsyswrap.base.intervals import Spans
 from nsyswrap.loop.context import find_context
 from nsyswrap.rules import CAUSES
-from nsyswrap.tables import CALLS
 from nsyswrap.trace.load import load_export
+from nsyswrap.trace.tables import CALLS
 from nsyswrap.what_if.changes import FIXES
 from nsyswrap.what_if.critical_path import critical_path
 from nsyswrap.what_if.dependency_graph import Change

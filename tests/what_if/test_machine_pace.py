@@ -10,7 +10,7 @@ from measured_costs import COST, US
 from nsyswrap.base.intervals import Window
 from nsyswrap.loop.context import Settings, TraceContext, find_context
 from nsyswrap.report import build_report, choose_window
-from nsyswrap.tables import Trace
+from nsyswrap.trace.tables import Trace
 from nsyswrap.what_if.machine_pace import UNKNOWN_PACE, find_paces, kernel_factors
 
 TraceOf = Callable[[ExportBuilder], Trace]

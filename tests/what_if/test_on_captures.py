@@ -13,8 +13,8 @@ from nsyswrap.hardware.profiler_cost import ProfilerCost
 from nsyswrap.loop.context import Settings, find_calls, find_context, find_states
 from nsyswrap.model import Finding, Severity
 from nsyswrap.report import build_report, choose_window
-from nsyswrap.tables import Trace
 from nsyswrap.trace.load import load_export
+from nsyswrap.trace.tables import Trace
 from nsyswrap.what_if.changes.launch_calls import launch_calls
 from nsyswrap.what_if.changes.loader_work import loader_work
 from nsyswrap.what_if.saving import predict

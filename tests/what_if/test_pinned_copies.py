@@ -9,7 +9,7 @@ from simulations import US, saved_us, simulate
 
 from nsyswrap.hardware.copy_rates import CopyRate
 from nsyswrap.loop.context import Settings, find_context
-from nsyswrap.tables import Trace
+from nsyswrap.trace.tables import Trace
 from nsyswrap.what_if.changes.pinned_copies import pinned_copies
 from nsyswrap.what_if.simulate import Simulation
 

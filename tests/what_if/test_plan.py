@@ -12,10 +12,10 @@ from simulations import US, simulate, simulate_trace
 
 from nsyswrap.base.interval import NAMES
 from nsyswrap.base.intervals import Spans
-from nsyswrap.fixed_step import TypicalStep
 from nsyswrap.model import Finding, Severity
-from nsyswrap.tables import Trace
+from nsyswrap.trace.tables import Trace
 from nsyswrap.what_if.dependency_graph import Change
+from nsyswrap.what_if.fixed_step import TypicalStep
 from nsyswrap.what_if.plan import NO_STEPS, NOT_SIMULATED, NOTHING_SAVES, find_plan
 from nsyswrap.what_if.saving import WhatIf
 from nsyswrap.what_if.simulate import Simulation

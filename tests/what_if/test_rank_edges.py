@@ -13,7 +13,6 @@ from real_captures import RealContext
 from savings import saving_of
 from simulations import simulate_trace
 
-from nsyswrap import tables
 from nsyswrap.base.intervals import NOTHING, Spans
 from nsyswrap.events.operations import COMMUNICATION
 from nsyswrap.loop.context import find_context, find_states
@@ -21,7 +20,8 @@ from nsyswrap.ranks.collectives import find_collectives
 from nsyswrap.ranks.late_ranks import find_late_ranks
 from nsyswrap.ranks.lateness import find_lateness
 from nsyswrap.report import choose_window
-from nsyswrap.tables import Trace
+from nsyswrap.trace import tables
+from nsyswrap.trace.tables import Trace
 from nsyswrap.what_if.dependency_graph import Change
 from nsyswrap.what_if.late_rank import in_time
 from nsyswrap.what_if.rank_edges import _topological

@@ -9,7 +9,7 @@ from measured_costs import US
 from simulations import simulate
 
 from nsyswrap.loop.context import find_context
-from nsyswrap.tables import Trace
+from nsyswrap.trace.tables import Trace
 from nsyswrap.what_if.simulated_steps import simulated_steps, typical_steps
 
 TraceOf = Callable[[ExportBuilder], Trace]

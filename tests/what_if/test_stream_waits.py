@@ -7,11 +7,11 @@ from analysis_fixtures import window
 from export_builder import MAIN, PROCESS, ExportBuilder
 from simulations import simulate, simulate_trace
 
-from nsyswrap import tables
 from nsyswrap.base.intervals import Spans
 from nsyswrap.events.operations import COMMUNICATION
 from nsyswrap.loop.context import find_context
-from nsyswrap.tables import Trace
+from nsyswrap.trace import tables
+from nsyswrap.trace.tables import Trace
 from nsyswrap.what_if.dependency_graph import Change
 
 TraceOf = Callable[[ExportBuilder], Trace]

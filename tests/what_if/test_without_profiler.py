@@ -17,7 +17,7 @@ from nsyswrap.events.recorded_calls import NOT_MEASURED
 from nsyswrap.hardware.profiler_cost import CallCost, ProfilerCost
 from nsyswrap.loop.context import Settings, find_calls, find_context, find_states
 from nsyswrap.report import choose_window
-from nsyswrap.tables import Trace
+from nsyswrap.trace.tables import Trace
 from nsyswrap.what_if.without_profiler import WithoutProfiler, without_profiler
 
 TraceOf = Callable[[ExportBuilder], Trace]

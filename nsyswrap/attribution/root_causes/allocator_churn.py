@@ -4,14 +4,14 @@ import re
 
 import numpy as np
 
-from nsyswrap import tables
 from nsyswrap.attribution.idle_pieces import GENERIC, IdlePieces, Mask
 from nsyswrap.attribution.root_cause import RootCause
 from nsyswrap.base.intervals import Spans, Times, containing
 from nsyswrap.base.rows import chosen, taken
 from nsyswrap.events import api_calls
 from nsyswrap.rules import memory
-from nsyswrap.tables import array, coded
+from nsyswrap.trace import tables
+from nsyswrap.trace.tables import array, coded
 
 # A caching allocator does not call the driver after warm-up. More than one step in ten with such calls is churn, and no
 # less than two: what happens once is no habit, however few steps were recorded. Source: ours.

@@ -9,7 +9,7 @@ from nsyswrap.base.intervals import Indices, Times, places
 from nsyswrap.base.rows import taken
 from nsyswrap.events.operations import streams_of
 from nsyswrap.rules import gpu
-from nsyswrap.tables import blocks
+from nsyswrap.trace.tables import blocks
 
 # A queued operation that begins after more than this many usual gaps waited for something else, such as another stream.
 # Source: ours. Fewer gaps than ``FEW`` show no usual length; then it is the time from a launch to its operation.

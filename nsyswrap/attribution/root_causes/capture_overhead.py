@@ -5,7 +5,6 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from nsyswrap import tables
 from nsyswrap.attribution.idle_pieces import DATA_CAUSES, IdlePieces, Mask
 from nsyswrap.attribution.root_cause import RootCause
 from nsyswrap.base.intervals import Indices, Times, Window
@@ -14,7 +13,8 @@ from nsyswrap.hardware.profiler_cost import RANGE
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import of_library
 from nsyswrap.rules import capture
-from nsyswrap.tables import array
+from nsyswrap.trace import tables
+from nsyswrap.trace.tables import array
 
 # Fewer begins and ends in a step than this are its phases, and their time does not matter. Source: ours.
 MANY_MARKS = 40

@@ -8,13 +8,13 @@ import re
 
 import numpy as np
 
-from nsyswrap import tables
 from nsyswrap.attribution.idle_pieces import IdlePieces, Mask
 from nsyswrap.attribution.launch_pace import LATENCY_NS
 from nsyswrap.attribution.root_cause import RootCause
 from nsyswrap.base.rows import taken
 from nsyswrap.rules import modules
-from nsyswrap.tables import array, blocks
+from nsyswrap.trace import tables
+from nsyswrap.trace.tables import array, blocks
 
 _LOADS = re.compile(r"cu(?:da)?(?:Library|Module)Load|cuLink|nvrtc|nvJitLink|cuFuncLoad|cu(?:da)?GraphInstantiate")
 # The driver may load a kernel when its handle is first asked for. Source: captures of nsys 2023 and 2025. Such calls

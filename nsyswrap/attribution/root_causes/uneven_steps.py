@@ -8,7 +8,7 @@ from nsyswrap.attribution.step_outliers import is_outlier, longest_in, lost_to_o
 from nsyswrap.base.intervals import Indices, Spans, containing
 from nsyswrap.base.rows import chosen, taken
 from nsyswrap.rules.steps import UNEVEN
-from nsyswrap.tables import array, blocks
+from nsyswrap.trace.tables import array, blocks
 
 
 def find(idle: IdlePieces, free: Mask) -> Mask:

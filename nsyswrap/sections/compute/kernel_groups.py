@@ -7,7 +7,6 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from nsyswrap import tables
 from nsyswrap.base import units
 from nsyswrap.base.intervals import Indices, Times, Window
 from nsyswrap.base.rows import taken
@@ -16,7 +15,8 @@ from nsyswrap.hardware.kernel_work import ElementWork, LaunchWork, element_work,
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Gpu
 from nsyswrap.sections.launch_groups import kernels_in
-from nsyswrap.tables import coded
+from nsyswrap.trace import tables
+from nsyswrap.trace.tables import coded
 
 LISTED = 3
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from nsyswrap import tables
 from nsyswrap.base.intervals import Indices, Spans
 from nsyswrap.hardware.kernel_names.classify import Verdict
 from nsyswrap.hardware.operator_sizes import SIZES_MARK, ProductWork, product_work
@@ -14,7 +13,8 @@ from nsyswrap.hardware.peak_rates import peak_operations
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.range_nesting import RangeNesting
 from nsyswrap.sections.compute.kernel_groups import Group, GroupedKernels
-from nsyswrap.tables import array, coded
+from nsyswrap.trace import tables
+from nsyswrap.trace.tables import array, coded
 
 # Bytes of an operand, and the name of its peak rate, by precision.
 _OPERANDS = {"fp16": (2, "half"), "bf16": (2, "half"), "tf32": (4, "tf32"), "fp32": (4, "fp32")}

@@ -7,7 +7,6 @@ from functools import partial
 import numpy as np
 import pandas as pd
 
-from nsyswrap import tables
 from nsyswrap.base import units
 from nsyswrap.base.intervals import Window, merge
 from nsyswrap.base.row_sums import typed_table
@@ -16,16 +15,17 @@ from nsyswrap.hardware.kernel_names.classify import FIRST_WITH, Verdict
 from nsyswrap.hardware.tensor_cores import has_tensor_cores
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Fact, Finding, Gpu, Section
-from nsyswrap.program_kind import Wording
 from nsyswrap.rules import compute
+from nsyswrap.rules.program_kind import Wording
+from nsyswrap.rules.work_names import operation_name
 from nsyswrap.sections.compute import batch_norm, depthwise, limits, small_matrices, unfused
 from nsyswrap.sections.compute.kernel_groups import Group, GroupedKernels, grouped_kernels
 from nsyswrap.sections.compute.limits import Limit, find_limits, is_matrix
 from nsyswrap.sections.severity import make_finding
 from nsyswrap.sections.spec import Kind, PageGroup, SectionSpec
+from nsyswrap.trace import tables
 from nsyswrap.what_if.saving import WhatIf, faster, predict
 from nsyswrap.what_if.simulate import Simulation
-from nsyswrap.work_names import operation_name
 
 TITLE = "Compute"
 NOTE = (

@@ -17,7 +17,6 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from nsyswrap import tables
 from nsyswrap.base import units
 from nsyswrap.base.intervals import Indices, Window
 from nsyswrap.events.operations import streams_of
@@ -27,7 +26,8 @@ from nsyswrap.model import Finding
 from nsyswrap.rules import compute
 from nsyswrap.sections.compute.kernel_findings import find_if_costly
 from nsyswrap.sections.compute.kernel_groups import Group, GroupedKernels, by_name
-from nsyswrap.tables import blocks
+from nsyswrap.trace import tables
+from nsyswrap.trace.tables import blocks
 from nsyswrap.what_if.affected_parts import before_launches
 from nsyswrap.what_if.dependency_graph import Change
 from nsyswrap.what_if.saving import WhatIf

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nsyswrap import tables
 from nsyswrap.base import units
 from nsyswrap.base.interval import Interval
 from nsyswrap.base.intervals import Indices, Spans, Window, clip, merge, overlap, total, union
@@ -22,6 +21,7 @@ from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.own_windows import find_own_windows
 from nsyswrap.model import Finding, Severity
 from nsyswrap.rules import tensor_cores
+from nsyswrap.trace import tables
 
 COUNTER = "Tensor Active"
 # On Turing this counter includes half-precision arithmetic of ordinary cores. Source: nsys's description of the metric.

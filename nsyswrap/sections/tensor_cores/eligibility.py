@@ -14,11 +14,11 @@ from nsyswrap.hardware.kernel_names.classify import FIRST_WITH, Capability, Clas
 from nsyswrap.hardware.peak_rates import speed_up
 from nsyswrap.loop.phase_detection import Phases
 from nsyswrap.model import Finding, Severity
-from nsyswrap.program_kind import Wording
 from nsyswrap.rules import tensor_cores
+from nsyswrap.rules.program_kind import Wording
+from nsyswrap.rules.work_names import TENSOR_USES
 from nsyswrap.sections.severity import make_finding
 from nsyswrap.what_if.saving import Saving, WhatIf, faster
-from nsyswrap.work_names import TENSOR_USES
 
 # There is a note from this share of kernel time in eligible kernels without tensor cores.
 ELIGIBLE_SHARE = 0.05

@@ -8,8 +8,8 @@ import pandas as pd
 from nsyswrap.base import units
 from nsyswrap.base.intervals import Indices, Window
 from nsyswrap.model import Finding
-from nsyswrap.program_kind import Wording
 from nsyswrap.rules import tensor_cores
+from nsyswrap.rules.program_kind import Wording
 from nsyswrap.sections.severity import make_finding, worth_printing
 from nsyswrap.sections.tensor_cores.eligibility import ClassifiedKernels
 from nsyswrap.what_if.saving import HALF, faster, predict

@@ -6,7 +6,6 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from nsyswrap import tables
 from nsyswrap.base.intervals import Window
 from nsyswrap.base.row_sums import sums_by_text
 from nsyswrap.base.rows import taken
@@ -19,6 +18,7 @@ from nsyswrap.sections.spec import Kind, PageGroup, SectionSpec
 from nsyswrap.sections.tensor_cores import layout_kernels
 from nsyswrap.sections.tensor_cores.counter_check import contradictions, count_tensor_work
 from nsyswrap.sections.tensor_cores.eligibility import ClassifiedKernels, find_findings, not_used, on_tensor_cores
+from nsyswrap.trace import tables
 from nsyswrap.what_if.saving import predict
 from nsyswrap.what_if.simulate import Simulation
 

@@ -13,7 +13,7 @@ from nsyswrap.sections import occupancy
 from nsyswrap.sections.compute import section
 from nsyswrap.sections.compute.batch_norm import needed_shares
 from nsyswrap.sections.compute.kernel_groups import grouped_kernels
-from nsyswrap.tables import Trace
+from nsyswrap.trace.tables import Trace
 
 TraceOf = Callable[[ExportBuilder], Trace]
 US = 1000

@@ -11,7 +11,7 @@ from nsyswrap.ranks.collectives import find_collectives
 from nsyswrap.sections.compute import section
 from nsyswrap.sections.compute.depthwise import at_peak, needed_share
 from nsyswrap.sections.compute.kernel_groups import grouped_kernels
-from nsyswrap.tables import Trace
+from nsyswrap.trace.tables import Trace
 from nsyswrap.what_if.simulate import find_simulation
 
 TraceOf = Callable[[ExportBuilder], Trace]

@@ -14,7 +14,7 @@ from nsyswrap.report import choose_window
 from nsyswrap.sections.compute import limits
 from nsyswrap.sections.compute.kernel_groups import grouped_kernels
 from nsyswrap.sections.compute.limits import Limit, find_limits
-from nsyswrap.tables import Trace
+from nsyswrap.trace.tables import Trace
 
 TraceOf = Callable[[ExportBuilder], Trace]
 RealTrace = Callable[[str], Trace]

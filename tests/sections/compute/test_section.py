@@ -13,9 +13,9 @@ from nsyswrap.hardware.kernel_names.rules import RULES
 from nsyswrap.loop.context import find_context
 from nsyswrap.model import Severity
 from nsyswrap.report import build_report, choose_window
+from nsyswrap.rules.work_names import OPERATION_NAMES
 from nsyswrap.sections.compute import limits, section
-from nsyswrap.tables import Trace
-from nsyswrap.work_names import OPERATION_NAMES
+from nsyswrap.trace.tables import Trace
 
 TraceOf = Callable[[ExportBuilder], Trace]
 RealTrace = Callable[[str], Trace]

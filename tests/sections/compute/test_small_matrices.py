@@ -12,7 +12,7 @@ from nsyswrap.model import Gpu
 from nsyswrap.sections.compute import section
 from nsyswrap.sections.compute.kernel_groups import Group, grouped_kernels
 from nsyswrap.sections.compute.small_matrices import part_of_gpu, runs
-from nsyswrap.tables import Trace
+from nsyswrap.trace.tables import Trace
 
 TraceOf = Callable[[ExportBuilder], Trace]
 US = 1000

@@ -16,7 +16,7 @@ from nsyswrap.report import choose_window
 from nsyswrap.sections.compute import section
 from nsyswrap.sections.compute.kernel_groups import GroupedKernels, grouped_kernels
 from nsyswrap.sections.compute.unfused import Chains, find_chains
-from nsyswrap.tables import Trace
+from nsyswrap.trace.tables import Trace
 
 TraceOf = Callable[[ExportBuilder], Trace]
 US = 1000

@@ -9,7 +9,7 @@ from export_builder import ExportBuilder
 from nsyswrap.loop.context import find_context
 from nsyswrap.model import Section, Severity
 from nsyswrap.sections.tensor_cores import section as tensor_cores
-from nsyswrap.tables import Trace
+from nsyswrap.trace.tables import Trace
 
 TraceOf = Callable[[ExportBuilder], Trace]
 

@@ -13,7 +13,7 @@ from nsyswrap.model import Section, Severity
 from nsyswrap.report import choose_window
 from nsyswrap.sections.tensor_cores import section as tensor_cores
 from nsyswrap.sections.tensor_cores.eligibility import REASONS, reason
-from nsyswrap.tables import Trace
+from nsyswrap.trace.tables import Trace
 
 TraceOf = Callable[[ExportBuilder], Trace]
 

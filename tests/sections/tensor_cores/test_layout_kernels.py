@@ -10,7 +10,7 @@ from savings import saving_of
 from nsyswrap.loop.context import find_context
 from nsyswrap.model import Finding
 from nsyswrap.sections.tensor_cores import section
-from nsyswrap.tables import Trace
+from nsyswrap.trace.tables import Trace
 
 TraceOf = Callable[[ExportBuilder], Trace]
 TURN = "void cudnn::engines_precompiled::nchwToNhwcKernel<__half, __half, float, false, true, 0>(int)"

@@ -22,7 +22,7 @@ from nsyswrap.sections.tensor_cores.name_agreement import (
     rules_from,
     spelling,
 )
-from nsyswrap.tables import Trace
+from nsyswrap.trace.tables import Trace
 
 TraceOf = Callable[[ExportBuilder], Trace]
 

@@ -10,7 +10,7 @@ from savings import ends_of
 from nsyswrap.loop.context import find_context
 from nsyswrap.model import Finding, Section, Severity
 from nsyswrap.sections.tensor_cores import section as tensor_cores
-from nsyswrap.tables import Trace
+from nsyswrap.trace.tables import Trace
 
 TraceOf = Callable[[ExportBuilder], Trace]
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from nsyswrap.program_kind import MORE_IN_GRAPHS, UNKNOWN, Framework, ProgramKind, Wording, joined
+from nsyswrap.rules.program_kind import MORE_IN_GRAPHS, UNKNOWN, Framework, ProgramKind, Wording, joined
 
 LAUNCH = Wording(
     'Launch less: CUDA graphs (torch.compile(mode="reduce-overhead")), {what}.',

@@ -7,9 +7,9 @@ from export_builder import MAIN, PID, PROCESS, global_id
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nsyswrap import tables
 from nsyswrap.model import Capture, Session
-from nsyswrap.tables import SPECS, TableSpec, Trace
+from nsyswrap.trace import tables
+from nsyswrap.trace.tables import SPECS, TableSpec, Trace
 
 
 def trace(**strings: str) -> Trace:

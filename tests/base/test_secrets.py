@@ -11,7 +11,7 @@ from nsyswrap.base.named_secrets import WITHHELD
 from nsyswrap.base.privacy import ANYBODY, neutral, neutral_command
 from nsyswrap.base.token_forms import FORMS
 
-DATA = Path(__file__).parent / "data"
+DATA = Path(__file__).parents[1] / "data"
 KERNELS = sorted({
     name
     for path in DATA.glob("*.csv")
