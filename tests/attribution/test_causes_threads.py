@@ -89,11 +89,11 @@ def test_a_wait_for_data_comes_before_a_lock_and_after_a_synchronization(trace_o
     ]
 
 
-def autograd_waits(main: Callable[[ExportBuilder], ExportBuilder], until: int = 78) -> ExportBuilder:
+def autograd_waits(main: Callable[[ExportBuilder], ExportBuilder]) -> ExportBuilder:
     """Return a gap in which the autograd thread waits; it launched both kernels, the main thread one long before."""
     builder = ExportBuilder().range("backward", -100, 200).kernel(-90, -80, launched=(-99, -98))
     builder.kernel(0, 20, launched=(0, 1), thread=AUTOGRAD).kernel(80, 100, launched=(80, 82), thread=AUTOGRAD)
-    builder.os_call("pthread_cond_wait", 2, until, thread=AUTOGRAD).call("cudaGetDevice", 150, 151)
+    builder.os_call("pthread_cond_wait", 2, 78, thread=AUTOGRAD).call("cudaGetDevice", 150, 151)
     return main(builder)
 
 
@@ -113,25 +113,6 @@ def test_where_the_launching_thread_only_waited_the_busy_one_explains_the_gap(tr
         Piece(70, 80, "cpu", "backward"),
     ]
     assert evidence(trace, 0, 100)[1] == "cudaMalloc is open on thread 4711"
-
-
-@pytest.mark.parametrize(("until", "allocated"), [(46, (30, 46)), (54, (30, 70))])
-def test_a_thread_that_waits_for_more_than_half_of_a_gap_explains_nothing_of_it(
-    until: int, allocated: tuple[int, int], trace_of: TraceOf
-) -> None:
-    """The gap is from 20 to 80; the main thread allocates from 30 to 70. A shorter wait is explained by itself."""
-    trace = trace_of(autograd_waits(lambda b: b.call("cudaMalloc", 30, 70), until))
-    pieces = explained(trace, 0, 100)
-    assert [(piece.start, piece.end) for piece in pieces if piece.cause == "allocation"] == [allocated]
-
-
-@pytest.mark.parametrize(("until", "last"), [(46, 70), (54, 78)])
-def test_a_thread_that_waits_for_more_than_half_of_a_gap_too_does_not_explain_it(
-    until: int, last: int, trace_of: TraceOf
-) -> None:
-    """The main thread explains the gap from 20 to 80, or only what autograd waits for, which is until 78."""
-    main_waits = autograd_waits(lambda b: b.os_call("pthread_cond_wait", 10, until).call("cudaMalloc", 60, 70))
-    assert explained(trace_of(main_waits), 0, 100)[-1] == Piece(last, 80, "cpu", "backward")
 
 
 def test_where_every_launching_thread_waits_the_cause_is_unknown(trace_of: TraceOf) -> None:

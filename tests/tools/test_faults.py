@@ -83,11 +83,12 @@ def test_captures_are_small_and_tell_nothing_of_their_machine() -> None:
     bare = {name.removesuffix(".sqlite.xz").removesuffix("-fixed") for name in names}
     assert names == {f"{name}{form}.sqlite.xz" for name in bare for form in ("", "-fixed")}
     assert [path.name for path in paths if path.stat().st_size > MOST_BYTES] == []
-    assert {path.name: told for path in paths if (told := private_words(lzma.decompress(path.read_bytes())))} == {}
+    private = {path.name: private_words(lzma.decompress(path.read_bytes())) for path in paths}
+    assert {name: words for name, words in private.items() if words} == {}
 
 
 def private_words(content: bytes) -> list[bytes]:
-    """Return what a capture tells of its machine: private words, UUIDs of GPUs and the release of the kernel."""
+    """Return what a capture must not hold: private words, UUIDs of GPUs and the release of the machine's kernel."""
     # Python searches for the character at the begin first.
     patterns = (rb"-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}", rb"\.(?<=[56]\.)\d+\.\d+-\w")
     found = [match[0] for pattern in patterns for match in re.finditer(pattern, content)]
