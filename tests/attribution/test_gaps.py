@@ -6,7 +6,7 @@ import pytest
 from analysis_fixtures import Piece, explained
 from export_builder import ExportBuilder, thread
 
-from nsyswrap.tables import Trace
+from nsyswrap.trace.tables import Trace
 
 TraceOf = Callable[[ExportBuilder], Trace]
 AUTOGRAD = thread(4712)
