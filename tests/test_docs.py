@@ -132,40 +132,11 @@ def is_path(span: str) -> bool:
     return re.fullmatch(r"(?:nsyswrap|tests|docs|tools|workloads|bench)/[\w/.]*", span) is not None
 
 
-def names_in(path: Path) -> set[str]:
-    """Return the functions, classes and constants that a Python file defines at its top level."""
-    found = set()
-    for node in ast.parse(path.read_text()).body:
-        if isinstance(node, ast.FunctionDef | ast.ClassDef):
-            found.add(node.name)
-        elif isinstance(node, ast.Assign | ast.AnnAssign):
-            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            found |= {target.id for target in targets if isinstance(target, ast.Name)}
-    return found
-
-
 @pytest.mark.parametrize("page", [ROOT / "docs" / "method.md", ROOT / "CONTRIBUTING.md"], ids=lambda page: page.name)
 def test_files_that_a_page_names_exist(page: Path) -> None:
     named = [span for span in code_spans(page.read_text()) if is_path(span)]
     assert len(named) > 5
     assert [name for name in named if not (ROOT / name).exists()] == []
-
-
-def test_a_readers_path_has_few_steps_and_names_that_exist() -> None:
-    """In docs/method.md, each change takes at most three steps, and each name is defined in a file of its step."""
-    text = (ROOT / "docs" / "method.md").read_text().split("## Where would I change ...?")[1].split("\n## ")[0]
-    paths = re.split(r"^### .*$", text, flags=re.MULTILINE)[1:]
-    assert len(paths) == 5
-    for path in paths:
-        steps = re.split(r"^\d+\. ", path, flags=re.MULTILINE)[1:]
-        assert 1 <= len(steps) <= 3
-        assert any(is_path(span) for span in code_spans(steps[0]))
-        for step in steps:
-            spans = code_spans(step)
-            named = [ROOT / span for span in spans if is_path(span)]
-            files = [*(each for each in named if each.suffix == ".py"), *(f for n in named for f in n.glob("*.py"))]
-            names = {span for span in spans if re.fullmatch(r"[A-Za-z_]+", span)}
-            assert names <= set().union(*map(names_in, files)), step
 
 
 def test_the_picture_of_the_house_is_true() -> None:
