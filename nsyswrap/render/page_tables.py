@@ -121,7 +121,7 @@ def table_view(table: "pd.DataFrame", caption: str, name: str, section: str = ""
     return TableView(visible(name), visible(caption), heads, tuple(zip(*columns, strict=True)), shown.cut)
 
 
-def _head(column: rows.Column) -> Head:
+def _head(column: rows.ShownColumn) -> Head:
     term = glossary.term_anchor(column.label)
     return Head(visible(column.name), visible(column.label), column.unit, column.kind == "text", term)
 
@@ -167,7 +167,7 @@ class _Bar(NamedTuple):
     most: float
 
 
-def _bars(shown: Sequence[rows.Column], row_count: int, whole: Callable[[str], float]) -> dict[str, _Bar]:
+def _bars(shown: Sequence[rows.ShownColumn], row_count: int, whole: Callable[[str], float]) -> dict[str, _Bar]:
     """Return colour and full value of the bars, by column.
 
     A full bar is 100 %. Without shares, the column that measures the time of a row has bars, on which all rows together
@@ -190,7 +190,7 @@ def _bars(shown: Sequence[rows.Column], row_count: int, whole: Callable[[str], f
     return {name: _Bar("idle" if name.startswith("idle") else "compute", full) for name, full in most.items()}
 
 
-def _cells(column: rows.Column, bar: _Bar | None, spans: list[Span]) -> list[Cell]:
+def _cells(column: rows.ShownColumn, bar: _Bar | None, spans: list[Span]) -> list[Cell]:
     if rows.is_prose(column.name):
         return [Cell(text, is_text=True, prose=True) for text in column.cells]
     if column.kind == "text":
