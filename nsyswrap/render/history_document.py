@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from nsyswrap.base import units
 from nsyswrap.gate import noise_words
-from nsyswrap.gate.change_points import Shape as SeriesShape
+from nsyswrap.gate.change_points import SeriesShape
 from nsyswrap.gate.recorded import parts_of_run, run_name
 from nsyswrap.gate.trends import Level, LevelChange, PartMove, Trend
 from nsyswrap.render.distinct_names import shorten_all

@@ -41,7 +41,7 @@ class ShownColumn(NamedTuple):
     cells: list[str]
 
 
-class Shown(NamedTuple):
+class ShownRows(NamedTuple):
     """The shown part of a table: its columns, its number of rows, and a note about the rows that are left out."""
 
     columns: tuple[ShownColumn, ...]
@@ -49,7 +49,7 @@ class Shown(NamedTuple):
     cut: str
 
 
-def show(table: "pd.DataFrame", most: int, *, aligned: bool) -> Shown:
+def show(table: "pd.DataFrame", most: int, *, aligned: bool) -> ShownRows:
     """Return the first rows of a table as text.
 
     Args:
@@ -60,7 +60,7 @@ def show(table: "pd.DataFrame", most: int, *, aligned: bool) -> Shown:
     head = table.head(most) if len(table) > most else table
     weight = weight_column(table)
     times = None if weight is None else (float(head[weight].sum()), float(table[weight].sum()))
-    return Shown(written(plain_columns(head), aligned=aligned), len(head), part_of(len(head), len(table), times))
+    return ShownRows(written(plain_columns(head), aligned=aligned), len(head), part_of(len(head), len(table), times))
 
 
 def plain_columns(table: "pd.DataFrame") -> list[tuple[str, units.ColumnUnit, list[Any]]]:
