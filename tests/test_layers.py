@@ -61,6 +61,10 @@ def test_names_of_modules_say_what_they_hold() -> None:
     assert rules.empty_names(ALL) == []
 
 
+def test_a_class_name_is_used_once() -> None:
+    assert rules.repeated_classes(NSYSWRAP) == []
+
+
 def test_an_import_only_defines() -> None:
     assert rules.import_effects([*NSYSWRAP, *WORKLOADS]) == []
 
@@ -209,6 +213,16 @@ def test_an_empty_name_is_found(name: str) -> None:
 
 def test_the_one_common_module_is_allowed() -> None:
     assert rules.empty_names(source("", "workloads.common")) == []
+
+
+def test_a_class_name_in_two_modules_is_found() -> None:
+    """A private class and an imported one are allowed."""
+    first = source("class Part: ...\nclass _Own: ...")
+    second = source("class _Own: ...\nclass Part: ...", "nsyswrap.trace.schema")
+    assert rules.repeated_classes([*first, *second]) == [
+        "nsyswrap/trace/schema.py:2: Part is defined in nsyswrap/trace/load.py too"
+    ]
+    assert rules.repeated_classes([*first, *source("from .load import Part", "nsyswrap.trace.schema")]) == []
 
 
 @pytest.mark.parametrize(

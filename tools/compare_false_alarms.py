@@ -23,7 +23,7 @@ from nsyswrap.cli.inputs import ReadOptions
 from nsyswrap.compare import MARGIN, Outcome, compare_reports
 from nsyswrap.compare.comparability import FEWEST_STEPS
 from nsyswrap.compare.estimates import decide, estimate_changes
-from nsyswrap.compare.step_times import StepTimes, step_times
+from nsyswrap.compare.step_times import MeasuredSteps, step_times
 
 Series = npt.NDArray[np.float64]
 Maker = Callable[[np.random.Generator, int], Series]
@@ -79,7 +79,7 @@ KINDS: dict[str, Maker] = {
 
 def outcome(base: Series, new: Series) -> Outcome:
     """Return the outcome for two series of steps, one right after the other."""
-    sides = [StepTimes(one, one) for one in (base, new)]
+    sides = [MeasuredSteps(one, one) for one in (base, new)]
     return decide(estimate_changes(sides[:1], sides[1:], MARGIN)).outcome
 
 
@@ -106,7 +106,7 @@ def split(path: Path) -> Iterator[str]:
         "halves": (slice(0, middle), slice(middle, None)),
     }
     for name, (one, other) in halves.items():
-        sides = [StepTimes(steps.length[at], steps.period[at]) for at in (one, other)]
+        sides = [MeasuredSteps(steps.length[at], steps.period[at]) for at in (one, other)]
         estimates = estimate_changes(sides[:1], sides[1:], MARGIN)
         changes = "; ".join(
             f"{each.label} {100 * each.change.point:+.1f} [{100 * each.change.low:+.1f}, {100 * each.change.high:+.1f}]"

@@ -81,7 +81,7 @@ _NO_SECRET = re.compile(r"(?:\d{1,5}|\d*\.\d+|true|false|none|null|yes|no|on|off
 _QUOTE = r"(?:\\*['\"])?"
 
 
-class Place(NamedTuple):
+class SecretSyntax(NamedTuple):
     """A way to write a secret.
 
     Attributes:
@@ -184,13 +184,13 @@ _PAIR = re.compile(
     re.IGNORECASE,
 )
 IN_COMMANDS = (
-    Place(_PAIR, _may_be_pair, _always),
-    Place(
+    SecretSyntax(_PAIR, _may_be_pair, _always),
+    SecretSyntax(
         re.compile(r"<(?P<name>[A-Za-z_][\w.-]*)>(?=[^<]+</(?P=name)>)"),
         lambda found: looks_secret(found["name"]),
         _always,
     ),
-    Place(
+    SecretSyntax(
         re.compile(
             rf"(?<![\w-])(?P<name>--?[\w-]+|{'|'.join(sorted(_BEFORE_PASSWORDS))})\s+(?!-)",
             re.IGNORECASE,
@@ -198,12 +198,12 @@ IN_COMMANDS = (
         lambda found: is_value_of(found["name"], ":"),
         is_value_of,
     ),
-    Place(re.compile(r"(?:^|(?<=[\s'\"(]))(?P<name>-[pPuU])"), _always, _is_glued),
+    SecretSyntax(re.compile(r"(?:^|(?<=[\s'\"(]))(?P<name>-[pPuU])"), _always, _is_glued),
 )
 """The places of secrets in a word of a command, which may be a whole command line or code."""
 
 
-def without_values(text: str, place: Place) -> str:
+def without_values(text: str, place: SecretSyntax) -> str:
     """Return a text without the secret values of a place, each as ``***``. Values in values count as well."""
     shown, at, shown_to = [], 0, 0
     while found := place.before.search(text, at):
@@ -231,7 +231,7 @@ def without_sure_secrets(text: str, is_value: Callable[[str], bool]) -> str:
     def is_secret(_: str, value: str) -> bool:
         return WITHHELD not in value and is_value(value.strip("'\"\\"))
 
-    return without_values(text, Place(_PAIR, lambda found: is_surely_secret(found["name"]), is_secret))
+    return without_values(text, SecretSyntax(_PAIR, lambda found: is_surely_secret(found["name"]), is_secret))
 
 
 WITHHELD = "***"

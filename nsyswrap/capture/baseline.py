@@ -8,7 +8,7 @@ import os
 from dataclasses import dataclass
 
 from nsyswrap.capture.annotate.injection import Injection
-from nsyswrap.capture.foreground import ForegroundCall, Limits, run_in_foreground
+from nsyswrap.capture.foreground import ForegroundCall, TimeLimits, run_in_foreground
 from nsyswrap.capture.inherited import inherited
 from nsyswrap.capture.isolate import kept_environment
 from nsyswrap.capture.nsys import resolved_command
@@ -61,7 +61,7 @@ def run_alone(
             run_dir=run_dir,
             env={**complete, **injection.environment(complete)},
             cwd=options.cwd,
-            limits=Limits(timeout_s=options.timeout_s),
+            limits=TimeLimits(timeout_s=options.timeout_s),
             output_to_stderr=options.output_to_stderr,
         )
         run = run_in_foreground(call, progress)

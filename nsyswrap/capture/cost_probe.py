@@ -30,7 +30,7 @@ from typing import TextIO
 from nsyswrap.capture.annotate.marks import TOKENIZER, Marks
 from nsyswrap.capture.annotate.nvtx_calls import Sink, connected
 from nsyswrap.capture.cost_probe_cuda import Cuda
-from nsyswrap.capture.cost_probe_torch import Steps
+from nsyswrap.capture.cost_probe_torch import TrainingSteps
 
 Call = Callable[[], object]
 # The time of a call in a block, and how long the work that shows the pace took next to it, in ns.
@@ -195,14 +195,14 @@ def _both_of(first: Call, second: Call) -> Call:
     return both
 
 
-def blocks_of_steps(work: Work, steps: Steps) -> Blocks:
+def blocks_of_steps(work: Work, steps: TrainingSteps) -> Blocks:
     """Return what times a block of each training step."""
     return {
         name: {TIGHT: partial(block, step, work.tight, work.tight, work.python, STEPS)} for name, step in steps.kinds()
     }
 
 
-def serve(requests: TextIO, answers: TextIO, blocks: Blocks, steps: Steps | None) -> None:
+def serve(requests: TextIO, answers: TextIO, blocks: Blocks, steps: TrainingSteps | None) -> None:
     """Answer requests, one JSON object in a line, until there are no more.
 
     The first answer has the settings of each call. Then ``{"core": N}`` moves this thread to a core; ``{"call": NAME,
@@ -221,7 +221,7 @@ def serve(requests: TextIO, answers: TextIO, blocks: Blocks, steps: Steps | None
         _answer(answers, blocks[request["call"]][request["setting"]]())
 
 
-def launches_of(steps: Steps) -> dict[str, tuple[dict[str, int], float]]:
+def launches_of(steps: TrainingSteps) -> dict[str, tuple[dict[str, int], float]]:
     """Return the launches of each training step; nothing where PyTorch cannot count them."""
     try:
         by_step = {name: steps.launches(step) for name, step in steps.kinds()}
@@ -236,10 +236,10 @@ def _answer(answers: TextIO, found: object) -> None:
     answers.flush()
 
 
-def find_steps() -> Steps | None:
+def find_steps() -> TrainingSteps | None:
     """Return the training steps; None without torch, a GPU that it can use, or memory there."""
     try:
-        return Steps()
+        return TrainingSteps()
     except (ImportError, OSError, AssertionError, RuntimeError) as error:
         sys.stderr.write(f"nsyswrap: without training steps: {error}\n")
         return None

@@ -48,7 +48,7 @@ class StepLaunches(NamedTuple):
     longest: float = 1.0
 
 
-class Steps:
+class TrainingSteps:
     """Two training steps on a device.
 
     Args:

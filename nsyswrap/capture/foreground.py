@@ -67,7 +67,7 @@ _LOOK_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class TimeLimits:
     """Time limits, in seconds.
 
     Args:
@@ -148,7 +148,7 @@ class ForegroundCall:
     env: Mapping[str, str]
     stop: Callable[[int], Sequence[str]] | None = None
     cwd: Path | None = None
-    limits: Limits = field(default_factory=Limits)
+    limits: TimeLimits = field(default_factory=TimeLimits)
     output_to_stderr: bool = False
     launched: bool = False
     hidden: bool = False

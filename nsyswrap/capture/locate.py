@@ -9,7 +9,7 @@ from pathlib import Path
 from nsyswrap.base.errors import NsysNotFoundError
 from nsyswrap.base.user_folder import user_folder
 from nsyswrap.capture.process import output_of
-from nsyswrap.capture.programs import Places, Program, find_programs, newest_first, program_at
+from nsyswrap.capture.programs import Places, RunningProgram, find_programs, newest_first, program_at
 
 VARIABLE = "NSYSWRAP_NSYS"
 
@@ -35,7 +35,7 @@ _PLACES: Places = (
 )
 
 
-class Nsys(Program):
+class Nsys(RunningProgram):
     """An nsys that runs."""
 
     __slots__ = ()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from nsyswrap.base.errors import CaptureError
 from nsyswrap.capture.process import Output, output_of
-from nsyswrap.capture.programs import Places, Program, find_programs, program_at
+from nsyswrap.capture.programs import Places, RunningProgram, find_programs, program_at
 
 VARIABLE = "NSYSWRAP_NCU"
 
@@ -26,7 +26,7 @@ _LISTS = (
 )
 
 
-class Ncu(Program):
+class Ncu(RunningProgram):
     """An ncu that runs."""
 
     __slots__ = ()

@@ -20,7 +20,7 @@ from nsyswrap.capture.capabilities import Capabilities, capabilities_of
 from nsyswrap.capture.convert import export_report, import_recorded, move_recorded
 from nsyswrap.capture.disk_space import DISK_FULL_HINT, full_disk
 from nsyswrap.capture.failures import early_death, no_report
-from nsyswrap.capture.foreground import ForegroundCall, Limits, RunResult, run_in_foreground
+from nsyswrap.capture.foreground import ForegroundCall, RunResult, TimeLimits, run_in_foreground
 from nsyswrap.capture.host_monitor import HostMonitor
 from nsyswrap.capture.inherited import inherited
 from nsyswrap.capture.isolate import kept_environment, namespace_entry, namespace_prefix
@@ -270,7 +270,7 @@ def _prepared(
         env={**_program_environment(options, environ, temporary), "TMPDIR": str(temporary)},
         stop=stop,
         cwd=options.cwd,
-        limits=Limits(
+        limits=TimeLimits(
             record_s=options.delay_s + options.duration_s if options.duration_s else None, timeout_s=options.timeout_s
         ),
         output_to_stderr=options.output_to_stderr,

@@ -16,7 +16,7 @@ _VERSION_TIMEOUT_S = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class RunningProgram:
     """A program that runs.
 
     Args:
@@ -35,7 +35,7 @@ class Program:
         return ".".join(map(str, self.version))
 
 
-Found = TypeVar("Found", bound=Program)
+Found = TypeVar("Found", bound=RunningProgram)
 
 
 def program_at(kind: type[Found], path: Path, source: str) -> Found | None:

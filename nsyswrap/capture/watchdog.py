@@ -17,7 +17,7 @@ from nsyswrap.capture.process_tree import start_time
 
 
 class Patience(NamedTuple):
-    """How long the watchdog waits, in seconds; by default as long as `foreground.Limits` says.
+    """How long the watchdog waits, in seconds; by default as long as `foreground.TimeLimits` says.
 
     Attributes:
         grace_s: From SIGTERM to SIGKILL for the program.

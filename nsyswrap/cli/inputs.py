@@ -21,7 +21,7 @@ from nsyswrap.cli.memory_option import memory_bytes, memory_option
 if TYPE_CHECKING:
     from nsyswrap.hardware.kernel_names.user_rules import NameRule
     from nsyswrap.loop.context import Settings, TraceContext
-    from nsyswrap.loop.large_capture import Request
+    from nsyswrap.loop.large_capture import ReadRequest
     from nsyswrap.model import Report
 
 Command = Callable[..., object]
@@ -284,18 +284,18 @@ def context_of_export(export: Path, capture: Path, options: ReadOptions, *, quie
     return find_context(*with_recorded(trace, capture, options.settings()))
 
 
-def _request(options: ReadOptions, progress: Callable[[str, int, int], None]) -> "Request":
+def _request(options: ReadOptions, progress: Callable[[str, int, int], None]) -> "ReadRequest":
     """Return which part of an export to read, and with how much memory.
 
     Raises:
         UsageError: The window cannot be read.
     """
-    from nsyswrap.loop.large_capture import Request  # noqa: PLC0415
+    from nsyswrap.loop.large_capture import ReadRequest  # noqa: PLC0415
     from nsyswrap.loop.requested_window import between  # noqa: PLC0415
     from nsyswrap.report import ALL, STEPS  # noqa: PLC0415
     from nsyswrap.sections import unread_tables  # noqa: PLC0415
 
-    return Request(
+    return ReadRequest(
         memory_bytes=memory_bytes(options.memory),
         window=None if options.window in {"", STEPS, ALL} else between(options.window),
         wants_all=options.window == ALL,

@@ -11,7 +11,7 @@ from nsyswrap.base import units
 from nsyswrap.base.errors import ExportError
 from nsyswrap.cli.inputs import sqlite_export
 from nsyswrap.cli.progress import working
-from nsyswrap.cli.rank_reader import Source, Unreadable, rank_report, reading
+from nsyswrap.cli.rank_reader import RankCapture, Unreadable, rank_report, reading
 
 if TYPE_CHECKING:
     from nsyswrap.attribution.attribution import Attribution
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def report_of_many(
-    sources: Sequence[Source], settings: "Settings", wanted: str, *, with_timeline: bool = False
+    sources: Sequence[RankCapture], settings: "Settings", wanted: str, *, with_timeline: bool = False
 ) -> "Report":
     """Return one report of many ranks.
 
@@ -73,7 +73,7 @@ def _report(  # noqa: PLR0913, PLR0917 - one argument a source
     many: "ManyRanks",
     times: "Sequence[RankTimes]",
     window: "Window",
-    sources: Sequence[Source],
+    sources: Sequence[RankCapture],
     settings: "Settings",
     with_timeline: bool,  # noqa: FBT001 - passed on
 ) -> "Report":
@@ -147,7 +147,7 @@ def _lateness_makers(
 
 
 def _context(
-    many: "ManyRanks", sources: Sequence[Source], devices: Sequence[int], settings: "Settings"
+    many: "ManyRanks", sources: Sequence[RankCapture], devices: Sequence[int], settings: "Settings"
 ) -> "TraceContext":
     """Return the context of the reports that some GPUs are in, in the clock of all and with their numbers."""
     from nsyswrap.loop.context import find_context  # noqa: PLC0415

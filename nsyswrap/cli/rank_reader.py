@@ -30,7 +30,7 @@ WORTH_A_PROCESS = 24
 MOST_PROCESSES = 8
 
 
-class Source(NamedTuple):
+class RankCapture(NamedTuple):
     """A capture of one rank.
 
     Attributes:
@@ -54,7 +54,7 @@ class Unreadable:
     reason: str
 
 
-def rank_report(source: Source, trace: "Trace") -> "RankReport":
+def rank_report(source: RankCapture, trace: "Trace") -> "RankReport":
     """Return the report of a rank, with what `profile` recorded beside it.
 
     Args:
@@ -81,7 +81,7 @@ class RankReader:
         settings: How to read them.
     """
 
-    def __init__(self, sources: Sequence[Source], settings: "Settings") -> None:
+    def __init__(self, sources: Sequence[RankCapture], settings: "Settings") -> None:
         self._sources, self._settings = sources, settings
         self._held: dict[int, TraceContext] = {}
         self._held_bytes = 0
@@ -112,7 +112,7 @@ class RankReader:
             found.append([] if joint is None else rank_times(context or self._read(source), joint))
         return found
 
-    def _read(self, source: Source) -> "TraceContext":
+    def _read(self, source: RankCapture) -> "TraceContext":
         from nsyswrap.loop.context import find_context  # noqa: PLC0415
         from nsyswrap.trace.load import load_export  # noqa: PLC0415 - heavy; loaded when captures are read
         from nsyswrap.trace.tables import KERNELS, distinct  # noqa: PLC0415
@@ -134,7 +134,7 @@ class _Answers:
         settings: How to read them.
     """
 
-    def __init__(self, sources: Sequence[Source], settings: "Settings") -> None:
+    def __init__(self, sources: Sequence[RankCapture], settings: "Settings") -> None:
         self._reader = RankReader(sources, settings)
 
     def __call__(self, joints: Sequence[Joint | None] | None) -> object:
@@ -150,7 +150,7 @@ class Readers:
         count: Number of processes; 1 reads in this one.
     """
 
-    def __init__(self, sources: Sequence[Source], settings: "Settings", count: int) -> None:
+    def __init__(self, sources: Sequence[RankCapture], settings: "Settings", count: int) -> None:
         self._count, self._total = count, len(sources)
         shares = [sources[each::count] for each in range(count)]
         self._own = RankReader(sources, settings) if count == 1 else None
@@ -185,7 +185,7 @@ class Readers:
 
 
 @contextmanager
-def reading(sources: Sequence[Source], settings: "Settings") -> Iterator[Readers]:
+def reading(sources: Sequence[RankCapture], settings: "Settings") -> Iterator[Readers]:
     """Yield the readers of some captures: one for each core, as far as there is enough to read."""
     cores = len(os.sched_getaffinity(0))
     count = max(min(cores, len(sources) // WORTH_A_PROCESS, MOST_PROCESSES), 1)

@@ -13,7 +13,7 @@ from nsyswrap.capture.recorded_run import CAPTURE_SUFFIXES
 from nsyswrap.cli.inputs import CAPTURE_NAMES, ReadOptions, sqlite_export
 
 if TYPE_CHECKING:
-    from nsyswrap.cli.rank_reader import Source
+    from nsyswrap.cli.rank_reader import RankCapture
     from nsyswrap.loop.context import Settings
     from nsyswrap.model import Report
 
@@ -83,7 +83,7 @@ def report_of_ranks(paths: Sequence[Path], options: ReadOptions, *, with_timelin
     """
     from nsyswrap.capture.recorded_run import recorded_copy_rates, recorded_rank  # noqa: PLC0415
     from nsyswrap.cli.many_ranks import report_of_many  # noqa: PLC0415 - heavy; loaded when captures are read
-    from nsyswrap.cli.rank_reader import Source  # noqa: PLC0415
+    from nsyswrap.cli.rank_reader import RankCapture  # noqa: PLC0415
     from nsyswrap.hardware.copy_rates import read_rates  # noqa: PLC0415
     from nsyswrap.ranks.many import ALL_IN_DETAIL  # noqa: PLC0415
 
@@ -92,14 +92,16 @@ def report_of_ranks(paths: Sequence[Path], options: ReadOptions, *, with_timelin
     for capture in captures:
         rank, size = recorded_rank(capture)
         named = rank_in_name(capture) if rank is None else rank
-        sources.append(Source(capture, "/".join(capture.parts[-2:]), named, size))
+        sources.append(RankCapture(capture, "/".join(capture.parts[-2:]), named, size))
     settings = replace(options.settings(), copy_rates=read_rates(recorded_copy_rates(captures[0])))
     if len(sources) > ALL_IN_DETAIL:
         return report_of_many(sources, settings, options.window, with_timeline=with_timeline)
     return report_of_all(sources, settings, options.window, with_timeline=with_timeline)
 
 
-def report_of_all(sources: "Sequence[Source]", settings: "Settings", window: str, *, with_timeline: bool) -> "Report":
+def report_of_all(
+    sources: "Sequence[RankCapture]", settings: "Settings", window: str, *, with_timeline: bool
+) -> "Report":
     """Return one report of captures whose ranks are all shown in detail."""
     from nsyswrap.cli.progress import working  # noqa: PLC0415
     from nsyswrap.cli.rank_reader import rank_report  # noqa: PLC0415

@@ -30,7 +30,7 @@ def recorded_run(path: Path) -> "Run":
     from nsyswrap.capture.git_history import committed_s  # noqa: PLC0415 - loaded when a run is added
     from nsyswrap.render.json_reader import read_report  # noqa: PLC0415
     from nsyswrap.runs.database import project_folder  # noqa: PLC0415
-    from nsyswrap.runs.from_report import Place, run_from_report  # noqa: PLC0415
+    from nsyswrap.runs.from_report import RunOrigin, run_from_report  # noqa: PLC0415
 
     file = report_file(path)
     record = record_beside(file.parent)
@@ -40,7 +40,7 @@ def recorded_run(path: Path) -> "Run":
     if not isinstance(made, int):
         made = committed_s(str(known.get("commit") or ""), file.parent)
     project, folder = project_folder(Path.cwd()).resolve(), file.parent.resolve()
-    place = Place(made, folder.relative_to(project).as_posix() if folder.is_relative_to(project) else "")
+    place = RunOrigin(made, folder.relative_to(project).as_posix() if folder.is_relative_to(project) else "")
     cleaner = identity_from(os.environ.items(), kept=HOMES).cleaner()
     return run_from_report(read_report(file), record, place, cleaner)
 

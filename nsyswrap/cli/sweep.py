@@ -11,7 +11,7 @@ import click
 from nsyswrap.base.errors import CannotTellError, ExportError, UsageError
 from nsyswrap.base.text_file import read_text_file
 from nsyswrap.cli.output import form_of, write_result, write_text
-from nsyswrap.cli.sweep_runs import Settings, planned_seed, run_all
+from nsyswrap.cli.sweep_runs import SweepSettings, planned_seed, run_all
 from nsyswrap.cli.terminal import rendered_result
 from nsyswrap.render.documents import FORMS
 
@@ -71,7 +71,7 @@ def sweep(  # noqa: PLR0913 - one argument an option
         write_result(text, output, force=force)
     else:
         folder = output or Path("reports", "sweeps", source.stem)
-        settings = Settings(folder, until_stable=until is not None, record=record, quiet=quiet)
+        settings = SweepSettings(folder, until_stable=until is not None, record=record, quiet=quiet)
         found = finished_sweep(source, settings)
         write_result(rendered_result("sweep", form or "text", found, to_terminal=True), None, force=False)
         click.echo(f"page     {folder / PAGE}", err=True)
@@ -109,7 +109,7 @@ def kept_sweep(source: Path) -> "Sweep":
     return sweep_from_tree(tree, str(file))
 
 
-def finished_sweep(source: Path, settings: Settings) -> "Sweep":
+def finished_sweep(source: Path, settings: SweepSettings) -> "Sweep":
     """Run what is left of a sweep, keep its result after each run, and return it.
 
     Raises:

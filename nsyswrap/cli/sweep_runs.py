@@ -29,13 +29,13 @@ from nsyswrap.base.errors import CaptureError, ExportError, NsyswrapError, Usage
 from nsyswrap.cli.output import write_text
 from nsyswrap.cli.recording import RECORD_NAME, REPORT_NAME, recorded_run
 from nsyswrap.cli.terminal import printable
-from nsyswrap.sweep.endings import Ending, Reason, reason_of
+from nsyswrap.sweep.endings import Ending, EndReason, reason_of
 
 if TYPE_CHECKING:
     from nsyswrap.capture.cell_process import CellExit
     from nsyswrap.runs.run import Run
     from nsyswrap.sweep.cells import Cell
-    from nsyswrap.sweep.results import RunResult, StepPart
+    from nsyswrap.sweep.results import CellRun, StepPart
     from nsyswrap.sweep.spec import SweepSpec
 
 # Each run is a process of its own: a crash is a cell, and memory is free afterwards.
@@ -45,7 +45,7 @@ PLAN, SPEC, RUNS = "plan.json", "sweep.toml", "runs"
 _TAIL_BYTES = 65_536
 
 
-class Settings(NamedTuple):
+class SweepSettings(NamedTuple):
     """How a sweep runs.
 
     Attributes:
@@ -85,7 +85,7 @@ def planned_seed(spec: "SweepSpec", folder: Path) -> int:
     return seed
 
 
-def runs_in(spec: "SweepSpec", folder: Path) -> list["RunResult"]:
+def runs_in(spec: "SweepSpec", folder: Path) -> list["CellRun"]:
     """Return the runs of a sweep that have ended, in the order in which they were started.
 
     Raises:
@@ -117,7 +117,7 @@ def _request_of(cell: "Cell", spec: "SweepSpec") -> list[object]:
     return [list(cell.command), dict(sorted(cell.environment.items())), list(spec.options)]
 
 
-def run_all(spec: "SweepSpec", seed: int, settings: Settings) -> Iterator[list["RunResult"]]:
+def run_all(spec: "SweepSpec", seed: int, settings: SweepSettings) -> Iterator[list["CellRun"]]:
     """Run what is left of a sweep; yield all runs that have ended, first and after each run.
 
     Raises:
@@ -141,7 +141,7 @@ def run_all(spec: "SweepSpec", seed: int, settings: Settings) -> Iterator[list["
         yield done
 
 
-def over_budget(spec: "SweepSpec", done: Sequence["RunResult"]) -> str:
+def over_budget(spec: "SweepSpec", done: Sequence["CellRun"]) -> str:
     """Return why no further run may begin; empty if one may.
 
     A run is begun only if the median run so far would fit into the time that is left.
@@ -155,7 +155,7 @@ def over_budget(spec: "SweepSpec", done: Sequence["RunResult"]) -> str:
     return ""
 
 
-def _line(cell: "Cell", run: "RunResult") -> str:
+def _line(cell: "Cell", run: "CellRun") -> str:
     """Return one line on a run that has ended."""
     from nsyswrap.base import units  # noqa: PLC0415
 
@@ -164,7 +164,7 @@ def _line(cell: "Cell", run: "RunResult") -> str:
     return f"{cell.label}: {units.duration(run.mean_ns)} a step ({run.step_count} steps, {run.wall_s:.0f} s in all)"
 
 
-def _run(cell: "Cell", number: int, spec: "SweepSpec", settings: Settings) -> "RunResult":
+def _run(cell: "Cell", number: int, spec: "SweepSpec", settings: SweepSettings) -> "CellRun":
     """Run one cell once, or take the run that an earlier sweep began, and keep its result."""
     from nsyswrap.capture.cell_process import run_cell, wait_for_earlier  # noqa: PLC0415 - loaded when a sweep runs
     from nsyswrap.sweep.document import run_tree  # noqa: PLC0415
@@ -219,9 +219,9 @@ def _ended_before(folder: Path) -> "CellExit | None":
     return None
 
 
-def _result(cell: "Cell", number: int, ended: "CellExit", root: Path, limit_s: float) -> "RunResult":
+def _result(cell: "Cell", number: int, ended: "CellExit", root: Path, limit_s: float) -> "CellRun":
     """Return the result of a run that has ended."""
-    from nsyswrap.sweep.results import RunResult  # noqa: PLC0415 - loaded when a sweep runs
+    from nsyswrap.sweep.results import CellRun  # noqa: PLC0415 - loaded when a sweep runs
 
     folder = root / RUNS / cell.key / f"run-{number}"
     reason = reason_of(ended.code, _tail(folder.with_name(f"{folder.name}.txt")), limit_s if ended.timed_out else None)
@@ -229,12 +229,12 @@ def _result(cell: "Cell", number: int, ended: "CellExit", root: Path, limit_s: f
     with contextlib.suppress(NsyswrapError):
         run = recorded_run(folder)
     if reason.ending is Ending.MEASURED and (run is None or run.row.mean_ns is None):
-        reason = Reason(Ending.NO_STEPS, "its report has no steps: mark them with NVTX ranges")
-    base = RunResult(cell.key, number, reason.ending, _cleaned(reason.text), ended.wall_s)
+        reason = EndReason(Ending.NO_STEPS, "its report has no steps: mark them with NVTX ranges")
+    base = CellRun(cell.key, number, reason.ending, _cleaned(reason.text), ended.wall_s)
     return base if run is None else _with_report(base, run, folder.relative_to(root).as_posix())
 
 
-def _with_report(base: "RunResult", run: "Run", folder: str) -> "RunResult":
+def _with_report(base: "CellRun", run: "Run", folder: str) -> "CellRun":
     """Return a result with what the report of its run says; times only if the run was measured."""
     row = run.row
     found = dataclasses.replace(

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from nsyswrap.loop.context import TraceContext
     from nsyswrap.render.agreement_view import Measured
     from nsyswrap.sections.tensor_cores.hardware_proof import NcuLaunch
-    from nsyswrap.sections.tensor_cores.name_agreement import Agreement, Choice
+    from nsyswrap.sections.tensor_cores.name_agreement import Agreement, KernelChoice
 
     Judge = Callable[[Sequence[NcuLaunch]], Agreement]
 
@@ -109,7 +109,7 @@ def verify_tensor_cores(  # noqa: PLR0913 - one argument an option
     check_targets([output, save_rules, save_counters], force=force)
     for file in (output, save_rules, save_counters):
         check_not_input(file, capture, *([] if file is save_rules else kernel_rules))
-    found = measured(Request(command, capture, launches, timeout, kernel_rules, python))
+    found = measured(MeasurementRequest(command, capture, launches, timeout, kernel_rules, python))
     write_result(FORMS[form](found), output, force=force)
     save(save_counters, found.counters, force=force)
     save(save_rules, learned_rules(found), force=force)
@@ -117,7 +117,7 @@ def verify_tensor_cores(  # noqa: PLR0913 - one argument an option
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class MeasurementRequest:
     """What to measure, from the command line.
 
     Attributes:
@@ -137,7 +137,7 @@ class Request:
     python: str | None
 
 
-def measured(request: Request) -> "Measured":
+def measured(request: MeasurementRequest) -> "Measured":
     """Choose kernels, measure them, and compare their names with the counters.
 
     Raises:
@@ -206,7 +206,7 @@ def exit_code(agreement: "Agreement") -> int:
 
 
 @contextmanager
-def _captured(words: tuple[str, ...], request: Request) -> Iterator[Path]:
+def _captured(words: tuple[str, ...], request: MeasurementRequest) -> Iterator[Path]:
     """Yield the export of the given capture, or of one recorded now."""
     if request.capture is not None:
         with sqlite_export(request.capture) as export:
@@ -252,7 +252,7 @@ def _context_and_window(export: Path, learned: "tuple[NameRule, ...]") -> "tuple
 
 
 def _measured_launches(
-    ncu: "Ncu", words: tuple[str, ...], choice: "Choice", request: Request, judge: "Judge"
+    ncu: "Ncu", words: tuple[str, ...], choice: "KernelChoice", request: MeasurementRequest, judge: "Judge"
 ) -> "tuple[list[NcuLaunch], str]":
     """Return measured launches of the chosen kernels, and ncu's CSV.
 

@@ -15,7 +15,7 @@ from nsyswrap.base.interval import Interval
 from nsyswrap.compare.bootstrap import difference_interval, runs_interval
 from nsyswrap.compare.comparison import AmountChange, Basis, ChangeTable, FactChange, Side
 from nsyswrap.compare.scaling import scaling_table
-from nsyswrap.compare.step_times import LEDGER_ROWS, MOST_BETWEEN, StepTimes
+from nsyswrap.compare.step_times import LEDGER_ROWS, MOST_BETWEEN, MeasuredSteps
 from nsyswrap.model import Fact, Report, Section, Unit
 from nsyswrap.rules.work_names import TENSOR_USES, operation_name
 
@@ -33,7 +33,7 @@ class Amount(NamedTuple):
     times: float | None
 
 
-class Source(NamedTuple):
+class ChangeSource(NamedTuple):
     """The source of a table of changes.
 
     Attributes:
@@ -75,8 +75,8 @@ def _called(column: str) -> Callable[[Row], str]:
 
 
 SOURCES = (
-    Source("idle", "Why the GPU was idle", ("idle", "attribution"), "idle_ns", _called("rule"), of_gpus=True),
-    Source(
+    ChangeSource("idle", "Why the GPU was idle", ("idle", "attribution"), "idle_ns", _called("rule"), of_gpus=True),
+    ChangeSource(
         "idle_in_phases",
         "Why the GPU was idle, by phase",
         ("idle", "attribution"),
@@ -84,13 +84,15 @@ SOURCES = (
         _rule_in_phase,
         of_gpus=True,
     ),
-    Source("phases", "Phases on the CPU", ("phases", "phases"), "host_ns", _called("phase"), of_gpus=False),
-    Source("phases_on_gpu", "Phases on the GPU", ("phases", "phases"), "gpu_ns", _called("phase"), of_gpus=True),
-    Source("families", "Kernel families", ("tensor_cores", "kernels"), "total_ns", _family, of_gpus=True),
-    Source("kernels", "Kernels", ("kernels", "summary"), "total_ns", _called("name"), of_gpus=True),
-    Source("copies", "Memory copies and memsets", ("copies", "summary"), "total_ns", _copy, of_gpus=True),
-    Source("copied", "Bytes of copies and memsets", ("copies", "summary"), "bytes", _copy, of_gpus=True, unit="bytes"),
-    Source("host_calls", "CUDA calls", ("host_calls", "summary"), "total_ns", _called("name"), of_gpus=False),
+    ChangeSource("phases", "Phases on the CPU", ("phases", "phases"), "host_ns", _called("phase"), of_gpus=False),
+    ChangeSource("phases_on_gpu", "Phases on the GPU", ("phases", "phases"), "gpu_ns", _called("phase"), of_gpus=True),
+    ChangeSource("families", "Kernel families", ("tensor_cores", "kernels"), "total_ns", _family, of_gpus=True),
+    ChangeSource("kernels", "Kernels", ("kernels", "summary"), "total_ns", _called("name"), of_gpus=True),
+    ChangeSource("copies", "Memory copies and memsets", ("copies", "summary"), "total_ns", _copy, of_gpus=True),
+    ChangeSource(
+        "copied", "Bytes of copies and memsets", ("copies", "summary"), "bytes", _copy, of_gpus=True, unit="bytes"
+    ),
+    ChangeSource("host_calls", "CUDA calls", ("host_calls", "summary"), "total_ns", _called("name"), of_gpus=False),
 )
 _LEDGER, _IDLE = ("ledger", "devices"), ("idle", "attribution")
 _OF_ALL = (_LEDGER, _IDLE)
@@ -152,7 +154,7 @@ def _ledger(base: Side, new: Side, basis: Basis) -> ChangeTable:
     return ChangeTable("ledger", "GPU time breakdown", OF_GPUS[basis], _unit("ns", basis), tuple(changes))
 
 
-def _interval(base: Sequence[StepTimes], new: Sequence[StepTimes], row: str, shown: float) -> Interval[float]:
+def _interval(base: Sequence[MeasuredSteps], new: Sequence[MeasuredSteps], row: str, shown: float) -> Interval[float]:
     """Return the difference of one ledger row that is shown, in ns a step, with its range.
 
     The one that is shown has the time between steps, and is that of one run of each side.
@@ -187,7 +189,7 @@ def _number(section: Section | None, label: str) -> float | None:
     return None if fact is None or fact.value is None or isinstance(fact.value, str) else float(fact.value)
 
 
-def _table(source: Source, base: Side, new: Side, basis: Basis) -> ChangeTable:
+def _table(source: ChangeSource, base: Side, new: Side, basis: Basis) -> ChangeTable:
     before, now = (_amounts(source, side, basis) for side in (base, new))
     changes = [_change(name, before.get(name), now.get(name)) for name in dict.fromkeys([*before, *now])]
     changes.sort(key=lambda one: (-abs(one.delta), one.name))
@@ -205,7 +207,7 @@ def _change(name: str, before: Amount | None, now: Amount | None) -> AmountChang
     )
 
 
-def _amounts(source: Source, side: Side, basis: Basis) -> dict[str, Amount]:
+def _amounts(source: ChangeSource, side: Side, basis: Basis) -> dict[str, Amount]:
     """Return the amounts of a table by name; rows of one name are added."""
     table = _rows_of(side.report, *source.place)
     if table is None or source.column not in table:

@@ -7,7 +7,7 @@ from typing import Literal
 
 from nsyswrap.base.errors import UsageError
 from nsyswrap.base.interval import Interval
-from nsyswrap.compare.step_times import StepTimes, step_count, step_times
+from nsyswrap.compare.step_times import MeasuredSteps, step_count, step_times
 from nsyswrap.model import Finding, Report, Section, Unit
 
 MARGIN = 0.03
@@ -233,7 +233,7 @@ class Side:
 
     name: str
     reports: tuple[Report, ...]
-    runs: tuple[StepTimes, ...]
+    runs: tuple[MeasuredSteps, ...]
     middle: int
 
     @classmethod
@@ -249,7 +249,7 @@ class Side:
         return self.reports[self.middle]
 
     @property
-    def steps(self) -> StepTimes:
+    def steps(self) -> MeasuredSteps:
         """Return the measured steps of that report."""
         return self.runs[self.middle]
 

@@ -10,7 +10,7 @@ from nsyswrap.base.interval import around
 from nsyswrap.compare.bootstrap import Series, Statistic, drift, log_ratio_interval, mean, median, runs_interval
 from nsyswrap.compare.comparison import Estimate, Outcome
 from nsyswrap.compare.run_noise import widened
-from nsyswrap.compare.step_times import StepTimes
+from nsyswrap.compare.step_times import MeasuredSteps
 
 MEDIAN, MEAN = "median step", "time per step"
 # Two measures may each show a change; at this level the intervals of both hold in 95 % of comparisons.
@@ -22,7 +22,7 @@ WIDEST = 0.15
 FARTHEST = math.log(1e15)
 
 
-class Bounds(NamedTuple):
+class ChangeBounds(NamedTuple):
     """Limits that a change must exceed: the margin, as a share, and the noise between runs, in logarithms."""
 
     margin: float
@@ -42,7 +42,7 @@ MORE_RUNS = "profile each side several times and pass all runs: --base-run, --ne
 
 
 def estimate_changes(
-    base: Sequence[StepTimes], new: Sequence[StepTimes], margin: float, noise: float = 0.0
+    base: Sequence[MeasuredSteps], new: Sequence[MeasuredSteps], margin: float, noise: float = 0.0
 ) -> tuple[Estimate, Estimate]:
     """Return how the median step and the time per step changed.
 
@@ -55,7 +55,7 @@ def estimate_changes(
         margin: Smallest change that counts, as a share.
         noise: How far ln(new / base) of two runs may be from 0 when nothing changed; 0 for parts of one run.
     """
-    bounds = Bounds(margin, noise)
+    bounds = ChangeBounds(margin, noise)
     return (
         _estimate(MEDIAN, [one.length for one in base], [one.length for one in new], median, bounds),
         _estimate(MEAN, [one.period for one in base], [one.period for one in new], mean, bounds),
@@ -106,7 +106,7 @@ def _hidden_by_runs(one: Estimate) -> bool:
 
 
 def _estimate(
-    label: str, base: Sequence[Series], new: Sequence[Series], statistic: Statistic, bounds: Bounds
+    label: str, base: Sequence[Series], new: Sequence[Series], statistic: Statistic, bounds: ChangeBounds
 ) -> Estimate:
     before, now = (np.array([float(statistic(run)) for run in runs]) for runs in (base, new))
     base_ns, new_ns = _typical(before), _typical(now)

@@ -15,7 +15,7 @@ from nsyswrap.base.interval import Interval
 from nsyswrap.compare.comparison import MARGIN, FindingChange, FindingPair
 from nsyswrap.model import Fact, Plan, Report, Section
 from nsyswrap.rules import rule_name
-from nsyswrap.what_if.fixed_step import TypicalStep
+from nsyswrap.what_if.fixed_step import CurrentStep
 
 KEY, TITLE = "plan_score", "Against the plan of the run before"
 # A change is partly made where at most this share of the time lost is left. Other changes of the plan make findings
@@ -99,7 +99,7 @@ def _predicted(base: Report, made: Sequence[str]) -> Interval[int] | None:
     found = next((each for each in base.findings if each.rule == made[0]), None)
     if found is None or found.saving is None:
         return None
-    step = TypicalStep(plan.step_ns, base.step.total_in(base.window), plan.is_mean)
+    step = CurrentStep(plan.step_ns, base.step.total_in(base.window), plan.is_mean)
     return found.saving.map(step.after)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from nsyswrap.base.interval import Interval
 from nsyswrap.compare.bootstrap import student_quantile
-from nsyswrap.compare.step_times import StepTimes
+from nsyswrap.compare.step_times import MeasuredSteps
 
 # Standard deviation of ln(time per step) between CPU-bound runs, and its degrees of freedom. Source: 30 runs in six
 # groups, each of one program on one machine (docs/compare.md).
@@ -20,7 +20,7 @@ FREEDOM = 24
 GPU_SPREAD = 0.005
 
 
-def run_noise(base: Sequence[StepTimes], new: Sequence[StepTimes], confidence: float) -> float:
+def run_noise(base: Sequence[MeasuredSteps], new: Sequence[MeasuredSteps], confidence: float) -> float:
     """Return how far ln(new / base) of one run of each side may be from 0 when nothing changed.
 
     Args:

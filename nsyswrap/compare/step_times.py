@@ -28,7 +28,7 @@ MOST_BETWEEN = 0.05
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class StepTimes:
+class MeasuredSteps:
     """The measured steps inside a report's window.
 
     Attributes:
@@ -63,15 +63,15 @@ class StepTimes:
         return 1 - kernels / whole if whole else 1.0
 
 
-NO_STEPS = StepTimes(np.empty(0), np.empty(0))
+NO_STEPS = MeasuredSteps(np.empty(0), np.empty(0))
 
 
-def step_count(report: Report, steps: StepTimes) -> int:
+def step_count(report: Report, steps: MeasuredSteps) -> int:
     """Return the number of steps that the totals of a report count; a long table of steps may list fewer."""
     return (report.step.count if report.window.is_of_steps else None) or steps.count
 
 
-def step_times(report: Report) -> StepTimes:
+def step_times(report: Report) -> MeasuredSteps:
     """Return the measured steps of the window of a report.
 
     Ranks run the same steps in parallel, so a step is the mean of the steps with its number of all processes. Counting
@@ -99,7 +99,7 @@ def step_times(report: Report) -> StepTimes:
     )
     # Where a process takes several steps while another takes one, they count together.
     sums = times.groupby("number").sum() / len(np.unique(owner))
-    return StepTimes(
+    return MeasuredSteps(
         length=np.maximum(_floats(sums["length"]), 1),
         period=np.maximum(_floats(sums["period"]), 1),
         parts={row: _floats(sums[row]) for row in rows} if len(rows) == len(LEDGER_ROWS) else {},

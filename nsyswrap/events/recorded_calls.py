@@ -67,22 +67,22 @@ class CallTimes:
         counts: Costs = np.maximum(last - first, 0) * share
         return counts
 
-    def added(self, start: Times, end: Times, costs: ProfilerCost) -> "Added":
+    def added(self, start: Times, end: Times, costs: ProfilerCost) -> "AddedTime":
         """Return what nsys added to the calls that begin inside each interval, in ns."""
         cost, count = costs[self.kind], self.count(start, end)
         low, usual, high = (count * each for each in cost.added.in_order)
         nothing, alone = np.zeros(len(count)), count * cost.alone
         if self.length is not None and self.number is not None:
             usual = self._sums(_added_to_nodes(np.diff(self.number, prepend=0), self.length, costs), start, end)
-            return Added(low, usual, high, usual, nothing, alone)
+            return AddedTime(low, usual, high, usual, nothing, alone)
         if self.work is not None and cost.slowdown is not None:
             least, most = cost.added.ends
             usual, high = (
                 self._sums(np.clip(self.work * (1 - 1 / each), least, most * costs.pace_range), start, end)
                 for each in cost.slowdown
             )
-            return Added(low, usual, high, usual, high, alone)
-        return Added(low, usual, high, nothing, nothing, alone)
+            return AddedTime(low, usual, high, usual, high, alone)
+        return AddedTime(low, usual, high, nothing, nothing, alone)
 
     def _sums(self, each: Costs, start: Times, end: Times) -> Costs:
         """Return the sums of one number for each call over the calls that begin inside intervals."""
@@ -104,15 +104,15 @@ class RecordedCalls:
     cost: ProfilerCost | None = None
     threads: Mapping[int, tuple[CallTimes, ...]] = field(default_factory=dict)
 
-    def added(self, thread: int, start: Times, end: Times) -> "Added":
+    def added(self, thread: int, start: Times, end: Times) -> "AddedTime":
         """Return what nsys added to a thread inside intervals, in ns."""
-        costs, sums = self.cost or ProfilerCost(), np.zeros((len(Added._fields), len(start)))
+        costs, sums = self.cost or ProfilerCost(), np.zeros((len(AddedTime._fields), len(start)))
         for each in self.threads.get(thread, ()):
             sums += each.added(start, end, costs)
-        return Added(*sums)
+        return AddedTime(*sums)
 
 
-class Added(NamedTuple):
+class AddedTime(NamedTuple):
     """What nsys added to a thread inside some intervals, in ns: arrays of one value an interval.
 
     Attributes:

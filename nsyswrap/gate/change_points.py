@@ -41,7 +41,7 @@ class ChangePoint(NamedTuple):
     p_value: float
 
 
-class Shape(StrEnum):
+class SeriesShape(StrEnum):
     """What a series does."""
 
     LEVEL = "level"
@@ -143,7 +143,7 @@ class SeriesTrend(NamedTuple):
         first: Position of the first run after the last step; 0 otherwise.
     """
 
-    shape: Shape
+    shape: SeriesShape
     change: float = 0.0
     first: int = 0
 
@@ -160,10 +160,10 @@ def trend_of(series: Series, points: Sequence[ChangePoint]) -> SeriesTrend:
     slope = _slope(series) if _has_trend(series) else 0.0
     line = slope * np.arange(len(series))
     if slope and _scatter(series - line) <= _scatter(series - _levels(series, points)):
-        return SeriesTrend(Shape.DRIFT, slope * (len(series) - 1))
+        return SeriesTrend(SeriesShape.DRIFT, slope * (len(series) - 1))
     if points:
-        return SeriesTrend(Shape.STEP, points[-1].change, points[-1].first)
-    return SeriesTrend(Shape.LEVEL)
+        return SeriesTrend(SeriesShape.STEP, points[-1].change, points[-1].first)
+    return SeriesTrend(SeriesShape.LEVEL)
 
 
 def _levels(series: Series, points: Sequence[ChangePoint]) -> Series:

@@ -12,7 +12,7 @@ from nsyswrap.compare import ComparabilityIssue
 from nsyswrap.compare.bootstrap import Series
 from nsyswrap.compare.estimates import MEAN, MEDIAN
 from nsyswrap.gate.blame import blame_words, blamed
-from nsyswrap.gate.change_points import ChangePoint, Shape, change_points, trend_of
+from nsyswrap.gate.change_points import ChangePoint, SeriesShape, change_points, trend_of
 from nsyswrap.gate.noise import FEWEST, MOST, is_certain, limit, middle, runs_needed
 from nsyswrap.gate.timed_runs import Gate, GateOptions, GateOutcome, Measure, TimedRun, noise_words
 
@@ -271,9 +271,9 @@ def _trend_notes(earlier: Sequence[TimedRun]) -> Iterator[str]:
     points = _points(earlier)
     trend = trend_of(series, points)
     size = units.change(math.expm1(trend.change))
-    if trend.shape is Shape.DRIFT:
+    if trend.shape is SeriesShape.DRIFT:
         yield f"The earlier runs drift by {size} from the first to the last, and the noise includes this."
-    if trend.shape is Shape.STEP:
+    if trend.shape is SeriesShape.STEP:
         yield (
             f"The earlier runs change by {size} at {earlier[trend.first].name} (run {trend.first + 1} of "
             f"{len(earlier)}), and the noise includes this. If the program changed there, give the runs from there on."

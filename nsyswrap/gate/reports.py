@@ -7,7 +7,7 @@ import numpy as np
 
 from nsyswrap.compare import ComparabilityIssue, ComparisonOptions, IssueKind, Side
 from nsyswrap.compare.comparability import find_issues
-from nsyswrap.compare.step_times import LEDGER_ROWS, StepTimes, step_count
+from nsyswrap.compare.step_times import LEDGER_ROWS, MeasuredSteps, step_count
 from nsyswrap.gate.decision import judge
 from nsyswrap.gate.timed_runs import Gate, GateOptions, GateOutcome, TimedRun, part_words
 from nsyswrap.model import Report, Session
@@ -65,7 +65,7 @@ def in_order(runs: Sequence[NamedReport]) -> tuple[NamedReport, ...]:
     return tuple(runs)
 
 
-def timed_run(named: NamedReport, steps: StepTimes) -> TimedRun:
+def timed_run(named: NamedReport, steps: MeasuredSteps) -> TimedRun:
     """Return a report as a run of the gate; it has at least one step."""
     count = step_count(named.report, steps)
     return TimedRun(

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nsyswrap.gate.change_points import Shape, change_points, trend_of
+from nsyswrap.gate.change_points import SeriesShape, change_points, trend_of
 from nsyswrap.gate.noise import FEWEST, limit
 from nsyswrap.gate.recorded import parts_of_run
 from nsyswrap.gate.timed_runs import FALSE_ALARMS
@@ -81,7 +81,7 @@ class Trend(NamedTuple):
     run_count: int
     runs: tuple[SeriesRun, ...]
     without_steps: int
-    shape: Shape
+    shape: SeriesShape
     drift: float
     levels: tuple[Level, ...]
     changes: tuple[LevelChange, ...]
@@ -98,16 +98,16 @@ def trend_of_runs(program: Program, run_count: int, runs: Sequence[SeriesRun]) -
     timed = tuple(one for one in runs if one.row.mean_ns)
     without = len(runs) - len(timed)
     if not timed:
-        return Trend(program, run_count, (), without, Shape.LEVEL, 0.0, (), ())
+        return Trend(program, run_count, (), without, SeriesShape.LEVEL, 0.0, (), ())
     series = np.log([one.row.mean_ns or 1.0 for one in timed])
     points = change_points(series)
     trend = trend_of(series, points)
     # A drift has no levels: its change points are where a line was cut.
-    cuts = [] if trend.shape is Shape.DRIFT else [point.first for point in points]
+    cuts = [] if trend.shape is SeriesShape.DRIFT else [point.first for point in points]
     bounds = [0, *cuts, len(timed)]
     levels = tuple(_level(series, first, end) for first, end in pairwise(bounds))
     changes = tuple(_change(timed, before, after) for before, after in pairwise(levels))
-    drift = math.expm1(trend.change) if trend.shape is Shape.DRIFT else 0.0
+    drift = math.expm1(trend.change) if trend.shape is SeriesShape.DRIFT else 0.0
     return Trend(program, run_count, timed, without, trend.shape, drift, levels, changes)
 
 

@@ -25,7 +25,7 @@ PER_FILE_BYTE = 10
 _HALVINGS = 20
 
 
-class Interval(NamedTuple):
+class ReadInterval(NamedTuple):
     """An interval that is read.
 
     Attributes:
@@ -49,7 +49,7 @@ def bytes_of_rows(rows: Mapping[str, float]) -> int:
     return BASE_BYTES + round(sum(count * _BYTES.get(name, ROW_BYTES) for name, count in rows.items()))
 
 
-class Sizes:
+class IntervalSizes:
     """How much memory intervals of a capture take.
 
     Args:
@@ -75,7 +75,7 @@ class Sizes:
         return float(until - before)
 
 
-def choose_steps(sizes: Sizes, start: Times, end: Times, memory_bytes: int) -> Interval:
+def choose_steps(sizes: IntervalSizes, start: Times, end: Times, memory_bytes: int) -> ReadInterval:
     """Return the interval of as many steps around the middle one as fit into memory, at least one.
 
     Args:
@@ -86,9 +86,9 @@ def choose_steps(sizes: Sizes, start: Times, end: Times, memory_bytes: int) -> I
     """
     around = int((end - start).max())
 
-    def interval(count: int) -> Interval:
+    def interval(count: int) -> ReadInterval:
         first = (len(start) - count) // 2
-        return Interval(int(start[first]), int(end[first + count - 1]), around, count == len(start))
+        return ReadInterval(int(start[first]), int(end[first + count - 1]), around, count == len(start))
 
     least, most = 1, len(start)
     while least < most:
@@ -101,7 +101,7 @@ def choose_steps(sizes: Sizes, start: Times, end: Times, memory_bytes: int) -> I
     return interval(least)
 
 
-def choose_time(sizes: Sizes, start_ns: int, end_ns: int, memory_bytes: int, step_ns: int = 0) -> Interval:
+def choose_time(sizes: IntervalSizes, start_ns: int, end_ns: int, memory_bytes: int, step_ns: int = 0) -> ReadInterval:
     """Return the longest part around the middle of an interval that fits into memory.
 
     Args:
@@ -113,11 +113,11 @@ def choose_time(sizes: Sizes, start_ns: int, end_ns: int, memory_bytes: int, ste
     """
     length = end_ns - start_ns
 
-    def interval(part: int) -> Interval:
+    def interval(part: int) -> ReadInterval:
         first = start_ns + (length - part) // 2
-        return Interval(first, first + part, max(part // 100, step_ns, 1), part == length)
+        return ReadInterval(first, first + part, max(part // 100, step_ns, 1), part == length)
 
-    def fits(one: Interval) -> bool:
+    def fits(one: ReadInterval) -> bool:
         return sizes.needed_bytes(one.start_ns - one.around_ns, one.end_ns + one.around_ns) <= memory_bytes
 
     if fits(interval(length)):

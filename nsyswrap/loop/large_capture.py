@@ -22,14 +22,14 @@ from nsyswrap.events.operations import SOURCES
 from nsyswrap.loop.interval_choice import (
     BASE_BYTES,
     PER_FILE_BYTE,
-    Interval,
-    Sizes,
+    IntervalSizes,
+    ReadInterval,
     bytes_of_rows,
     choose_steps,
     choose_time,
 )
 from nsyswrap.loop.step_detection import Steps, find_steps, step_matcher
-from nsyswrap.loop.whole_ledger import Sweep, Swept, extent_of_operations, whole_ledgers
+from nsyswrap.loop.whole_ledger import LedgerSweep, Swept, extent_of_operations, whole_ledgers
 from nsyswrap.trace import tables
 from nsyswrap.trace.connection import opened
 from nsyswrap.trace.large_export import LargeExport, Progress, RowCounter
@@ -43,7 +43,7 @@ _PASSES = ("forward", "backward")
 _FOR_STEPS = (tables.THREADS.name, tables.DIAGNOSTICS.name)
 
 
-class Request(NamedTuple):
+class ReadRequest(NamedTuple):
     """What is wanted of a large export.
 
     Attributes:
@@ -67,7 +67,7 @@ class Request(NamedTuple):
     progress: Progress = lambda _what, _done, _all: None
 
 
-def load_within(path: Path, request: Request) -> Trace:
+def load_within(path: Path, request: ReadRequest) -> Trace:
     """Read an export into a trace: all of it where its analysis fits into memory, else a part of it.
 
     Args:
@@ -106,7 +106,7 @@ class _LargeCapture:
     """A large export and what is wanted of it."""
 
     large: LargeExport
-    request: Request
+    request: ReadRequest
     needed_bytes: int
 
     def trace(self) -> Trace:
@@ -120,13 +120,13 @@ class _LargeCapture:
         operations = [self.large.indexes[name] for name in OPERATIONS if name in self.large.indexes]
         count = RowCounter(self.request.progress, "adding up", sum(int(each.rows.sum()) for each in operations))
         own = steps.found.windows_of(measured) if steps and measured else {}
-        sweep = Sweep(every, own, (chosen.start_ns, chosen.end_ns))
+        sweep = LedgerSweep(every, own, (chosen.start_ns, chosen.end_ns))
         swept = whole_ledgers(self.large.export, self.large.indexes, sweep, count)
         return self._read(chosen, swept, steps.ranges if steps else None)
 
-    def _interval(self, every: tuple[int, int], steps: Steps | None) -> Interval:
+    def _interval(self, every: tuple[int, int], steps: Steps | None) -> ReadInterval:
         """Return what is read in detail."""
-        sizes, memory, given = Sizes(self.large.indexes), self.request.memory_bytes, self.request.window
+        sizes, memory, given = IntervalSizes(self.large.indexes), self.request.memory_bytes, self.request.window
         longest = 0 if steps is None else int((steps.measured["end"] - steps.measured["start"]).max())
         if given is not None:
             first, last = self.large.extent()
@@ -155,7 +155,7 @@ class _LargeCapture:
         trace = self.large.trace_of_ranges(ranges, _FOR_STEPS)
         return _StepRanges(find_steps(trace, self.request.step_pattern), ranges)
 
-    def _read(self, chosen: Interval, swept: Swept, steps: Arrays | None) -> Trace:
+    def _read(self, chosen: ReadInterval, swept: Swept, steps: Arrays | None) -> Trace:
         """Return the trace of an interval."""
         trace = self.large.trace_between(*self._around(chosen, swept), steps)
         excerpt = Excerpt(
@@ -171,13 +171,13 @@ class _LargeCapture:
         )
         return replace(trace, excerpt=excerpt)
 
-    def _around(self, chosen: Interval, swept: Swept) -> tuple[int, int]:
+    def _around(self, chosen: ReadInterval, swept: Swept) -> tuple[int, int]:
         """Return the interval with what is around it.
 
         The next operation of each GPU on either side belongs to it, as far as the memory allows: it ends the gap at the
         edge.
         """
-        sizes = Sizes(self.large.indexes)
+        sizes = IntervalSizes(self.large.indexes)
         start, end = chosen.start_ns - chosen.around_ns, chosen.end_ns + chosen.around_ns
         for before in sorted(swept.before_ns, reverse=True):
             if sizes.needed_bytes(min(before, start), end) <= self.request.memory_bytes:
@@ -195,7 +195,7 @@ class _StepRanges(NamedTuple):
     ranges: Arrays
 
 
-def _count(trace: Trace, spec: tables.TableSpec, chosen: Interval) -> int:
+def _count(trace: Trace, spec: tables.TableSpec, chosen: ReadInterval) -> int:
     """Return how many operations of a table run in an interval."""
     start, end = (tables.array(trace[spec], name) for name in ("start", "end"))
     return int(np.count_nonzero((start < chosen.end_ns) & (end > chosen.start_ns)))

@@ -47,7 +47,7 @@ class Swept(NamedTuple):
     after_ns: tuple[int, ...]
 
 
-class Sweep:
+class LedgerSweep:
     """Adds up ledgers of some intervals while operations come in order of time.
 
     Args:
@@ -158,7 +158,7 @@ class _Collectives:
         return np.array(found, np.bool_)[place]
 
 
-def whole_ledgers(export: Export, indexes: Mapping[str, TableIndex], sweep: Sweep, progress: Progress) -> Swept:
+def whole_ledgers(export: Export, indexes: Mapping[str, TableIndex], sweep: LedgerSweep, progress: Progress) -> Swept:
     """Return the exact ledgers of each GPU.
 
     Args:

@@ -29,7 +29,7 @@ GpuNumbers = Sequence[Mapping[int, int]]
 _TIMES, _IDS = ("start", "end"), ("process", "thread", "end_thread")
 
 
-class Ranked(Protocol):
+class RankedReport(Protocol):
     """A report with a name and, if known, a rank."""
 
     @property
@@ -132,7 +132,7 @@ class ReportIdentity(NamedTuple):
     communicators: frozenset[int]
 
 
-def order_of(report: Ranked) -> tuple[bool, int, str]:
+def order_of(report: RankedReport) -> tuple[bool, int, str]:
     """Return the sort key of a report: by rank, those without one last."""
     return (report.rank is None, report.rank or 0, report.name)
 

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from nsyswrap.base import units
 from nsyswrap.render.escape import visible
 from nsyswrap.sections.tensor_cores.hardware_proof import Proof
-from nsyswrap.sections.tensor_cores.name_agreement import Agreement, Checked, Outcome
+from nsyswrap.sections.tensor_cores.name_agreement import Agreement, Checked, NameOutcome
 
 SCHEMA = "nsyswrap.tensor_agreement/1"
 SHOWN = 20
@@ -82,7 +82,7 @@ def json_of(measured: Measured) -> str:
         "tensor_share_high": high,
         "named_share_low": named_low,
         "named_share_high": named_high,
-        "shares": {str(each): agreement.share(each) for each in Outcome},
+        "shares": {str(each): agreement.share(each) for each in NameOutcome},
         "kernels": [_record(each) for each in agreement.kernels],
     }
     return json.dumps(whole, indent=2, ensure_ascii=False) + "\n"
@@ -97,7 +97,7 @@ FORMS: Mapping[str, Callable[[Measured], str]] = MappingProxyType(
 def summary(measured: Measured) -> list[tuple[str, str]]:
     """Return the summary: labels and values."""
     agreement = measured.agreement
-    shares = {each: units.share(agreement.share(each)) for each in Outcome}
+    shares = {each: units.share(agreement.share(each)) for each in NameOutcome}
     return [
         ("kernel time in the capture", units.duration(agreement.kernel_ns)),
         (
@@ -106,16 +106,20 @@ def summary(measured: Measured) -> list[tuple[str, str]]:
         ),
         ("tensor cores, by hardware", units.share_band(*agreement.tensor_share)),
         ("tensor cores, by name", units.share_band(*agreement.named_share)),
-        ("name and hardware agree", shares[Outcome.AGREES]),
-        ("name and hardware differ", shares[Outcome.DIFFERS]),
-        ("unknown by name, settled", shares[Outcome.SETTLED]),
-        ("not clear from the counters", shares[Outcome.OPEN]),
+        ("name and hardware agree", shares[NameOutcome.AGREES]),
+        ("name and hardware differ", shares[NameOutcome.DIFFERS]),
+        ("unknown by name, settled", shares[NameOutcome.SETTLED]),
+        ("not clear from the counters", shares[NameOutcome.OPEN]),
     ]
 
 
 def _selected(agreement: Agreement) -> list[Checked]:
     """Return the kernels to show: those that differ, were settled or are open, then the longest of the rest."""
-    first = [each for each in agreement.kernels if each.outcome in {Outcome.DIFFERS, Outcome.SETTLED, Outcome.OPEN}]
+    first = [
+        each
+        for each in agreement.kernels
+        if each.outcome in {NameOutcome.DIFFERS, NameOutcome.SETTLED, NameOutcome.OPEN}
+    ]
     rest = [each for each in agreement.kernels if each not in first]
     return [*first, *rest[: max(0, SHOWN - len(first))]]
 

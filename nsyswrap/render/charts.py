@@ -110,7 +110,7 @@ class Dot(NamedTuple):
     anchor: str
 
 
-class Part(NamedTuple):
+class ColumnPart(NamedTuple):
     """A part of a step: its index, top and height in pixels."""
 
     part: int
@@ -118,19 +118,19 @@ class Part(NamedTuple):
     height: str
 
 
-class Column(NamedTuple):
+class StepColumn(NamedTuple):
     """One step as a column: position and width in per cent, and its parts from the bottom to the top."""
 
     x: str
     width: str
-    parts: tuple[Part, ...]
+    parts: tuple[ColumnPart, ...]
     warm_up: bool
     name: str
     ns: int
     anchor: str
 
 
-class Mark(NamedTuple):
+class OutlierMark(NamedTuple):
     """An outlier: its middle in per cent, and the top of its step in pixels."""
 
     x: str
@@ -161,17 +161,17 @@ class StepChart(NamedTuple):
         marks: The outliers.
     """
 
-    columns: tuple[Column, ...]
+    columns: tuple[StepColumn, ...]
     dots: tuple[Dot, ...]
     ranges: tuple[Range, ...]
     top_ns: int
     median_y: str
     above: int
     height: int
-    marks: tuple[Mark, ...] = ()
+    marks: tuple[OutlierMark, ...] = ()
 
 
-class Steps(NamedTuple):
+class ChartedSteps(NamedTuple):
     """The input of the chart of steps: n steps in order.
 
     Attributes:
@@ -191,7 +191,7 @@ class Steps(NamedTuple):
     spans: Sequence[str] = ()
 
 
-def step_chart(steps: Steps, height: int) -> StepChart:
+def step_chart(steps: ChartedSteps, height: int) -> StepChart:
     """Return the chart of step times; its scale starts at 0 and ends above the longest measured step.
 
     Args:
@@ -244,7 +244,7 @@ def busy_area(start_ns: Sequence[int], end_ns: Sequence[int], busy_share: Sequen
     return f"M{(left[0] - starts[0]) * scale:.1f} 100" + "".join(points) + "V100Z"
 
 
-def _columns(steps: Steps, top: float, height: int) -> tuple[Column, ...]:
+def _columns(steps: ChartedSteps, top: float, height: int) -> tuple[StepColumn, ...]:
     slot = 100 / len(steps.lengths_ns)
     found = []
     for at, (name, ns, warm) in enumerate(zip(steps.names, steps.lengths_ns, steps.warm_up, strict=True)):
@@ -253,18 +253,18 @@ def _columns(steps: Steps, top: float, height: int) -> tuple[Column, ...]:
         lengths = [float(ns)] if warm else [float(part[at]) for part in steps.parts_ns]
         parts = _stack(lengths, height / top, height)
         anchor = steps.spans[at] if steps.spans else ""
-        found.append(Column(x, _decimal(slot * _COLUMN_WIDTH), parts, bool(warm), name, int(ns), anchor))
+        found.append(StepColumn(x, _decimal(slot * _COLUMN_WIDTH), parts, bool(warm), name, int(ns), anchor))
     return tuple(found)
 
 
-def _stack(lengths: Sequence[float], scale: float, height: int) -> tuple[Part, ...]:
+def _stack(lengths: Sequence[float], scale: float, height: int) -> tuple[ColumnPart, ...]:
     """Return stacked lengths, cut off at the upper edge."""
     edges = np.minimum(np.cumsum([0.0, *lengths]) * scale, height)
     spans = enumerate(pairwise(edges))
-    return tuple(Part(at, f"{height - high:.1f}", f"{high - low:.1f}") for at, (low, high) in spans if high > low)
+    return tuple(ColumnPart(at, f"{height - high:.1f}", f"{high - low:.1f}") for at, (low, high) in spans if high > low)
 
 
-def _dots(steps: Steps, y: Numbers) -> tuple[Dot, ...]:
+def _dots(steps: ChartedSteps, y: Numbers) -> tuple[Dot, ...]:
     x = _middles(len(y))
     outlier, spans = steps.outlier or [False] * len(y), steps.spans or [""] * len(y)
     rows = zip(x, y, steps.warm_up, steps.names, steps.lengths_ns, outlier, spans, strict=True)
@@ -274,11 +274,11 @@ def _dots(steps: Steps, y: Numbers) -> tuple[Dot, ...]:
     )
 
 
-def _marks(steps: Steps, y: Numbers) -> tuple[Mark, ...]:
+def _marks(steps: ChartedSteps, y: Numbers) -> tuple[OutlierMark, ...]:
     x = _middles(len(y))
     rows = (at for at, outlier in enumerate(steps.outlier) if outlier)
     return tuple(
-        Mark(_decimal(float(x[at])), f"{y[at]:.1f}", steps.names[at], int(steps.lengths_ns[at])) for at in rows
+        OutlierMark(_decimal(float(x[at])), f"{y[at]:.1f}", steps.names[at], int(steps.lengths_ns[at])) for at in rows
     )
 
 

@@ -31,12 +31,12 @@ from nsyswrap.render.document import (
     Block,
     Column,
     Document,
+    DocumentSection,
+    DrawnSteps,
     Entries,
     Entry,
     Lines,
     Pictures,
-    Section,
-    Steps,
     Table,
     Tone,
 )  # fmt: skip
@@ -76,14 +76,14 @@ def document(comparison: Comparison) -> Document:
             *_changed("moved", moved(comparison), comparison, Lines((PARTS,), "fine", PAGE)),
             _findings(comparison),
             *(each for key in _TABLES for each in _changed(f"table-{key}", comparison.table(key), comparison)),
-            Section("quiet", "Small changes", "", (_quiet(comparison),)),
-            Section("facts", "Facts of all sections", "", (_facts(comparison),)),
-            Section("provenance", "What differs between the runs", "", (_provenance(comparison),)),
+            DocumentSection("quiet", "Small changes", "", (_quiet(comparison),)),
+            DocumentSection("facts", "Facts of all sections", "", (_facts(comparison),)),
+            DocumentSection("provenance", "What differs between the runs", "", (_provenance(comparison),)),
         ),
     )
 
 
-def _step_time(comparison: Comparison) -> Section:
+def _step_time(comparison: Comparison) -> DocumentSection:
     sides, found = (comparison.base, comparison.new), comparison.estimates
     counts = [len(side.runs) if comparison.of_runs else side.step_count for side in sides]
     of = f"{counts[0]} and {counts[1]} {'runs' if comparison.of_runs else 'steps'}"
@@ -93,7 +93,7 @@ def _step_time(comparison: Comparison) -> Section:
         "first and the second half of a capture, the larger of both sides."
     )
     if not found:
-        return Section("steps", "Step time", "", ())
+        return DocumentSection("steps", "Step time", "", ())
     drawn = comparison_pictures.intervals(found, comparison.options.margin)
     changed = [one.change.point for one in found]
     columns = (
@@ -119,29 +119,29 @@ def _step_time(comparison: Comparison) -> Section:
         Lines((legend,), "fine", PAGE),
         Pictures(comparison_pictures.curves(comparison.base.steps.length, comparison.new.steps.length)),
     )
-    return Section("steps", "Step time", of, blocks)
+    return DocumentSection("steps", "Step time", of, blocks)
 
 
 def _interval(estimate: Estimate) -> str:
     return " to ".join(map(units.change, estimate.change.ends))
 
 
-def _ledger(comparison: Comparison) -> Section:
+def _ledger(comparison: Comparison) -> DocumentSection:
     table, words = comparison.table("ledger"), tensor_words(comparison)
     blocks: list[Block] = [comparison_pictures.ledger(table, comparison.table("idle"))]
     blocks += [] if table is None else [_changes(table, comparison)]
     blocks.append(Lines((f"Tensor cores: {words}.",) if words else ()))
-    return Section("ledger", "GPU time breakdown", "" if table is None else table.of, tuple(blocks))
+    return DocumentSection("ledger", "GPU time breakdown", "" if table is None else table.of, tuple(blocks))
 
 
 def _changes(table: ChangeTable, comparison: Comparison) -> Table:
     return changes(table, least_of(comparison, table), scale_of(comparison))
 
 
-def _changed(key: str, table: ChangeTable | None, comparison: Comparison, *after: Block) -> Iterator[Section]:
+def _changed(key: str, table: ChangeTable | None, comparison: Comparison, *after: Block) -> Iterator[DocumentSection]:
     """Yield a table of changes where something changed."""
     if table is not None and (shown := _changes(table, comparison)).row_count:
-        yield Section(key, table.title, table.of, (shown, *after))
+        yield DocumentSection(key, table.title, table.of, (shown, *after))
 
 
 def _quiet(comparison: Comparison) -> Lines:
@@ -152,12 +152,12 @@ def _quiet(comparison: Comparison) -> Lines:
     return Lines((words,) if quiet else (), "fine", TERMINAL)
 
 
-def _findings(comparison: Comparison) -> Section:
+def _findings(comparison: Comparison) -> DocumentSection:
     groups = [(one.value, comparison.findings_that_are(one)) for one in FindingChange]
     of = ", ".join(f"{len(pairs)} {word}" for word, pairs in groups if pairs)
     lists = [Entries(tuple(_entry(word, each, comparison) for each in pairs), word) for word, pairs in groups]
     none = Lines(() if of else ("No side has a finding.",))
-    return Section("findings", "Findings", of, (none, *lists))
+    return DocumentSection("findings", "Findings", of, (none, *lists))
 
 
 def _entry(word: str, pair: FindingPair, comparison: Comparison) -> Entry:
@@ -173,18 +173,20 @@ def _entry(word: str, pair: FindingPair, comparison: Comparison) -> Entry:
     )
 
 
-def _pair(comparison: Comparison) -> Section:
+def _pair(comparison: Comparison) -> DocumentSection:
     steps, words = comparison_pictures.step_pair(comparison)
     if not steps:
-        return Section("step", "Typical steps", "", (Lines((words,), "fine", PAGE),))
+        return DocumentSection("step", "Typical steps", "", (Lines((words,), "fine", PAGE),))
     note = (
         "Both begin at the left edge. The height of a colour is its share of the time, so its area is its time. "
         "GPU lanes add up to the step."
     )
-    return Section("step", "Typical steps", f"one scale, {words}", (Steps(steps), Lines((note,), "fine", PAGE)))
+    return DocumentSection(
+        "step", "Typical steps", f"one scale, {words}", (DrawnSteps(steps), Lines((note,), "fine", PAGE))
+    )
 
 
-def _plan(comparison: Comparison) -> Iterator[Section]:
+def _plan(comparison: Comparison) -> Iterator[DocumentSection]:
     """Yield the plan of base against new, where base has one: each planned change between the measured steps."""
     score, plan = comparison.plan_score, comparison.base.report.plan
     if score is None:
@@ -192,7 +194,7 @@ def _plan(comparison: Comparison) -> Iterator[Section]:
     blocks: list[Block] = [Lines(score.notes)]
     if plan.step_ns is not None:
         blocks.append(_promised(comparison))
-    yield Section("plan", "Plan of base: promised and measured", "", tuple(blocks), "Plan of base")
+    yield DocumentSection("plan", "Plan of base: promised and measured", "", tuple(blocks), "Plan of base")
 
 
 def _promised(comparison: Comparison) -> Table:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from nsyswrap.render.charts import LegendRow
-    from nsyswrap.render.step_picture import Picture as StepPicture
+    from nsyswrap.render.step_picture import StepPicture
 
 Form = Literal["html", "text", "markdown"]
 EVERYWHERE: frozenset[Form] = frozenset({"html", "text", "markdown"})
@@ -139,7 +139,7 @@ class DrawnStep(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Steps:
+class DrawnSteps:
     """Steps one above the other."""
 
     kind: ClassVar[str] = "steps"
@@ -224,7 +224,7 @@ class Table:
         most = min(self.most.get(form, MOST_ROWS[form]), self.row_count)
         return range(self.row_count - most, self.row_count) if self.keeps_last else range(most)
 
-    def columns_of(self, form: Form) -> list[rows.Column]:
+    def columns_of(self, form: Form) -> list[rows.ShownColumn]:
         """Return the columns of a form as text; on the page, a column has one unit where it can.
 
         Columns of pictures are left out.
@@ -253,10 +253,10 @@ def _given(column: Column, at: range) -> dict[str, Any]:
     return {"unit": "", "kind": kind, "cells": [column.cells[row] for row in at]}
 
 
-Block = Lines | Facts | Entries | Pictures | Bars | Steps | Table
+Block = Lines | Facts | Entries | Pictures | Bars | DrawnSteps | Table
 
 
-class Section(NamedTuple):
+class DocumentSection(NamedTuple):
     """A part under a heading.
 
     Attributes:
@@ -294,7 +294,7 @@ class Document:
     command: str
     title: str
     verdict: str
-    sections: tuple[Section, ...] = ()
+    sections: tuple[DocumentSection, ...] = ()
     about: tuple[tuple[str, str], ...] = ()
     outcome: str = ""
     tone: Tone = ""
@@ -302,7 +302,7 @@ class Document:
     marker: str = ""
     scripts: tuple[str, ...] = ()
 
-    def in_form(self, form: Form) -> Iterator[Section]:
+    def in_form(self, form: Form) -> Iterator[DocumentSection]:
         """Yield the sections of a form, with the blocks that it has."""
         for section in self.sections:
             if blocks := blocks_of(section.blocks, form):
@@ -348,7 +348,7 @@ def table_section(
     labels: Mapping[str, str],
     *blocks: Block,
     **options: Any,  # noqa: ANN401 - those of a table
-) -> Section:
+) -> DocumentSection:
     """Return a section with a table of rows.
 
     Args:
@@ -360,4 +360,4 @@ def table_section(
         blocks: What comes before the table.
         options: Further fields of ``Table``.
     """
-    return Section(key, title, of, (*blocks, Table(key, title, columns(records, labels), **options)))
+    return DocumentSection(key, title, of, (*blocks, Table(key, title, columns(records, labels), **options)))

@@ -58,7 +58,7 @@ class Gap(NamedTuple):
         return tuple(sorted(whole, key=lambda piece: (-piece.ns, piece.rule, piece.phase)))
 
 
-class Ranked(NamedTuple):
+class RankedGaps(NamedTuple):
     """The rows of a table of gaps, the gap of each row, and the gaps in order of length.
 
     Attributes:
@@ -76,7 +76,7 @@ class Ranked(NamedTuple):
     longest: npt.NDArray[np.intp]
 
 
-def rank(table: pd.DataFrame, most: int) -> Ranked:
+def rank(table: pd.DataFrame, most: int) -> RankedGaps:
     """Return the rows of ``gaps`` with the gap of each, and the longest gaps in order of length.
 
     Args:
@@ -90,7 +90,7 @@ def rank(table: pd.DataFrame, most: int) -> Ranked:
     first = np.flatnonzero(opens)
     last = np.append(first[1:], len(rows))[: len(first)] - 1
     length = end[last] - start[first]
-    return Ranked(rows, np.cumsum(opens) - 1, first, length, _largest(length, most))
+    return RankedGaps(rows, np.cumsum(opens) - 1, first, length, _largest(length, most))
 
 
 def _largest(values: npt.NDArray[np.int64], most: int) -> npt.NDArray[np.intp]:
@@ -153,7 +153,7 @@ def cut(table: pd.DataFrame, most_rows: int) -> Cut:
     return Cut(ranked.rows[stays[ranked.gap]], left_out)
 
 
-def _gap(ranked: Ranked, number: int) -> Gap:
+def _gap(ranked: RankedGaps, number: int) -> Gap:
     begin = int(ranked.first[number])
     stop = int(ranked.first[number + 1]) if number + 1 < len(ranked.first) else len(ranked.rows)
     rows = ranked.rows.iloc[begin:stop]

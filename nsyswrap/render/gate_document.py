@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from nsyswrap.base import units
 from nsyswrap.gate import Gate, GateOutcome, Measure, TimedRun, noise_words
-from nsyswrap.render.document import Column, Document, Lines, Section, Table, Tone
+from nsyswrap.render.document import Column, Document, DocumentSection, Lines, Table, Tone
 from nsyswrap.render.issues import issue_entries
 
 if TYPE_CHECKING:
@@ -36,9 +36,9 @@ def document(gate: Gate) -> Document:
         marker=MARKER,
         lead=(Lines(hint), issue_entries(gate.issues), Lines(gate.notes, "notes")),
         sections=(
-            Section("step-time", "Step time", "", (_measures(gate.measures),)),
-            Section("longer", "What takes longer", "", (_blame(gate),)),
-            Section("runs", "Runs", count, (_runs(gate),) if gate.measures else ()),
+            DocumentSection("step-time", "Step time", "", (_measures(gate.measures),)),
+            DocumentSection("longer", "What takes longer", "", (_blame(gate),)),
+            DocumentSection("runs", "Runs", count, (_runs(gate),) if gate.measures else ()),
         ),
     )
 

@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 from nsyswrap.base import units
 from nsyswrap.gate import noise_words
-from nsyswrap.gate.change_points import Shape as SeriesShape
+from nsyswrap.gate.change_points import SeriesShape
 from nsyswrap.gate.recorded import parts_of_run, run_name
 from nsyswrap.gate.trends import Level, LevelChange, PartMove, Trend
 from nsyswrap.render.distinct_names import shorten_all
-from nsyswrap.render.document import PAGE, Block, Column, Document, Facts, Lines, Pictures, Section, Table
+from nsyswrap.render.document import PAGE, Block, Column, Document, DocumentSection, Facts, Lines, Pictures, Table
 from nsyswrap.render.drawings import Picture, Shape, difference_bar, shape
 from nsyswrap.render.escape import elide, visible
 from nsyswrap.render.run_document import commit_of, spread, started
@@ -68,7 +68,7 @@ def document(page: HistoryPage) -> Document:
         lead=(Lines(charts, "fine", PAGE),),
         sections=(
             *(_program(f"program-{number}", trend, page.reports, name) for number, (trend, name) in numbered),
-            Section(
+            DocumentSection(
                 "others",
                 "Other programs",
                 "they ran less recently; to see one: history page --program NAME",
@@ -126,7 +126,7 @@ def _share(trend: Trend) -> str:
     return f"{units.change(trend.changes[-1].share)} a step"
 
 
-def _program(key: str, trend: Trend, reports: Mapping[str, str], brief: str) -> Section:
+def _program(key: str, trend: Trend, reports: Mapping[str, str], brief: str) -> DocumentSection:
     program = trend.program
     anchors = {one.row.run_id: f"{key}-run-{at}" for at, one in enumerate(trend.runs, 1)}
     gpus = units.times(program.gpu_count, program.gpu) if program.gpu and program.gpu_count else "none"
@@ -142,7 +142,7 @@ def _program(key: str, trend: Trend, reports: Mapping[str, str], brief: str) -> 
         *(block for at, one in enumerate(trend.changes, 1) for block in _change(f"{key}-change-{at}", at, trend, one)),
         _runs(key, trend, anchors, reports),
     )
-    return Section(key, title, elide(program.arguments or "", _ARGUMENTS_WIDTH), blocks, brief)
+    return DocumentSection(key, title, elide(program.arguments or "", _ARGUMENTS_WIDTH), blocks, brief)
 
 
 def sentence(trend: Trend) -> str:

@@ -66,7 +66,7 @@ _OVER_TIME = "Over time"
 _CHECK = "capture_check"
 
 
-class Group(NamedTuple):
+class SectionGroup(NamedTuple):
     """Sections under one heading of the table of contents."""
 
     title: str
@@ -270,7 +270,7 @@ def _over_time(timeline: timeline_view.TimelineView | None, gaps: page_parts.Gap
 
 
 def _contents(
-    report: Report, groups: list[Group], has: Collection[str], over_time: Mapping[str, str]
+    report: Report, groups: list[SectionGroup], has: Collection[str], over_time: Mapping[str, str]
 ) -> Iterator[tuple[str, list[tuple[str, str]]]]:
     """Yield each group of the table of contents: its title, then anchor and label of its entries."""
     planned = [("plan", "Plan")] if report.plan.changes else []
@@ -296,14 +296,14 @@ def _title(report: Report) -> str:
     return elide(chosen.rsplit("/", maxsplit=1)[-1] or chosen, _TITLE_WIDTH)
 
 
-def _groups(report: Report) -> Iterator[Group]:
+def _groups(report: Report) -> Iterator[SectionGroup]:
     """Yield the sections by group, in the order of the page."""
     in_order = sorted((section.key for section in report.sections), key=place_of)
     for group in PageGroup:
-        yield Group(group, tuple(_views(report, [key for key in in_order if group_of(key) is group])))
+        yield SectionGroup(group, tuple(_views(report, [key for key in in_order if group_of(key) is group])))
 
 
-def _shown(group: Group) -> Group:
+def _shown(group: SectionGroup) -> SectionGroup:
     return group._replace(sections=tuple(one for one in group.sections if _is_shown(one)))
 
 

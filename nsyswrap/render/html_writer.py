@@ -11,7 +11,7 @@ from markupsafe import Markup
 from nsyswrap.base import units
 from nsyswrap.render import hues, page_files, page_tables
 from nsyswrap.render.content_policy import policy
-from nsyswrap.render.document import Bars, Document, Steps, blocks_of
+from nsyswrap.render.document import Bars, Document, DrawnSteps, blocks_of
 from nsyswrap.render.escape import visible
 
 STYLES = ("page.css", "tables.css", "document.css")
@@ -22,7 +22,7 @@ def write(document: Document) -> str:
     """Return the document as one self-contained HTML page."""
     sections, lead = tuple(document.in_form("html")), blocks_of(document.lead, "html")
     blocks = [block for section in sections for block in section.blocks]
-    names = [*STYLES, *(["step.css"] if any(isinstance(one, Steps) for one in blocks) else [])]
+    names = [*STYLES, *(["step.css"] if any(isinstance(one, DrawnSteps) for one in blocks) else [])]
     styles, scripts = (list(map(page_files.static, some)) for some in (names, (*SCRIPTS, *document.scripts)))
     keys = {row.key for one in blocks if isinstance(one, Bars) for bar in one.bars for row in bar.parts}
     page: str = (

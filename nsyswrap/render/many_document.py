@@ -9,7 +9,7 @@ from nsyswrap.many.outliers import FEWEST, LEAST_SHARE
 from nsyswrap.many.totals import GroupRow, ManyCaptures
 from nsyswrap.model import Severity
 from nsyswrap.render.charts import LegendRow, stacked
-from nsyswrap.render.document import EVERYWHERE, PAGE, Bar, Bars, Document, Form, Lines, Section, table_section
+from nsyswrap.render.document import EVERYWHERE, PAGE, Bar, Bars, Document, DocumentSection, Form, Lines, table_section
 from nsyswrap.render.escape import elide
 from nsyswrap.render.vocabulary import LEDGER_PARTS, fill, rule_name
 
@@ -64,7 +64,7 @@ def document(many: ManyCaptures) -> Document:
         verdict=verdict(many),
         lead=(Lines(tuple(notes(many)), "notes"),),
         sections=(
-            Section(
+            DocumentSection(
                 "ledger", "Where GPU time went", f"{units.duration(many.gpu_ns)} in all windows", (ledger,), "GPU time"
             ),
             *_sections(many),
@@ -118,7 +118,7 @@ def _count(rows: Sequence[object]) -> str:
     return "is" if len(rows) == 1 else "are"
 
 
-def _sections(many: ManyCaptures) -> Iterator[Section]:
+def _sections(many: ManyCaptures) -> Iterator[DocumentSection]:
     """Yield the parts of the page in their order."""
     yield _findings(many)
     yield _idle(many)
@@ -131,7 +131,7 @@ def _sections(many: ManyCaptures) -> Iterator[Section]:
     yield table_section("failed", "Not read", "", failed, _LABELS, most={"html": 1000})
 
 
-def _findings(many: ManyCaptures) -> Section:
+def _findings(many: ManyCaptures) -> DocumentSection:
     rows = [
         {
             "finding": rule_name(each.rule),
@@ -155,7 +155,7 @@ def _ratio(part: float, whole: float) -> float:
     return part / whole if whole else 0.0
 
 
-def _idle(many: ManyCaptures) -> Section:
+def _idle(many: ManyCaptures) -> DocumentSection:
     rows = [
         {"why": rule_name(rule), "idle_ns": idle, "lost_share": _ratio(idle, many.gpu_ns)}
         for rule, idle in many.idle.items()
@@ -164,7 +164,7 @@ def _idle(many: ManyCaptures) -> Section:
     return table_section("idle", "Why the GPUs were idle", "adds up to the idle time", rows, _LABELS)
 
 
-def _outliers(many: ManyCaptures) -> Section:
+def _outliers(many: ManyCaptures) -> DocumentSection:
     rows = [
         {
             "capture": each.name,
@@ -197,7 +197,7 @@ def group_name(grouping: str, name: str) -> str:
     return name.replace(" x ", f" {units.TIMES} ") if grouping == "gpu" else name
 
 
-def _group_section(grouping: str, many: ManyCaptures) -> Section:
+def _group_section(grouping: str, many: ManyCaptures) -> DocumentSection:
     """Return the groups as bars and as a table; a single group, which is all that there is, has a folded table."""
     rows = [
         {
@@ -234,7 +234,7 @@ def _group_section(grouping: str, many: ManyCaptures) -> Section:
     )
 
 
-def _kernels(many: ManyCaptures) -> Section:
+def _kernels(many: ManyCaptures) -> DocumentSection:
     whole = many.kernel_ns
     rows = [
         {
@@ -252,7 +252,7 @@ def _kernels(many: ManyCaptures) -> Section:
     )
 
 
-def _list(many: ManyCaptures) -> Section:
+def _list(many: ManyCaptures) -> DocumentSection:
     rows = [
         {
             "capture": each.name,

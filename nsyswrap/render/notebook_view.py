@@ -51,7 +51,7 @@ def _ledger(ledger: summary_model.DeviceLedger) -> str:
     return f"<p>{name}: {units.duration(ledger.window_ns)}</p>\n{svg}\n<p>{legend}</p>{idle}"
 
 
-def _amount(amount: summary_model.Amount) -> str:
+def _amount(amount: summary_model.LedgerAmount) -> str:
     return f"{amount.part.label} {units.share(amount.share)} ({units.duration(amount.ns)})"
 
 

@@ -21,7 +21,7 @@ _PLACES = {"Host": "H", "Device": "D", "Array": "A", "Peer": "P"}
 _UNIFIED = "Unified "
 
 
-class Row(NamedTuple):
+class NameRow(NamedTuple):
     """One name of a table: how often it ran, and its summed, shortest and longest time in ns."""
 
     name: str
@@ -47,14 +47,14 @@ def render(report: Report, *, width: int | None = None) -> str:
     return "\n".join(shown) + "\n"
 
 
-def gpu_activities(report: Report) -> tuple[Row, ...]:
+def gpu_activities(report: Report) -> tuple[NameRow, ...]:
     """Return kernels by demangled name, copies by direction and memsets, largest first."""
     kernels = [_row(row, str(row["name"])) for row in summary_model.rows(report.section("kernels"), "summary")]
     moved = (_row(row, activity(str(row["kind"]))) for row in summary_model.rows(report.section("copies"), "summary"))
     return _largest_first([*kernels, *_merged(moved)])
 
 
-def api_calls(report: Report) -> tuple[Row, ...]:
+def api_calls(report: Report) -> tuple[NameRow, ...]:
     """Return CUDA calls by name, runtime and driver, all threads, largest first."""
     return _largest_first(
         _row(row, str(row["name"])) for row in summary_model.rows(report.section("host_calls"), "summary")
@@ -71,7 +71,7 @@ def activity(kind: str) -> str:
     return f"[CUDA {'Unified Memory ' if known and kind.startswith(_UNIFIED) else ''}memcpy {direction}]"
 
 
-def leading(rows: tuple[Row, ...]) -> int:
+def leading(rows: tuple[NameRow, ...]) -> int:
     """Return how many of the first rows make up 90 % of the time."""
     whole, taken = sum(row.total_ns for row in rows), 0
     for count, row in enumerate(rows, 1):
@@ -81,25 +81,25 @@ def leading(rows: tuple[Row, ...]) -> int:
     return 0
 
 
-def _row(row: summary_model.Row, name: str) -> Row:
-    return Row(name, *(int(row[column]) for column in ("count", "total_ns", "min_ns", "max_ns")))
+def _row(row: summary_model.Row, name: str) -> NameRow:
+    return NameRow(name, *(int(row[column]) for column in ("count", "total_ns", "min_ns", "max_ns")))
 
 
-def _merged(rows: Iterable[Row]) -> list[Row]:
+def _merged(rows: Iterable[NameRow]) -> list[NameRow]:
     """Return one row for each name, so that copies of one direction are one row, whatever their memory."""
-    found: dict[str, Row] = {}
+    found: dict[str, NameRow] = {}
     for row in rows:
         one = found.get(row.name, row._replace(calls=0, total_ns=0))
         least, most = min(one.min_ns, row.min_ns), max(one.max_ns, row.max_ns)
-        found[row.name] = Row(row.name, one.calls + row.calls, one.total_ns + row.total_ns, least, most)
+        found[row.name] = NameRow(row.name, one.calls + row.calls, one.total_ns + row.total_ns, least, most)
     return list(found.values())
 
 
-def _largest_first(rows: Iterable[Row]) -> tuple[Row, ...]:
+def _largest_first(rows: Iterable[NameRow]) -> tuple[NameRow, ...]:
     return tuple(sorted(rows, key=lambda row: (-row.total_ns, row.name)))
 
 
-def _table(kind: str, rows: tuple[Row, ...]) -> list[str]:
+def _table(kind: str, rows: tuple[NameRow, ...]) -> list[str]:
     if not rows:
         return [_line((f"{kind}:", "none"))]
     whole = sum(row.total_ns for row in rows)
@@ -118,7 +118,7 @@ def _line(cells: tuple[str, ...]) -> str:
     return "  ".join([numbers, *cells[len(_WIDTHS) :]])
 
 
-def _most(kind: str, rows: tuple[Row, ...]) -> str:
+def _most(kind: str, rows: tuple[NameRow, ...]) -> str:
     count, whole = leading(rows), sum(row.total_ns for row in rows)
     share = units.share_of(sum(row.total_ns for row in rows[:count]), whole)
     what = "its only name makes" if len(rows) == 1 else f"the first {count} of {len(rows)} names make"

@@ -21,7 +21,7 @@ _MOST_SPANS = 20
 _MOST_GPUS = 8
 
 
-class Line(NamedTuple):
+class EvidenceLine(NamedTuple):
     """One line of evidence; ``whole`` is the full text where it is cut, ``span`` the gap that it names."""
 
     text: str
@@ -61,7 +61,7 @@ class FindingView(NamedTuple):
     step: summary_model.StepIfFixed | None
     also: tuple[tuple[str, str], ...]
     advice: str
-    evidence: tuple[Line, ...]
+    evidence: tuple[EvidenceLine, ...]
     section: tuple[str, str] | None
 
 
@@ -130,14 +130,14 @@ def _also(report: Report, group: tuple[Finding, ...]) -> tuple[tuple[str, str], 
     return (*listed, *([(f"{rest} more GPUs", "in report.json")] if rest > 0 else []))
 
 
-def _lines(report: Report, finding: Finding, *, alone: bool) -> Iterator[Line]:
+def _lines(report: Report, finding: Finding, *, alone: bool) -> Iterator[EvidenceLine]:
     spans = _spans(report, finding)
     for line in finding.evidence:
         shown = line if alone else f"{summary_model.place(finding)}: {line}"
         span = next((one for point, one in spans.items() if f" at {point}:" in line), None)
         brief = shorten(shown, _LINE_WIDTH)
         whole = visible(shown)
-        yield Line(brief, "" if brief == whole else whole, span)
+        yield EvidenceLine(brief, "" if brief == whole else whole, span)
 
 
 def _spans(report: Report, finding: Finding) -> dict[str, Span]:

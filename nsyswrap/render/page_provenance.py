@@ -11,7 +11,7 @@ from nsyswrap.render import summary_model, vocabulary
 from nsyswrap.render.escape import visible
 
 
-class Row(NamedTuple):
+class ProvenanceRow(NamedTuple):
     """One line of the provenance: label, value, and whether the value is a command."""
 
     label: str
@@ -29,21 +29,21 @@ def gpus(report: Report) -> str:
     return summary_model.gpus_in_words(report)
 
 
-def provenance(report: Report) -> Iterator[Row]:
+def provenance(report: Report) -> Iterator[ProvenanceRow]:
     """Yield the lines of the provenance."""
     session, window_ = report.session, report.window
     if session.command:
-        yield Row("command", visible(shlex.join(session.command)), code=True)
-    yield Row("capture", f"{visible(report.capture.name)}, {units.size(report.capture.bytes)}")
+        yield ProvenanceRow("command", visible(shlex.join(session.command)), code=True)
+    yield ProvenanceRow("capture", f"{visible(report.capture.name)}, {units.size(report.capture.bytes)}")
     if session.started_utc:
-        yield Row("started", visible(session.started_utc))
+        yield ProvenanceRow("started", visible(session.started_utc))
     if session.duration_ns:
-        yield Row("length of the capture", units.duration(session.duration_ns))
+        yield ProvenanceRow("length of the capture", units.duration(session.duration_ns))
     source = vocabulary.WINDOW_SOURCES.get(window_.source, window_.source)
     place = f"{units.point(window_.start_ns)} to {units.point(window_.end_ns)}"
-    yield Row("window", f"{window(report)}, {place} since capture start: {source}")
+    yield ProvenanceRow("window", f"{window(report)}, {place} since capture start: {source}")
     for gpu in report.gpus:
-        yield Row(f"GPU {gpu.device_id}", visible(_gpu(gpu)))
+        yield ProvenanceRow(f"GPU {gpu.device_id}", visible(_gpu(gpu)))
     traced = ", ".join(session.traces) + (f"; CUDA graphs by {session.graph_trace}" if session.graph_trace else "")
     versions = (
         ("nsyswrap", __version__),
@@ -53,10 +53,12 @@ def provenance(report: Report) -> Iterator[Row]:
         ("CUDA", session.cuda_version),
         ("traced", traced),
     )
-    yield from (Row(label, visible(value) or "unknown") for label, value in versions)
+    yield from (ProvenanceRow(label, visible(value) or "unknown") for label, value in versions)
     if session.secrets:
         names = visible(", ".join(session.secrets))
-        yield Row("secrets", f"The capture, but not this page, holds variables that look like secrets: {names}.")
+        yield ProvenanceRow(
+            "secrets", f"The capture, but not this page, holds variables that look like secrets: {names}."
+        )
 
 
 def _gpu(gpu: Gpu) -> str:

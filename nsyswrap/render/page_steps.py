@@ -72,12 +72,12 @@ def steps(report: Report) -> StepsView | None:
     )
 
 
-def _drawn(section: Section, table: pd.DataFrame) -> charts.Steps:
+def _drawn(section: Section, table: pd.DataFrame) -> charts.ChartedSteps:
     columns = [part.column for part in vocabulary.LEDGER_PARTS]
     # A table without rows that comes from a report.json has no columns.
     outliers = set(section.tables.get("outliers", pd.DataFrame()).get("start_ns", ()))
     starts, ends = table["start_ns"].tolist(), table["end_ns"].tolist()
-    return charts.Steps(
+    return charts.ChartedSteps(
         names=[elide(str(name), _NAME_WIDTH) for name in table["name"].tolist()],
         lengths_ns=table["length_ns"].tolist(),
         warm_up=[bool(one) for one in table["warm_up"].tolist()],

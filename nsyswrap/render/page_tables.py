@@ -20,7 +20,7 @@ _NAME_WIDTH = 52
 _MOST_BARRED, _LEAST_BARRED = 3, 2
 
 
-class Head(NamedTuple):
+class ColumnHead(NamedTuple):
     """The heading of a column.
 
     Attributes:
@@ -50,7 +50,7 @@ class Span(NamedTuple):
         return f"t={self.start_ns}-{self.end_ns}"
 
 
-class Cell(NamedTuple):
+class TableCell(NamedTuple):
     """One cell.
 
     Attributes:
@@ -96,8 +96,8 @@ class TableView(NamedTuple):
 
     name: str
     caption: str
-    heads: tuple[Head, ...]
-    rows: tuple[tuple[Cell, ...], ...]
+    heads: tuple[ColumnHead, ...]
+    rows: tuple[tuple[TableCell, ...], ...]
     cut: str
     row_attributes: Sequence[Mapping[str, str]] = ()
     attributes: Mapping[str, str] = MappingProxyType({})
@@ -121,9 +121,9 @@ def table_view(table: "pd.DataFrame", caption: str, name: str, section: str = ""
     return TableView(visible(name), visible(caption), heads, tuple(zip(*columns, strict=True)), shown.cut)
 
 
-def _head(column: rows.Column) -> Head:
+def _head(column: rows.ShownColumn) -> ColumnHead:
     term = glossary.term_anchor(column.label)
-    return Head(visible(column.name), visible(column.label), column.unit, column.kind == "text", term)
+    return ColumnHead(visible(column.name), visible(column.label), column.unit, column.kind == "text", term)
 
 
 def document_table(table: Table) -> TableView:
@@ -133,8 +133,8 @@ def document_table(table: Table) -> TableView:
     written, heads, columns = iter(shown), [], []
     for own in table.columns:
         if own.unit == "picture":
-            heads.append(Head("", own.label, "", is_text=True, term=""))
-            columns.append([Cell("", picture=own.raw[row]) for row in at])
+            heads.append(ColumnHead("", own.label, "", is_text=True, term=""))
+            columns.append([TableCell("", picture=own.raw[row]) for row in at])
             continue
         column = next(written)
         heads.append(_head(column)._replace(term=""))
@@ -167,7 +167,7 @@ class _Bar(NamedTuple):
     most: float
 
 
-def _bars(shown: Sequence[rows.Column], row_count: int, whole: Callable[[str], float]) -> dict[str, _Bar]:
+def _bars(shown: Sequence[rows.ShownColumn], row_count: int, whole: Callable[[str], float]) -> dict[str, _Bar]:
     """Return colour and full value of the bars, by column.
 
     A full bar is 100 %. Without shares, the column that measures the time of a row has bars, on which all rows together
@@ -190,21 +190,23 @@ def _bars(shown: Sequence[rows.Column], row_count: int, whole: Callable[[str], f
     return {name: _Bar("idle" if name.startswith("idle") else "compute", full) for name, full in most.items()}
 
 
-def _cells(column: rows.Column, bar: _Bar | None, spans: list[Span]) -> list[Cell]:
+def _cells(column: rows.ShownColumn, bar: _Bar | None, spans: list[Span]) -> list[TableCell]:
     if rows.is_prose(column.name):
-        return [Cell(text, is_text=True, prose=True) for text in column.cells]
+        return [TableCell(text, is_text=True, prose=True) for text in column.cells]
     if column.kind == "text":
         brief = shorten_all(column.cells, _NAME_WIDTH)
         whole = zip(brief, column.cells, strict=True)
-        return [Cell(short, "" if short == text else text, is_text=True) for short, text in whole]
+        return [TableCell(short, "" if short == text else text, is_text=True) for short, text in whole]
     raws = ["" if value is None else str(value) for value in column.raw]
     if column.name == "start_ns" and spans:
         trio = zip(column.cells, raws, spans, strict=True)
-        return [Cell(text, raw=raw, span=span if span.end_ns > span.start_ns else None) for text, raw, span in trio]
+        return [
+            TableCell(text, raw=raw, span=span if span.end_ns > span.start_ns else None) for text, raw, span in trio
+        ]
     if bar is None:
-        return [Cell(text, raw=raw) for text, raw in zip(column.cells, raws, strict=True)]
+        return [TableCell(text, raw=raw) for text, raw in zip(column.cells, raws, strict=True)]
     widths = (f"{100 * max(value or 0.0, 0.0) / bar.most:.1f}" for value in column.raw)
     return [
-        Cell(text, raw=raw, bar=width, fill=bar.fill)
+        TableCell(text, raw=raw, bar=width, fill=bar.fill)
         for text, raw, width in zip(column.cells, raws, widths, strict=True)
     ]

@@ -32,7 +32,7 @@ PARTS = (
 _REST = TensorPart("", "", "rest", "without tensor cores", "#929292")
 
 
-class Piece(NamedTuple):
+class BarPiece(NamedTuple):
     """A part of a bar: key of its colour, fill, label, position and width in per cent of the time of all rows."""
 
     key: str
@@ -42,7 +42,7 @@ class Piece(NamedTuple):
     width: str
 
 
-class Bar(NamedTuple):
+class KernelBar(NamedTuple):
     """One row of kernel time.
 
     Attributes:
@@ -54,25 +54,25 @@ class Bar(NamedTuple):
     """
 
     label: str
-    pieces: tuple[Piece, ...]
+    pieces: tuple[BarPiece, ...]
     times: tuple[tuple[str, int], ...]
     band: str
     low: float
 
 
-class Bars(NamedTuple):
+class KernelBars(NamedTuple):
     """Rows of one kind, and the number of smaller rows that are left out."""
 
     title: str
     head: str
-    rows: tuple[Bar, ...]
+    rows: tuple[KernelBar, ...]
     left_out: int
 
 
-def tensor_bars(report: Report) -> tuple[Bars, ...]:
+def tensor_bars(report: Report) -> tuple[KernelBars, ...]:
     """Return kernel time by phase and by kernel family, largest first; empty where it was not analysed."""
-    phases = Bars("By phase", "phase", *_bars(_by_phase(report)))
-    families = Bars("By kernel family", "family", *_bars(_by_family(report)))
+    phases = KernelBars("By phase", "phase", *_bars(_by_phase(report)))
+    families = KernelBars("By kernel family", "family", *_bars(_by_family(report)))
     return tuple(one for one in (phases, families) if one.rows)
 
 
@@ -97,24 +97,24 @@ def _by_family(report: Report) -> Iterable[tuple[str, Parts]]:
         yield operation_name(name), [(part, times.get(part.verdict, 0)) for part in PARTS]
 
 
-def _bars(rows: Iterable[tuple[str, Parts]]) -> tuple[tuple[Bar, ...], int]:
+def _bars(rows: Iterable[tuple[str, Parts]]) -> tuple[tuple[KernelBar, ...], int]:
     ranked = sorted(rows, key=lambda row: (-_whole(row[1]), row[0]))
     ranked = [row for row in ranked if _whole(row[1]) > 0]
     every = sum(_whole(parts) for _, parts in ranked)
     return tuple(_bar(name, parts, every) for name, parts in ranked[:_MOST_ROWS]), max(len(ranked) - _MOST_ROWS, 0)
 
 
-def _bar(name: str, parts: Parts, every: int) -> Bar:
+def _bar(name: str, parts: Parts, every: int) -> KernelBar:
     whole = _whole(parts)
     low, high = parts[0][1] / whole, (parts[0][1] + parts[1][1]) / whole
     segments = charts.bar([*(ns for _, ns in parts), every - whole])[:-1]
     pieces = tuple(
-        Piece(part.key, part.fill, f"{part.label}: {units.duration(ns)}", segment.x, segment.width)
+        BarPiece(part.key, part.fill, f"{part.label}: {units.duration(ns)}", segment.x, segment.width)
         for (part, ns), segment in zip(parts, segments, strict=True)
         if ns
     )
     times = tuple((units.duration(ns), ns) for ns in (whole, parts[0][1], parts[1][1]))
-    return Bar(elide(name, _NAME_WIDTH), pieces, times, units.share_band(low, high), low)
+    return KernelBar(elide(name, _NAME_WIDTH), pieces, times, units.share_band(low, high), low)
 
 
 def _whole(parts: Parts) -> int:

@@ -28,7 +28,7 @@ ROWS_AT_ONCE = 1 << 16
 FIRST_TRACK = 1 << 16
 
 
-class Kind(NamedTuple):
+class FrameStyle(NamedTuple):
     """How the rows of one frame are drawn.
 
     Attributes:
@@ -48,24 +48,24 @@ class Kind(NamedTuple):
 
 _STREAM = ("pid", "stream")
 _GPU_KINDS = (
-    Kind("gaps", "reason", (), "idle time", ("cause", "phase", "evidence")),
-    Kind(
+    FrameStyle("gaps", "reason", (), "idle time", ("cause", "phase", "evidence")),
+    FrameStyle(
         "kernels",
         "name",
         _STREAM,
         "stream {stream} of process {pid}",
         ("phase", "verdict", "precision", "library", "grid_blocks", "block_threads"),
     ),
-    Kind("copies", "name", _STREAM, "stream {stream} of process {pid}: copies", ("phase", "bytes")),
-    Kind("memsets", "name", _STREAM, "stream {stream} of process {pid}: memsets", ("phase", "bytes")),
-    Kind("graphs", "name", _STREAM, "stream {stream} of process {pid}: graphs", ("phase",)),
+    FrameStyle("copies", "name", _STREAM, "stream {stream} of process {pid}: copies", ("phase", "bytes")),
+    FrameStyle("memsets", "name", _STREAM, "stream {stream} of process {pid}: memsets", ("phase", "bytes")),
+    FrameStyle("graphs", "name", _STREAM, "stream {stream} of process {pid}: graphs", ("phase",)),
 )
 _HOST_KINDS = (
-    Kind("steps", "name", ("tid",), "steps of thread {tid}", ("warm_up",)),
-    Kind("phases", "phase", ("tid",), "phases of thread {tid}", ("text",)),
-    Kind("ranges", "text", ("tid",), "thread {tid}: NVTX ranges", ("domain", "phase")),
-    Kind("calls", "name", ("tid",), "thread {tid}: CUDA calls", ()),
-    Kind("os_calls", "name", ("tid",), "thread {tid}: operating system", ()),
+    FrameStyle("steps", "name", ("tid",), "steps of thread {tid}", ("warm_up",)),
+    FrameStyle("phases", "phase", ("tid",), "phases of thread {tid}", ("text",)),
+    FrameStyle("ranges", "text", ("tid",), "thread {tid}: NVTX ranges", ("domain", "phase")),
+    FrameStyle("calls", "name", ("tid",), "thread {tid}: CUDA calls", ()),
+    FrameStyle("os_calls", "name", ("tid",), "thread {tid}: operating system", ()),
 )
 _LAUNCHED = ("kernels", "copies", "memsets", "graphs")
 
@@ -172,7 +172,7 @@ def lanes(start: Times, end: Times) -> npt.NDArray[np.int64]:
     return found
 
 
-def _placed(tracks: _Tracks, frame: pd.DataFrame, kind: Kind, names: Mapping[int, str]) -> _Placed:
+def _placed(tracks: _Tracks, frame: pd.DataFrame, kind: FrameStyle, names: Mapping[int, str]) -> _Placed:
     of_gpu = kind in _GPU_KINDS
     keys = ["device_id" if of_gpu else "pid", *kind.keys]
     group, track = np.zeros(len(frame), np.intp), np.zeros(len(frame), np.intp)
@@ -195,7 +195,7 @@ def _gpu(tracks: _Tracks, device_id: int, names: Mapping[int, str]) -> int:
     return tracks.group("GPU", device_id, f"GPU {device_id} {visible(names.get(device_id, ''))}".strip())
 
 
-def _slices(kind: Kind, frame: pd.DataFrame, placed: _Placed, zero: int) -> Iterator[str]:
+def _slices(kind: FrameStyle, frame: pd.DataFrame, placed: _Placed, zero: int) -> Iterator[str]:
     """Yield the rows of a frame as spans."""
     details = ",".join(f"{json.dumps(name)}:%s" for name in kind.details)
     form = f',\n{{"ph":"X","cat":"{kind.frame}","name":%s,"pid":%s,"tid":%s,"ts":%s,"dur":%s,"args":{{{details}}}}}'

@@ -35,7 +35,7 @@ _LINE_SHARE = 0.05
 _TICKS = 5
 
 
-class Sizes(NamedTuple):
+class PixelSizes(NamedTuple):
     """Pixels: head of a row, its bar, its lane of collectives, half a mark, distance of rows; and rows a label."""
 
     head: int
@@ -46,11 +46,11 @@ class Sizes(NamedTuple):
     every: int
 
 
-_SIZES = ((8, Sizes(17, 24, 6, 5, 58, 1)), (24, Sizes(0, 15, 4, 4, 22, 1)))
-_SMALL = Sizes(0, 6, 2, 4, 9, 8)
+_SIZES = ((8, PixelSizes(17, 24, 6, 5, 58, 1)), (24, PixelSizes(0, 15, 4, 4, 22, 1)))
+_SMALL = PixelSizes(0, 6, 2, 4, 9, 8)
 
 
-class Part(NamedTuple):
+class SegmentPart(NamedTuple):
     """A colour of a segment: its key, its fill without a style sheet, top and height in pixels."""
 
     key: str
@@ -59,7 +59,7 @@ class Part(NamedTuple):
     height: str
 
 
-class Label(NamedTuple):
+class SegmentLabel(NamedTuple):
     """A text in a segment: middle of the segment in per cent, baseline in pixels, and on which pages it fits."""
 
     text: str
@@ -75,12 +75,12 @@ class SegmentView(NamedTuple):
 
     x: str
     width: str
-    parts: tuple[Part, ...]
-    labels: tuple[Label, ...]
+    parts: tuple[SegmentPart, ...]
+    labels: tuple[SegmentLabel, ...]
     title: str
 
 
-class Bar(NamedTuple):
+class CollectiveBar(NamedTuple):
     """A collective on one rank: where it waits and where it transfers, in per cent; and whether it has a mark."""
 
     x: str
@@ -102,17 +102,17 @@ class RankView(NamedTuple):
     lane_y: int
     anchor: str
     segments: tuple[SegmentView, ...]
-    bars: tuple[Bar, ...]
+    bars: tuple[CollectiveBar, ...]
 
 
-class Line(NamedTuple):
+class LastArrival(NamedTuple):
     """The arrival of the last rank at a collective: position in per cent, and a sentence."""
 
     x: str
     title: str
 
 
-class Tick(NamedTuple):
+class RankTick(NamedTuple):
     """A time of the axis: position in per cent, and its text."""
 
     x: str
@@ -138,14 +138,14 @@ class PictureView(NamedTuple):
     note: str
     label: str
     rows: tuple[RankView, ...]
-    lines: tuple[Line, ...]
-    ticks: tuple[Tick, ...]
-    sizes: Sizes
+    lines: tuple[LastArrival, ...]
+    ticks: tuple[RankTick, ...]
+    sizes: PixelSizes
     height: int
     left: float
 
 
-class Axis(NamedTuple):
+class TimeAxis(NamedTuple):
     """The time axis of a picture, in ns."""
 
     start_ns: int
@@ -159,7 +159,7 @@ class Axis(NamedTuple):
 Row = summary_model.Row
 
 
-def sizes_for(ranks: int) -> Sizes:
+def sizes_for(ranks: int) -> PixelSizes:
     """Return the sizes of a picture of a number of ranks."""
     return next((sizes for most, sizes in _SIZES if ranks <= most), _SMALL)
 
@@ -178,7 +178,7 @@ def pictures(section: Section) -> tuple[PictureView, ...]:
 
 
 def _picture(step: Row, ranks: Mapping[int, Row], segments: Sequence[Row], bars: Sequence[Row]) -> PictureView:
-    axis = Axis(int(step["start_ns"]), int(step["end_ns"]))
+    axis = TimeAxis(int(step["start_ns"]), int(step["end_ns"]))
     drawn = sorted({int(row["rank"]) for row in segments})
     awaited = _awaited(axis, bars)
     sizes = sizes_for(len(drawn))
@@ -212,7 +212,7 @@ def _note(step: Row) -> str:
 
 def _row(
     rank: Row,
-    place: tuple[int, Sizes, Axis],
+    place: tuple[int, PixelSizes, TimeAxis],
     segments: Sequence[Row],
     bars: Sequence[Row],
     awaited: Mapping[int, int],
@@ -236,7 +236,7 @@ def _row(
     )
 
 
-def _segment(row: Row, axis: Axis, top: int, sizes: Sizes) -> SegmentView:
+def _segment(row: Row, axis: TimeAxis, top: int, sizes: PixelSizes) -> SegmentView:
     left, right = axis.x(int(row["start_ns"])), axis.x(int(row["end_ns"]))
     whole = max(int(row["end_ns"]) - int(row["start_ns"]), 1)
     parts, below = [], float(top + sizes.bar)
@@ -244,7 +244,7 @@ def _segment(row: Row, axis: Axis, top: int, sizes: Sizes) -> SegmentView:
         height = sizes.bar * int(row[column]) / whole
         if height >= 0.05:  # noqa: PLR2004 - a twentieth of a pixel cannot be seen
             below -= height
-            parts.append(Part(key, fill, f"{below:.1f}", f"{height:.1f}"))
+            parts.append(SegmentPart(key, fill, f"{below:.1f}", f"{height:.1f}"))
     labels = _labels(row, parts, left, right) if sizes.head else ()
     return SegmentView(_per_cent(left), _per_cent(right - left), tuple(parts), labels, _title(row))
 
@@ -263,7 +263,7 @@ def _labelled_once(segments: Sequence[SegmentView]) -> tuple[SegmentView, ...]:
     return tuple(found)
 
 
-def _labels(row: Row, parts: Sequence[Part], left: float, right: float) -> tuple[Label, ...]:
+def _labels(row: Row, parts: Sequence[SegmentPart], left: float, right: float) -> tuple[SegmentLabel, ...]:
     """Return the longest text that fits on a wide page, and the longest that fits on a narrow one."""
     largest = max(parts, key=lambda part: float(part.height), default=None)
     if largest is None or float(largest.height) < _TEXT_HEIGHT:
@@ -276,9 +276,9 @@ def _labels(row: Row, parts: Sequence[Part], left: float, right: float) -> tuple
     x, y = _per_cent((left + right) / 2), f"{float(largest.y) + float(largest.height) / 2 + 4:.1f}"
     about = (x, y, largest.key, _TEXT_ON[largest.key])
     if wide == narrow:
-        return (Label(wide, *about, "both"),) if wide else ()
+        return (SegmentLabel(wide, *about, "both"),) if wide else ()
     shown = [(wide, "wide"), (narrow, "narrow")]
-    return tuple(Label(text, *about, fits) for text, fits in shown if text)
+    return tuple(SegmentLabel(text, *about, fits) for text, fits in shown if text)
 
 
 def _texts(row: Row) -> tuple[str, ...]:
@@ -305,12 +305,14 @@ def _title(row: Row) -> str:
     return f"{(*_texts(row), 'no phase')[0]}, {length}: {', '.join(times)}"
 
 
-def _bar(row: Row, axis: Axis, *, is_marked: bool) -> Bar:
+def _bar(row: Row, axis: TimeAxis, *, is_marked: bool) -> CollectiveBar:
     start, arrival, end = (axis.x(int(row[name])) for name in ("start_ns", "arrival_ns", "end_ns"))
-    return Bar(_per_cent(start), _per_cent(arrival - start), _per_cent(arrival), _per_cent(end - arrival), is_marked)
+    return CollectiveBar(
+        _per_cent(start), _per_cent(arrival - start), _per_cent(arrival), _per_cent(end - arrival), is_marked
+    )
 
 
-def _awaited(axis: Axis, bars: Sequence[Row]) -> dict[int, int]:
+def _awaited(axis: TimeAxis, bars: Sequence[Row]) -> dict[int, int]:
     """Return the collectives that get a line, with the longest wait of a rank in each, in ns."""
     longest: dict[int, int] = {}
     for row in bars:
@@ -323,23 +325,23 @@ def _awaited(axis: Axis, bars: Sequence[Row]) -> dict[int, int]:
     }
 
 
-def _lines(axis: Axis, bars: Sequence[Row], awaited: Mapping[int, int]) -> Iterator[Line]:
+def _lines(axis: TimeAxis, bars: Sequence[Row], awaited: Mapping[int, int]) -> Iterator[LastArrival]:
     """Yield the arrival of the last rank at these collectives."""
     for row in bars:
         if row["is_last"] and row["collective"] in awaited:
             wait = units.duration(awaited[row["collective"]])
             title = f"rank {row['rank']} arrives last at this {row['kind']}; the first rank waits {wait}"
-            yield Line(_per_cent(axis.x(int(row["arrival_ns"]))), visible(title))
+            yield LastArrival(_per_cent(axis.x(int(row["arrival_ns"]))), visible(title))
 
 
-def _ticks(axis: Axis) -> Iterator[Tick]:
+def _ticks(axis: TimeAxis) -> Iterator[RankTick]:
     """Yield round times of the axis, from its start."""
     length = axis.end_ns - axis.start_ns
     least = max(length / _TICKS, 1)
     power = 10 ** (len(str(int(least))) - 1)
     distance = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= least)
     for at in range(0, length, distance):
-        yield Tick(
+        yield RankTick(
             _per_cent(100 * at / length), units.duration(at).replace(".00 ", " ").replace(".0 ", " ") if at else "0"
         )
 

@@ -15,7 +15,7 @@ MOST_BY_NUMBER = 12
 _NAME_WIDTH = 24
 
 
-class Shown(NamedTuple):
+class ShownRanks(NamedTuple):
     """The first ranks of a table, how many there are in all, and what their times are: "mean step" or "window"."""
 
     rows: tuple[Row, ...]
@@ -23,14 +23,14 @@ class Shown(NamedTuple):
     measure: str
 
 
-def shown(report: Report, most: int) -> Shown | None:
+def shown(report: Report, most: int) -> ShownRanks | None:
     """Return the first ranks of a report in the order of tables; None where it has no ranks."""
     section = report.section("ranks")
     found = summary_model.rows(section, "ranks")
     if section is None or not found:
         return None
     measure = "mean step" if section.window.is_of_steps else "window"
-    return Shown(tuple(in_order(found, most)[:most]), len(found), measure)
+    return ShownRanks(tuple(in_order(found, most)[:most]), len(found), measure)
 
 
 def in_order(rows: Sequence[Row], most: int = MOST_BY_NUMBER) -> list[Row]:

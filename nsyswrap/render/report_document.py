@@ -39,7 +39,7 @@ def document(report: Report) -> Document:
             *_ledger(report),
             *_idle(report),
             _findings(report),
-            parts.Section("numbers", "", "", (Lines(tuple(_numbers(report)), "bullets"),)),
+            parts.DocumentSection("numbers", "", "", (Lines(tuple(_numbers(report)), "bullets"),)),
             *_phases(report),
             *_gaps(report),
             *_kernels(report),
@@ -49,7 +49,7 @@ def document(report: Report) -> Document:
     )
 
 
-def _plan(report: Report) -> parts.Section:
+def _plan(report: Report) -> parts.DocumentSection:
     shown = plan_view.plan(report)
     now, changes = (shown.rows[0], shown.rows[1:]) if shown.rows else (None, ())
     of = "" if now is None else f"{now.time} {now.label}: {shown.measure}"
@@ -70,10 +70,10 @@ def _plan(report: Report) -> parts.Section:
         Lines((shown.check,) if check else (), "code", _MARKDOWN),
         Lines(report.notes, "notes"),
     )
-    return parts.Section("plan", plan_view.TITLE if entries else "", of, blocks)
+    return parts.DocumentSection("plan", plan_view.TITLE if entries else "", of, blocks)
 
 
-def _ranks(report: Report) -> Iterator[parts.Section]:
+def _ranks(report: Report) -> Iterator[parts.DocumentSection]:
     """Yield the ranks: the mean step of each in parts, and why others wait for it or for whom it waits."""
     found = rank_rows.shown(report, _MOST_RANKS)
     if found is None:
@@ -89,12 +89,12 @@ def _ranks(report: Report) -> Iterator[parts.Section]:
         Column("why", "why", "text", list(map(rank_rows.said, found.rows))),
     )
     table = Table("ranks", "Ranks", columns, most={"text": _MOST_RANKS}, cut=f"{rest} more on the page" if rest else "")
-    yield parts.Section(
+    yield parts.DocumentSection(
         "ranks", "Ranks", f"{found.measure}, {units.duration(int(found.rows[0]['length_ns']))}", (table,)
     )
 
 
-def _ledger(report: Report) -> Iterator[parts.Section]:
+def _ledger(report: Report) -> Iterator[parts.DocumentSection]:
     found, section = summary_model.ledgers(report), report.section("ledger")
     if not found or section is None:
         return
@@ -114,7 +114,7 @@ def _ledger(report: Report) -> Iterator[parts.Section]:
     table = Table("ledger", "GPU time breakdown", columns, most={"text": _MOST_RANKS}, cut=cut)
     exposed = "; * exposed: no kernel runs" if any(column.label.endswith("*") for column in columns) else ""
     of = f"share of {summary_model.short(section.window)}{exposed}"
-    yield parts.Section("ledger", "GPU time breakdown", of, (table,))
+    yield parts.DocumentSection("ledger", "GPU time breakdown", of, (table,))
 
 
 def _starred(label: str) -> str:
@@ -122,7 +122,7 @@ def _starred(label: str) -> str:
     return f"{label.removeprefix(_EXPOSED)}*" if label.startswith(_EXPOSED) else label
 
 
-def _idle(report: Report) -> Iterator[parts.Section]:
+def _idle(report: Report) -> Iterator[parts.DocumentSection]:
     found = summary_model.idle_by_phase(report, {one.device_id: one.window_ns for one in summary_model.ledgers(report)})
     section = report.section("idle")
     if not found or section is None:
@@ -134,7 +134,7 @@ def _idle(report: Report) -> Iterator[parts.Section]:
     brief = Table("idle", _IDLE, _idle_columns(shown, causes, with_gpu=with_gpu), most={"markdown": 0}, cut=more)
     columns = _idle_columns(found, [one.cause_names for one in found], with_gpu=with_gpu)
     whole = Table("idle", _IDLE, columns, most={"text": 0}, folded=_MARKDOWN)
-    yield parts.Section("idle", _IDLE, f"share of {summary_model.short(section.window)}", (brief, whole))
+    yield parts.DocumentSection("idle", _IDLE, f"share of {summary_model.short(section.window)}", (brief, whole))
 
 
 def _idle_columns(
@@ -150,13 +150,13 @@ def _idle_columns(
     )
 
 
-def _findings(report: Report) -> parts.Section:
+def _findings(report: Report) -> parts.DocumentSection:
     groups = summary_model.finding_groups(report)
     entries = tuple(_entry(report, group) for group in groups)
     none = Lines(() if entries else ("No rule found a problem.",))
     of = "by predicted saving; savings do not add up" if entries else ""
     listed = Entries(entries, "on the page", _MOST_FINDINGS, is_numbered=True, advised=EVERYWHERE)
-    return parts.Section("findings", "Findings", of, (none, listed))
+    return parts.DocumentSection("findings", "Findings", of, (none, listed))
 
 
 def _entry(report: Report, group: tuple[Finding, ...]) -> Entry:
@@ -189,7 +189,7 @@ def _numbers(report: Report) -> Iterator[str]:
         yield f"steps: {' '.join(steps.notes) if no_median else _facts(steps)}"
 
 
-def _phases(report: Report) -> Iterator[parts.Section]:
+def _phases(report: Report) -> Iterator[parts.DocumentSection]:
     section = report.section("phases")
     if section is None or "phases" not in section.tables:
         return
@@ -198,10 +198,10 @@ def _phases(report: Report) -> Iterator[parts.Section]:
         # Nothing is known of the GPU, which is not the same as nothing.
         table = table.drop(columns=list(_OF_GPU), errors="ignore")
     shown = Table("phases", "Phases", frame_columns(table), most={"text": 6, "markdown": 0})
-    yield parts.Section("phases", "Phases", summary_model.short(section.window), (shown,))
+    yield parts.DocumentSection("phases", "Phases", summary_model.short(section.window), (shown,))
 
 
-def _gaps(report: Report) -> Iterator[parts.Section]:
+def _gaps(report: Report) -> Iterator[parts.DocumentSection]:
     found = summary_model.gap_patterns(report)
     if not found:
         return
@@ -215,19 +215,19 @@ def _gaps(report: Report) -> Iterator[parts.Section]:
         *([Column("often", "how often", "text", often)] if any(often) else []),
     )
     table = Table("gaps", "Gaps by reason", columns, most={"text": 3, "markdown": 0})
-    yield parts.Section("gaps", "Gaps by reason", "the longest gaps are on the page", (table,))
+    yield parts.DocumentSection("gaps", "Gaps by reason", "the longest gaps are on the page", (table,))
 
 
-def _kernels(report: Report) -> Iterator[parts.Section]:
+def _kernels(report: Report) -> Iterator[parts.DocumentSection]:
     section = report.section("kernels")
     if section is None or "summary" not in section.tables:
         return
     columns = frame_columns(section.tables["summary"])[:_MOST_COLUMNS]
     table = Table("kernels", section.title, columns, most={"text": 0}, folded=_MARKDOWN, of_programs=True)
-    yield parts.Section("kernels", section.title, summary_model.short(section.window), (table,))
+    yield parts.DocumentSection("kernels", section.title, summary_model.short(section.window), (table,))
 
 
-def _unknown(report: Report) -> Iterator[parts.Section]:
+def _unknown(report: Report) -> Iterator[parts.DocumentSection]:
     """Yield the sections that this module does not know, formatted by the suffixes of their columns."""
     for section in report.sections:
         if section.key in _SHOWN or is_on_page_only(section.key):
@@ -237,15 +237,15 @@ def _unknown(report: Report) -> Iterator[parts.Section]:
             for name, table in section.tables.items()
         )
         facts = Lines((_facts(section),) if section.facts else (), forms=TERMINAL)
-        yield parts.Section(section.key, section.title, summary_model.short(section.window), (facts, *tables))
+        yield parts.DocumentSection(section.key, section.title, summary_model.short(section.window), (facts, *tables))
 
 
-def _elsewhere(report: Report) -> Iterator[parts.Section]:
+def _elsewhere(report: Report) -> Iterator[parts.DocumentSection]:
     count = sum(is_on_page_only(section.key) for section in report.sections)
     if count:
         more = units.counted(count, "more section")
         words = f"The page and JSON hold {more}: kernels, copies, calls and the rest."
-        yield parts.Section("elsewhere", "", "", (Lines((words,), "fine", TERMINAL),))
+        yield parts.DocumentSection("elsewhere", "", "", (Lines((words,), "fine", TERMINAL),))
 
 
 def _facts(section: Section) -> str:

@@ -21,7 +21,7 @@ UNKNOWN_SIZE = -1
 MISSING = "–"  # noqa: RUF001 (an en dash stands for an empty cell)
 
 
-class Column(NamedTuple):
+class ShownColumn(NamedTuple):
     """One column of a table as text.
 
     Attributes:
@@ -41,15 +41,15 @@ class Column(NamedTuple):
     cells: list[str]
 
 
-class Shown(NamedTuple):
+class ShownRows(NamedTuple):
     """The shown part of a table: its columns, its number of rows, and a note about the rows that are left out."""
 
-    columns: tuple[Column, ...]
+    columns: tuple[ShownColumn, ...]
     row_count: int
     cut: str
 
 
-def show(table: "pd.DataFrame", most: int, *, aligned: bool) -> Shown:
+def show(table: "pd.DataFrame", most: int, *, aligned: bool) -> ShownRows:
     """Return the first rows of a table as text.
 
     Args:
@@ -60,7 +60,7 @@ def show(table: "pd.DataFrame", most: int, *, aligned: bool) -> Shown:
     head = table.head(most) if len(table) > most else table
     weight = weight_column(table)
     times = None if weight is None else (float(head[weight].sum()), float(table[weight].sum()))
-    return Shown(written(plain_columns(head), aligned=aligned), len(head), part_of(len(head), len(table), times))
+    return ShownRows(written(plain_columns(head), aligned=aligned), len(head), part_of(len(head), len(table), times))
 
 
 def plain_columns(table: "pd.DataFrame") -> list[tuple[str, units.ColumnUnit, list[Any]]]:
@@ -71,7 +71,7 @@ def plain_columns(table: "pd.DataFrame") -> list[tuple[str, units.ColumnUnit, li
     ]
 
 
-def written(columns: Sequence[tuple[str, units.ColumnUnit, list[Any]]], *, aligned: bool) -> tuple[Column, ...]:
+def written(columns: Sequence[tuple[str, units.ColumnUnit, list[Any]]], *, aligned: bool) -> tuple[ShownColumn, ...]:
     """Return columns as text.
 
     Args:
@@ -143,17 +143,17 @@ def is_prose(name: str) -> bool:
     return name == "text" or name.endswith("_text")
 
 
-def _column(name: str, kind: units.ColumnUnit, values: list[Any], scales: dict[str, units.Scale]) -> Column:
+def _column(name: str, kind: units.ColumnUnit, values: list[Any], scales: dict[str, units.Scale]) -> ShownColumn:
     label = column_label(name)
     if name == "bytes":
         values = [None if value == UNKNOWN_SIZE else value for value in values]
     if kind == "number" and (name.endswith("_id") or name == "process"):
-        return Column(name, label, "", kind, values, [_cell(value, "text") for value in values])
+        return ShownColumn(name, label, "", kind, values, [_cell(value, "text") for value in values])
     if name in scales:
         scale = scales[name]
         cells = [MISSING if value is None else scale.text(value) for value in values]
-        return Column(name, label, scale.unit if any(values) else "", kind, values, cells)
-    return Column(name, label, "", kind, values, [_cell(value, kind) for value in values])
+        return ShownColumn(name, label, scale.unit if any(values) else "", kind, values, cells)
+    return ShownColumn(name, label, "", kind, values, [_cell(value, kind) for value in values])
 
 
 def _cell(value: object, kind: str) -> str:

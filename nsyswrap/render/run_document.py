@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from nsyswrap.base import units
-from nsyswrap.render.document import Column, Document, Entries, Entry, Lines, Section, Table
+from nsyswrap.render.document import Column, Document, DocumentSection, Entries, Entry, Lines, Table
 from nsyswrap.render.json_writer import Tree
 from nsyswrap.rules import cause_name, rule_name
 from nsyswrap.rules.work_names import LEDGER_NAMES
@@ -44,13 +44,13 @@ def document(run: KeptRun) -> Document:
         verdict=run.row.verdict,
         sections=(
             *_accounts(run.accounts),
-            Section("findings", "Findings", "", (Entries(entries, "findings", (len(entries),) * 2),)),
-            Section("facts", "Facts", "", (Lines((facts,), "fine"),)),
+            DocumentSection("findings", "Findings", "", (Entries(entries, "findings", (len(entries),) * 2),)),
+            DocumentSection("facts", "Facts", "", (Lines((facts,), "fine"),)),
         ),
     )
 
 
-def _accounts(accounts: Sequence[Account]) -> Iterator[Section]:
+def _accounts(accounts: Sequence[Account]) -> Iterator[DocumentSection]:
     """Yield where the time went; the shares of a table add up to 100 %."""
     for kind, title in _KINDS.items():
         shown = [each for each in accounts if each.kind == kind and each.total_ns]
@@ -65,7 +65,7 @@ def _accounts(accounts: Sequence[Account]) -> Iterator[Section]:
             Column("share", "share", "share", [each.total_ns / whole for each in shown]),
         )
         of = "a step, mean over GPUs" if in_step else "in the window, sum over GPUs"
-        yield Section(kind, title, of, (Table(kind, title, columns, most={"text": len(shown)}),))
+        yield DocumentSection(kind, title, of, (Table(kind, title, columns, most={"text": len(shown)}),))
 
 
 def _about(row: RunRow) -> list[tuple[str, str]]:

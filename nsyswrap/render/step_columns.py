@@ -23,7 +23,7 @@ Sums = npt.NDArray[np.int64]
 UNITS = 20
 
 
-class Cluster(NamedTuple):
+class ColumnCluster(NamedTuple):
     """Columns that belong together: the first one, the one after the last, the middle of their time, and their time."""
 
     first: int
@@ -98,7 +98,7 @@ def outline(bottom: npt.NDArray[np.int64], top: npt.NDArray[np.int64]) -> str:
     return "".join([*parts, f"h{moved}", f"V{UNITS}z"]) if any(shown) else ""
 
 
-def cluster(layer: Sums, apart: int) -> Cluster:
+def cluster(layer: Sums, apart: int) -> ColumnCluster:
     """Return the columns that hold most of a layer's time; the earlier ones on a tie.
 
     Args:
@@ -112,4 +112,4 @@ def cluster(layer: Sums, apart: int) -> Cluster:
     best = groups[sums.index(max(sums))]
     before = np.cumsum(layer[best])
     half = int(np.searchsorted(2 * before, before[-1]))
-    return Cluster(int(best[0]), int(best[-1]) + 1, float(best[half]) + 0.5, max(sums))
+    return ColumnCluster(int(best[0]), int(best[-1]) + 1, float(best[half]) + 0.5, max(sums))

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from nsyswrap.render.step_columns import Cluster
+from nsyswrap.render.step_columns import ColumnCluster
 
 # Pixels of the drawing on a page of 1,280 and of 390 pixels, and of a letter of its texts.
 WIDTHS = (("wide", 960), ("narrow", 340))
@@ -18,7 +18,7 @@ _TICKS = 6
 class Wanted(NamedTuple):
     """A mark to be placed: its columns, its number or none, its texts from long to short, its target and its title."""
 
-    cluster: Cluster
+    cluster: ColumnCluster
     number: str
     texts: tuple[str, ...]
     anchor: str

@@ -70,7 +70,7 @@ class Pinned(NamedTuple):
     headline: str
 
 
-class Part(NamedTuple):
+class ClassTime(NamedTuple):
     """The time of one class: its key, hue and fill, its time, its outline, and what it says under the pointer."""
 
     key: str
@@ -81,7 +81,7 @@ class Part(NamedTuple):
     title: str
 
 
-class Amount(NamedTuple):
+class LaneAmount(NamedTuple):
     """A time in words, with hue and fill of its colour in the lane; empty where it is the whole lane."""
 
     hue: str
@@ -94,10 +94,10 @@ class Lane(NamedTuple):
 
     key: str
     name: str
-    amounts: tuple[Amount, ...]
+    amounts: tuple[LaneAmount, ...]
     y: int
     height: int
-    parts: tuple[Part, ...]
+    parts: tuple[ClassTime, ...]
     marks: tuple[Mark, ...]
     ns: int = 0
 
@@ -123,7 +123,7 @@ class InStep(NamedTuple):
     time: str
 
 
-class Picture(NamedTuple):
+class StepPicture(NamedTuple):
     """One step, drawn.
 
     Attributes:
@@ -171,7 +171,7 @@ def draw(  # noqa: PLR0913 - one argument a source
     *,
     inferred: bool,
     scale_ns: int = 0,
-) -> Picture:
+) -> StepPicture:
     """Return the picture of a step on one GPU.
 
     Args:
@@ -193,7 +193,7 @@ def draw(  # noqa: PLR0913 - one argument a source
         *_gpu_lanes(data, gpu, streams, columns, mine),
     )
     lanes, top = _stacked(found)
-    return Picture(
+    return StepPicture(
         label=_label(lanes, span),
         lanes=lanes,
         arrows=tuple(_arrows(data, streams, lanes, span, scale)),
@@ -240,13 +240,13 @@ def _host_lanes(data: TimelineData, process: int, columns: _Columns, *, inferred
             yield _lane(kind, layers, columns, (), amounts=_thread_times(layers))
 
 
-def _thread_times(layers: Sequence[_Layer]) -> tuple[Amount, ...]:
+def _thread_times(layers: Sequence[_Layer]) -> tuple[LaneAmount, ...]:
     """Return how long a thread was in CUDA calls, and how long it could not go on."""
     found = []
     for hue, words, keys in STATES:
         ns = sum(int(layer.sums.sum()) for layer in layers if layer.key in keys)
         if ns:
-            found.append(Amount(hue, hues.LIGHT[hue], f"{units.duration(ns)} {words}"))
+            found.append(LaneAmount(hue, hues.LIGHT[hue], f"{units.duration(ns)} {words}"))
     return tuple(found)
 
 
@@ -304,7 +304,7 @@ def _lane(
     layers: Sequence[_Layer],
     columns: _Columns,
     wanted: Sequence[Wanted],
-    amounts: tuple[Amount, ...] | None = None,
+    amounts: tuple[LaneAmount, ...] | None = None,
 ) -> Lane:
     """Return a lane at the top of the picture; its largest class lies at the bottom."""
     ordered, whole = _largest(layers), int(columns.edges[-1] - columns.edges[0])
@@ -313,15 +313,15 @@ def _lane(
     bottoms = [np.zeros(len(widths), np.int64), *tops[:-1]]
     parts = [_part(*each, whole) for each in zip(ordered, bottoms, tops, strict=True)]
     ns = sum(part.ns for part in parts)
-    said = (Amount("", "", f"{units.duration(ns)} · {units.share_of(ns, whole)}"),) if amounts is None else amounts
+    said = (LaneAmount("", "", f"{units.duration(ns)} · {units.share_of(ns, whole)}"),) if amounts is None else amounts
     drawn = tuple(part for part in reversed(parts) if part.path)
     return Lane(kind.key, kind.name, said, 0, kind.height, drawn, tuple(place(wanted, columns.whole)), ns)
 
 
-def _part(layer: _Layer, bottom: Sums, top: Sums, whole: int) -> Part:
+def _part(layer: _Layer, bottom: Sums, top: Sums, whole: int) -> ClassTime:
     ns = int(layer.sums.sum())
     title = f"{layer.name}: {units.duration(ns)}, {units.share_of(ns, whole)}"
-    return Part(layer.key, layer.hue, hues.LIGHT[layer.hue], ns, outline(bottom, top), title)
+    return ClassTime(layer.key, layer.hue, hues.LIGHT[layer.hue], ns, outline(bottom, top), title)
 
 
 def _arrows(

@@ -10,7 +10,7 @@ from nsyswrap.model import Report, TimelineData, TimelineRow
 from nsyswrap.render import page_findings, step_picture, summary_model
 from nsyswrap.render.escape import elide, visible
 from nsyswrap.render.page_tables import Span
-from nsyswrap.render.step_picture import Picture, Pinned
+from nsyswrap.render.step_picture import Pinned, StepPicture
 from nsyswrap.render.step_rows import steps_of
 from nsyswrap.rules import rule_name, rule_of
 from nsyswrap.rules.ranks import LATE
@@ -41,7 +41,7 @@ class StepView(NamedTuple):
     note: str
     gpu: str
     span: Span
-    picture: Picture
+    picture: StepPicture
     data: Markup
     steps: int
     fastest: str

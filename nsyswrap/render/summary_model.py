@@ -27,7 +27,7 @@ _MOST_CAUSES = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Amount:
+class LedgerAmount:
     """A part of a ledger: which part, its time, and its share of the window."""
 
     part: LedgerPart
@@ -71,7 +71,7 @@ class DeviceLedger:
     device_id: int
     name: str
     window_ns: int
-    parts: tuple[Amount, ...]
+    parts: tuple[LedgerAmount, ...]
     idle: tuple[IdlePart, ...]
     rank: int | None = None
 
@@ -110,7 +110,7 @@ def ledgers(report: Report) -> tuple[DeviceLedger, ...]:
     for row in found:
         device, window = int(row["device_id"]), int(row["window_ns"])
         times = ((part, int(row.get(part.column) or 0)) for part in shown)
-        parts = tuple(Amount(part, ns, ns / window) for part, ns in times)
+        parts = tuple(LedgerAmount(part, ns, ns / window) for part, ns in times)
         gpu, causes = gpus.get(device, Gpu(device, "")), over_phases(idle.get(device, ()), device)
         ledgers.append(DeviceLedger(device, gpu.name, window, parts, causes, gpu.rank))
     return tuple(ledgers)

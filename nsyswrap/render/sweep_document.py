@@ -13,10 +13,10 @@ from nsyswrap.render.document import (
     Bar,
     Bars,
     Document,
+    DocumentSection,
     Form,
     Lines,
     Pictures,
-    Section,
     Table,
     columns,
     table_section,
@@ -101,13 +101,13 @@ def document(sweep: Sweep) -> Document:
         lead=(Lines(advice(sweep), "bullets"), Lines(tuple(_notes(sweep)), "notes")),
         sections=(
             *_axes(sweep),
-            Section("accounts", "Where each step goes", of_bars, (Bars(bars, _legend(bars)),)),
+            DocumentSection("accounts", "Where each step goes", of_bars, (Bars(bars, _legend(bars)),)),
             _cells(sweep),
             _failed(sweep),
             _changes(sweep),
             _scaling(sweep, STRONG),
             _scaling(sweep, WEAK),
-            Section("sweep", "The sweep", "run it again: nsyswrap sweep FILE.toml", (toml,)),
+            DocumentSection("sweep", "The sweep", "run it again: nsyswrap sweep FILE.toml", (toml,)),
         ),
     )
 
@@ -201,7 +201,7 @@ def _interval_note(steps: Sequence[StepInterval]) -> Iterator[str]:
         yield f"{words}, from the usual noise between runs: cells have fewer than {FEWEST_RUNS} runs."
 
 
-def _failed(sweep: Sweep) -> Section:
+def _failed(sweep: Sweep) -> DocumentSection:
     rows = [
         {**dict(each.cell.values), "ending": _ending(each), "text": each.failed.reason if each.failed else ""}
         for each in sweep.cells
@@ -210,7 +210,7 @@ def _failed(sweep: Sweep) -> Section:
     return table_section("failed", "Not measured", "", rows, _LABELS, most={"text": _MOST_CELLS})
 
 
-def _changes(sweep: Sweep) -> Section:
+def _changes(sweep: Sweep) -> DocumentSection:
     rows = [
         {
             "axis": each.axis,
@@ -231,7 +231,7 @@ def _changes(sweep: Sweep) -> Section:
     )
 
 
-def _scaling(sweep: Sweep, kind: str) -> Section:
+def _scaling(sweep: Sweep, kind: str) -> DocumentSection:
     added = {group: f"{group.name.lower()}_added_ns" for group in Group}
     rows = [
         {
@@ -269,7 +269,7 @@ def _varied(sweep: Sweep) -> list[str]:
     return [axis.name for axis in sweep.spec.axes if len(axis.values) > 1] or [sweep.spec.axes[0].name]
 
 
-def _cells(sweep: Sweep) -> Section:
+def _cells(sweep: Sweep) -> DocumentSection:
     best = best_of(sweep)
     most = best.result.rate if best else None
     rows = []
@@ -314,7 +314,7 @@ def _cells(sweep: Sweep) -> Section:
     )
 
 
-def _axes(sweep: Sweep) -> Iterator[Section]:
+def _axes(sweep: Sweep) -> Iterator[DocumentSection]:
     """Yield the drawings of each axis with several measured values; all drawings of an axis have one scale."""
     varied = {axis.name for axis in sweep.spec.axes if len(axis.values) > 1}
     for at, axis in enumerate(sweep.spec.axes):
@@ -333,7 +333,7 @@ def _axes(sweep: Sweep) -> Iterator[Section]:
         cut = (f"{_MOST_LINES} of {len(lines)} lines are drawn; the table has all.",) if left else ()
         of = "one scale for all; vertical lines are intervals; × was not measured"
         blocks = (Pictures(tuple(pictures)), Lines(cut, "fine", PAGE))
-        yield Section(f"axis-{at}", f"By {axis.name}", of, blocks, axis.name)
+        yield DocumentSection(f"axis-{at}", f"By {axis.name}", of, blocks, axis.name)
 
 
 def _line_title(others: Sequence[tuple[str, str]], varied: set[str]) -> str:

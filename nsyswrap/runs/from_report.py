@@ -26,7 +26,7 @@ _NOT_CONTENT = ("run_id", "added_utc", "committed_s", "folder")
 Tree = Mapping[str, Any]
 
 
-class Place(NamedTuple):
+class RunOrigin(NamedTuple):
     """Where a run comes from, as far as its report does not say.
 
     Attributes:
@@ -39,7 +39,7 @@ class Place(NamedTuple):
 
 
 def run_from_report(
-    report: Report, record: Tree | None = None, place: Place | None = None, cleaner: Cleaner = ANYBODY
+    report: Report, record: Tree | None = None, place: RunOrigin | None = None, cleaner: Cleaner = ANYBODY
 ) -> Run:
     """Return the run that a report is about.
 
@@ -67,7 +67,7 @@ def run_from_report(
         for position, each in enumerate(report.findings)
     )
     accounts = tuple(sorted(_accounts(report, texts)))
-    row, step = _row(report, record or {}, place or Place(), texts), _step_summary(report)
+    row, step = _row(report, record or {}, place or RunOrigin(), texts), _step_summary(report)
     if step is not None:
         row = row._replace(step_count=step.count, **{name: getattr(step, name) for name in STEP_FIELDS})
     kept = {name: value for name, value in row._asdict().items() if name not in _NOT_CONTENT}
@@ -102,7 +102,7 @@ class _Texts:
         return text.encode("utf-8", "backslashreplace").decode().replace("\0", "\\0")
 
 
-def _row(report: Report, record: Tree, place: Place, texts: _Texts) -> RunRow:
+def _row(report: Report, record: Tree, place: RunOrigin, texts: _Texts) -> RunRow:
     """Return the row of a run, still without its id and its steps."""
     session, versions = report.session, _tree(record, "versions")
     program, arguments = program_and_arguments(texts.command(record.get("command") or session.command))

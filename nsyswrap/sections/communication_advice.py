@@ -116,7 +116,7 @@ MAY_WAIT = "or nothing is saved, where this rank waits for one whose work the ca
 NEEDED_AT_ONCE = Saving(None, None, ("no saving is predicted: the next layer needs the data at once",))
 
 
-class Advice(NamedTuple):
+class TransferAdvice(NamedTuple):
     """What to do about the exposed transfer of one GPU.
 
     Attributes:
@@ -137,7 +137,7 @@ def is_split(collectives: Collectives) -> bool:
     return bool(collectives.matched.any()) and not collectives.ranks.missing
 
 
-def advice_for(simulation: Simulation, device: int, rows: Indices) -> Advice:
+def advice_for(simulation: Simulation, device: int, rows: Indices) -> TransferAdvice:
     """Return the change to make for the collectives of one device, and what it saves.
 
     Args:
@@ -159,26 +159,26 @@ def _or_nothing(saving: Saving) -> Saving:
     return replace(saving, time=between(0, saving.time.high), evidence=(*saving.evidence, MAY_WAIT), what_if=change)
 
 
-def _of_transfer(simulation: Simulation, device: int, rows: Indices) -> Advice:
+def _of_transfer(simulation: Simulation, device: int, rows: Indices) -> TransferAdvice:
     """Return the change to make where all of the time is transfer."""
     context, collectives = simulation.context, simulation.collectives
     rate, copied = link_rate(collectives, device), pinned_rate(context)
     if rate is not None and copied is not None and rate < copied and _is_one_nvlink_host(context, collectives):
         change = partial(_at_rate, min(rate / copied, 1.0))
         said = f"collectives move {units.size(rate * 1e9)}/s on each link, pinned copies {units.size(copied * 1e9)}/s"
-        return Advice(SLOW_LINKS, LINKS_ADVICE, predict(simulation, change), (said,))
+        return TransferAdvice(SLOW_LINKS, LINKS_ADVICE, predict(simulation, change), (said,))
     length = exposed(context, rows, collectives)
     if (text := _without_gradients(context, rows, length)) is not None:
-        return Advice(EXPOSED, text, NEEDED_AT_ONCE)
+        return TransferAdvice(EXPOSED, text, NEEDED_AT_ONCE)
     reduces = is_reduction(context, rows)
     if length[reduces].sum() < HALF * length.sum():
         return _gathered(simulation, rows[~reduces])
     if of_activations(context, collectives, rows[reduces]):
-        return Advice(EXPOSED, ACTIVATIONS_ADVICE, NEEDED_AT_ONCE)
+        return TransferAdvice(EXPOSED, ACTIVATIONS_ADVICE, NEEDED_AT_ONCE)
     sizes = _of_bucket_sizes(simulation, device) if context.program_kind.is_pytorch else ()
     if overlaps_already(context, rows[reduces], device, collectives):
-        return Advice(EXPOSED, FEWER_ADVICE, predict(simulation, fewer_bytes), sizes)
-    return Advice(EXPOSED, OVERLAP_ADVICE, predict(simulation, partial(beside_backward, device)), sizes)
+        return TransferAdvice(EXPOSED, FEWER_ADVICE, predict(simulation, fewer_bytes), sizes)
+    return TransferAdvice(EXPOSED, OVERLAP_ADVICE, predict(simulation, partial(beside_backward, device)), sizes)
 
 
 def _of_bucket_sizes(simulation: Simulation, device: int) -> tuple[str, ...]:
@@ -214,7 +214,7 @@ def _without_gradients(context: TraceContext, rows: Indices, length: Times) -> s
     return FORWARD_ADVICE if _is_forward_only(context) or length[_of_engine(context, rows)].sum() > half else None
 
 
-def _gathered(simulation: Simulation, rows: Indices) -> Advice:
+def _gathered(simulation: Simulation, rows: Indices) -> TransferAdvice:
     """Return the advice on gathered weights: gather them earlier, where they wait for a layer that need not be over.
 
     All ranks gather together and run the same program, so those whose hosts are in time show when it could gather.
@@ -226,11 +226,11 @@ def _gathered(simulation: Simulation, rows: Indices) -> Advice:
         ahead += int(beside_the_layer_before(context, collectives, gathers).sum())
         alone += int(exposed(context, gathers, collectives).sum())
     if ahead <= HALF * alone:
-        return Advice(EXPOSED, NEEDED_ADVICE, NEEDED_AT_ONCE)
+        return TransferAdvice(EXPOSED, NEEDED_ADVICE, NEEDED_AT_ONCE)
     here = int(exposed(context, rows, collectives).sum())
     fits = int(beside_the_layer_before(context, collectives, rows).sum())
     said = f"{units.duration(fits)} of {units.duration(here)} fit beside the layer before"
-    return Advice(EXPOSED, IN_TURN_ADVICE, predict(simulation, _gathered_ahead), (said,))
+    return TransferAdvice(EXPOSED, IN_TURN_ADVICE, predict(simulation, _gathered_ahead), (said,))
 
 
 def beside_the_layer_before(context: TraceContext, collectives: Collectives, rows: Indices) -> Times:

@@ -10,7 +10,7 @@ from typing import Any
 
 from nsyswrap.base.errors import ExportError
 from nsyswrap.sweep.endings import Ending
-from nsyswrap.sweep.results import RunResult, StepPart, Sweep, sweep_of
+from nsyswrap.sweep.results import CellRun, StepPart, Sweep, sweep_of
 from nsyswrap.sweep.spec import parse
 
 SCHEMA = "nsyswrap.sweep/1"
@@ -27,7 +27,7 @@ def measured_tree(sweep: Sweep) -> dict[str, Any]:
     }
 
 
-def run_tree(run: RunResult) -> dict[str, Any]:
+def run_tree(run: CellRun) -> dict[str, Any]:
     """Return one run."""
     return {
         **{each.name: getattr(run, each.name) for each in dataclasses.fields(run)},
@@ -58,7 +58,7 @@ def sweep_from_tree(tree: object, source: str) -> Sweep:
     return sweep_of(spec, seed, runs)
 
 
-def run_from_tree(tree: Mapping[str, Any]) -> RunResult:
+def run_from_tree(tree: Mapping[str, Any]) -> CellRun:
     """Return the run of a tree.
 
     Raises:
@@ -67,7 +67,7 @@ def run_from_tree(tree: Mapping[str, Any]) -> RunResult:
         TypeError: The same.
     """
     mean, median = (None if tree[name] is None else _positive(tree[name]) for name in ("mean_ns", "median_ns"))
-    return RunResult(
+    return CellRun(
         cell=str(tree["cell"]),
         number=int(tree["number"]),
         ending=Ending(tree["ending"]),

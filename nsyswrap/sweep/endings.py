@@ -17,7 +17,7 @@ class Ending(Enum):
     NO_STEPS = "no steps"
 
 
-class Reason(NamedTuple):
+class EndReason(NamedTuple):
     """How a run ended, and why in one sentence; empty where it was measured."""
 
     ending: Ending
@@ -43,7 +43,7 @@ _OWN_WORDS = "nsyswrap: "
 _OF_PROFILE = (_OWN_WORDS, "note: ", "warning: ", "hint: ", "capture  ", "report   ")
 
 
-def reason_of(code: int, output: str, limit_s: float | None = None) -> Reason:
+def reason_of(code: int, output: str, limit_s: float | None = None) -> EndReason:
     """Return how a run ended.
 
     Args:
@@ -52,19 +52,19 @@ def reason_of(code: int, output: str, limit_s: float | None = None) -> Reason:
         limit_s: The limit that it ran into, in seconds; None if it ended by itself.
     """
     if limit_s is not None:
-        return Reason(Ending.TIME, f"it ran longer than {limit_s:g} s")
+        return EndReason(Ending.TIME, f"it ran longer than {limit_s:g} s")
     if code == 0:
-        return Reason(Ending.MEASURED)
+        return EndReason(Ending.MEASURED)
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     memory = [line for line in lines if _MEMORY.search(line)]
     if memory:
         # A line of source in the traceback may have the words, too.
         raised = [line for line in memory if _RAISED.match(line)]
-        return Reason(Ending.MEMORY, _short(_without_rank((raised or memory)[-1])))
+        return EndReason(Ending.MEMORY, _short(_without_rank((raised or memory)[-1])))
     if code in _OWN_CODES:
         own = next((line for line in reversed(lines) if line.startswith(_OWN_WORDS)), "")
-        return Reason(Ending.NOT_PROFILED, _short(own.removeprefix(_OWN_WORDS) or f"exit code {code}"))
-    return Reason(Ending.CRASHED, _short(_crash(code, lines)))
+        return EndReason(Ending.NOT_PROFILED, _short(own.removeprefix(_OWN_WORDS) or f"exit code {code}"))
+    return EndReason(Ending.CRASHED, _short(_crash(code, lines)))
 
 
 def _crash(code: int, lines: list[str]) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from nsyswrap.sweep.cells import Cell, cells_of
 from nsyswrap.sweep.endings import Ending
-from nsyswrap.sweep.results import FEWEST_RUNS, RunResult, StepInterval, step_interval
+from nsyswrap.sweep.results import FEWEST_RUNS, CellRun, StepInterval, step_interval
 from nsyswrap.sweep.spec import SweepSpec
 
 
@@ -29,7 +29,7 @@ def shuffled(cells: Sequence[Cell], seed: int, number: int) -> list[Cell]:
 
 
 def next_run(
-    spec: SweepSpec, seed: int, done: Sequence[RunResult], *, until_stable: bool = False
+    spec: SweepSpec, seed: int, done: Sequence[CellRun], *, until_stable: bool = False
 ) -> tuple[Cell, int] | None:
     """Return the cell to run next and the number of its run; None if nothing is left to do.
 
@@ -41,7 +41,7 @@ def next_run(
         done: The runs that have ended, in any order.
         until_stable: Repeat each cell until its answer is known, not a fixed number of times.
     """
-    by_cell: dict[str, list[RunResult]] = {}
+    by_cell: dict[str, list[CellRun]] = {}
     for run in done:
         by_cell.setdefault(run.cell, []).append(run)
     cells = cells_of(spec)
@@ -62,7 +62,7 @@ def _runs(cells: Sequence[Cell], seed: int, rounds: int) -> Iterator[tuple[Cell,
             yield cell, number
 
 
-def _known(spec: SweepSpec, cells: Sequence[Cell], by_cell: Mapping[str, Sequence[RunResult]]) -> set[str]:
+def _known(spec: SweepSpec, cells: Sequence[Cell], by_cell: Mapping[str, Sequence[CellRun]]) -> set[str]:
     """Return the cells whose answer is known.
 
     A cell is known from three runs on, when the interval of its time per step is narrow: at most the tolerance to each

@@ -33,7 +33,7 @@ class StepPart(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class RunResult:
+class CellRun:
     """One run of a cell.
 
     Attributes:
@@ -103,12 +103,12 @@ class CellResult(NamedTuple):
     """
 
     cell: Cell
-    runs: tuple[RunResult, ...]
+    runs: tuple[CellRun, ...]
     step: StepInterval | None
     parts: tuple[StepPart, ...]
 
     @property
-    def failed(self) -> RunResult | None:
+    def failed(self) -> CellRun | None:
         """Return the run that says why the cell is not measured; None if it is, or was not run."""
         return None if self.step else next((run for run in self.runs if run.ending is not Ending.MEASURED), None)
 
@@ -147,7 +147,7 @@ class Sweep:
 
     spec: SweepSpec
     seed: int
-    runs: tuple[RunResult, ...]
+    runs: tuple[CellRun, ...]
     cells: tuple[CellResult, ...]
 
     def measured(self) -> tuple[CellResult, ...]:
@@ -155,22 +155,22 @@ class Sweep:
         return tuple(each for each in self.cells if each.step is not None)
 
 
-def sweep_of(spec: SweepSpec, seed: int, runs: Iterable[RunResult]) -> Sweep:
+def sweep_of(spec: SweepSpec, seed: int, runs: Iterable[CellRun]) -> Sweep:
     """Return a sweep with the results of its cells."""
     given = tuple(runs)
-    by_cell: dict[str, list[RunResult]] = {}
+    by_cell: dict[str, list[CellRun]] = {}
     for run in given:
         by_cell.setdefault(run.cell, []).append(run)
     cells = cells_of(spec)
     return Sweep(spec, seed, given, tuple(_result(cell, by_cell.get(cell.same_as or cell.key, [])) for cell in cells))
 
 
-def _result(cell: Cell, runs: Sequence[RunResult]) -> CellResult:
+def _result(cell: Cell, runs: Sequence[CellRun]) -> CellResult:
     ordered = tuple(sorted(runs, key=lambda run: run.number))
     return CellResult(cell, ordered, step_interval(ordered), _mean_parts(ordered))
 
 
-def step_interval(runs: Sequence[RunResult]) -> StepInterval | None:
+def step_interval(runs: Sequence[CellRun]) -> StepInterval | None:
     """Return the time per step over the runs of a cell; None if none was measured.
 
     From three runs on it is Student's interval of the mean of ln(time per step). With fewer, the spread is that between
@@ -194,7 +194,7 @@ def step_interval(runs: Sequence[RunResult]) -> StepInterval | None:
     return StepInterval(step, count, from_runs=count >= FEWEST_RUNS)
 
 
-def _mean_parts(runs: Sequence[RunResult]) -> tuple[StepPart, ...]:
+def _mean_parts(runs: Sequence[CellRun]) -> tuple[StepPart, ...]:
     """Return the parts of a step, each the mean over the measured runs."""
     measured = [run for run in runs if run.mean_ns is not None and run.parts]
     sums: dict[tuple[str, str], float] = {}

@@ -14,7 +14,7 @@ _THOUSANDS = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
 _PREFIXES = " KMGT"
 
 
-class Scale(NamedTuple):
+class UnitScale(NamedTuple):
     """The units in which a quantity may be given.
 
     Attributes:
@@ -27,12 +27,12 @@ class Scale(NamedTuple):
     step: int
 
 
-SCALES: Mapping[str, Scale] = {
-    "memory_bytes": Scale(400_000_000, 1024),  # to 400 GB
-    "memory_bytes_per_second": Scale(10_000_000_000, 1000),  # to 10 TB/s
-    "cache_bytes": Scale(128 << 10, 1024),  # to 128 MiB
-    "clock_hz": Scale(100_000_000, 1000),  # to 100 GHz
-    "sm_shared_bytes": Scale(16 << 10, 1024),  # to 16 MiB
+SCALES: Mapping[str, UnitScale] = {
+    "memory_bytes": UnitScale(400_000_000, 1024),  # to 400 GB
+    "memory_bytes_per_second": UnitScale(10_000_000_000, 1000),  # to 10 TB/s
+    "cache_bytes": UnitScale(128 << 10, 1024),  # to 128 MiB
+    "clock_hz": UnitScale(100_000_000, 1000),  # to 100 GHz
+    "sm_shared_bytes": UnitScale(16 << 10, 1024),  # to 16 MiB
 }
 """By field of ``Gpu``. Source: data sheets of GPUs of compute capability 3.0 to 12.1, from GeForce GT 630 to GB300."""
 

@@ -34,7 +34,7 @@ PART_ROWS = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class TablePart:
     """Rows that are read together.
 
     Attributes:
@@ -65,7 +65,7 @@ class TableReader:
 
     export: Export
     source: Source
-    parts: tuple[Part, ...]
+    parts: tuple[TablePart, ...]
     columns: Arrays
     pages: PageColumns | None = None
     coded: Mapping[str, dict[int, PartCodes]] = field(default_factory=dict)
@@ -78,7 +78,7 @@ class TableReader:
             ExportError: The table is damaged.
         """
         found = cls.in_parts(export, source, PART_ROWS)
-        last = found.parts[-1] if found.parts else Part(0, 0)
+        last = found.parts[-1] if found.parts else TablePart(0, 0)
         every = found.empty(0)
         columns = found.empty(last.at + last.length, found.source.spec.coded)
         coded: dict[str, dict[int, PartCodes]] = {name: {} for name in every if name not in columns}
@@ -98,13 +98,13 @@ class TableReader:
         """
         rows = export.row_numbers(source.table)
         if not rows:
-            return cls(export, source, (Part(0, export.row_count(source.table)),), {})
+            return cls(export, source, (TablePart(0, export.row_count(source.table)),), {})
         pages = _pages(export, source, queries.present_columns(source, export.columns[source.table]))
         in_pages = _parts_of_pages(pages, rows, part_rows) if pages else ()
         if in_pages:
             return cls(export, source, in_pages, {}, pages)
         starts = range(0, len(rows), part_rows)
-        parts = (Part(at, min(part_rows, len(rows) - at), rows.start + at) for at in starts)
+        parts = (TablePart(at, min(part_rows, len(rows) - at), rows.start + at) for at in starts)
         return cls(export, source, tuple(parts), {})
 
     def empty(self, length: int, but: Container[str] = ()) -> Arrays:
@@ -126,7 +126,7 @@ class TableReader:
         )
         return replace(self, source=less, pages=pages)
 
-    def alone(self, part: Part) -> Arrays:
+    def alone(self, part: TablePart) -> Arrays:
         """Return the columns of one part, in arrays of its own.
 
         Raises:
@@ -140,7 +140,7 @@ class TableReader:
         """Return the columns of no rows."""
         return replace(self, parts=(), columns=self.empty(0)).end([])
 
-    def read(self, part: Part, *, in_own_thread: bool = True) -> int:
+    def read(self, part: TablePart, *, in_own_thread: bool = True) -> int:
         """Read the rows of one part into the arrays, NULL as the contract's missing value. Texts are not cleaned yet.
 
         Args:
@@ -163,14 +163,14 @@ class TableReader:
         with connected(self.export.path, self.export.columns) as own:
             return self._select(own, part)
 
-    def _select(self, own: Export, part: Part) -> int:
+    def _select(self, own: Export, part: TablePart) -> int:
         """Let SQLite read a part."""
         try:
             return self._stream(own, part)
         except ExportError as error:
             raise _column_at_fault(own, self.source) or error from error
 
-    def _decode(self, pages: PageColumns, part: Part) -> int:
+    def _decode(self, pages: PageColumns, part: TablePart) -> int:
         """Read a part from its pages.
 
         Raises:
@@ -188,19 +188,19 @@ class TableReader:
                 self._write(name, part, first, fits)
         return rows
 
-    def _begin_codes(self, part: Part) -> None:
+    def _begin_codes(self, part: TablePart) -> None:
         """Make room for the codes of a part."""
         for parts in self.coded.values():
             parts[part.at] = PartCodes(part.length)
 
-    def _write(self, name: str, part: Part, first: int, values: Array) -> None:
+    def _write(self, name: str, part: TablePart, first: int, values: Array) -> None:
         """Write some values of a column; ``first`` is the index of the first of them in the arrays."""
         if name in self.coded:
             self.coded[name][part.at].write(first - part.at, values)
         else:
             self.columns[name][first : first + len(values)] = values
 
-    def _stream(self, own: Export, part: Part) -> int:
+    def _stream(self, own: Export, part: TablePart) -> int:
         rows = 0
         self._begin_codes(part)
         for batch in own.batches(self._query(part), self.source.table):
@@ -214,7 +214,7 @@ class TableReader:
                 self._write(name, part, first, _values(values, self.source, name, own.path))
         return rows
 
-    def _query(self, part: Part) -> SelectBase:
+    def _query(self, part: TablePart) -> SelectBase:
         present = self.export.columns[self.source.table]
         numbers = None if part.first_row is None else range(part.first_row, part.first_row + part.length)
         if self.source.spec is tables.RANGES:
@@ -270,7 +270,7 @@ def _pages(export: Export, source: Source, names: Mapping[str, str]) -> PageColu
     return PageColumns(export.path, leaves, numbers, names, missing) if leaves else None
 
 
-def _parts_of_pages(pages: PageColumns, rows: range, part_rows: int) -> tuple[Part, ...]:
+def _parts_of_pages(pages: PageColumns, rows: range, part_rows: int) -> tuple[TablePart, ...]:
     """Return parts of whole pages; none where the row numbers of the pages and of the table disagree."""
     first = first_rows(pages.leaves, rows)
     if first is None:
@@ -278,7 +278,7 @@ def _parts_of_pages(pages: PageColumns, rows: range, part_rows: int) -> tuple[Pa
     wanted = np.arange(rows.start, rows.stop, part_rows)
     cuts = np.unique(np.append(np.searchsorted(first, wanted), len(first) - 1)).tolist()
     return tuple(
-        Part(int(first[begin]) - rows.start, int(first[end] - first[begin]), int(first[begin]), range(begin, end))
+        TablePart(int(first[begin]) - rows.start, int(first[end] - first[begin]), int(first[begin]), range(begin, end))
         for begin, end in itertools.pairwise(cuts)
     )
 

@@ -16,7 +16,7 @@ from nsyswrap.base.intervals import Times
 from nsyswrap.trace import tables
 from nsyswrap.trace.connection import Export
 from nsyswrap.trace.load import OPERATIONS, READERS
-from nsyswrap.trace.read_table import Arrays, Part, TableReader
+from nsyswrap.trace.read_table import Arrays, TablePart, TableReader
 from nsyswrap.trace.schema import Source
 from nsyswrap.trace.valid_rows import EVERY, possible
 
@@ -126,7 +126,7 @@ def ends_of(columns: Arrays) -> Times:
     return np.where(end == LIMITS.min, EVERY.high - 1, end) if "kind" in columns else end
 
 
-def read_ahead(jobs: Iterable[tuple[TableReader, Part]]) -> Iterator[Arrays]:
+def read_ahead(jobs: Iterable[tuple[TableReader, TablePart]]) -> Iterator[Arrays]:
     """Yield the columns of parts in order while other threads read the next ones; only few are in memory."""
     waiting = iter(jobs)
     with ThreadPoolExecutor(READERS) as pool:

@@ -21,7 +21,7 @@ from nsyswrap.what_if.simulate import Simulation
 NOTHING_LEFT = "Then nothing is left that the simulation knows"
 
 
-class Kind(StrEnum):
+class PathKind(StrEnum):
     """A kind of work on the critical path."""
 
     COMPUTE = "compute"
@@ -33,12 +33,12 @@ class Kind(StrEnum):
 
 
 _TAKES = {
-    Kind.COMPUTE: "kernels take",
-    Kind.COMMUNICATION: "collectives take",
-    Kind.COPIES: "copies take",
-    Kind.LOADER: "its pace takes",
-    Kind.CPU: "its work takes",
-    Kind.DELAYS: "latencies and gaps take",
+    PathKind.COMPUTE: "kernels take",
+    PathKind.COMMUNICATION: "collectives take",
+    PathKind.COPIES: "copies take",
+    PathKind.LOADER: "its pace takes",
+    PathKind.CPU: "its work takes",
+    PathKind.DELAYS: "latencies and gaps take",
 }
 
 
@@ -52,14 +52,14 @@ def bounds_after(simulation: Simulation, *changes: Change) -> str:
     return f"Then bounded by {most.value}: {_TAKES[most]} {units.share(found[most] / whole)} of the critical path"
 
 
-def critical_path(simulation: Simulation, *changes: Change) -> dict[Kind, int]:
+def critical_path(simulation: Simulation, *changes: Change) -> dict[PathKind, int]:
     """Return the time of each kind of work on the critical path of the sample after some changes, in ns."""
     graph = simulation.graph
     own, held = graph.weights(*changes)
     happened = graph.run(*changes)
     lengths = np.rint(graph.length * graph.factors(*changes)).astype(np.int64)
     kinds = simulation.context.operations.kind
-    found = dict.fromkeys(Kind, 0)
+    found = dict.fromkeys(PathKind, 0)
     at = _last(simulation, happened)
     while at > 0:
         by_own = happened[graph.after[at]] + own[at] >= happened[graph.held_by[at]] + held[at]
@@ -69,16 +69,16 @@ def critical_path(simulation: Simulation, *changes: Change) -> dict[Kind, int]:
         length = 0
         if graph.operation[at] >= 0:
             length = min(max(spent, 0), int(lengths[at]))
-            found[_OF_OPERATIONS.get(int(kinds[graph.operation[at]]), Kind.COPIES)] += length
-        rest = Kind.DELAYS
+            found[_OF_OPERATIONS.get(int(kinds[graph.operation[at]]), PathKind.COPIES)] += length
+        rest = PathKind.DELAYS
         if graph.thread[at]:
-            rest = Kind.CPU if by_own else Kind.LOADER if graph.is_batch[at] else Kind.DELAYS
+            rest = PathKind.CPU if by_own else PathKind.LOADER if graph.is_batch[at] else PathKind.DELAYS
         found[rest] += max(spent - length, 0)
         at = before
     return found
 
 
-_OF_OPERATIONS = {COMPUTE: Kind.COMPUTE, COMMUNICATION: Kind.COMMUNICATION}
+_OF_OPERATIONS = {COMPUTE: PathKind.COMPUTE, COMMUNICATION: PathKind.COMMUNICATION}
 
 
 def _last(simulation: Simulation, happened: Times) -> int:

@@ -12,7 +12,7 @@ UNEVEN_FACTOR = 1.25
 
 
 @dataclass(frozen=True, slots=True)
-class TypicalStep:
+class CurrentStep:
     """The time of a step now.
 
     Attributes:
@@ -30,7 +30,7 @@ class TypicalStep:
         return max(round(self.length_ns * (1 - saving_ns / self.window_ns)), 0)
 
 
-def typical(step: StepTimes, window: Window, rule: str | None) -> TypicalStep | None:
+def typical(step: StepTimes, window: Window, rule: str | None) -> CurrentStep | None:
     """Return the time of a step to which savings refer; None where there are no steps.
 
     Args:
@@ -43,4 +43,4 @@ def typical(step: StepTimes, window: Window, rule: str | None) -> TypicalStep | 
     mean_ns = step.mean_in(window)
     # The median does not change where a few long steps get shorter.
     uneven = rule == steps.UNEVEN.key or mean_ns > UNEVEN_FACTOR * step.recorded_ns
-    return TypicalStep(mean_ns if uneven else step.recorded_ns, step.total_in(window), uneven)
+    return CurrentStep(mean_ns if uneven else step.recorded_ns, step.total_in(window), uneven)

@@ -35,7 +35,7 @@ FASTEST_PERCENTILE = 5
 SLOWEST_PERCENTILE = 100 - FASTEST_PERCENTILE
 
 
-class Pace(NamedTuple):
+class ThreadPace(NamedTuple):
     """The pace of a thread.
 
     Attributes:
@@ -47,10 +47,10 @@ class Pace(NamedTuple):
     shown: float
 
 
-UNKNOWN_PACE = Pace(1.0, 1.0)
+UNKNOWN_PACE = ThreadPace(1.0, 1.0)
 
 
-def find_paces(context: TraceContext, window: Window, sample: Window) -> dict[int, Pace]:
+def find_paces(context: TraceContext, window: Window, sample: Window) -> dict[int, ThreadPace]:
     """Return the pace of each launching thread in a sample, compared with the steps of a window.
 
     Threads whose pace is not known are left out.
@@ -116,7 +116,9 @@ def _of_steps(context: TraceContext, window: Window, sample: Window) -> tuple[fl
     return min(float(fastest), 1.0), max(float(slowest), 1.0)
 
 
-def _pace(at: Times, relative: npt.NDArray[np.float64], steps: tuple[Times, Times], sample: Window) -> Pace | None:
+def _pace(
+    at: Times, relative: npt.NDArray[np.float64], steps: tuple[Times, Times], sample: Window
+) -> ThreadPace | None:
     """Return the pace of a thread in a sample, compared with its steps; None where it is not known.
 
     Args:
@@ -132,7 +134,7 @@ def _pace(at: Times, relative: npt.NDArray[np.float64], steps: tuple[Times, Time
         return None
     paces = [float(np.median(relative[a:b])) for a, b in zip(first[enough], last[enough], strict=True)]
     fastest, slowest = np.percentile(paces, [FASTEST_PERCENTILE, SLOWEST_PERCENTILE])
-    return Pace(max(float(np.median(inside) / fastest), 1.0), float(slowest / fastest))
+    return ThreadPace(max(float(np.median(inside) / fastest), 1.0), float(slowest / fastest))
 
 
 def _launches(context: TraceContext, window: Window) -> tuple[Times, Times, npt.NDArray[np.float64]]:

@@ -23,7 +23,7 @@ from nsyswrap.model import Finding, Plan, PlannedChange, Severity
 from nsyswrap.rules import rule_name
 from nsyswrap.what_if.critical_path import bounds_after
 from nsyswrap.what_if.dependency_graph import Change
-from nsyswrap.what_if.fixed_step import TypicalStep
+from nsyswrap.what_if.fixed_step import CurrentStep
 from nsyswrap.what_if.saving import LEAST_SAVING_SHARE, WhatIf
 from nsyswrap.what_if.simulate import Simulation
 
@@ -56,7 +56,7 @@ class _Reached:
     length: Interval[int]
 
 
-def find_plan(simulation: Simulation | None, findings: Sequence[Finding], step: TypicalStep | None) -> Plan:
+def find_plan(simulation: Simulation | None, findings: Sequence[Finding], step: CurrentStep | None) -> Plan:
     """Return the changes in the order that helps most, with the time of a step after each.
 
     Args:
@@ -126,12 +126,12 @@ def _length(reached: _Reached) -> int:
     return reached.length.point
 
 
-def _step_ns(simulation: Simulation, step: TypicalStep, length_ns: int) -> int:
+def _step_ns(simulation: Simulation, step: CurrentStep, length_ns: int) -> int:
     """Return the time of a step in a simulated run."""
     return step.after(((simulation.simulated_ns or 0) - length_ns) * simulation.scale)
 
 
-def _doubts(simulation: Simulation, step: TypicalStep, last: PlannedChange) -> tuple[str, ...]:
+def _doubts(simulation: Simulation, step: CurrentStep, last: PlannedChange) -> tuple[str, ...]:
     """Return a sentence where the error of the simulation is large compared with the step that the plan reaches."""
     error = abs((simulation.error_share or 0) * step.length_ns)
     if error <= UNSURE_SHARE * last.step.low:

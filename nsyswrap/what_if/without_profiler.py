@@ -36,7 +36,7 @@ from nsyswrap.hardware.profiler_cost import GRAPH_OPERATION, OPERATION, Profiler
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.trace import tables
 from nsyswrap.what_if.dependency_graph import Change
-from nsyswrap.what_if.machine_pace import UNKNOWN_PACE, Pace, find_paces, kernel_factors
+from nsyswrap.what_if.machine_pace import UNKNOWN_PACE, ThreadPace, find_paces, kernel_factors
 from nsyswrap.what_if.simulate import Simulation
 from nsyswrap.what_if.simulated_steps import simulated_steps, typical_steps
 
@@ -118,7 +118,7 @@ def in_graphs(context: TraceContext) -> npt.NDArray[np.bool_]:
     return found
 
 
-def _host_work(simulation: Simulation, calls: RecordedCalls, paces: Mapping[int, Pace]) -> list[Times]:
+def _host_work(simulation: Simulation, calls: RecordedCalls, paces: Mapping[int, ThreadPace]) -> list[Times]:
     """Return the host's own work in each node without the least, the usual and the most that nsys may have added.
 
     The least and the usual are taken from the work as recorded, the most from the work at the fastest pace. The work

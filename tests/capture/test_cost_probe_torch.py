@@ -10,14 +10,14 @@ import pytest
 
 from nsyswrap.capture import cost_probe
 from nsyswrap.capture.cost_probe import Work, blocks_of_steps, find_steps, serve
-from nsyswrap.capture.cost_probe_torch import StepLaunches, Steps
+from nsyswrap.capture.cost_probe_torch import StepLaunches, TrainingSteps
 from nsyswrap.hardware.profiler_cost import CONVOLUTION_LAUNCH, LAUNCH
 
 
 def test_both_steps_train() -> None:
     """Each step changes the weights, so its loss differs from that of the step before."""
     pytest.importorskip("torch")
-    for _name, step in Steps("cpu").kinds():
+    for _name, step in TrainingSteps("cpu").kinds():
         first, second = step(), step()
         assert isinstance(first, float)
         assert first != second
@@ -25,14 +25,14 @@ def test_both_steps_train() -> None:
 
 def test_steps_are_timed_by_block_and_counted_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("torch")
-    steps = Steps("cpu")
+    steps = TrainingSteps("cpu")
     found = blocks_of_steps(Work(), steps)
     assert {name: list(each) for name, each in found.items()} == {
         "plain_step": ["tight"],
         "convolution_step": ["tight"],
     }
     assert all(min(each["tight"]()) > 0 for each in found.values())
-    monkeypatch.setattr(Steps, "launches", lambda _self, _step: StepLaunches({LAUNCH: 40}, 2.5))
+    monkeypatch.setattr(TrainingSteps, "launches", lambda _self, _step: StepLaunches({LAUNCH: 40}, 2.5))
     answers = io.StringIO()
     serve(io.StringIO('{"count": true}\n'), answers, found, steps)
     assert json.loads(answers.getvalue().splitlines()[-1]) == {name: [{LAUNCH: 40}, 2.5] for name in found}
@@ -46,9 +46,9 @@ def test_a_profiler_that_cannot_count_leaves_the_times(
     def launches(_self: object, _step: object) -> StepLaunches:
         raise RuntimeError("no counters")
 
-    monkeypatch.setattr(Steps, "launches", launches)
+    monkeypatch.setattr(TrainingSteps, "launches", launches)
     answers = io.StringIO()
-    serve(io.StringIO('{"count": true}\n'), answers, {}, Steps("cpu"))
+    serve(io.StringIO('{"count": true}\n'), answers, {}, TrainingSteps("cpu"))
     assert answers.getvalue().splitlines() == ["{}", "{}"]
     assert "not counted: no counters" in capsys.readouterr().err
 
@@ -62,7 +62,7 @@ def test_kernels_are_counted_by_the_kind_of_their_launch(monkeypatch: pytest.Mon
         "Memset",
     )
     pytest.importorskip("torch")
-    steps = Steps("cpu")
+    steps = TrainingSteps("cpu")
     events = [SimpleNamespace(name=each, device_type=SimpleNamespace(name="CUDA")) for each in (*on_gpu, on_gpu[0])]
     for name, end in (("cudaLaunchKernel", 40), ("cudaLaunchKernel", 0), ("cuLaunchKernelEx", 10), ("aten::add", 90)):
         time = SimpleNamespace(end=end)
@@ -90,9 +90,9 @@ def test_kernels_are_counted_by_the_kind_of_their_launch(monkeypatch: pytest.Mon
 def test_without_torch_or_its_gpu_nothing_is_timed(
     error: Exception, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def steps() -> Steps:
+    def steps() -> TrainingSteps:
         raise error
 
-    monkeypatch.setattr(cost_probe, "Steps", steps)
+    monkeypatch.setattr(cost_probe, "TrainingSteps", steps)
     assert find_steps() is None
     assert f"without training steps: {error}" in capsys.readouterr().err

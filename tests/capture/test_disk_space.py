@@ -15,7 +15,7 @@ from capture_fixtures import fake_nsys, options, python, results_in
 from nsyswrap.base.errors import CaptureError
 from nsyswrap.capture import disk_space, failures, foreground
 from nsyswrap.capture.disk_space import FULL_BYTES, LOW_BYTES, free_bytes, full_disk, is_below, low_limit
-from nsyswrap.capture.foreground import Limits
+from nsyswrap.capture.foreground import TimeLimits
 from nsyswrap.capture.locate import Nsys
 from nsyswrap.capture.nsys import profile
 
@@ -94,7 +94,7 @@ def test_nsys_is_not_waited_for_on_a_full_disk(
     """The error names the disk, and what was recorded is kept."""
     monkeypatch.setenv("FAKE_NSYS_FAILURE", "hangs-writing")
     monkeypatch.setattr(foreground, "is_below", lambda folder, limit: limit == FULL_BYTES and folder.exists())
-    monkeypatch.setattr("nsyswrap.capture.nsys.Limits", lambda **_rest: Limits(full_s=0.2))
+    monkeypatch.setattr("nsyswrap.capture.nsys.TimeLimits", lambda **_rest: TimeLimits(full_s=0.2))
     recorded = "import os, sys; open(os.path.join(os.environ['NSYS_TMP'], 'report.qdstrm'), 'w').write('recorded')"
     wanted = options(
         tmp_path / "result",

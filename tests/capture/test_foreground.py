@@ -12,7 +12,7 @@ import pytest
 from capture_fixtures import Run, driven, fake_nsys, living, marker, python, until
 
 from nsyswrap.base.errors import CaptureError
-from nsyswrap.capture.foreground import ForegroundCall, Limits, run_in_foreground
+from nsyswrap.capture.foreground import ForegroundCall, TimeLimits, run_in_foreground
 from nsyswrap.capture.locate import Nsys
 from nsyswrap.capture.progress import Phase, silent
 from nsyswrap.capture.run_dir import RunDir, files_below, quoted_output
@@ -52,12 +52,12 @@ subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)", sys.argv[
 """
 
 
-def foreground(nsys: Nsys, folder: Path, *program: str, limits: Limits | None = None) -> ForegroundCall:
+def foreground(nsys: Nsys, folder: Path, *program: str, limits: TimeLimits | None = None) -> ForegroundCall:
     """Return a call of the fake nsys for a program, with its private folder."""
     folder.mkdir(exist_ok=True)
     work = RunDir(folder)
     argv = (str(nsys.path), "profile", f"--output={folder / 'capture'}", *work.inner(program))
-    return ForegroundCall(argv=argv, run_dir=work, env={"PATH": "/usr/bin:/bin"}, limits=limits or Limits())
+    return ForegroundCall(argv=argv, run_dir=work, env={"PATH": "/usr/bin:/bin"}, limits=limits or TimeLimits())
 
 
 def test_the_exit_code_is_the_programs(driven: Driven) -> None:
@@ -166,7 +166,7 @@ def test_a_program_that_ignores_the_time_out_is_killed(fake_nsys: Nsys, tmp_path
 
     A shell ignores the signal first: on a busy machine Python may take longer to start than the time-out.
     """
-    limits = Limits(timeout_s=1.5, grace_s=0.4)
+    limits = TimeLimits(timeout_s=1.5, grace_s=0.4)
     deaf = ("sh", "-c", "trap '' TERM; exec \"$@\"", "sh", *python(DEAF, marker))
     call = foreground(fake_nsys, tmp_path / "w", *deaf, limits=limits)
     ended = run_in_foreground(call, silent)
@@ -177,7 +177,7 @@ def test_a_program_that_ignores_the_time_out_is_killed(fake_nsys: Nsys, tmp_path
 
 def test_a_program_that_ends_in_time_is_not_timed_out(fake_nsys: Nsys, tmp_path: Path) -> None:
     """The run does not wait for the time-out."""
-    ended = run_in_foreground(foreground(fake_nsys, tmp_path / "w", "true", limits=Limits(timeout_s=60)), silent)
+    ended = run_in_foreground(foreground(fake_nsys, tmp_path / "w", "true", limits=TimeLimits(timeout_s=60)), silent)
     assert (ended.code, ended.timed_out, ended.stopped_by) == (0, False, None)
 
 
@@ -212,7 +212,7 @@ def test_the_phases_are_reported_in_order(fake_nsys: Nsys, tmp_path: Path) -> No
 
 def test_an_nsys_that_does_not_start_the_program_is_killed(fake_nsys: Nsys, tmp_path: Path, marker: str) -> None:
     """After the start limit there is an error, and no nsys keeps running."""
-    call = foreground(fake_nsys, tmp_path / "w", "true", marker, limits=Limits(start_s=0.5))
+    call = foreground(fake_nsys, tmp_path / "w", "true", marker, limits=TimeLimits(start_s=0.5))
     call = ForegroundCall(
         argv=call.argv,
         run_dir=call.run_dir,
@@ -248,7 +248,7 @@ def test_an_nsys_that_ends_before_the_program_is_started_again(
 
 def test_an_nsys_that_hangs_while_writing_is_killed(fake_nsys: Nsys, tmp_path: Path, marker: str) -> None:
     """If its files stop growing there is an error, and no nsys keeps running."""
-    call = foreground(fake_nsys, tmp_path / "w", "true", marker, limits=Limits(silence_s=0.5))
+    call = foreground(fake_nsys, tmp_path / "w", "true", marker, limits=TimeLimits(silence_s=0.5))
     call = ForegroundCall(
         argv=call.argv,
         run_dir=call.run_dir,

@@ -13,7 +13,7 @@ from capture_fixtures import fake_nsys, living, marker, options, python, results
 
 from nsyswrap.base.errors import CaptureError
 from nsyswrap.capture.failures import early_death, no_report
-from nsyswrap.capture.foreground import ForegroundCall, Limits, RunResult, run_in_foreground
+from nsyswrap.capture.foreground import ForegroundCall, RunResult, TimeLimits, run_in_foreground
 from nsyswrap.capture.locate import Nsys
 from nsyswrap.capture.nsys import profile
 from nsyswrap.capture.process_tree import is_cut_off
@@ -49,7 +49,7 @@ os._exit(0)
 """
 
 
-def running(folder: Path, nsys: str, *program: str, limits: Limits | None = None) -> ForegroundCall:
+def running(folder: Path, nsys: str, *program: str, limits: TimeLimits | None = None) -> ForegroundCall:
     """Return a call of an nsys, a shell script, whose stop command writes its report."""
     work = RunDir(folder / "w")
     work.out.mkdir(parents=True)
@@ -59,7 +59,7 @@ def running(folder: Path, nsys: str, *program: str, limits: Limits | None = None
         run_dir=work,
         env={"PATH": "/usr/bin:/bin", "REPORTED": str(folder / "reported")},
         stop=lambda _pid: ("sh", "-c", stop),
-        limits=limits or Limits(silence_s=20),
+        limits=limits or TimeLimits(silence_s=20),
     )
 
 
@@ -103,7 +103,7 @@ def test_an_nsys_that_is_killed_leaves_the_exit_code_of_the_program(tmp_path: Pa
 
 def test_an_nsys_that_waits_for_ever_is_ended_once_its_report_is_there(tmp_path: Path) -> None:
     """The exit code of the program is unknown then."""
-    limits = Limits(notice_s=0.3, grace_s=0.3, silence_s=20)
+    limits = TimeLimits(notice_s=0.3, grace_s=0.3, silence_s=20)
     ended = run_in_foreground(running(tmp_path, NEVER_ENDS, "true", limits=limits), silent)
     assert (ended.code, ended.lost_launcher) == (125, True)
 
@@ -111,7 +111,9 @@ def test_an_nsys_that_waits_for_ever_is_ended_once_its_report_is_there(tmp_path:
 def test_an_nsys_without_a_report_is_not_ended(tmp_path: Path) -> None:
     """It may be slow; the user gets one hint meanwhile."""
     hints: list[str] = []
-    call = running(tmp_path, NEVER_ENDS, "true", limits=Limits(notice_s=0.1, grace_s=0.1, hint_s=0.3, silence_s=1.5))
+    call = running(
+        tmp_path, NEVER_ENDS, "true", limits=TimeLimits(notice_s=0.1, grace_s=0.1, hint_s=0.3, silence_s=1.5)
+    )
     call = replace(call, stop=lambda _pid: ("false",), on_hint=hints.append)
     with pytest.raises(CaptureError, match=r"nsys wrote nothing for 1\.5 s after the program ended"):
         run_in_foreground(call, silent)
@@ -124,7 +126,7 @@ def test_the_first_signal_after_the_end_of_the_program_ends_the_wait(
     tmp_path: Path, marker: str, number: signal.Signals
 ) -> None:
     """Nsys has the time of the grace period to go on writing."""
-    limits = Limits(grace_s=0.3, silence_s=600)
+    limits = TimeLimits(grace_s=0.3, silence_s=600)
     call = running(tmp_path, f"{NSYS} exec sh -c 'sleep 600; true' {marker}", "true", limits=limits)
     began = time.monotonic()
     with pytest.raises(CaptureError, match=r"nsys wrote nothing for 0\.3 s after the program ended"):
@@ -134,7 +136,7 @@ def test_the_first_signal_after_the_end_of_the_program_ends_the_wait(
 
 
 def test_the_first_signal_ends_an_nsys_that_does_not_start_the_program(tmp_path: Path, marker: str) -> None:
-    call = running(tmp_path, f"exec sh -c 'sleep 600; true' {marker}", "true", limits=Limits(grace_s=0.3))
+    call = running(tmp_path, f"exec sh -c 'sleep 600; true' {marker}", "true", limits=TimeLimits(grace_s=0.3))
     with pytest.raises(CaptureInterruptedError, match="stopped before nsys had started the program"):
         run_in_foreground(call, signalling(Phase.RUNNING, signal.SIGINT))
     until(lambda: not living(marker), "nsys gone")
@@ -176,7 +178,7 @@ def test_a_program_that_closes_the_descriptors_of_nsys_gets_a_hint(
     monkeypatch.setattr("nsyswrap.capture.foreground._LOOK_S", 0.1)
     hints: list[str] = []
     program = python(CUT_OFF, "[NSys]", "close", str(tmp_path / "ready"), "1.5")
-    call = running(tmp_path, WAITS, *program, limits=Limits(hint_s=0.2, silence_s=20))
+    call = running(tmp_path, WAITS, *program, limits=TimeLimits(hint_s=0.2, silence_s=20))
     ended = run_in_foreground(replace(call, on_hint=hints.append), silent)
     assert ended.code == 0
     (hint,) = hints

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 from capture_fixtures import Run, driven, fake_nsys, living, marker, python, until
 
-from nsyswrap.capture.foreground import ForegroundCall, Limits, run_in_foreground
+from nsyswrap.capture.foreground import ForegroundCall, TimeLimits, run_in_foreground
 from nsyswrap.capture.locate import Nsys
 from nsyswrap.capture.process import output_of
 from nsyswrap.capture.progress import silent
@@ -181,7 +181,7 @@ def test_waiting_for_a_hanging_stop_command_is_limited(fake_nsys: Nsys, tmp_path
         run_dir=work,
         env={"PATH": "/usr/bin:/bin"},
         stop=lambda _pid: ("sh", "-c", "sleep 1.5; true", marker),
-        limits=Limits(timeout_s=0.2, collect_s=0.3),
+        limits=TimeLimits(timeout_s=0.2, collect_s=0.3),
     )
     began = time.monotonic()
     ended = run_in_foreground(call, silent)

@@ -8,7 +8,7 @@ from rank_generator import REDUCE, Clock, Job, exports
 
 from nsyswrap.base.errors import ExportError
 from nsyswrap.cli.many_ranks import report_of_many
-from nsyswrap.cli.rank_reader import Source
+from nsyswrap.cli.rank_reader import RankCapture
 from nsyswrap.cli.rank_reports import report_of_all
 from nsyswrap.compare import compare_reports
 from nsyswrap.gate.reports import parts_of
@@ -19,10 +19,10 @@ RANKS, LATE = 10, 7
 TABLES = (("ledger", "devices"), ("idle", "attribution"), ("communication", "collectives"), ("communication", "waits"))
 
 
-def sources(job: Job, folder: Path) -> list[Source]:
+def sources(job: Job, folder: Path) -> list[RankCapture]:
     """Write the captures of a job and return them."""
     paths = exports(job, folder)
-    return [Source(path, f"rank-{rank}/capture.sqlite", rank, job.ranks) for rank, path in enumerate(paths)]
+    return [RankCapture(path, f"rank-{rank}/capture.sqlite", rank, job.ranks) for rank, path in enumerate(paths)]
 
 
 def planted(*, hosts: bool) -> Job:

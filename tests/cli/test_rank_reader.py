@@ -7,7 +7,7 @@ import pytest
 from rank_generator import Job, exports
 
 from nsyswrap.cli import rank_reader
-from nsyswrap.cli.rank_reader import RankReader, Readers, Source, Unreadable
+from nsyswrap.cli.rank_reader import RankCapture, RankReader, Readers, Unreadable
 from nsyswrap.loop.context import NO_SETTINGS
 from nsyswrap.ranks.heads import Head
 from nsyswrap.ranks.many import join_heads
@@ -16,11 +16,11 @@ from nsyswrap.report import choose_joint_window
 
 
 @pytest.fixture
-def sources(tmp_path: Path) -> list[Source]:
+def sources(tmp_path: Path) -> list[RankCapture]:
     """Return the captures of three ranks; the second cannot be read."""
     paths = exports(Job([[0] * 5, [0] * 5, [200_000] * 5]), tmp_path)
     paths[1].write_bytes(b"nothing")
-    return [Source(path, f"rank-{rank}", rank, 3) for rank, path in enumerate(paths)]
+    return [RankCapture(path, f"rank-{rank}", rank, 3) for rank, path in enumerate(paths)]
 
 
 def answers(readers: RankReader | Readers) -> tuple[list[str], list[list[RankTimes]]]:
@@ -32,7 +32,7 @@ def answers(readers: RankReader | Readers) -> tuple[list[str], list[list[RankTim
     return [each.name for each in heads], readers.times([many.joint(0, window), None, many.joint(1, window)])
 
 
-def test_several_processes_answer_as_one(sources: list[Source]) -> None:
+def test_several_processes_answer_as_one(sources: list[RankCapture]) -> None:
     readers = Readers(sources, NO_SETTINGS, 2)
     try:
         several = answers(readers)
@@ -41,7 +41,7 @@ def test_several_processes_answer_as_one(sources: list[Source]) -> None:
     check_same(several, answers(Readers(sources, NO_SETTINGS, 1)))
 
 
-def test_what_was_not_held_is_read_again(sources: list[Source], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_not_held_is_read_again(sources: list[RankCapture], monkeypatch: pytest.MonkeyPatch) -> None:
     held = answers(RankReader(sources, NO_SETTINGS))
     monkeypatch.setattr(rank_reader, "HELD_BYTES", 0)
     check_same(answers(RankReader(sources, NO_SETTINGS)), held)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from nsyswrap.compare import MARGIN, Outcome
 from nsyswrap.compare.estimates import MEAN, MEDIAN, decide, estimate_changes
-from nsyswrap.compare.step_times import StepTimes
+from nsyswrap.compare.step_times import MeasuredSteps
 
 Series = npt.NDArray[np.float64]
 
@@ -23,7 +23,7 @@ def series(median_ms: float, count: int = 60, seed: int = 1, spread: float = 0.0
 
 def outcome_of(base: Series, new: Series, between: tuple[float, float] = (0, 0), margin: float = MARGIN) -> Outcome:
     """Return the outcome of a comparison; ``between`` is the time after each step of base and new, in ns."""
-    sides = [StepTimes(one, one + more) for one, more in zip((base, new), between, strict=True)]
+    sides = [MeasuredSteps(one, one + more) for one, more in zip((base, new), between, strict=True)]
     return decide(estimate_changes(sides[:1], sides[1:], margin)).outcome
 
 
@@ -85,7 +85,7 @@ def test_a_change_no_larger_than_the_drift_within_a_capture_is_not_reported() ->
     """The second half of base is 20 % slower than its first; new is 10 % slower than base as a whole."""
     halves = np.concatenate([series(4.0, 40), series(4.8, 40, 3)])
     later = series(4.8, 80, 2)
-    estimates = estimate_changes([StepTimes(halves, halves)], [StepTimes(later, later)], MARGIN)
+    estimates = estimate_changes([MeasuredSteps(halves, halves)], [MeasuredSteps(later, later)], MARGIN)
     assert estimates[1].change.low > 0
     decision = decide(estimates)
     assert decision.outcome is Outcome.CANNOT_TELL
@@ -94,7 +94,7 @@ def test_a_change_no_larger_than_the_drift_within_a_capture_is_not_reported() ->
 
 def test_estimates_are_of_median_and_mean() -> None:
     """They are in that order, each with its change, its speed-up and its drift."""
-    base, new = StepTimes(np.full(20, 4e6), np.full(20, 5e6)), StepTimes(np.full(20, 2e6), np.full(20, 2.5e6))
+    base, new = MeasuredSteps(np.full(20, 4e6), np.full(20, 5e6)), MeasuredSteps(np.full(20, 2e6), np.full(20, 2.5e6))
     of_median, of_mean = estimate_changes([base], [new], MARGIN)
     assert (of_median.label, of_mean.label) == (MEDIAN, MEAN)
     assert (of_median.base_ns, of_mean.base_ns) == (4e6, 5e6)
@@ -132,17 +132,17 @@ def test_a_tenth_is_found_among_steps_that_scatter_by_a_tenth() -> None:
 
 def test_interval_and_change_are_shares_and_not_logarithms() -> None:
     of_median, _ = estimate_changes(
-        [StepTimes(np.full(20, 4e6), np.full(20, 4e6))], [StepTimes(np.full(20, 8e6), np.full(20, 8e6))], MARGIN
+        [MeasuredSteps(np.full(20, 4e6), np.full(20, 4e6))], [MeasuredSteps(np.full(20, 8e6), np.full(20, 8e6))], MARGIN
     )
     assert of_median.change.ends == pytest.approx((1.0, 1.0))
     assert math.isclose(of_median.change.point, 1.0)
 
 
-def runs(count: int, median_ms: float, spread: float, seed: int) -> list[StepTimes]:
+def runs(count: int, median_ms: float, spread: float, seed: int) -> list[MeasuredSteps]:
     """Return several runs of one loop, each a little faster or slower than the others."""
     faster = np.exp(spread * np.random.default_rng(seed).standard_normal(count))
     steps = [series(median_ms, 60, seed + at) * factor for at, factor in enumerate(faster)]
-    return [StepTimes(one, one) for one in steps]
+    return [MeasuredSteps(one, one) for one in steps]
 
 
 def test_several_runs_that_differ_are_no_change() -> None:
@@ -168,8 +168,8 @@ def test_a_change_that_is_larger_than_the_runs_differ_is_found() -> None:
 
 def test_the_times_of_several_runs_are_their_geometric_mean_and_do_not_drift() -> None:
     drifting = np.concatenate([np.full(20, 4e6), np.full(20, 5e6)])
-    base = [StepTimes(factor * drifting, factor * drifting) for factor in (1.0, 1.21)]
-    new = [StepTimes(2 * one.length, 2 * one.period) for one in base]
+    base = [MeasuredSteps(factor * drifting, factor * drifting) for factor in (1.0, 1.21)]
+    new = [MeasuredSteps(2 * one.length, 2 * one.period) for one in base]
     of_mean = estimate_changes(base, new, MARGIN)[1]
     assert of_mean.base_ns == pytest.approx(1.1 * 4.5e6)
     assert of_mean.change.point == pytest.approx(1.0)
@@ -191,7 +191,7 @@ ODD_LENGTHS = st.lists(st.sampled_from([1.0, 2.0, 1e3, 1e9, 1e9 + 1, 1e12, float
 @given(base=st.lists(ODD_LENGTHS, min_size=1, max_size=2), new=st.lists(ODD_LENGTHS, min_size=1, max_size=2))
 def test_steps_of_any_length_are_compared(base: list[list[float]], new: list[list[float]]) -> None:
     """Steps a thousand million times as long once ended in an exception. Intervals are finite and in order."""
-    first, second = ([StepTimes(np.array(run), np.array(run)) for run in runs] for runs in (base, new))
+    first, second = ([MeasuredSteps(np.array(run), np.array(run)) for run in runs] for runs in (base, new))
     estimates = estimate_changes(first, second, MARGIN)
     assert decide(estimates).outcome in Outcome
     for one in estimates:

@@ -7,19 +7,19 @@ import pytest
 
 from nsyswrap.base.interval import Interval
 from nsyswrap.compare.run_noise import CPU_SPREAD, FREEDOM, GPU_SPREAD, run_noise, widened
-from nsyswrap.compare.step_times import LEDGER_ROWS, NO_STEPS, StepTimes
+from nsyswrap.compare.step_times import LEDGER_ROWS, NO_STEPS, MeasuredSteps
 
 # Source: a table of Student's t, 97.5 % quantile of 24 degrees of freedom.
 STUDENT = 2.064
 
 
-def loop(cpu_share: float, between: float = 0.0) -> StepTimes:
+def loop(cpu_share: float, between: float = 0.0) -> MeasuredSteps:
     """Return ten steps of 100 ns, with a share of the time without kernels, and time between the steps."""
     parts = dict.fromkeys(LEDGER_ROWS, np.zeros(10))
     length = np.full(10, 100.0)
     idle, copy = length * cpu_share / 2, length * cpu_share / 2
     parts |= {"compute_ns": length - idle - copy, "idle_ns": idle, "copy_exposed_ns": copy}
-    return StepTimes(length, length + between, parts)
+    return MeasuredSteps(length, length + between, parts)
 
 
 def test_the_table_of_students_t_has_as_many_degrees_of_freedom() -> None:
@@ -47,7 +47,7 @@ def test_time_without_kernels_counts_as_cpu_time() -> None:
     """It is idle time, exposed copies and time between steps; without a GPU it is all time."""
     assert loop(0.5).cpu_share == pytest.approx(0.5)
     assert loop(0.5, between=100.0).cpu_share == pytest.approx(0.75)
-    assert StepTimes(np.ones(3), np.ones(3)).cpu_share == 1
+    assert MeasuredSteps(np.ones(3), np.ones(3)).cpu_share == 1
     assert NO_STEPS.cpu_share == 1
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nsyswrap.gate.change_points import Shape, _divergence, change_points, trend_of
+from nsyswrap.gate.change_points import SeriesShape, _divergence, change_points, trend_of
 
 Series = npt.NDArray[np.float64]
 
@@ -77,14 +77,14 @@ def test_short_and_constant_series_have_no_change_points(values: list[float]) ->
 @pytest.mark.parametrize(
     ("series", "shape", "change"),
     [
-        (noise(24), Shape.LEVEL, 0.0),
-        (np.repeat([0.0, 0.1], 12) + noise(24), Shape.STEP, 0.1),
-        (np.linspace(0.0, 0.2, 24) + noise(24), Shape.DRIFT, 0.2),
-        (np.linspace(0.2, 0.0, 24) + noise(24), Shape.DRIFT, -0.2),
+        (noise(24), SeriesShape.LEVEL, 0.0),
+        (np.repeat([0.0, 0.1], 12) + noise(24), SeriesShape.STEP, 0.1),
+        (np.linspace(0.0, 0.2, 24) + noise(24), SeriesShape.DRIFT, 0.2),
+        (np.linspace(0.2, 0.0, 24) + noise(24), SeriesShape.DRIFT, -0.2),
     ],
     ids=["noise", "a step", "drift up", "drift down"],
 )
-def test_step_drift_and_noise_are_different(series: Series, shape: Shape, change: float) -> None:
+def test_step_drift_and_noise_are_different(series: Series, shape: SeriesShape, change: float) -> None:
     found = trend_of(series, change_points(series))
     assert found.shape is shape
     assert found.change == pytest.approx(change, abs=0.02)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from made_runs import IDENTITY, made_run
 
-from nsyswrap.gate.change_points import Shape
+from nsyswrap.gate.change_points import SeriesShape
 from nsyswrap.gate.trends import OTHER, moved, trend_of_runs
 from nsyswrap.runs.run import Run, SeriesRun
 from nsyswrap.runs.select import in_series
@@ -29,7 +29,7 @@ def test_a_step_is_two_levels_with_what_moved() -> None:
     """The parts that moved add up to the difference of the mean steps."""
     runs = series([10.0, 10.5])
     trend = trend_of_runs(IDENTITY, 500, runs)
-    assert (trend.shape, [level.first for level in trend.levels]) == (Shape.STEP, [0, 16])
+    assert (trend.shape, [level.first for level in trend.levels]) == (SeriesShape.STEP, [0, 16])
     (change,) = trend.changes
     assert change.share == pytest.approx(0.05, abs=0.005)
     assert change.is_of_commit is True
@@ -50,7 +50,7 @@ def test_the_noise_of_a_level_holds_its_runs() -> None:
 def test_a_drift_has_no_changes() -> None:
     runs = [in_series(made_run(at, 10 * (1 + 0.004 * at + NOISE[at * 5 % 8] / 100))) for at in range(40)]
     trend = trend_of_runs(IDENTITY, 40, runs)
-    assert (trend.shape, trend.changes, len(trend.levels)) == (Shape.DRIFT, (), 1)
+    assert (trend.shape, trend.changes, len(trend.levels)) == (SeriesShape.DRIFT, (), 1)
     assert trend.drift == pytest.approx(0.156, abs=0.02)
 
 

@@ -3,10 +3,17 @@
 import numpy as np
 import pytest
 
-from nsyswrap.loop.interval_choice import BASE_BYTES, Interval, Sizes, bytes_of_rows, choose_steps, choose_time
+from nsyswrap.loop.interval_choice import (
+    BASE_BYTES,
+    IntervalSizes,
+    ReadInterval,
+    bytes_of_rows,
+    choose_steps,
+    choose_time,
+)
 
 
-class Even(Sizes):
+class Even(IntervalSizes):
     """A capture in which each nanosecond takes a byte."""
 
     def __init__(self) -> None:
@@ -23,15 +30,15 @@ STARTS = np.arange(0, 1_000, 10)
 @pytest.mark.parametrize(
     ("memory", "expected"),
     [
-        (0, Interval(490, 500, 10, is_wanted=False)),
-        (30, Interval(490, 500, 10, is_wanted=False)),
-        (50, Interval(480, 510, 10, is_wanted=False)),
-        (520, Interval(250, 750, 10, is_wanted=False)),
-        (1_019, Interval(0, 990, 10, is_wanted=False)),
-        (1_020, Interval(0, 1_000, 10, is_wanted=True)),
+        (0, ReadInterval(490, 500, 10, is_wanted=False)),
+        (30, ReadInterval(490, 500, 10, is_wanted=False)),
+        (50, ReadInterval(480, 510, 10, is_wanted=False)),
+        (520, ReadInterval(250, 750, 10, is_wanted=False)),
+        (1_019, ReadInterval(0, 990, 10, is_wanted=False)),
+        (1_020, ReadInterval(0, 1_000, 10, is_wanted=True)),
     ],
 )
-def test_steps_about_the_middle_are_chosen(memory: int, expected: Interval) -> None:
+def test_steps_about_the_middle_are_chosen(memory: int, expected: ReadInterval) -> None:
     """Of a hundred steps of 10 ns, with one step around them; at least one, also where it does not fit."""
     assert choose_steps(Even(), STARTS, STARTS + 10, memory) == expected
 
@@ -47,7 +54,7 @@ def test_an_interval_about_the_middle_is_chosen(memory: int) -> None:
 
 
 def test_all_of_an_interval_is_chosen_where_it_fits() -> None:
-    assert choose_time(Even(), 5, 105, 1_000) == Interval(5, 105, 1, is_wanted=True)
+    assert choose_time(Even(), 5, 105, 1_000) == ReadInterval(5, 105, 1, is_wanted=True)
 
 
 def test_an_operation_takes_more_than_another_row() -> None:

@@ -17,7 +17,7 @@ from nsyswrap.events.operations import SOURCES
 from nsyswrap.loop import large_capture
 from nsyswrap.loop.context import TraceContext, find_context
 from nsyswrap.loop.interval_choice import BASE_BYTES, PER_FILE_BYTE, bytes_of_rows
-from nsyswrap.loop.large_capture import Request, load_within
+from nsyswrap.loop.large_capture import ReadRequest, load_within
 from nsyswrap.loop.requested_window import between
 from nsyswrap.model import Report, Section
 from nsyswrap.report import report_of
@@ -55,7 +55,7 @@ def memory_for(trace: Trace, share: float) -> int:
 
 def part_of(path: Path, whole: Trace, share: float = 0.4, **fields: Any) -> TraceContext:  # noqa: ANN401 - fields of any type
     """Return the context of the part of a capture that fits into a share of its memory."""
-    request = Request(memory_for(whole, share))._replace(**fields)
+    request = ReadRequest(memory_for(whole, share))._replace(**fields)
     return find_context(load_within(path, request))
 
 
@@ -225,7 +225,7 @@ def test_as_many_steps_are_read_as_fit(captures: Captures, real_context: Context
     assert counts[0] == 1
     assert counts == sorted(set(counts))
     assert all(abs(read.first + read.last - read.total - 1) <= 1 for read in found if read)
-    everything = load_within(path, Request(memory_for(whole, 1.01)))
+    everything = load_within(path, ReadRequest(memory_for(whole, 1.01)))
     assert everything.excerpt is None
     assert everything.frames["kernels"].equals(whole.frames["kernels"])
 
@@ -234,10 +234,10 @@ def test_a_small_file_is_read_without_a_look_at_its_tables(captures: Captures, m
     """Also a missing one: the error is that of reading it."""
     monkeypatch.setattr(large_capture, "opened", None)
     path = captures("cnn_amp")
-    trace = load_within(path, Request(BASE_BYTES + PER_FILE_BYTE * path.stat().st_size))
+    trace = load_within(path, ReadRequest(BASE_BYTES + PER_FILE_BYTE * path.stat().st_size))
     assert trace.excerpt is None
     with pytest.raises(ExportError, match="does not exist"):
-        load_within(path.with_name("gone.sqlite"), Request(0))
+        load_within(path.with_name("gone.sqlite"), ReadRequest(0))
 
 
 def test_events_are_counted_over_all_of_the_capture(captures: Captures, real_context: Contexts) -> None:
@@ -321,4 +321,4 @@ def test_a_capture_with_wrong_times_is_not_read_in_part(build: Callable[[], obje
     path = builder.kernel(10**17, 10**17 + 5, launched=(10**17 - 9, 10**17 - 8)).write(tmp_path / "x.sqlite")
     assert len(load_export(path).frames["kernels"]) == 1_000
     with pytest.raises(ExportError, match="52 days"):
-        load_within(path, Request(BASE_BYTES + 1_000))
+        load_within(path, ReadRequest(BASE_BYTES + 1_000))

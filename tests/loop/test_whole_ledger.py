@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from nsyswrap.base.excerpt import WholeLedger
 from nsyswrap.base.intervals import Window
-from nsyswrap.loop.whole_ledger import Sweep
+from nsyswrap.loop.whole_ledger import LedgerSweep
 from nsyswrap.trace.read_table import Arrays
 
 END = 60
@@ -25,7 +25,7 @@ def columns_of(operations: list[Operation]) -> Arrays:
 
 def swept(parts: list[list[Operation]], own: dict[int, Window]) -> tuple[WholeLedger, ...]:
     """Return the ledgers of parts, added one by one after all time before is settled."""
-    sweep = Sweep((0, END), own, (20, 30))
+    sweep = LedgerSweep((0, END), own, (20, 30))
     for part in sorted(filter(None, parts), key=lambda each: min(each)[0]):
         sweep.settle(min(part)[0])
         sweep.add(columns_of(part))
@@ -75,7 +75,7 @@ def test_each_nanosecond_belongs_to_the_first_kind_that_runs(
 
 def test_few_operations_stay_in_memory() -> None:
     """Of a thousand parts in order of time, no more than those that have not ended are pending."""
-    sweep, most = Sweep((0, 10**6), {}, (5_003, 6_001)), 0
+    sweep, most = LedgerSweep((0, 10**6), {}, (5_003, 6_001)), 0
     for at in range(0, 10**6, 1_000):
         sweep.settle(at)
         sweep.add(columns_of([(at + each, 5, 0, 0, 7) for each in range(0, 1_000, 10)]))

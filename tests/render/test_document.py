@@ -18,13 +18,13 @@ from nsyswrap.render.document import (
     Block,
     Column,
     Document,
+    DocumentSection,
     Entries,
     Entry,
     Facts,
     Form,
     Lines,
     Pictures,
-    Section,
     Table,
     columns,
 )
@@ -42,7 +42,7 @@ def table(count: int = 3) -> Table:
 
 def document(*blocks: Block) -> Document:
     """Return a document with a section."""
-    return Document("try", "title", "The verdict.", (Section("part", "Part", "", blocks),))
+    return Document("try", "title", "The verdict.", (DocumentSection("part", "Part", "", blocks),))
 
 
 def shown(form: str, *blocks: Block) -> str:
@@ -65,7 +65,7 @@ def hostile() -> Document:
         made,
     )
     about = ((HOSTILE, HOSTILE),)
-    sections = (Section("part", HOSTILE, HOSTILE, blocks, HOSTILE),)
+    sections = (DocumentSection("part", HOSTILE, HOSTILE, blocks, HOSTILE),)
     return Document("try", HOSTILE, HOSTILE, sections, about, HOSTILE, lead=(Lines((HOSTILE,)),))
 
 

@@ -16,7 +16,7 @@ from nsyswrap.base.intervals import Window
 from nsyswrap.loop.context import find_context
 from nsyswrap.model import Report, Section
 from nsyswrap.render import nvprof_view
-from nsyswrap.render.nvprof_view import Row
+from nsyswrap.render.nvprof_view import NameRow
 from nsyswrap.report import report_of
 from nsyswrap.trace.load import load_export
 from nsyswrap.trace.tables import Trace
@@ -48,7 +48,7 @@ def small_report(tmp_path_factory: pytest.TempPathFactory) -> Report:
     return whole_report(load_export(builder.write(tmp_path_factory.mktemp("small") / "built.sqlite")))
 
 
-def names(rows: tuple[Row, ...]) -> list[str]:
+def names(rows: tuple[NameRow, ...]) -> list[str]:
     """Return the names of a table, in order."""
     return [row.name for row in rows]
 
@@ -56,11 +56,11 @@ def names(rows: tuple[Row, ...]) -> list[str]:
 def test_gpu_activities_have_kernels_copies_and_memsets_in_order(small_report: Report) -> None:
     """The largest is first. Copies from pageable and from pinned memory share one row, as in nvprof."""
     assert nvprof_view.gpu_activities(small_report) == (
-        Row("gemm", 1, 600_000, 600_000, 600_000),
-        Row(LONG, 1, 200_000, 200_000, 200_000),
-        Row("[CUDA memcpy HtoD]", 2, 100_000, 50_000, 50_000),
-        Row("[CUDA memcpy DtoH]", 1, 90_000, 90_000, 90_000),
-        Row("[CUDA memset]", 1, 10_000, 10_000, 10_000),
+        NameRow("gemm", 1, 600_000, 600_000, 600_000),
+        NameRow(LONG, 1, 200_000, 200_000, 200_000),
+        NameRow("[CUDA memcpy HtoD]", 2, 100_000, 50_000, 50_000),
+        NameRow("[CUDA memcpy DtoH]", 1, 90_000, 90_000, 90_000),
+        NameRow("[CUDA memset]", 1, 10_000, 10_000, 10_000),
     )
 
 
@@ -68,7 +68,7 @@ def test_api_calls_are_by_name_without_the_version_cupti_appends(trace_of: Trace
     builder = ExportBuilder().kernel(0, 100, launched=(0, 10))
     builder.call("cudaMalloc_v3020", 20, 50).call("cudaMalloc_v3020", 50, 60)
     found = nvprof_view.api_calls(whole_report(trace_of(builder)))
-    assert found == (Row("cudaMalloc", 2, 40, 10, 30), Row("cudaLaunchKernel", 1, 10, 10, 10))
+    assert found == (NameRow("cudaMalloc", 2, 40, 10, 30), NameRow("cudaLaunchKernel", 1, 10, 10, 10))
 
 
 def test_a_line_reads_as_nvprof_wrote_it(small_report: Report) -> None:
@@ -171,7 +171,7 @@ def test_shares_of_a_table_add_up_to_all_of_it(times: list[int]) -> None:
 
 @given(times=st.lists(st.integers(0, 10**12), min_size=1, max_size=30))
 def test_ninety_per_cent_takes_as_few_names_as_can_be(times: list[int]) -> None:
-    rows = tuple(Row("", 1, time, time, time) for time in sorted(times, reverse=True))
+    rows = tuple(NameRow("", 1, time, time, time) for time in sorted(times, reverse=True))
     count = nvprof_view.leading(rows)
     whole, taken = sum(times), sum(row.total_ns for row in rows[:count])
     assert taken >= 0.9 * whole

@@ -5,7 +5,7 @@ from itertools import combinations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nsyswrap.render.step_columns import Cluster
+from nsyswrap.render.step_columns import ColumnCluster
 from nsyswrap.render.step_marks import WIDTHS, Label, Mark, Wanted, label, place
 
 COLUMNS = 1200
@@ -13,7 +13,9 @@ COLUMNS = 1200
 
 def wanted(first: int, last: int, number: str = "", name: str = "data loader wait") -> Wanted:
     """Return a mark for some columns."""
-    return Wanted(Cluster(first, last, (first + last) / 2, 1), number, (f"{name} 2.97 ms", name), "finding-1", name)
+    return Wanted(
+        ColumnCluster(first, last, (first + last) / 2, 1), number, (f"{name} 2.97 ms", name), "finding-1", name
+    )
 
 
 def extent(mark: Mark, width: int) -> tuple[float, float]:

@@ -6,7 +6,7 @@ from timeline_fixtures import US, timeline_data, timeline_report
 
 from nsyswrap.model import Report, TimelineRow
 from nsyswrap.render import render
-from nsyswrap.render.step_picture import GPU_LANES, Picture, Pinned, draw
+from nsyswrap.render.step_picture import GPU_LANES, Pinned, StepPicture, draw
 from nsyswrap.render.step_view import findings
 from nsyswrap.timeline.typical_step import by_length
 
@@ -21,7 +21,7 @@ def gpu_of(report: Report, device_id: int = 0) -> TimelineRow:
     return next(row for row in report.timeline.rows if row.kind == "gpu" and row.device_id == device_id)
 
 
-def pictures(report: Report) -> list[tuple[int, Picture]]:
+def pictures(report: Report) -> list[tuple[int, StepPicture]]:
     """Return length and picture of the fastest, the typical and the slowest step on each GPU."""
     data = report.timeline
     assert data is not None

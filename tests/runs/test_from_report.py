@@ -12,7 +12,7 @@ from hand_made import HOSTILE
 from nsyswrap.base.privacy import identity_from
 from nsyswrap.model import Fact, Report
 from nsyswrap.render.json_reader import read_report
-from nsyswrap.runs.from_report import Place, run_from_report
+from nsyswrap.runs.from_report import RunOrigin, run_from_report
 from nsyswrap.runs.run import Run
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -51,7 +51,7 @@ def test_a_joint_report_has_the_waits_for_late_ranks(real_report: Callable[[str]
 def test_identity_and_noise_are_those_of_report_and_record() -> None:
     report, record = sample()
     record |= {"git": {"commit": "c0ffee", "dirty": True}, "host": "0123456789ab"}
-    row = run_from_report(report, record, Place(1_700_000_000, "reports/x")).row
+    row = run_from_report(report, record, RunOrigin(1_700_000_000, "reports/x")).row
     assert (row.program, row.arguments) == ("workloads/mnist.py", "--workers 1 --steps 60")
     assert (row.gpu, row.gpu_count, row.ranks, row.rank, row.host) == ("NVIDIA H200", 1, 1, "", "0123456789ab")
     assert (row.commit, row.is_dirty, row.committed_s, row.folder) == ("c0ffee", True, 1_700_000_000, "reports/x")
@@ -83,7 +83,7 @@ def test_reports_of_one_capture_are_one_run_with_other_contents() -> None:
     run = run_from_report(report, record)
     other = run_from_report(dataclasses.replace(report, verdict="Another verdict."), record)
     assert (run.row.run_id, run.content != other.content) == (other.row.run_id, True)
-    moved = run_from_report(report, record, Place(5, "elsewhere"))
+    moved = run_from_report(report, record, RunOrigin(5, "elsewhere"))
     assert (run.row.run_id, run.content) == (moved.row.run_id, moved.content)
 
 
@@ -108,7 +108,7 @@ def test_nothing_private_gets_in() -> None:
     planted = dataclasses.replace(report, verdict=words, findings=(finding,), sections=(section,))
     record |= {"command": ["python", "train.py", f"--api-key={SECRET}", words], "host": "buildhost"}
     variables = {"MY_TOKEN": SECRET, "USER": "annabella", "HOSTNAME": "buildhost"}
-    text = everything(run_from_report(planted, record, Place(), identity_from(variables.items()).cleaner()))
+    text = everything(run_from_report(planted, record, RunOrigin(), identity_from(variables.items()).cleaner()))
     assert [word for word in (SECRET, "annabella", "buildhost") if word in text] == []
 
 

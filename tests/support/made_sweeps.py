@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 
 from nsyswrap.sweep.cells import cells_of
 from nsyswrap.sweep.endings import Ending
-from nsyswrap.sweep.results import RunResult, StepPart, Sweep, sweep_of
+from nsyswrap.sweep.results import CellRun, StepPart, Sweep, sweep_of
 from nsyswrap.sweep.spec import SweepSpec, parse
 
 MS = 1_000_000.0
@@ -33,12 +33,12 @@ as = {mode = "dp"}
 """
 
 
-def made_run(cell: str, step_ms: float, number: int = 1, *, loader_ms: float = 0.0, host_ms: float = 0.0) -> RunResult:
+def made_run(cell: str, step_ms: float, number: int = 1, *, loader_ms: float = 0.0, host_ms: float = 0.0) -> CellRun:
     """Return a run on a GPU: data loader, host, and the rest of the step in kernels."""
     compute = step_ms - loader_ms - host_ms
     idle = (("idle/data_wait", loader_ms), ("launches/launch_bound", host_ms))
     parts = (StepPart("compute_ns", "", compute * MS), *(StepPart("idle_ns", rule, ms * MS) for rule, ms in idle if ms))
-    return RunResult(
+    return CellRun(
         cell=cell,
         number=number,
         ending=Ending.MEASURED,
@@ -56,9 +56,9 @@ def made_run(cell: str, step_ms: float, number: int = 1, *, loader_ms: float = 0
     )
 
 
-def failed_run(cell: str, ending: Ending = Ending.MEMORY, reason: str = "CUDA out of memory.") -> RunResult:
+def failed_run(cell: str, ending: Ending = Ending.MEMORY, reason: str = "CUDA out of memory.") -> CellRun:
     """Return a run that was not measured."""
-    return RunResult(cell, 1, ending, reason, wall_s=5.0, started_utc="2026-11-22T09:00:00Z")
+    return CellRun(cell, 1, ending, reason, wall_s=5.0, started_utc="2026-11-22T09:00:00Z")
 
 
 def spec_of(text: str = WORKERS) -> SweepSpec:

@@ -1,4 +1,4 @@
-"""Check the project's rules on the source: layers, import cycles, places of dependencies, lengths, import effects.
+"""Check the project's rules on the source: layers, import cycles, places of dependencies, names, import effects.
 
 The code is parsed and never imported. Each rule returns the lines that break it, as ``path:line: what``; an empty list
 means that the rule holds.
@@ -279,6 +279,19 @@ def empty_names(sources: list[Module]) -> list[str]:
         module.at(1, "the name does not say what it holds")
         for module in sources
         if module.path != allowed and EMPTY_NAMES & {part.lstrip("_") for part in module.path.with_suffix("").parts}
+    ]
+
+
+def repeated_classes(sources: list[Module]) -> list[str]:
+    """Return the public classes whose name another module defines too; those inside classes and functions are free."""
+    first: dict[str, Module] = {}
+    return [
+        module.at(node.lineno, f"{node.name} is defined in {first[node.name].path} too")
+        for module in sources
+        for node in module.tree.body
+        if isinstance(node, ast.ClassDef)
+        and not node.name.startswith("_")
+        and first.setdefault(node.name, module) is not module
     ]
 
 

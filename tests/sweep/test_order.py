@@ -7,14 +7,14 @@ from made_sweeps import GPUS, WORKERS, failed_run, made_run, spec_of
 
 from nsyswrap.sweep.cells import cells_of
 from nsyswrap.sweep.order import next_run, shuffled
-from nsyswrap.sweep.results import RunResult
+from nsyswrap.sweep.results import CellRun
 
 TWICE = f"{WORKERS}[budget]\nrepeats = 2\n"
 
 
 def whole(text: str, seed: int, fails: frozenset[str] = frozenset(), stops: frozenset[int] = frozenset()) -> list[str]:
     """Return the runs of a sweep in their order, where a stop loses nothing but what was in memory."""
-    done: list[RunResult] = []
+    done: list[CellRun] = []
     order: list[str] = []
     spec = spec_of(text)
     while (coming := next_run(spec, seed, done)) is not None:
@@ -52,7 +52,7 @@ def test_a_cell_that_failed_is_not_repeated() -> None:
 @given(some.floats(0.0, 0.1))
 def test_until_stable_stops_at_the_tolerance(noise: float) -> None:
     """Three runs at least, ten at most; without noise exactly three."""
-    spec, done = spec_of('command = "a {x}"\n[axes]\nx = [1]\n'), list[RunResult]()
+    spec, done = spec_of('command = "a {x}"\n[axes]\nx = [1]\n'), list[CellRun]()
     while (coming := next_run(spec, 1, done, until_stable=True)) is not None:
         cell, number = coming
         done.append(made_run(cell.key, 10 * (1 + noise * (number % 3)), number))

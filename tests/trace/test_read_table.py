@@ -11,7 +11,7 @@ from export_builder import ExportBuilder
 from nsyswrap.base.errors import ExportError
 from nsyswrap.trace import read_table, schema
 from nsyswrap.trace.connection import opened
-from nsyswrap.trace.read_table import UNKNOWN, Part, TableReader
+from nsyswrap.trace.read_table import UNKNOWN, TablePart, TableReader
 
 Build = Callable[..., ExportBuilder]
 CALLS = next(source for source in schema.SOURCES if source.table == "OSRT_API")
@@ -42,7 +42,9 @@ def export_with(build: Build, tmp_path: Path) -> Callable[..., Path]:
     return written
 
 
-def read(path: Path, order: Callable[[Iterable[Part]], Iterable[Part]] = list) -> tuple[int, list[int], list[int]]:
+def read(
+    path: Path, order: Callable[[Iterable[TablePart]], Iterable[TablePart]] = list
+) -> tuple[int, list[int], list[int]]:
     """Return the number of parts, and starts and ends; the parts are read in the given order."""
     with opened(path) as export:
         reader = TableReader.begin(export, CALLS)
@@ -104,4 +106,4 @@ def test_more_rows_than_row_numbers_is_damage(export_with: Callable[..., Path]) 
     with opened(export_with()) as export:
         reader = TableReader.begin(export, CALLS)
         with pytest.raises(ExportError, match="it has more rows than"):
-            reader.read(Part(0, ROWS - 1))
+            reader.read(TablePart(0, ROWS - 1))

@@ -10,7 +10,7 @@ from simulations import US, simulate_trace
 
 from nsyswrap.base.intervals import merge
 from nsyswrap.trace.tables import Trace
-from nsyswrap.what_if.critical_path import NOTHING_LEFT, Kind, bounds_after, critical_path
+from nsyswrap.what_if.critical_path import NOTHING_LEFT, PathKind, bounds_after, critical_path
 from nsyswrap.what_if.dependency_graph import Change
 from nsyswrap.what_if.simulate import Simulation
 
@@ -43,9 +43,9 @@ def test_what_bounds_a_run_is_what_takes_most_of_its_path(
 def test_kernels_that_a_change_makes_short_leave_the_host_on_the_path(trace_of: TraceOf) -> None:
     simulation = queued(trace_of, 100, 60)
     faster = Change(operations=simulation.operations, factor=0.1)
-    assert max(critical_path(simulation), key=critical_path(simulation).__getitem__) is Kind.COMPUTE
+    assert max(critical_path(simulation), key=critical_path(simulation).__getitem__) is PathKind.COMPUTE
     changed = critical_path(simulation, faster)
-    assert (max(changed, key=changed.__getitem__), changed[Kind.COMPUTE]) == (Kind.CPU, 10 * US)
+    assert (max(changed, key=changed.__getitem__), changed[PathKind.COMPUTE]) == (PathKind.CPU, 10 * US)
 
 
 def test_a_run_with_nothing_left_says_so(trace_of: TraceOf) -> None:

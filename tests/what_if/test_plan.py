@@ -15,7 +15,7 @@ from nsyswrap.base.intervals import Spans
 from nsyswrap.model import Finding, Severity
 from nsyswrap.trace.tables import Trace
 from nsyswrap.what_if.dependency_graph import Change
-from nsyswrap.what_if.fixed_step import TypicalStep
+from nsyswrap.what_if.fixed_step import CurrentStep
 from nsyswrap.what_if.plan import NO_STEPS, NOT_SIMULATED, NOTHING_SAVES, find_plan
 from nsyswrap.what_if.saving import WhatIf
 from nsyswrap.what_if.simulate import Simulation
@@ -23,7 +23,7 @@ from nsyswrap.what_if.simulate import Simulation
 TraceOf = Callable[[ExportBuilder], Trace]
 TURNS = 10
 # Ten turns of 100 µs as ten steps.
-STEP = TypicalStep(100 * US, 100 * US * TURNS)
+STEP = CurrentStep(100 * US, 100 * US * TURNS)
 NO_ROWS = np.empty(0, np.intp)
 
 
@@ -132,7 +132,7 @@ def test_a_simulation_that_is_off_says_so(trace_of: TraceOf) -> None:
         builder.kernel(at + (10 + late) * US, at + (15 + late) * US, launched=(at, at + 4 * US))
     simulation = simulate_trace(trace_of(builder), window(0, 11_000 * US))
     half = Change(host=Spans(np.arange(100) * 100 * US + 10 * US, np.arange(100) * 100 * US + 90 * US))
-    notes = find_plan(simulation, [finding("a/x", half)], TypicalStep(1_040 * US, 10_400 * US)).notes
+    notes = find_plan(simulation, [finding("a/x", half)], CurrentStep(1_040 * US, 10_400 * US)).notes
     assert simulation.predicts
     assert notes[1].startswith("The simulation is off by 39.9 µs a step, so the end of the plan is not sure")
 

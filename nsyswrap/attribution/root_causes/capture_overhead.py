@@ -28,7 +28,7 @@ LONGEST_MARK_NS = 3_000
 
 
 @dataclass(frozen=True, slots=True)
-class Marks:
+class RangeEdges:
     """The begins and ends of one thread's ranges, in order of time.
 
     Attributes:
@@ -65,7 +65,7 @@ def find(idle: IdlePieces, free: Mask) -> Mask:  # noqa: ARG001 - the signature 
 
 
 @memo
-def find_marks(context: TraceContext, window: Window) -> dict[int, Marks]:
+def find_marks(context: TraceContext, window: Window) -> dict[int, RangeEdges]:
     """Return the marks of each thread with many marks a step; without steps, with many marks in the window.
 
     The time of a mark is as measured on the machine of the capture; without a measurement it follows from the marks.
@@ -87,12 +87,12 @@ def find_marks(context: TraceContext, window: Window) -> dict[int, Marks]:
     return found
 
 
-def _measured_marks(at: Times, cost_ns: float) -> Marks:
+def _measured_marks(at: Times, cost_ns: float) -> RangeEdges:
     """Return marks that each take the measured time."""
-    return Marks(np.sort(at, kind="stable"), np.cumsum(np.full(len(at), cost_ns, np.float64)))
+    return RangeEdges(np.sort(at, kind="stable"), np.cumsum(np.full(len(at), cost_ns, np.float64)))
 
 
-def _marks(at: Times, begins: Mask) -> Marks:
+def _marks(at: Times, begins: Mask) -> RangeEdges:
     """Return marks with their time: for begins and for ends, about the shortest time since the mark before."""
     order = np.argsort(at, kind="stable")
     at, begins = at[order], begins[order]
@@ -101,7 +101,7 @@ def _marks(at: Times, begins: Mask) -> Marks:
     for chosen in (begins, ~begins):
         if chosen.any():
             spent[chosen] = min(np.percentile(since[chosen], SHORTEST_PERCENTILE), LONGEST_MARK_NS)
-    return Marks(at, np.cumsum(spent))
+    return RangeEdges(at, np.cumsum(spent))
 
 
 ROOT_CAUSE = RootCause(10, capture.OVERHEAD, find)

@@ -11,11 +11,11 @@ from functools import lru_cache
 
 from nsyswrap.hardware.kernel_names.library_functions import with_namespace
 from nsyswrap.hardware.kernel_names.readers import value_of
-from nsyswrap.hardware.kernel_names.rule import Rule, Verdict
+from nsyswrap.hardware.kernel_names.rule import KernelRule, Verdict
 from nsyswrap.hardware.kernel_names.rules import RULES
 from nsyswrap.hardware.kernel_names.user_rules import NameRule
 
-__all__ = ["RULES", "Classification", "Rule", "Verdict", "classify", "subject"]
+__all__ = ["RULES", "Classification", "KernelRule", "Verdict", "classify", "subject"]
 
 UNMATCHED = "unmatched"
 FROM_FILE = "kernel_rules"

@@ -54,7 +54,7 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class KernelRule:
     """A pattern over kernel names and its verdict.
 
     Attributes:

@@ -1,6 +1,6 @@
 """All rules over kernel names in the order in which they are tried. The first that matches decides."""
 
-from nsyswrap.hardware.kernel_names.rule import Rule
+from nsyswrap.hardware.kernel_names.rule import KernelRule
 from nsyswrap.hardware.kernel_names.rules_around import AROUND
 from nsyswrap.hardware.kernel_names.rules_attention import MATRIX_PRODUCTS
 from nsyswrap.hardware.kernel_names.rules_collectives import COLLECTIVES
@@ -11,7 +11,7 @@ from nsyswrap.hardware.kernel_names.rules_vendor import VENDOR
 
 # Names of compiled kernels list the fused operations, and names of auxiliary kernels hold the name of the matrix work
 # that they belong to. So both come before the rules for matrix work.
-RULES: tuple[Rule, ...] = (
+RULES: tuple[KernelRule, ...] = (
     *COLLECTIVES,
     *COMPILED,
     *AROUND,

@@ -2,13 +2,13 @@
 
 import re
 
-from nsyswrap.hardware.kernel_names.rule import KNOWN_FUNCTION, KNOWN_LIBRARY, NAMESPACES, Rule, Verdict
+from nsyswrap.hardware.kernel_names.rule import KNOWN_FUNCTION, KNOWN_LIBRARY, NAMESPACES, KernelRule, Verdict
 
 PROFILES = "public profiles on GitHub"
 MEASURED = "capture of PyTorch 2.11 on an H200; Nsight Compute there: tensor pipe under 3 %"
 
-SUMS: tuple[Rule, ...] = (
-    Rule(
+SUMS: tuple[KernelRule, ...] = (
+    KernelRule(
         key="splitk_reduce",
         pattern=re.compile(
             r"^(?:cublasLt::)?splitKreduce_kernel|^cutlass\w{0,30}::Kernel2?<.{0,200}?ReduceSplitK"
@@ -32,7 +32,7 @@ SUMS: tuple[Rule, ...] = (
         ),
         source=MEASURED,
     ),
-    Rule(
+    KernelRule(
         key="cublas_dot",
         pattern=re.compile(
             r"^(?:dot|reduce_1Block|asum|nrm2|iamax|iamin)_?\w{0,20}kernel\w{0,20}<.{0,400}?cublas|^(?:dot"
@@ -51,7 +51,7 @@ SUMS: tuple[Rule, ...] = (
         ),
         source=MEASURED,
     ),
-    Rule(
+    KernelRule(
         key="cublas_vector",
         pattern=re.compile(
             r"^(?:scal|axpy|copy|swap|rot|geam)\w{0,20}kernel\w{0,20}<.{0,400}?cublas|^(?:scal|axpy)_kernel(?:_val)?$"
@@ -75,8 +75,8 @@ SUMS: tuple[Rule, ...] = (
     ),
 )
 
-LAYOUT: tuple[Rule, ...] = (
-    Rule(
+LAYOUT: tuple[KernelRule, ...] = (
+    KernelRule(
         key="layout",
         pattern=re.compile(
             KNOWN_FUNCTION
@@ -111,7 +111,7 @@ LAYOUT: tuple[Rule, ...] = (
         ),
         source=MEASURED,
     ),
-    Rule(
+    KernelRule(
         key="conv_aux",
         pattern=re.compile(
             KNOWN_LIBRARY
@@ -137,7 +137,7 @@ LAYOUT: tuple[Rule, ...] = (
         ),
         source=MEASURED,
     ),
-    Rule(
+    KernelRule(
         key="gemm_aux",
         pattern=re.compile(
             KNOWN_FUNCTION
@@ -172,8 +172,8 @@ LAYOUT: tuple[Rule, ...] = (
     ),
 )
 
-ATTENTION_AUX: tuple[Rule, ...] = (
-    Rule(
+ATTENTION_AUX: tuple[KernelRule, ...] = (
+    KernelRule(
         key="kv_cache",
         pattern=re.compile(
             KNOWN_FUNCTION
@@ -193,7 +193,7 @@ ATTENTION_AUX: tuple[Rule, ...] = (
         ),
         source=PROFILES,
     ),
-    Rule(
+    KernelRule(
         key="flash_aux",
         pattern=re.compile(
             r"FlashAttention(?:Forward|Backward)(?:Combine|Preprocess|Postprocess)|(?<![A-Za-z_])(?:"
@@ -234,7 +234,7 @@ ATTENTION_AUX: tuple[Rule, ...] = (
         ),
         source=MEASURED,
     ),
-    Rule(
+    KernelRule(
         key="rope",
         pattern=re.compile(
             r"^(?:_triton_)?_?(?:fused_)?(?:qk_norm_)?m?rope_(?:neox|norm|vision|multi|forward|backward|fwd|bwd|kernel)(?![a-z])"
@@ -258,8 +258,8 @@ ATTENTION_AUX: tuple[Rule, ...] = (
     ),
 )
 
-QUANTISATION: tuple[Rule, ...] = (
-    Rule(
+QUANTISATION: tuple[KernelRule, ...] = (
+    KernelRule(
         key="quant",
         pattern=re.compile(
             r"^(?!nvjpeg|[^<(]{0,400}?(?:(?<!quant_deep_)[gG]emm(?!_?quant)|gemv|GEMM|[mM]at_?[mM]ul|mul_mat|attn|attention"
@@ -286,4 +286,4 @@ QUANTISATION: tuple[Rule, ...] = (
     ),
 )
 
-AROUND: tuple[Rule, ...] = (*SUMS, *LAYOUT, *ATTENTION_AUX, *QUANTISATION)
+AROUND: tuple[KernelRule, ...] = (*SUMS, *LAYOUT, *ATTENTION_AUX, *QUANTISATION)

@@ -2,13 +2,13 @@
 
 import re
 
-from nsyswrap.hardware.kernel_names.rule import HEAD, KNOWN_FUNCTION, KNOWN_LIBRARY, Rule, Verdict
+from nsyswrap.hardware.kernel_names.rule import HEAD, KNOWN_FUNCTION, KNOWN_LIBRARY, KernelRule, Verdict
 
 PROFILES = "public profiles on GitHub"
 TENSOR_PIPE = "Nsight Compute on an H200: tensor pipe busy"
 
-ATTENTION: tuple[Rule, ...] = (
-    Rule(
+ATTENTION: tuple[KernelRule, ...] = (
+    KernelRule(
         key="cudnn_sdpa",
         pattern=re.compile(r"cudnn_generated_\w{0,60}?sdpa"),
         verdict=Verdict.TENSOR,
@@ -21,7 +21,7 @@ ATTENTION: tuple[Rule, ...] = (
         ),
         source=TENSOR_PIPE,
     ),
-    Rule(
+    KernelRule(
         key="memory_efficient_tensor",
         pattern=re.compile(
             r"fmha_cutlass[FB]_(?:b?f16_\w{0,60}?sm(?:7\d|8\d|9\d|1\d\d)|f32_\w{0,60}?sm(?:8\d|9\d|1\d\d))"
@@ -45,7 +45,7 @@ ATTENTION: tuple[Rule, ...] = (
         ),
         source=TENSOR_PIPE + " (f32 from sm80 on is three TF32 products)",
     ),
-    Rule(
+    KernelRule(
         key="memory_efficient_simt",
         pattern=re.compile(r"fmha_cutlass[FB]_(?:b?f16|f32)_|Attention(?:Backward)?Kernel<(?:float|cutlass::|arch::)"),
         verdict=Verdict.SIMT_ELIGIBLE,
@@ -55,7 +55,7 @@ ATTENTION: tuple[Rule, ...] = (
         examples=("fmha_cutlassF_f32_aligned_64x64_rf_sm75", "fmha_cutlassF_f32_notaligned_64x64_rf_sm50"),
         source="PyTorch aten/src/ATen/native/transformers/cuda/mem_eff_attention/gemm_kernel_utils.h",
     ),
-    Rule(
+    KernelRule(
         key="llama_attention_simt",
         pattern=re.compile(r"^flash_attn_(?:ext_)?(?:vec|tile)(?![a-z])"),
         verdict=Verdict.SIMT_ELIGIBLE,
@@ -68,7 +68,7 @@ ATTENTION: tuple[Rule, ...] = (
         ),
         source="ggml-org/llama.cpp ggml/src/ggml-cuda/fattn-vec.cuh",
     ),
-    Rule(
+    KernelRule(
         key="flash",
         pattern=re.compile(
             r"(?<![A-Za-z_])(?:flash_(?:fwd|bwd)_|FlashAttn(?:Fwd|Bwd)Sm\d|FlashAttention(?:Forward|Backward)Sm\d"
@@ -113,7 +113,7 @@ ATTENTION: tuple[Rule, ...] = (
         ),
         source=TENSOR_PIPE + "; FlashInfer and llama.cpp from " + PROFILES + "; deepseek-ai/FlashMLA csrc",
     ),
-    Rule(
+    KernelRule(
         key="turbomind_simt",
         pattern=re.compile(
             r"^(?:turbomind::)?attention_kernel<[^\n]{0,400}?MMA_SIMT|^turbomind::linear_attn::(?:\w{1,40}::){0,3}\w{0,20}Recurrent"
@@ -132,7 +132,7 @@ ATTENTION: tuple[Rule, ...] = (
         ),
         source="InternLM/lmdeploy src/turbomind/kernels/attention; LMDeploy 0.18",
     ),
-    Rule(
+    KernelRule(
         key="turbomind_tensor",
         pattern=re.compile(
             r"^(?:turbomind::)?attention_kernel<[^\n]{0,400}?MMA_(?:884|1688|16816|81616)"
@@ -152,7 +152,7 @@ ATTENTION: tuple[Rule, ...] = (
         ),
         source="InternLM/lmdeploy src/turbomind/kernels; LMDeploy 0.18",
     ),
-    Rule(
+    KernelRule(
         key="fmha_tensorrt",
         pattern=re.compile(
             r"^(?:\w{1,40}::){0,4}(?:fmhaSm\d{2,3}|fmha_v2_|fmha_mhca_|fused_multihead_attention_\w{0,60}?sm(?:7|8|9|1\d)\d)"
@@ -167,7 +167,7 @@ ATTENTION: tuple[Rule, ...] = (
         ),
         source=PROFILES,
     ),
-    Rule(
+    KernelRule(
         key="decode_attention",
         pattern=re.compile(
             r"(?<![A-Za-z_])(?:(?:Batch|Single)DecodeWith|paged_attention_v[12]_?kernel|masked_multihead_attention_kernel)"
@@ -185,8 +185,8 @@ ATTENTION: tuple[Rule, ...] = (
     ),
 )
 
-QUANTISED: tuple[Rule, ...] = (
-    Rule(
+QUANTISED: tuple[KernelRule, ...] = (
+    KernelRule(
         key="quantised_gemv",
         pattern=re.compile(
             KNOWN_FUNCTION
@@ -215,7 +215,7 @@ QUANTISED: tuple[Rule, ...] = (
         ),
         source=PROFILES + "; NVIDIA/TensorRT-LLM weightOnlyBatchedGemv, cudaCoreGemm: products of a few rows by FMA",
     ),
-    Rule(
+    KernelRule(
         key="quantised_simt",
         pattern=re.compile(
             KNOWN_FUNCTION + r"(?:(?:mul_mat_|moe_)q\d_[0-9K](?=[<(]|$)|moe_wna16_gemm_kernel|gemm_4bit_simt)"
@@ -232,7 +232,7 @@ QUANTISED: tuple[Rule, ...] = (
         ),
         source="vllm-project/vllm csrc/quantization/gguf (dp4a), csrc/moe (HFMA2); bitsandbytes csrc",
     ),
-    Rule(
+    KernelRule(
         key="quantised_tensor",
         pattern=re.compile(
             KNOWN_FUNCTION
@@ -271,7 +271,7 @@ QUANTISED: tuple[Rule, ...] = (
             "pytorch/ao hadacore; NVIDIA/TensorRT-LLM dsv3FusedAGemm.cu: mma.sync"
         ),
     ),
-    Rule(
+    KernelRule(
         key="trtllm_gen",
         pattern=re.compile(r"^(?:bmm|gemm)_[A-Z]\w{0,300}?(?:_sm1\d\d[af]?$|(?<=_)t\d+x\d+x\d+(?:u\d)?_s\d)"),
         verdict=Verdict.TENSOR,
@@ -288,7 +288,7 @@ QUANTISED: tuple[Rule, ...] = (
         ),
         source=PROFILES,
     ),
-    Rule(
+    KernelRule(
         key="llama_mmq",
         pattern=re.compile(r"^mul_mat_q(?![a-z0-9_])"),
         verdict=Verdict.TENSOR,
@@ -301,7 +301,7 @@ QUANTISED: tuple[Rule, ...] = (
         ),
         source="ggml-org/llama.cpp ggml-cuda/mmq.cuh; int8 products on tensor cores from 7.5 on, dp4a before",
     ),
-    Rule(
+    KernelRule(
         key="instruction_word",
         pattern=re.compile(
             HEAD + r"(?<![a-zA-Z0-9])(?<!no_)(?<!non_)(?<!without_)(?:wgmma|tcgen05|utcmma|umma|[hiqgw]mma"
@@ -316,4 +316,4 @@ QUANTISED: tuple[Rule, ...] = (
     ),
 )
 
-MATRIX_PRODUCTS: tuple[Rule, ...] = (*ATTENTION, *QUANTISED)
+MATRIX_PRODUCTS: tuple[KernelRule, ...] = (*ATTENTION, *QUANTISED)

@@ -18,7 +18,7 @@ These are compute:
 
 import re
 
-from nsyswrap.hardware.kernel_names.rule import NEUTRAL_WORDS, OPERATION_WORDS, Rule, Verdict
+from nsyswrap.hardware.kernel_names.rule import NEUTRAL_WORDS, OPERATION_WORDS, KernelRule, Verdict
 
 PROFILES = "public profiles on GitHub"
 
@@ -88,8 +88,8 @@ def _exchange(*patterns: str) -> re.Pattern[str]:
     return re.compile(rf"^(?=(?:{'|'.join(patterns)})){_NO_PRODUCT}{_NO_HELPER}")
 
 
-COLLECTIVES: tuple[Rule, ...] = (
-    Rule(
+COLLECTIVES: tuple[KernelRule, ...] = (
+    KernelRule(
         key="nccl",
         pattern=re.compile(r"^(?:nccl(?=[A-Z])|mscclKernel|msccl_kernel|rccl)"),
         verdict=Verdict.NOT_ELIGIBLE,
@@ -104,7 +104,7 @@ COLLECTIVES: tuple[Rule, ...] = (
         ),
         source=PROFILES + "; NVIDIA/nccl src/device/symmetric/generate.py; ROCm/rccl src/device/msccl_kernel.cu",
     ),
-    Rule(
+    KernelRule(
         key="collective_function",
         pattern=_exchange(
             rf"{_IN}(?:{_FUNCTIONS}){_REST}",
@@ -142,7 +142,7 @@ COLLECTIVES: tuple[Rule, ...] = (
             "NVIDIA/TransformerEngine userbuffers.cu; ByteDance-Seed/Triton-distributed; openucx/ucc"
         ),
     ),
-    Rule(
+    KernelRule(
         key="collective_parameter",
         pattern=_exchange(rf"(?!cut(?:lass|e))[^\n]{{0,400}}?(?<![A-Za-z]){_PEER_TYPES}"),
         verdict=Verdict.NOT_ELIGIBLE,
@@ -159,7 +159,7 @@ COLLECTIVES: tuple[Rule, ...] = (
         ),
         source="sgl-project/sglang python/sglang/jit_kernel; NVIDIA/nccl docs/examples; openucx/ucc ec/cuda/kernel",
     ),
-    Rule(
+    KernelRule(
         key="collective_of_library",
         pattern=_exchange(rf"(?:\w{{1,80}}::){{0,4}}?(?:{_OF_LIBRARY})::{_IN}\w{{0,80}}?(?:{_TERMS}){_REST}"),
         verdict=Verdict.NOT_ELIGIBLE,
@@ -177,7 +177,7 @@ COLLECTIVES: tuple[Rule, ...] = (
         ),
         source=PROFILES + "; flashinfer-ai/flashinfer include/flashinfer/comm; openxla/xla",
     ),
-    Rule(
+    KernelRule(
         key="named_collective",
         pattern=_exchange(
             rf"(?=\w{{0,120}}?(?:{_TERMS}))_{{0,2}}"
@@ -195,7 +195,7 @@ COLLECTIVES: tuple[Rule, ...] = (
         ),
         source="meta-pytorch/kraken; pytorch/pytorch CUDASymmetricMemoryOps.cu; ByteDance-Seed/Triton-distributed",
     ),
-    Rule(
+    KernelRule(
         key="collective_word",
         pattern=_exchange(rf"(?!triton_|\w{{0,200}}_fusion(?:_\d{{1,6}})?$){_IN}\w{{0,120}}?(?:{_TERMS}){_REST}"),
         verdict=Verdict.UNKNOWN,

@@ -2,7 +2,7 @@
 
 import re
 
-from nsyswrap.hardware.kernel_names.rule import HEAD, Rule, Verdict
+from nsyswrap.hardware.kernel_names.rule import HEAD, KernelRule, Verdict
 
 PROFILES = "public profiles on GitHub"
 H200 = "captures of PyTorch 2.11 and JAX 0.11 on an H200"
@@ -17,8 +17,8 @@ _HLO = (
     r"|shift_right_logical|shift_right_arithmetic|rng_bit_generator|map|exponential_minus_one|log_plus_one"
 )
 
-COMPILED: tuple[Rule, ...] = (
-    Rule(
+COMPILED: tuple[KernelRule, ...] = (
+    KernelRule(
         key="inductor_pointwise",
         pattern=re.compile(r"^triton_(?:poi|for|spl)_"),
         verdict=Verdict.NOT_ELIGIBLE,
@@ -28,7 +28,7 @@ COMPILED: tuple[Rule, ...] = (
         examples=("triton_poi_fused_convolution_0", "triton_poi_fused_relu_1"),
         source=H200,
     ),
-    Rule(
+    KernelRule(
         key="inductor_reduction",
         pattern=re.compile(r"^triton_(?:per|red)_"),
         verdict=Verdict.NOT_ELIGIBLE,
@@ -41,7 +41,7 @@ COMPILED: tuple[Rule, ...] = (
         ),
         source=H200,
     ),
-    Rule(
+    KernelRule(
         key="inductor_template",
         pattern=re.compile(r"^triton_(?:tem_|mm|bmm|addmm|convolution|flex|unk_)"),
         verdict=Verdict.UNKNOWN,
@@ -51,7 +51,7 @@ COMPILED: tuple[Rule, ...] = (
         examples=("triton_tem_fused_addmm_0", "triton_tem_fused_flex_attention_4", "triton_mm"),
         source=H200 + "; the name has no type and no instruction",
     ),
-    Rule(
+    KernelRule(
         key="xla_matrix",
         pattern=re.compile(r"^(?:triton_|__triton_)?(?:nested_)?gemm_fusion|^triton_gemm|^cudnn_fusion|^fusion_dot"),
         verdict=Verdict.UNKNOWN,
@@ -61,7 +61,7 @@ COMPILED: tuple[Rule, ...] = (
         examples=("gemm_fusion_dot_5", "triton_gemm_dot_1"),
         source=H200 + "; pytorch/xla pull request 6407",
     ),
-    Rule(
+    KernelRule(
         key="xla_fusion",
         pattern=re.compile(
             rf"^(?:wrapped(?:_(?:{_HLO})){{1,6}}|(?:loop|input|block)(?:_(?:{_HLO})){{0,12}}_fusion(?:_\d+)*"
@@ -74,7 +74,7 @@ COMPILED: tuple[Rule, ...] = (
         examples=("loop_multiply_fusion", "input_reduce_fusion_1", "wrapped_transpose", "fusion_7", "triton_softmax_2"),
         source=H200,
     ),
-    Rule(
+    KernelRule(
         key="xla_runtime",
         pattern=re.compile(r"^stream_executor::"),
         verdict=Verdict.NOT_ELIGIBLE,
@@ -84,7 +84,7 @@ COMPILED: tuple[Rule, ...] = (
         examples=("stream_executor::gpu::RepeatBufferKernelImpl(char*, long, long)",),
         source=H200,
     ),
-    Rule(
+    KernelRule(
         key="myelin_matrix",
         pattern=re.compile(r"^_gemm_mha|^__myl_\w{0,200}?(?:Fc|Gemm|Conv(?!e)|Mha|Mat[mM]ul)"),
         verdict=Verdict.UNKNOWN,
@@ -94,7 +94,7 @@ COMPILED: tuple[Rule, ...] = (
         examples=("_gemm_mha_v2_0x769fb0c0640f6e6673daebed40d884a2", "__myl_FcCast_0x1d4e"),
         source=PROFILES + "; the name has no type and no instruction",
     ),
-    Rule(
+    KernelRule(
         key="myelin",
         pattern=re.compile(
             r"^__myl_|^generatedNativePointwise|^pointwiseV\d|^cu(?:Slice|Resize|Gather|Eltwise|Scale)Layer"
@@ -112,8 +112,8 @@ COMPILED: tuple[Rule, ...] = (
     ),
 )
 
-TRITON: tuple[Rule, ...] = (
-    Rule(
+TRITON: tuple[KernelRule, ...] = (
+    KernelRule(
         key="matmul_ogs",
         pattern=re.compile(
             r"^_(?:p_)?matmul(?:_ogs)?_[NT]{3}_[a-z0-9]{1,16}x(?:bf16|fp16|fp8|float8|mxfp[48]|e[45]m)\w{0,20}?x[a-z]"
@@ -128,7 +128,7 @@ TRITON: tuple[Rule, ...] = (
         ),
         source="triton-lang/triton python/triton_kernels: the name has the types of the result and of both operands",
     ),
-    Rule(
+    KernelRule(
         key="recurrent",
         pattern=re.compile(
             r"^_?fused_recurrent_(?!\w{0,80}_dw(?:[<(]|$))\w{0,60}?(?:fwd|bwd|update|decode)"
@@ -145,7 +145,7 @@ TRITON: tuple[Rule, ...] = (
         ),
         source="fla-org/flash-linear-attention: products of the state with a vector, by elementwise work and sums",
     ),
-    Rule(
+    KernelRule(
         key="triton_matrix",
         pattern=re.compile(
             r"^(?:_?fused_moe_kernel|_?invoke_fused_moe|_w\d+a\d+|\w{0,40}?block_scaled_mm"
@@ -171,8 +171,8 @@ TRITON: tuple[Rule, ...] = (
     ),
 )
 
-HINTS: tuple[Rule, ...] = (
-    Rule(
+HINTS: tuple[KernelRule, ...] = (
+    KernelRule(
         key="cutlass_other",
         pattern=re.compile(r"^cutlass\w{0,30}::(?:Kernel2?|device_kernel)<"),
         verdict=Verdict.UNKNOWN,
@@ -182,7 +182,7 @@ HINTS: tuple[Rule, ...] = (
         examples=("void cutlass::device_kernel<vllm::enable_sm90_or_later<cutlass::gemm::kernel::GemmUniversal<",),
         source="vllm-project/vllm pull request 23280; names cut short before they tell the instruction",
     ),
-    Rule(
+    KernelRule(
         key="mentions_attention",
         pattern=re.compile(
             HEAD + r"(?:[aA]ttention|[aA]ttn|ATTN|sdpa|SDPA|fmha|kernel_mha|(?<![a-z])m[hql]a(?![a-z])|MLA|MHA)"
@@ -194,7 +194,7 @@ HINTS: tuple[Rule, ...] = (
         examples=("sparse_attn_fwd_kernel", "attention_static_mixed_heads8_online"),
         source=PROFILES,
     ),
-    Rule(
+    KernelRule(
         key="mentions_convolution",
         pattern=re.compile(
             HEAD + r"(?:(?<![a-zA-Z])[cC]onv(?:olution|olve)?(?![a-z])|(?<=[a-z])Conv(?:olution)?(?![a-z])"
@@ -207,7 +207,7 @@ HINTS: tuple[Rule, ...] = (
         examples=("sm80_trt_conv_act_pool_v3_tile_rows_8_tile_cols_120_execute_kernel_trt",),
         source=PROFILES,
     ),
-    Rule(
+    KernelRule(
         key="mentions_product",
         pattern=re.compile(
             HEAD + r"(?:[gG]emm|GEMM|[mM]at(?:rix)?_?[mM]ul|mul_?mat|[bB]mm(?![a-z])|BMM|_mm(?![a-z])|(?<![a-z])mm_"
@@ -225,7 +225,7 @@ HINTS: tuple[Rule, ...] = (
         ),
         source=PROFILES,
     ),
-    Rule(
+    KernelRule(
         key="tensor_map",
         pattern=re.compile(r"CUtensorMap"),
         verdict=Verdict.UNKNOWN,

@@ -2,7 +2,7 @@
 
 import re
 
-from nsyswrap.hardware.kernel_names.rule import NEUTRAL_WORDS, NO_MATRIX, OPERATION_WORDS, Rule, Verdict
+from nsyswrap.hardware.kernel_names.rule import NEUTRAL_WORDS, NO_MATRIX, OPERATION_WORDS, KernelRule, Verdict
 
 PROFILES = "public profiles on GitHub"
 H200 = "capture of PyTorch 2.11 on an H200"
@@ -13,8 +13,8 @@ _OF_EXPERTS = (
     r"|align|sort|finalize|routing"
 )
 
-LIBRARIES: tuple[Rule, ...] = (
-    Rule(
+LIBRARIES: tuple[KernelRule, ...] = (
+    KernelRule(
         key="cub",
         pattern=re.compile(
             r"^(?:at_cuda_detail::|\w{1,40}::)?(?:cub|thrust|cuda::std)::|^nv::topk::"
@@ -40,7 +40,7 @@ LIBRARIES: tuple[Rule, ...] = (
         ),
         source=H200,
     ),
-    Rule(
+    KernelRule(
         key="cufft",
         pattern=re.compile(
             r"^(?:(?:DSE::)?(?:regular|vector|composite_2way|multi_bluestein|bluestein)_fft|generate_chirp_signal"
@@ -61,7 +61,7 @@ LIBRARIES: tuple[Rule, ...] = (
         ),
         source=H200,
     ),
-    Rule(
+    KernelRule(
         key="experts",
         pattern=re.compile(
             rf"^(?=\w{{0,40}}?(?:{_OF_EXPERTS})(?![a-z]))_{{0,2}}(?:kimi_k2_)?[mM]oe_?"
@@ -79,7 +79,7 @@ LIBRARIES: tuple[Rule, ...] = (
         ),
         source="sgl-project/sglang sgl-kernel/csrc/moe; NVIDIA/TransformerEngine permutation.cu; " + PROFILES,
     ),
-    Rule(
+    KernelRule(
         key="table_embeddings",
         pattern=re.compile(
             r"^(?:(?:nbit|embedding_ops|index_select|fbgemm_gpu)::(?:\w{1,40}::)?)?(?:"
@@ -99,7 +99,7 @@ LIBRARIES: tuple[Rule, ...] = (
         ),
         source="FBGEMM 1.9",
     ),
-    Rule(
+    KernelRule(
         key="state_space",
         pattern=re.compile(
             r"^_?(?:fused_)?selective_scan_(?:fwd|bwd|update)|^fused_gdn_gating|^_(?:state_passing|chunk_cumsum)_(?:fwd|bwd)_kernel"
@@ -120,7 +120,7 @@ LIBRARIES: tuple[Rule, ...] = (
         ),
         source="state-spaces/mamba csrc/selective_scan; fla-org/flash-linear-attention; ggml-org/llama.cpp ssm-conv.cu",
     ),
-    Rule(
+    KernelRule(
         key="bitsandbytes",
         pattern=re.compile(
             r"^k(?:(?:Precondition)?Optimizer(?:32bit|Static8bit)\w{1,40}|Int8VectorQuant|PercentileClipping"
@@ -134,7 +134,7 @@ LIBRARIES: tuple[Rule, ...] = (
         examples=("kOptimizerStatic8bit2StateBlockwise<__nv_bfloat16, 0, 256, 1>", "kPreconditionOptimizer32bit1State"),
         source="bitsandbytes-foundation/bitsandbytes csrc/kernels.cu",
     ),
-    Rule(
+    KernelRule(
         key="llama_other",
         pattern=re.compile(
             r"^(?:soft_max_(?:back_)?f32|cpy_(?:flt|f32|q|scalar)\w{0,20}|k_(?:set_rows|get_rows|argsort|sum_rows|copy_src1_to"
@@ -155,7 +155,7 @@ LIBRARIES: tuple[Rule, ...] = (
         ),
         source="ggml-org/llama.cpp ggml/src/ggml-cuda",
     ),
-    Rule(
+    KernelRule(
         key="triton_kernels",
         pattern=re.compile(
             r"^_(?:topk_(?:forward|backward)|finalize_(?:matmul|scatter)\w{0,40}|(?:combined_)?routing_(?:compute|memset)\w{0,40}"
@@ -169,7 +169,7 @@ LIBRARIES: tuple[Rule, ...] = (
         examples=("_topk_forward", "_finalize_matmul", "_downcast_to_mxfp"),
         source="triton-lang/triton python/triton_kernels",
     ),
-    Rule(
+    KernelRule(
         key="magma",
         pattern=re.compile(
             r"^(?:magma_\w{0,20}(?:pivcast|pointer|max_nan)|(?:magma_?)?i?[sdczi](?:amax|computecolumn|displace_pointers|getf2"
@@ -187,7 +187,7 @@ LIBRARIES: tuple[Rule, ...] = (
         ),
         source="PyTorch 2.8, libtorch_cuda_linalg",
     ),
-    Rule(
+    KernelRule(
         key="cusparse",
         pattern=re.compile(
             r"^cusparse::(?!\S{0,80}?(?:spmma|blocked_?ell|bsrmm))|^convert_CooToCsr"
@@ -205,7 +205,7 @@ LIBRARIES: tuple[Rule, ...] = (
         ),
         source=H200,
     ),
-    Rule(
+    KernelRule(
         key="cusolver_lu_fp64",
         pattern=re.compile(r"^kernel<getrf_wo_pivot_params_<double\b"),
         verdict=Verdict.TENSOR,
@@ -220,7 +220,7 @@ LIBRARIES: tuple[Rule, ...] = (
         ),
         source="Nsight Compute 2025.3 on an H200: 696,320 matrix instructions in a launch, most DMMA.8x8x4",
     ),
-    Rule(
+    KernelRule(
         key="cusolver",
         pattern=re.compile(
             r"^(?:cusolver|(?:batch_|kernel_)?(?:un)?(?:getr[fsi]|geqr[ft]?|orgqr|ormqr|ormtr|orgtr|unmqr|sytr[dfi]"
@@ -239,7 +239,7 @@ LIBRARIES: tuple[Rule, ...] = (
         ),
         source=H200,
     ),
-    Rule(
+    KernelRule(
         key="media",
         pattern=re.compile(r"^(?:nvjpeg|dali|npp|nppi|nvtiff|nv12|vision::ops|torchaudio|kornia|cvcuda)::"),
         verdict=Verdict.NOT_ELIGIBLE,
@@ -258,7 +258,7 @@ LIBRARIES: tuple[Rule, ...] = (
         ),
         source=H200 + "; " + PROFILES,
     ),
-    Rule(
+    KernelRule(
         key="tensorrt_other",
         pattern=re.compile(r"^(?:nvinfer1|cuEltwise|cuInt8|cuResize|cuSlice|cuGather|cuScale|cuPad)::" + NO_MATRIX),
         verdict=Verdict.NOT_ELIGIBLE,
@@ -273,7 +273,7 @@ LIBRARIES: tuple[Rule, ...] = (
         ),
         source=PROFILES,
     ),
-    Rule(
+    KernelRule(
         key="cudnn_other",
         pattern=re.compile(
             r"^cudnn::(?:\w{1,30}::){0,2}(?:bn_|batchnorm|batch_norm|pooling_|softmax_|lrn_|ctc_|activation_"
@@ -298,8 +298,8 @@ LIBRARIES: tuple[Rule, ...] = (
     ),
 )
 
-FRAMEWORKS: tuple[Rule, ...] = (
-    Rule(
+FRAMEWORKS: tuple[KernelRule, ...] = (
+    KernelRule(
         key="aten",
         pattern=re.compile(r"^(?:at|c10|torch|caffe2|at_cuda_detail)::" + NO_MATRIX),
         verdict=Verdict.NOT_ELIGIBLE,
@@ -320,7 +320,7 @@ FRAMEWORKS: tuple[Rule, ...] = (
         ),
         source=H200,
     ),
-    Rule(
+    KernelRule(
         key="jiterator",
         pattern=re.compile(
             r"^" + NO_MATRIX + r"(?!\w{0,60}?(?:(?<![a-z])(?:dot|mma)(?![a-z])|conv(?!ert)|product))"
@@ -334,7 +334,7 @@ FRAMEWORKS: tuple[Rule, ...] = (
         examples=("lgamma_kernel_vectorized4_kernel", "reduction_prod_kernel"),
         source=H200,
     ),
-    Rule(
+    KernelRule(
         key="torch_unqualified",
         pattern=re.compile(
             r"^(?:(?:at|c10|apex|native|unnamed>|_GLOBAL__N_\w{1,60})::(?:\w{1,60}::){0,4})?(?:elementwise_kernel_with_index"
@@ -378,7 +378,7 @@ FRAMEWORKS: tuple[Rule, ...] = (
         ),
         source=H200 + "; NVIDIA/apex issue 666; " + PROFILES,
     ),
-    Rule(
+    KernelRule(
         key="other_framework",
         pattern=re.compile(
             r"^(?:tensorflow|Eigen|mxnet|mshadow|paddle|phi|caffe|onnxruntime|cudf|raft|cuml|fbgemm_gpu|apex"
@@ -400,7 +400,7 @@ FRAMEWORKS: tuple[Rule, ...] = (
         ),
         source="apache/mxnet issue 17665; " + PROFILES,
     ),
-    Rule(
+    KernelRule(
         key="serving",
         pattern=re.compile(
             r"^(?:vllm|flashinfer|tensorrt_llm|sglang|moe::dev|trtllm|lmdeploy"
@@ -419,7 +419,7 @@ FRAMEWORKS: tuple[Rule, ...] = (
         ),
         source=PROFILES,
     ),
-    Rule(
+    KernelRule(
         key="cupy",
         pattern=re.compile(r"^cupy_" + NO_MATRIX),
         verdict=Verdict.NOT_ELIGIBLE,
@@ -431,8 +431,8 @@ FRAMEWORKS: tuple[Rule, ...] = (
     ),
 )
 
-WORDS: tuple[Rule, ...] = (
-    Rule(
+WORDS: tuple[KernelRule, ...] = (
+    KernelRule(
         key="named_operation",
         pattern=re.compile(
             rf"^(?=[^<(]{{0,100}}?(?:(?<![A-Za-z0-9])|(?<=[a-z])(?=[A-Z])|(?<=\bk)(?=[A-Z]))(?:{OPERATION_WORDS})(?![a-z]))"

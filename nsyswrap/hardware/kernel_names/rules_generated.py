@@ -2,14 +2,14 @@
 
 import re
 
-from nsyswrap.hardware.kernel_names.rule import Rule, Verdict
+from nsyswrap.hardware.kernel_names.rule import KernelRule, Verdict
 
 PROFILES = "public profiles on GitHub"
 TENSOR_PIPE = "Nsight Compute on an H200: tensor pipe busy"
 NO_TENSOR_PIPE = "Nsight Compute on an H200: tensor pipe under 2 %"
 
-CUTLASS: tuple[Rule, ...] = (
-    Rule(
+CUTLASS: tuple[KernelRule, ...] = (
+    KernelRule(
         key="nvjet",
         pattern=re.compile(r"^nvjet_"),
         verdict=Verdict.TENSOR,
@@ -24,7 +24,7 @@ CUTLASS: tuple[Rule, ...] = (
         ),
         source=TENSOR_PIPE + "; Blackwell names from " + PROFILES,
     ),
-    Rule(
+    KernelRule(
         key="cutlass_simt_name",
         pattern=re.compile(r"cutlass\w{0,60}?_simt_"),
         verdict=Verdict.SIMT_ELIGIBLE,
@@ -37,7 +37,7 @@ CUTLASS: tuple[Rule, ...] = (
         ),
         source=NO_TENSOR_PIPE + "; NVIDIA/cutlass media/docs/cpp/profiler.md",
     ),
-    Rule(
+    KernelRule(
         key="cutlass_tensorop_name",
         pattern=re.compile(r"cutlass\w{0,60}?tensorop_"),
         verdict=Verdict.TENSOR,
@@ -59,7 +59,7 @@ CUTLASS: tuple[Rule, ...] = (
         ),
         source=TENSOR_PIPE + "; Blackwell names from " + PROFILES,
     ),
-    Rule(
+    KernelRule(
         key="cutlass_simt_template",
         pattern=re.compile(r"MmaSimt|OpClassSimt|UniversalFMA"),
         verdict=Verdict.SIMT_ELIGIBLE,
@@ -76,7 +76,7 @@ CUTLASS: tuple[Rule, ...] = (
         ),
         source="NVIDIA/cutlass include/cutlass/gemm/warp/mma_simt.h",
     ),
-    Rule(
+    KernelRule(
         key="cutlass_tensor_template",
         pattern=re.compile(
             r"(?<![A-Za-z])(?:Mma(?:Volta|Sparse|Mixed\w{0,12})?TensorOp|OpClass\w{0,24}TensorOp|TensorOpMultiplicand"
@@ -103,7 +103,7 @@ CUTLASS: tuple[Rule, ...] = (
         ),
         source=TENSOR_PIPE + "; CuTe DSL from " + PROFILES,
     ),
-    Rule(
+    KernelRule(
         key="cute_dsl_other",
         pattern=re.compile(
             r"^kernel_cutlass_(?!\w{0,400}?(?:[gG]emm|GEMM|[aA]ttention|[mM]ma(?![a-z])|MMA|Mla|MLA|Conv))\w{0,300}?"
@@ -123,7 +123,7 @@ CUTLASS: tuple[Rule, ...] = (
         ),
         source=PROFILES + "; Dao-AILab/quack",
     ),
-    Rule(
+    KernelRule(
         key="cute_dsl",
         pattern=re.compile(r"^kernel_cutlass_\w{0,300}?(?:Gemm|gemm|FlashAttention|Attention|MLA|Mla)"),
         verdict=Verdict.TENSOR,
@@ -141,8 +141,8 @@ CUTLASS: tuple[Rule, ...] = (
     ),
 )
 
-XMMA: tuple[Rule, ...] = (
-    Rule(
+XMMA: tuple[KernelRule, ...] = (
+    KernelRule(
         key="xmma_pooling",
         pattern=re.compile(r"^sm\d+_xmma_(?:pool|softmax|reformat|lrn|reduce|elementwise)"),
         verdict=Verdict.NOT_ELIGIBLE,
@@ -152,7 +152,7 @@ XMMA: tuple[Rule, ...] = (
         examples=("sm50_xmma_pooling_coalescedC_NHWC_kMAX_2_False_execute_kernel_trt",),
         source=PROFILES,
     ),
-    Rule(
+    KernelRule(
         key="xmma_depthwise",
         pattern=re.compile(r"xmma_\w{0,60}?(?:conv2d_c1_k1|depthwise)"),
         verdict=Verdict.SIMT_ELIGIBLE,
@@ -169,7 +169,7 @@ XMMA: tuple[Rule, ...] = (
         ),
         source=NO_TENSOR_PIPE + "; TensorRT names from " + PROFILES,
     ),
-    Rule(
+    KernelRule(
         key="xmma_simt",
         pattern=re.compile(
             r"sm[56]\d_xmma|xmma_\w{0,120}?_(?:c?f32c?f32_f32f32_c?f32|[fdi]?ffma|dfma|i?dp4a|simt)(?=_|$)"
@@ -195,7 +195,7 @@ XMMA: tuple[Rule, ...] = (
         ),
         source=NO_TENSOR_PIPE,
     ),
-    Rule(
+    KernelRule(
         key="xmma_tensor",
         pattern=re.compile(
             r"sm\d{2,3}_xmma_\w{0,200}?(?:(?:sp)?tensor\d+x\d+x\d+|warpgroupsize|gmma|_b?f16f16|_bf16|tf32"
@@ -227,7 +227,7 @@ XMMA: tuple[Rule, ...] = (
         ),
         source=TENSOR_PIPE + "; TensorRT names from " + PROFILES,
     ),
-    Rule(
+    KernelRule(
         key="xmma_template",
         pattern=re.compile(
             r"(?:[Vv]olta|[Tt]uring|[Aa]mpere|[Aa]da|[Hh]opper|[Bb]lackwell)_[hibdqg]mma(?:_\w{0,40}traits"
@@ -249,4 +249,4 @@ XMMA: tuple[Rule, ...] = (
     ),
 )
 
-GENERATED_BY_NVIDIA: tuple[Rule, ...] = (*CUTLASS, *XMMA)
+GENERATED_BY_NVIDIA: tuple[KernelRule, ...] = (*CUTLASS, *XMMA)

@@ -2,14 +2,14 @@
 
 import re
 
-from nsyswrap.hardware.kernel_names.rule import KNOWN_FUNCTION, KNOWN_LIBRARY, NEUTRAL_WORDS, Rule, Verdict
+from nsyswrap.hardware.kernel_names.rule import KNOWN_FUNCTION, KNOWN_LIBRARY, NEUTRAL_WORDS, KernelRule, Verdict
 
 PROFILES = "public profiles on GitHub"
 TENSOR_PIPE = "Nsight Compute on an H200: tensor pipe busy"
 NO_TENSOR_PIPE = "Nsight Compute on an H200: tensor pipe under 2 %"
 
-BLAS: tuple[Rule, ...] = (
-    Rule(
+BLAS: tuple[KernelRule, ...] = (
+    KernelRule(
         key="instruction_name",
         pattern=re.compile(
             r"(?<![A-Za-z0-9])[hsidczb](?:884|1688|8816|8832|16816|16832|16864|161616)(?:tf32|bf16|sp)?"
@@ -28,7 +28,7 @@ BLAS: tuple[Rule, ...] = (
         ),
         source="pytorch/pytorch issue 54324; NVIDIA/TensorRT issue 1179; " + PROFILES,
     ),
-    Rule(
+    KernelRule(
         key="blas_name",
         pattern=re.compile(
             r"^(?:trt_|cudnn_\w{0,12}?_|_5x_cudnn_)?(?:kepler|maxwell|pascal|volta|turing|ampere|ada|hopper|blackwell)_"
@@ -47,7 +47,7 @@ BLAS: tuple[Rule, ...] = (
         ),
         source="apache/mxnet issue 9774; NVIDIA/apex issue 666; " + PROFILES,
     ),
-    Rule(
+    KernelRule(
         key="gemv",
         pattern=re.compile(
             r"^(?:gemv(?:2[NT]|NSP|TNSP)\w{0,20}|(?:internal::)?gemvx::kernel|kgemv_\w{1,40})(?=[<(]|$)"
@@ -77,7 +77,7 @@ BLAS: tuple[Rule, ...] = (
         ),
         source=NO_TENSOR_PIPE,
     ),
-    Rule(
+    KernelRule(
         key="small_gemm",
         pattern=re.compile(
             r"^gemmSN_|^gemmk1_|^[sdcz]gemm_(?:largek(?=_|<)|\d+x\d+x\d+_[NT]{2}|sm\d\d_|batched_smallsq)"
@@ -110,8 +110,8 @@ BLAS: tuple[Rule, ...] = (
     ),
 )
 
-CUDNN: tuple[Rule, ...] = (
-    Rule(
+CUDNN: tuple[KernelRule, ...] = (
+    KernelRule(
         key="conv_depthwise",
         pattern=re.compile(
             KNOWN_FUNCTION
@@ -138,7 +138,7 @@ CUDNN: tuple[Rule, ...] = (
         ),
         source=NO_TENSOR_PIPE + "; causal_conv1d from " + PROFILES,
     ),
-    Rule(
+    KernelRule(
         key="conv_simt",
         pattern=re.compile(
             KNOWN_FUNCTION
@@ -162,7 +162,7 @@ CUDNN: tuple[Rule, ...] = (
         ),
         source=NO_TENSOR_PIPE,
     ),
-    Rule(
+    KernelRule(
         key="rnn_pointwise",
         pattern=re.compile(
             KNOWN_FUNCTION
@@ -179,7 +179,7 @@ CUDNN: tuple[Rule, ...] = (
         ),
         source=NO_TENSOR_PIPE,
     ),
-    Rule(
+    KernelRule(
         key="rnn_tensor",
         pattern=re.compile(r"^(?:RNN_\w{0,60}?HMMA|(?:volta|turing|ampere|ada|hopper|blackwell)_(?:lstm|gru|rnn)_)"),
         verdict=Verdict.TENSOR,
@@ -192,7 +192,7 @@ CUDNN: tuple[Rule, ...] = (
         ),
         source=TENSOR_PIPE,
     ),
-    Rule(
+    KernelRule(
         key="rnn_simt",
         pattern=re.compile(r"^(?:RNN_(?:block|dyn)?[Pp]ersist|persist(?:ent)?_?RNN|LSTM_persist|PersistentRNN)"),
         verdict=Verdict.SIMT_ELIGIBLE,
@@ -210,4 +210,4 @@ CUDNN: tuple[Rule, ...] = (
     ),
 )
 
-VENDOR: tuple[Rule, ...] = (*BLAS, *CUDNN)
+VENDOR: tuple[KernelRule, ...] = (*BLAS, *CUDNN)

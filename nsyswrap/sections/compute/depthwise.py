@@ -8,7 +8,7 @@ from nsyswrap.base.intervals import Window
 from nsyswrap.model import Finding
 from nsyswrap.rules import compute
 from nsyswrap.sections.compute.kernel_findings import find_if_costly
-from nsyswrap.sections.compute.kernel_groups import Group, GroupedKernels, costliest
+from nsyswrap.sections.compute.kernel_groups import GroupedKernels, LaunchGroup, costliest
 from nsyswrap.what_if.saving import WhatIf, faster
 from nsyswrap.what_if.simulate import Simulation
 
@@ -34,7 +34,7 @@ def find_findings(simulation: Simulation, kernels: GroupedKernels, window: Windo
     )
 
 
-def needed_share(group: Group, mean_ns: float) -> float | None:
+def needed_share(group: LaunchGroup, mean_ns: float) -> float | None:
     """Return the share of a launch's time that its tensors need at the memory's peak rate; None if not known.
 
     A convolution that keeps the size of the image reads as many elements as it writes. With a stride it reads more, and

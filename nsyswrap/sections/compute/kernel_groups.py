@@ -22,7 +22,7 @@ LISTED = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class LaunchGroup:
     """Launches of one kernel with one grid and one block on one GPU.
 
     Attributes:
@@ -59,7 +59,7 @@ class GroupedKernels:
     rows: Indices
     code: Indices
     inside: Times
-    groups: Sequence[Group]
+    groups: Sequence[LaunchGroup]
     total_ns: Times
     count: Times
     mean_ns: npt.NDArray[np.float64]
@@ -104,7 +104,7 @@ def grouped_kernels(context: TraceContext, window: Window) -> GroupedKernels:
     return GroupedKernels(rows, code, inside, found, total, count, whole / np.maximum(count, 1))
 
 
-def _groups(context: TraceContext, rows: Indices, grid: list[int], block: list[int]) -> list[Group]:
+def _groups(context: TraceContext, rows: Indices, grid: list[int], block: list[int]) -> list[LaunchGroup]:
     """Return the group of each kernel in ``rows``, from its grid and its block."""
     gpus = {gpu.device_id: gpu for gpu in context.trace.gpus}
     newer = any(is_newer(name) for name in context.trace.strings.values())
@@ -113,7 +113,7 @@ def _groups(context: TraceContext, rows: Indices, grid: list[int], block: list[i
     for device, kind, blocks, threads in zip(devices, kinds, grid, block, strict=True):
         each = element_work(kind.name, newer=newer)
         work = launch_work(each, blocks, threads) if each and blocks > 0 and threads > 0 else None
-        found.append(Group(gpus.get(device, Gpu(device, "")), kind, blocks, threads, each, work))
+        found.append(LaunchGroup(gpus.get(device, Gpu(device, "")), kind, blocks, threads, each, work))
     return found
 
 

@@ -15,7 +15,7 @@ from nsyswrap.base.intervals import Indices
 from nsyswrap.events.gpu_counters import PER_CENT, CounterSamples
 from nsyswrap.hardware.kernel_names.classify import Verdict
 from nsyswrap.loop.context import TraceContext
-from nsyswrap.sections.compute.kernel_groups import Group, GroupedKernels
+from nsyswrap.sections.compute.kernel_groups import GroupedKernels, LaunchGroup
 from nsyswrap.sections.compute.recorded_sizes import ProductRates, find_rates
 
 MEMORY, CACHE, MEMORY_OR_LATENCY = "memory", "cache or memory", "memory or its latency"
@@ -33,7 +33,7 @@ _TENSOR_COUNTER, _READ_COUNTER, _WRITE_COUNTER = "tensor_active", "dram_read_ban
 
 
 @dataclass(frozen=True, slots=True)
-class Limit:
+class KernelLimit:
     """What limits a group of kernels.
 
     Attributes:
@@ -54,7 +54,7 @@ class Limit:
 NO_SHARE = float("nan")
 
 
-def find_limits(context: TraceContext, kernels: GroupedKernels) -> list[Limit]:
+def find_limits(context: TraceContext, kernels: GroupedKernels) -> list[KernelLimit]:
     """Return what limits each group of kernels."""
     known = {
         number: _of_product(kernels.groups[number], rates, float(kernels.mean_ns[number]))
@@ -70,7 +70,7 @@ def find_limits(context: TraceContext, kernels: GroupedKernels) -> list[Limit]:
     ]
 
 
-def memory_share(group: Group, mean_ns: float) -> tuple[float, float] | None:
+def memory_share(group: LaunchGroup, mean_ns: float) -> tuple[float, float] | None:
     """Return the rate of a group's bytes as a share of the memory's peak, at least and at most; None if not known."""
     peak, work = group.gpu.memory_bytes_per_second, group.work
     if not peak or work is None or work.bytes_low is None or work.bytes_high is None or mean_ns <= 0:
@@ -79,11 +79,11 @@ def memory_share(group: Group, mean_ns: float) -> tuple[float, float] | None:
     return work.bytes_low / in_time, work.bytes_high / in_time
 
 
-def _limit(group: Group, mean_ns: float) -> Limit:
+def _limit(group: LaunchGroup, mean_ns: float) -> KernelLimit:
     few = _has_few_blocks(group)
     share = memory_share(group, mean_ns)
     if share is None:
-        return Limit(FEW_BLOCKS if few else UNKNOWN, NO_SHARE, NO_SHARE, BY_NAME if few else NOT_KNOWN)
+        return KernelLimit(FEW_BLOCKS if few else UNKNOWN, NO_SHARE, NO_SHARE, BY_NAME if few else NOT_KNOWN)
     by = FEW_BLOCKS if few else UNKNOWN
     low, high = share
     fits = group.work is not None and (group.work.bytes_high or 0) <= group.gpu.cache_bytes
@@ -94,14 +94,14 @@ def _limit(group: Group, mean_ns: float) -> Limit:
         by = CACHE if fits else MEMORY
     elif high >= BUSY_SHARE and not few:
         by = CACHE if fits else MEMORY_OR_LATENCY
-    return Limit(by, low, high, BY_NAME)
+    return KernelLimit(by, low, high, BY_NAME)
 
 
-def _has_few_blocks(group: Group) -> bool:
+def _has_few_blocks(group: LaunchGroup) -> bool:
     return 0 < group.blocks < SMALL_GRID * group.gpu.sm_count
 
 
-def _of_product(group: Group, rates: ProductRates, mean_ns: float) -> Limit:
+def _of_product(group: LaunchGroup, rates: ProductRates, mean_ns: float) -> KernelLimit:
     """Return what limits a group of matrix kernels whose sizes are recorded."""
     unit = TENSOR if group.kind.verdict is Verdict.TENSOR else CUDA_CORES
     share = max(rates.operations_share, rates.bytes_share)
@@ -109,12 +109,12 @@ def _of_product(group: Group, rates: ProductRates, mean_ns: float) -> Limit:
     by = unit if share >= BUSY_SHARE else FEW_BLOCKS if _has_few_blocks(group) else UNKNOWN
     moved = rates.bytes_share * mean_ns * group.gpu.memory_bytes_per_second / 1e9
     by = CACHE if by == MEMORY and moved <= group.gpu.cache_bytes else by
-    return Limit(by, share, share, BY_SIZES, unit)
+    return KernelLimit(by, share, share, BY_SIZES, unit)
 
 
-def _counted(context: TraceContext, kernels: GroupedKernels) -> dict[int, Limit]:
+def _counted(context: TraceContext, kernels: GroupedKernels) -> dict[int, KernelLimit]:
     """Return the limit of each group during whose kernels enough samples were taken."""
-    found: dict[int, Limit] = {}
+    found: dict[int, KernelLimit] = {}
     by_device: dict[int, dict[str, CounterSamples]] = {}
     for samples in context.counter_samples:
         by_device.setdefault(samples.device_id, {})[samples.key] = samples
@@ -126,7 +126,7 @@ def _counted(context: TraceContext, kernels: GroupedKernels) -> dict[int, Limit]
 
 def _of_device(
     context: TraceContext, kernels: GroupedKernels, device: int, named: dict[str, CounterSamples]
-) -> dict[int, Limit]:
+) -> dict[int, KernelLimit]:
     memory = _means(context, kernels, device, [named[_READ_COUNTER], named[_WRITE_COUNTER]])
     tensor = _means(context, kernels, device, [named[_TENSOR_COUNTER]]) if _TENSOR_COUNTER in named else {}
     found = {}
@@ -134,9 +134,9 @@ def _of_device(
         tensor_low, tensor_high = tensor.get(number, (0.0, 0.0))
         if tensor_high > high:
             by = TENSOR if tensor_low >= BUSY_SHARE else UNKNOWN
-            found[number] = Limit(by, tensor_low, tensor_high, BY_COUNTERS, TENSOR)
+            found[number] = KernelLimit(by, tensor_low, tensor_high, BY_COUNTERS, TENSOR)
         else:
-            found[number] = Limit(MEMORY if low >= BUSY_SHARE else UNKNOWN, low, high, BY_COUNTERS)
+            found[number] = KernelLimit(MEMORY if low >= BUSY_SHARE else UNKNOWN, low, high, BY_COUNTERS)
     return found
 
 
@@ -183,6 +183,6 @@ def _samples_inside(
     return inside, of_row[mine[known[inside]]]
 
 
-def is_matrix(group: Group) -> bool:
+def is_matrix(group: LaunchGroup) -> bool:
     """Return whether a group's kernel multiplies matrices."""
     return group.kind.verdict in {Verdict.TENSOR, Verdict.SIMT_ELIGIBLE}

@@ -12,7 +12,7 @@ from nsyswrap.hardware.operator_sizes import SIZES_MARK, ProductWork, product_wo
 from nsyswrap.hardware.peak_rates import peak_operations
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.range_nesting import RangeNesting
-from nsyswrap.sections.compute.kernel_groups import Group, GroupedKernels
+from nsyswrap.sections.compute.kernel_groups import GroupedKernels, LaunchGroup
 from nsyswrap.trace import tables
 from nsyswrap.trace.tables import array, coded
 
@@ -59,7 +59,7 @@ def find_rates(context: TraceContext, kernels: GroupedKernels) -> Mapping[int, P
     }
 
 
-def _peaks(group: Group) -> tuple[int, float] | None:
+def _peaks(group: LaunchGroup) -> tuple[int, float] | None:
     """Return the bytes of an operand and the peak of what computes the group's products; None where not known."""
     operand = _OPERANDS.get(group.kind.precision)
     if operand is None or group.kind.op not in {"gemm", "gemv"}:
@@ -69,7 +69,7 @@ def _peaks(group: Group) -> tuple[int, float] | None:
     return None if peak is None else (operand[0], peak)
 
 
-def _rates(group: Group, operations_per_ns: float, elements_per_ns: float) -> ProductRates:
+def _rates(group: LaunchGroup, operations_per_ns: float, elements_per_ns: float) -> ProductRates:
     size, peak = _peaks(group) or (0, np.inf)
     memory = group.gpu.memory_bytes_per_second
     moved = elements_per_ns * size * 1e9 / memory if memory else 0.0

@@ -19,8 +19,8 @@ from nsyswrap.rules import compute
 from nsyswrap.rules.program_kind import Wording
 from nsyswrap.rules.work_names import operation_name
 from nsyswrap.sections.compute import batch_norm, depthwise, limits, small_matrices, unfused
-from nsyswrap.sections.compute.kernel_groups import Group, GroupedKernels, grouped_kernels
-from nsyswrap.sections.compute.limits import Limit, find_limits, is_matrix
+from nsyswrap.sections.compute.kernel_groups import GroupedKernels, LaunchGroup, grouped_kernels
+from nsyswrap.sections.compute.limits import KernelLimit, find_limits, is_matrix
 from nsyswrap.sections.severity import make_finding
 from nsyswrap.sections.spec import Kind, PageGroup, SectionSpec
 from nsyswrap.trace import tables
@@ -100,7 +100,7 @@ def run(context: TraceContext, window: Window, simulation: Simulation) -> Sectio
     )
 
 
-def table(kernels: GroupedKernels, found: list[Limit]) -> pd.DataFrame:
+def table(kernels: GroupedKernels, found: list[KernelLimit]) -> pd.DataFrame:
     """Return one row for each kernel name and limit, longest time first; rates are means weighted by time."""
     alike: dict[tuple[str, ...], list[int]] = {}
     for number, (group, each) in enumerate(zip(kernels.groups, found, strict=True)):
@@ -139,7 +139,7 @@ def main_kernels(kernels: GroupedKernels) -> str:
     return ", ".join(f"{kind} {units.share(time / total.total())}" for kind, time in largest if time)
 
 
-def kind_of(group: Group) -> str:
+def kind_of(group: LaunchGroup) -> str:
     """Return the name for kernels of a group's kind."""
     if group.kind.op == "conv_depthwise":
         return operation_name("conv_depthwise")
@@ -151,7 +151,7 @@ def kind_of(group: Group) -> str:
 def _overall(  # noqa: PLR0913, PLR0917 - what the note is about, and what it says
     simulation: Simulation,
     kernels: GroupedKernels,
-    found: list[Limit],
+    found: list[KernelLimit],
     rows: pd.DataFrame,
     by_limit: dict[str, int],
     window: Window,
@@ -195,7 +195,7 @@ def _busy_ns(context: TraceContext, kernels: GroupedKernels) -> int:
     return int(sum((spans.end - spans.start).sum() for spans in merged))
 
 
-def _at_peak(kernels: GroupedKernels, found: list[Limit], simulation: Simulation) -> WhatIf:
+def _at_peak(kernels: GroupedKernels, found: list[KernelLimit], simulation: Simulation) -> WhatIf:
     """Return the change "kernels whose rate is known reach the peak of what limits them"."""
     factor = _peak_factors(found)[kernels.code]
     mine = np.isin(kernels.rows, simulation.operations) & (factor < 1)
@@ -203,12 +203,12 @@ def _at_peak(kernels: GroupedKernels, found: list[Limit], simulation: Simulation
     return faster(kernels.rows[mine], 1.0, factor[mine], assumed)
 
 
-def _peak_factors(found: list[Limit]) -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
+def _peak_factors(found: list[KernelLimit]) -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
     """Return the share of the time of each group that the memory's peak rate needs; 1 where it is not the limit."""
     return np.array([min(each.peak_share_low, 1.0) if each.by == limits.MEMORY else 1.0 for each in found], np.float64)
 
 
-def _beyond_peak(kernels: GroupedKernels, found: list[Limit]) -> int:
+def _beyond_peak(kernels: GroupedKernels, found: list[KernelLimit]) -> int:
     """Return how much longer kernels take than at the memory's peak rate, where that limits them, in ns."""
     return round(float(np.dot(1 - _peak_factors(found), kernels.total_ns.astype(np.float64))))
 

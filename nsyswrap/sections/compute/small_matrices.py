@@ -21,7 +21,7 @@ from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Finding
 from nsyswrap.rules import compute
 from nsyswrap.sections.compute.kernel_findings import find_if_costly
-from nsyswrap.sections.compute.kernel_groups import Group, GroupedKernels
+from nsyswrap.sections.compute.kernel_groups import GroupedKernels, LaunchGroup
 from nsyswrap.sections.compute.limits import is_matrix
 from nsyswrap.what_if.affected_parts import before_launches
 from nsyswrap.what_if.dependency_graph import Change
@@ -58,7 +58,7 @@ def find_findings(simulation: Simulation, kernels: GroupedKernels, window: Windo
     )
 
 
-def is_small(group: Group, mean_ns: float) -> bool:
+def is_small(group: LaunchGroup, mean_ns: float) -> bool:
     """Return whether a group's kernel is a short product that could use less than half of the GPU.
 
     Longer ones with small grids are in the finding on small grids.
@@ -67,7 +67,7 @@ def is_small(group: Group, mean_ns: float) -> bool:
     return is_product and mean_ns < SHORT_NS and part_of_gpu(group) < SMALL_PART
 
 
-def part_of_gpu(group: Group) -> float:
+def part_of_gpu(group: LaunchGroup) -> float:
     """Return the part of the GPU that a product could use with large tiles; 1 where that is not known.
 
     Where the name shows no tile, the grid alone counts.

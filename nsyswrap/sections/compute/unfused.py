@@ -25,7 +25,7 @@ from nsyswrap.loop.phase_detection import OPTIMIZER
 from nsyswrap.model import Finding
 from nsyswrap.rules import compute
 from nsyswrap.sections.compute.kernel_findings import find_if_costly
-from nsyswrap.sections.compute.kernel_groups import Group, GroupedKernels, by_name
+from nsyswrap.sections.compute.kernel_groups import GroupedKernels, LaunchGroup, by_name
 from nsyswrap.trace import tables
 from nsyswrap.trace.tables import blocks
 from nsyswrap.what_if.affected_parts import before_launches
@@ -176,7 +176,7 @@ def _members(kernels: GroupedKernels) -> _Members:
     return _Members(fusable, known, low, high, written, read)
 
 
-def _parts(group: Group) -> tuple[float, float]:
+def _parts(group: LaunchGroup) -> tuple[float, float]:
     """Return which share of a kernel's bytes is its result, and which share is one tensor that it reads."""
     each = group.of_element
     if each is None:

@@ -28,7 +28,7 @@ _CASTS = re.compile(r"\([A-Za-z_][\w: ]{0,80}\)(?=-?\d)")
 _NO_MEANING = re.compile(r"\bvoid |\s")
 
 
-class Outcome(StrEnum):
+class NameOutcome(StrEnum):
     """How a name compares with the measurement."""
 
     AGREES = "agrees"
@@ -41,7 +41,7 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class KernelChoice:
     """The kernels to measure.
 
     Attributes:
@@ -75,7 +75,7 @@ class Checked:
     total_ns: int
     share: float
     proof: Proof | None
-    outcome: Outcome
+    outcome: NameOutcome
     precisions: tuple[str, ...]
     launches: int
     pipe_active: float | None
@@ -94,18 +94,18 @@ class Agreement:
     kernels: tuple[Checked, ...]
     kernel_ns: int
 
-    def time_ns(self, *outcomes: Outcome) -> int:
+    def time_ns(self, *outcomes: NameOutcome) -> int:
         """Return the time of the kernels with one of these outcomes."""
         return sum(each.total_ns for each in self.kernels if each.outcome in outcomes)
 
-    def share(self, *outcomes: Outcome) -> float:
+    def share(self, *outcomes: NameOutcome) -> float:
         """Return the share of kernel time of the kernels with one of these outcomes; 0 without any kernel."""
         return self.time_ns(*outcomes) / self.kernel_ns if self.kernel_ns else 0.0
 
     @property
     def measured_share(self) -> float:
         """Return the share of kernel time that the measurement decides."""
-        return self.share(Outcome.AGREES, Outcome.DIFFERS, Outcome.SETTLED)
+        return self.share(NameOutcome.AGREES, NameOutcome.DIFFERS, NameOutcome.SETTLED)
 
     @property
     def tensor_share(self) -> tuple[float, float]:
@@ -126,7 +126,7 @@ class Agreement:
     @property
     def wrong(self) -> tuple[Checked, ...]:
         """Return the kernels with a wrong name that take more than ``WRONG_SHARE`` of kernel time."""
-        return tuple(each for each in self.kernels if each.outcome is Outcome.DIFFERS and each.share > WRONG_SHARE)
+        return tuple(each for each in self.kernels if each.outcome is NameOutcome.DIFFERS and each.share > WRONG_SHARE)
 
 
 def kernel_launches(context: TraceContext, window: Window) -> pd.DataFrame:
@@ -150,7 +150,7 @@ def spelling(name: str) -> str:
     return _NO_MEANING.sub("", _CASTS.sub("", text))
 
 
-def choose(launches: pd.DataFrame, budget: int) -> Choice:
+def choose(launches: pd.DataFrame, budget: int) -> KernelChoice:
     """Return what to measure: kernels with an unknown verdict first, then by time, within a number of launches.
 
     Args:
@@ -158,7 +158,7 @@ def choose(launches: pd.DataFrame, budget: int) -> Choice:
         budget: Number of launches that may be measured.
     """
     if not len(launches):
-        return Choice((), 0, 0.0)
+        return KernelChoice((), 0, 0.0)
     rows = launches.assign(function=launches["name"].map(function_of))
     rows["unknown_ns"] = rows["total_ns"].where(rows["verdict"] == Verdict.UNKNOWN, 0)
     found = rows.groupby("function", as_index=False).agg(
@@ -174,7 +174,7 @@ def choose(launches: pd.DataFrame, budget: int) -> Choice:
             chosen.append(str(function))
             spent += int(cost)
             time_ns += int(total_ns)
-    return Choice(tuple(chosen), spent, time_ns / whole)
+    return KernelChoice(tuple(chosen), spent, time_ns / whole)
 
 
 def compare(
@@ -212,7 +212,7 @@ def compare(
     return Agreement(tuple(kernels), whole)
 
 
-def missed(agreement: Agreement, choice: Choice) -> tuple[str, ...]:
+def missed(agreement: Agreement, choice: KernelChoice) -> tuple[str, ...]:
     """Return the chosen functions with an instance that was not measured, longest time first.
 
     Empty where these instances take at most ``MISSED_SHARE`` of kernel time together.
@@ -242,7 +242,7 @@ def rules_from(agreement: Agreement, source: str) -> tuple[NameRule, ...]:
             source=f"{source}: {each.reason}",
         )
         for each in agreement.kernels
-        if each.outcome in {Outcome.SETTLED, Outcome.DIFFERS}
+        if each.outcome in {NameOutcome.SETTLED, NameOutcome.DIFFERS}
     )
 
 
@@ -273,11 +273,11 @@ def _checked(named: Classification, total_ns: int, whole: int, measured: Sequenc
     )
 
 
-def _outcome(verdict: Verdict, proof: Proof | None) -> Outcome:
+def _outcome(verdict: Verdict, proof: Proof | None) -> NameOutcome:
     if proof is None:
-        return Outcome.UNMEASURED
+        return NameOutcome.UNMEASURED
     if proof is Proof.OPEN:
-        return Outcome.OPEN
+        return NameOutcome.OPEN
     if verdict is Verdict.UNKNOWN:
-        return Outcome.SETTLED
-    return Outcome.AGREES if (verdict is Verdict.TENSOR) == (proof is Proof.USED) else Outcome.DIFFERS
+        return NameOutcome.SETTLED
+    return NameOutcome.AGREES if (verdict is Verdict.TENSOR) == (proof is Proof.USED) else NameOutcome.DIFFERS

@@ -13,7 +13,7 @@ from nsyswrap.loop.context import find_context
 from nsyswrap.report import choose_window
 from nsyswrap.sections.compute import limits
 from nsyswrap.sections.compute.kernel_groups import grouped_kernels
-from nsyswrap.sections.compute.limits import Limit, find_limits
+from nsyswrap.sections.compute.limits import KernelLimit, find_limits
 from nsyswrap.trace.tables import Trace
 
 TraceOf = Callable[[ExportBuilder], Trace]
@@ -35,7 +35,7 @@ def export(**columns: int) -> ExportBuilder:
     return ExportBuilder().gpu(**(rates | columns))
 
 
-def found(trace: Trace, end: int = 10_000 * US) -> list[Limit]:
+def found(trace: Trace, end: int = 10_000 * US) -> list[KernelLimit]:
     """Return the limit of each group of kernels, in order of name, grid and block."""
     context = find_context(trace)
     return find_limits(context, grouped_kernels(context, window(0, end)))

@@ -10,7 +10,7 @@ from nsyswrap.hardware.kernel_names.classify import classify
 from nsyswrap.loop.context import find_context
 from nsyswrap.model import Gpu
 from nsyswrap.sections.compute import section
-from nsyswrap.sections.compute.kernel_groups import Group, grouped_kernels
+from nsyswrap.sections.compute.kernel_groups import LaunchGroup, grouped_kernels
 from nsyswrap.sections.compute.small_matrices import part_of_gpu, runs
 from nsyswrap.trace.tables import Trace
 
@@ -57,7 +57,7 @@ def test_long_products_and_large_ones_are_none(trace_of: TraceOf, length: int, b
     ],
 )
 def test_tiles_and_blocks_show_how_much_of_the_gpu_a_product_could_use(name: str, blocks: int, part: float) -> None:
-    group = Group(Gpu(0, "", sm_count=132), classify(name), blocks, 128, None, None)
+    group = LaunchGroup(Gpu(0, "", sm_count=132), classify(name), blocks, 128, None, None)
     assert part_of_gpu(group) == part
 
 

@@ -13,7 +13,7 @@ from nsyswrap.hardware.kernel_names.user_rules import NameRule
 from nsyswrap.loop.context import Settings, find_context
 from nsyswrap.sections.tensor_cores.hardware_proof import NcuLaunch, Proof
 from nsyswrap.sections.tensor_cores.name_agreement import (
-    Outcome,
+    NameOutcome,
     choose,
     compare,
     function_of,
@@ -97,18 +97,18 @@ def test_without_kernels_none_is_chosen() -> None:
 @pytest.mark.parametrize(
     ("name", "opcodes", "outcome"),
     [
-        (PRODUCT, MMA, Outcome.AGREES),
-        (PRODUCT, FMA, Outcome.DIFFERS),
-        (SIMT, FMA, Outcome.AGREES),
-        (SIMT, MMA, Outcome.DIFFERS),
-        (PACKED, FMA, Outcome.AGREES),
-        (PACKED, MMA, Outcome.DIFFERS),
-        (TRITON, MMA, Outcome.SETTLED),
-        (TRITON, FMA, Outcome.SETTLED),
-        (TRITON, {}, Outcome.OPEN),
+        (PRODUCT, MMA, NameOutcome.AGREES),
+        (PRODUCT, FMA, NameOutcome.DIFFERS),
+        (SIMT, FMA, NameOutcome.AGREES),
+        (SIMT, MMA, NameOutcome.DIFFERS),
+        (PACKED, FMA, NameOutcome.AGREES),
+        (PACKED, MMA, NameOutcome.DIFFERS),
+        (TRITON, MMA, NameOutcome.SETTLED),
+        (TRITON, FMA, NameOutcome.SETTLED),
+        (TRITON, {}, NameOutcome.OPEN),
     ],
 )
-def test_a_name_is_compared_with_its_measurement(name: str, opcodes: dict[str, int], outcome: Outcome) -> None:
+def test_a_name_is_compared_with_its_measurement(name: str, opcodes: dict[str, int], outcome: NameOutcome) -> None:
     (only,) = compare(rows((name, 100)), [launch(name, opcodes)], H100).kernels
     assert only.outcome is outcome
 
@@ -116,7 +116,7 @@ def test_a_name_is_compared_with_its_measurement(name: str, opcodes: dict[str, i
 def test_a_kernel_that_was_not_measured_is_neither_right_nor_wrong() -> None:
     agreement = compare(rows((SIMT, 100)), [launch(PRODUCT, MMA)], H100)
     assert [(each.outcome, each.proof, each.reason) for each in agreement.kernels] == [
-        (Outcome.UNMEASURED, None, "not measured")
+        (NameOutcome.UNMEASURED, None, "not measured")
     ]
     assert agreement.measured_share == 0
 
@@ -129,15 +129,15 @@ def test_shares_are_weighted_by_time() -> None:
     assert agreement.measured_share == pytest.approx(0.8)
     assert agreement.tensor_share == (0.5, 0.7)
     assert agreement.named_share == (0.4, 0.5)
-    assert agreement.share(Outcome.AGREES) == pytest.approx(0.7)
-    assert sum(agreement.share(each) for each in Outcome) == pytest.approx(1)
+    assert agreement.share(NameOutcome.AGREES) == pytest.approx(0.7)
+    assert sum(agreement.share(each) for each in NameOutcome) == pytest.approx(1)
     assert [each.total_ns for each in agreement.kernels] == [400, 300, 200, 100]
 
 
 def test_the_spellings_of_two_tools_are_one_kernel() -> None:
     other = LAYOUT.replace("(bool)0", "0").replace("(bool)1", "1")
     (only,) = compare(rows((LAYOUT, 100)), [launch(other, FMA)], H100).kernels
-    assert only.outcome is Outcome.AGREES
+    assert only.outcome is NameOutcome.AGREES
 
 
 # Names as nsys writes them and as ncu 2025.3 does on its own accord (``--rename-kernels``).
@@ -166,7 +166,7 @@ SHORTENED = {
 def test_names_that_ncu_makes_short_are_recognised(nsys: str, ncu: str) -> None:
     assert spelling(nsys) == spelling(ncu)
     (only,) = compare(rows((nsys, 100)), [launch(ncu, FMA)], H100).kernels
-    assert only.outcome is Outcome.AGREES
+    assert only.outcome is NameOutcome.AGREES
 
 
 def test_instances_of_one_template_are_spelled_differently() -> None:
@@ -206,7 +206,7 @@ def test_learned_rules_settle_the_next_run() -> None:
         "Nsight Compute 2025.3.1 on NVIDIA H100: 72 matrix instructions, most HGMMA.64x64x16.F32.BF16"
     )
     again = compare(launches, measured, H100, learned)
-    assert again.share(Outcome.AGREES) == 1
+    assert again.share(NameOutcome.AGREES) == 1
     assert rules_from(again, "") == ()
 
 
