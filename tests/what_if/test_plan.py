@@ -124,7 +124,7 @@ def test_without_steps_or_a_simulation_there_is_no_plan_and_a_reason(trace_of: T
 
 
 def ends_late(trace_of: TraceOf, late: int) -> Simulation:
-    """Return a run of 100 steps of 100 µs, the last kernel of which begins late by some µs for no visible reason."""
+    """Return a run of 100 steps of 100 µs. Its last kernel begins late by some µs for no visible reason."""
     builder = ExportBuilder()
     for number in range(101):
         begin = number * 100 + 10 + (late if number == 100 else 0)
