@@ -54,6 +54,17 @@ def test_a_drift_is_three_times_its_standard_error(noise: int, drifts: bool) -> 
     assert bool(drifting(100, 1, 20, noise).drift) == drifts
 
 
+@pytest.mark.parametrize(("times", "kept"), [(4, True), (6.5, False)])
+def test_ends_far_from_the_line_do_not_change_the_drift(times: float, kept: bool) -> None:  # noqa: FBT001
+    """The last ends are more than five times as far from the line as half of all are. They would make it steeper."""
+    true = np.linspace(10**6, 10**9, 400).astype(np.int64)
+    other = np.rint(true * (1 + 1e-4)).astype(np.int64)
+    other[:-4] += np.random.default_rng(5).integers(-20_000, 20_000, size=396)
+    other[-4:] += int(times * 10_000)
+    drift = find_clocks([EPOCH, EPOCH], [ends(true), ends(other)])[1].drift
+    assert (drift < -100e-6) == kept
+
+
 @pytest.mark.parametrize(
     ("ahead", "clock"),
     [
@@ -103,3 +114,18 @@ def test_steps_of_unequal_length_tell_where_a_report_begins(first: int) -> None:
     true = np.cumsum(np.random.default_rng(5).integers(9_000_000, 11_000_000, size=60))
     clock = find_clocks([EPOCH, EPOCH], [ends(true), ends(true[first : first + 40] - 3_000_000)])[1]
     assert (clock.offset_ns, clock.method) == (3_000_000, "collectives")
+
+
+@pytest.mark.parametrize(("uneven_ns", "method"), [(100_000, "unknown"), (150_000, "collectives")])
+def test_the_right_place_fits_twice_as_well_as_the_next(uneven_ns: int, method: str) -> None:
+    """The ends differ by 0.1 ms at the right place. The less uneven the steps, the better the other places fit."""
+    random = np.random.default_rng(5)
+    true = np.cumsum(10_000_000 + uneven_ns * random.choice([-1, 1], size=60))
+    other = true[5:45] + 100_000 * (-1) ** np.arange(40)
+    assert find_clocks([None, None], [ends(true), ends(other)])[1].method == method
+
+
+@pytest.mark.parametrize(("second", "method"), [(196, "collectives"), (197, "unknown")])
+def test_at_most_400_places_are_tried(second: int, method: str) -> None:
+    true = np.cumsum(np.random.default_rng(5).integers(9_000_000, 11_000_000, size=205))
+    assert find_clocks([None, None], [ends(true), ends(true[5 : 5 + second])])[1].method == method

@@ -286,3 +286,8 @@ def test_bytes_on_each_link(kind: str, ranks: int, expected: float | None) -> No
 
 def test_ranks_in_words() -> None:
     assert [names_of(each) for each in ([0], [0, 2], [0, 1, 3])] == ["rank 0", "ranks 0 and 2", "ranks 0, 1 and 3"]
+
+
+@pytest.mark.parametrize(("count", "words"), [(8, "ranks 0, 1, 2, 3, 4, 5, 6 and 7"), (9, "9 ranks")])
+def test_up_to_eight_ranks_are_named_one_by_one(count: int, words: str) -> None:
+    assert names_of(range(count)) == words

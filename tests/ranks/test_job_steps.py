@@ -84,6 +84,12 @@ def test_a_median_step_without_waits_comes_with_the_one_that_has_most() -> None:
     assert made([20, 21, 90]).chosen(np.array([0, 1, 80])) == (1, 2)
 
 
+@pytest.mark.parametrize(("wait", "chosen"), [(18, (1, 2)), (24, (1,))])
+def test_a_median_step_that_waits_half_as_long_as_the_mean_is_typical(wait: int, chosen: tuple[int, ...]) -> None:
+    """The mean step waits 39 ns, or 41 ns."""
+    assert made([20, 21, 90]).chosen(np.array([0, wait, 100])) == chosen
+
+
 def made(lengths: list[int]) -> JobSteps:
     """Return steps of these lengths on one rank."""
     edges = np.cumsum([0, *lengths])[:, None]

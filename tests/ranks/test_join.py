@@ -19,7 +19,7 @@ from nsyswrap.loop.context import NO_SETTINGS, TraceContext, find_context
 from nsyswrap.model import Gpu
 from nsyswrap.ranks.clocks import Clock, Ends, find_clocks
 from nsyswrap.ranks.collectives import find_collectives
-from nsyswrap.ranks.join import join
+from nsyswrap.ranks.join import ReportIdentity, check_one_job, join
 from nsyswrap.ranks.rank_report import Joined
 from nsyswrap.report import choose_window
 from nsyswrap.sections import ledger as ledger_section
@@ -143,6 +143,13 @@ def test_reports_of_different_jobs_are_refused(trace_of: TraceOf, changes: list[
     changed = [replace(report, **change) for report, change in zip(reports, changes, strict=True)]  # type: ignore[arg-type]
     with pytest.raises(UsageError, match=message):
         join(changed, "job")
+
+
+def test_a_job_has_at_most_1024_reports() -> None:
+    reports = [ReportIdentity(f"rank-{rank}", rank, None, frozenset()) for rank in range(1025)]
+    check_one_job(reports[:1024])
+    with pytest.raises(UsageError, match="1025 reports"):
+        check_one_job(reports)
 
 
 def test_a_recording_is_not_given_twice(real_trace: RealTrace) -> None:

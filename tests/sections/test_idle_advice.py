@@ -3,21 +3,23 @@
 from collections.abc import Callable
 
 import pytest
-from analysis_fixtures import idle_section, run_section
+from analysis_fixtures import idle_section, run_section, window
 from export_builder import DEVICE, DEVICE_TO_HOST, HOST_TO_DEVICE, PAGEABLE, ExportBuilder
+from host_records import record_of, recorded, thread_samples
 from made_steps import STEP, STEPS, US, each_step, findings_of, launched_at_once, made_loop
 from savings import ends_of
 
 from nsyswrap.attribution.root_causes import ROOT_CAUSES
-from nsyswrap.loop.context import find_context
+from nsyswrap.loop.context import Settings, find_context
 from nsyswrap.model import Finding, Severity
 from nsyswrap.report import choose_window
 from nsyswrap.rules import rule_of
-from nsyswrap.rules.idle import CPU, STILL_UNKNOWN, UNKNOWN
+from nsyswrap.rules.idle import CPU, OTHER_PROGRAMS, OWN_THREADS, STILL_UNKNOWN, UNKNOWN
 from nsyswrap.rules.idle import LAUNCH_LESS as LAUNCH_LESS_OFTEN
+from nsyswrap.rules.rule import Advice
 from nsyswrap.rules.synchronization import IN_STEP, SMALL_COPIES
 from nsyswrap.sections import idle
-from nsyswrap.sections.idle_advice import OWN_RULES, WARM
+from nsyswrap.sections.idle_advice import OWN_RULES, WARM, no_core_advice
 from nsyswrap.trace.tables import Trace
 
 TraceOf = Callable[[ExportBuilder], Trace]
@@ -176,3 +178,13 @@ def test_advice_is_sentences() -> None:
         assert each.headline.endswith(".")
         assert each.advice.endswith(".")
         assert "{share}" in each.headline
+
+
+@pytest.mark.parametrize(("ran", "advice"), [(140, OTHER_PROGRAMS), (160, OWN_THREADS)])
+def test_threads_that_use_three_quarters_of_their_cores_are_too_many(
+    trace_of: TraceOf, ran: int, advice: Advice
+) -> None:
+    """In 100 ns the threads of the program run for some ns on two cores; else other programs use the cores."""
+    host = record_of(recorded([0, 100], threads=[thread_samples([0, 0], [0, ran])]))
+    context = find_context(trace_of(ExportBuilder().session().kernel(0, 10)), Settings(host=host))
+    assert no_core_advice(context, window(0, 100)) is advice

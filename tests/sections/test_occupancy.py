@@ -211,6 +211,12 @@ def test_few_warps_are_a_finding(trace_of: TraceOf) -> None:
     assert found.advice.startswith("Limited by registers. ")
 
 
+def test_a_quarter_of_the_warps_is_enough(trace_of: TraceOf) -> None:
+    """With 128 registers a thread, two blocks of 8 of 64 warps fit."""
+    built = export().kernel(0, 400 * US, "elementwise_kernel", gridX=9000, blockX=256, registers=128)
+    assert findings(trace_of(built)) == {}
+
+
 def test_matrix_products_have_few_warps_by_choice(trace_of: TraceOf) -> None:
     built = export().kernel(0, 400 * US, "sm90_xmma_gemm_f16f16_f16f32", gridX=9000, blockX=256, registers=255)
     assert findings(trace_of(built)) == {}

@@ -74,6 +74,15 @@ def test_too_little_shows_no_pace(trace_of: TraceOf, builder: ExportBuilder) -> 
     assert pace(trace_of(builder)) == 1
 
 
+@pytest.mark.parametrize(
+    ("slow", "launches", "slowdown"), [(5, LAUNCHES, 1), (6, LAUNCHES, 1.5), (12, 19, 1), (12, 20, 1.5)]
+)
+def test_ten_steps_of_twenty_launches_show_a_pace(trace_of: TraceOf, slow: int, launches: int, slowdown: float) -> None:
+    """The first steps are fast, and some of them are warm-up."""
+    found = steps((1, 1, 1, 1, 1, 1, *[1.5] * slow), launches=launches)
+    assert pace(trace_of(found)) == pytest.approx(slowdown, abs=0.02)
+
+
 def test_each_thread_has_its_own_pace(trace_of: TraceOf) -> None:
     """The main thread has one pace. After the fifth step the other thread takes twice as long."""
     builder, other, at = ExportBuilder(), thread(4712), 0

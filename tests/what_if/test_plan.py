@@ -123,18 +123,31 @@ def test_without_steps_or_a_simulation_there_is_no_plan_and_a_reason(trace_of: T
     assert (nothing.changes, nothing.notes) == ((), ())
 
 
-def test_a_simulation_that_is_off_says_so(trace_of: TraceOf) -> None:
-    """The last kernel begins 400 µs late for no visible reason: 40 µs a step, of the 50 µs that are left."""
+def ends_late(trace_of: TraceOf, late: int) -> Simulation:
+    """Return a run of 100 steps of 100 µs. Its last kernel begins late by some µs for no visible reason."""
     builder = ExportBuilder()
     for number in range(101):
-        late = 400 if number == 100 else 0
-        at = number * 100 * US
-        builder.kernel(at + (10 + late) * US, at + (15 + late) * US, launched=(at, at + 4 * US))
-    simulation = simulate_trace(trace_of(builder), window(0, 11_000 * US))
-    half = Change(host=Spans(np.arange(100) * 100 * US + 10 * US, np.arange(100) * 100 * US + 90 * US))
-    notes = find_plan(simulation, [finding("a/x", half)], CurrentStep(1_040 * US, 10_400 * US)).notes
-    assert simulation.predicts
-    assert notes[1].startswith("The simulation is off by 39.9 µs a step, so the end of the plan is not sure")
+        begin = number * 100 + 10 + (late if number == 100 else 0)
+        builder.kernel(begin * US, (begin + 5) * US, launched=(number * 100 * US, (number * 100 + 4) * US))
+    return simulate_trace(trace_of(builder), window(0, 11_000 * US))
+
+
+@pytest.mark.parametrize(("late", "off"), [(200, ()), (250, ("2.53 µs",))])
+def test_a_simulation_that_is_off_by_a_tenth_of_the_planned_step_says_so(
+    trace_of: TraceOf, late: int, off: tuple[str, ...]
+) -> None:
+    """Of a step of 104 µs, 24 µs are left. The simulation is off by 2.0 µs a step, or by 2.5 µs."""
+    begin = np.arange(100) * 100 * US
+    half = Change(host=Spans(begin + 10 * US, begin + 90 * US))
+    notes = find_plan(ends_late(trace_of, late), [finding("a/x", half)], CurrentStep(104 * US, 10_400 * US)).notes
+    said = tuple(f"The simulation is off by {each} a step, so the end of the plan is not sure" for each in off)
+    assert tuple(each.partition(":")[0] for each in notes[1:]) == said
+
+
+@pytest.mark.parametrize(("late", "predicts"), [(500, True), (550, False)])
+def test_a_simulation_that_is_off_by_a_twentieth_predicts_nothing(trace_of: TraceOf, late: int, predicts: bool) -> None:  # noqa: FBT001
+    """The run takes 10 ms and some hundred µs."""
+    assert ends_late(trace_of, late).predicts == predicts
 
 
 @pytest.mark.parametrize("name", ["mnist_counters_python", "cnn_amp", "bench_source"])

@@ -35,6 +35,15 @@ def test_a_small_window_is_simulated_as_a_whole() -> None:
     assert (found.window, found.steps, found.scale) == (window(100), 2, 1.0)
 
 
+@pytest.mark.parametrize(("operations", "scale"), [(12_000, 1), (12_001, 12_001 / 12_000)])
+def test_a_window_of_up_to_12000_operations_is_simulated_as_a_whole(
+    monkeypatch: pytest.MonkeyPatch, operations: int, scale: float
+) -> None:
+    monkeypatch.undo()
+    found = choose_sample(np.arange(operations), steps(), window(operations))
+    assert found.scale == pytest.approx(scale, abs=1e-6)
+
+
 def test_a_window_that_is_not_made_of_steps_counts_none() -> None:
     assert choose_sample(np.arange(0, 100, 10), steps(50, 50), window(100, "user")).steps == 0
 

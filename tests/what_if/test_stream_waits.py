@@ -3,9 +3,10 @@
 from collections.abc import Callable
 
 import numpy as np
+import pytest
 from analysis_fixtures import window
 from export_builder import MAIN, PROCESS, ExportBuilder
-from simulations import simulate, simulate_trace
+from simulations import US, simulate, simulate_trace
 
 from nsyswrap.base.intervals import Spans
 from nsyswrap.events.operations import COMMUNICATION
@@ -89,3 +90,19 @@ def test_collectives_of_a_real_job_wait_for_the_kernels_of_their_gradients(real_
     kinds = operations.kind[rows[awaited[rows[awaited] >= 0]]]
     assert len(kinds) > 0.9 * len(sent)
     assert (kinds != COMMUNICATION).all()
+
+
+@pytest.mark.parametrize(("late", "waited"), [(8, False), (12, True)])
+def test_a_kernel_that_is_10_us_late_waited_for_another_stream(trace_of: TraceOf, late: int, *, waited: bool) -> None:
+    """Kernels begin 6 µs after their launch, but the last one some µs later, when a kernel of another stream ends."""
+    made = ExportBuilder()
+    for at in range(0, 500 * US, 100 * US):
+        made.kernel(at + 6 * US, at + 20 * US, launched=(at, at + 4 * US), stream=COMPUTING)
+    end = (526 + late) * US
+    made.kernel(506 * US, end, launched=(500 * US, 504 * US), stream=COMPUTING)
+    made.kernel(end, end + 5 * US, launched=(520 * US, 524 * US), stream=SENDING)
+    simulation = simulate_trace(trace_of(made), window(0, 1_000 * US))
+    graph, rows = simulation.graph, simulation.operations
+    last = np.flatnonzero(graph.operation == rows[-1])[0]
+    recorded, shorter = (graph.run(*each)[last] for each in ((), (Change(operations=rows[-2:-1], factor=0.1),)))
+    assert (shorter < recorded) == waited

@@ -116,6 +116,14 @@ def test_the_noise_of_ordinary_kernels_is_no_finding(trace_of: TraceOf, value: i
     assert rules(trace_of(run(ELEMENTWISE, value))) == []
 
 
+@pytest.mark.parametrize(("tensor", "found"), [(9, 1), (11, 0)])
+def test_a_hundredth_of_kernel_time_is_noise(trace_of: TraceOf, tensor: int, found: int) -> None:
+    """Tensor pipes were active for 20 ns of 1000 at least, and a kernel of some ns uses them by its name."""
+    samples = [(at, 5 if at < 500 else 0) for at in range(0, 1100, 100)]
+    builder = ExportBuilder().gpu().kernel(0, tensor, TENSOR).kernel(tensor, 1000, ELEMENTWISE)
+    assert len(rules(trace_of(builder.metric("Tensor Active [Throughput %]", samples)))) == found
+
+
 def test_samples_that_are_all_but_idle_are_no_finding(trace_of: TraceOf) -> None:
     """A kernel of 1 ns in each 100 ns gives a counter of 1 %, as if it were active all the time."""
     samples = [(at, 1) for at in range(0, 1100, 100)]
@@ -154,6 +162,12 @@ def test_tensor_kernels_that_do_no_tensor_work_are_a_finding(trace_of: TraceOf) 
     assert rules(trace) == [
         "By their names kernels use tensor cores, but the hardware counted almost no tensor-core work."
     ]
+
+
+@pytest.mark.parametrize(("value", "found"), [(2, 1), (3, 0)])
+def test_tensor_kernels_are_active_for_four_per_cent_of_their_time(trace_of: TraceOf, value: int, found: int) -> None:
+    """A sample of 2 % may be one of 3 %, and one of 3 % may be one of 4 %."""
+    assert len(rules(trace_of(run(TENSOR, value)))) == found
 
 
 def test_a_difference_within_rounding_is_no_finding(trace_of: TraceOf) -> None:

@@ -190,11 +190,13 @@ def test_a_single_reason_is_not_shown_as_a_part(trace_of: TraceOf) -> None:
     )
 
 
-def test_a_small_share_is_no_finding(trace_of: TraceOf) -> None:
-    """The share is 4 % of kernel time."""
-    trace = trace_of(ExportBuilder().gpu().kernel(0, 960, ELEMENTWISE).kernel(960, 1000, FP32_GEMM))
+@pytest.mark.parametrize(("length", "found"), [(40, 0), (60, 1)])
+def test_a_small_share_is_no_finding(trace_of: TraceOf, length: int, found: int) -> None:
+    """The share is 4 % of kernel time, or 6 %."""
+    built = ExportBuilder().gpu().kernel(0, 1000 - length, ELEMENTWISE).kernel(1000 - length, 1000, FP32_GEMM)
+    trace = trace_of(built)
     assert len(rows(trace)) == 1
-    assert section_of(trace).findings == ()
+    assert len(section_of(trace).findings) == found
 
 
 def test_every_reason_that_can_be_faster_has_advice() -> None:
