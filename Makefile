@@ -38,11 +38,11 @@ profile: $(VENV)/.base $(VENV)/.torch nsys ## set up, profile the MNIST example 
 	$(PY) -m nsyswrap profile $(WORKLOAD) $(ARGS)
 
 test: $(VENV)/.base $(VENV)/.dev $(VENV)/.site $(VENV)/.torch nsys-if-possible browser ## set up and run all tests but those of tools/
-	$(PY) -m pytest $(WORKERS) $(or $(TESTS),-m "not tools")
+	$(PY) -m pytest $(WORKERS) $(or $(TESTS),-m "not thorough")
 
 quick: MORE := 0
 quick: $(VENV)/.base $(VENV)/.dev ## run the fast tests: no browser, no nsys, no whole captures
-	$(PY) -m pytest $(WORKERS) -m "not browser and not nsys and not slow and not tools" $(TESTS)
+	$(PY) -m pytest $(WORKERS) -m "not browser and not nsys and not slow and not thorough" $(TESTS)
 
 check: $(VENV)/.base $(VENV)/.dev $(VENV)/.site $(VENV)/.torch nsys-if-possible browser ## all that a change must pass: format, lint, types, all tests with coverage, docs
 	$(PY) -m ruff format --check $(SOURCES)

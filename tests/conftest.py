@@ -118,7 +118,7 @@ def _start_elsewhere(config: pytest.Config) -> None:
     """
     worker: dict[str, Any] = getattr(config, "workerinput", {})
     wanted = config.getoption("markexpr")
-    if worker and config.args_source == config.ArgsSource.TESTPATHS and wanted in {"", "not tools"}:
+    if worker and config.args_source == config.ArgsSource.TESTPATHS and wanted in {"", "not thorough"}:
         files = sorted(str(path) for path in TESTS.rglob("test_*.py") if not wanted or path.parent.name != "tools")
         first = int(worker["workerid"].removeprefix("gw")) * len(files) // worker["workercount"]
         config.args = files[first:] + files[:first]
@@ -130,12 +130,17 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     if " or " in wanted or not collection_path.is_relative_to(TESTS):
         return None
     name = collection_path.relative_to(TESTS).as_posix()
-    kinds = {"browser": name == "browser", "nsys": name == "real_nsys", "tools": name == "tools", "slow": name in SLOW}
+    kinds = {
+        "browser": name == "browser",
+        "nsys": name == "real_nsys",
+        "thorough": name == "tools",
+        "slow": name in SLOW,
+    }
     return any(is_kind and f"not {kind}" in wanted.split(" and ") for kind, is_kind in kinds.items()) or None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark each test by its folder, file and fixtures: `browser`, `nsys`, `tools`, `slow`; put long files first.
+    """Mark each test by its folder, file and fixtures: `browser`, `nsys`, `thorough`, `slow`; put long files first.
 
     If a process gets a long file last, it still runs after the others have finished.
     """
@@ -145,7 +150,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if name.startswith("browser/"):
             item.add_marker(pytest.mark.browser)
         if name.startswith("tools/"):
-            item.add_marker(pytest.mark.tools)
+            item.add_marker(pytest.mark.thorough)
         if name.startswith("real_nsys/") or "nsys" in fixtures:
             item.add_marker(pytest.mark.nsys)
         if name in SLOW or fixtures & WHOLE_CAPTURES:
