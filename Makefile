@@ -37,7 +37,7 @@ help: ## list the targets
 profile: $(VENV)/.base $(VENV)/.torch nsys ## set up, profile the MNIST example and write its report
 	$(PY) -m nsyswrap profile $(WORKLOAD) $(ARGS)
 
-test: $(VENV)/.base $(VENV)/.dev $(VENV)/.site $(VENV)/.torch nsys-if-possible browser ## set up and run all tests but those of tools/
+test: $(VENV)/.base $(VENV)/.dev $(VENV)/.site $(VENV)/.torch nsys-if-possible browser ## set up and run all tests but the thorough ones
 	$(PY) -m pytest $(WORKERS) $(or $(TESTS),-m "not thorough")
 
 quick: MORE := 0
