@@ -5,10 +5,9 @@
 # WORKLOAD  the program that `make profile` profiles, and ARGS its arguments; for `make law`, options and parts of names
 # TESTS     what `make test` and `make quick` pass to pytest
 # WORKERS   how processes share the test files. There are two processes more than cores, because part of the time of the
-#           tests is spent waiting: for nsys, browsers and time limits. On two cores the cores are hardly idle with four;
-#           an earlier state took 8:24 minutes, with three 9:01. Each further one imports and collects all tests again:
-#           6 s of CPU time, 8 s in a fresh clone. Long files come first (tests/conftest.py), so all end together. The
-#           tests of `make quick` wait for nothing, so it has one process for each core.
+#           tests is spent waiting: for nsys, browsers and time limits. Each further one imports and collects all tests
+#           again. Long files come first (tests/conftest.py), so all end together. The tests of `make quick` wait for
+#           nothing, so it has one process for each core.
 
 PYTHON ?= python3
 TORCH ?= auto
@@ -57,7 +56,7 @@ format: $(VENV)/.dev ## format the source and fix what ruff can fix
 	$(PY) -m ruff format $(SOURCES)
 	$(PY) -m ruff check --fix $(SOURCES)
 
-docs: $(VENV)/.base ## write docs/cli.md from --help, and docs/glossary.md from the terms of the reports
+docs: $(VENV)/.base ## write docs/cli.md, the schema of report.json and docs/glossary.md from the code
 	$(PY) tools/cli_reference.py
 	$(PY) tools/report_schema.py
 	$(PY) tools/glossary_page.py

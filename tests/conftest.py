@@ -42,14 +42,14 @@ WHOLE_CAPTURES = {"captures", "real_trace", "real_context", "real_report"}
 SLOW = frozenset({
     *("attribution/test_laws.py", "what_if/test_laws.py", "test_report_laws.py", "timeline/test_build.py"),
     *("sections/test_step_breakdown.py", "sections/test_on_captures.py", "trace/test_fuzz.py", "trace/test_broken.py"),
-    *("capture/annotate/test_torch_calls.py", "capture/annotate/test_batch_cache.py", "capture/test_endings.py"),
+    *("capture/annotate/test_batch_cache.py", "capture/test_endings.py"),
     *("capture/annotate/test_processes.py", "capture/test_stopping.py", "capture/test_foreground.py"),
     *("cli/test_profile.py", "cli/test_verify_tensor_cores.py", "capture/test_profile.py", "cli/test_setup.py"),
     *("cli/test_output.py", "capture/test_install.py"),
     *("workloads/test_mnist.py", "workloads/test_cases.py", "workloads/test_digits.py", "workloads/test_faults.py"),
     *("tools/test_samples.py", "tools/test_gallery.py", "tools/test_gallery_capture.py", "tools/test_faults.py"),
     *("tools/test_build_site.py", "tools/test_gallery_slim.py"),
-    *("test_package.py", "test_words.py", "workloads/test_ranks.py", "capture/annotate/test_host_marks.py"),
+    *("test_package.py", "test_words.py", "workloads/test_ranks.py"),
     *("tools/test_plans.py", "workloads/test_combined.py"),
     *("tools/test_fault_tools.py", "tools/test_without_ranges.py", "ranks/test_laws.py"),
     *("attribution/test_root_causes.py", "attribution/test_host_causes.py"),
@@ -62,9 +62,9 @@ SLOW = frozenset({
     *("tools/test_soak.py", "tools/test_release.py", "capture/test_host_monitor.py"),
     *("cli/test_sweep.py", "cli/test_history.py", "cli/test_gate.py"),
     *("cli/test_gate_series.py", "cli/test_capture_reader.py", "capture/test_cost_probe_torch.py"),
-    *("attribution/test_causes_threads.py", "gate/test_decision.py", "capture/annotate/test_compiler.py"),
+    *("attribution/test_causes_threads.py", "gate/test_decision.py"),
     *("capture/test_process.py", "capture/test_cell_process.py", "capture/test_blocked_calls.py"),
-    *("capture/annotate/test_compiled.py", "capture/test_probe_turns.py", "tools/test_run_sweeps.py"),
+    *("capture/test_probe_turns.py", "tools/test_run_sweeps.py"),
     *("many/test_dask_cluster.py", "tools/test_overhead.py", "law/test_law.py", "test_missing_tables.py"),
 })  # fmt: skip
 # No test may fail by chance: any example may take long on a busy machine, and new examples are drawn only on demand.
