@@ -1,8 +1,7 @@
 """The verdict: the first finding in a sentence, with the time of a step now and with the fix."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
-from nsyswrap.attribution.attribution import RULES
 from nsyswrap.base import units
 from nsyswrap.base.intervals import Window
 from nsyswrap.model import Finding, Section, Severity, StepTimes
@@ -28,8 +27,6 @@ NO_GPU_WORK = "No GPU work was recorded: this report is about the host's time, n
 NO_RECORDS = f"The GPU's records are missing: {{calls}} and no {{work}}. {OF_HOST}"
 # From this share of the window, time that the capture cannot explain decides the verdict. Source: ours.
 LIMIT_SHARE = 0.10
-# A difference of less than this share of a step is not stated. Source: ours, as the least share of a finding.
-SLIGHT_SHARE = 0.02
 
 
 def in_order(sections: Sequence[Section], findings: Iterable[Finding]) -> tuple[Finding, ...]:
@@ -63,9 +60,8 @@ def find_verdict(
 
     Returns:
         The sentence, after one on each GPU that power or heat slowed down, and the rule of the first finding. The rule
-        is None where only kernels limit the run, also where they do so without the profiler alone. It is also None
-        where missing events can change more time than the first finding has lost, or where the GPU is idle for longer
-        without a cause that the capture shows.
+        is None where only kernels limit the run. It is also None where missing events can change more time than the
+        first finding has lost, or where the GPU is idle for longer without a cause that the capture shows.
     """
     sentence, rule = _limit(sections, findings, window, step, kind)
     slowed = [each.headline for each in findings if each.rule == gpu.SLOWED.key]
@@ -95,8 +91,6 @@ def _limit(
         return f"Cannot tell: the GPU is idle for {share} of the time and the capture does not show why.{known}", None
     if first is None or not limits:
         return about + _compute_bound(by_key["ledger"], by_key.get("compute"), window), None
-    if first.rule in RULES and (made := _made_by_profiler(by_key, step)):
-        return made, None
     return f"{about}{first.headline}{_per_step(first, window, step, kind)}", first.rule
 
 
@@ -141,49 +135,11 @@ def _per_step(finding: Finding, window: Window, step: StepTimes, kind: ProgramKi
     if now is None:
         return ""
     on_average = " on average" if now.is_mean else ""
-    said = f" A step takes {units.duration(now.length_ns)}{on_average}{_without_profiler(step, now.length_ns)}"
+    said = f" A step takes {units.duration(now.length_ns)}{on_average}"
     if finding.saving is None or not finding.saving.high:
         return f"{said}."
     after = units.duration_range(*finding.saving.map(now.after).ends)
     return f"{said}; {after} {kind.fitted(rule_of(finding.rule).fixed)}."
-
-
-def _made_by_profiler(by_key: Mapping[str, Section], step: StepTimes) -> str:
-    """Return the verdict of a run that only the profiler keeps from being compute-bound; empty for any other run.
-
-    The upper bound of the step without the profiler decides: where it is in doubt, the finding stays the verdict.
-    """
-    cost, devices = by_key.get("profiler_cost"), by_key["ledger"].tables["devices"]
-    share = cost.fact("without_profiler_high_share") if cost else None
-    compute, whole = int(devices["compute_ns"].sum()), int(devices["window_ns"].sum())
-    if share is None or not share.value or whole - compute < LIMIT_SHARE * whole:
-        return ""
-    alone = min(compute / whole / float(share.value), 1.0)
-    if 1 - alone >= LIMIT_SHARE:
-        return ""
-    now = (
-        f" A step takes {units.duration(step.recorded_ns)}{_without_profiler(step, step.recorded_ns)}."
-        if step.recorded_ns
-        else ""
-    )
-    return (
-        f"Compute-bound without the profiler: kernels run {units.share(compute / whole)} of the time as recorded, and "
-        f"at least {units.share(alone)} by the simulation without the cost of recording.{now}"
-    )
-
-
-def _without_profiler(step: StepTimes, length_ns: int) -> str:
-    """Return the time of a step without the profiler as a part of a sentence; empty where it is unknown or the same.
-
-    Args:
-        step: The steps of the window, whose median is known with the profiler and without it.
-        length_ns: The step of the sentence, the median or the mean. It shrinks by the same share, as all steps do.
-    """
-    recorded = step.recorded_ns
-    if not recorded or step.alone is None or recorded - step.alone.low < SLIGHT_SHARE * recorded:
-        return ""
-    alone = units.duration_range(*step.alone.map(lambda time: round(time * length_ns / recorded)).ends)
-    return f" as recorded, {alone} without the profiler"
 
 
 def _compute_bound(ledger: Section, kernels: Section | None, window: Window) -> str:

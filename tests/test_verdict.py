@@ -236,60 +236,15 @@ def test_idle_time_that_missing_events_may_fill_is_not_explained(
     assert report.findings[0].rule == INCOMPLETE
 
 
-def with_profiler_cost(share: float, compute_ms: int) -> list[Section]:
-    """Return sections of a window of 1 s; without the profiler, the run takes at most this share of it."""
-    cost = (Fact("without_profiler_share", share / 2, "share"), Fact("without_profiler_high_share", share, "share"))
-    return [*sections(compute_ns=compute_ms * MS), Section("profiler_cost", "", WHOLE, cost)]
+def test_the_step_of_the_verdict_is_that_of_the_program_alone() -> None:
+    """Ten steps take 100 ms each as recorded, and 85 ms alone."""
+    step = StepTimes(10, 100 * MS, Interval(80 * MS, 85 * MS, 90 * MS), "simulated", alone_total_ns=850 * MS)
+    text, _ = find_verdict(sections(compute_ns=800 * MS), (finding(),), WHOLE, step)
+    assert " A step takes 85.0 ms; " in text
 
 
-def without(step_ms: int) -> StepTimes:
-    """Return ten steps of 100 ms that take ``step_ms`` without the profiler."""
-    usual = step_ms * MS
-    return StepTimes(10, 100 * MS, Interval(usual - 5 * MS, usual, usual + 5 * MS), "simulated")
-
-
-def test_a_run_that_only_the_profiler_keeps_idle_is_compute_bound() -> None:
-    """Kernels run 80 % of the time as recorded, and the run takes at most 85 % of that time without the profiler."""
-    text, rule = find_verdict(with_profiler_cost(0.85, 800), (finding(),), WHOLE, without(85))
-    assert rule is None
-    assert text == (
-        "Compute-bound without the profiler: kernels run 80.0 % of the time as recorded, and at least 94.1 % by the "
-        "simulation without the cost of recording. "
-        "A step takes 100 ms as recorded, 80.0 to 90.0 ms without the profiler."
-    )
-
-
-@pytest.mark.parametrize(
-    ("share", "compute_ms", "rule"),
-    [
-        (0.90, 800, "launches/launch_bound"),  # kernels run 89 % without the profiler
-        (0.95, 950, "launches/launch_bound"),  # they run 95 % as recorded
-        (0.85, 800, "tensor_cores/not_used"),  # the finding is on kernels, not on idle time
-    ],
-)
-def test_any_other_run_keeps_its_finding_and_says_the_step_without_the_profiler(
-    share: float, compute_ms: int, rule: str
-) -> None:
-    text, found = find_verdict(with_profiler_cost(share, compute_ms), (finding(rule),), WHOLE, without(85))
-    assert found == rule
-    assert " A step takes 100 ms as recorded, 80.0 to 90.0 ms without the profiler; 60.0 to 90.0 ms " in text
-
-
-def test_the_mean_step_without_the_profiler_stands_beside_the_mean_step() -> None:
-    """A few of the steps hold half of the time: the median step, 50 ms, says nothing about the window."""
-    step = StepTimes(10, 50 * MS, Interval(30 * MS, 40 * MS, 45 * MS), "simulated")
-    text, _ = find_verdict(with_profiler_cost(0.9, 500), (finding(),), WHOLE, step)
-    assert " A step takes 100 ms on average as recorded, 60.0 to 90.0 ms without the profiler; " in text
-
-
-@pytest.mark.parametrize(("shortest_us", "stated"), [(98_100, False), (97_900, True)])
-def test_a_step_that_the_profiler_hardly_changes_is_stated_once(shortest_us: int, stated: bool) -> None:  # noqa: FBT001
-    """A difference of less than 2 % is not stated."""
-    step = StepTimes(10, 100 * MS, Interval(shortest_us * 1000, 99 * MS, 100 * MS), "simulated")
-    text, _ = find_verdict(with_profiler_cost(0.99, 800), (finding(),), WHOLE, step)
-    assert (" as recorded, " in text) is stated
-
-
-def test_without_steps_the_verdict_on_the_profiler_has_no_step_time() -> None:
-    text, _ = find_verdict(with_profiler_cost(0.85, 800), (finding(),), WHOLE, NO_STEP)
-    assert text.endswith("without the cost of recording.")
+def test_the_mean_step_of_the_program_alone_is_stated_where_steps_are_uneven() -> None:
+    """A few of the steps hold half of the time: the median step, 40 ms, says nothing about the window."""
+    step = StepTimes(10, 50 * MS, Interval(30 * MS, 40 * MS, 45 * MS), "simulated", alone_total_ns=900 * MS)
+    text, _ = find_verdict(sections(compute_ns=500 * MS), (finding(),), WHOLE, step)
+    assert " A step takes 90.0 ms on average; " in text

@@ -31,7 +31,7 @@ class CurrentStep:
 
 
 def typical(step: StepTimes, window: Window, rule: str | None) -> CurrentStep | None:
-    """Return the time of a step to which savings refer; None where there are no steps.
+    """Return the time of a step to which savings refer, that of the program alone; None where there are no steps.
 
     Args:
         step: The measured steps of the window.
@@ -40,7 +40,10 @@ def typical(step: StepTimes, window: Window, rule: str | None) -> CurrentStep | 
     """
     if not step.count or not step.recorded_ns:
         return None
-    mean_ns = step.mean_in(window)
+    median_ns, total_ns = step.recorded_ns, step.total_in(window)
+    if step.alone is not None and step.alone_total_ns:
+        median_ns, total_ns = step.alone.point, step.alone_total_ns
+    mean_ns = total_ns // step.count
     # The median does not change where a few long steps get shorter.
-    uneven = rule == steps.UNEVEN.key or mean_ns > UNEVEN_FACTOR * step.recorded_ns
-    return CurrentStep(mean_ns if uneven else step.recorded_ns, step.total_in(window), uneven)
+    uneven = rule == steps.UNEVEN.key or mean_ns > UNEVEN_FACTOR * median_ns
+    return CurrentStep(mean_ns if uneven else median_ns, total_ns, uneven)
