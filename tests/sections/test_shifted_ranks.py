@@ -1,18 +1,15 @@
 """Each rank has its own part of the window: what is measured on its GPU does not depend on when other ranks start."""
 
-import tempfile
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
-from export_builder import global_id
+from export_builder import global_id, trace_of
 from shifted_ranks import FIRST, FIRST_PID, GEMM, US, ShiftedRanks
 
 from nsyswrap.model import Report
 from nsyswrap.report import build_report
-from nsyswrap.trace.load import load_export
 
 STEPS, STEP, PERIOD = 16, 1000 * US, 10 * US
 COUNTER = "Tensor Active [Throughput %]"
@@ -43,8 +40,7 @@ def report_of(later_us: int) -> Report:
             made.call("cudaGraphLaunch", at + 700 * US, at + 705 * US, thread=thread, correlation=calls)
             made.kernel(at + 710 * US, at + (720 + number) * US, GEMM, graph_node=1, **about)
             made.memory(at + 690 * US, (1 + number) << 20, process=process, device=rank)
-    with tempfile.TemporaryDirectory() as folder:
-        return build_report(load_export(made.write(Path(folder) / "made.sqlite")))
+    return build_report(trace_of(made))
 
 
 @pytest.mark.parametrize(
