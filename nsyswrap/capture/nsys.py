@@ -117,7 +117,7 @@ class NothingRecordedError(CaptureError):
 
 @dataclass(frozen=True, slots=True)
 class Watching:
-    """Who is told what happens: the arguments of ``profile`` of the same names."""
+    """Who hears what happens: the arguments of ``profile`` of the same names."""
 
     progress: Progress
     on_hint: Callable[[str], None]

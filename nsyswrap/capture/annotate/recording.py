@@ -93,7 +93,7 @@ class Schedule:
         return recorded >= MOST_STEPS or (recorded >= FEWEST_RECORDED and recorded_ns >= MOST_NS)
 
 
-class GpuClock(Protocol):
+class GpuTimer(Protocol):
     """Times steps on the GPU."""
 
     def mark(self) -> Any:
@@ -104,7 +104,7 @@ class GpuClock(Protocol):
 
 
 class CudaEvents:
-    """A ``GpuClock`` of CUDA events. They use neither the allocator nor random numbers.
+    """A ``GpuTimer`` of CUDA events. They use neither the allocator nor random numbers.
 
     Args:
         torch: The module, completely imported.
@@ -166,7 +166,7 @@ class Recording:
         sink: Sink,
         schedule: Schedule,
         folder: str,
-        gpu: GpuClock,
+        gpu: GpuTimer,
         *,
         sees_data: bool,
         clock: Callable[[], int] = time.perf_counter_ns,
@@ -181,7 +181,7 @@ class Recording:
         self._is_whole = self._is_written = self._is_owner = False
         self._laps: deque[Lap] = deque(maxlen=MOST_STEPS)
         self._phase: Callable[[int, int, Any], int] = self._warm_up
-        self._told_ns = 0
+        self._noted_ns = 0
         self._name = WARM_UP
         marks.send_to(self._start, self._end, self.step)
 
@@ -266,7 +266,7 @@ class Recording:
 
     def _pass(self, now: int, number: int) -> int:
         """Let a step pass that is not recorded."""
-        self._tell(now, number)
+        self._note(now, number)
         self._is_whole, self._data_ns, self._data_began = False, 0, 0
         return STEP_OPEN
 
@@ -294,7 +294,7 @@ class Recording:
     def _go_on(self, number: int, described: Any) -> int:
         self._marks.send_to(self._sink.start, self._sink.end, self.step)
         self._name, self._phase, self._began = RECORDING, self._recorded, self._clock()
-        self._tell(self._began, number, at_once=True)
+        self._note(self._began, number, at_once=True)
         return self._sink.start(described)
 
     def _recorded(self, now: int, number: int, described: Any) -> int:
@@ -308,7 +308,7 @@ class Recording:
             return self._leave()
         if not self._is_owner and os.path.exists(self._ended):
             return self._leave()
-        self._tell(now, number)
+        self._note(now, number)
         return self._sink.start(described)
 
     def _leave(self) -> int:
@@ -318,11 +318,11 @@ class Recording:
         self._write(PROGRESS_SUFFIX, {"phase": self._name})
         return STEP_OPEN
 
-    def _tell(self, now: int, number: int, *, at_once: bool = False) -> None:
+    def _note(self, now: int, number: int, *, at_once: bool = False) -> None:
         """Write where this process is, at most once a second."""
-        if not at_once and now - self._told_ns < PROGRESS_NS:
+        if not at_once and now - self._noted_ns < PROGRESS_NS:
             return
-        self._told_ns = now
+        self._noted_ns = now
         self._write(PROGRESS_SUFFIX, {"phase": self._name, "step": number, "first": self._first, "at_ns": now})
 
     def _write(self, suffix: str, value: "dict[str, object]") -> None:
