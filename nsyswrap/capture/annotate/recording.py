@@ -52,6 +52,11 @@ FEWEST_ALONE, FEWEST_RECORDED = 3, 5
 # A process says once a second where it is.
 PROGRESS_NS = 1_000_000_000
 
+# With nsys 2023.4.4 other processes begin to record a tenth of a second after the one that opens the range. So that all
+# ranks of a node record the same steps, this one waits; the others wait for it in their next collective.
+SPREAD_S = 0.25
+NODE_VARIABLE = "LOCAL_WORLD_SIZE"
+
 RANK_VARIABLES = ("RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID")
 
 # Numbers of ranges that no profiler sees. Other ranges have 0, which is never ended.
@@ -93,7 +98,7 @@ class Schedule:
         return recorded >= MOST_STEPS or (recorded >= FEWEST_RECORDED and recorded_ns >= MOST_NS)
 
 
-class GpuClock(Protocol):
+class StreamClock(Protocol):
     """Times steps on the GPU."""
 
     def mark(self) -> Any:
@@ -104,7 +109,7 @@ class GpuClock(Protocol):
 
 
 class CudaEvents:
-    """A ``GpuClock`` of CUDA events. They use neither the allocator nor random numbers.
+    """A ``StreamClock`` of CUDA events. They use neither the allocator nor random numbers.
 
     Args:
         torch: The module, completely imported.
@@ -166,7 +171,7 @@ class Recording:
         sink: Sink,
         schedule: Schedule,
         folder: str,
-        gpu: GpuClock,
+        gpu: StreamClock,
         *,
         sees_data: bool,
         clock: Callable[[], int] = time.perf_counter_ns,
@@ -181,7 +186,7 @@ class Recording:
         self._is_whole = self._is_written = self._is_owner = False
         self._laps: deque[Lap] = deque(maxlen=MOST_STEPS)
         self._phase: Callable[[int, int, Any], int] = self._warm_up
-        self._told_ns = 0
+        self._written_ns = 0
         self._name = WARM_UP
         marks.send_to(self._start, self._end, self.step)
 
@@ -280,6 +285,8 @@ class Recording:
             return self._follow(number, described)
         self._is_owner = True
         self._range = self._sink.start(self._described)
+        if os.environ.get(NODE_VARIABLE, "1") != "1":
+            time.sleep(SPREAD_S)
         return self._go_on(number, described)
 
     def _follow(self, number: int, described: Any) -> int:
@@ -320,9 +327,9 @@ class Recording:
 
     def _tell(self, now: int, number: int, *, at_once: bool = False) -> None:
         """Write where this process is, at most once a second."""
-        if not at_once and now - self._told_ns < PROGRESS_NS:
+        if not at_once and now - self._written_ns < PROGRESS_NS:
             return
-        self._told_ns = now
+        self._written_ns = now
         self._write(PROGRESS_SUFFIX, {"phase": self._name, "step": number, "first": self._first, "at_ns": now})
 
     def _write(self, suffix: str, value: "dict[str, object]") -> None:
