@@ -23,6 +23,9 @@ from nsyswrap.runs.run import ListedProgram, Program
 from nsyswrap.runs.select import in_series
 from nsyswrap.sweep.results import Sweep, sweep_of
 
+LONG_NAME = Program(
+    "a/very/long/folder/without/any/space/train_with_a_long_name.py", "--batch-size 256", "", 0, 1, "", ""
+)
 NOISE = (0.0, 0.3, -0.1, 0.1, -0.2, 0.2, 0.4, -0.4)
 
 
