@@ -7,6 +7,7 @@ import pytest
 from analysis_fixtures import window
 from export_builder import ExportBuilder, thread, trace_of
 
+from nsyswrap.base.intervals import total
 from nsyswrap.events.operations import find_operations
 from nsyswrap.events.thread_states import NAMES, NO_NAME, ThreadStates, find_thread_states
 from nsyswrap.trace import tables
@@ -37,7 +38,7 @@ def states_of(trace: Trace, threads: list[int]) -> ThreadStates:
 def test_times_of_each_thread() -> None:
     """A launch of 4 ns, an allocation of 10 us and more, 20 us in poll; ``task0`` does not wait."""
     states = states_of(trace_of(busy()), THREADS)
-    assert [states.call_time(each) for each in THREADS] == [(10 + number) * US + 4 for number in range(6)]
+    assert [total(states.in_cuda(each)) for each in THREADS] == [(10 + number) * US + 4 for number in range(6)]
     assert [states.waits(each).start.tolist() for each in THREADS] == [[20 * US]] * 6
     assert states.alive(THREADS[0]) == (US - 9, 300 * US)
 
@@ -75,8 +76,12 @@ def test_states_cannot_be_changed() -> None:
 def test_a_thread_without_events_has_no_states() -> None:
     silent = thread(999)
     states = states_of(trace_of(busy()), [silent])
-    assert (len(states.of(silent).code), len(states.waits(silent).start)) == (0, 0)
-    assert (states.call_time(silent), states.alive(silent)) == (0, (0, 0))
+    assert (len(states.of(silent).code), len(states.waits(silent).start), len(states.in_cuda(silent).start)) == (
+        0,
+        0,
+        0,
+    )
+    assert states.alive(silent) == (0, 0)
 
 
 def test_a_thread_that_was_not_requested_is_an_error() -> None:

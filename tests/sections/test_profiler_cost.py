@@ -1,17 +1,15 @@
 """The section on the profiler's own cost: calls, idle time, and the step without the profiler."""
 
-import numpy as np
 import pytest
 from analysis_fixtures import run_section, window
 from export_builder import ExportBuilder, trace_of
 from measured_costs import COST, US
 
-from nsyswrap.base.interval import Interval
 from nsyswrap.loop.context import Settings, find_context
 from nsyswrap.model import Section, StepTimes
 from nsyswrap.report import build_report
 from nsyswrap.sections import profiler_cost
-from nsyswrap.sections.profiler_cost import NOT_MEASURED, NOT_SIMULATED, median_of, with_times
+from nsyswrap.sections.profiler_cost import NOT_MEASURED, NOT_SIMULATED, with_times
 from nsyswrap.trace.tables import Trace
 
 MEASURED = Settings(profiler_cost=COST)
@@ -74,20 +72,6 @@ def test_the_idle_time_of_the_section_is_that_of_the_cause() -> None:
     assert idle is not None
     table = idle.tables["attribution"]
     assert fact(section, "profiler_idle_ns") == table.loc[table["cause"] == "profiler", "idle_ns"].sum() > 0
-
-
-@pytest.mark.parametrize("skewed", [False, True])
-def test_another_run_has_a_median_in_the_range_in_nine_of_ten_cases(*, skewed: bool) -> None:
-    """Of 2,000 pairs of runs of 40 steps each; the shape of their lengths does not matter."""
-    draw = np.random.default_rng(1)
-    lengths = 1000 + draw.exponential(100, (2, 2000, 40)) if skewed else draw.normal(1000, 10, (2, 2000, 40))
-    inside = sum(float(np.median(other)) in median_of(run) for run, other in zip(*lengths, strict=True))
-    assert inside / 2000 == pytest.approx(0.90, abs=0.02)
-
-
-@pytest.mark.parametrize("count", [1, 2, 3])
-def test_a_few_steps_have_no_median_beyond_the_shortest_and_the_longest(count: int) -> None:
-    assert median_of(np.arange(1, count + 1)) == Interval(1, float(np.median(np.arange(1, count + 1))), count)
 
 
 def test_without_steps_there_are_shares_and_no_step() -> None:
