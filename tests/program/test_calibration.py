@@ -1,11 +1,10 @@
 """The recorded run is calibrated until its step is as long as a step was without nsys."""
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from export_builder import ExportBuilder
+from export_builder import trace_of
 from hypothesis import given
 from hypothesis import strategies as st
 from measured_costs import COST, US
@@ -20,8 +19,6 @@ from nsyswrap.program.calibration import Calibration, find_calibration, median_o
 from nsyswrap.report import choose_window
 from nsyswrap.trace.tables import Trace
 from nsyswrap.what_if.without_profiler import FASTEST, LEAST, MOST, USUAL
-
-TraceOf = Callable[[ExportBuilder], Trace]
 
 
 def calibrated(
@@ -42,7 +39,7 @@ def found(trace: Trace, steps: StepsAlone = NO_STEPS_ALONE, cost: ProfilerCost |
 
 
 @pytest.mark.parametrize("cost", [2, 2.5, 3, 4, 5])
-def test_the_cost_of_a_call_follows_from_the_step_alone(trace_of: TraceOf, cost: float) -> None:
+def test_the_cost_of_a_call_follows_from_the_step_alone(cost: float) -> None:
     """Nsys added 2 to 5 us to each launch, and 2 us for the range of a step: the step alone tells how much it was."""
     made = found(trace_of(loop(every=20 + cost)), alone(LAUNCHES * 20 - 2))
     at = np.interp(cost, [2, 3, 5], [LEAST, USUAL, MOST])
@@ -53,7 +50,7 @@ def test_the_cost_of_a_call_follows_from_the_step_alone(trace_of: TraceOf, cost:
     assert made.source == "this_process"
 
 
-def test_a_gpu_that_sets_the_pace_leaves_the_cost_open(trace_of: TraceOf) -> None:
+def test_a_gpu_that_sets_the_pace_leaves_the_cost_open() -> None:
     """Kernels of 300 us wait in the queue: every cost that was measured is admissible, and the step stays as it is."""
     made = found(trace_of(loop(every=20, kernel=300)), alone(LAUNCHES * 300 + 8))
     assert made.extent == Interval(LEAST, (LEAST + MOST) / 2, MOST)
@@ -62,21 +59,21 @@ def test_a_gpu_that_sets_the_pace_leaves_the_cost_open(trace_of: TraceOf) -> Non
 
 
 @pytest.mark.parametrize("factor", [0.8, 1.2])
-def test_kernels_that_took_longer_say_nothing_about_the_host(trace_of: TraceOf, factor: float) -> None:
+def test_kernels_that_took_longer_say_nothing_about_the_host(factor: float) -> None:
     """No pace of the host explains the step alone: all times are scaled, and the cost stays open."""
     made = found(trace_of(loop(every=20, kernel=60)), alone(LAUNCHES * 60 * factor))
     assert made.extent.ends == (LEAST, MOST)
     assert made.scale == pytest.approx(factor, rel=0.02)
 
 
-def test_a_faster_machine_comes_after_the_most_cost(trace_of: TraceOf) -> None:
+def test_a_faster_machine_comes_after_the_most_cost() -> None:
     """Without 5 us a launch the step still takes 178 us. The machine may be twice as fast as it was."""
     made = found(trace_of(loop(every=23)), alone(140), replace(COST, pace_range=2.0))
     assert MOST < made.extent.point <= FASTEST
     assert made.scale == pytest.approx(1, abs=0.01)
 
 
-def test_without_steps_alone_the_cost_is_the_usual_one(trace_of: TraceOf) -> None:
+def test_without_steps_alone_the_cost_is_the_usual_one() -> None:
     made = found(trace_of(loop(every=20)))
     assert made.extent == Interval(LEAST, USUAL, FASTEST)
     assert made.source == "simulated"
@@ -84,19 +81,19 @@ def test_without_steps_alone_the_cost_is_the_usual_one(trace_of: TraceOf) -> Non
     assert made.step.point == pytest.approx((LAUNCHES * 17 - 2) * US, rel=0.01)
 
 
-def test_without_a_cost_the_step_alone_still_says_how_long_the_host_took(trace_of: TraceOf) -> None:
+def test_without_a_cost_the_step_alone_still_says_how_long_the_host_took() -> None:
     made = found(trace_of(loop(every=23)), alone(LAUNCHES * 20), None)
     assert made.step is not None
     assert made.step.point == LAUNCHES * 20 * US
     assert made.scale == pytest.approx(1, abs=0.01)
 
 
-def test_there_is_none_without_a_cost_and_without_steps_alone(trace_of: TraceOf) -> None:
+def test_there_is_none_without_a_cost_and_without_steps_alone() -> None:
     assert calibrated(trace_of(loop(every=20)), cost=None) is None
 
 
 @pytest.mark.parametrize(("count", "known"), [(4, False), (5, True)])
-def test_four_steps_alone_show_no_typical_step(trace_of: TraceOf, count: int, *, known: bool) -> None:
+def test_four_steps_alone_show_no_typical_step(count: int, *, known: bool) -> None:
     """Then the step is the simulated one."""
     steps = StepsAlone((ProcessSteps(1, None, np.full(count, 190 * US)),))
     assert (found(trace_of(loop(every=20)), steps).source == "this_process") is known
@@ -104,15 +101,11 @@ def test_four_steps_alone_show_no_typical_step(trace_of: TraceOf, count: int, *,
 
 @pytest.mark.slow
 @given(every=st.integers(12, 40), kernel=st.integers(1, 60), share=st.floats(0.5, 1.1))
-def test_the_typical_step_is_always_the_step_alone(
-    tmp_path_factory: pytest.TempPathFactory, every: int, kernel: int, share: float
-) -> None:
+def test_the_typical_step_is_always_the_step_alone(every: int, kernel: int, share: float) -> None:
     """By the cost, the pace of the machine, or a scale for what is left."""
-    from nsyswrap.trace.load import load_export  # noqa: PLC0415 - the fixture is made once a test, the trace once an example
-
-    path = loop(every=every, kernel=kernel).write(tmp_path_factory.mktemp("loop") / "built.sqlite")
+    trace = trace_of(loop(every=every, kernel=kernel))
     wanted = round(share * max(every, kernel) * LAUNCHES)
-    made = found(load_export(path), alone(wanted))
+    made = found(trace, alone(wanted))
     assert made.step is not None
     assert made.step.point == pytest.approx(wanted * US, abs=US)
     assert made.extent.low <= made.extent.point <= made.extent.high

@@ -1,11 +1,9 @@
 """The calibrated trace has the events of the recording at their times in the program."""
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 from analysis_fixtures import attributions_of
-from export_builder import ExportBuilder
+from export_builder import trace_of
 from hypothesis import given
 from hypothesis import strategies as st
 from measured_costs import COST, US
@@ -24,8 +22,6 @@ from nsyswrap.sections.ledger import ledger_rows
 from nsyswrap.trace import tables
 from nsyswrap.trace.tables import SPECS, Trace, array, coded
 from nsyswrap.what_if.simulate import find_simulation
-
-TraceOf = Callable[[ExportBuilder], Trace]
 
 
 def program_of(trace: Trace, steps: StepsAlone = NO_STEPS_ALONE) -> ProgramAlone:
@@ -82,7 +78,7 @@ def order_of_kernels(trace: Trace, window: Window) -> dict[tuple[int, int], list
 
 
 @pytest.mark.parametrize("cost", [2, 3, 5])
-def test_a_step_that_the_host_paces_takes_as_long_as_alone(trace_of: TraceOf, cost: int) -> None:
+def test_a_step_that_the_host_paces_takes_as_long_as_alone(cost: int) -> None:
     """Nsys added 2, 3 or 5 us to each launch of a step, and 2 us to its range."""
     wanted = LAUNCHES * 20 - 2
     program = program_of(trace_of(loop(every=20 + cost)), alone(wanted))
@@ -90,7 +86,7 @@ def test_a_step_that_the_host_paces_takes_as_long_as_alone(trace_of: TraceOf, co
     check(program)
 
 
-def test_a_wait_is_longer_where_the_launches_before_it_are_shorter(trace_of: TraceOf) -> None:
+def test_a_wait_is_longer_where_the_launches_before_it_are_shorter() -> None:
     """The kernels take 200 us a step. As recorded, launches hide all but 10 us of that; alone they take 30 us less."""
     trace = trace_of(loop(every=20, kernel=20))
     program = program_of(trace, alone(207))
@@ -113,7 +109,7 @@ def _waited(trace: Trace, window: Window) -> float:
     return float((array(calls, "end") - array(calls, "start"))[mine].mean())
 
 
-def test_kernels_keep_their_lengths(trace_of: TraceOf) -> None:
+def test_kernels_keep_their_lengths() -> None:
     program = program_of(trace_of(loop(every=25, kernel=7)), alone(LAUNCHES * 22 - 2))
     kernels = program.context.trace[tables.KERNELS]
     assert (array(kernels, "end") - array(kernels, "start")) / US == pytest.approx(7, rel=0.02)
@@ -121,11 +117,9 @@ def test_kernels_keep_their_lengths(trace_of: TraceOf) -> None:
 
 @pytest.mark.slow
 @given(every=st.integers(12, 40), kernel=st.integers(1, 60), share=st.floats(0.6, 1.05))
-def test_laws(tmp_path_factory: pytest.TempPathFactory, every: int, kernel: int, share: float) -> None:
+def test_laws(every: int, kernel: int, share: float) -> None:
     """The ledger adds up, and the order of the events of each thread and stream is kept."""
-    from nsyswrap.trace.load import load_export  # noqa: PLC0415 - the fixture is made once a test, the trace once an example
-
-    trace = load_export(loop(every=every, kernel=kernel).write(tmp_path_factory.mktemp("loop") / "built.sqlite"))
+    trace = trace_of(loop(every=every, kernel=kernel))
     program = program_of(trace, alone(max(every, kernel) * LAUNCHES * share))
     check(program)
     window = choose_window(find_context(trace))
@@ -138,7 +132,7 @@ def test_laws_hold_for_real_captures(real_trace: RealTrace, name: str) -> None:
     check(program_of(real_trace(name)))
 
 
-def test_all_findings_are_about_the_program(trace_of: TraceOf) -> None:
+def test_all_findings_are_about_the_program() -> None:
     """The launches are 25 us apart as recorded and 22 us alone; the step is 218 us."""
     settings = Settings(profiler_cost=COST, steps_alone=alone(LAUNCHES * 22 - 2))
     report = build_report(trace_of(loop(every=25)), settings=settings)

@@ -1,18 +1,15 @@
 """Each rank has its own part of the window: what is measured on its GPU does not depend on when other ranks start."""
 
-import tempfile
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
-from export_builder import global_id
+from export_builder import global_id, trace_of
 from shifted_ranks import FIRST, FIRST_PID, GEMM, US, ShiftedRanks
 
 from nsyswrap.model import Report
 from nsyswrap.report import build_report
-from nsyswrap.trace.load import load_export
 
 STEPS, STEP, PERIOD = 16, 1000 * US, 10 * US
 COUNTER = "Tensor Active [Throughput %]"
@@ -45,8 +42,7 @@ def report_of(later_us: int) -> Report:
             made.os_call("poll", at + 800 * US, at + (810 + number) * US, thread=thread)
             made.os_call("read", at + 900 * US, at + (910 + number) * US, thread=thread)
             made.memory(at + 690 * US, (1 + number) << 20, process=process, device=rank)
-    with tempfile.TemporaryDirectory() as folder:
-        return build_report(load_export(made.write(Path(folder) / "made.sqlite")))
+    return build_report(trace_of(made))
 
 
 @pytest.mark.parametrize(
