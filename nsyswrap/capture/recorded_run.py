@@ -11,13 +11,13 @@ from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 
-from nsyswrap.capture.result_folder import HOST_NAME
+from nsyswrap.capture.result_folder import HOST_NAME, STEPS_ALONE_NAME
 
 SCHEMA = "nsyswrap.run/1"
 COPY_RATES = "pinned_copy_rates"
 PROFILER_COST = "profiler_cost"
 STEPS_ALONE = "steps_alone"
-STEPS_ALONE_NAME = "steps_alone.json"
+
 HOST_SCHEMA = "nsyswrap.host/1"
 # The name of a capture of `profile` and of its export, without suffix; and the suffixes of what nsys records: the
 # second was that of nsys up to 2021.
