@@ -67,8 +67,8 @@ def rank_report(source: RankCapture, trace: "Trace") -> "RankReport":
         recorded_steps_alone,
     )
     from nsyswrap.events.host_record import read_record  # noqa: PLC0415 - heavy; loaded when captures are read
-    from nsyswrap.events.steps_alone import read_steps_alone  # noqa: PLC0415
     from nsyswrap.hardware.profiler_cost import read_cost  # noqa: PLC0415
+    from nsyswrap.hardware.steps_alone import read_steps_alone  # noqa: PLC0415
     from nsyswrap.ranks.rank_report import RankReport  # noqa: PLC0415
 
     return RankReport(

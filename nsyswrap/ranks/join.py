@@ -13,7 +13,7 @@ from pandas.api.types import union_categoricals
 
 from nsyswrap.base.errors import CannotTellError, UsageError
 from nsyswrap.events.operations import Operations, find_operations
-from nsyswrap.events.steps_alone import steps_of_job
+from nsyswrap.hardware.steps_alone import steps_of_job
 from nsyswrap.model import Capture, Gpu
 from nsyswrap.ranks.clocks import FARTHEST_NS, Clock, find_clocks, find_ends
 from nsyswrap.ranks.host_records import cost_of_job, host_of_job

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from nsyswrap.events.host_record import NO_RECORD, HostRecord
-from nsyswrap.events.steps_alone import NO_STEPS_ALONE, StepsAlone
 from nsyswrap.hardware.profiler_cost import ProfilerCost
+from nsyswrap.hardware.steps_alone import NO_STEPS_ALONE, StepsAlone
 from nsyswrap.loop.context import Settings
 from nsyswrap.ranks.clocks import Clock
 from nsyswrap.trace.tables import Trace

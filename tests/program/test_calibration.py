@@ -12,8 +12,8 @@ from program_loops import LAUNCHES, alone, loop
 from simulations import simulate
 
 from nsyswrap.base.interval import Interval
-from nsyswrap.events.steps_alone import NO_STEPS_ALONE, ProcessSteps, StepsAlone
 from nsyswrap.hardware.profiler_cost import ProfilerCost
+from nsyswrap.hardware.steps_alone import NO_STEPS_ALONE, ProcessSteps, StepsAlone
 from nsyswrap.loop.context import Settings, find_calls, find_context
 from nsyswrap.program.calibration import Calibration, find_calibration, median_of
 from nsyswrap.report import choose_window

@@ -12,7 +12,7 @@ from real_captures import CAPTURE_NAMES, RealTrace
 
 from nsyswrap.attribution.causes import CODE
 from nsyswrap.base.intervals import Window
-from nsyswrap.events.steps_alone import NO_STEPS_ALONE, StepsAlone
+from nsyswrap.hardware.steps_alone import NO_STEPS_ALONE, StepsAlone
 from nsyswrap.loop.context import Settings, TraceContext, find_calls, find_context, find_states
 from nsyswrap.loop.own_windows import find_own_windows
 from nsyswrap.program.program import ProgramAlone, find_program

@@ -4,7 +4,7 @@ import numpy as np
 from export_builder import ExportBuilder
 from measured_costs import US
 
-from nsyswrap.events.steps_alone import ProcessSteps, StepsAlone
+from nsyswrap.hardware.steps_alone import ProcessSteps, StepsAlone
 
 LAUNCHES = 10
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from nsyswrap.events.steps_alone import NO_STEPS_ALONE, read_steps_alone, steps_of_job
+from nsyswrap.hardware.steps_alone import NO_STEPS_ALONE, read_steps_alone, steps_of_job
 
 
 def file(**changes: object) -> dict[str, Any]:

@@ -54,6 +54,22 @@ class StepsAlone:
         own = [each for each in self.processes if each.pid == pid and not self.in_second_run]
         return tuple(ranked or own or self.processes)
 
+    def measured(self) -> dict[str, object]:
+        """Return the steps as `steps_alone.json` holds them."""
+        return {
+            "version": VERSION,
+            "second_run": self.in_second_run,
+            "processes": [
+                {
+                    "pid": each.pid,
+                    "rank": each.rank,
+                    "host_ns": each.lengths.tolist(),
+                    "data_ns": None if each.data is None else each.data.tolist(),
+                }
+                for each in self.processes
+            ],
+        }
+
 
 NO_STEPS_ALONE = StepsAlone()
 
