@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 
-from nsyswrap.capture.annotate.step_clock import StepText
-
 # Versions of Python in which programs are marked.
 MINOR = range(10, 15)
 
@@ -45,17 +43,16 @@ class Recorder:
         assert 0 <= color <= 0xFFFFFF
         return text
 
-    def start(self, described: str | StepText) -> int:
+    def start(self, described: str) -> int:
         """Keep the start of a range."""
         number = next(self.numbers)
-        self.names[number] = described.message.decode() if isinstance(described, StepText) else described
+        self.names[number] = described
         self.lines.append(f"+{self.names[number]}")
         return number
 
-    def step(self) -> tuple[StepText, StepText]:
-        """Return what has the text of the next step, twice."""
-        text = StepText()
-        return text, text
+    def steps(self) -> Iterator[str]:
+        """Yield the texts of steps."""
+        return map("step {}".format, count())
 
     def end(self, number: int) -> None:
         """Keep the end of a range; each ends once."""
@@ -65,7 +62,7 @@ class Recorder:
 class Broken(Recorder):
     """Fails when a range is started."""
 
-    def start(self, described: str | StepText) -> int:
+    def start(self, described: str) -> int:
         """Fail."""
         raise OSError(f"no room for {described}")
 

@@ -13,7 +13,7 @@ import os
 import re
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from .nvtx_calls import DOMAIN
@@ -31,12 +31,6 @@ class _Open(threading.local):
 
     def __init__(self) -> None:
         self.stacks: dict[str, list[tuple[str, int]]] = {}
-
-
-class StepText:
-    """The text of the next step: its ``message``."""
-
-    message = b""
 
 
 class StepClock:
@@ -74,17 +68,15 @@ class StepClock:
         """Return the text of a range of nsyswrap's domain."""
         return text
 
-    def start(self, described: "str | StepText") -> int:
+    def start(self, described: str) -> int:
         """Start a range of nsyswrap's domain on the calling thread, and return its number."""
         number = next(self._numbers)
-        text = described.message.decode() if isinstance(described, StepText) else described
-        self._started[number] = threading.get_native_id(), text, time.perf_counter_ns()
+        self._started[number] = threading.get_native_id(), described, time.perf_counter_ns()
         return number
 
-    def step(self) -> "tuple[StepText, StepText]":
-        """Return what has the text of the next step as its ``message``, twice."""
-        text = StepText()
-        return text, text
+    def steps(self) -> Iterator[str]:
+        """Yield the texts of steps."""
+        return map("step {}".format, itertools.count())
 
     def end(self, number: int) -> None:
         """End the range with a number."""
