@@ -120,8 +120,9 @@ class Marks:
         note_other: Callable[[CodeType, Any], object] = lambda _code, _value: None,
     ) -> None:
         self._sink = sink
-        self._start: Callable[[Any], int] = sink.start
-        self._end: Callable[[int], object] = sink.end
+        self._domain = sink.domain
+        self._start: Callable[[Any, Any], int] = sink.start
+        self._end: Callable[[Any, int], object] = sink.end
         self._is_grad_enabled, self._note_other = is_grad_enabled, note_other
         # By id: Python would read all of a code object for its hash, at each call.
         self._calls: dict[int, Call] = {}
@@ -176,8 +177,8 @@ class Marks:
                 if not self._is_grad_enabled():
                     thread.step = 0
                 elif not thread.step:
-                    thread.step = self._start(thread.text)
-            thread.open[place] = self._start(described)
+                    thread.step = self._start(self._domain, thread.text)
+            thread.open[place] = self._start(self._domain, described)
         except Exception as error:  # noqa: BLE001 - no error here may end the program
             self._fail(error)
 
@@ -211,7 +212,7 @@ class Marks:
             number = thread.open[place]
             if number:
                 thread.open[place] = 0
-                self._end(number)
+                self._end(self._domain, number)
         except Exception as error:  # noqa: BLE001 - see started
             self._fail(error)
 
@@ -234,9 +235,9 @@ class Marks:
                     thread.owner = _reference(optimizer)
                 thread.others.clear()
             if thread.step:
-                self._end(thread.step)
+                self._end(self._domain, thread.step)
             thread.text = next(thread.texts)
-            thread.step = self._start(thread.text)
+            thread.step = self._start(self._domain, thread.text)
         except Exception as error:  # noqa: BLE001 - see started
             self._fail(error)
 
@@ -251,12 +252,12 @@ class Marks:
             thread = self._threads.state
             if phase != "start":
                 if thread.collection:
-                    self._end(thread.collection)
+                    self._end(self._domain, thread.collection)
                 return
             frame = sys._getframe().f_back  # noqa: SLF001 - where the collection runs; None at the very end
             is_explicit = frame is not None and self._asks_for_collection(frame)
             described = self._with_line(COLLECTION, frame) if is_explicit else self._with_text(COLLECTION)
-            thread.collection = self._start(described)
+            thread.collection = self._start(self._domain, described)
         except Exception as error:  # noqa: BLE001 - see started
             self._fail(error)
 
@@ -303,7 +304,7 @@ class Marks:
         """Send no more ranges, and print a warning once."""
         if not self._failed:
             self._failed = True
-            self._start = self._end = lambda _: 0
+            self._start = self._end = lambda _domain, _what: 0
             warn(f"no more marks are made: {type(error).__name__}: {error}")
 
 

@@ -13,7 +13,6 @@ Source: NVIDIA/NVTX release-v3, ``nvtxDetail/nvtxTypes.h`` (tables and their num
 
 import ctypes
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
 from itertools import chain, count
 from typing import Any, Protocol
 
@@ -74,18 +73,24 @@ class _Number(ctypes.c_uint64):
 
 
 class Sink(Protocol):
-    """Takes ranges: the profiler, the clock of a run without one, or a test."""
+    """Takes ranges: the profiler, the clock of a run without one, or a test.
+
+    Attributes:
+        domain: The domain of the ranges, which each call takes: a call that adds it would be one more for each mark.
+    """
+
+    domain: Any
 
     def described(self, text: str, color: int) -> Any:  # noqa: ANN401 - only the sink itself reads it
         """Return what ``start`` needs of a range with a text and a colour (0xRRGGBB); it can be used many times."""
 
-    def start(self, described: Any) -> int:  # noqa: ANN401
+    def start(self, domain: Any, described: Any, /) -> int:  # noqa: ANN401
         """Start a range on the calling thread, and return its number."""
 
     def steps(self) -> Iterator[Any]:
         """Yield what ``start`` needs of the steps of a thread: step 0, step 1 and so on, without end."""
 
-    def end(self, number: int) -> None:
+    def end(self, domain: Any, number: int, /) -> None:  # noqa: ANN401
         """End the range with a number."""
 
 
@@ -129,6 +134,7 @@ class NvtxCalls:
         tables: Tables that a profiler has filled in.
 
     Attributes:
+        domain: The domain, as the calls take it.
         start: Starts a range that ``described`` describes on the calling thread, and returns its number.
         end: Ends the range with a number.
 
@@ -142,14 +148,11 @@ class NvtxCalls:
             raise LookupError("no profiler records NVTX ranges")
         self._tables = tables
         create = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_char_p)(core2[_CREATE_DOMAIN] or 0)
-        domain = create(DOMAIN.encode())
-        self._domain = ctypes.c_void_p.from_param(domain)
+        self.domain = ctypes.c_void_p.from_param(create(DOMAIN.encode()))
         # PYFUNCTYPE keeps the GIL: the call is shorter than releasing it, which could switch to another thread.
         # Arguments that are C values already are passed as they are, so no types are set for them.
-        start = ctypes.PYFUNCTYPE(_Number)(core2[_START] or 0)
-        end = ctypes.PYFUNCTYPE(None)(core2[_END] or 0)
-        self.start: Callable[[Any], int] = partial(start, self._domain)
-        self.end: Callable[[int], None] = partial(end, self._domain)
+        self.start: Callable[[Any, Any], int] = ctypes.PYFUNCTYPE(_Number)(core2[_START] or 0)
+        self.end: Callable[[Any, int], None] = ctypes.PYFUNCTYPE(None)(core2[_END] or 0)
 
     def described(self, text: str, color: int) -> Any:  # noqa: ANN401 - a pointer
         """Return the attributes of ranges with a text, in which characters that are not ASCII are replaced."""
