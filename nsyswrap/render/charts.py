@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 
 from nsyswrap.base import units
-from nsyswrap.render import step_marks
 
 _PLACES = 4
 _MOST_COLUMNS = 120
@@ -20,6 +19,9 @@ _COLUMN_WIDTH = 0.76
 _MOST_DOTS = 400
 _MOST_BINS = 400
 _HEADROOM = 1.15
+# Pixels of a bar on a page of 1,280 and of 390 pixels, of a letter of its texts, and of the space around a text.
+_WIDTHS = (960, 340)
+_LETTER, _SPACE = 7.6, 6
 
 Numbers = npt.NDArray[np.float64]
 
@@ -52,6 +54,14 @@ def bar(parts: Sequence[int]) -> tuple[Segment, ...]:
     )
 
 
+class Label(NamedTuple):
+    """The text of a part of a bar, the width of its plate in pixels, and the pages that show it: ``all``, ``wide``."""
+
+    text: str
+    plate: int
+    fits: str
+
+
 class LegendRow(NamedTuple):
     """A part of a bar: its position in the bar and its texts in the legend."""
 
@@ -65,14 +75,29 @@ class LegendRow(NamedTuple):
     width: str
 
     @property
-    def inside(self) -> step_marks.Label:
+    def inside(self) -> Label:
         """Return what the part says in the bar."""
-        return step_marks.label((f"{self.label} {self.share}", self.label, self.share), float(self.width))
+        return _label((f"{self.label} {self.share}", self.label, self.share), float(self.width))
 
     @property
-    def complete(self) -> step_marks.Label:
+    def complete(self) -> Label:
         """Return its name and share for the bar; no text where both together have no room."""
-        return step_marks.label((f"{self.label} {self.share}",), float(self.width))
+        return _label((f"{self.label} {self.share}",), float(self.width))
+
+
+def _label(texts: Sequence[str], share_percent: float) -> Label:
+    """Return the first text that has room in a part of a bar, else one that no page shows.
+
+    Args:
+        texts: What the part may say, from long to short.
+        share_percent: Width of the part, as a share of the page's width.
+    """
+    for text in texts:
+        plate = round(_LETTER * len(text)) + 2 * _SPACE
+        fits = [share_percent / 100 * width >= plate + 2 * _SPACE for width in _WIDTHS]
+        if fits[0]:
+            return Label(text, plate, "all" if fits[1] else "wide")
+    return Label("", 0, "")
 
 
 def stacked(

@@ -123,3 +123,12 @@ def test_many_bins_are_merged_by_their_busy_time() -> None:
 
 def test_no_bins_draw_nothing() -> None:
     assert charts.busy_area([], [], []) == ""
+
+
+def test_a_part_of_a_bar_says_what_it_has_room_for() -> None:
+    """The shortest text may be too long, too; on a phone there is a third of the room."""
+    row = charts.LegendRow("idle", "idle", "", "", "", "82.6 %", "0", "80")
+    assert row.inside == ("idle 82.6 %", 96, "all")
+    assert row._replace(width="15").inside == ("idle 82.6 %", 96, "wide")
+    assert row._replace(width="6").inside.text == "idle"
+    assert row._replace(width="1").inside == ("", 0, "")

@@ -74,6 +74,7 @@ class ThreadState:
         open: For each kind of call, the number of the range that is open; 0 for none.
         nested: Kinds with a call that began inside another one of the kind.
         step: The number of the range of the open step; 0 for none.
+        steps: How many steps have ended.
         text: What describes the open step, or the next one.
         texts: What describes the steps after it.
         owner: Weak reference to the optimizer whose steps end steps.
@@ -81,12 +82,12 @@ class ThreadState:
         collection: The number of the range of the collection that is running.
     """
 
-    __slots__ = ("collection", "nested", "open", "others", "owner", "step", "text", "texts")
+    __slots__ = ("collection", "nested", "open", "others", "owner", "step", "steps", "text", "texts")
 
     def __init__(self, texts: Iterator[Any]) -> None:
         self.open = [0] * len(KINDS)
         self.nested: set[int] = set()
-        self.step = self.collection = 0
+        self.step = self.steps = self.collection = 0
         self.texts, self.text = texts, next(texts)
         self.owner: Callable[[], Any] | None = None
         self.others: set[int] = set()
@@ -121,8 +122,7 @@ class Marks:
     ) -> None:
         self._sink = sink
         self._domain = sink.domain
-        self._start: Callable[[Any, Any], int] = sink.start
-        self._end: Callable[[Any, int], object] = sink.end
+        self.send_to(sink.start, sink.end)
         self._is_grad_enabled, self._note_other = is_grad_enabled, note_other
         # By id: Python would read all of a code object for its hash, at each call.
         self._calls: dict[int, Call] = {}
@@ -135,6 +135,30 @@ class Marks:
         self._failed = False
         self.optimizers = 0
         self.reset()
+
+    def send_to(
+        self,
+        start: Callable[[Any, Any], int],
+        end: Callable[[Any, int], object],
+        start_step: "Callable[[Any, Any], int] | None" = None,
+    ) -> None:
+        """Send the ranges elsewhere from now on.
+
+        Args:
+            start: Starts a range in a domain, and returns its number.
+            end: Ends the range with a number in a domain.
+            start_step: Starts the range of a step; None for ``start``.
+        """
+        self._start, self._end, self._start_step = start, end, start_step or start
+
+    @property
+    def step_number(self) -> int:
+        """Return the number of the step that this thread begins."""
+        return (self._main if get_ident() == self._main_thread else self._threads.state).steps
+
+    def is_data(self, described: Any) -> bool:
+        """Return whether something describes the ranges of data loading."""
+        return any(call.place == DATA_PLACE and call.described is described for call in self._calls.values())
 
     def watch(self, code: CodeType, kind: str, text: str = "") -> None:
         """Mark the calls of some code.
@@ -177,7 +201,7 @@ class Marks:
                 if not self._is_grad_enabled():
                     thread.step = 0
                 elif not thread.step:
-                    thread.step = self._start(self._domain, thread.text)
+                    thread.step = self._start_step(self._domain, thread.text)
             thread.open[place] = self._start(self._domain, described)
         except Exception as error:  # noqa: BLE001 - no error here may end the program
             self._fail(error)
@@ -236,8 +260,9 @@ class Marks:
                 thread.others.clear()
             if thread.step:
                 self._end(self._domain, thread.step)
+            thread.steps += 1
             thread.text = next(thread.texts)
-            thread.step = self._start(self._domain, thread.text)
+            thread.step = self._start_step(self._domain, thread.text)
         except Exception as error:  # noqa: BLE001 - see started
             self._fail(error)
 
@@ -304,7 +329,7 @@ class Marks:
         """Send no more ranges, and print a warning once."""
         if not self._failed:
             self._failed = True
-            self._start = self._end = lambda _domain, _what: 0
+            self.send_to(*[lambda _domain, _what: 0] * 2)
             warn(f"no more marks are made: {type(error).__name__}: {error}")
 
 
