@@ -100,6 +100,12 @@ class Calibration:
         return scaled
 
     @cached_property
+    def own(self) -> Times:
+        """Return the host's own work in each node in the program, in ns."""
+        scaled: Times = np.rint(self.extents.host_work(self.extent.point) * self.scale).astype(np.int64)
+        return scaled
+
+    @cached_property
     def host(self) -> Interval[float]:
         """Return the work of the host at the admissible extents, as multiples of that at the estimate."""
         mine = self.simulation.graph.work_end > self.simulation.graph.work_start
