@@ -46,7 +46,7 @@ ALONE, MARKED, AGAIN, ARMED = MODES = "alone", "marked", "again", "armed"
 ARMED_PROGRAMS = frozenset({
     *("training:optimizers", "training:states_of_generators", "training:fused_and_foreach", "training:grad_scaler"),
     *("training:two_optimizers", "training:accumulation_and_clipping", "hooks:optimizer_hooks"),
-    *("patching:optimizer_steps", "compiling:compiled_step_function", "compiling:inductor_trains"),
+    *("patching:optimizer_steps", "compiling:training_first_then_compile", "compiling:aot_eager_trains"),
     *("loading:forked_workers", "processes:threads_train_at_once", "fresh_torch:order_at_exit"),
     "fresh_torch:children_that_train",
 })  # fmt: skip
