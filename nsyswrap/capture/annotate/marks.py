@@ -102,7 +102,7 @@ class Marks:
         self.codes: list[CodeType] = []
         self._described: dict[str, Any] = {}
         self._collecting: dict[int, tuple[CodeType, frozenset[int]]] = {}
-        self._failed = False
+        self._failed = self._is_own_loop = False
         self.optimizers = 0
         self.reset()
 
@@ -160,7 +160,9 @@ class Marks:
                 described = self._with_line(text, sys._getframe(1).f_back)  # noqa: SLF001 - who calls
             elif kind is DATA:
                 # Evaluation is part of no step; the first step begins with its first batch.
-                if not self._is_grad_enabled():
+                if self._is_own_loop:
+                    pass
+                elif not self._is_grad_enabled():
                     thread.step = 0
                 elif not thread.step:
                     self._step.message = b"step %d" % thread.steps
@@ -205,6 +207,8 @@ class Marks:
         Args:
             optimizer: The optimizer; None where there is only one.
         """
+        if self._is_own_loop:
+            return
         try:
             thread = self._main if get_ident() == self._main_thread else self._threads.state
             if optimizer is not None:
@@ -215,13 +219,31 @@ class Marks:
                         return
                     thread.owner = _reference(optimizer)
                 thread.others.clear()
-            if thread.step:
-                self._end(thread.step)
-            thread.steps += 1
-            self._step.message = b"step %d" % thread.steps
-            thread.step = self._start_step(self._step_described)
+            thread.steps += not thread.step
+            self._next_step(thread)
         except Exception as error:  # noqa: BLE001 - see started
             self._fail(error)
+
+    def begin_step(self) -> None:
+        """Begin a step of a loop that marks its own; until ``leave_step`` no optimizer ends steps."""
+        try:
+            self._is_own_loop = True
+            self._next_step(self._main if get_ident() == self._main_thread else self._threads.state)
+        except Exception as error:  # noqa: BLE001 - see started
+            self._fail(error)
+
+    def leave_step(self) -> None:
+        """Leave the open step without an end: the loop that marks its own steps is over."""
+        self._is_own_loop = False
+        (self._main if get_ident() == self._main_thread else self._threads.state).step = 0
+
+    def _next_step(self, thread: ThreadState) -> None:
+        """End the open step of a thread, if there is one, and begin the next."""
+        if thread.step:
+            self._end(thread.step)
+            thread.steps += 1
+        self._step.message = b"step %d" % thread.steps
+        thread.step = self._start_step(self._step_described)
 
     def note_collection(self, phase: str, info: Mapping[str, int]) -> None:
         """Mark a collection of garbage: a callback of ``gc.callbacks``.
