@@ -49,7 +49,7 @@ class Run:
 
 def run(nsys: Nsys, folder: Path, command: tuple[str, ...], **fields: object) -> Run:
     """Record a program with marked calls."""
-    result = profile(options(folder, *command, traces=("nvtx",), annotate=True, **fields), nsys)
+    result = profile(options(folder, *command, traces=("nvtx",), annotate=True, steps="all", **fields), nsys)
     return Run(result.exit_code, result.notes, load_export(result.export))
 
 
@@ -155,7 +155,7 @@ def test_each_rank_of_torchrun_is_marked(nsys: Nsys, tmp_path: Path, capfd: pyte
 
 
 # The comparison needs only ranges. With system calls, nsys needs three times as long for the import of torch.
-WITHOUT_LOADER = ("profile", "--counterfactual", "data", "--trace", "nvtx", "-o", "out", "train.py")
+WITHOUT_LOADER = ("profile", "--counterfactual", "data", "--steps", "all", "--trace", "nvtx", "-o", "out", "train.py")
 SLOW = """
 import time, torch
 from torch import nn
