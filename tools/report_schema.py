@@ -118,7 +118,7 @@ def schema() -> Tree:
             verdict=TEXT,
             verdict_rule=MAY_BE_TEXT,
             plan=list_of(of(rule=TEXT, step=ref("interval"), saving=ref("interval"), source=one_of(PlanSource))),
-            plan_base=of(step_ns=MAY_BE_WHOLE, measure={"enum": ["mean", "median", None]}),
+            plan_base=of(step_ns=MAY_BE_WHOLE),
             plan_notes=TEXTS,
             sections={"type": "object", "properties": sections, "additionalProperties": ref("section")},
             findings=list_of(ref("finding")),

@@ -8,7 +8,7 @@ import pandas as pd
 from nsyswrap.attribution.attribution import Attribution
 from nsyswrap.attribution.causes import CODE
 from nsyswrap.base import units
-from nsyswrap.base.interval import Interval, around
+from nsyswrap.base.interval import NINE_OF_TEN, Interval, around
 from nsyswrap.base.intervals import Times, Window
 from nsyswrap.events.recorded_calls import RecordedCalls
 from nsyswrap.hardware.profiler_cost import GRAPH_OPERATION, KINDS, OPERATION, ProfilerCost
@@ -28,8 +28,6 @@ NOT_MEASURED = (
 NOT_SIMULATED = "There is no step without the profiler: the simulation does not reproduce this run."
 STEP_FACTS = ("without_profiler_ns", "without_profiler_low_ns", "without_profiler_high_ns")
 SHARE_FACTS = ("without_profiler_share", "without_profiler_low_share", "without_profiler_high_share")
-# Of a normal distribution, nine of ten cases lie within so many standard deviations.
-NINE_OF_TEN = 1.645
 # A machine whose pace changes by less is not worth a sentence. Source: ours, as the least share of a finding.
 NOTABLE_SLOWDOWN = 1.02
 NAMES = {
