@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from export_builder import ExportBuilder
 from hypothesis import settings
 from hypothesis.internal.conjecture import providers
 from hypothesis.internal.constants_ast import Constants
@@ -228,22 +227,6 @@ def _turn(path: Path) -> int:
 def _has_slow_tests(path: Path, name: str) -> bool:
     """Return whether a file, or a test in it, has the mark `slow`."""
     return name in SLOW or (path.is_file() and "mark.slow" in path.read_text(encoding="utf-8"))
-
-
-@pytest.fixture
-def build() -> Callable[..., ExportBuilder]:
-    """Return a function that starts an export: ``build()``, or ``build(2022)`` for the tables of an older nsys."""
-    return ExportBuilder
-
-
-@pytest.fixture
-def trace_of(tmp_path: Path) -> Callable[[ExportBuilder], Trace]:
-    """Return a function that writes a built export and reads it back as a trace."""
-
-    def trace(builder: ExportBuilder) -> Trace:
-        return load_export(builder.write(tmp_path / "built.sqlite"))
-
-    return trace
 
 
 @pytest.fixture(scope="session")

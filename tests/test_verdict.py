@@ -6,7 +6,7 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 from analysis_fixtures import window
-from export_builder import ExportBuilder
+from export_builder import ExportBuilder, trace_of
 from real_captures import CAPTURE_NAMES, RealReport
 from verdict_checks import INCOMPLETE, check_verdict
 
@@ -16,10 +16,8 @@ from nsyswrap.base.intervals import Window
 from nsyswrap.model import NO_STEP, Fact, Finding, Plan, PlannedChange, Section, Severity, StepTimes
 from nsyswrap.report import build_report
 from nsyswrap.rules import RULES
-from nsyswrap.trace.tables import Trace
 from nsyswrap.verdict import ONE_STEP, find_verdict
 
-TraceOf = Callable[[ExportBuilder], Trace]
 Fill = Callable[[ExportBuilder], ExportBuilder]
 UNEXPLAINED = "Cannot tell: the GPU is idle for 10.0 % of the time and the capture does not show why."
 MS, S = 10**6, 10**9
@@ -203,7 +201,7 @@ CAUSES: dict[str, Fill] = {
 
 
 @pytest.mark.parametrize("rule", CAUSES)
-def test_the_only_cause_of_idle_time_is_the_verdict(rule: str, trace_of: TraceOf) -> None:
+def test_the_only_cause_of_idle_time_is_the_verdict(rule: str) -> None:
     """Each cause is the only one in a gap that takes half of the time."""
     report = build_report(trace_of(gap(CAUSES[rule])))
     assert report.verdict_rule == rule
@@ -211,18 +209,18 @@ def test_the_only_cause_of_idle_time_is_the_verdict(rule: str, trace_of: TraceOf
     assert report.findings[0].lost_ns == 2 * S
 
 
-def test_a_long_launch_call_is_the_verdict(trace_of: TraceOf) -> None:
+def test_a_long_launch_call_is_the_verdict() -> None:
     assert build_report(trace_of(gap(lambda b: b, (S, 3 * S)))).verdict_rule == "idle/launch"
 
 
-def test_a_busy_gpu_is_compute_bound(trace_of: TraceOf) -> None:
+def test_a_busy_gpu_is_compute_bound() -> None:
     builder = ExportBuilder().gpu().kernel(S, 2 * S, launched=(S - 10, S - 5), gridX=132 * 50, blockX=1024)
     report = build_report(trace_of(builder))
     assert report.verdict.startswith("Compute-bound: kernels run 100.0 % of the time, in all GPU operations")
     assert report.verdict_rule is None
 
 
-def test_impossible_rows_do_not_limit_a_run(trace_of: TraceOf) -> None:
+def test_impossible_rows_do_not_limit_a_run() -> None:
     """A row without times is left out and noted; the verdict is about the rest."""
     builder = ExportBuilder().gpu().kernel(S, 2 * S, launched=(S - 10, S - 5), gridX=132 * 50, blockX=1024)
     report = build_report(trace_of(builder.kernel(0, 0, launched=(5, 6))))
@@ -231,9 +229,7 @@ def test_impossible_rows_do_not_limit_a_run(trace_of: TraceOf) -> None:
 
 
 @pytest.mark.parametrize("launched", [None, (3 * S, 3 * S + 1)])
-def test_idle_time_that_missing_events_may_fill_is_not_explained(
-    launched: tuple[int, int] | None, trace_of: TraceOf
-) -> None:
+def test_idle_time_that_missing_events_may_fill_is_not_explained(launched: tuple[int, int] | None) -> None:
     """A kernel without a launch call, or a CUDA graph that left no trace: half of the time may be wrong."""
     builder = ExportBuilder().kernel(0, S, launched=(0, 1)).kernel(3 * S, 4 * S, launched=launched)
     if launched:

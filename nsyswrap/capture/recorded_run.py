@@ -16,6 +16,8 @@ from nsyswrap.capture.result_folder import HOST_NAME
 SCHEMA = "nsyswrap.run/1"
 COPY_RATES = "pinned_copy_rates"
 PROFILER_COST = "profiler_cost"
+STEPS_ALONE = "steps_alone"
+STEPS_ALONE_NAME = "steps_alone.json"
 HOST_SCHEMA = "nsyswrap.host/1"
 # The name of a capture of `profile` and of its export, without suffix; and the suffixes of what nsys records: the
 # second was that of nsys up to 2021.
@@ -41,6 +43,17 @@ def recorded_host(capture: Path) -> object:
     except (OSError, ValueError):
         return None
     return record if isinstance(record, dict) and record.get("schema") == HOST_SCHEMA else None
+
+
+def recorded_steps_alone(capture: Path) -> object:
+    """Return the steps timed alone that lie beside a capture of `profile`; None where there are none."""
+    path = capture.parent / STEPS_ALONE_NAME
+    if capture.stem != CAPTURE_STEM or not path.is_file():
+        return _record_inside(capture).get(STEPS_ALONE)
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
 
 
 def recorded_rank(capture: Path) -> tuple[int | None, int | None]:

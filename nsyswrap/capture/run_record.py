@@ -83,8 +83,9 @@ def run_record(
 
     Returns:
         The JSON object: ``schema``, ``command``, ``environment`` (``names``, ``values``), ``versions``, ``git`` (as in
-        `git_state`), ``host`` (as in `machine_number`), ``exit_code``, ``wall_ns``, ``notes``, ``pinned_copy_rates``
-        (by direction; empty without a GPU) and ``profiler_cost`` (empty without a measurement).
+        `git_state`), ``host`` (as in `machine_number`), ``exit_code``, ``wall_ns``, ``notes``, ``steps`` (which the
+        program recorded itself, and why or why not), ``pinned_copy_rates`` (by direction; empty without a GPU) and
+        ``profiler_cost`` (empty without a measurement).
     """
     environ = dict(os.environ if environ is None else environ)
     inherited = kept_environment(environ) if options.hide_environment else environ
@@ -100,6 +101,7 @@ def run_record(
         },
         **_origin(result.command, cwd),
         "exit_code": result.exit_code,
+        "steps": dict(result.steps),
         "wall_ns": result.wall_ns,
         "notes": [cleaner.text(note) for note in result.notes],
         COPY_RATES: copy_rates(),

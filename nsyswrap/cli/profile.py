@@ -218,7 +218,7 @@ def captured(
     from nsyswrap.capture.nsys import profile as record  # noqa: PLC0415
 
     with shown(quiet=quiet) as progress:
-        return record(options, find_nsys(), progress, place, on_recorded, on_hint=_hint)
+        return record(options, find_nsys(), progress, place, on_recorded, on_hint=_hint, on_state=progress.show_steps)
 
 
 def _hint(text: str) -> None:

@@ -7,6 +7,7 @@ from nsyswrap.base.interval import Interval
 from nsyswrap.base.intervals import Times
 from nsyswrap.loop.step_detection import Steps
 from nsyswrap.model import Fact, Report, Section
+from nsyswrap.program.calibration import median_of
 from nsyswrap.sections import profiler_cost
 from nsyswrap.trace.tables import array
 
@@ -26,7 +27,7 @@ def with_baseline(report: Report, alone: Steps) -> Report:
         return without_baseline(report, "the report is not about steps")
     if len(lengths) < FEWEST_STEPS:
         return without_baseline(report, f"the run without nsys shows {len(lengths)} of its steps; {NO_STEPS_HINT}")
-    measured, simulated = profiler_cost.median_of(lengths).map(round), report.step.alone
+    measured, simulated = median_of(lengths).map(round), report.step.alone
     found = replace(report, step=replace(report.step, alone=measured, alone_source="second_run"))
     facts = [Fact("baseline_step_ns", measured.point, "ns")]
     if simulated is not None:

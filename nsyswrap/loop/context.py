@@ -16,6 +16,7 @@ from nsyswrap.events.lost_events import SilentThread, UnrecordedLaunches, find_u
 from nsyswrap.events.operations import Operations, find_operations
 from nsyswrap.events.python_stacks import SourceLines, find_lines
 from nsyswrap.events.recorded_calls import NOT_MEASURED, RecordedCalls, find_recorded_calls
+from nsyswrap.events.steps_alone import NO_STEPS_ALONE, StepsAlone
 from nsyswrap.events.thread_states import ThreadStates, find_thread_states
 from nsyswrap.hardware.copy_rates import CopyRate
 from nsyswrap.hardware.kernel_names.user_rules import NameRule
@@ -47,6 +48,7 @@ class Settings:
         profiler_cost: What nsys adds to each call, measured on that machine; None where it is unknown.
         launched_as: Rank of each process as its launcher numbered it, by global id of the process.
         clock_errors: How wrong the times of a process can be against those of others, in ns, by its global id.
+        steps_alone: The steps that were timed without recording.
     """
 
     step_pattern: str = ""
@@ -58,6 +60,7 @@ class Settings:
     profiler_cost: ProfilerCost | None = None
     launched_as: Mapping[int, int] = field(default_factory=dict)
     clock_errors: Mapping[int, int] = field(default_factory=dict)
+    steps_alone: StepsAlone = NO_STEPS_ALONE
 
 
 NO_SETTINGS = Settings()
@@ -99,12 +102,13 @@ class TraceContext:
     phase_of_operations: npt.NDArray[np.int32]
 
 
-def find_context(trace: Trace, settings: Settings = NO_SETTINGS) -> TraceContext:
+def find_context(trace: Trace, settings: Settings = NO_SETTINGS, known: Steps | None = None) -> TraceContext:
     """Return the events and the loop of a trace.
 
     Args:
         trace: The tables of one export.
         settings: The user's settings for steps, phases and kernel names.
+        known: Its steps, where they are known; None to find them.
 
     Raises:
         UsageError: The pattern of steps is no regular expression.
@@ -113,7 +117,7 @@ def find_context(trace: Trace, settings: Settings = NO_SETTINGS) -> TraceContext
     with ThreadPoolExecutor(1) as pool:  # beside the steps
         kernel_names = pool.submit(find_kernel_names, trace, operations, settings.kernel_rules)
         sequences = cache(lambda: tuple(work_sequences(trace, operations)))
-        steps = _steps(trace, settings, operations, sequences)
+        steps = _steps(trace, settings, operations, sequences) if known is None else known
         if trace.excerpt is not None:
             are_named = steps.source != PATTERN and not settings.step_kernel
             steps = steps.inside(trace.excerpt, are_all_known=are_named)

@@ -35,6 +35,17 @@ def injected_steps(ranges: pd.DataFrame) -> Flags:
     return are_steps
 
 
+def steps_before(ranges: pd.DataFrame) -> dict[int, int]:
+    """Return how many steps each process had taken before the first one that nsyswrap marked in the capture.
+
+    Our steps have the numbers that they have in their process, from 0.
+    """
+    rows = np.flatnonzero(injected_steps(ranges))
+    process = tables.process_of(array(ranges, "thread")[rows])
+    number = [int(str(text).rpartition(" ")[2]) for text in ranges["text"].iloc[rows]]
+    return pd.Series(number, dtype=np.int64).groupby(process).min().to_dict()
+
+
 def notes(ranges: pd.DataFrame, rows: npt.NDArray[np.intp]) -> tuple[str, ...]:
     """Return a note that names the phases that nsyswrap marked; none where the program marked all of them.
 

@@ -18,8 +18,8 @@ from nsyswrap.render.vocabulary import WEIGHTS, column_label
 if TYPE_CHECKING:
     import pandas as pd
 
+    from nsyswrap.model import TimelineData
     from nsyswrap.render.charts import LegendRow
-    from nsyswrap.render.step_picture import StepPicture
 
 Form = Literal["html", "text", "markdown"]
 EVERYWHERE: frozenset[Form] = frozenset({"html", "text", "markdown"})
@@ -130,12 +130,23 @@ class Bars:
 
 
 class DrawnStep(NamedTuple):
-    """A step: its words in three parts, and its picture."""
+    """A step that the script draws.
+
+    Attributes:
+        side: Which of the steps it is.
+        name: What ran.
+        note: The step in words.
+        data: The timeline of the step alone.
+        span: Its start and end, ns since capture start.
+        inferred: Whether its phases are inferred.
+    """
 
     side: str
     name: str
     note: str
-    picture: "StepPicture"
+    data: "TimelineData"
+    span: tuple[int, int]
+    inferred: bool
 
 
 @dataclass(frozen=True, slots=True)

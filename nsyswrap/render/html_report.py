@@ -119,7 +119,7 @@ def _context(report: Report) -> dict[str, Any]:
     everything = list(_groups(report))
     groups = [shown for group in everything if (shown := _shown(group)).sections or group.title == PageGroup.ABOUT]
     gaps = page_parts.worst_gaps(report, _MOST_GAPS)
-    timeline, ranks, step = timeline_view.view(report), page_ranks.ranks(report), step_view.view(report)
+    timeline, ranks, step = timeline_view.view(report), page_ranks.ranks(report), step_view.typical_step(report)
     findings, over_time = page_findings.findings(report), _over_time(timeline, gaps)
     has = {name for name, part in (("ranks", ranks), ("step", step)) if part}
     return {
@@ -139,6 +139,7 @@ def _context(report: Report) -> dict[str, Any]:
         "over_time": over_time,
         "over_time_title": _OVER_TIME,
         "step": step,
+        "step_data": step and step_view.script_data(report),
         **_charts(report),
         "ranks": ranks,
         "groups": groups,

@@ -8,12 +8,13 @@ import pandas as pd
 from nsyswrap.attribution.attribution import Attribution
 from nsyswrap.attribution.causes import CODE
 from nsyswrap.base import units
-from nsyswrap.base.interval import NINE_OF_TEN, Interval, around
+from nsyswrap.base.interval import around
 from nsyswrap.base.intervals import Times, Window
 from nsyswrap.events.recorded_calls import RecordedCalls
 from nsyswrap.hardware.profiler_cost import GRAPH_OPERATION, KINDS, OPERATION, ProfilerCost
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Fact, Section, StepTimes
+from nsyswrap.program.calibration import median_of
 from nsyswrap.sections.spec import PageGroup, SectionSpec
 from nsyswrap.trace.tables import array
 from nsyswrap.what_if.simulate import Simulation
@@ -91,17 +92,6 @@ def _facts(lengths: Times, found: WithoutProfiler | None) -> tuple[Fact, ...]:
         *(Fact(name, time, "ns") for name, time in zip(STEP_FACTS, times, strict=True)),
         *(Fact(name, share, "share") for name, share in zip(SHARE_FACTS, run, strict=True)),
     )
-
-
-def median_of(lengths: Times) -> Interval[float]:
-    """Return the median step, and the range of the median of another run of as many steps, in ns.
-
-    Of N steps, the number shorter than the true median has a standard deviation of half the root of N, and two runs
-    differ by the root of two times as much. Source: the binomial distribution. It assumes independent steps, and takes
-    no shape of their lengths for granted.
-    """
-    share = 0.5 + NINE_OF_TEN * np.sqrt(2 / len(lengths)) / 2
-    return Interval(*np.quantile(lengths, [max(1 - share, 0.0), 0.5, min(share, 1.0)]).tolist())
 
 
 def _calls(context: TraceContext, window: Window, calls: RecordedCalls) -> pd.DataFrame:

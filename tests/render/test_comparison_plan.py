@@ -58,6 +58,8 @@ def test_each_promise_has_its_time_and_the_measured_steps_are_around_them() -> N
     assert found["time"] == ["10.0 ms", "4.00 to 5.00 ms promised", "2.00 to 3.00 ms promised", "4.50 ms"]
     drawn = [("100.00%", "100.00%"), ("50.00%", "40.00%"), ("30.00%", "20.00%"), ("45.00%", "45.00%")]
     assert widths(found["as a bar"]) == drawn
+    # Words of any length follow the bar, so that they do not push it beyond the edge.
+    assert list(found)[:4] == ["step", "change", "time", "as a bar"]
 
 
 def test_the_longest_step_fills_the_bar() -> None:

@@ -1,16 +1,12 @@
 """The change "buckets of another size": when buckets are ready, and what is left of them after the backward pass."""
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
-from export_builder import ExportBuilder
+from export_builder import ExportBuilder, trace_of
 from simulations import US, simulate_trace
 
-from nsyswrap.trace.tables import Trace
 from nsyswrap.what_if.bucket_sizes import Buckets, buckets_of, half_as_large, latency_ns, twice_as_large
 
-TraceOf = Callable[[ExportBuilder], Trace]
 ALL_REDUCE = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
 STEP, STEPS = 1000 * US, 8
 NCCL = 7
@@ -80,7 +76,7 @@ def trained(sizes: tuple[int, ...] = (), lengths: tuple[int, int] = (100, 100)) 
     return builder
 
 
-def test_a_bucket_is_ready_when_the_kernels_launched_before_it_have_ended(trace_of: TraceOf) -> None:
+def test_a_bucket_is_ready_when_the_kernels_launched_before_it_have_ended() -> None:
     found = list(buckets_of(0, simulate_trace(trace_of(trained()))))
     assert found
     for each in found:
@@ -88,7 +84,7 @@ def test_a_bucket_is_ready_when_the_kernels_launched_before_it_have_ended(trace_
         assert (each.ready - each.begun).tolist() == [200 * US, 400 * US]
 
 
-def test_smaller_buckets_leave_half_of_the_last_one(trace_of: TraceOf) -> None:
+def test_smaller_buckets_leave_half_of_the_last_one() -> None:
     """A bucket of twice the size takes twice as long, so half of the last bucket is saved."""
     simulation = simulate_trace(trace_of(trained((1 << 20, 2 << 20), (50, 100))))
     assert latency_ns(0, simulation) == pytest.approx(0, abs=1)
@@ -100,14 +96,14 @@ def test_smaller_buckets_leave_half_of_the_last_one(trace_of: TraceOf) -> None:
     assert factor[~behind] == pytest.approx(1)
 
 
-def test_without_sizes_the_latency_is_not_known_and_nothing_is_said(trace_of: TraceOf) -> None:
+def test_without_sizes_the_latency_is_not_known_and_nothing_is_said() -> None:
     simulation = simulate_trace(trace_of(trained()))
     assert latency_ns(0, simulation) is None
     assert half_as_large(0, simulation) is None
     assert twice_as_large(0, simulation) is None
 
 
-def test_sizes_that_do_not_change_the_length_are_all_latency(trace_of: TraceOf) -> None:
+def test_sizes_that_do_not_change_the_length_are_all_latency() -> None:
     """A bucket of ten times the size takes as long: two buckets in one take as long as one, and halves save nothing."""
     simulation = simulate_trace(trace_of(trained((1 << 20, 10 << 20))))
     assert latency_ns(0, simulation) == pytest.approx(100 * US)
@@ -119,5 +115,5 @@ def test_sizes_that_do_not_change_the_length_are_all_latency(trace_of: TraceOf) 
         assert np.asarray(each.change.factor) == pytest.approx(1)
 
 
-def test_sizes_that_are_nearly_equal_show_no_latency(trace_of: TraceOf) -> None:
+def test_sizes_that_are_nearly_equal_show_no_latency() -> None:
     assert latency_ns(0, simulate_trace(trace_of(trained((1 << 20, 3 << 19))))) is None

@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 import pytest
 from analysis_fixtures import window
-from export_builder import DEVICE_TO_HOST, HOST_TO_DEVICE, MAIN, ExportBuilder, thread
+from export_builder import DEVICE_TO_HOST, HOST_TO_DEVICE, MAIN, ExportBuilder, thread, trace_of
 from simulations import US, change_of, saved_us, simulate_trace
 
 from nsyswrap.base.interval import Interval
@@ -21,7 +21,6 @@ from nsyswrap.what_if.dependency_graph import Change
 from nsyswrap.what_if.saving import CANNOT, Saving, WhatIf, faster, predict
 from nsyswrap.what_if.simulate import Simulation
 
-TraceOf = Callable[[ExportBuilder], Trace]
 WHOLE = window(0, 1_000 * US)
 
 
@@ -54,13 +53,13 @@ def spans(*pairs: tuple[int, int]) -> Spans:
     ("cause", "call"),
     [("allocation", "cudaMalloc"), ("module_load", "cuModuleLoadData"), ("allocation", "cudaHostAlloc")],
 )
-def test_time_in_calls_that_are_not_needed_is_saved(cause: str, call: str, trace_of: TraceOf) -> None:
+def test_time_in_calls_that_are_not_needed_is_saved(cause: str, call: str) -> None:
     """Five calls of 60 µs take 300 µs."""
     trace = trace_of(turns(lambda builder, at: builder.call(call, at + 20 * US, at + 80 * US)))
     assert saved(trace, change_of(CAUSES[cause])) == 300
 
 
-def test_a_free_that_waits_for_the_gpu_hides_its_work(trace_of: TraceOf) -> None:
+def test_a_free_that_waits_for_the_gpu_hides_its_work() -> None:
     """The call lasts until the kernel of 60 µs ends. Without the call, the kernels still have to run."""
 
     def each(builder: ExportBuilder, at: int) -> None:
@@ -70,7 +69,7 @@ def test_a_free_that_waits_for_the_gpu_hides_its_work(trace_of: TraceOf) -> None
     assert 0 < saved(trace_of(turns(each)), change_of(CAUSES["allocation"])) < 515 - 5 * 65
 
 
-def test_waiting_for_a_lock_is_saved_on_the_thread_that_waits(trace_of: TraceOf) -> None:
+def test_waiting_for_a_lock_is_saved_on_the_thread_that_waits() -> None:
     other = thread(4712)
     trace = trace_of(
         turns(lambda builder, at: builder.os_call("pthread_mutex_lock", at + 20 * US, at + 60 * US))
@@ -80,7 +79,7 @@ def test_waiting_for_a_lock_is_saved_on_the_thread_that_waits(trace_of: TraceOf)
     assert saved(trace, change_of(CAUSES["lock"])) == 200
 
 
-def test_a_thread_that_is_off_the_cpu_comes_back_sooner(trace_of: TraceOf) -> None:
+def test_a_thread_that_is_off_the_cpu_comes_back_sooner() -> None:
     """The thread has no core for 30 µs in each of five turns, 150 µs."""
 
     def each(builder: ExportBuilder, at: int) -> None:
@@ -90,7 +89,7 @@ def test_a_thread_that_is_off_the_cpu_comes_back_sooner(trace_of: TraceOf) -> No
     assert saved(trace_of(turns(each)), change_of(CAUSES["off_cpu"])) == 150
 
 
-def test_loading_and_cpu_time_are_shortened_separately(trace_of: TraceOf) -> None:
+def test_loading_and_cpu_time_are_shortened_separately() -> None:
     """In each turn the launch takes 4 µs, the data phase 36 µs and other code 60 µs; there is one launch more."""
     trace = trace_of(turns(lambda builder, at: builder.range("data", at + 4 * US, at + 40 * US)))
     host = {MAIN: spans(*((number * 100 + 40, number * 100 + 100) for number in range(5)))}
@@ -98,7 +97,7 @@ def test_loading_and_cpu_time_are_shortened_separately(trace_of: TraceOf) -> Non
     assert saved(trace, change_of(CAUSES["data_work"])) == 180
 
 
-def test_operations_begin_at_once(trace_of: TraceOf) -> None:
+def test_operations_begin_at_once() -> None:
     """Only the last kernel's latency of 6 µs is not hidden by the CPU."""
     assert saved(trace_of(turns(lambda *_: None)), change_of(CAUSES["queued"])) == 6
 
@@ -113,14 +112,15 @@ def copying(direction: int) -> Callable[[ExportBuilder, int], None]:
     return each
 
 
-def test_a_removed_wait_lets_the_host_run_on(trace_of: TraceOf) -> None:
+def test_a_removed_wait_lets_the_host_run_on() -> None:
     """Each of five waits lasts 9 µs: 4 µs for the call itself, as for a launch, and 5 µs of waiting."""
     assert saved(trace_of(turns(copying(DEVICE_TO_HOST))), change_of(CAUSES["synchronization"])) == 45
 
 
 @pytest.mark.parametrize(("change", "mine"), [(reads, DEVICE_TO_HOST), (one_copy, HOST_TO_DEVICE)])
 def test_a_removed_copy_saves_its_call_as_well(
-    change: Callable[[Simulation], WhatIf], mine: int, trace_of: TraceOf
+    change: Callable[[Simulation], WhatIf],
+    mine: int,
 ) -> None:
     """The waiting is saved, 5 µs in each of five turns, and the two calls of 4 µs."""
     assert saved(trace_of(turns(copying(mine))), change) == 65
@@ -131,7 +131,7 @@ def test_a_removed_copy_saves_its_call_as_well(
     assert made.factor == 0
 
 
-def test_one_copy_removes_only_the_waits_right_behind_copies(trace_of: TraceOf) -> None:
+def test_one_copy_removes_only_the_waits_right_behind_copies() -> None:
     """A wait after a kernel launch stays, and so does a wait after a copy of another thread."""
 
     def each(builder: ExportBuilder, at: int) -> None:
@@ -146,7 +146,7 @@ def test_one_copy_removes_only_the_waits_right_behind_copies(trace_of: TraceOf) 
     assert (calls["start"] // US).tolist() == [20, 25, 60]
 
 
-def test_exposed_copies_are_hidden(trace_of: TraceOf) -> None:
+def test_exposed_copies_are_hidden() -> None:
     """Exposed copies of 60 µs, one before each of five kernels, are overlapped.
 
     All work is launched ahead. Without the copies, the first kernel is launched at 9, has a latency of 6 and ends at
@@ -165,7 +165,7 @@ def test_exposed_copies_are_hidden(trace_of: TraceOf) -> None:
 QUEUED = [(10, 40), (42, 46), (48, 78), (80, 84), (86, 116)]
 
 
-def test_fused_operations_lose_their_gaps_and_short_ones_their_time(trace_of: TraceOf) -> None:
+def test_fused_operations_lose_their_gaps_and_short_ones_their_time() -> None:
     """Kernels of 30 µs and of 4 µs alternate, with gaps of 2 µs, all launched ahead.
 
     Four gaps of 2 µs and two kernels of 4 µs are saved. Nothing changes on another GPU.
@@ -179,7 +179,7 @@ def test_fused_operations_lose_their_gaps_and_short_ones_their_time(trace_of: Tr
     assert saved(trace, partial(fused, {1: gaps})) == 0
 
 
-def test_fused_operations_change_only_behind_the_given_gaps(trace_of: TraceOf) -> None:
+def test_fused_operations_change_only_behind_the_given_gaps() -> None:
     """The first gap ends with a kernel of 4 µs, the second with one of 30 µs, which gets 2 µs shorter."""
     builder = ExportBuilder()
     for number, (start, end) in enumerate(QUEUED):
@@ -190,7 +190,7 @@ def test_fused_operations_change_only_behind_the_given_gaps(trace_of: TraceOf) -
 
 
 @pytest.mark.parametrize("name", ["ampere_sgemm_128x64_tn", "triton_poi_fused_add_0"])
-def test_a_short_kernel_that_no_compiler_fuses_keeps_its_time(trace_of: TraceOf, name: str) -> None:
+def test_a_short_kernel_that_no_compiler_fuses_keeps_its_time(name: str) -> None:
     """A product is a library's kernel, and one of a compiler is fused already: the gaps of 2 µs are saved."""
     builder = ExportBuilder()
     for number, (start, end) in enumerate(QUEUED):
@@ -200,7 +200,7 @@ def test_a_short_kernel_that_no_compiler_fuses_keeps_its_time(trace_of: TraceOf,
     assert saved(trace, partial(fused, {0: spans((40, 42), (46, 48), (78, 80), (84, 86))})) == 8
 
 
-def test_the_launch_of_a_short_fused_operation_is_saved_as_well(trace_of: TraceOf) -> None:
+def test_the_launch_of_a_short_fused_operation_is_saved_as_well() -> None:
     """The host time for the short kernel, from the end of one launch call at 4 to that of its own at 14, is saved.
 
     The last kernel waits for the host, so it begins 10 µs earlier.
@@ -212,7 +212,7 @@ def test_the_launch_of_a_short_fused_operation_is_saved_as_well(trace_of: TraceO
     assert saved(trace, partial(fused, {0: spans((40, 42), (46, 48))})) == 10
 
 
-def test_a_fused_optimizer_saves_the_host_time_of_its_phase(trace_of: TraceOf) -> None:
+def test_a_fused_optimizer_saves_the_host_time_of_its_phase() -> None:
     """The optimizer takes 60 µs of CPU time in each turn and runs one short kernel."""
 
     def each(builder: ExportBuilder, at: int) -> None:
@@ -222,7 +222,7 @@ def test_a_fused_optimizer_saves_the_host_time_of_its_phase(trace_of: TraceOf) -
     assert saved(trace_of(turns(each)), fused_optimizer) == 300
 
 
-def test_a_fused_optimizer_moves_less_memory_and_has_no_short_kernels(trace_of: TraceOf) -> None:
+def test_a_fused_optimizer_moves_less_memory_and_has_no_short_kernels() -> None:
     """Two kernels of 180 µs take 7/18 of that, 70 µs, and a short one is removed: 6 + 70 + 1 + 70 instead of 377 µs.
 
     A kernel of another phase stays.
@@ -237,7 +237,7 @@ def test_a_fused_optimizer_moves_less_memory_and_has_no_short_kernels(trace_of: 
     assert change.factor == pytest.approx([7 / 18, 7 / 18, 0])
 
 
-def test_a_run_that_cannot_be_simulated_has_no_predicted_saving(trace_of: TraceOf) -> None:
+def test_a_run_that_cannot_be_simulated_has_no_predicted_saving() -> None:
     """The kernel has no known launch, so the change is not simulated at all."""
 
     def never(_: Simulation) -> WhatIf:
@@ -247,7 +247,7 @@ def test_a_run_that_cannot_be_simulated_has_no_predicted_saving(trace_of: TraceO
     assert found == Saving(None, None, (CANNOT,))
 
 
-def test_a_change_that_makes_a_run_longer_saves_nothing(trace_of: TraceOf) -> None:
+def test_a_change_that_makes_a_run_longer_saves_nothing() -> None:
     """Kernels that take twice as long save 0 ns, and never a negative time."""
     simulation = simulate_trace(trace_of(turns(lambda *_: None)), WHOLE)
     found = predict(simulation, lambda each: faster(each.operations, 2.0, "slower kernels"))

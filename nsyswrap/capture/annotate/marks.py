@@ -93,8 +93,7 @@ class Marks:
         note_other: Callable[[CodeType, Any], object] = lambda _code, _value: None,
     ) -> None:
         self._sink = sink
-        self._start: Callable[[Any], int] = sink.start
-        self._end: Callable[[int], object] = sink.end
+        self.send_to(sink.start, sink.end)
         # Each step has another text, so what describes it is used again: nothing is made for a step.
         self._step, self._step_described = sink.step()
         self._is_grad_enabled, self._note_other = is_grad_enabled, note_other
@@ -106,6 +105,30 @@ class Marks:
         self._failed = False
         self.optimizers = 0
         self.reset()
+
+    def send_to(
+        self,
+        start: Callable[[Any], int],
+        end: Callable[[int], object],
+        start_step: "Callable[[Any], int] | None" = None,
+    ) -> None:
+        """Send the ranges elsewhere from now on.
+
+        Args:
+            start: Starts a range, and returns its number.
+            end: Ends the range with a number.
+            start_step: Starts the range of a step; None for ``start``.
+        """
+        self._start, self._end, self._start_step = start, end, start_step or start
+
+    @property
+    def step_number(self) -> int:
+        """Return the number of the step that this thread begins."""
+        return (self._main if get_ident() == self._main_thread else self._threads.state).steps
+
+    def is_data(self, described: Any) -> bool:
+        """Return whether something describes the ranges of data loading."""
+        return any(kind is DATA and known is described for kind, known, _ in self._calls.values())
 
     def watch(self, code: CodeType, kind: str, text: str = "") -> None:
         """Mark the calls of some code.
@@ -141,7 +164,7 @@ class Marks:
                     thread.step = 0
                 elif not thread.step:
                     self._step.message = b"step %d" % thread.steps
-                    thread.step = self._start(self._step_described)
+                    thread.step = self._start_step(self._step_described)
             thread.open[kind] = self._start(described)
         except Exception as error:  # noqa: BLE001 - no error here may end the program
             self._fail(error)
@@ -196,7 +219,7 @@ class Marks:
                 self._end(thread.step)
             thread.steps += 1
             self._step.message = b"step %d" % thread.steps
-            thread.step = self._start(self._step_described)
+            thread.step = self._start_step(self._step_described)
         except Exception as error:  # noqa: BLE001 - see started
             self._fail(error)
 
@@ -263,7 +286,7 @@ class Marks:
         """Send no more ranges, and print a warning once."""
         if not self._failed:
             self._failed = True
-            self._start = self._end = lambda _: 0
+            self.send_to(*[lambda _: 0] * 2)
             warn(f"no more marks are made: {type(error).__name__}: {error}")
 
 
