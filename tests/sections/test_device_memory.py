@@ -8,7 +8,7 @@ from analysis_fixtures import run_section, window
 from export_builder import DEVICE, PINNED, PROCESS, ExportBuilder, global_id, trace_of
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from savings import ends_of
+from savings import saving_of
 
 from nsyswrap.loop.context import find_context
 from nsyswrap.model import Finding, Section, Severity
@@ -182,7 +182,7 @@ def test_measured_steps_that_allocate_are_a_finding() -> None:
     assert finding.evidence[:2] == ("9 allocations, 9.00 MiB in all", "0 releases, 0 B in all")
     assert finding.lost_ns == 164
     assert finding.evidence[3].startswith("36 ns of the host")
-    assert (finding.severity, *ends_of(finding)) == (Severity.PROBLEM, 18, 36)
+    assert (finding.severity, saving_of(finding).point) == (Severity.PROBLEM, 36)
 
 
 def test_releases_are_churn_too() -> None:
