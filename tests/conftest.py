@@ -71,8 +71,8 @@ SLOW = frozenset({
 # No test may fail by chance: any example may take long on a busy machine, and new examples are drawn only on demand.
 KEPT = not os.environ.get("NSYSWRAP_NEW_EXAMPLES")
 settings.register_profile("nsyswrap", deadline=None, derandomize=KEPT, max_examples=50 if KEPT else 200)
-# `make quick` tries fewer examples of each law; `make test` tries all of them.
-settings.register_profile("quick", deadline=None, derandomize=KEPT, max_examples=20)
+# `make quick` and `make test` try fewer examples of each law; `make check` tries all of them.
+settings.register_profile("fewer", deadline=None, derandomize=KEPT, max_examples=20 if KEPT else 200)
 settings.load_profile("nsyswrap")
 if KEPT:
     # Hypothesis draws some texts and numbers from the source of all modules that are imported by then, so the examples
@@ -96,8 +96,8 @@ def pytest_configure(config: pytest.Config) -> None:
     threads that wait for a core take half of the time of small programs.
     """
     gc.disable()  # until all tests are collected: what is made until then stays
-    if _is_quick(config):
-        settings.load_profile("quick")
+    if "not thorough" in config.getoption("markexpr"):
+        settings.load_profile("fewer")
     os.environ["OMP_NUM_THREADS"] = "1"
     _start_elsewhere(config)
     for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
