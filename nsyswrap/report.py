@@ -157,8 +157,9 @@ def report_of(
     )
     if keys:
         return made
-    sentence, rule = find_verdict(judged, findings, program.whole_window(chosen), step, context.program_kind)
-    plan = find_plan(alone.get("simulation"), findings, typical(program.steps_of(step), program.window, rule))
+    plan = find_plan(alone.get("simulation"), findings, typical(program.steps_of(step), program.window))
+    about = program.whole_window(chosen)
+    sentence, rule = find_verdict(judged, findings, about, step, context.program_kind, plan)
     return replace(made, verdict=sentence, verdict_rule=rule, plan=plan)
 
 

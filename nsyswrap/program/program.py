@@ -2,11 +2,12 @@
 
 from dataclasses import dataclass, replace
 
+from nsyswrap.base.interval import Interval
 from nsyswrap.base.intervals import Window
 from nsyswrap.events.recorded_calls import RecordedCalls
 from nsyswrap.loop.context import TraceContext, find_states
-from nsyswrap.model import Finding, StepTimes
-from nsyswrap.program.calibration import Calibration, find_calibration
+from nsyswrap.model import AloneSource, Finding, StepTimes
+from nsyswrap.program.calibration import Calibration, find_calibration, measured_alone
 from nsyswrap.program.timeline import calibrated_context
 from nsyswrap.ranks.collectives import find_collectives
 from nsyswrap.what_if.simulate import Simulation, find_simulation
@@ -20,12 +21,16 @@ class ProgramAlone:
         context: Its trace, its events and its loop.
         window: Its window, which is a part of that of the recording.
         calibration: How it follows from the recording; None where it is the recording itself.
+        step: The typical step alone, in ns; None where it is not known.
+        source: What the step comes from.
         parts: How many such windows the steps of the recording's window make up.
     """
 
     context: TraceContext
     window: Window
     calibration: Calibration | None = None
+    step: Interval[int] | None = None
+    source: AloneSource | None = None
     parts: float = 1.0
 
     @property
@@ -49,10 +54,8 @@ class ProgramAlone:
 
     def with_times(self, step: StepTimes) -> StepTimes:
         """Return the times of the recording's steps with those of the program."""
-        if self.calibration is None or self.calibration.step is None:
-            return step
-        total = self._of_all(self.context.steps.total_ns)
-        return replace(step, alone=self.calibration.step, alone_source=self.calibration.source, alone_total_ns=total)
+        total = None if self.is_recording or self.step is None else self._of_all(self.context.steps.total_ns)
+        return replace(step, alone=self.step, alone_source=self.source, alone_total_ns=total)
 
     def steps_of(self, step: StepTimes) -> StepTimes:
         """Return the times of the program's own steps, which may be a part of those of the recording."""
@@ -67,8 +70,8 @@ def find_program(
 ) -> ProgramAlone:
     """Return the program as it runs alone.
 
-    It is the recording itself where nothing tells what the profiler cost, or where the simulation does not reproduce
-    the recorded or the calibrated run.
+    It is the recording itself where nothing tells what the profiler cost, or not well enough, or where the simulation
+    does not reproduce the recorded or the calibrated run.
 
     Args:
         context: The recording.
@@ -78,13 +81,17 @@ def find_program(
     """
     calibration = find_calibration(simulation, recorded_calls, window)
     if calibration is None:
-        return ProgramAlone(context, window)
+        measured = measured_alone(context, window)
+        known = (None, None) if measured is None else (measured.step, measured.source)
+        return ProgramAlone(context, window, None, *known)
+    known = (calibration.step, None if calibration.step is None else calibration.source)
+    if not calibration.is_known_well:
+        return ProgramAlone(context, window, None, *known)
     found = calibrated_context(context, calibration)
     own = _window(found, calibration, window)
-    collectives = find_collectives(found)
-    if own is None or not find_simulation(found, find_states(found, own), own, collectives).predicts:
-        return ProgramAlone(context, window)
-    return ProgramAlone(found, own, calibration, simulation.scale)
+    if own is None or not find_simulation(found, find_states(found, own), own, find_collectives(found)).predicts:
+        return ProgramAlone(context, window, None, *known)
+    return ProgramAlone(found, own, calibration, *known, simulation.scale)
 
 
 def _window(context: TraceContext, calibration: Calibration, window: Window) -> Window | None:

@@ -11,7 +11,6 @@ from nsyswrap.base.row_sums import typed_table
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.own_windows import find_own_windows
 from nsyswrap.model import Fact, Section
-from nsyswrap.program.calibration import Calibration
 from nsyswrap.program.program import ProgramAlone
 from nsyswrap.ranks.collectives import Collectives
 from nsyswrap.rules import cause_name
@@ -25,6 +24,10 @@ KEY, TITLE = "program", "The program without the profiler"
 AS_RECORDED = (
     "These numbers are of the recording, with what nsys cost: nothing tells what that was. 'nsyswrap profile' measures "
     "it."
+)
+UNCERTAIN = (
+    "These numbers are of the recording, with what nsys cost. Where that went is not known well enough: the step alone "
+    "was not timed, or the simulation does not reproduce the run."
 )
 TIMED = (
     "The recorded run is simulated without what nsys cost, so that its step is as long as {count} steps without nsys: "
@@ -51,8 +54,8 @@ def run(
     attributions: tuple[Attribution, ...],
 ) -> Section:
     """Return where the time of a step of the program goes, by part of the ledger and cause of idle time."""
-    calibration = program.calibration
-    step = None if calibration is None or calibration.step is None else calibration.step
+    calibration, step = program.calibration, program.step
+    length = None if program.is_recording or step is None else step.point
     return Section(
         key=KEY,
         title=TITLE,
@@ -63,8 +66,8 @@ def run(
             Fact("step_alone_high_ns", None if step is None else step.high, "ns"),
             Fact("steps_timed_alone", 0 if calibration is None else calibration.count, "count"),
         ),
-        tables={"step": _step(context, window, collectives, attributions, None if step is None else step.point)},
-        notes=(_note(calibration),),
+        tables={"step": _step(context, window, collectives, attributions, length)},
+        notes=(_note(program),),
     )
 
 
@@ -114,10 +117,11 @@ def shared_out(parts: np.ndarray, whole: int) -> list[int]:
     return [int(each) for each in found]
 
 
-def _note(calibration: Calibration | None) -> str:
+def _note(program: ProgramAlone) -> str:
     """Return what the numbers are about, and how the step alone is known."""
+    calibration = program.calibration
     if calibration is None:
-        return AS_RECORDED
+        return AS_RECORDED if program.step is None else UNCERTAIN
     if not calibration.count:
         return SIMULATED
     low, high = calibration.extent.ends
