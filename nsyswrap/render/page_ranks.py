@@ -6,7 +6,9 @@ from typing import NamedTuple
 from nsyswrap.base import units
 from nsyswrap.model import Report, Section
 from nsyswrap.render import charts, page_findings, page_parts, summary_model
+from nsyswrap.render.document import Column, Table, times
 from nsyswrap.render.escape import visible
+from nsyswrap.render.page_tables import TableView, document_table
 from nsyswrap.render.rank_picture import PARTS, PictureView, pictures, sizes_for
 from nsyswrap.render.rank_rows import MOST_BY_NUMBER, in_order, reason, why
 from nsyswrap.render.summary_model import Row
@@ -28,17 +30,6 @@ _LABELS = {
     "rank_wait": "waiting for other ranks",
     "idle": "idle",
 }
-
-
-class RankRow(NamedTuple):
-    """One rank of the table: name, GPU, its bar, its numbers with raw values, and why it is late or waits."""
-
-    rank: int
-    device_id: int
-    is_late: bool
-    bar: tuple[tuple[str, str, charts.Segment], ...]
-    numbers: tuple[tuple[str, int], ...]
-    why: str
 
 
 class CellView(NamedTuple):
@@ -90,9 +81,7 @@ class RanksView(NamedTuple):
         pictures: The picture of each chosen step.
         legend: Key, fill and label of each colour.
         measure: What the times of the table are.
-        rows: The ranks, late ones first where there are many.
-        cut: Which ranks the table leaves out.
-        total: How many ranks there are.
+        table: The ranks, late ones first where there are many; None for none.
         matrix: Who waits for whom; None where none does.
         facts: Further facts of the section.
         notes: Its notes.
@@ -102,9 +91,7 @@ class RanksView(NamedTuple):
     pictures: tuple[PictureView, ...]
     legend: tuple[tuple[str, str, str], ...]
     measure: str
-    rows: tuple[RankRow, ...]
-    cut: str
-    total: int
+    table: TableView | None
     matrix: MatrixView | None
     facts: tuple[tuple[str, str], ...]
     notes: tuple[str, ...]
@@ -116,40 +103,36 @@ def ranks(report: Report) -> RanksView | None:
     found = summary_model.rows(section, "ranks")
     if section is None or not found:
         return None
-    most = max(int(row["length_ns"]) for row in found)
-    ordered = in_order(found)
-    cut = f"{MOST_ROWS} of {units.count(len(found))} ranks" if len(found) > MOST_ROWS else ""
+    measure = "mean step" if section.window.is_of_steps else "window"
     return RanksView(
         said=_said(report, found, "a step" if section.window.is_of_steps else "in the window"),
         pictures=pictures(section),
         legend=tuple((key, fill, _LABELS[key]) for _, key, fill in PARTS),
-        measure="mean step" if section.window.is_of_steps else "window",
-        rows=tuple(_row(row, most) for row in ordered[:MOST_ROWS]),
-        cut=cut,
-        total=len(found),
+        measure=measure,
+        table=_table(found, measure),
         matrix=_matrix(section, {int(row["rank"]) for row in found if row["late"]}),
         facts=page_parts.facts(section),
         notes=tuple(visible(note) for note in section.notes),
     )
 
 
-def slim(view: RanksView | None, anchors: Collection[str]) -> RanksView | None:
+def slim(report: Report, anchors: Collection[str]) -> RanksView | None:
     """Return the section for the slim page: pictures without links where they are small, else the first ranks.
 
     Args:
-        view: The section; None where there is none.
+        report: The report.
         anchors: The findings that the page has.
     """
+    view = ranks(report)
     if view is None:
         return None
     without = [each._replace(rows=tuple(row._replace(anchor="") for row in each.rows)) for each in view.pictures]
     is_small = 0 < sum(len(row.segments) for each in without for row in each.rows) <= SLIM_SEGMENTS
-    rows = () if is_small else view.rows[:SLIM_ROWS]
+    found = summary_model.rows(report.section("ranks"), "ranks")
     return view._replace(
         said=tuple((headline, anchor if anchor in anchors else "") for headline, anchor in view.said),
         pictures=tuple(without) if is_small else (),
-        rows=rows,
-        cut=f"{len(rows)} of {units.count(view.total)} ranks" if rows and len(rows) < view.total else "",
+        table=None if is_small else _table(found, view.measure, is_slim=True),
         matrix=None,
     )
 
@@ -169,13 +152,39 @@ def _said(report: Report, rows: Sequence[Row], measure: str) -> tuple[tuple[str,
     return ((f"No rank is late beyond chance. Ranks wait for one another for {waited} of their time.{longest}", ""),)
 
 
-def _row(row: Row, most: int) -> RankRow:
-    times = [int(row[column]) for column, *_ in PARTS]
-    *segments, _ = charts.bar([*times, most - sum(times)])
-    bar = tuple((key, fill, segment) for (_, key, fill), segment in zip(PARTS, segments, strict=True))
-    columns = ("length_ns", "compute_ns", "copies_ns", "wait_ns", "transfer_ns", "idle_ns", "waited_for_ns")
-    numbers = tuple((units.duration(int(row[name])), int(row[name])) for name in columns)
-    return RankRow(int(row["rank"]), int(row["device_id"]), bool(row["late"]), bar, numbers, reason(row))
+def _table(found: Sequence[Row], measure: str, *, is_slim: bool = False) -> TableView:
+    """Return the first ranks, each with its bar on the scale of the longest one."""
+    most = SLIM_ROWS if is_slim else MOST_ROWS
+    longest, ordered = max(int(row["length_ns"]) for row in found), in_order(found)[:most]
+    fills = [(key, fill) for _, key, fill in PARTS]
+    bars = []
+    for row in ordered:
+        parts = [int(row[column]) for column, *_ in PARTS]
+        bars.append(charts.cell_bar([*fills, ("", "")], [*parts, longest - sum(parts)]))
+    late = ["late" if row["late"] else "" for row in ordered]
+    labels = {
+        "length_ns": measure.rsplit(maxsplit=1)[-1],
+        "compute_ns": "compute",
+        "copies_ns": "copies",
+        "wait_ns": "waiting",
+    }
+    labels |= {"transfer_ns": "transfer", "idle_ns": "idle", "waited_for_ns": "others wait"}
+    columns = (
+        Column("rank", "rank", "number", [int(row["rank"]) for row in ordered], tags=late),
+        Column("device_id", "GPU", "number", [int(row["device_id"]) for row in ordered]),
+        Column("", "colours as above", "picture", bars),
+        *(times(name, label, [int(row[name]) for row in ordered]) for name, label in labels.items()),
+        Column("why", "first cause", "text", list(map(reason, ordered))),
+    )
+    table = Table(
+        "ranks-ranks",
+        f"{measure.capitalize()} of each rank",
+        columns,
+        most={"html": most},
+        cut=f"{most} of {units.count(len(found))} ranks" if len(found) > most else "",
+        row_attributes=tuple({"class": "late-rank"} if each else {} for each in late),
+    )
+    return document_table(table, with_terms=not is_slim)
 
 
 def _matrix(section: Section, late: set[int]) -> MatrixView | None:

@@ -9,6 +9,7 @@ from made_rank_sections import HEADLINE, LATE, LENGTH, with_ranks
 from nsyswrap.model import Report
 from nsyswrap.render import html_report, page_ranks, render
 from nsyswrap.render.page_ranks import RanksView
+from nsyswrap.render.page_tables import TableView
 
 FULL = hand_made.full_report()
 # What the page of many ranks may take more than the page without them.
@@ -20,6 +21,13 @@ def view_of(count: int, late: int) -> RanksView:
     found = page_ranks.ranks(with_ranks(FULL, count, late))
     assert found is not None
     return found
+
+
+def table_of(count: int, late: int) -> TableView:
+    """Return the table of a report with ranks."""
+    table = view_of(count, late).table
+    assert table is not None
+    return table
 
 
 @pytest.mark.parametrize("report", [FULL, hand_made.empty_report(), hand_made.no_gpu_report()])
@@ -55,19 +63,23 @@ def test_a_wait_that_may_be_chance_is_named_with_its_cause() -> None:
 
 
 def test_the_table_marks_the_late_rank_and_its_numbers_add_up() -> None:
-    view = view_of(4, 2)
-    assert [row.is_late for row in view.rows] == [False, False, True, False]
-    for row in view.rows:
-        length, *parts, waited = (raw for _, raw in row.numbers)
+    table = table_of(4, 2)
+    assert [row[0].tag for row in table.rows] == ["", "", "late", ""]
+    assert [each.get("class") for each in table.row_attributes] == [None, None, "late-rank", None]
+    for row in table.rows:
+        length, *parts, waited = (int(cell.raw) for cell in row[3:-1])
         assert (length, sum(parts)) == (LENGTH, LENGTH)
-        assert waited == (LATE if row.is_late else 0)
-        assert sum(float(one.width) for *_, one in row.bar) == pytest.approx(100)
-    assert [row.why for row in view.rows][1:3] == ["waits for rank 2", "data loader wait in data"]
+        assert waited == (LATE if row[0].tag else 0)
+        assert row[2].picture is not None
+        widths = [float(one.attributes["width"][:-1]) for one in row[2].picture.shapes]
+        assert sum(widths) == pytest.approx(100, abs=0.01)
+    assert [row[-1].text for row in table.rows][1:3] == ["waits for rank 2", "data loader wait in data"]
 
 
 def test_the_table_of_many_ranks_begins_with_the_late_one_and_says_what_it_leaves_out() -> None:
-    view = view_of(1_024, 700)
-    assert (view.rows[0].rank, len(view.rows), view.cut) == (700, 100, "100 of 1,024 ranks")
+    table = table_of(1_024, 700)
+    assert (table.rows[0][0].text, len(table.rows)) == ("700", 100)
+    assert table.cut.endswith("100 of 1,024 ranks")
 
 
 def test_the_matrix_of_a_few_ranks_has_numbers() -> None:
