@@ -5,7 +5,6 @@ presentation attributes in the template, so charts need no style sheet.
 """
 
 from collections.abc import Sequence
-from itertools import zip_longest
 from typing import NamedTuple
 
 import numpy as np
@@ -56,9 +55,10 @@ def cell_bar(fills: Sequence[tuple[str, str]], parts: Sequence[int], titles: Seq
         parts: Length of each part, in any unit; together they are as long as the cell.
         titles: What each part says under the pointer; empty for nothing.
     """
+    words = titles or [""] * len(parts)
     shapes = (
         shape("rect", f"p-{key}", title=title, x=f"{one.x}%", width=f"{one.width}%", height=14, fill=fill)
-        for (key, fill), one, title in zip_longest(fills, bar(parts), titles, fillvalue="")
+        for (key, fill), one, title in zip(fills, bar(parts), words, strict=False)
         if fill and one.width != "0"
     )
     return Picture(tuple(shapes), 14)

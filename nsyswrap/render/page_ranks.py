@@ -126,12 +126,13 @@ def slim(report: Report, anchors: Collection[str]) -> RanksView | None:
     view = ranks(report)
     if view is None:
         return None
-    without = [each._replace(rows=tuple(row._replace(anchor="") for row in each.rows)) for each in view.pictures]
-    is_small = 0 < sum(len(row.segments) for each in without for row in each.rows) <= SLIM_SEGMENTS
-    found = summary_model.rows(report.section("ranks"), "ranks")
+    section = report.section("ranks")
+    found = summary_model.rows(section, "ranks")
+    drawn = () if section is None else pictures(section, is_linked=False)
+    is_small = 0 < sum(each.segments for each in drawn) <= SLIM_SEGMENTS
     return view._replace(
         said=tuple((headline, anchor if anchor in anchors else "") for headline, anchor in view.said),
-        pictures=tuple(without) if is_small else (),
+        pictures=drawn if is_small else (),
         table=None if is_small else _table(found, view.measure, is_slim=True),
         matrix=None,
     )

@@ -73,7 +73,7 @@ def _table(head: str, title: str, rows: Iterable[tuple[str, Parts]]) -> Table:
     for _, parts, whole in ranked:
         titles = [f"{part.label}: {units.duration(ns)}" for part, ns in parts]
         fills = [(part.key, part.fill) for part, _ in parts]
-        bars.append(charts.cell_bar([*fills, ("", "")], [*(ns for _, ns in parts), every - whole], titles))
+        bars.append(charts.cell_bar([*fills, ("", "")], [*(ns for _, ns in parts), every - whole], [*titles, ""]))
     tensor, unknown = ([parts[at][1] for _, parts, _ in ranked] for at in (0, 1))
     lows = [parts[0][1] / whole for _, parts, whole in ranked]
     bands = [
