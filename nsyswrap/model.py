@@ -369,14 +369,12 @@ class Plan:
     """The changes in the order that helps most.
 
     Attributes:
-        step_ns: Time of a step now; None where there is no plan.
-        is_mean: Whether times are means over the steps of the window; medians otherwise.
+        step_ns: Mean time of a step now; None where there is no plan.
         changes: The changes.
         notes: Sentences: what limits the run after them, and which findings are not in the plan.
     """
 
     step_ns: int | None = None
-    is_mean: bool = False
     changes: tuple[PlannedChange, ...] = ()
     notes: tuple[str, ...] = ()
 

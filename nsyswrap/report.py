@@ -145,8 +145,8 @@ def report_of(
 def _concluded(report: Report, simulation: Simulation | None) -> Report:
     """Return a report of all sections with its verdict and its plan."""
     findings, window, step = report.findings, report.window, report.step
-    sentence, rule = find_verdict(report.sections, findings, window, step, report.program_kind)
-    plan = find_plan(simulation, findings, typical(step, window, rule))
+    plan = find_plan(simulation, findings, typical(step, window))
+    sentence, rule = find_verdict(report.sections, findings, window, step, report.program_kind, plan)
     return replace(report, verdict=sentence, verdict_rule=rule, plan=plan)
 
 

@@ -375,7 +375,7 @@ class _Run:
             self.stopper.start(self.program)
 
     def _has_steps(self) -> bool:
-        """Return whether nsys has to stop because the steps are recorded; end the program then, with --stop-after.
+        """Return whether nsys has to stop because the steps are recorded; end the program then with ``stop_after``.
 
         A recording that the program has started itself is over by then, as soon as nsys says that it has the data.
         """

@@ -117,7 +117,7 @@ class NothingRecordedError(CaptureError):
 
 @dataclass(frozen=True, slots=True)
 class Watching:
-    """Who hears what happens: the arguments of ``profile`` of the same names."""
+    """What is called while the program runs: the arguments of ``profile`` with these names."""
 
     progress: Progress
     on_hint: Callable[[str], None]

@@ -102,12 +102,13 @@ class TraceContext:
     phase_of_operations: npt.NDArray[np.int32]
 
 
-def find_context(trace: Trace, settings: Settings = NO_SETTINGS) -> TraceContext:
+def find_context(trace: Trace, settings: Settings = NO_SETTINGS, known: Steps | None = None) -> TraceContext:
     """Return the events and the loop of a trace.
 
     Args:
         trace: The tables of one export.
         settings: The user's settings for steps, phases and kernel names.
+        known: Its steps, where they are known; None to find them.
 
     Raises:
         UsageError: The pattern of steps is no regular expression.
@@ -116,7 +117,7 @@ def find_context(trace: Trace, settings: Settings = NO_SETTINGS) -> TraceContext
     with ThreadPoolExecutor(1) as pool:  # beside the steps
         kernel_names = pool.submit(find_kernel_names, trace, operations, settings.kernel_rules)
         sequences = cache(lambda: tuple(work_sequences(trace, operations)))
-        steps = _steps(trace, settings, operations, sequences)
+        steps = _steps(trace, settings, operations, sequences) if known is None else known
         if trace.excerpt is not None:
             are_named = steps.source != PATTERN and not settings.step_kernel
             steps = steps.inside(trace.excerpt, are_all_known=are_named)

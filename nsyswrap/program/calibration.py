@@ -25,7 +25,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from nsyswrap.base.interval import Interval, around
+from nsyswrap.base.interval import NINE_OF_TEN, Interval, around
 from nsyswrap.base.intervals import Indices, Times, Window
 from nsyswrap.base.memo import memo
 from nsyswrap.events.operations import COMPUTE
@@ -51,8 +51,6 @@ from nsyswrap.what_if.without_profiler import (
 
 # Fewer steps alone do not show a typical one. Source: ours, as the fewest steps of a report without a caution.
 FEWEST_STEPS = 5
-# Of a normal distribution, nine of ten cases lie within so many standard deviations.
-NINE_OF_TEN = 1.645
 # A pace that explains less of what is missing does not explain it. Source: ours.
 EXPLAINED = 0.5
 # An extent is found to a thousandth of the whole range.
@@ -97,6 +95,12 @@ class Calibration:
         """Return when each node of the graph happens in the program, in ns since the start of the sample."""
         moments = self.extents.run(self.simulation, self.extent.point)
         scaled: Times = np.rint(moments * self.scale).astype(np.int64)
+        return scaled
+
+    @cached_property
+    def own(self) -> Times:
+        """Return the host's own work in each node in the program, in ns."""
+        scaled: Times = np.rint(self.extents.host_work(self.extent.point) * self.scale).astype(np.int64)
         return scaled
 
     @cached_property

@@ -142,8 +142,8 @@ def _program_kind(tree: Tree) -> ProgramKind:
 
 def _plan(tree: Tree) -> Plan:
     base = _field(tree, "plan_base", dict)
-    step_ns, is_mean = _optional(base, "step_ns", int), _optional(base, "measure", str) == "mean"
-    return Plan(step_ns, is_mean, tuple(map(_planned, _dicts(tree, "plan"))), _texts(tree, "plan_notes"))
+    changes = tuple(map(_planned, _dicts(tree, "plan")))
+    return Plan(_optional(base, "step_ns", int), changes, _texts(tree, "plan_notes"))
 
 
 def _planned(tree: Tree) -> PlannedChange:

@@ -88,5 +88,5 @@ def test_options_that_say_what_to_record_come_first(tmp_path: Path, given: dict[
     assert not arming(options(tmp_path, "python", "train.py", cwd=written(tmp_path), **fields)).is_armed
 
 
-def test_a_number_of_steps_needs_no_text(tmp_path: Path) -> None:
+def test_chosen_steps_need_no_text(tmp_path: Path) -> None:
     assert arming(options(tmp_path, "bash", "train.sh", annotate=True, steps="30")).is_armed

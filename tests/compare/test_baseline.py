@@ -1,10 +1,9 @@
 """The report compares the measured step of a run without nsys with the simulated step."""
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from export_builder import ExportBuilder
+from export_builder import ExportBuilder, trace_of
 from measured_costs import COST, US
 
 from nsyswrap.base.interval import Interval
@@ -14,13 +13,10 @@ from nsyswrap.loop.step_detection import Steps
 from nsyswrap.loop.timed_ranges import find_timed_steps
 from nsyswrap.model import NO_STEP, Report
 from nsyswrap.report import build_report
-from nsyswrap.trace.tables import Trace
-
-TraceOf = Callable[[ExportBuilder], Trace]
 
 
 @pytest.fixture
-def report(trace_of: TraceOf) -> Report:
+def report() -> Report:
     """Return the report of eight steps of 200 us, with ten launches each."""
     builder = ExportBuilder()
     for number in range(8):

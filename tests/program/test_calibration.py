@@ -1,11 +1,10 @@
 """The recorded run is calibrated until its step is as long as a step was without nsys."""
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from export_builder import ExportBuilder
+from export_builder import ExportBuilder, trace_of
 from hypothesis import given
 from hypothesis import strategies as st
 from measured_costs import COST, US
@@ -20,7 +19,6 @@ from nsyswrap.report import choose_window
 from nsyswrap.trace.tables import Trace
 from nsyswrap.what_if.without_profiler import FASTEST, LEAST, MOST, USUAL
 
-TraceOf = Callable[[ExportBuilder], Trace]
 LAUNCHES = 10
 
 
@@ -69,7 +67,7 @@ def found(trace: Trace, steps: StepsAlone = NO_STEPS_ALONE, cost: ProfilerCost |
 
 
 @pytest.mark.parametrize("cost", [2, 2.5, 3, 4, 5])
-def test_the_cost_of_a_call_follows_from_the_step_alone(trace_of: TraceOf, cost: float) -> None:
+def test_the_cost_of_a_call_follows_from_the_step_alone(cost: float) -> None:
     """Nsys added 2 to 5 us to each launch, and 2 us for the range of a step: the step alone tells how much it was."""
     made = found(trace_of(loop(every=20 + cost)), alone(LAUNCHES * 20 - 2))
     at = np.interp(cost, [2, 3, 5], [LEAST, USUAL, MOST])
@@ -80,7 +78,7 @@ def test_the_cost_of_a_call_follows_from_the_step_alone(trace_of: TraceOf, cost:
     assert made.source == "this_process"
 
 
-def test_a_gpu_that_sets_the_pace_leaves_the_cost_open(trace_of: TraceOf) -> None:
+def test_a_gpu_that_sets_the_pace_leaves_the_cost_open() -> None:
     """Kernels of 300 us wait in the queue: every cost that was measured is admissible, and the step stays as it is."""
     made = found(trace_of(loop(every=20, kernel=300)), alone(LAUNCHES * 300 + 8))
     assert made.extent == Interval(LEAST, (LEAST + MOST) / 2, MOST)
@@ -89,21 +87,21 @@ def test_a_gpu_that_sets_the_pace_leaves_the_cost_open(trace_of: TraceOf) -> Non
 
 
 @pytest.mark.parametrize("factor", [0.8, 1.2])
-def test_kernels_that_took_longer_say_nothing_about_the_host(trace_of: TraceOf, factor: float) -> None:
+def test_kernels_that_took_longer_say_nothing_about_the_host(factor: float) -> None:
     """No pace of the host explains the step alone: all times are scaled, and the cost stays open."""
     made = found(trace_of(loop(every=20, kernel=60)), alone(LAUNCHES * 60 * factor))
     assert made.extent.ends == (LEAST, MOST)
     assert made.scale == pytest.approx(factor, rel=0.02)
 
 
-def test_a_faster_machine_comes_after_the_most_cost(trace_of: TraceOf) -> None:
+def test_a_faster_machine_comes_after_the_most_cost() -> None:
     """Without 5 us a launch the step still takes 178 us. The machine may be twice as fast as it was."""
     made = found(trace_of(loop(every=23)), alone(140), replace(COST, pace_range=2.0))
     assert MOST < made.extent.point <= FASTEST
     assert made.scale == pytest.approx(1, abs=0.01)
 
 
-def test_without_steps_alone_the_cost_is_the_usual_one(trace_of: TraceOf) -> None:
+def test_without_steps_alone_the_cost_is_the_usual_one() -> None:
     made = found(trace_of(loop(every=20)))
     assert made.extent == Interval(LEAST, USUAL, FASTEST)
     assert made.source == "simulated"
@@ -111,19 +109,19 @@ def test_without_steps_alone_the_cost_is_the_usual_one(trace_of: TraceOf) -> Non
     assert made.step.point == pytest.approx((LAUNCHES * 17 - 2) * US, rel=0.01)
 
 
-def test_without_a_cost_the_step_alone_still_says_how_long_the_host_took(trace_of: TraceOf) -> None:
+def test_without_a_cost_the_step_alone_still_says_how_long_the_host_took() -> None:
     made = found(trace_of(loop(every=23)), alone(LAUNCHES * 20), None)
     assert made.step is not None
     assert made.step.point == LAUNCHES * 20 * US
     assert made.scale == pytest.approx(1, abs=0.01)
 
 
-def test_there_is_none_without_a_cost_and_without_steps_alone(trace_of: TraceOf) -> None:
+def test_there_is_none_without_a_cost_and_without_steps_alone() -> None:
     assert calibrated(trace_of(loop(every=20)), cost=None) is None
 
 
 @pytest.mark.parametrize(("count", "known"), [(4, False), (5, True)])
-def test_four_steps_alone_show_no_typical_step(trace_of: TraceOf, count: int, *, known: bool) -> None:
+def test_four_steps_alone_show_no_typical_step(count: int, *, known: bool) -> None:
     """Then the step is the simulated one."""
     steps = StepsAlone((ProcessSteps(1, None, np.full(count, 190 * US)),))
     assert (found(trace_of(loop(every=20)), steps).source == "this_process") is known

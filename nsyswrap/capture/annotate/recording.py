@@ -52,6 +52,11 @@ FEWEST_ALONE, FEWEST_RECORDED = 3, 5
 # A process says once a second where it is.
 PROGRESS_NS = 1_000_000_000
 
+# With nsys 2023.4.4 other processes begin to record a tenth of a second after the one that opens the range. So that all
+# ranks of a node record the same steps, this one waits; the others wait for it in their next collective.
+SPREAD_S = 0.25
+NODE_VARIABLE = "LOCAL_WORLD_SIZE"
+
 RANK_VARIABLES = ("RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID")
 
 # Numbers of ranges that no profiler sees. Other ranges have 0, which is never ended.
@@ -93,7 +98,7 @@ class Schedule:
         return recorded >= MOST_STEPS or (recorded >= FEWEST_RECORDED and recorded_ns >= MOST_NS)
 
 
-class GpuTimer(Protocol):
+class StreamClock(Protocol):
     """Times steps on the GPU."""
 
     def mark(self) -> Any:
@@ -104,7 +109,7 @@ class GpuTimer(Protocol):
 
 
 class CudaEvents:
-    """A ``GpuTimer`` of CUDA events. They use neither the allocator nor random numbers.
+    """A ``StreamClock`` of CUDA events. They use neither the allocator nor random numbers.
 
     Args:
         torch: The module, completely imported.
@@ -166,7 +171,7 @@ class Recording:
         sink: Sink,
         schedule: Schedule,
         folder: str,
-        gpu: GpuTimer,
+        gpu: StreamClock,
         *,
         sees_data: bool,
         clock: Callable[[], int] = time.perf_counter_ns,
@@ -181,16 +186,16 @@ class Recording:
         self._is_whole = self._is_written = self._is_owner = False
         self._laps: deque[Lap] = deque(maxlen=MOST_STEPS)
         self._phase: Callable[[int, int, Any], int] = self._warm_up
-        self._noted_ns = 0
+        self._written_ns = 0
         self._name = WARM_UP
         marks.send_to(self._start, self._end, self.step)
 
-    def step(self, described: Any) -> int:
+    def step(self, _domain: Any, described: Any) -> int:
         """Note that a step begins, where the one before has ended, and return the number of its range."""
         thread = get_ident()
         if thread != self._thread:
             if self._thread:
-                return STEP_OPEN if self._name != RECORDING else self._sink.start(described)
+                return STEP_OPEN if self._name != RECORDING else self._sink.start(self._sink.domain, described)
             self._thread = thread
         now = self._clock()
         try:
@@ -227,14 +232,14 @@ class Recording:
         self._is_written = True
         self._marks.send_to(self._sink.start, self._sink.end)
 
-    def _start(self, described: Any) -> int:
+    def _start(self, _domain: Any, described: Any) -> int:
         """Begin a range that is not recorded."""
         if self._name == ALONE and get_ident() == self._thread and self._marks.is_data(described):
             self._data_began = self._clock()
             return DATA_OPEN
         return 0
 
-    def _end(self, number: int) -> None:
+    def _end(self, _domain: Any, number: int) -> None:
         """End a range that is not recorded."""
         if number == STEP_OPEN:
             self._is_whole = get_ident() == self._thread or self._is_whole
@@ -266,7 +271,7 @@ class Recording:
 
     def _pass(self, now: int, number: int) -> int:
         """Let a step pass that is not recorded."""
-        self._note(now, number)
+        self._tell(now, number)
         self._is_whole, self._data_ns, self._data_began = False, 0, 0
         return STEP_OPEN
 
@@ -279,7 +284,9 @@ class Recording:
         except FileExistsError:
             return self._follow(number, described)
         self._is_owner = True
-        self._range = self._sink.start(self._described)
+        self._range = self._sink.start(self._sink.domain, self._described)
+        if os.environ.get(NODE_VARIABLE, "1") != "1":
+            time.sleep(SPREAD_S)
         return self._go_on(number, described)
 
     def _follow(self, number: int, described: Any) -> int:
@@ -294,35 +301,35 @@ class Recording:
     def _go_on(self, number: int, described: Any) -> int:
         self._marks.send_to(self._sink.start, self._sink.end, self.step)
         self._name, self._phase, self._began = RECORDING, self._recorded, self._clock()
-        self._note(self._began, number, at_once=True)
-        return self._sink.start(described)
+        self._tell(self._began, number, at_once=True)
+        return self._sink.start(self._sink.domain, described)
 
     def _recorded(self, now: int, number: int, described: Any) -> int:
         """End the recording if it is long enough, or if another process has ended it."""
         if self._is_owner and self._schedule.ends(number - self._first, now - self._began):
             if self._range:
-                self._sink.end(self._range)
+                self._sink.end(self._sink.domain, self._range)
             text = json.dumps({"first": self._first, "last": number - 1})
             with open(self._ended, "x", encoding="utf-8") as file:  # noqa: PTH123
                 file.write(text)
             return self._leave()
         if not self._is_owner and os.path.exists(self._ended):
             return self._leave()
-        self._note(now, number)
-        return self._sink.start(described)
+        self._tell(now, number)
+        return self._sink.start(self._sink.domain, described)
 
     def _leave(self) -> int:
         """Record nothing any more."""
         self._name = ENDED_PHASE
-        self._marks.send_to(_ignore, _ignore, lambda _described: STEP_OPEN)
+        self._marks.send_to(_ignore, _ignore, lambda _domain, _described: STEP_OPEN)
         self._write(PROGRESS_SUFFIX, {"phase": self._name})
         return STEP_OPEN
 
-    def _note(self, now: int, number: int, *, at_once: bool = False) -> None:
+    def _tell(self, now: int, number: int, *, at_once: bool = False) -> None:
         """Write where this process is, at most once a second."""
-        if not at_once and now - self._noted_ns < PROGRESS_NS:
+        if not at_once and now - self._written_ns < PROGRESS_NS:
             return
-        self._noted_ns = now
+        self._written_ns = now
         self._write(PROGRESS_SUFFIX, {"phase": self._name, "step": number, "first": self._first, "at_ns": now})
 
     def _write(self, suffix: str, value: "dict[str, object]") -> None:
@@ -336,6 +343,6 @@ class Recording:
             warn(f"cannot write to {path}: {error.strerror}")
 
 
-def _ignore(_described: Any) -> int:
+def _ignore(_domain: Any, _what: Any) -> int:
     """Begin or end no range."""
     return 0

@@ -199,8 +199,8 @@ def _at_peak(kernels: GroupedKernels, found: list[KernelLimit], simulation: Simu
     """Return the change "kernels whose rate is known reach the peak of what limits them"."""
     factor = _peak_factors(found)[kernels.code]
     mine = np.isin(kernels.rows, simulation.operations) & (factor < 1)
-    assumed = "kernels that the memory limits stay as they are, or reach its peak rate"
-    return faster(kernels.rows[mine], 1.0, factor[mine], assumed)
+    assumed = "kernels that the memory limits reach its peak rate"
+    return faster(kernels.rows[mine], factor[mine], assumed, or_nothing=True)
 
 
 def _peak_factors(found: list[KernelLimit]) -> "np.ndarray[tuple[int], np.dtype[np.float64]]":

@@ -87,7 +87,7 @@ class Program:
         self.marks.returned(code)
 
     def take(self, count: int, ms: int = 10, data_ms: int = 0) -> None:
-        """Take steps of a length; a part of it is loading."""
+        """Take steps of a length. Part of it is loading."""
         for _ in range(count):
             self.load(data_ms)
             self.clock.now += (ms - data_ms) * MS
