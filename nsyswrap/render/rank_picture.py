@@ -5,7 +5,7 @@ so its area is its time.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from nsyswrap.base import units
 from nsyswrap.model import Section
@@ -139,7 +139,7 @@ def _picture(
     )
     name = elide(str(step["step"]), _NAME_WIDTH)
     names = ", ".join(_name(ranks[number]) for number in late)
-    box = {"x": f"{left}%", "width": f"{100 - left}%", "height": height + 24, "overflow": "visible"}
+    box: dict[str, Any] = {"x": f"{left}%", "width": f"{100 - left}%", "height": height + 24, "overflow": "visible"}
     shapes = (
         *(_short(number, tops[number], sizes, left, is_late=number in late)
           for at, number in enumerate(drawn) if left and (number in late or at % sizes.every == 0)),
@@ -170,9 +170,10 @@ def _note(step: Row) -> str:
 def _short(number: int, top: int, sizes: PixelSizes, left: float, *, is_late: bool) -> Shape:
     """Return the number of a rank beside its bar, where bars are too close for names above them."""
     is_small = sizes.bar < 10  # noqa: PLR2004 - pixels; ours, smaller bars have smaller numbers
-    place = {"x": f"{left - 1}%", "y": top + sizes.bar - (0 if is_small else 2), "text_anchor": "end"}
-    look, bold = ("rank-name late", {"font_weight": 650}) if is_late else ("rank-name", {})
-    return shape("text", look, words=str(number), **place, font_size=10 if is_small else 12, fill="#16202C", **bold)
+    place: dict[str, Any] = {"x": f"{left - 1}%", "y": top + sizes.bar - (0 if is_small else 2), "text_anchor": "end"}
+    look = "rank-name late" if is_late else "rank-name"
+    place |= {"font_weight": 650} if is_late else {}
+    return shape("text", look, words=str(number), **place, font_size=10 if is_small else 12, fill="#16202C")
 
 
 def _head(rank: Row, top: int, sizes: PixelSizes) -> Iterator[Shape]:
@@ -200,7 +201,7 @@ def _rank(rank: Row, axis: TimeAxis, top: int, sizes: PixelSizes, segments: Sequ
     drawn = []
     for row in segments:
         left, right = axis.x(int(row["start_ns"])), axis.x(int(row["end_ns"]))
-        place = {"x": f"{_decimal(left)}%", "width": f"{_decimal(right - left)}%"}
+        place: dict[str, Any] = {"x": f"{_decimal(left)}%", "width": f"{_decimal(right - left)}%"}
         parts = tuple(
             shape("rect", f"p-{key}", **place, y=f"{y:.1f}", height=f"{height:.1f}", fill=fill)
             for key, fill, y, height in _stack(row, top, sizes)
@@ -231,16 +232,13 @@ def _frame(rank: Row, top: int, sizes: PixelSizes) -> Iterator[Shape]:
 def _collective(row: Row, axis: TimeAxis, top: int, sizes: PixelSizes) -> Iterator[Shape]:
     """Yield a collective on one rank below its bar: where it waits, and where it transfers."""
     start, arrival, end = (axis.x(int(row[name])) for name in ("start_ns", "arrival_ns", "end_ns"))
-    y = top + sizes.bar + 1
-    pairs = (
-        ("rank_wait", "#B5638F", start, arrival, {"fill_opacity": ".6"}),
-        ("communication", "#873267", arrival, end, {}),
-    )
-    for key, fill, first, last, more in pairs:
-        width = _decimal(last - first)
-        if width != "0" or key == "communication":
-            x = f"{_decimal(first)}%"
-            yield shape("rect", f"p-{key}", x=x, width=f"{width}%", y=y, height=sizes.lane, fill=fill, **more)
+    place = {"y": str(top + sizes.bar + 1), "height": str(sizes.lane)}
+    if (width := _decimal(arrival - start)) != "0":
+        x = f"{_decimal(start)}%"
+        waits = {"class": "p-rank_wait", "x": x, "width": f"{width}%", **place, "fill": "#B5638F"}
+        yield Shape("rect", {**waits, "fill-opacity": ".6"})
+    x, width = f"{_decimal(arrival)}%", f"{_decimal(end - arrival)}%"
+    yield Shape("rect", {"class": "p-communication", "x": x, "width": width, **place, "fill": "#873267"})
 
 
 def _labels(segments: Sequence[Row], axis: TimeAxis, top: int, sizes: PixelSizes) -> Iterator[Shape]:
@@ -258,9 +256,13 @@ def _labels(segments: Sequence[Row], axis: TimeAxis, top: int, sizes: PixelSizes
             next((text for text in _texts(row) if len(text) * _LETTER + 6 <= (right - left) / 100 * page), "")
             for page in (_WIDE, _NARROW)
         )
-        place = {"x": f"{_decimal((left + right) / 2)}%", "y": f"{y + height / 2 + 4:.1f}", "font_size": 12}
+        place: dict[str, Any] = {
+            "x": f"{_decimal((left + right) / 2)}%",
+            "y": f"{y + height / 2 + 4:.1f}",
+            "font_size": 12,
+        }
         for text, fits in [(wide, "both")] if wide == narrow else [(wide, "wide"), (narrow, "narrow")]:
-            hidden = {"display": "none"} if fits == "narrow" else {}
+            hidden: dict[str, Any] = {"display": "none"} if fits == "narrow" else {}
             drawn = shape(
                 "text", f"rank-text on-{key} {fits}", words=text, **place, text_anchor="middle", fill=_TEXT_ON[key],
                 **hidden, aria_hidden="true",
@@ -333,7 +335,7 @@ def _ticks(axis: TimeAxis, height: int) -> Iterator[Shape]:
     for at in range(0, length, distance):
         x = f"{_decimal(100 * at / length)}%"
         words = units.duration(at).replace(".00 ", " ").replace(".0 ", " ") if at else "0"
-        middle = {"text_anchor": "middle"} if at else {}
+        middle: dict[str, Any] = {"text_anchor": "middle"} if at else {}
         yield shape("line", "ground", x1=x, x2=x, y2=height, stroke="#929292", stroke_opacity=".3")
         yield shape("text", "rank-tick", words=words, x=x, y=height + 17, font_size=12, fill="#55616F", **middle)
 

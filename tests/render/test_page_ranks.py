@@ -8,6 +8,7 @@ from made_rank_sections import HEADLINE, LATE, LENGTH, with_ranks
 
 from nsyswrap.model import Report
 from nsyswrap.render import html_report, page_ranks, render
+from nsyswrap.render.drawings import Picture
 from nsyswrap.render.page_ranks import RanksView
 from nsyswrap.render.page_tables import TableView
 
@@ -28,6 +29,15 @@ def table_of(count: int, late: int) -> TableView:
     table = view_of(count, late).table
     assert table is not None
     return table
+
+
+def map_of(count: int, late: int) -> tuple[tuple[str, ...], Picture]:
+    """Return the names of the ranks or groups of a report, and the picture of who waits for whom."""
+    matrix = view_of(count, late).matrix
+    assert matrix is not None
+    assert matrix.cells == ()
+    assert matrix.picture is not None
+    return matrix.names, matrix.picture
 
 
 @pytest.mark.parametrize("report", [FULL, hand_made.empty_report(), hand_made.no_gpu_report()])
@@ -88,23 +98,26 @@ def test_the_matrix_of_a_few_ranks_has_numbers() -> None:
     texts = [[cell.text for cell in row] for row in matrix.cells]
     assert texts == [["", "15.0 ms", ""], ["", "", ""], ["", "15.0 ms", ""]]
     assert matrix.cells[0][1].shade == 5
-    assert matrix.longest == "longest: 0 waits 15.0 ms for 1"
+    assert matrix.picture is None
 
 
 def test_the_matrix_of_many_ranks_is_a_picture_of_few_shapes() -> None:
-    matrix = view_of(64, 21).matrix
-    assert matrix is not None
-    assert matrix.cells == ()
-    assert [(one.column, one.row, one.rows) for one in matrix.blocks] == [(21, 0, 21), (21, 22, 42)]
-    assert (21, "21", True) in matrix.marks
+    names, picture = map_of(64, 21)
+    assert len(names) == 64
+    blocks = [one for one in picture.shapes[0].parts if one.attributes["class"] == "p-rank_wait"]
+    # A cell is 5 pixels wide and 9 high; no rank waits for itself.
+    places = [tuple(int(one.attributes[name]) for name in ("x", "y", "height")) for one in blocks]
+    assert places == [(21 * 5, 0, 21 * 9), (21 * 5, 22 * 9, 42 * 9)]
+    assert [one.words for one in picture.shapes[0].parts if one.attributes["class"].endswith("late")] == ["21", "21"]
+    assert picture.alt == "Who waits for whom; longest: 0 waits 15.0 ms for 21"
 
 
 def test_the_matrix_of_a_thousand_ranks_has_groups() -> None:
-    matrix = view_of(1_024, 700).matrix
-    assert matrix is not None
-    assert (len(matrix.names), matrix.names[1]) == (64, "16 to 31")
-    assert {one.column for one in matrix.blocks} == {700 // 16}
-    assert matrix.height < 600
+    names, picture = map_of(1_024, 700)
+    assert (len(names), names[1]) == (64, "16 to 31")
+    blocks = [one for one in picture.shapes[0].parts if one.attributes["class"] == "p-rank_wait"]
+    assert {int(one.attributes["x"]) for one in blocks} == {5 * (700 // 16)}
+    assert picture.height < 624
 
 
 def test_without_waits_there_is_no_matrix() -> None:
