@@ -63,7 +63,7 @@ def numbers(drawn: Sequence[Shape], name: str) -> list[float]:
 
 
 def charted(*lengths: int, warm_up: int = 0, parts: Sequence[Sequence[float]] = ()) -> page_steps.StepsView:
-    """Return the chart of steps, the first of which are warm-up."""
+    """Return the chart of steps; the first ones are warm-up."""
     names, none = [f"s{at}" for at in range(len(lengths))], [False] * len(lengths)
     warm = [at < warm_up for at in range(len(lengths))]
     return page_steps.chart(ChartedSteps(names, lengths, warm, parts, none, names), "", view_of(FULL).slowest)

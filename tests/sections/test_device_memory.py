@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from analysis_fixtures import run_section, window
 from export_builder import DEVICE, PINNED, PROCESS, ExportBuilder, global_id, trace_of
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from savings import saving_of
 
@@ -144,7 +144,6 @@ def test_without_records_the_section_says_how_to_get_them() -> None:
 
 
 @pytest.mark.slow
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30, deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, 99), st.integers(1, 50), st.booleans()), min_size=1, max_size=12),
     st.integers(0, 98),

@@ -190,12 +190,12 @@ class Recording:
         self._name = WARM_UP
         marks.send_to(self._start, self._end, self.step)
 
-    def step(self, described: Any) -> int:
+    def step(self, _domain: Any, described: Any) -> int:
         """Note that a step begins, where the one before has ended, and return the number of its range."""
         thread = get_ident()
         if thread != self._thread:
             if self._thread:
-                return STEP_OPEN if self._name != RECORDING else self._sink.start(described)
+                return STEP_OPEN if self._name != RECORDING else self._sink.start(self._sink.domain, described)
             self._thread = thread
         now = self._clock()
         try:
@@ -232,14 +232,14 @@ class Recording:
         self._is_written = True
         self._marks.send_to(self._sink.start, self._sink.end)
 
-    def _start(self, described: Any) -> int:
+    def _start(self, _domain: Any, described: Any) -> int:
         """Begin a range that is not recorded."""
         if self._name == ALONE and get_ident() == self._thread and self._marks.is_data(described):
             self._data_began = self._clock()
             return DATA_OPEN
         return 0
 
-    def _end(self, number: int) -> None:
+    def _end(self, _domain: Any, number: int) -> None:
         """End a range that is not recorded."""
         if number == STEP_OPEN:
             self._is_whole = get_ident() == self._thread or self._is_whole
@@ -284,7 +284,7 @@ class Recording:
         except FileExistsError:
             return self._follow(number, described)
         self._is_owner = True
-        self._range = self._sink.start(self._described)
+        self._range = self._sink.start(self._sink.domain, self._described)
         if os.environ.get(NODE_VARIABLE, "1") != "1":
             time.sleep(SPREAD_S)
         return self._go_on(number, described)
@@ -302,13 +302,13 @@ class Recording:
         self._marks.send_to(self._sink.start, self._sink.end, self.step)
         self._name, self._phase, self._began = RECORDING, self._recorded, self._clock()
         self._tell(self._began, number, at_once=True)
-        return self._sink.start(described)
+        return self._sink.start(self._sink.domain, described)
 
     def _recorded(self, now: int, number: int, described: Any) -> int:
         """End the recording if it is long enough, or if another process has ended it."""
         if self._is_owner and self._schedule.ends(number - self._first, now - self._began):
             if self._range:
-                self._sink.end(self._range)
+                self._sink.end(self._sink.domain, self._range)
             text = json.dumps({"first": self._first, "last": number - 1})
             with open(self._ended, "x", encoding="utf-8") as file:  # noqa: PTH123
                 file.write(text)
@@ -316,12 +316,12 @@ class Recording:
         if not self._is_owner and os.path.exists(self._ended):
             return self._leave()
         self._tell(now, number)
-        return self._sink.start(described)
+        return self._sink.start(self._sink.domain, described)
 
     def _leave(self) -> int:
         """Record nothing any more."""
         self._name = ENDED_PHASE
-        self._marks.send_to(_ignore, _ignore, lambda _described: STEP_OPEN)
+        self._marks.send_to(_ignore, _ignore, lambda _domain, _described: STEP_OPEN)
         self._write(PROGRESS_SUFFIX, {"phase": self._name})
         return STEP_OPEN
 
@@ -343,6 +343,6 @@ class Recording:
             warn(f"cannot write to {path}: {error.strerror}")
 
 
-def _ignore(_described: Any) -> int:
+def _ignore(_domain: Any, _what: Any) -> int:
     """Begin or end no range."""
     return 0

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 from analysis_fixtures import run_section, window
 from export_builder import ExportBuilder, trace_of
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from real_captures import CAPTURE_NAMES, RealContext
 
@@ -97,7 +97,6 @@ KERNELS = st.lists(st.sampled_from([SCALED, ADDED, NORM, GEMM, COMPILED]), min_s
 
 
 @pytest.mark.slow
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(KERNELS)
 def test_fusion_saves_no_more_than_the_time(names: list[str]) -> None:
     """The saving is at most the time of the kernel."""
