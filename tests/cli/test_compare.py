@@ -89,7 +89,7 @@ def test_the_page_draws_steps_of_folders_that_hold_their_export(
     assert "The typical steps are not drawn: base and new have no timeline" in page.read_text(encoding="utf-8")
     (folder / "capture.sqlite").symlink_to(export)
     run(folder, folder, "-o", page, "--force")
-    assert page.read_text(encoding="utf-8").count('<svg class="st"') == 2
+    assert page.read_text(encoding="utf-8").count('class="drawn-step"') == 2
 
 
 def test_a_capture_and_its_report_json_do_not_differ(captures: Callable[[str], Path], tmp_path: Path) -> None:
