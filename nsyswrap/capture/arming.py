@@ -18,8 +18,8 @@ _LAUNCHERS = frozenset({
     *("torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch", "deepspeed.launcher.runner"),
     *("torchrun", "accelerate", "deepspeed", "fabric", "lightning"),
 })  # fmt: skip
-# What a program says that trains with an optimizer of torch, or with a library that does.
-_TRAINS = re.compile(r"\boptim\b|\.backward\(|\w*Trainer\b|\.fit\(")
+# What a program says that trains with an optimizer of torch, or with a library that does, or that marks its steps.
+_TRAINS = re.compile(r"\boptim\b|\.backward\(|\w*Trainer\b|\.fit\(|\bnsyswrap\.steps\(|\bnsyswrap import .*\bsteps\b")
 # What a program says that chooses itself what a profiler records.
 _OWN_RANGE = re.compile(r"cudaProfilerStart|\bprofiler\.start\(|torch\.cuda\.profiler|\bcudart\(\)\.cudaProfiler")
 

@@ -99,6 +99,7 @@ def schema() -> Tree:
         alone=_null_or(_ref("interval")),
         alone_source=_one_of(AloneSource, may_be_missing=True),
         total_ns=_MAY_BE_WHOLE,
+        alone_total_ns=_MAY_BE_WHOLE,
     )
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -115,7 +116,7 @@ def schema() -> Tree:
             verdict=_TEXT,
             verdict_rule=_MAY_BE_TEXT,
             plan=_list_of(_of(rule=_TEXT, step=_ref("interval"), saving=_ref("interval"), source=_one_of(PlanSource))),
-            plan_base=_of(step_ns=_MAY_BE_WHOLE, measure={"enum": ["mean", "median", None]}),
+            plan_base=_of(step_ns=_MAY_BE_WHOLE),
             plan_notes=_TEXTS,
             sections={"type": "object", "properties": sections, "additionalProperties": _ref("section")},
             findings=_list_of(_ref("finding")),

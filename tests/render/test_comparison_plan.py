@@ -71,7 +71,7 @@ def test_the_longest_step_fills_the_bar() -> None:
 @pytest.mark.parametrize("form", ["html", "text", "markdown"])
 def test_every_form_says_what_the_plan_predicted_and_a_run_without_a_plan_has_none(form: str) -> None:
     shown = " ".join(documents.render("comparison", form, compared(4.5, OFF)).split())
-    assert "The plan predicted a median step of 4.00 to 5.00 ms; it takes 4.50 ms: as predicted." in shown
+    assert "The plan predicted a mean step of 4.00 to 5.00 ms; it takes 4.50 ms: as predicted." in shown
     plain = pairs.report(pairs.lengths(1.0))
     without = documents.render("comparison", form, compare_reports([plain], [plain], ("a", "b")))
     assert "The plan predicted" not in without

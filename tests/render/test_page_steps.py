@@ -63,7 +63,7 @@ def numbers(drawn: Sequence[Shape], name: str) -> list[float]:
 
 
 def charted(*lengths: int, warm_up: int = 0, parts: Sequence[Sequence[float]] = ()) -> page_steps.StepsView:
-    """Return the chart of steps, the first of which are warm-up."""
+    """Return the chart of steps; the first ones are warm-up."""
     names, none = [f"s{at}" for at in range(len(lengths))], [False] * len(lengths)
     warm = [at < warm_up for at in range(len(lengths))]
     return page_steps.chart(ChartedSteps(names, lengths, warm, parts, none, names), "", view_of(FULL).slowest)
@@ -116,7 +116,7 @@ def test_outliers_are_marked_in_their_column() -> None:
     assert view.outliers == 1
     (mark,) = shapes(view, "svg")
     assert mark.parts[0].title.startswith("outlier: step 3, ")
-    assert mark.attributes["x"] == "12.5000%"
+    assert mark.attributes["x"] == "12.5%"
     column = [part for part in shapes(view, "a")[2].parts if part.attributes["class"] != "hit"]
     assert float(mark.attributes["y"]) == pytest.approx(min(numbers(column, "y")), abs=0.1)
 

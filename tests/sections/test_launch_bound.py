@@ -51,7 +51,8 @@ def test_short_operations_launched_one_by_one_are_launch_bound() -> None:
     found = only(trace_of(paced(10, every=100, call=20, length=10)))
     assert found is not None
     assert (found.rule, found.severity, found.device_id) == ("launches/launch_bound", "problem", 0)
-    assert found.headline.endswith("100.0 % of the operations are launched after the GPU went idle.")
+    assert found.evidence[0].startswith("all: ")
+    assert "100.0 % launched too late" in found.evidence[0]
     assert found.evidence[0] == (
         "all: 10 operations, 100.0 % launched too late, one every 100 ns, 10.0 ns long (medians)"
     )

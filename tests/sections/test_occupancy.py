@@ -227,8 +227,8 @@ def test_each_gpu_has_its_own_finding() -> None:
     assert [(f.device_id, f.lost_ns) for f in found] == [(0, 400 * US), (1, 300 * US)]
 
 
-def test_of_very_many_gpus_the_busiest_are_simulated() -> None:
-    """A thousand ids took a minute, because each was simulated with the operations of all; each has its finding."""
+def test_very_many_gpus_are_simulated_once() -> None:
+    """The fix is one of the program: all findings have the same saving."""
     builder = export()
     for device in range(20):
         launched = (device * 100, device * 100 + 50)
@@ -236,8 +236,8 @@ def test_of_very_many_gpus_the_busiest_are_simulated() -> None:
             10_000, 510_000 + device, "small", launched=launched, gridX=1, blockX=256, device=device
         )
     findings = [each for each in section(trace_of(builder), 1_000_000).findings if each.rule == "occupancy/small_grid"]
-    known = {each.device_id for each in findings if each.saving is not None}
-    assert (len(findings), known) == (20, set(range(4, 20)))
+    assert len(findings) == 20
+    assert len({each.saving for each in findings}) == 1
 
 
 def test_short_kernels_are_not_a_finding_on_small_grids() -> None:

@@ -11,7 +11,7 @@ from export_builder import ExportBuilder, global_id, trace_of
 from hypothesis import given
 from hypothesis import strategies as st
 from real_captures import CAPTURE_NAMES, RealContext
-from savings import ends_of
+from savings import saving_of
 
 from nsyswrap.attribution.attribution import RULES
 from nsyswrap.attribution.causes import CAUSES
@@ -107,12 +107,12 @@ def test_the_finding_names_the_step_and_what_grew() -> None:
     """The finding takes 500 of 10 500 ns of the window, which is 4.8 %."""
     found = only(trace_of(loop("compute")))
     assert (found.rule, found.severity, found.device_id) == ("steps/uneven", "note", 0)
-    assert (found.lost_ns, *ends_of(found)) == (500, 0, 500)
+    assert (found.lost_ns, saving_of(found).point) == (500, 500)
     assert found.headline.startswith("1 of 10 measured steps are outliers")
     assert found.evidence == (
         "process 4711",
         "batch 6: 1.50 µs, 500 ns more than the median; grew: compute by 500 ns, phase batch by 500 ns",
-        "estimated: from nothing to all of the time that they take longer",
+        "estimated: all of the time that they take longer is saved",
     )
     assert found.saving_method == "estimated"
     assert "similar size" in found.advice

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 from analysis_fixtures import run_section, window
 from export_builder import HOST_TO_DEVICE, ExportBuilder, global_id, thread, trace_of
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from real_captures import RealContext
 
@@ -217,7 +217,6 @@ EVENTS = st.lists(
 )
 
 
-@settings(max_examples=40)
 @given(events=EVENTS, cut=st.integers(1, 39))
 def test_it_equals_counting_nanoseconds(events: list[tuple[str, tuple[int, int]]], cut: int) -> None:
     """In each of two steps, each nanosecond belongs to the first role that is open in it."""

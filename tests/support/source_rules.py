@@ -15,6 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 LAYERS = {
     "base": 0,
     "rules": 1,
+    "own_steps": 0,
     "model": 2,
     "trace": 3,
     "hardware": 4,

@@ -37,8 +37,8 @@ def simulation_of(trace: Trace, rates: Mapping[str, CopyRate] | None = None) -> 
 
 
 def factors(simulation: Simulation) -> list[float]:
-    """Return the factors by which the optimistic change multiplies the lengths of the copies."""
-    found = pinned_copies(simulation).high.factor
+    """Return the factors by which the change multiplies the lengths of the copies."""
+    found = pinned_copies(simulation).change.factor
     assert not isinstance(found, float)
     return [float(each) for each in found]
 
@@ -66,7 +66,7 @@ def test_small_pinned_copies_tell_no_rate() -> None:
 
 @pytest.mark.parametrize(("direction", "name"), [(HOST_TO_DEVICE, UP), (DEVICE_TO_HOST, DOWN)])
 def test_a_measured_rate_counts_for_its_direction(direction: int, name: str) -> None:
-    """The higher of the two measured rates is the optimistic one."""
+    """The higher of the two measured rates counts."""
     trace = trace_of(copies(direction=direction))
     assert factors(simulation_of(trace, {name: HALF_RATE})) == pytest.approx([0.5] * 5)
     other = {UP: DOWN, DOWN: UP}[name]
@@ -87,9 +87,8 @@ def test_small_pageable_copies_are_not_faster_when_pinned() -> None:
 
 
 def test_faster_copies_save_more_than_the_waits_alone() -> None:
-    """The lower bound only frees the host during the copies; the GPU still needs 73 + 3 µs a turn."""
+    """The host does not wait for the copies. They take 36.5 µs less, where the rate is known, in each of five turns."""
     trace = trace_of(copies())
     plain, faster = (saved_us(simulation_of(trace, rates), pinned_copies) for rates in ({}, {UP: HALF_RATE}))
-    assert plain[0] == faster[0] > 0
-    assert plain[0] <= plain[1] < faster[1]
-    assert faster[1] - plain[1] == pytest.approx(5 * 36.5, abs=1)
+    assert plain > 0
+    assert faster - plain == pytest.approx(5 * 36.5, abs=1)

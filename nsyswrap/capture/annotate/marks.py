@@ -132,7 +132,7 @@ class Marks:
         self.codes: list[CodeType] = []
         self._described: dict[str, Any] = {}
         self._collecting: dict[int, tuple[CodeType, frozenset[int]]] = {}
-        self._failed = False
+        self._failed = self._is_own_loop = False
         self.optimizers = 0
         self.reset()
 
@@ -198,7 +198,9 @@ class Marks:
                 described = self._with_line(text, sys._getframe(1).f_back)  # noqa: SLF001 - who calls
             elif place == DATA_PLACE:
                 # Evaluation is part of no step; the first step begins with its first batch.
-                if not self._is_grad_enabled():
+                if self._is_own_loop:
+                    pass
+                elif not self._is_grad_enabled():
                     thread.step = 0
                 elif not thread.step:
                     thread.step = self._start_step(self._domain, thread.text)
@@ -248,6 +250,8 @@ class Marks:
         Args:
             optimizer: The optimizer; None where there is only one.
         """
+        if self._is_own_loop:
+            return
         try:
             thread = self._main if get_ident() == self._main_thread else self._threads.state
             if optimizer is not None:
@@ -258,13 +262,37 @@ class Marks:
                         return
                     thread.owner = _reference(optimizer)
                 thread.others.clear()
-            if thread.step:
-                self._end(self._domain, thread.step)
-            thread.steps += 1
-            thread.text = next(thread.texts)
-            thread.step = self._start_step(self._domain, thread.text)
+            if not thread.step:
+                self._count_step(thread)
+            self._next_step(thread)
         except Exception as error:  # noqa: BLE001 - see started
             self._fail(error)
+
+    def begin_step(self) -> None:
+        """Begin a step of a loop that marks its own; until ``leave_step`` no optimizer ends steps."""
+        try:
+            self._is_own_loop = True
+            self._next_step(self._main if get_ident() == self._main_thread else self._threads.state)
+        except Exception as error:  # noqa: BLE001 - see started
+            self._fail(error)
+
+    def leave_step(self) -> None:
+        """Leave the open step without an end: the loop that marks its own steps is over."""
+        self._is_own_loop = False
+        (self._main if get_ident() == self._main_thread else self._threads.state).step = 0
+
+    def _next_step(self, thread: ThreadState) -> None:
+        """End the open step of a thread, if there is one, and begin the next."""
+        if thread.step:
+            self._end(self._domain, thread.step)
+            self._count_step(thread)
+        thread.step = self._start_step(self._domain, thread.text)
+
+    @staticmethod
+    def _count_step(thread: ThreadState) -> None:
+        """Count a step of a thread that has ended."""
+        thread.steps += 1
+        thread.text = next(thread.texts)
 
     def note_collection(self, phase: str, info: Mapping[str, int]) -> None:
         """Mark a collection of garbage: a callback of ``gc.callbacks``.

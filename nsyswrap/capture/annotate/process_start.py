@@ -138,6 +138,8 @@ def _mark_torch(torch: "Any", clock: "StepClock | None", monitor: "Monitor | Non
         os.register_at_fork(after_in_child=marks.reset)
         mark_collections(marks)
         write_status(version)
+        # For the steps that a program marks itself.
+        sys.modules[__name__.rpartition(".")[0]].loop_marks = marks  # type: ignore[attr-defined]
         if STEPS_VARIABLE in os.environ and clock is None:
             _record_steps(torch, marks, sink, sees_data=monitor is not None)
 

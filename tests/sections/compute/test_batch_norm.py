@@ -73,5 +73,5 @@ def test_its_finding_takes_the_place_of_that_on_small_grids() -> None:
     assert run_section(occupancy, context, chosen).findings == ()
     (found,) = (each for each in run_section(section, context, chosen).findings if each.rule == "compute/batch_norm")
     assert found.lost_ns == 120 * US
-    assert 0 < saving_of(found).low < saving_of(found).high <= 108 * US
+    assert 0 < saving_of(found).low < saving_of(found).point <= 108 * US
     assert found.evidence[0] == f"80.0 µs in 1 launch of {BACKWARD}"
