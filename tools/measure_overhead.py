@@ -1,5 +1,5 @@
 # ruff: noqa: INP001, T201 - a program for the terminal, not a package
-"""Compare what reports say of programs without the profiler with the programs without the profiler.
+"""Compare the numbers in reports about programs without the profiler with those programs without the profiler.
 
 This is `make overhead`; it needs a GPU. Each program with planted faults, each with its faults fixed, and programs
 without a planted fault run alone and under `nsyswrap profile`, in turns (tools/overhead_turns.py). For each report the

@@ -137,8 +137,10 @@ def _name(row: Mapping[str, Any]) -> str:
 
 
 def _step_line(one: Compared) -> str:
-    recorded, slower = ("", "") if one.recorded_ns is None else (_ms(one.recorded_ns), one.recorded_ns / one.before_ns)
-    return _cells(one.program, _ms(one.measured_ns), recorded, slower and f"{slower:.2f} times", *_judged(one))
+    under_nsys = "", ""
+    if one.recorded_ns is not None:
+        under_nsys = _ms(one.recorded_ns), f"{one.recorded_ns / one.before_ns:.2f} times"
+    return _cells(one.program, _ms(one.measured_ns), *under_nsys, *_judged(one))
 
 
 def _plan_line(one: Compared) -> str:

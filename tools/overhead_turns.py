@@ -11,7 +11,7 @@ program until its steps are recorded; the others have several, of a few seconds:
     fix, profiled                                   |recorded|
 
     python tools/overhead_turns.py SOCKET MODULE ARGUMENTS...            makes steps in turns
-    python tools/overhead_turns.py SOCKET --once MODULE ARGUMENTS...     has one turn, and knows nothing of steps
+    python tools/overhead_turns.py SOCKET --once MODULE ARGUMENTS...     has one turn with all its steps
 
 The program connects to the socket once it is ready, and reads a line with the numbers of cores for each turn. It
 answers with a line: the lengths of its steps in ns. The step of a turn lasts from its start to the start of the next.
@@ -214,7 +214,7 @@ def main() -> None:
     if once:
         turns.wait()
     else:
-        common.batch = turns.batch(common.batch)
+        vars(common)["batch"] = turns.batch(common.batch)
     program.main(arguments)
 
 

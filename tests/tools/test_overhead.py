@@ -142,7 +142,7 @@ def test_the_committed_page_is_that_of_the_committed_results() -> None:
 
 
 def test_the_programs_to_measure_are_there() -> None:
-    """The first of each planted fault come first; those of which cores a program gets are left out."""
+    """The first of each planted fault come first; those that lie in the cores of a program are left out."""
     cases = MEASURE.find_cases()
     source = (TOOLS / "overhead_programs.py").read_text(encoding="utf-8")
     assert len(cases) == len({each.name for each in cases}) >= 40
@@ -152,7 +152,7 @@ def test_the_programs_to_measure_are_there() -> None:
     assert all(f"def {name}(" in source for name in MEASURE.UNPLANTED)
 
 
-# Makes two steps in each turn; told "once", it has one turn and starts again, as a program that took no steps does.
+# Makes two steps in each turn; as "once", it has one turn and starts again, as a program that took no steps does.
 PROGRAM = """
 import pathlib, socket, sys
 address, kind, log = sys.argv[1:]
