@@ -33,8 +33,8 @@ unexport PYTHONDONTWRITEBYTECODE
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-profile: $(VENV)/.base $(VENV)/.torch nsys ## set up, profile the MNIST example and write its report
-	$(PY) -m nsyswrap profile $(WORKLOAD) $(ARGS)
+profile: $(VENV)/.base $(VENV)/.torch nsys ## set up, profile some steps of the MNIST example and write its report
+	$(PY) -m nsyswrap profile --stop-after $(WORKLOAD) $(ARGS)
 
 test: $(VENV)/.base $(VENV)/.dev $(VENV)/.site $(VENV)/.torch nsys-if-possible browser ## set up and run all tests but the thorough ones
 	$(PY) -m pytest $(WORKERS) $(or $(TESTS),-m "not thorough")
