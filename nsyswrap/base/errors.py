@@ -5,6 +5,7 @@
     NsyswrapError            1    something is wrong that the user can act on
     |-- UsageError           2    the command line asks for something impossible
     |-- CannotTellError      3    the input is sound, but holds too little to answer the question
+    |-- NoVerdictError       4    a command that passes or fails a job could not do its work
     |-- CaptureError       125    nsys or nsyswrap failed while profiling
     |   |-- NsysNotFoundError     nsys is not installed on this machine
     |   |-- CommandNotExecutableError   126
@@ -44,6 +45,12 @@ class CannotTellError(NsyswrapError):
     """The input is sound but holds too little to answer the question."""
 
     exit_code = 3
+
+
+class NoVerdictError(NsyswrapError):
+    """A command whose exit code 1 is a verdict could not do its work."""
+
+    exit_code = 4
 
 
 class CaptureError(NsyswrapError):

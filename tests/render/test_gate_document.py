@@ -34,9 +34,9 @@ def runs(factors: list[float], name: str = "run") -> list[TimedRun]:
 
 def regressed(name: str = "run", count: int = 20) -> Gate:
     """Return a result in which new runs take 10 % longer."""
-    issue = ComparabilityIssue(IssueKind.COMMAND, f"The commands differ: {name}.", blocks=False)
+    issue = ComparabilityIssue(IssueKind.COMMAND, f"Other arguments: {name}.", blocks=False)
     earlier = [1 + 0.001 * (at % 3) for at in range(count)]
-    return judge(runs(earlier, name), runs([1.1, 1.11], f"new {name}"), GateOptions(), [issue])
+    return judge(runs(earlier, name), runs([1.1, 1.11, 1.1], f"new {name}"), GateOptions(), [issue])
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -52,11 +52,13 @@ def test_an_unknown_form_is_refused() -> None:
 
 def test_text_shows_the_verdict_the_measures_and_the_parts() -> None:
     shown = " ".join(render("text", regressed(), width=100).split())
-    assert shown.startswith("nsyswrap gate 2 new runs against 20 Regressed: +9.9 % a step (11.0 ms instead of 10.0 ms;")
+    assert shown.startswith(
+        "nsyswrap gate 3 new runs against 20 Other arguments: run. Regressed: +9.9 % a step (11.0 ms"
+    )
     assert "9.9 of it wait for rank 3 (data loader wait)." in shown
     assert "time per step 10.0 ms 11.0 ms +9.9 % up to" in shown
     assert "wait for rank 3 (data loader wait) +990 µs +9.9 %" in shown
-    assert "The commands differ: run." in shown
+    assert "Other arguments: run." in shown
 
 
 def test_text_without_colour_has_no_escape_sequences() -> None:
@@ -81,7 +83,7 @@ def test_noise_without_bounds_is_valid_json() -> None:
 def test_json_holds_every_run_and_the_blame() -> None:
     found = json.loads(render("json", regressed()))
     assert (found["schema"], found["outcome"]) == (SCHEMA, "regressed")
-    assert (len(found["earlier"]), len(found["new"])) == (20, 2)
+    assert (len(found["earlier"]), len(found["new"])) == (20, 3)
     assert found["blame"][0]["part"] == "wait for rank 3 (data loader wait)"
     assert found["blame"][0]["delta_ns"] == pytest.approx(0.99e6)
     assert found["more_runs"] is None
@@ -89,7 +91,7 @@ def test_json_holds_every_run_and_the_blame() -> None:
 
 def test_markdown_begins_with_the_hidden_marker_and_fits_into_a_comment() -> None:
     shown = render("markdown", regressed(count=200))
-    assert shown.startswith(f"{MARKER}\n### nsyswrap gate: regressed, 2 new runs against 200\n")
+    assert shown.startswith(f"{MARKER}\n### nsyswrap gate: regressed, 3 new runs against 200\n")
     assert shown.count(MARKER) == 1
     assert len(shown.encode()) <= MOST_BYTES
 

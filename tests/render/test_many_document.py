@@ -26,7 +26,8 @@ def render(form: str, many: ManyCaptures) -> str:
 def full() -> ManyCaptures:
     """Return ten captures, one of them slow, one repeated, and one that failed."""
     every = [
-        made_sums(100 + number % 3, host=f"host-{number % 2}", day=f"2026-11-0{number}") for number in range(1, 10)
+        made_sums(100 + number % 3, host="host-1" if number == 1 else "host-aa", day=f"2026-11-0{number}")
+        for number in range(1, 10)
     ]
     rows = [*((f"c{number}", sums) for number, sums in enumerate(every)), ("slow", made_sums(180))]
     return totals_of([*rows, ("bad", "it is empty")], [("again", "c1")])
@@ -36,7 +37,7 @@ def hostile() -> ManyCaptures:
     """Return captures in which each text that a program or a user can choose is hostile."""
     one = made_sums(
         program=HOSTILE,
-        command=(HOSTILE,),
+        arguments=HOSTILE,
         gpus=(HOSTILE,),
         host=HOSTILE,
         started_utc=HOSTILE,
