@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import click
 
-from nsyswrap.base.errors import CannotTellError, NoVerdictError, NsyswrapError, UsageError
+from nsyswrap.base.errors import CannotTellError, NsyswrapError, UnfinishedError, UsageError
 
 
 class RegressedError(NsyswrapError):
@@ -22,7 +22,7 @@ def verdict_errors(*, decides: bool = True) -> Iterator[None]:
         decides: Whether the command passes or fails a job; if not, errors keep their codes.
 
     Raises:
-        NoVerdictError: The block raised an error of another kind.
+        UnfinishedError: The block raised an error of another kind.
     """
     try:
         yield
@@ -31,10 +31,10 @@ def verdict_errors(*, decides: bool = True) -> Iterator[None]:
     except NsyswrapError as error:
         if not decides:
             raise
-        raise NoVerdictError(error.message, hint=error.hint) from error
+        raise UnfinishedError(error.message, hint=error.hint) from error
     except Exception:
         if not decides:
             raise
         # A mistake of ours must not look like a slower program.
         traceback.print_exc()
-        sys.exit(NoVerdictError.exit_code)
+        sys.exit(UnfinishedError.exit_code)
