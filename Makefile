@@ -33,8 +33,8 @@ unexport PYTHONDONTWRITEBYTECODE
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-profile: $(VENV)/.base $(VENV)/.torch nsys ## set up, profile the MNIST example and write its report
-	$(PY) -m nsyswrap profile $(WORKLOAD) $(ARGS)
+profile: $(VENV)/.base $(VENV)/.torch nsys ## set up, profile some steps of the MNIST example and write its report
+	$(PY) -m nsyswrap profile --stop-after $(WORKLOAD) $(ARGS)
 
 test: $(VENV)/.base $(VENV)/.dev $(VENV)/.site $(VENV)/.torch nsys-if-possible browser ## set up and run all tests but the thorough ones
 	$(PY) -m pytest $(WORKERS) $(or $(TESTS),-m "not thorough")
@@ -48,7 +48,6 @@ check: $(VENV)/.base $(VENV)/.dev $(VENV)/.site $(VENV)/.torch nsys-if-possible 
 	$(PY) -m ruff check $(SOURCES)
 	$(PY) -m mypy --strict $(SOURCES)
 	$(PY) tools/cli_reference.py --check
-	$(PY) tools/report_schema.py --check
 	$(PY) tools/glossary_page.py --check
 	$(PY) -m pytest $(WORKERS) --cov --cov-branch $(TESTS)
 
@@ -56,9 +55,8 @@ format: $(VENV)/.dev ## format the source and fix what ruff can fix
 	$(PY) -m ruff format $(SOURCES)
 	$(PY) -m ruff check --fix $(SOURCES)
 
-docs: $(VENV)/.base ## write docs/cli.md, the schema of report.json and docs/glossary.md from the code
+docs: $(VENV)/.base ## write docs/cli.md and docs/glossary.md from the code
 	$(PY) tools/cli_reference.py
-	$(PY) tools/report_schema.py
 	$(PY) tools/glossary_page.py
 
 site: $(VENV)/.base $(VENV)/.site ## build documentation, gallery and Python reference as one site in build/site

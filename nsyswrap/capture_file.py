@@ -9,11 +9,18 @@ from typing import TYPE_CHECKING
 
 from nsyswrap.base.errors import CaptureError, ExportError
 from nsyswrap.base.privacy import neutral
-from nsyswrap.capture.recorded_run import CAPTURE_SUFFIXES, recorded_copy_rates, recorded_host, recorded_profiler_cost
+from nsyswrap.capture.recorded_run import (
+    CAPTURE_SUFFIXES,
+    recorded_copy_rates,
+    recorded_host,
+    recorded_profiler_cost,
+    recorded_steps_alone,
+)
 from nsyswrap.events.blocked_calls import name_blocked_calls
 from nsyswrap.events.host_record import read_record
 from nsyswrap.hardware.copy_rates import read_rates
 from nsyswrap.hardware.profiler_cost import read_cost
+from nsyswrap.hardware.steps_alone import read_steps_alone
 from nsyswrap.loop.context import Settings
 from nsyswrap.trace.tables import Trace
 
@@ -78,4 +85,5 @@ def with_recorded(trace: Trace, capture: Path, settings: Settings) -> tuple[Trac
         copy_rates=read_rates(recorded_copy_rates(capture)),
         profiler_cost=read_cost(recorded_profiler_cost(capture)),
         host=host,
+        steps_alone=read_steps_alone(recorded_steps_alone(capture)),
     )

@@ -1,11 +1,10 @@
 """The verdict: the first finding in a sentence, with the time of a step now and with the fix."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
-from nsyswrap.attribution.attribution import RULES
 from nsyswrap.base import units
 from nsyswrap.base.intervals import Window
-from nsyswrap.model import Finding, Section, Severity, StepTimes
+from nsyswrap.model import NO_PLAN, Finding, Plan, Section, Severity, StepTimes
 from nsyswrap.rules import capture, gpu, idle, memory, rule_of
 from nsyswrap.rules.copies import EXPOSED, PAGEABLE
 from nsyswrap.rules.program_kind import UNKNOWN, ProgramKind
@@ -16,7 +15,8 @@ from nsyswrap.sections.capture_check import (
     UNRECORDED,
     outweighs,
 )
-from nsyswrap.what_if.fixed_step import typical
+from nsyswrap.what_if.fixed_step import CurrentStep, typical
+from nsyswrap.what_if.saving import LEAST_SAVING_SHARE
 
 # Rules of findings whose cause the capture does not show.
 CANNOT_TELL = (idle.UNKNOWN.key, idle.NOT_TRACED.key)
@@ -28,8 +28,7 @@ NO_GPU_WORK = "No GPU work was recorded: this report is about the host's time, n
 NO_RECORDS = f"The GPU's records are missing: {{calls}} and no {{work}}. {OF_HOST}"
 # From this share of the window, time that the capture cannot explain decides the verdict. Source: ours.
 LIMIT_SHARE = 0.10
-# A difference of less than this share of a step is not stated. Source: ours, as the least share of a finding.
-SLIGHT_SHARE = 0.02
+ONE_STEP = "Only one step was recorded, so there is no step time. Record at least ten: `--steps 20`."
 
 
 def in_order(sections: Sequence[Section], findings: Iterable[Finding]) -> tuple[Finding, ...]:
@@ -45,14 +44,15 @@ def in_order(sections: Sequence[Section], findings: Iterable[Finding]) -> tuple[
     return tuple(sorted(ordered, key=lambda finding: finding.rule not in ON_COPIES))
 
 
-def find_verdict(
+def find_verdict(  # noqa: PLR0913, PLR0917 - one argument a source
     sections: Sequence[Section],
     findings: Sequence[Finding],
     window: Window,
     step: StepTimes,
     kind: ProgramKind = UNKNOWN,
+    plan: Plan = NO_PLAN,
 ) -> tuple[str, str | None]:
-    """Return one sentence on what limits the run, and the rule of the finding that it states.
+    """Return what limits the run in a sentence or two, and the rule of the finding that they state.
 
     Args:
         sections: The sections of the report.
@@ -60,20 +60,25 @@ def find_verdict(
         window: Interval of the findings.
         step: The measured steps of the window.
         kind: What kind of program it is.
+        plan: The changes in the order that helps most.
 
     Returns:
-        The sentence, after one on each GPU that power or heat slowed down, and the rule of the first finding. The rule
-        is None where only kernels limit the run, also where they do so without the profiler alone. It is also None
-        where missing events can change more time than the first finding has lost, or where the GPU is idle for longer
-        without a cause that the capture shows.
+        The sentences, after one on each GPU that power or heat slowed down, and the rule of the first finding. The rule
+        is None where only kernels limit the run. It is also None where missing events can change more time than the
+        first finding has lost, or where the GPU is idle for longer without a cause that the capture shows.
     """
-    sentence, rule = _limit(sections, findings, window, step, kind)
+    sentence, rule = _limit(sections, findings, window, step, kind, plan)
     slowed = [each.headline for each in findings if each.rule == gpu.SLOWED.key]
     return " ".join([*slowed, sentence]), rule
 
 
-def _limit(
-    sections: Sequence[Section], findings: Sequence[Finding], window: Window, step: StepTimes, kind: ProgramKind
+def _limit(  # noqa: PLR0913, PLR0917 - one argument a source
+    sections: Sequence[Section],
+    findings: Sequence[Finding],
+    window: Window,
+    step: StepTimes,
+    kind: ProgramKind,
+    plan: Plan,
 ) -> tuple[str, str | None]:
     """Return the sentence on what limits the run, apart from the clock of its GPUs, and its rule."""
     by_key = {section.key: section for section in sections}
@@ -94,9 +99,7 @@ def _limit(
         known = f" Apart from that: {first.headline}{_per_step(first, window, step, kind)}" if first and limits else ""
         return f"Cannot tell: the GPU is idle for {share} of the time and the capture does not show why.{known}", None
     if first is None or not limits:
-        return about + _compute_bound(by_key["ledger"], by_key.get("compute"), window), None
-    if first.rule in RULES and (made := _made_by_profiler(by_key, step)):
-        return made, None
+        return about + _without_finding(by_key["ledger"], by_key.get("compute"), window, plan, kind), None
     return f"{about}{first.headline}{_per_step(first, window, step, kind)}", first.rule
 
 
@@ -137,56 +140,24 @@ def _affected(check: Section | None) -> str:
 
 def _per_step(finding: Finding, window: Window, step: StepTimes, kind: ProgramKind) -> str:
     """Return a sentence on the time of a step now and with the fix; empty where there are no steps."""
-    now = typical(step, window, finding.rule)
+    now = typical(step, window)
     if now is None:
-        return ""
-    on_average = " on average" if now.is_mean else ""
-    said = f" A step takes {units.duration(now.length_ns)}{on_average}{_without_profiler(step, now.length_ns)}"
-    if finding.saving is None or not finding.saving.high:
-        return f"{said}."
-    after = units.duration_range(*finding.saving.map(now.after).ends)
-    return f"{said}; {after} {kind.fitted(rule_of(finding.rule).fixed)}."
+        return f" {ONE_STEP}" if step.count == 1 else ""
+    saving = finding.saving
+    if saving is None or saving.point < LEAST_SAVING_SHARE * window.length_ns:
+        return f" {_now(now)}."
+    after = units.about(now.after(saving).point, now.length.point)
+    return f" {_now(now)}; {after} {kind.fitted(rule_of(finding.rule).fixed)}."
 
 
-def _made_by_profiler(by_key: Mapping[str, Section], step: StepTimes) -> str:
-    """Return the verdict of a run that only the profiler keeps from being compute-bound; empty for any other run.
-
-    The upper bound of the step without the profiler decides: where it is in doubt, the finding stays the verdict.
-    """
-    cost, devices = by_key.get("profiler_cost"), by_key["ledger"].tables["devices"]
-    share = cost.fact("without_profiler_high_share") if cost else None
-    compute, whole = int(devices["compute_ns"].sum()), int(devices["window_ns"].sum())
-    if share is None or not share.value or whole - compute < LIMIT_SHARE * whole:
-        return ""
-    alone = min(compute / whole / float(share.value), 1.0)
-    if 1 - alone >= LIMIT_SHARE:
-        return ""
-    now = (
-        f" A step takes {units.duration(step.recorded_ns)}{_without_profiler(step, step.recorded_ns)}."
-        if step.recorded_ns
-        else ""
-    )
-    return (
-        f"Compute-bound without the profiler: kernels run {units.share(compute / whole)} of the time as recorded, and "
-        f"at least {units.share(alone)} by the simulation without the cost of recording.{now}"
-    )
+def _now(step: CurrentStep) -> str:
+    """Return the time of a step in words, with a caution where few steps were measured."""
+    recorded = " as recorded" if step.is_recorded else ""
+    few = f", by {step.count} steps only" if step.is_of_few else ""
+    return f"A step takes {units.duration(step.length.point)}{recorded}{few}"
 
 
-def _without_profiler(step: StepTimes, length_ns: int) -> str:
-    """Return the time of a step without the profiler as a part of a sentence; empty where it is unknown or the same.
-
-    Args:
-        step: The steps of the window, whose median is known with the profiler and without it.
-        length_ns: The step of the sentence, the median or the mean. It shrinks by the same share, as all steps do.
-    """
-    recorded = step.recorded_ns
-    if not recorded or step.alone is None or recorded - step.alone.low < SLIGHT_SHARE * recorded:
-        return ""
-    alone = units.duration_range(*step.alone.map(lambda time: round(time * length_ns / recorded)).ends)
-    return f" as recorded, {alone} without the profiler"
-
-
-def _compute_bound(ledger: Section, kernels: Section | None, window: Window) -> str:
+def _without_finding(ledger: Section, kernels: Section | None, window: Window, plan: Plan, kind: ProgramKind) -> str:
     """Return the verdict of a run without warnings; with the kinds of kernels that take most of the time."""
     devices = ledger.tables["devices"]
     compute, whole = int(devices["compute_ns"].sum()), int(devices["window_ns"].sum())
@@ -195,9 +166,13 @@ def _compute_bound(ledger: Section, kernels: Section | None, window: Window) -> 
         mostly = ", mostly because of copies" if copies > (whole - compute) / 2 else ""
         if not compute:
             return f"The GPU is idle for {units.share(int(devices['idle_ns'].sum()) / whole)} of the time."
-        return (
-            f"Kernels do not run for {rest} of the time{mostly}, and no single change is predicted to save much of it."
-        )
+        idle_for = f"Kernels do not run for {rest} of the time{mostly}"
+        if plan.step_ns and len(plan.changes) > 1:
+            first, second = (kind.fitted(rule_of(each.rule).fixed) for each in plan.changes[:2])
+            after = units.about(plan.changes[1].step.point, plan.step_ns)
+            now = units.duration(plan.step_ns)
+            return f"{idle_for}; two changes help only together. A step takes {now}; {after} {first} and {second}."
+        return f"{idle_for}, and no change is predicted to save much of it."
     main = kernels.fact("main_kernels") if kernels else None
     most = f" Kernel time: {main.value}." if main and main.value else ""
     return f"Compute-bound: kernels run {units.share(compute / whole)} of the time, in {window.label}.{most}"

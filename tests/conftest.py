@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from export_builder import ExportBuilder
 from hypothesis import settings
 from hypothesis.internal.conjecture import providers
 from hypothesis.internal.constants_ast import Constants
@@ -36,6 +35,8 @@ if TYPE_CHECKING:
 TESTS = Path(__file__).parent
 # The fixtures that unpack or read whole captures.
 WHOLE_CAPTURES = {"captures", "real_trace", "real_context", "real_report"}
+# Folders with tests of programs that are no part of nsyswrap: no change of nsyswrap can break them.
+THOROUGH = {"tools", "workloads"}
 # Files that take more than one or two seconds, by `pytest --durations=40` on two cores: laws over random traces,
 # programs that train or compile, jobs of many ranks, and commands in processes of their own that run to a time limit.
 # Each package keeps quick files. Single tests have the mark themselves.
@@ -70,8 +71,8 @@ SLOW = frozenset({
 # No test may fail by chance: any example may take long on a busy machine, and new examples are drawn only on demand.
 KEPT = not os.environ.get("NSYSWRAP_NEW_EXAMPLES")
 settings.register_profile("nsyswrap", deadline=None, derandomize=KEPT, max_examples=50 if KEPT else 200)
-# `make quick` tries fewer examples of each law; `make test` tries all of them.
-settings.register_profile("quick", deadline=None, derandomize=KEPT, max_examples=20)
+# `make quick` and `make test` try fewer examples of each law; `make check` tries all of them.
+settings.register_profile("fewer", deadline=None, derandomize=KEPT, max_examples=20 if KEPT else 200)
 settings.load_profile("nsyswrap")
 if KEPT:
     # Hypothesis draws some texts and numbers from the source of all modules that are imported by then, so the examples
@@ -95,8 +96,8 @@ def pytest_configure(config: pytest.Config) -> None:
     threads that wait for a core take half of the time of small programs.
     """
     gc.disable()  # until all tests are collected: what is made until then stays
-    if _is_quick(config):
-        settings.load_profile("quick")
+    if "not thorough" in config.getoption("markexpr"):
+        settings.load_profile("fewer")
     os.environ["OMP_NUM_THREADS"] = "1"
     _start_elsewhere(config)
     for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
@@ -119,7 +120,7 @@ def _start_elsewhere(config: pytest.Config) -> None:
     worker: dict[str, Any] = getattr(config, "workerinput", {})
     wanted = config.getoption("markexpr")
     if worker and config.args_source == config.ArgsSource.TESTPATHS and wanted in {"", "not thorough"}:
-        files = sorted(str(path) for path in TESTS.rglob("test_*.py") if not wanted or path.parent.name != "tools")
+        files = sorted(str(path) for path in TESTS.rglob("test_*.py") if not wanted or path.parent.name not in THOROUGH)
         first = int(worker["workerid"].removeprefix("gw")) * len(files) // worker["workercount"]
         config.args = files[first:] + files[:first]
 
@@ -133,7 +134,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     kinds = {
         "browser": name == "browser",
         "nsys": name == "real_nsys",
-        "thorough": name == "tools",
+        "thorough": name in THOROUGH,
         "slow": name in SLOW,
     }
     return any(is_kind and f"not {kind}" in wanted.split(" and ") for kind, is_kind in kinds.items()) or None
@@ -149,7 +150,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         name = _name(item.path)
         if name.startswith("browser/"):
             item.add_marker(pytest.mark.browser)
-        if name.startswith("tools/"):
+        if name.startswith(tuple(f"{each}/" for each in THOROUGH)):
             item.add_marker(pytest.mark.thorough)
         if name.startswith("real_nsys/") or "nsys" in fixtures:
             item.add_marker(pytest.mark.nsys)
@@ -228,22 +229,6 @@ def _turn(path: Path) -> int:
 def _has_slow_tests(path: Path, name: str) -> bool:
     """Return whether a file, or a test in it, has the mark `slow`."""
     return name in SLOW or (path.is_file() and "mark.slow" in path.read_text(encoding="utf-8"))
-
-
-@pytest.fixture
-def build() -> Callable[..., ExportBuilder]:
-    """Return a function that starts an export: ``build()``, or ``build(2022)`` for the tables of an older nsys."""
-    return ExportBuilder
-
-
-@pytest.fixture
-def trace_of(tmp_path: Path) -> Callable[[ExportBuilder], Trace]:
-    """Return a function that writes a built export and reads it back as a trace."""
-
-    def trace(builder: ExportBuilder) -> Trace:
-        return load_export(builder.write(tmp_path / "built.sqlite"))
-
-    return trace
 
 
 @pytest.fixture(scope="session")

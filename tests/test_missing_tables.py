@@ -160,9 +160,7 @@ def check(path: Path, before: Report, *, is_shown: bool) -> None:
     assert not (is_shown and complete.value == COMPLETE)
 
 
-@pytest.mark.parametrize(
-    "name", [MADE, *REAL[:2], *(pytest.param(name, marks=pytest.mark.thorough) for name in REAL[2:])]
-)
+@pytest.mark.parametrize("name", [MADE, *(pytest.param(name, marks=pytest.mark.thorough) for name in REAL)])
 def test_a_missing_table_is_no_missing_work(name: str, folder: Path) -> None:
     """Each table in turn is absent, or has no rows. Labels of numbers are the same in all versions of nsys."""
     ways = ("DROP TABLE", "DELETE FROM") if name == MADE else ("DROP TABLE",)
@@ -185,7 +183,9 @@ def without_rows(path: Path, rows: str) -> list[str]:
     return [f"DELETE FROM {table} WHERE {where}" for table in filled(path) if table in OF_GPU]  # noqa: S608
 
 
-@pytest.mark.parametrize("name", [MADE, "faults/exposed_communication", "mnist_counters_python"])
+@pytest.mark.parametrize(
+    "name", [MADE, "mnist_counters_python", pytest.param("faults/exposed_communication", marks=pytest.mark.thorough)]
+)
 @pytest.mark.parametrize(
     "rows", ["globalPid = {process}", "deviceId = {device}", "rowid % 2 = 0", "start > {middle}", "start < {middle}"]
 )

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from random_traces import LONGEST, THREADS, Operation, Sketch, context_of, same_examples, sketches, trace_of
+from random_traces import LONGEST, THREADS, Operation, Sketch, context_of, random_trace, same_examples, sketches
 from savings import ends_of
 
 from nsyswrap.base.intervals import Spans
@@ -37,7 +37,7 @@ def report_from(trace: Trace, shift: int = 0) -> Report:
 @lru_cache(maxsize=64)
 def report_of(sketch: Sketch) -> Report:
     """Return the report of a sketch; laws of the same sketch share it."""
-    return report_from(trace_of(sketch))
+    return report_from(random_trace(sketch))
 
 
 def numbers(report: Report, shift: int) -> dict[str, object]:
@@ -66,7 +66,7 @@ def launched_together() -> Sketch:
 @example(launched_together())
 def test_the_order_of_rows_does_not_matter(sketch: Sketch) -> None:
     """New versions of nsys do not guarantee an order of rows."""
-    assert render("json", report_from(trace_of(sketch, shuffle=0))) == render("json", report_of(sketch))
+    assert render("json", report_from(random_trace(sketch, shuffle=0))) == render("json", report_of(sketch))
 
 
 @several
@@ -84,7 +84,7 @@ def test_what_is_written_is_read_again(sketch: Sketch) -> None:
 def test_the_start_of_time_does_not_matter(sketch: Sketch) -> None:
     """The same events have the same durations when they come later or earlier, or before the capture begins."""
     shift = SHIFTS[(len(sketch.operations) + len(sketch.events)) % len(SHIFTS)]
-    here, there = report_of(sketch), report_from(trace_of(sketch, shift), shift)
+    here, there = report_of(sketch), report_from(random_trace(sketch, shift), shift)
     assert numbers(there, shift) == numbers(here, 0)
 
 
@@ -127,7 +127,7 @@ def test_every_section_is_about_the_window_of_the_report(sketch: Sketch) -> None
 @given(sketches)
 def test_the_ranges_around_a_call_are_those_that_contain_it(sketch: Sketch) -> None:
     """Only ranges on the call's own thread count; each is found once, even if ranges cross or have no length."""
-    trace = trace_of(sketch)
+    trace = random_trace(sketch)
     calls, ranges = trace[tables.CALLS], trace[tables.RANGES]
     thread, start, end = (array(calls, name) for name in ("thread", "start", "end"))
     pairs = RangeNesting(ranges).enclosing(coded(calls, "thread"), lambda some: Spans(start[some], end[some]))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from analysis_fixtures import window
-from export_builder import ExportBuilder
+from export_builder import ExportBuilder, trace_of
 
 from nsyswrap import report
 from nsyswrap.base.errors import CannotTellError
@@ -18,16 +18,14 @@ from nsyswrap.model import Section
 from nsyswrap.report import VALUES, run_sections
 from nsyswrap.sections import SECTIONS
 from nsyswrap.sections.spec import SectionSpec
-from nsyswrap.trace.tables import Trace
 from nsyswrap.what_if.simulate import Simulation
 
-TraceOf = Callable[[ExportBuilder], Trace]
 WHOLE = window(0, 100)
 Values = dict[str, Callable[..., Any]]
 
 
 @pytest.fixture
-def context(trace_of: TraceOf) -> TraceContext:
+def context() -> TraceContext:
     """Return the context of a trace with one kernel."""
     return find_context(trace_of(ExportBuilder().kernel(10, 60, launched=(0, 4))))
 

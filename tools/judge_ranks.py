@@ -100,9 +100,9 @@ def row(name: str, report: Report, steps: Mapping[str, float]) -> str:
     if first is not None and first.rule == RANK:
         said = first.headline.split(":")[0]
     if first is not None and case.fixed and is_right(case, report) and first.saving is not None:
-        low, high = (each / count / 1e6 for each in first.saving.ends)
-        predicted = f"{low:.1f} to {high:.1f}"
-        near = "yes" if measured is not None and abs(high - measured) <= NEAR * measured else near
+        low, point, high = (each / count / 1e6 for each in first.saving.in_order)
+        predicted = f"{point:.1f} ({low:.1f} to {high:.1f})"
+        near = "yes" if measured is not None and abs(point - measured) <= NEAR * measured else near
     cells = (
         f"`{name}`",
         case.planted,

@@ -39,10 +39,10 @@ ABOUT = """Each program of `workloads/combined` has two or three faults, each wi
 set of its faults fixed; `tools/judge_plans.py` does that again. The plan below is that of the capture with all faults:
 each change is simulated on top of those before it. It leaves out findings that the program has no switch for."""
 MEANINGS = (
-    "- **predicted step**: the least and the most that a step takes after this change and those before it.",
-    "- **measured step**: what it takes in the run with these faults fixed, and in the run before this change.",
+    "- **predicted step**: the mean step after this change and those before it, and its range.",
+    "- **measured step**: the mean step of the run with these faults fixed, and of the run before this change.",
     "- **in the interval**: whether the measured step is in the predicted interval.",
-    "- **step**: whether the least is within 25 % of the measured step: each fault is fixed whole.",
+    "- **step**: whether the predicted step is within 25 % of the measured one.",
     "- **saving**: whether what it saves of the step with all faults is within 25 % of what was measured.",
     "- **order**: whether no other fault, fixed in its place, leaves a step that is shorter by more than 3 %.",
 )
@@ -112,14 +112,14 @@ class Outcome:
 
     @property
     def step_is_near(self) -> bool:
-        """Return whether the lower bound of the step is within a quarter of the measured step."""
-        return self.change is not None and abs(self.change.step.low - self.measured_ns) <= NEAR * self.measured_ns
+        """Return whether the predicted step is within a quarter of the measured step."""
+        return self.change is not None and abs(self.change.step.point - self.measured_ns) <= NEAR * self.measured_ns
 
     @property
     def saving_is_near(self) -> bool:
-        """Return whether the upper bound of the saving is within a quarter of the measured saving."""
+        """Return whether the predicted saving is within a quarter of the measured saving."""
         saved = self.base_ns - self.measured_ns
-        return self.change is not None and abs(self.now_ns - self.change.step.low - saved) <= NEAR * abs(saved)
+        return self.change is not None and abs(self.now_ns - self.change.step.point - saved) <= NEAR * abs(saved)
 
     @property
     def is_first(self) -> bool:
@@ -187,9 +187,8 @@ def judge(program: Program, packed: Path, steps: Steps) -> list[Outcome]:
         steps: The measured steps of all its captures.
     """
     plan = plan_of(packed, frozenset(program.faults.values()))
-    measure = "mean_ns" if plan.is_mean else "median_ns"
     times = {
-        fixed: steps[label(program.name, fixed)][measure]
+        fixed: steps[label(program.name, fixed)]["mean_ns"]
         for fixed in program.sets
         if label(program.name, fixed) in steps
     }
@@ -217,13 +216,14 @@ def plan_of(packed: Path, rules: frozenset[str]) -> Plan:
         report = report_of(context)
     simulation = find_simulation(context, find_states(context, report.window), report.window, find_collectives(context))
     findings = [each for each in report.findings if each.rule in rules]
-    return find_plan(simulation, findings, typical(report.step, report.window, report.verdict_rule))
+    return find_plan(simulation, findings, typical(report.step, report.window))
 
 
 def _row(one: Outcome) -> str:
     if one.change is None:
         return f"| `{one.program}` | `{one.switch}` | not in the plan | | | | | |"
-    predicted = " to ".join(f"{end / 1e6:.2f}" for end in one.change.step.ends)
+    low, point, high = (f"{each / 1e6:.2f}" for each in one.change.step.in_order)
+    predicted = f"{point} ({low} to {high})"
     cells = (
         f"`{one.program}`",
         f"`{one.switch}` (`{one.change.rule}`)",

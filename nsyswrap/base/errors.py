@@ -16,8 +16,6 @@
 its traceback.
 """
 
-from typing import ClassVar
-
 
 class NsyswrapError(Exception):
     """An error the user can act on.
@@ -27,7 +25,7 @@ class NsyswrapError(Exception):
         hint: What to do about it, in one sentence; empty where there is no advice.
     """
 
-    exit_code: ClassVar[int] = 1
+    exit_code: int = 1
 
     def __init__(self, message: str, *, hint: str = "") -> None:
         super().__init__(message)

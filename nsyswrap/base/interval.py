@@ -54,6 +54,8 @@ class Interval(Generic[Value]):
         return Interval(min(first, last), point, max(first, last))
 
 
+# Of a normal distribution, nine of ten cases lie within so many standard deviations.
+NINE_OF_TEN = 1.645
 NAMES = tuple(each.name for each in fields(Interval))
 """The names of its values, in order, for keys and columns."""
 

@@ -53,6 +53,19 @@ def duration(ns: Number) -> str:
     return _scaled(ns, _TIMES)
 
 
+def about(ns: Number, like_ns: Number) -> str:
+    """Return an estimate of a time with two significant digits: ``about 16``, in the unit of another time beside it.
+
+    Args:
+        ns: The estimate in nanoseconds.
+        like_ns: The time beside it. Where it has another unit, the estimate has its own: ``about 900 µs``.
+    """
+    value, _, unit = duration(float(f"{float(ns):.2g}")).rpartition(" ")
+    if "." in value:
+        value = value.rstrip("0").removesuffix(".")
+    return f"about {value}" if duration(like_ns).endswith(f" {unit}") else f"about {value} {unit}"
+
+
 def point(ns: Number) -> str:
     """Return a moment as seconds since capture start, to the microsecond: ``12.402100 s``."""
     return f"{float(ns) / 1e9:.6f} s"

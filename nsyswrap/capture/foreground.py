@@ -52,6 +52,7 @@ from nsyswrap.capture.process_tree import (
 from nsyswrap.capture.progress import MonotonicProgress, Phase, Progress
 from nsyswrap.capture.run_dir import RunDir, quoted_output
 from nsyswrap.capture.signals import Received, aborted_error, collected_signals, is_sent_to_all, stopped_error, survives
+from nsyswrap.capture.step_watch import StepWatch
 from nsyswrap.capture.stopping import Stopper, has_collected
 from nsyswrap.capture.watchdog import watched
 
@@ -110,6 +111,7 @@ class RunResult:
         killed_by: The signal that ended nsys itself, or None.
         lost_launcher: Whether nsys's launcher, the program's parent, ended before the program.
         late: The ending signal that arrived when the program had ended, while nsys wrote its report, or None.
+        finished: Whether the program was ended because its recording had ended.
     """
 
     code: int
@@ -123,6 +125,7 @@ class RunResult:
     killed_by: signal.Signals | None = None
     lost_launcher: bool = False
     late: signal.Signals | None = None
+    finished: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,6 +144,7 @@ class ForegroundCall:
         hidden: Whether nsys and the program run in a process namespace of their own.
         on_start: Called once with the program's process id, when it is known.
         on_hint: Called with a sentence for the user when nothing goes on.
+        steps: Follows a program that records its own steps; None for another one.
     """
 
     argv: Sequence[str]
@@ -154,6 +158,7 @@ class ForegroundCall:
     hidden: bool = False
     on_start: Callable[[int], None] | None = None
     on_hint: Callable[[str], None] = lambda _hint: None
+    steps: StepWatch | None = None
 
 
 def run_in_foreground(call: ForegroundCall, progress: Progress) -> RunResult:
@@ -257,6 +262,7 @@ class _Run:
     ending: signal.Signals | None = None
     sent_at: float | None = None
     timed_out: bool = False
+    finished: bool = False
     low_bytes: int = 0
     out_of_space: bool = False
     least_free: int | None = None
@@ -295,7 +301,7 @@ class _Run:
             code=self._code(),
             started=self.launched,
             wall_ns=wall_ns,
-            stopped_by=None if self.timed_out else self.ending if self.launched else first,
+            stopped_by=None if self.timed_out or self.finished else self.ending if self.launched else first,
             timed_out=self.timed_out,
             nsys_output=self.call.run_dir.nsys_output(),
             out_of_space=self.out_of_space,
@@ -303,6 +309,7 @@ class _Run:
             killed_by=self._killed_by(),
             lost_launcher=self.lost_launcher or self.released,
             late=self._late(before),
+            finished=self.finished,
         )
 
     def _check_start(self) -> None:
@@ -359,13 +366,26 @@ class _Run:
                 self.ending = self.received.ending[0]
             elif self._passed(self.call.limits.timeout_s):
                 self.ending, self.timed_out = signal.SIGTERM, True
-        due = self.ending is not None or self._passed(self.call.limits.record_s)
+        due = self.ending is not None or self._passed(self.call.limits.record_s) or self._has_steps()
         free = free_bytes(self.call.run_dir.folder)
         if free is not None:
             self.least_free = min(free, free if self.least_free is None else self.least_free)
             self.out_of_space = self.out_of_space or (not due and free < self.low_bytes)
         if self.program is not None and (due or self.out_of_space):
             self.stopper.start(self.program)
+
+    def _has_steps(self) -> bool:
+        """Return whether nsys has to stop because the steps are recorded; end the program then with ``stop_after``.
+
+        A recording that the program has started itself is over by then, as soon as nsys says that it has the data.
+        """
+        steps = self.call.steps
+        if steps is None or self.program is None:
+            return False
+        steps.look(self.program, time.monotonic() - self.started_at)
+        if steps.ends_program and self.ending is None and (steps.is_outside or has_collected(self.call.run_dir.status)):
+            self.ending, self.finished = signal.SIGTERM, True
+        return steps.stops_recording or self.finished
 
     def _pass_on(self) -> None:
         """Give the program the signals that do not end it; one that does is treated as an ending signal."""
@@ -381,12 +401,16 @@ class _Run:
                 self.received.ending.append(number)
 
     def _end_program(self) -> None:
-        """Signal the program once nsys has collected the recorded data; kill it if it ignores the time-out."""
+        """Signal the program once nsys has collected the recorded data; kill it if it ignores our own SIGTERM."""
         now = time.monotonic()
         if self.ending is not None and self.sent_at is None and self.stopper.has_collected_all():
             self.sent_at = now
             self._signal_program(self.ending)
-        overdue = self.timed_out and self.sent_at is not None and now - self.sent_at > self.call.limits.grace_s
+        overdue = (
+            (self.timed_out or self.finished)
+            and self.sent_at is not None
+            and now - self.sent_at > self.call.limits.grace_s
+        )
         if overdue and self.program is not None:
             for pid in (self.program, *descendants(self.program)):
                 with contextlib.suppress(ProcessLookupError):
@@ -394,7 +418,8 @@ class _Run:
 
     def _signal_program(self, number: signal.Signals) -> None:
         """Send a signal as a terminal would: to the process group of the program, if it has its own."""
-        if self.program is None or (not self.timed_out and is_sent_to_all(number, self.process.pid)):
+        ours = self.timed_out or self.finished
+        if self.program is None or (not ours and is_sent_to_all(number, self.process.pid)):
             return
         with contextlib.suppress(ProcessLookupError):
             if os.getpgid(self.program) == self.program:

@@ -9,13 +9,16 @@ import os
 import re
 import shutil
 import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from nsyswrap.base import units
 from nsyswrap.base.errors import CaptureError, CommandNotExecutableError, CommandNotFoundError, ExportError, UsageError
 from nsyswrap.capture.annotate.injection import Injection
+from nsyswrap.capture.annotate.recording import WARM_UP_STEPS
+from nsyswrap.capture.arming import arming
 from nsyswrap.capture.capabilities import Capabilities, capabilities_of
 from nsyswrap.capture.convert import export_report, import_recorded, move_recorded
 from nsyswrap.capture.disk_space import DISK_FULL_HINT, full_disk
@@ -27,9 +30,11 @@ from nsyswrap.capture.isolate import kept_environment, namespace_entry, namespac
 from nsyswrap.capture.launcher import started_by_launcher
 from nsyswrap.capture.locate import Nsys
 from nsyswrap.capture.options import (
+    ARMED_RANGE,
     CaptureOptions,
     extra_environment,
     profile_invocation,
+    start_invocation,
     stop_invocation,
 )
 from nsyswrap.capture.progress import Progress, silent
@@ -51,11 +56,17 @@ from nsyswrap.capture.signals import (
     number_of,
     stopped_error,
 )
+from nsyswrap.capture.step_watch import PATIENCE_S, StepState, StepWatch
+from nsyswrap.capture.steps_alone import write_steps_alone
 
 # Exit codes of a shell for signals. Codes of real-time signals are left out: they are more often a program's own.
 _LAST_PLAIN_SIGNAL = 31
 _SIGNAL_BY_CODE = {128 + number: number.name for number in signal.Signals if number <= _LAST_PLAIN_SIGNAL}
 
+_AGAIN = (
+    "the program ended before it had taken enough steps to record some, so it runs once more, recorded from start to "
+    "end. --steps all records it at once"
+)
 _WHAT_TO_GIVE = "Give a script, or a command after '--'"
 _PYTHON = re.compile(r"(python|pypy)[\d.]*")
 
@@ -76,6 +87,7 @@ class CaptureResult:
         command: The program and its arguments, as given.
         nsys: The nsys that recorded it.
         notes: Sentences about what was requested but not recorded, or ended early.
+        steps: Whether the program recorded its own steps, why, and which.
     """
 
     folder: Path
@@ -86,6 +98,45 @@ class CaptureResult:
     command: tuple[str, ...]
     nsys: Nsys
     notes: tuple[str, ...]
+    steps: Mapping[str, object] = field(default_factory=dict)
+
+
+class NothingRecordedError(CaptureError):
+    """The program ended before its recording began.
+
+    Args:
+        message: What happened.
+        hint: What to do about it.
+        exit_code: The program's exit code; 0 becomes that of other failures.
+    """
+
+    def __init__(self, message: str, *, hint: str, exit_code: int) -> None:
+        super().__init__(message, hint=hint)
+        self.exit_code = exit_code or CaptureError.exit_code
+
+
+@dataclass(frozen=True, slots=True)
+class Watching:
+    """What is called while the program runs: the arguments of ``profile`` with these names."""
+
+    progress: Progress
+    on_hint: Callable[[str], None]
+    on_state: Callable[[StepState], None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Attempt:
+    """A run of the program that left a report.
+
+    Attributes:
+        run: Its result.
+        notes: Sentences about it.
+        steps: Which steps were recorded; empty where the program did not choose them.
+    """
+
+    run: RunResult
+    notes: tuple[str, ...]
+    steps: dict[str, object]
 
 
 def profile(  # noqa: PLR0913 - what to record, where to, and whom to call
@@ -96,6 +147,7 @@ def profile(  # noqa: PLR0913 - what to record, where to, and whom to call
     on_recorded: Callable[[CaptureResult, Path], None] = lambda _result, _folder: None,
     *,
     on_hint: Callable[[str], None] = lambda _hint: None,
+    on_state: Callable[[StepState], None] = lambda _state: None,
 ) -> CaptureResult:
     """Run a program under nsys and export the capture.
 
@@ -108,6 +160,7 @@ def profile(  # noqa: PLR0913 - what to record, where to, and whom to call
         place: The folder for the result, if it is reserved already; ``options.folder`` is then left unread.
         on_recorded: Called with the capture and its folder before it is exported, to write what belongs to it.
         on_hint: Called with a sentence for the user when the program or nsys does not go on.
+        on_state: Called when a program that records its own steps has got further.
 
     Returns:
         The capture: a new report and its export.
@@ -116,27 +169,34 @@ def profile(  # noqa: PLR0913 - what to record, where to, and whom to call
         CommandNotFoundError: The program does not exist.
         CommandNotExecutableError: The program is not executable.
         UsageError: The folder exists already, or nsys lacks a flag that an option needs.
+        NothingRecordedError: The program ended before its recording began.
         CaptureError: nsys recorded nothing, or its report cannot be exported.
         CaptureInterruptedError: Ctrl-C was pressed twice, or during the export.
     """
     program, capabilities = resolved_command(options), capabilities_of(nsys)
-    with private_folder() as temporary, _reserved(options, place) as folder, run_folder(folder) as private:
-        _check_space(temporary.parent, folder.folder)
-        (private / TEMPORARY_LINK).symlink_to(temporary, target_is_directory=True)
-        call, notes = _prepared(options, nsys, capabilities, program, (temporary, private))
-        call = dataclasses.replace(call, on_hint=on_hint)
-        run, samples = _monitored_or_rescued(call, progress, (temporary, private))
-        notes += _injection(temporary).notes() if options.annotate else ()
-        notes += _keep_report((run, samples), options, nsys, (temporary, private))
+    decision = arming(options)
+    armed = dataclasses.replace(options, capture_range=ARMED_RANGE) if decision.is_armed else options
+    watched = Watching(progress, on_hint, on_state)
+    with _reserved(options, place) as folder, run_folder(folder) as private:
+        attempt = _attempt(armed, nsys, capabilities, program, private, watched)
+        if attempt is None:
+            on_hint(_AGAIN)
+            decision = dataclasses.replace(decision, is_armed=False, why="it ended before its recording began")
+            attempt = _attempt(options, nsys, capabilities, program, private, watched)
+        if attempt is None:  # only one that is armed is none
+            raise AssertionError
+        run = attempt.run
+        notes = (*attempt.notes, *((decision.note,) if decision.note else ()), *_notes(run, options))
         result = CaptureResult(
             folder=folder.folder,
             report=folder.folder / REPORT_NAME,
             export=folder.folder / EXPORT_NAME,
-            exit_code=run.code,
+            exit_code=0 if run.finished else run.code,
             wall_ns=run.wall_ns,
             command=options.command,
             nsys=nsys,
-            notes=(*notes, *_notes(run, options)),
+            notes=notes,
+            steps={"armed": decision.is_armed, "why": decision.why, **attempt.steps},
         )
         with _kept_on_interrupt(folder.folder):
             on_recorded(result, private)
@@ -147,6 +207,63 @@ def profile(  # noqa: PLR0913 - what to record, where to, and whom to call
             except ExportError as error:
                 raise CaptureError(error.message, hint=error.hint) from error
     return result
+
+
+def _attempt(  # noqa: PLR0913, PLR0917 - what to run, where, and who watches
+    options: CaptureOptions,
+    nsys: Nsys,
+    capabilities: Capabilities,
+    program: tuple[str, ...],
+    private: Path,
+    watched: Watching,
+) -> _Attempt | None:
+    """Run the program under nsys once; return None if it ended well before its recording began, and is to run again."""
+    with private_folder() as temporary:
+        _check_space(temporary.parent, private.parent)
+        link = private / TEMPORARY_LINK
+        link.unlink(missing_ok=True)
+        link.symlink_to(temporary, target_is_directory=True)
+        call, notes = _prepared(options, nsys, capabilities, program, (temporary, private))
+        steps = None if call.steps is None else dataclasses.replace(call.steps, on_state=watched.on_state)
+        call = dataclasses.replace(call, on_hint=watched.on_hint, steps=steps)
+        recorded = _monitored_or_rescued(call, watched.progress, (temporary, private))
+        injection = _injection(temporary, options)
+        notes += injection.notes() if options.annotate else ()
+        if steps is not None:
+            write_steps_alone(private, injection.steps_alone())
+            if recorded[0].started and not injection.has_begun:
+                return _never_recorded(recorded[0], injection)
+        notes += _keep_report(recorded, options, nsys, (temporary, private))
+        return _Attempt(recorded[0], notes, {} if steps is None else _recorded_steps(injection, steps))
+
+
+def _never_recorded(run: RunResult, injection: Injection) -> None:
+    """Return if a program that ended before its recording began is to run again.
+
+    Raises:
+        NothingRecordedError: It failed, was ended, or took too long to run it once more unasked.
+    """
+    if run.code == 0 and run.stopped_by is None and not run.timed_out and run.wall_ns <= PATIENCE_S * 1e9:
+        return
+    taken = max((int(each.get("step", 0)) for each in injection.progress()), default=0)
+    how = f"was stopped by {run.stopped_by.name}" if run.stopped_by else f"ended with code {run.code}"
+    raise NothingRecordedError(
+        f"nothing was recorded: the program {how} after {units.counted(taken, 'step')}, before its recording began",
+        hint="Record it from its start with --steps all",
+        exit_code=run.code,
+    )
+
+
+def _recorded_steps(injection: Injection, watch: StepWatch) -> dict[str, object]:
+    """Return what of a program that recorded its own steps is in the capture."""
+    recorded = injection.recorded() or {}
+    first = max((int(each.get("first", 0)) for each in injection.progress()), default=0)
+    return {
+        "first": recorded.get("first", first or None),
+        "last": recorded.get("last"),
+        "warm_up": WARM_UP_STEPS,
+        "from_outside": watch.is_outside,
+    }
 
 
 def _check_space(*folders: Path) -> None:
@@ -277,7 +394,14 @@ def _prepared(
         launched=started_by_launcher(os.environ),
         hidden=hidden,
     )
-    return call, invocation.notes
+    if options.capture_range != ARMED_RANGE:
+        return call, invocation.notes
+
+    def start(pid: int) -> tuple[str, ...]:
+        return (*(namespace_entry(pid) if hidden else ()), *start_invocation(nsys, run_dir).argv)
+
+    steps = StepWatch(_injection(temporary, options), start, call.env, stop_after=options.stop_after)
+    return dataclasses.replace(call, steps=steps), invocation.notes
 
 
 def _program_environment(options: CaptureOptions, environ: dict[str, str], temporary: Path) -> dict[str, str]:
@@ -285,13 +409,14 @@ def _program_environment(options: CaptureOptions, environ: dict[str, str], tempo
     complete = {**environ, **extra_environment(options)}
     if not options.annotate:
         return complete
-    injection = _injection(temporary)
+    injection = _injection(temporary, options)
     injection.prepare()
     return {**complete, **injection.environment(complete)}
 
 
-def _injection(temporary: Path) -> Injection:
-    return Injection(temporary / "annotate")
+def _injection(temporary: Path, options: CaptureOptions) -> Injection:
+    is_armed = options.capture_range == ARMED_RANGE
+    return Injection(temporary / "annotate", steps=options.steps if is_armed else None)
 
 
 def _keep_report(
@@ -343,6 +468,8 @@ def _notes(run: RunResult, options: CaptureOptions) -> tuple[str, ...]:
 
 
 def _ending_note(run: RunResult, options: CaptureOptions) -> tuple[str, ...]:
+    if run.finished:
+        return ("The program was ended after its steps were recorded (--stop-after)",)
     if run.timed_out:
         return (f"The program was ended after {options.timeout_s:g} s (--timeout)",)
     if run.stopped_by is not None:

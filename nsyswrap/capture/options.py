@@ -2,11 +2,14 @@
 
 import dataclasses
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from nsyswrap.base.errors import UsageError
+from nsyswrap.capture.annotate.nvtx_calls import DOMAIN
+from nsyswrap.capture.annotate.recording import TEXT
 from nsyswrap.capture.capabilities import Capabilities
 from nsyswrap.capture.locate import Nsys
 from nsyswrap.capture.run_dir import RunDir
@@ -15,6 +18,12 @@ DEFAULT_TRACES = ("cuda", "nvtx", "cudnn", "cublas", "osrt")
 # What --light traces: launches and waits, steps and phases, and the waits of the operating system, which distinguish
 # waiting for data from work. docs/overhead.md has what each costs.
 LIGHT_TRACES = ("cuda", "nvtx", "osrt")
+
+# The value of ``steps`` that records a program from its start to its end.
+ALL_STEPS = "all"
+# The range with which a program records its own steps.
+ARMED_RANGE = f"{TEXT}@{DOMAIN}"
+_STEPS = re.compile(r"\d+|\d+:\d+|" + ALL_STEPS)
 
 # Older versions of nsys record no completion of events, and have no flag for it.
 _CUDA_EVENTS = "--cuda-event-trace"
@@ -35,6 +44,9 @@ class CaptureOptions:
         duration_s: Seconds to record, 0 for all; the program continues after the recording.
         capture_range: When to record: empty for always, ``cudaProfilerApi``, or the name of an NVTX range as ``text``,
             ``text@domain`` or ``text@*``.
+        steps: Steps to record: how many, or ``FIRST:END`` by their numbers, or ``all`` for the whole program; empty for
+            as many as fit in ten seconds, where the program shows a training loop.
+        stop_after: End the program when its steps are recorded.
         cuda_graph: ``node`` records each kernel in a CUDA graph, at a cost; ``graph`` records a graph as one
             operation. The default is ``node``, because tensor core use of kernels that are not recorded is unknown.
         cuda_events: Record when events complete on the GPU, as far as nsys does that by default.
@@ -63,6 +75,8 @@ class CaptureOptions:
     delay_s: float = 0.0
     duration_s: float = 0.0
     capture_range: str = ""
+    steps: str = ""
+    stop_after: bool = False
     cuda_graph: str = "node"
     cuda_events: bool = True
     gpu_metrics: str = ""
@@ -155,6 +169,16 @@ def export_invocation(nsys: Nsys, capabilities: Capabilities, report: Path, targ
     return Invocation((*argv, str(report)))
 
 
+def start_invocation(nsys: Nsys, run_dir: RunDir) -> Invocation:
+    """Return the command line of ``nsys start``, which begins the recording of a program that waits for a range.
+
+    Args:
+        nsys: The nsys that waits.
+        run_dir: The private folder of the run, for the session name.
+    """
+    return Invocation((str(nsys.path), "start", f"--session={run_dir.session}"))
+
+
 def stop_invocation(nsys: Nsys, run_dir: RunDir) -> Invocation:
     """Return the command line of ``nsys stop``: nsys writes its report, and the program continues.
 
@@ -196,11 +220,28 @@ def _check(options: CaptureOptions) -> None:
     for name, value, allowed in choices:
         if value not in allowed:
             raise UsageError(f"{name}: {value!r} is not a valid value", hint=f"Choose one of {', '.join(allowed)}")
+    _check_steps(options.steps)
     for field in dataclasses.fields(options):
         value = getattr(options, field.name)
         if field.name.endswith(("_s", "_hz")) and value is not None and not 0 <= value < math.inf:
             wrong = "less than 0" if value < 0 else "not a finite number"
             raise UsageError(f"{field.name.rpartition('_')[0].replace('_', ' ')} is {value}, {wrong}")
+
+
+def _check_steps(text: str) -> None:
+    """Check that a text names at least one step.
+
+    Raises:
+        UsageError: It does not.
+    """
+    first, _, end = text.partition(":")
+    names_steps = not text or (
+        _STEPS.fullmatch(text) and (text == ALL_STEPS or int(first) < int(end or int(first) * 2))
+    )
+    if not names_steps:
+        raise UsageError(
+            f"--steps {text!r} names no steps", hint="Write it as --steps 30, --steps 200:230 or --steps all"
+        )
 
 
 def _optional_flags(options: CaptureOptions, capabilities: Capabilities) -> list[tuple[str, str]]:

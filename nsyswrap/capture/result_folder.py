@@ -18,6 +18,7 @@ REPORT_NAME = "capture.nsys-rep"
 EXPORT_NAME = "capture.sqlite"
 UNFINISHED_NAME = "capture.qdstrm"
 HOST_NAME = "host.json"
+STEPS_ALONE_NAME = "steps_alone.json"
 RECORD_NAME = "run.json"
 REPORT_NAMES = ("report.json", "report.html")
 RUN_FOLDER = ".run"
@@ -25,7 +26,10 @@ RUN_FOLDER = ".run"
 TEMPORARY_LINK = "temporary"
 
 # The files of a result. All belong to one run, so a new capture also removes the reports of the old run.
-_RESULT_NAMES = (REPORT_NAME, EXPORT_NAME, UNFINISHED_NAME, HOST_NAME, RECORD_NAME, *REPORT_NAMES)
+_RESULT_NAMES = (
+    *(REPORT_NAME, EXPORT_NAME, UNFINISHED_NAME, HOST_NAME, STEPS_ALONE_NAME, RECORD_NAME),
+    *REPORT_NAMES,
+)
 
 
 @dataclass(frozen=True, slots=True)

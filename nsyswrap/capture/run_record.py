@@ -82,10 +82,10 @@ def run_record(
         cost: What nsys adds to each call, as from ``profiler_cost``; None where it was not measured.
 
     Returns:
-        The JSON object: ``schema``, ``command``, ``environment`` (``names``, ``values``), ``versions``, ``git``
-        (as in `git_state`), ``host`` (as in `machine_number`), ``machine`` (as in `machine_kind`),
-        ``exit_code``, ``wall_ns``, ``notes``, ``pinned_copy_rates`` (by direction; empty without a GPU) and
-        ``profiler_cost`` (empty without a measurement).
+        The JSON object: ``schema``, ``command``, ``environment`` (``names``, ``values``), ``versions``, ``git`` (as in
+        `git_state`), ``host`` (as in `machine_number`), ``machine`` (as in `machine_kind`), ``exit_code``, ``wall_ns``,
+        ``notes``, ``steps`` (which the program recorded itself, and why or why not), ``pinned_copy_rates`` (by
+        direction; empty without a GPU) and ``profiler_cost`` (empty without a measurement).
     """
     environ = dict(os.environ if environ is None else environ)
     inherited = kept_environment(environ) if options.hide_environment else environ
@@ -101,6 +101,7 @@ def run_record(
         },
         **_origin(result.command, cwd),
         "exit_code": result.exit_code,
+        "steps": dict(result.steps),
         "wall_ns": result.wall_ns,
         "notes": [cleaner.text(note) for note in result.notes],
         COPY_RATES: copy_rates(),

@@ -25,7 +25,7 @@ _SAMPLE_HZ = 1000
 _OPERATORS = "autograd-nvtx"
 
 # Options whose values are those of the capture option of the same name.
-_UNCHANGED = ("capture_range", "gpu_metrics", "cuda_memory", "cwd", "nsys_args", "force")
+_UNCHANGED = ("capture_range", "gpu_metrics", "cuda_memory", "cwd", "nsys_args", "force", "stop_after")
 
 _GPU_METRICS = "--gpu-metrics"
 _IDS = re.compile(r"all|none|cuda-visible|\d+(,\d+)*")
@@ -85,6 +85,15 @@ _OPTIONS = (
         help="Record less, which still shows whether the GPU starves, and by what: --trace cuda,nvtx,osrt and "
         "--cuda-graph graph, without the completion of CUDA events.",
     ),
+    click.option(
+        "--steps",
+        default="",
+        metavar="N|FIRST:END|all",
+        help="Record N steps of the training loop, or those with the numbers FIRST to END - 1, or the whole program.  "
+        "[default: of a training program up to 100 steps or 10 s, after 3 for warm-up and up to 100 only timed; "
+        "else the whole program]",
+    ),
+    click.option("--stop-after", is_flag=True, help="End the program when its steps are recorded, with exit code 0."),
     click.option("--delay", type=Seconds(min=0), default=0.0, metavar="S", help="Start recording after S seconds."),
     click.option("--duration", type=Seconds(min=0), default=0.0, metavar="S", help="Record for S seconds."),
     click.option("--timeout", type=Seconds(min=0, min_open=True), metavar="S", help="End the program after S seconds."),
@@ -167,6 +176,7 @@ def options_of(
         context_switches=sampled,
         delay_s=given["delay"],
         duration_s=given["duration"],
+        steps=given["steps"],
         python_sampling_hz=_SAMPLE_HZ if given["python_sampling"] else 0,
         pytorch=_OPERATORS if given["annotate"] == "ops" else "",
         annotate=annotate or given["annotate"] != "off",

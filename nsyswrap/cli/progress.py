@@ -15,25 +15,40 @@ from types import TracebackType
 import click
 
 from nsyswrap.base import units
-from nsyswrap.capture.progress import Phase, Progress
+from nsyswrap.capture.progress import Phase
+from nsyswrap.capture.step_watch import StepState
 
 LABELS = {
-    Phase.RUNNING: "recording",
+    Phase.RUNNING: "running under nsys",
     Phase.WRITING: "nsys writes its report",
     Phase.EXPORTING: "nsys exports to SQLite",
+}
+# What a program does that records its own steps, by the phase of its ``StepState``.
+STEP_LABELS = {
+    "warm-up": "warm-up",
+    "alone": "timing steps, not recorded yet",
+    "recording": "recording steps",
+    "ended": "steps are recorded, the program runs on",
 }
 
 
 @contextmanager
-def shown(*, quiet: bool = False) -> Iterator[Progress]:
-    """Yield a progress callback that updates the display until the end of the block.
+def shown(*, quiet: bool = False) -> "Iterator[_Bars | _Lines]":
+    """Yield a display until the end of the block: a progress callback, whose ``show_steps`` shows steps.
 
     Args:
         quiet: Show nothing.
     """
     display: _Bars | _Lines = _Bars() if sys.stderr.isatty() and not quiet else _Lines(quiet=quiet)
     with display:
-        yield display.update
+        yield display
+
+
+def _step_text(state: StepState) -> str:
+    """Return where a program is, for its user."""
+    step = "" if state.step is None else f", step {state.step}"
+    rate = "" if state.per_s is None else f", {state.per_s:.3g} steps/s"
+    return f"{STEP_LABELS[state.phase]}{step}{rate}"
 
 
 @contextmanager
@@ -147,6 +162,7 @@ class _Lines:
     def __init__(self, *, quiet: bool) -> None:
         self._quiet = quiet
         self._phase: Phase | None = None
+        self._steps = ""
 
     def __enter__(self) -> None:
         return
@@ -156,10 +172,15 @@ class _Lines:
     ) -> None:
         return
 
-    def update(self, phase: Phase, share: float | None) -> None:  # noqa: ARG002 - a line shows no share
+    def __call__(self, phase: Phase, share: float | None) -> None:  # noqa: ARG002 - a line shows no share
         if phase is not self._phase and not self._quiet:
             click.echo(f"nsyswrap: {LABELS[phase]} ...", err=True)
         self._phase = phase
+
+    def show_steps(self, state: StepState) -> None:
+        if state.phase != self._steps and not self._quiet:
+            click.echo(f"nsyswrap: {_step_text(state)}", err=True)
+        self._steps = state.phase
 
 
 class _Bars:
@@ -184,7 +205,10 @@ class _Bars:
         self._title.stop()
         self._bars.stop()
 
-    def update(self, phase: Phase, share: float | None) -> None:
+    def show_steps(self, state: StepState) -> None:
+        self._title.text = _step_text(state)
+
+    def __call__(self, phase: Phase, share: float | None) -> None:
         if phase is Phase.RUNNING:
             self._title.start()
             return
@@ -199,9 +223,14 @@ class _Bars:
 
 
 class _Title:
-    """Shows how long the program has run in the terminal's title (escape sequence OSC 0 of xterm)."""
+    """Shows what the program does, and for how long, in the terminal's title (escape sequence OSC 0 of xterm).
+
+    Attributes:
+        text: What it does.
+    """
 
     def __init__(self) -> None:
+        self.text = LABELS[Phase.RUNNING]
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -218,7 +247,7 @@ class _Title:
 
     def _run(self, started: float) -> None:
         while not self._stop.is_set():
-            self._write(f"nsyswrap: recording, {time.monotonic() - started:.0f} s")
+            self._write(f"nsyswrap: {self.text}, {time.monotonic() - started:.0f} s")
             self._stop.wait(1.0)
 
     @staticmethod

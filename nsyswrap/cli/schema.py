@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from nsyswrap.cli.output import file_options, write_result
-from nsyswrap.render import SCHEMA_FILE
+from nsyswrap.render import json_schema
 
 
 @click.command()
@@ -18,4 +18,4 @@ def schema(output: Path | None, force: bool) -> None:  # noqa: FBT001 - click pa
       nsyswrap schema
       nsyswrap schema -o report.schema.json
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
-    write_result(SCHEMA_FILE.read_text(encoding="utf-8"), output, force=force)
+    write_result(json_schema.render(), output, force=force)

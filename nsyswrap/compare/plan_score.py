@@ -13,9 +13,9 @@ import pandas as pd
 from nsyswrap.base import units
 from nsyswrap.base.interval import Interval
 from nsyswrap.compare.comparison import FindingChange, FindingPair
-from nsyswrap.model import Fact, Plan, Report, Section
+from nsyswrap.model import Fact, Report, Section
 from nsyswrap.rules import rule_name
-from nsyswrap.what_if.fixed_step import CurrentStep
+from nsyswrap.what_if.fixed_step import typical
 
 # A step that is longer or shorter than predicted by at most this share counts as predicted: a convention.
 BESIDE = 0.03
@@ -39,7 +39,7 @@ def score_plan(base: Report, new: Report, findings: Sequence[FindingPair], *, bl
     if plan.step_ns is None or not plan.changes:
         return None
     states = {each.rule: state_of(each.rule, findings) for each in plan.changes}
-    measured, predicted = step_of(new, plan), _predicted(base, [rule for rule in states if states[rule] != NOT_MADE])
+    measured, predicted = step_of(new), _predicted(base, [rule for rule in states if states[rule] != NOT_MADE])
     rows = [
         {
             "rule": each.rule,
@@ -55,7 +55,7 @@ def score_plan(base: Report, new: Report, findings: Sequence[FindingPair], *, bl
         window=new.window,
         facts=(Fact("step_before_ns", plan.step_ns, "ns"), *_facts(predicted, checked)),
         tables={"changes": pd.DataFrame(rows)},
-        notes=tuple(_notes(plan, states, predicted, checked)),
+        notes=tuple(_notes(states, predicted, checked)),
     )
 
 
@@ -83,11 +83,10 @@ def state_of(rule: str, findings: Sequence[FindingPair]) -> str:
     return PARTLY if smaller and now <= LEFT_SHARE * before else NOT_MADE
 
 
-def step_of(report: Report, plan: Plan) -> int | None:
-    """Return the time of a step of a report, by the measure of a plan, in ns; None where there are no steps."""
-    if not report.step.count:
-        return None
-    return report.step.mean_in(report.window) if plan.is_mean else report.step.recorded_ns
+def step_of(report: Report) -> int | None:
+    """Return the time of a step of a report as a plan has it, in ns; None where there are no steps."""
+    now = typical(report.step, report.window)
+    return None if now is None else now.length.point
 
 
 def _predicted(base: Report, made: Sequence[str]) -> Interval[int] | None:
@@ -96,13 +95,13 @@ def _predicted(base: Report, made: Sequence[str]) -> Interval[int] | None:
     first = plan.changes[: len(made)]
     if made and [each.rule for each in first] == list(made):
         return first[-1].step
-    if len(made) != 1 or plan.step_ns is None:
+    step = typical(base.step, base.window)
+    if len(made) != 1 or step is None:
         return None
     found = next((each for each in base.findings if each.rule == made[0]), None)
     if found is None or found.saving is None:
         return None
-    step = CurrentStep(plan.step_ns, base.step.total_in(base.window), plan.is_mean)
-    return found.saving.map(step.after)
+    return step.after(found.saving)
 
 
 def _holds(predicted: Interval[int], measured: int) -> bool:
@@ -110,7 +109,7 @@ def _holds(predicted: Interval[int], measured: int) -> bool:
     return (1 - BESIDE) * predicted.low <= measured <= (1 + BESIDE) * predicted.high
 
 
-def _notes(plan: Plan, states: dict[str, str], predicted: Interval[int] | None, measured: int | None) -> list[str]:
+def _notes(states: dict[str, str], predicted: Interval[int] | None, measured: int | None) -> list[str]:
     made = [rule_name(rule) for rule, state in states.items() if state != NOT_MADE]
     if not made:
         return ["No change of the plan was made: all its findings are still there."]
@@ -120,10 +119,10 @@ def _notes(plan: Plan, states: dict[str, str], predicted: Interval[int] | None, 
         return [*notes, "The two runs cannot be compared, so the prediction is not checked."]
     if predicted is None:
         return [*notes, "The plan has no time for this set of changes, because it makes them in another order."]
-    return [*notes, _score(predicted, measured, "mean" if plan.is_mean else "median")]
+    return [*notes, _score(predicted, measured)]
 
 
-def _score(predicted: Interval[int], measured: int, measure: str) -> str:
+def _score(predicted: Interval[int], measured: int) -> str:
     """Return one sentence on the prediction and the measured step."""
     said, now = units.duration_range(*predicted.ends), units.duration(measured)
     if _holds(predicted, measured):
@@ -132,4 +131,4 @@ def _score(predicted: Interval[int], measured: int, measure: str) -> str:
         verdict = f"{units.share(measured / max(predicted.high, 1) - 1)} more than predicted"
     else:
         verdict = f"{units.share(1 - measured / predicted.low)} less than predicted"
-    return f"The plan predicted a {measure} step of {said}; it takes {now}: {verdict}."
+    return f"The plan predicted a mean step of {said}; it takes {now}: {verdict}."

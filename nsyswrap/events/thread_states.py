@@ -16,14 +16,12 @@ from nsyswrap.base.intervals import (
     Spans,
     Times,
     Window,
-    clip,
     covered,
     fill,
     in_order,
     innermost,
     merge,
     subtract,
-    total,
     union,
 )
 from nsyswrap.base.memo import memo
@@ -55,13 +53,13 @@ class ThreadActivity(NamedTuple):
     Attributes:
         states: Codes of kind and name; between them no call is open that explains idle time.
         waits: When the thread only waits in the operating system, outside any CUDA call.
-        call_ns: How long it has a CUDA call open inside the window.
+        in_cuda: When it has a CUDA call open.
         alive: When its first call in the capture starts and its last one ends, in ns; (0, 0) where it has none.
     """
 
     states: LabelledSpans
     waits: Spans
-    call_ns: int
+    in_cuda: Spans
     alive: tuple[int, int]
 
 
@@ -105,9 +103,9 @@ class ThreadStates:
         for_gpu = Spans(states.spans.start[waiting], states.spans.end[waiting])
         return union(self.waits(thread), for_gpu)
 
-    def call_time(self, thread: int) -> int:
-        """Return how long a thread has a CUDA call open inside the window, in ns."""
-        return self.activity[thread].call_ns
+    def in_cuda(self, thread: int) -> Spans:
+        """Return when a thread has a CUDA call open."""
+        return self.activity[thread].in_cuda
 
     def alive(self, thread: int) -> tuple[int, int]:
         """Return when a thread's first call in the capture starts and its last one ends; (0, 0) where it has none."""
@@ -254,9 +252,8 @@ def _activity(sources: _Sources, window: Window, thread: int) -> ThreadActivity:
     states = _with_unrecorded(sources, opened, (off_cpu, faulting, untraced), thread)
     waiting = _is_kind(states, WAITS)
     waits = subtract(merge(*chosen(waiting, *states.spans)), in_cuda)
-    call_ns = total(clip(in_cuda, window.start_ns, window.end_ns))
     alive = lifetime((calls[spec] for spec in (tables.CALLS, tables.OS_CALLS)), thread)
-    return ThreadActivity(states, waits, call_ns, alive)
+    return ThreadActivity(states, waits, in_cuda, alive)
 
 
 def _without_helped(opened: LabelledSpans, helped: Spans) -> LabelledSpans:

@@ -20,9 +20,11 @@ from nsyswrap.events.thread_states import ThreadStates, find_thread_states
 from nsyswrap.hardware.copy_rates import CopyRate
 from nsyswrap.hardware.kernel_names.user_rules import NameRule
 from nsyswrap.hardware.profiler_cost import ProfilerCost
+from nsyswrap.hardware.steps_alone import NO_STEPS_ALONE, StepsAlone
 from nsyswrap.loop.extent import is_about_gpus
 from nsyswrap.loop.framework import find_program_kind
 from nsyswrap.loop.helper_threads import find_helped
+from nsyswrap.loop.injected_ranges import one_of_ours
 from nsyswrap.loop.pattern_steps import find_marked_steps, find_pattern_steps
 from nsyswrap.loop.phase_detection import PhaseRule, Phases, find_phases
 from nsyswrap.loop.step_detection import PATTERN, Steps, find_steps
@@ -47,6 +49,7 @@ class Settings:
         profiler_cost: What nsys adds to each call, measured on that machine; None where it is unknown.
         launched_as: Rank of each process as its launcher numbered it, by global id of the process.
         clock_errors: How wrong the times of a process can be against those of others, in ns, by its global id.
+        steps_alone: The steps that were timed without recording.
     """
 
     step_pattern: str = ""
@@ -58,6 +61,7 @@ class Settings:
     profiler_cost: ProfilerCost | None = None
     launched_as: Mapping[int, int] = field(default_factory=dict)
     clock_errors: Mapping[int, int] = field(default_factory=dict)
+    steps_alone: StepsAlone = NO_STEPS_ALONE
 
 
 NO_SETTINGS = Settings()
@@ -99,12 +103,13 @@ class TraceContext:
     phase_of_operations: npt.NDArray[np.int32]
 
 
-def find_context(trace: Trace, settings: Settings = NO_SETTINGS) -> TraceContext:
+def find_context(trace: Trace, settings: Settings = NO_SETTINGS, known: Steps | None = None) -> TraceContext:
     """Return the events and the loop of a trace.
 
     Args:
         trace: The tables of one export.
         settings: The user's settings for steps, phases and kernel names.
+        known: Its steps, where they are known; None to find them.
 
     Raises:
         UsageError: The pattern of steps is no regular expression.
@@ -113,7 +118,7 @@ def find_context(trace: Trace, settings: Settings = NO_SETTINGS) -> TraceContext
     with ThreadPoolExecutor(1) as pool:  # beside the steps
         kernel_names = pool.submit(find_kernel_names, trace, operations, settings.kernel_rules)
         sequences = cache(lambda: tuple(work_sequences(trace, operations)))
-        steps = _steps(trace, settings, operations, sequences)
+        steps = _steps(trace, settings, operations, sequences) if known is None else known
         if trace.excerpt is not None:
             are_named = steps.source != PATTERN and not settings.step_kernel
             steps = steps.inside(trace.excerpt, are_all_known=are_named)
@@ -141,7 +146,8 @@ def _steps(
 ) -> Steps:
     """Return the steps that ranges name; where none does, those that the pattern of the work shows.
 
-    A kernel that the user names comes before both.
+    A kernel that the user names comes before both. Where nsyswrap itself marked one step only, no optimizer ended it:
+    then the pattern shows how often the program updates its weights by hand.
 
     Args:
         trace: The tables of one export.
@@ -152,7 +158,8 @@ def _steps(
     if settings.step_kernel:
         return find_marked_steps(trace, operations, sequences(), settings.step_kernel)
     steps = find_steps(trace, settings.step_pattern)
-    if len(steps.frame) or settings.step_pattern:
+    never_ends = one_of_ours(trace[tables.RANGES], steps.frame)
+    if settings.step_pattern or (len(steps.frame) and not never_ends):
         return steps
     found = find_pattern_steps(trace, sequences())
     return found if len(found.frame) else steps

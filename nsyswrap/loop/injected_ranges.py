@@ -35,6 +35,29 @@ def injected_steps(ranges: pd.DataFrame) -> Flags:
     return are_steps
 
 
+def one_of_ours(ranges: pd.DataFrame, steps: pd.DataFrame) -> bool:
+    """Return whether each process has one step, and nsyswrap marked it.
+
+    Args:
+        ranges: All ranges.
+        steps: The steps that ranges name.
+    """
+    marked = array(ranges, "start")[injected_steps(ranges)]
+    is_ours: Flags = np.isin(array(steps, "start"), marked)
+    return bool(len(steps) and is_ours.all() and steps["process"].is_unique)
+
+
+def steps_before(ranges: pd.DataFrame) -> dict[int, int]:
+    """Return how many steps each process had taken before the first one that nsyswrap marked in the capture.
+
+    Our steps have the numbers that they have in their process, from 0.
+    """
+    rows = np.flatnonzero(injected_steps(ranges))
+    process = tables.process_of(array(ranges, "thread")[rows])
+    number = np.array([int(str(text).rpartition(" ")[2]) for text in ranges["text"].iloc[rows]], np.int64)
+    return {one: int(number[process == one].min()) for one in tables.distinct(process).tolist()}
+
+
 def notes(ranges: pd.DataFrame, rows: npt.NDArray[np.intp]) -> tuple[str, ...]:
     """Return a note that names the phases that nsyswrap marked; none where the program marked all of them.
 

@@ -17,7 +17,7 @@ from nsyswrap.base.intervals import Indices, Window
 from nsyswrap.base.memo import memo
 from nsyswrap.base.patterns import time_limit
 from nsyswrap.events.operations import SOURCES, launch_calls
-from nsyswrap.loop.injected_ranges import without_doubtful_steps
+from nsyswrap.loop.injected_ranges import steps_before, without_doubtful_steps
 from nsyswrap.trace import tables
 from nsyswrap.trace.tables import Trace, array, coded
 
@@ -279,7 +279,11 @@ def find_steps(trace: Trace, pattern: str = "") -> Steps:
     frame = frame.drop(columns="open").iloc[order]
     inner = np.concatenate([np.empty(0, bool), *map(_inside_another, _by_process(frame))])
     frame, overlapping = _in_turns(frame[~inner].reset_index(drop=True))
-    flags = [warm_up(array(group, "end") - array(group, "start")) for group in _by_process(frame)]
+    before = steps_before(trace[tables.RANGES])
+    flags = [
+        warm_up(array(group, "end") - array(group, "start"), before.get(int(array(group, "process")[0]), 0))
+        for group in _by_process(frame)
+    ]
     frame["warm_up"] = np.concatenate(flags) if flags else np.empty(0, bool)
     processes, others = at_one_time(frame, used)
     nested = (f"Left out: {units.counted(int(inner.sum()), 'step')} inside another step.",) if inner.any() else ()
@@ -441,19 +445,20 @@ def _one_family(steps: pd.DataFrame, launching: Collection[int]) -> pd.DataFrame
     return kept
 
 
-def warm_up(duration: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+def warm_up(duration: npt.NDArray[np.int64], before: int = 0) -> npt.NDArray[np.bool_]:
     """Return which steps of one process are warm-up.
 
     Args:
         duration: Length of each step in ns, in order, shape (n,).
+        before: How many steps the process had taken before these.
 
     Returns:
-        True for the first two steps and for the following ones while they take more than twice the median of all later
-        steps; for at most half of the steps.
+        True for the first two steps, unless as many came before, and for the following ones while they take more than
+        twice the median of all later steps; for at most half of the steps.
     """
     count = len(duration)
     most = count // 2
-    leading = min(WARM_UP_STEPS, most)
+    leading = min(0 if before >= WARM_UP_STEPS else WARM_UP_STEPS, most)
     while leading < most and duration[leading] > WARM_UP_FACTOR * np.median(duration[leading + 1 :]):
         leading += 1
     return np.arange(count) < leading

@@ -5,7 +5,6 @@ The same report always gives the same bytes: renderers read no clock and no envi
 
 import importlib
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -14,9 +13,6 @@ from nsyswrap.render import documents
 
 if TYPE_CHECKING:
     from nsyswrap.model import Report
-
-SCHEMA_FILE = Path(__file__).parent / "report.schema.json"
-"""The JSON Schema of report.json."""
 
 Renderer = Callable[["Report"], str]
 

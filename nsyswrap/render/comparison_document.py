@@ -215,10 +215,10 @@ def _promised(comparison: Comparison) -> Table:
         (
             Column("step", "step", "text", names),
             Column("state", "change", "text", made),
-            Column("lost", "its time lost", "text", lost),
-            *([Column("moved_text", "where it went", "text", went_to)] if any(went_to) else []),
             Column("step_ns", "time", "number", highs, times),
             Column("", "as a bar", "picture", [_reach(low / longest, high / longest) for *_, low, high in rows]),
+            Column("lost", "its time lost", "text", lost),
+            *([Column("moved_text", "where it went", "text", went_to)] if any(went_to) else []),
         ),
         most={"html": len(rows), "text": 0, "markdown": 0},
     )

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from nsyswrap.base import units
 from nsyswrap.compare import ChangeTable, Comparison, Estimate, Side
-from nsyswrap.render import hues, step_picture
+from nsyswrap.render import hues
 from nsyswrap.render.charts import stacked
 from nsyswrap.render.document import Bar, Bars, DrawnStep
 from nsyswrap.render.drawings import Picture, Shape, shape
@@ -168,16 +168,15 @@ def step_pair(comparison: Comparison) -> tuple[tuple[DrawnStep, ...], str]:
     lengths = [step.span.end_ns - step.span.start_ns for _, _, step in known]
     more = lengths[1] - lengths[0]
     words = f"{units.duration(abs(more))} {'longer' if more > 0 else 'shorter'}" if more else "as long"
-    return tuple(_drawn(word, side, step, max(lengths)) for word, side, step in known), words
+    return tuple(_drawn(word, side, step) for word, side, step in known), words
 
 
 def _have(sides: Sequence[str]) -> str:
     return f"{' and '.join(sides)} {'has' if len(sides) == 1 else 'have'}"
 
 
-def _drawn(word: str, side: Side, step: TypicalStep, scale_ns: int) -> DrawnStep:
+def _drawn(word: str, side: Side, step: TypicalStep) -> DrawnStep:
     """Return one of the steps; without numbers of findings, since each side has its own ones."""
-    span, inferred = (step.span.start_ns, step.span.end_ns), are_inferred(side.report)
-    picture = step_picture.draw(step.data, step.gpus[0], span, (), inferred=inferred, scale_ns=scale_ns)
     note = ", ".join(part for part in (step.name, step.length, step.note, step.gpu) if part)
-    return DrawnStep(word, side.name, note, picture)
+    span = (step.span.start_ns, step.span.end_ns)
+    return DrawnStep(word, side.name, note, step.alone(), span, are_inferred(side.report))

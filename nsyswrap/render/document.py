@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
+from nsyswrap.base import units
 from nsyswrap.base.units import ColumnUnit
 from nsyswrap.render import rows
 from nsyswrap.render.drawings import Picture
@@ -18,8 +19,8 @@ from nsyswrap.render.vocabulary import WEIGHTS, column_label
 if TYPE_CHECKING:
     import pandas as pd
 
+    from nsyswrap.model import TimelineData
     from nsyswrap.render.charts import LegendRow
-    from nsyswrap.render.step_picture import StepPicture
 
 Form = Literal["html", "text", "markdown"]
 EVERYWHERE: frozenset[Form] = frozenset({"html", "text", "markdown"})
@@ -130,12 +131,23 @@ class Bars:
 
 
 class DrawnStep(NamedTuple):
-    """A step: its words in three parts, and its picture."""
+    """A step that the script draws.
+
+    Attributes:
+        side: Which of the steps it is.
+        name: What ran.
+        note: The step in words.
+        data: The timeline of the step alone.
+        span: Its start and end, ns since capture start.
+        inferred: Whether its phases are inferred.
+    """
 
     side: str
     name: str
     note: str
-    picture: "StepPicture"
+    data: "TimelineData"
+    span: tuple[int, int]
+    inferred: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -338,6 +350,11 @@ def columns(records: Sequence[Mapping[str, Any]], labels: Mapping[str, str]) -> 
         unit = rows.unit_of(name, numeric=bool(known) and all(isinstance(value, int | float) for value in known))
         found.append(Column(name, labels.get(name) or column_label(name), unit, values))
     return tuple(found)
+
+
+def times(name: str, label: str, ns: Sequence[int]) -> Column:
+    """Return a column of times, each with its own unit."""
+    return Column(name, label, "ns", ns, list(map(units.duration, ns)))
 
 
 def table_section(

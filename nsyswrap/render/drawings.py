@@ -16,6 +16,7 @@ class Shape(NamedTuple):
         words: What a ``text`` says.
         title: What is shown under the pointer; empty for nothing.
         href: Where it leads; empty for nowhere.
+        parts: Elements inside it.
     """
 
     tag: str
@@ -23,21 +24,32 @@ class Shape(NamedTuple):
     words: str = ""
     title: str = ""
     href: str = ""
+    parts: tuple["Shape", ...] = ()
 
 
-def shape(tag: str, look: str, *, words: str = "", title: str = "", href: str = "", **attributes: object) -> Shape:
+def shape(  # noqa: PLR0913 - one argument a field
+    tag: str,
+    look: str,
+    *,
+    words: str = "",
+    title: str = "",
+    href: str = "",
+    parts: tuple[Shape, ...] = (),
+    **attributes: object,
+) -> Shape:
     """Return an element of a drawing.
 
     Args:
         tag: Its name in SVG.
-        look: Its class.
+        look: Its class; empty for none.
         words: What a ``text`` says.
         title: What is shown under the pointer.
         href: Where it leads.
+        parts: Elements inside it.
         attributes: Others, with ``_`` for ``-``; colours hold where style sheets are forbidden.
     """
     named = {name.replace("_", "-"): str(value) for name, value in attributes.items()}
-    return Shape(tag, {"class": look, **named}, words, title, href)
+    return Shape(tag, {"class": look, **named} if look else named, words, title, href, parts)
 
 
 class Picture(NamedTuple):
@@ -53,6 +65,7 @@ class Picture(NamedTuple):
         edges: Texts at the upper and the lower edge of the scale.
         ends: Texts at the left and the right edge.
         note: A sentence below it.
+        role: What it is for readers that do not see it: "group" where parts of it are links.
     """
 
     shapes: tuple[Shape, ...]
@@ -64,6 +77,7 @@ class Picture(NamedTuple):
     edges: tuple[str, str] = ("", "")
     ends: tuple[str, str] = ("", "")
     note: str = ""
+    role: str = "img"
 
 
 def difference_bar(difference: float, most: float) -> Picture:

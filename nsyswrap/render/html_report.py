@@ -119,7 +119,7 @@ def _context(report: Report) -> dict[str, Any]:
     everything = list(_groups(report))
     groups = [shown for group in everything if (shown := _shown(group)).sections or group.title == PageGroup.ABOUT]
     gaps = page_parts.worst_gaps(report, _MOST_GAPS)
-    timeline, ranks, step = timeline_view.view(report), page_ranks.ranks(report), step_view.view(report)
+    timeline, ranks, step = timeline_view.view(report), page_ranks.ranks(report), step_view.typical_step(report)
     findings, over_time = page_findings.findings(report), _over_time(timeline, gaps)
     has = {name for name, part in (("ranks", ranks), ("step", step)) if part}
     return {
@@ -139,6 +139,7 @@ def _context(report: Report) -> dict[str, Any]:
         "over_time": over_time,
         "over_time_title": _OVER_TIME,
         "step": step,
+        "step_data": step and step_view.script_data(report),
         **_charts(report),
         "ranks": ranks,
         "groups": groups,
@@ -169,7 +170,7 @@ def _charts(report: Report) -> dict[str, Any]:
     """Return the charts of sections."""
     return {
         "tensor": page_parts.tensor_bar(report),
-        "tensor_bars": page_tensor.tensor_bars(report),
+        "tensor_tables": page_tensor.tensor_tables(report),
         "steps": page_steps.steps(report),
         "phases": page_phases.phases(report),
         "counters": page_counters.counters(report),
@@ -218,7 +219,7 @@ def _slim_context(report: Report) -> dict[str, Any]:
         "idle_fills": _idle_fills(whole["bar_now"], gpus if is_drawn else ()),
         "open_gpus": _SLIM_DEVICES,
         "gpu_count": 0,
-        "ranks": page_ranks.slim(whole["ranks"], anchors),
+        "ranks": page_ranks.slim(report, anchors),
         "findings": findings,
         "more_findings": (),
         "verdict_finding": whole["verdict_finding"] if whole["verdict_finding"] in anchors else "",

@@ -9,10 +9,11 @@ import jinja2
 from markupsafe import Markup
 
 from nsyswrap.base import units
-from nsyswrap.render import hues, page_files, page_tables
+from nsyswrap.render import hues, page_files, page_tables, timeline_view
 from nsyswrap.render.content_policy import policy
-from nsyswrap.render.document import Bars, Document, DrawnSteps, blocks_of
+from nsyswrap.render.document import Bars, Document, DrawnStep, DrawnSteps, blocks_of
 from nsyswrap.render.escape import visible
+from nsyswrap.render.step_view import as_json
 
 STYLES = ("page.css", "tables.css", "document.css")
 SCRIPTS = ("copying.js", "page.js", "tables.js")
@@ -22,8 +23,10 @@ def write(document: Document) -> str:
     """Return the document as one self-contained HTML page."""
     sections, lead = tuple(document.in_form("html")), blocks_of(document.lead, "html")
     blocks = [block for section in sections for block in section.blocks]
-    names = [*STYLES, *(["step.css"] if any(isinstance(one, DrawnSteps) for one in blocks) else [])]
-    styles, scripts = (list(map(page_files.static, some)) for some in (names, (*SCRIPTS, *document.scripts)))
+    styles, scripts = (list(map(page_files.static, some)) for some in (STYLES, (*SCRIPTS, *document.scripts)))
+    if any(isinstance(one, DrawnSteps) for one in blocks):
+        styles.append(page_files.static("step.css"))
+        scripts.append(timeline_view.script(timeline_view.STEP_SCRIPTS))
     keys = {row.key for one in blocks if isinstance(one, Bars) for bar in one.bars for row in bar.parts}
     page: str = (
         _environment()
@@ -50,5 +53,11 @@ def _environment() -> jinja2.Environment:
     environment.filters["term"] = lambda _label: ""
     environment.filters["duration"] = units.duration
     environment.filters["count"] = units.count
+    environment.filters["step_data"] = _step_data
     environment.filters["view"] = page_tables.document_table
     return environment
+
+
+def _step_data(step: DrawnStep) -> Markup:
+    content = {"data": timeline_view.packed(step.data), "span": step.span, "inferred": step.inferred}
+    return as_json(content)

@@ -78,21 +78,6 @@ def patterns(fills: Iterable[str]) -> tuple[IdleFill, ...]:
     return tuple(IdleFill(name, of, LIGHT[of], ".6" if name != of else "1") for name, of in hues.items())
 
 
-def hue(kind: str, name: str) -> str:
-    """Return the hue of a class of a row; that of idle time for a class of a GPU that is no work.
-
-    Args:
-        kind: Kind of the row, as in ``TABLE``.
-        name: The class: a kind of work, a rule or a cause of idle time, a phase, or a state of a thread.
-    """
-    known = TABLE[kind].get(name)
-    if known is not None:
-        return known
-    if kind == "gpu":
-        return idle_hue(name)
-    return "phase-other" if kind == "phases" else "neutral"
-
-
 def idle_hue(name: str) -> str:
     """Return the hue of idle time with a rule such as ``idle/data_wait``, or with a cause such as ``data_wait``."""
     return TABLE["rules"].get(name) or TABLE["causes"].get(name, "idle-other")

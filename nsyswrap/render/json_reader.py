@@ -142,8 +142,8 @@ def _program_kind(tree: Tree) -> ProgramKind:
 
 def _plan(tree: Tree) -> Plan:
     base = _field(tree, "plan_base", dict)
-    step_ns, is_mean = _optional(base, "step_ns", int), _optional(base, "measure", str) == "mean"
-    return Plan(step_ns, is_mean, tuple(map(_planned, _dicts(tree, "plan"))), _texts(tree, "plan_notes"))
+    changes = tuple(map(_planned, _dicts(tree, "plan")))
+    return Plan(_optional(base, "step_ns", int), changes, _texts(tree, "plan_notes"))
 
 
 def _planned(tree: Tree) -> PlannedChange:
@@ -182,6 +182,7 @@ def _step(tree: Tree) -> StepTimes:
         alone=_interval(found, "alone"),
         alone_source=_one_of(found, "alone_source", AloneSource),
         total_ns=_optional(found, "total_ns", int),
+        alone_total_ns=_optional(found, "alone_total_ns", int),
     )
 
 

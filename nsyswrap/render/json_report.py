@@ -103,6 +103,7 @@ def _step(step: StepTimes) -> Tree:
         "alone": _interval(step.alone),
         "alone_source": step.alone_source,
         "total_ns": _whole(step.total_ns),
+        "alone_total_ns": _whole(step.alone_total_ns),
     }
 
 
@@ -119,9 +120,8 @@ def _plan(plan: Plan) -> list[Tree]:
 
 
 def _plan_base(plan: Plan) -> Tree:
-    """Return the step time that the plan begins with, and the measure of all its times: mean or median."""
-    measure = None if plan.step_ns is None else "mean" if plan.is_mean else "median"
-    return {"step_ns": _whole(plan.step_ns), "measure": measure}
+    """Return the step time that the plan begins with."""
+    return {"step_ns": _whole(plan.step_ns)}
 
 
 def section_tree(section: Section, ranks: Ranks = NO_RANKS) -> Tree:

@@ -161,7 +161,7 @@ def _idle(many: ManyCaptures) -> DocumentSection:
         for rule, idle in many.idle.items()
         if idle
     ]
-    return table_section("idle", "Why the GPUs were idle", "adds up to the idle time", rows, _LABELS)
+    return table_section("idle_time", "Why the GPUs were idle", "adds up to the idle time", rows, _LABELS)
 
 
 def _outliers(many: ManyCaptures) -> DocumentSection:

@@ -96,7 +96,7 @@ def plan(report: Report) -> PlanView:
         _row(report, found.step_ns, each, with_action=number < MOST_ACTIONS)
         for number, each in enumerate(found.changes)
     )
-    measure = f"{'mean' if found.is_mean else 'median'} step after each change, with those before it"
+    measure = "mean step; do these in order, each row includes those above"
     return PlanView(measure, (now, *rows), found.notes, _check(report), _lines(report))
 
 

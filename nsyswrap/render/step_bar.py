@@ -11,6 +11,7 @@ from nsyswrap.model import Report
 from nsyswrap.render import charts, hues, summary_model, vocabulary
 from nsyswrap.render.charts import LegendRow
 from nsyswrap.render.escape import visible
+from nsyswrap.what_if.fixed_step import typical
 
 # Accounts of idle time in the bar; the others are one. Source: ours, more are too narrow for a label.
 _MOST_RULES = 4
@@ -69,12 +70,10 @@ def step_bar(report: Report) -> StepBar | None:
 
 
 def _step(report: Report) -> tuple[str, int]:
-    """Return what the bar shows, and its length in ns: the step of the plan, else the median step, else the window."""
-    plan, median_ns = report.plan, report.step.recorded_ns
-    if plan.step_ns is not None:
-        return f"a {'mean' if plan.is_mean else 'median'} step now", plan.step_ns
-    if median_ns:
-        return "a median step now", median_ns
+    """Return what the bar shows, and its length in ns: the mean step, else the window."""
+    now = typical(report.step, report.window)
+    if now is not None:
+        return "a mean step now", now.length.point
     return visible(summary_model.short(report.window)), report.window.length_ns
 
 

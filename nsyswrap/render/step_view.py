@@ -1,56 +1,27 @@
-"""The part of the page on the typical step: its picture, and what the script needs to draw any other step."""
+"""The part of the page on the typical step: its words, and what the script needs to draw it and any other step."""
 
 import json
+from dataclasses import replace
 from typing import NamedTuple
 
+import numpy as np
 from markupsafe import Markup
 
 from nsyswrap.base import units
-from nsyswrap.model import Report, TimelineData, TimelineRow
-from nsyswrap.render import page_findings, step_picture, summary_model
+from nsyswrap.model import Report, TimelineData, TimelineItems, TimelineRow
+from nsyswrap.render import page_findings, summary_model
 from nsyswrap.render.escape import elide, visible
 from nsyswrap.render.page_tables import Span
-from nsyswrap.render.step_picture import Pinned, StepPicture
-from nsyswrap.render.step_rows import steps_of
 from nsyswrap.rules import rule_name, rule_of
 from nsyswrap.rules.ranks import LATE
 from nsyswrap.timeline.typical_step import by_length
 
 _NAME_WIDTH = 40
-
-
-class StepView(NamedTuple):
-    """The typical step as the template prints it.
-
-    Attributes:
-        name: Its name.
-        length: Its length.
-        note: What it is the middle of.
-        gpu: Its GPU; empty where there is one only.
-        span: Its interval.
-        picture: The drawing.
-        data: Constants and findings for the script, as JSON.
-        steps: Number of measured steps.
-        fastest: Length of the fastest step.
-        slowest: Length of the slowest one.
-        gpus: Label of each GPU whose steps can be drawn.
-    """
-
-    name: str
-    length: str
-    note: str
-    gpu: str
-    span: Span
-    picture: StepPicture
-    data: Markup
-    steps: int
-    fastest: str
-    slowest: str
-    gpus: tuple[str, ...]
+_HOST_ROWS = frozenset({"steps", "phases", "thread"})
 
 
 class TypicalStep(NamedTuple):
-    """The typical step of a report: its GPU and interval, its name, and the number and lengths of steps.
+    """The typical step of a report.
 
     Attributes:
         data: The timeline.
@@ -76,19 +47,36 @@ class TypicalStep(NamedTuple):
         return units.duration(self.span.end_ns - self.span.start_ns)
 
     @property
+    def labels(self) -> tuple[str, ...]:
+        """Return the name of each GPU whose steps can be drawn."""
+        return tuple(visible(gpu.label) for gpu in self.gpus)
+
+    @property
     def gpu(self) -> str:
-        """Return the name of its GPU; empty where there is one only."""
-        return visible(self.gpus[0].label) if len(self.gpus) > 1 else ""
+        """Return the name of its GPU, without its rank where the note names it; empty where there is one GPU only."""
+        rank, comma, rest = self.labels[0].partition(", ")
+        return "" if len(self.gpus) == 1 else rest if comma and self.note.endswith(f" of {rank}") else self.labels[0]
+
+    def alone(self) -> TimelineData:
+        """Return the bins of the timeline that hold this step, with their items."""
+        data, (start, end) = self.data, self.span
+        first, last = int(np.searchsorted(data.edges, start, "right")) - 1, int(np.searchsorted(data.edges, end))
+        rows = []
+        for row in data.rows:
+            its = row.items
+            kept = (its.end > start) & (its.start < end)
+            details = {name: values[kept] for name, values in its.details.items()}
+            items = TimelineItems(its.start[kept], its.end[kept], its.code[kept], details)
+            rows.append(replace(row, sums=row.sums[:, first:last], exact=row.exact[first:last], items=items))
+        return replace(data, edges=data.edges[first : last + 1], rows=tuple(rows), gaps=())
 
 
 def typical_step(report: Report) -> TypicalStep | None:
     """Return the typical step of a report; None where no measured step or no GPU is on its timeline."""
     data = report.timeline
     gpus = () if data is None else tuple(row for row in data.rows if row.kind == "gpu")
-    if data is None or not gpus:
-        return None
-    row = steps_of(data, gpus[0])
-    if row is None:
+    row = None if data is None or not gpus else steps_of(data, gpus[0])
+    if data is None or row is None:
         return None
     start, end = row.items.start, row.items.end
     ordered = by_length(start, end, row.items.code == 1, data.window)
@@ -96,54 +84,32 @@ def typical_step(report: Report) -> TypicalStep | None:
         return None
     fastest, slowest = (int(end[at] - start[at]) for at in ordered[[0, -1]])
     middle = int(ordered[(len(ordered) - 1) // 2])
-    span = Span(int(start[middle]), int(end[middle]))
-    name, note = _name(data, row, middle), _note(data, row, len(ordered))
-    return TypicalStep(data, gpus, span, name, note, len(ordered), (fastest, slowest))
-
-
-def view(report: Report) -> StepView | None:
-    """Return the typical step of a report; None where no measured step or no GPU is on its timeline."""
-    step = typical_step(report)
-    if step is None:
-        return None
-    found, inferred = findings(report), are_inferred(report)
-    span = (step.span.start_ns, step.span.end_ns)
-    fastest, slowest = map(units.duration, step.ends)
-    return StepView(
-        name=step.name,
-        length=step.length,
-        note=step.note,
-        gpu=_gpu(step.gpu, step.note),
-        span=step.span,
-        picture=step_picture.draw(step.data, step.gpus[0], span, found, inferred=inferred),
-        data=_data(found, inferred=inferred),
-        steps=step.steps,
-        fastest=fastest,
-        slowest=slowest,
-        gpus=tuple(visible(gpu.label) for gpu in step.gpus),
+    names, number = data.texts.get("step", ()), int(row.items.details["step"][middle])
+    return TypicalStep(
+        data=data,
+        gpus=gpus,
+        span=Span(int(start[middle]), int(end[middle])),
+        name=elide(names[number], _NAME_WIDTH) if number < len(names) else "step",
+        note=_note(data, row, len(ordered)),
+        steps=len(ordered),
+        ends=(fastest, slowest),
     )
 
 
-def findings(report: Report) -> tuple[Pinned, ...]:
-    """Return the findings with their numbers on the page, one for each group."""
-    groups = summary_model.finding_groups(report)
-    shown = page_findings.findings(report)
-    return tuple(
-        Pinned(
-            number=number,
-            rule=group[0].rule,
-            devices=_devices([one.device_id for one in group], group[0].rule),
-            anchor=one.anchor,
-            headline=one.headline,
-        )
-        for number, (group, one) in enumerate(zip(groups, shown, strict=True), 1)
-    )
+def process_of(data: TimelineData, gpu: TimelineRow) -> int:
+    """Return the process that launches on a GPU: that of its streams, the only one, or that of its rank; else -1."""
+    streams = [row for row in data.rows if row.kind == "stream" and row.device_id == gpu.device_id and row.process]
+    host = [row for row in data.rows if row.kind in _HOST_ROWS]
+    rank, comma, _ = gpu.label.partition(", ")
+    of_rank = [row for row in host if comma and row.label.startswith(f"{rank}, ")]
+    only = host if len({row.process for row in host}) == 1 else []
+    return next((row.process for row in (*streams, *only, *of_rank)), -1)
 
 
-def _devices(found: list[int | None], rule: str) -> tuple[int, ...]:
-    """Return the GPUs of a finding; none where it is about all of them. A late rank is seen on the GPUs that wait."""
-    known = [each for each in found if each is not None]
-    return () if len(known) < len(found) or rule == LATE.key else tuple(known)
+def steps_of(data: TimelineData, gpu: TimelineRow) -> TimelineRow | None:
+    """Return the row of the steps of a GPU's process; where it has none, the first one, since ranks step together."""
+    steps, process = [row for row in data.rows if row.kind == "steps"], process_of(data, gpu)
+    return next(iter([*(row for row in steps if row.process == process), *steps]), None)
 
 
 def _note(data: TimelineData, row: TimelineRow, count: int) -> str:
@@ -154,47 +120,41 @@ def _note(data: TimelineData, row: TimelineRow, count: int) -> str:
     return f"the only step {where}" if count == 1 else f"the middle of {units.count(count)} steps {where}"
 
 
-def _gpu(label: str, note: str) -> str:
-    """Return the label of a GPU, without its rank where the note names it."""
-    rank, comma, rest = label.partition(", ")
-    return rest if comma and note.endswith(f" of {rank}") else label
-
-
-def _name(data: TimelineData, row: TimelineRow, at: int) -> str:
-    names, number = data.texts.get("step", ()), int(row.items.details["step"][at])
-    return elide(names[number], _NAME_WIDTH) if number < len(names) else "step"
-
-
 def are_inferred(report: Report) -> bool:
     """Return whether phases are inferred from what the threads launch, and not marked by ranges."""
     return any(bool(row.get("inferred")) for row in summary_model.rows(report.section("phases"), "phases"))
 
 
-def _data(found: tuple[Pinned, ...], *, inferred: bool) -> Markup:
-    """Return what the script needs to draw other steps, as JSON that cannot end its element."""
-    picture = step_picture
-    content = {
-        "columns": picture.COLUMNS,
-        "apart": picture.APART,
-        "sizes": {"head": picture.HEAD, "space": picture.SPACE, "axis": picture.AXIS},
-        "most": {"threads": picture.MOST_THREADS, "arrows": picture.MOST_ARROWS},
-        "arrows": {"apart": picture.ARROWS_APART, "shortest": picture.SHORTEST_ARROW},
-        "lanes": [[kind.key, kind.name, list(kind.classes), kind.height] for kind in picture.GPU_LANES],
-        "phases": picture.PHASES.height,
-        "thread": picture.THREAD.height,
-        "states": picture.STATES,
-        "inferred": inferred,
-        "findings": [
-            {
-                "number": one.number,
-                "rule": one.rule,
-                "place": rule_of(one.rule).row_and_class,
-                "devices": one.devices,
-                "anchor": one.anchor,
-                "name": visible(rule_name(one.rule)),
-            }
-            for one in found
-        ],
-    }
-    # In JSON, "<" occurs only inside strings, where its escape means the same.
+def script_data(report: Report) -> Markup:
+    """Return what the script needs to draw steps, as JSON: whether phases are inferred, and the findings.
+
+    A finding may have a place in a step. Its number is that on the page.
+    """
+    groups, shown = summary_model.finding_groups(report), page_findings.findings(report)
+    return as_json(
+        {
+            "inferred": are_inferred(report),
+            "findings": [
+                {
+                    "number": number,
+                    "rule": group[0].rule,
+                    "place": rule_of(group[0].rule).row_and_class,
+                    "devices": _devices([one.device_id for one in group], group[0].rule),
+                    "anchor": one.anchor,
+                    "name": visible(rule_name(group[0].rule)),
+                }
+                for number, (group, one) in enumerate(zip(groups, shown, strict=True), 1)
+            ],
+        }
+    )
+
+
+def _devices(found: list[int | None], rule: str) -> list[int]:
+    """Return the GPUs of a finding; none where it is about all of them. A late rank is seen on the GPUs that wait."""
+    known = [each for each in found if each is not None]
+    return [] if len(known) < len(found) or rule == LATE.key else known
+
+
+def as_json(content: object) -> Markup:
+    """Return a value as JSON that cannot end its element: in JSON, "<" occurs only inside strings."""
     return Markup(json.dumps(content, separators=(",", ":")).replace("<", "\\u003c"))  # noqa: S704

@@ -267,13 +267,11 @@ class StepIfFixed:
     """A predicted saving as the time of a step.
 
     Attributes:
-        kind: "step", or "mean step" where a few long steps hold much of the time, as in the verdict.
         now: The time of a step now.
         times: Its time with the fix.
         speed: Steps in the same time, such as "1.96 to 2.27 times as fast".
     """
 
-    kind: str
     now: str
     times: str
     speed: str
@@ -285,7 +283,7 @@ def step_saving(report: Report, finding: Finding) -> str:
     Empty where ``step_if_fixed`` has none.
     """
     step = step_if_fixed(report, finding)
-    return "" if step is None else f"{step.now} a {step.kind}; {step.times} if fixed, {step.speed}"
+    return "" if step is None else f"{step.now} a step; {step.times} if fixed, {step.speed}"
 
 
 def step_if_fixed(report: Report, finding: Finding) -> StepIfFixed | None:
@@ -294,17 +292,16 @@ def step_if_fixed(report: Report, finding: Finding) -> StepIfFixed | None:
     None where the window is not made of steps, where nothing is saved, or where the saving is larger than the time
     of the steps of one process.
     """
-    step = typical(report.step, report.window, report.verdict_rule)
-    if step is None or finding.saving is None or finding.saving.high <= 0:
+    step = typical(report.step, report.window)
+    if step is None or finding.saving is None or finding.saving.point <= 0:
         return None
-    after = finding.saving.map(step.after)
+    after = step.after(finding.saving)
     if after.low <= 0:
         return None
     times = units.duration_range(*after.ends)
-    slow, fast = (f"{speed:.2f}" for speed in after.map(lambda ns: step.length_ns / ns).ends)
+    slow, fast = (f"{speed:.2f}" for speed in after.map(lambda ns: step.length.point / ns).ends)
     speed = fast if slow == fast else f"up to {fast}" if finding.saving.low <= 0 else f"{slow} to {fast}"
-    kind = "mean step" if step.is_mean else "step"
-    return StepIfFixed(kind, units.duration(step.length_ns), times, f"{speed} times as fast")
+    return StepIfFixed(units.duration(step.length.point), times, f"{speed} times as fast")
 
 
 def lost_and_saved(report: Report, finding: Finding) -> str:

@@ -26,9 +26,15 @@ SCRIPTS = (
     "timeline_view.js",
     "timeline_input.js",
     "step_draw.js",
+    "step_pointer.js",
     "step_picture.js",
     "step_other.js",
     "timeline.js",
+)
+# Those that a page without a timeline needs to draw steps.
+STEP_SCRIPTS = (
+    *("timeline_data.js", "timeline_words.js", "timeline_colours.js", "timeline_panels.js"),
+    *("step_draw.js", "step_pointer.js", "step_pair.js"),
 )
 STYLES = ("timeline.css", "step.css")
 _NAME_WIDTH = 320
@@ -76,9 +82,9 @@ def view(report: Report) -> TimelineView | None:
 
 
 @functools.cache
-def script() -> str:
-    """Return the script of the timeline."""
-    parts = "\n".join(static(name) for name in SCRIPTS)
+def script(names: tuple[str, ...] = SCRIPTS) -> str:
+    """Return the script of the timeline, or some files of it."""
+    parts = "\n".join(static(name) for name in names)
     table = json.dumps({kind: dict(names) for kind, names in hues.TABLE.items()}, separators=(",", ":"))
     return f'(() => {{\n"use strict";\nconst HUES = {table};\n{parts}}})();\n'
 

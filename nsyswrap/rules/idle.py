@@ -56,7 +56,7 @@ LAUNCH = Rule(
         "with async.",
     ),
     code=COMPILED,
-    fixed="with fewer launches",
+    fixed="with CUDA graphs",
     meaning="A CUDA launch call was open.",
     hue="idle-launch",
 )
@@ -168,8 +168,8 @@ DATA_WAIT = Rule(
     key="idle/data_wait",
     name="data loader wait",
     headline=Wording(
-        "The GPU starves for {share} of the time while the training loop waits for the data loader.",
-        "The GPU starves for {share} of the time while the program waits for its data.",
+        "The GPU waits for data {share} of the time: the data loader is too slow.",
+        "The GPU waits for data {share} of the time.",
         server="The GPU starves for {share} of the time while the engine waits for requests, or for another of "
         "its processes.",
     ),

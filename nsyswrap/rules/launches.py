@@ -7,11 +7,13 @@ from nsyswrap.rules.rule import Rule
 LAUNCH_BOUND = Rule(
     key="launches/launch_bound",
     name="launch-bound kernels",
-    headline="The GPU waits {share} of the time for the next launch: {late} of the operations are launched "
-    "after the GPU went idle.",
+    headline=Wording(
+        "Python queues kernels too slowly: the GPU is idle {share} of the time.",
+        "The CPU queues kernels too slowly: the GPU is idle {share} of the time.",
+    ),
     advice=Wording(
-        "Launch fewer and longer operations: torch.compile, CUDA graphs "
-        '(torch.compile(mode="reduce-overhead")), {optimizer}or a larger batch.',
+        'Launch each phase as one CUDA graph: torch.compile(mode="reduce-overhead"), or torch.cuda.graph. That is what '
+        "is simulated; kernels that torch.compile fuses, {optimizer}and a larger batch may save more.",
         "Launch fewer and longer kernels: fuse small ones, give each more work, or use CUDA graphs.",
         jax="Launch fewer and longer kernels: more of the step under one jax.jit, or a larger batch. XLA's "
         "command buffers are CUDA graphs.",
@@ -20,7 +22,7 @@ LAUNCH_BOUND = Rule(
         openacc="Launch fewer and longer kernels: merge small regions, collapse loops, and queue regions with async.",
     ),
     code=COMPILED,
-    fixed="with fewer launches",
+    fixed="with CUDA graphs",
     hue="idle-launch",
     for_late_rank="Look at what this rank launches then and the others do not: statistics, logging, evaluation. Do "
     "it every n steps, collect the values on the GPU, and read them together.",

@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 from nsyswrap.base import units
-from nsyswrap.base.interval import between
 from nsyswrap.base.intervals import Indices, Times
 from nsyswrap.events import api_calls
 from nsyswrap.events.operations import COMPUTE
@@ -33,7 +32,6 @@ from nsyswrap.trace.tables import array, coded
 from nsyswrap.what_if.bucket_sizes import half_as_large, twice_as_large
 from nsyswrap.what_if.communication_overlap import PHASE as BACKWARD
 from nsyswrap.what_if.communication_overlap import beside_backward, exposed, fewer_bytes, is_reduction, overlaps_already
-from nsyswrap.what_if.dependency_graph import Change
 from nsyswrap.what_if.saving import HALF, Saving, WhatIf, faster, predict, saving_of
 from nsyswrap.what_if.simulate import Simulation
 
@@ -155,8 +153,8 @@ def _or_nothing(saving: Saving) -> Saving:
     """Return a saving of transfer that may be nothing, since the transfer may be a wait."""
     if saving.time is None:
         return saving
-    change = saving.what_if and replace(saving.what_if, low=Change())
-    return replace(saving, time=between(0, saving.time.high), evidence=(*saving.evidence, MAY_WAIT), what_if=change)
+    change = saving.what_if and replace(saving.what_if, or_nothing=True)
+    return replace(saving, time=replace(saving.time, low=0), evidence=(*saving.evidence, MAY_WAIT), what_if=change)
 
 
 def _of_transfer(simulation: Simulation, device: int, rows: Indices) -> TransferAdvice:
@@ -189,7 +187,7 @@ def _of_bucket_sizes(simulation: Simulation, device: int) -> tuple[str, ...]:
     for change in (half_as_large(device, simulation), twice_as_large(device, simulation)):
         if change is not None:
             saving = saving_of(simulation, change)
-            saved = units.duration_range(*saving.ends) if saving.high else "nothing"
+            saved = f"about {units.duration(saving.point)}" if saving.point else "nothing"
             found.append(f"simulated: {change.assumed} (bucket_cap_mb) save {saved}")
     return tuple(found)
 
@@ -313,10 +311,8 @@ def _gathered_ahead(simulation: Simulation) -> WhatIf:
         length = np.maximum(context.operations.end[mine] - collectives.begun(context.operations, mine), 1)
         rows.append(mine)
         factor.append(1 - np.minimum(ahead / length, 1.0))
-    every, most = np.concatenate(rows), np.concatenate(factor)
     return faster(
-        *(every, (1 + most) * HALF, most),
-        "weights are gathered beside the layer before: half of what fits there, or all of it",
+        np.concatenate(rows), np.concatenate(factor), "weights are gathered beside the layer before, as far as they fit"
     )
 
 
@@ -404,10 +400,7 @@ def _is_one_nvlink_host(context: TraceContext, collectives: Collectives) -> bool
 
 
 def _at_rate(factor: float, simulation: Simulation) -> WhatIf:
-    """Return the change "faster links": collectives transfer at the rate of pinned copies, or save half of that."""
+    """Return the change "faster links": collectives transfer at the rate of pinned copies."""
     rows = simulation.collectives.row
     rows = rows[np.isin(rows, simulation.operations)]
-    return faster(
-        *(rows, (1 + factor) * HALF, factor),
-        "collectives transfer at the rate of pinned copies, or save half of that; NVLink is faster still",
-    )
+    return faster(rows, factor, "collectives transfer at the rate of pinned copies; NVLink is faster still")

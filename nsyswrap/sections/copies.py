@@ -1,6 +1,7 @@
 """Memory copies and memsets: kinds of memory, rates, exposed time, and copies that block the host."""
 
-from functools import partial
+from collections.abc import Callable
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -23,10 +24,10 @@ from nsyswrap.rules.program_kind import Wording
 from nsyswrap.sections.idle_findings import most_sampled
 from nsyswrap.sections.managed_memory import find_finding
 from nsyswrap.sections.severity import make_finding, worth_printing
-from nsyswrap.sections.spec import Kind, PageGroup, SectionSpec
+from nsyswrap.sections.spec import About, Kind, PageGroup, SectionSpec
 from nsyswrap.trace.tables import array, groups
 from nsyswrap.what_if.changes.pinned_copies import pinned_copies
-from nsyswrap.what_if.saving import HALF, WhatIf, faster, predict
+from nsyswrap.what_if.saving import Saving, WhatIf, faster, predict
 from nsyswrap.what_if.simulate import Simulation
 
 TITLE = "Memory copies and memsets"
@@ -101,15 +102,22 @@ def _findings(
 ) -> tuple[Finding, ...]:
     """Return the findings on the copies of each device: copies of pageable memory, and other exposed copies."""
     found: list[Finding | None] = []
+    # A fix of the program is one for all devices, so it is simulated once.
+    pinned, beside = (cache(partial(predict, simulation, change)) for change in (pinned_copies, beside_kernels))
     for each in attributions:
         of_device = copies[copies["device_id"] == each.device_id]
         staged = of_device[staged_of(of_device)]
-        found += [_pageable(simulation, each, staged), _exposed(simulation, each.device_id, of_device, each.window)]
+        found += [
+            _pageable(simulation.context, each, staged, pinned),
+            _exposed(simulation.context, each.device_id, of_device, each.window, beside),
+        ]
         found.append(find_finding(simulation, each, of_device, each.window))
     return tuple(sorted((each for each in found if each), key=lambda finding: finding.order))
 
 
-def _pageable(simulation: Simulation, attribution: Attribution, staged: pd.DataFrame) -> Finding | None:
+def _pageable(
+    context: TraceContext, attribution: Attribution, staged: pd.DataFrame, saving: Callable[[], Saving]
+) -> Finding | None:
     """Return the finding on copies of pageable memory: their calls block the host until the driver staged the data.
 
     The time lost is the idle time that is attributed to these copies, and their exposed time in the ledger.
@@ -120,7 +128,7 @@ def _pageable(simulation: Simulation, attribution: Attribution, staged: pd.DataF
         GPU    kernel|.. |##copy##|....|kernel
         lost         idle  exposed  idle
     """
-    context, device, window = simulation.context, attribution.device_id, attribution.window
+    device, window = attribution.device_id, attribution.window
     idle, exposed = attribution.idle_of(PAGEABLE.key), _exposed_time(context, device, staged, window)
     lost = idle + exposed
     if not worth_printing(lost, window):
@@ -131,7 +139,7 @@ def _pageable(simulation: Simulation, attribution: Attribution, staged: pd.DataF
         rule=PAGEABLE.key,
         headline=PAGEABLE.headline.format(share=share),
         lost_ns=lost,
-        saving=predict(simulation, pinned_copies),
+        saving=saving(),
         advice=PAGEABLE.advice,
         evidence=(
             f"the GPU is idle for {waits} because of them, and copies for {copying} with no kernel running",
@@ -144,9 +152,10 @@ def _pageable(simulation: Simulation, attribution: Attribution, staged: pd.DataF
     )
 
 
-def _exposed(simulation: Simulation, device: int, copies: pd.DataFrame, window: Window) -> Finding | None:
+def _exposed(
+    context: TraceContext, device: int, copies: pd.DataFrame, window: Window, saving: Callable[[], Saving]
+) -> Finding | None:
     """Return the finding on exposed copies, except those of pageable memory and those that page faults started."""
-    context = simulation.context
     others = staged_of(copies) | copies["by_fault"]
     whole = total(context.operations.exclusive(device, window)[COPY])
     lost = whole - _exposed_time(context, device, copies[others], window)
@@ -157,7 +166,7 @@ def _exposed(simulation: Simulation, device: int, copies: pd.DataFrame, window: 
         rule=EXPOSED.key,
         headline=EXPOSED.headline.format(share=units.share(lost / window.length_ns)),
         lost_ns=lost,
-        saving=predict(simulation, partial(beside_kernels, device)),
+        saving=saving(),
         advice=_advice(mine),
         evidence=_by_kind(mine),
         device_id=device,
@@ -220,17 +229,18 @@ def _summary(copies: pd.DataFrame, memsets: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame({**texts, **{name: values[order] for name, values in {**sums, **table}.items()}})
 
 
-def beside_kernels(device: int, simulation: Simulation) -> WhatIf:
-    """Return the change "overlap copies with kernels": at most, copies of a device delay no kernel."""
-    ran, operations = simulation.operations, simulation.context.operations
-    rows = ran[(operations.kind[ran] == COPY) & (operations.device_id[ran] == device)]
-    return faster(rows, HALF, 0.0, "half of the time of copies overlaps with kernels, or all of it")
+def beside_kernels(simulation: Simulation) -> WhatIf:
+    """Return the change "overlap copies with kernels": copies delay no kernel."""
+    ran = simulation.operations
+    rows = ran[simulation.context.operations.kind[ran] == COPY]
+    return faster(rows, 0.0, "all copies overlap with kernels")
 
 
 SECTION = SectionSpec(
     key="copies",
     title=TITLE,
     run=run,
+    about=About.BOTH,
     of_operations=True,
     place=100,
     group=PageGroup.GPU,

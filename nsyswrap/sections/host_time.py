@@ -16,6 +16,7 @@ from nsyswrap.events import api_calls
 from nsyswrap.events.host_marks import find_marks
 from nsyswrap.events.thread_states import NAME_BITS, NAMES, ThreadStates
 from nsyswrap.loop.context import TraceContext
+from nsyswrap.loop.own_windows import find_own_windows
 from nsyswrap.loop.phase_detection import DATA, NO_PHASE
 from nsyswrap.rules import host, idle
 from nsyswrap.trace import tables
@@ -49,11 +50,12 @@ _RULE_CODES[list(RULE_OF)] = np.arange(len(RULE_OF))
 
 
 def find_host_time(context: TraceContext, states: ThreadStates, window: Window) -> pd.DataFrame:
-    """Return the time of each thread by rule and call or mark, the longest first.
+    """Return the time of each thread in the steps of its process, by rule and call or mark, the longest first.
 
     ``what`` is the call, or the mark with the line that called; ``count`` is the number of intervals.
     """
     sums: dict[_Key, tuple[int, int]] = {}
+    own, length_of = find_own_windows(context, window), dict[tuple[int, int], int]()
     marks = find_marks(context.trace)
     marked = set(array(marks, "thread").tolist())
     loading = {
@@ -62,15 +64,17 @@ def find_host_time(context: TraceContext, states: ThreadStates, window: Window) 
     }
     for thread in sorted(states.activity):
         its_marks = _marks(marks, thread) if thread in marked else _NO_MARKS
+        part_of_window = own.of(thread & ~tables.THREAD_MASK)
+        length_of[tables.pid(thread), tables.tid(thread)] = part_of_window.length_ns
         doing, about = states.of(thread), _Thread(thread, its_marks, loading[thread & ~tables.THREAD_MASK])
         # Some states at a time, because the intermediate arrays need much memory.
         for some in blocks(len(doing.code)):
             part = LabelledSpans(Spans(doing.spans.start[some], doing.spans.end[some]), doing.code[some])
-            for key, ns, intervals in _of_states(context, about, states.names, part, window):
+            for key, ns, intervals in _of_states(context, about, states.names, part, part_of_window):
                 total_ns, count = sums.get(key, (0, 0))
                 sums[key] = (total_ns + ns, count + intervals)
     ordered = sorted(sums.items(), key=lambda each: (-each[1][0], each[0]))
-    rows = [(*key, *of_key, of_key[0] / window.length_ns) for key, of_key in ordered]
+    rows = [(*key, *of_key, of_key[0] / length_of[key[:2]]) for key, of_key in ordered]
     return typed_table(rows, TYPES)
 
 

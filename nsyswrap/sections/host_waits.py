@@ -8,6 +8,7 @@ from nsyswrap.base.intervals import Indices, LabelledSpans, Spans, Window, clip,
 from nsyswrap.base.rows import taken
 from nsyswrap.events.thread_states import NAMES, ThreadStates
 from nsyswrap.loop.context import TraceContext
+from nsyswrap.loop.own_windows import OwnWindows, find_own_windows
 from nsyswrap.loop.phase_detection import NO_PHASE
 from nsyswrap.model import Fact, Section
 from nsyswrap.sections.spec import Kind, PageGroup, SectionSpec
@@ -24,15 +25,16 @@ def run(context: TraceContext, window: Window, states: ThreadStates) -> Section:
 
     ``wait_ns`` is time in waiting calls of the operating system outside any CUDA call, ``cuda_call_ns`` time in CUDA
     calls, ``unseen_ns`` time before the thread's first event in the capture or after its last, ``rest_ns`` all other
-    time, which is mostly work. The four add up to the window.
+    time, which is mostly work. The four add up to the part of the window that the steps of its process take.
     """
     names = context.trace[tables.THREADS]
     name_of = dict(zip(array(names, "thread").tolist(), names["name"].astype(str), strict=True))
-    threads, waits = [], []
-    for thread, count in _launching(context, window).items():
+    own, threads, waits = find_own_windows(context, window), [], []
+    for thread, count in _launching(context, own).items():
+        part = own.of(thread & ~tables.THREAD_MASK)
         who = {"process_id": tables.pid(thread), "thread_id": tables.tid(thread), "thread": name_of.get(thread, "")}
-        threads.append({**who, "launch_count": count, **_split(states, thread, window)})
-        waits += [{**who, **row} for row in _waits(context, states, thread, window)]
+        threads.append({**who, "launch_count": count, **_split(states, thread, part)})
+        waits += [{**who, **row} for row in _waits(context, states, thread, part)]
     table = pd.DataFrame(waits, columns=list(WAIT_COLUMNS))
     order = ["total_ns", "process_id", "thread_id", "call", "phase"]
     table = table.sort_values(order, ascending=[False, True, True, True, True], ignore_index=True)
@@ -54,22 +56,23 @@ def run(context: TraceContext, window: Window, states: ThreadStates) -> Section:
 def _split(states: ThreadStates, thread: int, window: Window) -> dict[str, int]:
     """Return the time of a thread by state, in ns; the parts add up to the window."""
     waiting = total(clip(states.waits(thread), window.start_ns, window.end_ns))
-    in_calls = states.call_time(thread)
+    in_calls = total(clip(states.in_cuda(thread), window.start_ns, window.end_ns))
     first, last = states.alive(thread)
     unseen = window.length_ns - max(min(last, window.end_ns) - max(first, window.start_ns), 0)
     rest = window.length_ns - waiting - in_calls - unseen
     return {"wait_ns": waiting, "cuda_call_ns": in_calls, "rest_ns": rest, "unseen_ns": unseen}
 
 
-def _launching(context: TraceContext, window: Window) -> dict[int, int]:
-    """Return the threads whose calls in the window launched operations, with the number of operations.
+def _launching(context: TraceContext, own: OwnWindows) -> dict[int, int]:
+    """Return the threads whose calls in their part of the window launched operations, with the number of operations.
 
-    Where no thread launched operations in the window, all launching threads are returned.
+    Where no thread launched operations there, all launching threads are returned.
     """
     calls, call = context.trace[tables.CALLS], context.operations.call
     known = call[call >= 0]
     start, end = taken(array(calls, "start"), known), taken(array(calls, "end"), known)
-    inside = known[(start < window.end_ns) & (end > window.start_ns)]
+    low, high = own.by_process(calls[["thread"]].iloc[known])
+    inside = known[(start < high) & (end > low)]
     codes, threads = pd.factorize(coded(calls, "thread")[inside])
     found = dict(zip(threads.tolist(), np.bincount(codes).tolist(), strict=True))
     if not found:

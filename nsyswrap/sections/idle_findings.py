@@ -42,8 +42,8 @@ WORST_GAPS = 3
 MARKED = (api_calls.GARBAGE_COLLECTION, api_calls.CHECKPOINT, api_calls.TOKENIZER)
 # The rules of time whose reason the capture does not show: a range of the program names the place.
 PLACED = (CPU.key, UNKNOWN.key, host.UNTRACED_WAIT.key)
-# What is known to be saved, by rule, advice, and device where the fix depends on it.
-Savings = dict[tuple[str, str, int | None], Saving]
+# What is known to be saved, by rule and advice.
+Savings = dict[tuple[str, str], Saving]
 OWN_CAUSES = {each.rule.key: each.own_causes for each in ROOT_CAUSES if each.own_causes}
 
 
@@ -64,7 +64,7 @@ def find_idle_findings(
         mine = idle_gaps.iloc[first : first + len(each.rule)]
         first += len(each.rule)
         found += [
-            _finding(simulation, known, LostTime(rule, attributions, each), mine)
+            _finding(simulation, known, LostTime(rule, attributions), each, mine)
             for rule in _printed_here(simulation.context)
             if worth_printing(each.idle_of(rule), window)
         ]
@@ -77,8 +77,10 @@ def _printed_here(context: TraceContext) -> Iterator[str]:
     yield from (rule for rule in OWN_RULES if rule != churn)
 
 
-def _finding(simulation: Simulation, known: Savings, lost_time: LostTime, gaps: pd.DataFrame) -> Finding:
-    rule, attribution = lost_time.rule, lost_time.device
+def _finding(
+    simulation: Simulation, known: Savings, lost_time: LostTime, attribution: Attribution, gaps: pd.DataFrame
+) -> Finding:
+    rule = lost_time.rule
     context, window = simulation.context, attribution.window
     advice, lost = advice_for(context, simulation.states, attribution, rule), attribution.idle_of(rule)
     in_ranges = _in_ranges(context, attribution, rule) if rule in PLACED else []
@@ -110,15 +112,14 @@ def _finding(simulation: Simulation, known: Savings, lost_time: LostTime, gaps: 
 def _saving(simulation: Simulation, known: Savings, lost: LostTime) -> Saving:
     """Return what fixing a rule saves, and add it to those that are known.
 
-    A fix of the program applies to all ranks, since they run the same program, so it is simulated once for all devices.
+    A fix is one of the program, on all ranks and GPUs, so it is simulated once for all devices.
     """
     if not rule_of(lost.rule).can_save:
         # Time that is not traced cannot be predicted. No change of the program saves the time of the profiler.
         return NO_SAVING if lost.rule == PROFILER.key else Saving(None, None, ())
-    fix = fix_of(lost.rule)
-    key = (lost.rule, lost.advice, lost.device.device_id if fix.is_of_device else None)
+    key = (lost.rule, lost.advice)
     if key not in known:
-        known[key] = predict(simulation, lambda run: fix.change(run, lost))
+        known[key] = predict(simulation, lambda run: fix_of(lost).change(run, lost))
     return known[key]
 
 

@@ -20,12 +20,11 @@ from nsyswrap.rules.launches import LAUNCH_BOUND
 from nsyswrap.rules.optimizer import MANY_KERNELS
 from nsyswrap.sections.idle_findings import most_sampled
 from nsyswrap.sections.severity import make_finding, worth_printing
-from nsyswrap.sections.spec import STATISTICS, Kind, PageGroup, SectionSpec
+from nsyswrap.sections.spec import STATISTICS, About, Kind, PageGroup, SectionSpec
 from nsyswrap.trace import tables
 from nsyswrap.trace.tables import array, coded
+from nsyswrap.what_if.changes.cuda_graphs import cuda_graphs
 from nsyswrap.what_if.changes.fused_optimizer import fused_optimizer
-from nsyswrap.what_if.changes.idle_host import idle_host
-from nsyswrap.what_if.fix import LostTime
 from nsyswrap.what_if.saving import Saving, predict
 from nsyswrap.what_if.simulate import Simulation
 
@@ -79,13 +78,10 @@ def _findings(
     found: list[Finding | None] = []
 
     # A fix of the program is one for all devices, so it is simulated once.
-    @cache
-    def saving() -> Saving:
-        lost = LostTime(LAUNCH_BOUND.key, attributions, attributions[0])
-        return predict(simulation, partial(idle_host, lost=lost))
-
+    graphs, fused = (cache(partial(predict, simulation, change)) for change in (cuda_graphs, fused_optimizer))
     for each in attributions:
-        found += [_launch_bound(simulation.context, each, launches, saving), _optimizer(simulation, each)]
+        found.append(_launch_bound(simulation.context, each, launches, graphs))
+        found.append(_optimizer(simulation.context, each, fused))
     return tuple(sorted((each for each in found if each), key=lambda finding: finding.order))
 
 
@@ -101,9 +97,7 @@ def _launch_bound(
     phases = {name: each for name, each in paces(context, mine).items() if each.is_bound}
     return make_finding(
         rule=LAUNCH_BOUND.key,
-        headline=LAUNCH_BOUND.headline.format(
-            share=units.share(lost / window.length_ns), late=units.share(pace.late_share)
-        ),
+        headline=LAUNCH_BOUND.headline.format(share=units.share(lost / window.length_ns)),
         lost_ns=lost,
         saving=saving(),
         advice=LAUNCH_BOUND.advice.format(optimizer=_optimizer_words(context, attribution)),
@@ -132,10 +126,10 @@ def _words(pace: Pace) -> str:
     )
 
 
-def _optimizer(simulation: Simulation, attribution: Attribution) -> Finding | None:
+def _optimizer(context: TraceContext, attribution: Attribution, saving: Callable[[], Saving]) -> Finding | None:
     """Return the finding on the optimizer of one device; None where it takes too little of the window."""
     device, window, idle = attribution.device_id, attribution.window, attribution.idle_of(MANY_KERNELS.key)
-    found = find_pass(simulation.context, device, window)
+    found = find_pass(context, device, window)
     if found is None or not found.is_many or not worth_printing(idle + found.short_ns, window):
         return None
     lost = idle + found.short_ns
@@ -143,7 +137,7 @@ def _optimizer(simulation: Simulation, attribution: Attribution) -> Finding | No
         rule=MANY_KERNELS.key,
         headline=MANY_KERNELS.headline.format(share=units.share(lost / window.length_ns)),
         lost_ns=lost,
-        saving=predict(simulation, fused_optimizer),
+        saving=saving(),
         advice=MANY_KERNELS.advice,
         evidence=(
             f"{units.counted(round(found.per_step), 'kernel')} a step in phase {PHASE}",
@@ -170,6 +164,7 @@ SECTION = SectionSpec(
     key="launches",
     title="Launches",
     run=run,
+    about=About.BOTH,
     needs=(tables.CALLS,),
     of_operations=True,
     place=210,

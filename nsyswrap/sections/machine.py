@@ -6,7 +6,6 @@ from dataclasses import asdict, replace
 import pandas as pd
 
 from nsyswrap.base import units
-from nsyswrap.base.interval import between
 from nsyswrap.base.intervals import Window
 from nsyswrap.events.host_record import HostRecord
 from nsyswrap.events.thread_states import ThreadStates
@@ -23,7 +22,7 @@ from nsyswrap.sections.idle_advice import NO_CORE, core_use, no_core_advice, pag
 from nsyswrap.sections.severity import make_finding, worth_printing
 from nsyswrap.sections.spec import Kind, PageGroup, SectionSpec
 from nsyswrap.trace import tables
-from nsyswrap.what_if.saving import Saving
+from nsyswrap.what_if.saving import estimated
 
 TITLE = "The machine: CPU cores, files and GPU clocks"
 NOT_SAMPLED = (
@@ -127,7 +126,7 @@ def _host_finding(context: TraceContext, rule: str, rows: pd.DataFrame, lost: in
         rule=rule,
         headline=rule_of(rule).without_gpu.format(share=units.share(lost / window.length_ns)),
         lost_ns=lost,
-        saving=Saving(between(lost // 2, lost), "estimated", ("estimated: half of this time is saved, or all of it",)),
+        saving=estimated(lost, window.length_ns, "all of this time is saved"),
         advice=_fitted(context, window, rule, rows),
         evidence=(
             *((f"{units.duration(lost // steps)} a step, in {window.label}",) if steps else ()),

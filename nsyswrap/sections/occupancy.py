@@ -1,7 +1,7 @@
 """Occupancy: estimates of how well kernels fill the multiprocessors, what limits it, and advice."""
 
-from collections.abc import Mapping
-from functools import partial
+from collections.abc import Callable, Mapping
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,7 @@ from nsyswrap.model import Fact, Finding, Section, Severity
 from nsyswrap.rules.occupancy import LOW, SMALL_GRID
 from nsyswrap.sections.launch_groups import kernels_by_device, launch_groups
 from nsyswrap.sections.severity import make_finding
-from nsyswrap.sections.spec import Kind, PageGroup, SectionSpec
+from nsyswrap.sections.spec import About, Kind, PageGroup, SectionSpec
 from nsyswrap.trace import tables
 from nsyswrap.trace.tables import array, coded
 from nsyswrap.what_if.saving import Saving, WhatIf, faster, predict
@@ -47,10 +47,6 @@ LOW_OCCUPANCY_SHARE = 0.05
 # by design. Source: V. Volkov, "Better performance at lower occupancy", GTC 2010.
 FEW_WARPS_BY_DESIGN = (Verdict.TENSOR, Verdict.SIMT_ELIGIBLE)
 LISTED = 3
-# A simulation takes as long as all devices together have operations, so one for each of very many would never end.
-# Source: no machine has more GPUs (NVIDIA DGX-2, 16); more ids than that are those of a job or of a broken export.
-MOST_SIMULATED = 16
-NOT_SIMULATED = Saving(None, None, (f"no saving is predicted: only the {MOST_SIMULATED} busiest GPUs are simulated",))
 
 
 def run(context: TraceContext, window: Window, simulation: Simulation) -> Section:
@@ -180,14 +176,11 @@ def find_findings(simulation: Simulation, launches: pd.DataFrame, window: Window
     """Return the findings on the kernel launches of each device.
 
     Args:
-        simulation: The run as it was; it predicts savings on the busiest devices.
+        simulation: The run as it was.
         launches: Kernels by device, name and launch configuration, with their estimates.
         window: Window that the launches are from.
     """
     found: list[Finding | None] = []
-    costliest = set(array(launches, "device_id").tolist())
-    if len(costliest) > MOST_SIMULATED:
-        costliest = set(launches.groupby("device_id")["total_ns"].sum().nlargest(MOST_SIMULATED).index)
     long = launches["total_ns"] >= SHORT_NS * launches["count"]
     of_few_blocks = launches["sm_efficiency_estimate"] < FEW_BLOCKS
     small = launches[of_few_blocks & (launches["verdict"] != Verdict.SIMT_ELIGIBLE) & long]
@@ -198,28 +191,31 @@ def find_findings(simulation: Simulation, launches: pd.DataFrame, window: Window
         & (launches["theoretical_occupancy"] < LOW_OCCUPANCY)
         & (launches["sm_efficiency_estimate"] >= FEW_BLOCKS)
     ]
-    for kernels, find in ((small, _small_grid), (low, _low)):
+    for kernels, ratio, find in (
+        (small, small["sm_efficiency_estimate"], _small_grid),
+        (low, low["theoretical_occupancy"] / LOW_OCCUPANCY, _low),
+    ):
+        # A fix of the program is one for all devices, so it is simulated once.
+        saving = cache(partial(predict, simulation, partial(_filled, kernels, ratio)))
         for device, mine in kernels.groupby("device_id") if len(kernels) else ():
-            of_device = simulation if device in costliest else None
-            found.append(find(of_device, int(str(device)), mine, window))
+            found.append(find(saving, int(str(device)), mine, window))
     return tuple(sorted((each for each in found if each), key=lambda finding: finding.order))
 
 
-def _small_grid(simulation: Simulation | None, device: int, small: pd.DataFrame, window: Window) -> Finding | None:
+def _small_grid(saving: Callable[[], Saving], device: int, small: pd.DataFrame, window: Window) -> Finding | None:
     """Return the finding on grids that are too small for the GPU."""
     return _finding(
         rule=SMALL_GRID.key,
         headline=SMALL_GRID.headline,
         advice=SMALL_GRID.advice,
         spent=small,
-        ratio=small["sm_efficiency_estimate"],
-        simulation=simulation,
+        saving=saving,
         device=device,
         window=window,
     )
 
 
-def _low(simulation: Simulation | None, device: int, low: pd.DataFrame, window: Window) -> Finding | None:
+def _low(saving: Callable[[], Saving], device: int, low: pd.DataFrame, window: Window) -> Finding | None:
     """Return the finding on kernels with low occupancy."""
     limiters = low.groupby("limiter")["total_ns"].sum().sort_values(ascending=False).index
     return _finding(
@@ -229,8 +225,7 @@ def _low(simulation: Simulation | None, device: int, low: pd.DataFrame, window: 
         "fast with few warps. In your own kernels, reduce what a block uses: smaller tiles or num_stages in Triton, "
         "__launch_bounds__ in CUDA. Leave kernels of a library as they are.",
         spent=low,
-        ratio=low["theoretical_occupancy"] / LOW_OCCUPANCY,
-        simulation=simulation,
+        saving=saving,
         device=device,
         window=window,
     )
@@ -242,8 +237,7 @@ def _finding(  # noqa: PLR0913 - the parts of a finding that differ
     headline: str,
     advice: str,
     spent: pd.DataFrame,
-    ratio: "pd.Series[float]",
-    simulation: Simulation | None,
+    saving: Callable[[], Saving],
     device: int,
     window: Window,
 ) -> Finding | None:
@@ -255,7 +249,7 @@ def _finding(  # noqa: PLR0913 - the parts of a finding that differ
         rule=rule,
         headline=headline.format(share=units.share(share)),
         lost_ns=lost,
-        saving=predict(simulation, partial(_filled, spent, ratio, device)) if simulation else NOT_SIMULATED,
+        saving=saving(),
         advice=advice,
         evidence=_costliest(spent),
         device_id=device,
@@ -265,20 +259,19 @@ def _finding(  # noqa: PLR0913 - the parts of a finding that differ
     )
 
 
-def _filled(spent: pd.DataFrame, ratio: "pd.Series[float]", device: int, simulation: Simulation) -> WhatIf:
-    """Return the change "the kernels fill the GPU": their length gets the factor ``ratio``, or half-way to that."""
+def _filled(spent: pd.DataFrame, ratio: "pd.Series[float]", simulation: Simulation) -> WhatIf:
+    """Return the change "the kernels fill the GPU": their length gets the factor ``ratio``."""
     context = simulation.context
     operations, kernels = context.operations, context.trace[tables.KERNELS]
     ran = simulation.operations
-    ran = ran[(operations.table[ran] == SOURCES.index(tables.KERNELS)) & (operations.device_id[ran] == device)]
+    ran = ran[operations.table[ran] == SOURCES.index(tables.KERNELS)]
     rows = operations.row[ran]
     codes, ids = pd.factorize(coded(kernels, "name_id")[rows])
     names = np.array([context.trace.text(int(each)) for each in ids], dtype=object)[codes]
     launched = pd.MultiIndex.from_arrays([names, coded(kernels, "grid_blocks")[rows]])
     known = ratio.groupby([spent["name"], spent["blocks"]]).mean()
     factor = np.asarray(known.reindex(launched).fillna(1.0), np.float64)
-    assumed = "those kernels take the time that a full GPU would, or half-way to that"
-    return faster(ran, np.add(factor, 1) / 2, factor, assumed)
+    return faster(ran, factor, "those kernels take the time that a full GPU would")
 
 
 def _costliest(spent: pd.DataFrame) -> tuple[str, ...]:
@@ -297,6 +290,7 @@ SECTION = SectionSpec(
     key="occupancy",
     title="Occupancy",
     run=run,
+    about=About.BOTH,
     needs=(tables.KERNELS,),
     place=90,
     group=PageGroup.GPU,

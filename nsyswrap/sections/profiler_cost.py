@@ -1,19 +1,17 @@
 """The profiler's own cost: what recording added to the run, and how long a step takes without it."""
 
-from dataclasses import replace
-
 import numpy as np
 import pandas as pd
 
 from nsyswrap.attribution.attribution import Attribution
 from nsyswrap.attribution.causes import CODE
 from nsyswrap.base import units
-from nsyswrap.base.interval import Interval, around
 from nsyswrap.base.intervals import Times, Window
 from nsyswrap.events.recorded_calls import RecordedCalls
 from nsyswrap.hardware.profiler_cost import GRAPH_OPERATION, KINDS, OPERATION, ProfilerCost
 from nsyswrap.loop.context import TraceContext
-from nsyswrap.model import Fact, Section, StepTimes
+from nsyswrap.model import Fact, Section
+from nsyswrap.program.calibration import median_of
 from nsyswrap.sections.spec import PageGroup, SectionSpec
 from nsyswrap.trace.tables import array
 from nsyswrap.what_if.simulate import Simulation
@@ -28,8 +26,6 @@ NOT_MEASURED = (
 NOT_SIMULATED = "There is no step without the profiler: the simulation does not reproduce this run."
 STEP_FACTS = ("without_profiler_ns", "without_profiler_low_ns", "without_profiler_high_ns")
 SHARE_FACTS = ("without_profiler_share", "without_profiler_low_share", "without_profiler_high_share")
-# Of a normal distribution, nine of ten cases lie within so many standard deviations.
-NINE_OF_TEN = 1.645
 # A machine whose pace changes by less is not worth a sentence. Source: ours, as the least share of a finding.
 NOTABLE_SLOWDOWN = 1.02
 NAMES = {
@@ -69,13 +65,6 @@ def run(
     )
 
 
-def with_times(step: StepTimes, section: Section) -> StepTimes:
-    """Return the times of a step with the simulated one without the profiler, from this section."""
-    facts = [section.fact(name) for name in STEP_FACTS]
-    known = [int(fact.value) for fact in facts if fact is not None and fact.value is not None]
-    return replace(step, alone=around(*known), alone_source="simulated") if known else step
-
-
 def _facts(lengths: Times, found: WithoutProfiler | None) -> tuple[Fact, ...]:
     """Return the step as recorded and without the profiler, and the shares, which need no steps."""
     median = median_of(lengths) if len(lengths) else None
@@ -93,17 +82,6 @@ def _facts(lengths: Times, found: WithoutProfiler | None) -> tuple[Fact, ...]:
         *(Fact(name, time, "ns") for name, time in zip(STEP_FACTS, times, strict=True)),
         *(Fact(name, share, "share") for name, share in zip(SHARE_FACTS, run, strict=True)),
     )
-
-
-def median_of(lengths: Times) -> Interval[float]:
-    """Return the median step, and the range of the median of another run of as many steps, in ns.
-
-    Of N steps, the number shorter than the true median has a standard deviation of half the root of N, and two runs
-    differ by the root of two times as much. Source: the binomial distribution. It assumes independent steps, and takes
-    no shape of their lengths for granted.
-    """
-    share = 0.5 + NINE_OF_TEN * np.sqrt(2 / len(lengths)) / 2
-    return Interval(*np.quantile(lengths, [max(1 - share, 0.0), 0.5, min(share, 1.0)]).tolist())
 
 
 def _calls(context: TraceContext, window: Window, calls: RecordedCalls) -> pd.DataFrame:

@@ -10,6 +10,7 @@ from nsyswrap.base.row_sums import largest_first, text_column
 from nsyswrap.base.rows import taken
 from nsyswrap.events.duration_stats import by_name, statistics
 from nsyswrap.loop.context import TraceContext
+from nsyswrap.loop.own_windows import find_own_windows
 from nsyswrap.loop.phase_detection import of_library
 from nsyswrap.loop.range_nesting import MOST_LEVELS, RangeNesting
 from nsyswrap.loop.range_projection import Pairs, projection
@@ -26,11 +27,12 @@ def run(context: TraceContext, window: Window) -> Section:
 
     The projection of a range consists of the operations launched by calls inside it on its own thread: ``envelope_ns``
     is the time from the first start to the last end, ``busy_ns`` the length of the union. ``kernels`` counts a kernel
-    in every range around its launch. Both follow nsys's own reports. Ranges that touch the window count in full. The
-    columns ``..._any_thread`` also count operations that other threads of the process launched during the range.
+    in every range around its launch. Both follow nsys's own reports. Ranges that touch the part of the window of
+    their process count in full. The columns ``..._any_thread`` also count operations that other threads of the process
+    launched during the range.
     """
     ranges = context.trace[tables.RANGES]
-    rows, duration = clipped(ranges, window)
+    rows, duration = clipped(context, ranges, window)
     names = _names(ranges)
     codes, unique = pd.factorize(names[rows])
     nesting = RangeNesting(ranges)
@@ -117,12 +119,13 @@ def _launched(context: TraceContext) -> Indices:
 
 
 def _pairs(context: TraceContext, nesting: RangeNesting, launched: Indices, thread: CodedIds, window: Window) -> Pairs:
-    """Return the operations paired with the ranges around their launch on a thread that touch the window."""
+    """Return the operations paired with the ranges around their launch on a thread, of those ``run`` counts."""
     trace = context.trace
     calls, ranges = trace[tables.CALLS], trace[tables.RANGES]
     call = taken(context.operations.call, launched)
     found_operations, found_ranges = [np.empty(0, np.int32)], [np.empty(0, np.int32)]
-    inside = (array(ranges, "start") < window.end_ns) & (array(ranges, "end") > window.start_ns)
+    low, high = find_own_windows(context, window).by_process(ranges)
+    inside = (array(ranges, "start") < high) & (array(ranges, "end") > low)
     sides = array(calls, "start"), array(calls, "end")
     for which, rows in nesting.enclosing(
         thread, lambda some: Spans(*(taken(each, taken(call, some)) for each in sides))

@@ -79,4 +79,4 @@ def _at_most(worst: Severity, severity: Severity) -> Severity:
 
 def _saving_evidence(saving: Saving, lost_ns: int) -> tuple[str, ...]:
     """Return the evidence of a predicted saving, with an explanation where it exceeds the time lost."""
-    return (*saving.evidence, *((MORE_THAN_LOST,) if saving.time is not None and saving.time.high > lost_ns else ()))
+    return (*saving.evidence, *((MORE_THAN_LOST,) if saving.time is not None and saving.time.point > lost_ns else ()))

@@ -10,7 +10,6 @@ import pandas as pd
 from nsyswrap.attribution.attribution import Attribution
 from nsyswrap.attribution.step_outliers import is_outlier, lost_to_outliers, unexplained
 from nsyswrap.base import units
-from nsyswrap.base.interval import between
 from nsyswrap.base.intervals import Spans, Times, Window, covered
 from nsyswrap.base.row_sums import typed_table
 from nsyswrap.loop.context import TraceContext
@@ -25,7 +24,7 @@ from nsyswrap.sections.ledger import ROWS, ledger_of_spans
 from nsyswrap.sections.severity import make_finding, worth_printing
 from nsyswrap.trace import tables
 from nsyswrap.trace.tables import array
-from nsyswrap.what_if.saving import Saving
+from nsyswrap.what_if.saving import estimated
 from nsyswrap.what_if.simulate import Simulation
 
 WORST = 3
@@ -180,14 +179,13 @@ def find_findings(
         if not worth_printing(lost, own):
             continue
         devices = set(mine["device_id"]) - {NO_DEVICE}
-        said = "estimated: from nothing to all of the time that they take longer"
         found.append(
             make_finding(
                 rule=UNEVEN.key,
                 headline=f"{len(mine)} of {measured[process]} measured steps are outliers: the time beyond the median "
                 f"step is {units.share(lost / own.length_ns)} of the time.",
                 lost_ns=lost,
-                saving=Saving(between(0, lost), "estimated", (said,)),
+                saving=estimated(lost, own.length_ns, "all of the time that they take longer is saved"),
                 advice=_advice(mine),
                 evidence=(f"process {tables.pid(int(str(process)))}", *_sampled(attributions, devices), *_worst(mine)),
                 device_id=int(devices.pop()) if len(devices) == 1 else None,

@@ -18,18 +18,22 @@ from nsyswrap.trace.tables import TableSpec, array, blocks, coded
 Rows = npt.NDArray[np.bool_]
 
 
-def clipped(frame: pd.DataFrame, window: Window) -> tuple[Rows | slice, Times]:
-    """Return the rows that touch the window, and the time of each inside the window, in ns."""
-    spans = array(frame, "start"), array(frame, "end")
-    inside = _touching(*spans, window.start_ns, window.end_ns)
-    duration = _time_inside(*spans, inside, window).astype(np.int64, copy=False)
+def clipped(context: TraceContext, frame: pd.DataFrame, window: Window) -> tuple[Rows | slice, Times]:
+    """Return the rows that touch the part of the window of their process, and the time of each inside it, in ns."""
+    start, end, inside = _touching(context, frame, window)
+    duration = _time_inside(start, end, inside, window).astype(np.int64, copy=False)
     return slice(None) if inside.all() else inside, duration
 
 
-def _touching(start: Times, end: Times, low: Times | int, high: Times | int) -> Rows:
+def _touching(context: TraceContext, frame: pd.DataFrame, window: Window) -> tuple[Times, Times, Rows]:
+    """Return starts and ends, and which rows touch the part of the window of their process; these end with the part."""
+    start, end, own = array(frame, "start"), array(frame, "end"), find_own_windows(context, window)
+    low, high = own.by_process(frame)
     inside: Rows = start < high
     inside &= end > low
-    return inside
+    if own.of_process:
+        start, end = np.clip(start, low, high), np.clip(end, low, high)
+    return start, end, inside
 
 
 def _time_inside(start: Times, end: Times, rows: Rows, window: Window) -> npt.NDArray[np.integer[Any]]:
@@ -56,12 +60,7 @@ def summary(context: TraceContext, spec: TableSpec, window: Window, *, keep_vers
         keep_version: Whether names that differ in their version are different names.
     """
     frame = context.trace[spec]
-    start, end = array(frame, "start"), array(frame, "end")
-    own = find_own_windows(context, window)
-    low, high = own.by_process(frame)
-    rows = _touching(start, end, low, high)
-    if own.of_process:
-        start, end = np.clip(start, low, high), np.clip(end, low, high)
+    start, end, rows = _touching(context, frame, window)
     if spec is tables.OS_CALLS:
         # Start and end marks of the tracer have no thread.
         thread = coded(frame, "thread")

@@ -65,18 +65,18 @@ class Buckets(NamedTuple):
         return max(at, float(self.over))
 
 
-def half_as_large(device: int, simulation: Simulation) -> WhatIf:
-    """Return the change "buckets of half the size"; where the latency is not known, at least nothing is saved.
+def half_as_large(device: int, simulation: Simulation) -> WhatIf | None:
+    """Return the change "buckets of half the size"; None where the latency, which they add, is not known.
 
     Args:
         device: The GPU whose buckets are simulated; the collectives of all GPUs get shorter by the same share.
         simulation: The run as it was.
     """
-    every, latency = list(buckets_of(device, simulation)), latency_ns(device, simulation)
-    most, least = (
-        0.0 if ns is None else sum(max(each.end - each.halved(ns).end, 0) for each in every) for ns in (0.0, latency)
-    )
-    return _shorter(device, simulation, (least, most), "buckets of half the size")
+    latency = latency_ns(device, simulation)
+    if latency is None:
+        return None
+    saved = sum(max(each.end - each.halved(latency).end, 0) for each in buckets_of(device, simulation))
+    return _shorter(device, simulation, saved, "buckets of half the size")
 
 
 def twice_as_large(device: int, simulation: Simulation) -> WhatIf | None:
@@ -89,8 +89,8 @@ def twice_as_large(device: int, simulation: Simulation) -> WhatIf | None:
     latency = latency_ns(device, simulation)
     if latency is None:
         return None
-    most = sum(max(each.end - each.doubled(latency).end, 0) for each in buckets_of(device, simulation))
-    return _shorter(device, simulation, (0.0, most), "buckets of twice the size")
+    saved = sum(max(each.end - each.doubled(latency).end, 0) for each in buckets_of(device, simulation))
+    return _shorter(device, simulation, saved, "buckets of twice the size")
 
 
 def buckets_of(device: int, simulation: Simulation) -> Iterator[Buckets]:
@@ -154,13 +154,13 @@ def latency_ns(device: int, simulation: Simulation) -> float | None:
     return float(min(max(left, 0.0), length.min()))
 
 
-def _shorter(device: int, simulation: Simulation, saved: tuple[float, float], what: str) -> WhatIf:
+def _shorter(device: int, simulation: Simulation, saved: float, what: str) -> WhatIf:
     """Return the change in which the exposed transfer of all GPUs gets shorter by the share that one GPU saves.
 
     Args:
         device: The GPU.
         simulation: The run as it was.
-        saved: Least and most that its steps get shorter, in ns.
+        saved: How much its steps get shorter, in ns.
         what: The change in words.
     """
     context, collectives, ran = simulation.context, simulation.collectives, simulation.operations
@@ -169,5 +169,4 @@ def _shorter(device: int, simulation: Simulation, saved: tuple[float, float], wh
     length = np.maximum(context.operations.end[rows] - collectives.begun(context.operations, rows), 1)
     part = exposed(context, rows, collectives) / length
     whole = max(float(exposed(context, _reductions(device, simulation), collectives).sum()), 1.0)
-    low, high = (1 - min(ns / whole, 1.0) * part for ns in saved)
-    return faster(rows, low, high, what)
+    return faster(rows, 1 - min(saved / whole, 1.0) * part, what)

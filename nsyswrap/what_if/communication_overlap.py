@@ -6,8 +6,7 @@
     changed      |# # # backward ##||coll.|            the last gradients are ready at the end of the pass
                  |coll.|coll.|                         during collectives, kernels have fewer multiprocessors
 
-A capture does not show which gradients a collective carries. So it does not show what must run after the pass: at worst
-it is the longest collective; at best, with small buckets, it is almost nothing. Where collectives begin during the
+With small buckets, almost nothing is left to send after the pass. Where collectives begin during the
 backward pass already, the transfer itself is the limit, and only fewer bytes help.
 
 A collective occupies one multiprocessor for each of its blocks. A kernel whose blocks filled the GPU in one wave then
@@ -56,14 +55,13 @@ class Step:
     slower: npt.NDArray[np.float64]
     collectives: npt.NDArray[np.int64]
 
-    def saved(self, behind: int, averaging_ns: float) -> float:
-        """Return by how much the step gets shorter, in ns.
+    def saved(self, averaging_ns: float) -> float:
+        """Return by how much the step gets shorter where almost nothing is left to send after the pass, in ns.
 
         Args:
-            behind: Time of collectives that still runs after the pass, in ns.
             averaging_ns: Time to divide the gradients by the number of ranks.
         """
-        left, lost = max(float(self.collectives.sum()) - behind, 0.0), 0.0
+        left, lost = float(self.collectives.sum()), 0.0
         whole = left
         for length, slower in zip(self.kernels.tolist(), self.slower.tolist(), strict=True):
             if left <= 0:
@@ -132,15 +130,11 @@ def beside_backward(device: int, simulation: Simulation) -> WhatIf:
     length = np.maximum(context.operations.end[rows] - collectives.begun(context.operations, rows), 1)
     exposed_part = exposed(context, rows, collectives) / length
     averaging = _averaging_ns(context, ran, device) / max(len(each), 1)
-    least = sum(step.saved(int(step.collectives.max(initial=0)), averaging) for step in each)
-    most = sum(step.saved(0, averaging * FEWEST_PASSES) for step in each)
-    low, high = (1 - saved / max(whole, 1.0) * exposed_part for saved in (least, most))
+    saved = sum(step.saved(averaging * FEWEST_PASSES) for step in each)
     return faster(
         rows,
-        (1 + low) * HALF,
-        high,
-        "collectives run during the backward pass and take multiprocessors from it: half of that with the longest "
-        "collective after the pass, or all of it with no collective after the pass",
+        1 - saved / max(whole, 1.0) * exposed_part,
+        "collectives run during the backward pass, in small buckets, and take multiprocessors from it",
     )
 
 
@@ -160,7 +154,7 @@ def fewer_bytes(simulation: Simulation) -> WhatIf:
     """Return the change "half the bytes": the collectives of all devices take half their time."""
     ran, operations = simulation.operations, simulation.context.operations
     rows = ran[operations.kind[ran] == COMMUNICATION]
-    return faster(rows, 1 - HALF * HALF, HALF, "collectives send half the bytes: half of the time saved, or all of it")
+    return faster(rows, HALF, "collectives send half the bytes in half the time")
 
 
 def steps_of(context: TraceContext, ran: Indices, device: int, known: Collectives = NO_COLLECTIVES) -> Iterator[Step]:

@@ -73,6 +73,8 @@ class DependencyGraph:
         thread: Global id of the thread of a node of the host; 0 for operations.
         work_start: Start of the host's own work in ``own``, in ns since capture start.
         work_end: Its end; not after the start where there is no such work.
+        moment: When a node of the host happened as recorded, in ns since capture start; the start of the sample for
+            other nodes.
         operation: Row of the context's operations that ends with this node; -1 for none.
         length: Length of that operation in ns, included in ``own`` and in ``held``.
         call: Row in ``trace[CALLS]`` of the call that waits for the GPU in this node; -1 for none.
@@ -87,6 +89,7 @@ class DependencyGraph:
     thread: Times
     work_start: Times
     work_end: Times
+    moment: Times
     operation: Indices
     length: Times
     call: Indices
@@ -183,6 +186,7 @@ EMPTY = DependencyGraph(
     thread=_NO_TIMES,
     work_start=_NO_TIMES,
     work_end=_NO_TIMES,
+    moment=_NO_TIMES,
     operation=_NO_TIMES - 1,
     length=_NO_TIMES,
     call=_NO_TIMES,

@@ -21,13 +21,11 @@ class LostTime:
     Attributes:
         rule: Key of the rule.
         attributions: The idle time of all devices.
-        device: That of the device that the finding is about.
         advice: The advice on it.
     """
 
     rule: str
     attributions: tuple[Attribution, ...]
-    device: Attribution
     advice: str = ""
 
     def on_host(self, simulation: Simulation) -> dict[int, Spans]:
@@ -52,10 +50,8 @@ class Fix:
 
     Attributes:
         rules: The rules.
-        change: Returns the change of the run for the time lost to one of them.
-        is_of_device: Whether it depends on the device; else one change for all devices is simulated once.
+        change: Returns the change of the program, on all ranks and GPUs, for the time lost to one of them.
     """
 
     rules: tuple[Rule, ...]
     change: Callable[[Simulation, LostTime], WhatIf]
-    is_of_device: bool = False

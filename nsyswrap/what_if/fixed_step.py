@@ -1,14 +1,20 @@
-"""The time of a step now, and of a step that is shorter by some saving."""
+"""The time of a step now, and of a step that is shorter by some saving.
+
+It is the mean step: the time of all measured steps, divided by their number. The ledger, idle time and savings are sums
+over the same time, so they add up to it; and it gets shorter where a few long steps do, as the median does not.
+"""
 
 from dataclasses import dataclass
+from math import hypot
 
+from nsyswrap.base.interval import Interval, around
 from nsyswrap.base.intervals import Window
 from nsyswrap.model import StepTimes
-from nsyswrap.rules import steps
 
-# Where the mean step is more than this many times the median step, a few long steps hold much of the time. Source:
-# ours.
-UNEVEN_FACTOR = 1.25
+# A mean of fewer steps says little about the next ones. Source: issue of the project; below it, a page warns.
+FEW_STEPS = 5
+# A range that is wider than this factor says nothing. Source: ours; a third of the step or all of it.
+WIDEST_FACTOR = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,31 +22,49 @@ class CurrentStep:
     """The time of a step now.
 
     Attributes:
-        length_ns: Its length.
+        length: Its length in ns, without the profiler where that is known well enough.
         window_ns: Time of all steps of the window.
-        is_mean: Whether it is the mean of the window; the median otherwise.
+        count: How many steps were measured.
+        is_recorded: Whether the length is that of the recorded run.
     """
 
-    length_ns: int
+    length: Interval[int]
     window_ns: int
-    is_mean: bool = False
+    count: int = FEW_STEPS
+    is_recorded: bool = False
 
-    def after(self, saving_ns: float) -> int:
-        """Return its length where some time of the window is saved: each step gets shorter by the same share."""
-        return max(round(self.length_ns * (1 - saving_ns / self.window_ns)), 0)
+    @property
+    def is_of_few(self) -> bool:
+        """Return whether so few steps were measured that their mean needs a caution."""
+        return self.count < FEW_STEPS
+
+    def after(self, saving: Interval[int]) -> Interval[int]:
+        """Return its length where some time of the window is saved: each step gets shorter by the same share.
+
+        The errors of the step and of the saving do not depend on one another.
+        """
+        each, left = self.length.point / self.window_ns, 1 - saving.point / self.window_ns
+        point = max(round(self.length.point * left), 0)
+        sooner = hypot((self.length.point - self.length.low) * left, (saving.high - saving.point) * each)
+        later = hypot((self.length.high - self.length.point) * left, (saving.point - saving.low) * each)
+        return around(point, max(round(point - sooner), 0), round(point + later))
 
 
-def typical(step: StepTimes, window: Window, rule: str | None) -> CurrentStep | None:
-    """Return the time of a step to which savings refer; None where there are no steps.
+def typical(step: StepTimes, window: Window) -> CurrentStep | None:
+    """Return the time of a step to which savings refer; None where fewer than two steps were measured.
+
+    It is that of the program alone, where that is known well enough.
 
     Args:
         step: The measured steps of the window.
         window: Interval of the findings.
-        rule: Rule of the first finding.
     """
-    if not step.count or not step.recorded_ns:
+    if not step.recorded_ns or (step.count or 0) <= 1:
         return None
-    mean_ns = step.mean_in(window)
-    # The median does not change where a few long steps get shorter.
-    uneven = rule == steps.UNEVEN.key or mean_ns > UNEVEN_FACTOR * step.recorded_ns
-    return CurrentStep(mean_ns if uneven else step.recorded_ns, step.total_in(window), uneven)
+    alone, count, total = step.alone, step.count or 0, step.total_in(window)
+    if alone is None or alone.high > WIDEST_FACTOR * alone.low:
+        mean = step.mean_in(window)
+        return CurrentStep(Interval(mean, mean, mean), total, count, is_recorded=True)
+    # The mean of the program's own steps; without these, that of the recorded steps gets shorter by the same share.
+    whole, median = (total, step.recorded_ns) if step.alone_total_ns is None else (step.alone_total_ns, alone.point)
+    return CurrentStep(alone.map(lambda ns: round(ns * (whole // count) / median)), whole, count)

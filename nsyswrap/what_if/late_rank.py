@@ -18,38 +18,17 @@ from nsyswrap.what_if.simulate import Simulation
 
 
 def in_time(lateness: Lateness, late: LateRank, simulation: Simulation) -> WhatIf:
-    """Return the change: the rank saves the time that kept it.
-
-    The pessimistic form saves only the part that chance does not explain; the optimistic form saves all of it.
+    """Return the change: the rank saves the time that kept it, chance left out.
 
     Args:
         lateness: Who waits for whom, and why.
         late: The late rank.
         simulation: The run as it was.
-    """
-    whole = max(late.lost_ns, 1)
-    return WhatIf(
-        _saved(lateness, late, simulation, min(late.net.low / whole, 1.0), whole=False),
-        _saved(lateness, late, simulation, 1.0, whole=True),
-        "the rank saves the idle time and the kernel time that kept it, as far as it is more than chance; or also what "
-        "its host did longer while its GPU still had work",
-    )
-
-
-def _saved(lateness: Lateness, late: LateRank, simulation: Simulation, scale: float, *, whole: bool) -> Change:
-    """Return the change in which the rank saves a share of what kept it.
-
-    Args:
-        lateness: Who waits for whom, and why.
-        late: The late rank.
-        simulation: The run as it was.
-        scale: The share of the excess that is saved.
-        whole: Whether the host saves what it did from one call to the next, where the GPU was idle during a part of it.
     """
     context, activity = simulation.context, lateness.activities[late.device_id]
     charges = lateness.charges.of(~np.isin(lateness.charges.rule.astype(str), list(UNNAMED)))
     mine = charges.late == late.device_id
-    part = late.lost_ns * scale / max(int(charges.wait_ns[mine].sum()), 1)
+    part = min(late.net.point, late.lost_ns) / max(int(charges.wait_ns[mine].sum()), 1)
     spans, rows, factors, loader = [], [], [], 1.0
     for code in np.unique(charges.account[mine]).tolist():
         rule, phase = account_of(int(code), len(lateness.phases))
@@ -63,18 +42,23 @@ def _saved(lateness: Lateness, late: LateRank, simulation: Simulation, scale: fl
         if rule == DATA_WAIT.key:
             loader = 1 - share
         if rule.removeprefix(USUAL) in RULES:
-            its = _between_calls(simulation, late.device_id, its) if whole else its
+            its = _between_calls(simulation, late.device_id, its)
             spans.append(Spans(its.end - np.rint((its.end - its.start) * share).astype(np.int64), its.end))
         elif rule in {COMPUTES, COPIES}:
             chosen = _operations(simulation, late.device_id, COMPUTE if rule == COMPUTES else COPY, phase)
             rows.append(chosen)
             factors.append(np.full(len(chosen), 1 - share))
     start, end = (np.concatenate([np.empty(0, np.int64), *(each[side] for each in spans)]) for side in (0, 1))
-    return Change(
+    change = Change(
         host=dict.fromkeys(_threads(simulation, late.device_id), merge(start, end)),
         operations=np.concatenate([np.empty(0, np.intp), *rows]),
         factor=np.concatenate([np.empty(0), *factors]),
         loader_factor=loader,
+    )
+    return WhatIf(
+        change,
+        "the rank saves the idle time and the kernel time that kept it, as far as it is more than chance, and what its "
+        "host did longer while its GPU still had work",
     )
 
 

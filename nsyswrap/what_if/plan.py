@@ -17,29 +17,24 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import NamedTuple
 
-from nsyswrap.base import units
-from nsyswrap.base.interval import Interval, between
 from nsyswrap.model import Finding, Plan, PlannedChange, Severity
 from nsyswrap.rules import rule_name
 from nsyswrap.what_if.critical_path import bounds_after
-from nsyswrap.what_if.dependency_graph import Change
 from nsyswrap.what_if.fixed_step import CurrentStep
-from nsyswrap.what_if.saving import LEAST_SAVING_SHARE, WhatIf
+from nsyswrap.what_if.saving import LEAST_SAVING_SHARE, WhatIf, saving_of
 from nsyswrap.what_if.simulate import Simulation
 
-NO_STEPS = "No plan: the window is not made of steps."
+NO_STEPS = "No plan: the window is not made of at least two measured steps."
+FEW = "Only {count} steps were measured, which says little about the next ones. Record at least ten: --steps 20."
 NOT_SIMULATED = "No plan: no saving is simulated for this run."
 NOTHING_SAVES = "No plan: no single change, and no two together, save 1 % of the step."
-# Beyond this share of the step that a plan reaches, the simulation's own error is worth a sentence. Source: ours.
-UNSURE_SHARE = 0.10
 
 
 class Candidate(NamedTuple):
-    """The changes that fix one rule on all GPUs, pessimistic and optimistic."""
+    """The changes that fix one rule on all GPUs."""
 
     rule: str
-    low: tuple[Change, ...]
-    high: tuple[Change, ...]
+    fixes: tuple[WhatIf, ...]
 
 
 @dataclass(frozen=True)
@@ -48,12 +43,16 @@ class _Reached:
 
     Attributes:
         chosen: The changes so far.
-        length: Simulated length of the sample with the optimistic and the pessimistic forms, in ns; the estimate is the
-            middle.
+        length: Simulated length of the sample with them, in ns.
     """
 
     chosen: tuple[Candidate, ...]
-    length: Interval[int]
+    length: int
+
+    @property
+    def fixes(self) -> tuple[WhatIf, ...]:
+        """Return all changes."""
+        return tuple(fix for each in self.chosen for fix in each.fixes)
 
 
 def find_plan(simulation: Simulation | None, findings: Sequence[Finding], step: CurrentStep | None) -> Plan:
@@ -70,17 +69,16 @@ def find_plan(simulation: Simulation | None, findings: Sequence[Finding], step: 
     left = _left_out(findings, [each.rule for each in candidates])
     if simulation is None or not simulation.predicts or not candidates:
         return Plan(notes=(NOT_SIMULATED,) if left else ())
-    reached, changes = _start(simulation), list[PlannedChange]()
+    reached, changes = _Reached((), simulation.simulated_ns or 0), list[PlannedChange]()
     while more := _next(simulation, reached, [each for each in candidates if each not in reached.chosen]):
         for each in more:
             reached = each
-            after = each.length.map(lambda length: _step_ns(simulation, step, length))
-            changes.append(PlannedChange(each.chosen[-1].rule, after))
+            changes.append(PlannedChange(each.chosen[-1].rule, step.after(saving_of(simulation, *each.fixes))))
+    few = (FEW.format(count=step.count),) if step.is_of_few else ()
     if not changes:
-        return Plan(step.length_ns, step.is_mean, (), (NOTHING_SAVES, *left))
-    then = bounds_after(simulation, *(change for each in reached.chosen for change in each.high))
-    notes = (f"{then}.", *_doubts(simulation, step, changes[-1]), *left)
-    return Plan(step.length_ns, step.is_mean, tuple(changes), notes)
+        return Plan(step.length.point, (), (*few, NOTHING_SAVES, *left))
+    then = bounds_after(simulation, *(fix.change for fix in reached.fixes))
+    return Plan(step.length.point, tuple(changes), (f"{then}.", *few, *left))
 
 
 def find_candidates(findings: Sequence[Finding]) -> tuple[Candidate, ...]:
@@ -89,55 +87,31 @@ def find_candidates(findings: Sequence[Finding]) -> tuple[Candidate, ...]:
     for each in findings:
         if isinstance(each.what_if, WhatIf):
             found.setdefault(each.rule, []).append(each.what_if)
-    return tuple(
-        Candidate(rule, tuple(each.low for each in mine), tuple(each.high for each in mine))
-        for rule, mine in found.items()
-    )
-
-
-def _start(simulation: Simulation) -> _Reached:
-    whole = simulation.simulated_ns or 0
-    return _Reached((), Interval(whole, whole, whole))
+    return tuple(Candidate(rule, tuple(dict.fromkeys(mine))) for rule, mine in found.items())
 
 
 def _with(simulation: Simulation, reached: _Reached, candidate: Candidate) -> _Reached:
     """Return the run with one more change."""
-    chosen = (*reached.chosen, candidate)
-    shortest = simulation.length(*(change for each in chosen for change in each.high))
-    longest = simulation.length(*(change for each in chosen for change in each.low))
-    return _Reached(chosen, between(shortest, longest))
+    changes = (fix.change for fix in (*reached.fixes, *candidate.fixes))
+    return _Reached((*reached.chosen, candidate), simulation.length(*changes))
 
 
 def _next(simulation: Simulation, reached: _Reached, candidates: Sequence[Candidate]) -> list[_Reached]:
     """Return the run after the change that saves most now, or after two that save only together; none at the end."""
-    least = max(LEAST_SAVING_SHARE * reached.length.point, abs((simulation.simulated_ns or 0) - simulation.measured_ns))
+    least = max(LEAST_SAVING_SHARE * reached.length, abs((simulation.simulated_ns or 0) - simulation.measured_ns))
     single = sorted((_with(simulation, reached, each) for each in candidates), key=_length)
-    if single and reached.length.point - single[0].length.point >= least:
+    if single and reached.length - single[0].length >= least:
         return single[:1]
     pairs = [_with(simulation, one, other.chosen[-1]) for one, other in combinations(single, 2)]
     best = min(pairs, key=_length, default=None)
-    if best is None or reached.length.point - best.length.point < least:
+    if best is None or reached.length - best.length < least:
         return []
     first = next(each for each in single if each.chosen == best.chosen[:-1])
     return [first, best]
 
 
 def _length(reached: _Reached) -> int:
-    return reached.length.point
-
-
-def _step_ns(simulation: Simulation, step: CurrentStep, length_ns: int) -> int:
-    """Return the time of a step in a simulated run."""
-    return step.after(((simulation.simulated_ns or 0) - length_ns) * simulation.scale)
-
-
-def _doubts(simulation: Simulation, step: CurrentStep, last: PlannedChange) -> tuple[str, ...]:
-    """Return a sentence where the error of the simulation is large compared with the step that the plan reaches."""
-    error = abs((simulation.error_share or 0) * step.length_ns)
-    if error <= UNSURE_SHARE * last.step.low:
-        return ()
-    off = units.duration(round(error))
-    return (f"The simulation is off by {off} a step, so the end of the plan is not sure: profile after each change.",)
+    return reached.length
 
 
 def _left_out(findings: Sequence[Finding], planned: Sequence[str]) -> tuple[str, ...]:

@@ -21,7 +21,10 @@ from nsyswrap.ranks.mpi_collectives import MpiCollectives
 from nsyswrap.what_if.cpu_nodes import MEET, MET, HostNodes
 from nsyswrap.what_if.dependency_graph import FREE, DependencyGraph
 
-NAMES = ("after", "own", "held_by", "held", "thread", "work_start", "work_end", "operation", "length", "call")
+# The columns of numbers of a graph.
+NAMES = (
+    *("after", "own", "held_by", "held", "thread", "work_start", "work_end", "moment", "operation", "length", "call"),
+)
 NONE = -1
 Flags = npt.NDArray[np.bool_]
 
@@ -228,7 +231,7 @@ def _joins(graph: DependencyGraph, arrivals: Indices, first: Indices) -> tuple[I
 def _empty_nodes(graph: DependencyGraph, count: int) -> dict[str, Times]:
     """Return nodes without work, operation and call."""
     new = {name: np.zeros(count, np.int64) for name in NAMES}
-    new["work_start"][:] = new["work_end"][:] = graph.work_start[0]
+    new["work_start"][:] = new["work_end"][:] = new["moment"][:] = graph.work_start[0]
     new["operation"][:] = new["call"][:] = NONE
     return new
 

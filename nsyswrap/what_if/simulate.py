@@ -23,7 +23,7 @@ from nsyswrap.what_if import cpu_nodes as host
 from nsyswrap.what_if.cpu_nodes import HostNodes, HostSources, find_host
 from nsyswrap.what_if.dependency_graph import EMPTY, FREE, Change, DependencyGraph
 from nsyswrap.what_if.gpu_nodes import NONE, Queued, Starts, find_starts, queue_operations
-from nsyswrap.what_if.rank_edges import across_hosts, across_ranks, whole_until
+from nsyswrap.what_if.rank_edges import NAMES, across_hosts, across_ranks, whole_until
 from nsyswrap.what_if.sample import choose_sample
 from nsyswrap.what_if.stream_waits import find_stream_waits
 from nsyswrap.what_if.sync_waits import Holds, find_holds, find_recorded
@@ -251,11 +251,10 @@ class _Places:
 def graph_of(places: _Places, sample: Window) -> DependencyGraph:
     """Return the dependency graph of host moments and operations."""
     nodes, queued = places.nodes, places.queued
-    names = ("after", "own", "held_by", "held", "thread", "work_start", "work_end", "operation", "length", "call")
-    table = {name: np.zeros(places.count, np.int64) for name in names}
+    table = {name: np.zeros(places.count, np.int64) for name in NAMES}
     table["held"][:] = FREE
     table["operation"][:] = table["call"][:] = NONE
-    table["work_start"][:] = table["work_end"][:] = sample.start_ns
+    table["work_start"][:] = table["work_end"][:] = table["moment"][:] = sample.start_ns
     _add_host(table, places, sample)
     _add_joins(table, places)
     _add_operations(table, places, sample)
@@ -274,7 +273,7 @@ def _add_host(table: dict[str, Times], places: _Places, sample: Window) -> None:
     table["after"][at] = np.where(follows, at[nodes.after], 0)
     table["own"][at] = np.maximum(holds.busy_until - since, 0)
     table["work_start"][at], table["work_end"][at] = since, np.maximum(holds.busy_until, since)
-    table["thread"][at] = nodes.thread
+    table["thread"][at], table["moment"][at] = nodes.thread, nodes.moment
     waits = holds.by >= 0
     table["held_by"][at[waits]] = places.operation[holds.by[waits]]
     table["held"][at[waits]] = holds.delay[waits]

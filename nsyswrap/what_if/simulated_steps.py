@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nsyswrap.base.intervals import Indices, Times, Window
+from nsyswrap.trace import tables
 from nsyswrap.trace.tables import array
 from nsyswrap.what_if.simulate import Simulation
 
@@ -44,6 +45,12 @@ def simulated_steps(simulation: Simulation, happened: Times) -> npt.NDArray[np.f
         moved = np.maximum.accumulate(moved)
         found.append(np.interp(end, recorded, moved) - np.interp(start, recorded, moved))
     return np.concatenate(found)
+
+
+def processes_of_steps(simulation: Simulation) -> Times:
+    """Return the process of each of the steps that :func:`simulated_steps` returns, as its global id."""
+    each = [np.full(len(start), tables.process_of(thread)) for thread, start, _ in _recorded(simulation)]
+    return np.concatenate([np.empty(0, np.int64), *each])
 
 
 def typical_steps(simulation: Simulation, window: Window) -> Indices:

@@ -24,6 +24,7 @@ clock that is a step higher or lower.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -35,12 +36,13 @@ from nsyswrap.events.recorded_calls import RecordedCalls
 from nsyswrap.hardware.profiler_cost import GRAPH_OPERATION, OPERATION, ProfilerCost
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.trace import tables
-from nsyswrap.what_if.dependency_graph import Change
+from nsyswrap.what_if.dependency_graph import Change, DependencyGraph
 from nsyswrap.what_if.machine_pace import UNKNOWN_PACE, ThreadPace, find_paces, kernel_factors
 from nsyswrap.what_if.simulate import Simulation
 from nsyswrap.what_if.simulated_steps import simulated_steps, typical_steps
 
-NONE = Change()
+# Names of extents: how much of the profiler's cost is taken out of a run.
+SLOWEST, RECORDED, LEAST, USUAL, MOST, FASTEST = range(6)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +81,10 @@ def without_profiler(simulation: Simulation, calls: RecordedCalls, window: Windo
     fastest, slowest = kernel_factors(simulation.context, window, simulation.sample)
     operations = simulation.context.operations
     kernels = np.flatnonzero(operations.kind == COMPUTE)
-    works = _host_work(simulation, calls, paces)
-    most = Change(loader_factor=1 / calls.cost.pace_range)
-    sooner = _operation_costs(simulation.context, calls.cost)
+    extents = find_extents(simulation, calls, paces)
     runs = [
-        simulation.graph.run(replace(change, host_work=work, sooner_ns=less, operations=kernels, factor=factor))
-        for change, work, less, factor in zip((NONE, NONE, most), works, sooner, (slowest, 1.0, fastest), strict=True)
+        extents.run(simulation, extent, Change(operations=kernels, factor=factor))
+        for extent, factor in ((LEAST, slowest), (USUAL, 1.0), (FASTEST, fastest))
     ]
     run = _shares([simulation.length_of(each) for each in runs], simulation.simulated_ns)
     typical = typical_steps(simulation, window)
@@ -103,13 +103,6 @@ def _shares(lengths: Sequence[float], recorded: float) -> Interval[float]:
     return around(min(usual, 1.0), low, high)
 
 
-def _operation_costs(context: TraceContext, cost: ProfilerCost) -> list[npt.NDArray[np.float64]]:
-    """Return the least, the usual and the most that recording adds to each operation, in ns."""
-    alone, node = cost[OPERATION], cost[GRAPH_OPERATION]
-    pairs = zip(node.added.in_order, alone.added.in_order, strict=True)
-    return [np.where(in_graphs(context), *pair) for pair in pairs]
-
-
 def in_graphs(context: TraceContext) -> npt.NDArray[np.bool_]:
     """Return which operations were launched by a graph and recorded one by one."""
     operations = context.operations
@@ -118,31 +111,96 @@ def in_graphs(context: TraceContext) -> npt.NDArray[np.bool_]:
     return found
 
 
-def _host_work(simulation: Simulation, calls: RecordedCalls, paces: Mapping[int, ThreadPace]) -> list[Times]:
-    """Return the host's own work in each node without the least, the usual and the most that nsys may have added.
+@dataclass(frozen=True, eq=False)
+class Extents:
+    """The run with more and more of the profiler's cost taken out, from its slowest pace to its fastest.
 
-    The least and the usual are taken from the work as recorded, the most from the work at the fastest pace. The work
-    without the most is that at the fastest pace of the machine, without the usual cost, where that is less. Waits in
-    the operating system have no pace.
+    ::
+
+        SLOWEST     RECORDED     LEAST     USUAL     MOST     FASTEST
+           |-- pace ---|---------- cost of each call ---|---- pace ---|
+
+    An extent is a number from ``SLOWEST`` to ``FASTEST``: between two of these names, times are between theirs.
+
+    Attributes:
+        work: The host's own work in each node at each of the names, in ns, shape (6, nodes); it never rises.
+        sooner: How much sooner an operation of a queue ends after the one before it, in ns: launched alone, and in a
+            graph, shape (2, 6).
+        in_graph: Whether each operation of the context was launched in a graph.
+        loader: Factor for the pace of a data loader at each of them.
     """
-    graph, machine = simulation.graph, calls.cost.pace_range if calls.cost is not None else 1.0
-    found = [graph.own.copy() for _ in range(3)]
+
+    work: Times
+    sooner: npt.NDArray[np.float64]
+    in_graph: npt.NDArray[np.bool_]
+    loader: npt.NDArray[np.float64]
+
+    def change(self, extent: float) -> Change:
+        """Return what happens to operations and loaders at an extent."""
+        alone, in_graph = (_at(each, extent) for each in self.sooner)
+        return Change(sooner_ns=np.where(self.in_graph, in_graph, alone), loader_factor=float(_at(self.loader, extent)))
+
+    def host_work(self, extent: float) -> Times:
+        """Return the host's own work in each node at an extent, in ns."""
+        work: Times = np.rint(_at(self.work, extent)).astype(np.int64)
+        return work
+
+    def graph(self, simulation: Simulation, extent: float) -> DependencyGraph:
+        """Return the graph of a run at an extent; ``change`` is not in it."""
+        return replace(simulation.graph, own=self.host_work(extent))
+
+    def run(self, simulation: Simulation, extent: float, *others: Change) -> Times:
+        """Return when each node happens at an extent, with other changes, in ns since the start of the sample."""
+        return self.graph(simulation, extent).run(self.change(extent), *others)
+
+
+def _at(values: npt.NDArray[Any], extent: float) -> npt.NDArray[np.float64]:
+    """Return the values at an extent, of those at each of the names."""
+    first = min(int(extent), FASTEST - 1)
+    share = extent - first
+    found: npt.NDArray[np.float64] = values[first] * (1 - share) + values[first + 1] * share
+    return found
+
+
+def find_extents(simulation: Simulation, calls: RecordedCalls, paces: Mapping[int, ThreadPace]) -> Extents:
+    """Return the run with more and more of the profiler's cost taken out.
+
+    The least, the usual and the most cost are taken from the work as recorded. The work at the fastest pace is that
+    without the most cost at the fastest pace of the steps; or without the usual cost at the fastest pace of the
+    machine, where that is less. The slowest pace is that of the slowest steps, or of the machine. Waits in the
+    operating system have no pace.
+
+    Args:
+        simulation: The run as it was.
+        calls: The recorded calls of its threads, with their cost.
+        paces: The pace of its threads.
+    """
+    graph, cost = simulation.graph, calls.cost or ProfilerCost()
+    machine = cost.pace_range
+    work = np.tile(graph.own, (FASTEST + 1, 1))
     for thread in simulation.threads:
         mine = np.flatnonzero((graph.thread == thread) & (graph.work_end > graph.work_start))
         start, end, own = graph.work_start[mine], graph.work_end[mine], graph.own[mine]
         added, waited = calls.added(thread, start, end), covered(simulation.states.waits(thread), start, end)
         pace, floor = paces.get(thread, UNKNOWN_PACE), np.minimum(own, added.alone)
-        fast = own - np.maximum(own - waited, 0) * (1 - 1 / pace.slowdown)
+        worked = np.maximum(own - waited, 0)
+        fast = own - worked * (1 - 1 / pace.slowdown)
         fastest = np.maximum(fast - (added.usual - added.shown) - added.shown / pace.slowdown, floor)
         most = added.high - added.high_shown + added.high_shown / pace.slowdown
         # What the machine may be faster than the thread's fastest steps.
         unseen = max(machine / pace.shown, 1.0)
         fastest -= np.maximum(fastest - waited, 0) * (1 - 1 / unseen)
         lengths = (
+            own + worked * max(max(pace.shown, machine) / pace.slowdown - 1, 0.0),
+            own,
             np.maximum(own - added.low, floor),
             np.maximum(own - added.usual, floor),
-            np.minimum(np.maximum(fast - most, floor), fastest),
+            np.maximum(own - added.high, floor),
+            # Where the cost is not known, it may be all that the thread did.
+            np.minimum(np.maximum(fast - most, floor), fastest) if calls.cost is not None else own - worked,
         )
-        for work, length in zip(found, lengths, strict=True):
-            work[mine] = np.rint(length).astype(np.int64)
-    return found
+        work[:, mine] = np.rint(np.minimum.accumulate(lengths)).astype(np.int64)
+    added_to = [cost[kind].added.in_order for kind in (OPERATION, GRAPH_OPERATION)]
+    sooner = np.array([[0.0, 0.0, *each, each[-1]] for each in added_to])
+    loader = np.array([machine, 1.0, 1.0, 1.0, 1.0, 1 / machine])
+    return Extents(work, sooner, in_graphs(simulation.context), loader)

@@ -1,6 +1,5 @@
 """Idle time is attributed once: each idle nanosecond has exactly one rule, whatever the report prints."""
 
-from collections.abc import Callable
 from dataclasses import fields, replace
 
 import numpy as np
@@ -8,7 +7,7 @@ import pandas as pd
 import pytest
 from analysis_fixtures import attributions_of, window
 from counting import holes, work_of
-from export_builder import ExportBuilder
+from export_builder import ExportBuilder, trace_of
 from hypothesis import given, settings
 from made_steps import MEASURED, STEP, STEPS, US, each_step, made_loop
 from random_traces import LONGEST, Sketch, context_of, same_examples, sketches
@@ -23,9 +22,8 @@ from nsyswrap.report import choose_window, report_of
 from nsyswrap.sections import severity
 from nsyswrap.sections.idle_advice import OWN_RULES
 from nsyswrap.sections.ledger import ledger_rows
-from nsyswrap.trace.tables import Trace, array
+from nsyswrap.trace.tables import array
 
-TraceOf = Callable[[ExportBuilder], Trace]
 START, END = -10, LONGEST + 20
 few = settings(max_examples=25)
 with_gpu = pytest.mark.parametrize("name", [name for name in CAPTURE_NAMES if name != "ranges_nsys2022"])
@@ -108,9 +106,7 @@ def mixed() -> ExportBuilder:
 
 
 @pytest.mark.parametrize("share", [1e-9, 1.0])
-def test_the_attribution_does_not_depend_on_what_a_report_prints(
-    share: float, trace_of: TraceOf, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_attribution_does_not_depend_on_what_a_report_prints(share: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """The tables and the sums are the same if findings are printed for all rules with idle time and if for none."""
     context = find_context(trace_of(mixed()))
     before = report_of(context)
@@ -140,7 +136,7 @@ def uneven() -> ExportBuilder:
     return made.kernel(at + 10 * US, at + 600 * US, "k", launched=(at, at + US))
 
 
-def test_the_idle_time_of_specific_rules_is_that_of_root_causes_except_uneven_steps(trace_of: TraceOf) -> None:
+def test_the_idle_time_of_specific_rules_is_that_of_root_causes_except_uneven_steps() -> None:
     """The last 400 us of each step belong to its own read; the first 10 us belong to the read of the step before.
 
     The window begins with the third step, so the read before its first 10 us is unknown. In the last step, the
@@ -153,7 +149,7 @@ def test_the_idle_time_of_specific_rules_is_that_of_root_causes_except_uneven_st
     assert found.idle_of("synchronization/in_step") == (10 * 400 + 10 * 10) * US
 
 
-def test_generic_causes_time_not_traced_and_uneven_steps_are_not_specific(trace_of: TraceOf) -> None:
+def test_generic_causes_time_not_traced_and_uneven_steps_are_not_specific() -> None:
     """All other causes and root causes are specific. Each rule has 1 ns of idle time in a step of its own."""
     context = find_context(trace_of(mixed()))
     (found,) = attributions_of(context, choose_window(context))

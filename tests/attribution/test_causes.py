@@ -7,15 +7,9 @@ that ends it, ``r`` the launch call of E. Usually r begins when E begins, so the
     main                    r
 """
 
-from collections.abc import Callable
-
 import pytest
 from analysis_fixtures import Piece, evidence, explained
-from export_builder import DEVICE, DEVICE_TO_HOST, HOST_TO_DEVICE, PAGEABLE, ExportBuilder, thread
-
-from nsyswrap.trace.tables import Trace
-
-TraceOf = Callable[[ExportBuilder], Trace]
+from export_builder import DEVICE, DEVICE_TO_HOST, HOST_TO_DEVICE, PAGEABLE, ExportBuilder, thread, trace_of
 
 AUTOGRAD = thread(4712)
 MAIN_TID = 4711
@@ -26,7 +20,7 @@ def gap(phase: str = "forward") -> ExportBuilder:
     return ExportBuilder().range(phase, 0, 100).kernel(0, 20, launched=(0, 1)).kernel(80, 100, launched=(80, 82))
 
 
-def test_code_between_launches_is_cpu(trace_of: TraceOf) -> None:
+def test_code_between_launches_is_cpu() -> None:
     """The launching thread has no call open, so it runs other code.
 
     ::
@@ -39,7 +33,7 @@ def test_code_between_launches_is_cpu(trace_of: TraceOf) -> None:
     assert evidence(trace, 0, 100) == [f"thread {MAIN_TID} runs code outside CUDA calls"]
 
 
-def test_an_open_launch_call_is_launch(trace_of: TraceOf) -> None:
+def test_an_open_launch_call_is_launch() -> None:
     """The gap lies inside the call that launches E.
 
     ::
@@ -54,7 +48,7 @@ def test_an_open_launch_call_is_launch(trace_of: TraceOf) -> None:
     assert evidence(trace, 0, 100) == [f"cudaLaunchKernel is open on thread {MAIN_TID}"]
 
 
-def test_work_that_was_launched_and_has_not_begun_is_queued(trace_of: TraceOf) -> None:
+def test_work_that_was_launched_and_has_not_begun_is_queued() -> None:
     """The launch call returned before the gap began.
 
     ::
@@ -69,7 +63,7 @@ def test_work_that_was_launched_and_has_not_begun_is_queued(trace_of: TraceOf) -
     assert evidence(trace, 0, 100) == [f"launched by cudaLaunchKernel on thread {MAIN_TID}, not begun yet"]
 
 
-def test_a_gap_with_several_causes_is_several_rows(trace_of: TraceOf) -> None:
+def test_a_gap_with_several_causes_is_several_rows() -> None:
     """The gap is split into the parts before the launch call, inside it and after it.
 
     ::
@@ -110,7 +104,7 @@ CALLS = {
 
 
 @pytest.mark.parametrize(("call", "cause"), CALLS.items())
-def test_an_open_cuda_call_is_the_cause_it_stands_for(call: str, cause: str, trace_of: TraceOf) -> None:
+def test_an_open_cuda_call_is_the_cause_it_stands_for(call: str, cause: str) -> None:
     """Each CUDA call has its cause. A call without a cause of its own, such as a query, counts as CPU time.
 
     ::
@@ -136,7 +130,7 @@ OS_CALLS = {
 
 
 @pytest.mark.parametrize(("call", "cause"), OS_CALLS.items())
-def test_an_open_operating_system_call_is_the_cause_it_stands_for(call: str, cause: str, trace_of: TraceOf) -> None:
+def test_an_open_operating_system_call_is_the_cause_it_stands_for(call: str, cause: str) -> None:
     """Outside the data phase a lock counts as a lock. A wait for another thread has an unknown cause.
 
     ::
@@ -156,7 +150,7 @@ OVERHEADS = {
 
 
 @pytest.mark.parametrize(("name", "cause"), OVERHEADS.items())
-def test_overhead_is_the_profiler_except_for_libraries_it_hooks(name: str, cause: str, trace_of: TraceOf) -> None:
+def test_overhead_is_the_profiler_except_for_libraries_it_hooks(name: str, cause: str) -> None:
     """Nsys records the loading of a library as overhead because it hooks the loading."""
     trace = trace_of(gap().overhead(name, 20, 80))
     assert explained(trace, 0, 100) == [Piece(20, 80, cause, "forward")]
@@ -164,7 +158,7 @@ def test_overhead_is_the_profiler_except_for_libraries_it_hooks(name: str, cause
 
 
 @pytest.mark.parametrize("ends", [(HOST_TO_DEVICE, PAGEABLE, DEVICE), (DEVICE_TO_HOST, DEVICE, PAGEABLE)])
-def test_a_copy_of_pageable_memory_blocks_whatever_it_is_called(ends: tuple[int, int, int], trace_of: TraceOf) -> None:
+def test_a_copy_of_pageable_memory_blocks_whatever_it_is_called(ends: tuple[int, int, int]) -> None:
     """Even cudaMemcpyAsync stages pageable memory before it returns. The copy on the GPU ends at 20.
 
     ::
@@ -179,14 +173,14 @@ def test_a_copy_of_pageable_memory_blocks_whatever_it_is_called(ends: tuple[int,
     assert evidence(trace, 0, 100) == [f"cudaMemcpyAsync blocks thread {MAIN_TID}"]
 
 
-def test_a_copy_of_pinned_memory_does_not_block(trace_of: TraceOf) -> None:
+def test_a_copy_of_pinned_memory_does_not_block() -> None:
     """The same call with pinned memory has no cause of its own, so the gap is CPU time."""
     builder = ExportBuilder().range("copy", 0, 100).kernel(80, 100, launched=(80, 82))
     assert explained(trace_of(builder.copy(0, 20, launched=(0, 80))), 0, 100) == [Piece(20, 80, "cpu", "copy")]
 
 
 @pytest.mark.parametrize("call", ["poll", "sem_clockwait", "pthread_cond_wait", "read", "pthread_cond_timedwait"])
-def test_a_wait_in_the_data_phase_is_data_wait(call: str, trace_of: TraceOf) -> None:
+def test_a_wait_in_the_data_phase_is_data_wait(call: str) -> None:
     """In the data phase, a wait in any system call is a wait for data.
 
     ::
@@ -200,14 +194,14 @@ def test_a_wait_in_the_data_phase_is_data_wait(call: str, trace_of: TraceOf) -> 
     assert evidence(trace, 0, 100) == [f"thread {MAIN_TID} waits for data in {call}"]
 
 
-def test_work_in_the_data_phase_is_data_work(trace_of: TraceOf) -> None:
+def test_work_in_the_data_phase_is_data_work() -> None:
     """System calls are traced and none is open, so the loader runs in the training process."""
     trace = trace_of(gap("data").os_call("read", 0, 5))
     assert explained(trace, 0, 100) == [Piece(20, 80, "data_work", "data")]
     assert evidence(trace, 0, 100) == [f"thread {MAIN_TID} prepares data itself"]
 
 
-def test_the_data_phase_is_unknown_where_system_calls_were_not_traced(trace_of: TraceOf) -> None:
+def test_the_data_phase_is_unknown_where_system_calls_were_not_traced() -> None:
     """Without traced system calls, waiting and working look the same."""
     trace = trace_of(gap("data"))
     assert explained(trace, 0, 100) == [Piece(20, 80, "unknown", "data")]
@@ -218,7 +212,7 @@ LOADER = {"pt_data_pin": thread(4720), "pt_data_prefetch": thread(4720), "pt_dat
 
 
 @pytest.mark.parametrize("name", LOADER)
-def test_without_phases_a_wait_before_a_copy_to_the_device_is_data_wait(name: str, trace_of: TraceOf) -> None:
+def test_without_phases_a_wait_before_a_copy_to_the_device_is_data_wait(name: str) -> None:
     """A thread or a child process loads batches, no range marks the data phase, and E copies a batch.
 
     ::
@@ -232,27 +226,27 @@ def test_without_phases_a_wait_before_a_copy_to_the_device_is_data_wait(name: st
 
 
 @pytest.mark.parametrize(("phase", "cause"), [("batch 1", "data_wait"), ("copy", "data_wait"), ("forward", "lock")])
-def test_who_marks_steps_alone_still_waits_for_input(phase: str, cause: str, trace_of: TraceOf) -> None:
+def test_who_marks_steps_alone_still_waits_for_input(phase: str, cause: str) -> None:
     builder = ExportBuilder().kernel(0, 20, launched=(0, 1)).copy(80, 100, launched=(80, 82)).range(phase, 0, 100)
     builder.os_call("sem_clockwait", 15, 80).thread_name(LOADER["pt_data_pin"], "pt_data_pin")
     assert explained(trace_of(builder), 0, 100) == [Piece(20, 80, cause, phase.split(maxsplit=1)[0])]
 
 
-def test_without_phases_a_wait_before_a_kernel_is_not_said_to_be_input(trace_of: TraceOf) -> None:
+def test_without_phases_a_wait_before_a_kernel_is_not_said_to_be_input() -> None:
     """Only a copy from the host can bring a batch, so a wait before a kernel is not a data loader wait."""
     builder = ExportBuilder().kernel(0, 20, launched=(0, 1)).kernel(80, 100, launched=(80, 82))
     builder.os_call("pthread_cond_wait", 15, 80).thread_name(LOADER["pt_data_pin"], "pt_data_pin")
     assert explained(trace_of(builder), 0, 100) == [Piece(20, 80, "unknown", "none")]
 
 
-def test_without_a_loader_a_wait_before_a_copy_is_not_said_to_be_input(trace_of: TraceOf) -> None:
+def test_without_a_loader_a_wait_before_a_copy_is_not_said_to_be_input() -> None:
     """A pinning thread of another process loads batches for that process only."""
     builder = ExportBuilder().kernel(0, 20, launched=(0, 1)).copy(80, 100, launched=(80, 82))
     builder.os_call("pthread_cond_wait", 15, 80).thread_name(thread(6000, pid=6000), "pt_data_pin")
     assert explained(trace_of(builder), 0, 100) == [Piece(20, 80, "unknown", "none")]
 
 
-def test_a_graph_without_rows_on_the_gpu_is_not_traced(trace_of: TraceOf) -> None:
+def test_a_graph_without_rows_on_the_gpu_is_not_traced() -> None:
     """Until the graph launch the gap is like any other. After that, the capture does not show what ran.
 
     ::
@@ -265,25 +259,25 @@ def test_a_graph_without_rows_on_the_gpu_is_not_traced(trace_of: TraceOf) -> Non
     assert "does not show" in evidence(trace, 0, 100)[1]
 
 
-def test_a_graph_launched_during_the_kernel_before_it_is_not_traced_from_the_start(trace_of: TraceOf) -> None:
+def test_a_graph_launched_during_the_kernel_before_it_is_not_traced_from_the_start() -> None:
     """The graph waits for the running kernel and may begin right after it, so the whole gap is not traced."""
     trace = trace_of(gap().call("cuGraphLaunch", 5, 10, correlation=99))
     assert explained(trace, 0, 100) == [Piece(20, 80, "not_traced", "forward")]
 
 
-def test_a_graph_with_rows_on_the_gpu_is_traced(trace_of: TraceOf) -> None:
+def test_a_graph_with_rows_on_the_gpu_is_traced() -> None:
     """Its row is an operation like any other, so the time after it is CPU time."""
     builder = ExportBuilder().range("forward", 0, 100).graph(0, 20, launched=(0, 1)).kernel(80, 100, launched=(80, 82))
     assert explained(trace_of(builder), 0, 100) == [Piece(20, 80, "cpu", "forward")]
 
 
-def test_a_gap_before_an_operation_without_a_launch_call_is_not_traced(trace_of: TraceOf) -> None:
+def test_a_gap_before_an_operation_without_a_launch_call_is_not_traced() -> None:
     """The capture lacks the call that launched it. The phase is that of the main thread."""
     builder = ExportBuilder().range("forward", 0, 100).kernel(0, 20, launched=(0, 1)).kernel(80, 100)
     assert explained(trace_of(builder), 0, 100) == [Piece(20, 80, "not_traced", "forward")]
 
 
-def test_a_gap_that_ends_with_a_migration_is_that_of_what_follows(trace_of: TraceOf) -> None:
+def test_a_gap_that_ends_with_a_migration_is_that_of_what_follows() -> None:
     """Unified memory migrates without a call (M). Before M the host runs code; from M on the GPU is busy.
 
     ::
@@ -296,18 +290,18 @@ def test_a_gap_that_ends_with_a_migration_is_that_of_what_follows(trace_of: Trac
     assert explained(trace, 0, 120) == [Piece(20, 80, "cpu", "forward")]
 
 
-def test_after_a_last_migration_the_thread_that_launched_before_it_explains_the_gap(trace_of: TraceOf) -> None:
+def test_after_a_last_migration_the_thread_that_launched_before_it_explains_the_gap() -> None:
     builder = ExportBuilder().range("forward", 0, 100).kernel(0, 20, launched=(0, 1)).copy(20, 30, 12, stream=None)
     assert explained(trace_of(builder), 0, 100) == [Piece(30, 100, "cpu", "forward")]
 
 
-def test_the_idle_time_of_a_gpu_with_migrations_alone_is_not_traced(trace_of: TraceOf) -> None:
+def test_the_idle_time_of_a_gpu_with_migrations_alone_is_not_traced() -> None:
     """No thread launched work on it, so no thread explains its idle time."""
     builder = ExportBuilder().range("forward", 0, 100).copy(20, 30, 11, stream=None)
     assert [piece.cause for piece in explained(trace_of(builder), 0, 100)] == ["not_traced", "not_traced"]
 
 
-def test_without_cuda_calls_every_gap_is_not_traced(trace_of: TraceOf) -> None:
+def test_without_cuda_calls_every_gap_is_not_traced() -> None:
     """The export has no table of CUDA calls. The first, the middle and the last gap are tested."""
     builder = ExportBuilder().range("forward", 0, 100).kernel(10, 20).kernel(80, 90)
     trace = trace_of(builder)
@@ -319,7 +313,7 @@ def test_without_cuda_calls_every_gap_is_not_traced(trace_of: TraceOf) -> None:
     ]
 
 
-def test_after_the_last_operation_the_thread_that_launched_it_explains_the_gap(trace_of: TraceOf) -> None:
+def test_after_the_last_operation_the_thread_that_launched_it_explains_the_gap() -> None:
     """No operation ends this gap, so the thread that launched the last operation explains it.
 
     ::
@@ -345,7 +339,7 @@ CUTS = {
 
 
 @pytest.mark.parametrize("cut", CUTS)
-def test_a_gap_is_clipped_to_the_window(cut: tuple[int, int], trace_of: TraceOf) -> None:
+def test_a_gap_is_clipped_to_the_window(cut: tuple[int, int]) -> None:
     """The operation that ends a gap may lie outside the window. It still shows which thread launches work.
 
     ::
@@ -356,7 +350,7 @@ def test_a_gap_is_clipped_to_the_window(cut: tuple[int, int], trace_of: TraceOf)
     assert explained(trace_of(gap().call("cudaMalloc", 25, 78)), *cut) == CUTS[cut]
 
 
-def test_a_call_is_clipped_to_the_gap(trace_of: TraceOf) -> None:
+def test_a_call_is_clipped_to_the_gap() -> None:
     """The call begins during the kernel before the gap and ends during E. Only its part in the gap counts.
 
     ::

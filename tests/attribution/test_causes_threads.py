@@ -9,11 +9,7 @@ from itertools import pairwise
 
 import pytest
 from analysis_fixtures import Piece, evidence, explained, idle_section
-from export_builder import MAIN, PROCESS, ExportBuilder, global_id, thread
-
-from nsyswrap.trace.tables import Trace
-
-TraceOf = Callable[[ExportBuilder], Trace]
+from export_builder import MAIN, PROCESS, ExportBuilder, global_id, thread, trace_of
 
 AUTOGRAD = thread(4712)
 PEER = global_id(5000)
@@ -38,7 +34,7 @@ def gap(phase: str = "forward") -> ExportBuilder:
 
 
 @pytest.mark.parametrize("pair", list(pairwise(BY_PRECEDENCE)), ids=" before ".join)
-def test_where_two_causes_hold_the_first_of_the_table_wins(pair: tuple[str, str], trace_of: TraceOf) -> None:
+def test_where_two_causes_hold_the_first_of_the_table_wins(pair: tuple[str, str]) -> None:
     """Both causes cover the whole gap. The order of rows in the export does not matter.
 
     ::
@@ -54,7 +50,7 @@ def test_where_two_causes_hold_the_first_of_the_table_wins(pair: tuple[str, str]
         assert explained(trace_of(builder), 0, 100) == [Piece(20, 80, pair[0], "forward")]
 
 
-def test_the_launch_call_comes_before_what_is_open_around_it(trace_of: TraceOf) -> None:
+def test_the_launch_call_comes_before_what_is_open_around_it() -> None:
     """E's launch call loads a module and flushes buffers inside. The time still counts as launch.
 
     ::
@@ -72,7 +68,7 @@ def test_the_launch_call_comes_before_what_is_open_around_it(trace_of: TraceOf) 
     ]
 
 
-def test_a_wait_for_data_comes_before_a_lock_and_after_a_synchronization(trace_of: TraceOf) -> None:
+def test_a_wait_for_data_comes_before_a_lock_and_after_a_synchronization() -> None:
     """In the data phase, a synchronization comes first, then a data loader wait, then a lock.
 
     ::
@@ -97,7 +93,7 @@ def autograd_waits(main: Callable[[ExportBuilder], ExportBuilder]) -> ExportBuil
     return main(builder)
 
 
-def test_where_the_launching_thread_only_waited_the_busy_one_explains_the_gap(trace_of: TraceOf) -> None:
+def test_where_the_launching_thread_only_waited_the_busy_one_explains_the_gap() -> None:
     """The autograd thread waits for the main thread, which allocates memory.
 
     ::
@@ -115,14 +111,14 @@ def test_where_the_launching_thread_only_waited_the_busy_one_explains_the_gap(tr
     assert evidence(trace, 0, 100)[1] == "cudaMalloc is open on thread 4711"
 
 
-def test_where_every_launching_thread_waits_the_cause_is_unknown(trace_of: TraceOf) -> None:
+def test_where_every_launching_thread_waits_the_cause_is_unknown() -> None:
     """Autograd waits for the main thread, which waits for a third thread, so neither shows the cause."""
     trace = trace_of(autograd_waits(lambda b: b.os_call("pthread_cond_wait", 10, 95)))
     assert explained(trace, 0, 100)[0] == Piece(20, 78, "unknown", "backward")
     assert evidence(trace, 0, 100)[0] == "thread 4711 waits in pthread_cond_wait for another thread"
 
 
-def test_where_system_calls_were_traced_it_is_not_advised_to_trace_them(trace_of: TraceOf) -> None:
+def test_where_system_calls_were_traced_it_is_not_advised_to_trace_them() -> None:
     """The advice on unexplained idle time names ``osrt`` only if system calls were not traced."""
     traced = gap().os_call("pthread_cond_wait", 20, 80)
     bare = gap("data")
@@ -135,14 +131,14 @@ def test_where_system_calls_were_traced_it_is_not_advised_to_trace_them(trace_of
     assert ["osrt" in text for text in advice] == [False, True]
 
 
-def test_a_thread_that_never_launched_explains_nothing(trace_of: TraceOf) -> None:
+def test_a_thread_that_never_launched_explains_nothing() -> None:
     """A watchdog thread polls events all the time but launches no work, so it does not explain the gap."""
     builder = autograd_waits(lambda b: b.os_call("pthread_cond_wait", 10, 95))
     builder.call("cudaEventQuery", -95, 200, thread=thread(4799))
     assert {piece.cause for piece in explained(trace_of(builder), 0, 78)} == {"unknown"}
 
 
-def test_a_thread_that_ended_before_the_gap_explains_nothing(trace_of: TraceOf) -> None:
+def test_a_thread_that_ended_before_the_gap_explains_nothing() -> None:
     """The last event of the main thread is long before the gap, so this thread does not explain the gap."""
     builder = ExportBuilder().range("backward", -100, 100, thread=AUTOGRAD).kernel(-90, -80, launched=(-99, -98))
     builder.kernel(0, 20, launched=(0, 1), thread=AUTOGRAD).kernel(80, 100, launched=(80, 82), thread=AUTOGRAD)
@@ -150,7 +146,7 @@ def test_a_thread_that_ended_before_the_gap_explains_nothing(trace_of: TraceOf) 
     assert explained(trace_of(builder), 0, 100)[0] == Piece(20, 78, "unknown", "backward")
 
 
-def test_half_a_wait_does_not_move_the_blame(trace_of: TraceOf) -> None:
+def test_half_a_wait_does_not_move_the_blame() -> None:
     """The launching thread works for half of the gap, so its own calls explain the gap."""
     builder = ExportBuilder().range("backward", -100, 200).kernel(-90, -80, launched=(-99, -98))
     builder.kernel(0, 20, launched=(0, 1), thread=AUTOGRAD).kernel(80, 100, launched=(80, 82), thread=AUTOGRAD)
@@ -158,7 +154,7 @@ def test_half_a_wait_does_not_move_the_blame(trace_of: TraceOf) -> None:
     assert [piece.cause for piece in explained(trace_of(builder), 0, 100)] == ["lock", "cpu"]
 
 
-def test_while_the_launching_thread_waits_for_another_the_main_one_explains_the_gap(trace_of: TraceOf) -> None:
+def test_while_the_launching_thread_waits_for_another_the_main_one_explains_the_gap() -> None:
     """The main thread explains the gap only during that wait. A lock does not count as a wait for a thread.
 
     ::
@@ -182,7 +178,7 @@ def test_while_the_launching_thread_waits_for_another_the_main_one_explains_the_
     assert "thread 4711" in evidence(trace_of(builder), 0, 100)[1]
 
 
-def test_a_launch_is_shown_on_the_thread_that_made_it(trace_of: TraceOf) -> None:
+def test_a_launch_is_shown_on_the_thread_that_made_it() -> None:
     """The main thread explains the time before the launch call; the autograd thread explains the call.
 
     ::
@@ -201,7 +197,7 @@ def test_a_launch_is_shown_on_the_thread_that_made_it(trace_of: TraceOf) -> None
     ]
 
 
-def test_the_phase_is_the_innermost_on_the_launching_thread(trace_of: TraceOf) -> None:
+def test_the_phase_is_the_innermost_on_the_launching_thread() -> None:
     """A phase of the launching thread comes before a phase of the main thread. It changes in the middle of the gap.
 
     ::
@@ -218,7 +214,7 @@ def test_the_phase_is_the_innermost_on_the_launching_thread(trace_of: TraceOf) -
     ]
 
 
-def test_of_nested_phases_the_innermost_is_shown(trace_of: TraceOf) -> None:
+def test_of_nested_phases_the_innermost_is_shown() -> None:
     """A library's range, or a range with another name, is not a phase.
 
     ::
@@ -233,7 +229,7 @@ def test_of_nested_phases_the_innermost_is_shown(trace_of: TraceOf) -> None:
     assert explained(trace_of(builder), 0, 100) == [Piece(20, 60, "cpu", "forward"), Piece(60, 80, "cpu", "batch")]
 
 
-def test_calls_of_a_peer_with_the_same_ids_are_not_ours(trace_of: TraceOf) -> None:
+def test_calls_of_a_peer_with_the_same_ids_are_not_ours() -> None:
     """Two ranks use the same correlation ids and thread numbers, in different processes.
 
     ::
@@ -252,13 +248,13 @@ def test_calls_of_a_peer_with_the_same_ids_are_not_ours(trace_of: TraceOf) -> No
     assert explained(trace, 0, 100, device=1)[0] == Piece(0, 84, "launch", "data")
 
 
-def test_an_opaque_graph_of_a_peer_blinds_nothing_of_ours(trace_of: TraceOf) -> None:
+def test_an_opaque_graph_of_a_peer_blinds_nothing_of_ours() -> None:
     """The graph runs on the peer's GPU, so our idle time is still traced."""
     trace = trace_of(gap().call("cudaGraphLaunch", 30, 35, thread=PEER_MAIN, correlation=1))
     assert explained(trace, 0, 100) == [Piece(20, 80, "cpu", "forward")]
 
 
-def test_two_processes_on_one_gpu_share_its_gaps(trace_of: TraceOf) -> None:
+def test_two_processes_on_one_gpu_share_its_gaps() -> None:
     """The gap belongs to the device, and the process that ends it explains it.
 
     ::
@@ -271,7 +267,7 @@ def test_two_processes_on_one_gpu_share_its_gaps(trace_of: TraceOf) -> None:
     assert explained(trace_of(builder), 0, 100) == [Piece(20, 80, "data_wait", "data")]
 
 
-def test_each_device_has_its_own_gaps(trace_of: TraceOf) -> None:
+def test_each_device_has_its_own_gaps() -> None:
     """One process launches work on two GPUs.
 
     ::
@@ -285,7 +281,7 @@ def test_each_device_has_its_own_gaps(trace_of: TraceOf) -> None:
     assert [(p.start, p.end) for p in explained(trace, 0, 80, device=1)] == [(0, 2), (2, 3), (3, 20), (60, 80)]
 
 
-def test_renumbered_devices_are_the_physical_ones(trace_of: TraceOf) -> None:
+def test_renumbered_devices_are_the_physical_ones() -> None:
     """Two processes both use a device 0, which CUDA_VISIBLE_DEVICES maps to two GPUs. Each GPU has its own gaps."""
     builder = ExportBuilder().gpu(0).gpu(1).gpu(2).visible_device(0, 2).visible_device(0, 1, pid=5000)
     builder.kernel(0, 20, launched=(0, 1)).kernel(80, 100, launched=(80, 82))
@@ -294,7 +290,7 @@ def test_renumbered_devices_are_the_physical_ones(trace_of: TraceOf) -> None:
     assert idle.groupby("device_id")["idle_ns"].sum().to_dict() == {1: 40, 2: 60}
 
 
-def test_streams_that_overlap_leave_no_gap(trace_of: TraceOf) -> None:
+def test_streams_that_overlap_leave_no_gap() -> None:
     """A long kernel on one stream covers the end of a short one on another.
 
     ::
@@ -307,7 +303,7 @@ def test_streams_that_overlap_leave_no_gap(trace_of: TraceOf) -> None:
     assert [(piece.start, piece.end) for piece in explained(trace, 0, 100)] == [(90, 95)]
 
 
-def test_an_operation_without_length_neither_splits_nor_ends_a_gap(trace_of: TraceOf) -> None:
+def test_an_operation_without_length_neither_splits_nor_ends_a_gap() -> None:
     """One such operation lies inside the gap. Another thread launches a second one at the end of the gap.
 
     ::
@@ -319,7 +315,7 @@ def test_an_operation_without_length_neither_splits_nor_ends_a_gap(trace_of: Tra
     assert explained(trace_of(builder), 0, 100) == [Piece(20, 80, "cpu", "forward")]
 
 
-def test_times_before_the_capture_began_are_times_like_others(trace_of: TraceOf) -> None:
+def test_times_before_the_capture_began_are_times_like_others() -> None:
     """Nsys dates some events before its own start. Here a gap and the window begin before 0 and end after 0."""
     builder = ExportBuilder().range("forward", -100, 0).kernel(-100, -80, launched=(-100, -99))
     builder.kernel(10, 20, launched=(10, 12)).call("cudaMalloc", -70, -10)
@@ -331,7 +327,7 @@ def test_times_before_the_capture_began_are_times_like_others(trace_of: TraceOf)
     ]
 
 
-def test_gaps_are_counted_once_for_each_rule_cause_and_phase(trace_of: TraceOf) -> None:
+def test_gaps_are_counted_once_for_each_rule_cause_and_phase() -> None:
     """A gap with CPU time before and after an allocation is one gap of CPU time."""
     found = idle_section(trace_of(gap().call("cudaMalloc", 40, 60)), 0, 100).tables["attribution"]
     names = ["rule", "cause", "phase", "idle_ns", "gap_count"]

@@ -1,10 +1,8 @@
 """The first launch call of a kernel loads its code where it takes far longer than a launch call."""
 
-from collections.abc import Callable
-
 import pytest
 from analysis_fixtures import Piece, attributions_of, evidence, explained, window
-from export_builder import DEVICE_TO_HOST, PAGEABLE, ExportBuilder, global_id, thread
+from export_builder import DEVICE_TO_HOST, PAGEABLE, ExportBuilder, global_id, thread, trace_of
 from savings import saving_of
 
 from nsyswrap.attribution.first_launches import find_loading_launches
@@ -12,7 +10,6 @@ from nsyswrap.loop.context import find_context
 from nsyswrap.report import build_report
 from nsyswrap.trace.tables import CALLS, Trace, array
 
-TraceOf = Callable[[ExportBuilder], Trace]
 US = 1000
 PEER = global_id(5000)
 
@@ -32,38 +29,38 @@ def loading(trace: Trace) -> list[int]:
     return [int(start) // US for start in starts]
 
 
-def test_a_long_first_launch_loads_the_kernel(trace_of: TraceOf) -> None:
+def test_a_long_first_launch_loads_the_kernel() -> None:
     """Later launches of the same kernel load nothing, however long they take."""
     trace = trace_of(launched((0, 140, "a"), (200, 6, "a"), (300, 140, "a"), (500, 6, "b"), (600, 90, "c")))
     assert loading(trace) == [0, 600]
 
 
 @pytest.mark.parametrize(("length", "loads"), [(50, False), (51, True)])
-def test_a_launch_call_of_usual_length_loads_nothing(length: int, trace_of: TraceOf, *, loads: bool) -> None:
+def test_a_launch_call_of_usual_length_loads_nothing(length: int, *, loads: bool) -> None:
     """Launches take 2 to 20 us, and recording them up to 32 us."""
     assert bool(loading(trace_of(launched((0, length, "a"), (200, 6, "a"))))) == loads
 
 
-def test_on_a_slow_machine_a_first_launch_is_compared_with_the_others(trace_of: TraceOf) -> None:
+def test_on_a_slow_machine_a_first_launch_is_compared_with_the_others() -> None:
     """Launch calls take 40 us, so one of 150 us is no proof, and one of 250 us is."""
     calls = [(1000 + 100 * number, 40, name) for number, name in enumerate("ababab")]
     assert loading(trace_of(launched((0, 150, "a"), (300, 250, "b"), *calls))) == [300]
 
 
-def test_each_process_and_each_gpu_loads_a_kernel_of_its_own(trace_of: TraceOf) -> None:
+def test_each_process_and_each_gpu_loads_a_kernel_of_its_own() -> None:
     built = launched((0, 100, "a"))
     launched((200, 100, "a"), builder=built, device=1)
     launched((400, 100, "a"), builder=built, device=2, process=PEER, thread=thread(5000, 5000))
     assert loading(trace_of(built)) == [0, 200, 400]
 
 
-def test_the_first_memset_loads_the_drivers_kernel(trace_of: TraceOf) -> None:
+def test_the_first_memset_loads_the_drivers_kernel() -> None:
     built = ExportBuilder().fill(110 * US, 111 * US, launched=(0, 100 * US))
     built.fill(310 * US, 311 * US, launched=(200 * US, 300 * US))
     assert loading(trace_of(built)) == [0]
 
 
-def test_the_launch_of_a_graph_loads_no_kernel(trace_of: TraceOf) -> None:
+def test_the_launch_of_a_graph_loads_no_kernel() -> None:
     """What it launches was loaded when the graph was made."""
     built = ExportBuilder().call("cudaGraphLaunch", 0, 100 * US, correlation=7)
     assert loading(trace_of(built.kernel(102 * US, 103 * US, "a", correlation=7, graph_node=1))) == []
@@ -85,7 +82,7 @@ def one_kernel() -> ExportBuilder:
     )
 
 
-def test_a_program_of_one_kernel_loads_it_and_is_not_launch_bound(trace_of: TraceOf) -> None:
+def test_a_program_of_one_kernel_loads_it_and_is_not_launch_bound() -> None:
     """There is no other launch to leave out, so fewer launches are no advice."""
     report = build_report(trace_of(one_kernel()))
     assert report.verdict_rule == "idle/module_load"
@@ -96,7 +93,7 @@ def test_a_program_of_one_kernel_loads_it_and_is_not_launch_bound(trace_of: Trac
     assert saving_of(report.findings[0]).low == 70 * US
 
 
-def test_the_idle_time_in_the_call_counts_as_loading(trace_of: TraceOf) -> None:
+def test_the_idle_time_in_the_call_counts_as_loading() -> None:
     trace = trace_of(one_kernel())
     assert Piece(60 * US, 200 * US, "module_load", "none") in explained(trace, 30 * US, 225 * US)
     assert "cudaLaunchKernel on thread 4711 loads the kernel: this is its first launch" in evidence(
@@ -107,7 +104,7 @@ def test_the_idle_time_in_the_call_counts_as_loading(trace_of: TraceOf) -> None:
 
 
 @pytest.mark.parametrize("source", [PAGEABLE, 1])
-def test_where_copies_take_most_of_the_time_the_verdict_is_about_them(source: int, trace_of: TraceOf) -> None:
+def test_where_copies_take_most_of_the_time_the_verdict_is_about_them(source: int) -> None:
     """The copies take nine tenths of the time. The one launch call takes 3 %, and all else can wait for it."""
     built = ExportBuilder().gpu()
     for number in range(2):

@@ -1,14 +1,9 @@
 """Which thread explains a gap: the one that launched its end, or a busier one where that only waited."""
 
-from collections.abc import Callable
-
 import pytest
 from analysis_fixtures import Piece, explained
-from export_builder import ExportBuilder, thread
+from export_builder import ExportBuilder, thread, trace_of
 
-from nsyswrap.trace.tables import Trace
-
-TraceOf = Callable[[ExportBuilder], Trace]
 AUTOGRAD = thread(4712)
 
 
@@ -21,7 +16,7 @@ def autograd_waits(until: int) -> ExportBuilder:
 
 @pytest.mark.parametrize(("until", "allocated"), [(46, (30, 46)), (54, (30, 70))])
 def test_a_thread_that_waits_for_more_than_half_of_a_gap_explains_nothing_of_it(
-    until: int, allocated: tuple[int, int], trace_of: TraceOf
+    until: int, allocated: tuple[int, int]
 ) -> None:
     """The gap is from 20 to 80; the main thread allocates from 30 to 70. A shorter wait is explained by itself."""
     trace = trace_of(autograd_waits(until).call("cudaMalloc", 30, 70))
@@ -30,9 +25,7 @@ def test_a_thread_that_waits_for_more_than_half_of_a_gap_explains_nothing_of_it(
 
 
 @pytest.mark.parametrize(("until", "last"), [(46, 70), (54, 78)])
-def test_a_thread_that_waits_for_more_than_half_of_a_gap_too_does_not_explain_it(
-    until: int, last: int, trace_of: TraceOf
-) -> None:
+def test_a_thread_that_waits_for_more_than_half_of_a_gap_too_does_not_explain_it(until: int, last: int) -> None:
     """The main thread explains the gap from 20 to 80, or only what autograd waits for, which is until 78."""
     main_waits = autograd_waits(78).os_call("pthread_cond_wait", 10, until).call("cudaMalloc", 60, 70)
     assert explained(trace_of(main_waits), 0, 100)[-1] == Piece(last, 80, "cpu", "backward")

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from export_builder import PID, ExportBuilder
+from export_builder import PID, ExportBuilder, trace_of
 from host_records import record_of, recorded, thread_samples
 from made_steps import MEASURED, STEP, STEPS, US, made_loop
 
@@ -21,7 +21,6 @@ from nsyswrap.model import Finding, Report
 from nsyswrap.report import build_report
 from nsyswrap.trace.tables import Trace
 
-TraceOf = Callable[[ExportBuilder], Trace]
 OURS = 7
 
 
@@ -56,7 +55,7 @@ def finding(report: Report, rule: str) -> Finding:
     return next(each for each in report.findings if each.rule == rule)
 
 
-def test_a_collection_of_garbage_is_a_cause_of_its_own(trace_of: TraceOf) -> None:
+def test_a_collection_of_garbage_is_a_cause_of_its_own() -> None:
     """A collection from 500 to 900 explains the idle time from 600 on. Its finding comes first and names the line."""
     report = report_of(trace_of(marked(made_loop(), "garbage collection at train.py:8", 500, 900)))
     assert lost(report)["idle/garbage_collection"] == 300
@@ -66,7 +65,7 @@ def test_a_collection_of_garbage_is_a_cause_of_its_own(trace_of: TraceOf) -> Non
     assert "gc.freeze()" in first.advice
 
 
-def test_a_checkpoint_is_all_that_happens_inside_it(trace_of: TraceOf) -> None:
+def test_a_checkpoint_is_all_that_happens_inside_it() -> None:
     """One finding covers it: packing from 600 to 700 and from 800 to 950, a copy to the host, and writing."""
     built = marked(made_loop(), "torch.save at train.py:8", 550, 950)
     built = calling(built, "write", 700, 760)
@@ -79,7 +78,7 @@ def test_a_checkpoint_is_all_that_happens_inside_it(trace_of: TraceOf) -> None:
     assert any("torch.save at train.py:8" in line for line in finding(report, "host/checkpoint").evidence)
 
 
-def test_a_kernel_that_is_queued_inside_a_checkpoint_waits_for_no_checkpoint(trace_of: TraceOf) -> None:
+def test_a_kernel_that_is_queued_inside_a_checkpoint_waits_for_no_checkpoint() -> None:
     """A kernel is launched at 700 and runs from 800 to 820: the GPU was not free for it."""
     built = marked(made_loop(), "torch.save at train.py:8", 650, 950)
     for at in range(0, STEPS * STEP, STEP):
@@ -88,7 +87,7 @@ def test_a_kernel_that_is_queued_inside_a_checkpoint_waits_for_no_checkpoint(tra
 
 
 @pytest.mark.parametrize("call", ["write", "fsync", "read", "open64", "fwrite", "pread64"])
-def test_files_outside_the_data_phase_are_a_cause_of_their_own(call: str, trace_of: TraceOf) -> None:
+def test_files_outside_the_data_phase_are_a_cause_of_their_own(call: str) -> None:
     report = report_of(trace_of(calling(made_loop(), call, 650, 900)))
     assert lost(report)["idle/file_io"] == 250
     assert any(call in line for line in finding(report, "idle/file_io").evidence)
@@ -104,7 +103,7 @@ def test_files_outside_the_data_phase_are_a_cause_of_their_own(call: str, trace_
         ("pwrite64", ("faster disk",)),
     ],
 )
-def test_advice_on_files_fits_the_call(call: str, words: tuple[str, ...], trace_of: TraceOf) -> None:
+def test_advice_on_files_fits_the_call(call: str, words: tuple[str, ...]) -> None:
     """A write may be on a terminal that is slow; an fsync never is. A short call beside it does not count."""
     built = calling(calling(made_loop(), call, 650, 900), "open64", 905, 910)
     found = finding(report_of(trace_of(built)), "idle/file_io")
@@ -115,7 +114,7 @@ def test_advice_on_files_fits_the_call(call: str, words: tuple[str, ...], trace_
 
 
 @pytest.mark.parametrize("call", ["recv", "poll", "connect", "nanosleep", "waitpid"])
-def test_a_wait_for_others_is_not_cpu_time(call: str, trace_of: TraceOf) -> None:
+def test_a_wait_for_others_is_not_cpu_time(call: str) -> None:
     """A server, another process or a timer keeps the step waiting from 650 to 900. More work a launch does not help."""
     report = report_of(trace_of(calling(made_loop(), call, 650, 900)))
     assert lost(report)["host/outside_wait"] == 250
@@ -125,7 +124,7 @@ def test_a_wait_for_others_is_not_cpu_time(call: str, trace_of: TraceOf) -> None
     assert "another thread or process" in first.advice
 
 
-def test_a_wait_in_the_data_phase_is_for_a_batch(trace_of: TraceOf) -> None:
+def test_a_wait_in_the_data_phase_is_for_a_batch() -> None:
     rules = lost(report_of(trace_of(calling(in_data(made_loop()), "recv", 650, 900))))
     assert rules["idle/data_wait"] == 250
     assert "host/outside_wait" not in rules
@@ -138,14 +137,14 @@ def in_data(builder: ExportBuilder) -> ExportBuilder:
     return builder
 
 
-def test_files_of_the_data_phase_are_reads_for_the_next_batch(trace_of: TraceOf) -> None:
+def test_files_of_the_data_phase_are_reads_for_the_next_batch() -> None:
     """The process has no loader workers, so it reads the files itself."""
     rules = lost(report_of(trace_of(calling(in_data(made_loop()), "read", 650, 900))))
     assert rules["host/file_reads"] == 250
     assert "idle/data_wait" not in rules
 
 
-def test_a_process_with_workers_reads_from_them(trace_of: TraceOf) -> None:
+def test_a_process_with_workers_reads_from_them() -> None:
     """The same call reads from the pipe of a worker, so it waits for the data loader."""
     built = calling(in_data(made_loop()), "read", 650, 900).thread_name(1 << 48 | 99 << 24 | 99, "pt_data_worker")
     rules = lost(report_of(trace_of(built)))
@@ -153,7 +152,7 @@ def test_a_process_with_workers_reads_from_them(trace_of: TraceOf) -> None:
     assert "host/file_reads" not in rules
 
 
-def test_a_process_that_polls_for_batches_has_workers(trace_of: TraceOf) -> None:
+def test_a_process_that_polls_for_batches_has_workers() -> None:
     """The capture lacks the forked workers, but their parent polls a pipe before it reads."""
     built = calling(calling(in_data(made_loop()), "poll", 640, 650), "read", 650, 900)
     rules = lost(report_of(trace_of(built)))
@@ -161,7 +160,7 @@ def test_a_process_that_polls_for_batches_has_workers(trace_of: TraceOf) -> None
     assert "host/file_reads" not in rules
 
 
-def test_a_tokenizer_in_the_step_is_named(trace_of: TraceOf) -> None:
+def test_a_tokenizer_in_the_step_is_named() -> None:
     """The tokenizer is named with or without a data phase, while it works and while it waits for its threads."""
     for built in (made_loop(), in_data(made_loop())):
         marked(built, "tokenizer at train.py:8", 640, 940)
@@ -178,7 +177,7 @@ def waiting(delay_us: int, **parts: Any) -> HostRecord:  # noqa: ANN401 - any pa
     return record_of(made | parts)
 
 
-def test_time_without_a_core_is_a_cause_of_its_own(trace_of: TraceOf) -> None:
+def test_time_without_a_core_is_a_cause_of_its_own() -> None:
     """The time without a core is placed in the longest interval without a call: 311 us of it are idle."""
     built = made_loop().session()
     assert "idle/off_cpu" not in lost(report_of(trace_of(built)))
@@ -188,7 +187,7 @@ def test_time_without_a_core_is_a_cause_of_its_own(trace_of: TraceOf) -> None:
     assert lost(report)["idle/cpu"] == pytest.approx(89, abs=1)
 
 
-def test_the_advice_says_who_uses_the_cores(trace_of: TraceOf) -> None:
+def test_the_advice_says_who_uses_the_cores() -> None:
     """The program runs half of the time. Of two cores, other programs use the rest. Of half a core, it uses all."""
     built = trace_of(made_loop().session())
     assert "Other programs" in finding(report_of(built, waiting(900)), "idle/off_cpu").advice
@@ -197,7 +196,7 @@ def test_the_advice_says_who_uses_the_cores(trace_of: TraceOf) -> None:
     assert any("0.50 cores" in line for line in finding(report_of(built, own), "idle/off_cpu").evidence)
 
 
-def test_stops_for_a_quota_are_named(trace_of: TraceOf) -> None:
+def test_stops_for_a_quota_are_named() -> None:
     """The kernel counts stops for a CPU quota separately, so they are not reported as waits for a core."""
     at = list(range(STEPS + 1))
     stops = {"at": at, "count": at, "ns": [number * 900 * US for number in at]}
@@ -218,7 +217,7 @@ def test_a_stop_counted_late_began_in_the_interval_before() -> None:
     assert not is_stop(NO_RECORD, times([50]), times([50])).any()
 
 
-def test_a_thread_can_lose_its_core_inside_a_launch_call(trace_of: TraceOf) -> None:
+def test_a_thread_can_lose_its_core_inside_a_launch_call() -> None:
     """The launch call that ends the gap lasts from 650 to 990. Its thread has no core for 300 us of that."""
     built = ExportBuilder().gpu().session()
     for number in range(STEPS):
@@ -243,7 +242,7 @@ def faulting(counts: list[int]) -> HostRecord:
 
 @pytest.mark.parametrize("prepared", [made_loop, lambda: in_data(made_loop())], ids=["outside data", "in data"])
 def test_a_wait_for_pages_of_memory_is_a_cause_of_its_own(
-    prepared: Callable[[], ExportBuilder], trace_of: TraceOf, monkeypatch: pytest.MonkeyPatch
+    prepared: Callable[[], ExportBuilder], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """For 900 us of each step the thread neither runs nor is ready, from 11 to 911; the GPU is idle from 600 on."""
     monkeypatch.setattr(off_cpu, "TICK_NS", 0)
@@ -257,7 +256,7 @@ def test_a_wait_for_pages_of_memory_is_a_cause_of_its_own(
     assert "host/page_faults" not in lost(report_of(trace, faulting([7] * (STEPS + 1))))
 
 
-def test_pages_and_files_have_findings_of_their_own(trace_of: TraceOf, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pages_and_files_have_findings_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """A call reads a file from 700 to 800, next to waits for pages from 600 to 700 and from 800 on."""
     monkeypatch.setattr(off_cpu, "TICK_NS", 0)
     trace = trace_of(calling(made_loop(), "read", 700, 800).session())
@@ -267,7 +266,7 @@ def test_pages_and_files_have_findings_of_their_own(trace_of: TraceOf, monkeypat
     assert rules["host/page_faults"] == pytest.approx(100 + 111, abs=1)
 
 
-def test_idle_time_is_counted_once(trace_of: TraceOf) -> None:
+def test_idle_time_is_counted_once() -> None:
     """With marks, files and waits for a core in one step, the causes add up to the idle time of the ledger."""
     built = marked(calling(made_loop(), "write", 700, 760), "garbage collection", 800, 950).session()
     report = report_of(trace_of(built), waiting(650))
@@ -278,7 +277,7 @@ def test_idle_time_is_counted_once(trace_of: TraceOf) -> None:
     assert {"garbage_collection", "file_io", "off_cpu"} <= set(idle.tables["attribution"]["cause"])
 
 
-def test_the_process_of_a_record_is_that_of_the_capture(trace_of: TraceOf) -> None:
+def test_the_process_of_a_record_is_that_of_the_capture() -> None:
     """Samples of another process with the same thread number do not count."""
     moments = [0, STEPS * STEP]
     other = record_of(recorded(moments, threads=[thread_samples([0, 9 * STEP], process=PID + 1)]))

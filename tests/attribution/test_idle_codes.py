@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from nsyswrap.attribution.idle_codes import numbered, sums_by_gap
@@ -16,7 +16,6 @@ keys = st.lists(st.integers(0, 4), max_size=20)
 
 @pytest.mark.parametrize("limit", [5, tables.DENSE_IDS + 1])
 @given(keys=keys)
-@settings(max_examples=50)
 def test_keys_are_numbered_as_they_first_occur(limit: int, keys: list[int]) -> None:
     key = np.array(keys, np.int64)
     with pytest.MonkeyPatch.context() as patch:
@@ -26,7 +25,6 @@ def test_keys_are_numbered_as_they_first_occur(limit: int, keys: list[int]) -> N
 
 
 @given(rows=st.lists(st.tuples(st.integers(0, 3), st.booleans(), st.integers(1, 9)), max_size=20))
-@settings(max_examples=100)
 def test_pieces_of_one_code_in_one_gap_count_together(rows: list[tuple[int, bool, int]]) -> None:
     frame = pd.DataFrame(rows, columns=["code", "opens", "length"]).astype({"length": "int64"})
     gap = frame["opens"].cumsum().to_numpy(np.int32)

@@ -6,12 +6,10 @@ Times are in microseconds: ``US``. A gap consists of CPU time, a launch call of 
     host       |   cpu   | launch 2 | queued 8
 """
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 from analysis_fixtures import idle_pieces
-from export_builder import ExportBuilder, global_id
+from export_builder import ExportBuilder, global_id, trace_of
 from made_steps import US
 
 from nsyswrap.attribution.idle_pieces import IdlePieces
@@ -19,7 +17,6 @@ from nsyswrap.attribution.root_causes import blocking_waits
 from nsyswrap.events import api_calls
 from nsyswrap.trace.tables import Trace
 
-TraceOf = Callable[[ExportBuilder], Trace]
 BUSY, QUEUED = 10, 8
 PEER = 5000
 
@@ -55,7 +52,7 @@ def pieces(trace: Trace, *gaps: int) -> IdlePieces:
     return idle_pieces(trace, 0, (BUSY + sum(gaps) + BUSY * len(gaps)) * US)
 
 
-def test_the_pieces_of_a_gap(trace_of: TraceOf) -> None:
+def test_the_pieces_of_a_gap() -> None:
     """A gap of 40 us has 30 us of CPU time, 2 us of launch and 8 us in the queue."""
     idle = pieces(trace_of(with_gaps(40)), 40)
     assert (idle.length // US).tolist() == [30, 2, QUEUED]
@@ -75,17 +72,15 @@ def test_the_pieces_of_a_gap(trace_of: TraceOf) -> None:
         (1000, [40, 24]),
     ],
 )
-def test_a_delay_explains_its_gap_and_those_after_it_up_to_its_length(
-    delay: int, expected: list[int], trace_of: TraceOf
-) -> None:
+def test_a_delay_explains_its_gap_and_those_after_it_up_to_its_length(delay: int, expected: list[int]) -> None:
     assert explained(pieces(trace_of(with_gaps(40, 24)), 40, 24), delay, 0) == expected
 
 
-def test_gaps_before_a_delay_are_not_explained(trace_of: TraceOf) -> None:
+def test_gaps_before_a_delay_are_not_explained() -> None:
     assert explained(pieces(trace_of(with_gaps(40, 24)), 40, 24), 0, 1000) == [0, 24]
 
 
-def test_what_one_delay_leaves_over_counts_for_the_next_gaps(trace_of: TraceOf) -> None:
+def test_what_one_delay_leaves_over_counts_for_the_next_gaps() -> None:
     """Three waits follow each other, each with an idle GPU at its end, so the host is late by their sum.
 
     The second gap has 50 us of CPU time. Its own delay of 20 us is less than half of that. A first delay of 30 us
@@ -114,7 +109,7 @@ def repeated_reads() -> ExportBuilder:
     return made
 
 
-def test_repeated_reads_explain_all_gaps_between_them(trace_of: TraceOf) -> None:
+def test_repeated_reads_explain_all_gaps_between_them() -> None:
     """Each wait of 99 us explains the gap of 20 us after it.
 
     A gap consists of 2 us in the wait, 8 us of CPU time, 2 us of launch, 1 us of CPU time and 7 us in the next wait.
@@ -144,16 +139,14 @@ def catching_up(*, ahead: bool) -> ExportBuilder:
 
 
 @pytest.mark.parametrize(("ahead", "expected"), [(True, [20, 0]), (False, [20, 20])])
-def test_a_delay_explains_nothing_after_the_host_has_caught_up(
-    *, ahead: bool, expected: list[int], trace_of: TraceOf
-) -> None:
+def test_a_delay_explains_nothing_after_the_host_has_caught_up(*, ahead: bool, expected: list[int]) -> None:
     """A delay of 100 us has 80 us left after the first gap. They no longer count once the host is ahead of the GPU."""
     idle = idle_pieces(trace_of(catching_up(ahead=ahead)), 10 * US, 150 * US)
     assert (idle.gaps.spans.start // US).tolist() == [20, 120]
     assert explained(idle, 100, 0) == expected
 
 
-def test_a_delay_of_another_process_explains_nothing(trace_of: TraceOf) -> None:
+def test_a_delay_of_another_process_explains_nothing() -> None:
     """The first and the third gap end with kernels of one process, the second with one of another process."""
     made = with_gaps(20, 20, 20, processes=(4711, PEER, 4711))
     idle = pieces(trace_of(made), 20, 20, 20)
@@ -161,7 +154,7 @@ def test_a_delay_of_another_process_explains_nothing(trace_of: TraceOf) -> None:
     assert explained(idle, 0, 1000, 0) == [0, 20, 0]
 
 
-def test_only_free_pieces_are_explained_and_only_they_use_up_a_delay(trace_of: TraceOf) -> None:
+def test_only_free_pieces_are_explained_and_only_they_use_up_a_delay() -> None:
     """The CPU time of the first gap has another root cause. The delay explains the other 10 us and later CPU time."""
     idle = pieces(trace_of(with_gaps(40, 24)), 40, 24)
     free = ~idle.is_cause("cpu") | (idle.gap == 1)
@@ -169,7 +162,7 @@ def test_only_free_pieces_are_explained_and_only_they_use_up_a_delay(trace_of: T
     assert (idle.length[mask] // US).tolist() == [2, QUEUED, 14]
 
 
-def test_the_length_of_the_call_in_which_a_gap_begins(trace_of: TraceOf) -> None:
+def test_the_length_of_the_call_in_which_a_gap_begins() -> None:
     """A call counts from the start of the window. The call from -30 to 20 has 20 us in a window from 0 on."""
     made = with_gaps(40, 24).call("cudaStreamSynchronize", -30 * US, 20 * US)
     made.call("cudaStreamSynchronize", 65 * US, 70 * US)
@@ -180,7 +173,7 @@ def test_the_length_of_the_call_in_which_a_gap_begins(trace_of: TraceOf) -> None
     assert idle.call_length(waits, ~every).tolist() == [0, 0]
 
 
-def test_masks_over_the_pieces_of_gaps(trace_of: TraceOf) -> None:
+def test_masks_over_the_pieces_of_gaps() -> None:
     """Masks select pieces by their place in a gap. Both launches are chosen first, then only that of the second gap."""
     idle = pieces(trace_of(with_gaps(40, 24)), 40, 24)
     launch = idle.is_cause("launch")

@@ -5,7 +5,7 @@ from functools import lru_cache
 import numpy as np
 from analysis_fixtures import run_section, window
 from counting import KIND_OF_ROW, Counter, holes, kind_at, work_of
-from hypothesis import given, settings
+from hypothesis import given
 from random_traces import LONGEST, Sketch, context_of, same_examples, sketches
 
 from nsyswrap.base.intervals import gaps
@@ -14,7 +14,6 @@ from nsyswrap.sections import idle, ledger
 from nsyswrap.sections.ledger import ROWS, ledger_rows
 
 START, END = -10, LONGEST + 20
-several = settings(deadline=None, max_examples=40)
 
 
 @lru_cache(maxsize=64)
@@ -23,7 +22,6 @@ def idle_of(sketch: Sketch) -> Section:
     return run_section(idle, context_of(sketch), window(START, END))
 
 
-@several
 @same_examples
 @given(sketches)
 def test_a_ledger_is_what_counting_gives(sketch: Sketch) -> None:
@@ -39,7 +37,6 @@ def test_a_ledger_is_what_counting_gives(sketch: Sketch) -> None:
         assert found == {row: counted.count(KIND_OF_ROW.get(row, "")) for row in ROWS}
 
 
-@several
 @same_examples
 @given(sketches)
 def test_the_rows_of_a_ledger_add_up_to_its_window(sketch: Sketch) -> None:
@@ -52,7 +49,6 @@ def test_the_rows_of_a_ledger_add_up_to_its_window(sketch: Sketch) -> None:
             assert min(row[name] for name in ROWS) >= 0
 
 
-@several
 @same_examples
 @given(sketches)
 def test_a_ledger_of_two_halves_is_the_ledger_of_the_whole(sketch: Sketch) -> None:
@@ -65,7 +61,6 @@ def test_a_ledger_of_two_halves_is_the_ledger_of_the_whole(sketch: Sketch) -> No
             assert whole == {row: halves[0][row] + halves[1][row] for row in ROWS}
 
 
-@several
 @same_examples
 @given(sketches)
 def test_idle_time_is_the_same_in_ledger_attribution_patterns_and_gaps(sketch: Sketch) -> None:
@@ -78,7 +73,6 @@ def test_idle_time_is_the_same_in_ledger_attribution_patterns_and_gaps(sketch: S
     assert devices.to_dict() == length.to_dict() == summed[0].to_dict() == summed[1].to_dict()
 
 
-@several
 @same_examples
 @given(sketches)
 def test_gaps_are_the_complement_of_the_union_of_operations(sketch: Sketch) -> None:
@@ -89,7 +83,6 @@ def test_gaps_are_the_complement_of_the_union_of_operations(sketch: Sketch) -> N
         assert list(zip(found.start.tolist(), found.end.tolist(), strict=True)) == holes(work, device, START, END)
 
 
-@several
 @same_examples
 @given(sketches)
 def test_the_pieces_of_a_gap_tile_it(sketch: Sketch) -> None:
@@ -106,7 +99,6 @@ def test_the_pieces_of_a_gap_tile_it(sketch: Sketch) -> None:
         assert all(rows[at] != rows[at + 1] for at in touching)
 
 
-@several
 @same_examples
 @given(sketches)
 def test_busy_time_is_what_counting_gives(sketch: Sketch) -> None:
@@ -121,7 +113,6 @@ def test_busy_time_is_what_counting_gives(sketch: Sketch) -> None:
         } == covered
 
 
-@several
 @same_examples
 @given(sketches)
 def test_each_idle_nanosecond_has_the_cause_and_phase_that_the_table_of_causes_gives_it(sketch: Sketch) -> None:

@@ -1,17 +1,11 @@
 """Root cause: code is compiled or loaded inside the window; a lookup or a library that is open already is not."""
 
-from collections.abc import Callable
-
 import pytest
-from export_builder import ExportBuilder, thread
+from export_builder import ExportBuilder, thread, trace_of
 from made_steps import STEP, STEPS, US, each_step, findings_of, lost_per_step, made_loop
 
-from nsyswrap.trace.tables import Trace
 
-TraceOf = Callable[[ExportBuilder], Trace]
-
-
-def test_loading_code_explains_the_cpu_time_before_it(trace_of: TraceOf) -> None:
+def test_loading_code_explains_the_cpu_time_before_it() -> None:
     """CPU code compiles from 600 to 900, and a call loads from 900 to 950. The GPU waits for both."""
     rules = lost_per_step(trace_of(each_step(made_loop(), "cuLibraryLoadData", 900, 950)))
     assert rules["modules/in_window"] == 350
@@ -20,7 +14,6 @@ def test_loading_code_explains_the_cpu_time_before_it(trace_of: TraceOf) -> None
 
 @pytest.mark.parametrize(("ends", "loads"), [(902, True), (900.5, False)])
 def test_a_kernel_is_loaded_by_a_lookup_that_takes_longer_than_a_launch(
-    trace_of: TraceOf,
     ends: float,
     loads: bool,  # noqa: FBT001
 ) -> None:
@@ -31,7 +24,7 @@ def test_a_kernel_is_loaded_by_a_lookup_that_takes_longer_than_a_launch(
     assert ("modules/in_window" in lost_per_step(trace_of(made))) == loads
 
 
-def test_a_library_that_is_opened_again_in_each_step_is_no_compilation(trace_of: TraceOf) -> None:
+def test_a_library_that_is_opened_again_in_each_step_is_no_compilation() -> None:
     """Only the time in which it is opened is lost, and the advice is to open it once."""
     made = made_loop()
     for number in range(STEPS):
@@ -44,7 +37,7 @@ def test_a_library_that_is_opened_again_in_each_step_is_no_compilation(trace_of:
     assert "Open a library once" in found.advice
 
 
-def test_libraries_that_are_opened_to_load_code_belong_to_it(trace_of: TraceOf) -> None:
+def test_libraries_that_are_opened_to_load_code_belong_to_it() -> None:
     """The GPU waits from 600 us on for a library, and then for code of it."""
     made = each_step(made_loop(), "cuLibraryLoadData", 900, 950)
     for number in range(STEPS):
@@ -54,14 +47,14 @@ def test_libraries_that_are_opened_to_load_code_belong_to_it(trace_of: TraceOf) 
     assert "idle/module_load" not in rules
 
 
-def test_making_an_event_is_no_compilation(trace_of: TraceOf) -> None:
+def test_making_an_event_is_no_compilation() -> None:
     """The call has the cause module_load and takes a microsecond, but it loads no code."""
     rules = lost_per_step(trace_of(each_step(made_loop(), "cudaEventCreateWithFlags", 900, 901)))
     assert "modules/in_window" not in rules
     assert rules["idle/cpu"] == 399
 
 
-def test_calls_of_another_thread_explain_nothing(trace_of: TraceOf) -> None:
+def test_calls_of_another_thread_explain_nothing() -> None:
     """A thread that launches nothing loads a library."""
     made = made_loop()
     for number in range(STEPS):
@@ -70,7 +63,7 @@ def test_calls_of_another_thread_explain_nothing(trace_of: TraceOf) -> None:
     assert "modules/in_window" not in lost_per_step(trace_of(made))
 
 
-def test_a_lookup_is_compared_with_a_launch_call_that_loads_nothing(trace_of: TraceOf) -> None:
+def test_a_lookup_is_compared_with_a_launch_call_that_loads_nothing() -> None:
     """All launch calls take 100 us, as each loads its kernel. A lookup of 50 us loads one, too."""
     made = ExportBuilder().gpu()
     for number in range(STEPS):

@@ -1,16 +1,12 @@
 """The optimizer's pass over the parameters: many short kernels a step, or few, or long ones."""
 
-from collections.abc import Callable
-
 import pytest
 from analysis_fixtures import window
-from export_builder import ExportBuilder
+from export_builder import ExportBuilder, trace_of
 
 from nsyswrap.attribution.optimizer_pass import find_pass
 from nsyswrap.loop.context import find_context
-from nsyswrap.trace.tables import Trace
 
-TraceOf = Callable[[ExportBuilder], Trace]
 US = 1000
 STEP, STEPS = 5000 * US, 8
 
@@ -18,9 +14,7 @@ STEP, STEPS = 5000 * US, 8
 @pytest.mark.parametrize(
     ("kernels", "length", "is_many"), [(98, 5000, False), (102, 5000, True), (102, 9800, True), (102, 10_200, False)]
 )
-def test_a_hundred_short_kernels_a_step_are_many(
-    kernels: int, length: int, trace_of: TraceOf, *, is_many: bool
-) -> None:
+def test_a_hundred_short_kernels_a_step_are_many(kernels: int, length: int, *, is_many: bool) -> None:
     """Kernels from 10 us on are not short."""
     made = ExportBuilder().gpu()
     for begin in range(0, STEPS * STEP, STEP):

@@ -1,19 +1,14 @@
 """A launching thread in a call of MPI or UCX waits for other ranks, unless a CUDA call inside explains more."""
 
-from collections.abc import Callable
-
 import pytest
 from analysis_fixtures import Piece, evidence, explained
-from export_builder import MAIN, ExportBuilder, global_id
+from export_builder import MAIN, ExportBuilder, global_id, trace_of
 from made_steps import STEP, STEPS, US, findings_of, lost_per_step, made_loop
 from savings import ends_of
 
 from nsyswrap.loop.context import find_context
 from nsyswrap.ranks.identity import find_ranks
 from nsyswrap.report import build_report
-from nsyswrap.trace.tables import Trace
-
-TraceOf = Callable[[ExportBuilder], Trace]
 
 
 def in_mpi(
@@ -28,7 +23,7 @@ def gap() -> ExportBuilder:
     return ExportBuilder().range("forward", 0, 100).kernel(0, 20, launched=(0, 1)).kernel(80, 100, launched=(80, 82))
 
 
-def test_a_call_of_mpi_waits_for_other_ranks(trace_of: TraceOf) -> None:
+def test_a_call_of_mpi_waits_for_other_ranks() -> None:
     """What the operating system does inside the call is the call's own way to wait."""
     trace = trace_of(in_mpi(gap(), "MPI_Allreduce", 30, 70).os_call("poll", 35, 60))
     assert explained(trace, 0, 100) == [
@@ -39,18 +34,18 @@ def test_a_call_of_mpi_waits_for_other_ranks(trace_of: TraceOf) -> None:
     assert "thread 4711 is in MPI_Allreduce" in evidence(trace, 0, 100)
 
 
-def test_cuda_calls_inside_mpi_explain_more(trace_of: TraceOf) -> None:
+def test_cuda_calls_inside_mpi_explain_more() -> None:
     """A CUDA-aware MPI waits for its own copies."""
     trace = trace_of(in_mpi(gap(), "MPI_Sendrecv", 20, 80, "MPI_P2P_EVENTS").call("cudaStreamSynchronize", 40, 50))
     assert [piece.cause for piece in explained(trace, 0, 100)] == ["peer_wait", "synchronization", "peer_wait"]
 
 
-def test_files_of_mpi_are_files(trace_of: TraceOf) -> None:
+def test_files_of_mpi_are_files() -> None:
     trace = trace_of(in_mpi(gap(), "MPI_File_write_all", 20, 80))
     assert [piece.cause for piece in explained(trace, 0, 100)] == ["file_io"]
 
 
-def test_a_thread_off_its_core_inside_mpi_waits_for_other_ranks(trace_of: TraceOf) -> None:
+def test_a_thread_off_its_core_inside_mpi_waits_for_other_ranks() -> None:
     built = in_mpi(gap(), "MPI_Recv", 20, 80, "MPI_P2P_EVENTS").scheduled(25, running=False).scheduled(75, running=True)
     assert [piece.cause for piece in explained(trace_of(built), 0, 100)] == ["peer_wait"]
 
@@ -58,7 +53,7 @@ def test_a_thread_off_its_core_inside_mpi_waits_for_other_ranks(trace_of: TraceO
 @pytest.mark.parametrize(
     ("kind", "cause"), [(7, "synchronization"), (1, "module_load"), (15, "allocation"), (9, "cpu"), (4, "cpu")]
 )
-def test_the_runtime_of_openacc_says_what_the_host_did(kind: int, cause: str, trace_of: TraceOf) -> None:
+def test_the_runtime_of_openacc_says_what_the_host_did(kind: int, cause: str) -> None:
     """A region and a launch only contain other calls."""
     built = gap().row("CUPTI_ACTIVITY_KIND_OPENACC_OTHER", start=20, end=80, thread=MAIN, eventKind=kind)
     assert [piece.cause for piece in explained(trace_of(built), 0, 100)] == [cause]
@@ -74,7 +69,7 @@ def job() -> ExportBuilder:
     return made
 
 
-def test_waits_in_mpi_have_their_own_finding(trace_of: TraceOf) -> None:
+def test_waits_in_mpi_have_their_own_finding() -> None:
     trace = trace_of(job())
     assert lost_per_step(trace)["idle/peer_wait"] == 350
     found = findings_of(trace)["idle/peer_wait"]
@@ -84,7 +79,7 @@ def test_waits_in_mpi_have_their_own_finding(trace_of: TraceOf) -> None:
     assert build_report(trace).verdict.startswith(found.headline)
 
 
-def test_a_wait_in_ucx_is_named_so(trace_of: TraceOf) -> None:
+def test_a_wait_in_ucx_is_named_so() -> None:
     made = made_loop()
     for number in range(STEPS):
         at = number * STEP
@@ -92,7 +87,7 @@ def test_a_wait_in_ucx_is_named_so(trace_of: TraceOf) -> None:
     assert "is in UCX" in findings_of(trace_of(made))["idle/peer_wait"].headline
 
 
-def test_mpi_numbers_the_ranks(trace_of: TraceOf) -> None:
+def test_mpi_numbers_the_ranks() -> None:
     """Rank 2 is the third, so two more exist at least."""
     context = find_context(trace_of(job()))
     ranks = find_ranks(context.trace, context.operations, {})

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from analysis_fixtures import attributions_of, idle_pieces, window
-from export_builder import DEVICE_TO_HOST, PAGEABLE, PINNED, ExportBuilder, global_id
+from export_builder import DEVICE_TO_HOST, PAGEABLE, PINNED, ExportBuilder, global_id, trace_of
 from made_steps import MEASURED, STEP, STEPS, US, made_loop
 
 from nsyswrap.attribution.root_causes import between_operations, capture_overhead
@@ -13,7 +13,6 @@ from nsyswrap.loop.context import find_context
 from nsyswrap.report import choose_window
 from nsyswrap.trace.tables import Trace
 
-TraceOf = Callable[[ExportBuilder], Trace]
 PEER = global_id(5000)
 # A copy of 64 KiB or more is staged by the driver piece by piece.
 LARGE = 1 << 16
@@ -42,7 +41,7 @@ def queued(*kernels: tuple[int, int]) -> ExportBuilder:
     return made
 
 
-def test_only_gaps_between_operations_of_one_stream_are_the_gpus_own_pace(trace_of: TraceOf) -> None:
+def test_only_gaps_between_operations_of_one_stream_are_the_gpus_own_pace() -> None:
     """The gaps from stream 7 to 7 and from 8 to 8 count. After the gap from 7 to 8, stream 8 may wait for an event."""
     made = ExportBuilder()
     for number, stream in enumerate((7, 7, 8, 8)):
@@ -51,25 +50,25 @@ def test_only_gaps_between_operations_of_one_stream_are_the_gpus_own_pace(trace_
     assert between(trace_of(made), 38) == [8, 28]
 
 
-def test_streams_of_two_processes_are_two_streams(trace_of: TraceOf) -> None:
+def test_streams_of_two_processes_are_two_streams() -> None:
     """Both processes have a stream with the number 7."""
     made = queued((0, 8), (10, 18)).kernel(20 * US, 28 * US, launched=(-5 * US, -4 * US), process=PEER)
     assert between(trace_of(made), 28) == [8]
 
 
-def test_a_gap_that_the_launch_reaches_into_is_not_the_gpus_own_pace(trace_of: TraceOf) -> None:
+def test_a_gap_that_the_launch_reaches_into_is_not_the_gpus_own_pace() -> None:
     """Of the last gap of 2 us, the launch call takes the first 1 us, and the kernel is queued for the other 1 us."""
     made = queued((0, 8), (10, 18)).kernel(20 * US, 28 * US, launched=(15 * US, 19 * US))
     assert between(trace_of(made), 28) == [8]
 
 
-def test_a_gap_that_a_migration_ends_is_not_the_gpus_own_pace(trace_of: TraceOf) -> None:
+def test_a_gap_that_a_migration_ends_is_not_the_gpus_own_pace() -> None:
     """A page fault starts the copy at 10 us, so the next queued kernel does not follow the first one directly."""
     made = queued((0, 8), (14, 22), (24, 32)).copy(10 * US, 12 * US, 12, stream=None)
     assert between(trace_of(made), 32) == [22]
 
 
-def test_a_gap_of_more_than_ten_usual_ones_is_not_the_gpus_own_pace(trace_of: TraceOf) -> None:
+def test_a_gap_of_more_than_ten_usual_ones_is_not_the_gpus_own_pace() -> None:
     """Usual gaps are 2 us, so a gap of 20 us still counts and a gap of 21 us does not."""
     kernels = [(0, 8), (10, 18), (20, 28), (48, 60), (81, 90), (92, 100)]
     assert between(trace_of(queued(*kernels)), 100) == [8, 18, 28, 90]
@@ -84,7 +83,7 @@ def marked(ranges: int) -> ExportBuilder:
     return made
 
 
-def test_few_marks_take_no_time(trace_of: TraceOf) -> None:
+def test_few_marks_take_no_time() -> None:
     """19 ranges have 38 marks, starts and ends: too few. 20 ranges have 40: enough."""
     chosen = window(0, 410 * US)
     assert capture_overhead.find_marks(find_context(trace_of(marked(19))), chosen) == {}
@@ -93,7 +92,7 @@ def test_few_marks_take_no_time(trace_of: TraceOf) -> None:
     assert capture_overhead.find_marks(find_context(trace_of(marked(20))), window(0, 76 * US)) == {}
 
 
-def test_the_time_of_marks_is_that_of_the_shortest_in_the_capture(trace_of: TraceOf) -> None:
+def test_the_time_of_marks_is_that_of_the_shortest_in_the_capture() -> None:
     """An end comes 3 us after its start, and a start 1 us after the end before it, so marks take at most that long.
 
     The first start has no mark before it and counts as 0. The 5th percentile of the 50 times is still 1 us.
@@ -104,7 +103,7 @@ def test_the_time_of_marks_is_that_of_the_shortest_in_the_capture(trace_of: Trac
 
 
 @pytest.mark.parametrize(("ranges", "taken"), [(24, False), (25, True), (50, True)])
-def test_marks_that_take_a_quarter_of_cpu_time_explain_it(ranges: int, taken: bool, trace_of: TraceOf) -> None:  # noqa: FBT001
+def test_marks_that_take_a_quarter_of_cpu_time_explain_it(ranges: int, taken: bool) -> None:  # noqa: FBT001
     """Each range takes 4 us of 398 us of CPU time: 24 take 96 us, and 25 take 100 us, more than a quarter."""
     idle = idle_pieces(trace_of(marked(ranges)), 0, 410 * US)
     found = capture_overhead.find(idle, np.ones(len(idle.length), bool))
@@ -126,9 +125,7 @@ def copied_to_host(size: int, target: int) -> ExportBuilder:
     ("size", "rule"),
     [(LARGE, "copies/pageable"), (LARGE - 1, "synchronization/in_step"), (4, "synchronization/in_step")],
 )
-def test_a_large_pageable_copy_to_the_host_explains_its_gap_and_a_small_one_is_a_read(
-    size: int, rule: str, trace_of: TraceOf
-) -> None:
+def test_a_large_pageable_copy_to_the_host_explains_its_gap_and_a_small_one_is_a_read(size: int, rule: str) -> None:
     """The GPU is idle for 370 us from 640 us on. The first 10 us of the window follow a copy outside the window."""
     idle_of = idle_by_rule(trace_of(copied_to_host(size, PAGEABLE)))
     assert idle_of(rule) == MEASURED * 360 + (MEASURED - 1) * 10
@@ -136,13 +133,13 @@ def test_a_large_pageable_copy_to_the_host_explains_its_gap_and_a_small_one_is_a
     assert [idle_of(other) for other in others] == [0]
 
 
-def test_a_large_pinned_copy_to_the_host_explains_nothing(trace_of: TraceOf) -> None:
+def test_a_large_pinned_copy_to_the_host_explains_nothing() -> None:
     """The call of a pinned copy does not block the host, even if it is long."""
     idle_of = idle_by_rule(trace_of(copied_to_host(LARGE, PINNED)))
     assert (idle_of("copies/pageable"), idle_of("synchronization/in_step")) == (0, 0)
 
 
-def test_cpu_code_that_runs_once_a_step_is_no_matter_of_launches(trace_of: TraceOf) -> None:
+def test_cpu_code_that_runs_once_a_step_is_no_matter_of_launches() -> None:
     """A long gap of CPU code once a step is CPU time and does not count as launch-bound.
 
     Each step has 20 launches, one every 10 us, of kernels of 2 us, with gaps of 8 us. Then CPU code runs until the next
@@ -160,12 +157,12 @@ def test_cpu_code_that_runs_once_a_step_is_no_matter_of_launches(trace_of: Trace
     assert idle_of("idle/launch") + idle_of("idle/queued") == (MEASURED - 1) * 5
 
 
-def test_long_gaps_are_not_the_gpus_own_pace_however_usual_they_are(trace_of: TraceOf) -> None:
+def test_long_gaps_are_not_the_gpus_own_pace_however_usual_they_are() -> None:
     """Each kernel is queued, and begins 5 ms after the one before: it waits for something that is not shown."""
     assert between(trace_of(queued(*((number * 5_010, number * 5_010 + 10) for number in range(8)))), 36_000) == []
 
 
-def test_marks_that_are_far_apart_take_no_longer_than_a_mark_can(trace_of: TraceOf) -> None:
+def test_marks_that_are_far_apart_take_no_longer_than_a_mark_can() -> None:
     """Starts and ends are 1 ms apart. A mark takes 3 us at most, so the marks do not explain the CPU time."""
     made = ExportBuilder().kernel(-10 * US, 0, launched=(-20 * US, -19 * US))
     made.kernel(100_000 * US, 100_010 * US, launched=(99_998 * US, 99_999 * US))
@@ -182,7 +179,7 @@ def test_marks_that_are_far_apart_take_no_longer_than_a_mark_can(trace_of: Trace
     [(8, (5,), False), (8, (5, 7), True), (24, (5, 7), False), (24, (5, 7, 9), True)],
 )
 def test_memory_that_is_allocated_in_few_steps_is_no_habit(
-    count: int, steps: tuple[int, ...], trace_of: TraceOf, *, is_habit: bool
+    count: int, steps: tuple[int, ...], *, is_habit: bool
 ) -> None:
     """Of six measured steps, one is more than a tenth, but what happens once does not repeat; of 22, three are more."""
     made = ExportBuilder().gpu()

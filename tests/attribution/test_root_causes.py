@@ -1,22 +1,17 @@
 """Each root cause explains its idle time, in synthetic loops of 1 ms steps. Times are in microseconds: ``US``."""
 
-from collections.abc import Callable
-
 import pytest
 from analysis_fixtures import run_section
-from export_builder import DEVICE_TO_HOST, PAGEABLE, ExportBuilder, global_id, thread
+from export_builder import DEVICE_TO_HOST, PAGEABLE, ExportBuilder, global_id, thread, trace_of
 from made_steps import MEASURED, STEP, STEPS, US, each_step, findings_of, launched_at_once, lost_per_step, made_loop
 from savings import ends_of
 
 from nsyswrap.loop.context import find_context
 from nsyswrap.report import build_report, choose_window
 from nsyswrap.sections import communication, idle
-from nsyswrap.trace.tables import Trace
-
-TraceOf = Callable[[ExportBuilder], Trace]
 
 
-def test_memory_allocated_in_each_step_is_churn(trace_of: TraceOf) -> None:
+def test_memory_allocated_in_each_step_is_churn() -> None:
     """Churn lasts from the first call of a gap, at 650, to the end of the last, at 850. Other code stays CPU time."""
     built = each_step(each_step(made_loop(), "cudaFree_v3020", 650, 700), "cudaMalloc_v3020", 800, 850)
     rules = lost_per_step(trace_of(built))
@@ -25,7 +20,7 @@ def test_memory_allocated_in_each_step_is_churn(trace_of: TraceOf) -> None:
     assert "idle/allocation" not in rules
 
 
-def test_churn_explains_no_more_idle_time_than_its_calls_last(trace_of: TraceOf) -> None:
+def test_churn_explains_no_more_idle_time_than_its_calls_last() -> None:
     """Without the call from 150 to 400, all later launches are 250 us earlier: only the first gap shrinks, by 250 us.
 
     ::
@@ -41,7 +36,7 @@ def test_churn_explains_no_more_idle_time_than_its_calls_last(trace_of: TraceOf)
     assert lost_per_step(trace_of(made))["memory/churn"] == 250
 
 
-def test_a_call_that_frees_explains_the_gap_that_its_wait_causes(trace_of: TraceOf) -> None:
+def test_a_call_that_frees_explains_the_gap_that_its_wait_causes() -> None:
     """The call waits for the GPU from 20 to 605, so the next launch would come 585 us earlier without it.
 
     The call explains the 5 us inside it and the gap after it: 395 us of CPU code, 1 us of launch and 9 us queued.
@@ -50,7 +45,7 @@ def test_a_call_that_frees_explains_the_gap_that_its_wait_causes(trace_of: Trace
     assert lost_per_step(trace_of(made)) == {"memory/churn": pytest.approx(5 + 395 + 10, abs=2)}
 
 
-def test_memory_that_one_of_many_ranks_allocates_in_each_step_is_churn(trace_of: TraceOf) -> None:
+def test_memory_that_one_of_many_ranks_allocates_in_each_step_is_churn() -> None:
     """Twelve ranks run the same steps, each on a GPU of its own. The first one allocates, from 650 to 850 of each."""
     made = each_step(made_loop(), "cudaMalloc_v3020", 650, 850)
     for rank in range(1, 12):
@@ -65,7 +60,7 @@ def test_memory_that_one_of_many_ranks_allocates_in_each_step_is_churn(trace_of:
     assert lost == {0: MEASURED * 200 * US}
 
 
-def test_memory_allocated_once_is_an_allocation(trace_of: TraceOf) -> None:
+def test_memory_allocated_once_is_an_allocation() -> None:
     """An allocation in one step of ten is not churn. Its 390 us are 39 us a step."""
     at = 5 * STEP
     rules = lost_per_step(trace_of(made_loop().call("cudaMalloc_v3020", at + 600 * US, at + 990 * US)))
@@ -73,7 +68,7 @@ def test_memory_allocated_once_is_an_allocation(trace_of: TraceOf) -> None:
     assert rules["idle/allocation"] == 39
 
 
-def test_memory_of_a_pool_is_no_churn(trace_of: TraceOf) -> None:
+def test_memory_of_a_pool_is_no_churn() -> None:
     assert "memory/churn" not in lost_per_step(trace_of(each_step(made_loop(), "cudaMallocAsync_v11020", 650, 900)))
 
 
@@ -99,7 +94,7 @@ def reading(until: int, *, waits: bool = True) -> ExportBuilder:
     return made
 
 
-def test_a_read_explains_the_gap_until_the_next_launch(trace_of: TraceOf) -> None:
+def test_a_read_explains_the_gap_until_the_next_launch() -> None:
     """The read blocks the host for 595 us, until 605. The GPU is idle for 409 us, from 601 to 10 us of the next step.
 
     The window begins with the last 10 us of such a gap. Their read lies before the window, so 1 us a step is missing.
@@ -116,23 +111,23 @@ def sampled_reading(*moments: tuple[int, int]) -> ExportBuilder:
     return made
 
 
-def test_the_line_of_a_read_is_that_of_the_read_and_not_of_the_code_after_it(trace_of: TraceOf) -> None:
+def test_the_line_of_a_read_is_that_of_the_read_and_not_of_the_code_after_it() -> None:
     """The GPU is idle from 601 on. The read returns at 605, and other code runs for longer after it."""
     moments = [(603, 37), (700, 33), (800, 33), (900, 33)]
     evidence = findings_of(trace_of(sampled_reading(*moments)))["synchronization/in_step"].evidence
     assert [each for each in evidence if "samples" in each] == ["most samples: train.py:37 in main, 10 of 10"]
 
 
-def test_where_no_sample_lies_in_the_read_the_line_is_that_of_the_code_after_it(trace_of: TraceOf) -> None:
+def test_where_no_sample_lies_in_the_read_the_line_is_that_of_the_code_after_it() -> None:
     evidence = findings_of(trace_of(sampled_reading((700, 33))))["synchronization/in_step"].evidence
     assert [each for each in evidence if "samples" in each] == ["most samples: train.py:33 in main, 10 of 10"]
 
 
-def test_a_copy_that_does_not_hold_the_host_is_no_read(trace_of: TraceOf) -> None:
+def test_a_copy_that_does_not_hold_the_host_is_no_read() -> None:
     assert "synchronization/in_step" not in lost_per_step(trace_of(reading(605, waits=False)))
 
 
-def test_a_short_wait_does_not_explain_a_long_gap(trace_of: TraceOf) -> None:
+def test_a_short_wait_does_not_explain_a_long_gap() -> None:
     """The host waits for 5 us, with an idle GPU for 3 us, and then runs other code for 397 us."""
     rules = lost_per_step(trace_of(each_step(made_loop(), "cudaStreamSynchronize", 598, 603)))
     assert "synchronization/in_step" not in rules
@@ -153,7 +148,7 @@ def starting(name: str, *, epochs: int) -> ExportBuilder:
 
 
 @pytest.mark.parametrize("name", ["fork", "vfork", "clone"])
-def test_loader_processes_started_in_each_epoch(trace_of: TraceOf, name: str) -> None:
+def test_loader_processes_started_in_each_epoch(name: str) -> None:
     """Starting loader processes explains the gaps in which it happens: 350 us in three of the ten measured steps."""
     rules = lost_per_step(trace_of(starting(name, epochs=4)))
     assert rules["data/worker_start"] == pytest.approx(105, abs=2)
@@ -161,14 +156,12 @@ def test_loader_processes_started_in_each_epoch(trace_of: TraceOf, name: str) ->
 
 
 @pytest.mark.parametrize(("name", "epochs"), [("fork", 1), ("waitpid", 4), ("read", 4)])
-def test_other_calls_and_starts_of_the_first_epoch_are_no_restart_of_loaders(
-    trace_of: TraceOf, name: str, epochs: int
-) -> None:
+def test_other_calls_and_starts_of_the_first_epoch_are_no_restart_of_loaders(name: str, epochs: int) -> None:
     """Starts of the first epoch belong to the warm-up; other calls start no process."""
     assert "data/worker_start" not in lost_per_step(trace_of(starting(name, epochs=epochs)))
 
 
-def test_many_ranges_are_overhead_of_the_capture(trace_of: TraceOf) -> None:
+def test_many_ranges_are_overhead_of_the_capture() -> None:
     """Recording 200 ranges in 400 us of CPU code, a start or an end each microsecond, may cost all the idle time."""
     made = made_loop()
     for number in range(STEPS):
@@ -180,7 +173,7 @@ def test_many_ranges_are_overhead_of_the_capture(trace_of: TraceOf) -> None:
     assert "idle/cpu" not in rules
 
 
-def test_the_ranges_of_steps_and_phases_are_no_overhead(trace_of: TraceOf) -> None:
+def test_the_ranges_of_steps_and_phases_are_no_overhead() -> None:
     assert "capture/overhead" not in lost_per_step(trace_of(made_loop()))
 
 
@@ -196,7 +189,7 @@ def one_by_one(kernels: int, phase: str = "optimizer") -> ExportBuilder:
     return made
 
 
-def test_an_optimizer_of_many_kernels(trace_of: TraceOf) -> None:
+def test_an_optimizer_of_many_kernels() -> None:
     """An optimizer of 120 kernels of 1 us, 2 us apart, is found."""
     finding = findings_of(trace_of(one_by_one(120)))["optimizer/many_kernels"]
     assert finding.lost_ns == pytest.approx(MEASURED * 360 * US, rel=0.02)
@@ -205,25 +198,23 @@ def test_an_optimizer_of_many_kernels(trace_of: TraceOf) -> None:
 
 
 @pytest.mark.parametrize(("kernels", "phase"), [(40, "optimizer"), (120, "backward")])
-def test_few_kernels_or_those_of_another_phase_are_no_optimizer_of_many(
-    trace_of: TraceOf, kernels: int, phase: str
-) -> None:
+def test_few_kernels_or_those_of_another_phase_are_no_optimizer_of_many(kernels: int, phase: str) -> None:
     assert "optimizer/many_kernels" not in findings_of(trace_of(one_by_one(kernels, phase)))
 
 
 @pytest.mark.parametrize("window", ["0.004:0.006", "0.0045:0.0065", "all"])
-def test_the_optimizers_kernels_are_counted_in_whole_steps_of_the_window(trace_of: TraceOf, window: str) -> None:
+def test_the_optimizers_kernels_are_counted_in_whole_steps_of_the_window(window: str) -> None:
     """The windows hold two steps of 120, one step and two halves, and all steps. The warm-up is not counted."""
     rules = findings_of(trace_of(one_by_one(120)), window)
     assert rules["optimizer/many_kernels"].evidence[0] == "120 kernels a step in phase optimizer"
 
 
-def test_without_a_whole_step_in_the_window_the_optimizers_kernels_are_not_counted(trace_of: TraceOf) -> None:
+def test_without_a_whole_step_in_the_window_the_optimizers_kernels_are_not_counted() -> None:
     report = build_report(trace_of(one_by_one(120)), "0.0061:0.0069")
     assert "optimizer/many_kernels" not in {each.rule for each in report.findings}
 
 
-def test_steps_of_another_rank_are_used_for_a_process_without_steps(trace_of: TraceOf) -> None:
+def test_steps_of_another_rank_are_used_for_a_process_without_steps() -> None:
     """Only the first rank marks its steps, and the optimizer of the other rank is still found."""
     made, rank = one_by_one(40), thread(5000, 5000)
     made.gpu(1)
@@ -237,7 +228,7 @@ def test_steps_of_another_rank_are_used_for_a_process_without_steps(trace_of: Tr
     assert (finding.device_id, finding.evidence[0]) == (1, "120 kernels a step in phase optimizer")
 
 
-def test_the_optimizers_saving_needs_a_simulation(trace_of: TraceOf) -> None:
+def test_the_optimizers_saving_needs_a_simulation() -> None:
     """An operation without a known launch makes the simulation fail, so no saving is predicted."""
     made = one_by_one(120).kernel(5 * STEP + 990 * US, 5 * STEP + 991 * US, "adam")
     finding = findings_of(trace_of(made))["optimizer/many_kernels"]
@@ -245,7 +236,7 @@ def test_the_optimizers_saving_needs_a_simulation(trace_of: TraceOf) -> None:
     assert finding.evidence[-1].startswith("no saving is predicted")
 
 
-def test_short_gaps_between_queued_operations_are_a_note(trace_of: TraceOf) -> None:
+def test_short_gaps_between_queued_operations_are_a_note() -> None:
     """50 kernels are launched at once and have gaps of 2 us. The 49 gaps of a step are never more than a note."""
     made = ExportBuilder().gpu().os_call("mmap", 0, 1)
     for number in range(STEPS):
@@ -259,7 +250,7 @@ def test_short_gaps_between_queued_operations_are_a_note(trace_of: TraceOf) -> N
     assert finding.lost_ns == 10 * 49 * 2 * US
 
 
-def test_communication_that_no_kernel_overlaps(trace_of: TraceOf) -> None:
+def test_communication_that_no_kernel_overlaps() -> None:
     """The last 100 us of a collective of 300 us come after the last kernel. The host waits for them in each step."""
     made = each_step(made_loop(busy=890), "cudaDeviceSynchronize", 20, 992)
     for number in range(STEPS):
@@ -282,9 +273,7 @@ def test_communication_that_no_kernel_overlaps(trace_of: TraceOf) -> None:
         (("forward", "backward"), "DistributedDataParallel"),
     ],
 )
-def test_communication_without_a_backward_pass_gets_advice_of_its_own(
-    trace_of: TraceOf, ranges: tuple[str, ...], advised: str
-) -> None:
+def test_communication_without_a_backward_pass_gets_advice_of_its_own(ranges: tuple[str, ...], advised: str) -> None:
     """The other advice needs known phases without a backward pass. No saving is predicted then."""
     made = ExportBuilder().gpu()
     for number in range(STEPS):
@@ -318,7 +307,7 @@ def turning(moving: str, computing: str) -> ExportBuilder:
     return made
 
 
-def test_kernels_that_only_change_the_layout_of_tensors(trace_of: TraceOf) -> None:
+def test_kernels_that_only_change_the_layout_of_tensors() -> None:
     """The host waits for the GPU in each step, so all of their time can be saved: a warning and no note."""
     finding = findings_of(trace_of(turning(TURN, CONVOLUTION)))["tensor_cores/layout"]
     assert (finding.lost_ns, finding.severity) == (10 * 100 * US, "warning")
@@ -328,12 +317,12 @@ def test_kernels_that_only_change_the_layout_of_tensors(trace_of: TraceOf) -> No
 @pytest.mark.parametrize(
     ("moving", "computing"), [(CAT, PRODUCT), (CAT, CONVOLUTION), (TURN, PRODUCT), (TRANSPOSE, CONVOLUTION)]
 )
-def test_kernels_that_channels_last_would_not_remove(trace_of: TraceOf, moving: str, computing: str) -> None:
+def test_kernels_that_channels_last_would_not_remove(moving: str, computing: str) -> None:
     """Kernels of torch.cat and of transposes for products move values too. No convolution means no images."""
     assert "tensor_cores/layout" not in findings_of(trace_of(turning(moving, computing)))
 
 
-def test_a_root_cause_does_not_change_causes(trace_of: TraceOf) -> None:
+def test_a_root_cause_does_not_change_causes() -> None:
     """A gap that a read explains keeps its four causes; all of them get the rule of the read.
 
     The read blocks the host for 4 us. Then the host runs code, launches, and the kernel is queued. Only the first 10 us

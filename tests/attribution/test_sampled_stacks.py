@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 from analysis_fixtures import run_section, window
-from export_builder import ExportBuilder
+from export_builder import ExportBuilder, trace_of
 
 from nsyswrap.attribution import sampled_stacks
 from nsyswrap.loop.context import find_context
@@ -13,7 +13,6 @@ from nsyswrap.report import build_report
 from nsyswrap.sections import python_lines
 from nsyswrap.trace.tables import Trace
 
-TraceOf = Callable[[ExportBuilder], Trace]
 SCRIPT, LOSS = ("<module>", "/srv/app/train.py", 10), ("loss", "/srv/app/train.py", 42)
 ODD = ("f", "/srv/app/a;b.py", 7)
 
@@ -32,7 +31,7 @@ def section(trace: Trace) -> Section:
     return run_section(python_lines, find_context(trace), window(0, 100))
 
 
-def test_stacks_have_the_outermost_frame_first_and_the_estimates_of_the_lines(trace_of: TraceOf) -> None:
+def test_stacks_have_the_outermost_frame_first_and_the_estimates_of_the_lines() -> None:
     """Forward is idle for 30 ns with three samples, backward with one; a file keeps no separator."""
     found = section(trace_of(sampled())).tables
     rows = found["stacks"][["stack", "sample_count", "idle_estimate_ns"]].to_numpy().tolist()
@@ -41,7 +40,7 @@ def test_stacks_have_the_outermost_frame_first_and_the_estimates_of_the_lines(tr
     assert found["stacks"]["idle_estimate_ns"].sum() == found["lines"]["idle_estimate_ns"].sum()
 
 
-def test_beyond_the_limit_the_rest_of_a_rule_is_one_row(trace_of: TraceOf, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_beyond_the_limit_the_rest_of_a_rule_is_one_row(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sampled_stacks, "MOST_STACKS", 1)
     rows = section(trace_of(sampled())).tables["stacks"][["stack", "sample_count", "idle_estimate_ns"]]
     assert sorted(rows.to_numpy().tolist()) == [["", 3, 30], ["train.py:10 in <module>;a,b.py:7 in f", 1, 30]]

@@ -1,11 +1,9 @@
 """Uneven steps: the time they cost beyond the median, and the idle time that makes them longer."""
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 from analysis_fixtures import attributions_of
-from export_builder import ExportBuilder, global_id
+from export_builder import ExportBuilder, global_id, trace_of
 from hypothesis import given
 from hypothesis import strategies as st
 from made_steps import STEP, US, launched_at_once
@@ -15,9 +13,6 @@ from nsyswrap.attribution.step_outliers import is_outlier, longest_in, lost_to_o
 from nsyswrap.base.intervals import Spans
 from nsyswrap.loop.context import find_context
 from nsyswrap.report import build_report, report_of
-from nsyswrap.trace.tables import Trace
-
-TraceOf = Callable[[ExportBuilder], Trace]
 
 
 def times(*values: int) -> np.ndarray:
@@ -44,7 +39,7 @@ def test_what_another_finding_explains_beyond_the_median_is_subtracted() -> None
     assert unexplained(times(), times()).tolist() == []
 
 
-def lost(made: ExportBuilder, trace_of: TraceOf) -> int:
+def lost(made: ExportBuilder) -> int:
     """Return the time lost to the outliers among all steps of a loop that no other finding explains, in us."""
     context = find_context(trace_of(made))
     ((process, steps),) = context.steps.frame.groupby("process")
@@ -53,10 +48,10 @@ def lost(made: ExportBuilder, trace_of: TraceOf) -> int:
     return lost_to_outliers(context, int(str(process)), spans, left) // US
 
 
-def test_a_short_step_makes_up_for_a_long_one(trace_of: TraceOf) -> None:
+def test_a_short_step_makes_up_for_a_long_one() -> None:
     """One step is 600 us longer than the median, and another one 300 us shorter: together they cost 300 us."""
-    assert lost(loop(*[1000] * 9, 1600, 1000, 1000), trace_of) == 600
-    assert lost(loop(*[1000] * 9, 1600, 700, 1000), trace_of) == 300
+    assert lost(loop(*[1000] * 9, 1600, 1000, 1000)) == 600
+    assert lost(loop(*[1000] * 9, 1600, 700, 1000)) == 300
 
 
 EVERY, WORK = 6, 500
@@ -76,18 +71,18 @@ def logged(*works: int) -> ExportBuilder:
     return made
 
 
-def test_a_wait_for_the_work_of_several_steps_loses_nothing(trace_of: TraceOf) -> None:
+def test_a_wait_for_the_work_of_several_steps_loses_nothing() -> None:
     """The host runs ahead and waits in each sixth step, which is long for it alone: the GPU works all the time."""
     made = logged(*[WORK] * 30)
-    assert lost(made, trace_of) == 0
+    assert lost(made) == 0
     assert "steps/uneven" not in {each.rule for each in build_report(trace_of(made)).findings}
 
 
-def test_more_work_of_a_step_is_lost_wherever_the_host_waits_for_it(trace_of: TraceOf) -> None:
+def test_more_work_of_a_step_is_lost_wherever_the_host_waits_for_it() -> None:
     """Two steps have 400 us more work. The host waits for one of them in another step."""
     works = [WORK] * 30
     works[9] = works[23] = WORK + 400
-    assert lost(logged(*works), trace_of) == 800
+    assert lost(logged(*works)) == 800
 
 
 def test_the_longest_idle_time_of_a_step_makes_it_long() -> None:
@@ -144,7 +139,7 @@ def loop(*ends: int) -> ExportBuilder:
     ],
 )
 def test_no_idle_time_is_lost_between_uneven_steps_and_their_cpu_code(
-    lengths: list[int], expected: dict[str, tuple[int, int]], trace_of: TraceOf
+    lengths: list[int], expected: dict[str, tuple[int, int]]
 ) -> None:
     """``expected`` is the lost time of the finding and the idle time of the rule, in us."""
     context = find_context(trace_of(loop(*lengths)))
@@ -154,7 +149,7 @@ def test_no_idle_time_is_lost_between_uneven_steps_and_their_cpu_code(
     assert {rule: (lost.get(rule, 0), attribution.idle_of(rule) / US) for rule in expected} == expected
 
 
-def test_idle_time_during_a_copy_for_another_gpu_is_not_lost(trace_of: TraceOf) -> None:
+def test_idle_time_during_a_copy_for_another_gpu_is_not_lost() -> None:
     """While the host copies pageable memory to GPU 1, GPU 0 is idle. The findings on GPU 0 cover all of that time."""
     made = loop(*[1000] * 12).gpu(1)
     for number in range(12):
@@ -168,7 +163,7 @@ def test_idle_time_during_a_copy_for_another_gpu_is_not_lost(trace_of: TraceOf) 
     assert lost == pytest.approx(int(devices.loc[devices["device_id"] == 0, "idle_ns"].iloc[0]), rel=0.05)
 
 
-def test_the_start_of_a_long_copy_call_is_counted_once(trace_of: TraceOf) -> None:
+def test_the_start_of_a_long_copy_call_is_counted_once() -> None:
     """The call is open for 300 us before the copy begins. This time belongs to the copy, and not also to a launch.
 
     So do the 59 us from the end of the call to the next kernel, which it delays.
@@ -182,7 +177,7 @@ def test_the_start_of_a_long_copy_call_is_counted_once(trace_of: TraceOf) -> Non
     assert "idle/launch" not in lost
 
 
-def test_a_change_is_made_in_all_ranks(trace_of: TraceOf) -> None:
+def test_a_change_is_made_in_all_ranks() -> None:
     """Removing CPU time in both ranks saves 1 ms a step, because the run lasts as long as its busier rank.
 
     The two ranks do not wait for each other. They are idle for 1 ms and 7 ms in each step of 10 ms.

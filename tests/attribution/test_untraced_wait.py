@@ -1,14 +1,9 @@
 """Root cause: the launching thread waits off its core in a call that was not traced. The range names the place."""
 
-from collections.abc import Callable
-
-from export_builder import ExportBuilder
+from export_builder import ExportBuilder, trace_of
 from made_steps import STEP, STEPS, US, findings_of, lost_per_step, made_loop
 
 from nsyswrap.report import build_report
-from nsyswrap.trace.tables import Trace
-
-TraceOf = Callable[[ExportBuilder], Trace]
 
 
 def waiting(*, traced: bool = False) -> ExportBuilder:
@@ -30,7 +25,7 @@ def waiting(*, traced: bool = False) -> ExportBuilder:
     return made
 
 
-def test_the_wait_is_named_with_its_range_and_what_would_name_the_call(trace_of: TraceOf) -> None:
+def test_the_wait_is_named_with_its_range_and_what_would_name_the_call() -> None:
     """The switches show the wait, so the verdict does not say that the capture cannot tell."""
     trace = trace_of(waiting())
     assert lost_per_step(trace)["host/untraced_wait"] == 360
@@ -43,7 +38,7 @@ def test_the_wait_is_named_with_its_range_and_what_would_name_the_call(trace_of:
     assert not any("look like work" in note for section in report.sections for note in section.notes)
 
 
-def test_where_calls_were_traced_a_thread_off_its_core_lacks_one(trace_of: TraceOf) -> None:
+def test_where_calls_were_traced_a_thread_off_its_core_lacks_one() -> None:
     """No call is open, so nothing but a core is missing."""
     rules = lost_per_step(trace_of(waiting(traced=True)))
     assert rules["idle/off_cpu"] == 360

@@ -2,35 +2,26 @@
 
 from pathlib import Path
 
+import made_results
 import pytest
 from browser_pages import NARROW, WIDTHS, needs_chromium, opened
-from made_runs import IDENTITY, made_run
+from made_results import LONG_NAME, trend
+from made_runs import IDENTITY
 from made_sums import made_sums
 from playwright.sync_api import Browser
 
-from nsyswrap.gate.trends import Trend, trend_of_runs
 from nsyswrap.many.totals import totals_of
 from nsyswrap.render import documents
-from nsyswrap.render.history_document import HistoryPage
-from nsyswrap.runs.run import Program
-from nsyswrap.runs.select import in_series
 
 pytestmark = needs_chromium
-LONG = Program("a/very/long/folder/without/any/space/train_with_a_long_name.py", "--batch-size 256", "", 0, 1, "", "")
-
-
-def trend(program: Program) -> Trend:
-    """Return a program that becomes slower after eight runs."""
-    made = [made_run(at, (10.0 if at < 8 else 11.0) + at * 3 % 4 / 100, f"{at:040x}", at) for at in range(16)]
-    return trend_of_runs(program, 16, [in_series(one) for one in made])
 
 
 @pytest.fixture(scope="module")
 def history(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Write a page of two programs."""
     path = tmp_path_factory.mktemp("history") / "history.html"
-    whole = HistoryPage([trend(IDENTITY), trend(LONG)], {}, (), 32)
-    path.write_text(documents.render("history", "html", whole), encoding="utf-8")
+    programs = [trend((10.0, 11.0), program, 8, 1) for program in (IDENTITY, LONG_NAME)]
+    path.write_text(documents.render("history", "html", made_results.history(*programs)), encoding="utf-8")
     return path
 
 
@@ -83,12 +74,3 @@ def test_the_list_of_keys_has_only_keys_that_the_page_has(browser: Browser, hist
             page.locator("#help-close").click()
             page.keyboard.press("f")
             assert page.evaluate("document.activeElement.id") == "search"
-
-
-def test_the_page_of_many_captures_fits_a_phone(browser: Browser, tmp_path: Path) -> None:
-    many = tmp_path / "many.html"
-    many.write_text(
-        documents.render("many", "html", totals_of((str(at), made_sums(at)) for at in range(8))), encoding="utf-8"
-    )
-    with opened(browser, many, width=NARROW) as page:
-        assert page.evaluate("document.documentElement.scrollWidth") <= NARROW

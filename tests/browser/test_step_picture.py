@@ -1,5 +1,6 @@
-"""The typical step in a real browser: the script draws what Python drew, and any other step by keyboard and pointer."""
+"""The typical step in a real browser: what is drawn of it, and of any other step, by keyboard and pointer."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -25,6 +26,7 @@ OVERLAPS = """(all) => {
   const wide = boxes.filter(([, box]) => box.right > innerWidth || box.left < 0).map(([name]) => name);
   return [...pairs, ...wide];
 }"""
+IDLE_HEAD = "idle, by account500 µs · 50.0 %"
 SAID = """() => {
   window.said = [];
   document.addEventListener("nsyswrap:select", ({ detail }) => window.said.push(detail));
@@ -50,22 +52,64 @@ def ready(page: Page) -> Page:
 
 
 @pytest.mark.parametrize("width", [WIDE, NARROW])
-def test_the_script_draws_what_the_page_had_without_it(
-    browser: Browser, real: Report, tmp_path: Path, width: int
-) -> None:
-    """No text of it overlaps another one."""
-    path = write(real, tmp_path)
-    with tab(browser, width=width, java_script_enabled=False) as page:
-        page.goto(path.as_uri())
-        assert page.locator(f"{SHOWN} .st").is_visible()
-        before = page.locator(f"{SHOWN} .st path").evaluate_all(PATHS)
-        texts = page.locator(f"{SHOWN} .st-found li").all_inner_texts()
-    with opened(browser, path, width=width) as page:
-        ready(page)
-        assert page.locator(f"{SHOWN} .st path").evaluate_all(PATHS) == before
-        assert page.locator(f"{SHOWN} .st-found li").all_inner_texts() == texts
-        assert page.locator(f"{SHOWN} .st text").evaluate_all(OVERLAPS) == []
-    assert len(before) > 10
+def test_no_text_overlaps_another_one(browser: Browser, real: Report, tmp_path: Path, width: int) -> None:
+    with opened(browser, write(real, tmp_path), width=width) as page:
+        for name in ("typical", "fastest", "slowest"):
+            ready(page).click(f'[data-step="{name}"]')
+            assert page.locator(f"{SHOWN} .st text").evaluate_all(OVERLAPS) == []
+        assert page.locator(f"{SHOWN} .st path").count() > 10
+
+
+def test_the_gpu_lanes_add_up_to_the_step(browser: Browser, real: Report, tmp_path: Path) -> None:
+    """The label of the drawing has the share of each lane, rounded to 0.1 %; no outline is wider than its time."""
+    with opened(browser, write(real, tmp_path)) as page:
+        for name in ("typical", "fastest", "slowest"):
+            ready(page).click(f'[data-step="{name}"]')
+            shares = re.findall(r"([\d.]+) %", page.get_attribute(f"{SHOWN} .st", "aria-label") or "")
+            assert sum(map(float, shares)) == pytest.approx(100, abs=0.2)
+            for lane in page.locator(f"{SHOWN} .st svg[viewBox]").all():
+                columns = int((lane.get_attribute("viewBox") or "").split()[2])
+                for path in lane.locator("path").evaluate_all(PATHS):
+                    assert sum(map(int, re.findall(r"h(\d+)", path))) == columns
+
+
+def test_lanes_say_what_they_hold_and_arrows_lead_from_launch_to_start(browser: Browser, page_path: Path) -> None:
+    """GPU 0 runs in the first half of each 100 us of a step of 1 ms, each kernel 12 us after its launch."""
+    with opened(browser, page_path) as page:
+        drawing = ready(page).locator(f"{SHOWN} .st")
+        idle = "idle, by account 500 µs · 50.0 %"
+        assert drawing.get_attribute("aria-label") == f"A step of 1.00 ms: compute 500 µs · 50.0 %, {idle}"
+        heads = drawing.locator(".st-head").all_text_contents()
+        assert heads == ["phases", "thread 4711 python3■40.0 µs in CUDA calls", "compute500 µs · 50.0 %", IDLE_HEAD]
+        assert drawing.locator(".wide > .st-name").all_text_contents()[:2] == ["data 500 µs", "forward 500 µs"]
+        assert drawing.locator("g > .st-amount").all_text_contents() == ["0", "200 µs", "400 µs", "600 µs", "800 µs"]
+        arrows = drawing.locator(".st-arrow line").evaluate_all(
+            "(all) => all.map((one) => [one.getAttribute('x1'), one.getAttribute('x2')].map(parseFloat))"
+        )
+        assert len(arrows) == 3
+        for launch, start in arrows:
+            assert start - launch == pytest.approx(1.2, abs=0.01)
+        outline = drawing.locator("path.h-compute").get_attribute("d") or ""
+        assert outline.startswith("M0 20v-20h60v20h60v-20")
+
+
+def test_a_finding_lies_where_its_time_is(browser: Browser, page_path: Path) -> None:
+    """Its number leads to it; it is also in the list below, with its share of the step."""
+    with opened(browser, page_path) as page:
+        pins = ready(page).locator(f"{SHOWN} .st .wide a")
+        listed = page.locator(f"{SHOWN} .st-found li")
+        assert listed.count() > 0
+        for at in range(listed.count()):
+            anchor = listed.nth(at).locator("a").get_attribute("href")
+            assert page.locator(f"{SHOWN} .st .wide a[href='{anchor}']").count() == 1
+        assert pins.count() == listed.count()
+
+
+def test_without_a_script_the_step_is_words(browser: Browser, page_path: Path) -> None:
+    with tab(browser, java_script_enabled=False) as page:
+        page.goto(page_path.as_uri())
+        assert "1.00 ms, the middle of 3 steps" in page.inner_text(SHOWN)
+        assert page.locator("#step svg").count() == 0
 
 
 def test_the_slider_goes_to_any_step_by_keyboard(browser: Browser, real: Report, tmp_path: Path) -> None:

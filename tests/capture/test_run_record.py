@@ -73,6 +73,7 @@ def test_a_record_has_the_fields_of_the_contract(tmp_path: Path) -> None:
         "exit_code",
         "wall_ns",
         "notes",
+        "steps",
         "pinned_copy_rates",
         "profiler_cost",
     }

@@ -182,7 +182,18 @@ def test_gpu_metrics_takes_a_list_of_gpus_but_not_the_script(name: str) -> None:
 def test_only_a_default_folder_may_get_a_number() -> None:
     """A folder given with -o is used as it is."""
     values = {"output": None, **dict.fromkeys(("traces", "sample_cpu", "python_sampling", "python"))}
-    others = ("delay", "duration", "capture_range", "cuda_graph", "gpu_metrics", "cuda_memory", "annotate", "cwd")
+    others = (
+        "delay",
+        "duration",
+        "steps",
+        "stop_after",
+        "capture_range",
+        "cuda_graph",
+        "gpu_metrics",
+        "cuda_memory",
+        "annotate",
+        "cwd",
+    )
     values |= dict.fromkeys((*others, "nsys_args", "timeout", "hide_env", "force", "light"))
     options = options_of(("train.py",), {**values, "environment": ()}, output_to_stderr=False)
     assert (options.next_free, options.folder.parent) == (True, Path("reports"))

@@ -20,6 +20,7 @@ from nsyswrap.render.documents import FORMS
 SAMPLES = Path(__file__).parents[2] / "reports" / "samples"
 ONE, EIGHT = SAMPLES / "mnist-1-worker", SAMPLES / "mnist-8-workers"
 NAMES = ["a b.json", "a\nb.json", "ünïcödé.json", "quote'\".json", "<script>.json", "-o.json"]
+ALL_AT_ONCE = "-" + "".join(name.removesuffix(".json").removeprefix("-") for name in NAMES) + ".json"
 
 
 def run(*arguments: object) -> Result:
@@ -240,8 +241,10 @@ def test_a_missing_file_is_an_error(slow: Path, tmp_path: Path) -> None:
         assert result.stderr.startswith("nsyswrap: ")
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("form", ["text", "json", "html", "markdown"])
+@pytest.mark.parametrize(
+    ("form", "name"),
+    [*(("text", name) for name in NAMES), *((form, ALL_AT_ONCE) for form in ("json", "html", "markdown"))],
+)
 def test_a_report_may_have_any_name(form: str, name: str, slow: Path, fast: Path, tmp_path: Path) -> None:
     path = fast.rename(tmp_path / name)
     result = run("--format", form, "--", slow, path)

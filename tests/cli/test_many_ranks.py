@@ -37,8 +37,7 @@ def late(report: Report) -> list[Finding]:
     return [each for each in report.findings if each.rule == "ranks/late"]
 
 
-@pytest.mark.parametrize("window", ["all", "steps"])
-@pytest.mark.parametrize("hosts", [False, True])
+@pytest.mark.parametrize(("hosts", "window"), [(False, "steps"), (True, "all")])
 def test_all_ranks_have_the_numbers_of_a_full_analysis(tmp_path: Path, hosts: bool, window: str) -> None:  # noqa: FBT001
     captures = sources(planted(hosts=hosts), tmp_path)
     many = report_of_many(captures, NO_SETTINGS, window)

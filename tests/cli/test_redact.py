@@ -23,9 +23,9 @@ SECRET = "v4lue-of-a-secret"  # noqa: S105 - planted to be looked for
 
 
 @pytest.fixture
-def whole(build: Callable[..., ExportBuilder], tmp_path: Path) -> Path:
+def whole(tmp_path: Path) -> Path:
     """Write an export that holds a secret."""
-    return build().environment({"A": "b", "MY_TOKEN": SECRET}).kernel(1, 2).write(tmp_path / "whole.sqlite")
+    return ExportBuilder().environment({"A": "b", "MY_TOKEN": SECRET}).kernel(1, 2).write(tmp_path / "whole.sqlite")
 
 
 def run(*arguments: object) -> Result:

@@ -123,7 +123,7 @@ def test_while_the_program_runs_only_the_title_changes(monkeypatch: pytest.Monke
     with shown() as progress:
         progress(Phase.RUNNING, None)
         progress(Phase.RUNNING, None)
-    title = "\x1b]0;nsyswrap: recording, 0 s\x07"
+    title = "\x1b]0;nsyswrap: running under nsys, 0 s\x07"
     assert stream.getvalue() == f"{title}\x1b]0;\x07"
 
 

@@ -1,11 +1,10 @@
 """Two runs on different numbers of GPUs: the parts of a step add up to the difference."""
 
 import json
-from collections.abc import Callable
 
 import paired_reports as pairs
 import pytest
-from export_builder import ExportBuilder
+from export_builder import trace_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_ranks import job
@@ -15,13 +14,11 @@ from nsyswrap.compare.comparison import Side
 from nsyswrap.compare.scaling import KEY, PARTS, STEP, scaling_table
 from nsyswrap.render import documents
 from nsyswrap.report import build_report
-from nsyswrap.trace.tables import Trace
 
-TraceOf = Callable[[ExportBuilder], Trace]
 US = 1000
 
 
-def test_a_late_rank_is_what_two_gpus_add(trace_of: TraceOf) -> None:
+def test_a_late_rank_is_what_two_gpus_add() -> None:
     """Rank 1 loads 400 us longer: half of that is waiting, half idle, in the mean over both GPUs."""
     one, two = (build_report(trace_of(job(count, 12, late))) for count, late in ((1, {}), (2, {1: 400 * US})))
     comparison = pairs.compared(one, two)

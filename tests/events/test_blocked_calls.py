@@ -1,9 +1,9 @@
 """Calls that wait for a pipe, a socket or a terminal get names of their own, from samples of the host."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import pytest
-from export_builder import MAIN, PID, ExportBuilder
+from export_builder import MAIN, PID, ExportBuilder, trace_of
 from host_records import STARTED_NS, record_of, recorded
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -16,7 +16,6 @@ from nsyswrap.events.host_record import NO_RECORD, HostRecord
 from nsyswrap.trace import tables
 from nsyswrap.trace.tables import Trace
 
-TraceOf = Callable[[ExportBuilder], Trace]
 STEPS = 4
 LENGTH = 1000
 
@@ -43,13 +42,13 @@ def names(trace: Trace) -> list[str]:
     return [trace.text(each) for each in trace[tables.OS_CALLS]["name_id"].tolist()]
 
 
-def test_calls_of_one_name_in_one_phase_are_named_alike(trace_of: TraceOf) -> None:
+def test_calls_of_one_name_in_one_phase_are_named_alike() -> None:
     """One sample in the second step names the reads of that phase in all steps, and no other call."""
     found = name_blocked_calls(trace_of(loop()), seen([(LENGTH + 400, "pipe")]))
     assert names(found) == ["write", "read (pipe)", "read"] * STEPS
 
 
-def test_the_number_in_the_name_of_a_step_does_not_count(trace_of: TraceOf) -> None:
+def test_the_number_in_the_name_of_a_step_does_not_count() -> None:
     found = name_blocked_calls(trace_of(loop()), seen([(750, "socket"), (60, "terminal")]))
     assert names(found) == ["write (terminal)", "read", "read (socket)"] * STEPS
 
@@ -65,26 +64,26 @@ def test_the_number_in_the_name_of_a_step_does_not_count(trace_of: TraceOf) -> N
     ],
     ids=["none", "a file", "as many files", "outside of calls", "unknown"],
 )
-def test_without_a_majority_calls_keep_their_names(moments: list[tuple[int, str]], trace_of: TraceOf) -> None:
+def test_without_a_majority_calls_keep_their_names(moments: list[tuple[int, str]]) -> None:
     assert names(name_blocked_calls(trace_of(loop()), seen(moments))) == ["write", "read", "read"] * STEPS
 
 
-def test_the_majority_of_the_samples_counts(trace_of: TraceOf) -> None:
+def test_the_majority_of_the_samples_counts() -> None:
     record = seen([(400, "pipe"), (1300, "file"), (1400, "pipe")])
     assert names(name_blocked_calls(trace_of(loop()), record))[1] == "read (pipe)"
 
 
-def test_samples_of_other_threads_do_not_count(trace_of: TraceOf) -> None:
+def test_samples_of_other_threads_do_not_count() -> None:
     trace = trace_of(loop())
     assert names(name_blocked_calls(trace, seen([(400, "pipe")], thread=PID + 1))) == names(trace)
 
 
-def test_a_trace_without_samples_is_the_same_trace(trace_of: TraceOf) -> None:
+def test_a_trace_without_samples_is_the_same_trace() -> None:
     trace = trace_of(loop())
     assert name_blocked_calls(trace, NO_RECORD) is trace
 
 
-def test_only_calls_on_files_are_renamed(trace_of: TraceOf) -> None:
+def test_only_calls_on_files_are_renamed() -> None:
     """The sample's time may lie in a call beside the read; that call is what it says."""
     builder = ExportBuilder().session().os_call("poll", 100, 900)
     assert names(name_blocked_calls(trace_of(builder), seen([(400, "pipe")]))) == ["poll"]
@@ -100,7 +99,7 @@ def test_such_a_call_is_a_wait_for_others() -> None:
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.tuples(st.integers(0, STEPS * LENGTH), st.sampled_from(["pipe", "file", "socket", "terminal"]))))
-def test_names_change_and_nothing_else(trace_of: TraceOf, moments: list[tuple[int, str]]) -> None:
+def test_names_change_and_nothing_else(moments: list[tuple[int, str]]) -> None:
     """Times, threads and the number of calls stay; a name is the old one, or the old one with what it waits for."""
     trace = trace_of(loop())
     found = name_blocked_calls(trace, seen(moments))

@@ -1,21 +1,17 @@
 """Which record each wait for a CUDA event follows, also where times are nanoseconds since 1970."""
 
-from collections.abc import Callable
-
 import pytest
-from export_builder import MAIN, PROCESS, ExportBuilder
+from export_builder import MAIN, PROCESS, ExportBuilder, trace_of
 
 from nsyswrap.events.cuda_events import recorded_stream_waits
-from nsyswrap.trace.tables import Trace
 
-TraceOf = Callable[[ExportBuilder], Trace]
 # In ns since 1970: January 2026. A float holds such numbers to 256 ns only.
 UTC = 1_767_225_600 * 10**9
 RECORD, WAIT, NEVER_RECORDED = 5, 5, 6
 
 
 @pytest.mark.parametrize("at", [0, UTC])
-def test_the_last_record_of_an_event_before_a_wait(at: int, trace_of: TraceOf) -> None:
+def test_the_last_record_of_an_event_before_a_wait(at: int) -> None:
     """A wait for an event that is never recorded is left out, and does not change the times of others."""
     made = ExportBuilder()
     for number, start in enumerate((10, 31)):

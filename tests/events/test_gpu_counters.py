@@ -1,22 +1,17 @@
 """Samples of counters have a length, and integrals over intervals equal the sums over nanoseconds."""
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
-from export_builder import ExportBuilder
+from export_builder import ExportBuilder, trace_of
 from hypothesis import given
 from hypothesis import strategies as st
 
 from nsyswrap.events.gpu_counters import CounterSamples, counter_samples, find_counter_samples, period_ns
-from nsyswrap.trace.tables import Trace
-
-TraceOf = Callable[[ExportBuilder], Trace]
 
 LENGTHS = st.lists(st.tuples(st.integers(1, 9), st.integers(0, 100), st.booleans()), min_size=1, max_size=12)
 
 
-def samples_of(trace_of: TraceOf, builder: ExportBuilder) -> CounterSamples:
+def samples_of(builder: ExportBuilder) -> CounterSamples:
     """Return the samples of the only counter of an export."""
     (found,) = find_counter_samples(trace_of(builder))
     return found
@@ -57,27 +52,27 @@ def test_the_parts_of_an_interval_add_up_to_it(samples: list[tuple[int, int, boo
     assert int(parts.sum()) == int(one.integral(edges[:1], edges[-1:])[0])
 
 
-def test_a_sample_lasts_to_the_next_one(trace_of: TraceOf) -> None:
+def test_a_sample_lasts_to_the_next_one() -> None:
     """Timestamps jitter by a nanosecond, which is not a hole. The last sample lasts one period."""
-    found = samples_of(trace_of, ExportBuilder().metric("SM Active", [(0, 1), (100, 2), (199, 3), (299, 4)]))
+    found = samples_of(ExportBuilder().metric("SM Active", [(0, 1), (100, 2), (199, 3), (299, 4)]))
     assert found.end.tolist() == [100, 199, 299, 399]
     assert period_ns(found) == 100
 
 
-def test_a_hole_between_samples_is_not_covered(trace_of: TraceOf) -> None:
-    found = samples_of(trace_of, ExportBuilder().metric("SM Active", [(0, 1), (100, 2), (200, 3), (900, 4)]))
+def test_a_hole_between_samples_is_not_covered() -> None:
+    found = samples_of(ExportBuilder().metric("SM Active", [(0, 1), (100, 2), (200, 3), (900, 4)]))
     assert found.end.tolist() == [100, 200, 300, 1000]
     assert [each.tolist() for each in found.spans] == [[0, 900], [300, 1000]]
 
 
-def test_a_single_sample_has_no_length(trace_of: TraceOf) -> None:
+def test_a_single_sample_has_no_length() -> None:
     """The length of a single sample is unknown."""
-    found = samples_of(trace_of, ExportBuilder().metric("SM Active", [(5, 80)]))
+    found = samples_of(ExportBuilder().metric("SM Active", [(5, 80)]))
     assert period_ns(found) == 0
     assert found.sampled(np.array([0]), np.array([10])).tolist() == [0]
 
 
-def test_each_counter_of_each_gpu_has_its_samples(trace_of: TraceOf) -> None:
+def test_each_counter_of_each_gpu_has_its_samples() -> None:
     builder = ExportBuilder().metric("Tensor Active", [(0, 1), (10, 2)], device=1, number=5)
     builder.metric("SM Active", [(0, 3), (10, 4)], device=1, number=4).metric("SM Active", [(5, 6)], number=4)
     found = find_counter_samples(trace_of(builder))
@@ -102,15 +97,15 @@ def test_the_key_is_the_name_in_the_form_of_a_column(name: str, key: str) -> Non
     assert counter_samples(name, 0, empty, empty, empty).key == key
 
 
-def test_a_sample_may_be_up_to_one_per_cent_less(trace_of: TraceOf) -> None:
+def test_a_sample_may_be_up_to_one_per_cent_less() -> None:
     """Values are rounded up: 1 means anything from above 0 to 1, and 0 means 0."""
-    found = samples_of(trace_of, ExportBuilder().metric("SM Active", [(0, 0), (10, 1), (20, 40)]))
+    found = samples_of(ExportBuilder().metric("SM Active", [(0, 0), (10, 1), (20, 40)]))
     whole = np.array([0]), np.array([30])
     assert found.integral(*whole).tolist() == [410]
     assert found.at_least.integral(*whole).tolist() == [390]
 
 
-def test_the_largest_value_is_that_of_samples_that_overlap(trace_of: TraceOf) -> None:
-    found = samples_of(trace_of, ExportBuilder().metric("SM Active", [(0, 9), (10, 3), (20, 5), (30, 8)]))
+def test_the_largest_value_is_that_of_samples_that_overlap() -> None:
+    found = samples_of(ExportBuilder().metric("SM Active", [(0, 9), (10, 3), (20, 5), (30, 8)]))
     assert found.most(10, 25) == 5
     assert found.most(100, 200) == 0

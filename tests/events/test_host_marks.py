@@ -1,16 +1,13 @@
 """Marks of nsyswrap in a capture are found by their domain and text, with or without a line."""
 
-from collections.abc import Callable
-
-from export_builder import MAIN, ExportBuilder, thread
+from export_builder import MAIN, ExportBuilder, thread, trace_of
 
 from nsyswrap.capture.annotate import marks as program
 from nsyswrap.capture.annotate.torch_marks import WATCHED
 from nsyswrap.events import api_calls, host_marks
 from nsyswrap.events.host_marks import find_marks, spans_of
-from nsyswrap.trace.tables import Trace, array
+from nsyswrap.trace.tables import array
 
-TraceOf = Callable[[ExportBuilder], Trace]
 OURS = 7
 
 
@@ -22,19 +19,19 @@ def marked() -> ExportBuilder:
     return builder.range("forward", 40, 50, domain=OURS)
 
 
-def test_marks_are_ranges_of_our_domain_with_known_texts(trace_of: TraceOf) -> None:
+def test_marks_are_ranges_of_our_domain_with_known_texts() -> None:
     found = find_marks(trace_of(marked()))
     assert found["text"].tolist() == ["torch.save at train.py:8", "garbage collection"]
     assert found["kind"].tolist() == [api_calls.CHECKPOINT, api_calls.GARBAGE_COLLECTION]
 
 
-def test_spans_are_those_of_one_thread_and_kind(trace_of: TraceOf) -> None:
+def test_spans_are_those_of_one_thread_and_kind() -> None:
     found = find_marks(trace_of(marked()))
     assert [side.tolist() for side in spans_of(found, MAIN, [api_calls.CHECKPOINT])] == [[10], [20]]
     assert not len(spans_of(found, MAIN, [api_calls.GARBAGE_COLLECTION]).start)
 
 
-def test_a_capture_without_marks_has_none(trace_of: TraceOf) -> None:
+def test_a_capture_without_marks_has_none() -> None:
     found = find_marks(trace_of(ExportBuilder().gpu().range("torch.save", 0, 90)))
     assert not len(array(found, "start"))
     assert list(found) == ["start", "end", "thread", "text", "kind"]

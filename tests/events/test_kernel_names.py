@@ -1,10 +1,8 @@
 """The classified names of a trace: one for each name on each GPU, the same for all readers."""
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
-from export_builder import ExportBuilder
+from export_builder import ExportBuilder, trace_of
 from real_captures import CAPTURE_NAMES, RealContext
 
 from nsyswrap.events.kernel_names import find_kernel_names
@@ -12,9 +10,7 @@ from nsyswrap.events.operations import find_operations
 from nsyswrap.hardware.kernel_names.classify import Verdict, classify
 from nsyswrap.hardware.kernel_names.user_rules import NameRule
 from nsyswrap.trace import tables
-from nsyswrap.trace.tables import Trace
 
-TraceOf = Callable[[ExportBuilder], Trace]
 NO_TENSOR_CORES = (
     ("NVIDIA GeForce GTX 1650", 7, 5),
     ("NVIDIA GeForce GTX 1660 Ti", 7, 5),
@@ -24,7 +20,7 @@ NO_TENSOR_CORES = (
 GEMM = "ampere_bf16_s16816gemm_bf16_128x64_nn"
 
 
-def test_a_name_is_classified_on_each_gpu(trace_of: TraceOf) -> None:
+def test_a_name_is_classified_on_each_gpu() -> None:
     """One name has a verdict of its own on a GPU without tensor cores for its type; a copy has none."""
     made = ExportBuilder().gpu(0).gpu(1, "Tesla T4", computeMajor=7, computeMinor=5)
     made.kernel(10, 20, GEMM).kernel(10, 20, GEMM, device=1).kernel(30, 40, GEMM).copy(50, 60, 64)
@@ -38,9 +34,7 @@ def test_a_name_is_classified_on_each_gpu(trace_of: TraceOf) -> None:
 
 
 @pytest.mark.parametrize(("name", "major", "minor"), NO_TENSOR_CORES)
-def test_nothing_is_eligible_on_a_gpu_without_tensor_cores(
-    name: str, major: int, minor: int, trace_of: TraceOf
-) -> None:
+def test_nothing_is_eligible_on_a_gpu_without_tensor_cores(name: str, major: int, minor: int) -> None:
     """Turing chips of the GTX 16 series have the compute capability of those with tensor cores."""
     made = ExportBuilder().gpu(0, name, computeMajor=major, computeMinor=minor)
     trace = trace_of(made.kernel(10, 20, GEMM).kernel(30, 40, "volta_sgemm_128x64_nn").kernel(50, 60, "mul_mat_q<8>"))
@@ -48,7 +42,7 @@ def test_nothing_is_eligible_on_a_gpu_without_tensor_cores(
     assert {each.verdict for each in kinds} == {Verdict.NOT_ELIGIBLE}
 
 
-def test_gpus_with_large_ids_stay_apart(trace_of: TraceOf) -> None:
+def test_gpus_with_large_ids_stay_apart() -> None:
     """Ids of GPUs may be any number of 32 bits."""
     made = ExportBuilder().gpu(1).kernel(10, 20, GEMM, device=1).kernel(10, 20, "other", device=1)
     trace = trace_of(made.kernel(30, 40, GEMM, device=1 + (1 << 16)))
@@ -58,7 +52,7 @@ def test_gpus_with_large_ids_stay_apart(trace_of: TraceOf) -> None:
     assert found == {1: (9, 0), 1 + (1 << 16): None}
 
 
-def test_rules_from_files_come_first(trace_of: TraceOf) -> None:
+def test_rules_from_files_come_first() -> None:
     trace = trace_of(ExportBuilder().gpu().kernel(10, 20, "mine"))
     rule = NameRule("mine", is_prefix=False, verdict=Verdict.TENSOR, precision="bf16")
     (kind,) = find_kernel_names(trace, find_operations(trace), (rule,)).kinds

@@ -1,13 +1,12 @@
 """The recorded calls of each thread are counted by kind, with the cost of recording them."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 import pytest
 from analysis_fixtures import window
-from export_builder import MAIN, ExportBuilder, thread
+from export_builder import MAIN, ExportBuilder, thread, trace_of
 from measured_costs import COST, US
 
 from nsyswrap.base.interval import Interval
@@ -19,7 +18,6 @@ from nsyswrap.hardware.profiler_cost import CallCost, ProfilerCost, Slowdown
 from nsyswrap.loop.context import find_calls, find_context, find_states
 from nsyswrap.trace.tables import Trace
 
-TraceOf = Callable[[ExportBuilder], Trace]
 OTHER = thread(4712)
 
 
@@ -37,7 +35,7 @@ def usual(calls: RecordedCalls, who: int, *spans: tuple[int, int]) -> list[float
     return [float(each) for each in calls.added(who, start, end).usual / US]
 
 
-def test_each_kind_of_call_has_its_cost(trace_of: TraceOf) -> None:
+def test_each_kind_of_call_has_its_cost() -> None:
     """A launch costs 3 us, an event 1, a graph 4 plus 1 for each of two kernels, and a system call 0.5."""
     builder = ExportBuilder().kernel(30 * US, 40 * US, launched=(10 * US, 14 * US))
     builder.call("cudaEventRecord", 20 * US, 21 * US)
@@ -55,9 +53,7 @@ def test_each_kind_of_call_has_its_cost(trace_of: TraceOf) -> None:
 @pytest.mark.parametrize(
     ("length", "pace_range", "added"), [(8, 1, 30), (45, 1, 35), (90, 1, 60), (90, 1.5, 80), (150, 1.5, 90)]
 )
-def test_the_length_of_a_graph_launch_tells_what_its_nodes_cost(
-    trace_of: TraceOf, length: int, pace_range: float, added: int
-) -> None:
+def test_the_length_of_a_graph_launch_tells_what_its_nodes_cost(length: int, pace_range: float, added: int) -> None:
     """Twenty nodes cost 1.5 to 3 us each, more at a slow pace. The launch takes 6 us alone, and recording adds 4 us."""
     cost = ProfilerCost(
         {
@@ -75,7 +71,7 @@ def test_the_length_of_a_graph_launch_tells_what_its_nodes_cost(
     assert (whole.low[0], whole.shown[0], whole.high[0]) == (34 * US, added * US, 64 * US)
 
 
-def test_the_begin_and_the_end_of_a_range_cost_half_a_range_each(trace_of: TraceOf) -> None:
+def test_the_begin_and_the_end_of_a_range_cost_half_a_range_each() -> None:
     """A range of the program costs 2 us, and a range of nsyswrap costs 6 us."""
     builder = ExportBuilder().range("forward", 10 * US, 40 * US)
     builder.domain("nsyswrap", 3).range("data", 50 * US, 60 * US, domain=3)
@@ -83,7 +79,7 @@ def test_the_begin_and_the_end_of_a_range_cost_half_a_range_each(trace_of: Trace
     assert usual(calls, MAIN, (0, 20), (20, 50), (45, 55), (0, 100)) == [1, 1, 3, 8]
 
 
-def test_a_call_that_nsys_makes_itself_costs_nothing_more(trace_of: TraceOf) -> None:
+def test_a_call_that_nsys_makes_itself_costs_nothing_more() -> None:
     """Newer versions of nsys get the name of each kernel before its launch, and record that call."""
     builder = (
         ExportBuilder().kernel(30 * US, 40 * US, launched=(10 * US, 14 * US)).call("cuKernelGetName", 9_000, 9_500)
@@ -91,14 +87,14 @@ def test_a_call_that_nsys_makes_itself_costs_nothing_more(trace_of: TraceOf) -> 
     assert usual(calls_of(trace_of(builder)), MAIN, (0, 100)) == [3]
 
 
-def test_calls_outside_the_window_do_not_count(trace_of: TraceOf) -> None:
+def test_calls_outside_the_window_do_not_count() -> None:
     builder = ExportBuilder()
     for at in (10, 20, 30):
         builder.call("cudaEventRecord", at * US, (at + 1) * US)
     assert usual(calls_of(trace_of(builder), 15 * US, 25 * US), MAIN, (0, 100)) == [1]
 
 
-def test_without_a_measured_cost_nothing_is_added(trace_of: TraceOf) -> None:
+def test_without_a_measured_cost_nothing_is_added() -> None:
     context, chosen = find_context(trace_of(ExportBuilder().call("cudaEventRecord", 10, 20))), window(0, 100)
     found = find_calls(context, chosen, find_states(context, chosen))
     assert found is NOT_MEASURED
@@ -106,7 +102,7 @@ def test_without_a_measured_cost_nothing_is_added(trace_of: TraceOf) -> None:
 
 
 @pytest.mark.parametrize("count", [1, 7])
-def test_costs_of_parts_add_up_to_that_of_the_whole(trace_of: TraceOf, count: int) -> None:
+def test_costs_of_parts_add_up_to_that_of_the_whole(count: int) -> None:
     """Each call belongs to one of two adjacent intervals."""
     builder = ExportBuilder()
     for number in range(count):
@@ -117,7 +113,7 @@ def test_costs_of_parts_add_up_to_that_of_the_whole(trace_of: TraceOf, count: in
     assert sum(parts) == usual(calls, MAIN, (0, 100))[0] == count
 
 
-def test_launches_of_convolutions_are_counted_apart(trace_of: TraceOf) -> None:
+def test_launches_of_convolutions_are_counted_apart() -> None:
     """A launch costs 3 us. That of a convolution or a batch norm costs 8 us where it was measured, else also 3 us."""
     builder = ExportBuilder()
     for number, name in enumerate(("vectorized_elementwise_kernel", "cudnn::bn_fw_tr_1C11_kernel_NCHW<float, float>")):
@@ -146,14 +142,14 @@ def launches(*times: tuple[int, int]) -> ExportBuilder:
     return builder
 
 
-def test_a_launch_costs_a_share_of_the_work_since_the_launch_before_it(trace_of: TraceOf) -> None:
+def test_a_launch_costs_a_share_of_the_work_since_the_launch_before_it() -> None:
     """Of the 40 us from the end of a launch to the end of the next, nsys added 8, and at most 20."""
     calls = calls_of(trace_of(launches((0, 10), (40, 50))), cost=SLOWED)
     added = calls.added(MAIN, np.array([20 * US]), np.array([60 * US]))
     assert [float(each[0] / US) for each in added] == pytest.approx([2, 8, 20, 8, 20, 4])
 
 
-def test_waits_and_the_cost_of_other_calls_are_no_slowed_work(trace_of: TraceOf) -> None:
+def test_waits_and_the_cost_of_other_calls_are_no_slowed_work() -> None:
     """Of 120 us, the thread waits for the GPU for 30 and for another thread for 45; an event takes 1 us of the rest."""
     builder = launches((0, 10), (120, 130))
     builder.call("cudaStreamSynchronize", 20 * US, 50 * US).os_call("pthread_cond_wait", 60 * US, 105 * US)
@@ -165,15 +161,13 @@ def test_waits_and_the_cost_of_other_calls_are_no_slowed_work(trace_of: TraceOf)
 
 
 @pytest.mark.parametrize(("work", "pace_range", "added"), [(4, 1, 2), (400, 1, 30), (400, 2, 60), (40, 2, 8)])
-def test_a_launch_costs_no_more_and_no_less_than_was_measured(
-    trace_of: TraceOf, work: int, pace_range: float, added: int
-) -> None:
+def test_a_launch_costs_no_more_and_no_less_than_was_measured(work: int, pace_range: float, added: int) -> None:
     """Work of 400 us between two launches is not all PyTorch's: the most is what was measured at the slowest pace."""
     calls = calls_of(trace_of(launches((0, 10), (8 + work, 10 + work))), cost=replace(SLOWED, pace_range=pace_range))
     assert usual(calls, MAIN, (5, 500)) == pytest.approx([added])
 
 
-def test_the_first_launch_of_a_window_and_those_of_other_threads_have_their_own_work(trace_of: TraceOf) -> None:
+def test_the_first_launch_of_a_window_and_those_of_other_threads_have_their_own_work() -> None:
     """What the thread did before the window is not known: the call itself counts. Threads do not share their work."""
     builder = launches((100, 120), (180, 200))
     builder.kernel(153 * US, 154 * US, launched=(140 * US, 150 * US), thread=OTHER)

@@ -1,19 +1,18 @@
 """The states of threads are immutable and do not depend on the order of requests."""
 
-from collections.abc import Callable
 from dataclasses import FrozenInstanceError
 
 import numpy as np
 import pytest
 from analysis_fixtures import window
-from export_builder import ExportBuilder, thread
+from export_builder import ExportBuilder, thread, trace_of
 
+from nsyswrap.base.intervals import total
 from nsyswrap.events.operations import find_operations
 from nsyswrap.events.thread_states import NAMES, NO_NAME, ThreadStates, find_thread_states
 from nsyswrap.trace import tables
 from nsyswrap.trace.tables import Trace
 
-TraceOf = Callable[[ExportBuilder], Trace]
 US = 1_000
 WHOLE = window(0, 1_000 * US)
 THREADS = [thread(100 + number) for number in range(6)]
@@ -36,22 +35,22 @@ def states_of(trace: Trace, threads: list[int]) -> ThreadStates:
     return find_thread_states(trace, find_operations(trace), WHOLE, threads)
 
 
-def test_times_of_each_thread(trace_of: TraceOf) -> None:
+def test_times_of_each_thread() -> None:
     """A launch of 4 ns, an allocation of 10 us and more, 20 us in poll; ``task0`` does not wait."""
     states = states_of(trace_of(busy()), THREADS)
-    assert [states.call_time(each) for each in THREADS] == [(10 + number) * US + 4 for number in range(6)]
+    assert [total(states.in_cuda(each)) for each in THREADS] == [(10 + number) * US + 4 for number in range(6)]
     assert [states.waits(each).start.tolist() for each in THREADS] == [[20 * US]] * 6
     assert states.alive(THREADS[0]) == (US - 9, 300 * US)
 
 
-def test_names_do_not_depend_on_the_requested_threads(trace_of: TraceOf) -> None:
+def test_names_do_not_depend_on_the_requested_threads() -> None:
     trace = trace_of(busy())
     forward, backward, one = (states_of(trace, each) for each in (THREADS, THREADS[::-1], THREADS[3:4]))
     assert forward.names == backward.names == one.names == tuple(sorted(set(forward.names)))
     assert np.array_equal(forward.of(THREADS[3]).code, one.of(THREADS[3]).code)
 
 
-def test_names_are_those_of_the_calls(trace_of: TraceOf) -> None:
+def test_names_are_those_of_the_calls() -> None:
     trace = trace_of(busy())
     states = states_of(trace, THREADS)
     calls = trace[tables.CALLS]
@@ -61,12 +60,12 @@ def test_names_are_those_of_the_calls(trace_of: TraceOf) -> None:
     assert all(index == NO_NAME or index < len(states.names) for index in used.tolist())
 
 
-def test_names_have_no_version(trace_of: TraceOf) -> None:
+def test_names_have_no_version() -> None:
     states = states_of(trace_of(ExportBuilder().gpu().call("cudaMalloc_v3020", 5, 10, thread=THREADS[0])), THREADS)
     assert states.names == ("cudaMalloc",)
 
 
-def test_states_cannot_be_changed(trace_of: TraceOf) -> None:
+def test_states_cannot_be_changed() -> None:
     states = states_of(trace_of(busy()), THREADS)
     with pytest.raises(FrozenInstanceError):
         states.names = ()  # type: ignore[misc]
@@ -74,20 +73,24 @@ def test_states_cannot_be_changed(trace_of: TraceOf) -> None:
         states.activity[1] = states.activity[THREADS[0]]  # type: ignore[index]
 
 
-def test_a_thread_without_events_has_no_states(trace_of: TraceOf) -> None:
+def test_a_thread_without_events_has_no_states() -> None:
     silent = thread(999)
     states = states_of(trace_of(busy()), [silent])
-    assert (len(states.of(silent).code), len(states.waits(silent).start)) == (0, 0)
-    assert (states.call_time(silent), states.alive(silent)) == (0, (0, 0))
+    assert (len(states.of(silent).code), len(states.waits(silent).start), len(states.in_cuda(silent).start)) == (
+        0,
+        0,
+        0,
+    )
+    assert states.alive(silent) == (0, 0)
 
 
-def test_a_thread_that_was_not_requested_is_an_error(trace_of: TraceOf) -> None:
+def test_a_thread_that_was_not_requested_is_an_error() -> None:
     """Empty states would mean that the thread never waits."""
     states = states_of(trace_of(busy()), THREADS[:1])
     with pytest.raises(KeyError):
         states.of(THREADS[1])
 
 
-def test_launching_threads_are_those_whose_calls_launch(trace_of: TraceOf) -> None:
+def test_launching_threads_are_those_whose_calls_launch() -> None:
     trace = trace_of(busy().call("cudaMalloc", 5, 10, thread=thread(999)).kernel(900, 950))
     assert find_operations(trace).launching_threads.tolist() == sorted(THREADS)

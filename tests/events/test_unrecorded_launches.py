@@ -1,16 +1,13 @@
 """Launch calls of kernels without a record of the GPU: records that are missing, and launches that never had any."""
 
-from collections.abc import Callable
-
 import pytest
-from export_builder import MAIN, PROCESS, ExportBuilder, global_id, thread
+from export_builder import MAIN, PROCESS, ExportBuilder, global_id, thread, trace_of
 
 from nsyswrap.events.lost_events import MOST_QUEUED, UnrecordedLaunches, find_unrecorded_launches
 from nsyswrap.events.operations import find_operations
 from nsyswrap.report import build_report
 from nsyswrap.trace.tables import CALLS, Trace, array
 
-TraceOf = Callable[[ExportBuilder], Trace]
 PEER = global_id(5000)
 KERNELS = "CUPTI_ACTIVITY_KIND_KERNEL"
 
@@ -33,38 +30,38 @@ def loop(count: int = 4, *, builder: ExportBuilder | None = None, **columns: int
     return made
 
 
-def test_kernels_that_are_all_there_miss_nothing(trace_of: TraceOf) -> None:
+def test_kernels_that_are_all_there_miss_nothing() -> None:
     assert starts(trace_of(loop())) == []
 
 
-def test_without_the_table_of_kernels_every_launch_misses_its_record(trace_of: TraceOf) -> None:
+def test_without_the_table_of_kernels_every_launch_misses_its_record() -> None:
     trace = trace_of(loop().without(KERNELS))
     assert starts(trace) == [0, 100, 200, 300]
     assert found(trace).without_any == (PROCESS,)
 
 
-def test_a_launch_between_others_misses_its_record(trace_of: TraceOf) -> None:
+def test_a_launch_between_others_misses_its_record() -> None:
     trace = trace_of(loop().call("cudaLaunchKernelExC_v11060", 150, 160, correlation=77))
     assert starts(trace) == [150]
     assert found(trace).without_any == ()
 
 
-def test_launches_that_had_not_run_when_recording_ended_miss_nothing(trace_of: TraceOf) -> None:
+def test_launches_that_had_not_run_when_recording_ended_miss_nothing() -> None:
     """They were still queued: no later launch has a record."""
     assert starts(trace_of(loop().call("cudaLaunchKernel", 400, 405, correlation=77))) == []
 
 
-def test_a_wait_for_the_device_shows_that_they_had_run(trace_of: TraceOf) -> None:
+def test_a_wait_for_the_device_shows_that_they_had_run() -> None:
     made = loop().call("cudaLaunchKernel", 400, 405, correlation=77)
     assert starts(trace_of(made.call("cudaDeviceSynchronize", 410, 500))) == [400]
 
 
-def test_a_wait_for_an_event_may_be_one_for_earlier_work(trace_of: TraceOf) -> None:
+def test_a_wait_for_an_event_may_be_one_for_earlier_work() -> None:
     made = loop().call("cudaLaunchKernel", 400, 405, correlation=77)
     assert starts(trace_of(made.call("cudaEventSynchronize", 410, 500))) == []
 
 
-def test_no_more_are_queued_than_cuda_lets_wait(trace_of: TraceOf) -> None:
+def test_no_more_are_queued_than_cuda_lets_wait() -> None:
     """Of 1,027 launches after the last one with a record, three had run."""
     assert MOST_QUEUED == 1024
     made = loop(1)
@@ -74,7 +71,7 @@ def test_no_more_are_queued_than_cuda_lets_wait(trace_of: TraceOf) -> None:
 
 
 @pytest.mark.parametrize("begin", [True, False])
-def test_launches_that_a_stream_capture_records_do_not_run(begin: bool, trace_of: TraceOf) -> None:  # noqa: FBT001
+def test_launches_that_a_stream_capture_records_do_not_run(begin: bool) -> None:  # noqa: FBT001
     """They become a graph, also on another thread; recording may have begun inside the capture."""
     made = loop(8)
     if begin:
@@ -85,17 +82,17 @@ def test_launches_that_a_stream_capture_records_do_not_run(begin: bool, trace_of
     assert starts(trace_of(made.call("cudaLaunchKernel", 170, 175, correlation=79))) == [170]
 
 
-def test_a_call_of_the_driver_inside_one_of_the_runtime_is_the_same_launch(trace_of: TraceOf) -> None:
+def test_a_call_of_the_driver_inside_one_of_the_runtime_is_the_same_launch() -> None:
     made = loop().call("cuLaunchKernel", 101, 104, correlation=77).call("cuLaunchKernel", 150, 154, correlation=78)
     assert starts(trace_of(made)) == [150]
 
 
-def test_an_export_without_correlation_ids_shows_no_missing_record(trace_of: TraceOf) -> None:
+def test_an_export_without_correlation_ids_shows_no_missing_record() -> None:
     """Nothing joins its kernels to their launches."""
     assert starts(trace_of(loop().without("CUPTI_ACTIVITY_KIND_RUNTIME", "correlationId"))) == []
 
 
-def test_calls_that_launch_no_kernel_need_no_record(trace_of: TraceOf) -> None:
+def test_calls_that_launch_no_kernel_need_no_record() -> None:
     """A memset of no bytes has none, a function of the host runs on the CPU, and a graph is counted elsewhere."""
     made = loop()
     for name in ("cudaMemsetAsync", "cudaLaunchHostFunc", "cudaGraphLaunch", "cudaFuncGetAttributes"):
@@ -103,7 +100,7 @@ def test_calls_that_launch_no_kernel_need_no_record(trace_of: TraceOf) -> None:
     assert starts(trace_of(made)) == []
 
 
-def test_copies_miss_their_records_where_a_process_has_no_copy(trace_of: TraceOf) -> None:
+def test_copies_miss_their_records_where_a_process_has_no_copy() -> None:
     """A copy of no bytes has no record, so one such call among others that have one shows nothing."""
     made = loop().copy(20, 30, launched=(15, 16)).call("cudaMemcpyAsync", 210, 215, correlation=77)
     assert found(trace_of(made)).copies.rows.tolist() == []
@@ -111,7 +108,7 @@ def test_copies_miss_their_records_where_a_process_has_no_copy(trace_of: TraceOf
     assert (len(lost.kernels.rows), len(lost.copies.rows), set(lost.copies.process.tolist())) == (0, 2, {PROCESS})
 
 
-def test_memsets_miss_their_records_where_a_process_has_no_memset(trace_of: TraceOf) -> None:
+def test_memsets_miss_their_records_where_a_process_has_no_memset() -> None:
     """As copies do; one that a stream capture records does not run."""
     made = loop().fill(20, 30, launched=(15, 16)).call("cudaMemsetAsync", 210, 215, correlation=77)
     assert found(trace_of(made)).memsets.rows.tolist() == []
@@ -123,7 +120,7 @@ def test_memsets_miss_their_records_where_a_process_has_no_memset(trace_of: Trac
     assert [fact.value for fact in check.facts if fact.label == "memsets_without_record"] == [2]
 
 
-def test_the_records_of_one_process_may_be_missing(trace_of: TraceOf) -> None:
+def test_the_records_of_one_process_may_be_missing() -> None:
     """Correlation ids of two processes are the same numbers."""
     made = loop()
     for at in (50, 150):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import law
 import pytest
-from law import ALONE, MARKED, Outcome, Program
+from law import ALONE, ARMED, ARMED_PROGRAMS, MARKED, Outcome, Program
 
 # Programs of each kind; most of them differed once.
 KEPT = (
@@ -20,6 +20,7 @@ KEPT = (
     *("names:attributes_of_classes", "names:identities", "hooks:optimizer_hooks", "patching:optimizer_steps"),
     *(
         "training:own_optimizer",
+        "training:optimizers",
         "loading:forked_workers",
         "processes:threads_train_at_once",
         "processes:exit_in_forward",
@@ -36,7 +37,7 @@ def chosen() -> list[Program]:
 @pytest.fixture(scope="module")
 def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Mapping[Program, Outcome]]:
     """Run the programs in each mode, once for all tests."""
-    return law.run(chosen(), (ALONE, MARKED), Path(sys.executable), tmp_path_factory.mktemp("law"))
+    return law.run(chosen(), (ALONE, MARKED, ARMED), Path(sys.executable), tmp_path_factory.mktemp("law"))
 
 
 def test_each_program_has_a_name_of_its_own() -> None:
@@ -50,6 +51,19 @@ def test_each_program_has_a_name_of_its_own() -> None:
 def test_the_program_does_the_same(program: Program, outcomes: Mapping[str, Mapping[Program, Outcome]]) -> None:
     """The message shows what differs, line by line."""
     assert "\n".join(law.differences(outcomes[ALONE][program], outcomes[MARKED][program])) == ""
+
+
+@pytest.mark.parametrize("program", [each for each in chosen() if str(each) in ARMED_PROGRAMS], ids=str)
+def test_the_program_does_the_same_when_it_records_its_steps(
+    program: Program, outcomes: Mapping[str, Mapping[Program, Outcome]]
+) -> None:
+    """It times steps and records some of them."""
+    assert "\n".join(law.differences(outcomes[ALONE][program], outcomes[ARMED][program])) == ""
+
+
+def test_steps_were_recorded(outcomes: Mapping[str, Mapping[Program, Outcome]]) -> None:
+    """Two steps, and the range around them; nothing is sent before and after."""
+    assert outcomes[ARMED][Program("training.py", "optimizers")].ranges == 3
 
 
 def test_marks_were_made(outcomes: Mapping[str, Mapping[Program, Outcome]]) -> None:

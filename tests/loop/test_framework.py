@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from export_builder import MAIN, PROCESS, ExportBuilder, global_id, thread
+from export_builder import MAIN, PROCESS, ExportBuilder, global_id, thread, trace_of
 
 from nsyswrap.loop.context import find_context
 from nsyswrap.rules.program_kind import Framework, ProgramKind
@@ -12,7 +12,6 @@ from nsyswrap.trace.load import load_export
 from nsyswrap.trace.redact import redact
 from nsyswrap.trace.tables import Trace
 
-TraceOf = Callable[[ExportBuilder], Trace]
 ATEN = "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>>(int, float*)"
 FUSION = "loop_add_multiply_fusion"
 VLLM = "void vllm::act_and_mul_kernel<c10::BFloat16, &vllm::silu_kernel<c10::BFloat16>, true>(c10::BFloat16*, int)"
@@ -47,9 +46,7 @@ def kind(trace: Trace) -> ProgramKind:
         ("nvkernel_MAIN__F1L20_4_", "/home/u/solver", Framework.OPENACC),
     ],
 )
-def test_kernels_and_the_process_show_the_kind(
-    kernel: str, process: str, framework: Framework, trace_of: TraceOf
-) -> None:
+def test_kernels_and_the_process_show_the_kind(kernel: str, process: str, framework: Framework) -> None:
     assert kind(trace_of(program(kernel, process))).framework is framework
 
 
@@ -61,22 +58,22 @@ def test_kernels_and_the_process_show_the_kind(
         lambda built: built.thread_name(thread(4712), "pt_autograd_0"),
     ],
 )
-def test_ranges_and_threads_show_pytorch(marked: Callable[[ExportBuilder], ExportBuilder], trace_of: TraceOf) -> None:
+def test_ranges_and_threads_show_pytorch(marked: Callable[[ExportBuilder], ExportBuilder]) -> None:
     assert kind(trace_of(marked(program(OWN, "/usr/bin/python3")))).framework is Framework.PYTORCH
 
 
-def test_the_ranges_of_xla_show_jax(trace_of: TraceOf) -> None:
+def test_the_ranges_of_xla_show_jax() -> None:
     built = program(OWN, "/usr/bin/python3").domain("TSL", 3).range("XlaModule:#hlo_module=jit_step#", 0, 5, domain=3)
     assert kind(trace_of(built)).framework is Framework.JAX
 
 
-def test_the_runtime_of_openacc_shows_openacc(trace_of: TraceOf) -> None:
+def test_the_runtime_of_openacc_shows_openacc() -> None:
     built = program(OWN, "/home/u/solver")
     built.row("CUPTI_ACTIVITY_KIND_OPENACC_OTHER", start=0, end=5, thread=MAIN, eventKind=9)
     assert kind(trace_of(built)).framework is Framework.OPENACC
 
 
-def test_a_program_that_trains_is_no_server(trace_of: TraceOf) -> None:
+def test_a_program_that_trains_is_no_server() -> None:
     """It generates with kernels of vLLM between its steps."""
     built = program(VLLM, "/usr/bin/python3").kernel(30, 40, ATEN, launched=(25, 26))
     built.thread_name(thread(4712), "pt_autograd_0")
@@ -92,23 +89,21 @@ def test_a_program_that_trains_is_no_server(trace_of: TraceOf) -> None:
         (("tritonserver", "--model-repository", "x"), Framework.SERVER),
     ],
 )
-def test_the_command_counts_where_no_process_is_named(
-    command: tuple[str, ...], framework: Framework, trace_of: TraceOf
-) -> None:
+def test_the_command_counts_where_no_process_is_named(command: tuple[str, ...], framework: Framework) -> None:
     """A program that starts others says nothing of them."""
     assert kind(trace_of(program(OWN).command(*command))).framework is framework
 
 
-def test_the_main_thread_has_the_name_of_the_program(trace_of: TraceOf) -> None:
+def test_the_main_thread_has_the_name_of_the_program() -> None:
     assert kind(trace_of(program(OWN).thread_name(MAIN, "solver"))).framework is Framework.OTHER
 
 
-def test_processes_without_cuda_say_nothing(trace_of: TraceOf) -> None:
+def test_processes_without_cuda_say_nothing() -> None:
     built = program(OWN).row("PROCESSES", globalPid=global_id(5000), pid=5000, name="tritonserver")
     assert kind(trace_of(built)).framework is Framework.UNKNOWN
 
 
-def test_graphs_are_seen_by_their_launches(trace_of: TraceOf) -> None:
+def test_graphs_are_seen_by_their_launches() -> None:
     assert not kind(trace_of(program(OWN))).uses_graphs
     assert kind(trace_of(program(OWN).call("cudaGraphLaunch", 30, 31, correlation=9))).uses_graphs
 
@@ -122,7 +117,7 @@ def test_a_redacted_export_is_of_the_same_kind(process: str, tmp_path: Path) -> 
     assert b"solver" not in (tmp_path / "shared.sqlite").read_bytes()
 
 
-def test_calls_of_mpi_show_a_program_without_pytorch(trace_of: TraceOf) -> None:
+def test_calls_of_mpi_show_a_program_without_pytorch() -> None:
     """PyTorch shows by its own kernels, also where MPI starts its ranks."""
     for kernel, framework in ((OWN, Framework.OTHER), (ATEN, Framework.PYTORCH)):
         built = program(kernel)
@@ -132,9 +127,7 @@ def test_calls_of_mpi_show_a_program_without_pytorch(trace_of: TraceOf) -> None:
 
 
 @pytest.mark.parametrize(("calls", "framework"), [(3, Framework.UNKNOWN), (4, Framework.OTHER)])
-def test_a_launching_thread_that_waits_for_requests_is_of_a_server(
-    calls: int, framework: Framework, trace_of: TraceOf
-) -> None:
+def test_a_launching_thread_that_waits_for_requests_is_of_a_server(calls: int, framework: Framework) -> None:
     """A loader's batch comes by `poll`, and other threads may wait for anything."""
     built = program(OWN, "/usr/bin/python3")
     for at in range(calls):

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 import pytest
-from export_builder import MAIN, ExportBuilder
+from export_builder import MAIN, ExportBuilder, trace_of
 from real_captures import RealReport
 from savings import saving_of
 
@@ -12,7 +12,6 @@ from nsyswrap.loop.context import find_context, find_states
 from nsyswrap.loop.helper_threads import find_helped
 from nsyswrap.trace.tables import Trace
 
-TraceOf = Callable[[ExportBuilder], Trace]
 US = 1000
 STEP, STEPS = 10_000 * US, 4
 HELPER, OTHER = MAIN + 1, MAIN + 2
@@ -83,7 +82,7 @@ def helped(trace: Trace) -> dict[int, Spans]:
 
 
 @pytest.mark.parametrize("others", [(), (timer,)])
-def test_a_wait_for_a_thread_that_slept_before_is_own_work(trace_of: TraceOf, others: tuple[Fill, ...]) -> None:
+def test_a_wait_for_a_thread_that_slept_before_is_own_work(others: tuple[Fill, ...]) -> None:
     """It is the same beside a thread that only looks at something now and then."""
     trace = trace_of(job(helper, idle, *others))
     found = helped(trace)
@@ -95,7 +94,7 @@ def test_a_wait_for_a_thread_that_slept_before_is_own_work(trace_of: TraceOf, ot
 
 
 @pytest.mark.parametrize("fills", [(loader,), (helper, loader), (of_python, helper), (helper_at_once,)])
-def test_a_wait_for_others_stays_a_wait(trace_of: TraceOf, fills: tuple[Fill, ...]) -> None:
+def test_a_wait_for_others_stays_a_wait(fills: tuple[Fill, ...]) -> None:
     """A loader works before the step begins; a thread that answers at once does not do the work."""
     trace = trace_of(job(*fills))
     assert helped(trace) == {}
@@ -104,30 +103,30 @@ def test_a_wait_for_others_stays_a_wait(trace_of: TraceOf, fills: tuple[Fill, ..
 
 
 @pytest.mark.parametrize(("asleep", "is_helped"), [(2100, False), (1900, True)])
-def test_a_helper_works_for_more_than_half_of_the_wait(asleep: int, trace_of: TraceOf, *, is_helped: bool) -> None:
+def test_a_helper_works_for_more_than_half_of_the_wait(asleep: int, *, is_helped: bool) -> None:
     """The main thread waits for 4 ms."""
     rests = job(helper, idle, lambda builder, at: sleeps(builder, HELPER, at + 1000, at + 1000 + asleep))
     assert (MAIN in helped(trace_of(rests))) is is_helped
 
 
 @pytest.mark.parametrize(("length", "is_helped"), [(90, False), (110, True)])
-def test_a_short_wait_is_for_nobody(length: int, trace_of: TraceOf, *, is_helped: bool) -> None:
+def test_a_short_wait_is_for_nobody(length: int, *, is_helped: bool) -> None:
     """The lock is free after 90 or 110 us."""
     assert (MAIN in helped(trace_of(job(helper, idle, until=1000 + length)))) is is_helped
 
 
-def test_a_process_with_loader_processes_has_no_helpers(trace_of: TraceOf) -> None:
+def test_a_process_with_loader_processes_has_no_helpers() -> None:
     builder = job(helper, idle)
     assert helped(trace_of(builder.thread_name(OTHER, "pt_data_pin"))) == {}
 
 
-def test_threads_of_the_profiler_and_of_the_driver_do_not_count(trace_of: TraceOf) -> None:
+def test_threads_of_the_profiler_and_of_the_driver_do_not_count() -> None:
     """Here such a thread is awake all the time."""
     builder = job(helper, loader).thread_name(OTHER, "CUPTI worker thread")
     assert set(helped(trace_of(builder))) == {MAIN}
 
 
-def test_a_wait_that_took_no_time_is_no_sleep(trace_of: TraceOf) -> None:
+def test_a_wait_that_took_no_time_is_no_sleep() -> None:
     """A thread that has only such waits is neither asleep nor awake."""
     builder = job(helper, idle)
     sleeps(builder, MAIN + 3, 10_500, 10_500)

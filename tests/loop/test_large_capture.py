@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from export_builder import ExportBuilder
 from shifted_ranks import ShiftedRanks
 
 from nsyswrap.base.errors import ExportError
@@ -310,12 +311,9 @@ def test_tables_that_no_section_needs_are_not_read(captures: Captures, real_cont
     assert part.excerpt.needed_bytes < memory_for(whole, 1.0)
 
 
-def test_a_capture_with_wrong_times_is_not_read_in_part(build: Callable[[], object], tmp_path: Path) -> None:
+def test_a_capture_with_wrong_times_is_not_read_in_part(tmp_path: Path) -> None:
     """Some of its events are months from the others, so it is not known which interval is the capture."""
-    from export_builder import ExportBuilder  # noqa: PLC0415 - a type of the fixture
-
-    builder = build()
-    assert isinstance(builder, ExportBuilder)
+    builder = ExportBuilder()
     for at in range(0, 10_000, 10):
         builder.kernel(at, at + 5, launched=(at, at + 1))
     path = builder.kernel(10**17, 10**17 + 5, launched=(10**17 - 9, 10**17 - 8)).write(tmp_path / "x.sqlite")

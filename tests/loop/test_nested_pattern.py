@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from loop_programs import Program
 
@@ -149,7 +149,6 @@ def test_a_repetition_is_a_whole_step(program_of: Callable[[], Program]) -> None
     assert np.median(distance) < NEAR_NS
 
 
-@settings(max_examples=40, deadline=None)
 @given(passes=st.integers(1, 12), layers=st.integers(3, 30), batch=st.booleans())
 def test_layers_that_wait_are_never_steps(passes: int, layers: int, *, batch: bool) -> None:
     """The passes are found or nothing is, with any number of layers."""
@@ -157,7 +156,6 @@ def test_layers_that_wait_are_never_steps(passes: int, layers: int, *, batch: bo
     assert found is None or abs(len(found.start) - passes) <= 1
 
 
-@settings(max_examples=20, deadline=None)
 @given(passes=st.integers(1, 8), layers=st.integers(2, 8), experts=st.integers(2, 8))
 def test_experts_that_wait_are_never_steps(passes: int, layers: int, experts: int) -> None:
     """The passes are found or nothing is, with any number of layers and experts."""
@@ -165,7 +163,6 @@ def test_experts_that_wait_are_never_steps(passes: int, layers: int, experts: in
     assert found is None or abs(len(found.start) - passes) <= 1
 
 
-@settings(max_examples=40, deadline=None)
 @given(passes=st.integers(1, 12), layers=st.integers(1, 30))
 def test_layers_of_passes_without_rounds_are_never_steps(passes: int, layers: int) -> None:
     found = parts_of(without_rounds(passes, layers))

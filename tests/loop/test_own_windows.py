@@ -1,11 +1,10 @@
 """The steps of processes that do not start together: as many of each, and the part of the window that they take."""
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from export_builder import ExportBuilder, global_id
+from export_builder import global_id, trace_of
 from made_programs import EACH, GEMM, MS, Machine, Thread, slow_host
 from shifted_ranks import ShiftedRanks
 
@@ -13,9 +12,7 @@ from nsyswrap.base.intervals import Window
 from nsyswrap.loop.context import TraceContext, find_context
 from nsyswrap.loop.own_windows import find_own_windows, running
 from nsyswrap.report import choose_window
-from nsyswrap.trace.tables import Trace
 
-TraceOf = Callable[[ExportBuilder], Trace]
 US = 1000
 
 
@@ -37,9 +34,7 @@ def numbers(context: TraceContext) -> dict[int, list[int]]:
 @pytest.mark.parametrize(
     ("later_us", "first"), [(0, (2, 2)), (1, (2, 2)), (499, (2, 2)), (501, (3, 2)), (999, (3, 2)), (2600, (5, 2))]
 )
-def test_ranks_count_from_the_step_with_its_middle_after_all_warm_up(
-    later_us: int, first: tuple[int, int], trace_of: TraceOf
-) -> None:
+def test_ranks_count_from_the_step_with_its_middle_after_all_warm_up(later_us: int, first: tuple[int, int]) -> None:
     """So a shift of less than half a step leaves none out."""
     job = ShiftedRanks(((500,) * 12, (500,) * 12), (0, later_us))
     found = numbers(find_context(trace_of(job.built())))
@@ -47,7 +42,7 @@ def test_ranks_count_from_the_step_with_its_middle_after_all_warm_up(
     assert len({max(each) for each in found.values()}) == 1
 
 
-def test_a_rank_that_takes_two_steps_at_a_time_has_two_of_each_number(trace_of: TraceOf) -> None:
+def test_a_rank_that_takes_two_steps_at_a_time_has_two_of_each_number() -> None:
     """A pattern may be found twice as often in one rank as in another; a step of the job is then two of its."""
     machine, (slow, quick) = threads(0, 0)
     slow_host(slow, 8)
@@ -63,7 +58,7 @@ def test_a_rank_that_takes_two_steps_at_a_time_has_two_of_each_number(trace_of: 
     assert context.steps.measured_count == 6
 
 
-def test_the_gpu_of_a_process_that_marks_no_step_has_the_steps_of_another(trace_of: TraceOf) -> None:
+def test_the_gpu_of_a_process_that_marks_no_step_has_the_steps_of_another() -> None:
     machine, (marks, marks_none) = threads(0, 3 * MS)
     spans = slow_host(marks)
     slow_host(marks_none, name="")
@@ -74,7 +69,7 @@ def test_the_gpu_of_a_process_that_marks_no_step_has_the_steps_of_another(trace_
     assert (window.start_ns, window.end_ns) == (spans[2].start, spans[-1].end)
 
 
-def test_a_shared_gpu_has_the_steps_of_the_process_that_ran_most_on_it(trace_of: TraceOf) -> None:
+def test_a_shared_gpu_has_the_steps_of_the_process_that_ran_most_on_it() -> None:
     machine, (short, long) = threads(0, 3 * MS, devices=(0, 0))
     for thread, each in ((short, 10 * US), (long, 100 * US)):
         for number in range(12):
@@ -86,7 +81,7 @@ def test_a_shared_gpu_has_the_steps_of_the_process_that_ran_most_on_it(trace_of:
     assert find_own_windows(context, window).main_process == {0: global_id(5001)}
 
 
-def test_processes_that_are_never_together_have_windows_of_their_own(trace_of: TraceOf) -> None:
+def test_processes_that_are_never_together_have_windows_of_their_own() -> None:
     """A third one runs beside both of them."""
     machine, (first, second, beside) = threads(0, 100 * MS, 50 * MS, devices=(0, 0, 1))
     for thread in (first, second, beside):
@@ -95,7 +90,7 @@ def test_processes_that_are_never_together_have_windows_of_their_own(trace_of: T
     assert {tuple(each[2:]) for each in numbers(context).values()} == {tuple(range(9))}
 
 
-def test_other_windows_have_no_parts(trace_of: TraceOf) -> None:
+def test_other_windows_have_no_parts() -> None:
     """Steps are numbered inside a window that the user gives."""
     job = ShiftedRanks(((500,) * 12, (500,) * 12), (0, 300))
     context = find_context(trace_of(job.built()))
@@ -108,7 +103,7 @@ def test_other_windows_have_no_parts(trace_of: TraceOf) -> None:
     assert numbered.groupby("process").size().nunique() == 1
 
 
-def test_a_window_of_some_of_the_steps_has_no_parts(trace_of: TraceOf) -> None:
+def test_a_window_of_some_of_the_steps_has_no_parts() -> None:
     """The simulation takes such a window as a sample."""
     context = find_context(trace_of(ShiftedRanks(((500,) * 12,), (0,)).built()))
     window = choose_window(context)
@@ -118,7 +113,7 @@ def test_a_window_of_some_of_the_steps_has_no_parts(trace_of: TraceOf) -> None:
     assert len(context.steps.measured_inside(window)) == 10
 
 
-def test_operations_are_clipped_to_the_part_of_their_gpu(trace_of: TraceOf) -> None:
+def test_operations_are_clipped_to_the_part_of_their_gpu() -> None:
     job = ShiftedRanks(((500,) * 12, (500,) * 12), (0, 300))
     context = find_context(trace_of(job.built()))
     window = choose_window(context)

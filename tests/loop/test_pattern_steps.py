@@ -1,16 +1,11 @@
 """The report finds steps and phases in exports without ranges."""
 
-from collections.abc import Callable
-
 import pytest
-from export_builder import DEVICE_TO_HOST, HOST_TO_DEVICE, PROCESS, ExportBuilder, global_id, thread
+from export_builder import DEVICE_TO_HOST, HOST_TO_DEVICE, PROCESS, ExportBuilder, global_id, thread, trace_of
 
 from nsyswrap.base.errors import CannotTellError, UsageError
 from nsyswrap.loop.context import Settings, find_context
 from nsyswrap.report import build_report, check_request
-from nsyswrap.trace.tables import Trace
-
-TraceOf = Callable[[ExportBuilder], Trace]
 
 AUTOGRAD = thread(4720)
 US = 1_000
@@ -63,7 +58,7 @@ def loop(steps: int = 12, *pids: int) -> ExportBuilder:
     return made
 
 
-def test_steps_without_ranges_make_the_window(trace_of: TraceOf) -> None:
+def test_steps_without_ranges_make_the_window() -> None:
     """The window consists of measured steps and names their source. The section says how they were found."""
     report = build_report(trace_of(loop()))
     assert report.window.source == "pattern"
@@ -76,7 +71,7 @@ def test_steps_without_ranges_make_the_window(trace_of: TraceOf) -> None:
     assert "9 operations and waits each; 100% of the steps" in section.notes[0]
 
 
-def test_steps_that_only_waits_show_are_in_doubt(trace_of: TraceOf) -> None:
+def test_steps_that_only_waits_show_are_in_doubt() -> None:
     """If a repetition copies no batch and does not train, a note says that it may be a part of a step."""
     made = ExportBuilder().gpu()
     for number in range(12):
@@ -91,7 +86,7 @@ def test_steps_that_only_waits_show_are_in_doubt(trace_of: TraceOf) -> None:
     assert "only a part" not in find_context(trace_of(loop())).steps.notes[0]
 
 
-def test_phases_without_ranges_are_inferred(trace_of: TraceOf) -> None:
+def test_phases_without_ranges_are_inferred() -> None:
     """What the threads launch shows the phases, which the table marks as inferred."""
     report = build_report(trace_of(loop()))
     section = report.section("phases")
@@ -126,7 +121,7 @@ def test_phases_without_ranges_are_inferred(trace_of: TraceOf) -> None:
         ("void cub::DeviceReduceKernel<double>(double*)", False),
     ],
 )
-def test_only_a_network_has_a_forward_pass(trace_of: TraceOf, product: str, *, is_network: bool) -> None:
+def test_only_a_network_has_a_forward_pass(product: str, *, is_network: bool) -> None:
     """A loop that launches from one thread and trains nothing is a network's if a kernel of its steps shows one."""
     made = ExportBuilder().gpu()
     for at in range(STEP_NS, 13 * STEP_NS, STEP_NS):
@@ -142,7 +137,7 @@ def test_only_a_network_has_a_forward_pass(trace_of: TraceOf, product: str, *, i
     assert ("forward" in set(context.phases.ranges["phase"].map(context.phases.name))) == is_network
 
 
-def test_a_thread_with_a_name_of_its_own_is_not_autograds(trace_of: TraceOf) -> None:
+def test_a_thread_with_a_name_of_its_own_is_not_autograds() -> None:
     """A thread that prepares batches on the GPU launches no backward pass. Autograd's threads have a name of theirs."""
 
     def phases(made: ExportBuilder) -> set[str]:
@@ -154,7 +149,7 @@ def test_a_thread_with_a_name_of_its_own_is_not_autograds(trace_of: TraceOf) -> 
     assert "backward" not in phases(loop().thread_name(thread(4799), "pt_autograd_0"))
 
 
-def test_the_wait_for_the_batch_after_this_one_is_data(trace_of: TraceOf) -> None:
+def test_the_wait_for_the_batch_after_this_one_is_data() -> None:
     """A library may take the next batch from the loader after the copy of this one; the forward pass follows."""
     made = loop()
     for number in range(12):
@@ -166,7 +161,7 @@ def test_the_wait_for_the_batch_after_this_one_is_data(trace_of: TraceOf) -> Non
     assert found.tables["phases"].set_index("phase").loc["data", "host_ns"] == 10 * (300 + 35) * US
 
 
-def test_steps_by_updates_say_so(trace_of: TraceOf) -> None:
+def test_steps_by_updates_say_so() -> None:
     """If the kernels differ from step to step, the note names the updates of the weights as the pattern."""
     made = ExportBuilder().gpu()
     for number in range(12):
@@ -185,7 +180,7 @@ def test_steps_by_updates_say_so(trace_of: TraceOf) -> None:
     assert "9 to 11 operations and waits each" in steps.notes[0]
 
 
-def test_marked_phases_are_not_mixed_with_inferred_ones(trace_of: TraceOf) -> None:
+def test_marked_phases_are_not_mixed_with_inferred_ones() -> None:
     """A process that marks one phase has no other phases. The other process has inferred phases, in separate rows."""
     made = loop(12, 4711, OTHER_PID)
     for number in range(12):
@@ -203,7 +198,7 @@ def test_marked_phases_are_not_mixed_with_inferred_ones(trace_of: TraceOf) -> No
     assert rows["kernel_count"].tolist() == [30, 30]
 
 
-def test_ranges_that_name_steps_come_before_the_pattern(trace_of: TraceOf) -> None:
+def test_ranges_that_name_steps_come_before_the_pattern() -> None:
     """If ranges name steps, the window consists of these steps."""
     made = loop()
     for number in range(6):
@@ -213,21 +208,70 @@ def test_ranges_that_name_steps_come_before_the_pattern(trace_of: TraceOf) -> No
     assert report.step.count == 4
 
 
-def test_lost_ranges_do_not_put_inferred_phases_in_doubt(trace_of: TraceOf) -> None:
+def updated_by_hand(steps: int, *, on_cpu: bool) -> ExportBuilder:
+    """Return a loop without an optimizer: forward, backward on autograd's thread, and an update of each weight.
+
+    The update is a product and a sum for each weight, or the copy of its gradient to the host and of the weight back.
+    """
+    made, at = ExportBuilder().gpu(), STEP_NS
+    for _ in range(steps):
+        for name in ("sgemm", "relu", "sgemm", "relu", "mse"):
+            made.kernel(at + 10 * US, at + 30 * US, name, launched=(at, at + 5 * US))
+            at += 40 * US
+        for name in ("mse_backward", "sgemm_nt", "relu_backward", "sgemm_nt"):
+            made.kernel(at + 10 * US, at + 30 * US, name, launched=(at, at + 5 * US), thread=AUTOGRAD)
+            at += 40 * US
+        for _ in range(6):
+            if on_cpu:
+                made.copy(at + 5 * US, at + 15 * US, DEVICE_TO_HOST, launched=(at, at + 20 * US))
+                made.copy(at + 305 * US, at + 315 * US, HOST_TO_DEVICE, launched=(at + 300 * US, at + 320 * US))
+                at += 340 * US
+            else:
+                for name in ("mul", "add"):
+                    made.kernel(at + 10 * US, at + 15 * US, name, launched=(at, at + 5 * US))
+                    at += 20 * US
+    return made
+
+
+@pytest.mark.parametrize("on_cpu", [False, True])
+@pytest.mark.parametrize("marks", [False, True])
+def test_weights_updated_by_hand_end_a_step(*, on_cpu: bool, marks: bool) -> None:
+    """No optimizer ends the first step that nsyswrap marks, so it lasts until the program ends."""
+    made = updated_by_hand(40, on_cpu=on_cpu)
+    if marks:
+        made.domain("nsyswrap", 9).range("step 0", STEP_NS - US, 200 * STEP_NS, domain=9)
+    report = build_report(trace_of(made))
+    assert report.window.source == "pattern"
+    assert report.step.count is not None
+    assert report.step.count >= 36
+
+
+def test_one_marked_step_stays_where_nothing_repeats() -> None:
+    """There is no step time then, and the verdict says how to get one."""
+    made = ExportBuilder().gpu().domain("nsyswrap", 9).range("step 0", 0, 900 * US, domain=9)
+    for name in ("sgemm", "relu"):
+        made.kernel(10 * US, 400 * US, name, launched=(0, 5 * US))
+    report = build_report(trace_of(made))
+    assert report.step.count == 1
+    assert "Only one step was recorded" in report.verdict
+    assert report.plan.step_ns is None
+
+
+def test_lost_ranges_do_not_put_inferred_phases_in_doubt() -> None:
     """If nsys counted ranges and the export has none, the verdict uses the recorded work alone."""
     made = loop().diagnostic("Number of NVTX events collected: 100.")
     report = build_report(trace_of(made))
     assert not report.verdict.startswith("Cannot tell")
 
 
-def test_each_process_has_its_own_pattern(trace_of: TraceOf) -> None:
+def test_each_process_has_its_own_pattern() -> None:
     """The steps of two ranks are found in each rank and counted once."""
     context = find_context(trace_of(loop(12, 4711, OTHER_PID)))
     assert context.steps.frame.groupby("process").size().tolist() == [12, 12]
     assert context.steps.measured_count == 10
 
 
-def test_the_user_names_the_kernel_that_begins_a_step(trace_of: TraceOf) -> None:
+def test_the_user_names_the_kernel_that_begins_a_step() -> None:
     """Each launch of the kernel starts a step. The last launch only ends the step before it."""
     settings = Settings(step_kernel="^conv$")
     context = find_context(trace_of(loop()), settings)
@@ -236,7 +280,7 @@ def test_the_user_names_the_kernel_that_begins_a_step(trace_of: TraceOf) -> None
     assert "--step-kernel ^conv$" in context.steps.notes[0]
 
 
-def test_a_kernel_that_is_not_there_is_said(trace_of: TraceOf) -> None:
+def test_a_kernel_that_is_not_there_is_said() -> None:
     """A note says that no kernel matches. A window of steps is an error then."""
     settings = Settings(step_kernel="nosuch")
     report = build_report(trace_of(loop()), settings=settings)
@@ -251,7 +295,7 @@ def test_a_pattern_of_kernels_that_cannot_be_read_is_an_error() -> None:
         check_request("", Settings(step_kernel="("))
 
 
-def test_operations_without_a_launch_call_are_placed_by_the_gpu(trace_of: TraceOf) -> None:
+def test_operations_without_a_launch_call_are_placed_by_the_gpu() -> None:
     """If calls were lost, steps are as long as on the GPU, and nothing is reported that needs calls."""
     made = ExportBuilder().gpu()
     for number in range(12):

@@ -1,23 +1,19 @@
 """The phases of all threads are built once and never change afterwards."""
 
-from collections.abc import Callable
 from dataclasses import FrozenInstanceError
 
 import pytest
-from export_builder import ExportBuilder, thread
+from export_builder import ExportBuilder, thread, trace_of
 from real_captures import RealContext
 
 from nsyswrap.loop.context import find_context
 from nsyswrap.loop.phase_detection import Phases
-from nsyswrap.trace.tables import Trace
-
-TraceOf = Callable[[ExportBuilder], Trace]
 
 WORKER, SILENT = thread(4712), thread(4713)
 OTHER_PROCESS = thread(5001, pid=5000)
 
 
-def phases_of(trace_of: TraceOf) -> Phases:
+def phases_of() -> Phases:
     """Return the phases of a main thread with two phases and a worker thread with one."""
     builder = ExportBuilder().range("forward", 0, 50).range("backward", 50, 100)
     return find_context(trace_of(builder.range("copy", 20, 30, thread=WORKER))).phases
@@ -30,8 +26,8 @@ def spelled(phases: Phases, which: str, of_thread: int) -> list[tuple[int, int, 
     return list(zip(*columns, strict=True))
 
 
-def test_a_worker_shows_the_phases_of_the_main_thread_around_its_own(trace_of: TraceOf) -> None:
-    phases = phases_of(trace_of)
+def test_a_worker_shows_the_phases_of_the_main_thread_around_its_own() -> None:
+    phases = phases_of()
     assert spelled(phases, "own", WORKER) == [(20, 30, "copy")]
     assert spelled(phases, "shown", WORKER) == [
         (0, 20, "forward"),
@@ -41,19 +37,19 @@ def test_a_worker_shows_the_phases_of_the_main_thread_around_its_own(trace_of: T
     ]
 
 
-def test_a_thread_without_ranges_shows_the_phases_of_the_main_thread(trace_of: TraceOf) -> None:
-    phases = phases_of(trace_of)
+def test_a_thread_without_ranges_shows_the_phases_of_the_main_thread() -> None:
+    phases = phases_of()
     assert spelled(phases, "own", SILENT) == []
     assert spelled(phases, "shown", SILENT) == [(0, 50, "forward"), (50, 100, "backward")]
 
 
-def test_a_thread_of_a_process_without_ranges_shows_no_phase(trace_of: TraceOf) -> None:
-    assert spelled(phases_of(trace_of), "shown", OTHER_PROCESS) == []
+def test_a_thread_of_a_process_without_ranges_shows_no_phase() -> None:
+    assert spelled(phases_of(), "shown", OTHER_PROCESS) == []
 
 
-def test_a_lookup_changes_nothing(trace_of: TraceOf) -> None:
+def test_a_lookup_changes_nothing() -> None:
     """Two worker threads of a report may read the same phases at the same time."""
-    phases = phases_of(trace_of)
+    phases = phases_of()
     before = dict(phases.own_by_thread), dict(phases.shown_by_thread)
     for each in (WORKER, SILENT, OTHER_PROCESS):
         phases.shown(each)

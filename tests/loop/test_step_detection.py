@@ -1,11 +1,9 @@
 """Steps of the training loop are found in ranges, warm-up steps are recognized, and the others define the window."""
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 from analysis_fixtures import run_section
-from export_builder import ExportBuilder, global_id, thread
+from export_builder import ExportBuilder, global_id, thread, trace_of
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,8 +13,6 @@ from nsyswrap.loop.context import Settings, find_context
 from nsyswrap.loop.step_detection import find_steps, warm_up
 from nsyswrap.sections import steps
 from nsyswrap.trace.tables import Trace
-
-TraceOf = Callable[[ExportBuilder], Trace]
 
 PEER_MAIN = global_id(5000, 5000)
 
@@ -54,24 +50,24 @@ SPELLINGS = [
 
 
 @pytest.mark.parametrize("spelling", SPELLINGS)
-def test_a_range_that_ends_in_a_numbered_step_is_a_step(spelling: str, trace_of: TraceOf) -> None:
+def test_a_range_that_ends_in_a_numbered_step_is_a_step(spelling: str) -> None:
     assert len(names(trace_of(loop(4, spelling)))) == 4
 
 
 @pytest.mark.parametrize(
     "text", ["batch", "step", "steps 3 of 10 done", "forward", "batch {} forward", "epoch {}", "{}"]
 )
-def test_other_ranges_are_no_steps(text: str, trace_of: TraceOf) -> None:
+def test_other_ranges_are_no_steps(text: str) -> None:
     assert names(trace_of(loop(4, text))) == []
 
 
-def test_the_user_can_name_the_ranges_that_are_steps(trace_of: TraceOf) -> None:
+def test_the_user_can_name_the_ranges_that_are_steps() -> None:
     """A regular expression for the text of ranges replaces the usual spellings."""
     builder = loop(4, "it{}").range("batch 1", 0, 500)
     assert names(trace_of(builder), "^it") == ["it0", "it1", "it2", "it3"]
 
 
-def test_steps_the_user_names_are_the_phase_batch(trace_of: TraceOf) -> None:
+def test_steps_the_user_names_are_the_phase_batch() -> None:
     """Steps that the user names belong to the phase batch, whatever their texts are."""
     context = find_context(trace_of(loop(4, "it{}").kernel(20, 30, launched=(5, 6))), Settings(step_pattern="^it"))
     assert [context.phases.name(code) for code in context.phases.of_operations(context.trace, context.operations)] == [
@@ -79,12 +75,12 @@ def test_steps_the_user_names_are_the_phase_batch(trace_of: TraceOf) -> None:
     ]
 
 
-def test_a_pattern_that_is_no_regular_expression_is_an_error_of_the_user(trace_of: TraceOf) -> None:
+def test_a_pattern_that_is_no_regular_expression_is_an_error_of_the_user() -> None:
     with pytest.raises(UsageError, match="--step-range '\\('"):
         find_steps(trace_of(loop(1)), "(")
 
 
-def test_of_nested_families_the_one_that_covers_most_time_is_taken(trace_of: TraceOf) -> None:
+def test_of_nested_families_the_one_that_covers_most_time_is_taken() -> None:
     """With gradient accumulation, here two batches in each step, the steps are taken.
 
     ::
@@ -101,7 +97,7 @@ def test_of_nested_families_the_one_that_covers_most_time_is_taken(trace_of: Tra
     assert names(trace_of(builder)) == ["step 0", "step 1", "step 2"]
 
 
-def test_a_step_inside_another_step_is_none(trace_of: TraceOf) -> None:
+def test_a_step_inside_another_step_is_none() -> None:
     """A loop takes its steps in turns. A function that marks a step and calls itself does not; a note counts its steps.
 
     ::
@@ -117,7 +113,7 @@ def test_a_step_inside_another_step_is_none(trace_of: TraceOf) -> None:
     assert found.notes == ("Left out: 3 steps inside another step.",)
 
 
-def test_steps_that_overlap_last_until_the_next_one_begins(trace_of: TraceOf) -> None:
+def test_steps_that_overlap_last_until_the_next_one_begins() -> None:
     """Of a pipeline with several steps in flight no time counts twice.
 
     ::
@@ -131,14 +127,14 @@ def test_steps_that_overlap_last_until_the_next_one_begins(trace_of: TraceOf) ->
     assert found.notes == ("Cut where the next step begins: 2 steps.",)
 
 
-def test_the_steps_of_a_process_are_those_of_one_thread(trace_of: TraceOf) -> None:
+def test_the_steps_of_a_process_are_those_of_one_thread() -> None:
     """A loader thread also numbers its batches, but only one thread of a process defines steps."""
     builder = loop(3).range("batch 0", 0, 50, thread=thread(4720)).range("batch 1", 60, 100, thread=thread(4720))
     frame = find_steps(trace_of(builder)).frame
     assert (len(frame), frame["thread"].nunique()) == (3, 1)
 
 
-def test_each_process_has_steps_of_its_own(trace_of: TraceOf) -> None:
+def test_each_process_has_steps_of_its_own() -> None:
     """Of two ranks, one marks batches and the other marks steps."""
     builder = loop(3)
     for number in range(3):
@@ -183,19 +179,19 @@ def test_warm_up_comes_first_and_is_at_most_half(lengths: list[int]) -> None:
     assert min(2, len(lengths) // 2) <= sum(flags) <= len(lengths) // 2
 
 
-def test_the_measured_window_lasts_from_the_first_measured_step_to_the_end_of_the_last(trace_of: TraceOf) -> None:
+def test_the_measured_window_lasts_from_the_first_measured_step_to_the_end_of_the_last() -> None:
     """The time between steps is part of the window. Its label names the steps and the number of warm-up steps."""
     window = find_steps(trace_of(loop(6))).measured_window()
     label = "4 measured steps (batch 2 to batch 5, 2 warm-up steps left out)"
     assert window == Window(220, 650, label, "steps")
 
 
-def test_one_step_alone_is_a_window(trace_of: TraceOf) -> None:
+def test_one_step_alone_is_a_window() -> None:
     """A single step is never warm-up."""
     assert find_steps(trace_of(loop(1))).measured_window() == Window(0, 100, "1 measured step (batch 0)", "steps")
 
 
-def test_of_two_processes_the_window_has_the_measured_steps_of_both(trace_of: TraceOf) -> None:
+def test_of_two_processes_the_window_has_the_measured_steps_of_both() -> None:
     """One process begins and ends half a step later. Each has a window of its own steps.
 
     ::
@@ -214,7 +210,7 @@ def test_of_two_processes_the_window_has_the_measured_steps_of_both(trace_of: Tr
     assert window.label.startswith("4 measured steps")
 
 
-def test_of_ranks_that_are_never_measured_together_the_window_spans_all(trace_of: TraceOf) -> None:
+def test_of_ranks_that_are_never_measured_together_the_window_spans_all() -> None:
     """The second process begins when the first one ends."""
     builder = loop(4)
     for number in range(4):
@@ -224,17 +220,17 @@ def test_of_ranks_that_are_never_measured_together_the_window_spans_all(trace_of
     assert (window.start_ns, window.end_ns) == (220, 830)
 
 
-def test_without_steps_there_is_no_measured_window(trace_of: TraceOf) -> None:
+def test_without_steps_there_is_no_measured_window() -> None:
     assert find_steps(trace_of(ExportBuilder().range("forward", 0, 10))).measured_window() is None
 
 
-def test_steps_without_length_make_no_window(trace_of: TraceOf) -> None:
+def test_steps_without_length_make_no_window() -> None:
     """A mark is written as a range without length."""
     assert find_steps(trace_of(loop(4, length=0).range("forward", 0, 10))).measured_window() is not None
     assert find_steps(trace_of(ExportBuilder().range("batch 1", 5, 5))).measured_window() is None
 
 
-def test_the_section_lists_every_step_with_its_ledger_on_each_gpu(trace_of: TraceOf) -> None:
+def test_the_section_lists_every_step_with_its_ledger_on_each_gpu() -> None:
     """Warm-up steps are listed in full length and flagged. The facts describe the measured steps."""
     builder = loop(4).kernel(10, 60, launched=(5, 6)).kernel(230, 260, launched=(225, 226))
     context = find_context(trace_of(builder.copy(250, 300, launched=(240, 241), device=1)))
@@ -257,19 +253,19 @@ def test_the_section_lists_every_step_with_its_ledger_on_each_gpu(trace_of: Trac
     }
 
 
-def test_a_kernel_across_two_steps_is_cut_between_them(trace_of: TraceOf) -> None:
+def test_a_kernel_across_two_steps_is_cut_between_them() -> None:
     """Each step gets its part of the kernel. The time between the steps belongs to neither."""
     builder = loop(2).kernel(50, 150, launched=(5, 6))
     rows = run_section(steps, find_context(trace_of(builder)), Window(0, 210, "both", "steps")).tables["steps"]
     assert rows["compute_ns"].tolist() == [50, 40]
 
 
-def test_without_a_gpu_steps_have_lengths_and_no_ledger(trace_of: TraceOf) -> None:
+def test_without_a_gpu_steps_have_lengths_and_no_ledger() -> None:
     rows = run_section(steps, find_context(trace_of(loop(2))), Window(0, 210, "both", "steps")).tables["steps"]
     assert list(rows.columns) == ["process", "name", "start_ns", "end_ns", "warm_up", "number"]
 
 
-def test_without_steps_the_section_says_what_to_do(trace_of: TraceOf) -> None:
+def test_without_steps_the_section_says_what_to_do() -> None:
     section = run_section(
         steps, find_context(trace_of(ExportBuilder().range("forward", 0, 10))), Window(0, 10, "all", "operations")
     )
@@ -277,7 +273,7 @@ def test_without_steps_the_section_says_what_to_do(trace_of: TraceOf) -> None:
     assert not len(section.tables["steps"])
 
 
-def test_a_window_given_by_hand_is_about_the_steps_whole_inside_it(trace_of: TraceOf) -> None:
+def test_a_window_given_by_hand_is_about_the_steps_whole_inside_it() -> None:
     """The last two steps take 300 and the others 100. The window has the median of the last two, not that of all."""
     builder = loop(8).range("batch 8", 1000, 1300).range("batch 9", 1310, 1610).kernel(1010, 1020)
     context = find_context(trace_of(builder), Settings())
@@ -288,7 +284,7 @@ def test_a_window_given_by_hand_is_about_the_steps_whole_inside_it(trace_of: Tra
     assert late.notes == ()
 
 
-def test_a_window_given_by_hand_may_hold_no_whole_step(trace_of: TraceOf) -> None:
+def test_a_window_given_by_hand_may_hold_no_whole_step() -> None:
     """A window without a whole step has no median, and a note says so."""
     section = run_section(
         steps, find_context(trace_of(loop(8).kernel(310, 320)), Settings()), Window(340, 420, "part", "user")

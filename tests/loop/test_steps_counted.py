@@ -1,9 +1,7 @@
 """Ranges that look like steps count only if they ended, on threads and in processes that use the GPU."""
 
-from collections.abc import Callable
-
 import pytest
-from export_builder import MAIN, PROCESS, ExportBuilder, global_id, thread
+from export_builder import MAIN, PROCESS, ExportBuilder, global_id, thread, trace_of
 
 from nsyswrap.base.intervals import Window
 from nsyswrap.compare.step_times import step_times
@@ -11,9 +9,6 @@ from nsyswrap.loop.context import find_context
 from nsyswrap.loop.step_detection import Steps, find_steps
 from nsyswrap.model import Report
 from nsyswrap.report import build_report
-from nsyswrap.trace.tables import Trace
-
-TraceOf = Callable[[ExportBuilder], Trace]
 
 MS = 1_000_000
 PEER, PEER_MAIN = global_id(5000), global_id(5000, 5000)
@@ -61,7 +56,7 @@ def notes(report: Report) -> tuple[str, ...]:
 
 
 @pytest.mark.parametrize("end", [None, 5000 * MS])
-def test_a_step_still_open_at_the_end_is_none(trace_of: TraceOf, end: int | None) -> None:
+def test_a_step_still_open_at_the_end_is_none(end: int | None) -> None:
     """The program or nsys continues for 4.9 s. Nsys 2023 closes the range when the session ends.
 
     ::
@@ -78,14 +73,14 @@ def test_a_step_still_open_at_the_end_is_none(trace_of: TraceOf, end: int | None
     assert notes(report) == ("Left out: step 9, still open when the capture or the program stopped.",)
 
 
-def test_the_stump_of_a_step_is_none_where_the_capture_ends_at_once(trace_of: TraceOf) -> None:
+def test_the_stump_of_a_step_is_none_where_the_capture_ends_at_once() -> None:
     """Nothing follows the last range, so it would look like a short step."""
     builder = trained(ExportBuilder(), 9).range("step 9", 100 * MS, None).session(duration=103 * MS)
     report = build_report(trace_of(builder))
     assert (facts(report)["measured_steps"], facts(report)["spread_share"]) == (7, 0.0)
 
 
-def test_steps_that_all_never_end_are_none(trace_of: TraceOf) -> None:
+def test_steps_that_all_never_end_are_none() -> None:
     """Ranges are pushed and never popped; advice to mark steps would not help."""
     builder = ExportBuilder().kernel(5, 9, launched=(1, 2))
     for number in range(3):
@@ -97,7 +92,7 @@ def test_steps_that_all_never_end_are_none(trace_of: TraceOf) -> None:
     )
 
 
-def test_an_open_range_around_all_steps_does_not_hide_them(trace_of: TraceOf) -> None:
+def test_an_open_range_around_all_steps_does_not_hide_them() -> None:
     """The open range covers most time only because it never ended. Its spelling differs, so no step is left out."""
     builder = trained(ExportBuilder(), 4).range("training iteration 1", 0, None).session(duration=100 * MS)
     steps = find_steps(trace_of(builder))
@@ -108,7 +103,7 @@ def test_an_open_range_around_all_steps_does_not_hide_them(trace_of: TraceOf) ->
 # Threads and processes that launch nothing.
 
 
-def test_a_loader_s_thread_has_no_steps_however_long_they_are(trace_of: TraceOf) -> None:
+def test_a_loader_s_thread_has_no_steps_however_long_they_are() -> None:
     """The loader thread also copies to the GPU; steps are those of the thread that launches kernels."""
     builder = trained(ExportBuilder(), 4)
     for number in range(4):
@@ -118,19 +113,19 @@ def test_a_loader_s_thread_has_no_steps_however_long_they_are(trace_of: TraceOf)
     assert names(find_steps(trace_of(builder))) == ["step 0", "step 1", "step 2", "step 3"]
 
 
-def test_a_graph_is_work_as_well(trace_of: TraceOf) -> None:
+def test_a_graph_is_work_as_well() -> None:
     builder = ExportBuilder().range("step 1", 0, 10).graph(5, 9, launched=(1, 2))
     assert names(find_steps(trace_of(builder.range("load batch 1", 0, 90, thread=LOADER)))) == ["step 1"]
 
 
-def test_where_no_thread_with_steps_launches_the_longest_steps_count(trace_of: TraceOf) -> None:
+def test_where_no_thread_with_steps_launches_the_longest_steps_count() -> None:
     """A thread without ranges launches everything."""
     builder = ExportBuilder().range("step 1", 0, 10).range("batch 1", 0, 90, thread=LOADER)
     builder.kernel(5, 9, launched=(1, 2), thread=thread(4730))
     assert names(find_steps(trace_of(builder))) == ["batch 1"]
 
 
-def test_loader_processes_have_no_steps(trace_of: TraceOf) -> None:
+def test_loader_processes_have_no_steps() -> None:
     """Workers run ahead and finish first: with their steps the window would end too early.
 
     ::
@@ -148,7 +143,7 @@ def test_loader_processes_have_no_steps(trace_of: TraceOf) -> None:
     assert notes(report) == ("Left out: the steps of 2 processes without recorded work on a GPU.",)
 
 
-def test_where_no_process_with_steps_works_on_a_gpu_all_have_steps(trace_of: TraceOf) -> None:
+def test_where_no_process_with_steps_works_on_a_gpu_all_have_steps() -> None:
     """One process marks the steps, another one launches."""
     builder = ExportBuilder().range("step 1", 0, 10).kernel(5, 9, launched=(1, 2), process=PEER)
     assert names(find_steps(trace_of(builder))) == ["step 1"]
@@ -162,7 +157,7 @@ def sweep(first: int, second: int) -> ExportBuilder:
     return trained(trained(ExportBuilder(), first), second, start=3010, main=PEER_MAIN)
 
 
-def test_of_programs_one_after_another_one_is_counted(trace_of: TraceOf) -> None:
+def test_of_programs_one_after_another_one_is_counted() -> None:
     """The time between programs and the start of the second are left out; on a tie the first program counts."""
     report = build_report(trace_of(sweep(20, 20)))
     assert bounds(report.window) == (30, 210)
@@ -176,26 +171,26 @@ def test_of_programs_one_after_another_one_is_counted(trace_of: TraceOf) -> None
     assert "--window" in note
 
 
-def test_the_program_that_used_the_gpu_longest_is_the_one(trace_of: TraceOf) -> None:
+def test_the_program_that_used_the_gpu_longest_is_the_one() -> None:
     steps = find_steps(trace_of(sweep(20, 21)))
     assert bounds(steps.measured_window()) == (3030, 3220)
     assert (steps.measured_count, steps.processes) == (19, frozenset({PEER}))
 
 
-def test_the_other_program_has_its_steps_in_its_own_window(trace_of: TraceOf) -> None:
+def test_the_other_program_has_its_steps_in_its_own_window() -> None:
     """The steps of the other program are listed in its window and compared with each other."""
     report = build_report(trace_of(sweep(20, 19)), "3.03:3.2")
     assert step_times(report).count == 17
 
 
-def test_without_a_gpu_the_longest_steps_are_counted(trace_of: TraceOf) -> None:
+def test_without_a_gpu_the_longest_steps_are_counted() -> None:
     builder = ExportBuilder().range("step 1", 0, 10).range("step 1", 20, 50, thread=PEER_MAIN)
     steps = find_steps(trace_of(builder))
     assert steps.processes == frozenset({PEER})
     assert "which took most time in them" in steps.notes[0]
 
 
-def test_ranks_side_by_side_are_counted_together(trace_of: TraceOf) -> None:
+def test_ranks_side_by_side_are_counted_together() -> None:
     """Ranks that run at the same time count together, also in a sweep of programs with two ranks each."""
     builder = trained(trained(ExportBuilder(), 6), 6, start=15, main=PEER_MAIN)
     assert find_steps(trace_of(builder)).processes is None
@@ -206,7 +201,7 @@ def test_ranks_side_by_side_are_counted_together(trace_of: TraceOf) -> None:
     assert "the steps of 4711, 5000 count, which" in steps.notes[0]
 
 
-def test_findings_are_about_the_steps_that_are_counted(trace_of: TraceOf) -> None:
+def test_findings_are_about_the_steps_that_are_counted() -> None:
     """Idle time between programs is not part of a step."""
     context = find_context(trace_of(sweep(20, 20)))
     assert len(context.steps.frame) == 40

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from loop_programs import Program
 
@@ -302,7 +302,6 @@ def test_an_optimizer_in_the_backward_pass_is_no_update_of_its_own() -> None:
     assert not found.by_turns
 
 
-@settings(max_examples=25, deadline=None)
 @given(lengths=st.lists(st.integers(1, 40), min_size=8, max_size=30), tests=st.integers(0, 5))
 def test_no_update_is_lost(lengths: list[int], tests: int) -> None:
     """Whatever the lengths of the inputs, and with an evaluation in the middle, each update has a step.

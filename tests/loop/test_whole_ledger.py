@@ -1,7 +1,7 @@
 """The ledger of all operations: the same in any parts and any order of parts as counted nanosecond by nanosecond."""
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from nsyswrap.base.excerpt import WholeLedger
@@ -44,7 +44,6 @@ def counted(operations: list[Operation], device: int, first: int, last: int) -> 
 
 
 @given(OPERATIONS, st.integers(1, 7), st.lists(st.tuples(st.integers(0, 50), st.integers(1, 20)), max_size=2))
-@settings(max_examples=100, deadline=None)
 def test_each_nanosecond_belongs_to_the_first_kind_that_runs(
     operations: list[Operation], size: int, steps: list[tuple[int, int]]
 ) -> None:

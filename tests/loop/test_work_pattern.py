@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from loop_programs import AUTOGRAD, MAIN, Program
 
@@ -355,7 +355,6 @@ def test_nothing_is_found_without_a_loop(program_of: Callable[[Program], None]) 
     assert parts_of(program) is None
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.integers(0, 1 << 30), st.sampled_from([2, 3, 5, 10, 40]), st.sampled_from([100, 400, 1500]))
 def test_nothing_is_found_in_random_work(seed: int, names: int, items: int) -> None:
     """Operations drawn at random, on two threads and with copies and waits among them, have no steps."""
@@ -371,7 +370,6 @@ def test_nothing_is_found_in_random_work(seed: int, names: int, items: int) -> N
     assert parts_of(program) is None
 
 
-@settings(max_examples=25, deadline=None)
 @given(
     layers=st.integers(2, 12),
     steps=st.integers(8, 40),

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from export_builder import ExportBuilder, global_id
+from export_builder import ExportBuilder, global_id, trace_of
 from made_ranks import REDUCE, job
 from rank_generator import pipeline
 
@@ -16,7 +16,6 @@ from nsyswrap.ranks.collectives import NO_COLLECTIVES, Collectives, bus_bytes, f
 from nsyswrap.report import choose_window
 from nsyswrap.trace.tables import Trace
 
-TraceOf = Callable[[ExportBuilder], Trace]
 RealTrace = Callable[[str], Trace]
 GATHER, SEND = "ncclDevKernel_AllGather_RING_LL", "ncclDevKernel_SendRecv"
 BY_OTHERS = (
@@ -76,20 +75,20 @@ def test_the_slow_links_of_a_real_job_are_transfer(real_trace: RealTrace) -> Non
     assert split(context, find_collectives(context)) == {0: (46_180_535, 384_734_769), 1: (8_041_305, 389_826_554)}
 
 
-def test_the_wait_for_a_late_rank_ends_when_it_arrives(trace_of: TraceOf) -> None:
+def test_the_wait_for_a_late_rank_ends_when_it_arrives() -> None:
     """Rank 1 loads 400 us longer in each of 4 steps; the transfer takes 100 ns."""
     context = find_context(trace_of(job(3, 4, {1: 400_000})))
     assert split(context, find_collectives(context)) == {0: (1_600_000, 400), 1: (0, 400), 2: (1_600_000, 400)}
 
 
 @pytest.mark.parametrize("name", BY_OTHERS)
-def test_a_late_rank_is_found_by_the_collectives_of_any_library(name: str, trace_of: TraceOf) -> None:
+def test_a_late_rank_is_found_by_the_collectives_of_any_library(name: str) -> None:
     """The ledger and the waits are those of the same job with NCCL."""
     context = find_context(trace_of(job(3, 4, {1: 400_000}, reduce=name)))
     assert split(context, find_collectives(context)) == {0: (1_600_000, 400), 1: (0, 400), 2: (1_600_000, 400)}
 
 
-def test_collectives_of_two_libraries_in_one_stream_have_a_communicator_each(trace_of: TraceOf) -> None:
+def test_collectives_of_two_libraries_in_one_stream_have_a_communicator_each() -> None:
     """Ranks 0 and 1 sum up, and ranks 2 and 3; between the sums all four exchange tokens."""
     built = ExportBuilder()
     for device, late in ((0, 0), (1, 70), (2, 500_000), (3, 500_030)):
@@ -110,7 +109,7 @@ def test_collectives_of_two_libraries_in_one_stream_have_a_communicator_each(tra
     assert waits == {0: 280, 1: 0, 2: 120, 3: 0}
 
 
-def test_the_calls_of_nccl_name_no_communicator_of_other_libraries(trace_of: TraceOf) -> None:
+def test_the_calls_of_nccl_name_no_communicator_of_other_libraries() -> None:
     """An all-reduce that is not NCCL's runs after one of NCCL's on the same thread and stream."""
     built = ExportBuilder()
     for device in range(2):
@@ -131,13 +130,13 @@ def test_the_calls_of_nccl_name_no_communicator_of_other_libraries(trace_of: Tra
     assert not set(found.communicator[of_nccl].tolist()) & set(found.communicator[~of_nccl].tolist())
 
 
-def test_one_rank_alone_has_no_wait(trace_of: TraceOf) -> None:
+def test_one_rank_alone_has_no_wait() -> None:
     found = collectives_of(trace_of(job(1, 3, {})))
     assert not found.matched.any()
     assert (found.arrival == found.start).all()
 
 
-def test_a_collective_that_one_rank_did_not_record_shifts_the_others(trace_of: TraceOf) -> None:
+def test_a_collective_that_one_rank_did_not_record_shifts_the_others() -> None:
     """Rank 1 did not record the first collective, so the second of rank 0 matches the first of rank 1."""
     built = ExportBuilder()
     for device, first in ((0, 0), (1, 1)):
@@ -151,7 +150,7 @@ def test_a_collective_that_one_rank_did_not_record_shifts_the_others(trace_of: T
     assert {int(each) for each in found.arrival[found.matched] - found.start[found.matched]} == {0, 100}
 
 
-def test_ranks_that_reduce_in_pairs_wait_for_their_own_partner(trace_of: TraceOf) -> None:
+def test_ranks_that_reduce_in_pairs_wait_for_their_own_partner() -> None:
     """Ranks 0 and 1 end together, and so do ranks 2 and 3, half a millisecond later."""
     built = ExportBuilder()
     for device, late in ((0, 0), (1, 70), (2, 500_000), (3, 500_030)):
@@ -165,14 +164,14 @@ def test_ranks_that_reduce_in_pairs_wait_for_their_own_partner(trace_of: TraceOf
     assert waits == {0: 280, 1: 0, 2: 120, 3: 0}
 
 
-def test_messages_among_more_than_two_ranks_are_not_matched(trace_of: TraceOf) -> None:
+def test_messages_among_more_than_two_ranks_are_not_matched() -> None:
     built = ExportBuilder()
     for device in range(3):
         built.kernel(100 + device, 900, SEND, device=device, process=global_id(50 + device))
     assert not collectives_of(trace_of(built)).matched.any()
 
 
-def test_messages_are_matched_where_nccl_names_the_peers(trace_of: TraceOf) -> None:
+def test_messages_are_matched_where_nccl_names_the_peers() -> None:
     """In a pipeline of three, each stage exchanges with its neighbours; the sums are those of a plain loop."""
     built, times = pipeline(5)
     found = collectives_of(trace_of(built))
@@ -206,7 +205,7 @@ def all_to_all(starts: tuple[int, ...]) -> ExportBuilder:
     return built
 
 
-def test_ranks_that_all_exchange_with_one_another_wait_for_the_last(trace_of: TraceOf) -> None:
+def test_ranks_that_all_exchange_with_one_another_wait_for_the_last() -> None:
     """PyTorch's all_to_all is a group of sends and receives, to the rank itself as well."""
     found = collectives_of(trace_of(all_to_all((0, 300, 4000))))
     assert found.kinds == ("AllToAll",)
@@ -215,7 +214,7 @@ def test_ranks_that_all_exchange_with_one_another_wait_for_the_last(trace_of: Tr
     assert waits == {0: 8000, 1: 7400, 2: 0}
 
 
-def test_a_message_with_several_peers_is_not_matched(trace_of: TraceOf) -> None:
+def test_a_message_with_several_peers_is_not_matched() -> None:
     built, _ = pipeline(5)
     for row in built.rows["NVTX_EVENTS"]:
         payload = str(row.get("jsonText") or "")
@@ -225,7 +224,7 @@ def test_a_message_with_several_peers_is_not_matched(trace_of: TraceOf) -> None:
     assert not collectives_of(trace_of(built)).matched.all()
 
 
-def test_collectives_at_once_wait_only_while_none_transfers(trace_of: TraceOf) -> None:
+def test_collectives_at_once_wait_only_while_none_transfers() -> None:
     """On GPU 0, one waits from 100 to 400 while another one transfers from 200 to 300."""
     built, calls = ExportBuilder().domain("NCCL", 3), ((7, "a", 100, 400, 500), (8, "b", 200, 200, 300))
     for device, process in ((0, global_id(50)), (1, global_id(51))):
@@ -247,12 +246,12 @@ def test_collectives_at_once_wait_only_while_none_transfers(trace_of: TraceOf) -
     assert split(context, found)[0] == (100 + 100, 100 + 100)
 
 
-def test_without_collectives_all_communication_is_transfer(trace_of: TraceOf) -> None:
+def test_without_collectives_all_communication_is_transfer() -> None:
     context = find_context(trace_of(job(2, 2, {0: 1000})))
     assert split(context, NO_COLLECTIVES)[1] == (0, sum(split(context, find_collectives(context))[1]))
 
 
-def test_when_the_transfer_of_operations_began(trace_of: TraceOf) -> None:
+def test_when_the_transfer_of_operations_began() -> None:
     context = find_context(trace_of(job(2, 2, {0: 1000})))
     found, rows = find_collectives(context), np.arange(len(context.operations.start))
     begun = found.begun(context.operations, rows)

@@ -3,13 +3,12 @@
 from collections.abc import Callable
 
 import pytest
-from export_builder import ExportBuilder, global_id
+from export_builder import ExportBuilder, global_id, trace_of
 
 from nsyswrap.loop.context import find_context
 from nsyswrap.ranks.identity import Ranks, find_ranks
 from nsyswrap.trace.tables import Trace
 
-TraceOf = Callable[[ExportBuilder], Trace]
 RealTrace = Callable[[str], Trace]
 ONE, TWO = global_id(50), global_id(51)
 
@@ -37,7 +36,7 @@ def numbers(found: Ranks) -> list[tuple[int, int, str]]:
     return [(rank.number, rank.device_id, rank.source) for rank in found.each]
 
 
-def test_nccl_numbers_ranks_by_the_largest_communicator(trace_of: TraceOf) -> None:
+def test_nccl_numbers_ranks_by_the_largest_communicator() -> None:
     """The processes are ranks 5 and 2 in a communicator of 8, and ranks 0 and 1 in one of 2."""
     built = two_processes()
     for process, world, pair in ((ONE, 5, 0), (TWO, 2, 1)):
@@ -49,25 +48,25 @@ def test_nccl_numbers_ranks_by_the_largest_communicator(trace_of: TraceOf) -> No
     assert (found.number(7), found.device(7)) == (None, None)
 
 
-def test_mpi_numbers_ranks_where_nccl_does_not(trace_of: TraceOf) -> None:
+def test_mpi_numbers_ranks_where_nccl_does_not() -> None:
     built = two_processes().row("MPI_RANKS", thread=ONE | 1, rank=1).row("MPI_RANKS", thread=TWO | 1, rank=0)
     assert numbers(ranks_of(trace_of(built), {ONE: 7, TWO: 8})) == [(0, 1, "MPI"), (1, 0, "MPI")]
 
 
-def test_the_launcher_numbers_ranks_where_nothing_else_does(trace_of: TraceOf) -> None:
+def test_the_launcher_numbers_ranks_where_nothing_else_does() -> None:
     assert numbers(ranks_of(trace_of(two_processes()), {ONE: 4, TWO: 3})) == [(3, 1, "launcher"), (4, 0, "launcher")]
 
 
-def test_without_any_number_ranks_are_in_the_order_of_gpus(trace_of: TraceOf) -> None:
+def test_without_any_number_ranks_are_in_the_order_of_gpus() -> None:
     found = ranks_of(trace_of(two_processes()))
     assert (numbers(found), found.missing) == ([(0, 0, "order"), (1, 1, "order")], 0)
 
 
-def test_numbers_that_collide_do_not_count(trace_of: TraceOf) -> None:
+def test_numbers_that_collide_do_not_count() -> None:
     assert numbers(ranks_of(trace_of(two_processes()), {ONE: 3, TWO: 3})) == [(0, 0, "order"), (1, 1, "order")]
 
 
-def test_a_gpu_belongs_to_the_process_that_ran_most_on_it(trace_of: TraceOf) -> None:
+def test_a_gpu_belongs_to_the_process_that_ran_most_on_it() -> None:
     built = two_processes().kernel(30, 35, device=0, process=TWO)
     assert [(rank.process, rank.device_id) for rank in ranks_of(trace_of(built)).each] == [(ONE, 0), (TWO, 1)]
 

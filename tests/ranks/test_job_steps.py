@@ -1,10 +1,8 @@
 """The steps of a job on its GPUs: they follow one another, agree with a plain loop, and one of them is typical."""
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
-from export_builder import ExportBuilder, global_id
+from export_builder import global_id, trace_of
 from made_ranks import job
 from real_captures import RealContext
 
@@ -16,9 +14,6 @@ from nsyswrap.ranks.job_steps import JobSteps, find_job_steps
 from nsyswrap.render.summary_model import records
 from nsyswrap.report import choose_window
 from nsyswrap.trace import tables
-from nsyswrap.trace.tables import Trace
-
-TraceOf = Callable[[ExportBuilder], Trace]
 
 
 def steps_of(context: TraceContext) -> JobSteps:
@@ -41,7 +36,7 @@ def ended_before(context: TraceContext, rank: Rank, at: int) -> int:
     return max(ends, default=found)
 
 
-def test_a_step_lasts_from_the_end_of_the_one_before(trace_of: TraceOf) -> None:
+def test_a_step_lasts_from_the_end_of_the_one_before() -> None:
     """On the GPUs of three ranks each step takes 1.4 ms: the late rank loads 0.4 ms longer."""
     found = steps_of(find_context(trace_of(job(3, 8, {1: 400_000}))))
     assert found.names == ("step 3", "step 4", "step 5", "step 6", "step 7")
@@ -63,7 +58,7 @@ def test_steps_of_a_real_job_agree_with_a_plain_loop(name: str, real_context: Re
             assert int(found.end[at, place]) == ended_before(context, rank, int(following.min()))
 
 
-def test_waits_of_steps_are_those_of_their_collectives(trace_of: TraceOf) -> None:
+def test_waits_of_steps_are_those_of_their_collectives() -> None:
     """Two ranks wait 0.4 ms for the third in each step."""
     context = find_context(trace_of(job(3, 8, {1: 400_000})))
     collectives = find_collectives(context)
@@ -96,7 +91,7 @@ def made(lengths: list[int]) -> JobSteps:
     return JobSteps(tuple(map(str, lengths)), (Rank(0, 1, 0, "NCCL"),), edges[:-1], edges[1:])
 
 
-def test_a_rank_without_steps_has_those_of_another(trace_of: TraceOf) -> None:
+def test_a_rank_without_steps_has_those_of_another() -> None:
     """Only rank 0 marks its steps."""
     built = job(2, 8, {})
     other = global_id(5001) | 5001
@@ -105,7 +100,7 @@ def test_a_rank_without_steps_has_those_of_another(trace_of: TraceOf) -> None:
     assert (found.begin[:, 0] == found.begin[:, 1]).all()
 
 
-def test_without_steps_there_are_none(trace_of: TraceOf) -> None:
+def test_without_steps_there_are_none() -> None:
     built = job(2, 8, {})
     built.rows["NVTX_EVENTS"] = []
     context = find_context(trace_of(built))
@@ -114,7 +109,7 @@ def test_without_steps_there_are_none(trace_of: TraceOf) -> None:
         assert find_job_steps(context, find_collectives(context).ranks, window) is None
 
 
-def test_in_a_window_shorter_than_a_step_the_step_is_cut(trace_of: TraceOf) -> None:
+def test_in_a_window_shorter_than_a_step_the_step_is_cut() -> None:
     context = find_context(trace_of(job(2, 8, {})))
     found = find_job_steps(context, find_collectives(context).ranks, Window(4_200_000, 4_700_000, "part", "user"))
     assert found is not None

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from analysis_fixtures import run_section
-from export_builder import ExportBuilder
+from export_builder import trace_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_ranks import EPOCH, job, split
@@ -27,7 +27,6 @@ from nsyswrap.trace import tables
 from nsyswrap.trace.load import load_export
 from nsyswrap.trace.tables import SPECS, Trace
 
-TraceOf = Callable[[ExportBuilder], Trace]
 RealTrace = Callable[[str], Trace]
 LOADER = "ranks/loader"
 
@@ -83,7 +82,7 @@ def test_the_split_does_not_depend_on_when_each_recording_began(offsets: list[in
     assert one.group.tolist() == both.group.tolist()
 
 
-def test_ranks_keep_the_number_of_their_launcher(trace_of: TraceOf) -> None:
+def test_ranks_keep_the_number_of_their_launcher() -> None:
     """This holds for reports in another order, and if each report has only GPU 0."""
     reports = split(trace_of(job(3, 4, {})), [0, 0, 0])
     alone = [
@@ -110,7 +109,7 @@ def _on_gpu_0(trace: Trace) -> Trace:
     return replace(trace, frames=frames, gpus=(Gpu(0, "NVIDIA H200"),), gpu_uuids={})
 
 
-def test_one_gpu_of_two_processes_is_one_gpu(trace_of: TraceOf) -> None:
+def test_one_gpu_of_two_processes_is_one_gpu() -> None:
     reports = split(trace_of(job(2, 4, {})), [0, 0])
     same = [replace(each, trace=replace(_on_gpu_0(each.trace), gpu_uuids={0: "a1"})) for each in reports]
     assert [gpu.device_id for gpu in join(same, "job").trace.gpus] == [0]
@@ -126,7 +125,7 @@ def test_names_of_all_reports_have_one_number(real_trace: RealTrace) -> None:
     assert joined[tables.RANGES]["text"].nunique() == whole[tables.RANGES]["text"].nunique()
 
 
-def test_missing_ranks_are_noted(trace_of: TraceOf) -> None:
+def test_missing_ranks_are_noted() -> None:
     reports = [replace(each, world_size=8) for each in split(trace_of(job(2, 4, {})), [0, 0])]
     assert join(reports, "job").notes[0].startswith("2 of 8 ranks are here.")
 
@@ -138,7 +137,7 @@ def test_missing_ranks_are_noted(trace_of: TraceOf) -> None:
         ([{"world_size": 2}, {"world_size": 4}], "rank-0 is of a job with 2 ranks, rank-1 of one with 4"),
     ],
 )
-def test_reports_of_different_jobs_are_refused(trace_of: TraceOf, changes: list[dict[str, int]], message: str) -> None:
+def test_reports_of_different_jobs_are_refused(changes: list[dict[str, int]], message: str) -> None:
     reports = split(trace_of(job(2, 4, {})), [0, 0])
     changed = [replace(report, **change) for report, change in zip(reports, changes, strict=True)]  # type: ignore[arg-type]
     with pytest.raises(UsageError, match=message):
@@ -166,7 +165,7 @@ def test_reports_of_different_communicators_are_refused(real_trace: RealTrace) -
         join([one, other], "job")
 
 
-def test_reports_of_different_times_are_refused(trace_of: TraceOf) -> None:
+def test_reports_of_different_times_are_refused() -> None:
     early, late = split(trace_of(job(2, 4, {})), [0, 0])
     kernels = late.trace[tables.KERNELS]
     late = replace(late, trace=replace(late.trace, frames={**late.trace.frames, "kernels": kernels.iloc[:-1]}))
@@ -174,7 +173,7 @@ def test_reports_of_different_times_are_refused(trace_of: TraceOf) -> None:
         join([early, replace(late, trace=replace(late.trace, epoch_ns=EPOCH + 10**12))], "job")
 
 
-def test_clocks_without_any_relation_cannot_be_joined(trace_of: TraceOf) -> None:
+def test_clocks_without_any_relation_cannot_be_joined() -> None:
     early, late = split(trace_of(job(2, 4, {})), [0, 0])
     kernels = late.trace[tables.KERNELS].iloc[:-2]
     trace = replace(late.trace, frames={**late.trace.frames, "kernels": kernels}, epoch_ns=None)

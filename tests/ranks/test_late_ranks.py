@@ -1,9 +1,7 @@
 """A rank is named as late only beyond chance, weighted by time, and never for the pace of its host alone."""
 
-from collections.abc import Callable
-
 import pytest
-from export_builder import ExportBuilder
+from export_builder import trace_of
 from made_ranks import job
 from real_captures import RealReport
 
@@ -12,7 +10,6 @@ from nsyswrap.model import Finding, Report
 from nsyswrap.report import report_of
 from nsyswrap.trace.tables import Trace
 
-TraceOf = Callable[[ExportBuilder], Trace]
 NAMED = {
     "ranks/loader": "its data loader; rank 0 waits.",
     "ranks/uneven_input": "it has more to compute; rank 0 waits.",
@@ -65,20 +62,20 @@ def test_waits_for_slow_links_are_no_lateness(real_report: RealReport) -> None:
     assert real_report("ddp_2gpu_slow_links").verdict_rule == "communication/exposed"
 
 
-def test_a_rank_that_is_late_in_all_steps_is_named_with_those_that_wait(trace_of: TraceOf) -> None:
+def test_a_rank_that_is_late_in_all_steps_is_named_with_those_that_wait() -> None:
     (found,) = late(communication_of(trace_of(job(4, 12, {2: 400_000}))))
     assert found.headline == "Rank 2 is late by 400 µs a step: its data loader; ranks 0, 1 and 3 wait."
     assert found.lost_ns == 10 * 400_000
     assert found.evidence[0] == "others wait for it in 100.0 % of the 10 steps"
 
 
-def test_two_late_ranks_lose_what_fixing_each_would_save(trace_of: TraceOf) -> None:
+def test_two_late_ranks_lose_what_fixing_each_would_save() -> None:
     """If rank 2 were in time, the job would still wait 300 us for rank 1."""
     found = late(communication_of(trace_of(job(4, 12, {1: 300_000, 2: 400_000}))))
     assert [(each.device_id, each.lost_ns) for each in found] == [(2, 10 * 100_000)]
 
 
-def test_a_rank_that_is_late_once_is_not_named(trace_of: TraceOf) -> None:
+def test_a_rank_that_is_late_once_is_not_named() -> None:
     """One late step of ten may be chance: the confidence interval contains zero."""
     built = job(2, 11, {})
     for table in ("CUPTI_ACTIVITY_KIND_KERNEL",):
@@ -90,5 +87,5 @@ def test_a_rank_that_is_late_once_is_not_named(trace_of: TraceOf) -> None:
     assert late(communication_of(trace_of(built))) == []
 
 
-def test_equal_ranks_have_no_late_one(trace_of: TraceOf) -> None:
+def test_equal_ranks_have_no_late_one() -> None:
     assert late(communication_of(trace_of(job(4, 12, {})))) == []

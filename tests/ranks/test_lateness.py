@@ -1,14 +1,10 @@
 """Each wait is charged to a late rank and a cause: exact sums, real jobs with one fault, and chains of ranks."""
 
-import tempfile
-from collections.abc import Callable
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
 from analysis_fixtures import attributions_of
-from export_builder import ExportBuilder, global_id
+from export_builder import ExportBuilder, global_id, trace_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_ranks import REDUCE, job
@@ -23,10 +19,8 @@ from nsyswrap.ranks.late_ranks import find_late_ranks
 from nsyswrap.ranks.lateness import Lateness, find_lateness
 from nsyswrap.ranks.same_work import MORE_WORK, PACE, SLOWER_GPU, UNKNOWN
 from nsyswrap.report import choose_window
-from nsyswrap.trace.load import load_export
 from nsyswrap.trace.tables import Trace
 
-TraceOf = Callable[[ExportBuilder], Trace]
 WHY = {
     "ranks/loader": (1, "idle/data_wait", "data"),
     "ranks/uneven_input": (1, MORE_WORK, ""),
@@ -38,8 +32,7 @@ WHY = {
 
 def written(built: ExportBuilder) -> Trace:
     """Return the trace of an export."""
-    with tempfile.TemporaryDirectory() as folder:
-        return load_export(built.write(Path(folder) / "made.sqlite"))
+    return trace_of(built)
 
 
 def lateness_of(context: TraceContext) -> Lateness:
@@ -92,12 +85,12 @@ def test_a_balanced_job_waits_for_the_pace_of_a_host(real_context: RealContext) 
     assert found[PACE] > 2 * found.drop([PACE, UNKNOWN], errors="ignore").max()
 
 
-def test_the_loader_of_a_late_rank_explains_all_waits_for_it(trace_of: TraceOf) -> None:
+def test_the_loader_of_a_late_rank_explains_all_waits_for_it() -> None:
     found = charged(find_context(trace_of(job(3, 6, {1: 400_000}))))
     assert found.to_dict() == {(0, 1, "idle/data_wait", "data"): 1_600_000, (2, 1, "idle/data_wait", "data"): 1_600_000}
 
 
-def test_ranks_that_are_late_by_turns_are_each_charged(trace_of: TraceOf) -> None:
+def test_ranks_that_are_late_by_turns_are_each_charged() -> None:
     """Rank 2 is later than rank 1, so all ranks wait for it, and rank 1 waits less."""
     found = charged(find_context(trace_of(job(3, 6, {1: 300_000, 2: 400_000}))))
     assert found.groupby(["waiting", "late"]).sum().to_dict() == {(0, 2): 1_600_000, (1, 2): 400_000}
@@ -135,14 +128,14 @@ def chain() -> ExportBuilder:
     return built
 
 
-def test_a_wait_for_a_rank_that_waited_itself_goes_on_to_the_first_cause(trace_of: TraceOf) -> None:
+def test_a_wait_for_a_rank_that_waited_itself_goes_on_to_the_first_cause() -> None:
     found = charged(find_context(trace_of(chain())))
     of_rank_2 = found.xs(2, level="waiting").groupby(["late", "rule"]).sum()
     assert of_rank_2[0, "idle/data_wait"] > 0.5 * of_rank_2.sum()
     assert found.xs(1, level="waiting").groupby(["late", "rule"]).sum().idxmax() == (0, "idle/data_wait")
 
 
-def test_a_stage_of_a_pipeline_that_waits_for_a_message_has_a_bubble(trace_of: TraceOf) -> None:
+def test_a_stage_of_a_pipeline_that_waits_for_a_message_has_a_bubble() -> None:
     """Each stage waits for the one before it, which computes: no rank is late."""
     context = find_context(trace_of(pipeline(8)[0]))
     found = charged(context).reset_index()
@@ -166,7 +159,7 @@ def test_every_wait_is_charged_once_whoever_is_late(delays: list[int], steps: in
     assert {delays[each] for each in found.late.tolist()} <= {max(delays)}
 
 
-def test_some_charges_are_chosen_by_a_mask(trace_of: TraceOf) -> None:
+def test_some_charges_are_chosen_by_a_mask() -> None:
     found = lateness_of(find_context(trace_of(job(3, 6, {1: 400_000})))).charges
     assert set(found.of(found.waiting == 2).waiting.tolist()) == {2}
     assert len(found.of(np.zeros(len(found.waiting), bool)).wait_ns) == 0

@@ -1,13 +1,12 @@
 """Pipelines of several stages whose truth a plain loop knows: who is late, and what a step loses by it."""
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 import pytest
 from analysis_fixtures import attributions_of
 from deep_pipelines import TRANSFER, Pipeline, built, interleaved, one_forward_one_backward, step_ns, timed
-from export_builder import ExportBuilder
+from export_builder import trace_of
 
 from nsyswrap.loop.context import find_context
 from nsyswrap.loop.own_windows import OwnWindows, find_own_windows
@@ -16,9 +15,7 @@ from nsyswrap.ranks.late_ranks import LateRank, find_late_ranks
 from nsyswrap.ranks.lateness import Lateness, find_lateness
 from nsyswrap.ranks.same_work import PIPELINE, SLOWER_GPU
 from nsyswrap.report import choose_window
-from nsyswrap.trace.tables import Trace
 
-TraceOf = Callable[[ExportBuilder], Trace]
 STEPS = 6
 ONE_WAY, CHUNKS = one_forward_one_backward(4, 6), interleaved(4, 2)
 JOBS = {
@@ -37,7 +34,7 @@ class Analyzed(NamedTuple):
     lost_ns: float
 
 
-def analyzed(job: Pipeline, trace_of: TraceOf, steps: int = STEPS) -> Analyzed:
+def analyzed(job: Pipeline, steps: int = STEPS) -> Analyzed:
     """Return what is found in a job."""
     context = find_context(trace_of(built(job, steps)))
     window, collectives = choose_window(context), find_collectives(context)
@@ -48,26 +45,26 @@ def analyzed(job: Pipeline, trace_of: TraceOf, steps: int = STEPS) -> Analyzed:
 
 
 @pytest.mark.parametrize(("job", "rank", "error"), JOBS.values(), ids=JOBS)
-def test_a_late_host_is_named_with_what_a_step_loses(job: Pipeline, rank: int, error: float, trace_of: TraceOf) -> None:
+def test_a_late_host_is_named_with_what_a_step_loses(job: Pipeline, rank: int, error: float) -> None:
     """The delay reaches the other stages one after another, and comes back to the late one; it counts once."""
-    late, *_, lost = analyzed(job, trace_of)
+    late, *_, lost = analyzed(job)
     assert [each.device_id for each in late] == [rank]
     saved = step_ns(job, STEPS) - step_ns(Pipeline(job.plan), STEPS)
     assert lost == pytest.approx(saved, rel=error)
 
 
-def test_a_host_that_is_late_in_some_steps_is_named_with_their_mean(trace_of: TraceOf) -> None:
+def test_a_host_that_is_late_in_some_steps_is_named_with_their_mean() -> None:
     job = Pipeline(ONE_WAY, late={(2, 0): 2_000_000}, late_steps=frozenset({3, 4, 6, 9, 11}))
-    late, *_, lost = analyzed(job, trace_of, 12)
+    late, *_, lost = analyzed(job, 12)
     assert [each.device_id for each in late] == [2]
     saved = step_ns(job, 12) - step_ns(Pipeline(ONE_WAY), 12)
     assert lost == pytest.approx(saved, rel=0.1)
 
 
-def test_a_slower_gpu_in_the_middle_is_named(trace_of: TraceOf) -> None:
+def test_a_slower_gpu_in_the_middle_is_named() -> None:
     """Some of the waits for it would be bubbles without it, too, so what it costs is an upper bound."""
     job = Pipeline(ONE_WAY, factors={1: 1.5})
-    late, lateness, _, lost = analyzed(job, trace_of)
+    late, lateness, _, lost = analyzed(job)
     assert [each.device_id for each in late] == [1]
     assert (lateness.charges.rule[lateness.charges.late == 1] == SLOWER_GPU).any()
     saved = step_ns(job, STEPS) - step_ns(Pipeline(ONE_WAY), STEPS)
@@ -75,10 +72,10 @@ def test_a_slower_gpu_in_the_middle_is_named(trace_of: TraceOf) -> None:
 
 
 @pytest.mark.parametrize("plan", [ONE_WAY, CHUNKS], ids=["1F1B", "interleaved"])
-def test_even_stages_have_bubbles_and_no_late_rank(plan: list[list[object]], trace_of: TraceOf) -> None:
+def test_even_stages_have_bubbles_and_no_late_rank(plan: list[list[object]]) -> None:
     """All waits in the steps of each rank are those of a plain loop, and nearly all of them are bubbles."""
     job = Pipeline(plan)  # type: ignore[arg-type]  # the elements are checked where they are made
-    late, lateness, own, _ = analyzed(job, trace_of)
+    late, lateness, own, _ = analyzed(job)
     assert late == ()
     charges = lateness.charges
     for rank, its in enumerate(timed(job, STEPS)):

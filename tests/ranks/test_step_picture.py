@@ -1,13 +1,12 @@
 """The picture of a step: segments with the exact time of each kind, and collectives from arrival to end."""
 
-from collections.abc import Callable
 from itertools import pairwise
 
 import numpy as np
 import pandas as pd
 import pytest
 from analysis_fixtures import attributions_of
-from export_builder import ExportBuilder
+from export_builder import trace_of
 from made_ranks import job
 from real_captures import RealTrace
 
@@ -29,7 +28,6 @@ from nsyswrap.report import choose_window
 from nsyswrap.sections.ledger import ledger_rows
 from nsyswrap.trace.tables import Trace
 
-TraceOf = Callable[[ExportBuilder], Trace]
 Job = tuple[TraceContext, Collectives, Lateness, JobSteps]
 TIMES = [f"{kind}_ns" for kind in KINDS]
 
@@ -48,7 +46,7 @@ def segments_of(made: Job, step: int = 0) -> pd.DataFrame:
     return find_segments(*made, step, made[1].ranks.each)
 
 
-def test_a_late_rank_loads_while_the_others_wait(trace_of: TraceOf) -> None:
+def test_a_late_rank_loads_while_the_others_wait() -> None:
     found = segments_of(job_of(trace_of(job(3, 8, {1: 400_000}))))
     assert tuple(found.columns) == SEGMENTS
     rank_0, rank_1 = (found[found["rank"] == rank] for rank in (0, 1))
@@ -92,7 +90,7 @@ def test_a_segment_is_what_takes_most_of_each_of_its_bins(real_trace: RealTrace)
     assert set(waits["waits_for_rank"]) == {1}
 
 
-def test_ranks_without_activity_have_no_segments(trace_of: TraceOf) -> None:
+def test_ranks_without_activity_have_no_segments() -> None:
     context, collectives, lateness, steps = job_of(trace_of(job(2, 8, {})))
     nothing = Lateness(lateness.charges, {}, lateness.exposed_wait, lateness.exposed_transfer)
     assert len(find_segments(context, collectives, nothing, steps, 0, steps.ranks)) == 0

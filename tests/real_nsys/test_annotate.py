@@ -49,7 +49,7 @@ class Run:
 
 def run(nsys: Nsys, folder: Path, command: tuple[str, ...], **fields: object) -> Run:
     """Record a program with marked calls."""
-    result = profile(options(folder, *command, traces=("nvtx",), annotate=True, **fields), nsys)
+    result = profile(options(folder, *command, traces=("nvtx",), annotate=True, steps="all", **fields), nsys)
     return Run(result.exit_code, result.notes, load_export(result.export))
 
 
@@ -65,7 +65,7 @@ def can_hide() -> bool:
 PLAIN, MIXED, RANKS = "plain", "accumulate,amp,persistent", "accumulate,ddp"
 # The trainings of a run: one after another in one process, which imports torch once, or in a process that it starts.
 RUNS = {
-    "one process": (PLAIN, "workers", MIXED, "compile"),
+    "one process": (PLAIN, "workers", MIXED),
     "child process with a spawned worker, hidden environment, without the nvtx package": ("spawned",),
 }
 
@@ -123,8 +123,8 @@ def test_losses_and_exit_codes_are_unchanged_and_steps_are_recorded(
     The nvtx package is not needed: the last run disables it. The program of that run sees the same files in its process
     namespace, where the kernel allows one.
 
-    The losses are those of a run without marks. In one epoch without AMP, loader processes, the compiler and a child
-    process change no loss, so those trainings share the plain one.
+    The losses are those of a run without marks. In one epoch without AMP, loader processes and a child process change
+    no loss, so those trainings share the plain one.
     """
     trainings = RUNS[name]
     expected = "".join(printed(modes) for modes in trainings)
@@ -155,7 +155,7 @@ def test_each_rank_of_torchrun_is_marked(nsys: Nsys, tmp_path: Path, capfd: pyte
 
 
 # The comparison needs only ranges. With system calls, nsys needs three times as long for the import of torch.
-WITHOUT_LOADER = ("profile", "--counterfactual", "data", "--trace", "nvtx", "-o", "out", "train.py")
+WITHOUT_LOADER = ("profile", "--counterfactual", "data", "--steps", "all", "--trace", "nvtx", "-o", "out", "train.py")
 SLOW = """
 import time, torch
 from torch import nn

@@ -40,7 +40,12 @@ OVERHEADS = {
 }
 CHUNKS = 30
 
-every_capture = pytest.mark.parametrize("name", CAPTURE_NAMES)
+# What has steps, counters, several GPUs, and graphs; `make check` compares all captures.
+OF_EACH_KIND = ("cnn_amp", "mnist_counters_python", "ddp_2gpu_slow_links", "cuda_graph_graph_trace")
+every_capture = pytest.mark.parametrize(
+    "name",
+    [pytest.param(each, marks=() if each in OF_EACH_KIND else pytest.mark.thorough) for each in CAPTURE_NAMES],
+)
 
 
 @pytest.fixture(scope="module")

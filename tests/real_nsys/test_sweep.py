@@ -30,6 +30,7 @@ SLOWER = "{slower}"
 """
 
 
+@pytest.mark.thorough
 def test_a_cell_is_a_run_of_profile(nsys: Nsys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One cell is measured with its batch and its variable, the other one crashes with its reason."""
     assert nsys.path

@@ -1,31 +1,28 @@
 """The view `breakdown`: the mean step by role, GPU utilization, and every step."""
 
 import re
-from collections.abc import Callable
 from dataclasses import replace
 
 import hand_made
 import pytest
-from export_builder import ExportBuilder, global_id
+from export_builder import ExportBuilder, global_id, trace_of
 
 from nsyswrap.model import Fact, Report, Section
 from nsyswrap.render import breakdown_view
 from nsyswrap.report import build_report
-from nsyswrap.trace.tables import Trace
 
-TraceOf = Callable[[ExportBuilder], Trace]
 MS = 1_000_000
 
 
-def report_of(trace_of: TraceOf) -> Report:
+def report_of() -> Report:
     """Return the report of two steps of 4 and 6 ms, in which kernels take 1 and 3 ms."""
     builder = ExportBuilder().gpu().range("step 0", 0, 4 * MS).range("step 1", 4 * MS, 10 * MS)
     builder.kernel(0, MS).kernel(5 * MS, 8 * MS)
     return build_report(trace_of(builder), "0:0.01")
 
 
-def test_the_mean_step_is_shown_by_role(trace_of: TraceOf) -> None:
-    lines = breakdown_view.render(report_of(trace_of)).splitlines()
+def test_the_mean_step_is_shown_by_role() -> None:
+    lines = breakdown_view.render(report_of()).splitlines()
     assert "Step-time breakdown, mean of 2 steps (process 4711)" in lines
     (kernel,) = (line for line in lines if line.startswith("  Kernel"))
     assert kernel.split() == ["Kernel", "2.000", "40.0", "%", "############"]
@@ -33,31 +30,31 @@ def test_the_mean_step_is_shown_by_role(trace_of: TraceOf) -> None:
     assert whole.split() == ["step", "5.000", "100.0", "%"]
 
 
-def test_the_roles_have_the_names_and_the_order_of_the_page(trace_of: TraceOf) -> None:
-    text = breakdown_view.render(report_of(trace_of))
+def test_the_roles_have_the_names_and_the_order_of_the_page() -> None:
+    text = breakdown_view.render(report_of())
     places = [text.index(f"\n  {label}") for label in breakdown_view.LABELS.values()]
     assert places == sorted(places)
 
 
-def test_every_step_is_a_line(trace_of: TraceOf) -> None:
-    lines = [line.split() for line in breakdown_view.render(report_of(trace_of)).splitlines()]
+def test_every_step_is_a_line() -> None:
+    lines = [line.split() for line in breakdown_view.render(report_of()).splitlines()]
     assert ["step", "0", "4.000", "1.000", *["0.000"] * 6, "3.000"] in lines
     assert ["step", "1", "6.000", "3.000", *["0.000"] * 6, "3.000"] in lines
 
 
-def test_numbers_stand_under_their_heading(trace_of: TraceOf) -> None:
-    lines = breakdown_view.render(report_of(trace_of)).splitlines()
+def test_numbers_stand_under_their_heading() -> None:
+    lines = breakdown_view.render(report_of()).splitlines()
     at = next(place for place, line in enumerate(lines) if "step time" in line)
     ends = [found.end() for found in re.finditer(r"step time|Kernel|Communication|CPU Exec|Other", lines[at])]
     assert all(re.search(r"\d$", lines[at + 1][:end]) for end in ends)
 
 
-def test_utilization_is_shown_for_each_gpu(trace_of: TraceOf) -> None:
-    assert re.search(r"GPU Utilization, GPU 0 +40\.0 %", breakdown_view.render(report_of(trace_of)))
+def test_utilization_is_shown_for_each_gpu() -> None:
+    assert re.search(r"GPU Utilization, GPU 0 +40\.0 %", breakdown_view.render(report_of()))
 
 
-def test_estimates_are_shown_where_the_report_has_them(trace_of: TraceOf) -> None:
-    report = report_of(trace_of)
+def test_estimates_are_shown_where_the_report_has_them() -> None:
+    report = report_of()
     facts = (Fact("sm_efficiency_estimate_share", 0.25, "share"), Fact("achieved_estimate_share", None, "share"))
     others = tuple(one for one in report.sections if one.key != "occupancy")
     section = Section("occupancy", "Occupancy", report.window, facts)
@@ -67,7 +64,7 @@ def test_estimates_are_shown_where_the_report_has_them(trace_of: TraceOf) -> Non
     assert "Est." not in breakdown_view.render(replace(report, sections=others))
 
 
-def test_each_process_has_its_own_mean(trace_of: TraceOf) -> None:
+def test_each_process_has_its_own_mean() -> None:
     other, main = global_id(99), global_id(99, 99)
     builder = ExportBuilder().range("step 0", 0, MS).kernel(0, MS // 2)
     builder.range("step 0", 0, MS, thread=main).kernel(0, MS // 4, process=other)
@@ -79,18 +76,18 @@ def test_without_kernels_it_says_so() -> None:
     assert breakdown_view.render(hand_made.no_gpu_report()).endswith(f"\n\n{breakdown_view.NOTHING}\n")
 
 
-def test_notes_are_shown(trace_of: TraceOf) -> None:
+def test_notes_are_shown() -> None:
     text = breakdown_view.render(build_report(trace_of(ExportBuilder().kernel(0, 10)), "all"))
     assert "\nNote: No step lies inside the window" in text
 
 
 @pytest.mark.parametrize("width", [60, 100])
-def test_no_line_is_wider_than_a_terminal(width: int, trace_of: TraceOf) -> None:
-    lines = breakdown_view.render(report_of(trace_of), width=width).splitlines()
+def test_no_line_is_wider_than_a_terminal(width: int) -> None:
+    lines = breakdown_view.render(report_of(), width=width).splitlines()
     assert max(map(len, lines)) == width
 
 
-def test_hostile_names_stay_on_their_line(trace_of: TraceOf) -> None:
+def test_hostile_names_stay_on_their_line() -> None:
     builder = ExportBuilder().range(f"{hand_made.HOSTILE} step 1", 0, MS).kernel(0, 10)
     text = breakdown_view.render(build_report(trace_of(builder), "0:0.001"))
     assert all(line.isprintable() for line in text.splitlines())

@@ -58,6 +58,8 @@ def test_each_promise_has_its_time_and_the_measured_steps_are_around_them() -> N
     assert found["time"] == ["10.0 ms", "4.00 to 5.00 ms promised", "2.00 to 3.00 ms promised", "4.50 ms"]
     drawn = [("100.00%", "100.00%"), ("50.00%", "40.00%"), ("30.00%", "20.00%"), ("45.00%", "45.00%")]
     assert widths(found["as a bar"]) == drawn
+    # Words of any length follow the bar, so that they do not push it beyond the edge.
+    assert list(found)[:4] == ["step", "change", "time", "as a bar"]
 
 
 def test_the_longest_step_fills_the_bar() -> None:
@@ -69,7 +71,7 @@ def test_the_longest_step_fills_the_bar() -> None:
 @pytest.mark.parametrize("form", ["html", "text", "markdown"])
 def test_every_form_says_what_the_plan_predicted_and_a_run_without_a_plan_has_none(form: str) -> None:
     shown = " ".join(documents.render("comparison", form, compared(4.5, OFF)).split())
-    assert "The plan predicted a median step of 4.00 to 5.00 ms; it takes 4.50 ms: as predicted." in shown
+    assert "The plan predicted a mean step of 4.00 to 5.00 ms; it takes 4.50 ms: as predicted." in shown
     plain = pairs.report(pairs.lengths(1.0))
     without = documents.render("comparison", form, compare_reports([plain], [plain], ("a", "b")))
     assert "The plan predicted" not in without

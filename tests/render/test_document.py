@@ -3,10 +3,10 @@
 import html
 import re
 from dataclasses import replace
-from html.parser import HTMLParser
 
 import pytest
 from hand_made import HOSTILE
+from page_elements import Page
 
 from nsyswrap.render import html_writer, markdown_writer, text_writer
 from nsyswrap.render.charts import stacked
@@ -77,27 +77,7 @@ def test_each_block_of_hostile_texts_stays_text(form: str) -> None:
     if form != "text":
         assert "<img" not in text
     if form == "html":
-        assert text.count("<script>") == 3
-
-
-def test_elements_of_a_page_nest() -> None:
-    class Tags(HTMLParser):
-        open: list[str] = []  # noqa: RUF012 - of one page
-
-        def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-            assert not any(name.startswith("on") or name == "style" for name, _ in attrs)
-            if tag not in {"meta", "link", "input"}:
-                self.open.append(tag)
-
-        def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-            """A shape that closes itself."""
-
-        def handle_endtag(self, tag: str) -> None:
-            assert self.open.pop() == tag
-
-    tags = Tags()
-    tags.feed(html_writer.write(hostile()))
-    assert tags.open == []
+        assert Page(text).all("script") == [{}] * 3
 
 
 @every_form

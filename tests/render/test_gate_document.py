@@ -1,4 +1,4 @@
-"""The forms of the gate's result: what they show, that they are reproducible, and that names stay inert."""
+"""The content of the gate's result in its forms."""
 
 import json
 import math
@@ -7,13 +7,11 @@ from typing import Any
 
 import hand_made
 import pytest
+from made_results import regressed, timed_runs
 
-from nsyswrap.base.errors import UsageError
-from nsyswrap.compare import ComparabilityIssue, IssueKind
-from nsyswrap.gate import Gate, GateOptions, GateOutcome, Measure, TimedRun, judge
+from nsyswrap.gate import Gate, GateOptions, GateOutcome, Measure, judge
 from nsyswrap.render import documents
 from nsyswrap.render.gate_document import MARKER, SCHEMA
-from nsyswrap.render.markdown_writer import MOST_BYTES
 
 FORMS = documents.KINDS["gate"]
 
@@ -21,33 +19,6 @@ FORMS = documents.KINDS["gate"]
 def render(form: str, gate: Gate, **fitting: Any) -> str:  # noqa: ANN401 - as the function has it
     """Return the result in one form."""
     return documents.render("gate", form, gate, **fitting)
-
-
-def runs(factors: list[float], name: str = "run") -> list[TimedRun]:
-    """Return runs of 10 ms a step times a factor, that wait for rank 3."""
-    parts = [{"compute": 6e6, "wait for rank 3 (data loader wait)": 1e7 * one - 6e6} for one in factors]
-    return [
-        TimedRun(f"{name} {at}", 1e7 * one, 1e7 * one, part, commit="0123456789abcdef")
-        for at, (one, part) in enumerate(zip(factors, parts, strict=True))
-    ]
-
-
-def regressed(name: str = "run", count: int = 20) -> Gate:
-    """Return a result in which new runs take 10 % longer."""
-    issue = ComparabilityIssue(IssueKind.COMMAND, f"Other arguments: {name}.", blocks=False)
-    earlier = [1 + 0.001 * (at % 3) for at in range(count)]
-    return judge(runs(earlier, name), runs([1.1, 1.11, 1.1], f"new {name}"), GateOptions(), [issue])
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_the_same_result_gives_the_same_text(form: str) -> None:
-    assert render(form, regressed()) == render(form, regressed())
-    assert render(form, regressed()).endswith("\n")
-
-
-def test_an_unknown_form_is_refused() -> None:
-    with pytest.raises(UsageError, match="no form 'pdf'"):
-        render("pdf", regressed())
 
 
 def test_text_shows_the_verdict_the_measures_and_the_parts() -> None:
@@ -61,14 +32,9 @@ def test_text_shows_the_verdict_the_measures_and_the_parts() -> None:
     assert "Other arguments: run." in shown
 
 
-def test_text_without_colour_has_no_escape_sequences() -> None:
-    assert "\x1b" not in render("text", regressed())
-    assert "\x1b" in render("text", regressed(), colour=True)
-
-
 @pytest.mark.parametrize("form", FORMS)
 def test_a_result_without_measures_has_every_form(form: str) -> None:
-    shown = unescape(" ".join(render(form, judge(runs([1.0, 1.0]), runs([2.0]))).split()))
+    shown = unescape(" ".join(render(form, judge(timed_runs([1.0, 1.0]), timed_runs([2.0]))).split()))
     assert "Cannot tell: 2 earlier runs" in shown.replace("\u00a0", " ")
 
 
@@ -93,7 +59,6 @@ def test_markdown_begins_with_the_hidden_marker_and_fits_into_a_comment() -> Non
     shown = render("markdown", regressed(count=200))
     assert shown.startswith(f"{MARKER}\n### nsyswrap gate: regressed, 3 new runs against 200\n")
     assert shown.count(MARKER) == 1
-    assert len(shown.encode()) <= MOST_BYTES
 
 
 def test_hostile_names_stay_inert_in_markdown() -> None:

@@ -5,65 +5,19 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
-from html.parser import HTMLParser
 from importlib import resources
 from itertools import pairwise
-from typing import ClassVar
 
 import hand_made
 import numpy as np
 import pandas as pd
 import pytest
 from made_rank_sections import with_ranks
+from page_elements import Page
 
 from nsyswrap.model import Section
 from nsyswrap.render import glossary, html_report, vocabulary
 from nsyswrap.render.content_policy import digest
-
-VOID = frozenset({"meta", "link", "br", "img", "hr", "input"})
-
-
-class Page(HTMLParser):
-    """A parsed page: elements in order, text by element, and a check that tags nest."""
-
-    shapes: ClassVar[frozenset[str]] = frozenset({"rect", "path", "circle", "line", "polygon"})
-
-    def __init__(self, text: str) -> None:
-        super().__init__(convert_charrefs=True)
-        self.elements: list[tuple[str, dict[str, str]]] = []
-        self.open: list[str] = []
-        self.words: list[str] = []
-        self.feed(text)
-        self.close()
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Open an element."""
-        self.elements.append((tag, {name: value or "" for name, value in attrs}))
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Collect an element that closes itself."""
-        self.elements.append((tag, {name: value or "" for name, value in attrs}))
-
-    def handle_endtag(self, tag: str) -> None:
-        """Close the element that was opened last."""
-        assert self.open.pop() == tag, f"</{tag}> closes something else"
-
-    def handle_data(self, data: str) -> None:
-        """Keep the visible text."""
-        if not {"style", "script", "template", "title"} & set(self.open):
-            self.words.append(data)
-
-    def all(self, tag: str) -> list[dict[str, str]]:
-        """Return the attributes of each element of that kind."""
-        return [attributes for name, attributes in self.elements if name == tag]
-
-    @property
-    def text(self) -> str:
-        """Return the visible text, with white space joined."""
-        return " ".join(" ".join(self.words).split())
-
 
 REPORTS: dict[str, Callable[[], str]] = {
     "full": lambda: html_report.render(hand_made.full_report()),
@@ -92,16 +46,6 @@ page_of = cache(lambda name: Page(text_of(name)))
 def page(request: pytest.FixtureRequest) -> Page:
     """Return the page that a test names."""
     return page_of(request.param)
-
-
-def ids(page: Page) -> list[str]:
-    """Return the ids of a page in order."""
-    return [attributes["id"] for _, attributes in page.elements if "id" in attributes]
-
-
-@every_page
-def test_elements_nest_and_close(page: Page) -> None:
-    assert page.open == []
 
 
 @every_page
@@ -159,7 +103,7 @@ def test_no_element_needs_the_style_sheet(page: Page) -> None:
 
 @every_page
 def test_ids_are_unique_and_anchors_lead_somewhere(page: Page) -> None:
-    found = ids(page)
+    found = page.ids
     assert len(found) == len(set(found))
     anchors = {link["href"][1:] for link in page.all("a")}
     spans = {anchor for anchor in anchors if re.fullmatch(r"t=\d+-\d+", anchor)}
@@ -170,7 +114,7 @@ def test_ids_are_unique_and_anchors_lead_somewhere(page: Page) -> None:
 @every_page
 def test_patterns_that_fill_shapes_exist(page: Page) -> None:
     used = {found for _, attributes in page.elements for found in re.findall(r"url\(#(.*?)\)", str(attributes))}
-    assert used <= set(ids(page))
+    assert used <= set(page.ids)
 
 
 @every_page
@@ -202,7 +146,7 @@ def test_the_ledger_bar_adds_up() -> None:
 
 def test_parts_of_the_page_are_in_order() -> None:
     parts = ("verdict", "ledger", "findings", "gaps", "provenance", "glossary")
-    sections = [one for one in ids(page_of("full")) if one.startswith("section-") or one in parts]
+    sections = [one for one in page_of("full").ids if one.startswith("section-") or one in parts]
     assert sections[:6] == ["verdict", "ledger", "findings", "gaps", "section-tensor_cores", "section-counters"]
     assert sections[-3:] == ["section-capture_check", "provenance", "glossary"]
 
@@ -312,7 +256,7 @@ def test_without_a_gpu_the_page_says_so_and_shows_the_rest() -> None:
     page = page_of("no GPU")
     assert vocabulary.NO_GPU in page.text
     assert "ledger, idle and tensor_cores were skipped" in page.text
-    assert {"section-phases", "section-steps", "section-os_calls"} <= set(ids(page))
+    assert {"section-phases", "section-steps", "section-os_calls"} <= set(page.ids)
     assert not any(svg.get("class", "").startswith("bar") for svg in page.all("svg"))
 
 

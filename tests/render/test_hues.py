@@ -8,7 +8,6 @@ import pytest
 from nsyswrap.attribution.attribution import RULES
 from nsyswrap.render import hues
 from nsyswrap.timeline.gpu_rows import BUSY_CLASSES
-from nsyswrap.timeline.host_rows import THREAD_CLASSES
 from nsyswrap.timeline.operation_names import STREAM_CLASSES
 
 STATIC = resources.files("nsyswrap.render").joinpath("static")
@@ -25,15 +24,14 @@ def test_the_style_sheets_have_the_same_value_and_one_for_dark_pages(name: str) 
 
 
 def test_every_class_has_a_hue_with_a_value() -> None:
-    names = [("gpu", name) for name in (*BUSY_CLASSES, *RULES)]
-    names += [("thread", name) for name in THREAD_CLASSES] + [("stream", name) for name in STREAM_CLASSES]
-    assert {hues.hue(*each) for each in names} <= set(hues.LIGHT)
+    assert set(BUSY_CLASSES) <= set(hues.TABLE["gpu"])
+    assert set(STREAM_CLASSES) <= set(hues.TABLE["stream"])
+    assert {hue for names in hues.TABLE.values() for hue in names.values()} <= set(hues.LIGHT)
 
 
 def test_work_idle_time_and_phases_do_not_share_hues() -> None:
-    work = {hues.hue("gpu", name) for name in BUSY_CLASSES}
-    idle = {hues.hue("gpu", rule) for rule in RULES}
-    phases = {hues.hue("phases", name) for name in ("data", "copy", "forward", "backward", "optimizer", "batch", "own")}
+    work, phases = ({*hues.TABLE[kind].values()} for kind in ("gpu", "phases"))
+    idle = {hues.idle_hue(rule) for rule in RULES}
     assert work.isdisjoint(idle | phases)
     assert idle.isdisjoint(phases)
 

@@ -1,9 +1,7 @@
 """The JSON Schema of report.json: what it refuses, and that the reports of this version are valid."""
 
-import importlib.util
 import json
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import hand_made
@@ -17,29 +15,6 @@ from nsyswrap.render import json_report
 ROOT = Path(__file__).resolve().parents[2]
 COMMITTED = sorted((ROOT / "reports").glob("*/*/report.json"))
 FULL = hand_made.full_report()
-
-
-@pytest.fixture(scope="module")
-def tool() -> ModuleType:
-    """Return tools/report_schema.py, a program, as a module."""
-    spec = importlib.util.spec_from_file_location("report_schema", ROOT / "tools" / "report_schema.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def test_the_file_says_what_the_types_say(tool: ModuleType) -> None:
-    """Written by `make docs`; a hint says so where it is not."""
-    assert tool.main(["--check"]) == 0
-
-
-def test_an_older_file_is_found(tool: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tool, "SCHEMA_FILE", tmp_path / "report.schema.json")
-    assert tool.main(["--check"]) == 1
-    assert tool.main([]) == 0
-    assert tool.main(["--check"]) == 0
 
 
 @pytest.mark.parametrize(

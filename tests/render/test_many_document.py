@@ -1,21 +1,15 @@
-"""Each form of the totals is pure, complete and inert, also with hostile names, without GPU work and with nothing."""
+"""The content of the totals in their forms."""
 
 import json
-from collections.abc import Callable
-from html.parser import HTMLParser
 
-import pytest
-from hand_made import HOSTILE
+from made_results import captures, captures_without_gpu
 from made_sums import made_sums
 
-from nsyswrap.base.errors import UsageError
-from nsyswrap.many.capture_sums import FindingSum, KernelSum
+from nsyswrap.many.capture_sums import KernelSum
 from nsyswrap.many.totals import ManyCaptures, totals_of
 from nsyswrap.render import documents
 from nsyswrap.render.escape import unbroken
 from nsyswrap.render.many_document import verdict
-
-FORMS = documents.KINDS["many"]
 
 
 def render(form: str, many: ManyCaptures) -> str:
@@ -23,93 +17,9 @@ def render(form: str, many: ManyCaptures) -> str:
     return documents.render("many", form, many)
 
 
-def full() -> ManyCaptures:
-    """Return ten captures, one of them slow, one repeated, and one that failed."""
-    every = [
-        made_sums(100 + number % 3, host="host-1" if number == 1 else "host-aa", day=f"2026-11-0{number}")
-        for number in range(1, 10)
-    ]
-    rows = [*((f"c{number}", sums) for number, sums in enumerate(every)), ("slow", made_sums(180))]
-    return totals_of([*rows, ("bad", "it is empty")], [("again", "c1")])
-
-
-def hostile() -> ManyCaptures:
-    """Return captures in which each text that a program or a user can choose is hostile."""
-    one = made_sums(
-        program=HOSTILE,
-        arguments=HOSTILE,
-        gpus=(HOSTILE,),
-        host=HOSTILE,
-        started_utc=HOSTILE,
-        verdict=HOSTILE,
-        idle={HOSTILE: made_sums().ledger["idle_ns"]},
-        findings=(FindingSum(HOSTILE, "problem", 5, None),),
-        kernels=(KernelSum(HOSTILE, 1, 5),),
-    )
-    return totals_of([(HOSTILE, one), (f"{HOSTILE} 2", HOSTILE)], [(HOSTILE, HOSTILE)])
-
-
-def without_gpu() -> ManyCaptures:
-    """Return one capture without GPU work."""
-    none = dict.fromkeys(made_sums().ledger, 0)
-    return totals_of([("a", made_sums(gpus=(), ledger=none, idle={}, findings=(), kernels=(), step_ns=None))])
-
-
-MADE: dict[str, Callable[[], ManyCaptures]] = {
-    "full": full,
-    "hostile": hostile,
-    "without GPU": without_gpu,
-    "nothing": lambda: totals_of([]),
-}
-every_form = pytest.mark.parametrize("form", FORMS)
-every_many = pytest.mark.parametrize("many", [make() for make in MADE.values()], ids=MADE)
-
-
-@every_form
-@every_many
-def test_the_same_totals_give_the_same_bytes(form: str, many: ManyCaptures) -> None:
-    text = render(form, many)
-    assert text == render(form, many)
-    assert text.encode("utf-8")
-    assert not {"\x1b", "\u202e", "\x00"} & set(text)
-
-
-class Elements(HTMLParser):
-    """Collects the elements, attributes and headings of a page."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.tags: list[str] = []
-        self.attributes: list[tuple[str, str | None]] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Collect one element."""
-        self.tags.append(tag)
-        self.attributes += attrs
-
-
-def elements(page: str) -> Elements:
-    found = Elements()
-    found.feed(page)
-    return found
-
-
-@every_many
-def test_a_page_is_one_file_without_network_and_handlers(many: ManyCaptures) -> None:
-    """Names become no elements; all links stay on the page, to an id that is there."""
-    page = elements(render("html", many))
-    assert not {"img", "iframe", "link rel=stylesheet", "object", "base"} & set(page.tags)
-    assert page.tags.count("script") == 3
-    assert not [name for name, _ in page.attributes if name.startswith("on") or name in {"style", "src"}]
-    ids = {value for name, value in page.attributes if name == "id"}
-    targets = {value for name, value in page.attributes if name == "href"} - {"data:,"}
-    assert {str(target)[1:] for target in targets} <= ids
-    assert all(str(target).startswith("#") for target in targets)
-
-
 def test_the_page_has_what_the_json_has() -> None:
     """The verdict, each finding, outlier, host, day and failed capture."""
-    many = full()
+    many = captures()
     page, text, tree = render("html", many), render("text", many), json.loads(render("json", many))
     assert unbroken(verdict(many)) in page
     for words in ("data loader wait", "host-1", "slow", "gemm", "it is empty", "again is the same as c1"):
@@ -122,15 +32,10 @@ def test_the_page_has_what_the_json_has() -> None:
 
 
 def test_the_verdict_names_the_costliest_finding() -> None:
-    words = verdict(full())
+    words = verdict(captures())
     assert words.startswith("10 captures hold 10.9 s of GPU time: 50.0 % compute, 50.0 % idle.")
     assert "The costliest finding is data loader wait: 50.0 % of all GPU time, in 10 of 10 captures." in words
-    assert verdict(without_gpu()) == "1 capture holds no record of GPU work."
-
-
-def test_a_form_that_is_not_there_is_an_error() -> None:
-    with pytest.raises(UsageError):
-        render("pdf", full())
+    assert verdict(captures_without_gpu()) == "1 capture holds no record of GPU work."
 
 
 def test_page_and_text_have_the_sign_of_multiplication_and_the_json_keeps_its_words() -> None:

@@ -1,13 +1,12 @@
 """The view `nvprof`: two tables, each with shares of its own total, largest first, names in full."""
 
 import re
-from collections.abc import Callable
 from dataclasses import replace
 
 import hand_made
 import pandas as pd
 import pytest
-from export_builder import DEVICE_TO_HOST, HOST_TO_DEVICE, PAGEABLE, ExportBuilder
+from export_builder import DEVICE_TO_HOST, HOST_TO_DEVICE, PAGEABLE, ExportBuilder, trace_of
 from hypothesis import given
 from hypothesis import strategies as st
 from real_captures import RealReport
@@ -21,7 +20,6 @@ from nsyswrap.report import report_of
 from nsyswrap.trace.load import load_export
 from nsyswrap.trace.tables import Trace
 
-TraceOf = Callable[[ExportBuilder], Trace]
 LONG = "void wide<" + "float, " * 100 + "int>(int)"
 # The view has no other parts of a report.
 SHOWN = ("kernels", "copies", "host_calls", "cuda_graphs")
@@ -64,7 +62,7 @@ def test_gpu_activities_have_kernels_copies_and_memsets_in_order(small_report: R
     )
 
 
-def test_api_calls_are_by_name_without_the_version_cupti_appends(trace_of: TraceOf) -> None:
+def test_api_calls_are_by_name_without_the_version_cupti_appends() -> None:
     builder = ExportBuilder().kernel(0, 100, launched=(0, 10))
     builder.call("cudaMalloc_v3020", 20, 50).call("cudaMalloc_v3020", 50, 60)
     found = nvprof_view.api_calls(whole_report(trace_of(builder)))
@@ -97,12 +95,12 @@ def test_it_says_which_names_make_up_ninety_per_cent(small_report: Report) -> No
     assert "GPU activities: the first 3 of 5 names make up 90.0 % of 1.00 ms\n" in nvprof_view.render(small_report)
 
 
-def test_a_table_of_one_name_says_so(trace_of: TraceOf) -> None:
+def test_a_table_of_one_name_says_so() -> None:
     report = whole_report(trace_of(ExportBuilder().kernel(0, 100, launched=(0, 10))))
     assert "API calls: its only name makes up 100.0 % of 10 ns\n" in nvprof_view.render(report)
 
 
-def test_a_note_says_that_graphs_traced_as_a_whole_are_missing(small_report: Report, trace_of: TraceOf) -> None:
+def test_a_note_says_that_graphs_traced_as_a_whole_are_missing(small_report: Report) -> None:
     """Their kernels would be in the table of a capture that traces nodes."""
     builder = ExportBuilder().kernel(0, 100, launched=(0, 10)).graph(200, 500, launched=(150, 160))
     text = nvprof_view.render(whole_report(trace_of(builder)))
@@ -145,7 +143,7 @@ def test_a_report_without_gpu_work_has_tables_that_say_none() -> None:
     assert [line.split() for line in lines[2:4]] == [["GPU", "activities:", "none"], ["API", "calls:", "none"]]
 
 
-def test_hostile_names_stay_on_their_line(trace_of: TraceOf) -> None:
+def test_hostile_names_stay_on_their_line() -> None:
     builder = ExportBuilder().kernel(0, 100, hand_made.HOSTILE, launched=(0, 10))
     text = nvprof_view.render(whole_report(trace_of(builder)))
     assert "\x1b" not in text

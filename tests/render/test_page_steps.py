@@ -1,5 +1,7 @@
 """The chart of steps on the page: columns, outliers, and the slowest."""
 
+from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import replace
 
 import hand_made
@@ -9,8 +11,11 @@ from hand_made import MS
 
 from nsyswrap.model import Report, Section
 from nsyswrap.render import page_steps
+from nsyswrap.render.drawings import Shape
+from nsyswrap.render.page_steps import ChartedSteps
 
 FULL = hand_made.full_report()
+HEIGHT = 160
 
 
 def with_steps(**tables: pd.DataFrame) -> Report:
@@ -36,15 +41,43 @@ def view_of(report: Report) -> page_steps.StepsView:
     return view
 
 
+def shapes(view: page_steps.StepsView, tag: str) -> list[Shape]:
+    """Return the shapes of one kind that are not inside another one."""
+    return [one for one in view.picture.shapes[0].parts if one.tag == tag]
+
+
+def looks(view: page_steps.StepsView) -> dict[str, list[Shape]]:
+    """Return all shapes by their class."""
+    found: dict[str, list[Shape]] = defaultdict(list)
+    waiting = list(view.picture.shapes)
+    while waiting:
+        one = waiting.pop(0)
+        found[one.attributes.get("class", "")].append(one)
+        waiting += one.parts
+    return found
+
+
+def numbers(drawn: Sequence[Shape], name: str) -> list[float]:
+    """Return an attribute of shapes, in per cent or pixels."""
+    return [float(one.attributes[name].rstrip("%")) for one in drawn]
+
+
+def charted(*lengths: int, warm_up: int = 0, parts: Sequence[Sequence[float]] = ()) -> page_steps.StepsView:
+    """Return the chart of steps; the first ones are warm-up."""
+    names, none = [f"s{at}" for at in range(len(lengths))], [False] * len(lengths)
+    warm = [at < warm_up for at in range(len(lengths))]
+    return page_steps.chart(ChartedSteps(names, lengths, warm, parts, none, names), "", view_of(FULL).slowest)
+
+
 def test_steps_have_a_chart_a_median_and_the_slowest() -> None:
     view = view_of(FULL)
-    assert (view.step_count, view.warm_up, view.median, view.slowest.cut) == (20, 2, "111 ms", "10 of 18 steps")
+    assert (view.warm_up, view.median, view.slowest.cut) == (2, "111 ms", "10 of 18 steps")
+    assert view.picture.alt == "Time of each of 20 steps; 0 outliers"
     assert view.slowest.rows[0][0].text == "step 5"
 
 
 def test_the_axis_names_the_first_step_and_the_last() -> None:
-    view = view_of(FULL)
-    assert (view.first, view.last) == ("step 1", "step 20")
+    assert view_of(FULL).picture.ends == ("step 1", "step 20")
 
 
 def test_slowest_steps_name_their_process_where_there_are_several() -> None:
@@ -69,10 +102,11 @@ def test_the_slowest_steps_lead_to_their_place_in_time() -> None:
     assert row[1].span.anchor == f"t={start}-{end}"
 
 
-def test_each_column_leads_to_its_place_in_time() -> None:
-    columns = view_of(FULL).chart.columns
-    assert columns[0].anchor == f"t=0-{1_900 * MS}"
-    assert len({column.anchor for column in columns}) == 20
+def test_each_step_leads_to_its_place_in_time() -> None:
+    links = shapes(view_of(FULL), "a")
+    assert links[0].attributes["href"] == f"#t=0-{1_900 * MS}"
+    assert links[0].attributes["aria-label"] == "step 1 in the timeline"
+    assert len({link.attributes["href"] for link in links}) == 20
 
 
 def test_outliers_are_marked_in_their_column() -> None:
@@ -80,26 +114,32 @@ def test_outliers_are_marked_in_their_column() -> None:
     outliers = TABLE.iloc[[2]].assign(excess_ns=9 * MS)
     view = view_of(with_steps(outliers=outliers))
     assert view.outliers == 1
-    (mark,) = view.chart.marks
-    assert (mark.name, mark.x, mark.ns) == ("step 3", "12.5", int(TABLE["end_ns"][2] - TABLE["start_ns"][2]))
-    assert float(mark.y) == pytest.approx(min(float(part.y) for part in view.chart.columns[2].parts), abs=0.1)
+    (mark,) = shapes(view, "svg")
+    assert mark.parts[0].title.startswith("outlier: step 3, ")
+    assert mark.attributes["x"] == "12.5%"
+    column = [part for part in shapes(view, "a")[2].parts if part.attributes["class"] != "hit"]
+    assert float(mark.attributes["y"]) == pytest.approx(min(numbers(column, "y")), abs=0.1)
 
 
 def test_without_outliers_nothing_is_marked() -> None:
-    assert (view_of(FULL).outliers, view_of(FULL).chart.marks) == (0, ())
+    assert (view_of(FULL).outliers, shapes(view_of(FULL), "svg")) == (0, [])
 
 
 def test_steps_of_several_gpus_are_their_mean() -> None:
     both = pd.concat([TABLE.assign(device_id=0), TABLE.assign(device_id=1, compute_ns=0, copy_exposed_ns=0)])
     both.loc[both["device_id"] == 1, "idle_ns"] = (TABLE["end_ns"] - TABLE["start_ns"]).to_numpy()
     view = view_of(with_steps(steps=both))
-    assert (view.step_count, len(view.chart.columns)) == (20, 20)
+    assert (view.has_parts, len(shapes(view, "a"))) == (True, 20)
     assert "device_id" not in [head.name for head in view.slowest.heads]
 
 
 def test_steps_without_a_ledger_are_dots() -> None:
     view = view_of(with_steps(steps=TABLE.drop(columns="idle_ns")))
-    assert (view.chart.columns, len(view.chart.dots)) == ((), 20)
+    assert (view.has_parts, len(shapes(view, "a")), {one.tag for one in looks(view)["p-compute"]}) == (
+        False,
+        20,
+        {"circle"},
+    )
 
 
 def test_a_table_of_outliers_without_rows_and_columns_marks_none() -> None:
@@ -116,3 +156,50 @@ def test_without_steps_there_is_no_chart(report: Report) -> None:
 def test_steps_that_are_all_warm_up_have_no_slowest() -> None:
     view = view_of(with_steps(steps=TABLE.head(2)))
     assert (view.slowest.rows, view.slowest.cut) == ((), "")
+
+
+def test_the_scale_of_steps_starts_at_zero() -> None:
+    """A step of half the length is a dot at half the height."""
+    low, high = numbers(looks(charted(50, 100))["p-compute"], "cy")
+    assert HEIGHT - high == pytest.approx(2 * (HEIGHT - low), abs=0.2)
+
+
+def test_warm_up_does_not_set_the_scale() -> None:
+    view = charted(10_000, 100, warm_up=1)
+    assert (view.picture.edges[0], view.above, numbers(looks(view)["hollow"], "cy")) == ("114 ns", 1, [0.0])
+    assert charted(100, warm_up=1).picture.edges[0] == "114 ns"
+
+
+def test_a_step_is_a_column_of_its_parts_where_they_add_up() -> None:
+    drawn = looks(charted(100, parts=[[60], [0], [40]]))
+    assert "p-rank_wait" not in drawn
+    heights = numbers([*drawn["p-compute"], *drawn["p-communication"]], "height")
+    assert heights == pytest.approx([0.6 * HEIGHT / 1.15, 0.4 * HEIGHT / 1.15], abs=0.1)
+    assert not charted(100, parts=[[60], [30]]).has_parts
+
+
+def test_a_warm_up_step_is_one_hollow_column_cut_off_at_the_edge() -> None:
+    (hollow,) = looks(charted(900, 100, warm_up=1, parts=[[450, 60], [450, 40]]))["hollow"]
+    assert (hollow.tag, hollow.attributes["y"], hollow.attributes["height"]) == ("rect", "0.0", "160.0")
+
+
+def test_columns_stand_side_by_side() -> None:
+    first, second = looks(charted(5, 5, parts=[[5, 5]]))["p-compute"]
+    assert sum(numbers([first], "x") + numbers([first], "width")) < numbers([second], "x")[0]
+
+
+@pytest.mark.parametrize(("count", "tag"), [(120, "rect"), (121, "circle"), (400, "circle"), (401, "line")])
+def test_many_steps_are_dots_and_very_many_are_ranges(count: int, tag: str) -> None:
+    drawn = looks(charted(*[10] * count, parts=[[10] * count]))
+    assert {one.tag for one in (*drawn["p-compute"], *drawn["s-compute"])} == {tag}
+
+
+def test_ranges_keep_the_extremes() -> None:
+    ranges = looks(charted(*[100] * 9_999, 300))["s-compute"]
+    assert len(ranges) <= 400
+    assert numbers(ranges[-1:], "y1") == pytest.approx([HEIGHT * (1 - 1 / 1.15)], abs=0.2)
+
+
+def test_the_median_line_is_the_median_of_measured_steps() -> None:
+    (line,) = looks(charted(900, 80, 100, 100, warm_up=1))["median"]
+    assert numbers([line], "y1") == pytest.approx([HEIGHT * (1 - 1 / 1.15)], abs=0.2)

@@ -16,7 +16,6 @@ from nsyswrap.rules.idle import DATA_WAIT
 REPORT = hand_made.full_report()
 TWO = Plan(
     111 * MS,
-    False,  # noqa: FBT003 - a median
     (
         PlannedChange("idle/data_wait", between(78 * MS, 90 * MS)),
         PlannedChange("other/rule", between(55_500_000, 55_500_000)),
@@ -28,16 +27,11 @@ PLANNED = replace(REPORT, plan=TWO)
 
 def test_rows_are_the_step_now_and_after_each_change() -> None:
     shown = plan_view.plan(PLANNED)
-    assert shown.measure == "median step after each change, with those before it"
+    assert shown.measure == "mean step; do these in order, each row includes those above"
     assert [row.label for row in shown.rows] == ["now", "if the data loader kept up", "if fixed"]
     assert [row.time for row in shown.rows] == ["111 ms", "78.0 to 90.0 ms", "55.5 ms"]
     assert [(row.low, row.high) for row in shown.rows] == [("100.00", "100.00"), ("70.27", "81.08"), ("50.00", "50.00")]
     assert [row.anchor for row in shown.rows] == ["", "finding-idle-data-wait", ""]
-
-
-def test_means_are_called_so() -> None:
-    shown = plan_view.plan(replace(REPORT, plan=replace(TWO, is_mean=True)))
-    assert shown.measure.startswith("mean step")
 
 
 def test_text_and_markdown_list_the_plan_below_the_verdict() -> None:

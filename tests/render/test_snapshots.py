@@ -69,6 +69,8 @@ SNAPSHOTS: dict[str, Callable[[], str]] = {
     "report.txt": lambda: RENDERERS["text"](hand_made.full_report()),
     "report.md": lambda: RENDERERS["markdown"](hand_made.full_report()),
     "report_outline.txt": lambda: outline(RENDERERS["html"](hand_made.full_report())),
+    "comparison.txt": lambda: documents.render("comparison", "text", made_comparisons.full()),
+    "comparison.md": lambda: documents.render("comparison", "markdown", made_comparisons.full()),
     "comparison_outline.txt": lambda: outline(documents.render("comparison", "html", made_comparisons.full())),
 }
 

@@ -15,50 +15,70 @@ from nsyswrap.trace.tables import Trace
 
 
 def test_the_typical_step_is_the_middle_one() -> None:
-    view = step_view.view(timeline_report())
-    assert view is not None
-    assert view.span == (2_000 * US, 3_000 * US)
-    assert (view.length, view.note, view.gpu, view.steps) == (
-        "1.00 ms",
-        "the middle of 3 steps in the window",
-        "GPU 0",
-        3,
-    )
-    assert view.gpus == ("GPU 0", "GPU 1")
+    step = step_view.typical_step(timeline_report())
+    assert step is not None
+    assert step.span == (2_000 * US, 3_000 * US)
+    assert (step.length, step.note, step.steps) == ("1.00 ms", "the middle of 3 steps in the window", 3)
+    assert (step.gpu, step.labels) == ("GPU 0", ("GPU 0", "GPU 1"))
 
 
 def test_a_report_without_timeline_or_measured_steps_has_none() -> None:
-    assert step_view.view(hand_made.full_report()) is None
+    assert step_view.typical_step(hand_made.full_report()) is None
     assert 'id="step' not in render("html", hand_made.full_report())
     beyond = replace(timeline_data(), window=Window(4_500 * US, 5_000 * US, "", "steps"))
-    assert step_view.view(replace(timeline_report(), timeline=beyond)) is None
+    assert step_view.typical_step(replace(timeline_report(), timeline=beyond)) is None
     nothing = replace(timeline_data(), rows=())
-    assert step_view.view(replace(timeline_report(), timeline=nothing)) is None
+    assert step_view.typical_step(replace(timeline_report(), timeline=nothing)) is None
+
+
+@pytest.mark.parametrize("is_exact", [True, False])
+def test_the_timeline_of_the_step_alone_has_its_times(*, is_exact: bool) -> None:
+    """Single operations and sums of bins; both GPUs have each nanosecond once."""
+    whole = timeline_report(is_exact=is_exact)
+    step = step_view.typical_step(whole)
+    assert step is not None
+    alone = step.alone()
+    assert (alone.edges[0], alone.edges[-1]) == step.span
+    for row in alone.rows:
+        assert row.sums.shape == (len(row.classes), len(alone.edges) - 1)
+        assert (row.items.end > step.span.start_ns).all()
+        assert (row.items.start < step.span.end_ns).all()
+        if row.kind == "gpu":
+            assert row.sums.sum() == step.span.end_ns - step.span.start_ns
 
 
 def test_findings_have_the_numbers_of_the_page() -> None:
     report = timeline_report()
-    found = step_view.findings(report)
-    assert [one.number for one in found] == list(range(1, len(found) + 1))
+    found = json.loads(step_view.script_data(report))["findings"]
+    assert [one["number"] for one in found] == list(range(1, len(found) + 1))
     page = render("html", report)
-    assert all(f'id="{one.anchor}"' in page for one in found)
-    view = step_view.view(report)
-    assert view is not None
-    assert [one["anchor"] for one in json.loads(view.data)["findings"]] == [one.anchor for one in found]
+    assert all(f'id="{one["anchor"]}"' in page for one in found)
 
 
-def test_names_do_not_end_the_element_of_the_data() -> None:
-    view = step_view.view(timeline_report(hostile=hand_made.HOSTILE))
-    assert view is not None
-    assert "<" not in view.data
+def test_a_name_does_not_end_the_element_of_the_data() -> None:
+    assert step_view.as_json({"name": hand_made.HOSTILE}).count("<") == 0
     assert hand_made.HOSTILE not in render("html", timeline_report(hostile=hand_made.HOSTILE))
+
+
+def test_a_gpu_without_streams_has_the_host_of_its_rank() -> None:
+    """With many GPUs, streams have no rows. Where the rank is unknown, no other rank's phases are shown."""
+    data = timeline_data()
+    gpu = next(row for row in data.rows if row.label == "GPU 0")
+    host = [row for row in data.rows if row.kind in ("steps", "phases")]
+    of_ranks = [replace(row, label=f"rank {rank}, {row.kind}", process=rank) for rank in (3, 4) for row in host]
+    without = replace(data, rows=tuple(of_ranks))
+    assert step_view.process_of(without, replace(gpu, label="rank 4, GPU 0")) == 4
+    assert step_view.process_of(without, gpu) == -1
+    steps = step_view.steps_of(without, gpu)
+    assert steps is not None
+    assert steps.process == 3
 
 
 @pytest.mark.slow
 def test_the_rank_of_a_step_is_named_once(real_trace: Callable[[str], Trace]) -> None:
     """Ranks may have different numbers of steps, so the note names the rank; the GPU follows without it."""
-    view = step_view.view(build_report(real_trace("ranks/loader"), with_timeline=True))
-    assert view is not None
-    assert view.note.endswith(" of rank 0")
-    assert view.gpu == "GPU 0"
-    assert view.gpus == ("rank 0, GPU 0", "rank 1, GPU 1")
+    step = step_view.typical_step(build_report(real_trace("ranks/loader"), with_timeline=True))
+    assert step is not None
+    assert step.note.endswith(" of rank 0")
+    assert step.gpu == "GPU 0"
+    assert step.labels == ("rank 0, GPU 0", "rank 1, GPU 1")

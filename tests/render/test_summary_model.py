@@ -107,11 +107,11 @@ def test_a_saving_is_a_step_time(low: int, high: int, expected: str) -> None:
     assert summary_model.step_saving(report, finding(saving=None)) == ""
 
 
-def test_where_steps_are_uneven_the_step_is_the_mean_as_in_the_verdict() -> None:
+def test_the_step_is_the_mean_as_in_the_verdict() -> None:
     """Nine steps of 10 ms at the median take 180 ms together."""
     report = replace(FULL, step=StepTimes(9, 10 * MS), window=Window(0, 180 * MS, "9 steps", "steps"))
     saved = finding(saving=between(90 * MS, 90 * MS))
-    assert summary_model.step_saving(report, saved) == "20.0 ms a mean step; 10.0 ms if fixed, 2.00 times as fast"
+    assert summary_model.step_saving(report, saved) == "20.0 ms a step; 10.0 ms if fixed, 2.00 times as fast"
 
 
 def test_a_finding_that_takes_no_time_has_no_time_lost() -> None:

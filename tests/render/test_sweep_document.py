@@ -1,22 +1,16 @@
-"""Each form of a sweep is pure, complete and inert, also with hostile names, failed cells and nothing measured."""
+"""The content of a sweep in its forms."""
 
 import json
-from collections.abc import Callable
-from dataclasses import replace
-from html.parser import HTMLParser
 
 import pytest
-from hand_made import HOSTILE
-from made_sweeps import failed_run, gpus_sweep, keys_of, made_run, spec_of, workers_sweep
+from made_results import MADE
+from made_sweeps import gpus_sweep, workers_sweep
 
-from nsyswrap.base.errors import UsageError
 from nsyswrap.render import documents
 from nsyswrap.render.escape import unbroken
 from nsyswrap.render.sweep_document import verdict
 from nsyswrap.sweep.document import sweep_from_tree
-from nsyswrap.sweep.results import Sweep, sweep_of
-
-FORMS = documents.KINDS["sweep"]
+from nsyswrap.sweep.results import Sweep
 
 
 def render(form: str, sweep: Sweep) -> str:
@@ -24,62 +18,12 @@ def render(form: str, sweep: Sweep) -> str:
     return documents.render("sweep", form, sweep)
 
 
-def hostile() -> Sweep:
-    """Return a sweep in which each text that a user or a program can choose is hostile."""
-    quoted = json.dumps(HOSTILE)
-    text = f"name = {quoted}\ncommand = ['a', '{{x}}']\n[axes]\nx = [{quoted}, 'b', 'c']\n"
-    one, other, _ = keys_of(text)
-    run = replace(made_run(one, 10, loader_ms=4), verdict=HOSTILE, rule=HOSTILE, machine={"GPU": HOSTILE})
-    return sweep_of(spec_of(text), 1, [run, failed_run(other, reason=HOSTILE)])
-
-
-MADE: dict[str, Callable[[], Sweep]] = {
-    "workers": lambda: workers_sweep(3),
-    "gpus": gpus_sweep,
-    "hostile": hostile,
-    "nothing": lambda: sweep_of(spec_of(), 1, ()),
-    "no GPU": lambda: sweep_of(spec_of(), 1, [replace(made_run("workers-0_batch-64", 5), parts=())]),
-}
-every_sweep = pytest.mark.parametrize("sweep", [make() for make in MADE.values()], ids=MADE)
-
-
-@pytest.mark.parametrize("form", FORMS)
-@every_sweep
-def test_the_same_sweep_gives_the_same_bytes(form: str, sweep: Sweep) -> None:
-    text = render(form, sweep)
-    assert text == render(form, sweep)
-    assert not {"\x1b", "\u202e", "\x00"} & set(text)
-
-
-class Elements(HTMLParser):
-    """Collects the elements and attributes of a page."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.tags: list[str] = []
-        self.attributes: list[tuple[str, str | None]] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Collect one element."""
-        self.tags.append(tag)
-        self.attributes += attrs
+every_sweep = pytest.mark.parametrize("name", [name for kind, name in MADE if kind == "sweep"])
 
 
 @every_sweep
-def test_a_page_is_one_file_without_network_and_handlers(sweep: Sweep) -> None:
-    """Names become no elements; all links stay on the page, to an id that is there."""
-    page = Elements()
-    page.feed(render("html", sweep))
-    assert not {"img", "iframe", "object", "base"} & set(page.tags)
-    assert page.tags.count("script") == 3
-    assert not [name for name, _ in page.attributes if name.startswith("on") or name in {"style", "src"}]
-    ids = {value for name, value in page.attributes if name == "id"}
-    targets = {value for name, value in page.attributes if name == "href"} - {"data:,"}
-    assert {str(target)[1:] for target in targets} <= ids
-
-
-@every_sweep
-def test_the_json_is_read_back(sweep: Sweep) -> None:
+def test_the_json_is_read_back(name: str) -> None:
+    sweep = MADE["sweep", name]()
     assert sweep_from_tree(json.loads(render("json", sweep)), "x") == sweep
 
 
@@ -116,10 +60,8 @@ def test_each_measured_cell_has_a_bar_and_each_missing_one_a_mark() -> None:
 
 
 def test_the_verdict_says_among_how_many_measured_cells_the_best_is() -> None:
-    assert verdict(MADE["no GPU"]()).startswith("The best of the measured cells (1 of 5) is workers 0")
+    assert verdict(MADE["sweep", "no GPU"]()).startswith("The best of the measured cells (1 of 5) is workers 0")
 
 
 def test_the_verdict_of_nothing_says_so() -> None:
-    assert verdict(MADE["nothing"]()) == "No cell of 5 was measured."
-    with pytest.raises(UsageError):
-        render("pdf", workers_sweep())
+    assert verdict(MADE["sweep", "bare"]()) == "No cell of 5 was measured."

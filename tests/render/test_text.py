@@ -7,36 +7,15 @@ import hand_made
 import pandas as pd
 import pytest
 
-from nsyswrap.model import Fact, Report
+from nsyswrap.model import Fact
 from nsyswrap.render import documents
 
 FULL = documents.render("report", "text", hand_made.full_report())
 LINES = FULL.splitlines()
-REPORTS = [
-    *(hand_made.full_report(), hand_made.two_gpu_report(), hand_made.no_gpu_report()),
-    *(hand_made.empty_report(), hand_made.hostile_report()),
-]
 
 
 def test_it_fits_on_a_screen() -> None:
     assert 25 <= len(LINES) <= 54
-
-
-@pytest.mark.parametrize("report", REPORTS)
-@pytest.mark.parametrize("width", [60, 80, 120])
-def test_no_line_is_wider_than_the_given_width(report: Report, width: int) -> None:
-    assert all(len(line) <= width for line in documents.render("report", "text", report, width=width).splitlines())
-
-
-def test_without_colour_there_are_no_escapes() -> None:
-    assert "\x1b" not in FULL
-
-
-def test_colour_adds_escapes_and_takes_no_word() -> None:
-    coloured = documents.render("report", "text", hand_made.full_report(), colour=True)
-    assert "\x1b[" in coloured
-    plain = re.sub(r"\x1b\[[0-9;]*m", "", coloured)
-    assert [line.rstrip() for line in plain.splitlines()] == LINES
 
 
 @pytest.mark.parametrize("name", ["NO_COLOR", "FORCE_COLOR", "COLUMNS", "TERM", "TTY_COMPATIBLE"])

@@ -1,11 +1,10 @@
 """CUDA graphs: launches by the detail of their trace, kernels inside, and two real captures of one program."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 from analysis_fixtures import run_section, window
-from export_builder import ExportBuilder
+from export_builder import ExportBuilder, trace_of
 from real_captures import RealContext, RealReport
 
 from nsyswrap.events.api_calls import base_name
@@ -15,8 +14,6 @@ from nsyswrap.model import Section, Severity
 from nsyswrap.report import build_report, choose_window
 from nsyswrap.sections import cuda_graphs
 from nsyswrap.trace.tables import Trace
-
-TraceOf = Callable[[ExportBuilder], Trace]
 
 
 def section_of(trace: Trace, start: int = 0, end: int = 1000) -> Section:
@@ -49,32 +46,32 @@ def node_trace() -> ExportBuilder:
     return builder.copy(450, 500, correlation=900).kernel(600, 850, "d", launched=(580, 590))
 
 
-def test_operations_of_a_graph_are_found_by_node_and_by_call(trace_of: TraceOf) -> None:
+def test_operations_of_a_graph_are_found_by_node_and_by_call() -> None:
     """Kernels have the id of their node. Copies have none, so they are joined by the call that launched them."""
     assert launches(section_of(trace_of(node_trace()))) == [
         {"shown": "nodes", "count": 1, "host_ns": 100, "operation_count": 3, "gpu_ns": 300}
     ]
 
 
-def test_kernels_inside_graphs_are_listed_and_no_others(trace_of: TraceOf) -> None:
+def test_kernels_inside_graphs_are_listed_and_no_others() -> None:
     section = section_of(trace_of(node_trace()))
     table = section.tables["kernels"]
     assert table[["name", "count", "total_ns"]].to_numpy().tolist() == [["a", 1, 200], ["b", 1, 50]]
     assert (value(section, "graph_launches"), value(section, "kernels_in_graphs")) == (1, 2)
 
 
-def test_the_share_is_of_kernel_time(trace_of: TraceOf) -> None:
+def test_the_share_is_of_kernel_time() -> None:
     """The share is 250 of 500 ns; the copy does not count."""
     assert value(section_of(trace_of(node_trace())), "kernel_time_in_graphs_share") == 0.5
 
 
-def test_a_node_trace_hides_nothing(trace_of: TraceOf) -> None:
+def test_a_node_trace_hides_nothing() -> None:
     section = section_of(trace_of(node_trace()))
     assert section.findings == ()
     assert value(section, "shown_by") == "nodes"
 
 
-def test_a_graph_traced_as_a_whole_is_said_to_hide_its_kernels(trace_of: TraceOf) -> None:
+def test_a_graph_traced_as_a_whole_is_said_to_hide_its_kernels() -> None:
     trace = trace_of(ExportBuilder().graph(200, 500, launched=(0, 50)).kernel(600, 700, launched=(510, 520)))
     section = section_of(trace)
     assert launches(section) == [{"shown": "whole", "count": 1, "host_ns": 50, "operation_count": 1, "gpu_ns": 300}]
@@ -87,7 +84,7 @@ def test_a_graph_traced_as_a_whole_is_said_to_hide_its_kernels(trace_of: TraceOf
     assert finding.evidence == ("300 ns of GPU time inside",)
 
 
-def test_a_launch_without_a_trace_on_the_gpu_is_hidden(trace_of: TraceOf) -> None:
+def test_a_launch_without_a_trace_on_the_gpu_is_hidden() -> None:
     trace = trace_of(ExportBuilder().call("cuGraphLaunch", 0, 50).kernel(600, 700, launched=(510, 520)))
     section = section_of(trace)
     assert launches(section) == [{"shown": "hidden", "count": 1, "host_ns": 50, "operation_count": 0, "gpu_ns": 0}]
@@ -96,7 +93,7 @@ def test_a_launch_without_a_trace_on_the_gpu_is_hidden(trace_of: TraceOf) -> Non
     assert finding.evidence == ("50 ns in the calls that launched them",)
 
 
-def test_a_graph_is_not_hidden_where_all_records_are_missing(trace_of: TraceOf) -> None:
+def test_a_graph_is_not_hidden_where_all_records_are_missing() -> None:
     """Another trace of graphs would not help: the kernel outside the graph has no record, either."""
     built = ExportBuilder().call("cuGraphLaunch", 0, 50, correlation=1).call("cudaLaunchKernel", 60, 70, correlation=2)
     section = section_of(trace_of(built.copy(600, 700, launched=(510, 520))))
@@ -104,7 +101,7 @@ def test_a_graph_is_not_hidden_where_all_records_are_missing(trace_of: TraceOf) 
     assert section.findings == ()
 
 
-def test_a_capture_may_show_graphs_in_every_way(trace_of: TraceOf) -> None:
+def test_a_capture_may_show_graphs_in_every_way() -> None:
     builder = node_trace().graph(500, 560, launched=(100, 110)).call("cudaGraphLaunch", 110, 120)
     section = section_of(trace_of(builder))
     assert [(row["shown"], row["count"]) for row in launches(section)] == [("nodes", 1), ("whole", 1), ("hidden", 1)]
@@ -112,25 +109,25 @@ def test_a_capture_may_show_graphs_in_every_way(trace_of: TraceOf) -> None:
     assert [finding.rule for finding in section.findings] == ["graphs/whole", "graphs/hidden"]
 
 
-def test_calls_and_operations_are_clipped_to_the_window(trace_of: TraceOf) -> None:
+def test_calls_and_operations_are_clipped_to_the_window() -> None:
     """The window begins inside the launch call and ends inside the first kernel."""
     section = section_of(trace_of(node_trace()), 50, 250)
     assert launches(section) == [{"shown": "nodes", "count": 1, "host_ns": 50, "operation_count": 1, "gpu_ns": 100}]
 
 
-def test_a_graph_launched_before_the_window_counts_on_the_gpu_alone(trace_of: TraceOf) -> None:
+def test_a_graph_launched_before_the_window_counts_on_the_gpu_alone() -> None:
     section = section_of(trace_of(node_trace()), 300, 1000)
     assert launches(section) == [{"shown": "nodes", "count": 0, "host_ns": 0, "operation_count": 3, "gpu_ns": 150}]
 
 
-def test_gpu_time_is_a_union_on_each_gpu_and_a_sum_over_gpus(trace_of: TraceOf) -> None:
+def test_gpu_time_is_a_union_on_each_gpu_and_a_sum_over_gpus() -> None:
     builder = ExportBuilder().call("cudaGraphLaunch", 0, 10, correlation=900)
     for device, start, end in ((0, 100, 200), (0, 150, 250), (1, 100, 200)):
         builder.kernel(start, end, "a", graph_node=11, correlation=900, device=device)
     assert launches(section_of(trace_of(builder)))[0]["gpu_ns"] == 250
 
 
-def test_without_graphs_the_section_says_so(trace_of: TraceOf) -> None:
+def test_without_graphs_the_section_says_so() -> None:
     section = section_of(trace_of(ExportBuilder().kernel(0, 10, launched=(0, 5))))
     assert value(section, "graph_launches") == 0
     assert section.notes == (cuda_graphs.NO_GRAPH,)
@@ -140,7 +137,7 @@ def test_without_graphs_the_section_says_so(trace_of: TraceOf) -> None:
 @pytest.mark.parametrize(
     "name", ["cudaGraphLaunch_v10000", "cudaGraphLaunch_ptsz_v10000", "cuGraphLaunch", "cuGraphLaunch_ptsz"]
 )
-def test_a_launch_with_a_default_stream_of_each_thread_is_found(trace_of: TraceOf, name: str) -> None:
+def test_a_launch_with_a_default_stream_of_each_thread_is_found(name: str) -> None:
     """The time of a graph that was not traced does not count as idle time, either."""
     built = ExportBuilder().kernel(0, 10, launched=(0, 5)).call(name, 20, 40).call("cudaDeviceSynchronize", 50, 900)
     trace = trace_of(built.kernel(950, 960, launched=(920, 930)))
@@ -163,7 +160,7 @@ def test_the_base_name_of_a_call_has_no_version_and_no_default_stream(name: str,
     assert base_name(name) == base
 
 
-def test_other_calls_on_graphs_are_no_launches(trace_of: TraceOf) -> None:
+def test_other_calls_on_graphs_are_no_launches() -> None:
     builder = ExportBuilder().kernel(0, 10, launched=(0, 5)).call("cudaGraphInstantiate_v12000", 10, 20)
     assert len(launch_rows(trace_of(builder))) == 0
 

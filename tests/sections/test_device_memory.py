@@ -5,17 +5,16 @@ from typing import Any
 
 import pytest
 from analysis_fixtures import run_section, window
-from export_builder import DEVICE, PINNED, PROCESS, ExportBuilder, global_id
-from hypothesis import HealthCheck, given, settings
+from export_builder import DEVICE, PINNED, PROCESS, ExportBuilder, global_id, trace_of
+from hypothesis import given
 from hypothesis import strategies as st
-from savings import ends_of
+from savings import saving_of
 
 from nsyswrap.loop.context import find_context
 from nsyswrap.model import Finding, Section, Severity
 from nsyswrap.sections import device_memory
 from nsyswrap.trace.tables import Trace
 
-TraceOf = Callable[[ExportBuilder], Trace]
 MANAGED, STATIC = 4, 5
 OTHER = global_id(77)
 
@@ -44,7 +43,7 @@ def churn(trace: Trace, end: int = 200) -> list[Finding]:
     return [finding for finding in section(trace, 0, end).findings if finding.rule == "memory/churn"]
 
 
-def test_the_peak_is_the_most_that_was_held(trace_of: TraceOf) -> None:
+def test_the_peak_is_the_most_that_was_held() -> None:
     """The program holds 512, then 512 + 256, then 256."""
     builder = ExportBuilder().memory(10, 512).memory(20, 256).memory(30, 512, release=True)
     row = device(trace_of(builder))
@@ -53,19 +52,19 @@ def test_the_peak_is_the_most_that_was_held(trace_of: TraceOf) -> None:
     assert (row["release_count"], row["released_bytes"]) == (1, 512)
 
 
-def test_what_was_held_when_the_window_began_counts(trace_of: TraceOf) -> None:
+def test_what_was_held_when_the_window_began_counts() -> None:
     builder = ExportBuilder().memory(10, 512).memory(60, 100).memory(90, 4000)
     row = device(trace_of(builder), 50, 80)
     assert (row["start_bytes"], row["peak_bytes"], row["capture_peak_bytes"]) == (512, 612, 4612)
     assert row["allocation_count"] == 1
 
 
-def test_what_was_there_before_the_capture_is_seen_when_it_goes(trace_of: TraceOf) -> None:
+def test_what_was_there_before_the_capture_is_seen_when_it_goes() -> None:
     row = device(trace_of(ExportBuilder().memory(10, 100).memory(20, 700, release=True)))
     assert (row["start_bytes"], row["peak_bytes"], row["end_bytes"]) == (600, 700, 0)
 
 
-def test_what_a_process_holds_goes_with_it(trace_of: TraceOf) -> None:
+def test_what_a_process_holds_goes_with_it() -> None:
     """Two runs in one capture, one after the other, never free memory. At most 512 are held, and 300 at the end."""
     builder = ExportBuilder().memory(10, 512).kernel(20, 30, launched=(15, 16))
     builder.memory(40, 300, process=OTHER).kernel(60, 90, launched=(50, 51), process=OTHER)
@@ -84,37 +83,35 @@ def test_what_a_process_holds_goes_with_it(trace_of: TraceOf) -> None:
         lambda builder: builder.scheduled(80, running=False),
     ],
 )
-def test_a_process_lives_until_its_last_event(
-    alive: Callable[[ExportBuilder], ExportBuilder], trace_of: TraceOf
-) -> None:
+def test_a_process_lives_until_its_last_event(alive: Callable[[ExportBuilder], ExportBuilder]) -> None:
     """The process held 512 when the other took 300; both lived at least until 75."""
     builder = alive(ExportBuilder().memory(10, 512)).memory(40, 300, process=OTHER)
     row = device(trace_of(builder.os_call("poll", 0, 95, thread=OTHER | 77)))
     assert (row["peak_bytes"], row["end_bytes"]) == (812, 300)
 
 
-def test_a_range_that_was_never_closed_does_not_keep_a_process_alive(trace_of: TraceOf) -> None:
+def test_a_range_that_was_never_closed_does_not_keep_a_process_alive() -> None:
     builder = ExportBuilder().range("forward", 5, None).memory(10, 512).memory(40, 300, process=OTHER)
     assert device(trace_of(builder.os_call("poll", 0, 95, thread=OTHER | 77)))["peak_bytes"] == 512
 
 
-def test_what_was_there_before_the_capture_goes_with_its_process_too(trace_of: TraceOf) -> None:
+def test_what_was_there_before_the_capture_goes_with_its_process_too() -> None:
     """The first process frees 200 that it held before the capture; the second takes 300 after the first has ended."""
     builder = ExportBuilder().memory(5, 500).memory(10, 700, release=True).memory(40, 300, process=OTHER)
     row = device(trace_of(builder))
     assert (row["start_bytes"], row["peak_bytes"], row["end_bytes"]) == (200, 700, 300)
 
 
-def test_the_peak_is_a_share_of_the_gpus_memory(trace_of: TraceOf) -> None:
+def test_the_peak_is_a_share_of_the_gpus_memory() -> None:
     assert device(trace_of(ExportBuilder().gpu(totalMemory=4 << 30).memory(10, 1 << 30)))["peak_share"] == 0.25
 
 
-def test_memory_of_the_host_is_not_the_gpus(trace_of: TraceOf) -> None:
+def test_memory_of_the_host_is_not_the_gpus() -> None:
     builder = ExportBuilder().memory(10, 512, PINNED).memory(20, 8, MANAGED)
     assert device(trace_of(builder))["peak_bytes"] == 8
 
 
-def test_memory_of_the_host_alone_leaves_an_empty_table(trace_of: TraceOf) -> None:
+def test_memory_of_the_host_alone_leaves_an_empty_table() -> None:
     found = section(trace_of(ExportBuilder().memory(10, 512, PINNED)))
     assert len(found.tables["devices"]) == 0
     assert [(fact.label, fact.value) for fact in found.facts] == [
@@ -124,37 +121,36 @@ def test_memory_of_the_host_alone_leaves_an_empty_table(trace_of: TraceOf) -> No
     ]
 
 
-def test_variables_of_modules_are_held_but_not_allocations(trace_of: TraceOf) -> None:
+def test_variables_of_modules_are_held_but_not_allocations() -> None:
     row = device(trace_of(ExportBuilder().memory(10, 512, STATIC)))
     assert (row["peak_bytes"], row["allocation_count"]) == (512, 0)
 
 
-def test_two_gpus_are_apart(trace_of: TraceOf) -> None:
+def test_two_gpus_are_apart() -> None:
     found = section(trace_of(ExportBuilder().memory(10, 512).memory(20, 256, device=1)))
     assert found.tables["devices"][["device_id", "peak_bytes"]].to_numpy().tolist() == [[0, 512], [1, 256]]
     assert found.facts[0].value == 512
 
 
-def test_a_gpu_is_the_physical_one(trace_of: TraceOf) -> None:
+def test_a_gpu_is_the_physical_one() -> None:
     """The GPU that a process calls GPU 0 may be another one, as with operations."""
     assert device(trace_of(ExportBuilder().visible_device(0, 3).memory(10, 512)))["device_id"] == 3
 
 
-def test_without_records_the_section_says_how_to_get_them(trace_of: TraceOf) -> None:
+def test_without_records_the_section_says_how_to_get_them() -> None:
     found = section(trace_of(ExportBuilder().kernel(0, 10)))
     assert (found.tables, found.facts, found.findings) == ({}, (), ())
     assert "--cuda-memory" in found.notes[0]
 
 
 @pytest.mark.slow
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30, deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, 99), st.integers(1, 50), st.booleans()), min_size=1, max_size=12),
     st.integers(0, 98),
     st.integers(1, 50),
 )
 def test_held_at_the_end_is_held_at_the_start_and_the_changes(
-    trace_of: TraceOf, events: list[tuple[int, int, bool]], start: int, length: int
+    events: list[tuple[int, int, bool]], start: int, length: int
 ) -> None:
     """The held memory is never negative and never more than the peak."""
     builder = ExportBuilder()
@@ -166,7 +162,7 @@ def test_held_at_the_end_is_held_at_the_start_and_the_changes(
     assert max(row["start_bytes"], row["end_bytes"]) <= row["peak_bytes"] <= row["capture_peak_bytes"]
 
 
-def test_measured_steps_that_allocate_are_a_finding(trace_of: TraceOf) -> None:
+def test_measured_steps_that_allocate_are_a_finding() -> None:
     """The time lost is from the first allocation of the gap to the end of the last. CPU code after them is separate.
 
     ::
@@ -185,10 +181,10 @@ def test_measured_steps_that_allocate_are_a_finding(trace_of: TraceOf) -> None:
     assert finding.evidence[:2] == ("9 allocations, 9.00 MiB in all", "0 releases, 0 B in all")
     assert finding.lost_ns == 164
     assert finding.evidence[3].startswith("36 ns of the host")
-    assert (finding.severity, *ends_of(finding)) == (Severity.PROBLEM, 18, 36)
+    assert (finding.severity, saving_of(finding).point) == (Severity.PROBLEM, 36)
 
 
-def test_releases_are_churn_too(trace_of: TraceOf) -> None:
+def test_releases_are_churn_too() -> None:
     builder = training()
     for step in range(2, 20):
         builder.memory(step * 10 + 1, 64, release=True)
@@ -197,7 +193,7 @@ def test_releases_are_churn_too(trace_of: TraceOf) -> None:
     assert finding.severity is Severity.NOTE
 
 
-def test_churn_on_a_gpu_that_runs_nothing_loses_no_time(trace_of: TraceOf) -> None:
+def test_churn_on_a_gpu_that_runs_nothing_loses_no_time() -> None:
     """The program allocates memory on a second GPU and never computes there."""
     builder = training()
     for step in range(2, 20):
@@ -218,14 +214,14 @@ def test_churn_on_a_gpu_that_runs_nothing_loses_no_time(trace_of: TraceOf) -> No
     ],
     ids=["warm-up", "one step", "variables of modules", "memory of the host", "a pool", "a process without steps"],
 )
-def test_what_is_no_churn(trace_of: TraceOf, first: int, last: int, what: dict[str, Any]) -> None:
+def test_what_is_no_churn(first: int, last: int, what: dict[str, Any]) -> None:
     builder = training()
     for step in range(first, last):
         builder.memory(step * 10 + 1, 64, **what)
     assert churn(trace_of(builder)) == []
 
 
-def test_steps_outside_the_window_do_not_count(trace_of: TraceOf) -> None:
+def test_steps_outside_the_window_do_not_count() -> None:
     builder = training()
     for step in range(15, 20):
         builder.memory(step * 10 + 1, 64)
@@ -234,7 +230,7 @@ def test_steps_outside_the_window_do_not_count(trace_of: TraceOf) -> None:
     assert len(churn(trace)) == 1
 
 
-def test_calls_of_other_processes_do_not_count(trace_of: TraceOf) -> None:
+def test_calls_of_other_processes_do_not_count() -> None:
     def allocating() -> ExportBuilder:
         builder = training()
         for step in range(2, 20):

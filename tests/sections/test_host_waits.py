@@ -1,10 +1,8 @@
 """Waits of the threads that launch work: by call and phase, sums that are the window, and real captures."""
 
-from collections.abc import Callable
-
 import pytest
 from analysis_fixtures import run_section, window
-from export_builder import ExportBuilder, global_id, thread
+from export_builder import ExportBuilder, global_id, thread, trace_of
 from real_captures import RealContext
 
 from nsyswrap.loop.context import find_context
@@ -12,8 +10,6 @@ from nsyswrap.model import Section
 from nsyswrap.report import choose_window
 from nsyswrap.sections import host_waits
 from nsyswrap.trace.tables import Trace
-
-TraceOf = Callable[[ExportBuilder], Trace]
 
 AUTOGRAD, SLEEPER = thread(4712), thread(4713)
 SPLIT = ["wait_ns", "cuda_call_ns", "rest_ns", "unseen_ns"]
@@ -41,17 +37,17 @@ def launching() -> ExportBuilder:
     return ExportBuilder().kernel(20, 900, launched=(0, 10)).call("cudaGetDevice", 990, 1000)
 
 
-def test_a_wait_is_listed_by_call_and_phase(trace_of: TraceOf) -> None:
+def test_a_wait_is_listed_by_call_and_phase() -> None:
     builder = launching().range("data", 100, 400).os_call("sem_clockwait", 150, 350)
     assert waits(trace_of(builder)) == [(4711, "sem_clockwait", "data", 200, 1)]
 
 
-def test_waits_in_one_call_and_phase_are_one_row(trace_of: TraceOf) -> None:
+def test_waits_in_one_call_and_phase_are_one_row() -> None:
     builder = launching().range("data", 100, 400).os_call("poll", 150, 200).os_call("poll", 250, 300)
     assert waits(trace_of(builder)) == [(4711, "poll", "data", 100, 2)]
 
 
-def test_a_wait_across_two_phases_counts_in_both(trace_of: TraceOf) -> None:
+def test_a_wait_across_two_phases_counts_in_both() -> None:
     """Its time is divided between the phases.
 
     ::
@@ -67,13 +63,13 @@ def test_a_wait_across_two_phases_counts_in_both(trace_of: TraceOf) -> None:
     ]
 
 
-def test_a_thread_without_ranges_has_the_main_threads_phase(trace_of: TraceOf) -> None:
+def test_a_thread_without_ranges_has_the_main_threads_phase() -> None:
     builder = launching().range("forward", 0, 500).kernel(900, 950, launched=(600, 610), thread=AUTOGRAD)
     builder.os_call("pthread_cond_wait", 100, 400, thread=AUTOGRAD)
     assert waits(trace_of(builder)) == [(4712, "pthread_cond_wait", "forward", 300, 1)]
 
 
-def test_a_thread_that_launches_nothing_is_left_out(trace_of: TraceOf) -> None:
+def test_a_thread_that_launches_nothing_is_left_out() -> None:
     """A pool that sleeps and a watchdog that polls the GPU launch no work."""
     builder = launching().os_call("pthread_cond_wait", 0, 1000, thread=SLEEPER)
     section = section_of(trace_of(builder.call("cudaEventQuery", 100, 110, thread=SLEEPER)))
@@ -81,24 +77,24 @@ def test_a_thread_that_launches_nothing_is_left_out(trace_of: TraceOf) -> None:
     assert len(section.tables["waits"]) == 0
 
 
-def test_work_in_the_operating_system_is_no_wait(trace_of: TraceOf) -> None:
+def test_work_in_the_operating_system_is_no_wait() -> None:
     """A call that maps memory does work, and a call of poll waits."""
     assert waits(trace_of(launching().os_call("mmap", 100, 200))) == []
 
 
-def test_a_wait_inside_a_cuda_call_belongs_to_the_call(trace_of: TraceOf) -> None:
+def test_a_wait_inside_a_cuda_call_belongs_to_the_call() -> None:
     builder = launching().call("cudaStreamSynchronize", 200, 600).os_call("poll", 250, 700)
     trace = trace_of(builder)
     assert waits(trace) == [(4711, "poll", "none", 100, 1)]
     assert split(trace) == [100, 10 + 10 + 400, 480, 0]
 
 
-def test_time_is_clipped_to_the_window(trace_of: TraceOf) -> None:
+def test_time_is_clipped_to_the_window() -> None:
     builder = launching().os_call("poll", 100, 400)
     assert waits(trace_of(builder), 0, 250) == [(4711, "poll", "none", 150, 1)]
 
 
-def test_a_threads_time_splits_into_the_window(trace_of: TraceOf) -> None:
+def test_a_threads_time_splits_into_the_window() -> None:
     """The autograd thread has its first event at 300 and its last at 700.
 
     ::
@@ -113,7 +109,7 @@ def test_a_threads_time_splits_into_the_window(trace_of: TraceOf) -> None:
     assert split(trace, 1) == [100, 20, 280, 600]
 
 
-def test_threads_have_their_names_and_launches(trace_of: TraceOf) -> None:
+def test_threads_have_their_names_and_launches() -> None:
     builder = launching().thread_name(AUTOGRAD, "pt_autograd_0").os_call("poll", 100, 200)
     builder.kernel(900, 920, launched=(300, 320), thread=AUTOGRAD).kernel(
         920, 950, launched=(320, 340), thread=AUTOGRAD
@@ -125,26 +121,26 @@ def test_threads_have_their_names_and_launches(trace_of: TraceOf) -> None:
     ]
 
 
-def test_launches_outside_the_window_do_not_count(trace_of: TraceOf) -> None:
+def test_launches_outside_the_window_do_not_count() -> None:
     """A thread that launched only before the window is not a launching thread in it."""
     builder = launching().kernel(900, 950, launched=(300, 320), thread=AUTOGRAD)
     assert section_of(trace_of(builder), 200, 1000).tables["threads"]["thread_id"].tolist() == [4712]
 
 
-def test_where_nobody_launches_all_who_ever_did_are_shown(trace_of: TraceOf) -> None:
+def test_where_nobody_launches_all_who_ever_did_are_shown() -> None:
     """A window with waits only still shows the thread and the call of each wait."""
     trace = trace_of(launching().os_call("poll", 100, 900))
     assert waits(trace, 200, 800) == [(4711, "poll", "none", 600, 1)]
     assert section_of(trace, 200, 800).tables["threads"]["launch_count"].tolist() == [0]
 
 
-def test_a_capture_without_any_launch_has_no_thread_to_show(trace_of: TraceOf) -> None:
+def test_a_capture_without_any_launch_has_no_thread_to_show() -> None:
     section = section_of(trace_of(ExportBuilder().kernel(0, 10).call("cudaGetDevice", 0, 5).os_call("poll", 5, 50)))
     assert len(section.tables["threads"]) == len(section.tables["waits"]) == 0
     assert section.fact("launching_threads").value == 0  # type: ignore[union-attr]
 
 
-def test_each_process_has_its_own_rows(trace_of: TraceOf) -> None:
+def test_each_process_has_its_own_rows() -> None:
     other = global_id(99, 4711)
     builder = launching().os_call("poll", 100, 200).os_call("poll", 100, 150, thread=other)
     builder.kernel(900, 950, process=global_id(99), thread=other, launched=(0, 10))

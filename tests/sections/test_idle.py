@@ -1,12 +1,12 @@
 """The tables of the section on idle time agree with each other, with the ledger and with the attribution."""
 
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 
 import numpy as np
 import pandas as pd
 import pytest
 from analysis_fixtures import attributions_of, idle_section, run_section, window
-from export_builder import ExportBuilder, global_id
+from export_builder import ExportBuilder, global_id, trace_of
 from hypothesis import given, settings
 from made_steps import MEASURED, US, each_step, made_loop
 from random_traces import LONGEST, Sketch, context_of, same_examples, sketches
@@ -19,9 +19,7 @@ from nsyswrap.loop.context import TraceContext, find_context
 from nsyswrap.model import Section
 from nsyswrap.report import choose_window
 from nsyswrap.sections import idle, ledger
-from nsyswrap.trace.tables import Trace
 
-TraceOf = Callable[[ExportBuilder], Trace]
 WITH_GPU = pytest.mark.parametrize("name", [name for name in CAPTURE_NAMES if name != "ranges_nsys2022"])
 ACCOUNT = ["device_id", "cause", "rule", "phase"]
 PATTERN = ["device_id", "rule", "phase"]
@@ -115,7 +113,7 @@ def gap_in_three() -> ExportBuilder:
     return built.kernel(200, 400, launched=(180, 200)).kernel(440, 1000, launched=(201, 209))
 
 
-def test_a_gap_has_a_row_for_each_cause_and_phase(trace_of: TraceOf) -> None:
+def test_a_gap_has_a_row_for_each_cause_and_phase() -> None:
     """The gap has a wait until 140, CPU code until 180, cut at the phase, and a launch call until 200.
 
     Another gap of 40 ns is between two queued kernels. The wait lasts 80 ns, 40 of them idle, and delays the launch by
@@ -135,7 +133,7 @@ def test_a_gap_has_a_row_for_each_cause_and_phase(trace_of: TraceOf) -> None:
     assert table["rule"].tolist()[4] == "gpu/between_operations"
 
 
-def test_a_gap_counts_once_in_each_row_of_the_attribution(trace_of: TraceOf) -> None:
+def test_a_gap_counts_once_in_each_row_of_the_attribution() -> None:
     """In the first gap, CPU code of forward and of backward are two rows with one gap each."""
     table = idle_section(trace_of(gap_in_three()), 0, 1000).tables["attribution"]
     counted = table.set_index(["cause", "phase"])["gap_count"].to_dict()
@@ -148,7 +146,7 @@ def test_a_gap_counts_once_in_each_row_of_the_attribution(trace_of: TraceOf) -> 
     }
 
 
-def test_the_idle_time_of_a_gap_with_one_rule_and_phase_is_one_of_a_pattern(trace_of: TraceOf) -> None:
+def test_the_idle_time_of_a_gap_with_one_rule_and_phase_is_one_of_a_pattern() -> None:
     """Wait and CPU code of forward are one gap of 60 ns; without steps there is no number in a step."""
     table = idle_section(trace_of(gap_in_three()), 0, 1000).tables["patterns"]
     assert list(table) == ["device_id", "rule", "phase", "count", "median_ns", "idle_ns", "per_step"]
@@ -159,7 +157,7 @@ def test_the_idle_time_of_a_gap_with_one_rule_and_phase_is_one_of_a_pattern(trac
     assert table["per_step"].isna().all()
 
 
-def test_patterns_count_gaps_in_a_step(trace_of: TraceOf) -> None:
+def test_patterns_count_gaps_in_a_step() -> None:
     """Each of ten steps has a gap from 600 us to 10 us of the next step: 400 of CPU code, 1 of launch, 9 queued."""
     context = find_context(trace_of(made_loop()))
     chosen = choose_window(context)
@@ -172,7 +170,7 @@ def test_patterns_count_gaps_in_a_step(trace_of: TraceOf) -> None:
     assert (queued["median_ns"], queued["count"], queued["per_step"]) == (9 * US, MEASURED, 1.0)
 
 
-def test_a_pattern_of_one_step_has_a_tenth_in_a_step(trace_of: TraceOf) -> None:
+def test_a_pattern_of_one_step_has_a_tenth_in_a_step() -> None:
     """Only the last step has a module load. The CPU code before it, from 600 to 950 us, belongs to it, too."""
     built = made_loop().call("cuLibraryLoadData", 11_900 * US, 11_950 * US)
     context = find_context(trace_of(built))
@@ -181,7 +179,7 @@ def test_a_pattern_of_one_step_has_a_tenth_in_a_step(trace_of: TraceOf) -> None:
     assert (load["count"], load["per_step"], load["idle_ns"]) == (1, 1 / MEASURED, 350 * US)
 
 
-def test_the_median_is_that_of_gaps_and_not_of_pieces(trace_of: TraceOf) -> None:
+def test_the_median_is_that_of_gaps_and_not_of_pieces() -> None:
     """Two loads in a gap, each with the CPU code before it, count as one gap of 250 us, from 600 to 850 us."""
     built = each_step(each_step(made_loop(), "cuLibraryLoadData", 650, 700), "cuLibraryLoadData", 800, 850)
     context = find_context(trace_of(built))
@@ -192,7 +190,7 @@ def test_the_median_is_that_of_gaps_and_not_of_pieces(trace_of: TraceOf) -> None
     assert (gaps["rule"] == "modules/in_window").sum() == 4 * MEASURED
 
 
-def test_each_device_has_its_own_rows(trace_of: TraceOf) -> None:
+def test_each_device_has_its_own_rows() -> None:
     """GPU 1 is idle for 300 of 400 ns, GPU 0 for 100."""
     built = ExportBuilder().kernel(0, 300, launched=(0, 1))
     built.kernel(0, 100, launched=(2, 3), device=1, process=global_id(5000)).kernel(399, 400, launched=(390, 395))
@@ -201,14 +199,14 @@ def test_each_device_has_its_own_rows(trace_of: TraceOf) -> None:
     assert section.tables["attribution"].groupby("device_id")["idle_ns"].sum().to_dict() == {0: 99, 1: 299}
 
 
-def test_a_busy_gpu_has_empty_tables(trace_of: TraceOf) -> None:
+def test_a_busy_gpu_has_empty_tables() -> None:
     section = checked(find_context(trace_of(ExportBuilder().kernel(0, 100, launched=(0, 1)))), window(0, 100))
     assert [len(section.tables[name]) for name in ("attribution", "gaps", "patterns")] == [0, 0, 0]
     assert [fact.value for fact in section.facts] == [0, 1.0]
     assert section.findings == ()
 
 
-def test_the_explained_share_leaves_out_what_the_capture_cannot_show(trace_of: TraceOf) -> None:
+def test_the_explained_share_leaves_out_what_the_capture_cannot_show() -> None:
     """The launch of the kernel after the first gap of 200 ns was lost; the 100 ns of the second gap are known."""
     built = ExportBuilder().os_call("mmap", 0, 1).kernel(0, 100, launched=(0, 1)).kernel(300, 400)
     section = idle_section(trace_of(built.kernel(500, 1000, launched=(480, 490))), 0, 1000)
@@ -219,7 +217,7 @@ def test_the_explained_share_leaves_out_what_the_capture_cannot_show(trace_of: T
     assert share.value == pytest.approx(1 / 3)
 
 
-def test_no_threshold_of_display_changes_the_tables(trace_of: TraceOf) -> None:
+def test_no_threshold_of_display_changes_the_tables() -> None:
     """15 of 1000 ns are too little for a finding, but they are in all tables."""
     built = ExportBuilder().os_call("mmap", 0, 1).kernel(0, 500, launched=(0, 1))
     section = checked(find_context(trace_of(built.kernel(515, 1000, launched=(510, 515)))), window(0, 1000))

@@ -1,10 +1,8 @@
 """Advice on idle time fits the facts in the capture: the interval of launches, the direction of copies, the steps."""
 
-from collections.abc import Callable
-
 import pytest
 from analysis_fixtures import idle_section, run_section, window
-from export_builder import DEVICE, DEVICE_TO_HOST, HOST_TO_DEVICE, PAGEABLE, ExportBuilder
+from export_builder import DEVICE, DEVICE_TO_HOST, HOST_TO_DEVICE, PAGEABLE, ExportBuilder, trace_of
 from host_records import record_of, recorded, thread_samples
 from made_steps import STEP, STEPS, US, each_step, findings_of, launched_at_once, made_loop
 from savings import ends_of
@@ -22,7 +20,6 @@ from nsyswrap.sections import idle
 from nsyswrap.sections.idle_advice import OWN_RULES, WARM, no_core_advice
 from nsyswrap.trace.tables import Trace
 
-TraceOf = Callable[[ExportBuilder], Trace]
 LAUNCH_LESS = ("batch", "compile", "CUDA graphs", "fused")
 COPIES = 40
 
@@ -33,7 +30,7 @@ def found_on_idle_time(trace: Trace) -> dict[str, Finding]:
     return {each.rule: each for each in run_section(idle, context, choose_window(context)).findings}
 
 
-def test_long_cpu_code_once_a_step_is_not_answered_with_fewer_launches(trace_of: TraceOf) -> None:
+def test_long_cpu_code_once_a_step_is_not_answered_with_fewer_launches() -> None:
     """Each step has 400 us of CPU code in one gap, and launches are 2 us apart; a larger batch does not shorten it."""
     found = found_on_idle_time(trace_of(made_loop()))["idle/cpu"]
     assert found.advice == CPU.advice
@@ -41,7 +38,7 @@ def test_long_cpu_code_once_a_step_is_not_answered_with_fewer_launches(trace_of:
     assert "move it out of the step" in found.advice
 
 
-def test_cpu_code_between_launches_at_their_usual_pace_is_answered_with_fewer_launches(trace_of: TraceOf) -> None:
+def test_cpu_code_between_launches_at_their_usual_pace_is_answered_with_fewer_launches() -> None:
     """There is a launch every 100 us, with a lock of 35 us between launches, so that the loop is not launch-bound.
 
     ::
@@ -86,7 +83,7 @@ def small_copies(direction: str) -> ExportBuilder:
     return made
 
 
-def test_many_small_copies_to_the_gpu_are_answered_with_one_copy(trace_of: TraceOf) -> None:
+def test_many_small_copies_to_the_gpu_are_answered_with_one_copy() -> None:
     """Each value has its own copy. The call that copies is short, and a wait after it blocks the CPU."""
     made = ExportBuilder().gpu().os_call("mmap", 0, 1)
     for number in range(STEPS):
@@ -99,35 +96,35 @@ def test_many_small_copies_to_the_gpu_are_answered_with_one_copy(trace_of: Trace
             made.call("cudaStreamSynchronize", start + US, start + 6 * US)
     found = findings_of(trace_of(made))["synchronization/in_step"]
     assert found.advice == SMALL_COPIES.advice
-    assert any("small copies are removed" in line for line in found.evidence)
+    assert any("without the small copies" in line for line in found.evidence)
 
 
-def test_reads_of_values_are_answered_with_fewer_reads(trace_of: TraceOf) -> None:
+def test_reads_of_values_are_answered_with_fewer_reads() -> None:
     found = findings_of(trace_of(small_copies("down")))["synchronization/in_step"]
     assert found.advice == IN_STEP.advice
     assert ".item()" in found.advice
-    assert any("the waits are removed, or the waits and the copies" in line for line in found.evidence)
+    assert any("without the waits and the copies" in line for line in found.evidence)
 
 
-def test_waits_without_copies_are_answered_with_fewer_waits(trace_of: TraceOf) -> None:
+def test_waits_without_copies_are_answered_with_fewer_waits() -> None:
     """The CPU is blocked until 600 us, when the GPU goes idle, and then launches again."""
     found = findings_of(trace_of(each_step(made_loop(), "cudaDeviceSynchronize", 20, 602)))["synchronization/in_step"]
     assert found.advice == IN_STEP.advice
 
 
-def test_pageable_copies_to_the_gpu_are_answered_with_pinned_memory(trace_of: TraceOf) -> None:
+def test_pageable_copies_to_the_gpu_are_answered_with_pinned_memory() -> None:
     """This holds for small copies, too: the call itself stages the data and blocks the CPU."""
     found = findings_of(trace_of(small_copies("up")))
     assert "pin_memory=True" in found["copies/pageable"].advice
     assert "synchronization/in_step" not in found
 
 
-def test_code_loaded_in_measured_steps_should_have_been_warm(trace_of: TraceOf) -> None:
+def test_code_loaded_in_measured_steps_should_have_been_warm() -> None:
     found = found_on_idle_time(trace_of(each_step(made_loop(), "cuLibraryLoadData", 650, 900)))["modules/in_window"]
     assert found.headline == f"The GPU is idle for 30.0 % of the time while kernels are compiled and loaded{WARM}."
 
 
-def test_a_program_without_steps_has_no_steps_that_should_be_warm(trace_of: TraceOf) -> None:
+def test_a_program_without_steps_has_no_steps_that_should_be_warm() -> None:
     """The program loads code for 300 of 1000 ns."""
     built = ExportBuilder().os_call("mmap", 0, 1).kernel(0, 500, launched=(0, 9))
     built.call("cuLibraryLoadData", 500, 800).kernel(820, 1000, launched=(805, 810))
@@ -139,7 +136,6 @@ def test_a_program_without_steps_has_no_steps_that_should_be_warm(trace_of: Trac
 
 @pytest.mark.parametrize(("traced", "advice"), [(True, STILL_UNKNOWN.advice), (False, UNKNOWN.advice)])
 def test_unknown_time_asks_only_for_what_was_not_traced(
-    trace_of: TraceOf,
     traced: bool,  # noqa: FBT001
     advice: str,
 ) -> None:
@@ -154,7 +150,7 @@ def test_unknown_time_asks_only_for_what_was_not_traced(
     assert (*ends_of(found), found.saving_method) == (None, None, None)
 
 
-def test_profiler_time_is_a_note_that_saves_nothing(trace_of: TraceOf) -> None:
+def test_profiler_time_is_a_note_that_saves_nothing() -> None:
     """It is not the program's time, so its saving is zero and not unknown."""
     built = ExportBuilder().kernel(0, 500, launched=(0, 9)).overhead("CUPTI Buffer flush", 500, 900)
     found = {
@@ -181,9 +177,7 @@ def test_advice_is_sentences() -> None:
 
 
 @pytest.mark.parametrize(("ran", "advice"), [(140, OTHER_PROGRAMS), (160, OWN_THREADS)])
-def test_threads_that_use_three_quarters_of_their_cores_are_too_many(
-    trace_of: TraceOf, ran: int, advice: Advice
-) -> None:
+def test_threads_that_use_three_quarters_of_their_cores_are_too_many(ran: int, advice: Advice) -> None:
     """In 100 ns the threads of the program run for some ns on two cores; else other programs use the cores."""
     host = record_of(recorded([0, 100], threads=[thread_samples([0, 0], [0, ran])]))
     context = find_context(trace_of(ExportBuilder().session().kernel(0, 10)), Settings(host=host))

@@ -1,20 +1,15 @@
 """The idle time of a rule, as each launching thread would save it."""
 
-from collections.abc import Callable
-
 from analysis_fixtures import attributions_of, window
-from export_builder import ExportBuilder, global_id, thread
+from export_builder import ExportBuilder, global_id, thread, trace_of
 from simulations import simulate
 
 from nsyswrap.attribution.attribution import RULES
 from nsyswrap.loop.context import find_context
-from nsyswrap.trace.tables import Trace
 from nsyswrap.what_if.fix import LostTime
 
-TraceOf = Callable[[ExportBuilder], Trace]
 
-
-def test_the_threads_of_a_process_share_its_idle_time(trace_of: TraceOf) -> None:
+def test_the_threads_of_a_process_share_its_idle_time() -> None:
     """A program may start a thread for each kernel: thousands of copies of the same intervals would fill the memory."""
     builder = ExportBuilder()
     for number in range(4):

@@ -1,15 +1,11 @@
 """Launches: latency on an idle device, queue time on a busy one, and the share of launches on an idle device."""
 
-from collections.abc import Callable
-
 from analysis_fixtures import run_section, window
-from export_builder import ExportBuilder, global_id
+from export_builder import ExportBuilder, global_id, trace_of
 
 from nsyswrap.loop.context import find_context
 from nsyswrap.sections import launches
 from nsyswrap.trace.tables import Trace
-
-TraceOf = Callable[[ExportBuilder], Trace]
 
 
 def rows_of(trace: Trace, start: int = 0, end: int = 1000) -> list[tuple[object, ...]]:
@@ -23,7 +19,7 @@ def facts_of(trace: Trace, start: int = 0, end: int = 1000) -> dict[str, object]
     return {fact.label: fact.value for fact in run_section(launches, find_context(trace), window(start, end)).facts}
 
 
-def test_on_an_idle_device_it_is_latency_from_the_start_of_the_call(trace_of: TraceOf) -> None:
+def test_on_an_idle_device_it_is_latency_from_the_start_of_the_call() -> None:
     """The call began while no operation ran.
 
     ::
@@ -36,7 +32,7 @@ def test_on_an_idle_device_it_is_latency_from_the_start_of_the_call(trace_of: Tr
     ]
 
 
-def test_on_a_busy_device_it_is_queue_time_from_the_return_of_the_call(trace_of: TraceOf) -> None:
+def test_on_a_busy_device_it_is_queue_time_from_the_return_of_the_call() -> None:
     """The second operation was launched while the first ran, or shortly before.
 
     ::
@@ -51,17 +47,17 @@ def test_on_a_busy_device_it_is_queue_time_from_the_return_of_the_call(trace_of:
     ]
 
 
-def test_a_call_that_is_still_open_when_its_operation_begins_has_queued_for_no_time(trace_of: TraceOf) -> None:
+def test_a_call_that_is_still_open_when_its_operation_begins_has_queued_for_no_time() -> None:
     builder = ExportBuilder().kernel(20, 40, launched=(10, 14)).kernel(50, 60, launched=(25, 70))
     assert rows_of(trace_of(builder))[1] == ("cudaLaunchKernel", "queue", 1, 0)
 
 
-def test_an_operation_that_seems_to_begin_before_its_call_had_no_latency(trace_of: TraceOf) -> None:
+def test_an_operation_that_seems_to_begin_before_its_call_had_no_latency() -> None:
     """The clocks of host and GPU differ by some nanoseconds."""
     assert rows_of(trace_of(ExportBuilder().kernel(20, 40, launched=(25, 27))))[0][3] == 0
 
 
-def test_a_long_operation_before_counts_not_only_the_last(trace_of: TraceOf) -> None:
+def test_a_long_operation_before_counts_not_only_the_last() -> None:
     """The operation that started last has ended, but an earlier one has not.
 
     ::
@@ -75,12 +71,12 @@ def test_a_long_operation_before_counts_not_only_the_last(trace_of: TraceOf) -> 
     assert facts_of(trace_of(builder))["just_in_time_share"] == 1 / 3
 
 
-def test_each_device_is_idle_for_itself(trace_of: TraceOf) -> None:
+def test_each_device_is_idle_for_itself() -> None:
     builder = ExportBuilder().kernel(10, 100, launched=(0, 1)).kernel(30, 40, launched=(20, 21), device=1)
     assert facts_of(trace_of(builder))["just_in_time_share"] == 1.0
 
 
-def test_facts_are_about_operations_inside_the_window_with_a_known_call(trace_of: TraceOf) -> None:
+def test_facts_are_about_operations_inside_the_window_with_a_known_call() -> None:
     builder = ExportBuilder().kernel(20, 40, launched=(10, 14)).kernel(50, 60).kernel(110, 130, launched=(100, 102))
     builder.kernel(2000, 2100, launched=(1990, 1991))
     assert facts_of(trace_of(builder)) == {
@@ -92,7 +88,7 @@ def test_facts_are_about_operations_inside_the_window_with_a_known_call(trace_of
     }
 
 
-def test_the_operations_of_one_call_are_one_launch_in_the_interval(trace_of: TraceOf) -> None:
+def test_the_operations_of_one_call_are_one_launch_in_the_interval() -> None:
     """The test launches a CUDA graph of three kernels twice."""
     builder = ExportBuilder()
     for number, start in ((1, 100), (2, 400)):
@@ -102,7 +98,7 @@ def test_the_operations_of_one_call_are_one_launch_in_the_interval(trace_of: Tra
     assert facts_of(trace_of(builder))["median_launch_interval_ns"] == 300.0
 
 
-def test_a_window_without_launches_has_facts_without_values(trace_of: TraceOf) -> None:
+def test_a_window_without_launches_has_facts_without_values() -> None:
     found = facts_of(trace_of(ExportBuilder().kernel(20, 40, launched=(10, 14))), 500, 600)
     assert found == {
         "launches": 0,
@@ -113,13 +109,13 @@ def test_a_window_without_launches_has_facts_without_values(trace_of: TraceOf) -
     }
 
 
-def test_calls_of_two_processes_with_one_id_launch_their_own(trace_of: TraceOf) -> None:
+def test_calls_of_two_processes_with_one_id_launch_their_own() -> None:
     builder = ExportBuilder().kernel(20, 40, launched=(10, 14), correlation=5)
     builder.kernel(230, 240, launched=(200, 201), correlation=5, process=global_id(5000), device=1)
     assert rows_of(trace_of(builder)) == [("cudaLaunchKernel", "latency", 2, 10 + 30)]
 
 
-def test_of_two_calls_with_one_id_the_later_one_launched(trace_of: TraceOf) -> None:
+def test_of_two_calls_with_one_id_the_later_one_launched() -> None:
     """The call of the runtime contains the call of the driver."""
     builder = (
         ExportBuilder().call("cudaLaunchKernel", 10, 19, correlation=7).call("cuLaunchKernel", 12, 18, correlation=7)
@@ -127,7 +123,7 @@ def test_of_two_calls_with_one_id_the_later_one_launched(trace_of: TraceOf) -> N
     assert rows_of(trace_of(builder.kernel(20, 40, correlation=7))) == [("cuLaunchKernel", "latency", 1, 8)]
 
 
-def test_ids_far_apart_are_found_too(trace_of: TraceOf) -> None:
+def test_ids_far_apart_are_found_too() -> None:
     """In a process that ran for days, an id may be far from its neighbours."""
     builder = ExportBuilder().kernel(20, 40, launched=(10, 14), correlation=3)
     builder.kernel(60, 70, launched=(50, 55), correlation=2**31 - 5).kernel(80, 90, correlation=2**31 - 4)

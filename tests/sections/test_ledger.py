@@ -1,17 +1,13 @@
 """The ledger: the row of each nanosecond. Tests with random traces check the sums elsewhere."""
 
-from collections.abc import Callable
-
 import pytest
 from analysis_fixtures import run_section, window
-from export_builder import ExportBuilder, global_id
+from export_builder import ExportBuilder, global_id, trace_of
 
 from nsyswrap.loop.context import find_context
 from nsyswrap.sections import ledger
 from nsyswrap.sections.ledger import ROWS, ledger_rows
 from nsyswrap.trace.tables import Trace
-
-TraceOf = Callable[[ExportBuilder], Trace]
 
 NCCL = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096>)"
 
@@ -21,7 +17,7 @@ def rows_of(trace: Trace, start: int = 0, end: int = 100, device: int = 0) -> li
     return [ledger_rows(find_context(trace).operations, device, window(start, end))[row] for row in ROWS]
 
 
-def test_each_kind_has_a_row(trace_of: TraceOf) -> None:
+def test_each_kind_has_a_row() -> None:
     """The rows are compute, waiting for communication, its transfer, copy, memset, idle.
 
     ::
@@ -33,7 +29,7 @@ def test_each_kind_has_a_row(trace_of: TraceOf) -> None:
     assert rows_of(trace_of(builder)) == [20, 0, 20, 20, 20, 20]
 
 
-def test_where_operations_overlap_the_first_kind_has_the_time(trace_of: TraceOf) -> None:
+def test_where_operations_overlap_the_first_kind_has_the_time() -> None:
     """Copies are exposed while no kernel runs.
 
     ::
@@ -49,12 +45,12 @@ def test_where_operations_overlap_the_first_kind_has_the_time(trace_of: TraceOf)
     assert rows_of(trace_of(builder)) == [40, 0, 20, 20, 20, 0]
 
 
-def test_a_nanosecond_with_two_kernels_counts_once(trace_of: TraceOf) -> None:
+def test_a_nanosecond_with_two_kernels_counts_once() -> None:
     builder = ExportBuilder().kernel(0, 60, launched=(0, 1)).kernel(20, 40, launched=(1, 2), stream=8)
     assert rows_of(trace_of(builder)) == [60, 0, 0, 0, 0, 40]
 
 
-def test_a_graph_traced_as_a_whole_is_compute(trace_of: TraceOf) -> None:
+def test_a_graph_traced_as_a_whole_is_compute() -> None:
     assert rows_of(trace_of(ExportBuilder().graph(10, 60, launched=(0, 1)))) == [50, 0, 0, 0, 0, 50]
 
 
@@ -70,13 +66,13 @@ def test_a_graph_traced_as_a_whole_is_compute(trace_of: TraceOf) -> None:
         ("nccl_statistics_kernel", 0),
     ],
 )
-def test_kernels_of_collectives_are_communication(name: str, share: int, trace_of: TraceOf) -> None:
+def test_kernels_of_collectives_are_communication(name: str, share: int) -> None:
     """Those of any library; a kernel that only mentions a collective is compute."""
     found = rows_of(trace_of(ExportBuilder().kernel(0, 10, name, launched=(0, 1))))
     assert found[:3] == [10 - share, 0, share]
 
 
-def test_communication_is_all_transfer_and_a_note_says_so(trace_of: TraceOf) -> None:
+def test_communication_is_all_transfer_and_a_note_says_so() -> None:
     """Without the other ranks the wait for them is unknown. A run without communication has no note."""
     alone = ExportBuilder().kernel(0, 10, launched=(0, 1))
     assert run_section(ledger, find_context(trace_of(alone)), window(0, 100)).notes == ()
@@ -86,17 +82,17 @@ def test_communication_is_all_transfer_and_a_note_says_so(trace_of: TraceOf) -> 
     assert section.notes == (ledger.ALL_TRANSFER,)
 
 
-def test_communication_behind_a_kernel_needs_no_note(trace_of: TraceOf) -> None:
+def test_communication_behind_a_kernel_needs_no_note() -> None:
     builder = ExportBuilder().kernel(0, 40, launched=(0, 1)).kernel(10, 30, NCCL, launched=(1, 2), stream=8)
     assert run_section(ledger, find_context(trace_of(builder)), window(0, 100)).notes == ()
 
 
-def test_operations_are_clipped_to_the_window(trace_of: TraceOf) -> None:
+def test_operations_are_clipped_to_the_window() -> None:
     builder = ExportBuilder().kernel(0, 50, launched=(0, 1)).copy(60, 100, launched=(1, 2))
     assert rows_of(trace_of(builder), 40, 70) == [10, 0, 0, 10, 0, 10]
 
 
-def test_the_ledger_of_a_window_does_not_depend_on_earlier_ones(trace_of: TraceOf) -> None:
+def test_the_ledger_of_a_window_does_not_depend_on_earlier_ones() -> None:
     """Overlaps are found once, for all windows.
 
     ::
@@ -117,7 +113,7 @@ def test_the_ledger_of_a_window_does_not_depend_on_earlier_ones(trace_of: TraceO
     ]
 
 
-def test_each_device_has_a_ledger_of_its_own(trace_of: TraceOf) -> None:
+def test_each_device_has_a_ledger_of_its_own() -> None:
     """All processes on a device share its ledger."""
     builder = ExportBuilder().kernel(0, 50, launched=(0, 1)).kernel(20, 30, launched=(1, 2), device=1)
     builder.kernel(40, 70, launched=(0, 1), process=global_id(5000))
@@ -131,7 +127,7 @@ def test_each_device_has_a_ledger_of_its_own(trace_of: TraceOf) -> None:
     }
 
 
-def test_time_over_the_window_adds_up_to_the_ledger(trace_of: TraceOf) -> None:
+def test_time_over_the_window_adds_up_to_the_ledger() -> None:
     """There are thirty intervals; a window of fewer nanoseconds has one for each."""
     builder = ExportBuilder().kernel(0, 500, launched=(0, 1)).copy(700, 800, launched=(1, 2))
     context = find_context(trace_of(builder))
@@ -149,7 +145,7 @@ def test_time_over_the_window_adds_up_to_the_ledger(trace_of: TraceOf) -> None:
         assert table["busy_share"].between(0, 1).all()
 
 
-def test_a_gpu_that_ran_something_only_before_the_window_does_not_starve_in_it(trace_of: TraceOf) -> None:
+def test_a_gpu_that_ran_something_only_before_the_window_does_not_starve_in_it() -> None:
     """Such a GPU is left out, and a note names it. A GPU that runs an operation later is in use until then.
 
     ::

@@ -1,10 +1,9 @@
 """The section on the machine: the activity of the host, with and without GPU work."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
-from export_builder import MAIN, PID, ExportBuilder, thread
+from export_builder import MAIN, PID, ExportBuilder, thread, trace_of
 from host_records import record_of, recorded, thread_samples
 
 from nsyswrap.events.host_record import NO_RECORD, HostRecord
@@ -14,7 +13,6 @@ from nsyswrap.render.summary_model import finding_groups
 from nsyswrap.report import build_report
 from nsyswrap.trace.tables import THREAD_MASK, Trace
 
-TraceOf = Callable[[ExportBuilder], Trace]
 MS = 1_000_000
 STEPS = 6
 # Two steps of warm-up.
@@ -69,7 +67,7 @@ CASES = {
 
 
 @pytest.mark.parametrize(("text", "rule"), CASES.items())
-def test_without_gpu_work_the_host_has_the_findings(text: str, rule: str, trace_of: TraceOf) -> None:
+def test_without_gpu_work_the_host_has_the_findings(text: str, rule: str) -> None:
     """The finding takes 4 of 10 ms of each step. The verdict names it, and the evidence names the line."""
     report = report_of(trace_of(marked(host_loop(), text, 3, 7)))
     (found,) = report.findings
@@ -80,7 +78,7 @@ def test_without_gpu_work_the_host_has_the_findings(text: str, rule: str, trace_
     assert found.saving_method == "estimated"
 
 
-def test_findings_about_the_loops_of_several_processes_name_them(trace_of: TraceOf) -> None:
+def test_findings_about_the_loops_of_several_processes_name_them() -> None:
     """By the number that the launcher gave them, or else by the process. They are apart in the summary."""
     other = thread(5000, 5000)
     built = host_loop().domain("nsyswrap", OURS, thread=other)
@@ -97,7 +95,7 @@ def test_findings_about_the_loops_of_several_processes_name_them(trace_of: Trace
     assert len(finding_groups(report)) == 2
 
 
-def test_a_wait_for_a_tokenizers_threads_is_the_tokenizers(trace_of: TraceOf) -> None:
+def test_a_wait_for_a_tokenizers_threads_is_the_tokenizers() -> None:
     """Its threads compute, and the main thread waits for them: 3 of the 4 ms of each mark. Other waits have no rule."""
     built = marked(host_loop(), "tokenizer at train.py:8", 3, 7)
     for number in range(STEPS):
@@ -111,7 +109,7 @@ def test_a_wait_for_a_tokenizers_threads_is_the_tokenizers(trace_of: TraceOf) ->
     assert machine(report).tables["host"]["total_ns"].sum() == MEASURED * 4 * MS
 
 
-def test_a_file_written_in_a_checkpoint_is_the_checkpoints(trace_of: TraceOf) -> None:
+def test_a_file_written_in_a_checkpoint_is_the_checkpoints() -> None:
     built = marked(host_loop(), "Trainer.save_checkpoint at train.py:8", 3, 7)
     for number in range(STEPS):
         built.os_call("write", number * 10 * MS + 4 * MS, number * 10 * MS + 7 * MS)
@@ -119,14 +117,14 @@ def test_a_file_written_in_a_checkpoint_is_the_checkpoints(trace_of: TraceOf) ->
     assert (found.rule, found.lost_ns) == ("host/checkpoint", MEASURED * 4 * MS)
 
 
-def test_a_loop_without_such_work_has_no_finding(trace_of: TraceOf) -> None:
+def test_a_loop_without_such_work_has_no_finding() -> None:
     report = report_of(trace_of(host_loop()))
     assert report.findings == ()
     assert report.verdict_rule is None
     assert not len(machine(report).tables["host"])
 
 
-def test_with_gpu_work_the_section_on_idle_time_has_the_findings(trace_of: TraceOf) -> None:
+def test_with_gpu_work_the_section_on_idle_time_has_the_findings() -> None:
     """The host collects garbage while the GPU is busy. No time is lost, but the table shows the host's activity."""
     built = marked(host_loop().gpu(), "garbage collection", 3, 7)
     for number in range(STEPS):
@@ -138,7 +136,7 @@ def test_with_gpu_work_the_section_on_idle_time_has_the_findings(trace_of: Trace
     assert (row["rule"], row["total_ns"], row["count"]) == ("idle/garbage_collection", MEASURED * 4 * MS, MEASURED)
 
 
-def test_waits_for_a_core_are_found_without_gpu_work(trace_of: TraceOf) -> None:
+def test_waits_for_a_core_are_found_without_gpu_work() -> None:
     report = report_of(trace_of(host_loop()), sampled())
     (found,) = report.findings
     assert (found.rule, found.lost_ns) == ("idle/off_cpu", MEASURED * 5 * MS)
@@ -146,7 +144,7 @@ def test_waits_for_a_core_are_found_without_gpu_work(trace_of: TraceOf) -> None:
     assert any("0.40 cores on average, of 2" in line for line in found.evidence)
 
 
-def test_the_facts_are_about_the_window(trace_of: TraceOf) -> None:
+def test_the_facts_are_about_the_window() -> None:
     """The window is 40 ms long and holds four of the six steps."""
     facts = {fact.label: fact.value for fact in machine(report_of(trace_of(host_loop()), sampled())).facts}
     assert facts["cpu_time_ns"] == MEASURED * 4 * MS
@@ -157,7 +155,7 @@ def test_the_facts_are_about_the_window(trace_of: TraceOf) -> None:
     assert "quota_cores" not in facts
 
 
-def test_a_quota_is_a_fact_and_names_the_finding(trace_of: TraceOf) -> None:
+def test_a_quota_is_a_fact_and_names_the_finding() -> None:
     at = list(range(STEPS + 1))
     stops = {"at": at, "count": at, "ns": [5 * MS * each for each in at]}
     report = report_of(trace_of(host_loop()), sampled(quota_cores=0.5, throttled=stops))
@@ -166,7 +164,7 @@ def test_a_quota_is_a_fact_and_names_the_finding(trace_of: TraceOf) -> None:
     assert [each.rule for each in report.findings] == ["host/cpu_quota"]
 
 
-def test_numa_nodes_and_a_clock_limit_are_facts_where_they_are_known(trace_of: TraceOf) -> None:
+def test_numa_nodes_and_a_clock_limit_are_facts_where_they_are_known() -> None:
     cores = {"machine": 8, "allowed": 8, "numa_nodes": 2, "allowed_numa_nodes": 1}
     clocks = {"clock_limit_khz": 2_000_000, "clock_maximum_khz": 3_500_000}
     facts = {each.label: each.value for each in machine(report_of(trace_of(host_loop()), sampled(cores=cores))).facts}
@@ -176,7 +174,7 @@ def test_numa_nodes_and_a_clock_limit_are_facts_where_they_are_known(trace_of: T
     assert {each.label: each.value for each in machine(report).facts}["cpu_clock_limit"] == "2000 of 3500 MHz"
 
 
-def test_files_are_named_by_their_calls(trace_of: TraceOf) -> None:
+def test_files_are_named_by_their_calls() -> None:
     """Outside the data phase they are file reads and writes, inside it reads for the next batch."""
     built = host_loop()
     for number in range(STEPS):
@@ -190,13 +188,13 @@ def test_files_are_named_by_their_calls(trace_of: TraceOf) -> None:
     assert [each.rule for each in report.findings] == ["idle/file_io", "host/file_reads"]
 
 
-def test_a_capture_without_samples_says_so(trace_of: TraceOf) -> None:
+def test_a_capture_without_samples_says_so() -> None:
     (note,) = machine(report_of(trace_of(host_loop()))).notes
     assert "host.json" in note
     assert machine(report_of(trace_of(host_loop()), sampled())).notes == ()
 
 
-def test_the_main_thread_is_in_the_table(trace_of: TraceOf) -> None:
+def test_the_main_thread_is_in_the_table() -> None:
     host = machine(report_of(trace_of(host_loop()), sampled())).tables["host"]
     assert host["process_id"].tolist() == [PID]
     assert host["thread_id"].tolist() == [MAIN & 0xFFFFFF]

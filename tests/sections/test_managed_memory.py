@@ -1,16 +1,12 @@
 """Page faults of managed memory have a finding of their own, with the waits of the host and of kernels."""
 
-from collections.abc import Callable
-
 import pytest
-from export_builder import DEVICE, PROCESS, ExportBuilder, global_id
+from export_builder import DEVICE, PROCESS, ExportBuilder, global_id, trace_of
 
 from nsyswrap.model import Finding, Report
 from nsyswrap.report import build_report
 from nsyswrap.rules.memory import TOO_LARGE
-from nsyswrap.trace.tables import Trace
 
-TraceOf = Callable[[ExportBuilder], Trace]
 US = 1000
 TO_GPU, TO_HOST = 11, 12
 PREFETCHED, FAULT, EVICTED = 1, 2, 4
@@ -50,7 +46,7 @@ def found(report: Report) -> Finding | None:
     return next((each for each in report.findings if each.rule == RULE), None)
 
 
-def test_page_faults_of_managed_memory_are_named_with_what_moves_the_pages_before(trace_of: TraceOf) -> None:
+def test_page_faults_of_managed_memory_are_named_with_what_moves_the_pages_before() -> None:
     """Nothing is launched again, and no value is read with `.item()`: there is one kernel, and no PyTorch."""
     report = build_report(trace_of(one_kernel()))
     finding = found(report)
@@ -65,7 +61,7 @@ def test_page_faults_of_managed_memory_are_named_with_what_moves_the_pages_befor
     assert {each.rule for each in report.findings}.isdisjoint({"synchronization/in_step", "copies/exposed"})
 
 
-def test_the_evidence_names_both_directions_and_the_kernels_that_wait(trace_of: TraceOf) -> None:
+def test_the_evidence_names_both_directions_and_the_kernels_that_wait() -> None:
     finding = found(build_report(trace_of(one_kernel())))
     assert finding is not None
     assert finding.evidence[:4] == (
@@ -76,7 +72,7 @@ def test_the_evidence_names_both_directions_and_the_kernels_that_wait(trace_of: 
     )
 
 
-def test_page_faults_that_were_recorded_are_counted(trace_of: TraceOf) -> None:
+def test_page_faults_that_were_recorded_are_counted() -> None:
     """Nsys records them with --cuda-um-gpu-page-faults and --cuda-um-cpu-page-faults."""
     made = one_kernel(to_gpu=0)
     for group in range(10):
@@ -97,7 +93,7 @@ def test_page_faults_that_were_recorded_are_counted(trace_of: TraceOf) -> None:
     assert finding.lost_ns == (20 + 59 * 24 + 60 * 6 + 10 * 50) * US
 
 
-def test_pages_that_the_program_prefetches_are_no_faults(trace_of: TraceOf) -> None:
+def test_pages_that_the_program_prefetches_are_no_faults() -> None:
     """They are copies like others, and beside the kernel they cost nothing."""
     report = build_report(trace_of(one_kernel(cause=PREFETCHED)))
     assert found(report) is None
@@ -105,7 +101,7 @@ def test_pages_that_the_program_prefetches_are_no_faults(trace_of: TraceOf) -> N
     assert "200 migrations of unified memory in the window: the program prefetches them." in notes
 
 
-def test_idle_time_before_a_fault_is_no_longer_than_a_fault(trace_of: TraceOf) -> None:
+def test_idle_time_before_a_fault_is_no_longer_than_a_fault() -> None:
     """The host computes for 994 us between two pages, so its work, not the fault, is what the GPU waits for."""
     report = build_report(trace_of(one_kernel(every=1000, to_gpu=0)))
     finding = found(report)
@@ -113,7 +109,7 @@ def test_idle_time_before_a_fault_is_no_longer_than_a_fault(trace_of: TraceOf) -
     assert finding is None or finding.lost_ns == (20 + 60 * 6) * US
 
 
-def test_pages_that_are_evicted_tell_that_memory_is_too_small(trace_of: TraceOf) -> None:
+def test_pages_that_are_evicted_tell_that_memory_is_too_small() -> None:
     finding = found(build_report(trace_of(one_kernel(cause=EVICTED))))
     assert finding is not None
     assert finding.advice == TOO_LARGE.advice
@@ -121,7 +117,7 @@ def test_pages_that_are_evicted_tell_that_memory_is_too_small(trace_of: TraceOf)
 
 
 @pytest.mark.parametrize("release", [2022, 2025])
-def test_a_copy_by_a_call_is_no_migration(release: int, trace_of: TraceOf) -> None:
+def test_a_copy_by_a_call_is_no_migration(release: int) -> None:
     """A program without managed memory has neither the finding nor its note."""
     made = ExportBuilder(release).gpu().kernel(0, 50 * US, "k", launched=(-9 * US, -5 * US))
     made.copy(60 * US, 300 * US, launched=(20 * US, 25 * US), srcKind=DEVICE)

@@ -1,18 +1,15 @@
 """Phases: which ranges are phases, which phase a thread is in, and how long each takes on the CPU and the GPU."""
 
 import re
-from collections.abc import Callable
 
 import pytest
 from analysis_fixtures import run_section, window
-from export_builder import ExportBuilder, global_id, thread
+from export_builder import ExportBuilder, global_id, thread, trace_of
 
 from nsyswrap.loop.context import Settings, TraceContext, find_context
 from nsyswrap.loop.phase_detection import PhaseRule
 from nsyswrap.sections import phases
 from nsyswrap.trace.tables import Trace
-
-TraceOf = Callable[[ExportBuilder], Trace]
 
 AUTOGRAD = thread(4712)
 PEER = global_id(5000)
@@ -68,14 +65,14 @@ def rows_of(context: TraceContext, start: int = 0, end: int = 100) -> dict[str, 
 
 
 @pytest.mark.parametrize(("phase", "text"), [(phase, text) for phase, texts in SPELLINGS.items() for text in texts])
-def test_the_usual_spellings_are_phases(phase: str, text: str, trace_of: TraceOf) -> None:
+def test_the_usual_spellings_are_phases(phase: str, text: str) -> None:
     context = context_of(trace_of(ExportBuilder().range(text, 0, 100).kernel(20, 30, launched=(5, 6))))
     assert [
         context.phases.name(int(code)) for code in context.phases.of_operations(context.trace, context.operations)
     ] == [phase]
 
 
-def test_a_rule_of_the_user_comes_before_the_usual_spellings(trace_of: TraceOf) -> None:
+def test_a_rule_of_the_user_comes_before_the_usual_spellings() -> None:
     """It may add a phase, and it may take a name from a usual phase."""
     trace = trace_of(ExportBuilder().range("forward", 0, 50).range("encode it", 50, 100))
     rules = PhaseRule("data", re.compile("^forw")), PhaseRule("encoding", re.compile("encode"))
@@ -86,18 +83,18 @@ def test_a_rule_of_the_user_comes_before_the_usual_spellings(trace_of: TraceOf) 
 
 
 @pytest.mark.parametrize("domain", ["NCCL", "cuBLAS", "cuDNN", "CCCL", "TensorRT", "GIL Trace"])
-def test_ranges_of_libraries_are_no_phases(domain: str, trace_of: TraceOf) -> None:
+def test_ranges_of_libraries_are_no_phases(domain: str) -> None:
     """A range "forward" in the domain of a library is not the forward pass."""
     builder = ExportBuilder().domain(domain, 5).range("forward", 0, 100, domain=5)
     assert rows_of(context_of(trace_of(builder))) == {}
 
 
-def test_ranges_of_the_program_s_own_domain_are_phases(trace_of: TraceOf) -> None:
+def test_ranges_of_the_program_s_own_domain_are_phases() -> None:
     builder = ExportBuilder().domain("my training", 5).range("forward", 0, 100, domain=5)
     assert list(rows_of(context_of(trace_of(builder)))) == ["forward"]
 
 
-def test_cpu_time_belongs_to_the_innermost_phase(trace_of: TraceOf) -> None:
+def test_cpu_time_belongs_to_the_innermost_phase() -> None:
     """The time of a nested phase is not counted twice.
 
     ::
@@ -111,7 +108,7 @@ def test_cpu_time_belongs_to_the_innermost_phase(trace_of: TraceOf) -> None:
     assert {name: row[:2] for name, row in found.items()} == {"batch": (1, 30), "data": (1, 20), "forward": (2, 50)}
 
 
-def test_gpu_time_belongs_to_the_phase_that_launched_the_operation(trace_of: TraceOf) -> None:
+def test_gpu_time_belongs_to_the_phase_that_launched_the_operation() -> None:
     """This holds even if it runs in a later phase. Overlapping operations count once; copies are not kernels.
 
     ::
@@ -128,7 +125,7 @@ def test_gpu_time_belongs_to_the_phase_that_launched_the_operation(trace_of: Tra
     assert found["backward"] == (1, 60, 0, 30, 0)
 
 
-def test_operations_launched_outside_phases_are_shown_under_none(trace_of: TraceOf) -> None:
+def test_operations_launched_outside_phases_are_shown_under_none() -> None:
     """Operations whose launch is unknown are shown there, too; the GPU is idle for 40 in no phase."""
     builder = ExportBuilder().range("forward", 0, 40).kernel(50, 60, launched=(45, 46)).kernel(70, 80)
     found = rows_of(context_of(trace_of(builder)))
@@ -136,12 +133,12 @@ def test_operations_launched_outside_phases_are_shown_under_none(trace_of: Trace
     assert found["forward"][3] == 40
 
 
-def test_phases_are_clipped_to_the_window(trace_of: TraceOf) -> None:
+def test_phases_are_clipped_to_the_window() -> None:
     builder = ExportBuilder().range("forward", 0, 40).range("data", 40, 60).kernel(10, 30, launched=(5, 6))
     assert rows_of(context_of(trace_of(builder)), 20, 40) == {"forward": (1, 20, 10, 10, 1)}
 
 
-def test_idle_time_in_a_phase_is_summed_over_the_gpus_of_its_process(trace_of: TraceOf) -> None:
+def test_idle_time_in_a_phase_is_summed_over_the_gpus_of_its_process() -> None:
     """Two GPUs, one of them busy for half of the phase."""
     builder = (
         ExportBuilder().range("data", 0, 100).kernel(0, 50, launched=(0, 1)).kernel(0, 100, launched=(2, 3), device=1)
@@ -149,7 +146,7 @@ def test_idle_time_in_a_phase_is_summed_over_the_gpus_of_its_process(trace_of: T
     assert rows_of(context_of(trace_of(builder)))["data"][3] == 50
 
 
-def test_idle_time_of_another_process_s_gpu_is_not_ours(trace_of: TraceOf) -> None:
+def test_idle_time_of_another_process_s_gpu_is_not_ours() -> None:
     """While one of two ranks loads data, the GPU of the other rank is idle for another reason."""
     builder = ExportBuilder().range("data", 0, 100).kernel(0, 100, launched=(0, 1))
     builder.kernel(0, 20, launched=(0, 1), process=PEER, device=1).range("forward", 0, 100, thread=PEER_MAIN)
@@ -157,7 +154,7 @@ def test_idle_time_of_another_process_s_gpu_is_not_ours(trace_of: TraceOf) -> No
     assert (found["data"][3], found["forward"][3]) == (0, 80)
 
 
-def test_host_time_is_summed_over_processes(trace_of: TraceOf) -> None:
+def test_host_time_is_summed_over_processes() -> None:
     """Two ranks are in forward for 60 ns each, 20 of these at once."""
     builder = ExportBuilder().range("forward", 0, 60).kernel(0, 20, launched=(0, 1))
     builder.range("forward", 40, 100, thread=PEER_MAIN).kernel(50, 60, launched=(45, 46), process=PEER, device=1)
@@ -169,7 +166,7 @@ def facts_of(context: TraceContext) -> dict[str, object]:
     return {fact.label: fact.value for fact in run_section(phases, context, window(0, 100)).facts}
 
 
-def test_the_share_that_was_joined_through_the_main_thread_is_stated(trace_of: TraceOf) -> None:
+def test_the_share_that_was_joined_through_the_main_thread_is_stated() -> None:
     """The main thread launched a quarter of the kernel time, autograd half, and code outside phases a quarter."""
     builder = ExportBuilder().range("backward", 0, 60).kernel(10, 20, launched=(5, 6))
     builder.kernel(20, 40, launched=(10, 11), thread=AUTOGRAD).kernel(70, 80, launched=(65, 66))
@@ -179,24 +176,24 @@ def test_the_share_that_was_joined_through_the_main_thread_is_stated(trace_of: T
     }
 
 
-def test_collectives_are_not_part_of_those_shares(trace_of: TraceOf) -> None:
+def test_collectives_are_not_part_of_those_shares() -> None:
     builder = ExportBuilder().range("backward", 0, 60).kernel(10, 20, launched=(5, 6))
     builder.kernel(30, 100, "ncclDevKernel_AllReduce", launched=(65, 66))
     assert facts_of(context_of(trace_of(builder)))["kernel_share_with_phase"] == 1.0
 
 
-def test_without_kernels_there_are_no_shares(trace_of: TraceOf) -> None:
+def test_without_kernels_there_are_no_shares() -> None:
     assert facts_of(context_of(trace_of(ExportBuilder().range("backward", 0, 60)))) == {}
 
 
-def test_the_first_thread_is_the_main_thread_if_it_has_phases(trace_of: TraceOf) -> None:
+def test_the_first_thread_is_the_main_thread_if_it_has_phases() -> None:
     """This holds even if another thread has more phases."""
     builder = ExportBuilder().range("forward", 0, 10).range("data", 0, 100, thread=AUTOGRAD)
     builder.kernel(50, 60, launched=(5, 6), thread=thread(4713))
     assert rows_of(context_of(trace_of(builder)))["forward"][2] == 10
 
 
-def test_without_phases_on_the_first_thread_the_thread_with_most_is_the_main_thread(trace_of: TraceOf) -> None:
+def test_without_phases_on_the_first_thread_the_thread_with_most_is_the_main_thread() -> None:
     """The training loop runs in a thread here."""
     builder = ExportBuilder().range("forward", 0, 100, thread=AUTOGRAD).range("data", 0, 10, thread=thread(4714))
     builder.kernel(50, 60, launched=(5, 6), thread=thread(4713))

@@ -1,9 +1,7 @@
 """The finding on the bubbles of a pipeline, checked with a plain loop over a 1F1B schedule of two stages."""
 
-from collections.abc import Callable
-
 import pytest
-from export_builder import ExportBuilder
+from export_builder import trace_of
 from pipeline_jobs import BLOCK, built, schedule
 from real_captures import RealReport
 from savings import ends_of, saving_of
@@ -14,7 +12,6 @@ from nsyswrap.report import report_of
 from nsyswrap.rules.ranks import PIPELINE
 from nsyswrap.trace.tables import Trace
 
-TraceOf = Callable[[ExportBuilder], Trace]
 US = 1000
 
 
@@ -39,7 +36,7 @@ def waits_of_a_step(microbatches: int, blocks: tuple[int, int]) -> list[int]:
     return found
 
 
-def test_bubbles_are_named_with_the_most_that_more_microbatches_save(trace_of: TraceOf) -> None:
+def test_bubbles_are_named_with_the_most_that_more_microbatches_save() -> None:
     """Stage 0 waits for 3 parts of 100 us, and stage 1 for one: at the end of the step its host waits."""
     report = communication_of(trace_of(built(2, (4, 4))))
     (found,) = bubbles(report)
@@ -73,11 +70,11 @@ def test_the_longest_stage_of_a_real_pipeline_is_the_first_finding(real_report: 
     assert first.advice.startswith("Move layers from rank 1 to rank 0")
 
 
-def test_few_bubbles_are_not_named(trace_of: TraceOf) -> None:
+def test_few_bubbles_are_not_named() -> None:
     assert not bubbles(communication_of(trace_of(built(24, (4, 4)))))
 
 
-def test_stages_of_unequal_length_should_be_evened_out(trace_of: TraceOf) -> None:
+def test_stages_of_unequal_length_should_be_evened_out() -> None:
     """With 4 and 12 blocks the job takes 3 times the time of 4 blocks for each microbatch; 8 and 8 would take twice."""
     report = communication_of(trace_of(built(8, (4, 12))))
     (found,) = bubbles(report)
@@ -89,7 +86,7 @@ def test_stages_of_unequal_length_should_be_evened_out(trace_of: TraceOf) -> Non
     assert saving_of(found).low == pytest.approx(steps * (longest - even), rel=0.02)
 
 
-def test_the_pace_of_the_host_moves_with_the_layers(trace_of: TraceOf) -> None:
+def test_the_pace_of_the_host_moves_with_the_layers() -> None:
     """The host of each stage takes 15 us between two kernels of 25 us: the stage with 12 blocks works 3 times as long.
 
     No rank is late: the other stage launches at the same pace, but less.
@@ -105,7 +102,7 @@ def test_the_pace_of_the_host_moves_with_the_layers(trace_of: TraceOf) -> None:
 
 
 @pytest.mark.parametrize(("microbatches", "blocks"), [(2, (3, 2)), (3, (2, 4)), (5, (4, 3))])
-def test_bubbles_are_those_of_a_plain_loop(trace_of: TraceOf, microbatches: int, blocks: tuple[int, int]) -> None:
+def test_bubbles_are_those_of_a_plain_loop(microbatches: int, blocks: tuple[int, int]) -> None:
     report = communication_of(trace_of(built(microbatches, blocks, steps=4)))
     section = report.section("communication")
     assert section is not None
@@ -118,7 +115,7 @@ def test_bubbles_are_those_of_a_plain_loop(trace_of: TraceOf, microbatches: int,
     }
 
 
-def test_a_stage_on_a_slower_gpu_is_no_bubble(trace_of: TraceOf) -> None:
+def test_a_stage_on_a_slower_gpu_is_no_bubble() -> None:
     """The kernels of stage 1 take three times as long: most of what stage 0 waits is due to that."""
     report = communication_of(trace_of(built(8, (4, 4), slower=3)))
     first = next(each for each in report.findings if each.rule == "ranks/late")

@@ -1,22 +1,17 @@
 """The section on the profiler's own cost: calls, idle time, and the step without the profiler."""
 
-from collections.abc import Callable
-
-import numpy as np
 import pytest
 from analysis_fixtures import run_section, window
-from export_builder import ExportBuilder
+from export_builder import ExportBuilder, trace_of
 from measured_costs import COST, US
 
-from nsyswrap.base.interval import Interval
 from nsyswrap.loop.context import Settings, find_context
-from nsyswrap.model import Section, StepTimes
+from nsyswrap.model import Section
 from nsyswrap.report import build_report
 from nsyswrap.sections import profiler_cost
-from nsyswrap.sections.profiler_cost import NOT_MEASURED, NOT_SIMULATED, median_of, with_times
+from nsyswrap.sections.profiler_cost import NOT_MEASURED, NOT_SIMULATED
 from nsyswrap.trace.tables import Trace
 
-TraceOf = Callable[[ExportBuilder], Trace]
 MEASURED = Settings(profiler_cost=COST)
 
 
@@ -47,7 +42,7 @@ def section_of(trace: Trace, settings: Settings = MEASURED) -> Section:
     return found
 
 
-def test_the_step_loses_the_cost_of_its_launches(trace_of: TraceOf) -> None:
+def test_the_step_loses_the_cost_of_its_launches() -> None:
     """The cost is ten launches of 3 us (2 to 5 us), and a range of 2 us that begins and ends in the step."""
     section = section_of(trace_of(steps()))
     assert fact(section, "recorded_step_ns") == 200 * US
@@ -59,7 +54,7 @@ def test_the_step_loses_the_cost_of_its_launches(trace_of: TraceOf) -> None:
     assert "Without the profiler the run takes" in section.notes[0]
 
 
-def test_calls_are_listed_by_kind_costliest_first(trace_of: TraceOf) -> None:
+def test_calls_are_listed_by_kind_costliest_first() -> None:
     """Six measured steps have ten launches and one range each. A kind of call that was not measured costs nothing."""
     table = section_of(trace_of(steps())).tables["calls"]
     rows = dict(zip(table["kind"], table[["count", "usual_ns", "total_ns"]].to_numpy().tolist(), strict=True))
@@ -70,7 +65,7 @@ def test_calls_are_listed_by_kind_costliest_first(trace_of: TraceOf) -> None:
     assert table["kind"].iloc[0] == "launches"
 
 
-def test_the_idle_time_of_the_section_is_that_of_the_cause(trace_of: TraceOf) -> None:
+def test_the_idle_time_of_the_section_is_that_of_the_cause() -> None:
     report = build_report(trace_of(steps()), settings=MEASURED)
     section, idle = report.section("profiler_cost"), report.section("idle")
     assert section is not None
@@ -79,21 +74,7 @@ def test_the_idle_time_of_the_section_is_that_of_the_cause(trace_of: TraceOf) ->
     assert fact(section, "profiler_idle_ns") == table.loc[table["cause"] == "profiler", "idle_ns"].sum() > 0
 
 
-@pytest.mark.parametrize("skewed", [False, True])
-def test_another_run_has_a_median_in_the_range_in_nine_of_ten_cases(*, skewed: bool) -> None:
-    """Of 2,000 pairs of runs of 40 steps each; the shape of their lengths does not matter."""
-    draw = np.random.default_rng(1)
-    lengths = 1000 + draw.exponential(100, (2, 2000, 40)) if skewed else draw.normal(1000, 10, (2, 2000, 40))
-    inside = sum(float(np.median(other)) in median_of(run) for run, other in zip(*lengths, strict=True))
-    assert inside / 2000 == pytest.approx(0.90, abs=0.02)
-
-
-@pytest.mark.parametrize("count", [1, 2, 3])
-def test_a_few_steps_have_no_median_beyond_the_shortest_and_the_longest(count: int) -> None:
-    assert median_of(np.arange(1, count + 1)) == Interval(1, float(np.median(np.arange(1, count + 1))), count)
-
-
-def test_without_steps_there_are_shares_and_no_step(trace_of: TraceOf) -> None:
+def test_without_steps_there_are_shares_and_no_step() -> None:
     section = section_of(trace_of(steps(ranges=False)))
     assert fact(section, "recorded_step_ns") is fact(section, "without_profiler_ns") is None
     share = fact(section, "without_profiler_share")
@@ -101,7 +82,7 @@ def test_without_steps_there_are_shares_and_no_step(trace_of: TraceOf) -> None:
     assert 0.8 < share < 0.9
 
 
-def test_a_capture_without_a_measured_cost_says_so(trace_of: TraceOf) -> None:
+def test_a_capture_without_a_measured_cost_says_so() -> None:
     report = build_report(trace_of(steps()))
     section = report.section("profiler_cost")
     assert section is not None
@@ -109,7 +90,7 @@ def test_a_capture_without_a_measured_cost_says_so(trace_of: TraceOf) -> None:
     assert (report.step.alone, report.step.alone_source) == (None, None)
 
 
-def test_a_run_that_cannot_be_simulated_has_no_step_without_the_profiler(trace_of: TraceOf) -> None:
+def test_a_run_that_cannot_be_simulated_has_no_step_without_the_profiler() -> None:
     """The launch call of one kernel is missing."""
     trace = trace_of(steps().kernel(1_000 * US, 1_001 * US, correlation=777_777))
     section = section_of(trace)
@@ -118,15 +99,7 @@ def test_a_run_that_cannot_be_simulated_has_no_step_without_the_profiler(trace_o
     assert len(section.tables["calls"])
 
 
-def test_the_times_of_a_step_are_taken_from_the_section(trace_of: TraceOf) -> None:
-    report = build_report(trace_of(steps()), settings=MEASURED)
-    section = report.section("profiler_cost")
-    assert section is not None
-    assert with_times(StepTimes(6, 200 * US, total_ns=1200 * US), section) == report.step
-    assert with_times(StepTimes(6, 200 * US), Section("profiler_cost", "", report.window)) == StepTimes(6, 200 * US)
-
-
-def test_the_section_can_be_made_for_any_window(trace_of: TraceOf) -> None:
+def test_the_section_can_be_made_for_any_window() -> None:
     """The window may be a user's, which does not consist of steps."""
     context = find_context(trace_of(steps()), MEASURED)
     chosen = window(300 * US, 500 * US)

@@ -3,15 +3,13 @@
 from collections.abc import Callable
 
 from analysis_fixtures import run_section, window
-from export_builder import ExportBuilder
+from export_builder import ExportBuilder, trace_of
 
 from nsyswrap.loop.context import find_context
 from nsyswrap.model import Section
 from nsyswrap.report import build_report
 from nsyswrap.sections import ranges
 from nsyswrap.trace.tables import Trace
-
-TraceOf = Callable[[ExportBuilder], Trace]
 
 
 def section(trace: Trace) -> Section:
@@ -38,18 +36,18 @@ def marked() -> ExportBuilder:
     return builder
 
 
-def test_a_kernel_belongs_to_the_innermost_operator_without_the_numbers_of_the_call(trace_of: TraceOf) -> None:
+def test_a_kernel_belongs_to_the_innermost_operator_without_the_numbers_of_the_call() -> None:
     table = section(trace_of(marked())).tables["operators"]
     assert table[["operator", "count", "total_ns"]].to_numpy().tolist() == [["aten::mm", 2, 45]]
 
 
-def test_modules_have_the_kernels_below_them_and_their_own(trace_of: TraceOf) -> None:
+def test_modules_have_the_kernels_below_them_and_their_own() -> None:
     """Phases and operators are no modules; the last kernel is in none."""
     table = section(trace_of(marked())).tables["modules"]
     assert table.to_numpy().tolist() == [["block", 3, 95, 85], ["block / attention", 1, 10, 10]]
 
 
-def test_without_such_ranges_the_tables_are_empty(trace_of: TraceOf) -> None:
+def test_without_such_ranges_the_tables_are_empty() -> None:
     builder = ExportBuilder().range("forward", 0, 100).kernel(200, 210, launched=(10, 11))
     found = section(trace_of(builder)).tables
     assert found["operators"].empty

@@ -1,11 +1,9 @@
 """NVTX ranges: which contain a call, their projections on one thread and on any thread, and kernels by range."""
 
-from collections.abc import Callable
-
 import numpy as np
 import pandas as pd
 from analysis_fixtures import run_section, window
-from export_builder import ExportBuilder, global_id, thread
+from export_builder import ExportBuilder, global_id, thread, trace_of
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -14,8 +12,6 @@ from nsyswrap.loop.context import find_context
 from nsyswrap.loop.range_nesting import RangeNesting
 from nsyswrap.sections import ranges
 from nsyswrap.trace.tables import CodedIds, Trace
-
-TraceOf = Callable[[ExportBuilder], Trace]
 
 AUTOGRAD = thread(4712)
 # More levels are not joined with calls.
@@ -61,7 +57,7 @@ def test_ranges_that_nest_or_cross_are_found_around_every_call(
     assert sorted(found) == wanted
 
 
-def test_a_projection_is_the_envelope_and_the_union_of_operations_launched_inside(trace_of: TraceOf) -> None:
+def test_a_projection_is_the_envelope_and_the_union_of_operations_launched_inside() -> None:
     """Two kernels of one range, 10 ns apart on the GPU.
 
     ::
@@ -76,7 +72,7 @@ def test_a_projection_is_the_envelope_and_the_union_of_operations_launched_insid
     assert (row["count"], row["range_ns"]) == (1, 50)
 
 
-def test_operations_of_another_thread_count_only_in_the_columns_for_any_thread(trace_of: TraceOf) -> None:
+def test_operations_of_another_thread_count_only_in_the_columns_for_any_thread() -> None:
     """The main thread has the range of the backward pass, and autograd's thread launches its kernels.
 
     ::
@@ -93,14 +89,14 @@ def test_operations_of_another_thread_count_only_in_the_columns_for_any_thread(t
     assert any_thread(row) == (3, 50, 25)
 
 
-def test_a_range_whose_own_thread_launches_nothing_has_a_row(trace_of: TraceOf) -> None:
+def test_a_range_whose_own_thread_launches_nothing_has_a_row() -> None:
     """The projection of nsys has no instance of it, so the count is 0."""
     builder = ExportBuilder().range("backward", 0, 100).kernel(30, 40, launched=(10, 12), thread=AUTOGRAD)
     row = projection(trace_of(builder))["backward"]
     assert (row["count"], same_thread(row), any_thread(row)) == (0, (0, 0, 0), (1, 10, 10))
 
 
-def test_a_thread_with_a_range_of_its_own_is_not_joined_to_the_main_one(trace_of: TraceOf) -> None:
+def test_a_thread_with_a_range_of_its_own_is_not_joined_to_the_main_one() -> None:
     """With emit_nvtx autograd's thread has ranges of operators, which contain its launches.
 
     ::
@@ -116,7 +112,7 @@ def test_a_thread_with_a_range_of_its_own_is_not_joined_to_the_main_one(trace_of
     assert same_thread(found["mm"]) == any_thread(found["mm"]) == (1, 10, 10)
 
 
-def test_a_library_s_range_on_the_other_thread_is_not_one_of_its_own(trace_of: TraceOf) -> None:
+def test_a_library_s_range_on_the_other_thread_is_not_one_of_its_own() -> None:
     """NCCL adds ranges on any thread. Launches inside them still belong to the backward pass."""
     builder = ExportBuilder().range("backward", 0, 100).domain("NCCL", 3)
     builder.range("ncclAllReduce", 5, 20, thread=AUTOGRAD, domain=3)
@@ -126,14 +122,14 @@ def test_a_library_s_range_on_the_other_thread_is_not_one_of_its_own(trace_of: T
     assert same_thread(found["NCCL:ncclAllReduce"]) == (1, 10, 10)
 
 
-def test_a_library_s_range_on_the_main_thread_takes_nothing_from_other_threads(trace_of: TraceOf) -> None:
+def test_a_library_s_range_on_the_main_thread_takes_nothing_from_other_threads() -> None:
     """The main thread is in a range of cuBLAS while autograd launches."""
     builder = ExportBuilder().range("backward", 0, 100).domain("cuBLAS", 2).range("cublasSgemm", 5, 20, domain=2)
     builder.kernel(30, 40, launched=(10, 12), thread=AUTOGRAD)
     assert list(projection(trace_of(builder))) == ["backward"]
 
 
-def test_every_range_around_the_launch_counts_it(trace_of: TraceOf) -> None:
+def test_every_range_around_the_launch_counts_it() -> None:
     """The step counts the operations of the backward pass inside it, as on one thread."""
     builder = ExportBuilder().range("step 1", 0, 200).range("backward", 0, 100)
     builder.kernel(30, 40, launched=(10, 12), thread=AUTOGRAD)
@@ -141,21 +137,21 @@ def test_every_range_around_the_launch_counts_it(trace_of: TraceOf) -> None:
     assert any_thread(found["backward"]) == any_thread(found["step 1"]) == (1, 10, 10)
 
 
-def test_a_call_across_the_end_of_a_range_is_not_in_it(trace_of: TraceOf) -> None:
+def test_a_call_across_the_end_of_a_range_is_not_in_it() -> None:
     """This holds on any thread, as in nsys."""
     builder = ExportBuilder().range("forward", 0, 50).kernel(60, 80, launched=(45, 55))
     builder.kernel(90, 95, launched=(45, 55), thread=AUTOGRAD)
     assert projection(trace_of(builder)) == {}
 
 
-def test_another_process_s_ranges_take_nothing_from_ours(trace_of: TraceOf) -> None:
+def test_another_process_s_ranges_take_nothing_from_ours() -> None:
     """Each of two ranks has a main thread of its own."""
     builder = ExportBuilder().range("forward", 0, 50).range("backward", 0, 50, thread=global_id(5000, 5000))
     builder.kernel(60, 80, launched=(5, 8), thread=AUTOGRAD)
     assert list(projection(trace_of(builder))) == ["forward"]
 
 
-def test_ranges_of_one_name_are_added_up(trace_of: TraceOf) -> None:
+def test_ranges_of_one_name_are_added_up() -> None:
     """Unions are added up range by range, so GPU time that belongs to two of them counts twice."""
     builder = ExportBuilder().range("forward", 0, 10).range("forward", 20, 30)
     builder.kernel(40, 60, launched=(1, 2)).kernel(50, 70, launched=(21, 22), stream=8)
@@ -163,14 +159,14 @@ def test_ranges_of_one_name_are_added_up(trace_of: TraceOf) -> None:
     assert (row["count"], *same_thread(row)) == (2, 2, 40, 40)
 
 
-def test_ranges_outside_the_window_are_left_out(trace_of: TraceOf) -> None:
+def test_ranges_outside_the_window_are_left_out() -> None:
     """A range that overlaps the window counts with its whole length."""
     builder = ExportBuilder().range("before", 0, 10).range("across", 15, 30)
     trace = trace_of(builder.kernel(40, 60, launched=(1, 2)).kernel(60, 70, launched=(18, 19)))
     assert {name: same_thread(row) for name, row in projection(trace, 20, 50).items()} == {"across": (1, 10, 10)}
 
 
-def test_kernels_are_counted_in_every_range_around_their_launch(trace_of: TraceOf) -> None:
+def test_kernels_are_counted_in_every_range_around_their_launch() -> None:
     """The counts are by range and kernel; copies are not kernels."""
     builder = ExportBuilder().range("step 1", 0, 100).range("forward", 5, 50)
     builder.kernel(60, 80, "gemm", launched=(10, 12)).copy(80, 90, launched=(13, 14))
@@ -188,7 +184,7 @@ def nested(builder: ExportBuilder, levels: int, start: int = 0) -> ExportBuilder
     return builder.kernel(start + levels + 2, start + levels + 7, launched=(start + levels, start + levels + 1))
 
 
-def test_nesting_deeper_than_the_bound_is_cut_and_said(trace_of: TraceOf) -> None:
+def test_nesting_deeper_than_the_bound_is_cut_and_said() -> None:
     """The outermost levels have their work, the deeper ones only their host time."""
     deeper = 40
     builder = nested(ExportBuilder(), MOST_LEVELS + deeper)
@@ -200,7 +196,7 @@ def test_nesting_deeper_than_the_bound_is_cut_and_said(trace_of: TraceOf) -> Non
     assert f"{deeper} ranges" in note
 
 
-def test_nesting_up_to_the_bound_is_whole(trace_of: TraceOf) -> None:
+def test_nesting_up_to_the_bound_is_whole() -> None:
     """Every level has its path, each with the kernel below it, and nothing is left out."""
     section = run_section(ranges, find_context(trace_of(nested(ExportBuilder(), MOST_LEVELS))), window(0, 1000))
     table = section.tables["modules"]
@@ -210,7 +206,7 @@ def test_nesting_up_to_the_bound_is_whole(trace_of: TraceOf) -> None:
     assert table["module"].str.count(" / ").tolist() == list(range(MOST_LEVELS))
 
 
-def test_the_work_of_a_range_does_not_grow_with_the_levels_below_the_bound(trace_of: TraceOf) -> None:
+def test_the_work_of_a_range_does_not_grow_with_the_levels_below_the_bound() -> None:
     """With a hundred times as many levels, the tables of work are as large as at the bound."""
     few, many = (
         run_section(ranges, find_context(trace_of(nested(ExportBuilder(), count))), window(0, 100_000)).tables

@@ -1,12 +1,10 @@
 """The section on ranks: rows that add up to the ledger, waits that add up, and the same late ranks as the findings."""
 
-from collections.abc import Callable
-
 import numpy as np
 import pandas as pd
 import pytest
 from analysis_fixtures import run_section
-from export_builder import ExportBuilder
+from export_builder import trace_of
 from made_ranks import job, split
 from real_captures import RealReport, RealTrace
 
@@ -19,7 +17,6 @@ from nsyswrap.report import build_report, choose_window
 from nsyswrap.sections import ranks
 from nsyswrap.trace.tables import Trace
 
-TraceOf = Callable[[ExportBuilder], Trace]
 PARTS = ["compute_ns", "copies_ns", "wait_ns", "transfer_ns", "idle_ns"]
 JOBS = ["ranks/loader", "ranks/checkpoints", "ranks/balanced", "ddp_2gpu_slow_links", "alexnet_data_parallel_2gpu"]
 
@@ -103,7 +100,7 @@ def test_a_step_without_its_waits_comes_with_the_one_that_has_them(real_report: 
     assert set(found["segments"]["step"]) == set(found["collectives"]["step"]) == set(found["steps"]["step"])
 
 
-def test_a_made_job_has_the_numbers_that_it_was_made_with(trace_of: TraceOf) -> None:
+def test_a_made_job_has_the_numbers_that_it_was_made_with() -> None:
     section = section_of(trace_of(job(4, 12, {2: 400_000})))
     table = section.tables["ranks"].set_index("rank")
     assert table["wait_ns"].tolist() == [400_000, 400_000, 0, 400_000]
@@ -120,7 +117,7 @@ def test_one_rank_is_not_compared(real_trace: RealTrace) -> None:
     assert section_of(real_trace("cnn_amp")).notes == (ranks.ONE_RANK,)
 
 
-def test_ranks_without_a_common_collective_have_no_picture(trace_of: TraceOf) -> None:
+def test_ranks_without_a_common_collective_have_no_picture() -> None:
     built = job(2, 8, {})
     built.rows["CUPTI_ACTIVITY_KIND_KERNEL"] = [
         row for row in built.rows["CUPTI_ACTIVITY_KIND_KERNEL"] if row["streamId"] != 8
@@ -130,7 +127,7 @@ def test_ranks_without_a_common_collective_have_no_picture(trace_of: TraceOf) ->
     assert set(section.tables) == {"ranks", "matrix"}
 
 
-def test_more_ranks_than_fit_are_grouped_and_selected(trace_of: TraceOf, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_ranks_than_fit_are_grouped_and_selected(monkeypatch: pytest.MonkeyPatch) -> None:
     """With room for four rows, the matrix of ten ranks has groups of three, and the picture has the late rank."""
     monkeypatch.setattr(ranks, "MOST_DRAWN", 4)
     section = section_of(trace_of(job(10, 12, {7: 400_000})))
@@ -168,7 +165,7 @@ def test_two_reports_give_the_numbers_of_one_report_with_both_ranks(real_trace: 
         pd.testing.assert_frame_equal(found.tables[name], table)
 
 
-def test_a_report_names_the_gpus_of_its_ranks_in_the_timeline(trace_of: TraceOf) -> None:
+def test_a_report_names_the_gpus_of_its_ranks_in_the_timeline() -> None:
     report = build_report(trace_of(job(3, 8, {1: 400_000})), with_timeline=True)
     assert report.timeline is not None
     labels = [row.label for row in report.timeline.rows]

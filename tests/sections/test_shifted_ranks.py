@@ -1,18 +1,15 @@
 """Each rank has its own part of the window: what is measured on its GPU does not depend on when other ranks start."""
 
-import tempfile
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
-from export_builder import global_id
+from export_builder import global_id, trace_of
 from shifted_ranks import FIRST, FIRST_PID, GEMM, US, ShiftedRanks
 
 from nsyswrap.model import Report
 from nsyswrap.report import build_report
-from nsyswrap.trace.load import load_export
 
 STEPS, STEP, PERIOD = 16, 1000 * US, 10 * US
 COUNTER = "Tensor Active [Throughput %]"
@@ -27,7 +24,7 @@ def sample(at: int) -> int:
 
 @cache
 def report_of(later_us: int) -> Report:
-    """Return the report of two ranks, the second one so much later; each launches a graph in a step and allocates."""
+    """Return the report of two ranks, the second one so much later; each launches graphs, allocates and waits."""
     job = ShiftedRanks(((500,) * STEPS, (520,) * STEPS), (0, later_us))
     made, calls = job.built(), 10**6
     for rank in range(2):
@@ -42,9 +39,10 @@ def report_of(later_us: int) -> Report:
             about: dict[str, Any] = {"process": process, "device": rank, "correlation": calls}
             made.call("cudaGraphLaunch", at + 700 * US, at + 705 * US, thread=thread, correlation=calls)
             made.kernel(at + 710 * US, at + (720 + number) * US, GEMM, graph_node=1, **about)
+            made.os_call("poll", at + 800 * US, at + (810 + number) * US, thread=thread)
+            made.os_call("read", at + 900 * US, at + (910 + number) * US, thread=thread)
             made.memory(at + 690 * US, (1 + number) << 20, process=process, device=rank)
-    with tempfile.TemporaryDirectory() as folder:
-        return build_report(load_export(made.write(Path(folder) / "made.sqlite")))
+    return build_report(trace_of(made))
 
 
 @pytest.mark.parametrize(
@@ -55,6 +53,11 @@ def report_of(later_us: int) -> Report:
         ("cuda_graphs", "launches"),
         ("cuda_graphs", "kernels"),
         ("device_memory", "devices"),
+        ("host_waits", "threads"),
+        ("host_waits", "waits"),
+        ("machine", "host"),
+        ("ranges", "summary"),
+        ("ranges", "projection"),
     ],
 )
 def test_a_table_is_the_same_where_ranks_start_at_other_times(section: str, table: str) -> None:

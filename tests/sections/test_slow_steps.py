@@ -7,11 +7,11 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from analysis_fixtures import attributions_of, run_section, window
-from export_builder import ExportBuilder, global_id
+from export_builder import ExportBuilder, global_id, trace_of
 from hypothesis import given
 from hypothesis import strategies as st
 from real_captures import CAPTURE_NAMES, RealContext
-from savings import ends_of
+from savings import saving_of
 
 from nsyswrap.attribution.attribution import RULES
 from nsyswrap.attribution.causes import CAUSES
@@ -25,7 +25,6 @@ from nsyswrap.sections import idle, steps
 from nsyswrap.sections.slow_steps import find_outliers
 from nsyswrap.trace.tables import Trace
 
-TraceOf = Callable[[ExportBuilder], Trace]
 RealTrace = Callable[[str], Trace]
 WITH_GPU = [name for name in CAPTURE_NAMES if name != "ranges_nsys2022"]
 WITH_KERNELS = pytest.mark.parametrize("name", WITH_GPU)
@@ -79,7 +78,7 @@ def value(found: Section, label: str) -> object:
     return None if fact is None else fact.value
 
 
-def test_two_steps_may_start_in_the_same_nanosecond(trace_of: TraceOf) -> None:
+def test_two_steps_may_start_in_the_same_nanosecond() -> None:
     """A step may be empty, so that the next one starts with it. This once ended in an exception."""
     slow = SLOW * LENGTH
     found = section(trace_of(loop("data").range(f"batch {SLOW}", slow, slow)))
@@ -95,7 +94,7 @@ def test_two_steps_may_start_in_the_same_nanosecond(trace_of: TraceOf) -> None:
         ("compute", "compute_ns", "", "batch"),
     ],
 )
-def test_what_made_a_step_slow(trace_of: TraceOf, slow: str, part: str, cause: str, phase: str) -> None:
+def test_what_made_a_step_slow(slow: str, part: str, cause: str, phase: str) -> None:
     """Each cause takes 500 ns: data prepared by the loop, CPU code in forward, or a kernel that the host waits for."""
     (row,) = section(trace_of(loop(slow))).tables["outliers"].to_dict("records")
     assert (row["name"], row["start_ns"], row["length_ns"], row["excess_ns"]) == ("batch 6", 6000, 1500, 500)
@@ -104,22 +103,22 @@ def test_what_made_a_step_slow(trace_of: TraceOf, slow: str, part: str, cause: s
     assert (row["phase"], row["phase_grown_ns"]) == (phase, 500)
 
 
-def test_the_finding_names_the_step_and_what_grew(trace_of: TraceOf) -> None:
+def test_the_finding_names_the_step_and_what_grew() -> None:
     """The finding takes 500 of 10 500 ns of the window, which is 4.8 %."""
     found = only(trace_of(loop("compute")))
     assert (found.rule, found.severity, found.device_id) == ("steps/uneven", "note", 0)
-    assert (found.lost_ns, *ends_of(found)) == (500, 0, 500)
+    assert (found.lost_ns, saving_of(found).point) == (500, 500)
     assert found.headline.startswith("1 of 10 measured steps are outliers")
     assert found.evidence == (
         "process 4711",
         "batch 6: 1.50 µs, 500 ns more than the median; grew: compute by 500 ns, phase batch by 500 ns",
-        "estimated: from nothing to all of the time that they take longer",
+        "estimated: all of the time that they take longer is saved",
     )
     assert found.saving_method == "estimated"
     assert "similar size" in found.advice
 
 
-def test_what_another_finding_counts_is_not_counted_again(trace_of: TraceOf) -> None:
+def test_what_another_finding_counts_is_not_counted_again() -> None:
     """The data phase of one step grew. The GPU starves there as in the other steps, only longer."""
     context = find_context(trace_of(loop("data")))
     chosen = choose_window(context)
@@ -128,7 +127,7 @@ def test_what_another_finding_counts_is_not_counted_again(trace_of: TraceOf) -> 
     assert lost["idle/data_work"] == 10 * 200 + 500
 
 
-def test_cpu_time_that_only_a_long_step_has_belongs_to_uneven_steps(trace_of: TraceOf) -> None:
+def test_cpu_time_that_only_a_long_step_has_belongs_to_uneven_steps() -> None:
     """One step has a gap of 600 us after its last launch, which is more than ten launch intervals of 50 us."""
     built = ExportBuilder().os_call("mmap", 0, 1)
     at = 0
@@ -144,14 +143,14 @@ def test_cpu_time_that_only_a_long_step_has_belongs_to_uneven_steps(trace_of: Tr
     assert run_section(idle, context, chosen).findings == ()
 
 
-def test_facts_of_spread_and_outliers(trace_of: TraceOf) -> None:
+def test_facts_of_spread_and_outliers() -> None:
     """Nine measured steps take 1000 ns and one takes 1500 ns; the 95th percentile is between the last two."""
     found = section(trace_of(loop("data")))
     assert (value(found, "outlier_count"), value(found, "outlier_excess_ns")) == (1, 500)
     assert value(found, "spread_share") == pytest.approx((np.percentile([1000] * 9 + [1500], 95) - 1000) / 1000)
 
 
-def test_a_program_without_gpu_work_still_names_the_phase(trace_of: TraceOf) -> None:
+def test_a_program_without_gpu_work_still_names_the_phase() -> None:
     """The report has no device, and the data phase on the CPU grew."""
     built, at = ExportBuilder().session(duration=END), 0
     for number in range(12):
@@ -166,7 +165,7 @@ def test_a_program_without_gpu_work_still_names_the_phase(trace_of: TraceOf) -> 
     assert "what the host does" in found.findings[0].advice
 
 
-def test_a_step_that_grew_where_nothing_is_traced_says_so(trace_of: TraceOf) -> None:
+def test_a_step_that_grew_where_nothing_is_traced_says_so() -> None:
     """Only steps are traced, in their own domain, so the phase of the step itself grew."""
     built, at = ExportBuilder().session(duration=END), 0
     for number in range(12):
@@ -177,7 +176,7 @@ def test_a_step_that_grew_where_nothing_is_traced_says_so(trace_of: TraceOf) -> 
     assert (row["phase"], row["phase_grown_ns"]) == ("batch", 500)
 
 
-def test_steps_of_two_processes_are_compared_with_their_own(trace_of: TraceOf) -> None:
+def test_steps_of_two_processes_are_compared_with_their_own() -> None:
     """If all steps of a second rank are twice as long, only its slow step is an outlier."""
     built, rank = loop("data"), global_id(5000, 5000)
     for number in range(6):
@@ -186,13 +185,13 @@ def test_steps_of_two_processes_are_compared_with_their_own(trace_of: TraceOf) -
     assert found.tables["outliers"]["name"].tolist() == ["batch 6"]
 
 
-def test_outliers_outside_the_window_are_not_listed(trace_of: TraceOf) -> None:
+def test_outliers_outside_the_window_are_not_listed() -> None:
     """The window holds steps 8 to 11, after the slow one, and part of step 7."""
     found = section(trace_of(loop("data")), window(7000, END))
     assert (len(found.tables["outliers"]), value(found, "outlier_count"), found.findings) == (0, 0, ())
 
 
-def test_warm_up_is_no_outlier(trace_of: TraceOf) -> None:
+def test_warm_up_is_no_outlier() -> None:
     built = ExportBuilder().range("batch 0", -100_000, 0).range("batch 1", 0, 1000)
     for number in range(2, 12):
         built.range(f"batch {number}", number * 1000, number * 1000 + 1000)
@@ -200,13 +199,13 @@ def test_warm_up_is_no_outlier(trace_of: TraceOf) -> None:
     assert value(found, "outlier_count") == 0
 
 
-def test_a_capture_without_steps_has_no_outliers(trace_of: TraceOf) -> None:
+def test_a_capture_without_steps_has_no_outliers() -> None:
     found = section(trace_of(ExportBuilder().range("forward", 0, 10).kernel(0, 10)), window(0, 100))
     assert len(found.tables["outliers"]) == 0
     assert (value(found, "spread_share"), value(found, "outlier_count")) == (None, 0)
 
 
-def test_a_short_excess_is_no_finding(trace_of: TraceOf) -> None:
+def test_a_short_excess_is_no_finding() -> None:
     """An excess of 150 of 10 150 ns makes an outlier, but is less than 2 % of the window."""
     built, at = ExportBuilder(), 0
     for number in range(12):
@@ -285,7 +284,7 @@ def uneven(count: int) -> ExportBuilder:
     return made
 
 
-def test_each_outlier_costs_a_bounded_amount_of_work(trace_of: TraceOf) -> None:
+def test_each_outlier_costs_a_bounded_amount_of_work() -> None:
     """A median over all steps for each outlier would take minutes for 100,000 steps. Here their number is counted."""
 
     def medians(count: int) -> tuple[int, int]:

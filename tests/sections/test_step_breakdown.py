@@ -1,11 +1,11 @@
 """The step-time breakdown: each role in a trace that can be checked by eye, its laws, and real captures."""
 
-from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import pytest
 from analysis_fixtures import run_section, window
-from export_builder import HOST_TO_DEVICE, ExportBuilder, global_id, thread
-from hypothesis import given, settings
+from export_builder import HOST_TO_DEVICE, ExportBuilder, global_id, thread, trace_of
+from hypothesis import given
 from hypothesis import strategies as st
 from real_captures import RealContext
 
@@ -17,7 +17,8 @@ from nsyswrap.sections import step_breakdown
 from nsyswrap.sections.step_breakdown import ROLES
 from nsyswrap.trace.tables import Trace
 
-TraceOf = Callable[[ExportBuilder], Trace]
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 LOADER = thread(4712)
 OTHER_PID = 99
@@ -39,7 +40,7 @@ def one_step() -> ExportBuilder:
     return ExportBuilder().gpu().range("step 1", 0, 1000)
 
 
-def test_a_role_that_covers_the_step_leaves_nothing_to_those_below(trace_of: TraceOf) -> None:
+def test_a_role_that_covers_the_step_leaves_nothing_to_those_below() -> None:
     """A kernel from 0 to 1000 takes the whole step. torch_tb_profiler adds up to 200 % here.
 
     ::
@@ -54,7 +55,7 @@ def test_a_role_that_covers_the_step_leaves_nothing_to_those_below(trace_of: Tra
     assert step(trace_of(builder)) == {"kernel": 1000}
 
 
-def test_each_role_takes_what_those_above_leave(trace_of: TraceOf) -> None:
+def test_each_role_takes_what_those_above_leave() -> None:
     """All roles start together, and each lasts 100 ns longer than the role above it: each gets 100 ns.
 
     ::
@@ -76,53 +77,53 @@ def test_each_role_takes_what_those_above_leave(trace_of: TraceOf) -> None:
     }
 
 
-def test_calls_count_on_every_thread(trace_of: TraceOf) -> None:
+def test_calls_count_on_every_thread() -> None:
     builder = one_step().kernel(0, 100).call("cudaEventQuery", 500, 600, thread=LOADER)
     assert step(trace_of(builder)) == {"kernel": 100, "runtime": 100, "other": 800}
 
 
-def test_data_counts_on_the_main_thread_alone(trace_of: TraceOf) -> None:
+def test_data_counts_on_the_main_thread_alone() -> None:
     """The data phase of a thread that prefetches is CPU work of the program (cpu_exec)."""
     builder = one_step().kernel(0, 100).range("data", 200, 300).range("data", 400, 600, thread=LOADER)
     assert step(trace_of(builder)) == {"kernel": 100, "dataloader": 100, "cpu_exec": 200, "other": 600}
 
 
-def test_a_range_inside_the_data_phase_does_not_split_it(trace_of: TraceOf) -> None:
+def test_a_range_inside_the_data_phase_does_not_split_it() -> None:
     builder = one_step().kernel(0, 100).range("data", 200, 500).range("decode", 300, 400)
     assert step(trace_of(builder)) == {"kernel": 100, "dataloader": 300, "other": 600}
 
 
-def test_a_range_around_the_step_is_no_work(trace_of: TraceOf) -> None:
+def test_a_range_around_the_step_is_no_work() -> None:
     """An epoch contains steps. A range that starts in a step and ends after it belongs to no step."""
     builder = one_step().kernel(0, 100).range("epoch 0", -10, 2000).range("async", 500, 1500, thread=LOADER)
     assert step(trace_of(builder)) == {"kernel": 100, "other": 900}
 
 
-def test_a_batch_inside_the_step_is_no_work(trace_of: TraceOf) -> None:
+def test_a_batch_inside_the_step_is_no_work() -> None:
     """In nested loops the range of one iteration does not show what the CPU does."""
     builder = one_step().kernel(0, 100).range("batch", 100, 900).range("forward", 200, 300)
     assert step(trace_of(builder)) == {"kernel": 100, "cpu_exec": 100, "other": 800}
 
 
-def test_ranges_of_libraries_are_no_work_of_the_program(trace_of: TraceOf) -> None:
+def test_ranges_of_libraries_are_no_work_of_the_program() -> None:
     builder = one_step().kernel(0, 100).domain("NCCL", 7).range("ncclAllReduce", 200, 300, domain=7)
     assert step(trace_of(builder)) == {"kernel": 100, "other": 900}
 
 
-def test_a_graph_traced_as_a_whole_is_kernel_time(trace_of: TraceOf) -> None:
+def test_a_graph_traced_as_a_whole_is_kernel_time() -> None:
     """A note says that the kernels inside it are not shown."""
     trace = trace_of(one_step().kernel(0, 100).graph(200, 500))
     assert step(trace) == {"kernel": 400, "other": 600}
     assert section_of(trace).notes == ("CUDA graphs were traced as a whole: all their time counts as kernels.",)
 
 
-def test_kernels_of_two_gpus_count_once_in_a_step(trace_of: TraceOf) -> None:
+def test_kernels_of_two_gpus_count_once_in_a_step() -> None:
     """A step belongs to a process: a nanosecond in which two GPUs run kernels counts once."""
     builder = one_step().kernel(0, 300).kernel(200, 400, device=1)
     assert step(trace_of(builder)) == {"kernel": 400, "other": 600}
 
 
-def test_another_process_has_no_part_in_the_step(trace_of: TraceOf) -> None:
+def test_another_process_has_no_part_in_the_step() -> None:
     """Kernels, calls and ranges of another process do not count."""
     other, main = global_id(OTHER_PID), global_id(OTHER_PID, OTHER_PID)
     builder = one_step().kernel(0, 100).kernel(300, 400, process=other, launched=(200, 300))
@@ -130,7 +131,7 @@ def test_another_process_has_no_part_in_the_step(trace_of: TraceOf) -> None:
     assert step(trace_of(builder)) == {"kernel": 100, "other": 900}
 
 
-def test_each_process_has_its_own_steps_and_mean(trace_of: TraceOf) -> None:
+def test_each_process_has_its_own_steps_and_mean() -> None:
     other, main = global_id(OTHER_PID), global_id(OTHER_PID, OTHER_PID)
     builder = one_step().kernel(0, 100).range("step 1", 100, 500, thread=main).kernel(200, 300, process=other)
     tables = section_of(trace_of(builder)).tables
@@ -142,13 +143,13 @@ def test_each_process_has_its_own_steps_and_mean(trace_of: TraceOf) -> None:
     assert kernel[["process_id", "mean_ns", "share"]].to_numpy().tolist() == [[99, 100, 0.25], [4711, 100, 0.1]]
 
 
-def test_only_whole_steps_of_the_window_count(trace_of: TraceOf) -> None:
+def test_only_whole_steps_of_the_window_count() -> None:
     builder = ExportBuilder().range("step 1", -100, 100).range("step 2", 100, 600).range("step 3", 600, 1001)
     found = section_of(trace_of(builder.kernel(200, 300))).tables["steps"]
     assert found["name"].tolist() == ["step 2"]
 
 
-def test_without_a_whole_step_the_window_counts_as_a_step(trace_of: TraceOf) -> None:
+def test_without_a_whole_step_the_window_counts_as_a_step() -> None:
     section = section_of(trace_of(ExportBuilder().kernel(200, 300, launched=(0, 50))))
     row = section.tables["steps"].iloc[0]
     assert (row["name"], row["start_ns"], row["end_ns"]) == ("whole window", 0, 1000)
@@ -156,7 +157,7 @@ def test_without_a_whole_step_the_window_counts_as_a_step(trace_of: TraceOf) -> 
     assert section.notes == ("No step lies inside the window, so the whole window counts as one step.",)
 
 
-def test_utilization_is_of_kernels_from_the_first_step_to_the_last(trace_of: TraceOf) -> None:
+def test_utilization_is_of_kernels_from_the_first_step_to_the_last() -> None:
     """Copies count as idle, collectives as kernels, and the time between two steps counts as well.
 
     ::
@@ -174,7 +175,7 @@ def test_utilization_is_of_kernels_from_the_first_step_to_the_last(trace_of: Tra
     assert section.fact("gpu_utilization_share").value == 0.25  # type: ignore[union-attr]
 
 
-def test_utilization_is_the_mean_over_gpus(trace_of: TraceOf) -> None:
+def test_utilization_is_the_mean_over_gpus() -> None:
     section = section_of(trace_of(one_step().kernel(0, 400).kernel(0, 200, device=1)))
     assert section.tables["devices"]["gpu_utilization_share"].tolist() == [0.4, 0.2]
     assert section.fact("gpu_utilization_share").value == pytest.approx(0.3)  # type: ignore[union-attr]
@@ -216,14 +217,9 @@ EVENTS = st.lists(
 )
 
 
-@settings(max_examples=40)
 @given(events=EVENTS, cut=st.integers(1, 39))
-def test_it_equals_counting_nanoseconds(
-    events: list[tuple[str, tuple[int, int]]], cut: int, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_it_equals_counting_nanoseconds(events: list[tuple[str, tuple[int, int]]], cut: int) -> None:
     """In each of two steps, each nanosecond belongs to the first role that is open in it."""
-    from nsyswrap.trace.load import load_export  # noqa: PLC0415 - the fixture that loads is made once a test, not a trace
-
     builder = ExportBuilder().kernel(50, 60).range("step 1", 0, cut).range("step 2", cut, 40)
     add: dict[str, Callable[[int, int], object]] = {
         "kernel": builder.kernel,
@@ -236,8 +232,7 @@ def test_it_equals_counting_nanoseconds(
     }
     for kind, (start, end) in events:
         add[kind](start, end)
-    path = tmp_path_factory.mktemp("laws") / "built.sqlite"
-    found = section_of(load_export(builder.write(path)), 0, 40).tables["steps"]
+    found = section_of(trace_of(builder), 0, 40).tables["steps"]
     for row, (low, high) in enumerate(((0, cut), (cut, 40))):
         assert [int(found.iloc[row][f"{role}_ns"]) for role in ROLES] == counted(events, low, high)
 
@@ -258,7 +253,7 @@ def counted(events: list[tuple[str, tuple[int, int]]], low: int, high: int) -> l
     return time
 
 
-def test_a_slot_starts_the_window_of_its_process(trace_of: TraceOf) -> None:
+def test_a_slot_starts_the_window_of_its_process() -> None:
     """Slots are the steps of a process in order of time."""
     context = find_context(trace_of(ExportBuilder().range("step 1", 0, 10).range("step 2", 10, 30).kernel(0, 5)))
     (slots,) = step_breakdown.find_slots(context, Window(0, 30, "", "user"))

@@ -1,18 +1,14 @@
 """The section on all of a capture: its rows are the ledgers, and it is only made for a part."""
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from export_builder import ExportBuilder
+from export_builder import ExportBuilder, trace_of
 
 from nsyswrap.base.excerpt import Excerpt, WholeLedger
 from nsyswrap.loop.context import find_context
 from nsyswrap.report import report_of
 from nsyswrap.sections import whole_capture
-from nsyswrap.trace.tables import Trace
-
-TraceOf = Callable[[ExportBuilder], Trace]
 
 LEDGERS = (
     WholeLedger(0, False, 0, 1_000, 400, 100, 50, 0, 90),  # noqa: FBT003 - a field
@@ -30,7 +26,7 @@ def steps() -> ExportBuilder:
     return builder
 
 
-def test_the_rows_are_the_ledgers(trace_of: TraceOf) -> None:
+def test_the_rows_are_the_ledgers() -> None:
     context = find_context(replace(trace_of(steps()), excerpt=EXCERPT))
     found = whole_capture.run(context)
     rows = found.tables["gpus"].to_dict("records")
@@ -46,7 +42,7 @@ def test_the_rows_are_the_ledgers(trace_of: TraceOf) -> None:
 PARTS = ("compute_ns", "communication_ns", "copy_exposed_ns", "memset_exposed_ns", "idle_ns")
 
 
-def test_the_report_is_about_the_steps_inside(trace_of: TraceOf) -> None:
+def test_the_report_is_about_the_steps_inside() -> None:
     """Steps 0 and 1 are warm-up; step 2 lies inside the part."""
     report = report_of(find_context(replace(trace_of(steps()), excerpt=EXCERPT)))
     assert (report.window.start_ns, report.window.end_ns) == (200, 290)
@@ -54,7 +50,7 @@ def test_the_report_is_about_the_steps_inside(trace_of: TraceOf) -> None:
     assert report.notes[0].startswith("This report is about 3 of 90 GPU operations, measured step 1 of 3: reading all")
 
 
-def test_a_whole_capture_has_no_such_section(trace_of: TraceOf) -> None:
+def test_a_whole_capture_has_no_such_section() -> None:
     context = find_context(trace_of(steps()))
     assert report_of(context).section("whole_capture") is None
     with pytest.raises(ValueError, match="all of the capture"):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 
-from nsyswrap.capture.annotate.step_clock import StepText
+from nsyswrap.capture.annotate.nvtx_calls import DOMAIN
 
 # Versions of Python in which programs are marked.
 MINOR = range(10, 15)
@@ -36,6 +36,8 @@ class Recorder:
         names: The name of each range by its number.
     """
 
+    domain = DOMAIN
+
     lines: list[str] = field(default_factory=list)
     numbers: Iterator[int] = field(default_factory=lambda: count(1))
     names: dict[int, str] = field(default_factory=dict)
@@ -45,19 +47,18 @@ class Recorder:
         assert 0 <= color <= 0xFFFFFF
         return text
 
-    def start(self, described: str | StepText) -> int:
+    def start(self, domain: str, described: str) -> int:  # noqa: ARG002 - the signature of a sink
         """Keep the start of a range."""
         number = next(self.numbers)
-        self.names[number] = described.message.decode() if isinstance(described, StepText) else described
+        self.names[number] = described
         self.lines.append(f"+{self.names[number]}")
         return number
 
-    def step(self) -> tuple[StepText, StepText]:
-        """Return what has the text of the next step, twice."""
-        text = StepText()
-        return text, text
+    def steps(self) -> Iterator[str]:
+        """Yield the texts of steps."""
+        return map("step {}".format, count())
 
-    def end(self, number: int) -> None:
+    def end(self, domain: str, number: int) -> None:  # noqa: ARG002 - the signature of a sink
         """Keep the end of a range; each ends once."""
         self.lines.append(f"-{self.names.pop(number)}")
 
@@ -65,7 +66,7 @@ class Recorder:
 class Broken(Recorder):
     """Fails when a range is started."""
 
-    def start(self, described: str | StepText) -> int:
+    def start(self, domain: str, described: str) -> int:  # noqa: ARG002 - the signature of a sink
         """Fail."""
         raise OSError(f"no room for {described}")
 
@@ -74,7 +75,7 @@ class Broken(Recorder):
 _TORCH = {
     "__init__": """
 import types
-from . import compiler, optim, utils
+from . import compiler, cuda, optim, utils
 __version__ = "9.9"
 grad = True
 def is_grad_enabled(): return grad
@@ -82,6 +83,7 @@ _C = None
 def save(value, path): return path
 def load(path): return {}
 """,
+    "cuda": "def is_initialized(): return False\n",
     "compiler": "tracing = False\ndef is_dynamo_compiling(): return tracing\n",
     "optim/__init__": "from .optimizer import Optimizer\nimport sys\ndel sys.modules[__name__].optimizer\n",
     "optim/optimizer": """

@@ -12,12 +12,16 @@ columns are NULL, or a harmless number where nsys always writes one. Every metho
 import json
 import random
 import sqlite3
+import tempfile
 from collections.abc import Iterable, Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Self
 
 from export_layouts import ENUMS, FIRST_RELEASE, NSYS_VERSIONS, columns_of
+
+from nsyswrap.trace.load import load_export
+from nsyswrap.trace.tables import Trace
 
 Value = int | float | str | bytes | None
 Row = dict[str, Value]
@@ -339,3 +343,9 @@ class ExportBuilder:
 def _real(columns: Row) -> Row:
     """Return columns by the names of the export, so that a short name and a real one are the same column."""
     return {SHORT.get(name, name): value for name, value in columns.items()}
+
+
+def trace_of(builder: ExportBuilder) -> Trace:
+    """Return an export read back as a trace."""
+    with tempfile.TemporaryDirectory() as folder:
+        return load_export(builder.write(Path(folder) / "built.sqlite"))

@@ -1,5 +1,7 @@
 """Runs the programs of tests/law alone and with the marks of ``nsyswrap profile``, and compares what they do.
 
+Some of them also run armed: they time their own steps, then begin and end a recording.
+
     python tests/support/law.py                   all programs
     python tests/support/law.py compiling jit     those whose file or name has one of these texts
     python tests/support/law.py --alone-twice     the programs themselves: what differs between two runs alone?
@@ -23,7 +25,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -31,7 +33,7 @@ from listener_library import LOG_VARIABLE, build_listener
 
 from nsyswrap.capture.annotate.nvtx_calls import VARIABLE
 from nsyswrap.capture.nsys import _program_environment
-from nsyswrap.capture.options import CaptureOptions
+from nsyswrap.capture.options import ARMED_RANGE, CaptureOptions
 
 PROGRAMS = Path(__file__).parents[1] / "law" / "programs"
 SERVER = "fork_server.py"
@@ -39,7 +41,16 @@ SERVER = "fork_server.py"
 FRESH = "fresh_"
 SKIPPED = 77
 LIMIT_S = 120.0
-ALONE, MARKED, AGAIN = MODES = "alone", "marked", "again"
+ALONE, MARKED, AGAIN, ARMED = MODES = "alone", "marked", "again", "armed"
+# The programs that run armed, and the steps that they record. One that takes fewer steps waits for them to its end.
+ARMED_PROGRAMS = frozenset({
+    *("training:optimizers", "training:states_of_generators", "training:fused_and_foreach", "training:grad_scaler"),
+    *("training:two_optimizers", "training:accumulation_and_clipping", "hooks:optimizer_hooks"),
+    *("patching:optimizer_steps", "compiling:training_first_then_compile", "compiling:aot_eager_trains"),
+    *("loading:forked_workers", "processes:threads_train_at_once", "fresh_torch:order_at_exit"),
+    "fresh_torch:children_that_train",
+})  # fmt: skip
+ARMED_STEPS = "4:6"
 _DEFINITION = re.compile(r"^def program_(\w+)\(", re.MULTILINE)
 _MOST_LINES, _WIDTH = 60, 200
 # Times and process numbers in the lines that PyTorch logs.
@@ -116,7 +127,8 @@ def run(
         folder: An empty folder for what they write.
     """
     chosen, listener = list(wanted), build_listener(folder)
-    environments = {mode: _environment(mode, folder, listener) for mode in modes}
+    environments = {mode: _environment(mode, folder, listener) for mode in modes if mode != ARMED}
+    armed = [each for each in chosen if str(each) in ARMED_PROGRAMS] if ARMED in modes else []
     fresh = [each for each in chosen if each.is_fresh]
     forked = [each for each in chosen if not each.is_fresh]
     # The servers run beside each other; programs that need a process of their own wait for the cores.
@@ -130,10 +142,16 @@ def run(
         for each in fresh
         for mode, environment in environments.items()
     ]
+    # Each has its own files: the processes of one program agree by them who records.
+    jobs += [
+        partial(_start, each, python, folder / ARMED, _environment(ARMED, folder, listener, each.name))
+        for each in armed
+    ]
     with ThreadPoolExecutor((os.cpu_count() or 1) + 1) as pool:
         for done in [pool.submit(job) for job in jobs]:
             done.result()
-    return {mode: {each: _outcome(_place(folder / mode, each)) for each in chosen} for mode in environments}
+    ran = dict.fromkeys(environments, chosen) | ({ARMED: armed} if armed else {})
+    return {mode: {each: _outcome(_place(folder / mode, each)) for each in those} for mode, those in ran.items()}
 
 
 def differences(before: Outcome, after: Outcome) -> list[str]:
@@ -164,9 +182,9 @@ def first_difference(lines: list[str]) -> str:
     return error if not error.endswith(":") else " ".join([error, *(line[1:] for line in rest if line[1:])][:2])
 
 
-def _environment(mode: str, folder: Path, listener: Path) -> dict[str, str]:
+def _environment(mode: str, folder: Path, listener: Path, name: str = "") -> dict[str, str]:
     """Return the variables of programs in a mode: those of ``nsyswrap profile``, and a profiler that counts ranges."""
-    temporary = folder / "nsyswrap" / mode
+    temporary = folder / "nsyswrap" / mode / name
     temporary.mkdir(parents=True)
     environ = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "NSYSWRAP"))}
     environ |= {"PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1", "TMPDIR": str(folder)}
@@ -174,7 +192,9 @@ def _environment(mode: str, folder: Path, listener: Path) -> dict[str, str]:
     # The modes share what the C++ compiler makes, which takes most of the time, but no graphs.
     environ |= {"TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor"), "TORCHINDUCTOR_FX_GRAPH_CACHE": "0"}
     environ |= {"TORCHINDUCTOR_AUTOGRAD_CACHE": "0", LOG_VARIABLE: str(temporary / "ranges")}
-    options = CaptureOptions(command=(), folder=folder, annotate=mode == MARKED)
+    options = CaptureOptions(command=(), folder=folder, annotate=mode in {MARKED, ARMED})
+    if mode == ARMED:
+        options = replace(options, capture_range=ARMED_RANGE, steps=ARMED_STEPS)
     return _program_environment(options, environ, temporary)
 
 
@@ -238,7 +258,7 @@ def _print_table(outcomes: Mapping[str, Mapping[Program, Outcome]], chosen: list
     wrong = skipped = 0
     for each in chosen:
         before = outcomes[first][each]
-        found = {mode: differences(before, outcomes[mode][each]) for mode in others}
+        found = {mode: differences(before, outcomes[mode][each]) for mode in others if each in outcomes[mode]}
         is_skipped = before.code == SKIPPED
         skipped += is_skipped
         wrong += any(found.values())
@@ -271,7 +291,7 @@ def main() -> int:
     )
     arguments = parser.parse_args()
     chosen, began = programs(arguments.wanted), time.monotonic()
-    modes = (ALONE, AGAIN) if arguments.alone_twice else (ALONE, MARKED)
+    modes = (ALONE, AGAIN) if arguments.alone_twice else (ALONE, MARKED, ARMED)
     with tempfile.TemporaryDirectory(prefix="law") as folder:
         outcomes = run(chosen, modes, arguments.python, Path(folder))
         wrong = _print_table(outcomes, chosen, verbose=arguments.verbose)

@@ -32,16 +32,17 @@ static void *create(const char *name) {
   note(line, snprintf(line, sizeof line, "domain %s\\n", name));
   return &own;
 }
+/* Numbers of ranges have 64 bits. */
 static uint64_t started;
 static uint64_t start(void *domain, const Attributes *a) {
   char line[300];
   note(line, snprintf(line, sizeof line, "start %.200s %08x %d %d %d\\n", a->message, a->color, a->version, a->size,
                       domain == &own));
-  return ++started;
+  return ++started << 32;
 }
 static void end(void *domain, uint64_t number) {
   char line[300];
-  note(line, snprintf(line, sizeof line, "end %d %d\\n", (int)number, domain == &own));
+  note(line, snprintf(line, sizeof line, "end %d %d\\n", (int)(number >> 32), domain == &own));
 }
 int InitializeInjectionNvtx2(const void *(*tables)(uint32_t)) {
   const Callbacks *callbacks = tables(1);

@@ -10,6 +10,7 @@ import hand_made
 import paired_reports as pairs
 import pandas as pd
 from paired_reports import MS
+from timeline_fixtures import timeline_data
 
 from nsyswrap.compare import Comparison, compare_reports
 from nsyswrap.model import Report, Severity
@@ -60,6 +61,21 @@ def bare() -> Comparison:
 def unlike() -> Comparison:
     """Return a comparison of reports that are not comparable; one has no steps."""
     return compare_reports([hand_made.two_gpu_report()], [hand_made.no_gpu_report()], ("two", "none"))
+
+
+def faster_steps(*, with_new: bool = True) -> Comparison:
+    """Return a comparison of a loop with one whose steps take half as long, each from the same start.
+
+    Args:
+        with_new: Whether the new side has a timeline.
+    """
+    whole = timeline_data()
+    steps = next(row for row in whole.rows if row.kind == "steps")
+    half = replace(steps.items, end=steps.items.start + (steps.items.end - steps.items.start) // 2)
+    halved = replace(whole, rows=tuple(replace(row, items=half) if row is steps else row for row in whole.rows))
+    base, new = (pairs.report(pairs.lengths(one)) for one in (1.0, 0.5))
+    sides = replace(base, timeline=whole), replace(new, timeline=halved if with_new else None)
+    return compare_reports([sides[0]], [sides[1]], ("before", "after"))
 
 
 ALL = {"full": full, "hostile": hostile, "bare": bare, "unlike": unlike}

@@ -10,16 +10,13 @@ after what it waits for::
 What ran is kept beside the export, and ``expected_ledger`` adds it up nanosecond by nanosecond.
 """
 
-import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from export_builder import DEVICE_TO_HOST, HOST_TO_DEVICE, ExportBuilder, global_id
+from export_builder import DEVICE_TO_HOST, HOST_TO_DEVICE, ExportBuilder, global_id, trace_of
 
-from nsyswrap.trace.load import load_export
 from nsyswrap.trace.tables import Trace
 
 # The value of any column of a table.
@@ -221,8 +218,7 @@ class Made:
 
     def trace(self) -> Trace:
         """Return the export as it is read."""
-        with tempfile.TemporaryDirectory() as folder:
-            return load_export(self.machine.built.write(Path(folder) / "made.sqlite"), {})
+        return trace_of(self.machine.built)
 
 
 WORK, EACH, LAUNCHES = 8 * MS, 250 * US, 8

@@ -5,18 +5,15 @@ A sketch is plain data. So hypothesis can shrink it, and a test can build it aga
 
 import os
 import secrets
-import tempfile
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
-from export_builder import DEVICE, HOST_TO_DEVICE, PAGEABLE, PINNED, ExportBuilder, global_id
+from export_builder import DEVICE, HOST_TO_DEVICE, PAGEABLE, PINNED, ExportBuilder, global_id, trace_of
 from hypothesis import seed
 from hypothesis import strategies as st
 
 from nsyswrap.loop.context import TraceContext, find_context
-from nsyswrap.trace.load import load_export
 from nsyswrap.trace.tables import Trace
 
 LONGEST = 60
@@ -163,20 +160,14 @@ def _add(builder: ExportBuilder, each: Operation, shift: int, number: int) -> No
             builder.graph(start, end, launched=launched, **common)
 
 
-def loaded(builder: ExportBuilder, folder: Path) -> Trace:
-    """Write an export and read it as a trace."""
-    return load_export(builder.write(folder / "random.sqlite"))
-
-
 @lru_cache(maxsize=_KEPT)
-def trace_of(sketch: Sketch, shift: int = 0, shuffle: int | None = None) -> Trace:
+def random_trace(sketch: Sketch, shift: int = 0, shuffle: int | None = None) -> Trace:
     """Return the trace of a sketch, shifted in time, with the rows of its export shuffled by the seed ``shuffle``."""
     builder = built(sketch, shift)
-    with tempfile.TemporaryDirectory() as folder:
-        return loaded(builder if shuffle is None else builder.shuffled(shuffle), Path(folder))
+    return trace_of(builder if shuffle is None else builder.shuffled(shuffle))
 
 
 @lru_cache(maxsize=_KEPT)
 def context_of(sketch: Sketch) -> TraceContext:
     """Return the context of the trace of a sketch."""
-    return find_context(trace_of(sketch))
+    return find_context(random_trace(sketch))

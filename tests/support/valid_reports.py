@@ -1,6 +1,5 @@
 """Reports that are checked against the JSON Schema of report.json."""
 
-import json
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -8,8 +7,8 @@ from typing import Any
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
 from nsyswrap.model import Report
-from nsyswrap.render import SCHEMA_FILE
 from nsyswrap.render.json_report import tree
+from nsyswrap.render.json_schema import schema
 
 # Rows of each table that are checked; all rows of one table are made alike.
 ROWS = 50
@@ -18,9 +17,8 @@ ROWS = 50
 @cache
 def validator() -> Any:  # noqa: ANN401 - the package has no types
     """Return what checks a report.json."""
-    schema = json.loads(SCHEMA_FILE.read_text(encoding="utf-8"))
-    Draft202012Validator.check_schema(schema)
-    return Draft202012Validator(schema)
+    Draft202012Validator.check_schema(schema())
+    return Draft202012Validator(schema())
 
 
 def valid_report(report: Report) -> Report:

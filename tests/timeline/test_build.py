@@ -6,10 +6,10 @@ from functools import lru_cache
 
 import numpy as np
 import pytest
-from export_builder import ExportBuilder
+from export_builder import ExportBuilder, trace_of
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
-from random_traces import Sketch, context_of, same_examples, sketches, trace_of
+from random_traces import Sketch, context_of, random_trace, same_examples, sketches
 from real_captures import RealContext, RealReport
 
 import nsyswrap.report
@@ -86,7 +86,7 @@ def coarsely_drawn(trace: Trace, count: int, window: str = "all") -> tuple[Repor
 @lru_cache(maxsize=64)
 def sketched(sketch: Sketch, count: int) -> tuple[Report, TimelineData]:
     """Return report and timeline of a sketch with ``count`` bins; laws of the same sketch share them."""
-    return coarsely_drawn(trace_of(sketch), count)
+    return coarsely_drawn(random_trace(sketch), count)
 
 
 def squeezed(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
@@ -133,7 +133,7 @@ def test_every_bin_of_a_gpu_is_full(sketch: Sketch, count: int) -> None:
 @given(sketches, bins)
 def test_the_window_of_the_timeline_is_the_ledger(sketch: Sketch, count: int) -> None:
     try:
-        report, data = coarsely_drawn(trace_of(sketch), count, "0.000000005:0.000000055")
+        report, data = coarsely_drawn(random_trace(sketch), count, "0.000000005:0.000000055")
     except UsageError:  # nothing was recorded there
         reject()
     used = context_of(sketch).operations.used_in(report.window)
@@ -157,7 +157,7 @@ def test_an_exact_bin_has_all_its_items(sketch: Sketch, count: int, most: int) -
     """The items in an exact bin add up to its sums, even where other bins show no items."""
     with pytest.MonkeyPatch.context() as patch:
         squeezed(patch, most)
-        _, data = coarsely_drawn(trace_of(sketch), count)
+        _, data = coarsely_drawn(random_trace(sketch), count)
     for row in (row for row in data.rows if row.kind in {"gpu", "thread"}):
         for at in np.flatnonzero(row.exact):
             low, high = data.edges[at], data.edges[at + 1]
@@ -230,7 +230,7 @@ def two_streams() -> ExportBuilder:
     return builder.copy(30, 35, launched=(22, 28), stream=9, correlation=2)
 
 
-def test_streams_have_a_row_each(trace_of: Callable[[ExportBuilder], Trace]) -> None:
+def test_streams_have_a_row_each() -> None:
     _, data = drawn(trace_of(two_streams()), "0:0.00000004")
     streams = rows_of(data, "stream")
     assert [row.label for row in streams] == ["stream 7", "stream 9"]
@@ -238,7 +238,7 @@ def test_streams_have_a_row_each(trace_of: Callable[[ExportBuilder], Trace]) -> 
     assert [STREAM_CLASSES[int(row.items.code[0])] for row in streams] == ["simt_eligible", "copy"]
 
 
-def test_an_operation_shows_its_launch(trace_of: Callable[[ExportBuilder], Trace]) -> None:
+def test_an_operation_shows_its_launch() -> None:
     _, data = drawn(trace_of(two_streams()), "0:0.00000004")
     kernel, copy = (row.items.details for row in rows_of(data, "stream"))
     assert (kernel["latency"][0], kernel["call_ns"][0]) == (5, 2)
@@ -247,7 +247,7 @@ def test_an_operation_shows_its_launch(trace_of: Callable[[ExportBuilder], Trace
     assert data.kernels[int(copy["name"][0])].name.startswith("copy, Host-to-Device")
 
 
-def test_idle_time_outside_the_window_has_no_cause(trace_of: Callable[[ExportBuilder], Trace]) -> None:
+def test_idle_time_outside_the_window_has_no_cause() -> None:
     """The window is 12 to 32: idle time after 35 is outside it, and the copy still runs at 32."""
     _, data = drawn(trace_of(two_streams()), "0.000000012:0.000000032")
     (row,) = rows_of(data, "gpu")
@@ -259,7 +259,7 @@ def test_idle_time_outside_the_window_has_no_cause(trace_of: Callable[[ExportBui
     assert (row.items.start[beyond].tolist(), row.items.end[beyond].tolist()) == ([35], [50])
 
 
-def test_threads_show_the_open_call(trace_of: Callable[[ExportBuilder], Trace]) -> None:
+def test_threads_show_the_open_call() -> None:
     _, data = drawn(trace_of(two_streams()), "0:0.00000004")
     (row,) = rows_of(data, "thread")
     names = [data.texts["host_call"][int(at) - 1] for at in row.items.details["host_call"]]
@@ -299,7 +299,7 @@ def test_python_lines_are_named(real_report: RealReport) -> None:
     assert all(":" in line and " in " in line for line in lines)
 
 
-def test_times_since_1970_have_no_timeline(trace_of: Callable[[ExportBuilder], Trace]) -> None:
+def test_times_since_1970_have_no_timeline() -> None:
     """Its nanoseconds do not fit into the numbers of a page, as times since 1970. The rest of the report is there."""
     since_1970 = 1_700_000_000 * 10**9
     builder = ExportBuilder().gpu().kernel(since_1970 + 5, since_1970 + 9, launched=(since_1970, since_1970 + 2))
@@ -308,7 +308,7 @@ def test_times_since_1970_have_no_timeline(trace_of: Callable[[ExportBuilder], T
     assert report.section("ledger") is not None
 
 
-def test_a_call_that_began_long_before_does_no_harm(trace_of: Callable[[ExportBuilder], Trace]) -> None:
+def test_a_call_that_began_long_before_does_no_harm() -> None:
     builder = two_streams().call("cudaStreamSynchronize", -(1 << 51), 1 << 51)
     report, data = drawn(trace_of(builder), "0:0.00000004")
     (row,) = rows_of(data, "thread")

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import pandas as pd
 import pytest
-from export_builder import ExportBuilder, thread
+from export_builder import ExportBuilder, thread, trace_of
 
 from nsyswrap.base.intervals import Window
 from nsyswrap.loop.context import find_context
@@ -13,15 +13,13 @@ from nsyswrap.timeline.event_frames import COLUMNS, SOURCES, event_frames, text_
 from nsyswrap.trace import tables
 from nsyswrap.trace.tables import Trace
 
-MakeTrace = Callable[[ExportBuilder], Trace]
-
 
 def frames_of(trace: Trace) -> dict[str, pd.DataFrame]:
     """Return the frames of a trace without a report."""
     return event_frames(find_context(trace), None)
 
 
-def test_an_operation_has_its_name_phase_and_call(trace_of: MakeTrace) -> None:
+def test_an_operation_has_its_name_phase_and_call() -> None:
     """An operation without a recorded launch has no phase and no call."""
     builder = (
         ExportBuilder().gpu().range("forward", 0, 50).kernel(100, 200, "ampere_sgemm_128x64_nn", launched=(10, 20))
@@ -40,7 +38,7 @@ def test_an_operation_has_its_name_phase_and_call(trace_of: MakeTrace) -> None:
     assert (fill["stream"], fill["start_ns"], fill["end_ns"]) == (13, 500, 600)
 
 
-def test_without_anything_each_frame_has_its_columns(trace_of: MakeTrace) -> None:
+def test_without_anything_each_frame_has_its_columns() -> None:
     found = frames_of(trace_of(ExportBuilder().range("lonely", 0, 10)))
     assert {key: list(frame.columns) for key, frame in found.items()} == {
         key: list(columns) for key, columns in COLUMNS.items()
@@ -50,7 +48,7 @@ def test_without_anything_each_frame_has_its_columns(trace_of: MakeTrace) -> Non
         assert found[key]["start_ns"].dtype == np.int64
 
 
-def test_marks_of_the_tracer_are_no_calls(trace_of: MakeTrace) -> None:
+def test_marks_of_the_tracer_are_no_calls() -> None:
     """The tracer writes them with thread 0."""
     builder = ExportBuilder().os_call("read", 0, 10).os_call("mark", 5, 5, thread=thread(0))
     found = frames_of(trace_of(builder))["os_calls"]

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from export_builder import ExportBuilder
+from export_builder import ExportBuilder, trace_of
 
 from nsyswrap.base.intervals import Window
 from nsyswrap.loop.context import TraceContext, find_context
@@ -12,8 +12,6 @@ from nsyswrap.timeline import range_rows
 from nsyswrap.timeline.bins import Grid, cut
 from nsyswrap.trace import tables
 from nsyswrap.trace.tables import Trace, array
-
-TraceOf = Callable[[ExportBuilder], Trace]
 
 
 def grid(end: int) -> Grid:
@@ -50,7 +48,7 @@ def nested() -> ExportBuilder:
     return builder.range("aten::mm, op_id = 8", 20, 30).range("block", 40, 55)
 
 
-def test_each_level_has_a_row_and_phases_have_none(trace_of: TraceOf) -> None:
+def test_each_level_has_a_row_and_phases_have_none() -> None:
     """Operators have one name, whatever their numbers are."""
     assert shown(find_context(trace_of(nested())), 100) == [
         [("block", 5, 40), ("block", 40, 55)],
@@ -58,9 +56,7 @@ def test_each_level_has_a_row_and_phases_have_none(trace_of: TraceOf) -> None:
     ]
 
 
-def test_levels_and_ranges_beyond_the_limits_are_counted_or_summed(
-    trace_of: TraceOf, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_levels_and_ranges_beyond_the_limits_are_counted_or_summed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(range_rows, "MOST_LEVELS", 1)
     monkeypatch.setattr(range_rows, "MOST_RANGES", 1)
     rows = found(find_context(trace_of(nested())), 100)

@@ -11,15 +11,14 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
 import pytest
-from export_builder import ExportBuilder
+from export_builder import ExportBuilder, trace_of
 
 from nsyswrap.model import Report
 from nsyswrap.report import build_report
 from nsyswrap.trace.load import load_export
-from nsyswrap.trace.tables import CALLS, KERNELS, Trace
+from nsyswrap.trace.tables import CALLS, KERNELS
 
 TOOLS = Path(__file__).resolve().parents[2] / "tools"
-TraceOf = Callable[[ExportBuilder], Trace]
 MS = 1_000_000
 
 
@@ -43,7 +42,7 @@ def loop(step: int, wait: int, steps: int = 10, *, late: int = 0) -> ExportBuild
     return made
 
 
-def report(trace_of: TraceOf, builder: ExportBuilder) -> Report:
+def report(builder: ExportBuilder) -> Report:
     """Return the report of a built export."""
     return build_report(trace_of(builder))
 
@@ -192,10 +191,10 @@ def test_counts_that_nsys_wrote_down_are_those_that_are_left(
     assert text == "Number of CUDA events collected: \t20."
 
 
-def test_a_fault_is_judged_by_both_reports(tools: Callable[[str], ModuleType], trace_of: TraceOf) -> None:
+def test_a_fault_is_judged_by_both_reports(tools: Callable[[str], ModuleType]) -> None:
     """Steps of 20 ms become steps of 8 ms, so each of the eight measured steps saves a wait of 12 ms."""
     table = tools("fault_table")
-    faulty, fixed = report(trace_of, loop(20, 12)), report(trace_of, loop(8, 0))
+    faulty, fixed = report(loop(20, 12)), report(loop(8, 0))
     verdict = table.judge("few", "idle/data_wait", faulty, fixed)
     assert verdict.is_first
     assert (verdict.steps, verdict.measured_ns, verdict.faulty_ns) == (8, 96 * MS, 160 * MS)
@@ -203,11 +202,9 @@ def test_a_fault_is_judged_by_both_reports(tools: Callable[[str], ModuleType], t
     assert verdict.fixed == ()
 
 
-def test_what_was_expected_and_is_not_found_has_no_prediction(
-    tools: Callable[[str], ModuleType], trace_of: TraceOf
-) -> None:
+def test_what_was_expected_and_is_not_found_has_no_prediction(tools: Callable[[str], ModuleType]) -> None:
     table = tools("fault_table")
-    faulty = report(trace_of, loop(20, 12))
+    faulty = report(loop(20, 12))
     verdict = table.judge("few", "copies/exposed", faulty, faulty)
     assert (verdict.is_first, verdict.high_ns, verdict.is_near) == (False, None, False)
     assert "idle/data_wait" in verdict.others
@@ -216,12 +213,11 @@ def test_what_was_expected_and_is_not_found_has_no_prediction(
 @pytest.mark.parametrize(("high", "near"), [(74, False), (75, True), (100, True), (125, True), (126, False)])
 def test_a_prediction_is_near_within_a_quarter(
     tools: Callable[[str], ModuleType],
-    trace_of: TraceOf,
     high: int,
     near: bool,  # noqa: FBT001
 ) -> None:
     table = tools("fault_table")
-    verdict = table.judge("few", "idle/data_wait", *[report(trace_of, loop(20, 12))] * 2)
+    verdict = table.judge("few", "idle/data_wait", *[report(loop(20, 12))] * 2)
     assert replace(verdict, high_ns=high, measured_ns=100).is_near == near
 
 

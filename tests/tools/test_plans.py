@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from nsyswrap.base.interval import between
+from nsyswrap.base.interval import Interval
 from nsyswrap.model import PlannedChange
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -103,7 +103,9 @@ def test_an_outcome_is_judged_by_step_saving_interval_and_order(  # noqa: PLR091
 ) -> None:
     """The judgement of an outcome has four parts: interval, step, saving and order. Steps take 10 ms in each case."""
     low, high, measured, best = (round(each * MS) for each in (low_ms, high_ms, measured_ms, best_ms))
-    one = table.Outcome("p", "s", PlannedChange("x/s", between(low, high)), 10 * MS, 10 * MS, 10 * MS, measured, best)
+    one = table.Outcome(
+        "p", "s", PlannedChange("x/s", Interval(low, low, high)), 10 * MS, 10 * MS, 10 * MS, measured, best
+    )
     assert (one.is_within, one.step_is_near, one.saving_is_near, one.is_first) == (within, step, saving, first)
 
 

@@ -2,25 +2,24 @@
 
 import os
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
-from export_builder import ExportBuilder
+from export_builder import ExportBuilder, trace_of
 
 from nsyswrap.base.errors import ExportError
 from nsyswrap.trace import schema
 from nsyswrap.trace.load import load_export
 from nsyswrap.trace.tables import NO_ID
 
-Build = Callable[..., ExportBuilder]
 KERNEL = "CUPTI_ACTIVITY_KIND_KERNEL"
 
 
-def small(build: Build) -> ExportBuilder:
+def small() -> ExportBuilder:
     """Start an export with rows in every table."""
-    builder = build().session().gpu().command("python", "train.py").diagnostic("hello")
+    builder = ExportBuilder().session().gpu().command("python", "train.py").diagnostic("hello")
     for step in range(40):
         at = step * 1000
         builder.range(f"step {step}", at, at + 900).kernel(at + 100, at + 500, f"k{step % 5}", launched=(at, at + 50))
@@ -29,9 +28,9 @@ def small(build: Build) -> ExportBuilder:
 
 
 @pytest.fixture
-def path(build: Build, tmp_path: Path) -> Path:
+def path(tmp_path: Path) -> Path:
     """Write a small valid export."""
-    return small(build).write(tmp_path / "capture.sqlite")
+    return small().write(tmp_path / "capture.sqlite")
 
 
 def refusal(path: Path) -> ExportError:
@@ -203,16 +202,16 @@ def test_an_export_in_a_read_only_folder(path: Path) -> None:
 @pytest.mark.parametrize(
     "name", ["a b.sqlite", "50%.sqlite", "%20.sqlite", "a#b.sqlite", "a?b=c&mode=rw.sqlite", "it's.sqlite", 'q".sqlite']
 )
-def test_names_of_files_may_hold_anything(build: Build, tmp_path: Path, name: str) -> None:
+def test_names_of_files_may_hold_anything(tmp_path: Path, name: str) -> None:
     """SQLite opens the file by a URI, in which these characters are special."""
-    assert len(load_export(small(build).write(tmp_path / name)).frames["kernels"]) == 40
+    assert len(load_export(small().write(tmp_path / name)).frames["kernels"]) == 40
 
 
 @pytest.mark.parametrize(
     "name", ["Zürich 日本.sqlite", "\U0001f600.sqlite", "\u202egpj.sqlite", "a\nb.sqlite", "x" * 240]
 )
-def test_names_of_files_may_be_in_any_script(build: Build, tmp_path: Path, name: str) -> None:
-    assert len(load_export(small(build).write(tmp_path / name)).frames["kernels"]) == 40
+def test_names_of_files_may_be_in_any_script(tmp_path: Path, name: str) -> None:
+    assert len(load_export(small().write(tmp_path / name)).frames["kernels"]) == 40
 
 
 # Its tables.
@@ -222,8 +221,8 @@ def test_names_of_files_may_be_in_any_script(build: Build, tmp_path: Path, name:
     ("table", "column"),
     [(KERNEL, "start"), (KERNEL, "demangledName"), ("NVTX_EVENTS", "eventType"), ("OSRT_API", "globalTid")],
 )
-def test_a_table_without_a_required_column(build: Build, tmp_path: Path, table: str, column: str) -> None:
-    error = refusal(small(build).without(table, column).write(tmp_path / "x.sqlite"))
+def test_a_table_without_a_required_column(tmp_path: Path, table: str, column: str) -> None:
+    error = refusal(small().without(table, column).write(tmp_path / "x.sqlite"))
     assert f"table {table} has no column {column}" in error.message
 
 
@@ -238,9 +237,9 @@ def test_a_value_of_another_type_in_a_column_of_numbers(path: Path, table: str, 
     assert f"column {column} of {table} holds a value that is not a whole number" in refusal(path).message
 
 
-def test_a_text_long_after_the_first_rows(build: Build, tmp_path: Path) -> None:
+def test_a_text_long_after_the_first_rows(tmp_path: Path) -> None:
     """The driver has already chosen the column's type, and its error has only the number of the column."""
-    builder = build()
+    builder = ExportBuilder()
     for index in range(66_000):
         builder.os_call("poll", index, index + 1)
     path = changed(builder.write(tmp_path / "x.sqlite"), "update OSRT_API set end = 'soon' where rowid = 65990")
@@ -297,33 +296,29 @@ def test_an_impossible_device_id(path: Path) -> None:
     ("start", "end"),
     [(500, 400), (0, 0), (None, 5), (5, None), (5, 2**63 - 1), (-(2**63), 5), (2**62, 2**62 + 1), (-(2**62), -5)],
 )
-def test_invalid_times_are_left_out_and_counted(
-    build: Build, tmp_path: Path, start: int | None, end: int | None
-) -> None:
-    builder = small(build).row(
-        KERNEL, start=start, end=end, device=0, stream=7, process=0, correlation=1, demangledName=1
-    )
-    trace = load_export(builder.write(tmp_path / "x.sqlite"))
+def test_invalid_times_are_left_out_and_counted(start: int | None, end: int | None) -> None:
+    builder = small().row(KERNEL, start=start, end=end, device=0, stream=7, process=0, correlation=1, demangledName=1)
+    trace = trace_of(builder)
     assert len(trace.frames["kernels"]) == 40
     assert trace.dropped == {"kernels without a start, or with an end before the start": 1}
 
 
 @pytest.mark.parametrize("far", [-(10**18), 10**18, 2**54])
 @pytest.mark.parametrize("epoch", [0, 1_700_000_000_000_000_000])
-def test_times_far_from_all_others_are_left_out_and_counted(build: Build, tmp_path: Path, far: int, epoch: int) -> None:
+def test_times_far_from_all_others_are_left_out_and_counted(far: int, epoch: int) -> None:
     """Ten calls that began 32 years ago once made totals negative, unseen. Times may count from 1970, too."""
-    builder = build()
+    builder = ExportBuilder()
     for at in range(epoch, epoch + 40):
         builder.call("cudaMemcpyAsync", at, at + 1)
     for at in range(10):
         builder.call("cudaLaunchKernel", at + epoch // 2 + far, at + epoch).kernel(at + epoch, at + epoch + 1)
-    trace = load_export(builder.write(tmp_path / "x.sqlite"))
+    trace = trace_of(builder)
     assert (len(trace.frames["calls"]), len(trace.frames["kernels"])) == (40, 10)
     assert trace.dropped == {"calls without a start, or with an end before the start": 10}
 
 
-def test_lengths_that_add_up_beyond_their_type_are_refused(build: Build, tmp_path: Path) -> None:
-    builder = build()
+def test_lengths_that_add_up_beyond_their_type_are_refused(tmp_path: Path) -> None:
+    builder = ExportBuilder()
     for at in range(1100):
         builder.call("cudaMemcpyAsync", at, 2**52)
     error = refusal(builder.write(tmp_path / "x.sqlite"))
@@ -331,28 +326,28 @@ def test_lengths_that_add_up_beyond_their_type_are_refused(build: Build, tmp_pat
 
 
 @pytest.mark.parametrize("gpu", [2**31, 2**40, -1])
-def test_an_impossible_number_of_a_visible_gpu(build: Build, tmp_path: Path, gpu: int) -> None:
-    builder = build().kernel(1, 2).visible_device(0, gpu)
+def test_an_impossible_number_of_a_visible_gpu(tmp_path: Path, gpu: int) -> None:
+    builder = ExportBuilder().kernel(1, 2).visible_device(0, gpu)
     error = refusal(builder.write(tmp_path / "x.sqlite"))
     assert f"column gpuId of TARGET_INFO_CUDA_DEVICE holds {gpu}" in error.message
 
 
 @pytest.mark.parametrize("size", [-1, 2**62, 2**63 - 1])
-def test_invalid_sizes_are_left_out_and_counted(build: Build, tmp_path: Path, size: int) -> None:
-    trace = load_export(small(build).copy(7, 9, bytes=size).write(tmp_path / "x.sqlite"))
+def test_invalid_sizes_are_left_out_and_counted(size: int) -> None:
+    trace = trace_of(small().copy(7, 9, bytes=size))
     assert trace.dropped == {"copies of an impossible size": 1}
     assert trace.frames["copies"]["bytes"].sum() == 40 * 1024
 
 
-def test_an_invalid_end_does_not_change_open_ranges(build: Build, tmp_path: Path) -> None:
-    builder = small(build).range("open", 5, None).kernel(5, 2**63 - 1).session(duration=2**63 - 1)
-    ranges = load_export(builder.write(tmp_path / "x.sqlite")).frames["ranges"]
+def test_an_invalid_end_does_not_change_open_ranges() -> None:
+    builder = small().range("open", 5, None).kernel(5, 2**63 - 1).session(duration=2**63 - 1)
+    ranges = trace_of(builder).frames["ranges"]
     assert int(ranges["end"].max()) < 2**40
 
 
-def test_zero_is_a_time_for_calls_and_ranges(build: Build, tmp_path: Path) -> None:
+def test_zero_is_a_time_for_calls_and_ranges() -> None:
     """Start 0 and end 0 mean that CUPTI could not measure the time, but only for operations."""
-    trace = load_export(build().call("cudaFree", 0, 0).range("x", 0, 0).write(tmp_path / "x.sqlite"))
+    trace = trace_of(ExportBuilder().call("cudaFree", 0, 0).range("x", 0, 0))
     assert trace.dropped == {}
     assert (len(trace.frames["calls"]), len(trace.frames["ranges"])) == (1, 1)
 
@@ -364,28 +359,31 @@ def test_zero_is_a_time_for_calls_and_ranges(build: Build, tmp_path: Path) -> No
         *("x" * schema.LONGEST_TEXT, "%s %d {0}", "\U0001f600", ""),
     ],
 )
-def test_texts_may_hold_anything(build: Build, tmp_path: Path, text: str) -> None:
-    builder = build().kernel(1, 2, text).range(text, 1, 2).range(text, 3, 4, registered=False).domain(text, 1)
-    trace = load_export(builder.range("in", 5, 6, domain=1).diagnostic(text).write(tmp_path / "x.sqlite"))
+def test_texts_may_hold_anything(text: str) -> None:
+    builder = ExportBuilder().kernel(1, 2, text).range(text, 1, 2).range(text, 3, 4, registered=False).domain(text, 1)
+    trace = trace_of(builder.range("in", 5, 6, domain=1).diagnostic(text))
     assert trace.strings == {1: text}
     assert trace.frames["ranges"]["text"].tolist() == [text, text, "in"]
     assert trace.frames["ranges"]["domain"].tolist() == ["", "", text]
 
 
 @pytest.mark.parametrize("text", [b"\xff\xfe\x80 end", "lone \ud800".encode("utf-8", "surrogatepass"), b"\xe2\x82"])
-def test_texts_need_not_be_utf_8(build: Build, tmp_path: Path, text: bytes) -> None:
+def test_texts_need_not_be_utf_8(text: bytes) -> None:
     """Bytes that cannot be decoded become U+FFFD, which every output can encode."""
-    builder = build().kernel(1, 2, text).range(text, 1, 2).range(text, 3, 4, registered=False)
-    trace = load_export(builder.thread_name(1, text).write(tmp_path / "x.sqlite"))
+    builder = ExportBuilder().kernel(1, 2, text).range(text, 1, 2).range(text, 3, 4, registered=False)
+    trace = trace_of(builder.thread_name(1, text))
     for found in (*trace.strings.values(), *trace.frames["ranges"]["text"], *trace.frames["threads"]["name"]):
         assert "\ufffd" in found
         found.encode("utf-8")
 
 
-def test_repeated_correlation_ids_are_kept(build: Build, tmp_path: Path) -> None:
+def test_repeated_correlation_ids_are_kept() -> None:
     """The sections check repeated ids, so the reader must keep their rows."""
     builder = (
-        build().kernel(1, 2, correlation=5).kernel(3, 4, correlation=5).call("cudaLaunchKernel", 0, 1, correlation=5)
+        ExportBuilder()
+        .kernel(1, 2, correlation=5)
+        .kernel(3, 4, correlation=5)
+        .call("cudaLaunchKernel", 0, 1, correlation=5)
     )
-    trace = load_export(builder.write(tmp_path / "x.sqlite"))
+    trace = trace_of(builder)
     assert trace.frames["kernels"]["correlation_id"].tolist() == [5, 5]

@@ -2,7 +2,6 @@
 
 import os
 import sqlite3
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -16,14 +15,13 @@ from nsyswrap.base.errors import ExportError
 from nsyswrap.trace import queries, schema
 from nsyswrap.trace.connection import Export, check, connected, opened, text_of
 
-Build = Callable[..., ExportBuilder]
 ALL_COLUMNS = {source.table: frozenset({**source.required, **source.optional}.values()) for source in schema.SOURCES}
 
 
 @pytest.fixture
-def path(build: Build, tmp_path: Path) -> Path:
+def path(tmp_path: Path) -> Path:
     """Write an export with a few kernels."""
-    builder = build()
+    builder = ExportBuilder()
     for index in range(5):
         builder.kernel(index, index + 1, f"k{index}")
     return builder.write(tmp_path / "x.sqlite")
@@ -62,8 +60,8 @@ def test_rows_come_in_batches(path: Path) -> None:
     assert pa.Table.from_batches(batches).column("start").to_pylist() == [0, 1, 2, 3, 4]
 
 
-def test_an_empty_table_has_no_rows(build: Build, tmp_path: Path) -> None:
-    with opened(build().row("OSRT_API").write(tmp_path / "x.sqlite")) as export:
+def test_an_empty_table_has_no_rows(tmp_path: Path) -> None:
+    with opened(ExportBuilder().row("OSRT_API").write(tmp_path / "x.sqlite")) as export:
         assert export.rows(queries.columns_of("OSRT_API", ("start",))) == []
 
 
@@ -77,9 +75,9 @@ def test_an_error_names_the_table(path: Path) -> None:
         list(export.batches(queries.row_count("NOWHERE"), "NOWHERE"))
 
 
-def test_texts_are_read_past_a_nul(build: Build, tmp_path: Path) -> None:
+def test_texts_are_read_past_a_nul(tmp_path: Path) -> None:
     """Texts do not end at a NUL, so all variables of an environment are read and not only the first."""
-    builder = build().environment({"A": "1", "B": "2"})
+    builder = ExportBuilder().environment({"A": "1", "B": "2"})
     with opened(builder.write(tmp_path / "x.sqlite")) as export:
         assert export.rows(queries.texts_with_nul()) == [("A=1\x00B=2",)]
 

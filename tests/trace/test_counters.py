@@ -1,19 +1,15 @@
 """Samples of GPU counters are read into a table with their GPU. Unknown counters and wrong values are left out."""
 
 import sqlite3
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
 import pytest
-from export_builder import ExportBuilder
+from export_builder import ExportBuilder, trace_of
 
 from nsyswrap.base.errors import ExportError
 from nsyswrap.trace.load import load_export
 from nsyswrap.trace.tables import Trace
-
-Build = Callable[..., ExportBuilder]
-TraceOf = Callable[[ExportBuilder], Trace]
 
 
 def samples(trace: Trace) -> list[tuple[int, int, str, int]]:
@@ -23,8 +19,8 @@ def samples(trace: Trace) -> list[tuple[int, int, str, int]]:
     return list(zip(frame["start"].tolist(), frame["device_id"].tolist(), names, frame["value"].tolist(), strict=True))
 
 
-def test_a_sample_has_its_time_gpu_name_and_value(build: Build, trace_of: TraceOf) -> None:
-    trace = trace_of(build().metric("Tensor Active [Throughput %]", [(100, 7), (200, 9)], device=3))
+def test_a_sample_has_its_time_gpu_name_and_value() -> None:
+    trace = trace_of(ExportBuilder().metric("Tensor Active [Throughput %]", [(100, 7), (200, 9)], device=3))
     assert samples(trace) == [(100, 3, "Tensor Active", 7), (200, 3, "Tensor Active", 9)]
 
 
@@ -41,9 +37,9 @@ def test_a_sample_has_its_time_gpu_name_and_value(build: Build, trace_of: TraceO
         "NVLink TX Requests User Data [Throughput %]",
     ],
 )
-def test_a_counter_that_is_shown_is_read(build: Build, trace_of: TraceOf, name: str) -> None:
+def test_a_counter_that_is_shown_is_read(name: str) -> None:
     """A counter is recognised by the start of its name, with or without the unit that newer versions write."""
-    trace = trace_of(build().metric(name, [(1, 2)]))
+    trace = trace_of(ExportBuilder().metric(name, [(1, 2)]))
     assert trace.counter_names == (name.partition(" [")[0],)
     assert len(trace.frames["counters"]) == 1
 
@@ -52,56 +48,56 @@ def test_a_counter_that_is_shown_is_read(build: Build, trace_of: TraceOf, name: 
     "name",
     ["GPC Clock Frequency [MHz]", "SM Issue [Throughput %]", "Compute Warps in Flight [Avg]", "SM Active [Avg]", "SMs"],
 )
-def test_a_counter_that_is_not_shown_is_not_read(build: Build, trace_of: TraceOf, name: str) -> None:
-    trace = trace_of(build().metric(name, [(1, 2)]).metric("SMs Active [Throughput %]", [(1, 5)], number=1))
+def test_a_counter_that_is_not_shown_is_not_read(name: str) -> None:
+    trace = trace_of(ExportBuilder().metric(name, [(1, 2)]).metric("SMs Active [Throughput %]", [(1, 5)], number=1))
     assert samples(trace) == [(1, 0, "SMs Active", 5)]
 
 
-def test_one_metric_number_may_mean_two_counters_on_two_kinds_of_gpu(build: Build, trace_of: TraceOf) -> None:
-    builder = build().metric("SM Active [Throughput %]", [(1, 5)], device=0, number=4)
+def test_one_metric_number_may_mean_two_counters_on_two_kinds_of_gpu() -> None:
+    builder = ExportBuilder().metric("SM Active [Throughput %]", [(1, 5)], device=0, number=4)
     builder.metric("Clock [MHz]", [(1, 1980)], device=1, number=4).metric(
         "Tensor Active [Throughput %]", [(1, 6)], device=1, number=5
     )
     assert samples(trace_of(builder)) == [(1, 0, "SM Active", 5), (1, 1, "Tensor Active", 6)]
 
 
-def test_samples_are_sorted_by_time(build: Build, trace_of: TraceOf) -> None:
-    trace = trace_of(build().metric("SM Active", [(30, 3), (10, 1), (20, 2)]))
+def test_samples_are_sorted_by_time() -> None:
+    trace = trace_of(ExportBuilder().metric("SM Active", [(30, 3), (10, 1), (20, 2)]))
     assert trace.frames["counters"]["value"].tolist() == [1, 2, 3]
 
 
-def test_values_that_are_no_percentage_are_left_out_and_counted(build: Build, trace_of: TraceOf) -> None:
+def test_values_that_are_no_percentage_are_left_out_and_counted() -> None:
     """The clock is no percentage at all, so it is neither read nor counted."""
-    builder = build().metric("SM Active", [(1, -1), (2, 100), (3, 10**12)])
+    builder = ExportBuilder().metric("SM Active", [(1, -1), (2, 100), (3, 10**12)])
     trace = trace_of(builder.metric("GPC Clock Frequency [MHz]", [(1, 10**9)], number=1))
     assert trace.frames["counters"]["value"].tolist() == [100]
     assert trace.dropped == {"counters without a percentage": 2}
 
 
-def test_an_export_without_counters_says_so(build: Build, trace_of: TraceOf) -> None:
-    trace = trace_of(build().kernel(1, 2))
+def test_an_export_without_counters_says_so() -> None:
+    trace = trace_of(ExportBuilder().kernel(1, 2))
     assert "counters" in trace.absent
     assert trace.counter_names == ()
 
 
-def test_samples_without_names_are_not_read(build: Build, trace_of: TraceOf) -> None:
-    builder = build().metric("SM Active", [(1, 2)]).without("TARGET_INFO_GPU_METRICS")
+def test_samples_without_names_are_not_read() -> None:
+    builder = ExportBuilder().metric("SM Active", [(1, 2)]).without("TARGET_INFO_GPU_METRICS")
     trace = trace_of(builder)
     assert len(trace.frames["counters"]) == 0
     assert trace.counter_names == ()
 
 
-def test_a_value_that_is_not_a_number_is_an_error_that_names_the_column(build: Build, tmp_path: Path) -> None:
-    path = build().metric("SM Active", [(1, 2), (2, 3)]).write(tmp_path / "x.sqlite")
+def test_a_value_that_is_not_a_number_is_an_error_that_names_the_column(tmp_path: Path) -> None:
+    path = ExportBuilder().metric("SM Active", [(1, 2), (2, 3)]).write(tmp_path / "x.sqlite")
     with closing(sqlite3.connect(path)) as database, database:
         database.execute("update GPU_METRICS set value = 'much'")
     with pytest.raises(ExportError, match="column value of GPU_METRICS"):
         load_export(path)
 
 
-def test_the_values_of_other_counters_do_not_matter(build: Build, tmp_path: Path) -> None:
+def test_the_values_of_other_counters_do_not_matter(tmp_path: Path) -> None:
     """Only the rows of shown counters are read."""
-    builder = build().metric("SM Active", [(1, 2)]).metric("Clock [MHz]", [(1, 2)], number=1)
+    builder = ExportBuilder().metric("SM Active", [(1, 2)]).metric("Clock [MHz]", [(1, 2)], number=1)
     path = builder.write(tmp_path / "x.sqlite")
     with closing(sqlite3.connect(path)) as database, database:
         database.execute("update GPU_METRICS set value = 'much' where metricId = 1")

@@ -20,7 +20,6 @@ from nsyswrap.trace.connection import Export, opened
 from nsyswrap.trace.description import read_gpus, read_session, secret_names
 from nsyswrap.trace.quantities import SCALES, from_text, in_base_unit
 
-Build = Callable[..., ExportBuilder]
 Opener = Callable[[ExportBuilder], Export]
 RELEASES = pytest.mark.parametrize("release", [2022, 2023, 2025])
 
@@ -33,14 +32,14 @@ def open_export(tmp_path: Path) -> Iterator[Opener]:
 
 
 @RELEASES
-def test_versions_are_read_from_every_release(build: Build, open_export: Opener, release: int) -> None:
-    session = read_session(open_export(build(release)))
+def test_versions_are_read_from_every_release(open_export: Opener, release: int) -> None:
+    session = read_session(open_export(ExportBuilder(release)))
     assert session.nsys_version.startswith(f"{release}.")
     assert session.schema_version.startswith("3.")
 
 
-def test_the_session_is_described(build: Build, open_export: Opener) -> None:
-    builder = build().session("2026-01-02T03:04:05", 7_000).system("NvDriverVersion", "580.159.04")
+def test_the_session_is_described(open_export: Opener) -> None:
+    builder = ExportBuilder().session("2026-01-02T03:04:05", 7_000).system("NvDriverVersion", "580.159.04")
     builder.option("CAPTURE_EVENT_TYPE", "NvtxEvents").option("CAPTURE_EVENT_TYPE", "Cuda")
     builder.option("PROCESS_0:CUDA_GRAPH_TRACE_OPTIONS:MODE", "Graph").system("CudaDriverVersion", "12080")
     session = read_session(open_export(builder))
@@ -49,60 +48,69 @@ def test_the_session_is_described(build: Build, open_export: Opener) -> None:
     assert (session.traces, session.graph_trace) == (("Cuda", "NvtxEvents"), "Graph")
 
 
-def test_missing_descriptions_stay_empty(build: Build, open_export: Opener) -> None:
-    builder = build().without("META_DATA_EXPORT").row("StringIds")
+def test_missing_descriptions_stay_empty(open_export: Opener) -> None:
+    builder = ExportBuilder().without("META_DATA_EXPORT").row("StringIds")
     session = read_session(open_export(builder))
     assert session == type(session)()
 
 
-def test_the_words_of_a_command_are_in_order(build: Build, open_export: Opener) -> None:
+def test_the_words_of_a_command_are_in_order(open_export: Opener) -> None:
     """Rows of options have no order, and word 11 comes after word 2."""
     words = [f"w{index}" for index in range(12)]
-    session = read_session(open_export(build().command("python", *words).shuffled(3)))
+    session = read_session(open_export(ExportBuilder().command("python", *words).shuffled(3)))
     assert session.command == ("python", *words)
 
 
-def test_a_command_is_neutral(build: Build, open_export: Opener) -> None:
-    session = read_session(open_export(build().command("/home/ann/bin/python", "x.py", "--token=abc", "--key", "def")))
+def test_a_command_is_neutral(open_export: Opener) -> None:
+    session = read_session(
+        open_export(ExportBuilder().command("/home/ann/bin/python", "x.py", "--token=abc", "--key", "def"))
+    )
     assert session.command == ("~/bin/python", "x.py", "--token=***", "--key", "***")
 
 
 @pytest.mark.parametrize("shell", [("/bin/sh",), ("/bin/bash", "-p")])
 @pytest.mark.parametrize("unblocker", [(), ("/usr/bin/env", "--default-signal=HUP,TERM")])
 def test_the_words_of_a_run_are_those_of_its_program(
-    build: Build, open_export: Opener, tmp_path: Path, shell: tuple[str, ...], unblocker: tuple[str, ...]
+    open_export: Opener, tmp_path: Path, shell: tuple[str, ...], unblocker: tuple[str, ...]
 ) -> None:
     """The shell of a run takes words of its own, some of them empty, before those of the program."""
     of_run = Inherited(umask=0o022, ignored=(1,), shell=shell, unblocker=unblocker)
     for run_dir in (RunDir(tmp_path), RunDir(tmp_path, of_run)):
         words = run_dir.inner(("python", "-c", "print()", "nsyswrap"))
-        assert read_session(open_export(build().command(*words))).command == ("python", "-c", "print()", "nsyswrap")
+        assert read_session(open_export(ExportBuilder().command(*words))).command == (
+            "python",
+            "-c",
+            "print()",
+            "nsyswrap",
+        )
 
 
-def test_the_shell_of_an_older_nsyswrap_is_not_the_command(build: Build, open_export: Opener) -> None:
-    builder = build().command("/bin/sh", "-c", "exec ...", "nsyswrap", "/scratch", "x", "python", "train.py")
+def test_the_shell_of_an_older_nsyswrap_is_not_the_command(open_export: Opener) -> None:
+    builder = ExportBuilder().command("/bin/sh", "-c", "exec ...", "nsyswrap", "/scratch", "x", "python", "train.py")
     assert read_session(open_export(builder)).command == ("python", "train.py")
 
 
 @pytest.mark.parametrize("number", ["", "x", "²²²²", "-12000", "1" * 5000])
-def test_an_invalid_driver_version_is_not_shown(build: Build, open_export: Opener, number: str) -> None:
-    assert read_session(open_export(build().system("CudaDriverVersion", number))).cuda_version == ""
+def test_an_invalid_driver_version_is_not_shown(open_export: Opener, number: str) -> None:
+    assert read_session(open_export(ExportBuilder().system("CudaDriverVersion", number))).cuda_version == ""
 
 
-def test_a_driver_of_version_0_is_no_driver(build: Build, open_export: Opener) -> None:
-    assert read_session(open_export(build().system("NvDriverVersion", "0"))).driver_version == ""
+def test_a_driver_of_version_0_is_no_driver(open_export: Opener) -> None:
+    assert read_session(open_export(ExportBuilder().system("NvDriverVersion", "0"))).driver_version == ""
 
 
-def test_gpus_are_read_in_the_order_of_their_ids(build: Build, open_export: Opener) -> None:
-    gpus = read_gpus(open_export(build().gpu(1, "NVIDIA L4", computeMajor=8, computeMinor=9, smCount=58).gpu(0)))
+def test_gpus_are_read_in_the_order_of_their_ids(open_export: Opener) -> None:
+    gpus = read_gpus(
+        open_export(ExportBuilder().gpu(1, "NVIDIA L4", computeMajor=8, computeMinor=9, smCount=58).gpu(0))
+    )
     assert [(gpu.device_id, gpu.name, gpu.compute_capability, gpu.sm_count) for gpu in gpus] == [
         (0, "NVIDIA H200", (9, 0), 132),
         (1, "NVIDIA L4", (8, 9), 58),
     ]
 
 
-def test_a_gpu_of_unknown_kind_has_no_capability(build: Build, open_export: Opener) -> None:
-    (gpu,) = read_gpus(open_export(build().gpu(computeMajor=None, smCount=None)))
+def test_a_gpu_of_unknown_kind_has_no_capability(open_export: Opener) -> None:
+    (gpu,) = read_gpus(open_export(ExportBuilder().gpu(computeMajor=None, smCount=None)))
     assert (gpu.compute_capability, gpu.sm_count) == (None, 0)
 
 
@@ -174,10 +182,10 @@ OTHER_LIMITS = {"maxWarpsPerSm": 64, "maxBlocksPerSm": 32, "maxRegistersPerSm": 
         {"cache_bytes": "60 MB", "memory_bytes_per_second": "4,814304 TB/s", "clock_hz": "1,980 MHz"},
     ],
 )
-def test_numbers_of_a_gpu_may_have_any_unit(build: Build, open_export: Opener, numbers: dict[str, int | str]) -> None:
+def test_numbers_of_a_gpu_may_have_any_unit(open_export: Opener, numbers: dict[str, int | str]) -> None:
     """A number has the unit in which it is possible; a text says its unit."""
     columns: dict[str, Any] = {H200_COLUMNS[field]: value for field, value in {**H200, **numbers}.items()}
-    (gpu,) = read_gpus(open_export(build().gpu(**columns | OTHER_LIMITS)))
+    (gpu,) = read_gpus(open_export(ExportBuilder().gpu(**columns | OTHER_LIMITS)))
     for field, value in H200.items():
         assert abs(getattr(gpu, field) - value) <= value / 1e5
 
@@ -196,21 +204,23 @@ def test_a_text_without_a_unit_is_no_quantity(text: str) -> None:
     assert from_text(text) is None
 
 
-def test_a_gpu_without_numbers_has_its_name(build: Build, open_export: Opener) -> None:
+def test_a_gpu_without_numbers_has_its_name(open_export: Opener) -> None:
     """Some exports have fewer columns than those of nsys."""
-    (gpu,) = read_gpus(open_export(build().gpu().without("TARGET_INFO_GPU", "totalMemory", "smCount", "clockRate")))
+    (gpu,) = read_gpus(
+        open_export(ExportBuilder().gpu().without("TARGET_INFO_GPU", "totalMemory", "smCount", "clockRate"))
+    )
     assert (gpu.name, gpu.memory_bytes, gpu.sm_count, gpu.clock_hz) == ("NVIDIA H200", 0, 0, 0)
 
 
 @pytest.mark.parametrize(("major", "minor"), [(-1, 0), (9, -(2**31))])
-def test_a_negative_version_is_no_capability(major: int, minor: int, build: Build, open_export: Opener) -> None:
+def test_a_negative_version_is_no_capability(major: int, minor: int, open_export: Opener) -> None:
     """The fuzzer found reports that could not be read again: they held such a version."""
-    (gpu,) = read_gpus(open_export(build().gpu(computeMajor=major, computeMinor=minor)))
+    (gpu,) = read_gpus(open_export(ExportBuilder().gpu(computeMajor=major, computeMinor=minor)))
     assert gpu.compute_capability is None
 
 
-def test_an_export_without_gpus_has_none(build: Build, open_export: Opener) -> None:
-    assert read_gpus(open_export(build())) == ()
+def test_an_export_without_gpus_has_none(open_export: Opener) -> None:
+    assert read_gpus(open_export(ExportBuilder())) == ()
 
 
 @pytest.mark.parametrize(
@@ -222,9 +232,9 @@ def test_an_export_without_gpus_has_none(build: Build, open_export: Opener) -> N
     ],
 )
 def test_a_text_in_a_column_of_numbers_is_an_error_that_names_it(
-    build: Build, open_export: Opener, table: str, column: str, value: str | float
+    open_export: Opener, table: str, column: str, value: str | float
 ) -> None:
-    builder = build().gpu().session()
+    builder = ExportBuilder().gpu().session()
     builder.rows[table][0][column] = value
     export = open_export(builder)
     with pytest.raises(ExportError, match=f"column {column} of {table} holds a value that is not a whole number"):
@@ -232,25 +242,25 @@ def test_a_text_in_a_column_of_numbers_is_an_error_that_names_it(
 
 
 @RELEASES
-def test_names_of_secrets_are_found_and_values_are_not(build: Build, open_export: Opener, release: int) -> None:
-    builder = build(release).environment(
+def test_names_of_secrets_are_found_and_values_are_not(open_export: Opener, release: int) -> None:
+    builder = ExportBuilder(release).environment(
         {"PATH": "/bin", "HF_TOKEN": "hf_1;2=3\nFAKE_KEY=4", "PGPASSWORD": "AUTH_TOKEN"}
     )
     assert secret_names(open_export(builder)) == ("HF_TOKEN", "PGPASSWORD")
 
 
 @pytest.mark.parametrize("place", ["StringIds", "TARGET_INFO_SYSTEM_ENV", "META_DATA_CAPTURE"])
-def test_one_place_is_enough(build: Build, open_export: Opener, place: str) -> None:
+def test_one_place_is_enough(open_export: Opener, place: str) -> None:
     """The environment is found in each of three places. A newer or partly redacted export may have only one of them."""
     others = {"StringIds", "TARGET_INFO_SYSTEM_ENV", "META_DATA_CAPTURE"} - {place}
-    builder = build().environment({"PATH": "/bin", "HF_TOKEN": "x"})
+    builder = ExportBuilder().environment({"PATH": "/bin", "HF_TOKEN": "x"})
     for other in others:
         builder.without(other)
     assert secret_names(open_export(builder)) == ("HF_TOKEN",)
 
 
-def test_texts_of_the_program_are_not_an_environment(build: Build, open_export: Opener) -> None:
-    builder = build().range("TOKEN=3", 1, 2).kernel(1, 2, "f<API_KEY=1>").command("x", "HF_TOKEN=abc")
+def test_texts_of_the_program_are_not_an_environment(open_export: Opener) -> None:
+    builder = ExportBuilder().range("TOKEN=3", 1, 2).kernel(1, 2, "f<API_KEY=1>").command("x", "HF_TOKEN=abc")
     assert secret_names(open_export(builder)) == ()
 
 

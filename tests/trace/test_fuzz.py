@@ -1,7 +1,6 @@
 """A randomly damaged export is read or refused with our own error, whichever bytes or values are wrong."""
 
 import random
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,6 @@ from nsyswrap.base.errors import ExportError
 from nsyswrap.trace.load import load_export
 from nsyswrap.trace.tables import SPECS, Trace
 
-Build = Callable[..., ExportBuilder]
 ROUNDS = 16
 
 

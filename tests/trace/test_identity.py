@@ -13,7 +13,6 @@ from nsyswrap.base.privacy import Cleaner, Identity
 from nsyswrap.trace.connection import opened
 from nsyswrap.trace.identity import identity_of, variables
 
-Build = Callable[..., ExportBuilder]
 Found = Callable[[ExportBuilder], Identity]
 ANN = Identity(
     ("/data/ann/venv", "/data/ann"), ("gpu-box.example.org", "gpu-box", "annabella"), ("s3cr3t!", "sk-12345678")
@@ -32,8 +31,8 @@ def found(tmp_path: Path) -> Found:
 
 
 @pytest.mark.parametrize("place", ["StringIds", "TARGET_INFO_SYSTEM_ENV", "META_DATA_CAPTURE"])
-def test_an_environment_is_read_from_each_place(build: Build, found: Found, place: str) -> None:
-    builder = build().environment({"HOME": "/data/ann", "USER": "annabella", "X_TOKEN": "s3cr3t!"})
+def test_an_environment_is_read_from_each_place(found: Found, place: str) -> None:
+    builder = ExportBuilder().environment({"HOME": "/data/ann", "USER": "annabella", "X_TOKEN": "s3cr3t!"})
     for other in {"StringIds", "TARGET_INFO_SYSTEM_ENV", "META_DATA_CAPTURE"} - {place}:
         builder.without(other)
     assert found(builder) == Identity(
@@ -41,8 +40,8 @@ def test_an_environment_is_read_from_each_place(build: Build, found: Found, plac
     )
 
 
-def test_the_description_of_an_export_is_read(build: Build, found: Found) -> None:
-    builder = build().system("Hostname", "gpu-box.example.org").option("PROCESS_0:USER_NAME", "annabella")
+def test_the_description_of_an_export_is_read(found: Found) -> None:
+    builder = ExportBuilder().system("Hostname", "gpu-box.example.org").option("PROCESS_0:USER_NAME", "annabella")
     builder.option("PROCESS_0:WORKING_DIR", "/data/ann/run/").row("META_DATA_EXPORT", name="EXPORT_HOST", value="other")
     builder.row("META_DATA_EXPORT", name="EXPORT_PARAM_INPUT_PATH_ABS", value="/scratch/x/a.nsys-rep")
     assert found(builder) == Identity(
@@ -50,34 +49,36 @@ def test_the_description_of_an_export_is_read(build: Build, found: Found) -> Non
     )
 
 
-def test_the_description_of_an_old_export_has_other_names(build: Build, found: Found) -> None:
-    builder = build(2022).row("EXPORT_META_DATA", name="EXPORT_USER", value="annabella")
+def test_the_description_of_an_old_export_has_other_names(found: Found) -> None:
+    builder = ExportBuilder(2022).row("EXPORT_META_DATA", name="EXPORT_USER", value="annabella")
     builder.row("EXPORT_META_DATA", name="EXPORT_OUTUPT_PATH_ABS", value="/scratch/x/a.sqlite")
     assert found(builder) == Identity(("/scratch/x",), ("annabella",), ())
 
 
-def test_values_may_hold_the_separator_of_variables(build: Build, tmp_path: Path) -> None:
+def test_values_may_hold_the_separator_of_variables(tmp_path: Path) -> None:
     values = {"A": "1;2=3", "B": 'say "hi"', "C": "line\nline", "D": ""}
-    with opened(build().environment(values).without("TARGET_INFO_SYSTEM_ENV").write(tmp_path / "x.sqlite")) as export:
+    with opened(
+        ExportBuilder().environment(values).without("TARGET_INFO_SYSTEM_ENV").write(tmp_path / "x.sqlite")
+    ) as export:
         assert set(variables(export)) == set(values.items())
 
 
 @pytest.mark.parametrize(
     "user", ["root", "data", "forward", "step", "a", "", "next", "loss", "Loss", "zero_grad", "12"]
 )
-def test_names_that_identify_nobody_are_kept(build: Build, found: Found, user: str) -> None:
+def test_names_that_identify_nobody_are_kept(found: Found, user: str) -> None:
     """Words that the analysis needs are kept too: for a user called "data", the phase data keeps its name."""
-    assert found(build().environment({"USER": user, "PATH": "/bin"})).names == ()
+    assert found(ExportBuilder().environment({"USER": user, "PATH": "/bin"})).names == ()
 
 
 @pytest.mark.parametrize("folder", ["/", "/opt", "/srv/", "relative"])
-def test_common_folders_are_kept(build: Build, found: Found, folder: str) -> None:
-    assert found(build().environment({"HOME": folder, "PATH": "/bin"})).folders == ()
+def test_common_folders_are_kept(found: Found, folder: str) -> None:
+    assert found(ExportBuilder().environment({"HOME": folder, "PATH": "/bin"})).folders == ()
 
 
 @pytest.mark.parametrize("value", ["1", "true", "forward", "short"])
-def test_values_that_are_no_secrets_are_kept(build: Build, found: Found, value: str) -> None:
-    assert found(build().environment({"USE_AUTH_TOKEN": value, "PATH": "/bin"})).secrets == ()
+def test_values_that_are_no_secrets_are_kept(found: Found, value: str) -> None:
+    assert found(ExportBuilder().environment({"USE_AUTH_TOKEN": value, "PATH": "/bin"})).secrets == ()
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,10 @@
 """Launch configurations are read from the export: products and sums of columns, and missing values."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from export_builder import ExportBuilder
+from export_builder import ExportBuilder, trace_of
 
 from nsyswrap.base.errors import ExportError
 from nsyswrap.model import Gpu
@@ -13,7 +12,6 @@ from nsyswrap.trace.load import load_export
 from nsyswrap.trace.schema import columns_in
 from nsyswrap.trace.tables import Trace
 
-TraceOf = Callable[[ExportBuilder], Trace]
 LAUNCH = ["grid_blocks", "block_threads", "registers", "shared_bytes", "shared_executed_bytes"]
 KERNEL = "CUPTI_ACTIVITY_KIND_KERNEL"
 
@@ -24,7 +22,7 @@ def launch(trace: Trace) -> list[int]:
     return row
 
 
-def test_a_launch_is_read(trace_of: TraceOf) -> None:
+def test_a_launch_is_read() -> None:
     grid = {"gridX": 65536, "gridY": 65535, "gridZ": 3}
     block = {"blockX": 8, "blockY": 4, "blockZ": 2, "registersPerThread": 40}
     shared = {"staticSharedMemory": 48, "dynamicSharedMemory": 1000, "sharedMemoryExecuted": 32768}
@@ -33,7 +31,7 @@ def test_a_launch_is_read(trace_of: TraceOf) -> None:
     assert launch(trace_of(built)) == [65536 * 65535 * 3, 64, 40, 1048, 32768]
 
 
-def test_an_empty_value_reads_as_0(trace_of: TraceOf) -> None:
+def test_an_empty_value_reads_as_0() -> None:
     """A product with a missing factor is missing."""
     built = ExportBuilder().kernel(0, 9, "k", gridY=None, blockX=None, registers=None, staticSharedMemory=None)
     assert launch(trace_of(built)) == [0] * 5
@@ -43,7 +41,7 @@ def test_an_empty_value_reads_as_0(trace_of: TraceOf) -> None:
     ("column", "place"),
     [("gridZ", 0), ("blockY", 1), ("registersPerThread", 2), ("dynamicSharedMemory", 3), ("sharedMemoryExecuted", 4)],
 )
-def test_a_missing_column_reads_as_0(trace_of: TraceOf, column: str, place: int) -> None:
+def test_a_missing_column_reads_as_0(column: str, place: int) -> None:
     """A missing column affects only its own product or sum."""
     built = ExportBuilder().kernel(0, 9, "k", dynamicSharedMemory=5, sharedMemoryExecuted=7)
     expected = [1, 1, 32, 5, 7]
@@ -65,7 +63,7 @@ def test_the_columns_of_a_product() -> None:
     assert columns_in("graphNodeId") == {"graphNodeId"}
 
 
-def test_the_limits_of_a_gpu_are_read(trace_of: TraceOf) -> None:
+def test_the_limits_of_a_gpu_are_read() -> None:
     """All four limits are read, or none if one column is missing."""
     own: dict[str, Any] = {
         "maxWarpsPerSm": 64,

@@ -1,16 +1,14 @@
 """Calls of MPI, UCX and OpenACC come from tables of their own, those of MPI also from its NVTX domain."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from export_builder import MAIN, START_END, ExportBuilder, thread
+from export_builder import MAIN, START_END, ExportBuilder, thread, trace_of
 
 from nsyswrap.trace.load import load_export
 from nsyswrap.trace.redact import redact
 from nsyswrap.trace.tables import LIBRARY_CALLS, Trace, array, coded
 
-TraceOf = Callable[[ExportBuilder], Trace]
 NAMED = (
     *("MPI_P2P_EVENTS", "MPI_COLLECTIVES_EVENTS", "MPI_START_WAIT_EVENTS", "MPI_OTHER_EVENTS"),
     *("UCP_SUBMIT_EVENTS", "UCP_PROGRESS_EVENTS", "UCP_EVENTS"),
@@ -35,13 +33,13 @@ def called(table: str, name: str, start: int | None, end: int | None, builder: E
 
 
 @pytest.mark.parametrize("table", NAMED)
-def test_each_table_of_mpi_and_ucx_is_read(table: str, trace_of: TraceOf) -> None:
+def test_each_table_of_mpi_and_ucx_is_read(table: str) -> None:
     trace = trace_of(called(table, "MPI_Bcast", 5, 9, ExportBuilder().kernel(0, 1)))
     assert calls(trace) == [(5, 9, MAIN, "MPI_Bcast")]
     assert LIBRARY_CALLS.name not in trace.absent
 
 
-def test_a_wait_for_several_requests_counts_once(trace_of: TraceOf) -> None:
+def test_a_wait_for_several_requests_counts_once() -> None:
     """MPI_Waitall has a row for each request."""
     built = ExportBuilder().kernel(0, 1)
     for _ in range(3):
@@ -49,7 +47,7 @@ def test_a_wait_for_several_requests_counts_once(trace_of: TraceOf) -> None:
     assert calls(trace_of(built)) == [(5, 9, MAIN, "MPI_Waitall")]
 
 
-def test_calls_are_in_order_and_those_that_cannot_be_are_left_out(trace_of: TraceOf) -> None:
+def test_calls_are_in_order_and_those_that_cannot_be_are_left_out() -> None:
     """One never ended, and one ends before it begins."""
     built = called("MPI_OTHER_EVENTS", "MPI_Barrier", 20, 30, ExportBuilder().kernel(0, 1))
     called("MPI_P2P_EVENTS", "MPI_Recv", 3, None, built)
@@ -60,7 +58,7 @@ def test_calls_are_in_order_and_those_that_cannot_be_are_left_out(trace_of: Trac
     assert [(what.split()[:2], rows) for what, rows in trace.dropped.items()] == [(["library", "calls"], 1)]
 
 
-def test_ranges_of_the_domain_of_mpi_are_calls(trace_of: TraceOf) -> None:
+def test_ranges_of_the_domain_of_mpi_are_calls() -> None:
     """A library of MPI may mark its own calls; a range across threads is no call."""
     built = ExportBuilder().kernel(0, 1).domain("MPI", 3).domain("mine", 4)
     built.range("MPI_Sendrecv", 2, 6, domain=3).range("MPI_Reduce", 7, 8, domain=3, registered=False)
@@ -68,7 +66,7 @@ def test_ranges_of_the_domain_of_mpi_are_calls(trace_of: TraceOf) -> None:
     assert [name for *_, name in calls(trace_of(built))] == ["MPI_Sendrecv", "MPI_Reduce"]
 
 
-def test_events_of_openacc_are_named_by_their_kind(trace_of: TraceOf) -> None:
+def test_events_of_openacc_are_named_by_their_kind() -> None:
     """7 is a wait, 4 a launch; other numbers are unknown."""
     built = ExportBuilder().kernel(0, 1)
     for table, kind in (("OTHER", 7), ("LAUNCH", 4), ("DATA", 15), ("OTHER", 99)):
@@ -76,7 +74,7 @@ def test_events_of_openacc_are_named_by_their_kind(trace_of: TraceOf) -> None:
     assert [name for *_, name in calls(trace_of(built))] == ["OpenACC enqueue launch", "OpenACC wait", "OpenACC alloc"]
 
 
-def test_an_export_without_such_calls_lacks_the_table(trace_of: TraceOf) -> None:
+def test_an_export_without_such_calls_lacks_the_table() -> None:
     trace = trace_of(ExportBuilder().kernel(0, 1))
     assert (calls(trace), LIBRARY_CALLS.name in trace.absent) == ([], True)
 

@@ -20,9 +20,9 @@ KERNELS = next(source for source in schema.SOURCES if source.table == "CUPTI_ACT
 
 
 @pytest.fixture
-def export_with(build: Callable[..., ExportBuilder], tmp_path: Path) -> Callable[..., Path]:
+def export_with(tmp_path: Path) -> Callable[..., Path]:
     """Write an export of many system calls and kernels, and run statements on it."""
-    return lambda *statements: changed_export(build(), tmp_path, statements)
+    return lambda *statements: changed_export(ExportBuilder(), tmp_path, statements)
 
 
 def read(path: Path, source: schema.Source = CALLS) -> tuple[bool, dict[str, list[int]]]:

@@ -14,8 +14,6 @@ from hypothesis import strategies as st
 from nsyswrap.trace.payloads import NCCL_FIELDS, NCCL_REDUCTION, NCCL_REDUCTIONS, nccl_payload
 from nsyswrap.trace.redact import redact
 
-Build = Callable[..., ExportBuilder]
-
 SECRET = "v4lue-of-a-secret"  # noqa: S105 - planted to be looked for
 CALL = {"NCCL communicator ID": 1668595470337049045, "Message size [bytes]": 33566720, "Reduction operation": "Sum"}
 OTHER_PROCESS = global_id(77, 77)
@@ -34,9 +32,11 @@ def kept(builder: ExportBuilder, folder: Path) -> list[str | None]:
     return payloads(folder / "shared.sqlite")
 
 
-def collective(build: Build, payload: str, domain: int = 2, thread: int = MAIN) -> ExportBuilder:
+def collective(payload: str, domain: int = 2, thread: int = MAIN) -> ExportBuilder:
     """Build an export of one call of NCCL with a payload."""
-    return build().domain("NCCL", 2).range("ncclAllReduce", 1, 2, jsonText=payload, domain=domain, thread=thread)
+    return (
+        ExportBuilder().domain("NCCL", 2).range("ncclAllReduce", 1, 2, jsonText=payload, domain=domain, thread=thread)
+    )
 
 
 def test_nccl_keeps_all_payloads_of_a_real_capture(captures: Callable[[str], Path], tmp_path: Path) -> None:
@@ -48,8 +48,8 @@ def test_nccl_keeps_all_payloads_of_a_real_capture(captures: Callable[[str], Pat
     assert payloads(tmp_path / "shared.sqlite") == whole
 
 
-def test_a_call_of_nccl_keeps_its_numbers(build: Build, tmp_path: Path) -> None:
-    (text,) = kept(collective(build, json.dumps(CALL)), tmp_path)
+def test_a_call_of_nccl_keeps_its_numbers(tmp_path: Path) -> None:
+    (text,) = kept(collective(json.dumps(CALL)), tmp_path)
     assert json.loads(text or "") == CALL
 
 
@@ -65,8 +65,8 @@ def test_a_call_of_nccl_keeps_its_numbers(build: Build, tmp_path: Path) -> None:
         json.dumps(CALL)[:-1] + f', "Rank": "{SECRET}"}}',
     ],
 )
-def test_what_is_no_number_of_nccl_goes(build: Build, tmp_path: Path, payload: str) -> None:
-    (text,) = kept(collective(build, payload), tmp_path)
+def test_what_is_no_number_of_nccl_goes(tmp_path: Path, payload: str) -> None:
+    (text,) = kept(collective(payload), tmp_path)
     assert json.loads(text or "") == CALL
     assert SECRET.encode() in (tmp_path / "whole.sqlite").read_bytes()
     assert SECRET.encode() not in (tmp_path / "shared.sqlite").read_bytes()
@@ -93,34 +93,34 @@ def test_what_is_no_number_of_nccl_goes(build: Build, tmp_path: Path, payload: s
         "[" * 100_000,
     ],
 )
-def test_a_payload_without_a_number_of_nccl_is_gone(build: Build, tmp_path: Path, payload: str) -> None:
-    assert kept(collective(build, payload), tmp_path) == [None]
+def test_a_payload_without_a_number_of_nccl_is_gone(tmp_path: Path, payload: str) -> None:
+    assert kept(collective(payload), tmp_path) == [None]
     assert SECRET.encode() not in (tmp_path / "shared.sqlite").read_bytes()
 
 
 @pytest.mark.parametrize("columns", [{"domain": 3}, {"domain": 0}, {"thread": OTHER_PROCESS}])
-def test_another_domain_keeps_no_payload(build: Build, tmp_path: Path, columns: dict[str, int]) -> None:
+def test_another_domain_keeps_no_payload(tmp_path: Path, columns: dict[str, int]) -> None:
     """Domain numbers are valid in one process only: number 2 may be a domain of the program in another process."""
-    builder = collective(build, json.dumps(CALL), **columns)
+    builder = collective(json.dumps(CALL), **columns)
     builder.domain("mine", 3).domain("mine", 2, thread=OTHER_PROCESS)
     assert kept(builder, tmp_path) == [None]
 
 
-def test_a_domain_may_be_named_by_a_registered_text(build: Build, tmp_path: Path) -> None:
-    builder = build().range("NCCL", 0, None, kind=75, domain=2)
+def test_a_domain_may_be_named_by_a_registered_text(tmp_path: Path) -> None:
+    builder = ExportBuilder().range("NCCL", 0, None, kind=75, domain=2)
     builder.range("ncclAllReduce", 1, 2, jsonText=json.dumps(CALL), domain=2)
     (text,) = kept(builder, tmp_path)
     assert json.loads(text or "") == CALL
 
 
-def test_an_export_without_domains_keeps_no_payload(build: Build, tmp_path: Path) -> None:
-    builder = collective(build, json.dumps(CALL)).without("NVTX_EVENTS", "domainId")
+def test_an_export_without_domains_keeps_no_payload(tmp_path: Path) -> None:
+    builder = collective(json.dumps(CALL)).without("NVTX_EVENTS", "domainId")
     assert kept(builder, tmp_path) == [None]
 
 
 @pytest.mark.parametrize("thread", [MAIN, global_id(1, 9)])
-def test_threads_of_one_process_share_a_domain(build: Build, tmp_path: Path, thread: int) -> None:
-    (text,) = kept(collective(build, json.dumps(CALL), thread=thread), tmp_path)
+def test_threads_of_one_process_share_a_domain(tmp_path: Path, thread: int) -> None:
+    (text,) = kept(collective(json.dumps(CALL), thread=thread), tmp_path)
     assert (text is not None) == (thread >> 24 == MAIN >> 24)
 
 

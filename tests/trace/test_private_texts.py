@@ -1,11 +1,10 @@
 """No text that leaves holds a secret, a user, a host or a home folder; and cleaning changes no number."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from export_builder import ExportBuilder
+from export_builder import ExportBuilder, trace_of
 from made_secrets import COMMANDS, TEXTS, TOKENS, S
 from pyarrow import csv
 from savings import ends_of
@@ -19,8 +18,6 @@ from nsyswrap.report import report_of
 from nsyswrap.timeline.event_frames import event_frames
 from nsyswrap.trace.load import load_export
 from nsyswrap.trace.redact import redact
-
-Build = Callable[..., ExportBuilder]
 
 TOKEN = "t0ken-of-annabella"  # noqa: S105 - planted, to be searched for
 ENVIRONMENT = {
@@ -67,9 +64,9 @@ def leaving(path: Path, environ: dict[str, str]) -> str:
     return "\n".join(texts)
 
 
-def hostile(build: Build) -> ExportBuilder:
+def hostile() -> ExportBuilder:
     """Return a loop whose texts hold everything that is private."""
-    builder = loop(build()).command(
+    builder = loop(ExportBuilder()).command(
         "/data/annabella/bin/python",
         *(
             "train.py",
@@ -92,25 +89,25 @@ def hostile(build: Build) -> ExportBuilder:
 
 
 @pytest.mark.parametrize("place", ["capture", "process"])
-def test_nothing_private_leaves(build: Build, tmp_path: Path, place: str) -> None:
+def test_nothing_private_leaves(tmp_path: Path, place: str) -> None:
     """The environment is in the capture, or was hidden from it and is that of this process."""
-    builder = hostile(build)
+    builder = hostile()
     if place == "capture":
         builder.environment(ENVIRONMENT)
     text = leaving(builder.write(tmp_path / "x.sqlite"), {} if place == "capture" else ENVIRONMENT)
     assert [word for word in PRIVATE if word in text] == []
 
 
-def test_nothing_private_is_in_a_redacted_export(build: Build, tmp_path: Path) -> None:
-    path = hostile(build).environment(ENVIRONMENT).write(tmp_path / "x.sqlite")
+def test_nothing_private_is_in_a_redacted_export(tmp_path: Path) -> None:
+    path = hostile().environment(ENVIRONMENT).write(tmp_path / "x.sqlite")
     redact(path, tmp_path / "y.sqlite")
     text = (tmp_path / "y.sqlite").read_bytes().decode("latin-1")
     assert [word for word in PRIVATE if word in text] == []
 
 
-def test_no_known_form_of_a_secret_leaves(build: Build, tmp_path: Path) -> None:
+def test_no_known_form_of_a_secret_leaves(tmp_path: Path) -> None:
     """Neither in a text of a range, of a thread or of a message, nor in the command, with no environment to compare."""
-    builder = loop(build()).command("/bin/x", *(word for words in COMMANDS for word in words[1:]))
+    builder = loop(ExportBuilder()).command("/bin/x", *(word for words in COMMANDS for word in words[1:]))
     tokens = [(token, token) for tokens in TOKENS.values() for token in tokens]
     for at, (text, _) in enumerate(tokens + list(TEXTS)):
         builder.range(f"of {text} now", 2000 + at, 2100 + at, registered=at % 2 == 0)
@@ -136,11 +133,11 @@ def numbers(report: Report) -> list[object]:
 
 
 @pytest.mark.parametrize("user", ["next", "loss", "gemm", "pictures"])
-def test_no_user_changes_a_number(build: Build, tmp_path: Path, user: str) -> None:
+def test_no_user_changes_a_number(tmp_path: Path, user: str) -> None:
     """A user may be called like a range, or like a part of a kernel's name."""
     names = ("next", "loss", "pictures")
-    plain = loop(build(), names).write(tmp_path / "plain.sqlite")
-    owned = loop(build(), names).environment({"USER": user, "HOME": f"/home/{user}", "PATH": "/bin"})
+    plain = loop(ExportBuilder(), names).write(tmp_path / "plain.sqlite")
+    owned = loop(ExportBuilder(), names).environment({"USER": user, "HOME": f"/home/{user}", "PATH": "/bin"})
     path = owned.write(tmp_path / "owned.sqlite")
     redact(path, tmp_path / "redacted.sqlite")
     expected = numbers(report_of(find_context(load_export(plain))))
@@ -148,9 +145,9 @@ def test_no_user_changes_a_number(build: Build, tmp_path: Path, user: str) -> No
         assert numbers(report_of(find_context(load_export(each)))) == expected
 
 
-def test_ranges_that_differ_in_a_secret_stay_two(build: Build, tmp_path: Path) -> None:
+def test_ranges_that_differ_in_a_secret_stay_two() -> None:
     """Merged, two loops with a secret each in their names would be one."""
     secrets = {"A_TOKEN": "first-secret", "B_TOKEN": "other-secret", "PATH": "/bin"}
-    builder = loop(build(), ("load first-secret", "load other-secret")).environment(secrets)
-    ranges = load_export(builder.write(tmp_path / "x.sqlite")).frames["ranges"]["text"]
+    builder = loop(ExportBuilder(), ("load first-secret", "load other-secret")).environment(secrets)
+    ranges = trace_of(builder).frames["ranges"]["text"]
     assert {"load ***", "load ***2"} <= set(ranges)

@@ -13,7 +13,6 @@ from nsyswrap.trace import read_table, schema
 from nsyswrap.trace.connection import opened
 from nsyswrap.trace.read_table import UNKNOWN, TablePart, TableReader
 
-Build = Callable[..., ExportBuilder]
 CALLS = next(source for source in schema.SOURCES if source.table == "OSRT_API")
 ROWS = 50
 
@@ -25,11 +24,11 @@ def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def export_with(build: Build, tmp_path: Path) -> Callable[..., Path]:
+def export_with(tmp_path: Path) -> Callable[..., Path]:
     """Write an export of 50 system calls, and run statements on it."""
 
     def written(*statements: str) -> Path:
-        builder = build()
+        builder = ExportBuilder()
         for index in range(ROWS):
             builder.os_call("poll", index, 2 * index)
         path = builder.write(tmp_path / "calls.sqlite")

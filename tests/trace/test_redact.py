@@ -19,7 +19,6 @@ from nsyswrap.trace.load import load_export
 from nsyswrap.trace.redact import TABLES, redact
 from nsyswrap.trace.tables import SPECS, Trace
 
-Build = Callable[..., ExportBuilder]
 Captures = Callable[[str], Path]
 Redacted = Callable[[ExportBuilder], Path]
 
@@ -58,9 +57,11 @@ def assert_same_numbers(one: Trace, other: Trace) -> None:
     assert (one.copy_kinds, one.memory_kinds, one.gpus) == (other.copy_kinds, other.memory_kinds, other.gpus)
 
 
-def full(build: Build, release: int = 2025) -> ExportBuilder:
+def full(release: int = 2025) -> ExportBuilder:
     """Start an export with rows in every table that is kept, and identifying words in every place."""
-    builder = build(release).session().gpu(chipName="GH100").environment(ENVIRONMENT).system("Hostname", "gpu-box")
+    builder = (
+        ExportBuilder(release).session().gpu(chipName="GH100").environment(ENVIRONMENT).system("Hostname", "gpu-box")
+    )
     builder.kernel(10, 20, "gemm", launched=(1, 2)).copy(30, 40, launched=(3, 4)).fill(50, 60, launched=(5, 6))
     builder.range("load /data/ann/x", 1, 2).range(f"by annabella with {SECRET}", 3, 4, registered=False)
     builder.os_call("poll", 1, 2).overhead("dlopen(/data/ann/lib.so)", 1, 2).scheduled(5, running=True)
@@ -78,9 +79,9 @@ def full(build: Build, release: int = 2025) -> ExportBuilder:
 
 @pytest.mark.parametrize("release", [2022, 2023, 2025])
 def test_identifying_words_are_in_the_export_and_in_no_byte_of_the_redacted_one(
-    build: Build, redacted: Redacted, release: int
+    redacted: Redacted, release: int
 ) -> None:
-    shared = redacted(full(build, release))
+    shared = redacted(full(release))
     whole = shared.with_name("whole.sqlite").read_bytes()
     content = shared.read_bytes()
     for word in (*IDENTIFYING, "somebody-elses-daemon", "printed", "/x/out"):
@@ -110,33 +111,33 @@ def test_a_real_run_reads_the_same(planted: Planted, tmp_path: Path) -> None:
     assert set(shared.frames["ranges"]["text"]) == {"outer", "read ~/data"}
 
 
-def test_texts_of_ranges_and_threads_are_cleaned(build: Build, redacted: Redacted) -> None:
-    trace = load_export(redacted(full(build)))
+def test_texts_of_ranges_and_threads_are_cleaned(redacted: Redacted) -> None:
+    trace = load_export(redacted(full()))
     assert trace.frames["ranges"]["text"].tolist() == ["load ~/x", "by *** with ***"]
     assert trace.frames["threads"]["name"].tolist() == ["***-main"]
 
 
-def test_only_threads_of_the_program_keep_their_names(build: Build, redacted: Redacted) -> None:
+def test_only_threads_of_the_program_keep_their_names(redacted: Redacted) -> None:
     """The names of other threads would show which programs run on the machine."""
-    shared = redacted(full(build))
+    shared = redacted(full())
     assert query(shared, "select globalTid from ThreadNames") == [(MAIN,)]
 
 
-def test_serial_numbers_and_addresses_of_gpus_are_gone(build: Build, redacted: Redacted) -> None:
-    shared = redacted(build().gpu(luid=77))
+def test_serial_numbers_and_addresses_of_gpus_are_gone(redacted: Redacted) -> None:
+    shared = redacted(ExportBuilder().gpu(luid=77))
     found = query(shared, "select name, smCount, uuid, busLocation, luid, ctrlDevPath from TARGET_INFO_GPU")
     assert found == [("NVIDIA H200", 132, None, None, None, None)]
 
 
-def test_a_text_in_a_column_of_numbers_is_gone(build: Build, redacted: Redacted) -> None:
-    builder = full(build)
+def test_a_text_in_a_column_of_numbers_is_gone(redacted: Redacted) -> None:
+    builder = full()
     builder.rows["CUPTI_ACTIVITY_KIND_KERNEL"][0]["gridId"] = SECRET
     assert SECRET.encode() not in redacted(builder).read_bytes()
 
 
-def test_an_unknown_table_or_column_is_left_out(build: Build, tmp_path: Path) -> None:
+def test_an_unknown_table_or_column_is_left_out(tmp_path: Path) -> None:
     """Tables and texts that a newer nsys adds are left out until they are listed; numbers in known tables stay."""
-    path = full(build).write(tmp_path / "whole.sqlite")
+    path = full().write(tmp_path / "whole.sqlite")
     with closing(sqlite3.connect(path)) as database, database:
         database.execute("create table NEWER (secret text)")
         database.execute("insert into NEWER values (?)", (SECRET,))
@@ -148,14 +149,14 @@ def test_an_unknown_table_or_column_is_left_out(build: Build, tmp_path: Path) ->
     assert query(tmp_path / "shared.sqlite", "select remark, extra from OSRT_API") == [(None, 5)]
 
 
-def test_no_deleted_data_stays_in_unused_pages(build: Build, redacted: Redacted) -> None:
-    shared = redacted(full(build))
+def test_no_deleted_data_stays_in_unused_pages(redacted: Redacted) -> None:
+    shared = redacted(full())
     assert query(shared, "pragma freelist_count") == [(0,)]
     assert query(shared, "pragma integrity_check") == [("ok",)]
 
 
-def test_only_options_of_the_recording_stay(build: Build, redacted: Redacted) -> None:
-    builder = full(build).option("CAPTURE_EVENT_TYPE", "Cuda").option("PROCESS_0:WORKING_DIR", "/data/ann/x")
+def test_only_options_of_the_recording_stay(redacted: Redacted) -> None:
+    builder = full().option("CAPTURE_EVENT_TYPE", "Cuda").option("PROCESS_0:WORKING_DIR", "/data/ann/x")
     builder.option("GPU_METRICS_OPTIONS:SAMPLING_FREQUENCY", "10000").option("RATE_HZ", "a word: with blanks")
     builder.option("SOMETHING_NEW", "x").option("PROCESS_0:CUDA_GRAPH_TRACE_OPTIONS:MODE", "Node")
     rows = query(redacted(builder), "select name, value from META_DATA_CAPTURE order by name")
@@ -166,16 +167,20 @@ def test_only_options_of_the_recording_stay(build: Build, redacted: Redacted) ->
     ]
 
 
-def test_the_command_loses_folders_and_secrets(build: Build, redacted: Redacted) -> None:
+def test_the_command_loses_folders_and_secrets(redacted: Redacted) -> None:
     builder = (
-        build().environment(ENVIRONMENT).command("/opt/x/bin/python", "/data/ann/train.py", "--token", "abc", "--lr=1")
+        ExportBuilder()
+        .environment(ENVIRONMENT)
+        .command("/opt/x/bin/python", "/data/ann/train.py", "--token", "abc", "--lr=1")
     )
     assert load_export(redacted(builder)).session.command == ("python", "train.py", "--token", "***", "--lr=1")
 
 
-def test_python_samples_keep_functions_and_files_by_package(build: Build, redacted: Redacted) -> None:
+def test_python_samples_keep_functions_and_files_by_package(redacted: Redacted) -> None:
     frames = [("forward", "/data/ann/lib/python3.12/site-packages/torch/nn/a.py", 7), ("main", "/data/ann/train.py", 3)]
-    shared = redacted(build().environment(ENVIRONMENT).domain("Python Periodic Sampling", 1).python_sample(5, frames))
+    shared = redacted(
+        ExportBuilder().environment(ENVIRONMENT).domain("Python Periodic Sampling", 1).python_sample(5, frames)
+    )
     texts = "(select value from StringIds where id = f.value ->> 'Function')"
     files = "(select value from StringIds where id = f.value ->> 'File')"
     stack = "json_each(jsonText, '$.Python Periodic Sampling.Frames') f"
@@ -194,13 +199,13 @@ def test_python_samples_keep_functions_and_files_by_package(build: Build, redact
         "[" * 100_000,
     ],
 )
-def test_a_payload_of_another_form_is_gone(build: Build, redacted: Redacted, payload: str) -> None:
-    shared = redacted(build().range("x", 1, 2, jsonText=payload))
+def test_a_payload_of_another_form_is_gone(redacted: Redacted, payload: str) -> None:
+    shared = redacted(ExportBuilder().range("x", 1, 2, jsonText=payload))
     assert query(shared, "select jsonText from NVTX_EVENTS") == [(None,)]
 
 
-def test_texts_that_are_not_utf_8_are_marked(build: Build, redacted: Redacted) -> None:
-    shared = redacted(build().kernel(1, 2, b"\xff\xfegemm").range(b"\x80", 1, 2, registered=False))
+def test_texts_that_are_not_utf_8_are_marked(redacted: Redacted) -> None:
+    shared = redacted(ExportBuilder().kernel(1, 2, b"\xff\xfegemm").range(b"\x80", 1, 2, registered=False))
     trace = load_export(shared)
     assert list(trace.strings.values()) == ["\ufffd\ufffdgemm"]
     assert trace.frames["ranges"]["text"].tolist() == ["\ufffd"]
@@ -219,8 +224,8 @@ def test_a_real_capture_reads_the_same(captures: Captures, tmp_path: Path, name:
 
 
 @pytest.mark.parametrize("release", [2022, 2023, 2025])
-def test_every_listed_table_keeps_its_rows(build: Build, redacted: Redacted, release: int) -> None:
-    builder = full(build, release)
+def test_every_listed_table_keeps_its_rows(redacted: Redacted, release: int) -> None:
+    builder = full(release)
     if release == 2025:
         builder.graph(70, 80).diagnostic("hello").visible_device(0, 0).metric("SMs Active", [(1, 50), (2, 60)])
         builder.row("CUDA_GRAPH_EVENTS", start=1, graphId=1).row("CUDA_GRAPH_NODE_EVENTS", start=1, graphNodeId=1)
@@ -233,14 +238,14 @@ def test_every_listed_table_keeps_its_rows(build: Build, redacted: Redacted, rel
         assert query(shared, f"select count(*) from {table}") == [(len(builder.rows[table]),)], table  # noqa: S608
 
 
-def test_redacting_again_changes_nothing(build: Build, redacted: Redacted, tmp_path: Path) -> None:
-    once = redacted(full(build))
+def test_redacting_again_changes_nothing(redacted: Redacted, tmp_path: Path) -> None:
+    once = redacted(full())
     redact(once, tmp_path / "twice.sqlite")
     assert (tmp_path / "twice.sqlite").read_bytes() == once.read_bytes()
 
 
-def test_the_result_counts_what_was_kept_and_left_out(build: Build, tmp_path: Path) -> None:
-    path = full(build).write(tmp_path / "whole.sqlite")
+def test_the_result_counts_what_was_kept_and_left_out(tmp_path: Path) -> None:
+    path = full().write(tmp_path / "whole.sqlite")
     done = redact(path, tmp_path / "shared.sqlite")
     assert done.path == tmp_path / "shared.sqlite"
     assert done.kept["CUPTI_ACTIVITY_KIND_KERNEL"] == 1
@@ -275,56 +280,56 @@ def test_nsys_reads_the_same_out_of_it(captures: Captures, nsys: Nsys, tmp_path:
 # The file.
 
 
-def test_it_is_written_in_one_step_and_readable_by_all(build: Build, redacted: Redacted) -> None:
-    shared = redacted(full(build))
+def test_it_is_written_in_one_step_and_readable_by_all(redacted: Redacted) -> None:
+    shared = redacted(full())
     assert stat.S_IMODE(shared.stat().st_mode) == 0o644
     assert sorted(path.name for path in shared.parent.iterdir()) == ["shared.sqlite", "whole.sqlite"]
 
 
-def test_an_existing_file_is_kept(build: Build, tmp_path: Path) -> None:
-    path = full(build).write(tmp_path / "whole.sqlite")
+def test_an_existing_file_is_kept(tmp_path: Path) -> None:
+    path = full().write(tmp_path / "whole.sqlite")
     (tmp_path / "there.sqlite").write_text("mine")
     with pytest.raises(UsageError, match="is there already"):
         redact(path, tmp_path / "there.sqlite")
     assert (tmp_path / "there.sqlite").read_text() == "mine"
 
 
-def test_an_existing_file_is_replaced_by_force(build: Build, tmp_path: Path) -> None:
-    path = full(build).write(tmp_path / "whole.sqlite")
+def test_an_existing_file_is_replaced_by_force(tmp_path: Path) -> None:
+    path = full().write(tmp_path / "whole.sqlite")
     (tmp_path / "there.sqlite").write_text("mine")
     redact(path, tmp_path / "there.sqlite", force=True)
     assert len(load_export(tmp_path / "there.sqlite").frames["kernels"]) == 1
 
 
-def test_the_export_itself_is_never_replaced(build: Build, tmp_path: Path) -> None:
-    path = full(build).write(tmp_path / "whole.sqlite")
+def test_the_export_itself_is_never_replaced(tmp_path: Path) -> None:
+    path = full().write(tmp_path / "whole.sqlite")
     (tmp_path / "link.sqlite").symlink_to(path)
     for target in (path, tmp_path / "link.sqlite"):
         with pytest.raises(UsageError, match="is the export itself"):
             redact(path, target, force=True)
 
 
-def test_a_missing_folder_is_named(build: Build, tmp_path: Path) -> None:
-    path = full(build).write(tmp_path / "whole.sqlite")
+def test_a_missing_folder_is_named(tmp_path: Path) -> None:
+    path = full().write(tmp_path / "whole.sqlite")
     with pytest.raises(NsyswrapError, match=r"cannot write .*: no such file or directory"):
         redact(path, tmp_path / "gone" / "x.sqlite")
 
 
-def test_a_target_that_is_a_folder_is_named(build: Build, tmp_path: Path) -> None:
-    path = full(build).write(tmp_path / "whole.sqlite")
+def test_a_target_that_is_a_folder_is_named(tmp_path: Path) -> None:
+    path = full().write(tmp_path / "whole.sqlite")
     (tmp_path / "folder").mkdir()
     with pytest.raises(NsyswrapError, match=r"cannot write .*: is a directory"):
         redact(path, tmp_path / "folder", force=True)
     assert sorted(each.name for each in tmp_path.iterdir()) == ["folder", "whole.sqlite"]
 
 
-def test_an_export_without_texts_is_redacted(build: Build, redacted: Redacted) -> None:
-    shared = redacted(build().kernel(1, 2).without("StringIds"))
+def test_an_export_without_texts_is_redacted(redacted: Redacted) -> None:
+    shared = redacted(ExportBuilder().kernel(1, 2).without("StringIds"))
     assert query(shared, "select start, end from CUPTI_ACTIVITY_KIND_KERNEL") == [(1, 2)]
 
 
-def test_a_broken_export_leaves_nothing_behind(build: Build, tmp_path: Path) -> None:
-    path = full(build).write(tmp_path / "whole.sqlite")
+def test_a_broken_export_leaves_nothing_behind(tmp_path: Path) -> None:
+    path = full().write(tmp_path / "whole.sqlite")
     content = bytearray(path.read_bytes())
     content[8192:-4096] = bytes(len(content) - 12288)
     path.write_bytes(content)
@@ -333,9 +338,9 @@ def test_a_broken_export_leaves_nothing_behind(build: Build, tmp_path: Path) -> 
     assert [each.name for each in tmp_path.iterdir()] == ["whole.sqlite"]
 
 
-def test_a_full_disk_is_named(build: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """SQLite's limit on pages simulates the full disk."""
-    path = full(build).write(tmp_path / "whole.sqlite")
+    path = full().write(tmp_path / "whole.sqlite")
     real = sqlite3.connect
 
     def small(*arguments: object, **options: object) -> sqlite3.Connection:

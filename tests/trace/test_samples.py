@@ -1,14 +1,9 @@
 """Samples of Python's stack are recognised among the marks and read into a table and stacks."""
 
-from collections.abc import Callable
-
 import pytest
-from export_builder import MAIN, MARK, ExportBuilder, thread
+from export_builder import MAIN, MARK, ExportBuilder, thread, trace_of
 
 from nsyswrap.trace.tables import Frame, Trace
-
-Build = Callable[..., ExportBuilder]
-TraceOf = Callable[[ExportBuilder], Trace]
 
 INNER, OUTER = ("transform", "/srv/app/data.py", 42), ("<module>", "/srv/app/train.py", 7)
 
@@ -20,45 +15,47 @@ def samples(trace: Trace) -> list[tuple[int, int, tuple[Frame, ...]]]:
     return list(zip(frame["start"].tolist(), frame["thread"].tolist(), stacks, strict=True))
 
 
-def test_a_sample_has_its_time_thread_and_stack(build: Build, trace_of: TraceOf) -> None:
-    trace = trace_of(build().python_sample(5, [INNER, OUTER], thread=thread(9)))
+def test_a_sample_has_its_time_thread_and_stack() -> None:
+    trace = trace_of(ExportBuilder().python_sample(5, [INNER, OUTER], thread=thread(9)))
     assert samples(trace) == [(5, thread(9), (Frame(*INNER), Frame(*OUTER)))]
 
 
-def test_samples_are_sorted_by_time(build: Build, trace_of: TraceOf) -> None:
-    builder = build().python_sample(9, [OUTER]).python_sample(5, [INNER])
+def test_samples_are_sorted_by_time() -> None:
+    builder = ExportBuilder().python_sample(9, [OUTER]).python_sample(5, [INNER])
     assert [start for start, *_ in samples(trace_of(builder))] == [5, 9]
 
 
-def test_equal_stacks_share_a_code(build: Build, trace_of: TraceOf) -> None:
+def test_equal_stacks_share_a_code() -> None:
     """Equal stacks have the same code, whatever the state of the thread is."""
-    builder = build().python_sample(5, [INNER]).python_sample(6, [OUTER]).python_sample(7, [INNER], "Blocking Wait")
+    builder = (
+        ExportBuilder().python_sample(5, [INNER]).python_sample(6, [OUTER]).python_sample(7, [INNER], "Blocking Wait")
+    )
     trace = trace_of(builder)
     assert trace.frames["samples"]["stack"].tolist() == [0, 1, 0]
     assert len(trace.stacks) == 2
 
 
-def test_the_order_of_rows_does_not_matter(build: Build, trace_of: TraceOf) -> None:
-    builder = build()
+def test_the_order_of_rows_does_not_matter() -> None:
+    builder = ExportBuilder()
     for at in range(30):
         builder.python_sample(at, [("f", "a.py", at % 7), OUTER], thread=thread(at % 3))
     assert samples(trace_of(builder)) == samples(trace_of(builder.shuffled(5)))
 
 
-def test_names_are_those_of_python(build: Build, trace_of: TraceOf) -> None:
+def test_names_are_those_of_python() -> None:
     """Nsys escapes names as HTML; the reader restores them."""
-    trace = trace_of(build().python_sample(5, [("&lt;module&gt;", "&lt;frozen runpy&gt;", 1)]))
+    trace = trace_of(ExportBuilder().python_sample(5, [("&lt;module&gt;", "&lt;frozen runpy&gt;", 1)]))
     assert trace.stacks == ((Frame("<module>", "<frozen runpy>", 1),),)
 
 
-def test_home_folders_are_not_kept(build: Build, trace_of: TraceOf) -> None:
-    trace = trace_of(build().python_sample(5, [("f", "/home/ann/train.py", 1)]))
+def test_home_folders_are_not_kept() -> None:
+    trace = trace_of(ExportBuilder().python_sample(5, [("f", "/home/ann/train.py", 1)]))
     assert trace.stacks[0][0].file == "~/train.py"
 
 
-def test_a_text_the_export_lacks_shows_its_id(build: Build, trace_of: TraceOf) -> None:
+def test_a_text_the_export_lacks_shows_its_id() -> None:
     payload = '{"Python Periodic Sampling":{"Frames":[{"Function":901,"File":902,"Line":3}]}}'
-    trace = trace_of(build().kernel(1, 2).python_sample(5, [], jsonText=payload))
+    trace = trace_of(ExportBuilder().kernel(1, 2).python_sample(5, [], jsonText=payload))
     assert trace.stacks == ((Frame("[id 901]", "[id 902]", 3),),)
 
 
@@ -74,25 +71,25 @@ def test_a_text_the_export_lacks_shows_its_id(build: Build, trace_of: TraceOf) -
         '{"Python Periodic Sampling":',
     ],
 )
-def test_a_payload_of_another_form_is_left_out_and_counted(build: Build, trace_of: TraceOf, payload: str) -> None:
-    trace = trace_of(build().python_sample(5, [], jsonText=payload).python_sample(6, [OUTER]))
+def test_a_payload_of_another_form_is_left_out_and_counted(payload: str) -> None:
+    trace = trace_of(ExportBuilder().python_sample(5, [], jsonText=payload).python_sample(6, [OUTER]))
     assert [start for start, *_ in samples(trace)] == [6]
     assert trace.dropped == {"samples of Python's stack that cannot be read": 1}
 
 
-def test_other_marks_are_not_samples(build: Build, trace_of: TraceOf) -> None:
-    builder = build().row("NVTX_EVENTS", start=1, kind=MARK, thread=MAIN, text="checkpoint")
+def test_other_marks_are_not_samples() -> None:
+    builder = ExportBuilder().row("NVTX_EVENTS", start=1, kind=MARK, thread=MAIN, text="checkpoint")
     builder.row("NVTX_EVENTS", start=2, kind=MARK, thread=MAIN, jsonText='{"loss": 0.5}')
     trace = trace_of(builder)
     assert (samples(trace), trace.dropped) == ([], {})
 
 
-def test_samples_without_payloads_are_not_read(build: Build, trace_of: TraceOf) -> None:
+def test_samples_without_payloads_are_not_read() -> None:
     """Nsys exports payloads only with --include-json=true."""
-    trace = trace_of(build().python_sample(5, [OUTER]).range("x", 1, 2).without("NVTX_EVENTS", "jsonText"))
+    trace = trace_of(ExportBuilder().python_sample(5, [OUTER]).range("x", 1, 2).without("NVTX_EVENTS", "jsonText"))
     assert "samples" in trace.absent
     assert "ranges" not in trace.absent
 
 
-def test_existing_samples_are_not_absent(build: Build, trace_of: TraceOf) -> None:
-    assert "samples" not in trace_of(build().python_sample(5, [OUTER])).absent
+def test_existing_samples_are_not_absent() -> None:
+    assert "samples" not in trace_of(ExportBuilder().python_sample(5, [OUTER])).absent

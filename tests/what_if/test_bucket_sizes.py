@@ -1,16 +1,12 @@
 """The change "buckets of another size": when buckets are ready, and what is left of them after the backward pass."""
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
-from export_builder import ExportBuilder
+from export_builder import ExportBuilder, trace_of
 from simulations import US, simulate_trace
 
-from nsyswrap.trace.tables import Trace
 from nsyswrap.what_if.bucket_sizes import Buckets, buckets_of, half_as_large, latency_ns, twice_as_large
 
-TraceOf = Callable[[ExportBuilder], Trace]
 ALL_REDUCE = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
 STEP, STEPS = 1000 * US, 8
 NCCL = 7
@@ -51,7 +47,7 @@ def test_nothing_after_the_pass_is_nothing_to_save() -> None:
     assert given.end == given.halved(0).end == given.doubled(0).end == 400
 
 
-def trained(sizes: tuple[int, ...] = ()) -> ExportBuilder:
+def trained(sizes: tuple[int, ...] = (), lengths: tuple[int, int] = (100, 100)) -> ExportBuilder:
     """Return steps with two kernels of 200 us, and a bucket of 100 us behind each; with sizes, NCCL recorded them.
 
     ::
@@ -70,7 +66,7 @@ def trained(sizes: tuple[int, ...] = ()) -> ExportBuilder:
             call = at + (2 + 6 * place) * US
             builder.kernel(at + start * US, at + (start + 200) * US, "bwd", launched=(call, call + US))
             sent = call + 3 * US
-            ran = at + (start + 200) * US, at + (start + 300) * US
+            ran = at + (start + 200) * US, at + (start + 200 + lengths[place]) * US
             builder.kernel(*ran, ALL_REDUCE, launched=(sent, sent + US), stream=8)
             if sizes:
                 said = f'{{"NCCL communicator ID":5,"Message size [bytes]":{sizes[place]},"Reduction operation":"Sum"}}'
@@ -80,7 +76,7 @@ def trained(sizes: tuple[int, ...] = ()) -> ExportBuilder:
     return builder
 
 
-def test_a_bucket_is_ready_when_the_kernels_launched_before_it_have_ended(trace_of: TraceOf) -> None:
+def test_a_bucket_is_ready_when_the_kernels_launched_before_it_have_ended() -> None:
     found = list(buckets_of(0, simulate_trace(trace_of(trained()))))
     assert found
     for each in found:
@@ -88,30 +84,36 @@ def test_a_bucket_is_ready_when_the_kernels_launched_before_it_have_ended(trace_
         assert (each.ready - each.begun).tolist() == [200 * US, 400 * US]
 
 
-def test_smaller_buckets_leave_half_of_the_last_one(trace_of: TraceOf) -> None:
-    """At most half of the last bucket is saved; without sizes the latency is not known, so at least nothing."""
-    simulation = simulate_trace(trace_of(trained()))
-    change = half_as_large(0, simulation)
-    assert np.asarray(change.low.factor) == pytest.approx(1)
-    factor = np.asarray(change.high.factor)
-    behind = simulation.context.operations.start[change.high.operations] % STEP == 430 * US
+def test_smaller_buckets_leave_half_of_the_last_one() -> None:
+    """A bucket of twice the size takes twice as long, so half of the last bucket is saved."""
+    simulation = simulate_trace(trace_of(trained((1 << 20, 2 << 20), (50, 100))))
+    assert latency_ns(0, simulation) == pytest.approx(0, abs=1)
+    fix = half_as_large(0, simulation)
+    assert fix is not None
+    factor = np.asarray(fix.change.factor)
+    behind = simulation.context.operations.start[fix.change.operations] % STEP == 430 * US
     assert factor[behind] == pytest.approx(0.5)
     assert factor[~behind] == pytest.approx(1)
+
+
+def test_without_sizes_the_latency_is_not_known_and_nothing_is_said() -> None:
+    simulation = simulate_trace(trace_of(trained()))
     assert latency_ns(0, simulation) is None
+    assert half_as_large(0, simulation) is None
     assert twice_as_large(0, simulation) is None
 
 
-def test_sizes_that_do_not_change_the_length_are_all_latency(trace_of: TraceOf) -> None:
+def test_sizes_that_do_not_change_the_length_are_all_latency() -> None:
     """A bucket of ten times the size takes as long: two buckets in one take as long as one, and halves save nothing."""
     simulation = simulate_trace(trace_of(trained((1 << 20, 10 << 20))))
     assert latency_ns(0, simulation) == pytest.approx(100 * US)
-    change = half_as_large(0, simulation)
-    assert np.asarray(change.low.factor) == pytest.approx(1)
-    larger = twice_as_large(0, simulation)
+    smaller, larger = half_as_large(0, simulation), twice_as_large(0, simulation)
+    assert smaller is not None
     assert larger is not None
     # The first bucket waits for the second one, and both together end as the second one did.
-    assert np.asarray(larger.high.factor) == pytest.approx(1)
+    for each in (smaller, larger):
+        assert np.asarray(each.change.factor) == pytest.approx(1)
 
 
-def test_sizes_that_are_nearly_equal_show_no_latency(trace_of: TraceOf) -> None:
+def test_sizes_that_are_nearly_equal_show_no_latency() -> None:
     assert latency_ns(0, simulate_trace(trace_of(trained((1 << 20, 3 << 19))))) is None

@@ -1,23 +1,18 @@
 """The critical path adds up to the run and names the work that the run waits for."""
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 from analysis_fixtures import window
-from export_builder import ExportBuilder
+from export_builder import ExportBuilder, trace_of
 from simulations import US, simulate_trace
 
 from nsyswrap.base.intervals import merge
-from nsyswrap.trace.tables import Trace
 from nsyswrap.what_if.critical_path import NOTHING_LEFT, PathKind, bounds_after, critical_path
 from nsyswrap.what_if.dependency_graph import Change
 from nsyswrap.what_if.simulate import Simulation
 
-TraceOf = Callable[[ExportBuilder], Trace]
 
-
-def queued(trace_of: TraceOf, kernel: int, between: int) -> Simulation:
+def queued(kernel: int, between: int) -> Simulation:
     """Return a run of five kernels of a given length and launch distance in µs. Each waits for the one before it."""
     builder, free = ExportBuilder(), 0
     for number in range(5):
@@ -34,22 +29,20 @@ def queued(trace_of: TraceOf, kernel: int, between: int) -> Simulation:
         (5, 100, "Then bounded by the CPU: its work takes 97.3 % of the critical path"),
     ],
 )
-def test_what_bounds_a_run_is_what_takes_most_of_its_path(
-    kernel: int, between: int, words: str, trace_of: TraceOf
-) -> None:
-    assert bounds_after(queued(trace_of, kernel, between)) == words
+def test_what_bounds_a_run_is_what_takes_most_of_its_path(kernel: int, between: int, words: str) -> None:
+    assert bounds_after(queued(kernel, between)) == words
 
 
-def test_kernels_that_a_change_makes_short_leave_the_host_on_the_path(trace_of: TraceOf) -> None:
-    simulation = queued(trace_of, 100, 60)
+def test_kernels_that_a_change_makes_short_leave_the_host_on_the_path() -> None:
+    simulation = queued(100, 60)
     faster = Change(operations=simulation.operations, factor=0.1)
     assert max(critical_path(simulation), key=critical_path(simulation).__getitem__) is PathKind.COMPUTE
     changed = critical_path(simulation, faster)
     assert (max(changed, key=changed.__getitem__), changed[PathKind.COMPUTE]) == (PathKind.CPU, 10 * US)
 
 
-def test_a_run_with_nothing_left_says_so(trace_of: TraceOf) -> None:
-    simulation = queued(trace_of, 100, 10)
+def test_a_run_with_nothing_left_says_so() -> None:
+    simulation = queued(100, 10)
     calls = np.arange(len(simulation.context.trace.frames["calls"]))
     starts = simulation.context.trace.frames["calls"]["start"].to_numpy()
     ends = simulation.context.trace.frames["calls"]["end"].to_numpy()

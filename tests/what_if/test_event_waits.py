@@ -1,11 +1,9 @@
 """A wait for a CUDA event waits for the last operation before the record, and not for the last one launched."""
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 from analysis_fixtures import window
-from export_builder import MAIN, PROCESS, ExportBuilder, thread
+from export_builder import MAIN, PROCESS, ExportBuilder, thread, trace_of
 from simulations import simulate_trace
 
 from nsyswrap.base.intervals import Spans
@@ -16,7 +14,6 @@ from nsyswrap.what_if.dependency_graph import Change
 from nsyswrap.what_if.gpu_nodes import NONE, queue_operations
 from nsyswrap.what_if.sync_waits import Recorded, find_recorded
 
-TraceOf = Callable[[ExportBuilder], Trace]
 RECORDS, WAITS = "CUPTI_ACTIVITY_KIND_CUDA_EVENT", "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION"
 END = 400
 
@@ -56,30 +53,30 @@ def found(trace: Trace) -> Recorded:
     return find_recorded(trace, context.operations, nodes, queued, launched)
 
 
-def test_a_wait_is_for_the_operations_launched_before_the_record(trace_of: TraceOf) -> None:
+def test_a_wait_is_for_the_operations_launched_before_the_record() -> None:
     assert found(trace_of(two_kernels().recorded(5, 30).waited(5, 240, 243))).operation.tolist() == [0]
     assert found(trace_of(two_kernels().recorded(5, 50).waited(5, 240, 243))).operation.tolist() == [1]
 
 
-def test_an_event_that_is_recorded_again_is_another(trace_of: TraceOf) -> None:
+def test_an_event_that_is_recorded_again_is_another() -> None:
     """The last record before the wait counts, and records after it do not."""
     program = two_kernels().recorded(5, 30).recorded(5, 50).recorded(6, 30).waited(5, 240, 243).recorded(5, 300)
     assert found(trace_of(program)).operation.tolist() == [1]
 
 
-def test_an_event_of_an_empty_stream_waits_for_nothing(trace_of: TraceOf) -> None:
+def test_an_event_of_an_empty_stream_waits_for_nothing() -> None:
     assert found(trace_of(two_kernels().recorded(5, 5).waited(5, 240, 243))).operation.tolist() == [NONE]
     assert found(trace_of(two_kernels().recorded(5, 30, stream=8).waited(5, 240, 243))).operation.tolist() == [NONE]
     assert found(trace_of(two_kernels().recorded(5, 30, device=1).waited(5, 240, 243))).operation.tolist() == [NONE]
 
 
-def test_a_wait_is_not_for_an_operation_that_ended_after_it(trace_of: TraceOf) -> None:
+def test_a_wait_is_not_for_an_operation_that_ended_after_it() -> None:
     """The kernel runs for 30 µs after the wait, because another thread recorded the event during the launch."""
     program = Program().kernel(20, 30_120, launched=(10, 90), stream=7)
     assert not len(found(trace_of(program.recorded(5, 30, thread=thread(4712)).waited(5, 240, 243))).node)
 
 
-def test_without_a_record_nothing_is_known(trace_of: TraceOf) -> None:
+def test_without_a_record_nothing_is_known() -> None:
     """Nothing is known of waits for streams either. They are in the same table, with an id that no event has."""
     assert not len(found(trace_of(two_kernels().waited(5, 240, 243))).node)
     assert not len(found(trace_of(two_kernels().recorded(5, 30))).node)
@@ -88,7 +85,7 @@ def test_without_a_record_nothing_is_known(trace_of: TraceOf) -> None:
 
 
 @pytest.mark.parametrize(("recorded", "saved"), [(30, 361 - 242), (50, 361 - 339)])
-def test_a_host_that_gets_ahead_is_held_by_the_event(trace_of: TraceOf, recorded: int, saved: int) -> None:
+def test_a_host_that_gets_ahead_is_held_by_the_event(recorded: int, saved: int) -> None:
     """The host works from 52 to 240. Without that work it waits for the event's kernel, until 120 or until 221.
 
     After the wait the host needs 92 ns to launch the last kernel, which takes 20 ns. It begins 6 ns after its launch,

@@ -1,10 +1,10 @@
 """The pace of the machine in each step: of its cores from the time between launches, of its GPU from its kernels."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from export_builder import MAIN, ExportBuilder, thread
+from export_builder import MAIN, ExportBuilder, thread, trace_of
 from measured_costs import COST, US
 
 from nsyswrap.base.intervals import Window
@@ -13,7 +13,6 @@ from nsyswrap.report import build_report, choose_window
 from nsyswrap.trace.tables import Trace
 from nsyswrap.what_if.machine_pace import UNKNOWN_PACE, find_paces, kernel_factors
 
-TraceOf = Callable[[ExportBuilder], Trace]
 LAUNCHES = 24
 
 
@@ -45,18 +44,18 @@ def pace(trace: Trace, sample: Window | None = None) -> float:
 FAST_THEN_SLOW = (1, 1, 1, 1, 1, *[1.5] * 12)
 
 
-def test_most_steps_are_slower_than_the_fastest(trace_of: TraceOf) -> None:
+def test_most_steps_are_slower_than_the_fastest() -> None:
     """After the warm-up there are three fast steps and then twelve slow ones."""
     assert pace(trace_of(steps(FAST_THEN_SLOW))) == pytest.approx(1.5, abs=0.02)
 
 
-def test_a_sample_of_fast_steps_is_not_slower(trace_of: TraceOf) -> None:
+def test_a_sample_of_fast_steps_is_not_slower() -> None:
     """Each of the first five steps has 24 launches, 20 us apart."""
     sample = Window(2 * LAUNCHES * 20 * US, 5 * LAUNCHES * 20 * US, "fast steps", "steps")
     assert pace(trace_of(steps(FAST_THEN_SLOW)), sample) == pytest.approx(1, abs=0.02)
 
 
-def test_a_machine_that_does_not_change_has_one_pace(trace_of: TraceOf) -> None:
+def test_a_machine_that_does_not_change_has_one_pace() -> None:
     assert pace(trace_of(steps([1] * 14))) == 1
 
 
@@ -69,7 +68,7 @@ def test_a_machine_that_does_not_change_has_one_pace(trace_of: TraceOf) -> None:
     ],
     ids=["few steps", "few launches", "other code in each step"],
 )
-def test_too_little_shows_no_pace(trace_of: TraceOf, builder: ExportBuilder) -> None:
+def test_too_little_shows_no_pace(builder: ExportBuilder) -> None:
     """A run without enough of the same code to compare counts as recorded at one pace."""
     assert pace(trace_of(builder)) == 1
 
@@ -77,13 +76,13 @@ def test_too_little_shows_no_pace(trace_of: TraceOf, builder: ExportBuilder) -> 
 @pytest.mark.parametrize(
     ("slow", "launches", "slowdown"), [(5, LAUNCHES, 1), (6, LAUNCHES, 1.5), (12, 19, 1), (12, 20, 1.5)]
 )
-def test_ten_steps_of_twenty_launches_show_a_pace(trace_of: TraceOf, slow: int, launches: int, slowdown: float) -> None:
+def test_ten_steps_of_twenty_launches_show_a_pace(slow: int, launches: int, slowdown: float) -> None:
     """The first steps are fast, and some of them are warm-up."""
     found = steps((1, 1, 1, 1, 1, 1, *[1.5] * slow), launches=launches)
     assert pace(trace_of(found)) == pytest.approx(slowdown, abs=0.02)
 
 
-def test_each_thread_has_its_own_pace(trace_of: TraceOf) -> None:
+def test_each_thread_has_its_own_pace() -> None:
     """The main thread has one pace. After the fifth step the other thread takes twice as long."""
     builder, other, at = ExportBuilder(), thread(4712), 0
     for number in range(14):
@@ -102,7 +101,7 @@ def test_each_thread_has_its_own_pace(trace_of: TraceOf) -> None:
     assert {each: pace.shown for each, pace in paces.items()} == pytest.approx({MAIN: 1, other: 2}, abs=0.02)
 
 
-def test_kernels_that_take_longer_in_some_steps_show_the_pace_of_the_gpu(trace_of: TraceOf) -> None:
+def test_kernels_that_take_longer_in_some_steps_show_the_pace_of_the_gpu() -> None:
     """Of each three kernels one takes four times as long. All take 10 % longer in the second half of the steps."""
     builder, at = ExportBuilder(), 0
     for number in range(20):
@@ -120,13 +119,13 @@ def test_kernels_that_take_longer_in_some_steps_show_the_pace_of_the_gpu(trace_o
     assert kernel_factors(context, window, fast) == pytest.approx((1, 1.1), abs=0.001)
 
 
-def test_few_steps_show_no_pace_of_the_gpu(trace_of: TraceOf) -> None:
+def test_few_steps_show_no_pace_of_the_gpu() -> None:
     context = context_of(trace_of(steps((1, 1, 1, 1.5, 1.5))))
     window = choose_window(context)
     assert kernel_factors(context, window, window) == (1, 1)
 
 
-def test_the_clock_of_another_run_may_be_one_step_higher_or_lower(trace_of: TraceOf) -> None:
+def test_the_clock_of_another_run_may_be_one_step_higher_or_lower() -> None:
     """Of 1.5 GHz, 15 MHz are a hundredth. A GPU without kernels does not count."""
     builder = steps((1, 1, 1)).gpu(0, clockRate=1_500_000_000).gpu(1, clockRate=150_000_000)
     context = context_of(trace_of(builder))
@@ -134,7 +133,7 @@ def test_the_clock_of_another_run_may_be_one_step_higher_or_lower(trace_of: Trac
     assert kernel_factors(context, window, window) == pytest.approx((0.99, 1.01))
 
 
-def test_the_step_without_the_profiler_is_at_the_recorded_pace(trace_of: TraceOf) -> None:
+def test_the_step_without_the_profiler_is_at_the_recorded_pace() -> None:
     """A slow step of 24 launches takes 720 us. Less 3 us a launch it takes 648 us.
 
     It takes 672 us at most, with 2 us a launch; at least 360 us, with 5 us a launch at the fast pace.
@@ -147,9 +146,7 @@ def test_the_step_without_the_profiler_is_at_the_recorded_pace(trace_of: TraceOf
 
 
 @pytest.mark.parametrize(("paces", "unseen"), [([1] * 16, 1.5), ([1, 1, *[1, 1.2] * 7], 1.25), (FAST_THEN_SLOW, 1.0)])
-def test_the_lower_bound_is_at_the_fastest_pace_of_the_machine(
-    trace_of: TraceOf, paces: Sequence[float], unseen: float
-) -> None:
+def test_the_lower_bound_is_at_the_fastest_pace_of_the_machine(paces: Sequence[float], unseen: float) -> None:
     """The machine was 1.5 times as slow at some times as at others; a thread may be faster by what it does not show.
 
     Fixed, a step takes 480 us minus 3 us a launch, or minus 5 us at most.
@@ -165,7 +162,7 @@ def test_the_lower_bound_is_at_the_fastest_pace_of_the_machine(
     assert (step.point, step.high) == (narrow.point, narrow.high)
 
 
-def test_the_section_says_how_much_slower_the_machine_was(trace_of: TraceOf) -> None:
+def test_the_section_says_how_much_slower_the_machine_was() -> None:
     for paces, said in ((FAST_THEN_SLOW, True), ([1] * 14, False)):
         report = build_report(trace_of(steps(paces)), settings=Settings(profiler_cost=COST))
         section = report.section("profiler_cost")

@@ -1,18 +1,13 @@
 """The simulated steps of a sample, and those of them that are typical of its window."""
 
-from collections.abc import Callable
-
 import numpy as np
 from analysis_fixtures import window
-from export_builder import ExportBuilder
+from export_builder import ExportBuilder, trace_of
 from measured_costs import US
 from simulations import simulate
 
 from nsyswrap.loop.context import find_context
-from nsyswrap.trace.tables import Trace
 from nsyswrap.what_if.simulated_steps import simulated_steps, typical_steps
-
-TraceOf = Callable[[ExportBuilder], Trace]
 
 
 def in_steps(lengths: list[int]) -> ExportBuilder:
@@ -26,7 +21,7 @@ def in_steps(lengths: list[int]) -> ExportBuilder:
     return builder
 
 
-def test_without_a_change_the_steps_are_as_long_as_recorded(trace_of: TraceOf) -> None:
+def test_without_a_change_the_steps_are_as_long_as_recorded() -> None:
     """The first step is warm-up."""
     lengths = [100, 100, 150, 120, 110]
     context = find_context(trace_of(in_steps(lengths)))
@@ -37,7 +32,7 @@ def test_without_a_change_the_steps_are_as_long_as_recorded(trace_of: TraceOf) -
     assert np.abs(simulated_steps(simulation, simulation.graph.run()) - recorded).max() <= 10 * US
 
 
-def test_typical_steps_are_as_long_as_the_median_step_of_the_window(trace_of: TraceOf) -> None:
+def test_typical_steps_are_as_long_as_the_median_step_of_the_window() -> None:
     """Half of the steps in the sample take 200 us, and most of those in the whole window."""
     lengths = [100, 200] * 12 + [200] * 30
     context = find_context(trace_of(in_steps(lengths)))
@@ -49,7 +44,7 @@ def test_typical_steps_are_as_long_as_the_median_step_of_the_window(trace_of: Tr
     assert len(of_window) == max(len(steps) // 4, 5) == len(of_sample)
 
 
-def test_of_a_few_steps_all_are_typical(trace_of: TraceOf) -> None:
+def test_of_a_few_steps_all_are_typical() -> None:
     lengths = [100] * 5
     context = find_context(trace_of(in_steps(lengths)))
     whole = window(0, sum(lengths) * US)
@@ -57,7 +52,7 @@ def test_of_a_few_steps_all_are_typical(trace_of: TraceOf) -> None:
     assert len(typical_steps(simulation, whole)) == len(context.steps.measured)
 
 
-def test_a_sample_without_steps_has_no_typical_ones(trace_of: TraceOf) -> None:
+def test_a_sample_without_steps_has_no_typical_ones() -> None:
     builder = ExportBuilder()
     for at in range(0, 100, 10):
         builder.kernel((at + 8) * US, (at + 9) * US, "kernel", launched=(at * US, (at + 5) * US))

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from analysis_fixtures import window
-from export_builder import MAIN, PROCESS, ExportBuilder
+from export_builder import MAIN, PROCESS, ExportBuilder, trace_of
 from simulations import US, simulate, simulate_trace
 
 from nsyswrap.base.intervals import Spans
@@ -15,7 +15,6 @@ from nsyswrap.trace import tables
 from nsyswrap.trace.tables import Trace
 from nsyswrap.what_if.dependency_graph import Change
 
-TraceOf = Callable[[ExportBuilder], Trace]
 END = 1_000
 COMPUTING, SENDING = 7, 14
 
@@ -44,7 +43,7 @@ def program(*, launched: int = 500) -> Program:
     return made
 
 
-def begins_at(made: Program, trace_of: TraceOf) -> int:
+def begins_at(made: Program) -> int:
     """Return when the collective begins if the host only makes its calls, in ns since the first launch."""
     simulation = simulate_trace(trace_of(made), window(0, END))
     assert simulation.predicts
@@ -54,25 +53,25 @@ def begins_at(made: Program, trace_of: TraceOf) -> int:
     return int(happened[collective[0]] - graph.length[collective[0]])
 
 
-def test_a_stream_waits_for_what_was_launched_before_the_record(trace_of: TraceOf) -> None:
-    first = begins_at(program().recorded(5, 30).waits(5, 60), trace_of)
-    second = begins_at(program().recorded(5, 50).waits(5, 60), trace_of)
+def test_a_stream_waits_for_what_was_launched_before_the_record() -> None:
+    first = begins_at(program().recorded(5, 30).waits(5, 60))
+    second = begins_at(program().recorded(5, 50).waits(5, 60))
     assert second - first == 321 - 220
-    assert begins_at(program(), trace_of) < first, "without an event, nothing holds the collective"
+    assert begins_at(program()) < first, "without an event, nothing holds the collective"
 
 
-def test_the_last_record_before_the_wait_counts(trace_of: TraceOf) -> None:
+def test_the_last_record_before_the_wait_counts() -> None:
     again = program().recorded(5, 30).recorded(5, 50).waits(5, 60).recorded(5, 480)
-    assert begins_at(again, trace_of) == begins_at(program().recorded(5, 50).waits(5, 60), trace_of)
+    assert begins_at(again) == begins_at(program().recorded(5, 50).waits(5, 60))
 
 
-def test_another_stream_s_wait_does_not_hold_it(trace_of: TraceOf) -> None:
-    free = begins_at(program(), trace_of)
-    assert begins_at(program().recorded(5, 50).waits(5, 60, stream=15), trace_of) == free
+def test_another_stream_s_wait_does_not_hold_it() -> None:
+    free = begins_at(program())
+    assert begins_at(program().recorded(5, 50).waits(5, 60, stream=15)) == free
 
 
-def test_a_wait_after_the_launch_does_not_hold_it(trace_of: TraceOf) -> None:
-    assert begins_at(program().recorded(5, 50).waits(5, 900), trace_of) == begins_at(program(), trace_of)
+def test_a_wait_after_the_launch_does_not_hold_it() -> None:
+    assert begins_at(program().recorded(5, 50).waits(5, 900)) == begins_at(program())
 
 
 def test_collectives_of_a_real_job_wait_for_the_kernels_of_their_gradients(real_trace: Callable[[str], Trace]) -> None:
@@ -93,7 +92,7 @@ def test_collectives_of_a_real_job_wait_for_the_kernels_of_their_gradients(real_
 
 
 @pytest.mark.parametrize(("late", "waited"), [(8, False), (12, True)])
-def test_a_kernel_that_is_10_us_late_waited_for_another_stream(trace_of: TraceOf, late: int, *, waited: bool) -> None:
+def test_a_kernel_that_is_10_us_late_waited_for_another_stream(late: int, *, waited: bool) -> None:
     """Kernels begin 6 µs after their launch, but the last one some µs later, when a kernel of another stream ends."""
     made = ExportBuilder()
     for at in range(0, 500 * US, 100 * US):

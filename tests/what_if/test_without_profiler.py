@@ -1,11 +1,10 @@
 """The run without the profiler is the simulated run without the cost of each recorded call."""
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 from analysis_fixtures import window
-from export_builder import MAIN, ExportBuilder
+from export_builder import MAIN, ExportBuilder, trace_of
 from hypothesis import given
 from hypothesis import strategies as st
 from measured_costs import COST, US
@@ -20,7 +19,6 @@ from nsyswrap.report import choose_window
 from nsyswrap.trace.tables import Trace
 from nsyswrap.what_if.without_profiler import WithoutProfiler, without_profiler
 
-TraceOf = Callable[[ExportBuilder], Trace]
 WHOLE = window(0, 1_000 * US)
 
 
@@ -43,7 +41,7 @@ def launches(*, every: int, kernel: int, count: int = 11, call: int = 8) -> Expo
     return builder
 
 
-def test_each_launch_takes_its_cost_less_where_the_host_sets_the_pace(trace_of: TraceOf) -> None:
+def test_each_launch_takes_its_cost_less_where_the_host_sets_the_pace() -> None:
     """Eleven launches are 20 us apart: 208 us to the end of the last call, and 7 us for its kernel."""
     step = found(trace_of(launches(every=20, kernel=5)))
     assert step is not None
@@ -52,7 +50,7 @@ def test_each_launch_takes_its_cost_less_where_the_host_sets_the_pace(trace_of: 
     assert step.run.in_order == pytest.approx(shares, abs=0.002)
 
 
-def test_nothing_changes_where_the_gpu_sets_the_pace(trace_of: TraceOf) -> None:
+def test_nothing_changes_where_the_gpu_sets_the_pace() -> None:
     """Kernels of 60 us wait in the queue, so only the first one begins earlier."""
     step = found(trace_of(launches(every=20, kernel=60)))
     assert step is not None
@@ -60,7 +58,7 @@ def test_nothing_changes_where_the_gpu_sets_the_pace(trace_of: TraceOf) -> None:
 
 
 @pytest.mark.parametrize("gap", [1_000, 100, 0])
-def test_kernels_in_a_queue_follow_each_other_sooner(trace_of: TraceOf, gap: int) -> None:
+def test_kernels_in_a_queue_follow_each_other_sooner(gap: int) -> None:
     """Without the profiler each kernel ends 0.3 us sooner. Where the gap is shorter, the kernel itself is shorter."""
     builder = ExportBuilder()
     for number in range(11):
@@ -74,7 +72,7 @@ def test_kernels_in_a_queue_follow_each_other_sooner(trace_of: TraceOf, gap: int
 
 
 @pytest.mark.parametrize(("measured", "sooner"), [(("operation",), 300), (("operation", "graph_operation"), 200)])
-def test_kernels_of_a_graph_have_a_cost_of_their_own(trace_of: TraceOf, measured: tuple[str, ...], sooner: int) -> None:
+def test_kernels_of_a_graph_have_a_cost_of_their_own(measured: tuple[str, ...], sooner: int) -> None:
     """Where it was not measured, they cost as much as other kernels in a queue."""
     builder = ExportBuilder()
     builder.call("cudaGraphLaunch_v10000", 0, 8 * US, correlation=900)
@@ -87,7 +85,7 @@ def test_kernels_of_a_graph_have_a_cost_of_their_own(trace_of: TraceOf, measured
     assert step.run.point == pytest.approx(1 - 10 * sooner / (65 * US), abs=0.0001)
 
 
-def test_kernels_that_run_at_the_same_time_follow_each_other_as_recorded(trace_of: TraceOf) -> None:
+def test_kernels_that_run_at_the_same_time_follow_each_other_as_recorded() -> None:
     """Each kernel begins 10 us before the one before it ends: nothing is recorded between them."""
     builder = ExportBuilder()
     for number in range(11):
@@ -98,14 +96,14 @@ def test_kernels_that_run_at_the_same_time_follow_each_other_as_recorded(trace_o
     assert (step.run.low, step.run.point) == (1, 1)
 
 
-def test_a_launch_takes_at_least_as_long_as_alone(trace_of: TraceOf) -> None:
+def test_a_launch_takes_at_least_as_long_as_alone() -> None:
     """Calls of 3 us follow each other. Each costs 3 us but takes 2 us without nsys, so only 1 us is removed."""
     step = found(trace_of(launches(every=3, call=3, kernel=1)))
     assert step is not None
     assert step.run.point == pytest.approx((11 * 2 + 3) / (11 * 3 + 3), abs=0.01)
 
 
-def test_calls_of_other_threads_do_not_count(trace_of: TraceOf) -> None:
+def test_calls_of_other_threads_do_not_count() -> None:
     """Recorded calls of a thread that never launches change nothing."""
     builder = launches(every=20, kernel=5)
     without = found(trace_of(launches(every=20, kernel=5)))
@@ -140,14 +138,14 @@ def shares_of_steps(trace: Trace) -> WithoutProfiler:
 
 
 @pytest.mark.parametrize("pause", [0, 100, 1000])
-def test_time_between_steps_is_no_part_of_the_step(trace_of: TraceOf, pause: int) -> None:
+def test_time_between_steps_is_no_part_of_the_step(pause: int) -> None:
     """A step takes 200 us; ten launches and a range cost 32 us of it. The share is exact to one launch."""
     shares = shares_of_steps(trace_of(in_steps(ExportBuilder(), pause=pause, kernel=5)))
     assert shares.step.point == pytest.approx(168 / 200, abs=5 / 200)
     assert shares.run.point == pytest.approx((168 + pause) / (200 + pause), abs=0.02)
 
 
-def test_another_run_may_have_a_clock_one_step_higher_or_lower(trace_of: TraceOf) -> None:
+def test_another_run_may_have_a_clock_one_step_higher_or_lower() -> None:
     """Kernels make nearly all of a step. A step of the clock, 15 MHz, is a hundredth of 1.5 GHz."""
     unknown, known = (
         shares_of_steps(trace_of(in_steps(ExportBuilder().gpu(clockRate=clock), pause=0, kernel=100))).step
@@ -158,7 +156,7 @@ def test_another_run_may_have_a_clock_one_step_higher_or_lower(trace_of: TraceOf
     assert known.point == unknown.point <= 1 < known.high
 
 
-def test_there_is_none_without_a_cost_or_a_simulation(trace_of: TraceOf) -> None:
+def test_there_is_none_without_a_cost_or_a_simulation() -> None:
     trace = trace_of(launches(every=20, kernel=5))
     assert found(trace, None) is None
     simulation = simulate(find_context(trace, Settings(profiler_cost=COST)), WHOLE)

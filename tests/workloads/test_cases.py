@@ -6,7 +6,6 @@ import sys
 from argparse import Namespace
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import pytest
@@ -30,22 +29,6 @@ RUNS = [
     ("alexnet_scaling", ["--side", "64", "--batch-size", "2", "--gpus", "2"], TRAINING),
 ]
 WITHOUT_DATA = {"inference", "decoding", "alexnet_scaling"}
-
-
-@pytest.fixture
-def events(shared: ModuleType, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return which ranges were opened (+) and closed (-), recorded by a fake nvtx."""
-    written: list[str] = []
-
-    @contextlib.contextmanager
-    def annotate(message: str, color: int) -> Iterator[None]:
-        assert 0 <= color <= 0xFFFFFF
-        written.append(f"+{message}")
-        yield
-        written.append(f"-{message}")
-
-    monkeypatch.setattr(shared.nvtx, "annotate", annotate)
-    return written
 
 
 @pytest.fixture(autouse=True)

@@ -1,11 +1,8 @@
 """The programs with several faults: they state what they show, and run the same steps whichever fault is fixed."""
 
 import ast
-import contextlib
 import importlib
-from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
@@ -16,21 +13,6 @@ NAMES = sorted(path.stem for path in (WORKLOADS / "combined").glob("*.py") if pa
 STEPS = 3
 # The modules of the libraries whose training loops the programs run.
 MODULES = {"transformers": ("transformers", "accelerate"), "Lightning": ("lightning",), "": ()}
-
-
-@pytest.fixture
-def steps(shared: ModuleType, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return the ranges of steps that were opened, recorded by a fake nvtx."""
-    opened: list[str] = []
-
-    @contextlib.contextmanager
-    def annotate(message: str, color: int) -> Iterator[None]:
-        assert 0 <= color <= 0xFFFFFF
-        opened.extend([message] if message.startswith("batch ") else [])
-        yield
-
-    monkeypatch.setattr(shared.nvtx, "annotate", annotate)
-    return opened
 
 
 def constants(name: str) -> dict[str, object]:
@@ -64,7 +46,7 @@ def test_there_are_eight_programs_of_different_shape() -> None:
 @pytest.mark.filterwarnings("ignore:::lightning", "ignore:::transformers", "ignore:::torch")
 @pytest.mark.parametrize("name", NAMES)
 def test_a_program_does_the_same_steps_with_all_faults_and_with_none(
-    name: str, steps: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    name: str, events: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The program runs small steps on a CPU, and its output says what was fixed."""
     described = constants(name)
@@ -75,10 +57,12 @@ def test_a_program_does_the_same_steps_with_all_faults_and_with_none(
     faults = described["FAULTS"]
     assert isinstance(faults, dict)
     for fixed in ([], sorted(faults)):
-        steps.clear()
+        events.clear()
         switches = [word for each in fixed for word in ("--fix", each)]
         program.main([*switches, "--steps", str(STEPS), "--device", "cpu"])
-        assert steps == [f"batch {number}" for number in range(STEPS)]
+        assert [each for each in events if each.startswith("+batch ")] == [
+            f"+batch {number}" for number in range(STEPS)
+        ]
         assert capsys.readouterr().out.endswith(f"with {', '.join(fixed) or 'nothing'} fixed\n")
 
 

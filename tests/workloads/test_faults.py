@@ -1,12 +1,10 @@
 """The planted faults: programs that state what they show, and run the same steps with and without their fault."""
 
 import ast
-import contextlib
 import importlib
 import importlib.util
 import subprocess
 import sys
-from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
@@ -29,22 +27,6 @@ MODULES = {"transformers": ("transformers", "accelerate"), "Lightning": ("lightn
 # Libraries that a program needs in addition.
 NEEDS = dict.fromkeys(("tokenized_in_the_step", "candidates_tokenized"), ("transformers",))
 USUAL_PHASES = {"data", "copy", "forward", "backward", "optimizer"}
-
-
-@pytest.fixture
-def events(shared: ModuleType, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return which ranges were opened (+) and closed (-), recorded by a fake nvtx."""
-    written: list[str] = []
-
-    @contextlib.contextmanager
-    def annotate(message: str, color: int) -> Iterator[None]:
-        assert 0 <= color <= 0xFFFFFF
-        written.append(f"+{message}")
-        yield
-        written.append(f"-{message}")
-
-    monkeypatch.setattr(shared.nvtx, "annotate", annotate)
-    return written
 
 
 def constants(name: str) -> dict[str, object]:

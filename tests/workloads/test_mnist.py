@@ -1,6 +1,5 @@
 """The MNIST workload: its ranges are correct, it learns, and a seed determines all its results."""
 
-import contextlib
 import re
 import runpy
 import sys
@@ -36,22 +35,6 @@ def data(mnist: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Path:
         mnist.digits.idx.write(folder / mnist.digits.FILES[2 * number], images)
         mnist.digits.idx.write(folder / mnist.digits.FILES[2 * number + 1], labels)
     return folder
-
-
-@pytest.fixture
-def events(mnist: ModuleType, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return which ranges were opened (+) and closed (-), recorded by a fake nvtx."""
-    written: list[str] = []
-
-    @contextlib.contextmanager
-    def annotate(message: str, color: int) -> Iterator[None]:
-        assert 0 <= color <= 0xFFFFFF
-        written.append(f"+{message}")
-        yield
-        written.append(f"-{message}")
-
-    monkeypatch.setattr(mnist.common.nvtx, "annotate", annotate)
-    return written
 
 
 def losses(output: str) -> list[str]:

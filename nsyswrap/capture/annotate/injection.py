@@ -2,6 +2,7 @@
 
 import json
 import os
+import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -14,8 +15,10 @@ from nsyswrap.capture.annotate.process_start import (
     CLOCK_VARIABLE,
     MARKS_VARIABLE,
     STATUS_VARIABLE,
+    STEPS_VARIABLE,
     TIMED_TEXT_VARIABLE,
 )
+from nsyswrap.capture.annotate.recording import ALONE_SUFFIX, BEGUN, ENDED, FROM_OUTSIDE, PROGRESS_SUFFIX
 from nsyswrap.capture.annotate.step_clock import SUFFIX
 
 PACKAGE = Path(__file__).parent
@@ -73,12 +76,14 @@ class Injection:
         marks: Whether the calls of PyTorch programs are marked.
         timed_text: Pattern of the ranges that the program's own processes time, in a run without a profiler; empty
             for none.
+        steps: Which steps the program's processes record, for a ``Schedule``; None to leave the recording alone.
     """
 
     folder: Path
     cached_batches: int = 0
     marks: bool = True
     timed_text: str = ""
+    steps: str | None = None
 
     def prepare(self) -> None:
         """Write the ``sitecustomize`` module that each Python process of the program imports at its start."""
@@ -104,6 +109,8 @@ class Injection:
             variables[CACHED_BATCHES_VARIABLE] = str(self.cached_batches)
         if self.timed_text:
             variables |= {CLOCK_VARIABLE: str(self._status_files), TIMED_TEXT_VARIABLE: self.timed_text}
+        if self.steps is not None:
+            variables[STEPS_VARIABLE] = self.steps
         return variables if self.marks else variables | {MARKS_VARIABLE: "0"}
 
     def timed_ranges(self) -> list[dict[str, object]]:
@@ -118,6 +125,34 @@ class Injection:
             f"Calls were not marked in {count} process{'es' if count > 1 else ''}: {problem}"
             for problem, count in sorted(problems.items())
         )
+
+    def steps_alone(self) -> list[dict[str, object]]:
+        """Return the times of the steps that each process has not recorded, in the form that it has written."""
+        return list(_complete(self._status_files.glob(f"*{ALONE_SUFFIX}")))
+
+    def progress(self) -> list[dict[str, Any]]:
+        """Return where each process that takes steps is: phase, step, first recorded step, and the time in ns."""
+        return list(_complete(self._status_files.glob(f"*{PROGRESS_SUFFIX}")))
+
+    def recorded(self) -> dict[str, int] | None:
+        """Return the first and the last step that the processes have recorded; None while the recording goes on."""
+        return next(iter(_complete([self._status_files / ENDED])), None)
+
+    @property
+    def has_begun(self) -> bool:
+        """Return whether a process, or ``begin``, has begun to record."""
+        return (self._status_files / BEGUN).exists()
+
+    def begin(self) -> bool:
+        """Tell the processes that nsyswrap begins the recording itself; return whether none of them was first."""
+        with tempfile.NamedTemporaryFile("w", dir=self.folder, encoding="utf-8") as file:
+            file.write(FROM_OUTSIDE)
+            file.flush()
+            try:
+                os.link(file.name, self._status_files / BEGUN)
+            except FileExistsError:
+                return False
+        return True
 
     @property
     def _startup(self) -> Path:

@@ -10,8 +10,8 @@ A call that an exception ends is never seen to end. Its range is left without an
 begins another one.
 
 Between two marks the program evicts the code and the data of marks from the caches of the CPU, so a mark costs what it
-touches. A call is known by its code alone; frames are looked at only where the line of a call is wanted, or where calls
-of one kind may be inside one another.
+touches. A call is known by its code alone, and nothing is looked up for the code of the call before; frames are looked
+at only where the line of a call is wanted, or where calls of one kind may be inside one another.
 """
 
 import dis
@@ -20,9 +20,9 @@ import sys
 import threading
 import weakref
 from _thread import get_ident
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import CodeType, FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
 from .nvtx_calls import Sink
 from .stderr import warn
@@ -31,6 +31,9 @@ DATA = "data"
 # The step of an optimizer ends a step of the loop. Neither it nor the making of an optimizer has a range of its own.
 OPTIMIZER, MADE = "optimizer", "an optimizer is made"
 COLLECTION, TOKENIZER, CHECKPOINT = "garbage collection", "tokenizer", "checkpoint"
+# Kinds whose calls have ranges: a call keeps the place of its kind here.
+KINDS = (DATA, TOKENIZER, CHECKPOINT)
+DATA_PLACE = KINDS.index(DATA)
 RED, OLIVE = 0xD62728, 0xBCBD22
 AT = " at "
 
@@ -45,32 +48,57 @@ LIBRARIES = ("site-packages", "dist-packages", "/lib/python3")
 YOUNGEST = 0
 
 
+class Call(NamedTuple):
+    """Calls that are marked.
+
+    Attributes:
+        code: Their code.
+        place: The place of their kind; None where an optimizer is made.
+        described: What describes their ranges.
+        text: Text of the ranges, to which the calling line is added; empty for what describes them alone.
+    """
+
+    code: CodeType
+    place: "int | None"
+    described: Any
+    text: str
+
+
 class ThreadState:
     """What is open on a thread, and where its steps are.
 
+    Args:
+        texts: What describes its steps.
+
     Attributes:
-        open: The number of the range of each kind of call that is open.
+        open: For each kind of call, the number of the range that is open; 0 for none.
         nested: Kinds with a call that began inside another one of the kind.
         step: The number of the range of the open step; 0 for none.
         steps: How many steps have ended.
+        text: What describes the open step, or the next one.
+        texts: What describes the steps after it.
         owner: Weak reference to the optimizer whose steps end steps.
         others: Other optimizers that have stepped since.
         collection: The number of the range of the collection that is running.
     """
 
-    __slots__ = ("collection", "nested", "open", "others", "owner", "step", "steps")
+    __slots__ = ("collection", "nested", "open", "others", "owner", "step", "steps", "text", "texts")
 
-    def __init__(self) -> None:
-        self.open: dict[str, int] = {}
-        self.nested: set[str] = set()
+    def __init__(self, texts: Iterator[Any]) -> None:
+        self.open = [0] * len(KINDS)
+        self.nested: set[int] = set()
         self.step = self.steps = self.collection = 0
+        self.texts, self.text = texts, next(texts)
         self.owner: Callable[[], Any] | None = None
         self.others: set[int] = set()
 
 
+_NO_CODE = (lambda: None).__code__
+
+
 class _Threads(threading.local):
-    def __init__(self) -> None:
-        self.state = ThreadState()
+    def __init__(self, sink: Sink) -> None:
+        self.state = ThreadState(sink.steps())
 
 
 class Marks:
@@ -93,19 +121,44 @@ class Marks:
         note_other: Callable[[CodeType, Any], object] = lambda _code, _value: None,
     ) -> None:
         self._sink = sink
-        self._start: Callable[[Any], int] = sink.start
-        self._end: Callable[[int], object] = sink.end
-        # Each step has another text, so what describes it is used again: nothing is made for a step.
-        self._step, self._step_described = sink.step()
+        self._domain = sink.domain
+        self.send_to(sink.start, sink.end)
         self._is_grad_enabled, self._note_other = is_grad_enabled, note_other
         # By id: Python would read all of a code object for its hash, at each call.
-        self._calls: dict[int, tuple[str, Any, str]] = {}
+        self._calls: dict[int, Call] = {}
+        # The call that was looked up last. It is one object, since threads may take turns at any time.
+        self._last = Call(_NO_CODE, None, None, "")
+        self._step_code = _NO_CODE
         self.codes: list[CodeType] = []
         self._described: dict[str, Any] = {}
         self._collecting: dict[int, tuple[CodeType, frozenset[int]]] = {}
-        self._failed = False
+        self._failed = self._is_own_loop = False
         self.optimizers = 0
         self.reset()
+
+    def send_to(
+        self,
+        start: Callable[[Any, Any], int],
+        end: Callable[[Any, int], object],
+        start_step: "Callable[[Any, Any], int] | None" = None,
+    ) -> None:
+        """Send the ranges elsewhere from now on.
+
+        Args:
+            start: Starts a range in a domain, and returns its number.
+            end: Ends the range with a number in a domain.
+            start_step: Starts the range of a step; None for ``start``.
+        """
+        self._start, self._end, self._start_step = start, end, start_step or start
+
+    @property
+    def step_number(self) -> int:
+        """Return the number of the step that this thread begins."""
+        return (self._main if get_ident() == self._main_thread else self._threads.state).steps
+
+    def is_data(self, described: Any) -> bool:
+        """Return whether something describes the ranges of data loading."""
+        return any(call.place == DATA_PLACE and call.described is described for call in self._calls.values())
 
     def watch(self, code: CodeType, kind: str, text: str = "") -> None:
         """Mark the calls of some code.
@@ -116,7 +169,12 @@ class Marks:
             text: Text of the ranges, to which the calling line of the program is added; empty for the kind alone.
         """
         self.codes.append(code)
-        self._calls[id(code)] = kind, self._sink.described(text or kind, RED if kind is DATA else OLIVE), text
+        if kind is OPTIMIZER:
+            self._step_code = code
+            return
+        place = None if kind is MADE else KINDS.index(kind)
+        described = self._sink.described(text or kind, RED if kind is DATA else OLIVE)
+        self._calls[id(code)] = Call(code, place, described, text)
 
     def started(self, code: CodeType, _offset: int = 0) -> None:
         """Begin a range for a call, unless the call is part of another one of its kind on this thread.
@@ -125,24 +183,28 @@ class Marks:
             code: The code of the call, which makes this call.
         """
         try:
-            kind, described, text = self._calls[id(code)]
-            if kind is MADE:
+            call = self._last
+            if call[0] is not code:
+                self._last = call = self._calls[id(code)]
+            _, place, described, text = call
+            if place is None:
                 self.optimizers += 1
                 return
             thread = self._main if get_ident() == self._main_thread else self._threads.state
-            if kind in thread.open and self._is_nested(kind):
-                thread.nested.add(kind)
+            if thread.open[place] and self._is_nested(place):
+                thread.nested.add(place)
                 return
             if text:
                 described = self._with_line(text, sys._getframe(1).f_back)  # noqa: SLF001 - who calls
-            elif kind is DATA:
+            elif place == DATA_PLACE:
                 # Evaluation is part of no step; the first step begins with its first batch.
-                if not self._is_grad_enabled():
+                if self._is_own_loop:
+                    pass
+                elif not self._is_grad_enabled():
                     thread.step = 0
                 elif not thread.step:
-                    self._step.message = b"step %d" % thread.steps
-                    thread.step = self._start(self._step_described)
-            thread.open[kind] = self._start(described)
+                    thread.step = self._start_step(self._domain, thread.text)
+            thread.open[place] = self._start(self._domain, described)
         except Exception as error:  # noqa: BLE001 - no error here may end the program
             self._fail(error)
 
@@ -154,23 +216,29 @@ class Marks:
             value: What it returns.
         """
         try:
-            found = self._calls.get(id(code))
-            if found is None:
-                self._note_other(code, value)
-                return
-            kind = found[0]
-            if kind is OPTIMIZER:
+            if code is self._step_code:
                 # Of several optimizers it matters which one has stepped.
                 self.end_step(sys._getframe(1).f_locals["args"][0] if self.optimizers > 1 else None)  # noqa: SLF001
                 return
-            thread = self._main if get_ident() == self._main_thread else self._threads.state
-            if thread.nested and kind in thread.nested:
-                if self._is_nested(kind):
+            call = self._last
+            if call[0] is not code:
+                found = self._calls.get(id(code))
+                if found is None:
+                    self._note_other(code, value)
                     return
-                thread.nested.discard(kind)
-            number = thread.open.pop(kind, 0)
+                self._last = call = found
+            place = call[1]
+            if place is None:
+                return
+            thread = self._main if get_ident() == self._main_thread else self._threads.state
+            if thread.nested and place in thread.nested:
+                if self._is_nested(place):
+                    return
+                thread.nested.discard(place)
+            number = thread.open[place]
             if number:
-                self._end(number)
+                thread.open[place] = 0
+                self._end(self._domain, number)
         except Exception as error:  # noqa: BLE001 - see started
             self._fail(error)
 
@@ -182,6 +250,8 @@ class Marks:
         Args:
             optimizer: The optimizer; None where there is only one.
         """
+        if self._is_own_loop:
+            return
         try:
             thread = self._main if get_ident() == self._main_thread else self._threads.state
             if optimizer is not None:
@@ -192,13 +262,37 @@ class Marks:
                         return
                     thread.owner = _reference(optimizer)
                 thread.others.clear()
-            if thread.step:
-                self._end(thread.step)
-            thread.steps += 1
-            self._step.message = b"step %d" % thread.steps
-            thread.step = self._start(self._step_described)
+            if not thread.step:
+                self._count_step(thread)
+            self._next_step(thread)
         except Exception as error:  # noqa: BLE001 - see started
             self._fail(error)
+
+    def begin_step(self) -> None:
+        """Begin a step of a loop that marks its own; until ``leave_step`` no optimizer ends steps."""
+        try:
+            self._is_own_loop = True
+            self._next_step(self._main if get_ident() == self._main_thread else self._threads.state)
+        except Exception as error:  # noqa: BLE001 - see started
+            self._fail(error)
+
+    def leave_step(self) -> None:
+        """Leave the open step without an end: the loop that marks its own steps is over."""
+        self._is_own_loop = False
+        (self._main if get_ident() == self._main_thread else self._threads.state).step = 0
+
+    def _next_step(self, thread: ThreadState) -> None:
+        """End the open step of a thread, if there is one, and begin the next."""
+        if thread.step:
+            self._end(self._domain, thread.step)
+            self._count_step(thread)
+        thread.step = self._start_step(self._domain, thread.text)
+
+    @staticmethod
+    def _count_step(thread: ThreadState) -> None:
+        """Count a step of a thread that has ended."""
+        thread.steps += 1
+        thread.text = next(thread.texts)
 
     def note_collection(self, phase: str, info: Mapping[str, int]) -> None:
         """Mark a collection of garbage: a callback of ``gc.callbacks``.
@@ -211,28 +305,28 @@ class Marks:
             thread = self._threads.state
             if phase != "start":
                 if thread.collection:
-                    self._end(thread.collection)
+                    self._end(self._domain, thread.collection)
                 return
             frame = sys._getframe().f_back  # noqa: SLF001 - where the collection runs; None at the very end
             is_explicit = frame is not None and self._asks_for_collection(frame)
             described = self._with_line(COLLECTION, frame) if is_explicit else self._with_text(COLLECTION)
-            thread.collection = self._start(described)
+            thread.collection = self._start(self._domain, described)
         except Exception as error:  # noqa: BLE001 - see started
             self._fail(error)
 
     def reset(self) -> None:
         """Forget what is open: at the start, and in a forked process, whose ranges are its own."""
-        self._threads = _Threads()
+        self._threads = _Threads(self._sink)
         self._main, self._main_thread = self._threads.state, get_ident()
 
-    def _is_nested(self, kind: str) -> bool:
+    def _is_nested(self, place: int) -> bool:
         """Return whether a call of this kind is among those that called the present one."""
         frame = sys._getframe(2).f_back  # noqa: SLF001 - who called the marked call
         for _ in range(MOST_FRAMES):
             if frame is None:
                 return False
             found = self._calls.get(id(frame.f_code))
-            if found is not None and found[0] == kind:
+            if found is not None and found.place == place:
                 return True
             frame = frame.f_back
         return False
@@ -263,7 +357,7 @@ class Marks:
         """Send no more ranges, and print a warning once."""
         if not self._failed:
             self._failed = True
-            self._start = self._end = lambda _: 0
+            self.send_to(*[lambda _domain, _what: 0] * 2)
             warn(f"no more marks are made: {type(error).__name__}: {error}")
 
 

@@ -12,14 +12,16 @@ Source: NVIDIA/NVTX release-v3, ``nvtxDetail/nvtxTypes.h`` (tables and their num
 """
 
 import ctypes
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping
+from itertools import chain, count
 from typing import Any, Protocol
 
 VARIABLE = "NVTX_INJECTION64_PATH"
 DOMAIN = "nsyswrap"
 # The colour of steps.
 GRAY = 0x7F7F7F
+# What makes a text is in the caches of the CPU only for the first of several.
+STEPS_AT_A_TIME = 32
 
 # Numbers of modules, of their functions and of export tables, from nvtxTypes.h.
 _CORE2 = 5
@@ -66,19 +68,29 @@ class _Attributes(ctypes.Structure):
     )
 
 
+class _Number(ctypes.c_uint64):
+    """The number of a range. ctypes keeps values of its subclasses as they are; 0 is false, as of any number."""
+
+
 class Sink(Protocol):
-    """Takes ranges: the profiler, the clock of a run without one, or a test."""
+    """Takes ranges: the profiler, the clock of a run without one, or a test.
+
+    Attributes:
+        domain: The domain of the ranges, which each call takes: a call that adds it would be one more for each mark.
+    """
+
+    domain: Any
 
     def described(self, text: str, color: int) -> Any:  # noqa: ANN401 - only the sink itself reads it
         """Return what ``start`` needs of a range with a text and a colour (0xRRGGBB); it can be used many times."""
 
-    def start(self, described: Any) -> int:  # noqa: ANN401
+    def start(self, domain: Any, described: Any, /) -> int:  # noqa: ANN401
         """Start a range on the calling thread, and return its number."""
 
-    def step(self) -> "tuple[Any, Any]":
-        """Return what has the text of the next step as its ``message``, and what ``start`` needs of that step."""
+    def steps(self) -> Iterator[Any]:
+        """Yield what ``start`` needs of the steps of a thread: step 0, step 1 and so on, without end."""
 
-    def end(self, number: int) -> None:
+    def end(self, domain: Any, number: int, /) -> None:  # noqa: ANN401
         """End the range with a number."""
 
 
@@ -122,6 +134,7 @@ class NvtxCalls:
         tables: Tables that a profiler has filled in.
 
     Attributes:
+        domain: The domain, as the calls take it.
         start: Starts a range that ``described`` describes on the calling thread, and returns its number.
         end: Ends the range with a number.
 
@@ -135,24 +148,23 @@ class NvtxCalls:
             raise LookupError("no profiler records NVTX ranges")
         self._tables = tables
         create = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_char_p)(core2[_CREATE_DOMAIN] or 0)
-        domain = create(DOMAIN.encode())
-        self._domain = ctypes.c_void_p.from_param(domain)
+        self.domain = ctypes.c_void_p.from_param(create(DOMAIN.encode()))
         # PYFUNCTYPE keeps the GIL: the call is shorter than releasing it, which could switch to another thread.
         # Arguments that are C values already are passed as they are, so no types are set for them.
-        start = ctypes.PYFUNCTYPE(ctypes.c_uint64)(core2[_START] or 0)
-        end = ctypes.PYFUNCTYPE(None, ctypes.c_void_p, ctypes.c_uint64)(core2[_END] or 0)
-        self.start: Callable[[Any], int] = partial(start, self._domain)
-        self.end: Callable[[int], None] = partial(end, domain)
+        self.start: Callable[[Any, Any], int] = ctypes.PYFUNCTYPE(_Number)(core2[_START] or 0)
+        self.end: Callable[[Any, int], None] = ctypes.PYFUNCTYPE(None)(core2[_END] or 0)
 
     def described(self, text: str, color: int) -> Any:  # noqa: ANN401 - a pointer
         """Return the attributes of ranges with a text, in which characters that are not ASCII are replaced."""
         size, message = ctypes.sizeof(_Attributes), text.encode("ascii", "replace")
         return ctypes.byref(_Attributes(_NVTX_VERSION, size, 0, _ARGB, 0xFF000000 | color, 0, 0, 0, _ASCII, message))
 
-    def step(self) -> "tuple[Any, Any]":
-        """Return the attributes of steps, whose ``message`` is the text, and a pointer to them."""
-        described = self.described("", GRAY)
-        return described._obj, described  # noqa: SLF001 - what the pointer points to
+    def steps(self) -> Iterator[Any]:
+        """Yield the attributes of step 0, step 1 and so on, which are made for many steps at a time."""
+        return chain.from_iterable(map(self._some_steps, count(0, STEPS_AT_A_TIME)))
+
+    def _some_steps(self, first: int) -> "list[Any]":
+        return [self.described(f"step {number}", GRAY) for number in range(first, first + STEPS_AT_A_TIME)]
 
 
 def connected(environ: Mapping[str, str]) -> NvtxCalls:

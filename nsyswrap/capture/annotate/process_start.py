@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any
 
+    from .marks import Marks
     from .monitoring import Monitor
     from .nvtx_calls import Sink
     from .step_clock import StepClock
@@ -28,6 +29,8 @@ MARKS_VARIABLE = "NSYSWRAP_MARKS"
 # In a run without a profiler: the folder for the times of ranges, and the pattern of the texts to time.
 CLOCK_VARIABLE = "NSYSWRAP_STEP_CLOCK"
 TIMED_TEXT_VARIABLE = "NSYSWRAP_TIMED_TEXT"
+# Which steps are recorded, for a ``Schedule``; not set where the whole program is recorded.
+STEPS_VARIABLE = "NSYSWRAP_STEPS"
 
 
 def start(folder: str) -> None:
@@ -135,6 +138,24 @@ def _mark_torch(torch: "Any", clock: "StepClock | None", monitor: "Monitor | Non
         os.register_at_fork(after_in_child=marks.reset)
         mark_collections(marks)
         write_status(version)
+        # For the steps that a program marks itself.
+        sys.modules[__name__.rpartition(".")[0]].loop_marks = marks  # type: ignore[attr-defined]
+        if STEPS_VARIABLE in os.environ and clock is None:
+            _record_steps(torch, marks, sink, sees_data=monitor is not None)
+
+
+def _record_steps(torch: "Any", marks: "Marks", sink: "Sink", *, sees_data: bool) -> None:
+    """Record some steps only."""
+    import atexit
+
+    from .recording import CudaEvents, Recording, Schedule
+    from .torch_marks import skip_frames
+
+    schedule, folder = Schedule(os.environ[STEPS_VARIABLE]), os.environ[STATUS_VARIABLE]
+    recording = Recording(marks, sink, schedule, folder, CudaEvents(torch), sees_data=sees_data)
+    skip_frames(torch, Recording, CudaEvents, Schedule)
+    atexit.register(recording.write_alone)
+    os.register_at_fork(after_in_child=recording.leave)
 
 
 def write_status(torch: str, problem: str = "") -> None:

@@ -13,7 +13,7 @@ import os
 import re
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from .nvtx_calls import DOMAIN
@@ -33,12 +33,6 @@ class _Open(threading.local):
         self.stacks: dict[str, list[tuple[str, int]]] = {}
 
 
-class StepText:
-    """The text of the next step: its ``message``."""
-
-    message = b""
-
-
 class StepClock:
     """Times ranges. It has the methods of a ``Sink``, so it can take the place of a profiler.
 
@@ -46,14 +40,17 @@ class StepClock:
         pattern: Regular expression, searched in the texts of the program's own ranges.
 
     Attributes:
+        domain: The domain of nsyswrap's own marks.
         ranges: Thread number, domain, text, start and end (ns) of each range that was closed.
     """
+
+    domain = DOMAIN
 
     def __init__(self, pattern: str) -> None:
         self._matches = re.compile(pattern).search
         self._open = _Open()
         self._numbers = itertools.count(1)
-        self._started: dict[int, tuple[int, str, int]] = {}
+        self._started: dict[int, tuple[int, str, str, int]] = {}
         self.ranges: list[tuple[int, str, str, int, int]] = []
 
     def push(self, text: str, domain: str = "") -> None:
@@ -74,24 +71,22 @@ class StepClock:
         """Return the text of a range of nsyswrap's domain."""
         return text
 
-    def start(self, described: "str | StepText") -> int:
-        """Start a range of nsyswrap's domain on the calling thread, and return its number."""
+    def start(self, domain: str, described: str) -> int:
+        """Start a range of a domain on the calling thread, and return its number."""
         number = next(self._numbers)
-        text = described.message.decode() if isinstance(described, StepText) else described
-        self._started[number] = threading.get_native_id(), text, time.perf_counter_ns()
+        self._started[number] = threading.get_native_id(), domain, described, time.perf_counter_ns()
         return number
 
-    def step(self) -> "tuple[StepText, StepText]":
-        """Return what has the text of the next step as its ``message``, twice."""
-        text = StepText()
-        return text, text
+    def steps(self) -> Iterator[str]:
+        """Yield the texts of steps."""
+        return map("step {}".format, itertools.count())
 
-    def end(self, number: int) -> None:
+    def end(self, domain: str, number: int) -> None:  # noqa: ARG002 - the signature of a sink
         """End the range with a number."""
         ended = time.perf_counter_ns()
         found = self._started.pop(number, None)
         if found is not None and len(self.ranges) < MOST_RANGES:
-            self.ranges.append((found[0], DOMAIN, found[1], found[2], ended))
+            self.ranges.append((*found, ended))
 
     def reset(self) -> None:
         """Forget everything in a forked process, whose ranges are its own."""

@@ -10,7 +10,7 @@ import gc
 import inspect
 import sys
 from collections.abc import Callable
-from types import CodeType, ModuleType
+from types import CodeType, FunctionType, ModuleType
 from typing import Any, NamedTuple
 
 from .marks import CHECKPOINT, DATA, MADE, OPTIMIZER, TOKENIZER, Marks
@@ -92,8 +92,18 @@ def _optimizers() -> Any:
     return sys.modules["torch.optim.optimizer"]
 
 
-def _frame_skipper(torch: Any) -> Callable[[CodeType], object]:
-    """Return a function that makes torch's compiler skip the frames of a code object, but not those that it calls.
+def skip_frames(torch: Any, *owners: type) -> None:
+    """Make torch's compiler skip the frames of the methods of some classes, and of what they call."""
+    skip = _frame_skipper(torch, inner=True)
+    for method in (each for owner in owners for each in vars(owner).values()):
+        if isinstance(method, FunctionType):
+            skip(method.__code__)
+
+
+def _frame_skipper(torch: Any, *, inner: bool = False) -> Callable[[CodeType], object]:
+    """Return a function that makes torch's compiler skip the frames of a code object.
+
+    The frames that it calls are skipped only if ``inner`` is given, and only where this version of torch can do that.
 
     In a program that compiles its step, the compiler looks at the frames of hooks, too. The function is part of torch's
     C extension, so the compiler itself, which takes seconds to import, is not imported.
@@ -101,7 +111,7 @@ def _frame_skipper(torch: Any) -> Callable[[CodeType], object]:
     frames: Any = getattr(getattr(torch._C, "_dynamo", None), "eval_frame", None)  # noqa: SLF001
     if hasattr(frames, "set_code_exec_strategy"):
         action = frames._FrameAction  # noqa: SLF001
-        strategy = frames._FrameExecStrategy(action.SKIP, action.DEFAULT)  # noqa: SLF001
+        strategy = frames._FrameExecStrategy(action.SKIP, action.SKIP if inner else action.DEFAULT)  # noqa: SLF001
         return lambda code: frames.set_code_exec_strategy(code, strategy)
     skip: Callable[[CodeType], object] = getattr(frames, "skip_code", lambda _code: None)
     return skip

@@ -1,6 +1,34 @@
-// Draws one step as lanes, in the same way as the Python modules step_columns, step_marks and step_picture.
+// Draws one step as lanes: what the CPU and the GPU did, one lane for each account, and where findings lie. The height of
+// a colour is its share of its column, so its area is its time, and nothing is drawn wider than it is:
+//
+//     items     |##|  |###||#|      |####|
+//     columns  |    |    |    |    |    |
+//     heights    .5   .7   .4   0    .9
 
+// Columns of a whole drawing, about the pixels of a wide page, and the height of a full one in the units of a path.
+const STEP_COLUMNS = 1200;
 const STEP_UNITS = 20;
+// Time of one class that is fewer columns apart than this belongs together: a letter is as wide.
+const STEP_APART = 8;
+// Pixels: the line above a lane, the space below it, the axis, and the lanes of phases and threads.
+const [STEP_HEAD, STEP_BELOW, STEP_AXIS, PHASES_HEIGHT, THREAD_HEIGHT] = [17, 7, 22, 22, 12];
+const MOST_STEP_THREADS = 2;
+const MOST_ARROWS = 3;
+// Arrows start at least this share of the drawing apart, and are at least this long.
+const [ARROWS_APART, SHORTEST_ARROW] = [0.08, 0.004];
+// Lanes of GPU time: key, name, the classes in it (none: all idle time) and the height of its bar.
+const GPU_LANES = [
+  ["compute", "compute", ["compute"], 22],
+  ["communication", "exposed communication", ["communication", "communication_wait"], 20],
+  ["copies", "exposed copies", ["copy", "memset"], 16],
+  ["idle", "idle, by account", [], 26],
+];
+// What a thread does: hue, words, and the classes of its row.
+const THREAD_STATES = [
+  ["idle-launch", "in CUDA calls", ["launch"]],
+  ["idle-wait", "blocked in CUDA calls", ["synchronization", "blocking_copy"]],
+  ["waiting", "waiting", ["lock", "wait", "thread_wait", "off_cpu", "untraced_wait", "peer_wait"]],
+];
 // Pixels of the drawing on a wide and on a narrow page, of a letter, of half a circle, and around a text.
 const STEP_WIDTHS = [["wide", 960], ["narrow", 340]];
 const STEP_LETTER = 7.6;
@@ -73,11 +101,11 @@ function stepOutline(bottom, top) {
 }
 
 /** Return the columns that hold most of a layer's time. */
-function stepCluster(layer, apart) {
+function stepCluster(layer) {
   const groups = [];
   layer.forEach((ns, x) => {
     const last = groups[groups.length - 1];
-    if (ns > 0 && last && x - last.at[last.at.length - 1] <= apart) {
+    if (ns > 0 && last && x - last.at[last.at.length - 1] <= STEP_APART) {
       last.at.push(x);
       last.ns += ns;
     } else if (ns > 0) {
@@ -137,10 +165,10 @@ function stepLane(kind, layers, widths, wanted, columns) {
 }
 
 /** Return the mark of a class: with its time, or its name alone. */
-function stepWanted(name, sums, apart, finding) {
+function stepWanted(name, sums, finding) {
   const time = duration(total(sums));
   const [number, anchor] = finding ? [`${finding.number}`, finding.anchor] : ["", ""];
-  return { cluster: stepCluster(sums, apart), number, texts: [`${name} ${time}`, name], anchor, title: `${name}: ${time}` };
+  return { cluster: stepCluster(sums), number, texts: [`${name} ${time}`, name], anchor, title: `${name}: ${time}` };
 }
 
 /** Return the process that launches on a GPU: that of its streams, the only one, or that of its rank; else -1. */
@@ -191,8 +219,8 @@ function hostLanes(data, say, process, columns, widths, whole) {
   for (const row of phases) {
     const layers = [...stepTaken(row, data.edges, columns)].map(([key, sums]) => ({ key, hue: hueOf("phases", key), sums }));
     if (layers.length) {
-      const wanted = largestFirst(layers).filter(({ key }) => key !== "batch").map(({ key, sums }) => stepWanted(key, sums, say.apart));
-      const kind = { key: "phases", name: say.inferred ? "phases, inferred" : "phases", height: say.phases, row };
+      const wanted = largestFirst(layers).filter(({ key }) => key !== "batch").map(({ key, sums }) => stepWanted(key, sums));
+      const kind = { key: "phases", name: say.inferred ? "phases, inferred" : "phases", height: PHASES_HEIGHT, row };
       lanes.push({ ...stepLane(kind, layers, widths, wanted, whole), amounts: [] });
     }
   }
@@ -201,19 +229,19 @@ function hostLanes(data, say, process, columns, widths, whole) {
   threads.sort((one, other) => main.has(other.thread) - main.has(one.thread));
   for (const row of threads) {
     const layers = [...stepTaken(row, data.edges, columns)].map(([key, sums]) => ({ key, hue: hueOf("thread", key), sums }));
-    if (layers.length && lanes.filter(({ isThread }) => isThread).length < say.most.threads) {
+    if (layers.length && lanes.filter(({ isThread }) => isThread).length < MOST_STEP_THREADS) {
       const name = row.label.slice(row.label.lastIndexOf(", ") + 1).trim();
-      const kind = { key: `thread-${row.thread}`, name, height: say.thread, row, isThread: true };
-      lanes.push({ ...stepLane(kind, layers, widths, [], whole), amounts: threadTimes(layers, say.states) });
+      const kind = { key: `thread-${row.thread}`, name, height: THREAD_HEIGHT, row, isThread: true };
+      lanes.push({ ...stepLane(kind, layers, widths, [], whole), amounts: threadTimes(layers) });
     }
   }
   return lanes;
 }
 
 /** Return how long a thread was in CUDA calls, and how long it could not go on. */
-function threadTimes(layers, states) {
+function threadTimes(layers) {
   const time = (keys) => total(layers.filter(({ key }) => keys.includes(key)).map(({ sums }) => total(sums)));
-  const timed = states.map(([hue, words, keys]) => ({ hue, words, ns: time(keys) })).filter(({ ns }) => ns > 0);
+  const timed = THREAD_STATES.map(([hue, words, keys]) => ({ hue, words, ns: time(keys) })).filter(({ ns }) => ns > 0);
   return timed.map(({ hue, words, ns }) => ({ hue, text: `${duration(ns)} ${words}` }));
 }
 
@@ -232,18 +260,18 @@ function stepFindings(data, say, gpu, streams, columns, taken) {
 }
 
 /** Return the lanes of a GPU; together they hold each nanosecond of the step once. */
-function gpuLanes(data, say, gpu, taken, findings, widths, whole) {
-  const work = new Set(say.lanes.flatMap(([, , classes]) => classes));
+function gpuLanes(data, gpu, taken, findings, widths, whole) {
+  const work = new Set(GPU_LANES.flatMap(([, , classes]) => classes));
   const pinned = new Set(findings.map(({ place }) => place[1]));
   const lanes = [];
-  for (const [key, name, classes, height] of say.lanes) {
+  for (const [key, name, classes, height] of GPU_LANES) {
     const names = (classes.length ? classes : [...taken.keys()].filter((one) => !work.has(one))).filter((one) => taken.has(one));
     const layers = names.map((one) => ({ key: one, hue: hueOf("gpu", one), sums: taken.get(one) }));
     const here = findings.filter(({ place }) => names.includes(place[1]) || (place[0] === "stream" && key === "compute"));
     const rest = largestFirst(layers).filter((layer) => key === "idle" && !pinned.has(layer.key));
     const wanted = [
-      ...here.map((one) => stepWanted(one.name, one.sums, say.apart, one)),
-      ...rest.map((layer) => stepWanted(reasonName(data, layer.key), layer.sums, say.apart)),
+      ...here.map((one) => stepWanted(one.name, one.sums, one)),
+      ...rest.map((layer) => stepWanted(reasonName(data, layer.key), layer.sums)),
     ];
     if (layers.length) {
       const lane = stepLane({ key, name, height, row: gpu }, layers, widths, wanted, whole);
@@ -254,7 +282,7 @@ function gpuLanes(data, say, gpu, taken, findings, widths, whole) {
 }
 
 /** Return the kernels of a step that waited longest from launch to start, some way apart. */
-function stepArrows(data, say, streams, lanes, span, scale) {
+function stepArrows(data, streams, lanes, span, scale) {
   const compute = lanes.find(({ key }) => key === "compute");
   const others = new Set(["communication", "copy", "memset"]);
   const found = [];
@@ -263,7 +291,7 @@ function stepArrows(data, say, streams, lanes, span, scale) {
       const thread = data.threads[row.details.thread[at] - 1];
       const lane = thread && lanes.find((one) => one.row === thread);
       const wait = row.details.latency[at];
-      if (lane && wait > 0 && row.start[at] - wait >= span.start && wait >= say.arrows.shortest * scale && !others.has(row.classes[row.code[at]])) {
+      if (lane && wait > 0 && row.start[at] - wait >= span.start && wait >= SHORTEST_ARROW * scale && !others.has(row.classes[row.code[at]])) {
         found.push({ wait, start: row.start[at], lane, compute });
       }
     }
@@ -271,7 +299,7 @@ function stepArrows(data, say, streams, lanes, span, scale) {
   found.sort((one, other) => other.wait - one.wait || one.start - other.start);
   const shown = [];
   for (const one of found) {
-    if (shown.length < say.most.arrows && shown.every(({ start }) => Math.abs(start - one.start) >= say.arrows.apart * scale)) {
+    if (shown.length < MOST_ARROWS && shown.every(({ start }) => Math.abs(start - one.start) >= ARROWS_APART * scale)) {
       shown.push(one);
     }
   }
@@ -281,7 +309,7 @@ function stepArrows(data, say, streams, lanes, span, scale) {
 /** Return all that is drawn of one step on a scale of `scale` ns. */
 function stepModel(data, say, gpu, span, scale) {
   const length = span.end - span.start;
-  const whole = Math.min(say.columns, scale);
+  const whole = Math.min(STEP_COLUMNS, scale);
   const columns = stepEdges(span.start, span.end, Math.max(Math.round((whole * length) / scale), 1));
   const widths = Array.from(columns.subarray(1), (edge, x) => edge - columns[x]);
   const streams = data.rows.filter((row) => row.kind === "stream" && row.device === gpu.device);
@@ -289,15 +317,15 @@ function stepModel(data, say, gpu, span, scale) {
   const findings = stepFindings(data, say, gpu, streams, columns, taken);
   const lanes = [
     ...hostLanes(data, say, processOf(data, gpu), columns, widths, whole),
-    ...gpuLanes(data, say, gpu, taken, findings, widths, whole),
+    ...gpuLanes(data, gpu, taken, findings, widths, whole),
   ];
   let top = 0;
   for (const lane of lanes) {
-    lane.y = top + say.sizes.head;
-    top += say.sizes.head + lane.height + say.sizes.space;
+    lane.y = top + STEP_HEAD;
+    top += STEP_HEAD + lane.height + STEP_BELOW;
   }
-  const arrows = stepArrows(data, say, streams, lanes, span, scale);
-  return { span, scale, lanes, arrows, findings, streams, columns: widths.length, part: length / scale, height: top + say.sizes.axis };
+  const arrows = stepArrows(data, streams, lanes, span, scale);
+  return { span, scale, lanes, arrows, findings, streams, columns: widths.length, part: length / scale, height: top + STEP_AXIS };
 }
 
 /** Return times of the axis, from the start of the step. */

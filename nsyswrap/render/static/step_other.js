@@ -18,7 +18,6 @@ async function stepOfPage(page, file) {
     return null;
   }
   const data = await loadTimeline(packed);
-  data.threads = data.rows.filter((row) => row.kind === "thread");
   const gpu = data.rows.find(({ kind }) => kind === "gpu");
   const { row, order } = gpu ? stepsOf(data, gpu) : { row: null, order: [] };
   if (!order.length) {

@@ -7,7 +7,6 @@ async function startTimeline() {
     return;
   }
   const data = await loadTimeline(document.getElementById("timeline-data").textContent);
-  data.threads = data.rows.filter((row) => row.kind === "thread");
   setFolds(data);
   root.hidden = false;
   document.querySelector('[data-tl="still"]').classList.add("tl-print-only");

@@ -208,9 +208,10 @@ function itemAt(row, time, reach) {
   return best !== undefined && distance(best) <= reach ? best : -1;
 }
 
-/** Return the timeline's data: rows with running totals, and the texts that their numbers refer to. */
+/** Return the timeline's data: rows with running totals, its threads, and the texts that their numbers refer to. */
 async function loadTimeline(text) {
   const data = unpacked(await inflated(bytesOf(JSON.parse(text).data)));
   data.rows.forEach((row) => prepareRow(row, data.edges));
+  data.threads = data.rows.filter((row) => row.kind === "thread");
   return data;
 }

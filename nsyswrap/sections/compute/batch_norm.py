@@ -53,12 +53,11 @@ def on_whole_gpu(kernels: GroupedKernels, simulation: Simulation) -> WhatIf:
     """Return the change "batch norms use all multiprocessors"."""
     own, share = _own(kernels), needed_shares(kernels)
     mine = np.isin(kernels.rows, simulation.operations) & own[kernels.code]
-    high = share[kernels.code[mine]]
     assumed = (
         "those kernels take as long for each pass over the tensor as the kernel that applies the norm, and cuDNN's the "
-        "time that a full GPU would; or half-way to that"
+        "time that a full GPU would"
     )
-    return faster(kernels.rows[mine], (1 + high) / 2, high, assumed)
+    return faster(kernels.rows[mine], share[kernels.code[mine]], assumed)
 
 
 def needed_shares(kernels: GroupedKernels) -> npt.NDArray[np.float64]:

@@ -59,10 +59,6 @@ def at_peak(kernels: GroupedKernels, simulation: Simulation) -> WhatIf:
     others = np.minimum(needed / np.maximum(kernels.mean_ns, 1), 1.0) if needed else np.ones(len(own))
     factor = np.where(own, np.where(known, share, others), 1.0)[kernels.code]
     mine = np.isin(kernels.rows, simulation.operations) & own[kernels.code]
-    high = factor[mine]
-    is_full = np.array([each.kind.precision == FULL for each in kernels.groups], np.bool_)[kernels.code[mine]]
-    assumed = (
-        "those kernels take the time that their tensors need at the memory's peak rate, or half-way to that; in "
-        "float32, at least, nothing is saved"
-    )
-    return faster(kernels.rows[mine], np.where(is_full, 1.0, (1 + high) / 2), high, assumed)
+    assumed = "those kernels take the time that their tensors need at the memory's peak rate"
+    is_full = np.array([each.kind.precision == FULL for each in kernels.groups], np.bool_)
+    return faster(kernels.rows[mine], factor[mine], assumed, or_nothing=bool((own & is_full).any()))

@@ -22,7 +22,7 @@ from nsyswrap.sections.compute import batch_norm, depthwise, limits, small_matri
 from nsyswrap.sections.compute.kernel_groups import GroupedKernels, LaunchGroup, grouped_kernels
 from nsyswrap.sections.compute.limits import KernelLimit, find_limits, is_matrix
 from nsyswrap.sections.severity import make_finding
-from nsyswrap.sections.spec import Kind, PageGroup, SectionSpec
+from nsyswrap.sections.spec import About, Kind, PageGroup, SectionSpec
 from nsyswrap.trace import tables
 from nsyswrap.what_if.saving import WhatIf, faster, predict
 from nsyswrap.what_if.simulate import Simulation
@@ -199,8 +199,8 @@ def _at_peak(kernels: GroupedKernels, found: list[KernelLimit], simulation: Simu
     """Return the change "kernels whose rate is known reach the peak of what limits them"."""
     factor = _peak_factors(found)[kernels.code]
     mine = np.isin(kernels.rows, simulation.operations) & (factor < 1)
-    assumed = "kernels that the memory limits stay as they are, or reach its peak rate"
-    return faster(kernels.rows[mine], 1.0, factor[mine], assumed)
+    assumed = "kernels that the memory limits reach its peak rate"
+    return faster(kernels.rows[mine], factor[mine], assumed, or_nothing=True)
 
 
 def _peak_factors(found: list[KernelLimit]) -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
@@ -235,6 +235,7 @@ SECTION = SectionSpec(
     key="compute",
     title=TITLE,
     run=run,
+    about=About.BOTH,
     needs=(tables.KERNELS,),
     of_operations=True,
     place=80,

@@ -25,7 +25,7 @@ from nsyswrap.sections.compute.kernel_groups import GroupedKernels, LaunchGroup
 from nsyswrap.sections.compute.limits import is_matrix
 from nsyswrap.what_if.affected_parts import before_launches
 from nsyswrap.what_if.dependency_graph import Change
-from nsyswrap.what_if.saving import HALF, WhatIf
+from nsyswrap.what_if.saving import WhatIf
 from nsyswrap.what_if.simulate import Simulation
 
 PRODUCTS = frozenset({"gemm", "gemv"})
@@ -104,10 +104,8 @@ def _batched(kernels: GroupedKernels, following: npt.NDArray[np.int64], simulati
     rows, factor = kernels.rows[mine], np.maximum(1 / following[mine], part[kernels.code[mine]])
     launches = before_launches(simulation, rows[1:])
     return WhatIf(
-        Change(host=launches, host_factor=HALF),
         Change(operations=rows, factor=factor, host=launches),
-        "half of the launches are saved, or all of them and each run of equal products takes as long as one of them or "
-        "as its tiles fill the GPU",
+        "one launch for each run of equal products, which takes as long as one of them or as its tiles fill the GPU",
     )
 
 

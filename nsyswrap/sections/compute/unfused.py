@@ -67,14 +67,12 @@ class Chains:
 
     Attributes:
         linked: Whether a kernel is elementwise and a part of a chain.
-        saved_low: Share of its time that fusion saves, at least.
-        saved_high: At most.
+        saved: Share of its time that fusion saves.
         links: Number of links.
     """
 
     linked: Flags
-    saved_low: Shares
-    saved_high: Shares
+    saved: Shares
     links: int
 
 
@@ -99,7 +97,7 @@ def find_chains(context: TraceContext, kernels: GroupedKernels) -> Chains:
     """Return the links between kernels; those of the optimizer have a finding of their own and are left out."""
     members, rows, start, end = _members(kernels), kernels.rows, context.operations.start, context.operations.end
     order, queue = _in_queues(context, rows)
-    low, high = np.zeros((2, len(rows)))
+    saved = np.zeros(len(rows))
     linked, links = np.zeros(len(rows), np.bool_), 0
     # Some kernels at a time, each with the one after it.
     for some in blocks(max(len(rows) - 1, 0)):
@@ -108,19 +106,17 @@ def find_chains(context: TraceContext, kernels: GroupedKernels) -> Chains:
         usable = context.phase_of_operations[rows[mine]] != context.phases.code(OPTIMIZER)
         usable &= members.fusable[kernels.code[mine]]
         link = usable[:-1] & usable[1:] & (np.diff(queue[mine]) == 0)
-        link, both, written, read = _linked(members, link, length, kernels.code[mine])
-        high[mine[:-1]] += np.where(link, written, 0)
-        high[mine[1:]] += np.where(link, read, 0)
-        low[mine[1:]] += np.where(link & both, read, 0)
+        link, written, read = _linked(members, link, length, kernels.code[mine])
+        saved[mine[:-1]] += np.where(link, written, 0)
+        saved[mine[1:]] += np.where(link, read, 0)
         linked[mine[:-1]] |= link
         linked[mine[1:]] |= link
         links += int(link.sum())
     for some in blocks(len(rows)):
         length = np.maximum(end[rows[some]] - start[rows[some]], 1).astype(np.float64)
-        for saved in (low[some], high[some]):
-            np.minimum(saved / length, 1.0, out=saved)
+        saved[some] = np.minimum(saved[some] / length, 1.0)
         linked[some] &= members.known[kernels.code[some]]
-    return Chains(linked, low, high, links)
+    return Chains(linked, saved, links)
 
 
 def _in_queues(context: TraceContext, rows: Indices) -> tuple[Indices, Indices]:
@@ -133,8 +129,8 @@ def _in_queues(context: TraceContext, rows: Indices) -> tuple[Indices, Indices]:
     return np.argsort(queue, kind="stable"), queue
 
 
-def _linked(members: _Members, neighbours: Flags, length: Shares, code: Indices) -> tuple[Flags, Flags, Shares, Shares]:
-    """Return which kernels are linked to the next one, where both are known, and the traffic as ``_traffic`` does.
+def _linked(members: _Members, neighbours: Flags, length: Shares, code: Indices) -> tuple[Flags, Shares, Shares]:
+    """Return which kernels are linked to the next one, and the traffic as ``_traffic`` does.
 
     Args:
         members: The groups of kernels.
@@ -146,7 +142,7 @@ def _linked(members: _Members, neighbours: Flags, length: Shares, code: Indices)
     both = members.known[before] & members.known[after]
     agree = (members.low[before] <= members.high[after]) & (members.low[after] <= members.high[before])
     one = members.known[before] ^ members.known[after]
-    return neighbours & ((both & agree) | one), both, *_traffic(members, length, before, after)
+    return neighbours & ((both & agree) | one), *_traffic(members, length, before, after)
 
 
 def _traffic(members: _Members, length: Shares, before: Indices, after: Indices) -> tuple[Shares, Shares]:
@@ -190,15 +186,12 @@ def _parts(group: LaunchGroup) -> tuple[float, float]:
 
 def _fused(kernels: GroupedKernels, chains: Chains, simulation: Simulation) -> WhatIf:
     """Return the change "chains are fused"."""
-    ran = np.isin(kernels.rows, simulation.operations) & ((chains.saved_low > 0) | (chains.saved_high > 0))
-    rows, low, high = kernels.rows[ran], 1 - chains.saved_low[ran], 1 - chains.saved_high[ran]
+    ran = np.isin(kernels.rows, simulation.operations) & (chains.saved > 0)
+    rows, factor = kernels.rows[ran], 1 - chains.saved[ran]
     # With 0 an operation is removed. Rounding must not keep one that passes all its tensors on.
-    high = np.where(high < 1e-9, 0.0, high)  # noqa: PLR2004 - far below one part of a kernel
-    return WhatIf(
-        Change(operations=rows, factor=low),
-        Change(operations=rows, factor=high, host=before_launches(simulation, rows[high == 0])),
-        "a fused chain does not read the tensors between its kernels, or neither writes nor reads them",
-    )
+    factor = np.where(factor < 1e-9, 0.0, factor)  # noqa: PLR2004 - far below one part of a kernel
+    change = Change(operations=rows, factor=factor, host=before_launches(simulation, rows[factor == 0]))
+    return WhatIf(change, "a fused chain neither writes nor reads the tensors between its kernels")
 
 
 def _evidence(kernels: GroupedKernels, chains: Chains) -> tuple[str, ...]:

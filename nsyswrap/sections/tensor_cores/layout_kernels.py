@@ -12,7 +12,7 @@ from nsyswrap.rules import tensor_cores
 from nsyswrap.rules.program_kind import Wording
 from nsyswrap.sections.severity import make_finding, worth_printing
 from nsyswrap.sections.tensor_cores.eligibility import ClassifiedKernels
-from nsyswrap.what_if.saving import HALF, faster, predict
+from nsyswrap.what_if.saving import faster, predict
 from nsyswrap.what_if.simulate import Simulation
 
 # The name rule and the library of the kernels that cuDNN runs around a convolution. Other kernels that move values,
@@ -54,8 +54,7 @@ def find_findings(
     summed = frame.groupby("kind")["duration"].agg(["sum", "size"]).sort_values("sum", ascending=False)
     share = units.share(lost / window.length_ns)
     converts_back = any(GROUP_NORM.search(each.name) for each in kernels.classifications)
-    least, assumed = (1.0, "none of those") if converts_back else (HALF, "half of those")
-    change = faster(rows[mine], least, 0.0, f"{assumed} kernels are left out, or all of them")
+    change = faster(rows[mine], 0.0, "those kernels are left out", or_nothing=converts_back)
     return (
         make_finding(
             rule=tensor_cores.LAYOUT.key,

@@ -13,27 +13,21 @@ from nsyswrap.what_if.simulate import Simulation
 
 
 def reads(simulation: Simulation, _lost: object = None) -> WhatIf:
-    """Return the change "read values later": synchronizing calls and copies to the host no longer block the CPU."""
+    """Return the change "read values later": no synchronizing calls and no copies to the host in the step."""
     mine = copies_in_direction(simulation, DOWNLOAD)
     reading = np.unique(simulation.context.operations.call[mine])
     synchronizing = calls_named(simulation, lambda name: api_calls.call_kind(name) == api_calls.SYNCHRONIZATION)
     rows = np.union1d(synchronizing, reading[reading >= 0])
-    return WhatIf(
-        Change(waits=rows),
-        Change(waits=rows, host=spans_of_calls(simulation, rows), operations=mine, factor=0.0),
-        "the waits are removed, or the waits and the copies",
-    )
+    change = Change(waits=rows, host=spans_of_calls(simulation, rows), operations=mine, factor=0.0)
+    return WhatIf(change, "without the waits and the copies")
 
 
 def one_copy(simulation: Simulation, _lost: object = None) -> WhatIf:
-    """Return the change "one copy instead of many small ones": the waits after them are removed, or the copies too."""
+    """Return the change "one copy instead of many small ones": the copies and the waits after them are removed."""
     copies = copies_in_direction(simulation, UPLOAD)
     rows = copies_and_their_waits(simulation, copies)
-    return WhatIf(
-        Change(waits=rows),
-        Change(waits=rows, host=spans_of_calls(simulation, rows), operations=copies, factor=0.0),
-        "the waits after small copies are removed, or the waits and the copies",
-    )
+    change = Change(waits=rows, host=spans_of_calls(simulation, rows), operations=copies, factor=0.0)
+    return WhatIf(change, "without the small copies and the waits after them")
 
 
 def fewer_waits(simulation: Simulation, lost: LostTime) -> WhatIf:

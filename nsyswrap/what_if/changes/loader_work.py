@@ -4,8 +4,9 @@ from nsyswrap.base.intervals import NOTHING, subtract
 from nsyswrap.events.thread_states import WAITS
 from nsyswrap.rules import idle
 from nsyswrap.what_if.affected_parts import in_data, in_states
+from nsyswrap.what_if.dependency_graph import Change
 from nsyswrap.what_if.fix import Fix
-from nsyswrap.what_if.saving import WhatIf, saved_on_host
+from nsyswrap.what_if.saving import WhatIf
 from nsyswrap.what_if.simulate import Simulation
 
 
@@ -13,7 +14,7 @@ def loader_work(simulation: Simulation, _lost: object = None) -> WhatIf:
     """Return the change "load in the background": the training process no longer prepares data."""
     waiting = in_states(simulation, WAITS)
     host = {main: subtract(data, waiting.get(main, NOTHING)) for main, data in in_data(simulation).items()}
-    return saved_on_host(host, "half of the preparation moves to workers, or all of it")
+    return WhatIf(Change(host=host), "all of the preparation moves to workers")
 
 
 FIXES = (Fix((idle.DATA_WORK,), loader_work),)

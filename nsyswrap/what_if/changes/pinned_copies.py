@@ -15,11 +15,8 @@ def pinned_copies(simulation: Simulation, _lost: object = None) -> WhatIf:
     rows = copies_and_their_waits(simulation, copies)
     factor, known = pinned_factor(simulation, copies)
     rate = "run at the rate of pinned copies" if known else "run as before: the rate of pinned copies is not known here"
-    return WhatIf(
-        Change(waits=rows),
-        Change(waits=rows, host=spans_of_calls(simulation, rows), operations=copies, factor=factor),
-        f"waits after copies no longer block the host; at most, copies do not block it either and {rate}",
-    )
+    change = Change(waits=rows, host=spans_of_calls(simulation, rows), operations=copies, factor=factor)
+    return WhatIf(change, f"copies and waits after them do not block the host, and copies {rate}")
 
 
 FIXES = (Fix((idle.BLOCKING_COPY, PAGEABLE), pinned_copies),)

@@ -5,13 +5,14 @@ from functools import partial
 from nsyswrap.events import api_calls
 from nsyswrap.rules import idle
 from nsyswrap.what_if.affected_parts import in_states
+from nsyswrap.what_if.dependency_graph import Change
 from nsyswrap.what_if.fix import Fix
-from nsyswrap.what_if.saving import WhatIf, saved_on_host
+from nsyswrap.what_if.saving import WhatIf
 from nsyswrap.what_if.simulate import Simulation
 
 
 def _saved_in(kinds: tuple[int, ...], what: str, simulation: Simulation, _lost: object = None) -> WhatIf:
-    return saved_on_host(in_states(simulation, kinds), f"half of the time {what} is saved, or all of it")
+    return WhatIf(Change(host=in_states(simulation, kinds)), f"no time {what}")
 
 
 FIXES = (

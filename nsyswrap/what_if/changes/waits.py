@@ -10,13 +10,9 @@ from nsyswrap.what_if.simulate import Simulation
 
 
 def waits(simulation: Simulation, _lost: object = None) -> WhatIf:
-    """Return the change "no synchronization": the waits are removed, or the calls as well."""
+    """Return the change "no synchronization": the calls that wait for the GPU are removed."""
     rows = calls_named(simulation, lambda name: api_calls.call_kind(name) == api_calls.SYNCHRONIZATION)
-    return WhatIf(
-        Change(waits=rows),
-        Change(waits=rows, host=spans_of_calls(simulation, rows)),
-        "the waits in synchronizing calls are removed, or the calls as well",
-    )
+    return WhatIf(Change(waits=rows, host=spans_of_calls(simulation, rows)), "without synchronizing calls")
 
 
 FIXES = (Fix((idle.SYNCHRONIZATION,), waits),)

@@ -38,8 +38,9 @@ def test_ranges_reach_a_profiler_with_name_colour_and_domain(
         "import os\nfrom nsyswrap.capture.annotate.nvtx_calls import connected\n"
         "calls = connected(os.environ)\n"
         "data = calls.described('data', 0x123456)\n"
-        "outer = calls.start(calls.described('st\\u00e9p 1', 0x7f7f7f))\n"
-        "inner = calls.start(data); calls.end(outer); calls.end(inner); calls.start(data)"
+        "outer = calls.start(calls.domain, calls.described('st\\u00e9p 1', 0x7f7f7f))\n"
+        "inner = calls.start(calls.domain, data)\ncalls.end(calls.domain, outer); calls.end(calls.domain, inner)\n"
+        "calls.start(calls.domain, data)"
     )
     root = str(Path(__file__).parents[3])
     variables = {"NVTX_INJECTION64_PATH": str(listener), "LISTENER_LOG": str(log), "PYTHONPATH": root}

@@ -50,10 +50,10 @@ def test_domains_and_threads_have_stacks_of_their_own(clock: StepClock) -> None:
 
 def test_all_marks_of_nsyswrap_are_kept(clock: StepClock) -> None:
     """The clock takes the place of a profiler. A range ends once, in any order."""
-    backward = clock.start(clock.described("backward", 0x2CA02C))
-    data = clock.start(clock.described("data", 0))
+    backward = clock.start(DOMAIN, clock.described("backward", 0x2CA02C))
+    data = clock.start(DOMAIN, clock.described("data", 0))
     for number in (backward, data, data):
-        clock.end(number)
+        clock.end(DOMAIN, number)
     assert texts(clock) == [(DOMAIN, "backward", 0, 20), (DOMAIN, "data", 10, 30)]
 
 

@@ -1,10 +1,8 @@
 """The section finds batch norms that give each channel one block."""
 
-from collections.abc import Callable
-
 import pytest
 from analysis_fixtures import run_section, window
-from export_builder import ExportBuilder
+from export_builder import ExportBuilder, trace_of
 from savings import saving_of
 
 from nsyswrap.hardware.kernel_work import has_block_a_channel
@@ -13,9 +11,7 @@ from nsyswrap.sections import occupancy
 from nsyswrap.sections.compute import section
 from nsyswrap.sections.compute.batch_norm import needed_shares
 from nsyswrap.sections.compute.kernel_groups import grouped_kernels
-from nsyswrap.trace.tables import Trace
 
-TraceOf = Callable[[ExportBuilder], Trace]
 US = 1000
 PART = "<c10::BFloat16, float, float, int>(int)"
 COLLECTS = f"void at::native::batch_norm_collect_statistics_kernel{PART}"
@@ -54,7 +50,7 @@ def test_a_name_shows_whether_a_channel_has_one_block(name: str, *, expected: bo
     assert has_block_a_channel(name) is expected
 
 
-def test_a_pass_takes_half_of_the_time_that_the_norm_is_applied_in(trace_of: TraceOf) -> None:
+def test_a_pass_takes_half_of_the_time_that_the_norm_is_applied_in() -> None:
     """To apply it reads and writes the tensor in 4 us. The statistics move it once, the backward pass 5 times."""
     kernels = grouped_kernels(find_context(trace_of(layer())), window(0, 200 * US))
     shares = dict(zip((each.kind.name for each in kernels.groups), needed_shares(kernels), strict=True))
@@ -62,7 +58,7 @@ def test_a_pass_takes_half_of_the_time_that_the_norm_is_applied_in(trace_of: Tra
     assert shares[BACKWARD] == pytest.approx(10 / 80)
 
 
-def test_without_the_kernel_that_applies_it_blocks_decide(trace_of: TraceOf) -> None:
+def test_without_the_kernel_that_applies_it_blocks_decide() -> None:
     """33 blocks on 132 multiprocessors need a quarter of the time at most; 264 need all of it."""
     built = ExportBuilder().gpu()
     built.kernel(0, 40 * US, OF_CUDNN, gridX=33, blockX=512).kernel(50 * US, 60 * US, OF_CUDNN, gridX=264, blockX=512)
@@ -71,11 +67,11 @@ def test_without_the_kernel_that_applies_it_blocks_decide(trace_of: TraceOf) -> 
     assert shares == pytest.approx({33: 0.25, 264: 1.0})
 
 
-def test_its_finding_takes_the_place_of_that_on_small_grids(trace_of: TraceOf) -> None:
+def test_its_finding_takes_the_place_of_that_on_small_grids() -> None:
     """A larger batch adds no block, so the finding that advises one leaves these kernels out."""
     context, chosen = find_context(trace_of(layer())), window(-10, 200 * US)
     assert run_section(occupancy, context, chosen).findings == ()
     (found,) = (each for each in run_section(section, context, chosen).findings if each.rule == "compute/batch_norm")
     assert found.lost_ns == 120 * US
-    assert 0 < saving_of(found).low < saving_of(found).high <= 108 * US
+    assert 0 < saving_of(found).low < saving_of(found).point <= 108 * US
     assert found.evidence[0] == f"80.0 µs in 1 launch of {BACKWARD}"

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from analysis_fixtures import window
-from export_builder import ExportBuilder
+from export_builder import ExportBuilder, trace_of
 from real_captures import CAPTURE_NAMES
 
 from nsyswrap.loop.context import find_context
@@ -16,7 +16,6 @@ from nsyswrap.sections.compute.kernel_groups import grouped_kernels
 from nsyswrap.sections.compute.limits import KernelLimit, find_limits
 from nsyswrap.trace.tables import Trace
 
-TraceOf = Callable[[ExportBuilder], Trace]
 RealTrace = Callable[[str], Trace]
 US = 1000
 # The name of an addition in bfloat16: 6 bytes for each of 1024 elements of a block.
@@ -50,7 +49,7 @@ def found(trace: Trace, end: int = 10_000 * US) -> list[KernelLimit]:
         (10 * US, limits.UNKNOWN, 0.1),
     ],
 )
-def test_bytes_by_time_are_a_share_of_the_peak(trace_of: TraceOf, length: int, by: str, share: float) -> None:
+def test_bytes_by_time_are_a_share_of_the_peak(length: int, by: str, share: float) -> None:
     """For the lower bound, both tensors that an addition reads are the same: two thirds of the bytes."""
     (limit,) = found(trace_of(export().kernel(0, length, ADD, gridX=1000, blockX=128)))
     assert (limit.by, limit.known_from, limit.unit) == (by, limits.BY_NAME, limits.MEMORY)
@@ -58,18 +57,18 @@ def test_bytes_by_time_are_a_share_of_the_peak(trace_of: TraceOf, length: int, b
     assert limit.peak_share_low == pytest.approx(share * 2 / 3, rel=2e-3)
 
 
-def test_what_is_faster_than_the_memory_reads_a_tensor_twice(trace_of: TraceOf) -> None:
+def test_what_is_faster_than_the_memory_reads_a_tensor_twice() -> None:
     """The bytes of three tensors would take 1.25 times as long as the kernel."""
     (limit,) = found(trace_of(export().kernel(0, 800, ADD, gridX=1000, blockX=128)))
     assert (limit.by, limit.peak_share_high) == (limits.MEMORY, 1)
 
 
-def test_what_fits_into_the_cache_may_come_from_there(trace_of: TraceOf) -> None:
+def test_what_fits_into_the_cache_may_come_from_there() -> None:
     (limit,) = found(trace_of(export(l2CacheSize=60_000_000).kernel(0, 1_250, ADD, gridX=1000, blockX=128)))
     assert limit.by == limits.CACHE
 
 
-def test_few_blocks_limit_a_kernel_of_any_name(trace_of: TraceOf) -> None:
+def test_few_blocks_limit_a_kernel_of_any_name() -> None:
     """The GPU has 132 multiprocessors."""
     built = export().kernel(0, 100 * US, "k", gridX=65).kernel(100 * US, 200 * US, "k", gridX=67)
     assert [(each.by, each.known_from) for each in found(trace_of(built))] == [
@@ -78,13 +77,13 @@ def test_few_blocks_limit_a_kernel_of_any_name(trace_of: TraceOf) -> None:
     ]
 
 
-def test_without_the_peak_nothing_is_known(trace_of: TraceOf) -> None:
+def test_without_the_peak_nothing_is_known() -> None:
     (limit,) = found(trace_of(ExportBuilder().gpu().kernel(0, 1_250, ADD, gridX=1000, blockX=128)))
     assert (limit.by, limit.known_from) == (limits.UNKNOWN, limits.NOT_KNOWN)
     assert np.isnan(limit.peak_share_low)
 
 
-def test_elements_that_are_not_known_for_sure_leave_an_interval(trace_of: TraceOf) -> None:
+def test_elements_that_are_not_known_for_sure_leave_an_interval() -> None:
     """4 or 8 elements a thread of 4 or 6 bytes give between 26.7 and 80 % of the peak."""
     name = ADD.replace("(int)8", "(int)4").replace("c10::BFloat16", "short")
     (limit,) = found(trace_of(export().kernel(0, 1_250, name, gridX=1000, blockX=128)))
@@ -111,7 +110,7 @@ def sampled(built: ExportBuilder, read: int, written: int, tensor: int) -> Expor
     ],
 )
 def test_counters_during_a_kernel_show_its_limit(
-    trace_of: TraceOf, counters: tuple[int, int, int], by: str, bounds: tuple[float, float], unit: str
+    counters: tuple[int, int, int], by: str, bounds: tuple[float, float], unit: str
 ) -> None:
     """Samples are rounded up to a whole per cent."""
     (limit,) = found(trace_of(sampled(export().kernel(0, 100 * US, GEMM, gridX=132), *counters)))
@@ -120,13 +119,13 @@ def test_counters_during_a_kernel_show_its_limit(
 
 
 @pytest.mark.parametrize(("length", "known_from"), [(45, limits.NOT_KNOWN), (55, limits.BY_COUNTERS)])
-def test_five_samples_show_a_limit(length: int, known_from: str, trace_of: TraceOf) -> None:
+def test_five_samples_show_a_limit(length: int, known_from: str) -> None:
     """A sample takes 10 us."""
     (limit,) = found(trace_of(sampled(export().kernel(0, length * US, GEMM, gridX=132), 50, 30, 0)))
     assert limit.known_from == known_from
 
 
-def test_samples_of_two_kernels_tell_of_neither(trace_of: TraceOf) -> None:
+def test_samples_of_two_kernels_tell_of_neither() -> None:
     """With kernels of 8 us, each sample overlaps two kernels, or idle time."""
     built = export()
     for number in range(10):
@@ -135,7 +134,7 @@ def test_samples_of_two_kernels_tell_of_neither(trace_of: TraceOf) -> None:
     assert limit.known_from == limits.NOT_KNOWN
 
 
-def test_recorded_sizes_show_the_rate_of_a_product(trace_of: TraceOf) -> None:
+def test_recorded_sizes_show_the_rate_of_a_product() -> None:
     """132 SMs at 1 GHz, 4096 operations a cycle, are 540.7 TFLOP/s. So 2 * 1024^3 operations take at least 3.97 us."""
     text = "aten::mm, op_id = 1, sizes = [[1024, 1024], [1024, 1024]]"
     built = export().range(text, 0, 50 * US, registered=False)
@@ -145,7 +144,7 @@ def test_recorded_sizes_show_the_rate_of_a_product(trace_of: TraceOf) -> None:
     assert limit.peak_share_low == limit.peak_share_high == pytest.approx(2 * 1024**3 / (132 * 4096 * 5000))
 
 
-def test_a_product_of_a_row_is_limited_by_the_memory(trace_of: TraceOf) -> None:
+def test_a_product_of_a_row_is_limited_by_the_memory() -> None:
     """With one row there are 2 operations for 2 bytes. 8192 x 8192 values of 2 bytes are 134 MB, 22 us at the peak."""
     text = "aten::mm, op_id = 1, sizes = [[1, 8192], [8192, 8192]]"
     built = export().range(text, 0, 50 * US, registered=False)
@@ -155,7 +154,7 @@ def test_a_product_of_a_row_is_limited_by_the_memory(trace_of: TraceOf) -> None:
     assert limit.peak_share_low == pytest.approx(2 * (8192**2 + 2 * 8192) / 25e-6 / PEAK)
 
 
-def test_a_group_with_a_product_of_unknown_size_has_no_rate(trace_of: TraceOf) -> None:
+def test_a_group_with_a_product_of_unknown_size_has_no_rate() -> None:
     text = "aten::mm, op_id = 1, sizes = [[1024, 1024], [1024, 1024]]"
     built = export().range(text, 0, 50 * US, registered=False)
     built.kernel(60 * US, 65 * US, GEMM, gridX=132, launched=(10 * US, 20 * US))
@@ -181,7 +180,7 @@ def test_no_kernel_of_a_real_capture_is_faster_than_the_memory(real_trace: RealT
     assert known
 
 
-def test_small_matrices_may_come_from_the_cache(trace_of: TraceOf) -> None:
+def test_small_matrices_may_come_from_the_cache() -> None:
     """The product is the same, but the cache holds all of it."""
     text = "aten::mm, op_id = 1, sizes = [[1, 8192], [8192, 8192]]"
     built = export(l2CacheSize=200_000_000).range(text, 0, 50 * US, registered=False)
@@ -191,7 +190,7 @@ def test_small_matrices_may_come_from_the_cache(trace_of: TraceOf) -> None:
 
 
 @pytest.mark.parametrize(("tensor", "known_from"), [(95, limits.BY_COUNTERS), (20, limits.BY_SIZES)])
-def test_the_unit_nearer_to_its_peak_counts(trace_of: TraceOf, tensor: int, known_from: str) -> None:
+def test_the_unit_nearer_to_its_peak_counts(tensor: int, known_from: str) -> None:
     """2 * 4096^3 operations in 300 us are 84.7 % of the peak."""
     text = "aten::mm, op_id = 1, sizes = [[4096, 4096], [4096, 4096]]"
     built = export().range(text, 0, 2 * US, registered=False)

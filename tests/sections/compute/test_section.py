@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from analysis_fixtures import run_section, window
-from export_builder import ExportBuilder
+from export_builder import ExportBuilder, trace_of
 from real_captures import CAPTURE_NAMES
 
 from nsyswrap.hardware.kernel_names.readers import READERS
@@ -17,7 +17,6 @@ from nsyswrap.rules.work_names import OPERATION_NAMES
 from nsyswrap.sections.compute import limits, section
 from nsyswrap.trace.tables import Trace
 
-TraceOf = Callable[[ExportBuilder], Trace]
 RealTrace = Callable[[str], Trace]
 US = 1000
 TO_HALF = (
@@ -37,7 +36,7 @@ def export() -> ExportBuilder:
     )
 
 
-def test_a_name_with_two_grids_is_one_row(trace_of: TraceOf) -> None:
+def test_a_name_with_two_grids_is_one_row() -> None:
     """Its rates are means weighted by time."""
     found = run_section(section, find_context(trace_of(export())), window(0, 100 * US)).tables["kernels"]
     assert found["name"].tolist() == [GEMM, TO_HALF]
@@ -48,7 +47,7 @@ def test_a_name_with_two_grids_is_one_row(trace_of: TraceOf) -> None:
     assert found["peak_share_high"][1] == pytest.approx((0.6144 + 0.8) / 2)
 
 
-def test_the_note_says_what_takes_the_time(trace_of: TraceOf) -> None:
+def test_the_note_says_what_takes_the_time() -> None:
     found = run_section(section, find_context(trace_of(export())), window(0, 100 * US)).findings
     (note,) = (each for each in found if each.rule == "compute/kernels")
     assert note.severity is Severity.NOTE
@@ -68,9 +67,7 @@ def test_the_note_says_what_takes_the_time(trace_of: TraceOf) -> None:
         ("NVIDIA GeForce GTX 1650", (7, 5), "this GPU has no tensor cores. What helps is less arithmetic."),
     ],
 )
-def test_the_advice_on_products_on_cuda_cores_fits_the_gpu(
-    gpu: str, capability: tuple[int, int], advice: str, trace_of: TraceOf
-) -> None:
+def test_the_advice_on_products_on_cuda_cores_fits_the_gpu(gpu: str, capability: tuple[int, int], advice: str) -> None:
     """Ten SMs at 1 GHz do 128 or 256 operations in a cycle each. The product reaches nine tenths of that."""
     major, minor = capability
     built = ExportBuilder().gpu(name=gpu, computeMajor=major, computeMinor=minor, smCount=10, clockRate=1_000_000_000)
@@ -82,7 +79,7 @@ def test_the_advice_on_products_on_cuda_cores_fits_the_gpu(
     assert note.advice.endswith(advice)
 
 
-def test_time_in_which_two_kernels_run_counts_once(trace_of: TraceOf) -> None:
+def test_time_in_which_two_kernels_run_counts_once() -> None:
     """They run for 80 of 100 us, and take 150 us together."""
     built = export().kernel(0, 70 * US, GEMM, streamId=8, gridX=132)
     found = run_section(section, find_context(trace_of(built)), window(0, 100 * US)).findings
@@ -97,13 +94,13 @@ def test_there_are_words_for_each_operation_of_the_rules() -> None:
 
 
 @pytest.mark.parametrize(("end", "is_noted"), [(1000, False), (175, False), (145, True)])
-def test_a_run_that_waits_most_of_the_time_has_no_note(end: int, trace_of: TraceOf, *, is_noted: bool) -> None:
+def test_a_run_that_waits_most_of_the_time_has_no_note(end: int, *, is_noted: bool) -> None:
     """Kernels run for 80 us."""
     found = run_section(section, find_context(trace_of(export())), window(0, end * US)).findings
     assert ("compute/kernels" in {each.rule for each in found}) is is_noted
 
 
-def test_the_verdict_of_a_run_without_warnings_names_its_kernels(trace_of: TraceOf) -> None:
+def test_the_verdict_of_a_run_without_warnings_names_its_kernels() -> None:
     built = ExportBuilder().gpu().kernel(0, 100 * US, GEMM, gridX=132)
     assert build_report(trace_of(built)).verdict == (
         "Compute-bound: kernels run 100.0 % of the time, in all GPU operations, warm-up included. "
@@ -124,7 +121,7 @@ def test_the_table_holds_all_kernel_time(real_trace: RealTrace, name: str) -> No
     assert set(table["limited_by"]) <= set(limits.LIMITS)
 
 
-def test_a_window_without_kernels_has_an_empty_table(trace_of: TraceOf) -> None:
+def test_a_window_without_kernels_has_an_empty_table() -> None:
     found = run_section(section, find_context(trace_of(export())), window(500 * US, 600 * US))
     assert (len(found.tables["kernels"]), found.findings) == (0, ())
     assert {fact.value for fact in found.facts} == {0, None, ""}

@@ -1,10 +1,10 @@
 """Runs of small products that one launch could compute."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import pytest
 from analysis_fixtures import run_section, window
-from export_builder import ExportBuilder
+from export_builder import ExportBuilder, trace_of
 
 from nsyswrap.hardware.kernel_names.classify import classify
 from nsyswrap.loop.context import find_context
@@ -14,7 +14,6 @@ from nsyswrap.sections.compute.kernel_groups import LaunchGroup, grouped_kernels
 from nsyswrap.sections.compute.small_matrices import part_of_gpu, runs
 from nsyswrap.trace.tables import Trace
 
-TraceOf = Callable[[ExportBuilder], Trace]
 US = 1000
 GEMM = "nvjet_sm90_tst_64x8_64x16_4x2_h_bz_bias_TNT"
 SPLIT = "void cublasLt::splitKreduce_kernel<(int)32, (int)16, int, float, float, float, float, (bool)0>(T6)"
@@ -34,13 +33,13 @@ def counted(trace: Trace) -> list[int]:
     return [int(each) for each in runs(context, grouped_kernels(context, window(0, 10_000 * US)))]
 
 
-def test_equal_products_in_a_row_are_a_run(trace_of: TraceOf) -> None:
+def test_equal_products_in_a_row_are_a_run() -> None:
     """The kernel that sums a split product belongs to the product before it."""
     assert counted(trace_of(export([GEMM, GEMM, "k", GEMM, SPLIT, GEMM]))) == [2, 2, 0, 2, 0, 2]
 
 
 @pytest.mark.parametrize(("length", "blocks"), [(10 * US, 8), (5 * US, 4224)])
-def test_long_products_and_large_ones_are_none(trace_of: TraceOf, length: int, blocks: int) -> None:
+def test_long_products_and_large_ones_are_none(length: int, blocks: int) -> None:
     """Long ones with small grids have the finding on small grids. 4224 tiles of 64 x 8 are half of 132 of 256 x 128."""
     assert counted(trace_of(export([GEMM] * 3, length, blocks))) == [0, 0, 0]
 
@@ -61,7 +60,7 @@ def test_tiles_and_blocks_show_how_much_of_the_gpu_a_product_could_use(name: str
     assert part_of_gpu(group) == part
 
 
-def test_a_run_is_worth_a_finding(trace_of: TraceOf) -> None:
+def test_a_run_is_worth_a_finding() -> None:
     trace = trace_of(export([GEMM] * 6))
     (found,) = run_section(section, find_context(trace), window(0, 100 * US)).findings
     assert (found.rule, found.lost_ns) == ("compute/small_matrices", 30 * US)

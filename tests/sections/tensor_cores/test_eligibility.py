@@ -1,10 +1,8 @@
 """Reasons why matrix work ran without tensor cores: each reason, the sums, the finding, real captures."""
 
-from collections.abc import Callable
-
 import pytest
 from analysis_fixtures import run_section, window
-from export_builder import ExportBuilder
+from export_builder import ExportBuilder, trace_of
 from real_captures import RealContext
 
 from nsyswrap.hardware.kernel_names.classify import Capability, Classification, Verdict, classify
@@ -14,8 +12,6 @@ from nsyswrap.report import choose_window
 from nsyswrap.sections.tensor_cores import section as tensor_cores
 from nsyswrap.sections.tensor_cores.eligibility import REASONS, reason
 from nsyswrap.trace.tables import Trace
-
-TraceOf = Callable[[ExportBuilder], Trace]
 
 FP32_GEMM = (
     "sm80_xmma_gemm_f32f32_f32f32_f32_tn_n_tilesize64x64x8_stage3_warpsize1x4x1_ffma_aligna4_alignc4_execute_kernel"
@@ -109,7 +105,7 @@ def test_memory_bound_work_has_that_reason_whatever_runs_beside_it(op: str) -> N
     assert not REASONS[found].can_be_faster
 
 
-def test_a_product_is_outside_autocast_only_where_its_own_phase_uses_half(trace_of: TraceOf) -> None:
+def test_a_product_is_outside_autocast_only_where_its_own_phase_uses_half() -> None:
     """Half precision in the forward phase does not show that FP32 in the optimizer left autocast.
 
     ::
@@ -126,7 +122,7 @@ def test_a_product_is_outside_autocast_only_where_its_own_phase_uses_half(trace_
     ]
 
 
-def test_tf32_of_one_operation_does_not_count_for_another(trace_of: TraceOf) -> None:
+def test_tf32_of_one_operation_does_not_count_for_another() -> None:
     """PyTorch lets convolutions use TF32 and products not, unless settings say otherwise."""
     builder = ExportBuilder().gpu().kernel(0, 10, TF32_CONV).kernel(10, 30, FP32_CONV).kernel(30, 60, FP32_GEMM)
     assert rows(trace_of(builder)) == [
@@ -135,7 +131,7 @@ def test_tf32_of_one_operation_does_not_count_for_another(trace_of: TraceOf) -> 
     ]
 
 
-def test_one_kernel_in_two_phases_has_two_rows(trace_of: TraceOf) -> None:
+def test_one_kernel_in_two_phases_has_two_rows() -> None:
     builder = ExportBuilder().gpu().range("forward", 0, 100).range("backward", 100, 200)
     for start, launch in ((200, 10), (210, 20), (220, 110)):
         builder.kernel(start, start + 10, FP32_GEMM, launched=(launch, launch + 5))
@@ -145,29 +141,29 @@ def test_one_kernel_in_two_phases_has_two_rows(trace_of: TraceOf) -> None:
     ]
 
 
-def test_the_same_kernel_on_two_kinds_of_gpu_has_two_reasons(trace_of: TraceOf) -> None:
+def test_the_same_kernel_on_two_kinds_of_gpu_has_two_reasons() -> None:
     builder = ExportBuilder().gpu(0).gpu(1, "Tesla T4", computeMajor=7, computeMinor=5)
     builder.kernel(0, 20, FP32_GEMM).kernel(0, 10, FP32_GEMM, device=1)
     assert [row[1] for row in rows(trace_of(builder))] == ["tf32_off", "no_tf32"]
 
 
-def test_two_gpus_of_one_kind_share_a_row(trace_of: TraceOf) -> None:
+def test_two_gpus_of_one_kind_share_a_row() -> None:
     builder = ExportBuilder().gpu(0).gpu(1).kernel(0, 20, FP32_GEMM).kernel(0, 10, FP32_GEMM, device=1)
     assert rows(trace_of(builder)) == [(FP32_GEMM, "tf32_off", "none", 30, 2)]
 
 
-def test_only_what_could_use_tensor_cores_is_listed(trace_of: TraceOf) -> None:
+def test_only_what_could_use_tensor_cores_is_listed() -> None:
     trace = trace_of(ExportBuilder().gpu().kernel(0, 10, HALF_GEMM).kernel(10, 20, ELEMENTWISE).kernel(20, 30, "mine"))
     assert rows(trace) == []
     assert section_of(trace).findings == ()
 
 
-def test_time_is_clipped_to_the_window(trace_of: TraceOf) -> None:
+def test_time_is_clipped_to_the_window() -> None:
     builder = ExportBuilder().gpu().kernel(-50, 50, FP32_GEMM).kernel(990, 1100, FP32_GEMM).kernel(2000, 2100)
     assert rows(trace_of(builder)) == [(FP32_GEMM, "tf32_off", "none", 60, 2)]
 
 
-def test_the_finding_names_the_costliest_reason_and_gives_its_advice(trace_of: TraceOf) -> None:
+def test_the_finding_names_the_costliest_reason_and_gives_its_advice() -> None:
     """TF32 explains 60 ns, the shape of half precision 40 ns, and the depthwise convolution has no advice."""
     builder = ExportBuilder().gpu().kernel(0, 60, FP32_GEMM).range("forward", 0, 1000)
     builder.kernel(100, 140, HALF_CONV, launched=(50, 60)).kernel(200, 300, DEPTHWISE)
@@ -183,7 +179,7 @@ def test_the_finding_names_the_costliest_reason_and_gives_its_advice(trace_of: T
     assert not any(REASONS["depthwise"].words in line for line in finding.evidence)
 
 
-def test_a_single_reason_is_not_shown_as_a_part(trace_of: TraceOf) -> None:
+def test_a_single_reason_is_not_shown_as_a_part() -> None:
     (finding,) = section_of(trace_of(ExportBuilder().gpu().kernel(0, 60, FP32_GEMM))).findings
     assert "100.0 % of kernel time is matrix work that could run on tensor cores and does not because" in (
         finding.headline
@@ -191,7 +187,7 @@ def test_a_single_reason_is_not_shown_as_a_part(trace_of: TraceOf) -> None:
 
 
 @pytest.mark.parametrize(("length", "found"), [(40, 0), (60, 1)])
-def test_a_small_share_is_no_finding(trace_of: TraceOf, length: int, found: int) -> None:
+def test_a_small_share_is_no_finding(length: int, found: int) -> None:
     """The share is 4 % of kernel time, or 6 %."""
     built = ExportBuilder().gpu().kernel(0, 1000 - length, ELEMENTWISE).kernel(1000 - length, 1000, FP32_GEMM)
     trace = trace_of(built)

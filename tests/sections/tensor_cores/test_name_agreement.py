@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pandas as pd
 import pytest
 from analysis_fixtures import whole_session, window
-from export_builder import ExportBuilder
+from export_builder import ExportBuilder, trace_of
 from ncu_fixtures import LAYOUT, PACKED, PRODUCT, SIMT, TRITON
 
 from nsyswrap.hardware.kernel_names.classify import Verdict, classify
@@ -23,8 +23,6 @@ from nsyswrap.sections.tensor_cores.name_agreement import (
     spelling,
 )
 from nsyswrap.trace.tables import Trace
-
-TraceOf = Callable[[ExportBuilder], Trace]
 
 H100 = (9, 0)
 MMA, FMA = {"HGMMA.64x64x16.F32.BF16": 64, "HMMA.1688.F32.TF32": 8}, {"HFMA2.MMA": 512}
@@ -222,7 +220,7 @@ def test_matrix_work_without_tensor_cores_stays_eligible(name: str, verdict: Ver
     assert rule.verdict is verdict
 
 
-def test_launches_come_from_a_capture(trace_of: TraceOf) -> None:
+def test_launches_come_from_a_capture() -> None:
     """There is a row for each launch configuration. Rules from a file count in the choice of kernels, too."""
     builder = ExportBuilder().gpu()
     for at, blocks in enumerate((8, 8, 16)):

@@ -1,0 +1,349 @@
+# ruff: noqa: ANN401, PTH110, PTH118 - torch is not imported here; pathlib would be one more module in each process
+"""Records some steps of a training loop: some pass, some are timed without being recorded, then the recording begins.
+
+::
+
+    step 0     3                          63                     163
+    | warm-up | timed, nothing is recorded | recorded            | nothing is recorded
+
+The profiler waits for a range with the text ``record`` and records all processes of the program while it is open. What
+is recorded slows a step down, also after the recording has ended, so the steps alone come first.
+
+The processes of a program share a folder. The first one that has enough steps creates the file ``begun`` in it and
+opens the range; the others see the file at their next step. The file ``ended`` says that the range is closed.
+"""
+
+import json
+import os
+import time
+from _thread import get_ident
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from .nvtx_calls import GRAY, Sink
+from .stderr import warn
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .marks import Marks
+
+# The text of the range, in the domain of our other ranges.
+TEXT = "record"
+BEGUN, ENDED = "begun", "ended"
+# Ends of the names of a process's files: its steps alone, and what it does now.
+ALONE_SUFFIX, PROGRESS_SUFFIX = ".alone", ".progress"
+# The content of the file ``begun`` where nsyswrap itself has begun the recording, from outside.
+FROM_OUTSIDE = "outside"
+
+# The first steps allocate memory, choose algorithms and compile. NVIDIA's guide to profiling PyTorch skips some, and
+# torch.profiler.schedule has its own ``wait`` and ``warmup`` for them; cuDNN's and cuBLAS's choices are made in the
+# first step, CUDA graphs are captured by torch.compile in the second and the third.
+WARM_UP_STEPS = 3
+
+# The standard error of a median of n steps with the standard deviation s is 1.25 s / sqrt(n) (Kendall and Stuart, The
+# Advanced Theory of Statistics, 10.13): 0.4 s for ten steps, 0.13 s for a hundred. A second covers what recurs more
+# often than that; ten seconds are what a user waits.
+LEAST_ALONE, LEAST_ALONE_NS = 10, 1_000_000_000
+MOST_STEPS, MOST_NS = 100, 10_000_000_000
+# Of long steps this many count, however long they take: the least from which a median tells one outlier.
+FEWEST_ALONE, FEWEST_RECORDED = 3, 5
+
+# A process says once a second where it is.
+PROGRESS_NS = 1_000_000_000
+
+# With nsys 2023.4.4 other processes begin to record a tenth of a second after the one that opens the range, and later
+# where the cores are busy. So that all ranks of a node record the same steps, this one waits; the others wait for it in
+# their next collective.
+SPREAD_S = 0.5
+NODE_VARIABLE = "LOCAL_WORLD_SIZE"
+
+RANK_VARIABLES = ("RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID")
+
+# Numbers of ranges that no profiler sees. Other ranges have 0, which is never ended.
+STEP_OPEN, DATA_OPEN = -2, -1
+
+WARM_UP, ALONE, RECORDING, ENDED_PHASE = "warm-up", "alone", "recording", "ended"
+
+
+class Schedule:
+    """Which steps are recorded.
+
+    Args:
+        text: A number of steps; ``FIRST:END`` for the steps from one number to before another; empty for as many as fit
+            in ten seconds, from 5 to 100.
+    """
+
+    def __init__(self, text: str) -> None:
+        first, colon, end = text.partition(":")
+        self.first = int(first) if colon else None
+        self.count = int(end) - int(first) if colon else int(text) if text else None
+
+    def begins(self, number: int, alone: int, alone_ns: int) -> bool:
+        """Return whether the recording begins with a step.
+
+        Args:
+            number: The number of the step.
+            alone: How many steps were timed alone.
+            alone_ns: How long they took.
+        """
+        if self.first is not None:
+            return number >= self.first
+        enough = alone >= LEAST_ALONE and alone_ns >= LEAST_ALONE_NS
+        return enough or alone >= MOST_STEPS or (alone >= FEWEST_ALONE and alone_ns >= MOST_NS)
+
+    def ends(self, recorded: int, recorded_ns: int) -> bool:
+        """Return whether the recording ends after so many steps, which took so long."""
+        if self.count is not None:
+            return recorded >= self.count
+        return recorded >= MOST_STEPS or (recorded >= FEWEST_RECORDED and recorded_ns >= MOST_NS)
+
+
+class StreamClock(Protocol):
+    """Times steps on the GPU."""
+
+    def mark(self) -> Any:
+        """Return a mark in the work of the current stream; None where there can be none."""
+
+    def between(self, pairs: "list[tuple[Any, Any]]") -> "list[int] | None":
+        """Return the times between marks in ns, once the last has passed; None where one is missing."""
+
+
+class CudaEvents:
+    """A ``StreamClock`` of CUDA events. They use neither the allocator nor random numbers.
+
+    Args:
+        torch: The module, completely imported.
+    """
+
+    def __init__(self, torch: Any) -> None:
+        self._cuda = torch.cuda
+
+    def mark(self) -> Any:
+        """Record an event on the current stream, unless CUDA is not in use or a graph is being captured."""
+        if not self._cuda.is_initialized() or self._cuda.is_current_stream_capturing():
+            return None
+        event = self._cuda.Event(enable_timing=True)
+        event.record()
+        return event
+
+    def between(self, pairs: "list[tuple[Any, Any]]") -> "list[int] | None":
+        """Return the times between events in ns."""
+        if not pairs or any(mark is None for pair in pairs for mark in pair):
+            return None
+        pairs[-1][1].synchronize()
+        return [round(first.elapsed_time(last) * 1e6) for first, last in pairs]
+
+
+class Lap:
+    """A step that is timed alone.
+
+    Attributes:
+        number: Its number.
+        host_ns: Its time by the host's clock.
+        marks: Marks on the GPU at its start and its end.
+        data_ns: The part of it in which the loader was waited for.
+    """
+
+    __slots__ = ("data_ns", "host_ns", "marks", "number")
+
+    def __init__(self, number: int, host_ns: int, marks: "tuple[Any, Any]", data_ns: int) -> None:
+        self.number, self.host_ns, self.marks, self.data_ns = number, host_ns, marks, data_ns
+
+
+class Recording:
+    """Decides at each step of this process whether it is timed, recorded, or neither.
+
+    Until the recording begins, and after it has ended, the marks send their ranges here and not to the profiler.
+
+    Args:
+        marks: The marks of this process.
+        sink: The profiler.
+        schedule: Which steps are recorded.
+        folder: The folder that the processes of the program share.
+        gpu: Times steps on the GPU.
+        sees_data: Whether the marks show when the loader is waited for.
+        clock: Returns the time in ns.
+    """
+
+    def __init__(  # noqa: PLR0913 - what it connects
+        self,
+        marks: "Marks",
+        sink: Sink,
+        schedule: Schedule,
+        folder: str,
+        gpu: StreamClock,
+        *,
+        sees_data: bool,
+        clock: Callable[[], int] = time.perf_counter_ns,
+    ) -> None:
+        self._marks, self._sink, self._schedule = marks, sink, schedule
+        self._begun, self._ended = os.path.join(folder, BEGUN), os.path.join(folder, ENDED)
+        self._own = os.path.join(folder, str(os.getpid()))
+        self._gpu, self._sees_data, self._clock = gpu, sees_data, clock
+        self._described = sink.described(TEXT, GRAY)
+        self._thread = self._data_began = self._data_ns = self._began = self._first = self._range = 0
+        self._mark: Any = None
+        self._is_whole = self._is_written = self._is_owner = False
+        self._laps: deque[Lap] = deque(maxlen=MOST_STEPS)
+        self._phase: Callable[[int, int, Any], int] = self._warm_up
+        self._written_ns = 0
+        self._name = WARM_UP
+        marks.send_to(self._start, self._end, self.step)
+
+    def step(self, _domain: Any, described: Any) -> int:
+        """Note that a step begins, where the one before has ended, and return the number of its range."""
+        thread = get_ident()
+        if thread != self._thread:
+            if self._thread:
+                return STEP_OPEN if self._name != RECORDING else self._sink.start(self._sink.domain, described)
+            self._thread = thread
+        now = self._clock()
+        try:
+            return self._phase(now, self._marks.step_number, described)
+        except Exception as error:  # noqa: BLE001 - no error here may end the program
+            warn(f"no steps are recorded: {type(error).__name__}: {error}")
+            return self._leave()
+
+    def write_alone(self) -> None:
+        """Write the times of the steps alone to a file of this process, if there are any."""
+        if self._is_written or not self._laps:
+            return
+        self._is_written = True
+        laps = list(self._laps)
+        try:
+            gpu = self._gpu.between([lap.marks for lap in laps])
+        except Exception:  # noqa: BLE001 - the marks are on several GPUs, or the GPU is gone
+            gpu = None
+        rank = next((os.environ[name] for name in RANK_VARIABLES if os.environ.get(name, "").isdecimal()), None)
+        self._write(
+            ALONE_SUFFIX,
+            {
+                "pid": os.getpid(),
+                "rank": None if rank is None else int(rank),
+                "first_step": laps[0].number,
+                "host_ns": [lap.host_ns for lap in laps],
+                "gpu_ns": gpu,
+                "data_ns": [lap.data_ns for lap in laps] if self._sees_data else None,
+            },
+        )
+
+    def leave(self) -> None:
+        """Send all ranges to the profiler: in a forked process, which it does not follow."""
+        self._is_written = True
+        self._marks.send_to(self._sink.start, self._sink.end)
+
+    def _start(self, _domain: Any, described: Any) -> int:
+        """Begin a range that is not recorded."""
+        if self._name == ALONE and get_ident() == self._thread and self._marks.is_data(described):
+            self._data_began = self._clock()
+            return DATA_OPEN
+        return 0
+
+    def _end(self, _domain: Any, number: int) -> None:
+        """End a range that is not recorded."""
+        if number == STEP_OPEN:
+            self._is_whole = get_ident() == self._thread or self._is_whole
+        elif self._data_began:
+            self._data_ns += self._clock() - self._data_began
+            self._data_began = 0
+
+    def _warm_up(self, now: int, number: int, described: Any) -> int:
+        if os.path.exists(self._begun):
+            return self._follow(number, described)
+        if number >= WARM_UP_STEPS or self._schedule.begins(number, 0, 0):
+            self._name, self._phase = ALONE, self._alone
+            return self._alone(now, number, described)
+        return self._pass(now, number)
+
+    def _alone(self, now: int, number: int, described: Any) -> int:
+        """Time the step that has ended, and record the next one if these are enough."""
+        if os.path.exists(self._begun):  # the step that has ended was recorded in part
+            return self._follow(number, described)
+        mark = self._gpu.mark()
+        if self._is_whole and self._began:
+            self._laps.append(Lap(number - 1, now - self._began, (self._mark, mark), self._data_ns))
+        if self._schedule.begins(number, len(self._laps), sum(lap.host_ns for lap in self._laps)):
+            return self._record(number, described)
+        self._mark = mark
+        self._pass(now, number)
+        self._began = self._clock()
+        return STEP_OPEN
+
+    def _pass(self, now: int, number: int) -> int:
+        """Let a step pass that is not recorded."""
+        self._tell(now, number)
+        self._is_whole, self._data_ns, self._data_began = False, 0, 0
+        return STEP_OPEN
+
+    def _record(self, number: int, described: Any) -> int:
+        """Begin the recording, unless another process has begun it."""
+        self._first = number
+        self.write_alone()
+        try:
+            os.close(os.open(self._begun, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+        except FileExistsError:
+            return self._follow(number, described)
+        self._is_owner = True
+        self._range = self._sink.start(self._sink.domain, self._described)
+        if os.environ.get(NODE_VARIABLE, "1") != "1":
+            time.sleep(SPREAD_S)
+        return self._go_on(number, described)
+
+    def _follow(self, number: int, described: Any) -> int:
+        """Send the ranges to the profiler, because another process has begun the recording."""
+        self.write_alone()
+        with open(self._begun, encoding="utf-8") as file:  # noqa: PTH123
+            self._is_owner = file.read() == FROM_OUTSIDE
+        # Where the recording has begun from outside, it holds the warm-up, too.
+        self._first = max(number, WARM_UP_STEPS) if self._is_owner else number
+        return self._go_on(number, described)
+
+    def _go_on(self, number: int, described: Any) -> int:
+        self._marks.send_to(self._sink.start, self._sink.end, self.step)
+        self._name, self._phase, self._began = RECORDING, self._recorded, self._clock()
+        self._tell(self._began, number, at_once=True)
+        return self._sink.start(self._sink.domain, described)
+
+    def _recorded(self, now: int, number: int, described: Any) -> int:
+        """End the recording if it is long enough, or if another process has ended it."""
+        if self._is_owner and self._schedule.ends(number - self._first, now - self._began):
+            if self._range:
+                self._sink.end(self._sink.domain, self._range)
+            text = json.dumps({"first": self._first, "last": number - 1})
+            with open(self._ended, "x", encoding="utf-8") as file:  # noqa: PTH123
+                file.write(text)
+            return self._leave()
+        if not self._is_owner and os.path.exists(self._ended):
+            return self._leave()
+        self._tell(now, number)
+        return self._sink.start(self._sink.domain, described)
+
+    def _leave(self) -> int:
+        """Record nothing any more."""
+        self._name = ENDED_PHASE
+        self._marks.send_to(_ignore, _ignore, lambda _domain, _described: STEP_OPEN)
+        self._write(PROGRESS_SUFFIX, {"phase": self._name})
+        return STEP_OPEN
+
+    def _tell(self, now: int, number: int, *, at_once: bool = False) -> None:
+        """Write where this process is, at most once a second."""
+        if not at_once and now - self._written_ns < PROGRESS_NS:
+            return
+        self._written_ns = now
+        self._write(PROGRESS_SUFFIX, {"phase": self._name, "step": number, "first": self._first, "at_ns": now})
+
+    def _write(self, suffix: str, value: "dict[str, object]") -> None:
+        """Write a file of this process; it appears whole."""
+        path = f"{self._own}{suffix}"
+        try:
+            with open(f"{path}.new", "w", encoding="utf-8") as file:  # noqa: PTH123
+                json.dump(value, file)
+            os.replace(f"{path}.new", path)  # noqa: PTH105
+        except OSError as error:  # a daemon of the program goes on after the run, whose folder is gone
+            warn(f"cannot write to {path}: {error.strerror}")
+
+
+def _ignore(_domain: Any, _what: Any) -> int:
+    """Begin or end no range."""
+    return 0

@@ -1,0 +1,300 @@
+"""The calibration: how much of the profiler's cost to take out of the recorded run, so that its step is the step alone.
+
+What nsys adds to a call is known as a range. How much of it applies is one number, the extent, which is solved: the
+typical step of the simulation without the cost is to be as long as a step was without nsys. The step gets shorter as
+the extent grows::
+
+    step   ----.
+                '----.             step alone, with its error
+          .............'----.......................
+                             '------ kernels set the pace here: the step stays as it is
+    extent  RECORDED   LEAST      MOST    FASTEST
+
+All extents whose step lies in the error of the step alone are admissible, and the middle of them is taken: where the
+kernels set the pace, the step does not tell the extent, and all of them are carried on. Where no cost that was measured
+fits, the pace of the machine has changed: its bounds come next. What is left then scales all times alike.
+
+The ranks of a job share the machine and wait for each other. So there is one extent, for which the steps of each rank
+are compared with its own steps alone.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from nsyswrap.base.interval import NINE_OF_TEN, Interval, around
+from nsyswrap.base.intervals import Indices, Times, Window
+from nsyswrap.base.memo import memo
+from nsyswrap.events.operations import COMPUTE
+from nsyswrap.events.recorded_calls import RecordedCalls
+from nsyswrap.loop.context import TraceContext
+from nsyswrap.model import AloneSource
+from nsyswrap.ranks.identity import find_ranks
+from nsyswrap.trace import tables
+from nsyswrap.trace.tables import array
+from nsyswrap.what_if.dependency_graph import Change
+from nsyswrap.what_if.fixed_step import WIDEST_FACTOR
+from nsyswrap.what_if.machine_pace import find_paces, kernel_factors
+from nsyswrap.what_if.simulate import Simulation
+from nsyswrap.what_if.simulated_steps import processes_of_steps, simulated_steps, typical_steps
+from nsyswrap.what_if.without_profiler import (
+    FASTEST,
+    LEAST,
+    MOST,
+    SLOWEST,
+    USUAL,
+    Extents,
+    find_extents,
+    without_profiler,
+)
+
+# Fewer steps alone do not show a typical one. Source: ours, as the fewest steps of a report without a caution.
+FEWEST_STEPS = 5
+# A pace that explains less of what is missing does not explain it. Source: ours.
+EXPLAINED = 0.5
+# An extent is found to a thousandth of the whole range.
+HALVINGS = 10
+
+
+def median_of(lengths: Times) -> Interval[float]:
+    """Return the median step, and the range of the median of another run of as many steps, in ns.
+
+    Of N steps, the number shorter than the true median has a standard deviation of half the root of N, and two runs
+    differ by the root of two times as much. Source: the binomial distribution. It assumes independent steps, and takes
+    no shape of their lengths for granted.
+    """
+    share = 0.5 + NINE_OF_TEN * np.sqrt(2 / len(lengths)) / 2
+    return Interval(*np.quantile(lengths, [max(1 - share, 0.0), 0.5, min(share, 1.0)]).tolist())
+
+
+@dataclass(frozen=True, eq=False)
+class Calibration:
+    """The recorded run as the program runs alone.
+
+    Attributes:
+        simulation: The run as it was.
+        extents: The run with more and more of the profiler's cost taken out.
+        extent: How much of it is; the ends are those that are admissible.
+        step: The typical step alone, in ns; None where the run has no steps.
+        source: What the step comes from.
+        scale: Factor for all times after that: 1 where the extent explains the step alone.
+        count: Number of steps that were timed alone; 0 for none.
+    """
+
+    simulation: Simulation
+    extents: Extents
+    extent: Interval[float]
+    step: Interval[int] | None
+    source: AloneSource
+    scale: float = 1.0
+    count: int = 0
+
+    @property
+    def is_known_well(self) -> bool:
+        """Return whether the range of the step says something."""
+        return self.step is None or self.step.high <= WIDEST_FACTOR * self.step.low
+
+    @cached_property
+    def happened(self) -> Times:
+        """Return when each node of the graph happens in the program, in ns since the start of the sample."""
+        moments = self.extents.run(self.simulation, self.extent.point)
+        scaled: Times = np.rint(moments * self.scale).astype(np.int64)
+        return scaled
+
+    @cached_property
+    def own(self) -> Times:
+        """Return the host's own work in each node in the program, in ns."""
+        scaled: Times = np.rint(self.extents.host_work(self.extent.point) * self.scale).astype(np.int64)
+        return scaled
+
+    @cached_property
+    def host(self) -> Interval[float]:
+        """Return the work of the host at the admissible extents, as multiples of that at the estimate."""
+        mine = self.simulation.graph.work_end > self.simulation.graph.work_start
+        work = self.extent.map(lambda extent: float(self.extents.host_work(extent)[mine].sum()))
+        return work.map(lambda ns: ns / max(work.point, 1.0))
+
+
+def find_calibration(simulation: Simulation, calls: RecordedCalls, window: Window) -> Calibration | None:
+    """Return the recorded run as the program runs alone.
+
+    None where the simulation does not reproduce the run, or neither the cost of a call nor a step alone is known.
+
+    Args:
+        simulation: The run as it was.
+        calls: The recorded calls of its threads, with their cost.
+        window: The window that was simulated.
+    """
+    if not simulation.predicts or not simulation.simulated_ns:
+        return None
+    model, measured = _Model(simulation, calls, window), measured_alone(simulation.context, window)
+    if measured is not None and model.has_steps:
+        return _fitted(model, measured)
+    if (prior := without_profiler(simulation, calls, window)) is None:
+        return None
+    recorded = median_of(model.lengths) if len(model.lengths) else None
+    step = None
+    if recorded is not None:
+        low, point, high = prior.step.in_order
+        step = around(round(recorded.point * point), round(recorded.point * low), round(recorded.high * high))
+    return Calibration(simulation, model.extents, Interval(LEAST, USUAL, FASTEST), step, "simulated")
+
+
+def _fitted(model: "_Model", measured: "TimedStep") -> Calibration:
+    """Return the run whose step is the step alone.
+
+    Args:
+        model: The simulated steps.
+        measured: The step alone.
+    """
+    share, (fastest, slowest) = measured.share, model.kernels
+    first = _crossing(lambda extent: model.share(extent, fastest), share.high)
+    last = max(_crossing(lambda extent: model.share(extent, slowest), share.low), first)
+    # The costs that were measured come first. Another pace of the host comes where the step allows none of them.
+    low, high = (min(max(each, LEAST), MOST) for each in (first, last))
+    if first > MOST or last < LEAST:
+        explained = _is_the_pace(model, low, first, share.point)
+        low, high = (first, last) if explained else (LEAST, MOST)
+    extent = Interval(low, (low + high) / 2, high)
+    scale = share.point / model.share(extent.point)
+    return Calibration(model.simulation, model.extents, extent, measured.step, measured.source, scale, measured.count)
+
+
+def _is_the_pace(model: "_Model", nearest: float, reached: float, wanted: float) -> bool:
+    """Return whether another pace of the host explains the step alone, where no measured cost of the calls does.
+
+    It does not where most of what is missing stays: then the kernels set the pace, and took longer or shorter.
+
+    Args:
+        model: The simulated steps.
+        nearest: The extent with the measured cost that comes nearest.
+        reached: The extent that comes nearest at any pace of the host.
+        wanted: The step alone as a share of the recorded one.
+    """
+    missing = wanted - model.share(nearest)
+    return abs(wanted - model.share(reached)) <= EXPLAINED * abs(missing)
+
+
+def _crossing(share: Callable[[float], float], wanted: float) -> float:
+    """Return the extent at which a share, which falls from the slowest pace to the fastest, comes nearest."""
+    low, high = float(SLOWEST), float(FASTEST)
+    if share(low) <= wanted:
+        return low
+    if share(high) > wanted:
+        return high
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if share(middle) > wanted else (low, middle)
+    return (low + high) / 2
+
+
+@dataclass(frozen=True, eq=False)
+class _Model:
+    """The typical steps of a sample in simulations.
+
+    Attributes:
+        simulation: The run as it was.
+        calls: The recorded calls of its threads, with their cost.
+        window: The window that was simulated.
+    """
+
+    simulation: Simulation
+    calls: RecordedCalls
+    window: Window
+
+    @cached_property
+    def extents(self) -> Extents:
+        """Return the run with more and more of the profiler's cost taken out."""
+        return find_extents(
+            self.simulation,
+            self.calls,
+            find_paces(self.simulation.context, self.window, self.simulation.sample),
+        )
+
+    @cached_property
+    def kernels(self) -> tuple[float, float]:
+        """Return how long kernels take in the fastest and in the slowest steps, relative to the sample."""
+        return kernel_factors(self.simulation.context, self.window, self.simulation.sample)
+
+    @cached_property
+    def lengths(self) -> Times:
+        """Return the recorded lengths of the measured steps of the window, in ns."""
+        steps = self.simulation.context.steps.measured_inside(self.window)
+        found: Times = array(steps, "end") - array(steps, "start")
+        return found
+
+    @cached_property
+    def _rows(self) -> list[Indices]:
+        """Return the typical steps of the sample, by process."""
+        typical, process = typical_steps(self.simulation, self.window), processes_of_steps(self.simulation)
+        mine = [np.flatnonzero(process == each) for each in tables.distinct(process).tolist()]
+        return [chosen if len(chosen := np.intersect1d(rows, typical)) else rows for rows in mine]
+
+    @property
+    def has_steps(self) -> bool:
+        """Return whether the sample has measured steps."""
+        return bool(self._rows)
+
+    @memo
+    def _steps(self, extent: float, factor: float) -> npt.NDArray[np.float64]:
+        """Return the typical step of each process at an extent, with kernels so many times as long, in ns."""
+        kernels = np.flatnonzero(self.simulation.context.operations.kind == COMPUTE)
+        slower = [Change(operations=kernels, factor=factor)] if factor != 1 else []
+        lengths = simulated_steps(self.simulation, self.extents.run(self.simulation, extent, *slower))
+        return np.array([np.median(lengths[rows]) for rows in self._rows])
+
+    @cached_property
+    def _as_recorded(self) -> npt.NDArray[np.float64]:
+        lengths = simulated_steps(self.simulation, self.simulation.graph.run())
+        return np.array([np.median(lengths[rows]) for rows in self._rows])
+
+    def share(self, extent: float, factor: float = 1.0) -> float:
+        """Return the typical step at an extent as a share of the recorded one: the mean over processes."""
+        return float(np.mean(self._steps(extent, factor) / self._as_recorded))
+
+
+class TimedStep(NamedTuple):
+    """The typical step that was timed alone.
+
+    Attributes:
+        share: The step alone as a share of the recorded one.
+        step: Its length in ns.
+        source: Where it was timed.
+        count: Number of steps.
+    """
+
+    share: Interval[float]
+    step: Interval[int]
+    source: AloneSource
+    count: int
+
+
+def measured_alone(context: TraceContext, window: Window) -> TimedStep | None:
+    """Return the typical step that was timed alone: the mean over processes; None where it is unknown.
+
+    Args:
+        context: The recording.
+        window: The window of the report.
+    """
+    alone, steps = context.settings.steps_alone, context.steps.measured_inside(window)
+    if not len(steps) or not alone.processes:
+        return None
+    ranks = find_ranks(context.trace, context.operations, context.settings.launched_as)
+    number = {each.process: each.number for each in ranks.each}
+    process, length = array(steps, "process"), array(steps, "end") - array(steps, "start")
+    shares, counts = [], []
+    for each in tables.distinct(process).tolist():
+        recorded = float(np.median(length[process == each]))
+        timed = [one.lengths for one in alone.of(tables.pid(each), number.get(each))]
+        counts.append(min(map(len, timed)))
+        if counts[-1] < FEWEST_STEPS or recorded <= 0:
+            return None
+        shares.append(np.mean([median_of(one).in_order for one in timed], axis=0) / recorded)
+    share = Interval(*np.mean(shares, axis=0).tolist())
+    recorded = float(np.median(length))
+    source: AloneSource = "second_run" if alone.in_second_run else "this_process"
+    return TimedStep(share, share.map(lambda each: round(recorded * each)), source, min(counts))

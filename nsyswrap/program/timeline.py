@@ -1,0 +1,256 @@
+"""The calibrated trace: the recorded sample with every event at the time at which it happens in the program alone.
+
+In the simulation, the moments of the launching threads move. Between two moments, a thread works, and then it may wait.
+The times of its calls and ranges are divided as before within each of the two::
+
+    recorded    |moment|----work-----|..wait..|moment|
+    program     |moment|--work--|....wait.....|moment|
+
+Each operation of a GPU has a time of its own in the simulation. Other threads of a process move with its main thread,
+and processes that launch nothing, such as those of a data loader, with the first process that does.
+
+Only the sample is left. The order of the events of a thread and of a stream stays as it was. What the profiler did by
+itself is taken out.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from nsyswrap.base.intervals import Indices, Times
+from nsyswrap.events.host_record import BlockedCalls, HostRecord, Samples
+from nsyswrap.events.operations import SOURCES
+from nsyswrap.hardware.profiler_cost import ProfilerCost
+from nsyswrap.hardware.steps_alone import NO_STEPS_ALONE
+from nsyswrap.loop.context import TraceContext, find_context
+from nsyswrap.loop.step_detection import Steps
+from nsyswrap.program.calibration import Calibration
+from nsyswrap.trace import tables
+from nsyswrap.trace.tables import TableSpec, Trace, array, coded
+from nsyswrap.what_if.dependency_graph import FREE
+from nsyswrap.what_if.simulate import Simulation
+
+_OPERATIONS = frozenset(SOURCES)
+_BY_CALL = frozenset({tables.EVENT_RECORDS.name, tables.EVENT_WAITS.name})
+Flags = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class MovedTimes:
+    """Recorded times of a thread and the times in the program, both ascending, in ns since capture start.
+
+    Attributes:
+        recorded: Moments as recorded.
+        moved: The same moments in the program.
+    """
+
+    recorded: Times
+    moved: npt.NDArray[np.float64]
+
+    def of(self, times: Times) -> Times:
+        """Return recorded times as times in the program; before and after the moments they keep their distance."""
+        found = np.interp(times, self.recorded, self.moved)
+        found += np.minimum(times - self.recorded[0], 0) + np.maximum(times - self.recorded[-1], 0)
+        moved: Times = np.rint(found).astype(np.int64)
+        return moved
+
+
+def calibrated_context(context: TraceContext, calibration: Calibration) -> TraceContext:
+    """Return the context of the program as it runs alone, for the steps of the simulated sample.
+
+    Args:
+        context: The recording.
+        calibration: Its run without the profiler.
+    """
+    threads = _Threads(calibration)
+    trace = _moved_trace(context, calibration, threads)
+    settings = replace(
+        context.settings,
+        profiler_cost=ProfilerCost(),  # of nothing: no call is recorded
+        steps_alone=NO_STEPS_ALONE,
+        host=_moved_record(context.settings.host, threads),
+    )
+    return find_context(trace, settings, _moved_steps(context.steps, calibration.simulation, threads))
+
+
+class _Threads:
+    """The moved times of all threads.
+
+    Args:
+        calibration: The run without the profiler.
+    """
+
+    def __init__(self, calibration: Calibration) -> None:
+        simulation = calibration.simulation
+        self.each = {thread: _moved_times(calibration, thread) for thread in simulation.threads}
+        mains = simulation.context.phases.main_thread
+        self.processes: dict[int, int] = {}
+        for thread in simulation.threads:
+            process = int(tables.process_of(np.int64(thread)))
+            main = mains.get(process, thread)
+            self.processes.setdefault(process, main if main in self.each else thread)
+        self.first = next(iter(self.processes.values()))
+
+    def of(self, thread: int) -> MovedTimes:
+        """Return the moved times of a thread, by its global id or that of its process."""
+        if thread in self.each:
+            return self.each[thread]
+        process = int(tables.process_of(np.int64(thread)))
+        return self.each[self.processes.get(process, self.first)]
+
+    def moved(self, thread: Times, times: Times) -> Times:
+        """Return times of threads as times in the program."""
+        found = times.copy()
+        for each in tables.distinct(thread).tolist():
+            mine = thread == each
+            found[mine] = self.of(each).of(times[mine])
+        return found
+
+
+def _moved_times(calibration: Calibration, thread: int) -> MovedTimes:
+    """Return the moved times of a launching thread."""
+    simulation, happened = calibration.simulation, calibration.happened
+    graph, sample = simulation.graph, simulation.sample
+    nodes = np.flatnonzero(graph.thread == thread)
+    begun, own = happened[graph.after[nodes]], calibration.own[nodes]
+    worked = np.minimum(begun + own, happened[nodes])
+    end = np.flatnonzero(
+        (graph.moment == sample.end_ns) & (tables.process_of(graph.thread) == tables.process_of(np.int64(thread)))
+    )
+    recorded = np.concatenate([
+        *([sample.start_ns], graph.work_start[nodes], graph.work_end[nodes], graph.moment[nodes]),
+        graph.moment[end],
+    ])  # fmt: skip
+    moved = np.concatenate([[0], begun, worked, happened[nodes], happened[end]])
+    order = np.lexsort((moved, recorded))
+    return MovedTimes(recorded[order], sample.start_ns + np.maximum.accumulate(moved[order]).astype(np.float64))
+
+
+def _moved_operations(calibration: Calibration) -> tuple[Indices, Times, Times]:
+    """Return the operations of the program as rows of the context's operations, with their start and end in ns.
+
+    Those that were launched before the sample stay as they are.
+    """
+    simulation, happened = calibration.simulation, calibration.happened
+    graph, sample, operations = simulation.graph, simulation.sample, simulation.context.operations
+    nodes = np.flatnonzero(graph.operation >= 0)
+    length = np.rint(graph.length[nodes] * calibration.scale).astype(np.int64)
+    end = happened[nodes]
+    # One that follows another in its stream can at most fill the time since the end of that one.
+    holder = graph.held_by[nodes]
+    follows = (graph.held[nodes] > FREE) & (graph.held[nodes] >= graph.length[nodes]) & (graph.operation[holder] >= 0)
+    length = np.where(follows, np.minimum(length, np.maximum(end - happened[holder], 0)), length)
+    # A collective that waits for other ranks has two nodes: it begins with the first, and ends with the second.
+    frame = pd.DataFrame({"row": graph.operation[nodes], "start": end - length, "end": end})
+    whole = frame.groupby("row", sort=True).agg(start=("start", "min"), end=("end", "max"))
+    rows = whole.index.to_numpy(np.intp)
+    start, end = array(whole, "start") + sample.start_ns, array(whole, "end") + sample.start_ns
+    # Where a call got shorter, its operation still begins after it.
+    before = np.flatnonzero(
+        (operations.start < sample.start_ns) & (operations.end > sample.start_ns) & ~operations.migration
+    )
+    before = np.setdiff1d(before, rows)
+    return (
+        np.concatenate([before, rows]),
+        np.concatenate([operations.start[before], start]),
+        np.concatenate([operations.end[before], end]),
+    )
+
+
+def _moved_trace(context: TraceContext, calibration: Calibration, threads: _Threads) -> Trace:
+    """Return the tables of the sample with their times in the program."""
+    trace, operations, sample = context.trace, context.operations, calibration.simulation.sample
+    rows, start, end = _moved_operations(calibration)
+    called = operations.call[rows]
+    called = np.unique(called[called >= 0])
+    frames: dict[str, pd.DataFrame] = {}
+    for number, spec in enumerate(SOURCES):
+        mine = operations.table[rows] == number
+        frames[spec.name] = _sorted(trace[spec], operations.row[rows[mine]], start[mine], end[mine])
+    migrations = np.flatnonzero(
+        operations.migration & (operations.start >= sample.start_ns) & (operations.start < sample.end_ns)
+    )
+    for spec in tables.SPECS:
+        if spec in _OPERATIONS:
+            continue
+        frame = trace[spec]
+        if spec is tables.OVERHEADS:
+            frames[spec.name] = spec.empty()
+        elif "start" not in spec.columns:
+            frames[spec.name] = frame
+        else:
+            frames[spec.name] = _moved_frame(spec, frame, _inside(spec, frame, calibration.simulation, called), threads)
+    if len(migrations):
+        moved = (
+            threads.moved(operations.process[migrations], each[migrations])
+            for each in (operations.start, operations.end)
+        )
+        copies = _sorted(trace[tables.COPIES], operations.row[migrations], *moved)
+        both = pd.concat([frames[tables.COPIES.name], copies], ignore_index=True)
+        frames[tables.COPIES.name] = both.sort_values("start", kind="stable", ignore_index=True)
+    correlated = frames[tables.CALLS.name]["correlation_id"]
+    for name in _BY_CALL:
+        frames[name] = frames[name][frames[name]["correlation_id"].isin(correlated)].reset_index(drop=True)
+    return replace(trace, frames=frames, excerpt=None)
+
+
+def _inside(spec: TableSpec, frame: pd.DataFrame, simulation: Simulation, called: Indices) -> Indices:
+    """Return the rows of a table that touch the sample; of the calls also those that launch its operations."""
+    sample, begun = simulation.sample, array(frame, "start")
+    ended = array(frame, "end") if "end" in spec.columns else begun
+    found = np.flatnonzero((begun < sample.end_ns) & (ended >= sample.start_ns))
+    return np.union1d(found, called) if spec is tables.CALLS else found
+
+
+def _moved_frame(spec: TableSpec, frame: pd.DataFrame, rows: Indices, threads: _Threads) -> pd.DataFrame:
+    """Return some rows of a table with their times in the program."""
+    if "thread" in spec.columns:
+        owner = coded(frame, "thread")[rows]
+    elif "process" in spec.columns:
+        owner = array(frame, "process")[rows]
+    else:
+        owner = np.full(len(rows), threads.first)
+    start = threads.moved(owner, array(frame, "start")[rows])
+    if "end" not in spec.columns:
+        return _sorted(frame, rows, start)
+    other = array(frame, "end_thread")[rows] if "end_thread" in spec.columns else np.zeros(len(rows), np.int64)
+    end = threads.moved(np.where(other != 0, other, owner), array(frame, "end")[rows])
+    return _sorted(frame, rows, start, np.maximum(end, start))
+
+
+def _sorted(frame: pd.DataFrame, rows: Indices, start: Times, end: Times | None = None) -> pd.DataFrame:
+    """Return some rows of a table with other times, by start."""
+    order = np.argsort(start, kind="stable")
+    found = frame.iloc[rows[order]].reset_index(drop=True).assign(start=start[order])
+    return found if end is None else found.assign(end=end[order])
+
+
+def _moved_steps(steps: Steps, simulation: Simulation, threads: _Threads) -> Steps:
+    """Return the steps that lie inside the sample, with their times in the program."""
+    inside = steps.whole_inside(simulation.sample).reset_index(drop=True)
+    thread = array(inside, "thread")
+    start, end = (threads.moved(thread, array(inside, name)) for name in ("start", "end"))
+    return replace(steps, frame=inside.assign(start=start, end=end), read=None)
+
+
+def _moved_record(record: HostRecord, threads: _Threads) -> HostRecord:
+    """Return what was sampled of the host with the times of the samples in the program."""
+    moved = threads.of(threads.first)
+
+    def of(samples: Samples) -> Samples:
+        return replace(samples, at=moved.of(samples.at))
+
+    def calls(blocked: BlockedCalls) -> BlockedCalls:
+        return replace(blocked, at=moved.of(blocked.at))
+
+    return replace(
+        record,
+        times=moved.of(record.times),
+        throttled=of(record.throttled),
+        threads={each: of(samples) for each, samples in record.threads.items()},
+        waits={each: calls(blocked) for each, blocked in record.waits.items()},
+        processes={each: of(samples) for each, samples in record.processes.items()},
+        gpus=tuple(replace(each, samples=of(each.samples)) for each in record.gpus),
+    )

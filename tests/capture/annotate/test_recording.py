@@ -1,0 +1,297 @@
+"""Which steps are timed, which are recorded, and what a process writes of them; with a sink and a clock of the test."""
+
+import json
+import os
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from annotate_fixtures import Recorder
+
+from nsyswrap.capture.annotate.marks import DATA, Marks
+from nsyswrap.capture.annotate.recording import (
+    ALONE_SUFFIX,
+    BEGUN,
+    ENDED,
+    FROM_OUTSIDE,
+    PROGRESS_SUFFIX,
+    CudaEvents,
+    Recording,
+    Schedule,
+)
+
+MS = 1_000_000
+
+
+@dataclass
+class Clock:
+    """A clock that a test sets, for host and GPU."""
+
+    now: int = 1
+
+    def __call__(self) -> int:
+        """Return the time in ns."""
+        return self.now
+
+
+@dataclass
+class Gpu:
+    """Marks on a GPU that is done with a step half of its time after the host."""
+
+    clock: Clock
+    read: int = 0
+
+    def mark(self) -> int:
+        """Return the time of the GPU."""
+        return self.clock.now * 3 // 2
+
+    def between(self, pairs: list[tuple[int, int]]) -> list[int]:
+        """Return the times between marks."""
+        self.read += 1
+        return [last - first for first, last in pairs]
+
+
+@dataclass
+class Program:
+    """A process that takes steps, whose marks are recorded by a schedule."""
+
+    folder: Path
+    schedule: str = ""
+    recorder: Recorder = field(default_factory=Recorder)
+    clock: Clock = field(default_factory=Clock)
+
+    def __post_init__(self) -> None:
+        """Mark the calls of ``load``."""
+        self.gpu = Gpu(self.clock)
+        self.marks = Marks(self.recorder, lambda: self.grad)
+        self.marks.watch(self.load.__func__.__code__, DATA)  # type: ignore[attr-defined]
+        self.grad = True
+        self.recording = Recording(
+            self.marks,
+            self.recorder,
+            Schedule(self.schedule),
+            str(self.folder),
+            self.gpu,
+            sees_data=True,
+            clock=self.clock,
+        )
+
+    def load(self, ms: int) -> None:
+        """Wait for a batch."""
+        code = Program.load.__code__
+        self.marks.started(code)
+        self.clock.now += ms * MS
+        self.marks.returned(code)
+
+    def take(self, count: int, ms: int = 10, data_ms: int = 0) -> None:
+        """Take steps of a length. Part of it is loading."""
+        for _ in range(count):
+            self.load(data_ms)
+            self.clock.now += (ms - data_ms) * MS
+            self.marks.end_step()
+
+    @property
+    def recorded(self) -> list[int]:
+        """Return the numbers of the steps that the profiler has seen to their end while it recorded."""
+        lines = self.recorder.lines
+        first = lines.index("+record") if "+record" in lines else 0
+        return [int(each.split()[1]) for each in lines[first:] if each.startswith("-step")]
+
+    def written(self, suffix: str) -> dict[str, Any]:
+        """Return a file of this process."""
+        found: dict[str, Any] = json.loads((self.folder / f"{os.getpid()}{suffix}").read_text())
+        return found
+
+
+@pytest.mark.parametrize(
+    ("number", "alone", "alone_ms", "begins"),
+    [
+        (99, 9, 2_000, False),
+        (99, 10, 1_000, True),
+        (99, 99, 999, False),
+        (99, 100, 999, True),
+        (99, 3, 9_999, False),
+        (99, 3, 10_000, True),
+        (99, 2, 99_000, False),
+    ],
+)
+def test_recording_begins_after_enough_steps_alone(number: int, alone: int, alone_ms: int, *, begins: bool) -> None:
+    """That is ten steps and a second, a hundred steps, or three steps and ten seconds."""
+    assert Schedule("").begins(number, alone, alone_ms * MS) is begins
+    assert Schedule("30").begins(number, alone, alone_ms * MS) is begins
+
+
+@pytest.mark.parametrize(
+    ("recorded", "ms", "ends"), [(99, 9_999, False), (100, 100, True), (5, 10_000, True), (4, 60_000, False)]
+)
+def test_recording_ends_after_a_hundred_steps_or_ten_seconds(recorded: int, ms: int, *, ends: bool) -> None:
+    """Five steps are recorded however long they take."""
+    assert Schedule("").ends(recorded, ms * MS) is ends
+
+
+def test_a_number_of_steps_is_kept() -> None:
+    """It may be less than five, and take longer than ten seconds."""
+    assert [Schedule("3").ends(each, 99_000 * MS) for each in (2, 3)] == [False, True]
+
+
+def test_steps_by_number_begin_and_end_there() -> None:
+    """The last number is not recorded."""
+    found = Schedule("200:230")
+    assert [found.begins(each, 0, 0) for each in (199, 200, 201)] == [False, True, True]
+    assert [found.ends(each, 0) for each in (29, 30)] == [False, True]
+
+
+def test_steps_alone_come_first_and_are_written_before_the_recording(tmp_path: Path) -> None:
+    """Three steps of 100 ms are warm-up, ten are timed, and nothing is sent to the profiler until then."""
+    program = Program(tmp_path)
+    program.take(12, 100, 30)
+    assert program.recorder.lines == []
+    program.take(1, 100, 30)
+    assert program.recorder.lines == ["+record", "+step 13"]
+    expected = {"pid": os.getpid(), "rank": None, "first_step": 3, "host_ns": [100 * MS] * 10}
+    assert program.written(ALONE_SUFFIX) == expected | {"gpu_ns": [150 * MS] * 10, "data_ns": [30 * MS] * 10}
+    assert program.gpu.read == 1
+
+
+def test_the_recording_ends_between_two_steps(tmp_path: Path) -> None:
+    """The program runs on, and sends nothing more to the profiler."""
+    program = Program(tmp_path, "20")
+    program.take(50, 100)
+    assert program.recorded == list(range(13, 33))
+    assert program.recorder.lines[-2:] == ["-step 32", "-record"]
+    assert json.loads((tmp_path / ENDED).read_text()) == {"first": 13, "last": 32}
+    assert program.written(PROGRESS_SUFFIX) == {"phase": "ended"}
+
+
+def test_steps_by_number_keep_the_last_hundred_before_as_steps_alone(tmp_path: Path) -> None:
+    program = Program(tmp_path, "200:203")
+    program.take(300)
+    assert program.recorded == [200, 201, 202]
+    alone = program.written(ALONE_SUFFIX)
+    assert (alone["first_step"], len(alone["host_ns"])) == (100, 100)
+
+
+def test_the_first_steps_can_be_recorded(tmp_path: Path) -> None:
+    """Then there are no steps alone."""
+    program = Program(tmp_path, "0:2")
+    program.take(5)
+    assert program.recorded == [0, 1]
+    assert not (tmp_path / f"{os.getpid()}{ALONE_SUFFIX}").exists()
+
+
+def test_an_evaluation_is_part_of_no_step_alone(tmp_path: Path) -> None:
+    """The step begins again with the next batch for training."""
+    program = Program(tmp_path)
+    program.take(5, 100)
+    program.grad = False
+    program.load(5_000)
+    program.grad = True
+    program.take(20, 100)
+    alone = program.written(ALONE_SUFFIX)
+    assert set(alone["host_ns"]) == {100 * MS}
+    assert alone["first_step"] == 3
+
+
+def test_a_process_follows_one_that_has_begun(tmp_path: Path) -> None:
+    """It opens no range, and the step in which the other began is not one alone. It stops when the other does."""
+    program = Program(tmp_path)
+    program.take(7, 100)
+    (tmp_path / BEGUN).touch()
+    program.take(3, 100)
+    assert program.recorder.lines[:3] == ["+step 8", "+data", "-data"]
+    assert "+record" not in program.recorder.lines
+    assert len(program.written(ALONE_SUFFIX)["host_ns"]) == 4
+    (tmp_path / ENDED).write_text("{}")
+    program.take(5, 100)
+    assert program.recorder.lines[-1] == "-step 10"
+
+
+def test_where_nsyswrap_has_begun_the_first_process_says_when_it_is_enough(tmp_path: Path) -> None:
+    """The warm-up is recorded, too, and does not count."""
+    (tmp_path / BEGUN).write_text(FROM_OUTSIDE)
+    program = Program(tmp_path, "20")
+    program.take(40, 100)
+    assert program.recorded == list(range(23))
+    assert json.loads((tmp_path / ENDED).read_text()) == {"first": 3, "last": 22}
+
+
+def test_other_threads_take_no_steps(tmp_path: Path) -> None:
+    program = Program(tmp_path)
+    program.take(5, 100)
+    other = threading.Thread(target=program.take, args=(50, 100))
+    other.start()
+    other.join()
+    assert program.recorder.lines == []
+
+
+def test_a_short_program_writes_its_steps_at_its_end(tmp_path: Path) -> None:
+    program = Program(tmp_path)
+    program.take(6, 100)
+    program.recording.write_alone()
+    assert program.written(ALONE_SUFFIX)["host_ns"] == [100 * MS] * 3
+    assert program.written(ALONE_SUFFIX)["first_step"] == 3
+
+
+def test_a_forked_process_leaves_the_recording_to_its_parent(tmp_path: Path) -> None:
+    program = Program(tmp_path)
+    program.take(6, 100)
+    program.recording.leave()
+    program.take(30, 100)
+    program.recording.write_alone()
+    assert not (tmp_path / BEGUN).exists()
+    assert not (tmp_path / f"{os.getpid()}{ALONE_SUFFIX}").exists()
+
+
+def test_the_rank_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RANK", "3")
+    program = Program(tmp_path)
+    program.take(15, 100)
+    assert program.written(ALONE_SUFFIX)["rank"] == 3
+
+
+def test_an_error_ends_nothing_but_the_recording(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    program = Program(tmp_path)
+    program.take(5, 100)
+    program.clock.now = None  # type: ignore[assignment]
+    program.marks.end_step()
+    assert "no steps are recorded: TypeError" in capsys.readouterr().err
+    program.marks.end_step()
+
+
+class Cuda:
+    """The parts of ``torch.cuda`` that time steps."""
+
+    def __init__(self, *, is_initialized: bool = True, captures: bool = False) -> None:
+        self.is_initialized = lambda: is_initialized
+        self.is_current_stream_capturing = lambda: captures
+        self.times = iter(range(99))
+        self.waited: list[object] = []
+
+    def Event(self, *, enable_timing: bool) -> SimpleNamespace:  # noqa: N802 - torch's name
+        """Return an event that is recorded 2 ms after the one before."""
+        assert enable_timing
+        event = SimpleNamespace(at=None)
+        event.record = lambda: setattr(event, "at", 2.0 * next(self.times))
+        event.synchronize = lambda: self.waited.append(event)
+        event.elapsed_time = lambda other: other.at - event.at
+        return event
+
+
+def test_cuda_events_time_steps_on_the_gpu() -> None:
+    """Only the last one is waited for."""
+    cuda = Cuda()
+    clock = CudaEvents(SimpleNamespace(cuda=cuda))
+    marks = [clock.mark() for _ in range(3)]
+    assert clock.between([(marks[0], marks[1]), (marks[1], marks[2])]) == [2 * MS, 2 * MS]
+    assert cuda.waited == [marks[2]]
+
+
+@pytest.mark.parametrize("cuda", [Cuda(is_initialized=False), Cuda(captures=True)])
+def test_no_event_is_recorded_without_cuda_or_into_a_graph(cuda: Cuda) -> None:
+    clock = CudaEvents(SimpleNamespace(cuda=cuda))
+    assert clock.mark() is None
+    assert clock.between([(None, None)]) is None
+    assert clock.between([]) is None

@@ -1,0 +1,125 @@
+"""The recorded run is calibrated until its step is as long as a step was without nsys."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from export_builder import trace_of
+from hypothesis import given
+from hypothesis import strategies as st
+from measured_costs import COST, US
+from program_loops import LAUNCHES, alone, loop
+from simulations import simulate
+
+from nsyswrap.base.interval import Interval
+from nsyswrap.hardware.profiler_cost import ProfilerCost
+from nsyswrap.hardware.steps_alone import NO_STEPS_ALONE, ProcessSteps, StepsAlone
+from nsyswrap.loop.context import Settings, find_calls, find_context
+from nsyswrap.program.calibration import Calibration, find_calibration, median_of
+from nsyswrap.report import choose_window
+from nsyswrap.trace.tables import Trace
+from nsyswrap.what_if.without_profiler import FASTEST, LEAST, MOST, USUAL
+
+
+def calibrated(
+    trace: Trace, steps: StepsAlone = NO_STEPS_ALONE, cost: ProfilerCost | None = COST
+) -> Calibration | None:
+    """Return the calibration of a trace."""
+    context = find_context(trace, Settings(profiler_cost=cost, steps_alone=steps))
+    window = choose_window(context)
+    simulation = simulate(context, window)
+    return find_calibration(simulation, find_calls(context, window, simulation.states), window)
+
+
+def found(trace: Trace, steps: StepsAlone = NO_STEPS_ALONE, cost: ProfilerCost | None = COST) -> Calibration:
+    """Return the calibration of a trace that has one."""
+    made = calibrated(trace, steps, cost)
+    assert made is not None
+    return made
+
+
+@pytest.mark.parametrize("cost", [2, 2.5, 3, 4, 5])
+def test_the_cost_of_a_call_follows_from_the_step_alone(cost: float) -> None:
+    """Nsys added 2 to 5 us to each launch, and 2 us for the range of a step: the step alone tells how much it was."""
+    made = found(trace_of(loop(every=20 + cost)), alone(LAUNCHES * 20 - 2))
+    at = np.interp(cost, [2, 3, 5], [LEAST, USUAL, MOST])
+    assert made.extent.point == pytest.approx(at, abs=0.15)
+    assert made.step is not None
+    assert made.step.point == pytest.approx((LAUNCHES * 20 - 2) * US, abs=1)
+    assert made.scale == pytest.approx(1, abs=0.005)
+    assert made.source == "this_process"
+
+
+def test_a_gpu_that_sets_the_pace_leaves_the_cost_open() -> None:
+    """Kernels of 300 us wait in the queue: every cost that was measured is admissible, and the step stays as it is."""
+    made = found(trace_of(loop(every=20, kernel=300)), alone(LAUNCHES * 300 + 8))
+    assert made.extent == Interval(LEAST, (LEAST + MOST) / 2, MOST)
+    assert made.scale == pytest.approx(1, abs=0.01)
+    assert made.host.low < 1 < made.host.high
+
+
+@pytest.mark.parametrize("factor", [0.8, 1.2])
+def test_kernels_that_took_longer_say_nothing_about_the_host(factor: float) -> None:
+    """No pace of the host explains the step alone: all times are scaled, and the cost stays open."""
+    made = found(trace_of(loop(every=20, kernel=60)), alone(LAUNCHES * 60 * factor))
+    assert made.extent.ends == (LEAST, MOST)
+    assert made.scale == pytest.approx(factor, rel=0.02)
+
+
+def test_a_faster_machine_comes_after_the_most_cost() -> None:
+    """Without 5 us a launch the step still takes 178 us. The machine may be twice as fast as it was."""
+    made = found(trace_of(loop(every=23)), alone(140), replace(COST, pace_range=2.0))
+    assert MOST < made.extent.point <= FASTEST
+    assert made.scale == pytest.approx(1, abs=0.01)
+
+
+def test_without_steps_alone_the_cost_is_the_usual_one() -> None:
+    made = found(trace_of(loop(every=20)))
+    assert made.extent == Interval(LEAST, USUAL, FASTEST)
+    assert made.source == "simulated"
+    assert made.step is not None
+    assert made.step.point == pytest.approx((LAUNCHES * 17 - 2) * US, rel=0.01)
+
+
+def test_without_a_cost_the_step_alone_still_says_how_long_the_host_took() -> None:
+    made = found(trace_of(loop(every=23)), alone(LAUNCHES * 20), None)
+    assert made.step is not None
+    assert made.step.point == LAUNCHES * 20 * US
+    assert made.scale == pytest.approx(1, abs=0.01)
+
+
+def test_there_is_none_without_a_cost_and_without_steps_alone() -> None:
+    assert calibrated(trace_of(loop(every=20)), cost=None) is None
+
+
+@pytest.mark.parametrize(("count", "known"), [(4, False), (5, True)])
+def test_four_steps_alone_show_no_typical_step(count: int, *, known: bool) -> None:
+    """Then the step is the simulated one."""
+    steps = StepsAlone((ProcessSteps(1, None, np.full(count, 190 * US)),))
+    assert (found(trace_of(loop(every=20)), steps).source == "this_process") is known
+
+
+@pytest.mark.slow
+@given(every=st.integers(12, 40), kernel=st.integers(1, 60), share=st.floats(0.5, 1.1))
+def test_the_typical_step_is_always_the_step_alone(every: int, kernel: int, share: float) -> None:
+    """By the cost, the pace of the machine, or a scale for what is left."""
+    trace = trace_of(loop(every=every, kernel=kernel))
+    wanted = round(share * max(every, kernel) * LAUNCHES)
+    made = found(trace, alone(wanted))
+    assert made.step is not None
+    assert made.step.point == pytest.approx(wanted * US, abs=US)
+    assert made.extent.low <= made.extent.point <= made.extent.high
+
+
+@pytest.mark.parametrize("skewed", [False, True])
+def test_another_run_has_a_median_in_the_range_in_nine_of_ten_cases(*, skewed: bool) -> None:
+    """Of 2,000 pairs of runs of 40 steps each; the shape of their lengths does not matter."""
+    draw = np.random.default_rng(1)
+    lengths = 1000 + draw.exponential(100, (2, 2000, 40)) if skewed else draw.normal(1000, 10, (2, 2000, 40))
+    inside = sum(float(np.median(other)) in median_of(run) for run, other in zip(*lengths, strict=True))
+    assert inside / 2000 == pytest.approx(0.90, abs=0.02)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_a_few_steps_have_no_median_beyond_the_shortest_and_the_longest(count: int) -> None:
+    assert median_of(np.arange(1, count + 1)) == Interval(1, float(np.median(np.arange(1, count + 1))), count)

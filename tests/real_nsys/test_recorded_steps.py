@@ -1,0 +1,145 @@
+"""Programs that record their own steps under the real nsys."""
+
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+from capture_fixtures import options, python
+
+from nsyswrap.capture import step_watch
+from nsyswrap.capture.locate import Nsys
+from nsyswrap.capture.nsys import CaptureResult, NothingRecordedError, profile
+from nsyswrap.loop.step_detection import find_steps
+from nsyswrap.trace.load import load_export
+
+# Takes steps of 20 ms; at one of them it may kill itself.
+TRAIN = """
+import os, sys, time, torch
+steps, killed_at = int(sys.argv[1]), int(sys.argv[2])
+torch.set_num_threads(1)
+model = torch.nn.Linear(4, 2)
+if "RANK" in os.environ:
+    torch.distributed.init_process_group("gloo")
+    model = torch.nn.parallel.DistributedDataParallel(model)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(steps):
+    if step == killed_at:
+        os.kill(os.getpid(), 9)
+    model(torch.ones(3, 4)).sum().backward()
+    optimizer.step()
+    time.sleep(0.02)
+print("trained", flush=True)
+if killed_at < 0:
+    time.sleep(60)
+"""
+NEVER = 10**6
+
+
+def record(nsys: Nsys, folder: Path, steps: str, count: int, killed_at: int = NEVER, **fields: object) -> CaptureResult:
+    """Record a program with so many steps."""
+    command = fields.pop("command", python(TRAIN))
+    given = (*command, str(count), str(killed_at))  # type: ignore[misc]
+    return profile(options(folder / "result", *given, traces=("nvtx",), annotate=True, steps=steps, **fields), nsys)
+
+
+def steps_in(result: CaptureResult) -> list[list[str]]:
+    """Return the names of the measured steps of each process in a capture."""
+    measured = find_steps(load_export(result.export)).measured
+    return [list(mine["name"]) for _, mine in measured.groupby("process")]
+
+
+def names(first: int, end: int) -> list[str]:
+    """Return the names of steps."""
+    return [f"step {number}" for number in range(first, end)]
+
+
+def test_the_steps_that_were_chosen_are_recorded_and_the_program_runs_on(
+    nsys: Nsys, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """All of them are measured, because the warm-up is over. Those before are timed, and not recorded."""
+    result = record(nsys, tmp_path, "30:40", 60)
+    assert (result.exit_code, capfd.readouterr().out) == (0, "trained\n")
+    assert steps_in(result) == [names(30, 40)]
+    assert {name: result.steps[name] for name in ("armed", "first", "last")} == {"armed": True, "first": 30, "last": 39}
+    alone = json.loads((result.folder / "steps_alone.json").read_text())
+    (process,) = alone["processes"]
+    assert (alone["version"], process["first_step"], process["rank"], process["gpu_ns"]) == (1, 3, None, None)
+    assert len(process["host_ns"]) == 27
+    assert min(process["host_ns"]) >= 20_000_000
+
+
+def test_ranks_record_the_same_steps(nsys: Nsys, tmp_path: Path) -> None:
+    """One of them opens the range. Each times its own steps before.
+
+    On busy cores the other begins to record some steps later.
+    """
+    script = tmp_path / "train.py"
+    script.write_text(TRAIN)
+    command = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", str(script))
+    result = record(nsys, tmp_path, "20:30", 50, command=command)
+    assert result.exit_code == 0
+    recorded = steps_in(result)
+    assert len(recorded) == 2
+    assert all(set(names(25, 30)) <= set(each) <= set(names(20, 31)) for each in recorded)
+    alone = json.loads((result.folder / "steps_alone.json").read_text())["processes"]
+    assert [each["rank"] for each in alone] == [0, 1]
+
+
+def test_a_program_that_is_killed_while_it_records_leaves_its_capture(nsys: Nsys, tmp_path: Path) -> None:
+    result = record(nsys, tmp_path, "10:1000", 60, killed_at=40)
+    assert result.exit_code == 128 + signal.SIGKILL
+    assert set(steps_in(result)[0]) >= set(names(10, 39))
+    assert "killed by SIGKILL" in result.notes[0]
+    assert (result.folder / "steps_alone.json").exists()
+
+
+def test_a_program_that_is_killed_before_it_records_leaves_an_error(nsys: Nsys, tmp_path: Path) -> None:
+    with pytest.raises(NothingRecordedError, match="before its recording began") as caught:
+        record(nsys, tmp_path, "50:60", 60, killed_at=10)
+    assert caught.value.exit_code == 128 + signal.SIGKILL
+    assert "--steps all" in caught.value.hint
+
+
+def test_a_program_with_too_few_steps_runs_once_more(
+    nsys: Nsys, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The second run is recorded from start to end. The first one has timed its steps."""
+    hints: list[str] = []
+    wanted = options(tmp_path / "result", *python(TRAIN, "8", str(NEVER)), traces=("nvtx",), annotate=True, steps="30")
+    result = profile(wanted, nsys, on_hint=hints.append)
+    assert capfd.readouterr().out == "trained\ntrained\n"
+    assert ["runs once more" in hint for hint in hints] == [True]
+    assert len(find_steps(load_export(result.export)).frame) >= 6
+    assert len(json.loads((result.folder / "steps_alone.json").read_text())["processes"][0]["host_ns"]) >= 4
+    assert (result.steps["armed"], result.exit_code) == (False, 0)
+
+
+LOOP = """
+import sys, time, torch
+for _ in range(int(sys.argv[1])):
+    torch.ones(3)
+    time.sleep(0.1)
+"""
+
+
+def test_a_program_without_steps_is_recorded_after_a_while(
+    nsys: Nsys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its loop has no optimizer, so nsys is started from outside."""
+    monkeypatch.setattr(step_watch, "PATIENCE_S", 1.0)
+    result = record(nsys, tmp_path, "30", 60, command=python(LOOP))
+    assert result.exit_code == 0
+    assert result.steps["from_outside"] is True
+
+
+def test_a_program_may_end_with_its_recording(nsys: Nsys, tmp_path: Path) -> None:
+    """It would run for another minute. The exit code says that it did what was wanted."""
+    result = record(nsys, tmp_path, "10:20", 30, killed_at=-1, stop_after=True)
+    assert result.exit_code == 0
+    assert steps_in(result) == [names(10, 20)]
+    assert result.notes == ("The program was ended after its steps were recorded (--stop-after)",)
+    assert result.wall_ns < 60 * 10**9
+    assert os.environ.get("NSYSWRAP_STEPS") is None
