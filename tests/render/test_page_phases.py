@@ -48,7 +48,8 @@ def test_all_phases_together_fill_a_row_and_each_is_to_scale() -> None:
     bars = {name: widths(row) for name, row in rows_of(FULL).items()}
     assert sum(width for bar in bars.values() for _, width in bar.values()) == pytest.approx(100, abs=0.01)
     assert bars["backward"]["p-compute"][1] == bars["backward"]["p-idle"][0] == pytest.approx(66_000 / whole, abs=1e-3)
-    assert bars["data"] == {"p-idle": (0, pytest.approx(60_100 / whole, abs=1e-3))}
+    assert bars["data"].keys() == {"p-idle"}
+    assert bars["data"]["p-idle"] == pytest.approx((0, 60_100 / whole), abs=1e-3)
 
 
 def test_numbers_are_those_of_the_report_in_its_order() -> None:
@@ -67,8 +68,8 @@ def test_a_phase_says_why_the_gpus_were_idle_largest_first() -> None:
         *((0, "lock", "idle/lock", "forward", 1, 1), (0, "queued", "idle/queued", "forward", 2, 1)),
     ]
     table = pd.DataFrame(rows, columns=["device_id", "cause", "rule", "phase", "idle_ns", "gap_count"])
-    rows = rows_of(with_table("idle", "attribution", table))
-    found = {name: row["reasons"].text for name, row in rows.items()}
+    shown = rows_of(with_table("idle", "attribution", table))
+    found = {name: row["reasons"].text for name, row in shown.items()}
     assert found["forward"] == "launch-bound kernels 11.0 ms, CPU outside CUDA calls 10.0 ms, 2 more"
     assert found["optimizer"] == ""
 
