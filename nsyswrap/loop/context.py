@@ -16,11 +16,11 @@ from nsyswrap.events.lost_events import SilentThread, UnrecordedLaunches, find_u
 from nsyswrap.events.operations import Operations, find_operations
 from nsyswrap.events.python_stacks import SourceLines, find_lines
 from nsyswrap.events.recorded_calls import NOT_MEASURED, RecordedCalls, find_recorded_calls
-from nsyswrap.events.steps_alone import NO_STEPS_ALONE, StepsAlone
 from nsyswrap.events.thread_states import ThreadStates, find_thread_states
 from nsyswrap.hardware.copy_rates import CopyRate
 from nsyswrap.hardware.kernel_names.user_rules import NameRule
 from nsyswrap.hardware.profiler_cost import ProfilerCost
+from nsyswrap.hardware.steps_alone import NO_STEPS_ALONE, StepsAlone
 from nsyswrap.loop.extent import is_about_gpus
 from nsyswrap.loop.framework import find_program_kind
 from nsyswrap.loop.helper_threads import find_helped

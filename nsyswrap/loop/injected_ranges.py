@@ -54,8 +54,8 @@ def steps_before(ranges: pd.DataFrame) -> dict[int, int]:
     """
     rows = np.flatnonzero(injected_steps(ranges))
     process = tables.process_of(array(ranges, "thread")[rows])
-    number = [int(str(text).rpartition(" ")[2]) for text in ranges["text"].iloc[rows]]
-    return pd.Series(number, dtype=np.int64).groupby(process).min().to_dict()
+    number = np.array([int(str(text).rpartition(" ")[2]) for text in ranges["text"].iloc[rows]], np.int64)
+    return {one: int(number[process == one].min()) for one in tables.distinct(process).tolist()}
 
 
 def notes(ranges: pd.DataFrame, rows: npt.NDArray[np.intp]) -> tuple[str, ...]:

@@ -22,7 +22,8 @@ import pandas as pd
 from nsyswrap.base.intervals import Indices, Times
 from nsyswrap.events.host_record import BlockedCalls, HostRecord, Samples
 from nsyswrap.events.operations import SOURCES
-from nsyswrap.events.steps_alone import NO_STEPS_ALONE
+from nsyswrap.hardware.profiler_cost import ProfilerCost
+from nsyswrap.hardware.steps_alone import NO_STEPS_ALONE
 from nsyswrap.loop.context import TraceContext, find_context
 from nsyswrap.loop.step_detection import Steps
 from nsyswrap.program.calibration import Calibration
@@ -67,7 +68,7 @@ def calibrated_context(context: TraceContext, calibration: Calibration) -> Trace
     trace = _moved_trace(context, calibration, threads)
     settings = replace(
         context.settings,
-        profiler_cost=None,
+        profiler_cost=ProfilerCost(),  # of nothing: no call is recorded
         steps_alone=NO_STEPS_ALONE,
         host=_moved_record(context.settings.host, threads),
     )

@@ -52,9 +52,10 @@ FEWEST_ALONE, FEWEST_RECORDED = 3, 5
 # A process says once a second where it is.
 PROGRESS_NS = 1_000_000_000
 
-# With nsys 2023.4.4 other processes begin to record a tenth of a second after the one that opens the range. So that all
-# ranks of a node record the same steps, this one waits; the others wait for it in their next collective.
-SPREAD_S = 0.25
+# With nsys 2023.4.4 other processes begin to record a tenth of a second after the one that opens the range, and later
+# where the cores are busy. So that all ranks of a node record the same steps, this one waits; the others wait for it in
+# their next collective.
+SPREAD_S = 0.5
 NODE_VARIABLE = "LOCAL_WORLD_SIZE"
 
 RANK_VARIABLES = ("RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID")
