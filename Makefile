@@ -4,7 +4,7 @@
 # TORCH     auto, cpu or cuda: the build of PyTorch for the workloads; auto is cuda if there is an NVIDIA driver
 # WORKLOAD  the program that `make profile` profiles, and ARGS its arguments; for `make law`, options and parts of names
 # TESTS     what `make test` and `make quick` pass to pytest
-# WORKERS   how processes share the test files. There are two processes more than cores, because part of the time of the
+# WORKERS   how processes share the test files. There are three processes more than cores, because part of the time of the
 #           tests is spent waiting: for nsys, browsers and time limits. Each further one imports and collects all tests
 #           again. Long files come first (tests/conftest.py), so all end together. The tests of `make quick` wait for
 #           nothing, so it has one process for each core.
@@ -14,7 +14,7 @@ TORCH ?= auto
 WORKLOAD ?= workloads/mnist.py
 ARGS ?=
 TESTS ?=
-MORE := 2
+MORE := 3
 WORKERS ?= --numprocesses $$(($$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN) + $(MORE))) --dist loadfile --no-loadscope-reorder
 
 VENV := .venv
@@ -33,8 +33,8 @@ unexport PYTHONDONTWRITEBYTECODE
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-profile: $(VENV)/.base $(VENV)/.torch nsys ## set up, profile the MNIST example and write its report
-	$(PY) -m nsyswrap profile $(WORKLOAD) $(ARGS)
+profile: $(VENV)/.base $(VENV)/.torch nsys ## set up, profile some steps of the MNIST example and write its report
+	$(PY) -m nsyswrap profile --stop-after $(WORKLOAD) $(ARGS)
 
 test: $(VENV)/.base $(VENV)/.dev $(VENV)/.site $(VENV)/.torch nsys-if-possible browser ## set up and run all tests but the thorough ones
 	$(PY) -m pytest $(WORKERS) $(or $(TESTS),-m "not thorough")

@@ -35,6 +35,18 @@ def injected_steps(ranges: pd.DataFrame) -> Flags:
     return are_steps
 
 
+def one_of_ours(ranges: pd.DataFrame, steps: pd.DataFrame) -> bool:
+    """Return whether each process has one step, and nsyswrap marked it.
+
+    Args:
+        ranges: All ranges.
+        steps: The steps that ranges name.
+    """
+    marked = array(ranges, "start")[injected_steps(ranges)]
+    is_ours: Flags = np.isin(array(steps, "start"), marked)
+    return bool(len(steps) and is_ours.all() and steps["process"].is_unique)
+
+
 def steps_before(ranges: pd.DataFrame) -> dict[int, int]:
     """Return how many steps each process had taken before the first one that nsyswrap marked in the capture.
 
@@ -42,8 +54,8 @@ def steps_before(ranges: pd.DataFrame) -> dict[int, int]:
     """
     rows = np.flatnonzero(injected_steps(ranges))
     process = tables.process_of(array(ranges, "thread")[rows])
-    number = [int(str(text).rpartition(" ")[2]) for text in ranges["text"].iloc[rows]]
-    return pd.Series(number, dtype=np.int64).groupby(process).min().to_dict()
+    number = np.array([int(str(text).rpartition(" ")[2]) for text in ranges["text"].iloc[rows]], np.int64)
+    return {one: int(number[process == one].min()) for one in tables.distinct(process).tolist()}
 
 
 def notes(ranges: pd.DataFrame, rows: npt.NDArray[np.intp]) -> tuple[str, ...]:

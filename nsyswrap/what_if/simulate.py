@@ -23,6 +23,7 @@ from nsyswrap.what_if import cpu_nodes as host
 from nsyswrap.what_if.cpu_nodes import HostNodes, HostSources, find_host
 from nsyswrap.what_if.dependency_graph import EMPTY, FREE, Change, DependencyGraph
 from nsyswrap.what_if.gpu_nodes import NONE, Queued, Starts, find_starts, queue_operations
+from nsyswrap.what_if.machine_pace import find_paces, kernel_factors
 from nsyswrap.what_if.rank_edges import NAMES, across_hosts, across_ranks, whole_until
 from nsyswrap.what_if.sample import MOST_OPERATIONS, choose_sample
 from nsyswrap.what_if.stream_waits import find_stream_waits
@@ -83,6 +84,15 @@ class Simulation:
     def simulated_ns(self) -> int | None:
         """Return the simulated length of the sample without a change, in ns; None where it cannot be simulated."""
         return None if self.failure else self.length()
+
+    @cached_property
+    def fastest(self) -> tuple[float, dict[int, float]]:
+        """Return how long kernels, and the work of each thread, take at their fastest pace, relative to the sample."""
+        window = self.context.steps.measured_window() or self.sample
+        paces = find_paces(self.context, window, self.sample)
+        return kernel_factors(self.context, window, self.sample)[0], {
+            thread: 1 / pace.slowdown for thread, pace in paces.items()
+        }
 
     @property
     def error_share(self) -> float | None:

@@ -46,6 +46,20 @@ def test_our_steps_are_the_steps_of_a_program_that_has_none() -> None:
     assert names(trace_of(marked(builder(), 4))) == ["step 0", "step 1", "step 2", "step 3"]
 
 
+@pytest.mark.parametrize(("first", "warm_up"), [(0, 2), (1, 2), (2, 0), (200, 0)])
+def test_the_warm_up_is_over_where_two_steps_came_before(first: int, warm_up: int) -> None:
+    """The numbers of our steps say how many did; also of a program that marks steps itself. The range is no step."""
+    build = builder().range("record", -20, 820, domain=OURS)
+    for number in range(8):
+        build.range(f"step {first + number}", number * 100, number * 100 + 100, domain=OURS)
+    assert find_steps(trace_of(build)).frame["warm_up"].sum() == warm_up
+    assert len(find_steps(trace_of(build)).frame) == 8
+    for number in range(8):
+        build.range(f"batch {number}", number * 100 + 20, number * 100 + 90)
+    frame = find_steps(trace_of(build)).frame
+    assert (frame["name"].iloc[0], frame["warm_up"].sum()) == ("batch 0", warm_up)
+
+
 def test_a_program_s_own_steps_come_first() -> None:
     """This holds even if our steps cover more time. Our steps count in a process without steps of its own."""
     build = marked(marked(builder(), 4), 3, thread=PEER_MAIN)

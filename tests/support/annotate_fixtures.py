@@ -75,7 +75,7 @@ class Broken(Recorder):
 _TORCH = {
     "__init__": """
 import types
-from . import compiler, optim, utils
+from . import compiler, cuda, optim, utils
 __version__ = "9.9"
 grad = True
 def is_grad_enabled(): return grad
@@ -83,6 +83,7 @@ _C = None
 def save(value, path): return path
 def load(path): return {}
 """,
+    "cuda": "def is_initialized(): return False\n",
     "compiler": "tracing = False\ndef is_dynamo_compiling(): return tracing\n",
     "optim/__init__": "from .optimizer import Optimizer\nimport sys\ndel sys.modules[__name__].optimizer\n",
     "optim/optimizer": """

@@ -25,7 +25,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -192,8 +192,9 @@ def _environment(mode: str, folder: Path, listener: Path, name: str = "") -> dic
     # The modes share what the C++ compiler makes, which takes most of the time, but no graphs.
     environ |= {"TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor"), "TORCHINDUCTOR_FX_GRAPH_CACHE": "0"}
     environ |= {"TORCHINDUCTOR_AUTOGRAD_CACHE": "0", LOG_VARIABLE: str(temporary / "ranges")}
-    steps = {"capture_range": ARMED_RANGE, "steps": ARMED_STEPS} if mode == ARMED else {}
-    options = CaptureOptions(command=(), folder=folder, annotate=mode in {MARKED, ARMED}, **steps)
+    options = CaptureOptions(command=(), folder=folder, annotate=mode in {MARKED, ARMED})
+    if mode == ARMED:
+        options = replace(options, capture_range=ARMED_RANGE, steps=ARMED_STEPS)
     return _program_environment(options, environ, temporary)
 
 

@@ -28,8 +28,8 @@ def heard(listener: Path, tmp_path: Path) -> Started:
     """Return a function that runs a program with marks, and returns the texts of its ranges: "+data", "-data"."""
     write_torch(tmp_path)
 
-    def started(python: tuple[int, int], program: str) -> list[str]:
-        injection = Injection(tmp_path / "run")
+    def started(python: tuple[int, int], program: str, steps: str | None = None) -> list[str]:
+        injection = Injection(tmp_path / "run", steps=steps)
         injection.prepare()
         log = tmp_path / "log"
         log.unlink(missing_ok=True)
@@ -121,6 +121,40 @@ next(iter(torch.utils.data.dataloader.DataLoader("c")))
 torch.save({}, "x")
 torch.load("x")
 """
+
+
+LOOP = """
+import time, torch
+optimizer = torch.optim.Optimizer()
+for batch in torch.utils.data.dataloader.DataLoader(range(12)):
+    time.sleep(0.002)
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize("python", PYTHONS, ids=str)
+def test_a_process_times_its_steps_and_then_records_some(
+    python: tuple[int, int], heard: Started, tmp_path: Path
+) -> None:
+    """Nothing reaches the profiler before and after. Where Python monitors calls, the loader is timed, too."""
+    lines = heard(python, LOOP, "8:10")
+    assert [line for line in lines if "data" not in line] == [
+        "+record",
+        "+step 8",
+        "-step 8",
+        "+step 9",
+        "-step 9",
+        "-record",
+    ]
+    assert lines.count("+data") == (2 if python in MONITORING else 0)
+    (alone,) = Injection(tmp_path / "run", steps="").steps_alone()
+    assert (alone["first_step"], alone["rank"], alone["gpu_ns"]) == (3, None, None)
+    host, data = alone["host_ns"], alone["data_ns"]
+    assert isinstance(host, list)
+    assert len(host) == 5
+    assert min(host) >= 2_000_000
+    assert (data is not None) is (python in MONITORING)
+    assert Injection(tmp_path / "run").recorded() == {"first": 8, "last": 9}
 
 
 @needs_monitoring
