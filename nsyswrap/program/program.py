@@ -12,8 +12,8 @@ from nsyswrap.program.timeline import calibrated_context
 from nsyswrap.ranks.collectives import find_collectives
 from nsyswrap.what_if.simulate import Simulation, find_simulation, simulated_part
 
-# The program has at most so many operations of the recording. Source: ours; twenty steps of 3,000 launches.
-MOST_OPERATIONS = 60_000
+# The program has at most so many operations of the recording. Source: ours; twenty steps of 1,500 launches.
+MOST_OPERATIONS = 30_000
 
 
 @dataclass(frozen=True, eq=False)

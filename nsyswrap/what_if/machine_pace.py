@@ -18,6 +18,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from nsyswrap.base.intervals import Indices, Times, Window
+from nsyswrap.base.memo import memo
 from nsyswrap.events.operations import COMPUTE, SOURCES
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.trace import tables
@@ -137,6 +138,7 @@ def _pace(
     return ThreadPace(max(float(np.median(inside) / fastest), 1.0), float(slowest / fastest))
 
 
+@memo
 def _launches(context: TraceContext, window: Window) -> tuple[Times, Times, npt.NDArray[np.float64]]:
     """Return the thread and the time of each launch of a kernel in a window, and how long it took to the next launch.
 
