@@ -13,7 +13,7 @@ import json
 import lzma
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,10 @@ from nsyswrap.compare import FIND, Outcome
 from nsyswrap.compare.estimates import decide, estimate_changes
 from nsyswrap.compare.step_times import KERNEL_ROWS, MeasuredSteps
 from nsyswrap.gate import GateOutcome, TimedRun, judge
+
+# Series, program, its runs, and the spread between their times per step.
+Series = tuple[str, str, list[MeasuredSteps], float]
+Counts = list[int]
 
 SERIES = Path(__file__).parent / "series"
 SIDES = (1, 2, 3, 5)
@@ -71,44 +75,25 @@ def gated(earlier: Sequence[MeasuredSteps], new: Sequence[MeasuredSteps]) -> Gat
     return judge(sides[0], sides[1]).outcome
 
 
-def compare_rows(runs: Sequence[MeasuredSteps]) -> Iterator[list[str]]:
-    """Yield the numbers of `compare` for each number of runs a side."""
+def compare_counts(runs: Sequence[MeasuredSteps]) -> Iterator[tuple[int, Counts]]:
+    """Yield each number of runs a side, with the windows, false claims, and so on as the table has them."""
     for count in SIDES:
         every = [(one[:count], one[count:]) for one in windows(runs, 2 * count)]
         said = Counter(compared(base, new) for base, new in every)
         longer = [compared(base, [slower(run, PLANTED) for run in new]) for base, new in every]
         hidden = [compared(base, [slower(run, HIDDEN) for run in new]) for base, new in every]
-        yield [
-            str(count),
-            str(len(every)),
-            percent(said[Outcome.FASTER] + said[Outcome.SLOWER], len(every)),
-            percent(said[Outcome.NO_DIFFERENCE], len(every)),
-            percent(hidden.count(Outcome.NO_DIFFERENCE), len(every)),
-            percent(longer.count(Outcome.SLOWER), len(every)),
-        ]
+        wrong, same = said[Outcome.FASTER] + said[Outcome.SLOWER], said[Outcome.NO_DIFFERENCE]
+        yield count, [len(every), wrong, same, hidden.count(Outcome.NO_DIFFERENCE), longer.count(Outcome.SLOWER)]
 
 
-def gate_rows(runs: Sequence[MeasuredSteps]) -> Iterator[list[str]]:
-    """Yield the numbers of `gate` for each number of earlier runs."""
+def gate_counts(runs: Sequence[MeasuredSteps]) -> Iterator[tuple[int, Counts]]:
+    """Yield each number of earlier runs, with the windows, false alarms, and so on as the table has them."""
     for earlier in EARLIER:
         every = [(one[:earlier], one[earlier:]) for one in windows(runs, earlier + NEW)]
-        if not every:
-            continue
         said = Counter(gated(base, new) for base, new in every)
         longer = Counter(gated(base, [slower(run, PLANTED) for run in new]) for base, new in every)
-        yield [
-            str(earlier),
-            str(len(every)),
-            percent(said[GateOutcome.REGRESSED], len(every)),
-            percent(said[GateOutcome.PASSES], len(every)),
-            percent(longer[GateOutcome.PASSES], len(every)),
-            percent(longer[GateOutcome.REGRESSED], len(every)),
-        ]
-
-
-def percent(some: int, whole: int) -> str:
-    """Return a share in per cent."""
-    return f"{100 * some / whole:.1f}"
+        passed, found = longer[GateOutcome.PASSES], longer[GateOutcome.REGRESSED]
+        yield earlier, [len(every), said[GateOutcome.REGRESSED], said[GateOutcome.PASSES], passed, found]
 
 
 def programs_of(file: Path) -> Iterator[tuple[str, list[MeasuredSteps], float]]:
@@ -119,33 +104,37 @@ def programs_of(file: Path) -> Iterator[tuple[str, list[MeasuredSteps], float]]:
         yield name, found, float(np.log([run.period.mean() for run in found]).std(ddof=1))
 
 
-def show(title: str, heads: Sequence[str], rows: Iterator[list[str]]) -> None:
-    """Print a table, and the sum of its windows where the last columns are shares of them."""
-    print(f"\n{title}\n\n| {' | '.join(heads)} |\n|{'---|' * len(heads)}", flush=True)
-    for row in rows:
-        print(f"| {' | '.join(row)} |", flush=True)
+def show(
+    title: str,
+    heads: Sequence[str],
+    series: Sequence[Series],
+    counts: Callable[[Sequence[MeasuredSteps]], Iterator[Any]],
+) -> None:
+    """Print a table of shares in per cent: a row for each program, and one for all programs of a series."""
+    print(f"\n{title}\n\n| series | program | spread | {' | '.join(heads)} |\n|{'---|' * (len(heads) + 3)}", flush=True)
+    whole: dict[tuple[str, int], Counts] = {}
+    for name, program, runs, spread in series:
+        for number, found in counts(runs):
+            print(row(name, program, f"{100 * spread:.1f} %", number, found), flush=True)
+            kept = whole.setdefault((name, number), [0] * len(found))
+            whole[name, number] = [one + other for one, other in zip(kept, found, strict=True)]
+    for (name, number), found in whole.items():
+        print(row(name, "all", "", number, found), flush=True)
+
+
+def row(name: str, program: str, spread: str, number: int, found: Counts) -> str:
+    """Return a row: the counts of a window as shares of the number of windows, in per cent."""
+    shares = [f"{100 * one / found[0]:.1f}" if found[0] else "-" for one in found[1:]]
+    return f"| {' | '.join([name, program, spread, str(number), str(found[0]), *shares])} |"
 
 
 def main(files: Sequence[Path]) -> None:
     """Print both tables."""
     series = [(file.name.partition(".")[0], *one) for file in files for one in programs_of(file)]
-    heads = ["series", "program", "runs", "spread"]
-    about = {
-        name + program: [name, program, str(len(runs)), f"{100 * spread:.1f} %"]
-        for name, program, runs, spread in series
-    }
     shares = ["false claims", "no difference", "no difference, 2.5 % slower", "5 % slower found"]
-    show(
-        "compare, per cent of windows",
-        [*heads, "a side", "windows", *shares],
-        (about[name + program] + row for name, program, runs, _ in series for row in compare_rows(runs)),
-    )
+    show("compare, per cent of windows", ["a side", "windows", *shares], series, compare_counts)
     shares = ["false alarms", "passes", "passes, 5 % slower", "5 % slower found"]
-    show(
-        "gate by three new runs, per cent of windows",
-        [*heads, "earlier", "windows", *shares],
-        (about[name + program] + row for name, program, runs, _ in series for row in gate_rows(runs)),
-    )
+    show("gate by three new runs, per cent of windows", ["earlier", "windows", *shares], series, gate_counts)
 
 
 if __name__ == "__main__":
