@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,21 +16,8 @@ ROOT = Path(__file__).resolve().parents[2]
 TOOLS = ROOT / "tools"
 
 
-def tool(name: str) -> ModuleType:
-    """Return a program of tools/ as a module."""
-    sys.path.insert(0, str(TOOLS))
-    try:
-        spec = importlib.util.spec_from_file_location(name, TOOLS / f"{name}.py")
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-    finally:
-        sys.path.remove(str(TOOLS))
-    return module
-
-
-PAGE, MEASURE, TURNS = map(tool, ("overhead_page", "measure_overhead", "overhead_turns"))
+NAMES = ("overhead_page", "measure_overhead", "overhead_turns")
+PAGE, MEASURE, TURNS = map(importlib.import_module, NAMES)
 
 
 def interval(point: int, low: int, high: int) -> dict[str, int]:
@@ -183,7 +170,6 @@ def test_each_round_compares_a_profile_with_the_steps_alone(
     """The steps of the warm-up are left out of those alone, too; a program that fails has no row."""
     Path(recorder).write_text(PROFILE)
     monkeypatch.setattr(MEASURE, "NSYSWRAP", (recorder,))
-    monkeypatch.setattr(MEASURE.overhead_turns, "PROGRAM", TURNS.PROGRAM)
     step = {"recorded_ns": 400, "alone": dict.fromkeys(("low_ns", "point_ns", "high_ns"), 300)}
     facts = {"warm_up_steps": {"value": 1}}, {"prediction_error_share": {"value": 0.01}}
     sections = {name: {"facts": each} for name, each in zip(("steps", "prediction"), facts, strict=True)}
@@ -236,7 +222,6 @@ def test_a_program_that_fails_at_its_start_ends_the_turns(recorder: str, tmp_pat
 def test_each_set_of_options_has_its_turn(recorder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The medians are those of the later half of the steps; each turn tells its number by their lengths."""
     monkeypatch.setattr("nsyswrap.capture.locate.find_nsys", lambda: SimpleNamespace(path=recorder))
-    monkeypatch.setattr(MEASURE.overhead_turns, "PROGRAM", TURNS.PROGRAM)
     monkeypatch.setattr(MEASURE, "OPTIONS", {"the default": (), "--light": ("--trace=cuda",)})
     monkeypatch.setattr(MEASURE, "OF_OPTIONS", ("items",))
     found = MEASURE.of_options(tmp_path)
