@@ -5,7 +5,6 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from nsyswrap.base import units
-from nsyswrap.compare.estimates import WIDEST
 from nsyswrap.sweep.limits import Limit, limit_of, lines_of
 from nsyswrap.sweep.results import CellResult, Sweep, difference_is_shown
 from nsyswrap.sweep.scaling import STRONG, WEAK, ScalingRow, scaling
@@ -13,6 +12,8 @@ from nsyswrap.sweep.spec import GPUS, Axis
 
 # So many sentences are worth reading; the tables have the rest.
 MOST_ADVICE = 8
+# An interval that reaches farther than this is too wide to say that a value is enough. Ours.
+_WIDEST = 0.15
 
 
 class Best(NamedTuple):
@@ -156,7 +157,7 @@ def _choice_words(choice: Choice) -> str:
         return f"{value} is the fastest" if choice.is_faster else f"{choice.axis.name}: no difference is shown"
     if choice.is_last:
         return f"{value} is the best that was measured; {choice.beyond or 'larger values were not tried'}"
-    if choice.possible > WIDEST:
+    if choice.possible > _WIDEST:
         return (
             f"{value} may be enough: these runs neither show nor exclude that a larger value is faster; more runs "
             "would tell"
