@@ -157,8 +157,9 @@ def report_of(
     )
     if keys:
         return made
-    plan = find_plan(alone.get("simulation"), findings, typical(program.steps_of(step), program.window))
-    about = program.whole_window(chosen)
+    now, about = typical(step, chosen), program.whole_window(chosen)
+    own = None if now is None else replace(now, window_ns=max(round(now.window_ns / program.parts), 1))
+    plan = find_plan(alone.get("simulation"), findings, own)
     sentence, rule = find_verdict(judged, findings, about, step, context.program_kind, plan)
     return replace(made, verdict=sentence, verdict_rule=rule, plan=plan)
 

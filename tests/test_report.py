@@ -317,7 +317,7 @@ def test_what_nsys_says_of_lost_events_reaches_the_report() -> None:
 
 @pytest.mark.parametrize("goes_on", [False, True])
 def test_a_program_that_goes_on_after_its_recording_has_lost_nothing(*, goes_on: bool) -> None:
-    """A warning of nsys is about what comes later; what was lost indeed is said still."""
+    """A warning of nsys is about what comes later; one about lost events stays."""
     built = one_kernel().diagnostic("Not all CUDA events might have been collected.", 2)
     built.diagnostic("Some events were lost.", 2)
     if goes_on:
@@ -401,7 +401,6 @@ def test_findings_are_in_the_order_of_their_predicted_saving() -> None:
         ("modules/in_window", Severity.NOTE, 267, 0),
         ("compute/kernels", Severity.NOTE, 0, 0),
     ]
-    assert saving_of(report.findings[0]).high == pytest.approx(4 / 3 * S)
     assert [each.order for each in report.findings] == sorted(each.order for each in report.findings)
 
 

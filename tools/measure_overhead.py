@@ -139,7 +139,7 @@ def _alone(turns: Sequence[Sequence[int]]) -> dict[str, Any]:
 
 def _kept(report: dict[str, Any]) -> dict[str, Any]:
     """Return what is compared of a report."""
-    return {key: report[key] for key in ("step", "plan", "plan_base", "verdict", "verdict_rule")}
+    return {key: report[key] for key in ("step", "plan", "verdict", "verdict_rule")}
 
 
 @contextmanager
@@ -214,7 +214,7 @@ def measure_all(cases: Sequence[Case], results: dict[str, Any], chosen: argparse
 
     if cases:
         one(cases[0])
-    with ThreadPoolExecutor(max(len(others) // CORES_OF_A_LANE, 1)) as lanes:
+    with ThreadPoolExecutor(chosen.lanes or max(len(others) // CORES_OF_A_LANE, 1)) as lanes:
         list(lanes.map(one, cases[1:]))
 
 
@@ -240,6 +240,7 @@ def main() -> int:
     parser.add_argument("--again", action="store_true", help="write the page from the results that are there")
     parser.add_argument("--part", default="1/1", metavar="K/N", help="measure every Nth program from the Kth on")
     parser.add_argument("--limit", type=float, default=3600, metavar="S", help="begin no program after S seconds")
+    parser.add_argument("--lanes", type=int, metavar="N", help="how many programs start beside one another")
     parser.add_argument("--program-arg", action="append", default=[], metavar="WORD", help="one more for each program")
     parser.add_argument("--without-gpu", action="store_true", help="try this program where there is no GPU")
     parser.add_argument("--results", type=Path, default=RESULTS)

@@ -32,9 +32,9 @@ whether the range holds it.
 PLANS = """
 ## The step with the fix
 
-Times of a step in ms. **with the fix**: the fixed program alone. **predicted**: the step with the first changes of the
-plan, which are the planted faults and no others; with its range. **width**: of the range, as a share of the measured
-step.
+Mean times of a step in ms. **with the fix**: the fixed program alone. **predicted**: the step with the first changes of
+the plan, which are the planted faults and no others; with its range. **width**: of the range, as a share of the
+measured step.
 
 | program | alone | with the fix | predicted | off | held | width |
 |---|---|---|---|---|---|---|
@@ -99,11 +99,8 @@ def plans_of(rows: Sequence[Mapping[str, Any]]) -> list[Compared]:
     """Return the predicted step of each program with a fix."""
     found = []
     for row in (each for each in rows if "fix" in each):
-        report = row["fault"]["report"]
-        measure = f"{report['plan_base']['measure'] or 'median'}_ns"
-        found.append(
-            Compared(_name(row), row["fault"][measure], row["fix"][measure], None, _predicted(report, row["rules"]))
-        )
+        predicted = _predicted(row["fault"]["report"], row["rules"])
+        found.append(Compared(_name(row), row["fault"]["mean_ns"], row["fix"]["mean_ns"], None, predicted))
     return found
 
 

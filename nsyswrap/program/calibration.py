@@ -19,9 +19,8 @@ are compared with its own steps alone.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -92,6 +91,16 @@ class Calibration:
     source: AloneSource
     scale: float = 1.0
     count: int = 0
+
+    def applied(self, simulation: Simulation, calls: RecordedCalls, window: Window) -> "Calibration":
+        """Return the same calibration of a larger sample of the run.
+
+        Args:
+            simulation: The larger sample.
+            calls: The recorded calls of its threads, with their cost.
+            window: The window that it is a part of.
+        """
+        return replace(self, simulation=simulation, extents=_Model(simulation, calls, window).extents)
 
     @property
     def is_known_well(self) -> bool:
@@ -257,7 +266,8 @@ class _Model:
         return float(np.mean(self._steps(extent, factor) / self._as_recorded))
 
 
-class TimedStep(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class TimedStep:
     """The typical step that was timed alone.
 
     Attributes:

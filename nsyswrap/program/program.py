@@ -10,7 +10,10 @@ from nsyswrap.model import AloneSource, Finding, StepTimes
 from nsyswrap.program.calibration import Calibration, find_calibration, measured_alone
 from nsyswrap.program.timeline import calibrated_context
 from nsyswrap.ranks.collectives import find_collectives
-from nsyswrap.what_if.simulate import Simulation, find_simulation
+from nsyswrap.what_if.simulate import Simulation, find_simulation, simulated_part
+
+# The program has at most so many operations of the recording. Source: ours; twenty steps of 3,000 launches.
+MOST_OPERATIONS = 60_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,13 +60,6 @@ class ProgramAlone:
         total = None if self.is_recording or self.step is None else self._of_all(self.context.steps.total_ns)
         return replace(step, alone=self.step, alone_source=self.source, alone_total_ns=total)
 
-    def steps_of(self, step: StepTimes) -> StepTimes:
-        """Return the times of the program's own steps, which may be a part of those of the recording."""
-        if step.alone_total_ns is None:
-            return step
-        steps = self.context.steps
-        return replace(step, count=steps.measured_count, alone_total_ns=steps.total_ns)
-
 
 def find_program(
     context: TraceContext, window: Window, simulation: Simulation, recorded_calls: RecordedCalls
@@ -82,16 +78,25 @@ def find_program(
     calibration = find_calibration(simulation, recorded_calls, window)
     if calibration is None:
         measured = measured_alone(context, window)
-        known = (None, None) if measured is None else (measured.step, measured.source)
-        return ProgramAlone(context, window, None, *known)
-    known = (calibration.step, None if calibration.step is None else calibration.source)
+        if measured is None:
+            return ProgramAlone(context, window)
+        return ProgramAlone(context, window, step=measured.step, source=measured.source)
+    source = None if calibration.step is None else calibration.source
+    as_recorded = ProgramAlone(context, window, step=calibration.step, source=source)
     if not calibration.is_known_well:
-        return ProgramAlone(context, window, None, *known)
+        return as_recorded
+    if simulation.scale > 1:
+        states, collectives = simulation.states, simulation.collectives
+        larger = simulated_part(context, states, window, collectives, MOST_OPERATIONS)
+        if larger.predicts:
+            calibration = calibration.applied(larger, recorded_calls, window)
     found = calibrated_context(context, calibration)
     own = _window(found, calibration, window)
     if own is None or not find_simulation(found, find_states(found, own), own, find_collectives(found)).predicts:
-        return ProgramAlone(context, window, None, *known)
-    return ProgramAlone(found, own, calibration, *known, simulation.scale)
+        return as_recorded
+    steps = found.steps.measured_count if window.is_of_steps else 0
+    parts = context.steps.measured_count / steps if steps else calibration.simulation.scale
+    return ProgramAlone(found, own, calibration, calibration.step, source, parts)
 
 
 def _window(context: TraceContext, calibration: Calibration, window: Window) -> Window | None:

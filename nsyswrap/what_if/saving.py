@@ -135,9 +135,10 @@ def _step_error(simulation: Simulation, changes: Sequence[Change]) -> float:
 
 
 def work_that_stays(simulation: Simulation, changes: Sequence[Change]) -> int:
-    """Return the least time that the sample takes after some changes: the work of its busiest stream or thread, in ns.
+    """Return the least time that the sample takes after some changes, in ns.
 
-    It is the work at the fastest pace that the measured steps show: in another run the clocks may be higher.
+    It is the work of its busiest stream or thread that no change touches, at the fastest pace that the measured steps
+    show: in another run the clocks may be higher.
 
     Args:
         simulation: The run as it was.
@@ -146,7 +147,7 @@ def work_that_stays(simulation: Simulation, changes: Sequence[Change]) -> int:
     graph, context = simulation.graph, simulation.context
     ran = np.flatnonzero(graph.operation >= 0)
     rows = graph.operation[ran]
-    length = np.rint(graph.length * graph.factors(*changes))[ran]
+    length = np.where(graph.factors(*changes) == 1, graph.length, 0)[ran]
     stream = groups([context.operations.device_id[rows], streams_of(context.trace, context.operations, rows)])[0]
     own, _ = graph.weights(*changes)
     hosts = np.flatnonzero(graph.thread)

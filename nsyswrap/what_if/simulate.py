@@ -25,7 +25,7 @@ from nsyswrap.what_if.dependency_graph import EMPTY, FREE, Change, DependencyGra
 from nsyswrap.what_if.gpu_nodes import NONE, Queued, Starts, find_starts, queue_operations
 from nsyswrap.what_if.machine_pace import find_paces, kernel_factors
 from nsyswrap.what_if.rank_edges import NAMES, across_hosts, across_ranks, whole_until
-from nsyswrap.what_if.sample import choose_sample
+from nsyswrap.what_if.sample import MOST_OPERATIONS, choose_sample
 from nsyswrap.what_if.stream_waits import find_stream_waits
 from nsyswrap.what_if.sync_waits import Holds, find_holds, find_recorded
 
@@ -130,12 +130,19 @@ def find_simulation(
     context: TraceContext, states: ThreadStates, window: Window, collectives: Collectives
 ) -> Simulation:
     """Return the simulation of a window, or of the part of it that can be simulated quickly."""
+    return simulated_part(context, states, window, collectives, MOST_OPERATIONS)
+
+
+def simulated_part(
+    context: TraceContext, states: ThreadStates, window: Window, collectives: Collectives, most: int
+) -> Simulation:
+    """Return the simulation of a window, or of a part of it with at most so many operations."""
     operations = context.operations
     # When each operation was launched; when it began where no call is known.
     known = operations.call >= 0
     launched: Times = operations.start.copy()
     launched[known] = array(context.trace[tables.CALLS], "start")[operations.call[known]]
-    chosen = choose_sample(launched, context.steps, window)
+    chosen = choose_sample(launched, context.steps, window, most)
     sample = chosen.window
     # No call launches a migration. Its delay of a kernel or of the host stays as measured.
     by_host = ~operations.migration

@@ -45,7 +45,7 @@ def test_idle_time_that_is_not_shown_is_summed() -> None:
 def test_a_finding_has_its_time_lost_its_saving_and_what_to_try() -> None:
     shown = " ".join(FULL.split())
     lost = "time lost 601 ms, 30.0 % of steps 3 to 20; predicted saving up to 601 ms"
-    step = "(111 ms a step; 77.6 to 111 ms if fixed, up to 1.43 times as fast)"
+    step = "(111 ms a step; 77.7 to 111 ms if fixed, up to 1.43 times as fast)"
     assert f"18 of 18 steps. {lost} {step} Try this: Give the DataLoader more workers" in shown
 
 

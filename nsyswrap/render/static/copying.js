@@ -5,8 +5,8 @@
   /** Return a new element with a class and a text; a text never becomes markup. */
   function make(tag, className = "", text = "") {
     const made = document.createElement(tag);
-    if (className) made.className = className;
-    if (text) made.textContent = text;
+    made.className = className;
+    made.textContent = text;
     if (tag === "button") made.type = "button";
     return made;
   }
