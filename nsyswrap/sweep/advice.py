@@ -167,9 +167,7 @@ def _choice_words(choice: Choice) -> str:
 
 def _sentence(words: str, some: Sequence[Choice], lines: int) -> str:
     """Return a choice with where it holds and what limits the chosen cells."""
-    where = (
-        _where(some[0].others) if len(some) == 1 else "" if len(some) == lines else f", in {len(some)} of {lines} cases"
-    )
+    where = "" if len(some) == lines else " and".join(_where(each.others) for each in some)
     limits = [each.limit for each in some if each.limit is not None]
     if not limits or len({each.words for each in limits}) > 1:
         return f"{words}{where}."
