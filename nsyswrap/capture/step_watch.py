@@ -72,11 +72,13 @@ class StepWatch:
         if self._is_over or now - self._looked_at < _LOOK_S:
             return
         self._looked_at = now
-        self._is_over = self.injection.recorded() is not None
+        self._is_over = bool(self.injection.recorded()) and not self.injection.is_waiting
         found = self.injection.progress()
         if found or self._is_over:
             self._show(found)
-        elif ran_s > PATIENCE_S and not self.injection.has_begun and self.injection.begin():
+        elif (
+            ran_s > PATIENCE_S and not self.injection.is_waiting and not self.injection.begun and self.injection.begin()
+        ):
             self.is_outside = True
             # If nsys cannot be started, the program runs on, and what was not recorded is reported at its end.
             with contextlib.suppress(OSError, TimeoutError):

@@ -162,7 +162,7 @@ def test_the_recording_ends_between_two_steps(tmp_path: Path) -> None:
     program.take(50, 100)
     assert program.recorded == list(range(13, 33))
     assert program.recorder.lines[-2:] == ["-step 32", "-record"]
-    assert json.loads((tmp_path / ENDED).read_text()) == {"first": 13, "last": 32}
+    assert json.loads((tmp_path / f"{ENDED}.1").read_text()) == {"first": 13, "last": 32}
     assert program.written(PROGRESS_SUFFIX) == {"phase": "ended"}
 
 
@@ -199,23 +199,23 @@ def test_a_process_follows_one_that_has_begun(tmp_path: Path) -> None:
     """It opens no range, and the step in which the other began is not one alone. It stops when the other does."""
     program = Program(tmp_path)
     program.take(7, 100)
-    (tmp_path / BEGUN).touch()
+    (tmp_path / f"{BEGUN}.1").touch()
     program.take(3, 100)
     assert program.recorder.lines[:3] == ["+step 8", "+data", "-data"]
     assert "+record" not in program.recorder.lines
     assert len(program.written(ALONE_SUFFIX)["host_ns"]) == 4
-    (tmp_path / ENDED).write_text("{}")
+    (tmp_path / f"{ENDED}.1").write_text("{}")
     program.take(5, 100)
     assert program.recorder.lines[-1] == "-step 10"
 
 
 def test_where_nsyswrap_has_begun_the_first_process_says_when_it_is_enough(tmp_path: Path) -> None:
     """The warm-up is recorded, too, and does not count."""
-    (tmp_path / BEGUN).write_text(FROM_OUTSIDE)
+    (tmp_path / f"{BEGUN}.1").write_text(FROM_OUTSIDE)
     program = Program(tmp_path, "20")
     program.take(40, 100)
     assert program.recorded == list(range(23))
-    assert json.loads((tmp_path / ENDED).read_text()) == {"first": 3, "last": 22}
+    assert json.loads((tmp_path / f"{ENDED}.1").read_text()) == {"first": 3, "last": 22}
 
 
 def test_other_threads_take_no_steps(tmp_path: Path) -> None:
@@ -241,7 +241,7 @@ def test_a_forked_process_leaves_the_recording_to_its_parent(tmp_path: Path) -> 
     program.recording.leave()
     program.take(30, 100)
     program.recording.write_alone()
-    assert not (tmp_path / BEGUN).exists()
+    assert not (tmp_path / f"{BEGUN}.1").exists()
     assert not (tmp_path / f"{os.getpid()}{ALONE_SUFFIX}").exists()
 
 
@@ -295,3 +295,20 @@ def test_no_event_is_recorded_without_cuda_or_into_a_graph(cuda: Cuda) -> None:
     assert clock.mark() is None
     assert clock.between([(None, None)]) is None
     assert clock.between([]) is None
+
+
+def test_a_program_that_waits_records_each_time_it_is_wanted(tmp_path: Path) -> None:
+    """Only the first recording has steps alone: a program stays slower after one."""
+    program = Program(tmp_path, "later")
+    program.take(20, 100)
+    assert program.recorder.lines == []
+    (tmp_path / "wanted.1").write_text("3")
+    program.take(20, 100)
+    assert program.recorded == [21, 22, 23]
+    alone = program.written(ALONE_SUFFIX)
+    assert (alone["first_step"], len(alone["host_ns"])) == (3, 18)
+    (tmp_path / "wanted.2").write_text("2")
+    program.take(10, 100)
+    assert program.recorded == [21, 22, 23, 41, 42]
+    assert json.loads((tmp_path / "ended.2").read_text()) == {"first": 41, "last": 42}
+    assert program.written(ALONE_SUFFIX) == alone
