@@ -4,7 +4,7 @@
 # TORCH     auto, cpu or cuda: the build of PyTorch for the workloads; auto is cuda if there is an NVIDIA driver
 # WORKLOAD  the program that `make profile` profiles, and ARGS its arguments; for `make law`, options and parts of names
 # TESTS     what `make test` and `make quick` pass to pytest
-# WORKERS   how processes share the test files. There are two processes more than cores, because part of the time of the
+# WORKERS   how processes share the test files. There are three processes more than cores, because part of the time of the
 #           tests is spent waiting: for nsys, browsers and time limits. Each further one imports and collects all tests
 #           again. Long files come first (tests/conftest.py), so all end together. The tests of `make quick` wait for
 #           nothing, so it has one process for each core.
@@ -14,7 +14,7 @@ TORCH ?= auto
 WORKLOAD ?= workloads/mnist.py
 ARGS ?=
 TESTS ?=
-MORE := 2
+MORE := 3
 WORKERS ?= --numprocesses $$(($$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN) + $(MORE))) --dist loadfile --no-loadscope-reorder
 
 VENV := .venv

@@ -18,9 +18,9 @@ from nsyswrap.capture.recorded_run import (
 )
 from nsyswrap.events.blocked_calls import name_blocked_calls
 from nsyswrap.events.host_record import read_record
-from nsyswrap.events.steps_alone import read_steps_alone
 from nsyswrap.hardware.copy_rates import read_rates
 from nsyswrap.hardware.profiler_cost import read_cost
+from nsyswrap.hardware.steps_alone import read_steps_alone
 from nsyswrap.loop.context import Settings
 from nsyswrap.trace.tables import Trace
 

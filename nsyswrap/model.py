@@ -323,6 +323,7 @@ class StepTimes:
         alone_source: What that comes from; None where it is unknown.
         total_ns: Time of all these steps, from the start of the first to the end of the last: the mean over processes,
             whose steps begin at different times. None for the length of the window.
+        alone_total_ns: The same time in the program as it runs alone; None where it is unknown.
     """
 
     count: int | None = None
@@ -330,6 +331,7 @@ class StepTimes:
     alone: Interval[int] | None = None
     alone_source: AloneSource | None = None
     total_ns: int | None = None
+    alone_total_ns: int | None = None
 
     def total_in(self, window: Window) -> int:
         """Return the time of all steps of a window, in ns."""

@@ -21,23 +21,24 @@ from nsyswrap.loop.pattern_steps import kernel_matcher
 from nsyswrap.loop.requested_window import between, part_read, recorded
 from nsyswrap.loop.step_detection import Steps, step_matcher
 from nsyswrap.model import NO_STEP, Gpu, Report, Section, StepTimes, TimelineData
+from nsyswrap.program.program import ProgramAlone, find_program
 from nsyswrap.ranks.collectives import NO_COLLECTIVES, Collectives, find_collectives
 from nsyswrap.ranks.identity import Ranks
 from nsyswrap.ranks.lateness import find_lateness
 from nsyswrap.ranks.many import NO_OTHERS
-from nsyswrap.sections import SECTIONS, profiler_cost
+from nsyswrap.sections import SECTIONS
 from nsyswrap.sections.capture_check import calls_without_record, only_operations
 from nsyswrap.sections.idle import find_idle_gaps, find_idle_sums
 from nsyswrap.sections.idle_findings import find_idle_findings
 from nsyswrap.sections.missing_events import calls_in_words, warnings_of
-from nsyswrap.sections.spec import SectionSpec
+from nsyswrap.sections.spec import About, SectionSpec
 from nsyswrap.timeline.build import timeline
 from nsyswrap.trace import tables
 from nsyswrap.trace.tables import Trace, array
 from nsyswrap.verdict import find_verdict, in_order
 from nsyswrap.what_if.fixed_step import typical
 from nsyswrap.what_if.plan import find_plan
-from nsyswrap.what_if.simulate import Simulation, find_simulation
+from nsyswrap.what_if.simulate import find_simulation
 
 STEPS, ALL = "steps", "all"
 
@@ -65,6 +66,7 @@ VALUES: Mapping[str, Maker] = {
     "collectives": find_collectives,
     "lateness": find_lateness,
     "simulation": find_simulation,
+    "program": find_program,
 }
 """The values that sections may name in addition to ``context`` and ``window``; each is built once."""
 
@@ -118,13 +120,27 @@ def report_of(
     """
     trace, chosen = context.trace, whole.window if whole else choose_window(context, window)
     wanted, left_out = _wanted(context, keys)
-    found = _values_and_sections(wanted, context, chosen, whole.values if whole else {})
-    sections = [found[f"section {each.key}"] for each in wanted]
+    of_program = [each for each in wanted if each.about is not About.RECORDING]
+    of_recording = [each for each in wanted if each.about is not About.PROGRAM]
+    is_simulated = bool(of_program) and context.is_about_gpus and whole is None
+    given = dict(whole.values if whole else {}) | (
+        {} if is_simulated else {"program": lambda: ProgramAlone(context, chosen)}
+    )
+    found = _values_and_sections(of_recording, {"context": context, "window": chosen}, given, "program")
+    program: ProgramAlone = found["program"]
+    if program.is_recording:
+        only = [each for each in of_program if each.about is About.PROGRAM]
+        alone = _values_and_sections(only, found, given)
+    else:
+        ledger = [each for each in wanted if each.key == "ledger"]
+        start = {"context": program.context, "window": program.window, "program": program}
+        alone = _values_and_sections([*of_program, *ledger], start, {})
+    sections = [_fitted(_about(each, program, found, alone, chosen), context) for each in wanted]
     used = {gpu.device_id: gpu for gpu in trace.gpus}
     gpus = whole.gpus if whole else tuple(used[device] for device in context.operations.devices if device in used)
-    sections = [_fitted(each, context) for each in sections]
-    findings = in_order(sections, (finding for section in sections for finding in section.findings))
-    step, collectives = _step_times(context, chosen, sections), found.get("collectives", NO_COLLECTIVES)
+    judged = [alone.get(f"section {each.key}", section) for each, section in zip(wanted, sections, strict=True)]
+    findings = in_order(judged, (finding for section in sections for finding in section.findings))
+    step, collectives = _step_times(context, chosen, program), found.get("collectives", NO_COLLECTIVES)
     ranks = found.get("of_all_ranks", collectives).ranks
     made = Report(
         capture=trace.capture,
@@ -139,15 +155,30 @@ def report_of(
         timeline=_timeline(context, chosen, sections, collectives) if with_timeline else None,
         step=step,
     )
-    return made if keys else _concluded(made, found.get("simulation"))
+    if keys:
+        return made
+    now, about = typical(step, chosen), program.whole_window(chosen)
+    own = None if now is None else replace(now, window_ns=max(round(now.window_ns / program.parts), 1))
+    plan = find_plan(alone.get("simulation"), findings, own)
+    sentence, rule = find_verdict(judged, findings, about, step, context.program_kind, plan)
+    return replace(made, verdict=sentence, verdict_rule=rule, plan=plan)
 
 
-def _concluded(report: Report, simulation: Simulation | None) -> Report:
-    """Return a report of all sections with its verdict and its plan."""
-    findings, window, step = report.findings, report.window, report.step
-    plan = find_plan(simulation, findings, typical(step, window))
-    sentence, rule = find_verdict(report.sections, findings, window, step, report.program_kind, plan)
-    return replace(report, verdict=sentence, verdict_rule=rule, plan=plan)
+def _about(
+    spec: SectionSpec, program: ProgramAlone, found: Mapping[str, Any], alone: Mapping[str, Any], window: Window
+) -> Section:
+    """Return a section of the recording or of the program; with the findings of the program, where it is about both.
+
+    The findings are about all measured steps of the window.
+    """
+    name = f"section {spec.key}"
+    if spec.about is About.PROGRAM:
+        return alone[name]
+    section: Section = found[name]
+    if spec.about is About.RECORDING or program.is_recording:
+        return section
+    findings = (program.in_whole_window(each, window) for each in alone[name].findings)
+    return replace(section, findings=tuple(findings))
 
 
 def _timeline(
@@ -172,15 +203,14 @@ def _drawn(ranks: Ranks, sections: Sequence[Section]) -> frozenset[int]:
     return frozenset(rank.device_id for rank in ranks.each if rank.number in numbers)
 
 
-def _step_times(context: TraceContext, window: Window, sections: list[Section]) -> StepTimes:
+def _step_times(context: TraceContext, window: Window, program: ProgramAlone) -> StepTimes:
     """Return count, median length and mean time of the measured steps of the window, also without the profiler."""
     measured = context.steps.measured
     if not window.is_of_steps or not len(measured):
         return NO_STEP
     length = array(measured, "end") - array(measured, "start")
     step = StepTimes(context.steps.measured_count, round(float(np.median(length))), total_ns=context.steps.total_ns)
-    cost = next((section for section in sections if section.key == profiler_cost.KEY), None)
-    return step if cost is None else profiler_cost.with_times(step, cost)
+    return program.with_times(step)
 
 
 def _wanted(context: TraceContext, keys: Keys) -> tuple[list[SectionSpec], tuple[str, ...]]:
@@ -237,22 +267,26 @@ def _without_ledger(context: TraceContext) -> str:
 
 def run_sections(specs: list[SectionSpec], context: TraceContext, window: Window) -> list[Section]:
     """Return the sections. A value that several sections name is built once."""
-    found = _values_and_sections(specs, context, window)
+    found = _values_and_sections(specs, {"context": context, "window": window}, {})
     return [found[f"section {each.key}"] for each in specs]
 
 
 def _values_and_sections(
-    specs: list[SectionSpec],
-    context: TraceContext,
-    window: Window,
-    given: Mapping[str, Maker] | None = None,
+    specs: Sequence[SectionSpec], known: Mapping[str, Any], given: Mapping[str, Maker], *also: str
 ) -> dict[str, Any]:
-    """Return the sections and the values that they name."""
+    """Return the sections and the values that they name.
+
+    Args:
+        specs: The sections.
+        known: Values that are known: at least the context and the window.
+        given: Functions that replace those of ``VALUES``.
+        also: Names of more values.
+    """
     sections = {f"section {each.key}": each.run for each in specs}
-    makers: Mapping[str, Maker] = {**VALUES, **(given or {}), **sections}
-    found: dict[str, Any] = {"context": context, "window": window}
+    makers: Mapping[str, Maker] = {**VALUES, **given, **sections}
+    found: dict[str, Any] = {**known}
     needs: dict[str, list[str]] = {}
-    pending = list(sections)
+    pending = [*sections, *also]
     while pending:
         name = pending.pop()
         if name not in needs:
@@ -262,7 +296,7 @@ def _values_and_sections(
     order.prepare()
     ready: list[str] = []
     running: dict[Future[Any], str] = {}
-    workers = WORKERS if len(context.operations.start) >= MANY_OPERATIONS else 1
+    workers = WORKERS if len(known["context"].operations.start) >= MANY_OPERATIONS else 1
     with ThreadPoolExecutor(workers) as pool:
         while order.is_active():
             # Nothing waits for a section, so the values are made first.

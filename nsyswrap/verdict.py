@@ -1,8 +1,7 @@
 """The verdict: the first finding in a sentence, with the time of a step now and with the fix."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
-from nsyswrap.attribution.attribution import RULES
 from nsyswrap.base import units
 from nsyswrap.base.intervals import Window
 from nsyswrap.model import NO_PLAN, Finding, Plan, Section, Severity, StepTimes
@@ -65,9 +64,8 @@ def find_verdict(  # noqa: PLR0913, PLR0917 - one argument a source
 
     Returns:
         The sentences, after one on each GPU that power or heat slowed down, and the rule of the first finding. The rule
-        is None where only kernels limit the run, also where they do so without the profiler alone. It is also None
-        where missing events can change more time than the first finding has lost, or where the GPU is idle for longer
-        without a cause that the capture shows.
+        is None where only kernels limit the run. It is also None where missing events can change more time than the
+        first finding has lost, or where the GPU is idle for longer without a cause that the capture shows.
     """
     sentence, rule = _limit(sections, findings, window, step, kind, plan)
     slowed = [each.headline for each in findings if each.rule == gpu.SLOWED.key]
@@ -102,8 +100,6 @@ def _limit(  # noqa: PLR0913, PLR0917 - one argument a source
         return f"Cannot tell: the GPU is idle for {share} of the time and the capture does not show why.{known}", None
     if first is None or not limits:
         return about + _without_finding(by_key["ledger"], by_key.get("compute"), window, plan, kind), None
-    if first.rule in RULES and (made := _made_by_profiler(by_key, window, step)):
-        return made, None
     return f"{about}{first.headline}{_per_step(first, window, step, kind)}", first.rule
 
 
@@ -159,24 +155,6 @@ def _now(step: CurrentStep) -> str:
     recorded = " as recorded" if step.is_recorded else ""
     few = f", by {step.count} steps only" if step.is_of_few else ""
     return f"A step takes {units.duration(step.length.point)}{recorded}{few}"
-
-
-def _made_by_profiler(by_key: Mapping[str, Section], window: Window, step: StepTimes) -> str:
-    """Return the verdict of a run that only the profiler keeps from being compute-bound; empty for any other run.
-
-    The upper bound of the step without the profiler decides: where it is in doubt, the finding stays the verdict.
-    """
-    cost, devices = by_key.get("profiler_cost"), by_key["ledger"].tables["devices"]
-    share = cost.fact("without_profiler_high_share") if cost else None
-    compute, whole = int(devices["compute_ns"].sum()), int(devices["window_ns"].sum())
-    if share is None or not share.value or whole - compute < LIMIT_SHARE * whole:
-        return ""
-    alone = min(compute / whole / float(share.value), 1.0)
-    if 1 - alone >= LIMIT_SHARE:
-        return ""
-    now = typical(step, window)
-    said = f" {_now(now)}." if now else ""
-    return f"Compute-bound without the profiler: kernels run at least {units.share(alone)} of the time.{said}"
 
 
 def _without_finding(ledger: Section, kernels: Section | None, window: Window, plan: Plan, kind: ProgramKind) -> str:

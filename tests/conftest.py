@@ -4,7 +4,6 @@ import gc
 import importlib
 import lzma
 import os
-import re
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -105,11 +104,6 @@ def pytest_configure(config: pytest.Config) -> None:
             signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
 
 
-def _is_quick(config: pytest.Config) -> bool:
-    """Return whether only the tests of `make quick` run."""
-    return "not slow" in config.getoption("markexpr")
-
-
 def _start_elsewhere(config: pytest.Config) -> None:
     """Let each process of xdist collect other files first.
 
@@ -175,33 +169,6 @@ def pytest_unconfigure() -> None:
     gc.freeze()
 
 
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:  # noqa: ANN401 - only xdist has the types
-    """Give a process one file after another, and all files that share the analysis of whole captures to one process.
-
-    A capture is then read and analyzed once and not in each process.
-    """
-    if config.getoption("dist") != "loadfile" or _is_quick(config):
-        return None
-    by_file = importlib.import_module("xdist.scheduler").LoadFileScheduling
-
-    class Scheduling(by_file):  # type: ignore[misc, valid-type]
-        def _split_scope(self, nodeid: str) -> str:
-            file = str(super()._split_scope(nodeid))
-            return "whole captures" if _shares_analysis(TESTS.parent / file) else file
-
-    return Scheduling(config, log)
-
-
-@cache
-def _shares_analysis(path: Path) -> bool:
-    """Return whether tests of a file use what others read from whole captures."""
-    if not path.is_file() or path.relative_to(TESTS).parts[0] in {"real_nsys", "browser", "conftest.py"}:
-        return False
-    words = set(re.findall(r"\w+", path.read_text(encoding="utf-8")))
-    return not words.isdisjoint(WHOLE_CAPTURES - {"captures"})
-
-
 @cache
 def _name(path: Path) -> str:
     """Return the path of a file in this folder; empty for another file."""
@@ -210,19 +177,17 @@ def _name(path: Path) -> str:
 
 @cache
 def _turn(path: Path) -> int:
-    """Return when a file is run: first those of whole captures, then the real nsys, pages, slow tests and the rest.
+    """Return when a file is run: first those that wait for the real nsys, then pages, slow tests and the rest.
 
     The files of the rest take some seconds at most, so the processes end at about the same time. Of the slow tests
-    those of programs and tools come first: they take up to a minute.
+    those of no package come first: they take up to a minute.
     """
     name = _name(path)
-    if name and _shares_analysis(path):
-        return 0
     if name.startswith(("real_nsys/", "browser/")):
-        return 1 if name.startswith("real_nsys/") else 2
+        return 0 if name.startswith("real_nsys/") else 1
     if not _has_slow_tests(path, name):
-        return 5
-    return 3 if name.startswith(("tools/", "workloads/")) else 4
+        return 4
+    return 2 if "/" not in name or name.startswith(("law/", "tools/", "workloads/")) else 3
 
 
 @cache

@@ -1,170 +1,224 @@
 # ruff: noqa: INP001, T201 - a program for the terminal, not a package
-"""Let programs take turns with themselves under `nsyswrap profile`, and compare their steps with the simulated.
+"""Compare the numbers in reports about programs without the profiler with those programs without the profiler.
 
-This is `make overhead`; it needs a GPU. Each program of tools/overhead_programs.py runs alone and under `nsyswrap
-profile` at the same time, and the two make their steps in turns (tools/overhead_turns.py). The first profile measures
-what nsys adds to each call, as on any machine. Some programs also take turns under nsys with one option added or left
-out. The results go into reports/overhead.json, and a page into docs/overhead.md. With --again the page alone is written
-from the results that are there: that needs no GPU.
+This is `make overhead`; it needs a GPU. Each program with planted faults, each with its faults fixed, and programs
+without a planted fault run alone and under `nsyswrap profile`, in turns (tools/overhead_turns.py). For each report the
+step without the profiler is compared with the steps alone, the first changes of its plan with the steps alone of the
+fixed program, and what limits the run with the share of time in which the GPU is busy alone. The results go into
+reports/overhead.json after each program; those that are there are not measured again. A page goes into
+docs/overhead.md. With --again the page alone is written: that needs no GPU.
 """
 
 import argparse
-import itertools
+import ctypes
 import json
 import os
 import platform
-import shutil
 import statistics
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import fault_programs
 import overhead_page
 import overhead_turns
+import plan_table
 
 ROOT = Path(__file__).resolve().parent.parent
+WORKLOADS = ROOT / "workloads"
 NSYSWRAP = (sys.executable, "-m", "nsyswrap")
 RESULTS = ROOT / "reports" / "overhead.json"
 PAGE = ROOT / "docs" / "overhead.md"
 NO_GPU = "overhead: this needs an NVIDIA GPU; `--again` writes the page from the results in reports/overhead.json"
 
-PROGRAMS = (
-    *("lstm_cells", "small_encoder", "items", "hugging_bert", "vision_resnet", "large_encoder", "looped_optimizer"),
-    *("timm_mobile", "lightning_loop", "hugging_decoding", "matrix_products", "graph_launches", "middle_encoder"),
-    "loaded_pictures",
+# Programs of tools/overhead_programs.py, those of libraries first.
+UNPLANTED = (
+    *("hugging_bert", "timm_mobile", "vision_resnet", "lightning_loop", "hugging_decoding"),
+    *("lstm_cells", "small_encoder", "items", "large_encoder", "looped_optimizer", "matrix_products"),
+    *("graph_launches", "middle_encoder", "loaded_pictures"),
 )
-# What is recorded, for the table of options: the arguments of nsys. The first is the default of nsyswrap.
-NO_SAMPLES = ("--sample=none", "--cpuctxsw=none")
-NODES = "--cuda-graph-trace=node"
-OPTIONS = {
-    "the default": ("--trace=cuda,nvtx,cudnn,cublas,osrt", NODES, *NO_SAMPLES),
-    "--light": ("--trace=cuda,nvtx,osrt", "--cuda-graph-trace=graph", "--cuda-event-trace=false", *NO_SAMPLES),
-    "cuda,nvtx,osrt": ("--trace=cuda,nvtx,osrt", NODES, *NO_SAMPLES),
-    "cuda,nvtx": ("--trace=cuda,nvtx", NODES, *NO_SAMPLES),
-    "cuda": ("--trace=cuda", NODES, *NO_SAMPLES),
-    "the default, flushed each second": (
-        *("--trace=cuda,nvtx,cudnn,cublas,osrt", NODES, "--cuda-flush-interval=1000", *NO_SAMPLES),
-    ),
-    "the default, CPU sampled": (
-        *("--trace=cuda,nvtx,cudnn,cublas,osrt", NODES, "--sample=process-tree", "--cpuctxsw=process-tree"),
-    ),
-    "the default, Python sampled": (
-        *("--trace=cuda,nvtx,cudnn,cublas,osrt", NODES, "--python-sampling=true", "--python-sampling-frequency=1000"),
-        *NO_SAMPLES,
-    ),
-}
-OF_OPTIONS = ("lstm_cells", "vision_resnet", "graph_launches")
-# Rounds of turns.
-ROUNDS = 3
-# Folder of a profile, in the folder of its round.
-PROFILE = "profile"
+# These faults lie in which cores the program gets; in the turns all programs get the same.
+OF_CORES = ("host/cpu_quota", "idle/off_cpu")
+# Enough for the turns of a run alone, and for a recording with its warm-up and the steps alone before it.
+STEPS, RECORDED = 150, 40
+FAULT, FIX, PROFILED = "fault", "fix", " profiled"
+SAMPLE_S, UNSETTLED_S = 0.1, 0.5
+CORES_OF_A_LANE = 2
 
 
-def report_in(folder: Path) -> dict[str, Any]:
-    """Return the report in a folder."""
-    report: dict[str, Any] = json.loads((folder / "report.json").read_text(encoding="utf-8"))
-    return report
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A program to measure.
+
+    Attributes:
+        name: The words that run it, after those of Python.
+        rules: The rules of its planted faults.
+        fix: The words that fix them.
+    """
+
+    name: str
+    rules: tuple[str, ...] = ()
+    fix: tuple[str, ...] = ()
 
 
-def row_of(name: str, alone_ns: Sequence[Sequence[int]], reports: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return the row of a program: its steps in the runs alone, without those of the warm-up, and in its reports."""
-    return {
-        "program": name,
-        "alone_ns": [round(statistics.median(each)) for each in alone_ns],
-        "steps": len(alone_ns[0]),
-        "profiles": [_profile(each) for each in reports],
-    }
+def find_cases() -> list[Case]:
+    """Return all programs: one for each planted fault, those with several, those without, then the other faults."""
+    single = [
+        each
+        for each in fault_programs.find_programs(WORKLOADS / "faults")
+        if each.gpus <= 1 and each.rule not in OF_CORES
+    ]
+    first = {each.rule: each.name for each in reversed(single)}
+    faults = [Case(f"faults.{each.name}", (each.rule,), ("--fixed",)) for each in single]
+    combined = [
+        Case(
+            f"combined.{each.name}",
+            tuple(each.faults.values()),
+            tuple(word for name in each.faults for word in ("--fix", name)),
+        )
+        for each in plan_table.find_programs(WORKLOADS / "combined")
+    ]
+    unplanted = [Case(f"overhead_programs {name}") for name in UNPLANTED]
+    of_each_rule = [each for each in faults if each.name.removeprefix("faults.") in first.values()]
+    return [*of_each_rule, *combined, *unplanted, *(each for each in faults if each not in of_each_rule)]
 
 
-def warm_up_of(report: dict[str, Any]) -> int:
-    """Return the number of steps of the warm-up."""
-    return int(report["sections"]["steps"]["facts"]["warm_up_steps"]["value"])
+def measure(case: Case, folder: Path, cores: Sequence[int], place: threading.Lock, options: Sequence[str]) -> Any:  # noqa: ANN401
+    """Run a program and its fix alone and profiled, in turns, and return its row of the results.
+
+    Args:
+        case: The program.
+        folder: Where the profiles go.
+        cores: The cores of the turns.
+        place: Held while turns are taken.
+        options: More words for the programs.
+
+    Raises:
+        OSError: A run has failed.
+        TimeoutError: A run took too long.
+    """
+    kinds = (FAULT, FIX) if case.fix else (FAULT,)
+    runs: dict[str, Sequence[str]] = {}
+    for kind in kinds:
+        words = [*case.name.split(), "--steps", str(STEPS), *options, *(case.fix if kind is FIX else ())]
+        program = (sys.executable, str(Path(overhead_turns.__file__)), "SOCKET")
+        target = ("--output", str(folder / kind), "--steps", str(RECORDED), "--stop-after", "--quiet")
+        runs[kind] = [*program, *words]
+        runs[kind + PROFILED] = [*NSYSWRAP, "profile", *target, "--", *program, overhead_turns.ONCE, *words]
+    order = [each for kind in kinds for each in (kind, kind + PROFILED, kind)]
+    busy: dict[str, list[float]] = {name: [] for name in runs}
+    turns = overhead_turns.take_turns(runs, order, cores, place, lambda name: _sampled(busy[name]))
+    row: dict[str, Any] = {"program": case.name.replace(" ", "."), "rules": case.rules}
+    for kind in kinds:
+        row[kind] = _alone(turns[kind]) | {
+            "busy": statistics.median(busy[kind]) if busy[kind] else None,
+            "report": _kept(json.loads((folder / kind / "report.json").read_text(encoding="utf-8"))),
+        }
+    return row
 
 
-def _profile(report: dict[str, Any]) -> dict[str, Any]:
-    """Return what the row of a program keeps of one of its reports."""
-    cost = report["sections"].get("profiler_cost", {}).get("tables", {}).get("calls", [])
-    return {
-        "step": report["step"],
-        "verdict": report["verdict"],
-        "verdict_rule": report["verdict_rule"],
-        "error_share": report["sections"]["prediction"]["facts"]["prediction_error_share"]["value"],
-        "calls": [{key: each[key] for key in ("kind", "count")} for each in cost],
-    }
+def _alone(turns: Sequence[Sequence[int]]) -> dict[str, Any]:
+    """Return the step alone in ns: the median over turns of the median step and of the mean step.
+
+    Raises:
+        OSError: The program has ended before its turns.
+    """
+    if not turns:
+        raise OSError("the program has made too few steps for a turn")
+    times = {"median_ns": statistics.median, "mean_ns": statistics.mean}
+    alone = {name: round(statistics.median(of(each) for each in turns)) for name, of in times.items()}
+    return {**alone, "turns_ns": [round(statistics.median(each)) for each in turns]}
 
 
-def by_turns(
-    programs: Sequence[str], folder: Path, keep: Path | None, ends: float, count: int = ROUNDS
-) -> Iterator[tuple[dict[str, Any], Path]]:
-    """Let each program take turns with itself under `profile`; yield its row of the table and its last profile."""
-    cores = overhead_turns.pairs_of_cores()
-    made: dict[str, list[Path]] = {name: [] for name in programs}
-    for number, name in itertools.product(range(count), programs):
+def _kept(report: dict[str, Any]) -> dict[str, Any]:
+    """Return what is compared of a report."""
+    return {key: report[key] for key in ("step", "plan", "verdict", "verdict_rule")}
+
+
+@contextmanager
+def _sampled(shares: list[float]) -> Iterator[None]:
+    """Sample in which share of the time the GPU is busy, as its driver counts it, while this is open."""
+    busy, is_over = _busy_share(), threading.Event()
+
+    def sample() -> None:
+        is_over.wait(UNSETTLED_S)
+        while busy is not None and not is_over.wait(SAMPLE_S):
+            shares.append(busy())
+
+    thread = threading.Thread(target=sample)
+    thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        thread.join()
+
+
+def _busy_share() -> Callable[[], float] | None:
+    """Return a function that returns the busy share of the first GPU; None where there is no driver.
+
+    Source: NVML, ``nvmlDeviceGetUtilizationRates``: the percentage of the last sample period, up to a second, in which
+    a kernel ran.
+    """
+    try:
+        nvml = ctypes.CDLL("libnvidia-ml.so.1")
+    except OSError:
+        return None
+    device, rates = ctypes.c_void_p(), (ctypes.c_uint * 2)()
+    if nvml.nvmlInit_v2() or nvml.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(device)):
+        return None
+
+    def share() -> float:
+        nvml.nvmlDeviceGetUtilizationRates(device, rates)
+        return rates[0] / 100
+
+    return share
+
+
+def measure_all(cases: Sequence[Case], results: dict[str, Any], chosen: argparse.Namespace) -> None:
+    """Measure programs beside one another, except for their turns, and write each result when it is there.
+
+    The first one is alone: its profile measures what nsys adds to each call on this machine.
+    """
+    ends = time.monotonic() + chosen.limit
+    cores = sorted(os.sched_getaffinity(0))
+    # The last cores take the turns: the first ones often serve the devices. All else runs on the others.
+    of_turns, others = cores[len(cores) // 2 :], cores[: (len(cores) + 1) // 2]
+    os.sched_setaffinity(0, others)
+    place, writing = threading.Lock(), threading.Lock()
+
+    def one(case: Case) -> None:
         if time.monotonic() > ends:
-            print(f"{name}: round {number + 1} left out, the time is over", flush=True)
-            continue
-        began, target = time.monotonic(), folder / f"{name}-{number}"
-        target.mkdir()
-        recording = [*NSYSWRAP, "profile", "--quiet", "--output", str(target / PROFILE), "--"]
-        try:
-            overhead_turns.take_turns(name, target, {"recorded": recording}, cores)
-            made[name].append(target)
-        except (OSError, TimeoutError) as error:
-            print(f"{name}: {error}", flush=True)
-        print(f"{name}: {time.monotonic() - began:.0f} s", flush=True)
-    for name, targets in made.items():
-        if not targets:
-            continue
-        alone, reports = zip(*(compared_in(name, target) for target in targets), strict=True)
-        row = row_of(name, alone, reports)
-        print(overhead_page.line(row), flush=True)
-        yield row, targets[-1] / PROFILE
-        if keep is not None:
-            for target in targets:
-                shutil.copytree(
-                    target, keep / target.name, ignore=shutil.ignore_patterns("*.socket"), dirs_exist_ok=True
-                )
+            print(f"{case.name}: left out, the time is over", flush=True)
+            return
+        began = time.monotonic()
+        with tempfile.TemporaryDirectory(prefix="overhead-") as folder:
+            try:
+                row = measure(case, Path(folder), of_turns, place, chosen.program_arg)
+                machine = _machine(Path(folder) / FAULT)
+            except (OSError, TimeoutError, KeyError) as error:
+                print(f"{case.name}: {error!r}", flush=True)
+                return
+        with writing:
+            results["programs"].append(row)
+            results["machine"] = machine
+            chosen.results.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+        print(f"{case.name}: {time.monotonic() - began:.0f} s", *overhead_page.lines([row]), sep="\n", flush=True)
+
+    if cases:
+        one(cases[0])
+    with ThreadPoolExecutor(chosen.lanes or max(len(others) // CORES_OF_A_LANE, 1)) as lanes:
+        list(lanes.map(one, cases[1:]))
 
 
-def compared_in(name: str, folder: Path) -> tuple[list[int], dict[str, Any]]:
-    """Return the steps alone without those of the warm-up, in ns, and the report."""
-    report = report_in(folder / PROFILE)
-    alone_ns = json.loads((folder / "alone.json").read_text("utf-8"))[name]
-    skipped = warm_up_of(report)
-    return alone_ns[skipped:], report
-
-
-def of_options(folder: Path) -> list[dict[str, Any]]:
-    """Let programs take turns with themselves under nsys with each set of options, and return their median steps."""
-    from nsyswrap.capture.locate import find_nsys  # noqa: PLC0415 - needed here alone
-
-    nsys, found = str(find_nsys().path), []
-    kinds = {f"option-{number}": label for number, label in enumerate(OPTIONS)}
-    for name in OF_OPTIONS:
-        target = folder / f"{name}-options"
-        target.mkdir()
-        recordings = {
-            kind: [nsys, "profile", f"--output={target / kind}", *OPTIONS[label]] for kind, label in kinds.items()
-        }
-        overhead_turns.take_turns(name, target, recordings, overhead_turns.pairs_of_cores())
-        runs = {
-            label: _median(json.loads((target / f"{kind}.json").read_text("utf-8"))[name])
-            for kind, label in {"alone": "alone", **kinds}.items()
-        }
-        found.append({"program": name, "runs": runs})
-        print(found[-1], flush=True)
-    return found
-
-
-def _median(lengths: Sequence[int]) -> int:
-    """Return the median of the later half of the steps, which holds no warm-up."""
-    return round(statistics.median(lengths[len(lengths) // 2 :]))
-
-
-def versions(report_folder: Path) -> dict[str, Any]:
+def _machine(report_folder: Path) -> dict[str, Any]:
     """Return the machine and the versions of a profile, and what nsys adds to each call there."""
     run = json.loads((report_folder / "run.json").read_text(encoding="utf-8"))
     report = json.loads((report_folder / "report.json").read_text(encoding="utf-8"))
@@ -179,43 +233,31 @@ def versions(report_folder: Path) -> dict[str, Any]:
     }
 
 
-def measured(chosen: argparse.Namespace) -> dict[str, Any]:
-    """Run the programs, and return all results; they are written after each program, as a run may be ended early."""
-    ends = time.monotonic() + chosen.limit
-    results: dict[str, Any] = {"programs": [], "options": [], "machine": {}}
-    if chosen.add:
-        results |= json.loads(chosen.results.read_text(encoding="utf-8"))
-    there = {row["program"] for row in results["programs"]}
-    missing = [name for name in chosen.programs if name not in there]
-    with tempfile.TemporaryDirectory(prefix="overhead-") as temporary:
-        folder = Path(temporary)
-        for row, profile in by_turns(missing, folder, chosen.keep, ends, chosen.rounds):
-            results["programs"].append(row)
-            results["machine"] = versions(profile)
-            chosen.results.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
-        if chosen.options:
-            results["options"] = of_options(folder)
-            chosen.results.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
-    return results
-
-
 def main() -> int:
     """Measure, or write the page again; 1 where there is no GPU."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("programs", nargs="*", default=PROGRAMS)
+    parser.add_argument("names", nargs="*", help="parts of the names of programs (all)")
     parser.add_argument("--again", action="store_true", help="write the page from the results that are there")
-    parser.add_argument("--add", action="store_true", help="run only the programs that the results lack")
-    parser.add_argument("--rounds", type=int, default=ROUNDS, metavar="N", help="how often each program takes turns")
-    parser.add_argument("--limit", type=float, default=3600, metavar="S", help="compare no program after S seconds")
-    parser.add_argument("--no-options", action="store_false", dest="options", help="compare no sets of options")
-    parser.add_argument("--keep", type=Path, help="keep the profiles in this folder")
+    parser.add_argument("--part", default="1/1", metavar="K/N", help="measure every Nth program from the Kth on")
+    parser.add_argument("--limit", type=float, default=3600, metavar="S", help="begin no program after S seconds")
+    parser.add_argument("--lanes", type=int, metavar="N", help="how many programs start beside one another")
+    parser.add_argument("--program-arg", action="append", default=[], metavar="WORD", help="one more for each program")
+    parser.add_argument("--without-gpu", action="store_true", help="try this program where there is no GPU")
     parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--page", type=Path, default=PAGE)
     chosen = parser.parse_args()
-    if not chosen.again and not Path("/proc/driver/nvidia/version").exists():
+    if not chosen.again and not chosen.without_gpu and not Path("/proc/driver/nvidia/version").exists():
         print(NO_GPU, file=sys.stderr)
         return 1
-    results = json.loads(chosen.results.read_text(encoding="utf-8")) if chosen.again else measured(chosen)
+    results: dict[str, Any] = {"programs": [], "machine": {}}
+    if chosen.results.exists():
+        results |= json.loads(chosen.results.read_text(encoding="utf-8"))
+    if not chosen.again:
+        part, parts = map(int, chosen.part.split("/"))
+        there = {row["program"] for row in results["programs"]}
+        wanted = [each for each in find_cases() if not chosen.names or any(name in each.name for name in chosen.names)]
+        missing = [each for each in wanted[part - 1 :: parts] if each.name.replace(" ", ".") not in there]
+        measure_all(missing, results, chosen)
     chosen.page.write_text(overhead_page.page(results), encoding="utf-8")
     return 0
 

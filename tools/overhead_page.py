@@ -1,122 +1,214 @@
 # ruff: noqa: INP001 - a part of tools/measure_overhead.py, not a package
-"""The page docs/overhead.md: what nsys costs, and how well the step without it is simulated."""
+"""The page docs/overhead.md: how well reports describe programs without the profiler, and what nsys costs."""
 
+import math
 import statistics
 import textwrap
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
-NEAR = 0.10
+from nsyswrap.attribution.attribution import RULES
+from nsyswrap.verdict import LIMIT_SHARE
+
 WIDTH = 120
+KINDS = {"fault": "", "fix": ", fixed"}
 HEAD = """# Overhead: what the profiler costs, and the step without it
 
 nsys adds some microseconds to each call that it records. A program whose CPU sets the pace is slower under it; one
-whose GPU does is not. nsyswrap measures the cost of a call on the machine and simulates the step without it: see
-[the section on the profiler's own cost](sections/profiler_cost.md). `make overhead` lets each program take turns with
-itself under `nsyswrap profile`, and writes this page from `reports/overhead.json`.
+whose GPU does is not. The numbers on the first screen of a report are about the program as it runs alone. `make
+overhead` runs programs alone and under `nsyswrap profile`, in turns on the same cores, and writes this page from
+`reports/overhead.json`.
 """
-TABLE = """
-## Programs
+STEPS = """
+## The step alone
 
-Median step of each round, in ms. **alone**: without nsys. **recorded**: under `nsyswrap profile`, in turns with the
-run alone. **slower**: the median of the recorded runs against that of the runs alone.
-**simulated**: the step without the profiler, from each recorded run, with its interval. **off**: how far the simulated
-step is from the step alone of its round, the median of the rounds. **held**: how many of the intervals hold the step
-alone.
+Times of a step in ms. **alone**: without nsys, the median over turns of the median step. **recorded**: under nsys.
+**report**: the step alone in the report, with its range. **off**: how far that is from the step alone. **held**:
+whether the range holds it.
 
-| program | alone | recorded | slower | simulated | off | held |
+| program | alone | recorded | slower | report | off | held |
 |---|---|---|---|---|---|---|
 """
-OPTIONS = """
-## Options
+PLANS = """
+## The step with the fix
 
-The step under nsys with some traces and options, in turns with the step alone, as a multiple of it.
+Mean times of a step in ms. **with the fix**: the fixed program alone. **predicted**: the step with the first changes of
+the plan, which are the planted faults and no others; with its range. **width**: of the range, as a share of the
+measured step.
 
+| program | alone | with the fix | predicted | off | held | width |
+|---|---|---|---|---|---|---|
+"""
+VERDICTS = """
+## What limits the run
+
+A verdict says that the GPU waits, or it does not. Alone, the driver counts in which share of the time the GPU is busy.
 """
 
 
-def off_share(row: Mapping[str, Any]) -> float | None:
-    """Return how far the simulated step is from the step alone, as a share of it: the median of the rounds."""
-    pairs = zip((each["step"]["alone"] for each in row["profiles"]), row["alone_ns"], strict=True)
-    shares = [(simulated["point_ns"] - alone) / alone for simulated, alone in pairs if simulated is not None]
-    return statistics.median(shares) if shares else None
+class Compared(NamedTuple):
+    """A number of a report beside what was measured; times in ns.
+
+    Attributes:
+        program: The program.
+        before_ns: The step alone.
+        measured_ns: What was measured.
+        recorded_ns: The step under nsys.
+        found: The interval of the report; None where it has none.
+    """
+
+    program: str
+    before_ns: int
+    measured_ns: int
+    recorded_ns: int | None
+    found: Mapping[str, int] | None
+
+    @property
+    def off(self) -> float:
+        """Return how far the point is from the measured time, as a share of it."""
+        return self.found["point_ns"] / self.measured_ns - 1 if self.found else math.nan
+
+    @property
+    def is_held(self) -> bool:
+        """Return whether the interval holds the measured time."""
+        return self.found is not None and self.found["low_ns"] <= self.measured_ns <= self.found["high_ns"]
+
+    @property
+    def width(self) -> float:
+        """Return the width of the interval as a share of the measured time."""
+        return (self.found["high_ns"] - self.found["low_ns"]) / self.measured_ns if self.found else math.nan
 
 
-def is_near(row: Mapping[str, Any]) -> bool:
-    """Return whether the simulated step of a program is near the step alone."""
-    off = off_share(row)
-    return off is not None and abs(off) <= NEAR
+def steps_of(rows: Sequence[Mapping[str, Any]]) -> list[Compared]:
+    """Return the step alone of each report."""
+    return [
+        Compared(
+            f"{_name(row)}{suffix}",
+            row[kind]["median_ns"],
+            row[kind]["median_ns"],
+            row[kind]["report"]["step"]["recorded_ns"],
+            row[kind]["report"]["step"]["alone"],
+        )
+        for row in rows
+        for kind, suffix in KINDS.items()
+        if kind in row
+    ]
 
 
-def _rounds(row: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the rows of each round of a program."""
-    pairs = zip(row["alone_ns"], row["profiles"], strict=True)
-    return [{"alone_ns": [alone], "profiles": [profile]} for alone, profile in pairs]
+def plans_of(rows: Sequence[Mapping[str, Any]]) -> list[Compared]:
+    """Return the predicted step of each program with a fix."""
+    found = []
+    for row in (each for each in rows if "fix" in each):
+        predicted = _predicted(row["fault"]["report"], row["rules"])
+        found.append(Compared(_name(row), row["fault"]["mean_ns"], row["fix"]["mean_ns"], None, predicted))
+    return found
 
 
-def is_held(step: Mapping[str, Any], alone_ns: int) -> bool:
-    """Return whether the interval of a recorded run holds the step alone."""
-    found = step["alone"]
-    return found is not None and found["low_ns"] <= alone_ns <= found["high_ns"]
+def _predicted(report: Mapping[str, Any], rules: Sequence[str]) -> Mapping[str, int] | None:
+    """Return the step after the first changes of a plan, if these are those of the rules."""
+    count = len(set(rules))
+    first = report["plan"][:count]
+    return first[-1]["step"] if count and {each["rule"] for each in first} == set(rules) else None
 
 
-def line(row: Mapping[str, Any]) -> str:
-    """Return the row of one program."""
-    off, alone, steps = off_share(row), row["alone_ns"], [each["step"] for each in row["profiles"]]
-    recorded = [step["recorded_ns"] for step in steps]
-    cells = (
-        row["program"].replace("_", " "),
-        ", ".join(f"{each / 1e6:.2f}" for each in alone),
-        ", ".join(f"{each / 1e6:.2f}" for each in recorded),
-        f"{statistics.median(recorded) / statistics.median(alone):.2f} times",
-        ", ".join(map(_simulated, steps)),
-        "" if off is None else f"{round(100 * off, 1) + 0.0:+.1f} %",
-        f"{_held(row)} of {len(steps)}",
-    )
-    return f"| {' | '.join(cells)} |"
-
-
-def _simulated(step: Mapping[str, Any]) -> str:
-    if step["alone"] is None:
-        return "not simulated"
-    low, point, high = (f"{step['alone'][key] / 1e6:.2f}" for key in ("low_ns", "point_ns", "high_ns"))
-    return f"{point} ({low} to {high})"
-
-
-def _held(row: Mapping[str, Any]) -> int:
-    return sum(is_held(each["step"], alone) for each, alone in zip(row["profiles"], row["alone_ns"], strict=True))
+def lines(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield the rows of both tables."""
+    yield from map(_step_line, steps_of(rows))
+    yield from map(_plan_line, plans_of(rows))
 
 
 def page(results: Mapping[str, Any]) -> str:
     """Return the whole page."""
-    rows = results["programs"]
-    near, profiles = sum(map(is_near, rows)), sum(len(row["profiles"]) for row in rows)
-    single, held = sum(is_near(each) for row in rows for each in _rounds(row)), sum(map(_held, rows))
-    share = f"{round(100 * NEAR)} %"
-    summary = (
-        f"Of {len(rows)} programs, the simulated step is within {share} of the step alone for {near}: the median of "
-        f"its rounds. Of {profiles} single rounds, {single} are. Of {profiles} intervals, {held} hold the step alone."
+    rows = sorted(results["programs"], key=lambda row: row["program"])
+    steps, plans = steps_of(rows), plans_of(rows)
+    parts = [HEAD, _measured_on(results["machine"])]
+    if rows:
+        parts += [STEPS, *(f"{_step_line(each)}\n" for each in steps), _wrapped(_summary("step alone", steps))]
+        parts += [PLANS, *(f"{_plan_line(each)}\n" for each in plans), _wrapped(_summary("predicted step", plans))]
+        parts += [VERDICTS, *map(_wrapped, _verdicts(rows))]
+    return "".join([*parts, *map(_wrapped, results.get("remarks", ())), _costs(results["machine"])])
+
+
+def _name(row: Mapping[str, Any]) -> str:
+    return str(row["program"].rpartition(".")[2].replace("_", " "))
+
+
+def _step_line(one: Compared) -> str:
+    under_nsys = "", ""
+    if one.recorded_ns is not None:
+        under_nsys = _ms(one.recorded_ns), f"{one.recorded_ns / one.before_ns:.2f} times"
+    return _cells(one.program, _ms(one.measured_ns), *under_nsys, *_judged(one))
+
+
+def _plan_line(one: Compared) -> str:
+    width = f"{one.width:.0%}".replace("%", " %") if one.found else ""
+    return _cells(one.program, _ms(one.before_ns), _ms(one.measured_ns), *_judged(one), width)
+
+
+def _judged(one: Compared) -> tuple[str, str, str]:
+    if one.found is None:
+        return "none", "", "no"
+    low, point, high = (_ms(one.found[f"{key}_ns"]) for key in ("low", "point", "high"))
+    return f"{point} ({low} to {high})", f"{100 * one.off + 0.0:+.1f} %", "yes" if one.is_held else "no"
+
+
+def _cells(*cells: str) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _ms(ns: float) -> str:
+    return f"{ns / 1e6:.2f}"
+
+
+def _summary(what: str, compared: Sequence[Compared]) -> str:
+    """Return how near the numbers of reports are, in a sentence or two."""
+    known = [each for each in compared if each.found]
+    if not known:
+        return f"No report has a {what}."
+    errors, widths = sorted(abs(each.off) for each in known), [each.width for each in known]
+    return (
+        f"{len(known)} of {len(compared)} reports have a {what}. It is off by {100 * statistics.median(errors):.1f} % "
+        f"(median), {100 * errors[math.ceil(0.9 * len(errors)) - 1]:.1f} % (90th percentile). The range holds the "
+        f"measured step in {sum(each.is_held for each in known)} of them, and its median width is "
+        f"{100 * statistics.median(widths):.0f} % of the step."
     )
-    texts = [
-        f"\n{textwrap.fill(each, WIDTH, break_long_words=False, break_on_hyphens=False)}\n"
-        for each in (summary, *results.get("remarks", ()))
-    ]
-    parts = [HEAD, _machine(results["machine"]), TABLE, *(f"{line(row)}\n" for row in rows), *texts]
-    return "".join([*parts, _costs(results["machine"]), _options(results["options"])])
 
 
-def _machine(machine: Mapping[str, Any]) -> str:
+def _verdicts(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield which verdicts the profiler made, and how many there are."""
+    runs = [(f"{_name(row)}{suffix}", row[kind]) for row in rows for kind, suffix in KINDS.items() if kind in row]
+    counted = [(name, run) for name, run in runs if run["busy"] is not None]
+    made = [(name, run) for name, run in counted if _waits(run) and run["busy"] > 1 - LIMIT_SHARE]
+    yield (
+        f"Of {len(counted)} verdicts, {len(made)} say that the GPU waits although it is busy for more than "
+        f"{100 * (1 - LIMIT_SHARE):.0f} % of the time alone."
+    )
+    for name, run in made:
+        yield f"- {name}, {100 * run['busy']:.0f} % busy: {run['report']['verdict']}"
+
+
+def _waits(run: Mapping[str, Any]) -> bool:
+    """Return whether a verdict says that the GPU waits."""
+    return run["report"]["verdict_rule"] in RULES
+
+
+def _wrapped(text: str) -> str:
+    return f"\n{textwrap.fill(text, WIDTH, break_long_words=False, break_on_hyphens=False)}\n"
+
+
+def _measured_on(machine: Mapping[str, Any]) -> str:
     if not machine:
         return "\nNothing was measured yet.\n"
-    gpus, conditions = ", ".join(machine["gpus"]), machine["cost"]["conditions"]
+    gpus = ", ".join(machine["gpus"])
     return (
-        f"\nMeasured on: {gpus}, driver {machine['driver']}, {machine['cores']} cores of {conditions['cpu']}, nsys "
-        f"{machine['nsys']}, Python {machine['python']}, torch {machine['torch']}.\n"
+        f"\nMeasured on: {gpus}, driver {machine['driver']}, {machine['cores']} cores of "
+        f"{(machine['cost'] or {}).get('conditions', {}).get('cpu', 'a CPU')}, nsys {machine['nsys']}, Python "
+        f"{machine['python']}, torch {machine['torch']}.\n"
     )
 
 
 def _costs(machine: Mapping[str, Any]) -> str:
-    calls = machine["cost"]["calls"] if machine else {}
+    calls = (machine.get("cost") or {}).get("calls", {})
     if not calls:
         return ""
     rows = "".join(
@@ -133,20 +225,3 @@ def _costs(machine: Mapping[str, Any]) -> str:
 
 def _slowdown(call: Mapping[str, Any]) -> str:
     return " to ".join(f"{each:.2f}" for each in call.get("slowdown", ()))
-
-
-def _options(options: Sequence[Mapping[str, Any]]) -> str:
-    if not options:
-        return ""
-    labels = [label for label in options[0]["runs"] if label != "alone"]
-    head = f"| recorded | {' | '.join(each['program'].replace('_', ' ') for each in options)} |\n"
-    rule = f"|---|{'---|' * len(options)}\n"
-    rows = "".join(
-        f"| {label} | {' | '.join(_times_alone(each['runs'], label) for each in options)} |\n" for label in labels
-    )
-    return f"{OPTIONS}{head}{rule}{rows}"
-
-
-def _times_alone(runs: Mapping[str, int], label: str) -> str:
-    """Return the step of a run as a multiple of the step alone."""
-    return f"{runs[label] / runs['alone']:.2f}"

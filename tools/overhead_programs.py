@@ -1,28 +1,15 @@
 # ruff: noqa: INP001 - a program that tools/measure_overhead.py runs, not a package
-"""Training and inference loops of different kinds, to compare a run alone with a run under the profiler.
+"""Training and inference loops of different kinds, without a planted fault; some of them are those of libraries.
 
-    python tools/overhead_programs.py NAME... --times FILE
-    python tools/overhead_programs.py NAME --times FILE --turns SOCKET --parts N
-
-Each step is an NVTX range ``step N`` and is timed by the program itself, from the same begin to the same end. The
-lengths are written to FILE in ns, by name. With --turns it connects to a socket once it is ready. For each line from
-there, which has the numbers of some cores, it moves to these, makes an Nth part of its steps, and answers with a
-line; it ends when the socket is closed. No program depends on nsyswrap, and no constant of nsyswrap is derived from
-these programs.
+They are compared with themselves under the profiler, as the programs of workloads are. No program depends on nsyswrap,
+and no constant of nsyswrap is derived from these programs.
 """
 
 import argparse
-import json
-import os
-import socket
-import sys
-import time
-import traceback
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
+import common
 import torch
 from torch import nn
 from torch.nn import functional
@@ -31,73 +18,6 @@ DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 # Tokens of a text: a step takes longer the longer its text is, and GPT-2 has no more than 1,024 positions.
 DECODED = 100
 Step = Callable[[], object]
-
-
-class EnoughError(Exception):
-    """There are no more turns."""
-
-
-class Turns:
-    """The turns in which this program makes its steps: another program makes its own in between.
-
-    Args:
-        address: The socket of who lets the programs take turns.
-    """
-
-    def __init__(self, address: Path) -> None:
-        with socket.socket(socket.AF_UNIX) as connection:
-            connection.connect(str(address))
-            self._lines = connection.makefile("rw")  # keeps the connection open
-
-    def wait(self) -> None:
-        """Wait for the next turn, and move this thread to the cores that it names.
-
-        Raises:
-            EnoughError: There is none.
-        """
-        line = self._lines.readline()
-        if not line:
-            raise EnoughError
-        os.sched_setaffinity(0, map(int, line.split()))
-
-    def end(self) -> None:
-        """Say that the turn is over."""
-        self._lines.write("over\n")
-        self._lines.flush()
-
-
-class Clock:
-    """Marks and times steps.
-
-    Attributes:
-        steps: Length of each step, in ns.
-        turns: When they are made; None for all at once.
-        each_turn: How many steps a turn has.
-    """
-
-    def __init__(self, turns: Turns | None = None, each_turn: int = 0) -> None:
-        self.steps: list[int] = []
-        self.turns, self.each_turn = turns, each_turn
-
-    @contextmanager
-    def step(self) -> Iterator[None]:
-        """Time one step, and mark it with a range.
-
-        Raises:
-            EnoughError: There is no turn for it.
-        """
-        if self.turns is not None and len(self.steps) % self.each_turn == 0:
-            self.turns.wait()
-        marks = DEVICE == "cuda"  # torch without CUDA has no ranges
-        if marks:
-            torch.cuda.nvtx.range_push(f"step {len(self.steps)}")
-        began = time.perf_counter_ns()
-        yield
-        self.steps.append(time.perf_counter_ns() - began)
-        if marks:
-            torch.cuda.nvtx.range_pop()
-        if self.turns is not None and len(self.steps) % self.each_turn == 0:
-            self.turns.end()
 
 
 def training(model: nn.Module, loss_of: Callable[[], torch.Tensor], optimizer: torch.optim.Optimizer) -> Step:
@@ -288,7 +208,7 @@ class Pictures(torch.utils.data.Dataset[torch.Tensor]):  # type: ignore[misc]  #
         return functional.avg_pool2d(picture, 5, 1, 2)[0]
 
 
-def lightning_loop(clock: Clock, steps: int) -> None:
+def lightning_loop(steps: int) -> None:
     """Train with Lightning, whose own loop calls the steps."""
     import lightning  # noqa: PLC0415
 
@@ -308,8 +228,8 @@ def lightning_loop(clock: Clock, steps: int) -> None:
     class Marks(lightning.Callback):  # type: ignore[misc]  # lightning is not typed here
         open: Any = None
 
-        def on_train_batch_start(self, *_arguments: object) -> None:
-            self.open = clock.step()
+        def on_train_batch_start(self, _trainer: object, _module: object, _batch: object, batch_idx: int) -> None:
+            self.open = common.batch(batch_idx)
             self.open.__enter__()
 
         def on_train_batch_end(self, *_arguments: object) -> None:
@@ -324,72 +244,28 @@ def lightning_loop(clock: Clock, steps: int) -> None:
     trainer.fit(Module(), torch.utils.data.DataLoader(data, batch_size=64))
 
 
-PROGRAMS: dict[str, tuple[Callable[[], Step], int]] = {
-    "small_encoder": (small_encoder, 60),
-    "middle_encoder": (middle_encoder, 60),
-    "large_encoder": (large_encoder, 40),
-    "lstm_cells": (lstm_cells, 60),
-    "items": (items, 60),
-    "looped_optimizer": (looped_optimizer, 60),
-    "matrix_products": (matrix_products, 60),
-    "graph_launches": (graph_launches, 200),
-    "vision_resnet": (vision_resnet, 60),
-    "timm_mobile": (timm_mobile, 50),
-    "hugging_bert": (hugging_bert, 60),
-    "hugging_decoding": (hugging_decoding, DECODED),
-    "loaded_pictures": (loaded_pictures, 100),
-}
-"""Each program and how many steps it takes."""
-
-LIGHTNING_STEPS = 80
-# More turns than a program gets.
-MOST_TURNS = 100
+PROGRAMS: tuple[Callable[[], Step], ...] = (
+    *(small_encoder, middle_encoder, large_encoder, lstm_cells, items, looped_optimizer, matrix_products),
+    *(graph_launches, vision_resnet, timm_mobile, hugging_bert, hugging_decoding, loaded_pictures),
+)
 
 
-def main() -> int:
-    """Run the programs that the command line names; 1 where none of them worked."""
+def main(arguments: list[str] | None = None) -> None:
+    """Run the program that the command line names."""
+    by_name = {each.__name__: each for each in PROGRAMS}
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="+", choices=[*PROGRAMS, "lightning_loop"])
-    parser.add_argument("--times", type=Path)
-    parser.add_argument("--steps", type=int, default=0)
-    parser.add_argument("--turns", type=Path, metavar="SOCKET")
-    parser.add_argument("--parts", type=int, default=1, metavar="N")
-    chosen = parser.parse_args()
-    found = {}
-    for name in chosen.names:
-        try:
-            found[name] = run(name, chosen.steps, chosen.turns, chosen.parts)
-        except Exception:  # noqa: BLE001 - one library that fails does not stop the other programs
-            traceback.print_exc()
-    if chosen.times:
-        chosen.times.write_text(json.dumps(found), encoding="utf-8")
-    return 0 if found else 1
-
-
-def run(name: str, steps: int, turns: Path | None, parts: int) -> list[int]:
-    """Run one program, and return the length of its steps in ns.
-
-    Args:
-        name: The program.
-        steps: How many steps it makes; 0 for its usual number.
-        turns: The socket of its turns; None for all steps at once.
-        parts: How many turns make this number of steps.
-    """
+    parser.add_argument("name", choices=[*by_name, lightning_loop.__name__])
+    parser.add_argument("--steps", type=int, default=60)
+    chosen = parser.parse_args(arguments)
     torch.manual_seed(0)
-    make, usual = PROGRAMS.get(name, (None, LIGHTNING_STEPS))
-    each_turn = max((steps or usual) // parts, 1)
-    count = each_turn * (1 if turns is None else MOST_TURNS)
-    step = make() if make is not None else None
-    clock = Clock(None if turns is None else Turns(turns), each_turn)
-    with suppress(EnoughError):
-        if step is None:
-            lightning_loop(clock, count)
-            return clock.steps
-        for _ in range(count):
-            with clock.step():
-                step()
-    return clock.steps
+    if chosen.name == lightning_loop.__name__:
+        lightning_loop(chosen.steps)
+        return
+    step = by_name[chosen.name]()
+    for number in range(chosen.steps):
+        with common.batch(number):
+            step()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

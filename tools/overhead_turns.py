@@ -1,110 +1,184 @@
 # ruff: noqa: INP001 - a part of tools/measure_overhead.py, not a package
-"""Let a program take turns with itself while it is recorded, so that both have the pace of the same cores.
+"""Let runs of a program take turns on the same cores, so that all have the pace that the machine has then.
 
-Each program is started alone and recorded at the same time. The two make their steps in turns of a few steps, on the
-same two cores, since the pace of a machine changes within a second::
+All runs are started at once, on cores of their own. When each is ready, one after the other moves to the cores of the
+turns and makes its steps there, while nothing else does. A run under the profiler has one turn, from the start of the
+program until its steps are recorded; the others have several, of a few seconds::
 
-    alone       |steps|       |steps|       |steps|       |steps|
-    recorded           |steps|       |steps|       |steps|
+    fault             |steps|          |steps|
+    fault, profiled         |recorded|
+    fix                                       |steps|          |steps|
+    fix, profiled                                   |recorded|
 
-The program may also be recorded more than once, with other options. What records it is not bound to these cores.
+    python tools/overhead_turns.py SOCKET MODULE ARGUMENTS...            makes steps in turns
+    python tools/overhead_turns.py SOCKET --once MODULE ARGUMENTS...     has one turn with all its steps
 
-The thread that autograd makes has a core of its own: on one core, it and the thread of the program would wait for each
-other. A core of a shared machine is slower while others use the other half of it, and nsys then slows a program more.
-So the cores are those that are the fastest just before.
+The program connects to the socket once it is ready, and reads a line with the numbers of cores for each turn. It
+answers with a line: the lengths of its steps in ns. The step of a turn lasts from its start to the start of the next.
 """
 
+import importlib
+import json
 import os
 import socket
-import statistics
 import sys
+import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
-from nsyswrap.capture.process import Output, output_of
+if TYPE_CHECKING:
+    from nsyswrap.capture.process import Output
 
-PROGRAM = Path(__file__).resolve().parent / "overhead_programs.py"
-LONGEST_S = 240
-# Turns in which the recorded program makes its steps. The program alone has one more, so that its turns surround those.
-TURNS = 6
+ROOT = Path(__file__).resolve().parent.parent
+ONCE = "--once"
+# A turn ends after so many steps, or after so much time and fewer steps.
+MOST_STEPS, LEAST_STEPS, TURN_NS = 60, 10, 1_500_000_000
+# All runs of a program with their turns, and a single turn.
+LONGEST_S, LONGEST_TURN_S = 300, 60
 POLL_S = 0.2
-# From so many parts of the machine come the cores.
-PARTS = 4
-# The work that shows how fast a core is: numbers to square, 0.5 ms, and how often.
-LENGTH, TIMED = 10_000, 40
+# The caches of a turn are filled, and the batches that were loaded during the pause are used up, in its first half.
+SETTLED = 0.5
 
 
-def pairs_of_cores() -> list[tuple[int, int]]:
-    """Return pairs of neighbouring cores that we may use, from all over the machine.
+class Turns:
+    """The turns in which this program makes its steps.
 
-    They are the last two of each part of the machine, as its first cores often serve the devices.
+    Args:
+        address: The socket of who lets the programs take turns.
     """
-    cores = sorted(os.sched_getaffinity(0))
-    size = max(len(cores) // PARTS, 2)
-    return [(cores[end - 2], cores[end - 1]) for end in range(size, len(cores) + 1, size)] or [(cores[0], cores[0])]
+
+    def __init__(self, address: str) -> None:
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.connect(address)
+            self._lines = connection.makefile("rw")  # keeps the connection open
+        self._began = 0
+        self._lengths: list[int] = []
+
+    def wait(self) -> None:
+        """Wait for the next turn, and move this process and those that it started to its cores.
+
+        Raises:
+            SystemExit: There is none.
+        """
+        line = self._lines.readline()
+        if not line:
+            raise SystemExit(0)
+        cores = set(map(int, line.split()))
+        for each in tasks_of(os.getpid()):
+            with suppress(OSError):  # it has ended
+                os.sched_setaffinity(each, cores)
+        self._began, self._lengths = time.perf_counter_ns(), []
+
+    def batch(
+        self, unmarked: Callable[[int], AbstractContextManager[object]]
+    ) -> Callable[[int], AbstractContextManager[object]]:
+        """Return the range of a step that takes turns, in place of one that does not."""
+
+        @contextmanager
+        def in_turns(number: int) -> Iterator[object]:
+            self._step()
+            with unmarked(number) as found:
+                yield found
+
+        return in_turns
+
+    def _step(self) -> None:
+        """Begin a step, in the next turn if this one is over."""
+        now = time.perf_counter_ns()
+        if not self._began:
+            self.wait()
+            return
+        self._lengths.append(now - self._began)
+        self._began = now
+        count = len(self._lengths)
+        if count >= MOST_STEPS or (count >= LEAST_STEPS and sum(self._lengths) >= TURN_NS):
+            self._lines.write(json.dumps(self._lengths) + "\n")
+            self._lines.flush()
+            self.wait()
 
 
-def fastest(pairs: Sequence[tuple[int, int]]) -> tuple[int, int]:
-    """Return the pair of cores whose slower one is the fastest now."""
-    before = os.sched_getaffinity(0)
-    try:
-        return min(pairs, key=lambda pair: max(map(pace_ns, pair)))
-    finally:
-        os.sched_setaffinity(0, before)
+def tasks_of(process: int) -> list[int]:
+    """Return the threads of a process and of those that it started."""
+    found = []
+    for task in Path(f"/proc/{process}/task").glob("*"):
+        found.append(int(task.name))
+        with suppress(OSError):  # it has ended
+            children = (task / "children").read_text().split()
+            found += [each for child in children for each in tasks_of(int(child))]
+    return found
 
 
-def pace_ns(core: int) -> float:
-    """Move to a core, and return how long some work takes there, in ns."""
-    os.sched_setaffinity(0, {core})
-    times = []
-    for _ in range(TIMED):
-        began = time.perf_counter_ns()
-        sum(each * each for each in range(LENGTH))
-        times.append(time.perf_counter_ns() - began)
-    return statistics.median(times)
+def settled(lengths: Sequence[int]) -> list[int]:
+    """Return the lengths of the later steps of a turn."""
+    return list(lengths[int(SETTLED * len(lengths)) :])
 
 
 def take_turns(
-    name: str, folder: Path, recordings: Mapping[str, Sequence[str]], pairs: Sequence[tuple[int, int]]
-) -> None:
-    """Start a program alone and recorded, and let them make their steps in turns, the program alone first and last.
+    runs: Mapping[str, Sequence[str]],
+    order: Sequence[str],
+    cores: Sequence[int],
+    place: threading.Lock,
+    during: Callable[[str], AbstractContextManager[object]],
+) -> dict[str, list[list[int]]]:
+    """Start runs of a program, let them take turns, and wait until all have ended.
 
     Args:
-        name: The program.
-        folder: Where the lengths of the steps go: alone.json, and a file for each recording.
-        recordings: The words before the command that record it, by name.
-        pairs: Pairs of cores; one of them is chosen for the threads that make the steps.
+        runs: The command of each run, in which ``SOCKET`` stands for the address, by name.
+        order: The names, in the order of the turns.
+        cores: The cores of the turns.
+        place: Held while the turns are taken: there is one GPU.
+        during: Called with a name for each of its turns; what it returns is open while the turn lasts.
+
+    Returns:
+        For each name, the settled steps of each of its turns, in ns.
 
     Raises:
-        OSError: One of them failed.
-        TimeoutError: One of them took too long.
+        OSError: A run has failed.
+        TimeoutError: A run took too long.
     """
-    with ThreadPoolExecutor(1 + len(recordings)) as pool, ExitStack() as stack:
+    from nsyswrap.capture.process import output_of  # noqa: PLC0415 - not needed in the program that takes turns
+
+    found: dict[str, list[list[int]]] = {name: [] for name in runs}
+    with ThreadPoolExecutor(len(runs)) as pool, ExitStack() as stack:
         servers, running = {}, {}
-        for kind, prefix in {"alone": (), **recordings}.items():
-            address = folder / f"{kind}.socket"
-            servers[kind] = stack.enter_context(socket.socket(socket.AF_UNIX))
-            servers[kind].bind(str(address))
-            servers[kind].listen()
-            program = [sys.executable, str(PROGRAM), name, "--turns", str(address), "--parts", str(TURNS)]
-            command = [*prefix, *program, "--times", str(folder / f"{kind}.json")]
-            running[kind] = pool.submit(output_of, command, timeout_s=LONGEST_S)
-        with ExitStack() as ending:  # a closed socket ends the programs
-            lines = {kind: ending.enter_context(_connection(servers[kind], running[kind])) for kind in running}
-            cores = fastest(pairs)
-            for kind in ("alone", *(*recordings, "alone") * TURNS):
-                lines[kind].write("{} {}\n".format(*cores))
-                lines[kind].flush()
-                if not lines[kind].readline():
-                    break
-        for each in running.values():
+        for name, command in runs.items():
+            servers[name] = stack.enter_context(socket.socket(socket.AF_UNIX))
+            servers[name].bind("")  # the kernel chooses a name that is no file
+            servers[name].listen()
+            address = "@" + os.fsdecode(servers[name].getsockname()[1:])
+            words = [address if word == "SOCKET" else word for word in command]
+            running[name] = pool.submit(output_of, words, timeout_s=LONGEST_S, cwd=ROOT / "workloads")
+        with ExitStack() as ending:  # a closed connection ends a program
+            lines = {name: ending.enter_context(_connection(servers[name], running[name])) for name in runs}
+            with place:
+                for name in order:
+                    with during(name):
+                        answer = _turn(lines[name], cores)
+                    if answer:
+                        found[name].append(settled(json.loads(answer)))
+        # Where a program has taken no steps to record, `nsyswrap profile` runs it once more.
+        while not all(each.done() for each in running.values()):
+            for server in servers.values():
+                with suppress(TimeoutError), server.accept()[0] as connection, place:
+                    _turn(connection.makefile("rw"), cores)
+        for name, each in running.items():
             done = each.result()
             if done.code:
-                raise OSError(f"exit code {done.code}: {done.stderr[-400:]}")
+                raise OSError(f"{name}: exit code {done.code}: {done.stderr[-600:]}")
+    return found
+
+
+def _turn(lines: TextIO, cores: Sequence[int]) -> str:
+    """Give a program its turn, and return its answer, which is empty where it has ended."""
+    with suppress(OSError):  # it has ended
+        lines.write(" ".join(map(str, cores)) + "\n")
+        lines.flush()
+        return lines.readline()
+    return ""
 
 
 def _connection(server: socket.socket, running: "Future[Output]") -> TextIO:
@@ -120,8 +194,29 @@ def _connection(server: socket.socket, running: "Future[Output]") -> TextIO:
         except TimeoutError:
             if running.done():
                 done = running.result()
-                raise OSError(f"exit code {done.code}: {done.stderr[-400:]}") from None
+                raise OSError(f"exit code {done.code}: {done.stderr[-600:]}") from None
             continue
-        connection.settimeout(LONGEST_S)
+        connection.settimeout(LONGEST_TURN_S)
         with connection:
             return connection.makefile("rw")  # keeps it open
+
+
+def main() -> None:
+    """Run a program in turns."""
+    address, *words = sys.argv[1:]
+    if address.startswith("@"):
+        address = f"\0{address[1:]}"
+    once = words[0] == ONCE
+    module, *arguments = words[1:] if once else words
+    sys.path[:0] = [str(ROOT / "workloads"), str(Path(__file__).parent)]
+    common, program = importlib.import_module("common"), importlib.import_module(module)
+    turns = Turns(address)
+    if once:
+        turns.wait()
+    else:
+        vars(common)["batch"] = turns.batch(common.batch)
+    program.main(arguments)
+
+
+if __name__ == "__main__":
+    main()

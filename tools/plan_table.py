@@ -12,7 +12,7 @@ from pathlib import Path
 import fault_captures
 import numpy as np
 
-from nsyswrap.compare import MARGIN
+from nsyswrap.compare.plan_score import BESIDE
 from nsyswrap.hardware.copy_rates import read_rates
 from nsyswrap.loop.context import Settings, find_context, find_states
 from nsyswrap.model import Plan, PlannedChange
@@ -123,8 +123,8 @@ class Outcome:
 
     @property
     def is_first(self) -> bool:
-        """Return whether no other change would have left a step that is shorter by more than the margin."""
-        return self.change is not None and self.measured_ns <= (1 + MARGIN) * self.best_ns
+        """Return whether no other change would have left a step that is shorter by more than that."""
+        return self.change is not None and self.measured_ns <= (1 + BESIDE) * self.best_ns
 
 
 def label(name: str, fixed: frozenset[str]) -> str:

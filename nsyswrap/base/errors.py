@@ -5,6 +5,7 @@
     NsyswrapError            1    something is wrong that the user can act on
     |-- UsageError           2    the command line asks for something impossible
     |-- CannotTellError      3    the input is sound, but holds too little to answer the question
+    |-- UnfinishedError      4    a part of the work failed, or 1 is a verdict of the command
     |-- CaptureError       125    nsys or nsyswrap failed while profiling
     |   |-- NsysNotFoundError     nsys is not installed on this machine
     |   |-- CommandNotExecutableError   126
@@ -42,6 +43,12 @@ class CannotTellError(NsyswrapError):
     """The input is sound but holds too little to answer the question."""
 
     exit_code = 3
+
+
+class UnfinishedError(NsyswrapError):
+    """A command could not do its work or a part of it, and 1 would say something else."""
+
+    exit_code = 4
 
 
 class CaptureError(NsyswrapError):

@@ -94,11 +94,15 @@ def share(ratio: Number) -> str:
     return f"{100 * value:.1f} %"
 
 
+def percent(ratio: Number) -> str:
+    """Return a share that somebody chose, as it is written: ``5 %``, ``0.5 %``."""
+    return f"{100 * float(ratio):g} %"
+
+
 def change(ratio: Number) -> str:
-    """Return a relative change with its sign: ``-56.6 %``; no change is ``0.0 %``."""
+    """Return a relative change with its sign: ``-56.6 %``; no change is ``0.0 %``, and a smaller one ``<0.1 %``."""
     size = abs(float(ratio))
-    shown = "<0.1 %" if 0 < size < _SHOWN_SHARE else f"{100 * size:,.1f} %"
-    return _sign(ratio) + shown
+    return "<0.1 %" if 0 < size < _SHOWN_SHARE else f"{_sign(ratio)}{100 * size:,.1f} %"
 
 
 def difference(value: Number, unit: str) -> str:

@@ -16,7 +16,7 @@ import socket
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any, TextIO
@@ -85,7 +85,7 @@ class Probe:
     def _answer(self) -> Any:  # noqa: ANN401 - from JSON
         line = self._answers.readline()
         if not line:
-            raise OSError("the program that times calls ended")
+            raise ConnectionResetError("the program that times calls ended")
         return json.loads(line)
 
 
@@ -121,6 +121,9 @@ def run_probes(prefixes: Sequence[Sequence[str]], folder: Path) -> list[Times]:
                 for probe, times, prefix in zip(probes, times_of_probes, prefixes, strict=True):
                     times.update({} if prefix else _launches(probe))
             wait(running, END_S)
+        except ConnectionError as error:
+            ended = wait(running, END_S, FIRST_COMPLETED).done
+            raise OSError(f"a program that times calls ended: {'; '.join(map(_how_it_ended, ended))}") from error
         finally:
             kill_all(os.getpid(), excluded)  # an nsys that crashed leaves its agent and the program
             reap_children(excluded)

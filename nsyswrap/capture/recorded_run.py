@@ -11,13 +11,13 @@ from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 
-from nsyswrap.capture.result_folder import HOST_NAME
+from nsyswrap.capture.result_folder import HOST_NAME, STEPS_ALONE_NAME
 
 SCHEMA = "nsyswrap.run/1"
 COPY_RATES = "pinned_copy_rates"
 PROFILER_COST = "profiler_cost"
 STEPS_ALONE = "steps_alone"
-STEPS_ALONE_NAME = "steps_alone.json"
+
 HOST_SCHEMA = "nsyswrap.host/1"
 # The name of a capture of `profile` and of its export, without suffix; and the suffixes of what nsys records: the
 # second was that of nsys up to 2021.
@@ -97,12 +97,15 @@ def shared_record(capture: Path) -> dict[str, dict[str, object]]:
     """
     from nsyswrap.hardware.copy_rates import read_rates  # noqa: PLC0415 - only `redact` needs it
     from nsyswrap.hardware.profiler_cost import read_cost  # noqa: PLC0415
+    from nsyswrap.hardware.steps_alone import read_steps_alone  # noqa: PLC0415
 
     shared: dict[str, object] = {}
     if rates := read_rates(recorded_copy_rates(capture)):
         shared[COPY_RATES] = {direction: rate.measured() for direction, rate in rates.items()}
     if (cost := read_cost(recorded_profiler_cost(capture))) is not None:
         shared[PROFILER_COST] = cost.measured()
+    if (alone := read_steps_alone(recorded_steps_alone(capture))).processes:
+        shared[STEPS_ALONE] = alone.measured()
     rank, size = recorded_rank(capture)
     values = {RANK_VARIABLES[0]: rank, SIZE_VARIABLES[0]: size}
     known = {name: str(value) for name, value in values.items() if value is not None}

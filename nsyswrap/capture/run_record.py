@@ -19,7 +19,7 @@ from nsyswrap.base.privacy import ANYBODY, HOMES, Cleaner, identity_from, neutra
 from nsyswrap.capture.copy_rates import copy_rates
 from nsyswrap.capture.git_history import git_state
 from nsyswrap.capture.isolate import kept_environment
-from nsyswrap.capture.machine_number import machine_number
+from nsyswrap.capture.machine_number import machine_kind, machine_number
 from nsyswrap.capture.nsys import CaptureResult
 from nsyswrap.capture.options import CaptureOptions, extra_environment
 from nsyswrap.capture.process import output_of
@@ -83,9 +83,9 @@ def run_record(
 
     Returns:
         The JSON object: ``schema``, ``command``, ``environment`` (``names``, ``values``), ``versions``, ``git`` (as in
-        `git_state`), ``host`` (as in `machine_number`), ``exit_code``, ``wall_ns``, ``notes``, ``steps`` (which the
-        program recorded itself, and why or why not), ``pinned_copy_rates`` (by direction; empty without a GPU) and
-        ``profiler_cost`` (empty without a measurement).
+        `git_state`), ``host`` (as in `machine_number`), ``machine`` (as in `machine_kind`), ``exit_code``, ``wall_ns``,
+        ``notes``, ``steps`` (which the program recorded itself, and why or why not), ``pinned_copy_rates`` (by
+        direction; empty without a GPU) and ``profiler_cost`` (empty without a measurement).
     """
     environ = dict(os.environ if environ is None else environ)
     inherited = kept_environment(environ) if options.hide_environment else environ
@@ -117,7 +117,7 @@ def _shareable_cost(cost: Mapping[str, object], cleaner: Cleaner) -> dict[str, o
 
 def _origin(command: tuple[str, ...], cwd: Path) -> dict[str, object]:
     """Return where the program comes from, and where it ran."""
-    return {"git": git_state(_source_folder(command, cwd)), "host": machine_number()}
+    return {"git": git_state(_source_folder(command, cwd)), "host": machine_number(), "machine": machine_kind()}
 
 
 def shareable_command(command: tuple[str, ...], cwd: Path, home: str) -> list[str]:

@@ -11,7 +11,10 @@ import click
 from nsyswrap.base.errors import NsyswrapError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from nsyswrap.capture.options import CaptureOptions
+    from nsyswrap.hardware.steps_alone import StepsAlone
     from nsyswrap.loop.step_detection import Steps
     from nsyswrap.model import Report, Section
 
@@ -31,8 +34,14 @@ class WantedRuns(NamedTuple):
     loader: bool
 
 
-def add_alone_runs(
-    report: "Report", options: "CaptureOptions", step_range: str, wanted: WantedRuns, *, code: int
+def add_alone_runs(  # noqa: PLR0913 - one argument a source
+    report: "Report",
+    options: "CaptureOptions",
+    step_range: str,
+    wanted: WantedRuns,
+    *,
+    code: int,
+    calibrated: "Callable[[StepsAlone], Report] | None" = None,
 ) -> "Report":
     """Run the program again without nsys, and return the report with what these runs show.
 
@@ -44,6 +53,7 @@ def add_alone_runs(
         step_range: Regular expression of the ranges that are steps; empty for the usual names.
         wanted: Which results the report is to have.
         code: Exit code of the run under nsys; a program that failed is not run again.
+        calibrated: Returns the report of the run under nsys, calibrated to steps alone; None for the same report.
     """
     if not any(wanted):
         return report
@@ -60,7 +70,7 @@ def add_alone_runs(
         report = _with_section(report, failed(report, error.message)) if wanted.loader else report
         return _with_printed_notes(report, wanted)
     if wanted.baseline:
-        report = with_baseline(report, alone)
+        report = with_baseline(report, alone, calibrated)
     if wanted.loader:
         click.echo("nsyswrap: running the program again with cached batches", err=True)
         try:

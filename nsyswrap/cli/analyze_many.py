@@ -14,7 +14,6 @@ from nsyswrap.cli.terminal import printable, rendered_result
 from nsyswrap.render.documents import FORMS
 
 if TYPE_CHECKING:
-    from nsyswrap.many.dask_cluster import Cluster
     from nsyswrap.many.totals import ManyCaptures
 
 # A capture of some gigabytes takes minutes. Source: docs/performance.md, 725 MB in 7 s.
@@ -30,12 +29,11 @@ LIMIT_S = 3600.0
     metavar="N",
     help="Largest number of processes on this machine; by default one a core, as far as its memory allows.",
 )
-@click.option("--scheduler", metavar="ADDRESS", default="", help="Read the captures with this Dask cluster.")
 @click.option(
-    "--scheduler-file",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="The same, by the file that its scheduler wrote.",
+    "--scheduler",
+    metavar="ADDRESS",
+    default="",
+    help="Read the captures with this Dask cluster: the address of its scheduler, or the file that it wrote it to.",
 )
 @click.option(
     "--limit",
@@ -69,7 +67,6 @@ def analyze_many(  # noqa: PLR0913 - one argument an option
     options: ReadOptions,
     processes: int | None,
     scheduler: str,
-    scheduler_file: Path | None,
     limit_s: float,
     cache: Path | None,
     fresh: bool,
@@ -91,35 +88,20 @@ def analyze_many(  # noqa: PLR0913 - one argument an option
       nsyswrap analyze-many 'runs/**/*.sqlite' --processes 4
       nsyswrap analyze-many list.txt --scheduler tcp://10.0.0.5:8786 -o many.html
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
-    cluster = _cluster(scheduler, scheduler_file, processes)
+    if scheduler and processes is not None:
+        hint = "leave out one of them"
+        raise UsageError("--processes is for this machine, and the cluster has its own", hint=hint)
     check_outputs(outputs, form, force=force)
     options.check()
     found = find_captures(captures, with_reports=not options.flags())
     for output in outputs:
         check_not_input(output, *(each.path for each in found), *options.kernel_rules)
-    many = many_captures(found, options, Engine(cluster, processes, limit_s), kept_results(cache), fresh=fresh)
+    many = many_captures(found, options, Engine(scheduler, processes, limit_s), kept_results(cache), fresh=fresh)
     for place in outputs or (None,):
         write_result(
             rendered_result("many", form_of(form, place, FORMS), many, to_terminal=place is None), place, force=force
         )
     _warn_of_failed(many)
-
-
-def _cluster(scheduler: str, scheduler_file: Path | None, processes: int | None) -> "Cluster | None":
-    """Return the cluster that the options name; None for processes on this machine.
-
-    Raises:
-        UsageError: Two options exclude one another.
-    """
-    if not scheduler and scheduler_file is None:
-        return None
-    if scheduler and scheduler_file is not None:
-        raise UsageError("--scheduler and --scheduler-file name two clusters", hint="give one of them")
-    if processes is not None:
-        raise UsageError("--processes is for this machine, and the cluster has its own", hint="leave out one of them")
-    from nsyswrap.many.dask_cluster import Cluster  # noqa: PLC0415 - loaded when a cluster is given
-
-    return Cluster(scheduler, scheduler_file)
 
 
 def check_outputs(outputs: tuple[Path, ...], form: str | None, *, force: bool) -> None:

@@ -8,17 +8,20 @@ from typing import TYPE_CHECKING
 
 import click
 
-from nsyswrap.base.errors import CannotTellError, NsyswrapError, UsageError
-from nsyswrap.cli.inputs import ReadOptions, read_options, report_from
+from nsyswrap.base import units
+from nsyswrap.base.errors import CannotTellError, UsageError
+from nsyswrap.cli.inputs import ReadOptions, report_from
 from nsyswrap.cli.output import check_not_input, file_options, form_of, format_option, write_result
+from nsyswrap.cli.recording import record_beside
 from nsyswrap.cli.terminal import rendered_result
+from nsyswrap.cli.verdict_errors import RegressedError, verdict_errors
 from nsyswrap.render.documents import FORMS
 
 if TYPE_CHECKING:
-    from nsyswrap.compare import Comparison, ComparisonOptions
+    from nsyswrap.compare import Comparison, ComparisonOptions, RunMachine
     from nsyswrap.model import Report
 
-ACCEPTABLE = ("incomplete", "gpu", "traces", "window")
+ACCEPTABLE = ("machine", "incomplete", "gpu", "traces", "window")
 
 REPORT_NAME = "report.json"
 EXPORT_NAME = "capture.sqlite"
@@ -30,10 +33,6 @@ accept_option = click.option(
     multiple=True,
     help="Compare even though this differs, because you want to measure its effect; may be repeated.",
 )
-
-
-class GateError(NsyswrapError):
-    """NEW is slower than ``--fail-on-regression`` allows."""
 
 
 @click.command()
@@ -49,14 +48,12 @@ class GateError(NsyswrapError):
 @click.option(
     "--new-run", "more_new", type=click.Path(path_type=Path), multiple=True, help="Another run of NEW; may be repeated."
 )
-@read_options
 @click.option(
-    "--margin",
+    "--find",
     type=float,
     metavar="PERCENT",
-    default=3.0,
-    show_default=True,
-    help="Smallest change of step time that counts as faster or slower.",
+    help='Smallest change that must not pass unseen: "no difference" excludes it.  [default: 2, or that of '
+    "--fail-on-regression]",
 )
 @accept_option
 @click.option(
@@ -64,7 +61,8 @@ class GateError(NsyswrapError):
     "most_slower",
     type=click.FloatRange(min=0),
     metavar="PERCENT",
-    help="Exit with 1 if NEW is slower by more than this.",
+    help="Pass or fail a job: exit with 1 if NEW is slower by more than this, with 3 if the runs cannot tell, with 4 "
+    "where something goes wrong.",
 )
 @format_option(FORMS)
 @file_options
@@ -74,8 +72,7 @@ def compare(  # noqa: PLR0913 - one argument an option
     new: Path,
     more_base: tuple[Path, ...],
     more_new: tuple[Path, ...],
-    options: ReadOptions,
-    margin: float,
+    find: float | None,
     accept: tuple[str, ...],
     most_slower: float | None,
     form: str | None,
@@ -84,55 +81,58 @@ def compare(  # noqa: PLR0913 - one argument an option
 ) -> None:
     """Compare the step times of NEW and BASE: faster or slower, how certain that is, and what changed.
 
-    BASE and NEW are captures (.nsys-rep), exports (.sqlite), report.json files, or folders written by profile. The exit
-    code is 3 if the answer is uncertain.
+    BASE and NEW are report.json files, folders written by profile, captures (.nsys-rep) or exports (.sqlite). Other
+    windows, steps and phases: write the report.json with analyze and its options first. The exit code is 3 if the
+    answer is uncertain.
 
     \b
       nsyswrap compare reports/before reports/after
       nsyswrap compare before/report.json after/report.json -o compare.html
+      nsyswrap compare base1/ new1/ --base-run base2/ --base-run base3/ --new-run new2/ --new-run new3/
       nsyswrap compare main/ change/ --format markdown --fail-on-regression 5
-      nsyswrap compare old1/ new1/ --base-run old2/ --new-run new2/
       nsyswrap compare a100/report.json h200/report.json --accept gpu
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
-    options.check()
     check_most_slower(most_slower)
-    check_not_input(output, base, new, *more_base, *more_new, *options.kernel_rules)
-    settings = comparison_settings(margin, accept)
+    check_not_input(output, base, new, *more_base, *more_new)
+    settings = comparison_settings(find, most_slower, accept)
     chosen = form_of(form, output, FORMS)
-    found = comparison_of((base, *more_base), (new, *more_new), options, settings, with_timeline=chosen == "html")
-    text = rendered_result("comparison", chosen, found, to_terminal=output is None)
-    write_result(text, output, force=force)
-    check_gate(found, most_slower)
+    with verdict_errors(decides=most_slower is not None):
+        found = comparison_of((base, *more_base), (new, *more_new), settings, with_timeline=chosen == "html")
+        text = rendered_result("comparison", chosen, found, to_terminal=output is None)
+        write_result(text, output, force=force)
+        check_gate(found, most_slower)
 
 
 def comparison_of(
-    base: Sequence[Path],
-    new: Sequence[Path],
-    options: ReadOptions,
-    comparison: "ComparisonOptions",
-    *,
-    with_timeline: bool = False,
+    base: Sequence[Path], new: Sequence[Path], options: "ComparisonOptions", *, with_timeline: bool = False
 ) -> "Comparison":
     """Read both sides and compare them.
 
     Args:
         base: One path for each run; the first names the side in the result.
         new: The same.
-        options: How to read captures.
-        comparison: How to compare.
+        options: How to compare.
         with_timeline: Whether to add the timelines that the typical steps are drawn from.
 
     Raises:
         ExportError: A file cannot be read.
-        UsageError: An option is invalid, or is given for a report.json.
         CannotTellError: A capture holds too little.
     """
     from nsyswrap.compare import compare_reports  # noqa: PLC0415 - loads pandas
 
-    base_reports, new_reports = (
-        [report_at(path, options, with_timeline=with_timeline) for path in paths] for paths in (base, new)
-    )
-    return compare_reports(base_reports, new_reports, names_of(base[0], new[0]), comparison)
+    reports = [[report_at(path, ReadOptions(), with_timeline=with_timeline) for path in paths] for paths in (base, new)]
+    origins = [origin_of(path) for path in base], [origin_of(path) for path in new]
+    return compare_reports(reports[0], reports[1], names_of(base[0], new[0]), options, origins)
+
+
+def origin_of(path: Path) -> "RunMachine":
+    """Return where a run was made, as the run.json beside its report says."""
+    from nsyswrap.compare import RunMachine  # noqa: PLC0415 - loads pandas
+
+    record = record_beside(path if path.is_dir() else path.parent)
+    versions = record.get("versions")
+    torch = versions.get("torch") if isinstance(versions, dict) else None
+    return RunMachine(str(record.get("machine") or ""), str(torch or ""))
 
 
 def report_at(path: Path, options: ReadOptions, *, with_timeline: bool = False) -> "Report":
@@ -170,19 +170,21 @@ def names_of(base: Path, new: Path) -> tuple[str, str]:
     return "/".join(names[0]), "/".join(names[1])
 
 
-def comparison_settings(margin: float, accept: tuple[str, ...]) -> "ComparisonOptions":
+def comparison_settings(find: float | None, most_slower: float | None, accept: tuple[str, ...]) -> "ComparisonOptions":
     """Return the settings of a comparison.
 
     Args:
-        margin: Smallest change that counts, in per cent.
+        find: Smallest change that must not pass unseen, in per cent; None for that of ``--fail-on-regression``.
+        most_slower: Largest slowdown allowed, in per cent; None for any.
         accept: Kinds of differences that the user accepts.
 
     Raises:
-        UsageError: The margin is out of range.
+        UsageError: A percentage is out of range.
     """
-    from nsyswrap.compare import ComparisonOptions, IssueKind  # noqa: PLC0415 - loads pandas
+    from nsyswrap.compare import FIND, ComparisonOptions, IssueKind  # noqa: PLC0415 - loads pandas
 
-    return ComparisonOptions(margin / 100, frozenset(map(IssueKind, accept)))
+    wanted = find if find is not None else most_slower or 100 * FIND
+    return ComparisonOptions(wanted / 100, frozenset(map(IssueKind, accept)))
 
 
 def check_most_slower(most_percent: float | None) -> None:
@@ -205,17 +207,22 @@ def check_gate(comparison: "Comparison", most_percent: float | None) -> None:
         most_percent: Largest slowdown allowed, in per cent; None for any.
 
     Raises:
-        GateError: New is slower by more than that.
+        RegressedError: New is slower by more than that.
         CannotTellError: The comparison is uncertain.
     """
     from nsyswrap.compare import Outcome  # noqa: PLC0415 - loads pandas
 
     if comparison.outcome is Outcome.CANNOT_TELL:
         raise CannotTellError("it is uncertain whether a step became faster or slower", hint=comparison.hint)
-    slower = 100 * comparison.regression()
-    if most_percent is not None and slower > most_percent:
-        raise GateError(
-            f"new is slower by {slower:.1f} %, more than the {most_percent:g} % of --fail-on-regression",
-            hint="see the comparison for what changed"
-            + ("" if comparison.of_runs else "; give --base-run and --new-run to measure run-to-run variation"),
+    if most_percent is None or comparison.outcome is not Outcome.SLOWER:
+        return
+    change, most = comparison.deciding.change, most_percent / 100
+    slower = f"new is {units.share_band(*change.ends)} slower"
+    if change.point > most:
+        raise RegressedError(
+            f"{slower}, and --fail-on-regression allows {units.percent(most)}",
+            hint="see the comparison for what changed",
         )
+    if change.high > most:
+        hint = "pass more runs of each side: --base-run, --new-run"
+        raise CannotTellError(f"{slower}, so {units.percent(most)} is neither shown nor excluded", hint=hint)

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 import click
 
 from nsyswrap.base.errors import CannotTellError, UsageError
-from nsyswrap.cli.compare import REPORT_NAME, GateError, accept_option, report_at
+from nsyswrap.cli.compare import REPORT_NAME, accept_option, origin_of, report_at
 from nsyswrap.cli.gate_series import SeriesQuery, gate_of_history, revisions_in
 from nsyswrap.cli.inputs import ReadOptions
 from nsyswrap.cli.output import check_not_input, file_options, form_of, format_option, write_result
 from nsyswrap.cli.terminal import rendered_result
+from nsyswrap.cli.verdict_errors import RegressedError, verdict_errors
 from nsyswrap.render.documents import FORMS
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def _repeated(args: Sequence[str]) -> Iterator[str]:
     type=click.Path(path_type=Path),
     multiple=True,
     required=True,
-    metavar="OLD...",
+    metavar="BASE...",
     help="The runs before: all paths up to the next option; or of the history: a range of commits, a tag or a commit.",
 )
 @click.option("--program", default="", help="Without NEW: the script, such as train.py; with its arguments if need be.")
@@ -68,14 +69,8 @@ def _repeated(args: Sequence[str]) -> Iterator[str]:
     show_default=True,
     help="Smallest slowdown that must not pass unseen; cannot tell if the noise is too large for it.",
 )
-@click.option(
-    "--margin",
-    type=float,
-    metavar="PERCENT",
-    default=1.0,
-    show_default=True,
-    help="Smallest slowdown that fails; smaller ones pass even where they are shown.",
-)
+@click.option("--allow-one", is_flag=True, help="Decide by fewer than three new runs; slowdowns are found less often.")
+@click.option("--series", default="", metavar="NAME", help="The runs of the history that were added with this name.")
 @accept_option
 @format_option(FORMS)
 @file_options
@@ -86,33 +81,39 @@ def gate(  # noqa: PLR0913 - one argument an option
     program: str,
     db: str | None,
     find: float,
-    margin: float,
+    allow_one: bool,
+    series: str,
     accept: tuple[str, ...],
     form: str | None,
     output: Path | None,
     force: bool,
 ) -> None:
-    """Tell whether the NEW runs are slower than the OLD ones, by how much the OLD runs differ from each other.
+    """Tell whether the NEW runs are slower than the BASE ones, by how much the BASE ones differ from each other.
 
-    NEW and OLD are report.json files, folders written by profile, or folders of such folders. With a range of
-    commits, a tag or a commit as OLD, runs come from the history; without NEW, also those of the checked-out commit.
+    NEW and BASE are report.json files, folders written by profile, or folders of such folders: three or more of NEW,
+    ten or more of BASE. With a range of commits, a tag or a commit as BASE, runs come from the history; without NEW,
+    also those of the checked-out commit.
 
-    The exit code is 0 if NEW passes, 1 if it regressed and 3 if the runs cannot tell; then a hint says how many would.
+    The exit code is 0 if NEW passes, 1 if it regressed, 3 if the runs cannot tell, with a hint how many would, and 4
+    where something goes wrong.
 
     \b
       nsyswrap gate new1 new2 new3 --against main/run-*
       nsyswrap gate reports/new --against reports/main --find 10
-      nsyswrap gate new/report.json --against main/*/report.json -o gate.md
+      nsyswrap gate new --against main/*/report.json -o gate.md
       nsyswrap gate --against main~10..
       nsyswrap gate reports/new --against v1.2
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
-    settings = gate_settings(find, margin, accept)
-    check_not_input(output, *new, *earlier)
-    found = _result(earlier, new, SeriesQuery(revisions_in(earlier), program, db), settings)
-    write_result(
-        rendered_result("gate", form_of(form, output, FORMS), found, to_terminal=output is None), output, force=force
-    )
-    check_outcome(found)
+    with verdict_errors():
+        settings = gate_settings(find, accept, allow_one=allow_one)
+        check_not_input(output, *new, *earlier)
+        found = _result(earlier, new, SeriesQuery(revisions_in(earlier), program, db, series), settings)
+        write_result(
+            rendered_result("gate", form_of(form, output, FORMS), found, to_terminal=output is None),
+            output,
+            force=force,
+        )
+        check_outcome(found)
 
 
 def _result(earlier: Sequence[Path], new: Sequence[Path], wanted: SeriesQuery, options: "GateOptions") -> "Gate":
@@ -128,21 +129,21 @@ def _result(earlier: Sequence[Path], new: Sequence[Path], wanted: SeriesQuery, o
     return gate_of(runs_at(earlier), runs_at(new), options)
 
 
-def gate_settings(find: float, margin: float, accept: tuple[str, ...]) -> "GateOptions":
+def gate_settings(find: float, accept: tuple[str, ...], *, allow_one: bool) -> "GateOptions":
     """Return the settings of the gate.
 
     Args:
         find: Smallest slowdown that must not pass unseen, in per cent.
-        margin: Smallest slowdown that fails, in per cent.
         accept: Kinds of differences that the user accepts.
+        allow_one: Whether fewer than three new runs are enough.
 
     Raises:
-        UsageError: A percentage is out of range.
+        UsageError: The slowdown is out of range.
     """
     from nsyswrap.compare import IssueKind  # noqa: PLC0415 - loads pandas
     from nsyswrap.gate import GateOptions  # noqa: PLC0415
 
-    return GateOptions(find=find / 100, margin=margin / 100, accept=frozenset(map(IssueKind, accept)))
+    return GateOptions(find=find / 100, accept=frozenset(map(IssueKind, accept)), allow_one=allow_one)
 
 
 def runs_at(paths: Sequence[Path]) -> tuple[Path, ...]:
@@ -176,7 +177,9 @@ def gate_of(earlier: Sequence[Path], new: Sequence[Path], options: "GateOptions"
 def _named(paths: Sequence[Path]) -> "tuple[NamedReport, ...]":
     from nsyswrap.gate.reports import NamedReport  # noqa: PLC0415 - loads pandas
 
-    return tuple(NamedReport(report_at(path, ReadOptions()), _name_of(path), _commit_of(path)) for path in paths)
+    return tuple(
+        NamedReport(report_at(path, ReadOptions()), _name_of(path), _commit_of(path), origin_of(path)) for path in paths
+    )
 
 
 def _name_of(path: Path) -> str:
@@ -198,12 +201,12 @@ def check_outcome(gate: "Gate") -> None:
     """Raise the error that sets the exit code; the result has been written by then.
 
     Raises:
-        GateError: The new runs are slower.
+        RegressedError: The new runs are slower.
         CannotTellError: The runs cannot tell.
     """
     from nsyswrap.gate import GateOutcome  # noqa: PLC0415 - loads pandas
 
     if gate.outcome is GateOutcome.REGRESSED:
-        raise GateError("the new runs are slower", hint="see the result for what takes longer")
+        raise RegressedError("the new runs are slower", hint="see the result for what takes longer")
     if gate.outcome is GateOutcome.CANNOT_TELL:
         raise CannotTellError("the runs cannot tell whether a step became slower", hint=gate.hint)

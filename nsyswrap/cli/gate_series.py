@@ -1,10 +1,12 @@
 """Finds the runs of the history that a gate compares: those of a range of commits or of one, and the new ones."""
 
 import shlex
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from nsyswrap.base import units
 from nsyswrap.base.errors import UsageError
 from nsyswrap.capture.git_history import commits_in
 from nsyswrap.cli.recording import history_of, recorded_run
@@ -28,11 +30,13 @@ class SeriesQuery(NamedTuple):
         revisions: A range of commits, or one commit by any name that git knows.
         program: The program, with or without its arguments; empty for that of the new runs.
         url: The address of the history; None for the default one.
+        series: The name that the runs were added with; empty for those of the same program, arguments and machine.
     """
 
     revisions: str
     program: str = ""
     url: str | None = None
+    series: str = ""
 
     @property
     def is_range(self) -> bool:
@@ -73,21 +77,45 @@ def gate_of_history(wanted: SeriesQuery, new: Sequence[Path], options: "GateOpti
         UsageError: There are no new runs, they are of several programs, or git does not know the commits.
         ExportError: A report cannot be read.
     """
-    from nsyswrap.gate.recorded import INCOMPLETE, SAMPLED, KnownOfRuns, gate_runs  # noqa: PLC0415 - loads pandas
+    from nsyswrap.gate.noise import FEWEST  # noqa: PLC0415 - loads pandas
+    from nsyswrap.gate.recorded import INCOMPLETE, SAMPLED, KnownOfRuns, gate_runs  # noqa: PLC0415
 
     _check(wanted)
     kept = history_of(wanted.url, create=False)
-    now, known = _reported(new) if new else (_checked_out(kept, wanted), KnownOfRuns())
-    identity = _one_program([one.row.identity for one in now])
-    # Runs on a machine without a number are compared with those of all machines.
+    now, known = _reported(new, wanted.series) if new else (_checked_out(kept, wanted), KnownOfRuns())
+    identity = _one_program([one.row.identity for one in now], any_machine=bool(wanted.series))
+    # Runs on an unknown machine are compared with those of all machines.
     program = identity._replace(host=identity.host or None)
     series = kept.series(program, wanted.for_git, limit=MOST_EARLIER)
     ids, states = {one.row.run_id for one in now}, {_state(one) for one in now}
     earlier = [one for one in series if one.row.run_id not in ids and not (wanted.is_range and _state(one) in states)]
     rows = [one.row for one in (*earlier, *now)]
     incomplete = known.incomplete | kept.with_finding(rows, INCOMPLETE)
-    whole = KnownOfRuns(incomplete, {**kept.values(rows, *SAMPLED), **known.sampled_ns})
+    elsewhere = _elsewhere(kept, wanted, now, series) if len(earlier) < FEWEST else ()
+    whole = KnownOfRuns(incomplete, {**kept.values(rows, *SAMPLED), **known.sampled_ns}, elsewhere)
     return gate_runs(earlier, now, options, whole)
+
+
+def _elsewhere(
+    kept: "History", wanted: SeriesQuery, now: "Sequence[SeriesRun]", series: "Sequence[SeriesRun]"
+) -> tuple[str, ...]:
+    """Return sentences about runs of the same program that are not compared: how many, and in what they differ."""
+    from nsyswrap.gate.recorded import differences  # noqa: PLC0415 - loads pandas
+    from nsyswrap.runs.run import Program  # noqa: PLC0415 - loaded when a history is read
+
+    known = {one.row.run_id for one in (*series, *now)}
+    program = Program(now[-1].row.program)
+    every = [row for row in kept.runs(program) if row.run_id not in known]
+    inside = {one.row.run_id for one in kept.series(program, wanted.for_git, limit=MOST_EARLIER)}
+    reasons: Counter[str] = Counter()
+    for row in every:
+        of_series = [words for kind, words in differences(row, now[-1].row) if kind is not kind.VERSIONS]
+        outside = "" if row.run_id in inside else f"Their commit is not in {wanted.revisions}."
+        reasons[of_series[0] if of_series else outside or "Other number of GPUs or ranks."] += 1
+    return tuple(
+        f"{units.counted(count, 'run')} of {program.program} {'does' if count == 1 else 'do'} not count. {words}"
+        for words, count in reasons.most_common(_LISTED)
+    )
 
 
 def _check(wanted: SeriesQuery) -> None:
@@ -108,12 +136,12 @@ def _state(one: "SeriesRun") -> object:
     return (one.row.commit, one.row.is_dirty) if one.row.commit else one.row.run_id
 
 
-def _reported(paths: Sequence[Path]) -> "tuple[list[SeriesRun], KnownOfRuns]":
+def _reported(paths: Sequence[Path], series: str) -> "tuple[list[SeriesRun], KnownOfRuns]":
     """Return the runs of reports, which need not be in the history, and what is known of them."""
     from nsyswrap.gate.recorded import INCOMPLETE, SAMPLED, KnownOfRuns  # noqa: PLC0415 - loads pandas
     from nsyswrap.runs.select import in_series  # noqa: PLC0415 - loads SQLAlchemy
 
-    runs = [recorded_run(path) for path in paths]
+    runs = [recorded_run(path, series) for path in paths]
     incomplete = frozenset(run.row.run_id for run in runs if any(each.rule == INCOMPLETE for each in run.findings))
     sampled = {run.row.run_id: fact.value for run in runs for fact in run.facts if fact[:2] == SAMPLED}
     return [in_series(run) for run in runs], KnownOfRuns(incomplete, sampled)
@@ -127,7 +155,7 @@ def _checked_out(kept: "History", wanted: SeriesQuery) -> "list[SeriesRun]":
     """
     from nsyswrap.runs.run import Program  # noqa: PLC0415 - loaded when a history is read
 
-    found = kept.series(Program(wanted.program.partition(" ")[0]), f"{HEAD}^!", limit=MOST_EARLIER)
+    found = kept.series(Program(wanted.series or wanted.program.partition(" ")[0]), f"{HEAD}^!", limit=MOST_EARLIER)
     of_program = [one for one in found if " " not in wanted.program or _words(one.row.identity) == wanted.program]
     if not of_program:
         what = f" of {wanted.program}" if wanted.program else ""
@@ -139,13 +167,17 @@ def _checked_out(kept: "History", wanted: SeriesQuery) -> "list[SeriesRun]":
     return [one for one in of_program if one.row.is_dirty == newest.row.is_dirty]
 
 
-def _one_program(programs: "Sequence[Program]") -> "Program":
+def _one_program(programs: "Sequence[Program]", *, any_machine: bool) -> "Program":
     """Return the one program that ran.
+
+    Args:
+        programs: What ran, and on what.
+        any_machine: Whether the machines do not matter.
 
     Raises:
         UsageError: There are several, or they ran on different machines.
     """
-    different = list(dict.fromkeys(programs))
+    different = list(dict.fromkeys(one._replace(host="") if any_machine else one for one in programs))
     if len(different) == 1:
         return different[0]
     names = list(dict.fromkeys(map(_words, different)))

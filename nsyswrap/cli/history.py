@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from nsyswrap.base import units
-from nsyswrap.base.errors import ExportError, UsageError
+from nsyswrap.base.errors import ExportError, NsyswrapError, UnfinishedError, UsageError
 from nsyswrap.cli.history_page import page
 from nsyswrap.cli.output import atomic_folder, form_of, write_result
 from nsyswrap.cli.recording import history_of, recorded_run
@@ -50,21 +50,37 @@ def history(context: click.Context, *, db: str | None) -> None:
 @history.command()
 @click.argument("reports", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="REPORT...")
 @click.option("--replace", is_flag=True, help="Where a run is there with other numbers, take those of the report.")
+@click.option(
+    "--series",
+    default="",
+    metavar="NAME",
+    help="Keep the runs as a series of this name, for gate --series: instead of their program, arguments and machine.",
+)
 @click.pass_obj
-def add(db: str | None, *, reports: tuple[Path, ...], replace: bool) -> None:
+def add(db: str | None, *, reports: tuple[Path, ...], replace: bool, series: str) -> None:
     """Add runs: each REPORT is a report.json, or the folder of a result.
 
     A run that is in the history already is not added twice, whatever its report is called. Each run is added whole or
-    not at all; what is printed as added is on the disk.
+    not at all; what is printed as added is on the disk. A report that cannot be read is named, and the others are
+    added; the exit code is 4 then.
     """
     from nsyswrap.render.history_text import ID_DIGITS  # noqa: PLC0415 - loads what a report is read with
 
-    kept = history_of(db, create=True)
+    kept, failed = history_of(db, create=True), []
     for path in reports:
-        run = recorded_run(path)
+        try:
+            run = recorded_run(path, series)
+        except NsyswrapError as error:
+            if len(reports) == 1:
+                raise
+            failed.append(f"{path}: {error.message}")
+            continue
         became = kept.add(run, replace=replace)
         hint = "; --replace takes those of the report" if became == became.OTHER else ""
         click.echo(f"{run.row.run_id[:ID_DIGITS]}  {printable(str(path))} {_verb(became)}{hint}")
+    if failed:
+        count = f"{len(failed)} of {units.counted(len(reports), 'report')}"
+        raise UnfinishedError(f"{count} could not be added: {'; '.join(failed)}", hint="the others are in the history")
 
 
 def _verb(became: str) -> str:

@@ -18,7 +18,6 @@ from nsyswrap.cli.progress import counting, working
 
 if TYPE_CHECKING:
     from nsyswrap.many.capture_sums import CaptureSums
-    from nsyswrap.many.dask_cluster import Cluster
     from nsyswrap.many.kept_results import KeptResults
     from nsyswrap.many.processes import Answer
     from nsyswrap.many.totals import ManyCaptures
@@ -28,12 +27,12 @@ class Engine(NamedTuple):
     """What reads the captures.
 
     Attributes:
-        cluster: A Dask cluster; None for processes on this machine.
+        cluster: Scheduler of a Dask cluster; empty for processes on this machine.
         processes: Largest number of processes on this machine; None for one a core.
         limit_s: Longest time for one capture.
     """
 
-    cluster: "Cluster | None"
+    cluster: str
     processes: int | None
     limit_s: float
 
@@ -42,7 +41,7 @@ class Engine(NamedTuple):
         from nsyswrap.many import dask_cluster, processes  # noqa: PLC0415 - loaded when captures are read
         from nsyswrap.many.memory import needed_bytes  # noqa: PLC0415
 
-        if self.cluster is not None:
+        if self.cluster:
             return dask_cluster.answers(self.cluster, read_capture, tasks, self.limit_s)
         limits = processes.process_limits(self.processes, self.limit_s)
         return processes.Processes(reader, limits).answers(tasks, [needed_bytes(task.path) for task in tasks])

@@ -12,6 +12,7 @@ import click
 
 from nsyswrap.base.errors import CaptureError, ExportError, NsyswrapError, UsageError
 from nsyswrap.base.version import __version__
+from nsyswrap.capture.result_folder import STEPS_ALONE_NAME
 from nsyswrap.cli.alone_runs import WantedRuns, add_alone_runs
 from nsyswrap.cli.capture_options import ProfileCommand, capture_options, options_of
 from nsyswrap.cli.compare import report_at
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from nsyswrap.capture.nsys import CaptureResult
     from nsyswrap.capture.options import CaptureOptions
     from nsyswrap.capture.result_folder import ReservedFolder
+    from nsyswrap.hardware.steps_alone import StepsAlone
     from nsyswrap.model import Report, Section
     from nsyswrap.runs.history import History
 
@@ -116,7 +118,8 @@ def profile(  # noqa: PLR0913 - one parameter an option
         result = captured(wanted, quiet=quiet, place=place, on_recorded=recorder(wanted, cost, launch))
         report = first_report(result, read, planned)
         runs = WantedRuns(baseline=baseline, loader=counterfactual is not None)
-        report = add_alone_runs(report, wanted, options.step_range, runs, code=result.exit_code)
+        calibrated = functools.partial(calibrated_report, result, lambda: first_report(result, read, planned))
+        report = add_alone_runs(report, wanted, options.step_range, runs, code=result.exit_code, calibrated=calibrated)
         write_report(report, place.folder)
     show = functools.partial(print_summary, form=form, quiet=quiet)
     record_result(history, show_end(report, result, launch, options, show))
@@ -127,6 +130,12 @@ def first_report(result: "CaptureResult", read: "Callable[[Path], Report]", plan
     """Return the report of a fresh capture, with its notes and its comparison with an earlier plan."""
     with stopping_at_once(result.folder):
         return add_plan_score(with_notes(analyzed(result.export, read), result.notes), planned)
+
+
+def calibrated_report(result: "CaptureResult", again: "Callable[[], Report]", alone: "StepsAlone") -> "Report":
+    """Keep the steps of a run without nsys beside the capture, and return the report of the capture with them."""
+    write_json(result.folder / STEPS_ALONE_NAME, alone.measured())
+    return again()
 
 
 def show_end(

@@ -61,15 +61,21 @@ def rank_report(source: RankCapture, trace: "Trace") -> "RankReport":
         source: The capture.
         trace: Its tables.
     """
-    from nsyswrap.capture.recorded_run import recorded_host, recorded_profiler_cost  # noqa: PLC0415
+    from nsyswrap.capture.recorded_run import (  # noqa: PLC0415
+        recorded_host,
+        recorded_profiler_cost,
+        recorded_steps_alone,
+    )
     from nsyswrap.events.host_record import read_record  # noqa: PLC0415 - heavy; loaded when captures are read
     from nsyswrap.hardware.profiler_cost import read_cost  # noqa: PLC0415
+    from nsyswrap.hardware.steps_alone import read_steps_alone  # noqa: PLC0415
     from nsyswrap.ranks.rank_report import RankReport  # noqa: PLC0415
 
     return RankReport(
         *(source.name, trace, source.rank, source.world_size),
         host=read_record(recorded_host(source.path), trace.epoch_ns),
         profiler_cost=read_cost(recorded_profiler_cost(source.path)),
+        steps_alone=read_steps_alone(recorded_steps_alone(source.path)),
     )
 
 

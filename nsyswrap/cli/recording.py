@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,11 +17,12 @@ if TYPE_CHECKING:
 REPORT_NAME, RECORD_NAME = "report.json", "run.json"
 
 
-def recorded_run(path: Path) -> "Run":
+def recorded_run(path: Path, series: str = "") -> "Run":
     """Return the run that a report is about, with what the run.json beside it says.
 
     Args:
         path: A report.json, or a folder with one.
+        series: A name that stands for the program and its arguments; empty for these.
 
     Raises:
         UsageError: It is neither.
@@ -42,7 +44,8 @@ def recorded_run(path: Path) -> "Run":
     project, folder = project_folder(Path.cwd()).resolve(), file.parent.resolve()
     place = RunOrigin(made, folder.relative_to(project).as_posix() if folder.is_relative_to(project) else "")
     cleaner = identity_from(os.environ.items(), kept=HOMES).cleaner()
-    return run_from_report(read_report(file), record, place, cleaner)
+    run = run_from_report(read_report(file), record, place, cleaner)
+    return replace(run, row=run.row._replace(program=series, arguments="")) if series else run
 
 
 def report_file(path: Path) -> Path:

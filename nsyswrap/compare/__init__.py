@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from nsyswrap.compare.comparison import (
     ACCEPTABLE,
-    MARGIN,
+    FIND,
     AmountChange,
     ChangeTable,
     ComparabilityIssue,
@@ -17,6 +17,7 @@ from nsyswrap.compare.comparison import (
     IssueKind,
     MovedTime,
     Outcome,
+    RunMachine,
     Side,
 )
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ACCEPTABLE",
-    "MARGIN",
+    "FIND",
     "AmountChange",
     "ChangeTable",
     "ComparabilityIssue",
@@ -38,6 +39,7 @@ __all__ = [
     "IssueKind",
     "MovedTime",
     "Outcome",
+    "RunMachine",
     "Side",
     "compare_reports",
 ]

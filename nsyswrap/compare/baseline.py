@@ -1,10 +1,12 @@
 """Adds the step time measured without nsys to the report of the same program, next to the simulated one."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from nsyswrap.base import units
 from nsyswrap.base.interval import Interval
 from nsyswrap.base.intervals import Times
+from nsyswrap.hardware.steps_alone import ProcessSteps, StepsAlone
 from nsyswrap.loop.step_detection import Steps
 from nsyswrap.model import Fact, Report, Section
 from nsyswrap.program.calibration import median_of
@@ -15,12 +17,15 @@ FEWEST_STEPS = 3
 NO_STEPS_HINT = "mark steps with ranges of torch.cuda.nvtx or of the package nvtx, or use an optimizer of PyTorch"
 
 
-def with_baseline(report: Report, alone: Steps) -> Report:
+def with_baseline(report: Report, alone: Steps, calibrated: Callable[[StepsAlone], Report] | None = None) -> Report:
     """Return a report whose step alone is the median step of a run without nsys.
+
+    A step that the recorded process took alone is better, and stays.
 
     Args:
         report: The report of the run under nsys.
         alone: The steps of the run without it, timed by the program's own processes.
+        calibrated: Returns the report of the run under nsys, calibrated to steps alone; None for the same report.
     """
     lengths = _same_steps(report, alone)
     if not report.step.recorded_ns:
@@ -28,7 +33,11 @@ def with_baseline(report: Report, alone: Steps) -> Report:
     if len(lengths) < FEWEST_STEPS:
         return without_baseline(report, f"the run without nsys shows {len(lengths)} of its steps; {NO_STEPS_HINT}")
     measured, simulated = median_of(lengths).map(round), report.step.alone
-    found = replace(report, step=replace(report.step, alone=measured, alone_source="second_run"))
+    found = report
+    if report.step.alone_source != "this_process":
+        timed = StepsAlone((ProcessSteps(0, None, lengths),), in_second_run=True)
+        found = report if calibrated is None else calibrated(timed)
+        found = replace(found, step=replace(found.step, alone=measured, alone_source="second_run"))
     facts = [Fact("baseline_step_ns", measured.point, "ns")]
     if simulated is not None:
         difference = (simulated.point - measured.point) / measured.point

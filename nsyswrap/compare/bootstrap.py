@@ -70,7 +70,7 @@ def difference_interval(base: Series, new: Series, confidence: float) -> Interva
     return around(centre, centre + (float(low) - centre) * factor, centre + (float(high) - centre) * factor)
 
 
-def runs_interval(base: Series, new: Series, confidence: float) -> Interval[float]:
+def runs_interval(base: Series, new: Series, confidence: float, least_spread: float = 0.0) -> Interval[float]:
     """Return mean(new) - mean(base) over runs with its interval: Student's t with a pooled spread.
 
     Runs are independent of each other, even where the steps of a run are not.
@@ -79,23 +79,36 @@ def runs_interval(base: Series, new: Series, confidence: float) -> Interval[floa
         base: One value for each run, shape (n,).
         new: The same, shape (m,); n + m at least 3.
         confidence: Share of such intervals that contain the true value, such as 0.95.
+        least_spread: Spread that is known to be there, even where few runs agree by chance.
     """
-    freedom = len(base) + len(new) - 2
-    spread = math.sqrt(sum(float(((one - one.mean()) ** 2).sum()) for one in (base, new)) / freedom)
     centre = float(new.mean() - base.mean())
-    reach = student_limit((1 + confidence) / 2, freedom) * spread * math.sqrt(1 / len(base) + 1 / len(new))
+    reach = student_limit((1 + confidence) / 2, len(base) + len(new) - 2) * runs_spread(base, new, least_spread)
+    reach *= math.sqrt(1 / len(base) + 1 / len(new))
     return Interval(centre - reach, centre, centre + reach)
 
 
-def drift(times: Series, statistic: Statistic) -> float:
-    """Return the difference between the halves of a series: |ln(second / first)|.
+def runs_spread(base: Series, new: Series, least_spread: float = 0.0) -> float:
+    """Return the pooled standard deviation of the runs of both sides, at least the one that is known."""
+    squares = sum(float(((one - one.mean()) ** 2).sum()) for one in (base, new))
+    return max(math.sqrt(squares / (len(base) + len(new) - 2)), least_spread)
 
-    Args:
-        times: Positive times in order, shape (n,), n at least 2.
-        statistic: ``mean`` or ``median``.
-    """
-    half = len(times) // 2
-    return abs(float(np.log(statistic(times[half:]) / statistic(times[:half]))))
+
+def runs_needed(spread: float, reach: float, confidence: float, most: int) -> int | None:
+    """Return how many runs of each side have an interval of this reach; None where more than ``most`` are needed."""
+    for count in range(2, most + 1):
+        if student_limit((1 + confidence) / 2, 2 * count - 2) * spread * math.sqrt(2 / count) < reach:
+            return count
+    return None
+
+
+def standard_error(series: Series, statistic: Statistic) -> float:
+    """Return the standard deviation of ln(statistic) over block draws of a series of positive times."""
+    return float(np.log(_draws(series, statistic, 0)).std())
+
+
+def normal_error(of_nine_in_ten: Interval[float]) -> float:
+    """Return the standard error of a value whose interval holds the truth in nine of ten cases."""
+    return of_nine_in_ten.width / 2 / NormalDist().inv_cdf(0.95)
 
 
 def block_length(series: Series) -> int:

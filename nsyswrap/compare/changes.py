@@ -15,7 +15,7 @@ from nsyswrap.base.interval import Interval
 from nsyswrap.compare.bootstrap import difference_interval, runs_interval
 from nsyswrap.compare.comparison import AmountChange, Basis, ChangeTable, FactChange, Side
 from nsyswrap.compare.scaling import scaling_table
-from nsyswrap.compare.step_times import LEDGER_ROWS, MOST_BETWEEN, MeasuredSteps
+from nsyswrap.compare.step_times import LEDGER_ROWS, MOST_BETWEEN, MeasuredSteps, rows_of
 from nsyswrap.model import Fact, Report, Section, Unit
 from nsyswrap.rules.work_names import TENSOR_USES, operation_name
 
@@ -168,7 +168,7 @@ def _interval(base: Sequence[MeasuredSteps], new: Sequence[MeasuredSteps], row: 
 
 
 def _ledger_rows(side: Side, basis: Basis) -> Mapping[str, float]:
-    table = _rows_of(side.report, "ledger", "devices")
+    table = rows_of(side.report, "ledger", "devices")
     if table is None:
         return {}
     divisor = _divisor(side, basis, _LEDGER)
@@ -209,7 +209,7 @@ def _change(name: str, before: Amount | None, now: Amount | None) -> AmountChang
 
 def _amounts(source: ChangeSource, side: Side, basis: Basis) -> dict[str, Amount]:
     """Return the amounts of a table by name; rows of one name are added."""
-    table = _rows_of(side.report, *source.place)
+    table = rows_of(side.report, *source.place)
     if table is None or source.column not in table:
         return {}
     named = pd.Series([source.name(dict(row)) for row in table.to_dict("records")], dtype=object)
@@ -221,18 +221,12 @@ def _amounts(source: ChangeSource, side: Side, basis: Basis) -> dict[str, Amount
     return {str(name): Amount(total, count) for name, total, count in zip(sums.index, totals, counts, strict=True)}
 
 
-def _rows_of(report: Report, section: str, table: str) -> pd.DataFrame | None:
-    found = report.section(section)
-    rows = found.tables.get(table) if found is not None else None
-    return rows if rows is not None and len(rows) else None
-
-
 def _divisor(side: Side, basis: Basis, table: tuple[str, str] | None = None) -> float:
     """Return the divisor of a sum over the window: its steps or its ns, times the GPUs of a table of GPU time.
 
     Of a job of many ranks, ledger and idle time are of all GPUs, and other tables of those shown in detail.
     """
-    rows = table and _rows_of(side.report, "ledger", "devices" if table in _OF_ALL else "over_time")
+    rows = table and rows_of(side.report, "ledger", "devices" if table in _OF_ALL else "over_time")
     gpu_count = 1 if rows is None else rows["device_id"].nunique()
     return gpu_count * (side.step_count if basis == "step" else side.report.window.length_ns)
 

@@ -2,11 +2,12 @@
 
 import shlex
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from difflib import SequenceMatcher
 from itertools import combinations
 
 from nsyswrap.base import units
+from nsyswrap.base.program_name import working_words
 from nsyswrap.compare.comparison import ComparabilityIssue, ComparisonOptions, IssueKind, Side
 from nsyswrap.model import Gpu, Report
 from nsyswrap.rules import capture
@@ -27,10 +28,17 @@ _EXTRAS = {"counters": "GPU counters", "python_lines": "Python stacks", "device_
 
 def find_issues(base: Side, new: Side, options: ComparisonOptions) -> list[ComparabilityIssue]:
     """Return the issues of a comparison; those that withhold the verdict come first."""
-    found = [
-        *_between(base, new),
-        *(one for side in (base, new) for one in _among_runs(side)),
-    ]
+    found = [*_between(base, new), *(one for side in (base, new) for one in _among_runs(side))]
+    return _accepted(found, options)
+
+
+def between_runs(side: Side, options: ComparisonOptions) -> list[ComparabilityIssue]:
+    """Return the differences among the runs of one side; those that withhold the verdict come first."""
+    return _accepted(_among_runs(side), options)
+
+
+def _accepted(found: Iterable[ComparabilityIssue], options: ComparisonOptions) -> list[ComparabilityIssue]:
+    """Return issues, those that the user accepts without their effect."""
     accepted = [
         ComparabilityIssue(one.kind, f"{one.message} You accepted this.", blocks=False)
         if one.kind in options.accept
@@ -42,13 +50,14 @@ def find_issues(base: Side, new: Side, options: ComparisonOptions) -> list[Compa
 
 def _between(base: Side, new: Side) -> list[ComparabilityIssue]:
     return [
+        *_machines(base, new),
         *_steps(base, new),
         *_incomplete(base, new),
         *_gpus(base.report, new.report),
         *_traces(base.report, new.report),
         *_windows(base, new),
         *_parts(base, new),
-        *_versions(base.report, new.report),
+        *_versions(base, new),
         *_command(base.report, new.report),
         *_work(base, new),
         *_same(base.report, new.report),
@@ -57,16 +66,32 @@ def _between(base: Side, new: Side) -> list[ComparabilityIssue]:
 
 def _among_runs(side: Side) -> Iterator[ComparabilityIssue]:
     """Yield the differences among the runs of one side, and runs that are given twice."""
-    first, *others = (Side.of(side.name, [report]) for report in side.reports)
+    first, *others = (
+        Side.of(side.name, [report], [origin]) for report, origin in zip(side.reports, side.origins, strict=True)
+    )
     for run in others:
         for one in _between(first, run):
             if one.kind not in {IssueKind.STEPS, IssueKind.SAME}:
-                words = f"Among the runs of {side.name}, with the first as base and another as new: {one.message}"
+                words = f"Among the runs of {side.name}: {one.message[0].lower()}{one.message[1:]}"
                 yield ComparabilityIssue(one.kind, words, blocks=one.blocks, hint=one.hint)
     for report, another in combinations(side.reports, 2):
         if _is_same(report, another):
             words = f"One capture is given twice as a run of {side.name}."
             yield ComparabilityIssue(IssueKind.SAME, words, blocks=True, hint="give each run once")
+
+
+def other(what: str, now: str, before: str) -> str:
+    """Return a sentence about what differs: ``Other driver: 580 against 570.``, new against base."""
+    return f"Other {what}: {now or 'unknown'} against {before or 'unknown'}."
+
+
+def _machines(base: Side, new: Side) -> Iterator[ComparabilityIssue]:
+    """Yield an issue where the two sides ran on different kinds of machine, as far as this is known."""
+    before, now = (sorted({one.machine for one in side.origins}) for side in (base, new))
+    if before != now and "" not in (*before, *now):
+        words = other("machine", " and ".join(now), " and ".join(before))
+        hint = "run both on one machine, or use --accept machine to compare machines"
+        yield ComparabilityIssue(IssueKind.MACHINE, words, blocks=True, hint=hint)
 
 
 def _steps(base: Side, new: Side) -> Iterator[ComparabilityIssue]:
@@ -95,7 +120,7 @@ def _gpus(base: Report, new: Report) -> Iterator[ComparabilityIssue]:
     before, now = (_gpu_words(report.gpus) for report in (base, new))
     if before != now:
         hint = "compare runs on the same GPU, or use --accept gpu to compare GPUs"
-        yield ComparabilityIssue(IssueKind.GPU, f"The GPUs differ: {before} and {now}.", blocks=True, hint=hint)
+        yield ComparabilityIssue(IssueKind.GPU, other("GPU", now, before), blocks=True, hint=hint)
 
 
 def _gpu_words(gpus: tuple[Gpu, ...]) -> str:
@@ -159,32 +184,33 @@ def _parts(base: Side, new: Side) -> Iterator[ComparabilityIssue]:
             yield ComparabilityIssue(IssueKind.WINDOW, words, blocks=False, hint="give both the same --memory")
 
 
-def _versions(base: Report, new: Report) -> Iterator[ComparabilityIssue]:
+def _versions(base: Side, new: Side) -> Iterator[ComparabilityIssue]:
+    before, now = base.report.session, new.report.session
     pairs = (
-        ("nsys", base.session.nsys_version, new.session.nsys_version),
-        ("export schema", base.session.schema_version, new.session.schema_version),
-        ("driver", base.session.driver_version, new.session.driver_version),
-        ("CUDA", base.session.cuda_version, new.session.cuda_version),
+        ("torch", base.origin.torch, new.origin.torch),
+        ("driver", before.driver_version, now.driver_version),
+        ("CUDA", before.cuda_version, now.cuda_version),
+        ("nsys", before.nsys_version, now.nsys_version),
+        ("export schema", before.schema_version, now.schema_version),
     )
-    words = [f"{what} {before or 'unknown'} and {now or 'unknown'}" for what, before, now in pairs if before != now]
-    if words:
-        yield ComparabilityIssue(IssueKind.VERSIONS, f"Versions differ: {'; '.join(words)}.", blocks=False)
+    for what, earlier, later in pairs:
+        if earlier != later:
+            yield ComparabilityIssue(IssueKind.VERSIONS, other(what, later, earlier), blocks=False)
 
 
 def _command(base: Report, new: Report) -> Iterator[ComparabilityIssue]:
-    before, now = base.session.command, new.session.command
+    before, now = (working_words(one.session.command) for one in (base, new))
     if before == now:
         return
     before, now = ((*words[:_LONGEST], *(["..."] if len(words) > _LONGEST else [])) for words in (before, now))
     parts = [
-        f"{_words(before, first, last)} in base, {_words(now, start, end)} in new"
+        f"{_words(now, start, end)} against {_words(before, first, last)}"
         for kind, first, last, start, end in SequenceMatcher(None, before, now, autojunk=False).get_opcodes()
         if kind != "equal"
     ]
     more = f"; {len(parts) - _MOST_PARTS} more" if len(parts) > _MOST_PARTS else ""
     listed = "; ".join(parts[:_MOST_PARTS]) or f"after their first {_LONGEST} arguments"
-    words = f"The commands differ: {listed}{more}. Check that a step does the same work."
-    yield ComparabilityIssue(IssueKind.COMMAND, words, blocks=False)
+    yield ComparabilityIssue(IssueKind.COMMAND, f"Other arguments: {listed}{more}.", blocks=False)
 
 
 def _words(command: Sequence[str], first: int, last: int) -> str:
@@ -201,10 +227,7 @@ def _work(base: Side, new: Side) -> Iterator[ComparabilityIssue]:
     before, now = (_input_bytes(side) for side in (base, new))
     if before is None or now is None or abs(now - before) <= WORK_SHARE * max(before, now):
         return
-    words = (
-        f"A step copies {units.size(before)} to the GPU in base and {units.size(now)} in new; with another batch size, "
-        "a step is not the same work."
-    )
+    words = f"Other data: a step copies {units.size(now)} to the GPU against {units.size(before)}."
     yield ComparabilityIssue(IssueKind.WORK, words, blocks=False)
 
 

@@ -3,15 +3,17 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from nsyswrap.base.errors import UsageError
 from nsyswrap.base.interval import Interval
 from nsyswrap.compare.step_times import MeasuredSteps, step_count, step_times
 from nsyswrap.model import Finding, Report, Section, Unit
 
-MARGIN = 0.03
-"""The smallest change of step time that is called faster or slower, as a share: a convention."""
+FIND = 0.02
+"""The smallest change of step time that must not pass unseen, as a share: a convention."""
+MOST_FIND = 10.0
+"""The largest value of it, as a share."""
 
 Basis = Literal["step", "window"]
 
@@ -29,6 +31,7 @@ class IssueKind(StrEnum):
     """What may make two reports hard to compare; the user can accept those in ``ACCEPTABLE``."""
 
     STEPS = "steps"
+    MACHINE = "machine"
     INCOMPLETE = "incomplete"
     GPU = "gpu"
     TRACES = "traces"
@@ -39,8 +42,10 @@ class IssueKind(StrEnum):
     SAME = "same"
 
 
-ACCEPTABLE = (IssueKind.INCOMPLETE, IssueKind.GPU, IssueKind.TRACES, IssueKind.WINDOW)
+ACCEPTABLE = (IssueKind.MACHINE, IssueKind.INCOMPLETE, IssueKind.GPU, IssueKind.TRACES, IssueKind.WINDOW)
 """Kinds of issues that withhold the verdict unless the user accepts them."""
+OTHERS = (IssueKind.MACHINE, IssueKind.GPU, IssueKind.VERSIONS, IssueKind.COMMAND, IssueKind.WORK)
+"""Kinds of issues about what is compared with what: a verdict begins with them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,22 +53,22 @@ class ComparisonOptions:
     """How two reports are compared.
 
     Attributes:
-        margin: Smallest change of step time that counts, as a share.
+        find: Smallest change that must not pass unseen, as a share: "no difference" excludes it.
         accept: Kinds of issues that the user accepts, out of ``ACCEPTABLE``.
 
     Raises:
-        UsageError: The margin is negative or not less than all of a step.
+        UsageError: The change is out of range.
     """
 
-    margin: float = MARGIN
+    find: float = FIND
     accept: frozenset[IssueKind] = frozenset()
 
     def __post_init__(self) -> None:
-        """Check the margin."""
-        if not 0 <= self.margin < 1:
+        """Check the change."""
+        if not 0 < self.find <= MOST_FIND:
             raise UsageError(
-                f"a margin of {100 * self.margin:g} % is out of range",
-                hint="use at least 0 and less than 100: --margin 3",
+                f"--find {100 * self.find:g} is out of range",
+                hint=f"use more than 0, up to {100 * MOST_FIND:g}: --find 2",
             )
 
 
@@ -93,8 +98,6 @@ class Estimate:
         base_ns: In base.
         new_ns: In new.
         change: New over base, minus 1: -0.5 is half the time.
-        drift: Difference between the first and the second half of a capture, as a share; the larger of the two sides.
-            0 for several runs of each side, since these show their differences directly.
         noise: How much two runs differ when nothing changed, as a share; the interval includes it. 0 for several runs.
         outcome: Result of this measure alone.
     """
@@ -103,7 +106,6 @@ class Estimate:
     base_ns: float
     new_ns: float
     change: Interval[float]
-    drift: float
     noise: float
     outcome: Outcome
 
@@ -220,6 +222,18 @@ class FindingPair:
     moved: tuple[MovedTime, ...] = ()
 
 
+class RunMachine(NamedTuple):
+    """Where a run was made, as its run.json says; empty where it does not.
+
+    Attributes:
+        machine: What identifies the machine: its processor, cores and memory.
+        torch: Version of PyTorch.
+    """
+
+    machine: str = ""
+    torch: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class Side:
     """One of the two sides: a report, or the reports of several runs of one program.
@@ -229,19 +243,27 @@ class Side:
         reports: One report for each run.
         runs: The measured steps of each run.
         middle: Index of the run with the median time per step, which represents the others in tables of changes.
+        origins: Where each run was made.
     """
 
     name: str
     reports: tuple[Report, ...]
     runs: tuple[MeasuredSteps, ...]
     middle: int
+    origins: tuple[RunMachine, ...]
 
     @classmethod
-    def of(cls, name: str, reports: Sequence[Report]) -> "Side":
-        """Return the side that these runs make up; there is at least one run."""
+    def of(cls, name: str, reports: Sequence[Report], origins: Sequence[RunMachine] = ()) -> "Side":
+        """Return the side that these runs make up; there is at least one run. Without origins they are unknown."""
         runs = tuple(step_times(report) for report in reports)
         order = sorted(range(len(runs)), key=lambda at: float(runs[at].period.mean()) if runs[at].count else 0.0)
-        return cls(name, tuple(reports), runs, order[(len(order) - 1) // 2])
+        known = tuple(origins) or (RunMachine(),) * len(runs)
+        return cls(name, tuple(reports), runs, order[(len(order) - 1) // 2], known)
+
+    @property
+    def origin(self) -> RunMachine:
+        """Return where the run was made that represents all runs."""
+        return self.origins[self.middle]
 
     @property
     def report(self) -> Report:
@@ -311,11 +333,10 @@ class Comparison:
         """Return whether an issue withholds the verdict."""
         return any(one.blocks for one in self.issues)
 
-    def regression(self) -> float:
-        """Return by how much a step became slower, as a share; 0 unless the outcome is slower."""
-        if self.outcome is not Outcome.SLOWER:
-            return 0.0
-        return deciding(self.estimates, self.outcome).change.point
+    @property
+    def deciding(self) -> Estimate:
+        """Return the estimate that the outcome rests on; there are estimates."""
+        return deciding(self.estimates, self.outcome)
 
 
 def deciding(estimates: Sequence[Estimate], outcome: Outcome) -> Estimate:

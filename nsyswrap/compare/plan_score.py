@@ -12,11 +12,13 @@ import pandas as pd
 
 from nsyswrap.base import units
 from nsyswrap.base.interval import Interval
-from nsyswrap.compare.comparison import MARGIN, FindingChange, FindingPair
+from nsyswrap.compare.comparison import FindingChange, FindingPair
 from nsyswrap.model import Fact, Report, Section
 from nsyswrap.rules import rule_name
 from nsyswrap.what_if.fixed_step import typical
 
+# A step that is longer or shorter than predicted by at most this share counts as predicted: a convention.
+BESIDE = 0.03
 KEY, TITLE = "plan_score", "Against the plan of the run before"
 # A change is partly made where at most this share of the time lost is left. Other changes of the plan make findings
 # smaller as well. Source: ours.
@@ -103,8 +105,8 @@ def _predicted(base: Report, made: Sequence[str]) -> Interval[int] | None:
 
 
 def _holds(predicted: Interval[int], measured: int) -> bool:
-    """Return whether a step is in the predicted interval; the margin of a comparison counts as no difference."""
-    return (1 - MARGIN) * predicted.low <= measured <= (1 + MARGIN) * predicted.high
+    """Return whether a step is in the predicted interval; a step as far beside it counts as in it."""
+    return (1 - BESIDE) * predicted.low <= measured <= (1 + BESIDE) * predicted.high
 
 
 def _notes(states: dict[str, str], predicted: Interval[int] | None, measured: int | None) -> list[str]:

@@ -6,6 +6,7 @@ from nsyswrap.base import units
 from nsyswrap.compare.changes import basis_of, change_tables, fact_changes
 from nsyswrap.compare.comparability import find_issues
 from nsyswrap.compare.comparison import (
+    OTHERS,
     ChangeTable,
     ComparabilityIssue,
     Comparison,
@@ -13,13 +14,13 @@ from nsyswrap.compare.comparison import (
     Estimate,
     IssueKind,
     Outcome,
+    RunMachine,
     Side,
     deciding,
 )
-from nsyswrap.compare.estimates import CONFIDENCE, MEAN, MEDIAN, Decision, decide, estimate_changes
+from nsyswrap.compare.estimates import MEAN, MEDIAN, Decision, decide, estimate_changes
 from nsyswrap.compare.findings import pair_findings
 from nsyswrap.compare.plan_score import score_plan
-from nsyswrap.compare.run_noise import run_noise
 from nsyswrap.model import Report
 from nsyswrap.rules import rule_name
 from nsyswrap.rules.work_names import LEDGER_NAMES
@@ -31,7 +32,11 @@ AGREEING = 2.0
 
 
 def compare_reports(
-    base: Sequence[Report], new: Sequence[Report], names: tuple[str, str], options: ComparisonOptions | None = None
+    base: Sequence[Report],
+    new: Sequence[Report],
+    names: tuple[str, str],
+    options: ComparisonOptions | None = None,
+    origins: tuple[Sequence[RunMachine], Sequence[RunMachine]] = ((), ()),
 ) -> Comparison:
     """Return the comparison of two sides.
 
@@ -40,16 +45,16 @@ def compare_reports(
         new: The reports after the change.
         names: Names of the two sides in texts.
         options: How they are compared.
+        origins: Where each run of both sides was made; empty where that is unknown.
     """
     chosen = options or ComparisonOptions()
-    before, now = (Side.of(name, reports) for name, reports in zip(names, (base, new), strict=True))
+    before, now = (Side.of(*one) for one in zip(names, (base, new), origins, strict=True))
     basis = basis_of(before, now)
     issues = tuple(find_issues(before, now, chosen))
+    others = [one.message for one in issues if one.kind in OTHERS and not one.blocks]
     timed = not any(one.kind is IssueKind.STEPS for one in issues)
-    noise = run_noise(before.runs, now.runs, CONFIDENCE) if timed else 0.0
-    estimates = estimate_changes(before.runs, now.runs, chosen.margin, noise) if timed else ()
-    what = "runs" if len(base) + len(new) > 2 else "steps"  # noqa: PLR2004 - one run each
-    decision = decide(estimates, what) if estimates else Decision(Outcome.CANNOT_TELL)
+    estimates = estimate_changes(before.runs, now.runs, chosen.find) if timed else ()
+    decision = decide(estimates, before.runs, now.runs, chosen.find) if timed else Decision(Outcome.CANNOT_TELL)
     tables = change_tables(before, now, basis)
     blocks = tuple(one for one in issues if one.blocks)
     findings = pair_findings(before, now, basis)
@@ -58,7 +63,7 @@ def compare_reports(
         new=now,
         options=chosen,
         outcome=Outcome.CANNOT_TELL if blocks else decision.outcome,
-        verdict=_verdict(decision, estimates, tables, blocks),
+        verdict=" ".join([*others, _verdict(decision, estimates, tables, blocks, chosen.find)]),
         hint=next((one.hint for one in blocks if one.hint), decision.hint),
         issues=issues,
         estimates=estimates,
@@ -75,9 +80,10 @@ def _verdict(
     estimates: tuple[Estimate, ...],
     tables: tuple[ChangeTable, ...],
     blocks: tuple[ComparabilityIssue, ...],
+    find: float,
 ) -> str:
     """Return the verdict; where an issue withholds it, the issue comes first."""
-    sentence = _sentence(decision, estimates, tables) if estimates else ""
+    sentence = _sentence(decision, estimates, tables, find) if estimates else ""
     if not blocks:
         return sentence
     reason = f"Cannot tell: {_as_clause(blocks[0].message)}."
@@ -92,18 +98,18 @@ def _as_clause(sentence: str) -> str:
     return words[0].lower() + words[1:] if words.startswith(("The ", "A ")) else words
 
 
-def _sentence(decision: Decision, estimates: tuple[Estimate, ...], tables: tuple[ChangeTable, ...]) -> str:
+def _sentence(decision: Decision, estimates: tuple[Estimate, ...], tables: tuple[ChangeTable, ...], find: float) -> str:
     one = deciding(estimates, decision.outcome)
     times = f"{units.duration(one.base_ns)} in base and {units.duration(one.new_ns)} in new"
-    interval = f"95 % interval of the change {units.change(one.change.low)} to {units.change(one.change.high)}"
+    interval = f"95 % interval of the change {' to '.join(map(units.change, one.change.ends))}"
     if decision.outcome is Outcome.CANNOT_TELL:
         return f"Cannot tell: {decision.reason} ({one.label} {times}, {interval})."
     if decision.outcome is Outcome.NO_DIFFERENCE:
-        return f"No difference: the {one.label} {'is' if one.label == MEAN else 'takes'} {times} ({interval})."
+        verb = "is" if one.label == MEAN else "takes"
+        return f"No difference of {units.percent(find)}: the {one.label} {verb} {times} ({interval})."
     less = decision.outcome is Outcome.FASTER
-    word, how = ("Faster", "less") if less else ("Slower", "more")
-    bounds = sorted(map(abs, one.change.ends))
-    amount = f"{units.share(abs(one.change.point))} {how} (95 % interval {units.share_band(*bounds)})"
+    word = "Faster" if less else "Slower"
+    amount = f"{units.share_band(*sorted(map(abs, one.change.ends)))} {word.lower()}"
     times = f"{units.duration(one.new_ns)} instead of {units.duration(one.base_ns)}, {amount}"
     if one.label == MEAN:
         clause = f"the {MEAN} is {times}, but the {MEDIAN} does not show it"

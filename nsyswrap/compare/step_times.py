@@ -1,14 +1,16 @@
 """The step times of a report in order, one for each step; processes that run at the same time are averaged."""
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nsyswrap.base.interval import Interval
 from nsyswrap.base.intervals import Window
 from nsyswrap.compare.bootstrap import Series
 from nsyswrap.model import Report
+from nsyswrap.rules.idle import OFF_CPU
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,6 +24,9 @@ LEDGER_ROWS = (
     "idle_ns",
 )
 KERNEL_ROWS = ("compute_ns", "communication_wait_ns", "communication_transfer_ns")
+MEASURED_ALONE = ("this_process", "second_run")
+"""Sources of a step alone that was measured, and not simulated."""
+WAITS_FOR_CORE = OFF_CPU.key
 _NUMBER = re.compile(r"\d+")
 # With more than this share of the time between steps, the steps do not represent the window.
 MOST_BETWEEN = 0.05
@@ -37,12 +42,21 @@ class MeasuredSteps:
             its length.
         parts: Time of each step by ledger row, mean over GPUs, ns; empty without GPU work.
         family: The steps' name with ``#`` in place of each number; empty without steps.
+        waiting_ns: ns a step that the loop waits for a CPU core that others use; None where it was not measured.
+        alone_ns: Median step that was measured without the profiler, with its range; None where it was not.
     """
 
     length: Series
     period: Series
     parts: dict[str, Series] = field(default_factory=dict)
     family: str = ""
+    waiting_ns: float | None = None
+    alone_ns: Interval[int] | None = None
+
+    def without_waits(self) -> "MeasuredSteps":
+        """Return the steps without their mean wait for a CPU core."""
+        length, period = (np.maximum(one - (self.waiting_ns or 0.0), 1.0) for one in (self.length, self.period))
+        return replace(self, length=length, period=period, waiting_ns=0.0)
 
     @property
     def count(self) -> int:
@@ -104,7 +118,37 @@ def step_times(report: Report) -> MeasuredSteps:
         period=np.maximum(_floats(sums["period"]), 1),
         parts={row: _floats(sums[row]) for row in rows} if len(rows) == len(LEDGER_ROWS) else {},
         family=_NUMBER.sub("#", str(measured["name"].iloc[0])),
+        waiting_ns=waiting_of(report, report.step.count or len(sums)),
+        alone_ns=report.step.alone if report.step.alone_source in MEASURED_ALONE else None,
     )
+
+
+def waiting_of(report: Report, count: int) -> float | None:
+    """Return ns a step that the loop waits for a CPU core; None where the machine was not sampled.
+
+    With GPU work it is the idle time that these waits explain, as the mean over GPUs; without, the wait of the thread
+    that waits longest.
+    """
+    machine = report.section("machine")
+    sampled = machine.fact("cpu_time_ns") if machine is not None else None
+    if sampled is None or not sampled.value or not count or not report.window.is_of_steps:
+        return None
+    devices, idle = rows_of(report, "ledger", "devices"), rows_of(report, "idle", "attribution")
+    if devices is not None:
+        waits = 0.0 if idle is None else float(idle.loc[idle["rule"] == WAITS_FOR_CORE, "idle_ns"].sum())
+        return waits / (len(devices) * count)
+    threads = rows_of(report, "machine", "host")
+    if threads is None:
+        return 0.0
+    waiting = threads.loc[threads["rule"] == WAITS_FOR_CORE].groupby("thread_id")["total_ns"].sum()
+    return float(waiting.max()) / count if len(waiting) else 0.0
+
+
+def rows_of(report: Report, section: str, table: str) -> "pd.DataFrame | None":
+    """Return a table of a report; None where it is missing or empty."""
+    its_section = report.section(section)
+    rows = its_section.tables.get(table) if its_section is not None else None
+    return rows if rows is not None and len(rows) else None
 
 
 def _measured(steps: "pd.DataFrame", window: Window, keys: list[str]) -> "pd.DataFrame":

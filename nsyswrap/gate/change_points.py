@@ -151,15 +151,18 @@ class SeriesTrend(NamedTuple):
 def trend_of(series: Series, points: Sequence[ChangePoint]) -> SeriesTrend:
     """Return whether a series keeps its level, steps or drifts.
 
-    A series drifts where runs are in order of time too often for chance, and where a line leaves less of the scatter
-    than as many levels as its change points make.
+    A series drifts where runs are in order of time too often for chance, and where a line describes it better than the
+    levels that its change points make. A line has two numbers; levels have one more for each point and its place, so
+    that enough of them follow any line.
 
     Source:
-        Test: Mann, 1945, and Kendall, 1975. Slope: Theil, 1950, and Sen, 1968.
+        Test: Mann, 1945, and Kendall, 1975. Slope: Theil, 1950, and Sen, 1968. Choice: the criterion of Schwarz, 1978,
+        with noise of Laplace's distribution, whose likelihood falls with the mean absolute deviation.
     """
     slope = _slope(series) if _has_trend(series) else 0.0
     line = slope * np.arange(len(series))
-    if slope and _scatter(series - line) <= _scatter(series - _levels(series, points)):
+    levels = _levels(series, points)
+    if slope and _criterion(series - line, 2) <= _criterion(series - levels, 2 * len(points) + 1):
         return SeriesTrend(SeriesShape.DRIFT, slope * (len(series) - 1))
     if points:
         return SeriesTrend(SeriesShape.STEP, points[-1].change, points[-1].first)
@@ -175,8 +178,10 @@ def _levels(series: Series, points: Sequence[ChangePoint]) -> Series:
     return result
 
 
-def _scatter(rest: Series) -> float:
-    return float(np.abs(rest - np.median(rest)).sum())
+def _criterion(rest: Series, numbers: int) -> float:
+    """Return Schwarz's criterion of a description that leaves this rest; the smaller one describes better."""
+    scatter = float(np.abs(rest - np.median(rest)).mean())
+    return 2 * len(rest) * math.log(max(scatter, _ROUNDING)) + numbers * math.log(len(rest))
 
 
 def _has_trend(series: Series) -> bool:

@@ -2,35 +2,44 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
 from nsyswrap.base import units
 from nsyswrap.compare import ComparabilityIssue
 from nsyswrap.compare.bootstrap import Series
+from nsyswrap.compare.comparison import OTHERS
 from nsyswrap.compare.estimates import MEAN, MEDIAN
 from nsyswrap.gate.blame import blame_words, blamed
-from nsyswrap.gate.change_points import ChangePoint, SeriesShape, change_points, trend_of
+from nsyswrap.gate.change_points import ChangePoint, SeriesShape, SeriesTrend, change_points, trend_of
 from nsyswrap.gate.noise import FEWEST, MOST, is_certain, limit, middle, runs_needed
-from nsyswrap.gate.timed_runs import Gate, GateOptions, GateOutcome, Measure, TimedRun, noise_words
+from nsyswrap.gate.timed_runs import (
+    FEWEST_NEW,
+    LEAST,
+    Gate,
+    GateOptions,
+    GateOutcome,
+    Measure,
+    TimedRun,
+    noise_words,
+)
 
 # After a change of the program, the runs before it count only where fewer runs than this came after it.
 SHORTEST_REFERENCE = 5
 # A step that began at most this many runs before the new ones is found together with them.
 MOST_BEFORE = 2
-# Waits that grew by less than this share of a step explain nothing.
-_LEAST_WAIT = 0.01
 
 
-@dataclass(frozen=True, slots=True)
-class _Split:
-    """Earlier and new runs, as they are compared, and sentences about how they were chosen."""
+class _Split(NamedTuple):
+    """Earlier and new runs, as they are compared, sentences about how they were chosen, and runs of a new level."""
 
     earlier: tuple[TimedRun, ...]
     new: tuple[TimedRun, ...]
     notes: tuple[str, ...] = ()
+    recent: tuple[TimedRun, ...] = ()
 
 
 def judge(
@@ -38,6 +47,7 @@ def judge(
     new: Sequence[TimedRun],
     options: GateOptions | None = None,
     issues: Sequence[ComparabilityIssue] = (),
+    left_out: Sequence[str] = (),
 ) -> Gate:
     """Return whether new runs are slower than earlier ones.
 
@@ -46,12 +56,26 @@ def judge(
         new: The newest runs, at least one.
         options: What the user wants to find.
         issues: Differences between the runs; one that blocks withholds the verdict.
+        left_out: Sentences about earlier runs that do not count.
     """
     chosen = options or GateOptions()
+    others = [one.message for one in issues if one.kind in OTHERS and not one.blocks]
+    found = _judged(earlier, new, chosen, issues, left_out)
+    return replace(found, verdict=" ".join([*others, found.verdict]), notes=(*found.notes, *left_out))
+
+
+def _judged(
+    earlier: Sequence[TimedRun],
+    new: Sequence[TimedRun],
+    chosen: GateOptions,
+    issues: Sequence[ComparabilityIssue],
+    left_out: Sequence[str],
+) -> Gate:
+    """Return the result without what differs between the runs."""
     since = _since_last_change(earlier)
-    if len(since.earlier) < FEWEST:
-        verdict = f"Cannot tell: {units.counted(len(earlier), 'earlier run')}: too few to show how much runs differ."
-        hint = f"give at least {FEWEST} runs of the program before the change with --against, better 10 or more"
+    few = _too_few(len(since.earlier), len(new), chosen, left_out)
+    if few is not None:
+        verdict, hint = few
         return Gate(
             tuple(earlier), tuple(new), chosen, GateOutcome.CANNOT_TELL, verdict, hint=hint, issues=tuple(issues)
         )
@@ -65,7 +89,7 @@ def judge(
     block = next((one for one in issues if one.blocks), None)
     verdict = _sentence(outcome, measures, chosen) + (blame_words(blame) if blame else "") + "."
     return Gate(
-        earlier=split.earlier,
+        earlier=(*since.earlier[: len(split.earlier)], *split.recent),
         new=split.new,
         options=chosen,
         outcome=outcome if block is None else GateOutcome.CANNOT_TELL,
@@ -79,6 +103,21 @@ def judge(
     )
 
 
+def _too_few(earlier: int, new: int, options: GateOptions, left_out: Sequence[str]) -> tuple[str, str] | None:
+    """Return the verdict and the hint where there are too few runs; None where there are enough."""
+    if earlier < FEWEST:
+        why = " ".join(
+            [f"Cannot tell: {units.counted(earlier, 'earlier run')}, too few to show how much runs differ.", *left_out]
+        )
+        return why, f"give at least {FEWEST} runs of the program before the change with --against, better 10 or more"
+    if new < FEWEST_NEW and not options.allow_one:
+        return (
+            f"Cannot tell: {units.counted(new, 'new run')}, and a verdict needs {FEWEST_NEW}.",
+            f"run the program {FEWEST_NEW} times, or use --allow-one",
+        )
+    return None
+
+
 def _needed(split: _Split, options: GateOptions) -> int | None:
     """Return the new runs that tell in any case: below half of what must be found, a slowdown is shown or excluded."""
     return runs_needed(_logarithms(split.earlier)[0], math.log1p(options.find) / 2, options.false_alarms / 2)
@@ -88,7 +127,7 @@ def _longer_waits(split: _Split, options: GateOptions) -> float:
     """Return by how many ns a step the new runs wait longer for a CPU core, if the slowdown is not shown without it.
 
     A program that others keep from its cores is slower, but not by a change of its own. 0 where waits are unknown,
-    where they grew by less than the margin, or where a step without them is slower, too.
+    where they hardly grew, or where a step without them is slower, too.
     """
     known = [[run for run in runs if run.waiting_ns is not None] for runs in (split.earlier, split.new)]
     if len(known[0]) < FEWEST or len(known[1]) < len(split.new):
@@ -96,7 +135,7 @@ def _longer_waits(split: _Split, options: GateOptions) -> float:
     before, now = (np.array([run.waiting_ns or 0.0 for run in runs]) for runs in known)
     longer = middle(now) - float(np.median(before))
     whole = float(np.median([run.mean_ns for run in split.earlier]))
-    if longer <= max(options.margin, _LEAST_WAIT) * whole:
+    if longer <= LEAST * whole:
         return 0.0
     own = [np.log([max(run.mean_ns - (run.waiting_ns or 0.0), 1.0) for run in runs]) for runs in known]
     slower = _measure("a step without waits for a core", own[0], own[1], options).outcome is GateOutcome.REGRESSED
@@ -140,13 +179,18 @@ def _points_of(means_ns: tuple[float, ...]) -> tuple[ChangePoint, ...]:
     return change_points(np.log(means_ns))
 
 
+def _trend(runs: Sequence[TimedRun]) -> SeriesTrend:
+    """Return the shape of the time per step of some runs, in logarithms."""
+    return trend_of(_logarithms(runs)[0], _points(runs))
+
+
 def _since_last_change(earlier: Sequence[TimedRun]) -> _Split:
     """Return the earlier runs since their level last changed together with the commit.
 
     A level that changes while the commit stays is noise of the machine and remains part of the noise, and so does one
-    where commits are unknown.
+    where commits are unknown, and a drift, which has no levels.
     """
-    if len(earlier) < 2 * FEWEST:
+    if len(earlier) < 2 * FEWEST or _trend(earlier).shape is SeriesShape.DRIFT:
         return _Split(tuple(earlier), ())
     for point in reversed(_points(earlier)):
         before, after = earlier[point.first - 1], earlier[point.first]
@@ -154,14 +198,18 @@ def _since_last_change(earlier: Sequence[TimedRun]) -> _Split:
         if with_program and len(earlier) - point.first >= SHORTEST_REFERENCE:
             note = (
                 f"Earlier runs count from {after.name} on: there the program changed and a step became "
-                f"{units.change(math.expm1(point.change))} long."
+                f"{longer_words(math.expm1(point.change))}."
             )
             return _Split(tuple(earlier[point.first :]), (), (note,))
     return _Split(tuple(earlier), ())
 
 
 def _with_recent_step(since: _Split, new: Sequence[TimedRun], options: GateOptions) -> _Split:
-    """Return the runs with a slowdown that began shortly before the new runs as one of the new runs."""
+    """Return the runs with a slowdown that began shortly before the new runs.
+
+    Where the program had changed there, the new runs are compared with the level since: the commit after a slow one is
+    not slow itself. Else the runs since then count as new ones.
+    """
     earlier = since.earlier
     plain = _Split(earlier, tuple(new))
     # Each place that is tried may give a false alarm, so all of them together get half of the share.
@@ -171,12 +219,38 @@ def _with_recent_step(since: _Split, new: Sequence[TimedRun], options: GateOptio
         before = len(earlier) - point.first
         if not 0 < before <= MOST_BEFORE or point.first < FEWEST or point.change <= 0:
             continue
-        began = earlier[point.first]
+        began, last = earlier[point.first], earlier[point.first - 1]
+        moved = _Split(earlier[: point.first], (*earlier[point.first :], *new))
+        if _outcome(_measures(moved, strict)) is not GateOutcome.REGRESSED:
+            continue
+        if began.commit and last.commit and began.commit != last.commit and began.commit != new[0].commit:
+            recent = earlier[point.first :]
+            change = middle(_logarithms(recent)[0]) - float(np.median(_logarithms(moved.earlier)[0]))
+            size = longer_words(math.expm1(change))
+            note = f"A step became {size} at {began.name}, before the new runs: they are compared with it."
+            return _Split(_at_level(moved.earlier, change), tuple(new), (note,), recent)
         note = f"The step began at {began.name}, {units.counted(before, 'run')} before the new ones."
-        moved = _Split(earlier[: point.first], (*earlier[point.first :], *new), (note,))
-        if _outcome(_measures(moved, strict)) is GateOutcome.REGRESSED:
-            return moved
+        return moved._replace(notes=(note,))
     return plain
+
+
+def _at_level(runs: Sequence[TimedRun], change: float) -> tuple[TimedRun, ...]:
+    """Return runs at a level that began after them: with their noise, and steps longer by a logarithm."""
+    factor = math.exp(change)
+    return tuple(
+        replace(
+            run,
+            mean_ns=factor * run.mean_ns,
+            median_ns=factor * run.median_ns,
+            parts={name: factor * ns for name, ns in run.parts.items()},
+        )
+        for run in runs
+    )
+
+
+def longer_words(change: float) -> str:
+    """Return a change of the step time in words: ``4.1 % longer``, ``2.0 % shorter``."""
+    return f"{units.share(abs(change))} {'longer' if change > 0 else 'shorter'}"
 
 
 def _measures(split: _Split, options: GateOptions) -> tuple[Measure, ...]:
@@ -191,7 +265,7 @@ def _measure(label: str, earlier: Series, new: Series, options: GateOptions) -> 
     level, now = float(np.median(earlier)), middle(new)
     allowed = options.false_alarms / 2
     noise = limit(earlier, len(new), allowed)
-    if now - level > max(noise, math.log1p(options.margin)):
+    if now - level > max(noise, math.log1p(LEAST)):
         is_slower = is_certain(earlier, new, allowed)
         outcome = GateOutcome.REGRESSED if is_slower else GateOutcome.CANNOT_TELL
     elif now - level + noise < math.log1p(options.find):
@@ -224,16 +298,16 @@ def _sentence(outcome: GateOutcome, measures: Sequence[Measure], options: GateOp
     if outcome is GateOutcome.REGRESSED:
         return f"Regressed: {units.change(shown.change)} {which} ({times}; {noise})"
     if outcome is GateOutcome.PASSES:
-        most = units.share(max(shown.most, options.margin))
+        most = units.share(max(shown.most, LEAST))
         return f"Passes: {units.change(shown.change)} {which} ({times}); a slowdown of more than {most} is excluded"
-    if shown.change > max(shown.limit, options.margin):
+    if shown.change > max(shown.limit, LEAST):
         return (
             f"Cannot tell: {units.change(shown.change)} {which} ({times}; {noise}), but so few runs may be longer by "
             "chance"
         )
     return (
         f"Cannot tell: {units.change(shown.change)} {which} ({times}), but {noise}, so a slowdown of "
-        f"{units.share(options.find)} is neither shown nor excluded"
+        f"{units.percent(options.find)} is neither shown nor excluded"
     )
 
 
@@ -249,7 +323,7 @@ def _hint(
         return ""
     have, earlier = len(split.new), _logarithms(split.earlier)[0]
     change = math.log1p(measures[0].change)
-    as_slow = runs_needed(earlier, change, options.false_alarms / 2) if change > math.log1p(options.margin) else None
+    as_slow = runs_needed(earlier, change, options.false_alarms / 2) if change > math.log1p(LEAST) else None
     words = []
     if as_slow is not None and as_slow > have and (needed is None or as_slow < needed):
         words.append(f"{units.counted(as_slow - have, 'more run')} as slow would show a regression")
@@ -267,9 +341,7 @@ def _hint(
 
 def _trend_notes(earlier: Sequence[TimedRun]) -> Iterator[str]:
     """Yield sentences about a step or a drift of the earlier runs, which makes the noise larger."""
-    series = _logarithms(earlier)[0]
-    points = _points(earlier)
-    trend = trend_of(series, points)
+    trend = _trend(earlier)
     size = units.change(math.expm1(trend.change))
     if trend.shape is SeriesShape.DRIFT:
         yield f"The earlier runs drift by {size} from the first to the last, and the noise includes this."

@@ -1,13 +1,14 @@
 """Runs of the history as runs of the gate: which of them can be compared, and the result."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
+from nsyswrap.base import units
 from nsyswrap.compare import ComparabilityIssue, IssueKind
-from nsyswrap.compare.comparability import FEWEST_STEPS
+from nsyswrap.compare.comparability import FEWEST_STEPS, other
+from nsyswrap.compare.step_times import WAITS_FOR_CORE
 from nsyswrap.gate.decision import judge
-from nsyswrap.gate.reports import IDLE, WAIT, WAITS_FOR_CORE
+from nsyswrap.gate.reports import IDLE, WAIT
 from nsyswrap.gate.timed_runs import Gate, GateOptions, GateOutcome, TimedRun, part_words
 from nsyswrap.rules import capture
 from nsyswrap.runs.run import RunRow, SeriesRun
@@ -26,10 +27,12 @@ class KnownOfRuns(NamedTuple):
     Attributes:
         incomplete: Ids of the runs whose capture lost events.
         sampled_ns: CPU time that was sampled, by id; missing or 0 where waits for a core are unknown.
+        elsewhere: Sentences about runs of the program that do not belong to the series.
     """
 
     incomplete: frozenset[str] = frozenset()
     sampled_ns: Mapping[str, float | None] = {}
+    elsewhere: tuple[str, ...] = ()
 
 
 def gate_runs(
@@ -48,19 +51,17 @@ def gate_runs(
     """
     chosen, facts = options or GateOptions(), known or KnownOfRuns()
     usable = [one for one in earlier if one.row.step_count >= FEWEST_STEPS and one.row.run_id not in facts.incomplete]
-    issues = [*_of_new(new, facts, chosen), *_versions(usable, new)]
+    issues = [*_of_new(new, facts, chosen), *_others(usable, new)]
     before, now = (tuple(_timed(one, facts) for one in side) for side in (usable, new))
     if any(one.step is None for one in new):
         block = next(one for one in issues if one.kind is IssueKind.STEPS)
         verdict = f"Cannot tell: {block.message}"
         return Gate(before, now, chosen, GateOutcome.CANNOT_TELL, verdict, hint=block.hint, issues=tuple(issues))
-    gate = judge(before, now, chosen, issues)
-    left_out = len(earlier) - len(usable)
-    if not left_out:
-        return gate
-    words = "1 earlier run is" if left_out == 1 else f"{left_out} earlier runs are"
-    note = f"{words} left out: fewer than {FEWEST_STEPS} measured steps, or an incomplete capture."
-    return replace(gate, notes=(*gate.notes, note))
+    left_out, reasons = len(earlier) - len(usable), list(facts.elsewhere)
+    if left_out:
+        runs = units.counted(left_out, "earlier run does", "earlier runs do")
+        reasons.insert(0, f"{runs} not count: fewer than {FEWEST_STEPS} measured steps, or an incomplete capture.")
+    return judge(before, now, chosen, issues, reasons)
 
 
 def _timed(one: SeriesRun, known: KnownOfRuns) -> TimedRun:
@@ -124,16 +125,27 @@ def _of_new(new: Sequence[SeriesRun], known: KnownOfRuns, options: GateOptions) 
             )
 
 
-def _versions(earlier: Sequence[SeriesRun], new: Sequence[SeriesRun]) -> Iterator[ComparabilityIssue]:
-    """Yield an issue where the versions of the last earlier run and of the new ones differ."""
-    if not earlier:
-        return
-    last, differences = earlier[-1].row, []
-    for label, name in (("torch", "torch"), ("CUDA", "cuda"), ("driver", "driver"), ("nsys", "nsys")):
-        before = getattr(last, name)
-        others = sorted({getattr(one.row, name) for one in new} - {before})
-        if others:
-            differences.append(f"{label} {before or 'unknown'} and {', '.join(one or 'unknown' for one in others)}")
-    if differences:
-        words = f"Versions differ from those of the last earlier run: {'; '.join(differences)}."
-        yield ComparabilityIssue(IssueKind.VERSIONS, words, blocks=False)
+def _others(earlier: Sequence[SeriesRun], new: Sequence[SeriesRun]) -> Iterator[ComparabilityIssue]:
+    """Yield what differs between the last earlier run and the newest one: machine, GPUs, versions, arguments."""
+    if earlier and new:
+        for kind, words in differences(earlier[-1].row, new[-1].row):
+            yield ComparabilityIssue(kind, words, blocks=False)
+
+
+def differences(before: RunRow, after: RunRow) -> Iterator[tuple[IssueKind, str]]:
+    """Yield what differs between two runs, each with a sentence: ``Other torch: 2.11 against 2.10.``, after first."""
+    for label, name, kind in _COMPARED:
+        values = getattr(after, name), getattr(before, name)
+        if values[0] != values[1] and (kind is not IssueKind.MACHINE or all(values)):
+            yield kind, other(label, *map(str, values))
+
+
+_COMPARED = (
+    ("machine", "host", IssueKind.MACHINE),
+    ("GPU", "gpu", IssueKind.GPU),
+    ("torch", "torch", IssueKind.VERSIONS),
+    ("driver", "driver", IssueKind.VERSIONS),
+    ("CUDA", "cuda", IssueKind.VERSIONS),
+    ("nsys", "nsys", IssueKind.VERSIONS),
+    ("arguments", "arguments", IssueKind.COMMAND),
+)

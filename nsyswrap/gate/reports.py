@@ -1,32 +1,33 @@
 """Reports as runs of the gate: their step times, parts and whether they can be compared."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from nsyswrap.compare import ComparabilityIssue, ComparisonOptions, IssueKind, Side
-from nsyswrap.compare.comparability import find_issues
-from nsyswrap.compare.step_times import LEDGER_ROWS, MeasuredSteps, step_count
+from nsyswrap.base import units
+from nsyswrap.compare import ComparabilityIssue, ComparisonOptions, IssueKind, RunMachine, Side
+from nsyswrap.compare.comparability import between_runs, find_issues
+from nsyswrap.compare.step_times import LEDGER_ROWS, MeasuredSteps, rows_of, step_count
 from nsyswrap.gate.decision import judge
 from nsyswrap.gate.timed_runs import Gate, GateOptions, GateOutcome, TimedRun, part_words
 from nsyswrap.model import Report, Session
-from nsyswrap.rules.idle import OFF_CPU
 
 if TYPE_CHECKING:
     import pandas as pd
 
-EARLIER, NEW = "OLD", "NEW"
+BASE, NEW = "BASE", "NEW"
 IDLE, WAIT = "idle_ns", "communication_wait_ns"
-WAITS_FOR_CORE = OFF_CPU.key
 
 
 class NamedReport(NamedTuple):
-    """A report, its name in texts, and the commit of the program; empty if unknown."""
+    """A report, its name in texts, the commit of the program, empty if unknown, and where it was made."""
 
     report: Report
     name: str
     commit: str = ""
+    origin: RunMachine = RunMachine()
 
 
 def gate_reports(
@@ -34,28 +35,55 @@ def gate_reports(
 ) -> Gate:
     """Return whether the runs of new reports are slower than those of earlier ones.
 
+    An earlier run that cannot be compared with the new ones is left out, and a note says why.
+
     Args:
         earlier: The reports before, at least one; they are put in order of their start where all of them know it.
         new: The newest reports, at least one.
         options: What the user wants to find.
     """
     chosen = options or GateOptions()
-    before = in_order(earlier)
-    sides = [Side.of(name, [one.report for one in runs]) for name, runs in ((EARLIER, before), (NEW, new))]
-    issues = [*find_issues(sides[0], sides[1], ComparisonOptions(accept=chosen.accept)), *_given_twice(before, new)]
-    issues.sort(key=lambda one: not one.blocks)
-    if any(one.kind is IssueKind.STEPS for one in issues):
-        block = next(one for one in issues if one.kind is IssueKind.STEPS)
-        old, newest = (
-            tuple(TimedRun(one.name, 0.0, 0.0, commit=one.commit) for one in named) for named in (before, new)
-        )
-        verdict = f"Cannot tell: {block.message}"
-        return Gate(old, newest, chosen, GateOutcome.CANNOT_TELL, verdict, hint=block.hint, issues=tuple(issues))
-    runs = [
-        tuple(timed_run(one, steps) for one, steps in zip(named, side.runs, strict=True))
-        for named, side in zip((before, new), sides, strict=True)
+    settings = ComparisonOptions(accept=chosen.accept)
+    now = _side(NEW, new)
+    own = [one for one in find_issues(now, now, settings) if one.kind in (IssueKind.STEPS, IssueKind.INCOMPLETE)]
+    own += [one for one in between_runs(now, settings) if one.blocks] + [*_given_twice(earlier, new)]
+    if any(one.blocks for one in own):
+        return _withheld(in_order(earlier), new, chosen, own)
+    usable, reasons = [], []
+    for one in in_order(earlier):
+        issues = find_issues(_side(BASE, [one]), now, settings)
+        block = next((each for each in issues if each.blocks), None)
+        reasons += [] if block is None else [block.message.replace(f"{BASE} has", "it has").replace(BASE, "it")]
+        usable += [one] if block is None else []
+    left_out = [
+        f"{units.counted(count, 'earlier run does', 'earlier runs do')} not count: {reason}"
+        for reason, count in Counter(reasons).most_common()
     ]
-    return judge(runs[0], runs[1], chosen, issues)
+    before = _side(BASE, usable) if usable else None
+    issues = [one for one in find_issues(before, now, settings) if one.kind is not IssueKind.SAME] if before else []
+    sides = [_timed(named, side) for named, side in ((usable, before), (new, now))]
+    return judge(sides[0], sides[1], chosen, issues, left_out)
+
+
+def _side(name: str, runs: Sequence[NamedReport]) -> Side:
+    return Side.of(name, [one.report for one in runs], [one.origin for one in runs])
+
+
+def _timed(named: Sequence[NamedReport], side: Side | None) -> tuple[TimedRun, ...]:
+    return tuple(timed_run(one, steps) for one, steps in zip(named, side.runs if side else (), strict=True))
+
+
+def _withheld(
+    earlier: Sequence[NamedReport],
+    new: Sequence[NamedReport],
+    options: GateOptions,
+    issues: Sequence[ComparabilityIssue],
+) -> Gate:
+    """Return the result for new runs that cannot be compared with any."""
+    block = next(one for one in issues if one.blocks)
+    sides = [tuple(TimedRun(one.name, 0.0, 0.0, commit=one.commit) for one in runs) for runs in (earlier, new)]
+    verdict = f"Cannot tell: {block.message}"
+    return Gate(sides[0], sides[1], options, GateOutcome.CANNOT_TELL, verdict, hint=block.hint, issues=tuple(issues))
 
 
 def in_order(runs: Sequence[NamedReport]) -> tuple[NamedReport, ...]:
@@ -74,29 +102,8 @@ def timed_run(named: NamedReport, steps: MeasuredSteps) -> TimedRun:
         median_ns=float(np.median(steps.length)),
         parts=parts_of(named.report, count),
         commit=named.commit,
-        waiting_ns=waiting_of(named.report, count),
+        waiting_ns=steps.waiting_ns,
     )
-
-
-def waiting_of(report: Report, count: int) -> float | None:
-    """Return ns a step that the loop waits for a CPU core; None where the machine was not sampled.
-
-    With GPU work it is the idle time that these waits explain, as the mean over GPUs; without, the wait of the thread
-    that waits longest.
-    """
-    machine = report.section("machine")
-    sampled = machine.fact("cpu_time_ns") if machine is not None else None
-    if sampled is None or not sampled.value or not count or not report.window.is_of_steps:
-        return None
-    devices, idle = _rows(report, "ledger", "devices"), _rows(report, "idle", "attribution")
-    if devices is not None:
-        waits = 0.0 if idle is None else float(idle.loc[idle["rule"] == WAITS_FOR_CORE, "idle_ns"].sum())
-        return waits / (len(devices) * count)
-    threads = _rows(report, "machine", "host")
-    if threads is None:
-        return 0.0
-    waiting = threads.loc[threads["rule"] == WAITS_FOR_CORE].groupby("thread_id")["total_ns"].sum()
-    return float(waiting.max()) / count if len(waiting) else 0.0
 
 
 def parts_of(report: Report, count: int) -> Mapping[str, float]:
@@ -107,7 +114,7 @@ def parts_of(report: Report, count: int) -> Mapping[str, float]:
     """
     if not report.window.is_of_steps or not count:
         return {}
-    devices = _rows(report, "ledger", "devices")
+    devices = rows_of(report, "ledger", "devices")
     parts: dict[str, float] = {}
     if devices is None:
         for words, amount in _phases(report):
@@ -119,35 +126,29 @@ def parts_of(report: Report, count: int) -> Mapping[str, float]:
 
 
 def _ledger(report: Report, devices: "pd.DataFrame") -> Iterator[tuple[str, float]]:
-    by_rank = _rows(report, "communication", "waits") is not None
-    by_rule = _rows(report, "idle", "attribution") is not None
+    by_rank = rows_of(report, "communication", "waits") is not None
+    by_rule = rows_of(report, "idle", "attribution") is not None
     for row in LEDGER_ROWS:
         if row in devices and not (row == WAIT and by_rank) and not (row == IDLE and by_rule):
             yield part_words("ledger", row), float(devices[row].sum())
 
 
 def _idle(report: Report) -> Iterator[tuple[str, float]]:
-    table = _rows(report, "idle", "attribution")
+    table = rows_of(report, "idle", "attribution")
     for row in () if table is None else table.to_dict("records"):
         yield part_words("idle", str(row["phase"]), str(row["rule"])), float(row["idle_ns"])
 
 
 def _waits(report: Report) -> Iterator[tuple[str, float]]:
-    table = _rows(report, "communication", "waits")
+    table = rows_of(report, "communication", "waits")
     for row in () if table is None else table.to_dict("records"):
         yield part_words("wait", str(row["late_rank"]), str(row["rule"] or "")), float(row["wait_ns"])
 
 
 def _phases(report: Report) -> Iterator[tuple[str, float]]:
-    table = _rows(report, "phases", "phases")
+    table = rows_of(report, "phases", "phases")
     for row in () if table is None else table.to_dict("records"):
         yield part_words("phase", str(row["phase"])), float(row["host_ns"])
-
-
-def _rows(report: Report, section: str, table: str) -> "pd.DataFrame | None":
-    its_section = report.section(section)
-    rows = its_section.tables.get(table) if its_section is not None else None
-    return rows if rows is not None and len(rows) else None
 
 
 def _given_twice(earlier: Sequence[NamedReport], new: Sequence[NamedReport]) -> Iterator[ComparabilityIssue]:

@@ -12,8 +12,10 @@ from nsyswrap.rules.work_names import LEDGER_NAMES
 
 FIND = 0.05
 """The smallest slowdown that must not pass unseen, as a share: what most jobs want to find."""
-MARGIN = 0.01
+LEAST = 0.01
 """The smallest slowdown that fails, as a share: a convention."""
+FEWEST_NEW = 3
+"""New runs that a verdict needs, unless one is allowed. Ours: the middle of three is no single disturbed run."""
 FALSE_ALARMS = 0.01
 """How often an unchanged program may be called slower, as a share: a convention."""
 
@@ -35,26 +37,24 @@ class GateOptions:
 
     Attributes:
         find: Smallest slowdown that must not pass unseen, as a share.
-        margin: Smallest slowdown that fails, as a share.
         false_alarms: How often an unchanged program may be called slower, as a share.
         accept: Kinds of issues that the user accepts.
+        allow_one: Whether fewer than three new runs are enough.
 
     Raises:
-        UsageError: A share is out of range.
+        UsageError: The slowdown is out of range.
     """
 
     find: float = FIND
-    margin: float = MARGIN
     false_alarms: float = FALSE_ALARMS
     accept: frozenset[IssueKind] = frozenset()
+    allow_one: bool = False
 
     def __post_init__(self) -> None:
-        """Check the shares."""
-        if not 0 <= self.margin < self.find <= MOST_FIND:
-            raise UsageError(
-                f"--find {100 * self.find:g} with --margin {100 * self.margin:g} is out of range",
-                hint=f"--margin is at least 0, and --find more, up to {100 * MOST_FIND:g}: --find 5 --margin 1",
-            )
+        """Check the slowdown."""
+        if not LEAST < self.find <= MOST_FIND:
+            hint = f"use more than {100 * LEAST:g}, which never fails, up to {100 * MOST_FIND:g}: --find 5"
+            raise UsageError(f"--find {100 * self.find:g} is out of range", hint=hint)
 
 
 @dataclass(frozen=True, slots=True)

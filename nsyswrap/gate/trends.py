@@ -9,7 +9,7 @@ import numpy as np
 
 from nsyswrap.gate.change_points import SeriesShape, change_points, trend_of
 from nsyswrap.gate.noise import FEWEST, limit
-from nsyswrap.gate.recorded import parts_of_run
+from nsyswrap.gate.recorded import differences, parts_of_run
 from nsyswrap.gate.timed_runs import FALSE_ALARMS
 from nsyswrap.runs.run import Program, SeriesRun
 
@@ -55,12 +55,14 @@ class LevelChange(NamedTuple):
         is_of_commit: Whether the commit changed there, or one run beside it; None where a commit is unknown.
         moved: The parts of a step that differ most, the largest first, and the sum of all others; they add up to the
             difference of the two levels' mean parts.
+        others: Sentences about what else changed there, such as the driver.
     """
 
     first: int
     share: float
     is_of_commit: bool | None
     moved: tuple[PartMove, ...]
+    others: tuple[str, ...] = ()
 
 
 class Trend(NamedTuple):
@@ -129,6 +131,7 @@ def _change(runs: Sequence[SeriesRun], before: Level, after: Level) -> LevelChan
         share=after.middle_ns / before.middle_ns - 1,
         is_of_commit=len(states) > 1 if known else None,
         moved=moved(*sides),
+        others=tuple(words for _, words in differences(runs[after.first - 1].row, runs[after.first].row)),
     )
 
 

@@ -16,14 +16,15 @@ from nsyswrap.events.lost_events import SilentThread, UnrecordedLaunches, find_u
 from nsyswrap.events.operations import Operations, find_operations
 from nsyswrap.events.python_stacks import SourceLines, find_lines
 from nsyswrap.events.recorded_calls import NOT_MEASURED, RecordedCalls, find_recorded_calls
-from nsyswrap.events.steps_alone import NO_STEPS_ALONE, StepsAlone
 from nsyswrap.events.thread_states import ThreadStates, find_thread_states
 from nsyswrap.hardware.copy_rates import CopyRate
 from nsyswrap.hardware.kernel_names.user_rules import NameRule
 from nsyswrap.hardware.profiler_cost import ProfilerCost
+from nsyswrap.hardware.steps_alone import NO_STEPS_ALONE, StepsAlone
 from nsyswrap.loop.extent import is_about_gpus
 from nsyswrap.loop.framework import find_program_kind
 from nsyswrap.loop.helper_threads import find_helped
+from nsyswrap.loop.injected_ranges import one_of_ours
 from nsyswrap.loop.pattern_steps import find_marked_steps, find_pattern_steps
 from nsyswrap.loop.phase_detection import PhaseRule, Phases, find_phases
 from nsyswrap.loop.step_detection import PATTERN, Steps, find_steps
@@ -145,7 +146,8 @@ def _steps(
 ) -> Steps:
     """Return the steps that ranges name; where none does, those that the pattern of the work shows.
 
-    A kernel that the user names comes before both.
+    A kernel that the user names comes before both. Where nsyswrap itself marked one step only, no optimizer ended it:
+    then the pattern shows how often the program updates its weights by hand.
 
     Args:
         trace: The tables of one export.
@@ -156,7 +158,8 @@ def _steps(
     if settings.step_kernel:
         return find_marked_steps(trace, operations, sequences(), settings.step_kernel)
     steps = find_steps(trace, settings.step_pattern)
-    if len(steps.frame) or settings.step_pattern:
+    never_ends = one_of_ours(trace[tables.RANGES], steps.frame)
+    if settings.step_pattern or (len(steps.frame) and not never_ends):
         return steps
     found = find_pattern_steps(trace, sequences())
     return found if len(found.frame) else steps

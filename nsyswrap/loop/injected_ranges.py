@@ -35,6 +35,18 @@ def injected_steps(ranges: pd.DataFrame) -> Flags:
     return are_steps
 
 
+def one_of_ours(ranges: pd.DataFrame, steps: pd.DataFrame) -> bool:
+    """Return whether each process has one step, and nsyswrap marked it.
+
+    Args:
+        ranges: All ranges.
+        steps: The steps that ranges name.
+    """
+    marked = array(ranges, "start")[injected_steps(ranges)]
+    is_ours: Flags = np.isin(array(steps, "start"), marked)
+    return bool(len(steps) and is_ours.all() and steps["process"].is_unique)
+
+
 def steps_before(ranges: pd.DataFrame) -> dict[int, int]:
     """Return how many steps each process had taken before the first one that nsyswrap marked in the capture.
 

@@ -11,9 +11,10 @@ from typing import NamedTuple
 import pandas as pd
 
 from nsyswrap.base.errors import ExportError
+from nsyswrap.base.program_name import program_and_arguments, working_words
 from nsyswrap.model import Finding, Report, Severity
 
-SCHEMA = "nsyswrap.capture-sums/1"
+SCHEMA = "nsyswrap.capture-sums/2"
 LEDGER = (
     *("compute_ns", "communication_wait_ns", "communication_transfer_ns", "copy_exposed_ns", "memset_exposed_ns"),
     "idle_ns",
@@ -52,7 +53,7 @@ class CaptureSums:
 
     Attributes:
         program: The script or module that ran, such as "train.py"; empty if unknown.
-        command: The whole command.
+        arguments: The other words of the command, without values that differ from run to run.
         gpus: Name of each GPU that ran something, sorted.
         host: Neutral name of the machine; empty if unknown.
         started_utc: Start of the capture, ISO 8601 in UTC; empty if unknown.
@@ -70,7 +71,7 @@ class CaptureSums:
     """
 
     program: str
-    command: tuple[str, ...]
+    arguments: str
     gpus: tuple[str, ...]
     host: str
     started_utc: str
@@ -101,9 +102,10 @@ def sums_of(report: Report, host: str = "") -> CaptureSums:
     """
     devices, idle = _table(report, "ledger", "devices"), _table(report, "idle", "attribution")
     kernels, others = _kernels(_table(report, "kernels", "summary"))
+    program, arguments = program_and_arguments(working_words(report.session.command))
     return CaptureSums(
-        program=program_of(report.session.command),
-        command=report.session.command,
+        program=program.rpartition("/")[2],
+        arguments=arguments,
         gpus=tuple(sorted(gpu.name for gpu in report.gpus)),
         host=host,
         started_utc=report.session.started_utc,
@@ -155,22 +157,6 @@ def _kernels(summary: pd.DataFrame) -> tuple[tuple[KernelSum, ...], KernelSum]:
     return tuple(rows[:MOST_KERNELS]), others
 
 
-def program_of(command: tuple[str, ...]) -> str:
-    """Return what a command runs: its script or module without folders, else its program; empty for no command."""
-    words = command[1:]
-    for at, word in enumerate(words):
-        if word.endswith(".py"):
-            return word.rpartition("/")[2]
-        if word == "-m" and at + 1 < len(words) and not _is_launcher(words[at + 1]):
-            return words[at + 1]
-    return command[0].rpartition("/")[2] if command else ""
-
-
-def _is_launcher(module: str) -> bool:
-    """Return whether a module starts the program that follows it."""
-    return module.startswith(("torch.distributed", "accelerate.", "deepspeed."))
-
-
 def encoded(sums: CaptureSums) -> str:
     """Return sums as JSON: the same text for the same sums."""
     return json.dumps({"schema": SCHEMA, **asdict(sums)}, ensure_ascii=True, allow_nan=False, sort_keys=True)
@@ -196,7 +182,8 @@ def decoded(text: str) -> CaptureSums | str:
         tree["findings"] = tuple(FindingSum(*each) for each in tree["findings"])
         tree["kernels"] = tuple(KernelSum(*each) for each in tree["kernels"])
         tree["other_kernels"] = KernelSum(*tree["other_kernels"])
-        tuples = {name: tuple(tree[name]) for name in ("command", "gpus")}
-        return CaptureSums(**{each.name: tree[each.name] for each in fields(CaptureSums)} | tuples)
+        return CaptureSums(
+            **{each.name: tree[each.name] for each in fields(CaptureSums)} | {"gpus": tuple(tree["gpus"])}
+        )
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise ExportError("these sums are damaged") from error

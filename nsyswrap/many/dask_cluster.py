@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from nsyswrap.base import units
 from nsyswrap.base.errors import ExportError, NsyswrapError, UsageError
@@ -20,37 +20,30 @@ if TYPE_CHECKING:
     from distributed import Client, Future
 
 CONNECT_LIMIT_S = 30
+# Workers that run are known to the scheduler in a second or two.
+WORKERS_LIMIT_S = 10
 END_LIMIT_S = 10
 _HINT = "check that the scheduler runs and that this machine reaches it"
 _INSTALL = "install the same nsyswrap on each worker: pip install 'nsyswrap[dask]'"
 
 
-class Cluster(NamedTuple):
-    """Where a cluster is: the address of its scheduler, or the file that the scheduler wrote it to."""
-
-    address: str = ""
-    scheduler_file: Path | None = None
-
-    def __str__(self) -> str:
-        return self.address or str(self.scheduler_file)
-
-
 def answers(
-    cluster: Cluster, function: Callable[[Any], str], tasks: Sequence[object], limit_s: float
+    cluster: str, function: Callable[[Any], str], tasks: Sequence[object], limit_s: float
 ) -> Generator[Answer, None, None]:
     """Yield the number of each task and its answer, as they come; or why there is none.
 
     Args:
-        cluster: The cluster.
+        cluster: The address of its scheduler, or the file that the scheduler wrote it to.
         function: A function of a module; answers a task.
         tasks: What can be pickled.
         limit_s: Longest time without any answer.
 
     Raises:
         UsageError: Dask is not installed here, or a worker has another nsyswrap.
-        ExportError: The scheduler cannot be reached, or no answer came in time.
+        ExportError: The scheduler cannot be reached, has no workers, or no answer came in time.
     """
     with _connected(cluster) as client:
+        _wait_for_workers(client)
         done: queue.SimpleQueue[tuple[int, Future]] = queue.SimpleQueue()
         futures = [client.submit(checked, source_digest(), function, task, pure=False) for task in tasks]
         try:
@@ -81,16 +74,15 @@ def checked(digest: str, function: Callable[[Any], str], task: object) -> str:
 
 
 @contextmanager
-def _connected(cluster: Cluster) -> "Iterator[Client]":
+def _connected(cluster: str) -> "Iterator[Client]":
     try:
         from distributed import Client  # noqa: PLC0415 - an extra; loaded when a cluster is given
     except ImportError as error:
         raise UsageError(
             "a Dask cluster needs the package distributed, which is not installed",
-            hint="pip install 'nsyswrap[dask]', or leave out --scheduler and --scheduler-file",
+            hint="pip install 'nsyswrap[dask]', or leave out --scheduler",
         ) from error
-    place: dict[str, Any] = {"address": cluster.address} if cluster.address else {}
-    place |= {} if cluster.scheduler_file is None else {"scheduler_file": str(cluster.scheduler_file)}
+    place = {"scheduler_file" if Path(cluster).is_file() else "address": cluster}
     try:
         client = Client(**place, timeout=CONNECT_LIMIT_S, set_as_default=False)
     except (OSError, ValueError, TimeoutError) as error:
@@ -99,6 +91,19 @@ def _connected(cluster: Cluster) -> "Iterator[Client]":
         yield client
     finally:
         client.close(timeout=END_LIMIT_S)
+
+
+def _wait_for_workers(client: "Client") -> None:
+    """Wait for the first worker.
+
+    Raises:
+        ExportError: None came in time.
+    """
+    try:
+        client.wait_for_workers(1, timeout=WORKERS_LIMIT_S)
+    except TimeoutError as error:
+        hint = "start workers: dask worker ADDRESS"
+        raise ExportError(f"the Dask cluster has no workers after {WORKERS_LIMIT_S} s", hint=hint) from error
 
 
 def _next(done: "queue.SimpleQueue[tuple[int, Future]]", client: "Client", limit_s: float) -> "tuple[int, Future]":

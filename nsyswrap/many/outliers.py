@@ -1,7 +1,6 @@
-"""Captures whose step takes far longer or shorter than that of other captures of the same program on the same GPUs."""
+"""Captures whose step takes far longer or shorter than that of others of one command, on one host and like GPUs."""
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
 from typing import NamedTuple
@@ -16,7 +15,7 @@ MEDIAN_FACTOR = 1.4826
 MEAN_FACTOR = 1.2533
 # Fewer captures do not show what is usual. Source: ours; the deviation of four has two values on each side of it.
 FEWEST = 5
-# A smaller change of the step is not called one. Source: the default of `nsyswrap compare --margin`.
+# A smaller change of the step is not called one. Ours: a reader looks at the large ones.
 LEAST_SHARE = 0.03
 
 
@@ -26,15 +25,15 @@ class StepAccount:
 
     Attributes:
         name: The capture.
-        like: Program and GPUs; captures of one kind are compared.
-        command: The command, since other arguments may be other work.
+        like: Program, arguments and GPUs: captures of one kind do the same work.
+        host: The machine: outliers are those of one, since a slow machine makes all of its captures slow.
         step_ns: Median step.
         parts: Time of a step by part: a row of the ledger without idle time, or the rule of idle time; ns a GPU.
     """
 
     name: str
-    like: tuple[str, tuple[str, ...]]
-    command: tuple[str, ...]
+    like: tuple[str, str, tuple[str, ...]]
+    host: str
     step_ns: int
     parts: Mapping[str, float]
 
@@ -44,7 +43,8 @@ class StepAccount:
         steps = (sums.step_count or 1) * len(sums.gpus)
         busy = {row: total / steps for row, total in sums.ledger.items() if row != "idle_ns"}
         idle = {rule: total / steps for rule, total in sums.idle.items()}
-        return cls(name, (sums.program, sums.gpus), sums.command, sums.step_ns or 0, busy | idle)
+        like = sums.program, sums.arguments, sums.gpus
+        return cls(name, like, sums.host, sums.step_ns or 0, busy | idle)
 
 
 class Outlier(NamedTuple):
@@ -52,15 +52,14 @@ class Outlier(NamedTuple):
 
     Attributes:
         name: The capture.
-        program: What it ran.
+        program: What it ran, with its arguments.
         step_ns: Its median step.
-        usual_ns: The median of the steps of all captures of this program on these GPUs.
+        usual_ns: The median of the steps of all captures of this command on this host and such GPUs.
         share: Step by usual step.
         score: Modified z-score of the step.
         among: Number of these captures.
         part: Row of the ledger, or rule of idle time, that changed most in this direction; empty where none did.
         part_ns: By how much, in a step of one GPU.
-        other_arguments: Whether most of these captures have other arguments, so that it may do other work.
     """
 
     name: str
@@ -72,13 +71,12 @@ class Outlier(NamedTuple):
     among: int
     part: str
     part_ns: int
-    other_arguments: bool
 
 
 def usual_steps(accounts: Iterable[StepAccount]) -> dict[str, float]:
-    """Return the step of each capture as a share of the usual one, by name, where there is another to compare with."""
+    """Return the step of each capture as a share of that of its like on all hosts, by name, where there are others."""
     shares = {}
-    for its in _alike(accounts):
+    for its in _alike(accounts, lambda each: each.like):
         usual = median(each.step_ns for each in its)
         shares.update({each.name: each.step_ns / usual for each in its if len(its) > 1})
     return shares
@@ -86,15 +84,16 @@ def usual_steps(accounts: Iterable[StepAccount]) -> dict[str, float]:
 
 def find_outliers(accounts: Iterable[StepAccount]) -> tuple[Outlier, ...]:
     """Return the captures whose step is far from the usual one, the largest change first."""
-    outliers = [outlier for its in _alike(accounts) if len(its) >= FEWEST for outlier in _outliers_among(its)]
+    groups = _alike(accounts, lambda each: (each.like, each.host))
+    outliers = [outlier for its in groups if len(its) >= FEWEST for outlier in _outliers_among(its)]
     return tuple(sorted(outliers, key=lambda each: (-abs(each.share - 1), each.name)))
 
 
-def _alike(accounts: Iterable[StepAccount]) -> list[list[StepAccount]]:
-    """Return the captures of each program on the same GPUs."""
-    kinds: dict[tuple[str, tuple[str, ...]], list[StepAccount]] = {}
+def _alike(accounts: Iterable[StepAccount], kind: Callable[[StepAccount], object]) -> list[list[StepAccount]]:
+    """Return the captures of each kind."""
+    kinds: dict[object, list[StepAccount]] = {}
     for each in accounts:
-        kinds.setdefault(each.like, []).append(each)
+        kinds.setdefault(kind(each), []).append(each)
     return list(kinds.values())
 
 
@@ -102,7 +101,6 @@ def _outliers_among(its: Sequence[StepAccount]) -> list[Outlier]:
     steps = [each.step_ns for each in its]
     usual = median(steps)
     scores = modified_scores(steps)
-    commands = Counter(each.command for each in its)
     parts = sorted({part for each in its for part in each.parts})
     middle = {part: median(each.parts.get(part, 0.0) for each in its) for part in parts}
     outliers = []
@@ -111,9 +109,8 @@ def _outliers_among(its: Sequence[StepAccount]) -> list[Outlier]:
         if abs(score) <= MOST_SCORE or abs(share - 1) < LEAST_SHARE:
             continue
         part, part_ns = _most_changed_part(each, middle, longer=share > 1)
-        other = 2 * commands[each.command] < len(its)
-        program = each.like[0]
-        outliers.append(Outlier(each.name, program, each.step_ns, usual, share, score, len(its), part, part_ns, other))
+        command = f"{each.like[0]} {each.like[1]}".strip()
+        outliers.append(Outlier(each.name, command, each.step_ns, usual, share, score, len(its), part, part_ns))
     return outliers
 
 

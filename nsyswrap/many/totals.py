@@ -21,7 +21,7 @@ class CaptureRow(NamedTuple):
 
     Attributes:
         name: Its path below the folder of all captures.
-        program, gpu, host, day: Its groups.
+        program, gpu, host, day: Its groups; the program with its arguments.
         gpu_ns: GPU time of its window.
         step_ns: Median step; None where there are no steps.
         usual_share: Its step as a share of the usual one of its program and GPUs; None where there is none to compare.
@@ -256,7 +256,7 @@ def _row(name: str, sums: CaptureSums) -> CaptureRow:
     idle = sums.ledger["idle_ns"]
     return CaptureRow(
         name=name,
-        program=sums.program or UNKNOWN,
+        program=f"{sums.program} {sums.arguments}".strip() or UNKNOWN,
         gpu=gpu_words(sums.gpus),
         host=sums.host or UNKNOWN,
         day=sums.started_utc[:10] or UNKNOWN,

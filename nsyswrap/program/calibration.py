@@ -19,7 +19,7 @@ are compared with its own steps alone.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -30,11 +30,13 @@ from nsyswrap.base.intervals import Indices, Times, Window
 from nsyswrap.base.memo import memo
 from nsyswrap.events.operations import COMPUTE
 from nsyswrap.events.recorded_calls import RecordedCalls
+from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import AloneSource
 from nsyswrap.ranks.identity import find_ranks
 from nsyswrap.trace import tables
 from nsyswrap.trace.tables import array
 from nsyswrap.what_if.dependency_graph import Change
+from nsyswrap.what_if.fixed_step import WIDEST_FACTOR
 from nsyswrap.what_if.machine_pace import find_paces, kernel_factors
 from nsyswrap.what_if.simulate import Simulation
 from nsyswrap.what_if.simulated_steps import processes_of_steps, simulated_steps, typical_steps
@@ -90,6 +92,21 @@ class Calibration:
     scale: float = 1.0
     count: int = 0
 
+    def applied(self, simulation: Simulation, calls: RecordedCalls, window: Window) -> "Calibration":
+        """Return the same calibration of a larger sample of the run.
+
+        Args:
+            simulation: The larger sample.
+            calls: The recorded calls of its threads, with their cost.
+            window: The window that it is a part of.
+        """
+        return replace(self, simulation=simulation, extents=_Model(simulation, calls, window).extents)
+
+    @property
+    def is_known_well(self) -> bool:
+        """Return whether the range of the step says something."""
+        return self.step is None or self.step.high <= WIDEST_FACTOR * self.step.low
+
     @cached_property
     def happened(self) -> Times:
         """Return when each node of the graph happens in the program, in ns since the start of the sample."""
@@ -123,10 +140,9 @@ def find_calibration(simulation: Simulation, calls: RecordedCalls, window: Windo
     """
     if not simulation.predicts or not simulation.simulated_ns:
         return None
-    model = _Model(simulation, calls, window)
-    alone = model.alone()
-    if alone is not None:
-        return _fitted(model, *alone)
+    model, measured = _Model(simulation, calls, window), measured_alone(simulation.context, window)
+    if measured is not None and model.has_steps:
+        return _fitted(model, measured)
     if (prior := without_profiler(simulation, calls, window)) is None:
         return None
     recorded = median_of(model.lengths) if len(model.lengths) else None
@@ -137,30 +153,24 @@ def find_calibration(simulation: Simulation, calls: RecordedCalls, window: Windo
     return Calibration(simulation, model.extents, Interval(LEAST, USUAL, FASTEST), step, "simulated")
 
 
-def _fitted(model: "_Model", shares: Interval[float], count: int) -> Calibration:
+def _fitted(model: "_Model", measured: "TimedStep") -> Calibration:
     """Return the run whose step is the step alone.
 
     Args:
         model: The simulated steps.
-        shares: The step alone as a share of the recorded one.
-        count: The number of steps that were timed.
+        measured: The step alone.
     """
-    fastest, slowest = model.kernels
-    first = _crossing(lambda extent: model.share(extent, fastest), shares.high)
-    last = max(_crossing(lambda extent: model.share(extent, slowest), shares.low), first)
+    share, (fastest, slowest) = measured.share, model.kernels
+    first = _crossing(lambda extent: model.share(extent, fastest), share.high)
+    last = max(_crossing(lambda extent: model.share(extent, slowest), share.low), first)
     # The costs that were measured come first. Another pace of the host comes where the step allows none of them.
     low, high = (min(max(each, LEAST), MOST) for each in (first, last))
     if first > MOST or last < LEAST:
-        explained = _is_the_pace(model, low, first, shares.point)
+        explained = _is_the_pace(model, low, first, share.point)
         low, high = (first, last) if explained else (LEAST, MOST)
     extent = Interval(low, (low + high) / 2, high)
-    recorded = float(np.median(model.lengths))
-    source: AloneSource = (
-        "second_run" if model.simulation.context.settings.steps_alone.in_second_run else "this_process"
-    )
-    step = shares.map(lambda share: round(recorded * share))
-    scale = shares.point / model.share(extent.point)
-    return Calibration(model.simulation, model.extents, extent, step, source, scale, count)
+    scale = share.point / model.share(extent.point)
+    return Calibration(model.simulation, model.extents, extent, measured.step, measured.source, scale, measured.count)
 
 
 def _is_the_pace(model: "_Model", nearest: float, reached: float, wanted: float) -> bool:
@@ -233,6 +243,11 @@ class _Model:
         mine = [np.flatnonzero(process == each) for each in tables.distinct(process).tolist()]
         return [chosen if len(chosen := np.intersect1d(rows, typical)) else rows for rows in mine]
 
+    @property
+    def has_steps(self) -> bool:
+        """Return whether the sample has measured steps."""
+        return bool(self._rows)
+
     @memo
     def _steps(self, extent: float, factor: float) -> npt.NDArray[np.float64]:
         """Return the typical step of each process at an extent, with kernels so many times as long, in ns."""
@@ -250,27 +265,46 @@ class _Model:
         """Return the typical step at an extent as a share of the recorded one: the mean over processes."""
         return float(np.mean(self._steps(extent, factor) / self._as_recorded))
 
-    def alone(self) -> tuple[Interval[float], int] | None:
-        """Return the step alone as a share of the recorded one, and the number of steps; None where it is unknown."""
-        context = self.simulation.context
-        process = processes_of_steps(self.simulation)
-        if not len(process) or not len(self.lengths) or not context.settings.steps_alone.processes:
+
+@dataclass(frozen=True, slots=True)
+class TimedStep:
+    """The typical step that was timed alone.
+
+    Attributes:
+        share: The step alone as a share of the recorded one.
+        step: Its length in ns.
+        source: Where it was timed.
+        count: Number of steps.
+    """
+
+    share: Interval[float]
+    step: Interval[int]
+    source: AloneSource
+    count: int
+
+
+def measured_alone(context: TraceContext, window: Window) -> TimedStep | None:
+    """Return the typical step that was timed alone: the mean over processes; None where it is unknown.
+
+    Args:
+        context: The recording.
+        window: The window of the report.
+    """
+    alone, steps = context.settings.steps_alone, context.steps.measured_inside(window)
+    if not len(steps) or not alone.processes:
+        return None
+    ranks = find_ranks(context.trace, context.operations, context.settings.launched_as)
+    number = {each.process: each.number for each in ranks.each}
+    process, length = array(steps, "process"), array(steps, "end") - array(steps, "start")
+    shares, counts = [], []
+    for each in tables.distinct(process).tolist():
+        recorded = float(np.median(length[process == each]))
+        timed = [one.lengths for one in alone.of(tables.pid(each), number.get(each))]
+        counts.append(min(map(len, timed)))
+        if counts[-1] < FEWEST_STEPS or recorded <= 0:
             return None
-        steps = context.steps.measured_inside(self.window)
-        numbers = {
-            each.process: each.number
-            for each in find_ranks(context.trace, context.operations, context.settings.launched_as).each
-        }
-        shares, counts = [], []
-        for each in tables.distinct(process).tolist():
-            mine = steps["process"] == each
-            recorded = float(np.median((steps["end"] - steps["start"])[mine if mine.any() else slice(None)]))
-            timed = context.settings.steps_alone.of(tables.pid(each), numbers.get(each))
-            lengths = [one.lengths for one in timed]
-            if min(map(len, lengths)) < FEWEST_STEPS or recorded <= 0:
-                return None
-            ranges = [median_of(one) for one in lengths]
-            shares.append((np.mean([one.in_order for one in ranges], axis=0) / recorded).tolist())
-            counts.append(min(map(len, lengths)))
-        low, point, high = np.mean(shares, axis=0).tolist()
-        return Interval(low, point, high), min(counts)
+        shares.append(np.mean([median_of(one).in_order for one in timed], axis=0) / recorded)
+    share = Interval(*np.mean(shares, axis=0).tolist())
+    recorded = float(np.median(length))
+    source: AloneSource = "second_run" if alone.in_second_run else "this_process"
+    return TimedStep(share, share.map(lambda each: round(recorded * each)), source, min(counts))

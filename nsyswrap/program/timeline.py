@@ -9,8 +9,9 @@ The times of its calls and ranges are divided as before within each of the two::
 Each operation of a GPU has a time of its own in the simulation. Other threads of a process move with its main thread,
 and processes that launch nothing, such as those of a data loader, with the first process that does.
 
-Only the sample is left. The order of the events of a thread and of a stream stays as it was. What the profiler did by
-itself is taken out.
+Only the sample is left, and what belongs to steps that another process began before it or ends after it: that keeps
+its distance to the sample. The order of the events of a thread and of a stream stays as it was. What the profiler did
+by itself is taken out.
 """
 
 from dataclasses import dataclass, replace
@@ -19,17 +20,17 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from nsyswrap.base.intervals import Indices, Times
+from nsyswrap.base.intervals import Indices, Times, Window
 from nsyswrap.events.host_record import BlockedCalls, HostRecord, Samples
 from nsyswrap.events.operations import SOURCES
-from nsyswrap.events.steps_alone import NO_STEPS_ALONE
+from nsyswrap.hardware.profiler_cost import ProfilerCost
+from nsyswrap.hardware.steps_alone import NO_STEPS_ALONE
 from nsyswrap.loop.context import TraceContext, find_context
 from nsyswrap.loop.step_detection import Steps
 from nsyswrap.program.calibration import Calibration
 from nsyswrap.trace import tables
 from nsyswrap.trace.tables import TableSpec, Trace, array, coded
 from nsyswrap.what_if.dependency_graph import FREE
-from nsyswrap.what_if.simulate import Simulation
 
 _OPERATIONS = frozenset(SOURCES)
 _BY_CALL = frozenset({tables.EVENT_RECORDS.name, tables.EVENT_WAITS.name})
@@ -63,15 +64,29 @@ def calibrated_context(context: TraceContext, calibration: Calibration) -> Trace
         context: The recording.
         calibration: Its run without the profiler.
     """
-    threads = _Threads(calibration)
-    trace = _moved_trace(context, calibration, threads)
+    threads, steps = _Threads(calibration), _steps_of(context.steps, calibration.simulation.sample)
+    trace = _moved_trace(context, calibration, threads, _kept(calibration.simulation.sample, steps))
     settings = replace(
         context.settings,
-        profiler_cost=None,
+        profiler_cost=ProfilerCost(),  # of nothing: no call is recorded
         steps_alone=NO_STEPS_ALONE,
         host=_moved_record(context.settings.host, threads),
     )
-    return find_context(trace, settings, _moved_steps(context.steps, calibration.simulation, threads))
+    thread = array(steps, "thread")
+    start, end = (threads.moved(thread, array(steps, name)) for name in ("start", "end"))
+    return find_context(trace, settings, replace(context.steps, frame=steps.assign(start=start, end=end), read=None))
+
+
+def _steps_of(steps: Steps, sample: Window) -> pd.DataFrame:
+    """Return the steps that have their middle in the sample."""
+    middle = (array(steps.frame, "start") + array(steps.frame, "end")) / 2
+    return steps.frame[(middle >= sample.start_ns) & (middle <= sample.end_ns)].reset_index(drop=True)
+
+
+def _kept(sample: Window, steps: pd.DataFrame) -> Window:
+    """Return the part of the recording from which the events are taken: the sample, and the whole of its steps."""
+    start, end = array(steps, "start").min(initial=sample.start_ns), array(steps, "end").max(initial=sample.end_ns)
+    return replace(sample, start_ns=int(start), end_ns=int(end))
 
 
 class _Threads:
@@ -87,7 +102,7 @@ class _Threads:
         mains = simulation.context.phases.main_thread
         self.processes: dict[int, int] = {}
         for thread in simulation.threads:
-            process = int(tables.process_of(np.int64(thread)))
+            process = thread & ~tables.THREAD_MASK
             main = mains.get(process, thread)
             self.processes.setdefault(process, main if main in self.each else thread)
         self.first = next(iter(self.processes.values()))
@@ -96,7 +111,7 @@ class _Threads:
         """Return the moved times of a thread, by its global id or that of its process."""
         if thread in self.each:
             return self.each[thread]
-        process = int(tables.process_of(np.int64(thread)))
+        process = thread & ~tables.THREAD_MASK
         return self.each[self.processes.get(process, self.first)]
 
     def moved(self, thread: Times, times: Times) -> Times:
@@ -116,7 +131,7 @@ def _moved_times(calibration: Calibration, thread: int) -> MovedTimes:
     begun, own = happened[graph.after[nodes]], calibration.own[nodes]
     worked = np.minimum(begun + own, happened[nodes])
     end = np.flatnonzero(
-        (graph.moment == sample.end_ns) & (tables.process_of(graph.thread) == tables.process_of(np.int64(thread)))
+        (graph.moment == sample.end_ns) & (tables.process_of(graph.thread) == thread & ~tables.THREAD_MASK)
     )
     recorded = np.concatenate([
         *([sample.start_ns], graph.work_start[nodes], graph.work_end[nodes], graph.moment[nodes]),
@@ -127,10 +142,10 @@ def _moved_times(calibration: Calibration, thread: int) -> MovedTimes:
     return MovedTimes(recorded[order], sample.start_ns + np.maximum.accumulate(moved[order]).astype(np.float64))
 
 
-def _moved_operations(calibration: Calibration) -> tuple[Indices, Times, Times]:
+def _moved_operations(calibration: Calibration, threads: _Threads, kept: Window) -> tuple[Indices, Times, Times]:
     """Return the operations of the program as rows of the context's operations, with their start and end in ns.
 
-    Those that were launched before the sample stay as they are.
+    Those that the sample does not launch keep their distance to it, and so do those that no call launches.
     """
     simulation, happened = calibration.simulation, calibration.happened
     graph, sample, operations = simulation.graph, simulation.sample, simulation.context.operations
@@ -146,31 +161,30 @@ def _moved_operations(calibration: Calibration) -> tuple[Indices, Times, Times]:
     whole = frame.groupby("row", sort=True).agg(start=("start", "min"), end=("end", "max"))
     rows = whole.index.to_numpy(np.intp)
     start, end = array(whole, "start") + sample.start_ns, array(whole, "end") + sample.start_ns
-    # Where a call got shorter, its operation still begins after it.
-    before = np.flatnonzero(
-        (operations.start < sample.start_ns) & (operations.end > sample.start_ns) & ~operations.migration
-    )
-    before = np.setdiff1d(before, rows)
+    touching = (operations.start < kept.end_ns) & (operations.end > kept.start_ns)
+    others = np.setdiff1d(np.flatnonzero(touching), rows)
+    known = operations.call[others] >= 0
+    launched = operations.start[others].copy()
+    launched[known] = array(simulation.context.trace[tables.CALLS], "start")[operations.call[others[known]]]
+    shift = threads.moved(operations.process[others], launched) - launched
+    shift[launched < sample.start_ns] = 0
     return (
-        np.concatenate([before, rows]),
-        np.concatenate([operations.start[before], start]),
-        np.concatenate([operations.end[before], end]),
+        np.concatenate([rows, others]),
+        np.concatenate([start, operations.start[others] + shift]),
+        np.concatenate([end, operations.end[others] + shift]),
     )
 
 
-def _moved_trace(context: TraceContext, calibration: Calibration, threads: _Threads) -> Trace:
-    """Return the tables of the sample with their times in the program."""
-    trace, operations, sample = context.trace, context.operations, calibration.simulation.sample
-    rows, start, end = _moved_operations(calibration)
+def _moved_trace(context: TraceContext, calibration: Calibration, threads: _Threads, kept: Window) -> Trace:
+    """Return the tables of a part of the recording with their times in the program."""
+    trace, operations = context.trace, context.operations
+    rows, start, end = _moved_operations(calibration, threads, kept)
     called = operations.call[rows]
     called = np.unique(called[called >= 0])
     frames: dict[str, pd.DataFrame] = {}
     for number, spec in enumerate(SOURCES):
         mine = operations.table[rows] == number
         frames[spec.name] = _sorted(trace[spec], operations.row[rows[mine]], start[mine], end[mine])
-    migrations = np.flatnonzero(
-        operations.migration & (operations.start >= sample.start_ns) & (operations.start < sample.end_ns)
-    )
     for spec in tables.SPECS:
         if spec in _OPERATIONS:
             continue
@@ -180,26 +194,18 @@ def _moved_trace(context: TraceContext, calibration: Calibration, threads: _Thre
         elif "start" not in spec.columns:
             frames[spec.name] = frame
         else:
-            frames[spec.name] = _moved_frame(spec, frame, _inside(spec, frame, calibration.simulation, called), threads)
-    if len(migrations):
-        moved = (
-            threads.moved(operations.process[migrations], each[migrations])
-            for each in (operations.start, operations.end)
-        )
-        copies = _sorted(trace[tables.COPIES], operations.row[migrations], *moved)
-        both = pd.concat([frames[tables.COPIES.name], copies], ignore_index=True)
-        frames[tables.COPIES.name] = both.sort_values("start", kind="stable", ignore_index=True)
+            frames[spec.name] = _moved_frame(spec, frame, _inside(spec, frame, kept, called), threads)
     correlated = frames[tables.CALLS.name]["correlation_id"]
     for name in _BY_CALL:
         frames[name] = frames[name][frames[name]["correlation_id"].isin(correlated)].reset_index(drop=True)
     return replace(trace, frames=frames, excerpt=None)
 
 
-def _inside(spec: TableSpec, frame: pd.DataFrame, simulation: Simulation, called: Indices) -> Indices:
-    """Return the rows of a table that touch the sample; of the calls also those that launch its operations."""
-    sample, begun = simulation.sample, array(frame, "start")
+def _inside(spec: TableSpec, frame: pd.DataFrame, kept: Window, called: Indices) -> Indices:
+    """Return the rows of a table that touch a part of the recording; of the calls also some others."""
+    begun = array(frame, "start")
     ended = array(frame, "end") if "end" in spec.columns else begun
-    found = np.flatnonzero((begun < sample.end_ns) & (ended >= sample.start_ns))
+    found = np.flatnonzero((begun < kept.end_ns) & (ended >= kept.start_ns))
     return np.union1d(found, called) if spec is tables.CALLS else found
 
 
@@ -224,14 +230,6 @@ def _sorted(frame: pd.DataFrame, rows: Indices, start: Times, end: Times | None 
     order = np.argsort(start, kind="stable")
     found = frame.iloc[rows[order]].reset_index(drop=True).assign(start=start[order])
     return found if end is None else found.assign(end=end[order])
-
-
-def _moved_steps(steps: Steps, simulation: Simulation, threads: _Threads) -> Steps:
-    """Return the steps that lie inside the sample, with their times in the program."""
-    inside = steps.whole_inside(simulation.sample).reset_index(drop=True)
-    thread = array(inside, "thread")
-    start, end = (threads.moved(thread, array(inside, name)) for name in ("start", "end"))
-    return replace(steps, frame=inside.assign(start=start, end=end), read=None)
 
 
 def _moved_record(record: HostRecord, threads: _Threads) -> HostRecord:

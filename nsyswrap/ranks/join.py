@@ -13,6 +13,7 @@ from pandas.api.types import union_categoricals
 
 from nsyswrap.base.errors import CannotTellError, UsageError
 from nsyswrap.events.operations import Operations, find_operations
+from nsyswrap.hardware.steps_alone import steps_of_job
 from nsyswrap.model import Capture, Gpu
 from nsyswrap.ranks.clocks import FARTHEST_NS, Clock, find_clocks, find_ends
 from nsyswrap.ranks.host_records import cost_of_job, host_of_job
@@ -86,6 +87,7 @@ def join(
         *(whole.joined(name, gpus), tuple(clocks), launched, errors, job_notes(len(reports), size, clocks)),
         host=host_of_job([each.host for each in reports], clocks, uuids),
         profiler_cost=cost_of_job([each.profiler_cost for each in reports]),
+        steps_alone=steps_of_job([(each.rank, each.steps_alone) for each in reports]),
     )
 
 

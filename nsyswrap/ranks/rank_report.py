@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from nsyswrap.events.host_record import NO_RECORD, HostRecord
 from nsyswrap.hardware.profiler_cost import ProfilerCost
+from nsyswrap.hardware.steps_alone import NO_STEPS_ALONE, StepsAlone
 from nsyswrap.loop.context import Settings
 from nsyswrap.ranks.clocks import Clock
 from nsyswrap.trace.tables import Trace
@@ -21,6 +22,7 @@ class RankReport:
         world_size: The number of ranks, as its launcher says; None if unknown.
         host: What was sampled of its host, by its own clock.
         profiler_cost: What nsys adds to each call there; None if unknown.
+        steps_alone: The steps that were timed without recording.
     """
 
     name: str
@@ -29,6 +31,7 @@ class RankReport:
     world_size: int | None = None
     host: HostRecord = NO_RECORD
     profiler_cost: ProfilerCost | None = None
+    steps_alone: StepsAlone = NO_STEPS_ALONE
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,7 @@ class Joined:
         notes: What the reader must know: missing ranks, and how exact the clock is.
         host: What was sampled of the hosts.
         profiler_cost: What nsys adds to each call; None if unknown.
+        steps_alone: The steps of all ranks that were timed without recording.
     """
 
     trace: Trace
@@ -52,6 +56,7 @@ class Joined:
     notes: tuple[str, ...]
     host: HostRecord = NO_RECORD
     profiler_cost: ProfilerCost | None = None
+    steps_alone: StepsAlone = NO_STEPS_ALONE
 
     def settings(self, given: Settings) -> Settings:
         """Return the user's settings with what the reports say.
@@ -65,4 +70,5 @@ class Joined:
             clock_errors=self.clock_errors,
             host=self.host,
             profiler_cost=self.profiler_cost,
+            steps_alone=self.steps_alone,
         )

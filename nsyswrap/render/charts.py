@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nsyswrap.base import units
+from nsyswrap.render.drawings import Picture, shape
 
 _PLACES = 4
 _MOST_BINS = 400
@@ -44,6 +45,23 @@ def bar(parts: Sequence[int]) -> tuple[Segment, ...]:
     return tuple(
         Segment(_decimal(start), _decimal(round(end - start, _PLACES))) for start, end in zip(starts, ends, strict=True)
     )
+
+
+def cell_bar(fills: Sequence[tuple[str, str]], parts: Sequence[int], titles: Sequence[str] = ()) -> Picture:
+    """Return a stacked bar for a cell of a table; a part without a colour is left blank.
+
+    Args:
+        fills: Key and fill of the colour of each part.
+        parts: Length of each part, in any unit; together they are as long as the cell.
+        titles: What each part says under the pointer; empty for nothing.
+    """
+    words = titles or [""] * len(parts)
+    shapes = (
+        shape("rect", f"p-{key}", title=title, x=f"{one.x}%", width=f"{one.width}%", height=14, fill=fill)
+        for (key, fill), one, title in zip(fills, bar(parts), words, strict=False)
+        if fill and one.width != "0"
+    )
+    return Picture(tuple(shapes), 14)
 
 
 class Label(NamedTuple):

@@ -48,7 +48,7 @@ from nsyswrap.rules import rule_name
 if TYPE_CHECKING:
     from nsyswrap.render.json_writer import Tree
 
-SCHEMA = "nsyswrap.comparison/2"
+SCHEMA = "nsyswrap.comparison/3"
 _TONES: dict[Outcome, Tone] = {Outcome.FASTER: "good", Outcome.SLOWER: "bad", Outcome.CANNOT_TELL: "unsure"}
 _TABLES = (
     *("phases", "families", "kernels", "copies", "host_calls"),
@@ -87,14 +87,10 @@ def _step_time(comparison: Comparison) -> DocumentSection:
     sides, found = (comparison.base, comparison.new), comparison.estimates
     counts = [len(side.runs) if comparison.of_runs else side.step_count for side in sides]
     of = f"{counts[0]} and {counts[1]} {'runs' if comparison.of_runs else 'steps'}"
-    margin = units.share(comparison.options.margin)
-    legend = (
-        f"Grey: changes of less than {margin}, which are not called faster or slower. Drift: difference between the "
-        "first and the second half of a capture, the larger of both sides."
-    )
+    legend = f"Grey: changes of less than {units.percent(comparison.options.find)}."
     if not found:
         return DocumentSection("steps", "Step time", "", ())
-    drawn = comparison_pictures.intervals(found, comparison.options.margin)
+    drawn = comparison_pictures.intervals(found, comparison.options.find)
     changed = [one.change.point for one in found]
     columns = (
         Column("measure", "measure", "text", [one.label for one in found]),
@@ -108,7 +104,6 @@ def _step_time(comparison: Comparison) -> DocumentSection:
         ),
         Column("interval", "95 % interval", "number", [one.change.low for one in found], list(map(_interval, found))),
         Column("", "less | more", "picture", drawn),
-        Column("drift", "drift", "share", [one.drift for one in found], [units.share(one.drift) for one in found]),
         Column("result", "result", "text", [one.outcome.value for one in found]),
     )
     brief = ("measure", "base", "new", "change", "interval", "result")
@@ -308,7 +303,7 @@ def tree(comparison: Comparison) -> "Tree":
         "schema": SCHEMA,
         "outcome": comparison.outcome.value,
         "verdict": comparison.verdict,
-        "margin_share": comparison.options.margin,
+        "find_share": comparison.options.find,
         "accepted": sorted(one.value for one in comparison.options.accept),
         "base": _side(comparison.base),
         "new": _side(comparison.new),
@@ -359,7 +354,6 @@ def _estimate(one: Estimate) -> "Tree":
         "change_share": one.change.point,
         "low_share": one.change.low,
         "high_share": one.change.high,
-        "drift_share": one.drift,
         "run_noise_share": one.noise,
         "outcome": one.outcome.value,
     }

@@ -27,9 +27,9 @@ _GIVE = "Give captures, or folders that hold them, instead of report.json."
 _Part = tuple[str, str, str, tuple[float, float]]
 
 
-def intervals(estimates: Sequence[Estimate], margin: float) -> tuple[Picture, ...]:
-    """Return intervals of changes on one scale that includes all of them, zero, and the margin."""
-    ends = [0.0, -2 * margin, 2 * margin, *(end for one in estimates for end in one.change.ends)]
+def intervals(estimates: Sequence[Estimate], find: float) -> tuple[Picture, ...]:
+    """Return intervals of changes on one scale that includes all of them, zero, and the change that must be found."""
+    ends = [0.0, -2 * find, 2 * find, *(end for one in estimates for end in one.change.ends)]
     low, high = max(min(ends), _LEAST), min(max(ends), _MOST)
     room = 0.04 * (high - low) or 0.01
     low, high = low - room, high + room
@@ -38,14 +38,14 @@ def intervals(estimates: Sequence[Estimate], margin: float) -> tuple[Picture, ..
         return 100 * (min(max(value, low), high) - low) / (high - low)
 
     def drawn(one: Estimate) -> Picture:
-        left, zero = place(-margin), f"{place(0.0):.2f}%"
+        left, zero = place(-find), f"{place(0.0):.2f}%"
         within, width = f"{place(one.change.low):.2f}%", f"{place(one.change.high) - place(one.change.low):.2f}%"
         shapes = (
             shape(
                 "rect",
                 "margin",
                 x=f"{left:.2f}%",
-                width=f"{place(margin) - left:.2f}%",
+                width=f"{place(find) - left:.2f}%",
                 height=22,
                 fill="#929292",
                 fill_opacity=".18",

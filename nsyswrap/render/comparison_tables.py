@@ -39,7 +39,7 @@ _OF_STEPS = (
     + ". They include the difference between two runs of an unchanged program, here up to {noise}; it grows with "
     "the share of time in which no kernel runs. Several runs of each side, --base-run and --new-run, measure it."
 )
-_ONE_RUN_EACH = "one run each: two runs of an unchanged program differ by up to {noise}; add --base-run and --new-run"
+_ONE_RUN_EACH = "one run of each side: unchanged runs may differ by {noise} and more; add --base-run and --new-run"
 _OF_RUNS = _JOINT + " and come from the differences between runs. The tables show the median run of each side."
 PARTS = (
     "The parts of the GPU time breakdown, idle time by root cause. Together they are the change of the time per step."
@@ -121,7 +121,7 @@ def least_of(comparison: Comparison, table: ChangeTable) -> float:
 
 
 def scale_of(comparison: Comparison) -> float:
-    """Return the difference that fills a bar: the largest change of a part, at least the margin.
+    """Return the difference that fills a bar: the largest change of a part, at least the one that must be found.
 
     All tables share this scale, so noise in a table of small amounts stays small.
     """
@@ -132,7 +132,7 @@ def scale_of(comparison: Comparison) -> float:
             default=1.0,
         )
     whole = comparison.estimates[-1].base_ns if comparison.estimates else 0.0
-    return max(comparison.options.margin * whole, *(abs(one.delta) for one in parts.changes))
+    return max(comparison.options.find * whole, *(abs(one.delta) for one in parts.changes))
 
 
 def tensor_words(comparison: Comparison) -> str:

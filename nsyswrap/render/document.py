@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
+from nsyswrap.base import units
 from nsyswrap.base.units import ColumnUnit
 from nsyswrap.render import rows
 from nsyswrap.render.drawings import Picture
@@ -349,6 +350,11 @@ def columns(records: Sequence[Mapping[str, Any]], labels: Mapping[str, str]) -> 
         unit = rows.unit_of(name, numeric=bool(known) and all(isinstance(value, int | float) for value in known))
         found.append(Column(name, labels.get(name) or column_label(name), unit, values))
     return tuple(found)
+
+
+def times(name: str, label: str, ns: Sequence[int]) -> Column:
+    """Return a column of times, each with its own unit."""
+    return Column(name, label, "ns", ns, list(map(units.duration, ns)))
 
 
 def table_section(

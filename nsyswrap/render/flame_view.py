@@ -1,56 +1,30 @@
-"""The flame graph of Python stacks over idle time, its root on top: boxes in per cent of the width, for inline SVG."""
+"""The flame graph of Python stacks over idle time, its root on top: boxes in per cent of the width."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from nsyswrap.base import units
 from nsyswrap.model import Report, Section
 from nsyswrap.render import hues, page_findings, summary_model
+from nsyswrap.render.drawings import Picture, Shape, shape
 from nsyswrap.render.escape import elide, visible
 from nsyswrap.rules import rule_name
 
 TITLE = "idle time with samples"
 REST = "other stacks"
-# Height of a row in pixels.
-ROW = 20
+# Height of a row and of a box in it, in pixels.
+ROW, _BOX = 20, 19
 # Boxes narrower than this share of the width are left out. Ours: less than a pixel of a wide page.
 _NARROWEST = 0.001
 _NAME_WIDTH = 160
 _SEPARATOR = ";"
 
 
-class Box(NamedTuple):
-    """A box of the flame graph.
-
-    Attributes:
-        name: What it is: all idle time, a root cause, or a frame such as "train.py:42 in loss".
-        said: Its time, its share of all, and its samples, in words.
-        x: Position in per cent.
-        width: Width in per cent.
-        y: Top in pixels.
-        hue: Its hue; empty for a frame of Python.
-        fill: The same as a ``fill`` attribute.
-        own: Whether it is a frame of the program itself.
-        anchor: Anchor of the finding of a root cause; empty without one.
-    """
-
-    name: str
-    said: str
-    x: str
-    width: str
-    y: int
-    hue: str
-    fill: str
-    own: bool
-    anchor: str
-
-
 class FlameView(NamedTuple):
-    """The flame graph: its boxes, each after the one above it, its height in pixels, and how many are left out."""
+    """The flame graph: its boxes, each after the one above it, and how many are left out."""
 
-    boxes: tuple[Box, ...]
-    height: int
+    picture: Picture
     left_out: int
 
 
@@ -82,8 +56,10 @@ def flame(report: Report) -> FlameView | None:
         frames = [visible(frame) for frame in str(row["stack"]).split(_SEPARATOR)] if row["stack"] else [REST]
         root.add([str(row["rule"]), *frames], int(row["idle_estimate_ns"]), int(row["sample_count"]))
     anchors = {finding.rule: page_findings.anchor(finding.rule) for finding in report.findings}
-    drawn = list(_boxes(root, _own_files(section), anchors))
-    return FlameView(tuple(drawn), max(box.y for box in drawn) + ROW, _count(root) - len(drawn))
+    drawn = tuple(_boxes(root, _own_files(section), anchors))
+    height = max(int(box.attributes["y"]) for box in drawn) + ROW
+    picture = Picture(drawn, height, "Flame graph of Python over idle time", role="group")
+    return FlameView(picture, _count(root) - len(drawn))
 
 
 def _own_files(section: Section) -> frozenset[str]:
@@ -91,7 +67,7 @@ def _own_files(section: Section) -> frozenset[str]:
     return frozenset(visible(str(row["file"])) for row in summary_model.rows(section, "lines"))
 
 
-def _boxes(root: _Node, own: frozenset[str], anchors: Mapping[str, str]) -> Iterator[Box]:
+def _boxes(root: _Node, own: frozenset[str], anchors: Mapping[str, str]) -> Iterator[Shape]:
     """Yield the boxes from the top down, those of a row from the largest to the smallest."""
     waiting = [("", root, 0.0, 0)]
     while waiting:
@@ -109,21 +85,30 @@ def _boxes(root: _Node, own: frozenset[str], anchors: Mapping[str, str]) -> Iter
 
 def _box(  # noqa: PLR0913, PLR0917 - one argument a thing that a box shows
     key: str, node: _Node, root: _Node, x: float, depth: int, own: frozenset[str], anchors: Mapping[str, str]
-) -> Box:
-    name = TITLE if not depth else visible(rule_name(key)) if depth == 1 else key
-    hue = hues.idle_hue(key) if depth == 1 else ""
-    samples = units.counted(node.samples, "sample")
-    return Box(
-        name=elide(name, _NAME_WIDTH),
-        said=f"{units.duration(node.ns)}, {units.share_of(node.ns, root.ns)}, {samples}",
-        x=f"{100 * x:.3f}",
-        width=f"{100 * node.ns / root.ns:.3f}",
-        y=depth * ROW,
-        hue=hue,
-        fill=hues.LIGHT[hue] if hue else hues.LIGHT["phase-batch" if depth else "phase-copy"],
-        own=depth > 1 and key.rpartition(":")[0] in own,
-        anchor=anchors.get(key, "") if depth == 1 else "",
-    )
+) -> Shape:
+    """Return a box: all idle time, a root cause with its hue, or a frame such as "train.py:42 in loss".
+
+    It is a drawing of its own, so that its name is cut where it ends. The frames of the program itself are bold.
+    """
+    name = elide(TITLE if not depth else visible(rule_name(key)) if depth == 1 else key, _NAME_WIDTH)
+    left, width = f"{100 * x:.3f}", f"{100 * node.ns / root.ns:.3f}"
+    place: dict[str, Any] = {"x": f"{left}%", "y": depth * ROW, "width": f"{width}%", "height": _BOX}
+    place |= {"data-x": left, "data-width": width}
+    whole: dict[str, Any] = {"width": "100%", "height": _BOX}
+    if depth == 1:
+        place |= {"data-finding": anchors[key]} if key in anchors else {}
+        hue, plate = hues.idle_hue(key), round(7.2 * len(name) + 10)
+        ground: tuple[Shape, ...] = (
+            shape("rect", f"h-{hue}", **whole, fill=hues.LIGHT[hue]),
+            shape("rect", "", **whole, fill="url(#stripes)"),
+            shape("rect", "st-plate", x=3, y=2, width=plate, height=15, rx=7, fill="#FFFFFF"),
+        )
+    else:
+        ground = (shape("rect", "frame", **whole, fill=hues.LIGHT["phase-batch" if depth else "phase-copy"]),)
+    bold: dict[str, Any] = {"font_weight": 650} if depth > 1 and key.rpartition(":")[0] in own else {}
+    text = shape("text", "", words=name, x=7, y=13.5, font_size=12, **bold, fill="#16202C")
+    said = f"{units.duration(node.ns)}, {units.share_of(node.ns, root.ns)}, {units.counted(node.samples, 'sample')}"
+    return shape("svg", "box", title=f"{name}: {said}", **place, parts=(*ground, text))
 
 
 def _count(node: _Node) -> int:

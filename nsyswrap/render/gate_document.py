@@ -12,7 +12,7 @@ from nsyswrap.render.issues import issue_entries
 if TYPE_CHECKING:
     from nsyswrap.render.json_writer import Tree
 
-SCHEMA = "nsyswrap.gate/1"
+SCHEMA = "nsyswrap.gate/2"
 MARKER = "<!-- nsyswrap gate -->"
 """The first line of the Markdown: a job finds its earlier comment by it."""
 _MOST_RUNS = 40
@@ -119,7 +119,6 @@ def tree(gate: Gate) -> "Tree":
         "hint": gate.hint,
         "more_runs": gate.more_runs,
         "find_share": gate.options.find,
-        "margin_share": gate.options.margin,
         "false_alarms_share": gate.options.false_alarms,
         "accepted": sorted(one.value for one in gate.options.accept),
         "step_time": [

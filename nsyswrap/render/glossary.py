@@ -108,8 +108,6 @@ GLOSSARY = (
             Term("section", "One analysis: its facts, tables and findings."),
             Term("report", "All sections of one capture."),
             Term("base, new", "The two sides of a comparison: before and after."),
-            Term("margin", "The smallest change of step time that is called faster or slower."),
-            Term("drift", "The difference between the first and the second half of a capture's steps."),
             Term("workload", "An example program in workloads/ that shows one problem."),
         ),
     ),

@@ -163,9 +163,12 @@ def sentence(trend: Trend) -> str:
 
 
 def _why(change: LevelChange) -> str:
+    others = "".join(f" {each}" for each in change.others)
     if change.is_of_commit is None:
-        return " The commit is unknown there."
-    return "" if change.is_of_commit else " The commit is the same there, so look at the machine and the data."
+        return f"{others} The commit is unknown there."
+    return others + (
+        "" if change.is_of_commit else " The commit is the same there, so look at the machine and the data."
+    )
 
 
 def _notes(trend: Trend) -> Iterator[str]:

@@ -170,7 +170,7 @@ def _charts(report: Report) -> dict[str, Any]:
     """Return the charts of sections."""
     return {
         "tensor": page_parts.tensor_bar(report),
-        "tensor_bars": page_tensor.tensor_bars(report),
+        "tensor_tables": page_tensor.tensor_tables(report),
         "steps": page_steps.steps(report),
         "phases": page_phases.phases(report),
         "counters": page_counters.counters(report),
@@ -219,7 +219,7 @@ def _slim_context(report: Report) -> dict[str, Any]:
         "idle_fills": _idle_fills(whole["bar_now"], gpus if is_drawn else ()),
         "open_gpus": _SLIM_DEVICES,
         "gpu_count": 0,
-        "ranks": page_ranks.slim(whole["ranks"], anchors),
+        "ranks": page_ranks.slim(report, anchors),
         "findings": findings,
         "more_findings": (),
         "verdict_finding": whole["verdict_finding"] if whole["verdict_finding"] in anchors else "",

@@ -182,6 +182,7 @@ def _step(tree: Tree) -> StepTimes:
         alone=_interval(found, "alone"),
         alone_source=_one_of(found, "alone_source", AloneSource),
         total_ns=_optional(found, "total_ns", int),
+        alone_total_ns=_optional(found, "alone_total_ns", int),
     )
 
 

@@ -103,6 +103,7 @@ def _step(step: StepTimes) -> Tree:
         "alone": _interval(step.alone),
         "alone_source": step.alone_source,
         "total_ns": _whole(step.total_ns),
+        "alone_total_ns": _whole(step.alone_total_ns),
     }
 
 

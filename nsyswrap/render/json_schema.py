@@ -99,6 +99,7 @@ def schema() -> Tree:
         alone=_null_or(_ref("interval")),
         alone_source=_one_of(AloneSource, may_be_missing=True),
         total_ns=_MAY_BE_WHOLE,
+        alone_total_ns=_MAY_BE_WHOLE,
     )
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",

@@ -174,13 +174,12 @@ def _outliers(many: ManyCaptures) -> DocumentSection:
             "usual_ratio": each.share,
             "part": part_name(each.part),
             "part_ns": each.part_ns,
-            "arguments": "others" if each.other_arguments else "the usual ones",
             "among": each.among,
         }
         for each in many.outliers
     ]
     about = (
-        f"step far from the median of the captures of one program on the same GPUs, by at least "
+        f"step far from the median of the captures of one command on one host and like GPUs, by at least "
         f"{units.share(LEAST_SHARE)}; of {FEWEST} or more captures"
     )
     brief = ("capture", "step_ns", "usual_ns", "part", "part_ns")

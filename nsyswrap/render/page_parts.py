@@ -199,20 +199,7 @@ def facts(section: Section | None) -> tuple[tuple[str, str], ...]:
 
 
 def _ledger_bar(ledger: summary_model.DeviceLedger) -> tuple[LegendRow, ...]:
-    segments = charts.bar([amount.ns for amount in ledger.parts])
-    return tuple(
-        LegendRow(
-            key=amount.part.key,
-            label=amount.part.label,
-            meaning="",
-            fill=vocabulary.fill(amount.part),
-            time=units.duration(amount.ns),
-            share=units.share(amount.share),
-            x=segment.x,
-            width=segment.width,
-        )
-        for amount, segment in zip(ledger.parts, segments, strict=True)
-    )
+    return stacked([(one.part.key, one.part.label, vocabulary.fill(one.part), one.ns) for one in ledger.parts])
 
 
 def _idle_bar(ledger: summary_model.DeviceLedger) -> tuple[LegendRow, ...]:

@@ -1,12 +1,15 @@
 """The ranks on the page: a headline, the picture of a step, the table rank by rank, and who waits for whom."""
 
-from collections.abc import Collection, Sequence
-from typing import NamedTuple
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from nsyswrap.base import units
 from nsyswrap.model import Report, Section
 from nsyswrap.render import charts, page_findings, page_parts, summary_model
+from nsyswrap.render.document import Column, Table, times
+from nsyswrap.render.drawings import Picture, shape
 from nsyswrap.render.escape import visible
+from nsyswrap.render.page_tables import TableView, document_table
 from nsyswrap.render.rank_picture import PARTS, PictureView, pictures, sizes_for
 from nsyswrap.render.rank_rows import MOST_BY_NUMBER, in_order, reason, why
 from nsyswrap.render.summary_model import Row
@@ -21,6 +24,7 @@ _MATRIX_WIDTH, _WIDEST_CELL = 320, 20
 _NAMED_SHARE = 0.05
 # Shades of a cell, by share of the longest wait. Ours. Cells below the first are blank.
 _SHADES = (0.02, 0.1, 0.25, 0.5, 0.75)
+_OPACITIES = (".12", ".3", ".5", ".75", "1")
 _LABELS = {
     "compute": "compute",
     "copy": "copies and memsets",
@@ -30,31 +34,10 @@ _LABELS = {
 }
 
 
-class RankRow(NamedTuple):
-    """One rank of the table: name, GPU, its bar, its numbers with raw values, and why it is late or waits."""
-
-    rank: int
-    device_id: int
-    is_late: bool
-    bar: tuple[tuple[str, str, charts.Segment], ...]
-    numbers: tuple[tuple[str, int], ...]
-    why: str
-
-
 class CellView(NamedTuple):
     """One cell of the matrix: its text and its shade, from 0 for none."""
 
     text: str
-    raw: str
-    shade: int
-
-
-class Block(NamedTuple):
-    """Neighbouring cells of one column of the drawn matrix that have one shade: column, first row, number, shade."""
-
-    column: int
-    row: int
-    rows: int
     shade: int
 
 
@@ -64,22 +47,12 @@ class MatrixView(NamedTuple):
     Attributes:
         names: Name of each rank or group.
         cells: A row for each waiting rank; empty where it is a picture.
-        blocks: The picture; empty where there are numbers.
-        cell: Width and height of a cell in pixels.
-        width: Width of the picture in pixels.
-        height: Height of the picture in pixels.
-        marks: Labels of rows and columns of the picture: number of the row, text, whether it is late.
-        longest: The longest waits in words.
+        picture: The picture; None where there are numbers.
     """
 
     names: tuple[str, ...]
     cells: tuple[tuple[CellView, ...], ...]
-    blocks: tuple[Block, ...]
-    cell: tuple[int, int]
-    width: int
-    height: int
-    marks: tuple[tuple[int, str, bool], ...]
-    longest: str
+    picture: Picture | None
 
 
 class RanksView(NamedTuple):
@@ -90,9 +63,7 @@ class RanksView(NamedTuple):
         pictures: The picture of each chosen step.
         legend: Key, fill and label of each colour.
         measure: What the times of the table are.
-        rows: The ranks, late ones first where there are many.
-        cut: Which ranks the table leaves out.
-        total: How many ranks there are.
+        table: The ranks, late ones first where there are many; None for none.
         matrix: Who waits for whom; None where none does.
         facts: Further facts of the section.
         notes: Its notes.
@@ -102,9 +73,7 @@ class RanksView(NamedTuple):
     pictures: tuple[PictureView, ...]
     legend: tuple[tuple[str, str, str], ...]
     measure: str
-    rows: tuple[RankRow, ...]
-    cut: str
-    total: int
+    table: TableView | None
     matrix: MatrixView | None
     facts: tuple[tuple[str, str], ...]
     notes: tuple[str, ...]
@@ -116,40 +85,37 @@ def ranks(report: Report) -> RanksView | None:
     found = summary_model.rows(section, "ranks")
     if section is None or not found:
         return None
-    most = max(int(row["length_ns"]) for row in found)
-    ordered = in_order(found)
-    cut = f"{MOST_ROWS} of {units.count(len(found))} ranks" if len(found) > MOST_ROWS else ""
+    measure = "mean step" if section.window.is_of_steps else "window"
     return RanksView(
         said=_said(report, found, "a step" if section.window.is_of_steps else "in the window"),
         pictures=pictures(section),
         legend=tuple((key, fill, _LABELS[key]) for _, key, fill in PARTS),
-        measure="mean step" if section.window.is_of_steps else "window",
-        rows=tuple(_row(row, most) for row in ordered[:MOST_ROWS]),
-        cut=cut,
-        total=len(found),
+        measure=measure,
+        table=_table(found, measure),
         matrix=_matrix(section, {int(row["rank"]) for row in found if row["late"]}),
         facts=page_parts.facts(section),
         notes=tuple(visible(note) for note in section.notes),
     )
 
 
-def slim(view: RanksView | None, anchors: Collection[str]) -> RanksView | None:
+def slim(report: Report, anchors: Collection[str]) -> RanksView | None:
     """Return the section for the slim page: pictures without links where they are small, else the first ranks.
 
     Args:
-        view: The section; None where there is none.
+        report: The report.
         anchors: The findings that the page has.
     """
+    view = ranks(report)
     if view is None:
         return None
-    without = [each._replace(rows=tuple(row._replace(anchor="") for row in each.rows)) for each in view.pictures]
-    is_small = 0 < sum(len(row.segments) for each in without for row in each.rows) <= SLIM_SEGMENTS
-    rows = () if is_small else view.rows[:SLIM_ROWS]
+    section = report.section("ranks")
+    found = summary_model.rows(section, "ranks")
+    drawn = () if section is None else pictures(section, is_linked=False)
+    is_small = 0 < sum(each.segments for each in drawn) <= SLIM_SEGMENTS
     return view._replace(
         said=tuple((headline, anchor if anchor in anchors else "") for headline, anchor in view.said),
-        pictures=tuple(without) if is_small else (),
-        rows=rows,
-        cut=f"{len(rows)} of {units.count(view.total)} ranks" if rows and len(rows) < view.total else "",
+        pictures=drawn if is_small else (),
+        table=None if is_small else _table(found, view.measure, is_slim=True),
         matrix=None,
     )
 
@@ -169,13 +135,39 @@ def _said(report: Report, rows: Sequence[Row], measure: str) -> tuple[tuple[str,
     return ((f"No rank is late beyond chance. Ranks wait for one another for {waited} of their time.{longest}", ""),)
 
 
-def _row(row: Row, most: int) -> RankRow:
-    times = [int(row[column]) for column, *_ in PARTS]
-    *segments, _ = charts.bar([*times, most - sum(times)])
-    bar = tuple((key, fill, segment) for (_, key, fill), segment in zip(PARTS, segments, strict=True))
-    columns = ("length_ns", "compute_ns", "copies_ns", "wait_ns", "transfer_ns", "idle_ns", "waited_for_ns")
-    numbers = tuple((units.duration(int(row[name])), int(row[name])) for name in columns)
-    return RankRow(int(row["rank"]), int(row["device_id"]), bool(row["late"]), bar, numbers, reason(row))
+def _table(found: Sequence[Row], measure: str, *, is_slim: bool = False) -> TableView:
+    """Return the first ranks, each with its bar on the scale of the longest one."""
+    most = SLIM_ROWS if is_slim else MOST_ROWS
+    longest, ordered = max(int(row["length_ns"]) for row in found), in_order(found)[:most]
+    fills = [(key, fill) for _, key, fill in PARTS]
+    bars = []
+    for row in ordered:
+        parts = [int(row[column]) for column, *_ in PARTS]
+        bars.append(charts.cell_bar([*fills, ("", "")], [*parts, longest - sum(parts)]))
+    late = ["late" if row["late"] else "" for row in ordered]
+    labels = {
+        "length_ns": measure.rsplit(maxsplit=1)[-1],
+        "compute_ns": "compute",
+        "copies_ns": "copies",
+        "wait_ns": "waiting",
+    }
+    labels |= {"transfer_ns": "transfer", "idle_ns": "idle", "waited_for_ns": "others wait"}
+    columns = (
+        Column("rank", "rank", "number", [int(row["rank"]) for row in ordered], tags=late),
+        Column("device_id", "GPU", "number", [int(row["device_id"]) for row in ordered]),
+        Column("", "colours as above", "picture", bars),
+        *(times(name, label, [int(row[name]) for row in ordered]) for name, label in labels.items()),
+        Column("why", "first cause", "text", list(map(reason, ordered))),
+    )
+    table = Table(
+        "ranks-ranks",
+        f"{measure.capitalize()} of each rank",
+        columns,
+        most={"html": most},
+        cut=f"{most} of {units.count(len(found))} ranks" if len(found) > most else "",
+        row_attributes=tuple({"class": "late-rank"} if each else {} for each in late),
+    )
+    return document_table(table, with_terms=not is_slim)
 
 
 def _matrix(section: Section, late: set[int]) -> MatrixView | None:
@@ -192,50 +184,71 @@ def _matrix(section: Section, late: set[int]) -> MatrixView | None:
 def _drawn(rows: Sequence[Row], groups: Sequence[tuple[int, int]], late: set[int]) -> MatrixView:
     place = {first: at for at, (first, _) in enumerate(groups)}
     names = tuple(str(first) if first == last else f"{first} to {last}" for first, last in groups)
-    times = {
+    waits = {
         (place[int(row["waiting_first"])], place[int(row["late_first"])]): int(row["mean_wait_ns"]) for row in rows
     }
-    most = max(times.values(), default=0) or 1
-    shades = {where: sum(ns >= share * most for share in _SHADES) for where, ns in times.items()}
-    few = len(groups) <= MOST_BY_NUMBER
-    cell = min(_WIDEST_CELL, _MATRIX_WIDTH // len(groups)), sizes_for(len(groups)).pitch
+    most = max(waits.values(), default=0) or 1
+    shades = {where: sum(ns >= share * most for share in _SHADES) for where, ns in waits.items()}
+    if len(groups) > MOST_BY_NUMBER:
+        is_late = [any(first <= one <= last for one in late) for first, last in groups]
+        marks = [(at, str(groups[at][0]), is_late[at]) for at in range(len(groups))]
+        every = max(len(groups) // 8, 1)
+        shown = [mark for mark in marks if mark[-1] or mark[0] % every == 0]
+        return MatrixView(names, (), _map(shades, len(groups), shown, _longest(waits, names)))
     cells = tuple(
         tuple(
-            CellView(units.duration(times[at, to]), str(times[at, to]), shades[at, to])
-            if times.get((at, to))
-            else CellView("", "", 0)
+            CellView(units.duration(waits[at, to]), shades[at, to]) if waits.get((at, to)) else CellView("", 0)
             for to in range(len(groups))
         )
         for at in range(len(groups))
     )
-    is_late = [any(first <= one <= last for one in late) for first, last in groups]
-    every = max(len(groups) // 8, 1)
-    return MatrixView(
-        names=names,
-        cells=cells if few else (),
-        blocks=() if few else _blocks(shades, len(groups)),
-        cell=cell,
-        width=cell[0] * len(groups),
-        height=cell[1] * len(groups),
-        marks=tuple(
-            (at, str(groups[at][0]), is_late[at]) for at in range(len(groups)) if is_late[at] or at % every == 0
-        ),
-        longest=_longest(times, names),
-    )
+    return MatrixView(names, cells, None)
 
 
-def _blocks(shades: dict[tuple[int, int], int], count: int) -> tuple[Block, ...]:
-    """Return the cells of each column as few shapes: neighbours of one shade are one."""
-    found = []
+def _map(
+    shades: Mapping[tuple[int, int], int], count: int, marks: Sequence[tuple[int, str, bool]], longest: str
+) -> Picture:
+    """Return the shades of all pairs as a picture, with labels of some rows and columns.
+
+    Args:
+        shades: Shade of each waiting and awaited rank.
+        count: Number of ranks or groups.
+        marks: Number of the row, text, and whether it is late.
+        longest: The longest wait in words.
+    """
+    across, down = min(_WIDEST_CELL, _MATRIX_WIDTH // count), sizes_for(count).pitch
+    width, height = across * count, down * count
+    shapes = [shape("rect", "ground", width=width, height=height, fill="#929292", fill_opacity=".12")]
+    for column, row, rows, shade in _blocks(shades, count):
+        place: dict[str, Any] = {"x": column * across, "y": row * down, "width": across, "height": rows * down}
+        shapes.append(shape("rect", "p-rank_wait", **place, fill="#B5638F", fill_opacity=_OPACITIES[shade - 1]))
+    for at, text, is_late in marks:
+        look, bold = "rank-name late" if is_late else "rank-name", {"font_weight": 650} if is_late else {}
+        for x, y, anchor in ((-5, (at + 0.5) * down + 3, "end"), ((at + 0.5) * across, height + 14, "middle")):
+            words: dict[str, Any] = {
+                "words": text,
+                "x": x,
+                "y": y,
+                "text_anchor": anchor,
+                "font_size": 12,
+                "fill": "#16202C",
+                **bold,
+            }
+            shapes.append(shape("text", look, **words))
+    inner = shape("svg", "", x=40, width=width, height=height + 24, overflow="visible", parts=tuple(shapes))
+    return Picture((inner,), height + 24, f"Who waits for whom; {longest}", width=str(width + 44))
+
+
+def _blocks(shades: Mapping[tuple[int, int], int], count: int) -> Iterator[tuple[int, int, int, int]]:
+    """Yield the cells of each column as few blocks, each of one shade: column, first row, number of rows, shade."""
     for column in range(count):
         first = 0
         for row in range(1, count + 1):
             shade = shades.get((first, column), 0)
             if row == count or shades.get((row, column), 0) != shade:
                 if shade:
-                    found.append(Block(column, first, row - first, shade))
+                    yield column, first, row - first, shade
                 first = row
-    return tuple(found)
 
 
 def _longest(times: dict[tuple[int, int], int], names: Sequence[str]) -> str:

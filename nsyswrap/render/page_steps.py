@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -137,14 +137,17 @@ def _column(its: ChartedSteps, at: int, scale: float) -> Iterator[Shape]:
     A warm-up step is one hollow column, since the ledger does not contain it.
     """
     slot = 100 / len(its.names)
-    place = {"x": f"{slot * (at + (1 - _COLUMN_WIDTH) / 2):.4f}%", "width": f"{slot * _COLUMN_WIDTH:.4f}%"}
+    place: dict[str, Any] = {
+        "x": f"{slot * (at + (1 - _COLUMN_WIDTH) / 2):.5g}%",
+        "width": f"{slot * _COLUMN_WIDTH:.5g}%",
+    }
     yield shape("rect", "hit", **place, height=_HEIGHT, fill="#929292", fill_opacity=0)
     is_hollow = its.warm_up[at]
     lengths = [float(its.lengths_ns[at])] if is_hollow else [float(part[at]) for part in its.parts_ns]
     edges = np.minimum(np.cumsum([0.0, *lengths]) * scale, _HEIGHT)
     for part, (low, high) in zip(vocabulary.LEDGER_PARTS, pairwise(edges), strict=False):
         if high > low:
-            box = {**place, "y": f"{_HEIGHT - high:.1f}", "height": f"{high - low:.1f}"}
+            box: dict[str, Any] = {**place, "y": f"{_HEIGHT - high:.1f}", "height": f"{high - low:.1f}"}
             if is_hollow:
                 yield shape("rect", "hollow", **box, fill="none", stroke="#929292")
             else:
@@ -152,7 +155,7 @@ def _column(its: ChartedSteps, at: int, scale: float) -> Iterator[Shape]:
 
 
 def _dot(count: int, at: int, y: float, *, is_hollow: bool) -> Shape:
-    place = {"cx": f"{_middle(count, at):.4f}%", "cy": f"{y:.1f}", "r": 3}
+    place: dict[str, Any] = {"cx": f"{_middle(count, at):.5g}%", "cy": f"{y:.1f}", "r": 3}
     if is_hollow:
         return shape("circle", "hollow", **place, fill="none", stroke="#929292", stroke_width=1.5)
     return shape("circle", "p-compute", **place, fill="#0054A9")
@@ -162,7 +165,7 @@ def _ranges(y: "np.typing.NDArray[np.float64]") -> Iterator[Shape]:
     """Yield neighbouring steps as vertical lines from the longest to the shortest."""
     first = np.arange(0, len(y), -(-len(y) // _MOST_RANGES))
     for at, (top, bottom) in enumerate(zip(np.minimum.reduceat(y, first), np.maximum.reduceat(y, first), strict=True)):
-        x, end = f"{_middle(len(first), at):.4f}%", f"{max(bottom, top + 1):.1f}"
+        x, end = f"{_middle(len(first), at):.5g}%", f"{max(bottom, top + 1):.1f}"
         yield shape("line", "s-compute", x1=x, x2=x, y1=f"{top:.1f}", y2=end, stroke="#0054A9", stroke_width=2)
 
 
@@ -170,7 +173,7 @@ def _mark(its: ChartedSteps, at: int, y: float) -> Shape:
     """Return the mark above an outlier."""
     words = f"outlier: {its.names[at]}, {units.duration(int(its.lengths_ns[at]))}"
     mark = shape("path", "mark", d="M-5 -12H5L0 -4Z", fill="#16202C", title=words)
-    x = f"{_middle(len(its.names), at):.4f}%"
+    x = f"{_middle(len(its.names), at):.5g}%"
     return shape("svg", "", x=x, y=f"{y:.1f}", width=1, height=1, overflow="visible", parts=(mark,))
 
 

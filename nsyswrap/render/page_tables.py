@@ -126,8 +126,13 @@ def _head(column: rows.ShownColumn) -> ColumnHead:
     return ColumnHead(visible(column.name), visible(column.label), column.unit, column.kind == "text", term)
 
 
-def document_table(table: Table) -> TableView:
-    """Return a table of a document as it is printed."""
+def document_table(table: Table, *, with_terms: bool = False) -> TableView:
+    """Return a table of a document as it is printed.
+
+    Args:
+        table: The table.
+        with_terms: Whether the page has a glossary, which explains headings.
+    """
     at, shown, whole = table.shown("html"), table.columns_of("html"), {one.name: one for one in table.columns}
     bars = _bars(shown, len(at), lambda weight: float(sum(value or 0 for value in whole[weight].raw)))
     written, heads, columns = iter(shown), [], []
@@ -137,7 +142,8 @@ def document_table(table: Table) -> TableView:
             columns.append([TableCell("", picture=own.raw[row]) for row in at])
             continue
         column = next(written)
-        heads.append(_head(column)._replace(term=""))
+        head = _head(column)
+        heads.append(head if with_terms else head._replace(term=""))
         cells = _cells(column, bars.get(column.name) if column.name else None, [])
         if own.links or own.tags:
             more = [(own.links[row] if own.links else "", own.tags[row] if own.tags else "") for row in at]

@@ -6,7 +6,9 @@ from typing import NamedTuple
 from nsyswrap.base import units
 from nsyswrap.model import Report
 from nsyswrap.render import charts, summary_model
+from nsyswrap.render.document import Column, Table, times
 from nsyswrap.render.escape import elide
+from nsyswrap.render.page_tables import TableView, document_table
 from nsyswrap.rules.work_names import TENSOR_USES, operation_name
 
 _MOST_ROWS = 100
@@ -32,48 +34,10 @@ PARTS = (
 _REST = TensorPart("", "", "rest", "without tensor cores", "#929292")
 
 
-class BarPiece(NamedTuple):
-    """A part of a bar: key of its colour, fill, label, position and width in per cent of the time of all rows."""
-
-    key: str
-    fill: str
-    label: str
-    x: str
-    width: str
-
-
-class KernelBar(NamedTuple):
-    """One row of kernel time.
-
-    Attributes:
-        label: What it is about.
-        pieces: Its parts.
-        times: Kernel time, its part that is known to use tensor cores, and its unknown part: as text and in ns.
-        band: The tensor-core share with its bounds.
-        low: Its lower bound.
-    """
-
-    label: str
-    pieces: tuple[BarPiece, ...]
-    times: tuple[tuple[str, int], ...]
-    band: str
-    low: float
-
-
-class KernelBars(NamedTuple):
-    """Rows of one kind, and the number of smaller rows that are left out."""
-
-    title: str
-    head: str
-    rows: tuple[KernelBar, ...]
-    left_out: int
-
-
-def tensor_bars(report: Report) -> tuple[KernelBars, ...]:
+def tensor_tables(report: Report) -> tuple[TableView, ...]:
     """Return kernel time by phase and by kernel family, largest first; empty where it was not analysed."""
-    phases = KernelBars("By phase", "phase", *_bars(_by_phase(report)))
-    families = KernelBars("By kernel family", "family", *_bars(_by_family(report)))
-    return tuple(one for one in (phases, families) if one.rows)
+    tables = (_table("phase", "By phase", _by_phase(report)), _table("family", "By kernel family", _by_family(report)))
+    return tuple(document_table(one, with_terms=True) for one in tables if one.row_count)
 
 
 Parts = list[tuple[TensorPart, int]]
@@ -93,29 +57,35 @@ def _by_family(report: Report) -> Iterable[tuple[str, Parts]]:
     for row in summary_model.rows(report.section("tensor_cores"), "kernels"):
         family = found.setdefault(str(row["op"] or "") or "unknown", {})
         family[row["verdict"]] = family.get(row["verdict"], 0) + int(row["total_ns"])
-    for name, times in found.items():
-        yield operation_name(name), [(part, times.get(part.verdict, 0)) for part in PARTS]
+    for name, by_verdict in found.items():
+        yield operation_name(name), [(part, by_verdict.get(part.verdict, 0)) for part in PARTS]
 
 
-def _bars(rows: Iterable[tuple[str, Parts]]) -> tuple[tuple[KernelBar, ...], int]:
-    ranked = sorted(rows, key=lambda row: (-_whole(row[1]), row[0]))
-    ranked = [row for row in ranked if _whole(row[1]) > 0]
-    every = sum(_whole(parts) for _, parts in ranked)
-    return tuple(_bar(name, parts, every) for name, parts in ranked[:_MOST_ROWS]), max(len(ranked) - _MOST_ROWS, 0)
-
-
-def _bar(name: str, parts: Parts, every: int) -> KernelBar:
-    whole = _whole(parts)
-    low, high = parts[0][1] / whole, (parts[0][1] + parts[1][1]) / whole
-    segments = charts.bar([*(ns for _, ns in parts), every - whole])[:-1]
-    pieces = tuple(
-        BarPiece(part.key, part.fill, f"{part.label}: {units.duration(ns)}", segment.x, segment.width)
-        for (part, ns), segment in zip(parts, segments, strict=True)
-        if ns
+def _table(head: str, title: str, rows: Iterable[tuple[str, Parts]]) -> Table:
+    """Return rows of kernel time, costliest first; the bars of all rows together fill a cell."""
+    ranked = sorted(
+        ((name, parts, sum(ns for _, ns in parts)) for name, parts in rows), key=lambda row: (-row[2], row[0])
     )
-    times = tuple((units.duration(ns), ns) for ns in (whole, parts[0][1], parts[1][1]))
-    return KernelBar(elide(name, _NAME_WIDTH), pieces, times, units.share_band(low, high), low)
-
-
-def _whole(parts: Parts) -> int:
-    return sum(ns for _, ns in parts)
+    ranked = [row for row in ranked if row[2] > 0]
+    every, left_out = sum(whole for *_, whole in ranked), max(len(ranked) - _MOST_ROWS, 0)
+    ranked = ranked[:_MOST_ROWS]
+    bars = []
+    for _, parts, whole in ranked:
+        titles = [f"{part.label}: {units.duration(ns)}" for part, ns in parts]
+        fills = [(part.key, part.fill) for part, _ in parts]
+        bars.append(charts.cell_bar([*fills, ("", "")], [*(ns for _, ns in parts), every - whole], [*titles, ""]))
+    tensor, unknown = ([parts[at][1] for _, parts, _ in ranked] for at in (0, 1))
+    lows = [parts[0][1] / whole for _, parts, whole in ranked]
+    bands = [
+        units.share_band(low, low + parts[1][1] / whole) for low, (_, parts, whole) in zip(lows, ranked, strict=True)
+    ]
+    columns = (
+        Column(head, head, "text", [elide(name, _NAME_WIDTH) for name, *_ in ranked]),
+        Column("", "colours as above", "picture", bars),
+        times("kernel_ns", "kernel time", [whole for *_, whole in ranked]),
+        times("tensor_ns", "on tensor cores", tensor),
+        times("unknown_ns", "unknown", unknown),
+        Column("share_low", "tensor-core share", "number", lows, bands),
+    )
+    cut = f"{left_out} smaller rows are left out." if left_out else ""
+    return Table(f"tensor_cores-{head}", title, columns, most={"html": _MOST_ROWS}, cut=cut)

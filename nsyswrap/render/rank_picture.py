@@ -5,11 +5,12 @@ so its area is its time.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from nsyswrap.base import units
 from nsyswrap.model import Section
 from nsyswrap.render import summary_model
+from nsyswrap.render.drawings import Picture, Shape, shape
 from nsyswrap.render.escape import elide, visible
 from nsyswrap.render.page_tables import Span
 from nsyswrap.render.rank_rows import WAITS, said
@@ -50,99 +51,13 @@ _SIZES = ((8, PixelSizes(17, 24, 6, 5, 58, 1)), (24, PixelSizes(0, 15, 4, 4, 22,
 _SMALL = PixelSizes(0, 6, 2, 4, 9, 8)
 
 
-class SegmentPart(NamedTuple):
-    """A colour of a segment: its key, its fill without a style sheet, top and height in pixels."""
-
-    key: str
-    fill: str
-    y: str
-    height: str
-
-
-class SegmentLabel(NamedTuple):
-    """A text in a segment: middle of the segment in per cent, baseline in pixels, and on which pages it fits."""
-
-    text: str
-    x: str
-    y: str
-    key: str
-    fill: str
-    fits: str
-
-
-class SegmentView(NamedTuple):
-    """A segment: position and width in per cent, its parts, its texts, and a sentence about it."""
-
-    x: str
-    width: str
-    parts: tuple[SegmentPart, ...]
-    labels: tuple[SegmentLabel, ...]
-    title: str
-
-
-class CollectiveBar(NamedTuple):
-    """A collective on one rank: where it waits and where it transfers, in per cent; and whether it has a mark."""
-
-    x: str
-    wait: str
-    transfer_x: str
-    transfer: str
-    is_marked: bool
-
-
-class RankView(NamedTuple):
-    """One rank: its name, why others wait for it, top of its bar and its lane in pixels, segments and collectives."""
-
-    name: str
-    brief: str
-    short: str
-    said: str
-    is_late: bool
-    y: int
-    lane_y: int
-    anchor: str
-    segments: tuple[SegmentView, ...]
-    bars: tuple[CollectiveBar, ...]
-
-
-class LastArrival(NamedTuple):
-    """The arrival of the last rank at a collective: position in per cent, and a sentence."""
-
-    x: str
-    title: str
-
-
-class RankTick(NamedTuple):
-    """A time of the axis: position in per cent, and its text."""
-
-    x: str
-    text: str
-
-
 class PictureView(NamedTuple):
-    """One step of all ranks.
-
-    Attributes:
-        title: Which step.
-        note: What is drawn of it.
-        label: The picture in one sentence.
-        rows: The ranks.
-        lines: When the last rank arrived, at the collectives with the longest waits.
-        ticks: Times of the axis.
-        sizes: Heights.
-        height: Height of all rows.
-        left: Width of the column of names, per cent.
-    """
+    """One step of all ranks: which step it is, what is drawn of it, the drawing, and how many segments that has."""
 
     title: str
     note: str
-    label: str
-    rows: tuple[RankView, ...]
-    lines: tuple[LastArrival, ...]
-    ticks: tuple[RankTick, ...]
-    sizes: PixelSizes
-    height: int
-    left: float
+    picture: Picture
+    segments: int
 
 
 class TimeAxis(NamedTuple):
@@ -164,8 +79,13 @@ def sizes_for(ranks: int) -> PixelSizes:
     return next((sizes for most, sizes in _SIZES if ranks <= most), _SMALL)
 
 
-def pictures(section: Section) -> tuple[PictureView, ...]:
-    """Return the picture of each step that the section on ranks has."""
+def pictures(section: Section, *, is_linked: bool = True) -> tuple[PictureView, ...]:
+    """Return the picture of each step that the section on ranks has.
+
+    Args:
+        section: The section.
+        is_linked: Whether each rank leads to its time in the timeline.
+    """
     ranks = {int(row["rank"]): row for row in summary_model.rows(section, "ranks")}
     segments, bars = summary_model.rows(section, "segments"), summary_model.rows(section, "collectives")
     found = []
@@ -173,33 +93,70 @@ def pictures(section: Section) -> tuple[PictureView, ...]:
         name = step["step"]
         mine = [row for row in segments if row["step"] == name]
         if mine:
-            found.append(_picture(step, ranks, mine, [row for row in bars if row["step"] == name]))
+            its = [row for row in bars if row["step"] == name]
+            found.append(_picture(step, ranks, mine, its, is_linked=is_linked))
     return tuple(found)
 
 
-def _picture(step: Row, ranks: Mapping[int, Row], segments: Sequence[Row], bars: Sequence[Row]) -> PictureView:
+def _picture(
+    step: Row, ranks: Mapping[int, Row], segments: Sequence[Row], bars: Sequence[Row], *, is_linked: bool
+) -> PictureView:
     axis = TimeAxis(int(step["start_ns"]), int(step["end_ns"]))
     drawn = sorted({int(row["rank"]) for row in segments})
-    awaited = _awaited(axis, bars)
-    sizes = sizes_for(len(drawn))
-    rows = []
-    for at, number in enumerate(drawn):
+    awaited, sizes = _awaited(axis, bars), sizes_for(len(drawn))
+    height, left = len(drawn) * sizes.pitch, 0.0 if sizes.head else 7.0
+    tops = {number: at * sizes.pitch + sizes.head for at, number in enumerate(drawn)}
+    late = [number for number in drawn if ranks[number]["late"]]
+    lanes = []
+    for number in drawn:
         mine = [row for row in segments if row["rank"] == number]
-        its = [row for row in bars if row["rank"] == number]
-        rows.append(_row(ranks[number], (at, sizes, axis), mine, its, awaited))
+        parts = _rank(ranks[number], axis, tops[number], sizes, mine)
+        span = Span(int(mine[0]["start_ns"]), int(mine[-1]["end_ns"]))
+        lanes.append(
+            shape(
+                "g",
+                "rank-row",
+                parts=(
+                    *_head(ranks[number], tops[number], sizes),
+                    *(_linked(ranks[number], parts, span, len(drawn)) if is_linked else parts),
+                    *_frame(ranks[number], tops[number], sizes),
+                    *(
+                        each
+                        for row in bars
+                        if row["rank"] == number
+                        for each in _collective(row, axis, tops[number], sizes)
+                    ),
+                    *_labels(mine, axis, tops[number], sizes),
+                ),
+            )
+        )
+    last = [row for row in bars if row["is_last"] and row["collective"] in awaited]
+    inner = (
+        *_ticks(axis, height),
+        *lanes,
+        *(_line(row, axis, awaited, height) for row in last),
+        *(_mark(row, axis, tops[int(row["rank"])], sizes) for row in last),
+    )
     name = elide(str(step["step"]), _NAME_WIDTH)
-    late = [row.name for row in rows if row.is_late]
+    names = ", ".join(_name(ranks[number]) for number in late)
+    box: dict[str, Any] = {"x": f"{left}%", "width": f"{100 - left}%", "height": height + 24, "overflow": "visible"}
+    shapes = (
+        *(_short(number, tops[number], sizes, left, is_late=number in late)
+          for at, number in enumerate(drawn) if left and (number in late or at % sizes.every == 0)),
+        shape("svg", "", **box, parts=inner),
+    )  # fmt: skip
     return PictureView(
         title=f"{name.capitalize()}, {units.duration(step['length_ns'])}",
         note=_note(step),
-        label=f"{name} on {len(rows)} ranks" + (f"; late: {', '.join(late)}" if late else ""),
-        rows=tuple(rows),
-        lines=tuple(_lines(axis, bars, awaited)),
-        ticks=tuple(_ticks(axis)),
-        sizes=sizes,
-        height=len(rows) * sizes.pitch,
-        left=0.0 if sizes.head else 7.0,
+        picture=Picture(
+            shapes, height + 24, f"{name} on {len(drawn)} ranks" + (f"; late: {names}" if late else ""), role="group"
+        ),
+        segments=len(segments),
     )
+
+
+def _name(rank: Row) -> str:
+    return f"rank {int(rank['rank'])}, GPU {rank['device_id']}"
 
 
 def _note(step: Row) -> str:
@@ -210,75 +167,109 @@ def _note(step: Row) -> str:
     return f"{which} of {units.counted(int(step['step_count']), 'step')} that all ranks take in the window{part}"
 
 
-def _row(
-    rank: Row,
-    place: tuple[int, PixelSizes, TimeAxis],
-    segments: Sequence[Row],
-    bars: Sequence[Row],
-    awaited: Mapping[int, int],
-) -> RankView:
-    at, sizes, axis = place
-    top = at * sizes.pitch + sizes.head
-    number, is_late = int(rank["rank"]), bool(rank["late"])
-    span = Span(int(segments[0]["start_ns"]), int(segments[-1]["end_ns"]))
-    is_labelled = is_late or at % sizes.every == 0
-    return RankView(
-        name=f"rank {number}, GPU {rank['device_id']}",
-        brief=f"rank {number}",
-        short=str(number) if is_labelled else "",
-        said=said(rank) if sizes.head else "",
-        is_late=is_late,
-        y=top,
-        lane_y=top + sizes.bar + 1,
-        anchor=span.anchor,
-        segments=_labelled_once([_segment(row, axis, top, sizes) for row in segments]),
-        bars=tuple(_bar(row, axis, is_marked=row["is_last"] and row["collective"] in awaited) for row in bars),
-    )
+def _short(number: int, top: int, sizes: PixelSizes, left: float, *, is_late: bool) -> Shape:
+    """Return the number of a rank beside its bar, where bars are too close for names above them."""
+    is_small = sizes.bar < 10  # noqa: PLR2004 - pixels; ours, smaller bars have smaller numbers
+    place: dict[str, Any] = {"x": f"{left - 1}%", "y": top + sizes.bar - (0 if is_small else 2), "text_anchor": "end"}
+    look = "rank-name late" if is_late else "rank-name"
+    place |= {"font_weight": 650} if is_late else {}
+    return shape("text", look, words=str(number), **place, font_size=10 if is_small else 12, fill="#16202C")
 
 
-def _segment(row: Row, axis: TimeAxis, top: int, sizes: PixelSizes) -> SegmentView:
-    left, right = axis.x(int(row["start_ns"])), axis.x(int(row["end_ns"]))
-    whole = max(int(row["end_ns"]) - int(row["start_ns"]), 1)
-    parts, below = [], float(top + sizes.bar)
+def _head(rank: Row, top: int, sizes: PixelSizes) -> Iterator[Shape]:
+    """Yield the name of a rank above its bar, and why others wait for it, where there is room."""
+    if not sizes.head:
+        return
+    why = said(rank)
+    words = [shape("tspan", "", words=_name(rank), font_weight=650)]
+    words += [shape("tspan", "rank-said", words=why, dx=8)] if why else []
+    look = "rank-name late" if rank["late"] else "rank-name"
+    yield shape("text", look, x=0, y=top - 5, font_size=12, fill="#16202C", parts=tuple(words))
+
+
+def _linked(rank: Row, parts: tuple[Shape, ...], span: Span, ranks: int) -> tuple[Shape, ...]:
+    """Return the bar of a rank as a link to its time; of many ranks, the tab key reaches the late ones."""
+    is_late = bool(rank["late"])
+    named = {"href": f"#{span.anchor}", **({"tabindex": "-1"} if ranks > _SIZES[-1][0] and not is_late else {})}
+    title = f"{_name(rank)}{', late' if is_late else ''}, in the timeline"
+    return (Shape("a", named, title=title, parts=parts),)
+
+
+def _rank(rank: Row, axis: TimeAxis, top: int, sizes: PixelSizes, segments: Sequence[Row]) -> tuple[Shape, ...]:
+    """Return the bar of a rank: its ground and its segments."""
+    ground = shape("rect", "hit", width="100%", y=top, height=sizes.bar, fill="#929292", fill_opacity=".12")
+    drawn = []
+    for row in segments:
+        left, right = axis.x(int(row["start_ns"])), axis.x(int(row["end_ns"]))
+        place: dict[str, Any] = {"x": f"{_decimal(left)}%", "width": f"{_decimal(right - left)}%"}
+        parts = tuple(
+            shape("rect", f"p-{key}", **place, y=f"{y:.1f}", height=f"{height:.1f}", fill=fill)
+            for key, fill, y, height in _stack(row, top, sizes)
+        )
+        drawn.append(Shape("g", {"aria-hidden": "true"}, title=f"rank {int(rank['rank'])}: {_title(row)}", parts=parts))
+    return (ground, *drawn)
+
+
+def _stack(row: Row, top: int, sizes: PixelSizes) -> list[tuple[str, str, float, float]]:
+    """Return key, fill, top and height in pixels of each colour of a segment."""
+    whole, below, found = max(int(row["end_ns"]) - int(row["start_ns"]), 1), float(top + sizes.bar), []
     for column, key, fill in PARTS:
         height = sizes.bar * int(row[column]) / whole
         if height >= 0.05:  # noqa: PLR2004 - a twentieth of a pixel cannot be seen
             below -= height
-            parts.append(SegmentPart(key, fill, f"{below:.1f}", f"{height:.1f}"))
-    labels = _labels(row, parts, left, right) if sizes.head else ()
-    return SegmentView(_per_cent(left), _per_cent(right - left), tuple(parts), labels, _title(row))
+            found.append((key, fill, below, height))
+    return found
 
 
-def _labelled_once(segments: Sequence[SegmentView]) -> tuple[SegmentView, ...]:
-    """Return segments; where several have the same text, only the widest keeps it."""
-    widest: dict[tuple[str, str], float] = {}
-    for one in segments:
-        for label in one.labels:
-            widest[label.text, label.fits] = max(widest.get((label.text, label.fits), 0.0), float(one.width))
-    found = []
-    for one in segments:
-        kept = [label for label in one.labels if widest.get((label.text, label.fits)) == float(one.width)]
-        found.append(one._replace(labels=tuple(kept)))
-        widest.update({(label.text, label.fits): -1.0 for label in kept})
-    return tuple(found)
+def _frame(rank: Row, top: int, sizes: PixelSizes) -> Iterator[Shape]:
+    if rank["late"]:
+        yield shape(
+            "rect", "rank-frame", width="100%", y=top - 1, height=sizes.bar + 2, fill="none", stroke="#B3261E",
+            stroke_width=1.5, pointer_events="none",
+        )  # fmt: skip
 
 
-def _labels(row: Row, parts: Sequence[SegmentPart], left: float, right: float) -> tuple[SegmentLabel, ...]:
-    """Return the longest text that fits on a wide page, and the longest that fits on a narrow one."""
-    largest = max(parts, key=lambda part: float(part.height), default=None)
-    if largest is None or float(largest.height) < _TEXT_HEIGHT:
-        return ()
-    texts = _texts(row)
-    wide, narrow = (
-        next((text for text in texts if len(text) * _LETTER + 6 <= (right - left) / 100 * page), "")
-        for page in (_WIDE, _NARROW)
-    )
-    x, y = _per_cent((left + right) / 2), f"{float(largest.y) + float(largest.height) / 2 + 4:.1f}"
-    about = (x, y, largest.key, _TEXT_ON[largest.key])
-    if wide == narrow:
-        return (SegmentLabel(wide, *about, "both"),) if wide else ()
-    shown = [(wide, "wide"), (narrow, "narrow")]
-    return tuple(SegmentLabel(text, *about, fits) for text, fits in shown if text)
+def _collective(row: Row, axis: TimeAxis, top: int, sizes: PixelSizes) -> Iterator[Shape]:
+    """Yield a collective on one rank below its bar: where it waits, and where it transfers."""
+    start, arrival, end = (axis.x(int(row[name])) for name in ("start_ns", "arrival_ns", "end_ns"))
+    place = {"y": str(top + sizes.bar + 1), "height": str(sizes.lane)}
+    if (width := _decimal(arrival - start)) != "0":
+        x = f"{_decimal(start)}%"
+        waits = {"class": "p-rank_wait", "x": x, "width": f"{width}%", **place, "fill": "#B5638F"}
+        yield Shape("rect", {**waits, "fill-opacity": ".6"})
+    x, width = f"{_decimal(arrival)}%", f"{_decimal(end - arrival)}%"
+    yield Shape("rect", {"class": "p-communication", "x": x, "width": width, **place, "fill": "#873267"})
+
+
+def _labels(segments: Sequence[Row], axis: TimeAxis, top: int, sizes: PixelSizes) -> Iterator[Shape]:
+    """Yield the text of each segment: the longest that fits on a wide page, and the longest that fits on a narrow one.
+
+    Where several segments have the same text, only the widest has it.
+    """
+    widest: dict[tuple[str, str], tuple[float, Shape]] = {}
+    for row in segments if sizes.head else ():
+        key, _, y, height = max(_stack(row, top, sizes), key=lambda part: part[-1], default=("", "", 0.0, 0.0))
+        if height < _TEXT_HEIGHT:
+            continue
+        left, right = axis.x(int(row["start_ns"])), axis.x(int(row["end_ns"]))
+        wide, narrow = (
+            next((text for text in _texts(row) if len(text) * _LETTER + 6 <= (right - left) / 100 * page), "")
+            for page in (_WIDE, _NARROW)
+        )
+        place: dict[str, Any] = {
+            "x": f"{_decimal((left + right) / 2)}%",
+            "y": f"{y + height / 2 + 4:.1f}",
+            "font_size": 12,
+        }
+        for text, fits in [(wide, "both")] if wide == narrow else [(wide, "wide"), (narrow, "narrow")]:
+            hidden: dict[str, Any] = {"display": "none"} if fits == "narrow" else {}
+            drawn = shape(
+                "text", f"rank-text on-{key} {fits}", words=text, **place, text_anchor="middle", fill=_TEXT_ON[key],
+                **hidden, aria_hidden="true",
+            )  # fmt: skip
+            if text and right - left > widest.get((text, fits), (0.0, drawn))[0]:
+                widest[text, fits] = right - left, drawn
+    yield from (drawn for _, drawn in widest.values())
 
 
 def _texts(row: Row) -> tuple[str, ...]:
@@ -305,13 +296,6 @@ def _title(row: Row) -> str:
     return f"{(*_texts(row), 'no phase')[0]}, {length}: {', '.join(times)}"
 
 
-def _bar(row: Row, axis: TimeAxis, *, is_marked: bool) -> CollectiveBar:
-    start, arrival, end = (axis.x(int(row[name])) for name in ("start_ns", "arrival_ns", "end_ns"))
-    return CollectiveBar(
-        _per_cent(start), _per_cent(arrival - start), _per_cent(arrival), _per_cent(end - arrival), is_marked
-    )
-
-
 def _awaited(axis: TimeAxis, bars: Sequence[Row]) -> dict[int, int]:
     """Return the collectives that get a line, with the longest wait of a rank in each, in ns."""
     longest: dict[int, int] = {}
@@ -325,26 +309,36 @@ def _awaited(axis: TimeAxis, bars: Sequence[Row]) -> dict[int, int]:
     }
 
 
-def _lines(axis: TimeAxis, bars: Sequence[Row], awaited: Mapping[int, int]) -> Iterator[LastArrival]:
-    """Yield the arrival of the last rank at these collectives."""
-    for row in bars:
-        if row["is_last"] and row["collective"] in awaited:
-            wait = units.duration(awaited[row["collective"]])
-            title = f"rank {row['rank']} arrives last at this {row['kind']}; the first rank waits {wait}"
-            yield LastArrival(_per_cent(axis.x(int(row["arrival_ns"]))), visible(title))
+def _line(row: Row, axis: TimeAxis, awaited: Mapping[int, int], height: int) -> Shape:
+    """Return the arrival of the last rank at a collective as a line through all ranks."""
+    x, wait = f"{_decimal(axis.x(int(row['arrival_ns'])))}%", units.duration(awaited[row["collective"]])
+    title = visible(f"rank {row['rank']} arrives last at this {row['kind']}; the first rank waits {wait}")
+    return shape(
+        "line", "median", title=title, x1=x, x2=x, y2=height, stroke="#16202C", stroke_dasharray="2 3",
+        stroke_opacity=".7",
+    )  # fmt: skip
 
 
-def _ticks(axis: TimeAxis) -> Iterator[RankTick]:
+def _mark(row: Row, axis: TimeAxis, top: int, sizes: PixelSizes) -> Shape:
+    """Return the mark of the last rank at a collective, on its lane."""
+    x, y, half = f"{_decimal(axis.x(int(row['start_ns'])))}%", top + sizes.bar + 1 + sizes.lane / 2, sizes.mark
+    path = shape("path", "mark", d=f"M0 {-half}L{half} 0L0 {half}L{-half} 0Z", fill="#16202C")
+    return shape("svg", "", x=x, y=y, width=1, height=1, overflow="visible", parts=(path,))
+
+
+def _ticks(axis: TimeAxis, height: int) -> Iterator[Shape]:
     """Yield round times of the axis, from its start."""
     length = axis.end_ns - axis.start_ns
     least = max(length / _TICKS, 1)
     power = 10 ** (len(str(int(least))) - 1)
     distance = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= least)
     for at in range(0, length, distance):
-        yield RankTick(
-            _per_cent(100 * at / length), units.duration(at).replace(".00 ", " ").replace(".0 ", " ") if at else "0"
-        )
+        x = f"{_decimal(100 * at / length)}%"
+        words = units.duration(at).replace(".00 ", " ").replace(".0 ", " ") if at else "0"
+        middle: dict[str, Any] = {"text_anchor": "middle"} if at else {}
+        yield shape("line", "ground", x1=x, x2=x, y2=height, stroke="#929292", stroke_opacity=".3")
+        yield shape("text", "rank-tick", words=words, x=x, y=height + 17, font_size=12, fill="#55616F", **middle)
 
 
-def _per_cent(value: float) -> str:
+def _decimal(value: float) -> str:
     return f"{value:.2f}".rstrip("0").rstrip(".") or "0"

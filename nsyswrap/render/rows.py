@@ -15,6 +15,7 @@ from nsyswrap.render.vocabulary import WEIGHTS, column_label
 if TYPE_CHECKING:
     import pandas as pd
 
+_PROSE = frozenset({"text", "why", "reasons"})
 _STATISTICS = ("mean_ns", "median_ns", "min_ns", "max_ns", "stddev_ns")
 # NCCL does not record the size of each message. Source: docs/sections/communication.md.
 UNKNOWN_SIZE = -1
@@ -140,7 +141,7 @@ def unit_of(name: str, *, numeric: bool) -> units.ColumnUnit:
 
 def is_prose(name: str) -> bool:
     """Return whether a column holds sentences, which may take several lines, and no names."""
-    return name == "text" or name.endswith("_text")
+    return name in _PROSE or name.endswith("_text")
 
 
 def _column(name: str, kind: units.ColumnUnit, values: list[Any], scales: dict[str, units.Scale]) -> ShownColumn:

@@ -57,14 +57,10 @@ def step_bar(report: Report) -> StepBar | None:
         return None
     caption, length_ns = _step(report)
     accounts = [each for each in (*_work(ledgers), *_idle(ledgers)) if each.ns]
+    rows = charts.stacked([(each.key, each.label, each.fill, each.ns) for each in accounts])
     whole = max(sum(each.ns for each in accounts), 1)
-    parts = tuple(
-        LegendRow(
-            each.key, each.label, "", each.fill, units.duration(length_ns * each.ns // whole),
-            units.share(each.ns / whole), segment.x, segment.width,
-        )
-        for each, segment in zip(accounts, charts.bar([each.ns for each in accounts]), strict=True)
-    )  # fmt: skip
+    times = [units.duration(length_ns * each.ns // whole) for each in accounts]
+    parts = tuple(row._replace(time=time) for row, time in zip(rows, times, strict=True))
     whose = f"mean of {len(ledgers)} GPUs" if len(ledgers) > 1 else ""
     return StepBar(caption, units.duration(length_ns), whose, parts)
 

@@ -11,6 +11,8 @@ from sqlalchemy.schema import Column
 
 from nsyswrap.runs.database import WrongValueError
 
+# As many digits of a run's id as `history list` shows.
+_ID_DIGITS = 10
 # Boolean before the others: it is none of them.
 _TYPES: tuple[tuple[type, tuple[type, ...], str], ...] = (
     (Boolean, (bool,), "true or false"),
@@ -20,18 +22,23 @@ _TYPES: tuple[tuple[type, tuple[type, ...], str], ...] = (
 )
 
 
-def rows_of(connection: Connection, query: Select[Any]) -> Sequence[Any]:
+def rows_of(connection: Connection, query: Select[Any], run_id: str = "") -> Sequence[Any]:
     """Return the rows that a query finds.
 
+    Args:
+        connection: The database.
+        query: The query.
+        run_id: The run that all rows are about; empty where the rows name their runs.
+
     Raises:
-        WrongValueError: A value is not of its column's type; the message names the column.
+        WrongValueError: A value is not of its column's type; the message names the column and the run.
     """
     rows = connection.execute(query).all()
-    check_rows(query, rows)
+    check_rows(query, rows, run_id)
     return rows
 
 
-def check_rows(query: Select[Any], rows: Sequence[Row[Any]]) -> None:
+def check_rows(query: Select[Any], rows: Sequence[Row[Any]], run_id: str = "") -> None:
     """Check that the values of some rows of a query are of the types of their columns.
 
     Raises:
@@ -40,10 +47,13 @@ def check_rows(query: Select[Any], rows: Sequence[Row[Any]]) -> None:
     for column, values in zip(query.selected_columns, zip(*rows, strict=True), strict=False):
         allowed, words = _allowed(column)
         if allowed and not set(map(type, values)) <= allowed:
-            wrong = next(value for value in values if type(value) not in allowed)
+            row, wrong = next(pair for pair in zip(rows, values, strict=True) if type(pair[1]) not in allowed)
             table = getattr(getattr(column, "table", None), "name", "")
             name = f"{table}.{column.key}" if table else column.key
-            raise WrongValueError(f"column {name} holds {str(wrong)[:40]!r}, and must hold {words}")
+            found = row._mapping  # noqa: SLF001 - the public name of a row's columns
+            run = run_id or found.get("run_id")
+            of_run = f" of run {run[:_ID_DIGITS]}" if isinstance(run, str) else ""
+            raise WrongValueError(f"column {name}{of_run} holds {str(wrong)[:40]!r}, and must hold {words}")
 
 
 def _allowed(column: ColumnElement[Any]) -> tuple[frozenset[type], str]:

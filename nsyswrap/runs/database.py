@@ -2,8 +2,9 @@
 
 import importlib.util
 import os
+import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +94,30 @@ def connect(url: URL) -> Engine:
     event.listen(engine, "connect", _prepare)
     event.listen(engine, "begin", _begin)
     return engine
+
+
+def check_owner(url: URL) -> None:
+    """Check that an SQLite file is a history, or empty, without changing it.
+
+    Raises:
+        HistoryError: Another program keeps its tables there.
+    """
+    path = Path(str(url.database))
+    if url.drivername != "sqlite" or not path.is_file() or not path.stat().st_size:
+        return
+    # What is no database at all is an error of the first query.
+    with suppress(sqlite3.Error), closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as connection:
+        names = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        if names and not names >= _OWN:
+            listed = ", ".join(sorted(names)[:3])
+            hint = f"give another file; {_FORMS}"
+            raise HistoryError(
+                f"{shown(url)} is no history: another program keeps its tables there ({listed})", hint=hint
+            )
+
+
+# Tables that every version has.
+_OWN = {"alembic_version", "runs", "accounts"}
 
 
 def _make_file(path: Path) -> None:

@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 
 from nsyswrap.base.privacy import ANYBODY, Cleaner
+from nsyswrap.base.program_name import program_and_arguments, working_words
 from nsyswrap.compare.step_times import KERNEL_ROWS, LEDGER_ROWS, step_times
 from nsyswrap.model import Fact, Report
-from nsyswrap.runs.program_name import program_and_arguments
 from nsyswrap.runs.run import STEP_FIELDS, Account, Run, RunFact, RunFinding, RunRow, StepSummary
 
 # Variables in which launchers set the number of ranks: torchrun, Open MPI, SLURM.
@@ -105,7 +105,7 @@ class _Texts:
 def _row(report: Report, record: Tree, place: RunOrigin, texts: _Texts) -> RunRow:
     """Return the row of a run, still without its id and its steps."""
     session, versions = report.session, _tree(record, "versions")
-    program, arguments = program_and_arguments(texts.command(record.get("command") or session.command))
+    program, arguments = program_and_arguments(working_words(texts.command(record.get("command") or session.command)))
     git, launch = _tree(record, "git"), _tree(record, "launch")
     gpus = {gpu.rank for gpu in report.gpus if gpu.rank is not None}
     named = _tree(_tree(record, "environment"), "values")
@@ -121,7 +121,7 @@ def _row(report: Report, record: Tree, place: RunOrigin, texts: _Texts) -> RunRo
         gpu_count=len(report.gpus),
         ranks=max(1, len(gpus), _whole(launch.get("size")) or 0, *(size or 0 for size in sizes)),
         rank=texts(launch.get("rank")),
-        host=texts(record.get("host")),
+        host=texts(record.get("machine")),
         commit=texts(git.get("commit")),
         committed_s=place.committed_s,
         is_dirty=is_dirty if isinstance(is_dirty, bool) else None,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from sqlalchemy import Engine
 
 from nsyswrap.runs import select, store
-from nsyswrap.runs.database import VARIABLE, HistoryError, connect, database_url, exists, shown
+from nsyswrap.runs.database import VARIABLE, HistoryError, check_owner, connect, database_url, exists, shown
 from nsyswrap.runs.migrate import migrate
 from nsyswrap.runs.run import Account, ListedProgram, ListedRun, Program, Run, RunFact, RunFinding, RunRow, SeriesRun
 from nsyswrap.runs.store import Added
@@ -176,12 +176,13 @@ def open_history(url: str | None = None, *, create: bool = True) -> History:
         create: Whether to make a file that does not exist.
 
     Raises:
-        HistoryError: It cannot be opened, does not exist, or was written by a newer nsyswrap.
+        HistoryError: It cannot be opened, does not exist, or was written by a newer nsyswrap or another program.
     """
     found = database_url(url)
     if not create and not exists(found):
         hint = f"add a run: nsyswrap history add reports/FOLDER; or set {VARIABLE} to another history"
         raise HistoryError(f"there is no history at {shown(found)}", hint=hint)
+    check_owner(found)
     engine = connect(found)
     migrate(engine)
     return History(engine, shown(found))

@@ -110,7 +110,7 @@ def accounts_of(engine: Engine, run: RunRow) -> tuple[Account, ...]:
     """
     query = select(*ACCOUNT_COLUMNS).join(RUNS).where(RUNS.c.run_id == run.run_id)
     with reading(engine) as connection:
-        rows = [Account(*row) for row in rows_of(connection, query)]
+        rows = [Account(*row) for row in rows_of(connection, query, run.run_id)]
     accounts = (one._replace(step_ns=per_step(one.total_ns, run)) for one in rows)
     return tuple(sorted(accounts, key=lambda one: (_place(one.kind), -one.total_ns, one[:4])))
 
@@ -128,7 +128,7 @@ def findings_of(engine: Engine, run: RunRow) -> tuple[RunFinding, ...]:
     """
     query = select(*FINDING_COLUMNS).join(RUNS).where(RUNS.c.run_id == run.run_id).order_by(FINDINGS.c.position)
     with reading(engine) as connection:
-        findings = [RunFinding(*row) for row in rows_of(connection, query)]
+        findings = [RunFinding(*row) for row in rows_of(connection, query, run.run_id)]
     return tuple(
         one._replace(lost_step_ns=one.lost_ns / run.step_count if run.step_count else None) for one in findings
     )
@@ -142,7 +142,7 @@ def facts_of(engine: Engine, run: RunRow) -> tuple[RunFact, ...]:
     """
     query = select(*FACT_COLUMNS).join(RUNS).where(RUNS.c.run_id == run.run_id)
     with reading(engine) as connection:
-        return tuple(sorted((RunFact(*row) for row in rows_of(connection, query)), key=lambda one: one[:2]))
+        return tuple(sorted((RunFact(*row) for row in rows_of(connection, query, run.run_id)), key=lambda one: one[:2]))
 
 
 def list_programs(engine: Engine, name: str = "") -> list[ListedProgram]:

@@ -4,7 +4,7 @@ from collections.abc import Collection
 
 from nsyswrap.base.errors import UsageError
 from nsyswrap.base.package_modules import modules_of
-from nsyswrap.sections.spec import SectionSpec
+from nsyswrap.sections.spec import About, SectionSpec
 from nsyswrap.trace import tables
 
 SECTIONS: tuple[SectionSpec, ...] = tuple(
@@ -48,6 +48,8 @@ def unread_tables(keys: Collection[str]) -> frozenset[str]:
     if not keys:
         return frozenset()
     read = (
-        _FURTHER if each.reads is None else {spec.name for spec in each.reads} for each in SECTIONS if each.key in keys
+        _FURTHER if each.reads is None or each.about is not About.RECORDING else {spec.name for spec in each.reads}
+        for each in SECTIONS
+        if each.key in keys
     )
     return _FURTHER - frozenset[str]().union(*read)

@@ -18,7 +18,7 @@ from nsyswrap.sections.collectives_table import by_kind, unmatched_share, who_wa
 from nsyswrap.sections.communication_advice import advice_for, is_split
 from nsyswrap.sections.missing_events import lost_processes
 from nsyswrap.sections.severity import make_finding, worth_printing
-from nsyswrap.sections.spec import Kind, PageGroup, SectionSpec
+from nsyswrap.sections.spec import About, Kind, PageGroup, SectionSpec
 from nsyswrap.trace import tables
 from nsyswrap.trace.tables import coded
 from nsyswrap.what_if.simulate import Simulation
@@ -171,6 +171,7 @@ SECTION = SectionSpec(
     key="communication",
     title=TITLE,
     run=run,
+    about=About.BOTH,
     needs=(tables.KERNELS,),
     of_operations=True,
     place=110,

@@ -24,7 +24,7 @@ from nsyswrap.rules.program_kind import Wording
 from nsyswrap.sections.idle_findings import most_sampled
 from nsyswrap.sections.managed_memory import find_finding
 from nsyswrap.sections.severity import make_finding, worth_printing
-from nsyswrap.sections.spec import Kind, PageGroup, SectionSpec
+from nsyswrap.sections.spec import About, Kind, PageGroup, SectionSpec
 from nsyswrap.trace.tables import array, groups
 from nsyswrap.what_if.changes.pinned_copies import pinned_copies
 from nsyswrap.what_if.saving import Saving, WhatIf, faster, predict
@@ -240,6 +240,7 @@ SECTION = SectionSpec(
     key="copies",
     title=TITLE,
     run=run,
+    about=About.BOTH,
     of_operations=True,
     place=100,
     group=PageGroup.GPU,

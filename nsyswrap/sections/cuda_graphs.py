@@ -15,7 +15,7 @@ from nsyswrap.loop.own_windows import find_own_windows, running
 from nsyswrap.model import Fact, Finding, Section, Severity
 from nsyswrap.rules import graphs
 from nsyswrap.rules.rule import Rule
-from nsyswrap.sections.spec import STATISTICS, Kind, PageGroup, SectionSpec
+from nsyswrap.sections.spec import STATISTICS, About, Kind, PageGroup, SectionSpec
 from nsyswrap.trace import tables
 from nsyswrap.trace.tables import array, coded
 
@@ -169,6 +169,7 @@ SECTION = SectionSpec(
     key="cuda_graphs",
     title="CUDA graphs",
     run=run,
+    about=About.BOTH,
     needs=(tables.CALLS,),
     reads=(),
     place=130,

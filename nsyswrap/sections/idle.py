@@ -21,7 +21,7 @@ from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import NO_PHASE
 from nsyswrap.model import Fact, Finding, Section
 from nsyswrap.ranks.many import OtherRanks
-from nsyswrap.sections.spec import Kind, SectionSpec
+from nsyswrap.sections.spec import About, Kind, SectionSpec
 from nsyswrap.trace import tables
 
 TITLE = "Why the GPU was idle"
@@ -229,6 +229,7 @@ SECTION = SectionSpec(
     key="idle",
     title=TITLE,
     run=run,
+    about=About.BOTH,
     of_operations=True,
     place=20,
     columns={

@@ -20,7 +20,7 @@ from nsyswrap.rules.launches import LAUNCH_BOUND
 from nsyswrap.rules.optimizer import MANY_KERNELS
 from nsyswrap.sections.idle_findings import most_sampled
 from nsyswrap.sections.severity import make_finding, worth_printing
-from nsyswrap.sections.spec import STATISTICS, Kind, PageGroup, SectionSpec
+from nsyswrap.sections.spec import STATISTICS, About, Kind, PageGroup, SectionSpec
 from nsyswrap.trace import tables
 from nsyswrap.trace.tables import array, coded
 from nsyswrap.what_if.changes.cuda_graphs import cuda_graphs
@@ -164,6 +164,7 @@ SECTION = SectionSpec(
     key="launches",
     title="Launches",
     run=run,
+    about=About.BOTH,
     needs=(tables.CALLS,),
     of_operations=True,
     place=210,

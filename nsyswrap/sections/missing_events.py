@@ -42,6 +42,9 @@ COMPLAINTS = (WARNING, ERROR) = (2, 3)
 # Messages of nsys about recording the work of the GPU; those on cuDNN and cuBLAS are about other traces.
 ABOUT_CUDA = re.compile(r"\bCUDA\b|CUPTI|\bGPU\b|\bdriver\b")
 _OTHER_TRACES = re.compile(r"cuDNN|cuBLAS")
+# nsys cannot know whether it has all events of a program that goes on after the recorded steps.
+_NOT_ALL = re.compile(r"Not all .{1,40} events might")
+_STOPPED_BY_RANGE = "Stopping the profiling session using NVTX trigger"
 _NOT_STARTED = re.compile(r"No CUDA events|CUDA profiling might")
 _LOST = re.compile(
     r"Not all .{1,40} events|\b(?:lost|dropped)\b|cannot be collected|was not collected|No CUDA events|CUDA prof"
@@ -355,13 +358,17 @@ def warnings_of(trace: Trace) -> Iterator[str]:
     """Yield what nsys itself says about this capture: its errors, and its warnings on events that it lost, each once.
 
     Warnings about a process without any CUDA event are left out where other processes have some: it does not use CUDA.
+    So are those about all programs that go on after their recording.
     """
     messages = trace[tables.DIAGNOSTICS]
+    goes_on = messages["text"].astype(str).str.startswith(_STOPPED_BY_RANGE).any()
     for severity in reversed(COMPLAINTS):
         texts = {str(each) for each in messages["text"][array(messages, "severity") == severity]}
         for text in sorted(texts):
-            started = trace.event_counts.get("CUDA", 0) and _NOT_STARTED.search(text)
-            if not _OTHER_TRACES.search(text) and (severity == ERROR or (_LOST.search(text) and not started)):
+            unfounded = (trace.event_counts.get("CUDA", 0) and _NOT_STARTED.search(text)) or (
+                goes_on and _NOT_ALL.search(text)
+            )
+            if not _OTHER_TRACES.search(text) and (severity == ERROR or (_LOST.search(text) and not unfounded)):
                 yield f"nsys {'reports' if severity == ERROR else 'warns'}: {text}"
 
 

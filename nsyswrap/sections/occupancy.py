@@ -23,7 +23,7 @@ from nsyswrap.model import Fact, Finding, Section, Severity
 from nsyswrap.rules.occupancy import LOW, SMALL_GRID
 from nsyswrap.sections.launch_groups import kernels_by_device, launch_groups
 from nsyswrap.sections.severity import make_finding
-from nsyswrap.sections.spec import Kind, PageGroup, SectionSpec
+from nsyswrap.sections.spec import About, Kind, PageGroup, SectionSpec
 from nsyswrap.trace import tables
 from nsyswrap.trace.tables import array, coded
 from nsyswrap.what_if.saving import Saving, WhatIf, faster, predict
@@ -290,6 +290,7 @@ SECTION = SectionSpec(
     key="occupancy",
     title="Occupancy",
     run=run,
+    about=About.BOTH,
     needs=(tables.KERNELS,),
     place=90,
     group=PageGroup.GPU,

@@ -1,19 +1,16 @@
 """The profiler's own cost: what recording added to the run, and how long a step takes without it."""
 
-from dataclasses import replace
-
 import numpy as np
 import pandas as pd
 
 from nsyswrap.attribution.attribution import Attribution
 from nsyswrap.attribution.causes import CODE
 from nsyswrap.base import units
-from nsyswrap.base.interval import around
 from nsyswrap.base.intervals import Times, Window
 from nsyswrap.events.recorded_calls import RecordedCalls
 from nsyswrap.hardware.profiler_cost import GRAPH_OPERATION, KINDS, OPERATION, ProfilerCost
 from nsyswrap.loop.context import TraceContext
-from nsyswrap.model import Fact, Section, StepTimes
+from nsyswrap.model import Fact, Section
 from nsyswrap.program.calibration import median_of
 from nsyswrap.sections.spec import PageGroup, SectionSpec
 from nsyswrap.trace.tables import array
@@ -66,13 +63,6 @@ def run(
         tables={"calls": _calls(context, window, recorded_calls)},
         notes=(_note(found),),
     )
-
-
-def with_times(step: StepTimes, section: Section) -> StepTimes:
-    """Return the times of a step with the simulated one without the profiler, from this section."""
-    facts = [section.fact(name) for name in STEP_FACTS]
-    known = [int(fact.value) for fact in facts if fact is not None and fact.value is not None]
-    return replace(step, alone=around(*known), alone_source="simulated") if known else step
 
 
 def _facts(lengths: Times, found: WithoutProfiler | None) -> tuple[Fact, ...]:

@@ -33,6 +33,20 @@ class Kind(StrEnum):
     FLAG = "true or false"
 
 
+class About(StrEnum):
+    """What a section is about.
+
+    Attributes:
+        RECORDING: The recorded run, with what the profiler cost.
+        PROGRAM: The program as it runs alone.
+        BOTH: Its tables are about the recording and its findings about the program.
+    """
+
+    RECORDING = "recording"
+    PROGRAM = "program"
+    BOTH = "both"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SectionHead:
     """The name of a section, its place, and its words.
@@ -74,6 +88,7 @@ class SectionSpec(SectionHead):
     Attributes:
         run: Returns the section; a pure function. Its parameters name the values that it reads: ``context``,
             ``window``, and those of ``report.VALUES``, such as ``attributions`` and ``simulation``.
+        about: Whether it is about the recording or about the program.
         needs: Tables that must have rows; without them the section is left out and the report says so.
         reads: The tables that it reads among those that steps, phases and operations do not need; None for all of
             them, as for sections that read the attribution of idle time or count the rows of all tables.
@@ -82,6 +97,7 @@ class SectionSpec(SectionHead):
     """
 
     run: Callable[..., Section]
+    about: About = About.RECORDING
     needs: tuple[TableSpec, ...] = ()
     reads: tuple[TableSpec, ...] | None = None
     of_operations: bool = False

@@ -40,7 +40,7 @@ from nsyswrap.events.operations import COMMUNICATION, COMPUTE, COPY, MEMSET
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.phase_detection import BATCH, DATA, LIBRARY_DOMAINS
 from nsyswrap.model import Fact, Section
-from nsyswrap.sections.spec import Kind, PageGroup, SectionSpec
+from nsyswrap.sections.spec import About, Kind, PageGroup, SectionSpec
 from nsyswrap.trace import tables
 from nsyswrap.trace.tables import array, blocks, coded
 
@@ -259,6 +259,7 @@ SECTION = SectionSpec(
     key="step_breakdown",
     title="Step-time breakdown",
     run=run,
+    about=About.PROGRAM,
     needs=(tables.KERNELS,),
     reads=(),
     place=160,

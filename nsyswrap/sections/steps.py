@@ -11,7 +11,7 @@ from nsyswrap.model import Fact, Finding, Section
 from nsyswrap.ranks.collectives import Collectives
 from nsyswrap.sections.ledger import ledger_of_spans
 from nsyswrap.sections.slow_steps import find_findings, find_outliers
-from nsyswrap.sections.spec import PARTS, Kind, PageGroup, SectionSpec
+from nsyswrap.sections.spec import PARTS, About, Kind, PageGroup, SectionSpec
 from nsyswrap.trace import tables
 from nsyswrap.trace.tables import array
 from nsyswrap.what_if.simulate import Simulation
@@ -142,6 +142,7 @@ SECTION = SectionSpec(
     key="steps",
     title="Steps",
     run=run,
+    about=About.BOTH,
     place=140,
     group=PageGroup.PROGRAM,
     columns={

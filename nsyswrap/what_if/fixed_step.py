@@ -53,14 +53,18 @@ class CurrentStep:
 def typical(step: StepTimes, window: Window) -> CurrentStep | None:
     """Return the time of a step to which savings refer; None where fewer than two steps were measured.
 
+    It is that of the program alone, where that is known well enough.
+
     Args:
         step: The measured steps of the window.
         window: Interval of the findings.
     """
     if not step.recorded_ns or (step.count or 0) <= 1:
         return None
-    mean, count, alone = step.mean_in(window), step.count or 0, step.alone
+    alone, count, total = step.alone, step.count or 0, step.total_in(window)
     if alone is None or alone.high > WIDEST_FACTOR * alone.low:
-        return CurrentStep(Interval(mean, mean, mean), step.total_in(window), count, is_recorded=True)
-    recorded = step.recorded_ns
-    return CurrentStep(alone.map(lambda ns: round(ns * mean / recorded)), step.total_in(window), count)
+        mean = step.mean_in(window)
+        return CurrentStep(Interval(mean, mean, mean), total, count, is_recorded=True)
+    # The mean of the program's own steps; without these, that of the recorded steps gets shorter by the same share.
+    whole, median = (total, step.recorded_ns) if step.alone_total_ns is None else (step.alone_total_ns, alone.point)
+    return CurrentStep(alone.map(lambda ns: round(ns * (whole // count) / median)), whole, count)

@@ -28,16 +28,17 @@ class Sample:
     scale: float
 
 
-def choose_sample(launched: Times, steps: Steps, window: Window) -> Sample:
+def choose_sample(launched: Times, steps: Steps, window: Window, most: int = MOST_OPERATIONS) -> Sample:
     """Return the part of a window to simulate.
 
     Args:
         launched: When each operation was launched, in ns; where no call is known, when it began.
         steps: The steps of the training loop.
         window: The whole window.
+        most: The most operations that it may have.
 
     Returns:
-        The whole window where it has no more than ``MOST_OPERATIONS``; of several processes the part in which all take
+        The whole window where it has no more operations; of several processes the part in which all take
         the same number of steps. Else as many consecutive measured steps as fit,
         with a length nearest to the median of such runs. Without steps, a part from the middle of the window.
     """
@@ -45,16 +46,16 @@ def choose_sample(launched: Times, steps: Steps, window: Window) -> Sample:
     # The times are almost in order, so a stable sort is fast.
     inside = np.sort(launched[(launched >= window.start_ns) & (launched < window.end_ns)], kind="stable")
     start, end = _measured(steps, window)
-    if len(inside) <= MOST_OPERATIONS:
+    if len(inside) <= most:
         return Sample(window, len(start) if window.is_of_steps else 0, 1.0)
     if len(start):
         count = np.searchsorted(inside, np.append(start, end[-1]))
-        fitting = MOST_OPERATIONS // max(int(np.median(np.diff(count))), 1)
+        fitting = most // max(int(np.median(np.diff(count))), 1)
         if fitting:
             return _median_run(start, end, min(fitting, len(start)), window)
-    first = (len(inside) - MOST_OPERATIONS) // 2
-    begin, stop = int(inside[first]), int(inside[first + MOST_OPERATIONS - 1]) + 1
-    part = Window(begin, stop, f"{MOST_OPERATIONS} operations from the middle of {window.label}", window.source)
+    first = (len(inside) - most) // 2
+    begin, stop = int(inside[first]), int(inside[first + most - 1]) + 1
+    part = Window(begin, stop, f"{most} operations from the middle of {window.label}", window.source)
     return Sample(part, 0, window.length_ns / part.length_ns)
 
 

@@ -23,8 +23,9 @@ from nsyswrap.what_if import cpu_nodes as host
 from nsyswrap.what_if.cpu_nodes import HostNodes, HostSources, find_host
 from nsyswrap.what_if.dependency_graph import EMPTY, FREE, Change, DependencyGraph
 from nsyswrap.what_if.gpu_nodes import NONE, Queued, Starts, find_starts, queue_operations
+from nsyswrap.what_if.machine_pace import find_paces, kernel_factors
 from nsyswrap.what_if.rank_edges import NAMES, across_hosts, across_ranks, whole_until
-from nsyswrap.what_if.sample import choose_sample
+from nsyswrap.what_if.sample import MOST_OPERATIONS, choose_sample
 from nsyswrap.what_if.stream_waits import find_stream_waits
 from nsyswrap.what_if.sync_waits import Holds, find_holds, find_recorded
 
@@ -84,6 +85,15 @@ class Simulation:
         """Return the simulated length of the sample without a change, in ns; None where it cannot be simulated."""
         return None if self.failure else self.length()
 
+    @cached_property
+    def fastest(self) -> tuple[float, dict[int, float]]:
+        """Return how long kernels, and the work of each thread, take at their fastest pace, relative to the sample."""
+        window = self.context.steps.measured_window() or self.sample
+        paces = find_paces(self.context, window, self.sample)
+        return kernel_factors(self.context, window, self.sample)[0], {
+            thread: 1 / pace.slowdown for thread, pace in paces.items()
+        }
+
     @property
     def error_share(self) -> float | None:
         """Return the error of the simulation as a share of the measured time; None where there is no simulation."""
@@ -120,12 +130,19 @@ def find_simulation(
     context: TraceContext, states: ThreadStates, window: Window, collectives: Collectives
 ) -> Simulation:
     """Return the simulation of a window, or of the part of it that can be simulated quickly."""
+    return simulated_part(context, states, window, collectives, MOST_OPERATIONS)
+
+
+def simulated_part(
+    context: TraceContext, states: ThreadStates, window: Window, collectives: Collectives, most: int
+) -> Simulation:
+    """Return the simulation of a window, or of a part of it with at most so many operations."""
     operations = context.operations
     # When each operation was launched; when it began where no call is known.
     known = operations.call >= 0
     launched: Times = operations.start.copy()
     launched[known] = array(context.trace[tables.CALLS], "start")[operations.call[known]]
-    chosen = choose_sample(launched, context.steps, window)
+    chosen = choose_sample(launched, context.steps, window, most)
     sample = chosen.window
     # No call launches a migration. Its delay of a kernel or of the host stays as measured.
     by_host = ~operations.migration

@@ -49,7 +49,7 @@ def simulated_steps(simulation: Simulation, happened: Times) -> npt.NDArray[np.f
 
 def processes_of_steps(simulation: Simulation) -> Times:
     """Return the process of each of the steps that :func:`simulated_steps` returns, as its global id."""
-    each = [np.full(len(start), tables.process_of(thread)) for thread, start, _ in _recorded(simulation)]
+    each = [np.full(len(start), thread & ~tables.THREAD_MASK) for thread, start, _ in _recorded(simulation)]
     return np.concatenate([np.empty(0, np.int64), *each])
 
 

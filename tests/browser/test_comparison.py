@@ -52,6 +52,6 @@ def test_both_steps_begin_at_the_left_edge_on_the_scale_of_the_longer_one(browse
 def test_the_interval_lies_left_of_no_change_where_new_is_faster(page: Page) -> None:
     ends, zero = page.evaluate(
         "(() => { const reach = document.querySelector('.reach').getBBox(); "
-        "return [[reach.x, reach.x + reach.width], document.querySelector('.picture .middle').getBBox().x]; })()"
+        "return [[reach.x, reach.x + reach.width], document.querySelector('.drawn .middle').getBBox().x]; })()"
     )
     assert ends[0] < ends[1] < zero

@@ -335,7 +335,9 @@ def test_the_page_of_a_real_capture_is_small(sample: tuple[Path, dict[str, Any]]
 
 def test_no_column_of_a_table_is_left_without_a_name(browser: Browser, sample: tuple[Path, dict[str, Any]]) -> None:
     with opened(browser, sample[0]) as page:
-        named = page.locator("table.data th:not(.drawn)").evaluate_all("(all) => all.map((one) => one.dataset.name)")
+        named = page.locator("table.data thead th:not(.drawn)").evaluate_all(
+            "(all) => all.map((one) => one.dataset.name)"
+        )
     assert all(named)
     assert len(named) > 50
 

@@ -33,6 +33,8 @@ for line in lines:
     if "count" in request:
         answer({"plain_step": [{"launch": 77}, 2.5]})
     elif "core" not in request:
+        if label == "failing":
+            sys.exit("no GPU left")
         answer([100.0 + int(number), 10.0])
 """
 
@@ -111,6 +113,12 @@ def test_a_program_that_ends_between_two_blocks_is_an_error() -> None:
     with pytest.raises(OSError, match=r"ended|Broken pipe"):
         probe.block("range", "tight")
     probe.close()
+
+
+@pytest.mark.usefixtures("log")
+def test_the_error_says_how_a_program_ended_between_two_blocks(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match=r"a program that times calls ended: no GPU left \(exit code 1\)"):
+        run_probes([("env", "LABEL=failing")], tmp_path)
 
 
 def test_what_a_crashed_nsys_leaves_is_ended(marker: str, tmp_path: Path) -> None:

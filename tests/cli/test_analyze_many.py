@@ -103,7 +103,6 @@ def test_other_options_are_other_results(without_engine: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--scheduler", "tcp://x:1", "--scheduler-file", "f"), "two clusters"),
         (("--scheduler", "tcp://x:1", "--processes", "2"), "--processes"),
         (("--format", "json", "-o", "a.html", "-o", "b.json"), "--format"),
         (("--phase", "wrong"), "--phase"),

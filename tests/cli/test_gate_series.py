@@ -90,7 +90,7 @@ def test_one_run_that_cannot_tell_says_how_many_would(commits: list[str]) -> Non
     for number in range(RUNS):
         history.add(numbered(number, 1 + 0.02 * number, commits[1]))
     history.add(numbered(9, 1.03, commits[-1]))
-    result = run("--against", "v1.0", "--find", 2)
+    result = run("--against", "v1.0", "--find", 2, "--allow-one")
     assert result.exit_code == 3
     assert "runs" in result.stderr.splitlines()[1]
 
@@ -112,6 +112,35 @@ def test_runs_of_other_machines_and_arguments_are_left_out(commits: list[str]) -
     assert len(in_json("--against", "main~5..")["earlier"]) == 4 * RUNS
 
 
+def test_too_few_earlier_runs_say_why_the_others_do_not_count(commits: list[str]) -> None:
+    """Runs of the program on another machine, with other arguments, and of a commit outside the range."""
+    history = open_history()
+    for number in range(3):
+        history.add(numbered(number, 1.0, commits[-1]))
+        history.add(numbered(10 + number, 1.0, commits[2], host="f" * 12))
+    history.add(numbered(20, 1.0, commits[2], arguments="--epochs 2"))
+    history.add(numbered(21, 1.0, commits[0]))
+    result = run("--against", "main~4..")
+    assert result.exit_code == 3
+    words = " ".join(result.stdout.split())
+    assert "0 earlier runs, too few" in words
+    assert f"3 runs of train.py do not count. Other machine: 0123456789ab against {'f' * 12}." in words
+    assert "1 run of train.py does not count. Other arguments: --epochs 1 against --epochs 2." in words
+    assert "1 run of train.py does not count. Their commit is not in main~4..." in words
+
+
+def test_a_series_holds_runs_of_any_machine_and_arguments(commits: list[str]) -> None:
+    """Its name stands for the program; the verdict begins with the other machine."""
+    history = open_history()
+    for number in range(12):
+        history.add(numbered(number, 1.0, commits[2], program="nightly", arguments="", host="a"))
+    for number in range(3):
+        history.add(numbered(20 + number, 1.0, commits[-1], program="nightly", arguments="", host="bc"[number % 2]))
+    found = in_json("--against", "main~5..", "--series", "nightly")
+    assert (len(found["earlier"]), len(found["new"])) == (12, 3)
+    assert found["verdict"].startswith("Other machine: b against a. ")
+
+
 def test_several_programs_need_a_name(commits: list[str]) -> None:
     recorded(commits)
     open_history().add(numbered(300, 1.0, commits[-1], arguments="--epochs 2"))
@@ -130,14 +159,14 @@ def test_runs_without_enough_steps_or_events_are_left_out_and_counted(commits: l
     history.add(Run(lossy.row, lossy.content, (), (lossy.findings[0]._replace(rule="capture/incomplete"),), ()))
     found = in_json("--against", "main~5..")
     assert len(found["earlier"]) == 4 * RUNS
-    assert "2 earlier runs are left out: fewer than 10 measured steps, or an incomplete capture." in found["notes"]
+    assert "2 earlier runs do not count: fewer than 10 measured steps, or an incomplete capture." in found["notes"]
 
 
 def test_other_versions_are_named(commits: list[str]) -> None:
     recorded(commits)
     open_history().add(numbered(500, 1.0, commits[-1], torch="3.0.0"))
     messages = [one["message"] for one in in_json("--against", "main~5..")["issues"]]
-    assert messages == ["Versions differ from those of the last earlier run: torch 2.13.0 and 3.0.0."]
+    assert messages == ["Other torch: 3.0.0 against 2.13.0."]
 
 
 def test_a_word_that_is_no_path_and_no_commit_is_named(commits: list[str]) -> None:

@@ -4,6 +4,8 @@ import csv
 import json
 import shlex
 import shutil
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import click
@@ -170,3 +172,36 @@ def test_the_joint_report_of_a_job_takes_the_record_of_its_first_rank(project: P
     added()
     (row,) = (row for row in json.loads(run("list", "--format", "json").stdout)["runs"] if "rank" in row["program"])
     assert (row["program"], row["ranks"], row["rank"]) == ("rank2.py", 12, "")
+
+
+def test_good_reports_are_added_beside_a_bad_one(project: Path) -> None:
+    """The bad one is named, and the exit code is 4."""
+    (project / "bad.json").write_text("{")
+    done = run("add", "bad.json", "reports/mnist-1-worker", "missing.json", "reports/mnist-8-workers")
+    assert done.exit_code == 4
+    assert len(done.stdout.splitlines()) == 2
+    assert "2 of 4 reports could not be added: bad.json: " in done.stderr
+    assert "missing.json: " in done.stderr
+    assert "2 of 2 runs" in run("list").stderr
+
+
+def test_a_series_is_kept_under_its_name(project: Path) -> None:
+    assert project
+    assert run("add", "reports/mnist-1-worker", "--series", "nightly").exit_code == 0
+    rows = json.loads(run("list", "--format", "json").stdout)["runs"]
+    assert [(row["program"], row["arguments"]) for row in rows] == [("nightly", "")]
+
+
+def test_the_database_of_another_program_is_left_as_it_is(project: Path) -> None:
+    """It is refused by each command, and not a byte of it changes."""
+    foreign = project / "photos.sqlite"
+    with closing(sqlite3.connect(foreign)) as connection:
+        connection.execute("CREATE TABLE photos (name TEXT)")
+        connection.commit()
+    before = foreign.read_bytes()
+    for words in (("add", "reports/mnist-1-worker"), ("list",), ("page", "-o", "x.html")):
+        done = CliRunner().invoke(cli, ["history", "--db", str(foreign), *words])
+        assert done.exit_code == 1
+        assert "photos.sqlite is no history: another program keeps its tables there (photos)" in done.stderr
+    assert foreign.read_bytes() == before
+    assert sorted(each.name for each in project.glob("photos*")) == ["photos.sqlite"]

@@ -54,16 +54,15 @@ def amounts(comparison: Comparison, table: str, name: str) -> tuple[float | None
     return row.base, row.new
 
 
-def test_eight_workers_are_faster_than_one(compared: Compared) -> None:
-    """The step falls from 5.68 to 2.46 ms, the data phase from 3.39 ms to 72 µs, and the loader is the reason."""
+def test_eight_workers_against_one_are_described_without_a_verdict(compared: Compared) -> None:
+    """The step falls from 5.68 to 2.46 ms, the data phase from 3.39 ms to 72 µs; one run a side has no verdict."""
     found = compared("mnist-1-worker", "mnist-8-workers")
-    assert found.outcome is Outcome.FASTER
+    assert found.outcome is Outcome.CANNOT_TELL
     of_median = found.estimates[0]
     assert of_median.base_ns == pytest.approx(5.68e6, rel=0.002)
     assert of_median.new_ns == pytest.approx(2.46e6, rel=0.002)
     assert -0.71 < of_median.change.low < of_median.change.high < -0.37
     assert of_median.noise == pytest.approx(0.436, abs=0.001)
-    assert "(data loader wait)" in found.verdict
     base, new = amounts(found, "phases", "data")
     assert base == pytest.approx(3.387e6, rel=0.01)
     assert new == pytest.approx(71.6e3, rel=0.01)
@@ -71,10 +70,8 @@ def test_eight_workers_are_faster_than_one(compared: Compared) -> None:
     assert [one.kind for one in found.issues] == [IssueKind.COMMAND]
 
 
-def test_in_reverse_order_they_are_slower(compared: Compared) -> None:
+def test_in_reverse_order_the_finding_is_new(compared: Compared) -> None:
     found = compared("mnist-8-workers", "mnist-1-worker")
-    assert found.outcome is Outcome.SLOWER
-    assert found.regression() == pytest.approx(1.30, abs=0.01)
     assert "idle/data_wait" in [pair.rule for pair in found.findings_that_are(FindingChange.NEW)]
 
 
@@ -121,11 +118,6 @@ def test_a_capture_does_not_differ_from_itself(name: str, compared: Compared) ->
     assert {one.change for one in found.findings} <= {FindingChange.SAME}
 
 
-@pytest.mark.parametrize("name", ["mnist-1-worker", "mnist-8-workers", "cnn_amp"])
-def test_measured_steps_of_a_capture_against_themselves_are_no_difference(name: str, compared: Compared) -> None:
-    assert compared(name, name).outcome is Outcome.NO_DIFFERENCE
-
-
 def test_an_incomplete_capture_is_reported_first(compared: Compared) -> None:
     """An old nsys on a newer driver lost host calls and every range."""
     found = compared("cnn_fp32_nsys2023", "cnn_amp")
@@ -142,7 +134,7 @@ def test_graphs_traced_in_two_ways_are_not_comparable(compared: Compared) -> Non
     assert found.outcome is Outcome.CANNOT_TELL
     assert "CUDA graphs were traced as Node and as Graph" in found.verdict
     accepted = compared("cuda_graph_node_trace", "cuda_graph_graph_trace", IssueKind.TRACES)
-    assert accepted.verdict.startswith("Cannot tell: two runs of such a loop may differ by as much")
+    assert "Cannot tell: one run of each side" in accepted.verdict
     assert accepted.estimates[0].change.point == pytest.approx(-0.209, abs=0.001)
 
 

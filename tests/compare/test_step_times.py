@@ -8,8 +8,10 @@ import pandas as pd
 import pytest
 from paired_reports import MS
 
+from nsyswrap.base.interval import Interval
 from nsyswrap.base.intervals import Window
-from nsyswrap.compare.step_times import LEDGER_ROWS, step_times
+from nsyswrap.compare.step_times import LEDGER_ROWS, step_times, waiting_of
+from nsyswrap.model import AloneSource, StepTimes
 
 THREE = [4 * MS, 6 * MS, 5 * MS]
 
@@ -105,3 +107,33 @@ def test_a_step_of_no_length_counts_as_one_nanosecond() -> None:
     """The comparison takes its logarithm."""
     assert step_times(pairs.report([0, 0, 5 * MS])).length.tolist() == [1, 1, 5 * MS]
     assert np.isfinite(np.log(step_times(pairs.report([0, 0, 5 * MS])).period)).all()
+
+
+def test_waits_for_a_core_are_those_of_idle_time_or_of_the_thread_that_waits_longest() -> None:
+    """With GPU work 6 ms of idle time in 60 steps; without it the host table, added up for each thread."""
+    whole = pairs.with_attribution(pairs.report(pairs.lengths(4.0)), ("off_cpu", "idle/off_cpu", "forward", 6 * MS))
+    host = pd.DataFrame(
+        {
+            "thread_id": [1, 1, 2, 2],
+            "rule": ["idle/off_cpu", "idle/off_cpu", "idle/off_cpu", "idle/file_io"],
+            "total_ns": [60 * MS, 60 * MS, 90 * MS, 900 * MS],
+        }
+    )
+    sampled = pairs.with_section(whole, "machine", {"cpu_time_ns": 100}, host=host)
+    assert waiting_of(sampled, 60) == pytest.approx(MS / 10)
+    alone = replace(sampled, sections=tuple(one for one in sampled.sections if one.key == "machine"))
+    assert waiting_of(alone, 60) == pytest.approx(2 * MS)
+
+
+def test_waits_for_a_core_are_unknown_where_the_machine_was_not_sampled() -> None:
+    whole = pairs.report(pairs.lengths(4.0))
+    assert waiting_of(whole, 60) is None
+    assert waiting_of(pairs.with_section(whole, "machine", {"cpu_time_ns": 0}), 60) is None
+    assert waiting_of(pairs.with_section(whole, "machine", {"cpu_time_ns": 100}), 60) == 0.0
+
+
+@pytest.mark.parametrize("source", ["this_process", "second_run", "simulated", None])
+def test_the_step_alone_is_known_where_it_was_measured(source: AloneSource | None) -> None:
+    alone = None if source is None else Interval(3 * MS, 4 * MS, 5 * MS)
+    whole = replace(pairs.report(THREE), step=StepTimes(3, 5 * MS, alone, source))
+    assert step_times(whole).alone_ns == (alone if source in ("this_process", "second_run") else None)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 from export_builder import MAIN, PID, ExportBuilder, trace_of
 from host_records import STARTED_NS, record_of, recorded
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from nsyswrap.capture import blocked_calls as program
@@ -97,7 +97,6 @@ def test_such_a_call_is_a_wait_for_others() -> None:
             assert os_call_kind(api_calls.named_after(call, on)) == api_calls.OTHER_WAIT
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.tuples(st.integers(0, STEPS * LENGTH), st.sampled_from(["pipe", "file", "socket", "terminal"]))))
 def test_names_change_and_nothing_else(moments: list[tuple[int, str]]) -> None:
     """Times, threads and the number of calls stay; a name is the old one, or the old one with what it waits for."""

@@ -40,14 +40,14 @@ def test_waits_for_a_rank_replace_their_row_of_the_ledger() -> None:
     assert parts == {"wait for rank 3 (data loader wait)": 1.0}
 
 
-def test_a_slowdown_of_two_runs_is_found_with_its_part() -> None:
-    found = gate_runs(series(12), series(2, 100, 1.2))
+def test_a_slowdown_is_found_with_its_part() -> None:
+    found = gate_runs(series(12), series(3, 100, 1.2))
     assert found.outcome is GateOutcome.REGRESSED
     assert found.blame[0].words == "compute"
 
 
 def test_an_incomplete_new_run_blocks_until_it_is_accepted() -> None:
-    new = series(1, 100)
+    new = series(3, 100)
     known = KnownOfRuns(frozenset({new[0].row.run_id}))
     blocked = gate_runs(series(12), new, None, known)
     assert blocked.outcome is GateOutcome.CANNOT_TELL
@@ -67,13 +67,28 @@ def test_waits_for_a_core_are_known_where_they_were_sampled() -> None:
     """Then a slowdown that they explain is not the program's own."""
     slow = in_series(made_run(100, 12.0))
     waits = Account("idle", "off_cpu", "idle/off_cpu", "forward", 100, 2.1e6)
-    new = [slow._replace(accounts=(*slow.accounts, waits))]
+    new = [slow._replace(accounts=(*slow.accounts, waits))] * 3
     earlier = series(12)
     sampled = {one.row.run_id: 1.0 for one in (*earlier, *new)}
     assert gate_runs(earlier, new).outcome is GateOutcome.REGRESSED
     found = gate_runs(earlier, new, None, KnownOfRuns(frozenset(), sampled))
     assert found.outcome is GateOutcome.CANNOT_TELL
     assert "wait" in found.verdict
+
+
+def test_what_differs_from_the_last_earlier_run_is_said_first() -> None:
+    """Machine, GPU, torch, driver and arguments; a machine that is unknown is no other one."""
+    new = series(3, 100)
+    others = {"host": "b", "torch": "2.11", "driver": "590", "arguments": "--large"}
+    changed = [one._replace(row=one.row._replace(**others)) for one in new]
+    before = [one._replace(row=one.row._replace(host="a", torch="2.10", driver="580")) for one in series(12)]
+    found = gate_runs(before, changed)
+    assert found.verdict.startswith(
+        "Other machine: b against a. Other torch: 2.11 against 2.10. Other driver: 590 against 580. "
+    )
+    assert IssueKind.COMMAND in {one.kind for one in found.issues}
+    unknown = [one._replace(row=one.row._replace(host="")) for one in new]
+    assert "machine" not in gate_runs(before, unknown).verdict
 
 
 def test_a_run_is_named_by_its_id_and_its_commit() -> None:

@@ -7,9 +7,10 @@ import pandas as pd
 import pytest
 from paired_reports import MS
 
+from nsyswrap.compare import IssueKind, RunMachine
 from nsyswrap.compare.step_times import step_times
 from nsyswrap.gate import Gate, GateOptions, GateOutcome, gate_reports
-from nsyswrap.gate.reports import NamedReport, in_order, parts_of, timed_run, waiting_of
+from nsyswrap.gate.reports import NamedReport, in_order, parts_of, timed_run
 from nsyswrap.model import Report
 
 
@@ -20,8 +21,8 @@ def report(median_ms: float, number: int, **options: object) -> NamedReport:
 
 
 def gate(new_ms: float, change: object = None) -> Gate:
-    """Return the gate's result for two new runs against eight of 4 ms; the new reports may be changed first."""
-    new = [report(new_ms, number) for number in (9, 10)]
+    """Return the gate's result for three new runs against eight of 4 ms; the new reports may be changed first."""
+    new = [report(new_ms, number) for number in (9, 10, 11)]
     if callable(change):
         new = [one._replace(report=change(one.report)) for one in new]
     return gate_reports([report(4.0, number) for number in range(1, 9)], new)
@@ -73,29 +74,6 @@ def test_without_gpu_work_the_parts_are_the_phases() -> None:
     assert found == {"phase data on the CPU": MS, "phase forward on the CPU": 2 * MS}
 
 
-def test_waits_for_a_core_are_those_of_idle_time_or_of_the_thread_that_waits_longest() -> None:
-    """With GPU work 6 ms of idle time in 60 steps; without it the host table, added up for each thread."""
-    whole = pairs.with_attribution(report(4.0, 1).report, ("off_cpu", "idle/off_cpu", "forward", 6 * MS))
-    host = pd.DataFrame(
-        {
-            "thread_id": [1, 1, 2, 2],
-            "rule": ["idle/off_cpu", "idle/off_cpu", "idle/off_cpu", "idle/file_io"],
-            "total_ns": [60 * MS, 60 * MS, 90 * MS, 900 * MS],
-        }
-    )
-    sampled = pairs.with_section(whole, "machine", {"cpu_time_ns": 100}, host=host)
-    assert waiting_of(sampled, 60) == pytest.approx(MS / 10)
-    alone = replace(sampled, sections=tuple(one for one in sampled.sections if one.key == "machine"))
-    assert waiting_of(alone, 60) == pytest.approx(2 * MS)
-
-
-def test_waits_for_a_core_are_unknown_where_the_machine_was_not_sampled() -> None:
-    whole = report(4.0, 1).report
-    assert waiting_of(whole, 60) is None
-    assert waiting_of(pairs.with_section(whole, "machine", {"cpu_time_ns": 0}), 60) is None
-    assert waiting_of(pairs.with_section(whole, "machine", {"cpu_time_ns": 100}), 60) == 0.0
-
-
 def test_a_window_without_steps_has_no_parts() -> None:
     assert parts_of(report(4.0, 1, source="user").report, 60) == {}
     assert parts_of(report(4.0, 1).report, 0) == {}
@@ -115,11 +93,35 @@ def other_gpu(whole: Report) -> Report:
 
 def test_another_gpu_cannot_tell_unless_accepted() -> None:
     found = gate(8.0, other_gpu)
-    assert (found.outcome, found.issues[0].kind) == (GateOutcome.CANNOT_TELL, "gpu")
-    new = [report(8.0, 9)._replace(report=other_gpu(report(8.0, 9).report))]
+    assert found.outcome is GateOutcome.CANNOT_TELL
+    assert found.verdict == (
+        "Cannot tell: 0 earlier runs, too few to show how much runs differ. 8 earlier runs do not count: "
+        "Other GPU: 1 × NVIDIA A100 with 132 SMs against 1 × NVIDIA H200 with 132 SMs."
+    )
+    new = [one._replace(report=other_gpu(one.report)) for one in (report(8.0, number) for number in (9, 10, 11))]
     earlier = [report(4.0, number) for number in range(1, 9)]
-    accepted = gate_reports(earlier, new, GateOptions(accept=frozenset({found.issues[0].kind})))
+    accepted = gate_reports(earlier, new, GateOptions(accept=frozenset({IssueKind.GPU})))
     assert accepted.outcome is GateOutcome.REGRESSED
+    assert accepted.verdict.startswith("Other GPU: ")
+
+
+def test_runs_of_another_machine_do_not_count() -> None:
+    """Six of nine earlier runs are of this machine; runs of an unknown one count."""
+    earlier = [report(4.0, number)._replace(origin=RunMachine("ab"[number > 6])) for number in range(1, 10)]
+    new = [report(4.0, number)._replace(origin=RunMachine("a")) for number in (10, 11, 12)]
+    found = gate_reports(earlier, new)
+    assert (found.outcome, len(found.earlier)) == (GateOutcome.PASSES, 6)
+    assert found.notes[-1] == "3 earlier runs do not count: Other machine: a against b."
+    assert len(gate_reports([report(4.0, number) for number in range(1, 9)], new).earlier) == 8
+
+
+def test_one_short_earlier_run_does_not_withhold_the_verdict() -> None:
+    short = NamedReport(pairs.with_session(pairs.report(pairs.lengths(4.0, 5)), started_utc="x"), "short")
+    found = gate_reports(
+        [short, *(report(4.0, number) for number in range(1, 9))], [report(4.0, at) for at in (9, 10, 11)]
+    )
+    assert (found.outcome, len(found.earlier)) == (GateOutcome.PASSES, 8)
+    assert found.notes[-1] == ("1 earlier run does not count: it has 5 measured steps; a comparison needs 10.")
 
 
 def test_a_run_on_both_sides_cannot_tell() -> None:

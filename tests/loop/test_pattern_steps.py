@@ -208,6 +208,55 @@ def test_ranges_that_name_steps_come_before_the_pattern() -> None:
     assert report.step.count == 4
 
 
+def updated_by_hand(steps: int, *, on_cpu: bool) -> ExportBuilder:
+    """Return a loop without an optimizer: forward, backward on autograd's thread, and an update of each weight.
+
+    The update is a product and a sum for each weight, or the copy of its gradient to the host and of the weight back.
+    """
+    made, at = ExportBuilder().gpu(), STEP_NS
+    for _ in range(steps):
+        for name in ("sgemm", "relu", "sgemm", "relu", "mse"):
+            made.kernel(at + 10 * US, at + 30 * US, name, launched=(at, at + 5 * US))
+            at += 40 * US
+        for name in ("mse_backward", "sgemm_nt", "relu_backward", "sgemm_nt"):
+            made.kernel(at + 10 * US, at + 30 * US, name, launched=(at, at + 5 * US), thread=AUTOGRAD)
+            at += 40 * US
+        for _ in range(6):
+            if on_cpu:
+                made.copy(at + 5 * US, at + 15 * US, DEVICE_TO_HOST, launched=(at, at + 20 * US))
+                made.copy(at + 305 * US, at + 315 * US, HOST_TO_DEVICE, launched=(at + 300 * US, at + 320 * US))
+                at += 340 * US
+            else:
+                for name in ("mul", "add"):
+                    made.kernel(at + 10 * US, at + 15 * US, name, launched=(at, at + 5 * US))
+                    at += 20 * US
+    return made
+
+
+@pytest.mark.parametrize("on_cpu", [False, True])
+@pytest.mark.parametrize("marks", [False, True])
+def test_weights_updated_by_hand_end_a_step(*, on_cpu: bool, marks: bool) -> None:
+    """No optimizer ends the first step that nsyswrap marks, so it lasts until the program ends."""
+    made = updated_by_hand(40, on_cpu=on_cpu)
+    if marks:
+        made.domain("nsyswrap", 9).range("step 0", STEP_NS - US, 200 * STEP_NS, domain=9)
+    report = build_report(trace_of(made))
+    assert report.window.source == "pattern"
+    assert report.step.count is not None
+    assert report.step.count >= 36
+
+
+def test_one_marked_step_stays_where_nothing_repeats() -> None:
+    """There is no step time then, and the verdict says how to get one."""
+    made = ExportBuilder().gpu().domain("nsyswrap", 9).range("step 0", 0, 900 * US, domain=9)
+    for name in ("sgemm", "relu"):
+        made.kernel(10 * US, 400 * US, name, launched=(0, 5 * US))
+    report = build_report(trace_of(made))
+    assert report.step.count == 1
+    assert "Only one step was recorded" in report.verdict
+    assert report.plan.step_ns is None
+
+
 def test_lost_ranges_do_not_put_inferred_phases_in_doubt() -> None:
     """If nsys counted ranges and the export has none, the verdict uses the recorded work alone."""
     made = loop().diagnostic("Number of NVTX events collected: 100.")

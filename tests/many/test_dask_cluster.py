@@ -14,24 +14,24 @@ from nsyswrap.base.errors import ExportError, UsageError
 from nsyswrap.cli.capture_reader import CaptureTask, read_capture
 from nsyswrap.cli.inputs import ReadOptions
 from nsyswrap.many import dask_cluster
-from nsyswrap.many.dask_cluster import Cluster, answers, checked
+from nsyswrap.many.dask_cluster import answers, checked
 from nsyswrap.many.kept_results import source_digest
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
+def cluster() -> Iterator[str]:
     """Return a cluster of two worker processes on this machine, which find this source and these tests."""
     pytest.importorskip("distributed")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", f"{ROOT}{os.pathsep}{ROOT / 'tests' / 'support'}")
         with local_cluster() as address:
-            yield Cluster(address)
+            yield address
 
 
 @pytest.mark.slow
-def test_a_cluster_answers_as_this_process_does(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_cluster_answers_as_this_process_does(cluster: str, tmp_path: Path) -> None:
     """It also answers a task whose worker was killed. Two captures, one of them broken."""
     good, bad = made_loop().write(tmp_path / "good.sqlite"), tmp_path / "bad.sqlite"
     bad.write_bytes(b"nothing")
@@ -46,7 +46,7 @@ def test_a_cluster_answers_as_this_process_does(cluster: Cluster, tmp_path: Path
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(UsageError) as caught:
-        list(answers(Cluster("tcp://127.0.0.1:1"), worker_tasks.answer, ["a"], 1))
+        list(answers("tcp://127.0.0.1:1", worker_tasks.answer, ["a"], 1))
     assert "nsyswrap[dask]" in caught.value.hint
 
 
@@ -60,4 +60,15 @@ def test_a_scheduler_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch)
     pytest.importorskip("distributed")
     monkeypatch.setattr(dask_cluster, "CONNECT_LIMIT_S", 0.5)
     with pytest.raises(ExportError, match=r"tcp://127\.0\.0\.1:9"):
-        list(answers(Cluster("tcp://127.0.0.1:9"), worker_tasks.answer, ["a"], 1))
+        list(answers("tcp://127.0.0.1:9", worker_tasks.answer, ["a"], 1))
+
+
+@pytest.mark.slow
+def test_a_cluster_without_workers_is_named_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The limit for an answer is an hour; that for workers is ten seconds, here half a second."""
+    pytest.importorskip("distributed")
+    assert dask_cluster.WORKERS_LIMIT_S == 10
+    monkeypatch.setattr(dask_cluster, "WORKERS_LIMIT_S", 0.5)
+    with local_cluster(workers=0) as address, pytest.raises(ExportError, match="has no workers after") as caught:
+        list(answers(address, worker_tasks.answer, ["a"], 3600))
+    assert caught.value.hint.startswith("start workers")

@@ -4,49 +4,21 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from export_builder import ExportBuilder, trace_of
+from export_builder import trace_of
 from hypothesis import given
 from hypothesis import strategies as st
 from measured_costs import COST, US
+from program_loops import LAUNCHES, alone, loop
 from simulations import simulate
 
 from nsyswrap.base.interval import Interval
-from nsyswrap.events.steps_alone import NO_STEPS_ALONE, ProcessSteps, StepsAlone
 from nsyswrap.hardware.profiler_cost import ProfilerCost
+from nsyswrap.hardware.steps_alone import NO_STEPS_ALONE, ProcessSteps, StepsAlone
 from nsyswrap.loop.context import Settings, find_calls, find_context
 from nsyswrap.program.calibration import Calibration, find_calibration, median_of
 from nsyswrap.report import choose_window
 from nsyswrap.trace.tables import Trace
 from nsyswrap.what_if.without_profiler import FASTEST, LEAST, MOST, USUAL
-
-LAUNCHES = 10
-
-
-def loop(*, every: float, kernel: float = 5, steps: int = 12) -> ExportBuilder:
-    """Return steps of ten launches, each with so many us to the next one. The end of a step waits for the GPU.
-
-    A call takes 8 us; a kernel begins 2 us after it, or when the GPU is free.
-    """
-    builder, at = ExportBuilder(), 0.0
-    for number in range(steps):
-        first = free = at
-        for launch in range(LAUNCHES):
-            start = max(at + 10, free)
-            free = start + kernel
-            called = (round(at * US), round((at + 8) * US))
-            builder.kernel(round(start * US), round(free * US), f"kernel {launch}", launched=called)
-            at += every
-        if free > at:
-            builder.call("cudaStreamSynchronize", round(at * US), round(free * US))
-        at = max(at, free)
-        builder.range(f"step {number}", round(first * US), round(at * US))
-    return builder
-
-
-def alone(length_us: float) -> StepsAlone:
-    """Return 41 steps alone around a median length, a hundredth shorter to a hundredth longer."""
-    lengths = np.rint(length_us * US * np.linspace(0.99, 1.01, 41)).astype(np.int64)
-    return StepsAlone((ProcessSteps(1, None, lengths),))
 
 
 def calibrated(
@@ -129,15 +101,11 @@ def test_four_steps_alone_show_no_typical_step(count: int, *, known: bool) -> No
 
 @pytest.mark.slow
 @given(every=st.integers(12, 40), kernel=st.integers(1, 60), share=st.floats(0.5, 1.1))
-def test_the_typical_step_is_always_the_step_alone(
-    tmp_path_factory: pytest.TempPathFactory, every: int, kernel: int, share: float
-) -> None:
+def test_the_typical_step_is_always_the_step_alone(every: int, kernel: int, share: float) -> None:
     """By the cost, the pace of the machine, or a scale for what is left."""
-    from nsyswrap.trace.load import load_export  # noqa: PLC0415 - the fixture is made once a test, the trace once an example
-
-    path = loop(every=every, kernel=kernel).write(tmp_path_factory.mktemp("loop") / "built.sqlite")
+    trace = trace_of(loop(every=every, kernel=kernel))
     wanted = round(share * max(every, kernel) * LAUNCHES)
-    made = found(load_export(path), alone(wanted))
+    made = found(trace, alone(wanted))
     assert made.step is not None
     assert made.step.point == pytest.approx(wanted * US, abs=US)
     assert made.extent.low <= made.extent.point <= made.extent.high

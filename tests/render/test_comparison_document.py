@@ -18,7 +18,7 @@ def render(form: str, comparison: Comparison, **fitting: Any) -> str:  # noqa: A
 
 def test_json_holds_everything_unrounded() -> None:
     found = json.loads(render("json", full()))
-    assert found["schema"] == "nsyswrap.comparison/2"
+    assert found["schema"] == "nsyswrap.comparison/3"
     assert found["outcome"] == "faster"
     estimate = full().estimates[0]
     assert found["step_time"][0]["low_share"] == estimate.change.low
@@ -38,8 +38,8 @@ def test_a_row_of_json_is_one_line() -> None:
 
 
 def test_the_text_says_whether_the_two_can_be_compared() -> None:
-    assert "note     The commands differ" in render("text", full())
-    assert "not comparable  The GPUs differ" in render("text", unlike())
+    assert "note     Other arguments: " in render("text", full())
+    assert "not comparable  Other GPU" in render("text", unlike())
 
 
 def test_the_text_leaves_out_what_hardly_moved_and_names_it() -> None:

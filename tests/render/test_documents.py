@@ -4,7 +4,6 @@ import html
 import importlib
 import re
 from functools import cache
-from typing import Any
 
 import pytest
 from made_results import MADE
@@ -17,7 +16,7 @@ from nsyswrap.render.markdown_writer import MOST_BYTES
 RESULTS = {key: make() for key, make in MADE.items()}
 
 
-def made_in(*forms: str) -> Any:  # noqa: ANN401 - a mark
+def made_in(*forms: str) -> pytest.MarkDecorator:
     """Return a mark that gives a test each result that has one of some forms, in that form."""
     found = [(*key, form) for key in MADE for form in documents.KINDS[key[0]] if form in forms or not forms]
     return pytest.mark.parametrize(("kind", "name", "form"), found)

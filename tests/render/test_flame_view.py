@@ -9,6 +9,7 @@ import pytest
 from nsyswrap.base.intervals import Window
 from nsyswrap.model import Report, Section
 from nsyswrap.render import flame_view, render
+from nsyswrap.render.drawings import Shape
 
 MAIN, LOSS = "train.py:10 in <module>", "train.py:42 in loss"
 CONV = "torch/conv.py:500 in conv"
@@ -26,36 +27,48 @@ def report(*rows: tuple[str, str, int]) -> Report:
     return replace(whole, sections=(*(one for one in whole.sections if one.key != "python_lines"), made))
 
 
+def boxes(view: flame_view.FlameView | None) -> tuple[Shape, ...]:
+    """Return the boxes of a flame graph."""
+    assert view is not None
+    return view.picture.shapes
+
+
+def name_of(box: Shape) -> str:
+    """Return the name in a box."""
+    return box.parts[-1].words
+
+
 def test_each_box_is_as_wide_as_its_time_and_lies_below_its_caller() -> None:
     view = flame_view.flame(
         report(("idle/cpu", f"{MAIN};{LOSS};{CONV}", 60), ("idle/cpu", MAIN, 20), ("idle/data_wait", MAIN, 20))
     )
     assert view is not None
-    assert [(box.name, float(box.x), float(box.width), box.y) for box in view.boxes] == [
-        (flame_view.TITLE, 0, 100, 0),
-        ("CPU outside CUDA calls", 0, 80, 20),
-        (MAIN, 0, 80, 40),
-        (LOSS, 0, 60, 60),
-        (CONV, 0, 60, 80),
-        ("data loader wait", 80, 20, 20),
-        (MAIN, 80, 20, 40),
+    found = [[float(box.attributes[name]) for name in ("data-x", "data-width", "y")] for box in boxes(view)]
+    assert list(zip(map(name_of, boxes(view)), found, strict=True)) == [
+        (flame_view.TITLE, [0, 100, 0]),
+        ("CPU outside CUDA calls", [0, 80, 20]),
+        (MAIN, [0, 80, 40]),
+        (LOSS, [0, 60, 60]),
+        (CONV, [0, 60, 80]),
+        ("data loader wait", [80, 20, 20]),
+        (MAIN, [80, 20, 40]),
     ]
-    assert (view.height, view.left_out) == (100, 0)
-    assert [box.hue for box in view.boxes if box.hue] == ["idle-cpu", "idle-data"]
-    assert [box.name for box in view.boxes if box.own] == [MAIN, LOSS, MAIN]
-    assert view.boxes[3].said == "60 ns, 60.0 %, 2 samples"
+    assert (view.picture.height, view.left_out) == (100, 0)
+    grounds = [box.parts[0].attributes["class"] for box in boxes(view)]
+    assert [look for look in grounds if look != "frame"] == ["h-idle-cpu", "h-idle-data"]
+    assert [name_of(box) for box in boxes(view) if "font-weight" in box.parts[-1].attributes] == [MAIN, LOSS, MAIN]
+    assert boxes(view)[3].title == f"{LOSS}: 60 ns, 60.0 %, 2 samples"
 
 
 def test_boxes_too_narrow_to_see_are_counted() -> None:
     view = flame_view.flame(report(("idle/cpu", MAIN, 100_000), ("idle/cpu", f"{MAIN};{LOSS}", 1)))
     assert view is not None
-    assert (len(view.boxes), view.left_out) == (3, 1)
+    assert (len(boxes(view)), view.left_out) == (3, 1)
 
 
 def test_stacks_that_the_table_leaves_out_have_one_box() -> None:
     view = flame_view.flame(report(("idle/cpu", "", 5)))
-    assert view is not None
-    assert view.boxes[-1].name == flame_view.REST
+    assert name_of(boxes(view)[-1]) == flame_view.REST
 
 
 @pytest.mark.parametrize("rows", [(), (("idle/cpu", MAIN, 0),)])

@@ -23,11 +23,13 @@ def render(form: str, gate: Gate, **fitting: Any) -> str:  # noqa: ANN401 - as t
 
 def test_text_shows_the_verdict_the_measures_and_the_parts() -> None:
     shown = " ".join(render("text", regressed(), width=100).split())
-    assert shown.startswith("nsyswrap gate 2 new runs against 20 Regressed: +9.9 % a step (11.0 ms instead of 10.0 ms;")
+    assert shown.startswith(
+        "nsyswrap gate 3 new runs against 20 Other arguments: run. Regressed: +9.9 % a step (11.0 ms"
+    )
     assert "9.9 of it wait for rank 3 (data loader wait)." in shown
     assert "time per step 10.0 ms 11.0 ms +9.9 % up to" in shown
     assert "wait for rank 3 (data loader wait) +990 µs +9.9 %" in shown
-    assert "The commands differ: run." in shown
+    assert "Other arguments: run." in shown
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -47,7 +49,7 @@ def test_noise_without_bounds_is_valid_json() -> None:
 def test_json_holds_every_run_and_the_blame() -> None:
     found = json.loads(render("json", regressed()))
     assert (found["schema"], found["outcome"]) == (SCHEMA, "regressed")
-    assert (len(found["earlier"]), len(found["new"])) == (20, 2)
+    assert (len(found["earlier"]), len(found["new"])) == (20, 3)
     assert found["blame"][0]["part"] == "wait for rank 3 (data loader wait)"
     assert found["blame"][0]["delta_ns"] == pytest.approx(0.99e6)
     assert found["more_runs"] is None
@@ -55,7 +57,7 @@ def test_json_holds_every_run_and_the_blame() -> None:
 
 def test_markdown_begins_with_the_hidden_marker_and_fits_into_a_comment() -> None:
     shown = render("markdown", regressed(count=200))
-    assert shown.startswith(f"{MARKER}\n### nsyswrap gate: regressed, 2 new runs against 200\n")
+    assert shown.startswith(f"{MARKER}\n### nsyswrap gate: regressed, 3 new runs against 200\n")
     assert shown.count(MARKER) == 1
 
 

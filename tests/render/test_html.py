@@ -178,10 +178,6 @@ def test_the_verdict_and_the_key_numbers_are_said() -> None:
         assert words in page_of("full").text
 
 
-def test_a_note_says_once_that_savings_do_not_add_up() -> None:
-    assert page_of("full").text.count("do not add up") == 1
-
-
 def test_the_command_and_versions_are_said() -> None:
     for words in ("python train.py --batch-size 64 --run-name 'a b'", "2025.3.2.0", "3.20.3", "580.159.04", "13.0"):
         assert words in page_of("full").text

@@ -35,7 +35,7 @@ def test_the_keys_are_the_contract() -> None:
         *("findings", "notes", "plan_base", "plan_notes", "program_kind"),
     }
     assert set(FULL["gpus"][0]) == {*("device_id", "name", "compute_capability", "sm_count", "memory_bytes", "rank")}
-    assert set(FULL["step"]) == {"count", "recorded_ns", "alone", "alone_source", "total_ns"}
+    assert set(FULL["step"]) == {"count", "recorded_ns", "alone", "alone_source", "alone_total_ns", "total_ns"}
     assert set(FULL["session"]) == {
         *("nsys_version", "schema_version", "started_utc", "duration_ns", "hostname", "command", "traces"),
         *("graph_trace", "driver_version", "cuda_version"),
@@ -56,10 +56,10 @@ def test_the_plan_says_what_it_begins_with() -> None:
             "source": "simulated",
         }
     ]
-    assert FULL["plan_base"] == {"step_ns": 111_000_000, "measure": "median"}
+    assert FULL["plan_base"] == {"step_ns": 111_000_000}
     assert FULL["plan_notes"] == ["Then bounded by compute."]
     without = parsed(replace(hand_made.full_report(), plan=NO_PLAN))
-    assert (without["plan"], without["plan_base"]) == ([], {"step_ns": None, "measure": None})
+    assert (without["plan"], without["plan_base"]) == ([], {"step_ns": None})
 
 
 def test_a_finding_names_the_section_that_holds_it() -> None:

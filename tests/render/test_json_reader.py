@@ -75,13 +75,6 @@ def edited(*edits: Edit) -> str:
     return json.dumps(tree)
 
 
-@pytest.mark.parametrize("report", REPORTS)
-def test_a_report_read_back_is_written_unchanged(report: Report) -> None:
-    """The new file has the same bytes."""
-    text = json_report.render(report)
-    assert json_report.render(parse_report(text, "report.json")) == text
-
-
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8)
 WHOLE = st.integers(-(1 << 62), 1 << 62)
 WINDOWS = st.builds(
@@ -224,7 +217,17 @@ def test_a_file_that_was_cut_short_is_an_error(cut: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["[]", "{}", "3", '"text"', "null", '{"schema": 3}', '{"schema": "other/1"}', '{"a": 1}']
+    "text",
+    [
+        "[]",
+        "{}",
+        "3",
+        '"text"',
+        "null",
+        '{"schema": 3}',
+        '{"schema": "other/1"}',
+        '{"schema": "nsyswrap.comparison/1"}',
+    ],
 )
 def test_json_of_another_program_is_an_error(text: str) -> None:
     with pytest.raises(ExportError, match="x is not a report of nsyswrap"):
@@ -245,11 +248,6 @@ def test_an_older_version_is_refused_in_one_sentence(version: str) -> None:
 def test_another_version_may_need_a_newer_program(version: str) -> None:
     with pytest.raises(ExportError, match="update nsyswrap, or analyze the capture again"):
         parse_report(json.dumps({"schema": f"nsyswrap.report/{version}"}), "x")
-
-
-def test_a_comparison_is_no_report() -> None:
-    with pytest.raises(ExportError, match="not a report of nsyswrap"):
-        parse_report('{"schema": "nsyswrap.comparison/1"}', "x")
 
 
 @pytest.mark.parametrize(
@@ -334,24 +332,6 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
     max_leaves=6,
 )
-PLACES = st.sampled_from(
-    [
-        *(("capture",), ("session",), ("gpus",), ("window",), ("sections",), ("findings",), ("notes",), ("gpus", 0)),
-        *(("sections", "steps"), ("sections", "steps", "tables"), ("sections", "steps", "tables", "steps")),
-        *(("sections", "steps", "tables", "steps", 0), ("sections", "idle", "facts"), ("findings", 0)),
-        *(("session", "traces"), ("window", "label"), ("capture", "bytes"), ("findings", 0, "device_id")),
-    ]
-)
-
-
-@pytest.mark.slow
-@given(PLACES, JSON)
-def test_any_value_in_a_field_is_read_or_refused(place: tuple[str | int, ...], value: object) -> None:
-    """No other exception than ExportError is raised, and a report that was read can be compared."""
-    text = edited((place, value))
-    with contextlib.suppress(ExportError):
-        found = parse_report(text, "x")
-        assert compare_reports([found], [found], ("a", "b")).verdict
 
 
 def emptied(report: Report, key: str, table: str) -> Report:

@@ -41,10 +41,6 @@ def test_the_ledger_is_a_table_with_all_parts() -> None:
     assert "| 0 | 2.00 s | 53.0 % | 5.0 % | 3.3 % | 0.1 % | 38.6 % |" in FULL
 
 
-def test_a_note_says_once_that_savings_do_not_add_up() -> None:
-    assert FULL.count("do not add up") == 1
-
-
 def test_a_cut_table_says_so() -> None:
     assert "8 of 64 rows, >99.9 % of the time" in html.unescape(FULL)
 
@@ -53,10 +49,6 @@ def test_more_findings_than_fit_are_counted() -> None:
     report = hand_made.full_report()
     many = tuple(replace(report.findings[0], rule=f"rule/{n}", evidence=()) for n in range(8))
     assert "2 more on the page" in documents.render("report", "markdown", replace(report, findings=many))
-
-
-def test_no_findings_are_said() -> None:
-    assert "No rule found a problem." in documents.render("report", "markdown", hand_made.no_gpu_report())
 
 
 def test_without_a_gpu_there_is_no_ledger() -> None:

@@ -8,7 +8,9 @@ from made_rank_sections import HEADLINE, LATE, LENGTH, with_ranks
 
 from nsyswrap.model import Report
 from nsyswrap.render import html_report, page_ranks, render
+from nsyswrap.render.drawings import Picture
 from nsyswrap.render.page_ranks import RanksView
+from nsyswrap.render.page_tables import TableView
 
 FULL = hand_made.full_report()
 # What the page of many ranks may take more than the page without them.
@@ -20,6 +22,22 @@ def view_of(count: int, late: int) -> RanksView:
     found = page_ranks.ranks(with_ranks(FULL, count, late))
     assert found is not None
     return found
+
+
+def table_of(count: int, late: int) -> TableView:
+    """Return the table of a report with ranks."""
+    table = view_of(count, late).table
+    assert table is not None
+    return table
+
+
+def map_of(count: int, late: int) -> tuple[tuple[str, ...], Picture]:
+    """Return the names of the ranks or groups of a report, and the picture of who waits for whom."""
+    matrix = view_of(count, late).matrix
+    assert matrix is not None
+    assert matrix.cells == ()
+    assert matrix.picture is not None
+    return matrix.names, matrix.picture
 
 
 @pytest.mark.parametrize("report", [FULL, hand_made.empty_report(), hand_made.no_gpu_report()])
@@ -55,19 +73,23 @@ def test_a_wait_that_may_be_chance_is_named_with_its_cause() -> None:
 
 
 def test_the_table_marks_the_late_rank_and_its_numbers_add_up() -> None:
-    view = view_of(4, 2)
-    assert [row.is_late for row in view.rows] == [False, False, True, False]
-    for row in view.rows:
-        length, *parts, waited = (raw for _, raw in row.numbers)
+    table = table_of(4, 2)
+    assert [row[0].tag for row in table.rows] == ["", "", "late", ""]
+    assert [each.get("class") for each in table.row_attributes] == [None, None, "late-rank", None]
+    for row in table.rows:
+        length, *parts, waited = (int(cell.raw) for cell in row[3:-1])
         assert (length, sum(parts)) == (LENGTH, LENGTH)
-        assert waited == (LATE if row.is_late else 0)
-        assert sum(float(one.width) for *_, one in row.bar) == pytest.approx(100)
-    assert [row.why for row in view.rows][1:3] == ["waits for rank 2", "data loader wait in data"]
+        assert waited == (LATE if row[0].tag else 0)
+        assert row[2].picture is not None
+        widths = [float(one.attributes["width"][:-1]) for one in row[2].picture.shapes]
+        assert sum(widths) == pytest.approx(100, abs=0.01)
+    assert [row[-1].text for row in table.rows][1:3] == ["waits for rank 2", "data loader wait in data"]
 
 
 def test_the_table_of_many_ranks_begins_with_the_late_one_and_says_what_it_leaves_out() -> None:
-    view = view_of(1_024, 700)
-    assert (view.rows[0].rank, len(view.rows), view.cut) == (700, 100, "100 of 1,024 ranks")
+    table = table_of(1_024, 700)
+    assert (table.rows[0][0].text, len(table.rows)) == ("700", 100)
+    assert table.cut.endswith("100 of 1,024 ranks")
 
 
 def test_the_matrix_of_a_few_ranks_has_numbers() -> None:
@@ -76,23 +98,26 @@ def test_the_matrix_of_a_few_ranks_has_numbers() -> None:
     texts = [[cell.text for cell in row] for row in matrix.cells]
     assert texts == [["", "15.0 ms", ""], ["", "", ""], ["", "15.0 ms", ""]]
     assert matrix.cells[0][1].shade == 5
-    assert matrix.longest == "longest: 0 waits 15.0 ms for 1"
+    assert matrix.picture is None
 
 
 def test_the_matrix_of_many_ranks_is_a_picture_of_few_shapes() -> None:
-    matrix = view_of(64, 21).matrix
-    assert matrix is not None
-    assert matrix.cells == ()
-    assert [(one.column, one.row, one.rows) for one in matrix.blocks] == [(21, 0, 21), (21, 22, 42)]
-    assert (21, "21", True) in matrix.marks
+    names, picture = map_of(64, 21)
+    assert len(names) == 64
+    blocks = [one for one in picture.shapes[0].parts if one.attributes["class"] == "p-rank_wait"]
+    # A cell is 5 pixels wide and 9 high; no rank waits for itself.
+    places = [tuple(int(one.attributes[name]) for name in ("x", "y", "height")) for one in blocks]
+    assert places == [(21 * 5, 0, 21 * 9), (21 * 5, 22 * 9, 42 * 9)]
+    assert [one.words for one in picture.shapes[0].parts if one.attributes["class"].endswith("late")] == ["21", "21"]
+    assert picture.alt == "Who waits for whom; longest: 0 waits 15.0 ms for 21"
 
 
 def test_the_matrix_of_a_thousand_ranks_has_groups() -> None:
-    matrix = view_of(1_024, 700).matrix
-    assert matrix is not None
-    assert (len(matrix.names), matrix.names[1]) == (64, "16 to 31")
-    assert {one.column for one in matrix.blocks} == {700 // 16}
-    assert matrix.height < 600
+    names, picture = map_of(1_024, 700)
+    assert (len(names), names[1]) == (64, "16 to 31")
+    blocks = [one for one in picture.shapes[0].parts if one.attributes["class"] == "p-rank_wait"]
+    assert {int(one.attributes["x"]) for one in blocks} == {5 * (700 // 16)}
+    assert picture.height < 624
 
 
 def test_without_waits_there_is_no_matrix() -> None:

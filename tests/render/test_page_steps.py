@@ -116,7 +116,7 @@ def test_outliers_are_marked_in_their_column() -> None:
     assert view.outliers == 1
     (mark,) = shapes(view, "svg")
     assert mark.parts[0].title.startswith("outlier: step 3, ")
-    assert mark.attributes["x"] == "12.5000%"
+    assert mark.attributes["x"] == "12.5%"
     column = [part for part in shapes(view, "a")[2].parts if part.attributes["class"] != "hit"]
     assert float(mark.attributes["y"]) == pytest.approx(min(numbers(column, "y")), abs=0.1)
 

@@ -8,27 +8,60 @@ import pytest
 from browser_pages import contrast
 from made_rank_sections import BACKWARD, FORWARD, LATE, LENGTH, LOAD, TRANSFER, rank_section
 
+from nsyswrap.model import Section
 from nsyswrap.render import rank_picture
+from nsyswrap.render.drawings import Shape
 from nsyswrap.render.rank_picture import PARTS, PictureView
+
+
+def drawn(section: Section) -> PictureView:
+    """Return the only picture of a section."""
+    (found,) = rank_picture.pictures(section)
+    return found
 
 
 def picture_of(count: int, late: int) -> PictureView:
     """Return the picture of a made job."""
-    (found,) = rank_picture.pictures(rank_section(count, late, hand_made.WINDOW))
+    return drawn(rank_section(count, late, hand_made.WINDOW))
+
+
+def shapes(view: PictureView, look: str, row: int | None = None) -> list[Shape]:
+    """Return the shapes of a class, in order; those of one rank where a row is given."""
+    waiting = list(view.picture.shapes) if row is None else [shapes(view, "rank-row")[row]]
+    found = []
+    while waiting:
+        one = waiting.pop(0)
+        found += [one] if one.attributes.get("class", "").split(" ")[0] == look else []
+        waiting = [*one.parts, *waiting]
     return found
+
+
+def numbers(shown: list[Shape], name: str) -> list[float]:
+    """Return an attribute of shapes, in per cent or pixels."""
+    return [float(one.attributes[name].rstrip("%")) for one in shown]
+
+
+def segments(view: PictureView, row: int) -> list[Shape]:
+    """Return the segments of a rank."""
+    (link,) = [one for one in shapes(view, "rank-row")[row].parts if one.tag == "a"]
+    return [one for one in link.parts if one.tag == "g"]
+
+
+def texts(view: PictureView, row: int) -> list[str]:
+    """Return the texts on the bar of a rank on a wide page."""
+    shown = shapes(view, "rank-text", row)
+    return [one.words for one in shown if not one.attributes["class"].endswith("narrow")]
 
 
 TWO = picture_of(2, 1)
 
 
 def test_segments_fill_the_axis_in_proportion_to_their_time() -> None:
-    first, second = TWO.rows
     expected = [[LOAD, FORWARD, BACKWARD, LATE, TRANSFER], [LOAD + LATE, FORWARD, BACKWARD, TRANSFER]]
-    for row, lengths in zip((first, second), expected, strict=True):
-        assert [float(one.width) for one in row.segments] == pytest.approx(
-            [100 * ns / LENGTH for ns in lengths], abs=0.01
-        )
-        assert float(row.segments[-1].x) + float(row.segments[-1].width) == pytest.approx(100, abs=0.02)
+    for row, lengths in enumerate(expected):
+        first = [one.parts[0] for one in segments(TWO, row)]
+        assert numbers(first, "width") == pytest.approx([100 * ns / LENGTH for ns in lengths], abs=0.01)
+        assert sum(numbers(first[-1:], "x") + numbers(first[-1:], "width")) == pytest.approx(100, abs=0.02)
 
 
 def test_the_parts_of_a_segment_are_as_high_as_their_share() -> None:
@@ -37,33 +70,35 @@ def test_the_parts_of_a_segment_are_as_high_as_their_share() -> None:
     table = section.tables["segments"]
     half = table["compute_ns"].iloc[1] // 2
     table.loc[1, ["compute_ns", "idle_ns"]] = [half, half]
-    (found,) = rank_picture.pictures(section)
-    parts = found.rows[0].segments[1].parts
-    assert [(part.key, float(part.height)) for part in parts] == [("compute", 12.0), ("idle", 12.0)]
-    assert float(parts[1].y) + float(parts[1].height) == float(parts[0].y)
-    assert float(parts[0].y) + float(parts[0].height) == found.rows[0].y + found.sizes.bar
+    view = drawn(section)
+    parts = list(segments(view, 0)[1].parts)
+    assert [one.attributes["class"] for one in parts] == ["p-compute", "p-idle"]
+    assert numbers(parts, "height") == [12.0, 12.0]
+    lower, upper = numbers(parts, "y")
+    assert upper + 12 == lower
+    (ground,) = shapes(view, "hit", 0)
+    assert lower + 12 == sum(numbers([ground], "y") + numbers([ground], "height"))
 
 
 def test_each_row_names_its_rank_and_gpu_and_why() -> None:
-    assert [(row.name, row.said, row.is_late) for row in TWO.rows] == [
-        ("rank 0, GPU 0", "waits for rank 1", False),
-        ("rank 1, GPU 1", "late: data loader wait in data", True),
+    heads = shapes(TWO, "rank-name")
+    assert [[part.words for part in one.parts] for one in heads] == [
+        ["rank 0, GPU 0", "waits for rank 1"],
+        ["rank 1, GPU 1", "late: data loader wait in data"],
     ]
-    assert TWO.label == "step 7 on 2 ranks; late: rank 1, GPU 1"
+    assert [one.attributes["class"] for one in heads] == ["rank-name", "rank-name late"]
+    assert TWO.picture.alt == "step 7 on 2 ranks; late: rank 1, GPU 1"
 
 
 def test_segments_are_labelled_where_the_text_fits() -> None:
-    labels = [label.text for row in TWO.rows for one in row.segments for label in one.labels if label.fits != "narrow"]
-    expected = ["data", "forward", "backward", "waits for rank 1"], ["data: data loader wait", "forward", "backward"]
-    assert labels == [*expected[0], *expected[1]]
+    assert texts(TWO, 0) == ["data", "forward", "backward", "waits for rank 1"]
+    assert texts(TWO, 1) == ["data: data loader wait", "forward", "backward"]
 
 
 def test_where_several_segments_have_one_text_the_widest_has_it() -> None:
     section = rank_section(2, 1, hand_made.WINDOW)
     section.tables["segments"].loc[1, "phase"] = "backward"
-    (found,) = rank_picture.pictures(section)
-    texts = [[label.text for label in one.labels] for one in found.rows[0].segments]
-    assert texts[1:3] == [[], ["backward"]]
+    assert texts(drawn(section), 0).count("backward") == 1
 
 
 def test_texts_contrast_with_their_ground_in_both_themes() -> None:
@@ -95,37 +130,49 @@ def _rgb(colour: str) -> str:
 
 
 def test_a_collective_waits_from_its_arrival_and_then_transfers() -> None:
-    (waiting,), (last,) = (row.bars for row in TWO.rows)
-    assert float(waiting.x) == pytest.approx(100 * (LOAD + FORWARD + BACKWARD) / LENGTH, abs=0.01)
-    assert float(waiting.wait) == pytest.approx(100 * LATE / LENGTH, abs=0.01)
-    assert (last.wait, last.is_marked, waiting.is_marked) == ("0", True, False)
-    assert waiting.transfer_x == last.transfer_x
+    lanes = [[one for one in shapes(TWO, "rank-row")[row].parts if one.tag == "rect"] for row in (0, 1)]
+    wait, transfer = lanes[0]
+    assert numbers([wait], "x") == pytest.approx([100 * (LOAD + FORWARD + BACKWARD) / LENGTH], abs=0.01)
+    assert numbers([wait], "width") == pytest.approx([100 * LATE / LENGTH], abs=0.01)
+    assert [one.attributes["class"] for one in lanes[1]] == ["rank-frame", "p-communication"]
+    assert numbers([transfer], "x") == numbers(lanes[1][1:], "x")
 
 
-def test_a_line_shows_the_arrival_of_the_last_rank() -> None:
-    (line,) = TWO.lines
-    assert line.x == TWO.rows[1].bars[0].x
+def test_a_line_and_a_mark_show_the_arrival_of_the_last_rank() -> None:
+    (line,), (mark,) = shapes(TWO, "median"), [one for one in TWO.picture.shapes[-1].parts if one.tag == "svg"]
+    last = [one for one in shapes(TWO, "rank-row")[1].parts if one.tag == "rect"][-1]
+    assert line.attributes["x1"] == mark.attributes["x"] == last.attributes["x"]
     assert line.title == "rank 1 arrives last at this AllReduce; the first rank waits 15.0 ms"
 
 
 def test_short_waits_have_no_line() -> None:
-    assert picture_of(3, -1).lines == ()
+    assert shapes(picture_of(3, -1), "median") == []
 
 
 def test_the_axis_has_round_times() -> None:
-    assert [tick.text for tick in TWO.ticks] == ["0", "10 ms", "20 ms", "30 ms", "40 ms"]
-    assert float(TWO.ticks[1].x) == pytest.approx(100 * 10e6 / LENGTH, abs=0.01)
+    ticks = shapes(TWO, "rank-tick")
+    assert [one.words for one in ticks] == ["0", "10 ms", "20 ms", "30 ms", "40 ms"]
+    assert numbers(ticks[1:2], "x") == pytest.approx([100 * 10e6 / LENGTH], abs=0.01)
 
 
 @pytest.mark.parametrize("count", [2, 8, 9, 24, 25, 64])
 def test_the_picture_fits_on_one_screen(count: int) -> None:
     """With its heading and axis it is below 700 of the 844 pixels of a screen."""
-    assert picture_of(count, 1).height < 600
+    assert picture_of(count, 1).picture.height < 624
 
 
 def test_of_many_ranks_every_eighth_and_the_late_one_have_a_label() -> None:
-    found = picture_of(64, 21)
-    assert [row.short for row in found.rows if row.short] == ["0", "8", "16", "21", "24", "32", "40", "48", "56"]
+    assert [one.words for one in shapes(picture_of(64, 21), "rank-name")] == [
+        "0",
+        "8",
+        "16",
+        "21",
+        "24",
+        "32",
+        "40",
+        "48",
+        "56",
+    ]
 
 
 def test_the_note_says_which_step_and_what_is_left_out() -> None:

@@ -37,14 +37,14 @@ def test_the_timeline_of_the_step_alone_has_its_times(*, is_exact: bool) -> None
     whole = timeline_report(is_exact=is_exact)
     step = step_view.typical_step(whole)
     assert step is not None
-    alone = step.alone()
-    assert (alone.edges[0], alone.edges[-1]) == step.span
+    alone, (start, end) = step.alone(), step.span
+    assert (alone.edges[0], alone.edges[-1]) == (start, end)
     for row in alone.rows:
         assert row.sums.shape == (len(row.classes), len(alone.edges) - 1)
-        assert (row.items.end > step.span.start_ns).all()
-        assert (row.items.start < step.span.end_ns).all()
+        assert (row.items.end > start).all()
+        assert (row.items.start < end).all()
         if row.kind == "gpu":
-            assert row.sums.sum() == step.span.end_ns - step.span.start_ns
+            assert row.sums.sum() == end - start
 
 
 def test_findings_have_the_numbers_of_the_page() -> None:

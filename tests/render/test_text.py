@@ -45,7 +45,7 @@ def test_idle_time_that_is_not_shown_is_summed() -> None:
 def test_a_finding_has_its_time_lost_its_saving_and_what_to_try() -> None:
     shown = " ".join(FULL.split())
     lost = "time lost 601 ms, 30.0 % of steps 3 to 20; predicted saving up to 601 ms"
-    step = "(111 ms a step; 77.6 to 111 ms if fixed, up to 1.43 times as fast)"
+    step = "(111 ms a step; 77.7 to 111 ms if fixed, up to 1.43 times as fast)"
     assert f"18 of 18 steps. {lost} {step} Try this: Give the DataLoader more workers" in shown
 
 
@@ -62,10 +62,6 @@ def test_a_finding_names_the_line_of_python_that_was_sampled_most() -> None:
     assert not any("3 gaps" in line for line in lines)
 
 
-def test_a_note_says_once_that_savings_do_not_add_up() -> None:
-    assert FULL.count("do not add up") == 1
-
-
 def test_the_same_matter_on_another_gpu_is_one_line() -> None:
     report = hand_made.two_gpu_report()
     both = (report.findings[0], replace(report.findings[0], device_id=1, lost_ns=9_000_000))
@@ -78,10 +74,6 @@ def test_findings_that_are_not_shown_are_counted() -> None:
     report = hand_made.full_report()
     many = tuple(replace(report.findings[0], rule=f"rule/{number}") for number in range(5))
     assert "2 more on the page" in documents.render("report", "text", replace(report, findings=many))
-
-
-def test_no_findings_are_said() -> None:
-    assert "No rule found a problem." in documents.render("report", "text", hand_made.no_gpu_report())
 
 
 def test_the_tensor_core_share_is_a_band_of_kernel_time() -> None:

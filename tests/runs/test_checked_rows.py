@@ -1,5 +1,6 @@
 """A history that was changed by hand: the column with the wrong value is named."""
 
+import re
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -56,8 +57,18 @@ def test_a_value_of_another_type_is_an_error_that_names_its_column(tmp_path: Pat
     history = changed(tmp_path / "x.sqlite", (column, b"\xff" if is_text(column) else "much"))
     with pytest.raises(HistoryError) as caught:
         read_all(history, tmp_path)
-    assert f"column {column.table.name}.{column.name} holds" in caught.value.message
+    assert re.search(rf"column {column.table.name}\.{column.name}( of run [0-9a-f]+)? holds", caught.value.message)
     assert "\n" not in caught.value.message
+
+
+@pytest.mark.parametrize("table", ["runs", "accounts", "findings", "facts"])
+def test_a_wrong_value_is_named_with_its_run(tmp_path: Path, table: str) -> None:
+    name = {"runs": "step_count", "accounts": "total_ns", "findings": "lost_ns", "facts": "value"}[table]
+    column = next(each for each in EVERY_COLUMN if (each.table.name, each.name) == (table, name))
+    history = changed(tmp_path / "x.sqlite", (column, "much"))
+    read = {"accounts": history.accounts, "findings": history.findings, "facts": history.facts}
+    with pytest.raises(HistoryError, match=rf"column {table}\.{name} of run 0000000[0-9a-f]ee holds 'much'"):
+        history.runs() if table == "runs" else [read[table](each) for each in history.runs()]
 
 
 def is_text(column: "Column[object]") -> bool:

@@ -50,7 +50,7 @@ def test_a_joint_report_has_the_waits_for_late_ranks(real_report: Callable[[str]
 
 def test_identity_and_noise_are_those_of_report_and_record() -> None:
     report, record = sample()
-    record |= {"git": {"commit": "c0ffee", "dirty": True}, "host": "0123456789ab"}
+    record |= {"git": {"commit": "c0ffee", "dirty": True}, "machine": "0123456789ab"}
     row = run_from_report(report, record, RunOrigin(1_700_000_000, "reports/x")).row
     assert (row.program, row.arguments) == ("workloads/mnist.py", "--workers 1 --steps 60")
     assert (row.gpu, row.gpu_count, row.ranks, row.rank, row.host) == ("NVIDIA H200", 1, 1, "", "0123456789ab")
@@ -106,7 +106,7 @@ def test_nothing_private_gets_in() -> None:
     finding = dataclasses.replace(report.findings[0], headline=words)
     section = dataclasses.replace(report.sections[0], facts=(Fact(words, words, "text"),))
     planted = dataclasses.replace(report, verdict=words, findings=(finding,), sections=(section,))
-    record |= {"command": ["python", "train.py", f"--api-key={SECRET}", words], "host": "buildhost"}
+    record |= {"command": ["python", "train.py", f"--api-key={SECRET}", words], "machine": "buildhost"}
     variables = {"MY_TOKEN": SECRET, "USER": "annabella", "HOSTNAME": "buildhost"}
     text = everything(run_from_report(planted, record, RunOrigin(), identity_from(variables.items()).cleaner()))
     assert [word for word in (SECRET, "annabella", "buildhost") if word in text] == []

@@ -6,10 +6,10 @@ from export_builder import ExportBuilder, trace_of
 from measured_costs import COST, US
 
 from nsyswrap.loop.context import Settings, find_context
-from nsyswrap.model import Section, StepTimes
+from nsyswrap.model import Section
 from nsyswrap.report import build_report
 from nsyswrap.sections import profiler_cost
-from nsyswrap.sections.profiler_cost import NOT_MEASURED, NOT_SIMULATED, with_times
+from nsyswrap.sections.profiler_cost import NOT_MEASURED, NOT_SIMULATED
 from nsyswrap.trace.tables import Trace
 
 MEASURED = Settings(profiler_cost=COST)
@@ -97,14 +97,6 @@ def test_a_run_that_cannot_be_simulated_has_no_step_without_the_profiler() -> No
     assert section.notes == (NOT_SIMULATED,)
     assert fact(section, "without_profiler_ns") is None
     assert len(section.tables["calls"])
-
-
-def test_the_times_of_a_step_are_taken_from_the_section() -> None:
-    report = build_report(trace_of(steps()), settings=MEASURED)
-    section = report.section("profiler_cost")
-    assert section is not None
-    assert with_times(StepTimes(6, 200 * US, total_ns=1200 * US), section) == report.step
-    assert with_times(StepTimes(6, 200 * US), Section("profiler_cost", "", report.window)) == StepTimes(6, 200 * US)
 
 
 def test_the_section_can_be_made_for_any_window() -> None:

@@ -1,6 +1,7 @@
 """Helpers for tests of attribution and sections: a window, one section, the attributions, the pieces of idle time."""
 
-from typing import NamedTuple, Protocol
+from functools import partial
+from typing import Any, NamedTuple, Protocol
 
 from nsyswrap.attribution.attribution import Attribution, find_attributions
 from nsyswrap.attribution.causes import find_causes
@@ -11,7 +12,7 @@ from nsyswrap.attribution.launch_pace import find_launches
 from nsyswrap.base.intervals import Window
 from nsyswrap.loop.context import Settings, TraceContext, find_calls, find_context, find_states
 from nsyswrap.model import Section
-from nsyswrap.report import run_sections
+from nsyswrap.report import _values_and_sections
 from nsyswrap.sections import idle
 from nsyswrap.sections.spec import SectionSpec
 from nsyswrap.trace.tables import Trace, array
@@ -37,9 +38,26 @@ class HasSection(Protocol):
     SECTION: SectionSpec
 
 
+# What sections of the last contexts and windows were made of. Sections of a real capture are made in many tests.
+_KEPT: list[tuple[TraceContext, Window, dict[str, Any]]] = []
+_MOST_KEPT = 16
+
+
 def run_section(module: HasSection, context: TraceContext, window: Window) -> Section:
-    """Return the section of a module, made in the same way as in a report."""
-    return run_sections([module.SECTION], context, window)[0]
+    """Return the section of a module, made in the same way as in a report; what it names is made once for a context."""
+    kept = next((found for of, chosen, found in _KEPT if of is context and chosen == window), None)
+    if kept is None:
+        kept = {}
+        _KEPT.insert(0, (context, window, kept))
+        del _KEPT[_MOST_KEPT:]
+    given = {name: partial(_as_it_is, value) for name, value in kept.items()}
+    kept |= _values_and_sections([module.SECTION], context, window, given)
+    section: Section = kept[f"section {module.SECTION.key}"]
+    return section
+
+
+def _as_it_is(value: object) -> object:
+    return value
 
 
 def attributions_of(context: TraceContext, window: Window) -> tuple[Attribution, ...]:

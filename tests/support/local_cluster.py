@@ -10,25 +10,25 @@ START_LIMIT_S, END_LIMIT_S = 120, 60
 
 
 def main() -> None:
-    """Run a scheduler and two workers until the input is closed."""
+    """Run a scheduler and so many workers until the input is closed."""
     from distributed import LocalCluster  # noqa: PLC0415 - only in its own process
 
     with LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, memory_limit=0
+        n_workers=int(sys.argv[1]), threads_per_worker=1, processes=True, dashboard_address=None, memory_limit=0
     ) as cluster:
         print(cluster.scheduler_address, flush=True)  # noqa: T201 - its answer
         sys.stdin.read()
 
 
 @contextmanager
-def local_cluster() -> Iterator[str]:
+def local_cluster(workers: int = 2) -> Iterator[str]:
     """Yield the address of the scheduler of a new cluster.
 
     Raises:
         TimeoutError: It did not start in time.
     """
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
-    with subprocess.Popen([sys.executable, __file__], text=True, **pipes) as process:  # type: ignore[call-overload]
+    with subprocess.Popen([sys.executable, __file__, str(workers)], text=True, **pipes) as process:  # type: ignore[call-overload]
         try:
             with selectors.DefaultSelector() as ready:
                 ready.register(process.stdout, selectors.EVENT_READ)

@@ -32,7 +32,8 @@ NOISE = (0.0, 0.3, -0.1, 0.1, -0.2, 0.2, 0.4, -0.4)
 def captures() -> ManyCaptures:
     """Return ten captures, one of them slow, one repeated, and one that failed."""
     every = [
-        made_sums(100 + number % 3, host=f"host-{number % 2}", day=f"2026-11-0{number}") for number in range(1, 10)
+        made_sums(100 + number % 3, host="host-1" if number == 1 else "host-aa", day=f"2026-11-0{number}")
+        for number in range(1, 10)
     ]
     rows = [*((f"c{number}", sums) for number, sums in enumerate(every)), ("slow", made_sums(180))]
     return totals_of([*rows, ("bad", "it is empty")], [("again", "c1")])
@@ -42,7 +43,7 @@ def hostile_captures() -> ManyCaptures:
     """Return captures in which each text that a program or a user can choose is hostile."""
     one = made_sums(
         program=HOSTILE,
-        command=(HOSTILE,),
+        arguments=HOSTILE,
         gpus=(HOSTILE,),
         host=HOSTILE,
         started_utc=HOSTILE,
@@ -85,9 +86,9 @@ def timed_runs(factors: list[float], name: str = "run") -> list[TimedRun]:
 
 def regressed(name: str = "run", count: int = 20) -> Gate:
     """Return a result in which new runs take 10 % longer."""
-    issue = ComparabilityIssue(IssueKind.COMMAND, f"The commands differ: {name}.", blocks=False)
+    issue = ComparabilityIssue(IssueKind.COMMAND, f"Other arguments: {name}.", blocks=False)
     earlier = [1 + 0.001 * (at % 3) for at in range(count)]
-    return judge(timed_runs(earlier, name), timed_runs([1.1, 1.11], f"new {name}"), GateOptions(), [issue])
+    return judge(timed_runs(earlier, name), timed_runs([1.1, 1.11, 1.1], f"new {name}"), GateOptions(), [issue])
 
 
 def trend(levels_ms: tuple[float, ...], program: Program = IDENTITY, runs: int = 16, commits: int = 4) -> Trend:

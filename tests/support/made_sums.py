@@ -19,7 +19,7 @@ def made_sums(step_ms: int = 10, *, host: str = "host-aa", day: str = "2026-11-2
     half = 5 * step_ms * MS
     made = CaptureSums(
         program="train.py",
-        command=("python", "train.py"),
+        arguments="",
         gpus=("NVIDIA H200",),
         host=host,
         started_utc=f"{day}T08:00:00",

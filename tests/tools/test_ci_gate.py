@@ -173,9 +173,16 @@ def test_the_gate_writes_its_comment_and_its_code(tmp_path: Path, code: int) -> 
 def test_a_gate_without_a_result_fails_the_step(tmp_path: Path) -> None:
     """An old gate.md is not taken for the result."""
     (tmp_path / "gate.md").write_text("old")
+    (tmp_path / "y").mkdir()
     done = shell(tmp_path, str(CI / "gate.sh"), NEW="x", AGAINST="y", PATH=stand_in(tmp_path, 2, writes=False))
     assert done.returncode == 2
     assert not (tmp_path / "gate.md").exists()
+
+
+def test_without_runs_of_the_base_the_gate_cannot_tell(tmp_path: Path) -> None:
+    done = shell(tmp_path, str(CI / "gate.sh"), NEW="x", AGAINST="main/*", PATH=stand_in(tmp_path, 0))
+    assert (done.returncode, (tmp_path / "gate.code").read_text()) == (0, "3\n")
+    assert (tmp_path / "gate.md").read_text().startswith(MARKER)
 
 
 @pytest.mark.parametrize(
@@ -196,8 +203,8 @@ def test_the_action_and_the_job_name_files_that_are_there() -> None:
     named = re.findall(r'\$GITHUB_ACTION_PATH/([\w./-]+)"', action.read_text())
     assert sorted(named) == ["../comment.py", "../gate.sh"]
     assert all((action.parent / name).resolve().is_file() for name in named)
-    named = re.findall(r'\$NSYSWRAP_CI/([\w./-]+)"', job.read_text())
-    assert sorted(named) == ["comment.py", "gate.sh"]
+    named = re.findall(r" nsyswrap/ci/([\w./-]+)", job.read_text())
+    assert sorted(named) == ["comment.py", "gate.sh", "keep.sh"]
     assert all((job.parent / name).is_file() for name in named)
 
 

@@ -1,19 +1,23 @@
-"""The programs behind `make overhead`: what runs, what is compared, and the page of the results."""
+"""The programs behind `make overhead`: what runs in which turn, what is compared, and the page of the results."""
 
+import argparse
 import importlib.util
 import json
 import math
-import os
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 from typing import Any
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 TOOLS = ROOT / "tools"
+MS = 1_000_000
 
 
 def tool(name: str) -> ModuleType:
@@ -33,71 +37,94 @@ def tool(name: str) -> ModuleType:
 PAGE, MEASURE, TURNS = map(tool, ("overhead_page", "measure_overhead", "overhead_turns"))
 
 
-def interval(point: int, low: int, high: int) -> dict[str, int]:
-    """Return a simulated time in ms as report.json has it."""
-    return {f"{name}_ns": each * 10**6 for name, each in (("low", low), ("point", point), ("high", high))}
+def interval(low: int, point: int, high: int) -> dict[str, int]:
+    """Return a time in ms as report.json has it."""
+    return {f"{name}_ns": each * MS for name, each in (("low", low), ("point", point), ("high", high))}
 
 
-def row(alone: tuple[int, ...], *simulated: tuple[int, int, int] | None) -> dict[str, Any]:
-    """Return the row of a program, in ms: its runs alone, and what each profile simulates: usual, least, most."""
-    steps = [{"recorded_ns": 30 * 10**6, "alone": None if each is None else interval(*each)} for each in simulated]
-    profiles = [{"step": each} for each in steps]
-    return {"program": "some_program", "alone_ns": [each * 10**6 for each in alone], "profiles": profiles}
+def run(
+    median: int,
+    found: tuple[int, int, int] | None,
+    plan: tuple[tuple[str, tuple[int, int, int]], ...] = (),
+    *,
+    rule: str | None = "idle/cpu",
+    busy: float | None = None,
+) -> dict[str, Any]:
+    """Return what is kept of a program and its report, in ms. Its mean step is 10 ms longer than the median."""
+    step = {"recorded_ns": 30 * MS, "alone": None if found is None else interval(*found)}
+    planned = [{"rule": name, "step": interval(*each)} for name, each in plan]
+    report = {"step": step, "plan": planned, "verdict": "V.", "verdict_rule": rule}
+    return {"median_ns": median * MS, "mean_ns": (median + 10) * MS, "busy": busy, "report": report}
 
 
-UNKNOWN = None
+def row(fault: dict[str, Any], fix: dict[str, Any] | None = None, *rules: str) -> dict[str, Any]:
+    """Return the row of a program."""
+    return {"program": "faults.some_program", "rules": rules, "fault": fault} | ({} if fix is None else {"fix": fix})
 
 
-def test_simulated_steps_are_compared_with_the_steps_alone_round_by_round() -> None:
-    """The machine was twice as slow in the second round: medians over all would mix the rounds."""
-    good = row((10, 20, 20), (11, 9, 12), (22, 21, 25), (20, 20, 20))
-    assert PAGE.off_share(good) == pytest.approx(0.10)
-    assert PAGE.line(good) == (
-        "| some program | 10.00, 20.00, 20.00 | 30.00, 30.00, 30.00 | 1.50 times | 11.00 (9.00 to 12.00), "
-        "22.00 (21.00 to 25.00), 20.00 (20.00 to 20.00) | +10.0 % | 2 of 3 |"
-    )
-    unknown = row((20, 22), UNKNOWN, UNKNOWN)
-    assert PAGE.off_share(unknown) is None
-    assert "not simulated |  | 0 of 2 |" in PAGE.line(unknown)
+def test_the_step_alone_of_a_report_is_compared_with_the_measured_one() -> None:
+    """So is that of the fixed program."""
+    lines = list(PAGE.lines([row(run(20, (19, 21, 22)), run(10, None))]))
+    assert lines[:2] == [
+        "| some program | 20.00 | 30.00 | 1.50 times | 21.00 (19.00 to 22.00) | +5.0 % | yes |",
+        "| some program, fixed | 10.00 | 30.00 | 3.00 times | none |  | no |",
+    ]
 
 
 @pytest.mark.parametrize(("low", "high", "held"), [(18, 24, True), (20, 24, True), (21, 24, False), (10, 19, False)])
-def test_an_interval_holds_the_step_alone(low: int, high: int, *, held: bool) -> None:
-    assert PAGE.is_held({"alone": {"low_ns": low, "high_ns": high}}, 20) == held
+def test_a_range_holds_the_measured_step(low: int, high: int, *, held: bool) -> None:
+    (found,) = PAGE.steps_of([row(run(20, (low, low, high)))])
+    assert found.is_held == held
 
 
-def test_the_page_counts_the_programs_that_are_near_and_the_intervals_that_hold() -> None:
-    """One is exact, one is 9.5 % off, one is 19 % off, one is not simulated, and one is 19 % off in one round only."""
-    rows = [row((21, 21), (usual, usual - 1, usual + 1), (usual, usual, usual)) for usual in (21, 23, 17)]
-    rows.append(row((21, 21), (25, 24, 25), (21, 21, 21)))
-    rows.append(row((20, 22), UNKNOWN, UNKNOWN))
-    page = PAGE.page({"programs": rows, "options": [], "machine": {}})
-    counts = (
-        "Of 5 programs, the simulated step is within 10 % of the step alone for 3: the median of its rounds. Of 10 "
-        "single rounds, 5 are. Of 10 intervals, 3 hold the step alone."
+def test_the_first_changes_of_a_plan_are_compared_with_the_fixed_program() -> None:
+    """They are compared where they are the planted faults. The plan has mean steps."""
+    plan = (("b", (15, 16, 17)), ("a", (7, 9, 12)), ("c", (1, 2, 3)))
+    fixed = run(0, None)
+    (found,) = PAGE.plans_of([row(run(20, None, plan), fixed, "a", "b")])
+    assert (found.before_ns, found.measured_ns, found.found) == (30 * MS, 10 * MS, interval(7, 9, 12))
+    assert list(PAGE.lines([row(run(20, None, plan), run(10, None), "b")]))[-1] == (
+        "| some program | 30.00 | 20.00 | 16.00 (15.00 to 17.00) | -20.0 % | no | 10 % |"
     )
-    assert counts in " ".join(page.split())
-    assert page.count("| some program |") == 5
-    assert "Nothing was measured yet." in page
-    assert "## Options" not in page
+    for rules in (("a",), ("a", "c"), ("d",)):
+        assert [each.found for each in PAGE.plans_of([row(run(20, None, plan), fixed, *rules)])] == [None]
+    assert PAGE.plans_of([row(run(20, None, plan))]) == []
 
 
-def test_the_page_names_the_machine_its_costs_and_its_options() -> None:
+def test_the_page_sums_up_errors_and_ranges() -> None:
+    """Of ten errors the ninth is the 90th percentile; a report without a step counts as one without."""
+    rows = [row(run(100, (100, 100 + each, 110))) for each in range(1, 11)]
+    page = " ".join(PAGE.page({"programs": [*rows, row(run(100, None))], "machine": {}}).split())
+    assert (
+        "10 of 11 reports have a step alone. It is off by 5.5 % (median), 9.0 % (90th percentile). The range holds the "
+        "measured step in 10 of them, and its median width is 10 % of the step. "
+    ) in page
+    assert "No report has a predicted step." in page
+
+
+def test_the_page_names_verdicts_that_the_profiler_made() -> None:
+    """They say that the GPU waits, and alone it is busy for more than nine tenths of the time."""
+    made = run(20, None, busy=0.91)
+    others = [run(20, None, busy=0.9), run(20, None, busy=1.0, rule="tensor_cores/not_used"), run(20, None)]
+    page = " ".join(PAGE.page({"programs": [row(each) for each in (made, *others)], "machine": {}}).split())
+    assert "Of 3 verdicts, 1 say that the GPU waits although it is busy for more than 90 % of the time alone." in page
+    assert "- some program, 91 % busy: V." in page
+
+
+def test_the_page_names_the_machine_and_its_costs() -> None:
     call = {"alone_ns": 2400, "low_ns": 3000, "usual_ns": 5200, "high_ns": 7900}
     cost = {"conditions": {"cpu": "A CPU"}, "calls": {"graph_node": call}}
     versions = {"driver": "580", "nsys": "2025.3.1", "python": "3.12", "torch": "2.11", "cores": 16}
-    machine = {"gpus": ["A GPU"], "cost": cost, **versions}
-    runs = {"alone": 10, "the default": 15, "--light": 12}
-    page = PAGE.page({"programs": [], "options": [{"program": "a_b", "runs": runs}], "machine": machine})
+    page = PAGE.page({"programs": [], "machine": {"gpus": ["A GPU"], "cost": cost, **versions}})
     assert "Measured on: A GPU, driver 580, 16 cores of A CPU, nsys 2025.3.1, Python 3.12, torch 2.11." in page
     assert "| graph node | 2.40 | 3.00 | 5.20 | 7.90 |" in page
-    assert "| recorded | a b |\n|---|---|\n| the default | 1.50 |\n| --light | 1.20 |\n" in page
+    assert "Nothing was measured yet." in PAGE.page({"programs": [], "machine": {}})
 
 
 @pytest.mark.skipif(Path("/proc/driver/nvidia/version").exists(), reason="this machine has a GPU")
-def test_without_a_gpu_the_results_that_are_there_can_be_written_again(tmp_path: Path) -> None:
+def test_without_a_gpu_the_page_can_be_written_again(tmp_path: Path) -> None:
     results, page = tmp_path / "results.json", tmp_path / "page.md"
-    results.write_text(json.dumps({"programs": [row((20,), (21, 20, 22))], "options": [], "machine": {}}))
+    results.write_text(json.dumps({"programs": [row(run(20, (19, 20, 21)))], "machine": {}}))
     words = [sys.executable, str(TOOLS / "measure_overhead.py"), "--results", str(results), "--page", str(page)]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert (done.returncode, page.exists()) == (1, False)
@@ -111,143 +138,111 @@ def test_the_committed_page_is_that_of_the_committed_results() -> None:
     assert (ROOT / "docs" / "overhead.md").read_text(encoding="utf-8") == PAGE.page(results)
 
 
-@pytest.mark.slow
-def test_a_program_times_each_step(tmp_path: Path) -> None:
-    """The program runs on this machine's CPU; the test is skipped without torch."""
-    pytest.importorskip("torch")
-    times = tmp_path / "times.json"
-    subprocess.run([sys.executable, str(TURNS.PROGRAM), "items", "--steps", "3", "--times", str(times)], check=True)
-    found = json.loads(times.read_text())
-    assert len(found["items"]) == 3
-    assert all(each > 0 for each in found["items"])
+def test_the_programs_to_measure_are_there() -> None:
+    """The first of each planted fault come first; those that lie in the cores of a program are left out."""
+    cases = MEASURE.find_cases()
+    source = (TOOLS / "overhead_programs.py").read_text(encoding="utf-8")
+    assert len(cases) == len({each.name for each in cases}) >= 40
+    first = [each.rules for each in cases if each.name.startswith("faults.")]
+    assert len(set(first)) == len({*first[: len(set(first))]})
+    assert not {rule for each in cases for rule in each.rules} & set(MEASURE.OF_CORES)
+    assert all(f"def {name}(" in source for name in MEASURE.UNPLANTED)
 
 
-# Makes steps in each turn, as the programs do, and without torch: with a length that tells its turn.
-STEPS = """
-import json, pathlib, socket, sys
-name, _, address, _, parts, _, times = sys.argv[1:]
-if name == "broken":
+# Makes two steps in each turn; as "once", it has one turn and starts again, as a program that took no steps does.
+PROGRAM = """
+import pathlib, socket, sys
+address, kind, log = sys.argv[1:]
+if kind == "broken":
     sys.exit("it is broken")
-connection, steps = socket.socket(socket.AF_UNIX), []
-connection.connect(address)
-lines = connection.makefile("rw")
-log = pathlib.Path(times).parent / "log"
-for number, line in enumerate(lines):
-    with log.open("a") as file:
-        file.write(f"{pathlib.Path(times).stem} on {line}")
-    steps += [100 * number + each for each in range(18 // int(parts))]
-    lines.write("over\\n")
-    lines.flush()
-pathlib.Path(times).write_text(json.dumps({name: steps}))
+for _ in range(2 if kind == "once" else 1):
+    connection = socket.socket(socket.AF_UNIX)
+    connection.connect(address.replace("@", chr(0), 1))
+    with connection, connection.makefile("rw") as lines:
+        for number, line in enumerate(lines):
+            with pathlib.Path(log).open("a") as file:
+                file.write(f"{kind} on {line}")
+            if kind == "once":
+                break
+            lines.write(f"[9, {number}]\\n")
+            lines.flush()
 """
 
 
 @pytest.fixture
-def recorder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
-    """Put a program in place of ours; return an nsys that runs its last words, and records nothing."""
-    program = tmp_path / "program.py"
-    program.write_text(STEPS)
-    monkeypatch.setattr(TURNS, "PROGRAM", program)
-    nsys = tmp_path / "nsys"
-    nsys.write_text('#!/bin/sh\nwhile [ "$1" != "$PYTHON" ]; do shift; done\nexec "$@"\n')
-    nsys.chmod(0o755)
-    monkeypatch.setenv("PYTHON", sys.executable)
-    return str(nsys)
+def program(tmp_path: Path) -> Path:
+    """Return a program that takes turns."""
+    path = tmp_path / "program.py"
+    path.write_text(PROGRAM)
+    return path
 
 
-def test_a_program_takes_turns_with_itself_under_nsys(recorder: str, tmp_path: Path) -> None:
-    """It makes a part of its steps in each turn, on the same cores. The program alone comes first and last."""
-    folder = tmp_path / "items-0"
-    folder.mkdir()
-    TURNS.take_turns("items", folder, {"recorded": [recorder]}, [(0, 1)])
-    turns = ["alone on 0 1", *["recorded on 0 1", "alone on 0 1"] * 6]
-    assert (folder / "log").read_text().splitlines() == turns
-    assert len(json.loads((folder / "recorded.json").read_text())["items"]) == 18
+def test_runs_take_turns_in_order_on_the_same_cores(program: Path, tmp_path: Path) -> None:
+    """Of each turn the later steps count. A program that runs once more has a turn once more."""
+    runs = {kind: [sys.executable, str(program), "SOCKET", kind, str(tmp_path / "log")] for kind in ("fault", "once")}
+    held, names = threading.Lock(), []
+
+    @contextmanager
+    def during(name: str) -> Iterator[None]:
+        assert held.locked()
+        names.append(name)
+        yield
+
+    found = TURNS.take_turns(runs, ("fault", "once", "fault"), (1, 2), held, during)
+    assert found == {"fault": [[0], [1]], "once": []}
+    turns = ["fault on 1 2", "once on 1 2", "fault on 1 2"]
+    assert sorted((tmp_path / "log").read_text().splitlines()) == sorted([*turns, "once on 1 2"])
+    assert names == ["fault", "once", "fault"]
 
 
-# In place of nsyswrap: runs the program, and writes a report.
-PROFILE = """#!/bin/sh
-while [ "$1" != "--output" ]; do shift; done
-folder="$2"
-while [ "$1" != "--" ]; do shift; done
-shift
-"$@" || exit
-mkdir "$folder"
-printf %s "$REPORT" > "$folder/report.json"
-"""
-
-
-def test_each_round_compares_a_profile_with_the_steps_alone(
-    recorder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    """The steps of the warm-up are left out of those alone, too; a program that fails has no row."""
-    Path(recorder).write_text(PROFILE)
-    monkeypatch.setattr(MEASURE, "NSYSWRAP", (recorder,))
-    monkeypatch.setattr(MEASURE.overhead_turns, "PROGRAM", TURNS.PROGRAM)
-    step = {"recorded_ns": 400, "alone": dict.fromkeys(("low_ns", "point_ns", "high_ns"), 300)}
-    facts = {"warm_up_steps": {"value": 1}}, {"prediction_error_share": {"value": 0.01}}
-    sections = {name: {"facts": each} for name, each in zip(("steps", "prediction"), facts, strict=True)}
-    report = {"step": step, "verdict": "v", "verdict_rule": "idle/cpu", "sections": sections}
-    monkeypatch.setenv("REPORT", json.dumps(report))
-    folder, keep = tmp_path / "all", tmp_path / "keep"
-    folder.mkdir()
-    rows = list(MEASURE.by_turns(["items", "broken"], folder, keep, math.inf, 2))
-    profile = {"step": report["step"], "verdict": "v", "verdict_rule": "idle/cpu", "error_share": 0.01, "calls": []}
-    row = {"program": "items", "alone_ns": [302, 302], "steps": 20, "profiles": [profile, profile]}
-    assert rows == [(row, folder / "items-1" / "profile")]
-    assert (keep / "items-0" / "profile" / "report.json").is_file()
-    assert "broken: exit code 1: it is broken" in capfd.readouterr().out
-
-
-@pytest.mark.parametrize(
-    ("cores", "pairs"),
-    [({3}, [(3, 3)]), ({0, 1}, [(0, 1)]), (set(range(32)), [(6, 7), (14, 15), (22, 23), (30, 31)])],
-)
-def test_the_cores_of_the_turns_are_neighbours(
-    monkeypatch: pytest.MonkeyPatch, cores: set[int], pairs: list[tuple[int, int]]
-) -> None:
-    monkeypatch.setattr("os.sched_getaffinity", lambda _: cores)
-    assert TURNS.pairs_of_cores() == pairs
-
-
-def test_the_turns_have_the_cores_that_are_the_fastest(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of each pair, the slower core counts."""
-    times = {0: 5.0, 1: 9.0, 2: 7.0, 3: 8.0, 4: 4.0, 5: 20.0}
-    monkeypatch.setattr(TURNS, "pace_ns", times.__getitem__)
-    before = os.sched_getaffinity(0)
-    assert TURNS.fastest([(0, 1), (2, 3), (4, 5)]) == (2, 3)
-    assert os.sched_getaffinity(0) == before
-
-
-def test_the_work_that_shows_the_pace_is_timed_on_its_core() -> None:
-    before = os.sched_getaffinity(0)
-    try:
-        assert TURNS.pace_ns(min(before)) > 10_000
-        assert os.sched_getaffinity(0) == {min(before)}
-    finally:
-        os.sched_setaffinity(0, before)
-
-
-def test_a_program_that_fails_at_its_start_ends_the_turns(recorder: str, tmp_path: Path) -> None:
+def test_a_program_that_fails_at_its_start_ends_the_turns(program: Path, tmp_path: Path) -> None:
+    runs = {"broken": [sys.executable, str(program), "SOCKET", "broken", str(tmp_path)]}
     with pytest.raises(OSError, match="exit code 1: it is broken"):
-        TURNS.take_turns("broken", tmp_path, {"recorded": [recorder]}, [(0, 1)])
+        TURNS.take_turns(runs, ("broken",), (0,), threading.Lock(), nullcontext)
 
 
-def test_each_set_of_options_has_its_turn(recorder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The medians are those of the later half of the steps; each turn tells its number by their lengths."""
-    monkeypatch.setattr("nsyswrap.capture.locate.find_nsys", lambda: SimpleNamespace(path=recorder))
-    monkeypatch.setattr(MEASURE.overhead_turns, "PROGRAM", TURNS.PROGRAM)
-    monkeypatch.setattr(MEASURE, "OPTIONS", {"the default": (), "--light": ("--trace=cuda",)})
-    monkeypatch.setattr(MEASURE, "OF_OPTIONS", ("items",))
-    found = MEASURE.of_options(tmp_path)
-    assert found == [{"program": "items", "runs": {"alone": 500, "the default": 401, "--light": 401}}]
-    turns = [line.split()[0] for line in (tmp_path / "items-options" / "log").read_text().splitlines()]
-    assert turns == ["alone", *["option-0", "option-1", "alone"] * 6]
+@pytest.mark.slow
+def test_a_program_makes_its_steps_in_turns() -> None:
+    """The program runs on this machine's CPU; the test is skipped without torch."""
+    pytest.importorskip("torch")
+    words = [sys.executable, TURNS.__file__, "SOCKET", "faults.launch_bound", "--steps", "150", "--device", "cpu"]
+    found = TURNS.take_turns({"fault": words}, ("fault", "fault", "fault"), (0,), threading.Lock(), nullcontext)
+    assert [len(each) for each in found["fault"]] == [30, 30]
+    assert all(each > 0 for turn in found["fault"] for each in turn)
 
 
-def test_the_programs_to_compare_are_there() -> None:
-    """There are at least ten programs, three of them from installed libraries, and the programs for the options."""
-    source = (TOOLS / "overhead_programs.py").read_text(encoding="utf-8")
-    assert len(MEASURE.PROGRAMS) >= 10
-    assert all(f"def {name}(" in source for name in (*MEASURE.PROGRAMS, *MEASURE.OF_OPTIONS))
-    assert all(f"import {name}" in source or f"from {name}" in source for name in ("timm", "lightning", "transformers"))
+def test_each_result_is_written_when_it_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A program that fails has no row, and none begins after the time is over. Alone, the median turn counts."""
+    report = run(0, (19, 21, 22))["report"] | {"gpus": [{"name": "A GPU"}], "session": {"driver_version": "580"}}
+
+    def turns(runs: dict[str, list[str]], order: list[str], *_: object) -> dict[str, list[list[int]]]:
+        if "combined.broken" in runs["fault"]:
+            raise OSError("it is broken")
+        for words in runs.values():
+            if "--output" in words:
+                folder = Path(words[words.index("--output") + 1])
+                folder.mkdir()
+                (folder / "report.json").write_text(json.dumps(report))
+                (folder / "run.json").write_text(json.dumps({"versions": {"nsys": "1"}, "profiler_cost": None}))
+        assert order == ["fault", "fault profiled", "fault", "fix", "fix profiled", "fix"]
+        return {"fault": [[10 * MS, 20 * MS, 60 * MS], [22 * MS]], "fix": [[5 * MS]]}
+
+    monkeypatch.setattr(MEASURE.overhead_turns, "take_turns", turns)
+    monkeypatch.setattr("os.sched_setaffinity", lambda *_: None)
+    results: dict[str, Any] = {"programs": [], "machine": {}}
+    chosen = argparse.Namespace(limit=math.inf, results=tmp_path / "results.json", program_arg=[], lanes=1)
+    cases = [MEASURE.Case(f"combined.{name}", ("a",), ("--fixed",)) for name in ("broken", "whole")]
+    MEASURE.measure_all(cases, results, chosen)
+    (found,) = json.loads(chosen.results.read_text())["programs"]
+    assert found["program"] == "combined.whole"
+    assert found["fault"]["median_ns"] == 21 * MS
+    assert found["fault"]["mean_ns"] == 26 * MS
+    assert found["fix"]["turns_ns"] == [5 * MS]
+    chosen.limit = -1
+    MEASURE.measure_all(cases[1:], results, chosen)
+    assert len(results["programs"]) == 1
+    printed = capsys.readouterr().out
+    assert "combined.broken: OSError('it is broken')" in printed
+    assert "combined.whole: left out, the time is over" in printed

@@ -8,7 +8,6 @@ import pytest
 
 from nsyswrap.base.intervals import Window
 from nsyswrap.loop.step_detection import Steps
-from nsyswrap.what_if import sample
 from nsyswrap.what_if.sample import choose_sample
 
 
@@ -24,33 +23,28 @@ def window(end: int, source: str = "steps") -> Window:
     return Window(0, end, "the window", source)  # type: ignore[arg-type]
 
 
-@pytest.fixture(autouse=True)
-def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Simulate at most ten operations."""
-    monkeypatch.setattr(sample, "MOST_OPERATIONS", 10)
+# The most operations of a sample.
+MOST = 10
 
 
 def test_a_small_window_is_simulated_as_a_whole() -> None:
-    found = choose_sample(np.arange(0, 100, 10), steps(50, 50), window(100))
+    found = choose_sample(np.arange(0, 100, 10), steps(50, 50), window(100), MOST)
     assert (found.window, found.steps, found.scale) == (window(100), 2, 1.0)
 
 
 @pytest.mark.parametrize(("operations", "scale"), [(12_000, 1), (12_001, 12_001 / 12_000)])
-def test_a_window_of_up_to_12000_operations_is_simulated_as_a_whole(
-    monkeypatch: pytest.MonkeyPatch, operations: int, scale: float
-) -> None:
-    monkeypatch.undo()
+def test_a_window_of_up_to_12000_operations_is_simulated_as_a_whole(operations: int, scale: float) -> None:
     found = choose_sample(np.arange(operations), steps(), window(operations))
     assert found.scale == pytest.approx(scale, abs=1e-6)
 
 
 def test_a_window_that_is_not_made_of_steps_counts_none() -> None:
-    assert choose_sample(np.arange(0, 100, 10), steps(50, 50), window(100, "user")).steps == 0
+    assert choose_sample(np.arange(0, 100, 10), steps(50, 50), window(100, "user"), MOST).steps == 0
 
 
 def test_the_run_of_steps_nearest_to_the_median_is_simulated() -> None:
     """Two of six steps of four operations fit. Runs of two take 130, 80, 60, 65 and 75 ns: 75 is the median."""
-    found = choose_sample(_four_a_step(100, 30, 50, 10, 55, 20), steps(100, 30, 50, 10, 55, 20), window(265))
+    found = choose_sample(_four_a_step(100, 30, 50, 10, 55, 20), steps(100, 30, 50, 10, 55, 20), window(265), MOST)
     assert (found.window.start_ns, found.window.end_ns) == (190, 265)
     assert (found.steps, found.scale) == (2, 3.0)
     assert found.window.label == "2 of 6 steps, from step 5 of the window"
@@ -60,7 +54,7 @@ def test_a_step_lasts_until_the_next_one() -> None:
     """The time between two steps is part of the window and of the sample."""
     frame = steps(20, 20, 20, 20).frame
     frame["end"] -= 5
-    found = choose_sample(_four_a_step(20, 20, 20, 20), Steps(frame), window(80))
+    found = choose_sample(_four_a_step(20, 20, 20, 20), Steps(frame), window(80), MOST)
     assert found.window.length_ns in {35, 40}
     assert found.steps == 2
 
@@ -68,21 +62,21 @@ def test_a_step_lasts_until_the_next_one() -> None:
 def test_warm_up_is_not_simulated() -> None:
     frame = steps(20, 20, 20, 20, 20).frame
     frame["warm_up"] = [True, True, False, False, False]
-    found = choose_sample(_four_a_step(20, 20, 20, 20, 20), Steps(frame), window(100))
+    found = choose_sample(_four_a_step(20, 20, 20, 20, 20), Steps(frame), window(100), MOST)
     assert found.window.start_ns >= 40
 
 
 @pytest.mark.parametrize("make", [lambda: steps(1000), steps])
 def test_without_a_step_that_fits_the_middle_of_the_window_is_simulated(make: Callable[[], Steps]) -> None:
     """There are a hundred operations, one every 10 ns. The sample has the 46th to the 55th."""
-    found = choose_sample(np.arange(0, 1000, 10), make(), window(1000))
+    found = choose_sample(np.arange(0, 1000, 10), make(), window(1000), MOST)
     assert (found.window.start_ns, found.window.end_ns, found.steps) == (450, 541, 0)
     assert found.scale == pytest.approx(1000 / 91)
     assert found.window.label == "10 operations from the middle of the window"
 
 
 def test_operations_outside_the_window_do_not_count() -> None:
-    found = choose_sample(np.arange(-1000, 2000, 10), steps(50, 50), window(100))
+    found = choose_sample(np.arange(-1000, 2000, 10), steps(50, 50), window(100), MOST)
     assert found.scale == 1.0
 
 

@@ -71,7 +71,7 @@ def find_marks(context: TraceContext, window: Window) -> dict[int, RangeEdges]:
     The time of a mark is as measured on the machine of the capture; without a measurement it follows from the marks.
     """
     cost = context.settings.profiler_cost
-    measured = cost[RANGE].added.point / 2 if cost is not None else 0.0
+    measured = None if cost is None else cost[RANGE].added.point / 2
     ranges = context.trace[tables.RANGES]
     own = ~of_library(ranges)
     thread, start, end = (array(ranges, name)[own] for name in ("thread", "start", "end"))
@@ -83,7 +83,7 @@ def find_marks(context: TraceContext, window: Window) -> dict[int, RangeEdges]:
         inside = int(((at >= window.start_ns) & (at < window.end_ns)).sum())
         if inside >= MANY_MARKS * steps:
             begins = np.repeat([True, False], int(mine.sum()))
-            found[int(each)] = _measured_marks(at, measured) if measured else _marks(at, begins)
+            found[int(each)] = _marks(at, begins) if measured is None else _measured_marks(at, measured)
     return found
 
 

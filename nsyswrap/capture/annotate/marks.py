@@ -152,9 +152,9 @@ class Marks:
         self._start, self._end, self._start_step = start, end, start_step or start
 
     @property
-    def step_number(self) -> int:
-        """Return the number of the step that this thread begins."""
-        return (self._main if get_ident() == self._main_thread else self._threads.state).steps
+    def state(self) -> ThreadState:
+        """Return the state of this thread."""
+        return self._main if get_ident() == self._main_thread else self._threads.state
 
     def is_data(self, described: Any) -> bool:
         """Return whether something describes the ranges of data loading."""

@@ -187,6 +187,7 @@ class Recording:
     ) -> None:
         self._marks, self._sink, self._schedule = marks, sink, schedule
         self._folder, self._round, self._waits = folder, 1, schedule.waits
+        self._state, self._domain, self._start_recorded = marks.state, sink.domain, sink.start
         self._own = os.path.join(folder, str(os.getpid()))
         self._gpu, self._sees_data, self._clock = gpu, sees_data, clock
         self._described = sink.described(TEXT, GRAY)
@@ -204,11 +205,11 @@ class Recording:
         thread = get_ident()
         if thread != self._thread:
             if self._thread:
-                return STEP_OPEN if self._name != RECORDING else self._sink.start(self._sink.domain, described)
-            self._thread = thread
+                return STEP_OPEN if self._name != RECORDING else self._start_recorded(self._domain, described)
+            self._thread, self._state = thread, self._marks.state
         now = self._clock()
         try:
-            return self._phase(now, self._marks.step_number, described)
+            return self._phase(now, self._state.steps, described)
         except Exception as error:  # noqa: BLE001 - no error here may end the program
             warn(f"no steps are recorded: {type(error).__name__}: {error}")
             return self._leave()
@@ -284,7 +285,8 @@ class Recording:
 
     def _pass(self, now: int, number: int) -> int:
         """Let a step pass that is not recorded."""
-        self._tell(now, number)
+        if now - self._written_ns >= PROGRESS_NS:
+            self._tell(now, number)
         self._is_whole, self._data_ns, self._data_began = False, 0, 0
         return STEP_OPEN
 
@@ -297,7 +299,7 @@ class Recording:
         except FileExistsError:
             return self._follow(number, described)
         self._is_owner = True
-        self._range = self._sink.start(self._sink.domain, self._described)
+        self._range = self._start_recorded(self._domain, self._described)
         if os.environ.get(NODE_VARIABLE, "1") != "1":
             time.sleep(SPREAD_S)
         return self._go_on(number, described)
@@ -314,22 +316,23 @@ class Recording:
     def _go_on(self, number: int, described: Any) -> int:
         self._marks.send_to(self._sink.start, self._sink.end, self.step)
         self._name, self._phase, self._began = RECORDING, self._recorded, self._clock()
-        self._tell(self._began, number, at_once=True)
-        return self._sink.start(self._sink.domain, described)
+        self._tell(self._began, number)
+        return self._start_recorded(self._domain, described)
 
     def _recorded(self, now: int, number: int, described: Any) -> int:
         """End the recording if it is long enough, or if another process has ended it."""
         if self._is_owner and self._schedule.ends(number - self._first, now - self._began):
             if self._range:
-                self._sink.end(self._sink.domain, self._range)
+                self._sink.end(self._domain, self._range)
             text = json.dumps({"first": self._first, "last": number - 1})
             with open(self._path(ENDED), "x", encoding="utf-8") as file:  # noqa: PTH123
                 file.write(text)
             return self._rest(now, number)
         if not self._is_owner and self._exists(ENDED):
             return self._rest(now, number)
-        self._tell(now, number)
-        return self._sink.start(self._sink.domain, described)
+        if now - self._written_ns >= PROGRESS_NS:
+            self._tell(now, number)
+        return self._start_recorded(self._domain, described)
 
     def _rest(self, now: int, number: int) -> int:
         """Wait for the next recording, where the user may want one; else record nothing any more."""
@@ -356,10 +359,8 @@ class Recording:
         self._write(PROGRESS_SUFFIX, {"phase": self._name})
         return STEP_OPEN
 
-    def _tell(self, now: int, number: int, *, at_once: bool = False) -> None:
-        """Write where this process is, at most once a second."""
-        if not at_once and now - self._written_ns < PROGRESS_NS:
-            return
+    def _tell(self, now: int, number: int) -> None:
+        """Write where this process is."""
         self._written_ns = now
         self._write(PROGRESS_SUFFIX, {"phase": self._name, "step": number, "first": self._first, "at_ns": now})
 

@@ -2,13 +2,21 @@
 (() => {
   "use strict";
 
+  /** Return a new element with a class and a text; a text never becomes markup. */
+  function make(tag, className = "", text = "") {
+    const made = document.createElement(tag);
+    made.className = className;
+    made.textContent = text;
+    if (tag === "button") made.type = "button";
+    return made;
+  }
+
   async function toClipboard(text) {
     try {
       await navigator.clipboard.writeText(text);
       return true;
     } catch {
-      const area = document.createElement("textarea");
-      area.className = "unseen";
+      const area = make("textarea", "unseen");
       area.value = text;
       // Text outside an open dialog cannot be selected.
       (document.querySelector("dialog[open]") || document.body).append(area);
@@ -30,10 +38,7 @@
   const copy = async (button, text, done) => tell(button, (await toClipboard(text)) ? done : "Could not copy");
 
   function addButton(code) {
-    const button = document.createElement("button");
-    button.type = "button";
-    button.className = "clip";
-    button.textContent = "Copy";
+    const button = make("button", "clip", "Copy");
     button.addEventListener("click", () => copy(button, code.textContent, "Copied"));
     code.parentElement.before(button);
   }
@@ -46,7 +51,7 @@
     button.addEventListener("click", () => copy(button, summary.content.textContent, "Copied"));
   }
 
-  globalThis.nsyswrap = { copy, tell };
+  globalThis.nsyswrap = { copy, make, tell };
   document.addEventListener("DOMContentLoaded", () => {
     document.querySelectorAll("pre > code").forEach(addButton);
     startSummary();

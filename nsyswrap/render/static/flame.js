@@ -30,8 +30,7 @@
 
     /** Write what a box is; a root cause leads to its finding. */
     say({ element }) {
-      const link = document.createElement("a");
-      link.textContent = "its finding";
+      const link = globalThis.nsyswrap.make("a", "", "its finding");
       link.href = `#${element.dataset.finding}`;
       this.said.replaceChildren(element.querySelector("title").textContent, " ", ...(element.dataset.finding ? [link] : []));
     }

@@ -1,6 +1,7 @@
 // What moved between two runs of a program: two lists, and a table of the parts of a step. No text becomes markup here.
 (() => {
   "use strict";
+  const { make } = globalThis.nsyswrap;
   const UNITS = [[1e9, "s"], [1e6, "ms"], [1e3, "µs"], [1, "ns"]];
   // Parts below this share of all that moved are added up, as in the tables of the changes.
   const LEAST = 0.05;
@@ -27,26 +28,11 @@
   }
 
   function line(one) {
-    const row = document.createElement("tr");
-    const head = document.createElement("th");
+    const row = make("tr");
+    const head = make("th", "", one.name);
     head.scope = "row";
-    head.textContent = one.name;
-    const cells = [duration(one.before), duration(one.after), signed(one.delta)].map((text) => {
-      const cell = document.createElement("td");
-      cell.className = "n";
-      cell.textContent = text;
-      return cell;
-    });
-    row.append(head, ...cells);
+    row.append(head, ...[duration(one.before), duration(one.after), signed(one.delta)].map((text) => make("td", "n", text)));
     return row;
-  }
-
-  // An element with a class and a text.
-  function make(tag, className = "", text = "") {
-    const made = document.createElement(tag);
-    if (className) made.className = className;
-    if (text) made.textContent = text;
-    return made;
   }
 
   function start(table) {

@@ -86,14 +86,10 @@
   const filtering = (text) => entry("tables", `Show only rows with “${text.trim()}”`, () => nsyswrap.filterTables(text));
 
   function option(one, number) {
-    const made = document.createElement("li");
+    const made = nsyswrap.make("li");
     made.id = `palette-${number}`;
     made.setAttribute("role", "option");
-    const [kind, label] = [document.createElement("span"), document.createElement("bdi")];
-    kind.className = "kind";
-    kind.textContent = one.kind;
-    label.textContent = one.label;
-    made.append(kind, label);
+    made.append(nsyswrap.make("span", "kind", one.kind), nsyswrap.make("bdi", "", one.label));
     return made;
   }
 

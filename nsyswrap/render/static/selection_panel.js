@@ -3,18 +3,10 @@
   "use strict";
   const MOST = 6;
   const { nsyswrap } = globalThis;
-  const { selection, things } = nsyswrap;
+  const { make, selection, things } = nsyswrap;
   const KINDS = { window: "interval" };
   const byId = (id) => document.getElementById(id);
   let isKnown = false;
-
-  const make = (tag, className, text = "") => {
-    const made = document.createElement(tag);
-    if (className) made.className = className;
-    made.textContent = text;
-    if (tag === "button") made.type = "button";
-    return made;
-  };
 
   /** Return the name of a selection. */
   function nameOf({ kind, id }) {

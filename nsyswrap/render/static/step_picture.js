@@ -205,7 +205,7 @@ class StepPicture {
   fill(figure, step, scale, more) {
     const span = { start: step.row.start[step.item], end: step.row.end[step.item] };
     const model = stepModel(step.data, step.say, step.gpu, span, scale);
-    const caption = document.createElement("figcaption");
+    const caption = element("figcaption");
     const link = element("a", "", "show in the timeline");
     link.href = `#t=${span.start}-${span.end}`;
     // The timeline of this page does not hold the steps of another run.
@@ -214,7 +214,6 @@ class StepPicture {
     if (figure === this.part("pinned")) {
       caption.firstChild.before(element("span", "st-kept", "pinned"));
       const remove = element("button", "", "Remove");
-      remove.type = "button";
       remove.addEventListener("click", () => {
         this.pin(null);
         this.part("pin").focus();
@@ -232,7 +231,7 @@ function stepFound(model) {
   const list = element("ol", "st-found");
   list.setAttribute("aria-label", "Findings with time in this step");
   for (const one of model.findings) {
-    const [entry, link] = [document.createElement("li"), element("a", "", one.name)];
+    const [entry, link] = [element("li"), element("a", "", one.name)];
     const ns = total(one.sums);
     entry.value = one.number;
     link.href = `#${one.anchor}`;

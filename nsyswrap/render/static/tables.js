@@ -3,13 +3,7 @@
   "use strict";
   const FOLD = 12;
 
-  const make = (tag, className, words) => {
-    const made = document.createElement(tag);
-    if (className) made.className = className;
-    if (words) made.textContent = words;
-    if (tag === "button") made.type = "button";
-    return made;
-  };
+  const { make } = globalThis.nsyswrap;
   // A cut name has the whole name beside it, which is used to filter, sort and copy.
   const textOf = (cell) => (cell.querySelector(".whole") || cell.querySelector("summary") || cell).textContent.trim();
   const valueOf = (cell) => ("v" in cell.dataset ? cell.dataset.v : textOf(cell));

@@ -1,12 +1,6 @@
 // The panels around the drawing: the breakdown of an interval, the details of an item, the legend.
 
-/** Return a new element with a class and a text; a text never becomes markup. */
-function element(tag, name, text = "") {
-  const made = document.createElement(tag);
-  made.className = name;
-  made.textContent = text;
-  return made;
-}
+const element = globalThis.nsyswrap.make;
 
 /** Return a small square in the colour of a class, striped where the drawing is. */
 function swatch(kind, name) {
@@ -19,7 +13,7 @@ function swatch(kind, name) {
 
 /** Return one row of the breakdown. */
 function ledgerLine(line, whole) {
-  const row = document.createElement("tr");
+  const row = element("tr");
   const head = element("th", "");
   head.scope = "row";
   head.append(swatch("gpu", line.name), line.label);
@@ -35,8 +29,8 @@ function ledgerLine(line, whole) {
 
 /** Return the head of the breakdown: one pair of columns for each GPU. */
 function ledgerHead(columns) {
-  const head = document.createElement("thead");
-  const row = document.createElement("tr");
+  const head = element("thead");
+  const row = element("tr");
   row.append(element("td", ""));
   for (const column of columns) {
     const cell = element("th", "n", column.label);
@@ -52,9 +46,9 @@ function ledgerHead(columns) {
 function showLedger(place, data, { start, end }, what) {
   const length = Math.round(end) - Math.round(start);
   const { columns, lines, exact, bin } = ledgerOf(data, start, end);
-  const table = document.createElement("table");
+  const table = element("table");
   const caption = element("caption", "", `${what}: ${duration(length)}`);
-  const body = document.createElement("tbody");
+  const body = element("tbody");
   body.append(...lines.map((line) => ledgerLine(line, length)));
   table.append(caption, ledgerHead(columns), body);
   const accuracy = exact ? "Exact to the nanosecond." : `From sums over bins of ${duration(bin)}: wrong by at most one bin at each end.`;
@@ -68,7 +62,7 @@ function showLedger(place, data, { start, end }, what) {
 function showFacts(place, described, level) {
   const list = element("dl", "");
   for (const [label, value] of described.facts) {
-    const pair = document.createElement("div");
+    const pair = element("div");
     pair.append(element("dt", "", label), element("dd", "", value));
     list.append(pair);
   }
@@ -111,7 +105,7 @@ function showGaps(place, data, most) {
   for (const [index, [device, start, end]] of data.gaps.slice(0, most).entries()) {
     const link = element("a", "", `GPU ${device}, ${duration(end - start)}`);
     link.href = `#gap=${index + 1}`;
-    const entry = document.createElement("li");
+    const entry = element("li");
     entry.append(link, ` at ${moment(start, 1e6)}`);
     list.append(entry);
   }

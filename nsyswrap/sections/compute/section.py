@@ -22,7 +22,7 @@ from nsyswrap.sections.compute import batch_norm, depthwise, limits, small_matri
 from nsyswrap.sections.compute.kernel_groups import GroupedKernels, LaunchGroup, grouped_kernels
 from nsyswrap.sections.compute.limits import KernelLimit, find_limits, is_matrix
 from nsyswrap.sections.severity import make_finding
-from nsyswrap.sections.spec import Kind, PageGroup, SectionSpec
+from nsyswrap.sections.spec import About, Kind, PageGroup, SectionSpec
 from nsyswrap.trace import tables
 from nsyswrap.what_if.saving import WhatIf, faster, predict
 from nsyswrap.what_if.simulate import Simulation
@@ -235,6 +235,7 @@ SECTION = SectionSpec(
     key="compute",
     title=TITLE,
     run=run,
+    about=About.BOTH,
     needs=(tables.KERNELS,),
     of_operations=True,
     place=80,

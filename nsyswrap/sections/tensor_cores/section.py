@@ -14,7 +14,7 @@ from nsyswrap.hardware.tensor_cores import has_tensor_cores
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Fact, Section
 from nsyswrap.sections.launch_groups import kernels_in
-from nsyswrap.sections.spec import Kind, PageGroup, SectionSpec
+from nsyswrap.sections.spec import About, Kind, PageGroup, SectionSpec
 from nsyswrap.sections.tensor_cores import layout_kernels
 from nsyswrap.sections.tensor_cores.counter_check import contradictions, count_tensor_work
 from nsyswrap.sections.tensor_cores.eligibility import ClassifiedKernels, find_findings, not_used, on_tensor_cores
@@ -113,6 +113,7 @@ SECTION = SectionSpec(
     key="tensor_cores",
     title="Tensor cores",
     run=run,
+    about=About.BOTH,
     of_operations=True,
     place=50,
     group=PageGroup.GPU,

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from nsyswrap.events.steps_alone import NO_STEPS_ALONE, read_steps_alone
+from nsyswrap.hardware.steps_alone import NO_STEPS_ALONE, read_steps_alone, steps_of_job
 
 
 def file(**changes: object) -> dict[str, Any]:
@@ -40,6 +40,13 @@ def test_what_is_no_time_is_left_out(wrong: object) -> None:
 
 def test_a_process_without_steps_takes_those_of_its_rank_or_else_of_all() -> None:
     both = read_steps_alone({"version": 1, "processes": [*file()["processes"], *file(pid=8, rank=2)["processes"]]})
-    assert [each.pid for each in both.of(7, 2)] == [7]
+    assert [each.pid for each in both.of(7, None)] == [7]
     assert [each.pid for each in both.of(9, 2)] == [8]
     assert [each.pid for each in both.of(9, None)] == [7, 8]
+
+
+def test_the_steps_of_a_job_have_the_ranks_of_its_reports() -> None:
+    """Two hosts may give their processes the same number."""
+    one, other = read_steps_alone(file(rank=None)), read_steps_alone(file(rank=None, gpu_ns=[20, 20]))
+    job = steps_of_job([(0, one), (1, other)])
+    assert [each.lengths.tolist() for each in job.of(7, 1)] == [[20, 20]]

@@ -5,7 +5,7 @@ and between CUDA events at the same marks. A CPU may run ahead of its GPU, so th
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -44,13 +44,48 @@ class StepsAlone:
     in_second_run: bool = False
 
     def of(self, pid: int, rank: int | None = None) -> tuple[ProcessSteps, ...]:
-        """Return the steps of a process: its own, else those of its rank, else those of all."""
-        own = [each for each in self.processes if each.pid == pid and not self.in_second_run]
+        """Return the steps of a process: those of its rank, else its own, else those of all.
+
+        Args:
+            pid: Its number, which another process of another host may have, too.
+            rank: Its rank; None where it has none.
+        """
         ranked = [each for each in self.processes if rank is not None and each.rank == rank]
-        return tuple(own or ranked or self.processes)
+        own = [each for each in self.processes if each.pid == pid and not self.in_second_run]
+        return tuple(ranked or own or self.processes)
+
+    def measured(self) -> dict[str, object]:
+        """Return the steps as `steps_alone.json` holds them."""
+        return {
+            "version": VERSION,
+            "second_run": self.in_second_run,
+            "processes": [
+                {
+                    "pid": each.pid,
+                    "rank": each.rank,
+                    "host_ns": each.lengths.tolist(),
+                    "data_ns": None if each.data is None else each.data.tolist(),
+                }
+                for each in self.processes
+            ],
+        }
 
 
 NO_STEPS_ALONE = StepsAlone()
+
+
+def steps_of_job(ranks: Sequence[tuple[int | None, StepsAlone]]) -> StepsAlone:
+    """Return the steps alone of all ranks of a job.
+
+    Args:
+        ranks: The rank of each report, None if unknown, and what was timed beside it.
+    """
+    found = [
+        replace(each, rank=rank if each.rank is None else each.rank)
+        for rank, alone in ranks
+        for each in alone.processes
+    ]
+    return StepsAlone(tuple(found), any(alone.in_second_run for _, alone in ranks))
 
 
 def read_steps_alone(found: object) -> StepsAlone:

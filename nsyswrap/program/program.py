@@ -1,0 +1,107 @@
+"""The program as it runs alone: the calibrated run where there is one, else the recording."""
+
+from dataclasses import dataclass, replace
+
+from nsyswrap.base.interval import Interval
+from nsyswrap.base.intervals import Window
+from nsyswrap.events.recorded_calls import RecordedCalls
+from nsyswrap.loop.context import TraceContext, find_states
+from nsyswrap.model import AloneSource, Finding, StepTimes
+from nsyswrap.program.calibration import Calibration, find_calibration, measured_alone
+from nsyswrap.program.timeline import calibrated_context
+from nsyswrap.ranks.collectives import find_collectives
+from nsyswrap.what_if.simulate import Simulation, find_simulation, simulated_part
+
+# The program has at most so many operations of the recording. Source: ours; twenty steps of 3,000 launches.
+MOST_OPERATIONS = 60_000
+
+
+@dataclass(frozen=True, eq=False)
+class ProgramAlone:
+    """The program as it runs alone.
+
+    Attributes:
+        context: Its trace, its events and its loop.
+        window: Its window, which is a part of that of the recording.
+        calibration: How it follows from the recording; None where it is the recording itself.
+        step: The typical step alone, in ns; None where it is not known.
+        source: What the step comes from.
+        parts: How many such windows the steps of the recording's window make up.
+    """
+
+    context: TraceContext
+    window: Window
+    calibration: Calibration | None = None
+    step: Interval[int] | None = None
+    source: AloneSource | None = None
+    parts: float = 1.0
+
+    @property
+    def is_recording(self) -> bool:
+        """Return whether it is the recording itself."""
+        return self.calibration is None
+
+    def whole_window(self, window: Window) -> Window:
+        """Return the window of the recording with the length that it has in the program."""
+        if self.is_recording:
+            return window
+        return replace(window, end_ns=window.start_ns + max(round(self.window.length_ns * self.parts), 1))
+
+    def in_whole_window(self, finding: Finding, window: Window) -> Finding:
+        """Return a finding on the window of the program as one on all of the recording's window."""
+        saving = None if finding.saving is None else finding.saving.map(self._of_all)
+        return replace(finding, lost_ns=self._of_all(finding.lost_ns), saving=saving, window=self.whole_window(window))
+
+    def _of_all(self, ns: int) -> int:
+        return round(ns * self.parts)
+
+    def with_times(self, step: StepTimes) -> StepTimes:
+        """Return the times of the recording's steps with those of the program."""
+        total = None if self.is_recording or self.step is None else self._of_all(self.context.steps.total_ns)
+        return replace(step, alone=self.step, alone_source=self.source, alone_total_ns=total)
+
+
+def find_program(
+    context: TraceContext, window: Window, simulation: Simulation, recorded_calls: RecordedCalls
+) -> ProgramAlone:
+    """Return the program as it runs alone.
+
+    It is the recording itself where nothing tells what the profiler cost, or not well enough, or where the simulation
+    does not reproduce the recorded or the calibrated run.
+
+    Args:
+        context: The recording.
+        window: The window of the report.
+        simulation: The recording, simulated.
+        recorded_calls: The recorded calls of its threads, with their cost.
+    """
+    calibration = find_calibration(simulation, recorded_calls, window)
+    if calibration is None:
+        measured = measured_alone(context, window)
+        if measured is None:
+            return ProgramAlone(context, window)
+        return ProgramAlone(context, window, step=measured.step, source=measured.source)
+    source = None if calibration.step is None else calibration.source
+    as_recorded = ProgramAlone(context, window, step=calibration.step, source=source)
+    if not calibration.is_known_well:
+        return as_recorded
+    if simulation.scale > 1:
+        states, collectives = simulation.states, simulation.collectives
+        larger = simulated_part(context, states, window, collectives, MOST_OPERATIONS)
+        if larger.predicts:
+            calibration = calibration.applied(larger, recorded_calls, window)
+    found = calibrated_context(context, calibration)
+    own = _window(found, calibration, window)
+    if own is None or not find_simulation(found, find_states(found, own), own, find_collectives(found)).predicts:
+        return as_recorded
+    steps = found.steps.measured_count if window.is_of_steps else 0
+    parts = context.steps.measured_count / steps if steps else calibration.simulation.scale
+    return ProgramAlone(found, own, calibration, calibration.step, source, parts)
+
+
+def _window(context: TraceContext, calibration: Calibration, window: Window) -> Window | None:
+    """Return the window of the program; None where it is empty."""
+    if window.is_of_steps:
+        return context.steps.measured_window()
+    sample, length = calibration.simulation.sample, int(calibration.happened[calibration.simulation.graph.is_end].max())
+    return replace(window, start_ns=sample.start_ns, end_ns=sample.start_ns + length) if length > 0 else None

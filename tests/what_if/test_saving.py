@@ -1,0 +1,97 @@
+"""The range of a saving: errors that are measured, and the work that no change touches."""
+
+import pytest
+from analysis_fixtures import window
+from export_builder import MAIN, ExportBuilder, trace_of
+from simulations import US, simulate_trace
+
+from nsyswrap.base.intervals import Spans
+from nsyswrap.what_if.dependency_graph import Change
+from nsyswrap.what_if.saving import FIX_ERROR, RUNS_DIFFER, WhatIf, estimated, faster, saving_of, work_that_stays
+from nsyswrap.what_if.simulate import Simulation
+
+TURNS, TURN = 10, 100 * US
+
+
+def turns(length: int = 20, *, named: bool = False, longer: int = 0) -> Simulation:
+    """Return turns of 100 µs: a launch, a kernel of some µs, and a host that works until the next turn.
+
+    Args:
+        length: Length of a kernel in µs.
+        named: Whether the turns are steps.
+        longer: By how many µs every second turn is longer.
+    """
+    builder, at = ExportBuilder(), 0
+    for number in range(TURNS + 1):
+        builder.kernel(at + 10 * US, at + (10 + length) * US, launched=(at, at + 4 * US))
+        until = at + TURN + (number % 2) * longer * US
+        if named and number < TURNS:
+            builder.range(f"step {number}", at, until)
+        at = until
+    return simulate_trace(trace_of(builder), None if named else window(0, 2 * at))
+
+
+def without_host(simulation: Simulation, first: int, last: int) -> WhatIf:
+    """Return the change that the host saves a part of each turn, from and to some µs after its launch."""
+    start = simulation.context.operations.start - 10 * US
+    return WhatIf(Change(host={MAIN: Spans(start + first * US, start + last * US)}), "")
+
+
+def test_the_estimate_is_the_fix_made_whole_and_its_error_that_of_fixes_that_were_made() -> None:
+    """Of 1030 µs, 500 are saved. A quarter of the root of saved times left is 129 µs.
+
+    Much more is not saved, since the rest of the host's work stays.
+    """
+    simulation = turns()
+    found = saving_of(simulation, without_host(simulation, 20, 70))
+    error = FIX_ERROR * (500 * 530) ** 0.5
+    assert found.point == 500 * US
+    assert found.low == pytest.approx((500 - error) * US, rel=0.001)
+    assert found.point < found.high < (500 + error) * US
+
+
+def test_nothing_saved_has_no_range() -> None:
+    simulation = turns()
+    assert saving_of(simulation, faster(simulation.operations, 1.0, "")).in_order == (0, 0, 0)
+
+
+def test_uneven_steps_widen_the_range() -> None:
+    even, uneven = (turns(named=True, longer=longer) for longer in (0, 40))
+    widths = [saving_of(each, without_host(each, 20, 40)).width / each.length() for each in (even, uneven)]
+    assert widths[1] > 1.2 * widths[0]
+
+
+def test_the_work_that_no_change_touches_bounds_the_saving() -> None:
+    """Kernels of 80 µs stay, eleven of them. All of the host goes: the GPU needs 880 µs, or 3 % less in another run."""
+    simulation = turns(80)
+    fix = without_host(simulation, 4, 100)
+    assert work_that_stays(simulation, [fix.change]) == 880 * US
+    found = saving_of(simulation, fix)
+    assert simulation.length() - found.high == round((1 - RUNS_DIFFER) * 880 * US)
+    assert found.point <= found.high
+
+
+def test_the_work_of_the_host_stays_where_kernels_get_faster() -> None:
+    """Each turn has 100 µs of the host's work, which no kernel shortens."""
+    simulation = turns(99)
+    fix = faster(simulation.operations, 0.1, "")
+    assert work_that_stays(simulation, [fix.change]) >= TURNS * 100 * US
+    assert saving_of(simulation, fix).high < 150 * US
+
+
+@pytest.mark.parametrize(("or_nothing", "lowest"), [(True, 0), (False, 1)])
+def test_a_fix_that_may_not_fit_may_save_nothing(or_nothing: bool, lowest: int) -> None:  # noqa: FBT001
+    simulation = turns()
+    change = without_host(simulation, 20, 70).change
+    found = saving_of(simulation, WhatIf(change, "", or_nothing))
+    assert found.point == 500 * US
+    assert (found.low > 0) == bool(lowest)
+
+
+def test_an_estimate_has_the_same_error_and_stays_within_the_time() -> None:
+    found = estimated(100, 1000, "all of it").time
+    assert found is not None
+    assert found.in_order == (25, 100, 175)
+    whole = estimated(1000, 1000, "all of it").time
+    assert whole is not None
+    assert whole.in_order == (1000, 1000, 1000)
