@@ -233,17 +233,18 @@ def _attempt(  # noqa: PLR0913, PLR0917 - what to run, where, and who watches
         if steps is not None:
             write_steps_alone(private, injection.steps_alone())
             if recorded[0].started and not injection.begun:
-                return _never_recorded(recorded[0], injection)
+                _check_may_run_again(recorded[0], injection)
+                return None
             _name_first_report(private)
         notes += _keep_report(recorded, options, nsys, (temporary, private))
         return _Attempt(recorded[0], notes, {} if steps is None else _recorded_steps(injection, steps))
 
 
-def _never_recorded(run: RunResult, injection: Injection) -> None:
-    """Return if a program that ended before its recording began is to run again.
+def _check_may_run_again(run: RunResult, injection: Injection) -> None:
+    """Check that a program which ended before its recording began may run once more, without a question.
 
     Raises:
-        NothingRecordedError: It failed, was ended, or took too long to run it once more unasked.
+        NothingRecordedError: It failed, was ended, or took too long.
     """
     if injection.is_waiting:
         raise NothingRecordedError("nothing was recorded: nsyswrap trigger was not used", hint="", exit_code=run.code)

@@ -30,11 +30,11 @@ def trigger(folder: Path, steps: str) -> list[dict[str, int]]:
         raise UsageError(f"{folder} is being recorded already", hint="Try again when that recording has ended")
     recorded = []
     for run, number in zip(runs, numbers, strict=True):
-        while len(found := run.recorded()) < (number or 0):
+        while len(ended := run.recorded()) < (number or 0):
             if not run.is_waiting:
                 raise UsageError(f"the program in {folder} has ended", hint="What it has recorded is in that folder")
             time.sleep(_POLL_S)
-        recorded.append(found[-1])
+        recorded.append(ended[-1])
     return recorded
 
 

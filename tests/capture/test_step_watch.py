@@ -37,7 +37,7 @@ def test_the_states_are_those_of_the_process_that_has_got_furthest(watch: StepWa
     says(tmp_path, "ended.1", first=30, last=39)
     (tmp_path / "status" / "begun.1").touch()
     watch.look(1, 5.0)
-    assert states == [StepState("alone", 3), StepState("alone", 23, 10.0), StepState("ended")]
+    assert states == [StepState("alone", 3), StepState("alone", 23, 10.0, 0.0), StepState("ended")]
 
 
 @pytest.mark.parametrize(("ran_s", "starts"), [(120.0, False), (120.1, True)])

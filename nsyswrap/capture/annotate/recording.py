@@ -100,6 +100,27 @@ class Schedule:
         enough = alone >= LEAST_ALONE and alone_ns >= LEAST_ALONE_NS
         return enough or alone >= MOST_STEPS or (alone >= FEWEST_ALONE and alone_ns >= MOST_NS)
 
+    def left_s(self, phase: str, number: int, taken: int, taken_s: float) -> "float | None":
+        """Return the seconds until a phase ends, at the pace so far; None where only the user knows.
+
+        Args:
+            phase: ``ALONE`` or ``RECORDING``.
+            number: The number of the step that has begun.
+            taken: How many steps the phase has taken, at least one.
+            taken_s: How long they took.
+        """
+        each_s = taken_s / taken
+        if self.waits and phase == ALONE:
+            return None
+        if phase == ALONE and self.first is not None:
+            return (self.first - number) * each_s
+        if phase == ALONE:
+            left = max(LEAST_ALONE_NS / 1e9 - taken_s, (LEAST_ALONE - taken) * each_s)
+            return max(min(left, MOST_NS / 1e9 - taken_s), 0.0)
+        if self.count is not None:
+            return (self.count - taken) * each_s
+        return max(min((MOST_STEPS - taken) * each_s, MOST_NS / 1e9 - taken_s), 0.0)
+
     def ends(self, recorded: int, recorded_ns: int) -> bool:
         """Return whether the recording ends after so many steps, which took so long."""
         if self.count is not None:
@@ -269,7 +290,7 @@ class Recording:
         """Time the step that has ended, and record the next one if these are enough."""
         if self._exists(BEGUN):  # the step that has ended was recorded in part
             return self._follow(number, described)
-        mark = self._gpu.mark()
+        mark = None if self._is_written else self._gpu.mark()
         if self._is_whole and self._began:
             self._laps.append(Lap(number - 1, now - self._began, (self._mark, mark), self._data_ns))
         if self._waits and self._exists(WANTED):

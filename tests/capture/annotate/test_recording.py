@@ -144,6 +144,27 @@ def test_steps_by_number_begin_and_end_there() -> None:
     assert [found.ends(each, 0) for each in (29, 30)] == [False, True]
 
 
+@pytest.mark.parametrize(
+    ("text", "phase", "taken", "taken_s", "left_s"),
+    [
+        ("", "alone", 4, 0.4, 0.6),
+        ("", "alone", 2, 1.0, 4.0),
+        ("", "alone", 2, 8.0, 2.0),
+        ("200:230", "alone", 10, 1.0, 15.0),
+        ("later", "alone", 10, 1.0, None),
+        ("", "recording", 40, 2.0, 3.0),
+        ("", "recording", 4, 4.0, 6.0),
+        ("30", "recording", 10, 5.0, 10.0),
+    ],
+)
+def test_the_time_left_is_that_at_the_pace_so_far(
+    text: str, phase: str, taken: int, taken_s: float, left_s: float | None
+) -> None:
+    """The phase is at step 50."""
+    found = Schedule(text).left_s(phase, 50, taken, taken_s)
+    assert found == (None if left_s is None else pytest.approx(left_s))
+
+
 def test_steps_alone_come_first_and_are_written_before_the_recording(tmp_path: Path) -> None:
     """Three steps of 100 ms are warm-up, ten are timed, and nothing is sent to the profiler until then."""
     program = Program(tmp_path)
