@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from nsyswrap.capture.annotate.injection import Injection
-from nsyswrap.capture.annotate.recording import ALONE, ENDED_PHASE, RECORDING, WARM_UP
+from nsyswrap.capture.annotate.recording import ALONE, ENDED_PHASE, RECORDING, WARM_UP, Schedule
 from nsyswrap.capture.process import output_of
 
 # How long a program may run without a step before it is recorded from outside, and the longest program that is run
@@ -30,11 +30,13 @@ class StepState:
         phase: ``warm-up``, ``alone`` (timed, not recorded), ``recording`` or ``ended``.
         step: The number of the newest step; None where it is not known.
         per_s: Steps in a second; None where it is not known.
+        left_s: Seconds until the phase ends; None where they are not known.
     """
 
     phase: str
     step: int | None = None
     per_s: float | None = None
+    left_s: float | None = None
 
 
 @dataclass(slots=True)
@@ -72,11 +74,13 @@ class StepWatch:
         if self._is_over or now - self._looked_at < _LOOK_S:
             return
         self._looked_at = now
-        self._is_over = self.injection.recorded() is not None
+        self._is_over = bool(self.injection.recorded()) and not self.injection.is_waiting
         found = self.injection.progress()
         if found or self._is_over:
             self._show(found)
-        elif ran_s > PATIENCE_S and not self.injection.has_begun and self.injection.begin():
+        elif (
+            ran_s > PATIENCE_S and not self.injection.is_waiting and not self.injection.begun and self.injection.begin()
+        ):
             self.is_outside = True
             # If nsys cannot be started, the program runs on, and what was not recorded is reported at its end.
             with contextlib.suppress(OSError, TimeoutError):
@@ -99,15 +103,20 @@ class StepWatch:
         else:
             first = max(found, key=lambda each: (_ORDER.index(str(each["phase"])), _number(each, "step")))
             phase, step = str(first["phase"]), _number(first, "step")
-            state = StepState(phase, step, self._per_s(phase, step, _number(first, "at_ns")))
+            state = self._state(phase, step, _number(first, "at_ns"))
         if state != self._shown:
             self._shown = state
             self.on_state(state)
 
-    def _per_s(self, phase: str, step: int, at_ns: int) -> float | None:
-        """Return how many steps the program has taken in a second since its phase began."""
+    def _state(self, phase: str, step: int, at_ns: int) -> StepState:
+        """Return the state with the pace of the steps since the phase began."""
         began = self._last.setdefault(phase, (step, at_ns))
-        return (step - began[0]) / (at_ns - began[1]) * 1e9 if at_ns > began[1] and step > began[0] else None
+        taken, taken_s = step - began[0], (at_ns - began[1]) / 1e9
+        if taken <= 0 or taken_s <= 0:
+            return StepState(phase, step)
+        timed = phase in {ALONE, RECORDING} and self.injection.steps is not None
+        left = Schedule(self.injection.steps or "").left_s(phase, step, taken, taken_s) if timed else None
+        return StepState(phase, step, taken / taken_s, left)
 
 
 def _number(values: Mapping[str, object], name: str) -> int:
