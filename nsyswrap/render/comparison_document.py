@@ -66,7 +66,7 @@ def document(comparison: Comparison) -> Document:
         outcome=comparison.outcome.value,
         tone=_TONES.get(comparison.outcome, ""),
         verdict=comparison.verdict,
-        lead=(issue_entries(comparison.issues),),
+        lead=(Lines((f"What helps: {comparison.hint}.",) if comparison.hint else ()), issue_entries(comparison.issues)),
         sections=(
             *_plan(comparison),
             _pair(comparison),
@@ -303,6 +303,7 @@ def tree(comparison: Comparison) -> "Tree":
         "schema": SCHEMA,
         "outcome": comparison.outcome.value,
         "verdict": comparison.verdict,
+        "hint": comparison.hint,
         "find_share": comparison.options.find,
         "accepted": sorted(one.value for one in comparison.options.accept),
         "base": _side(comparison.base),
