@@ -51,7 +51,7 @@ def run_section(module: HasSection, context: TraceContext, window: Window) -> Se
         _KEPT.insert(0, (context, window, kept))
         del _KEPT[_MOST_KEPT:]
     given = {name: partial(_as_it_is, value) for name, value in kept.items()}
-    kept |= _values_and_sections([module.SECTION], context, window, given)
+    kept |= _values_and_sections([module.SECTION], {"context": context, "window": window}, given)
     section: Section = kept[f"section {module.SECTION.key}"]
     return section
 
