@@ -172,10 +172,8 @@ def _about(
     The findings are about all measured steps of the window.
     """
     name = f"section {spec.key}"
-    if spec.about is About.PROGRAM:
-        return alone[name]
-    section: Section = found[name]
-    if spec.about is About.RECORDING or program.is_recording:
+    section: Section = (alone if spec.about is About.PROGRAM else found)[name]
+    if spec.about is not About.BOTH or program.is_recording:
         return section
     findings = (program.in_whole_window(each, window) for each in alone[name].findings)
     return replace(section, findings=tuple(findings))

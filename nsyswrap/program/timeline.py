@@ -80,7 +80,8 @@ def calibrated_context(context: TraceContext, calibration: Calibration) -> Trace
 def _steps_of(steps: Steps, sample: Window) -> pd.DataFrame:
     """Return the steps that have their middle in the sample."""
     middle = (array(steps.frame, "start") + array(steps.frame, "end")) / 2
-    return steps.frame[(middle >= sample.start_ns) & (middle <= sample.end_ns)].reset_index(drop=True)
+    inside: pd.DataFrame = steps.frame[(middle >= sample.start_ns) & (middle <= sample.end_ns)]
+    return inside.reset_index(drop=True)
 
 
 def _kept(sample: Window, steps: pd.DataFrame) -> Window:

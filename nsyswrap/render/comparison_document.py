@@ -143,7 +143,7 @@ def _quiet(comparison: Comparison) -> Lines:
     """Return which tables the terminal leaves out because they hardly changed."""
     tables = (moved(comparison), *(comparison.table(key) for key in _TABLES[:5]))
     quiet = [one.title for one in tables if one is not None and not _changes(one, comparison).shown("text")]
-    words = f"Changed by less than {units.share(NOTABLE_SHARE)} of a step: {', '.join(quiet)}."
+    words = f"Changed by less than {units.percent(NOTABLE_SHARE)} of a step: {', '.join(quiet)}."
     return Lines((words,) if quiet else (), "fine", TERMINAL)
 
 
