@@ -414,7 +414,7 @@ def _prepared(
     def start(pid: int) -> tuple[str, ...]:
         return (*(namespace_entry(pid) if hidden else ()), *start_invocation(nsys, run_dir).argv)
 
-    steps = StepWatch(_injection(temporary, options), start, call.env, stop_after=options.stop_after)
+    steps = StepWatch(_injection(temporary, options), private, start, call.env, stop_after=options.stop_after)
     return dataclasses.replace(call, steps=steps), invocation.notes
 
 

@@ -7,10 +7,12 @@ import contextlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from nsyswrap.capture.annotate.injection import Injection
 from nsyswrap.capture.annotate.recording import ALONE, ENDED_PHASE, RECORDING, WARM_UP, Schedule
 from nsyswrap.capture.process import output_of
+from nsyswrap.capture.steps_alone import write_steps_alone
 
 # How long a program may run without a step before it is recorded from outside, and the longest program that is run
 # once more if it ended before it was recorded. One limit, so that every program is recorded.
@@ -45,6 +47,7 @@ class StepWatch:
 
     Attributes:
         injection: The marks of the program.
+        folder: The folder of the run, for the times of the steps alone: also a run that is killed has them.
         start: Returns the command that starts the recording, given the program's process id.
         env: The environment of that command.
         stop_after: Whether the program is to end when its recording has ended.
@@ -53,6 +56,7 @@ class StepWatch:
     """
 
     injection: Injection
+    folder: Path
     start: Callable[[int], Sequence[str]]
     env: Mapping[str, str]
     stop_after: bool = False
@@ -75,6 +79,8 @@ class StepWatch:
             return
         self._looked_at = now
         self._is_over = bool(self.injection.recorded()) and not self.injection.is_waiting
+        if self._is_over:
+            write_steps_alone(self.folder, self.injection.steps_alone())
         found = self.injection.progress()
         if found or self._is_over:
             self._show(found)

@@ -16,7 +16,9 @@ def watch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StepWatch:
     monkeypatch.setattr(step_watch, "_LOOK_S", 0.0)
     injection = Injection(tmp_path, steps="")
     injection.prepare()
-    return StepWatch(injection, lambda pid: ("touch", str(tmp_path / f"started-{pid}")), {"PATH": "/usr/bin:/bin"})
+    return StepWatch(
+        injection, tmp_path, lambda pid: ("touch", str(tmp_path / f"started-{pid}")), {"PATH": "/usr/bin:/bin"}
+    )
 
 
 def says(folder: Path, name: str, **values: object) -> None:
@@ -25,7 +27,10 @@ def says(folder: Path, name: str, **values: object) -> None:
 
 
 def test_the_states_are_those_of_the_process_that_has_got_furthest(watch: StepWatch, tmp_path: Path) -> None:
-    """The rate is that since the phase began. A state is shown once."""
+    """The rate is that since the phase began. A state is shown once.
+
+    The times of the steps alone are written when the recording ends, in case the run is killed later.
+    """
     states: list[StepState] = []
     watch.on_state = states.append
     says(tmp_path, "1.progress", phase="warm-up", step=2, first=0, at_ns=1_000_000_000)
@@ -36,8 +41,10 @@ def test_the_states_are_those_of_the_process_that_has_got_furthest(watch: StepWa
     watch.look(1, 3.0)
     says(tmp_path, "ended.1", first=30, last=39)
     (tmp_path / "status" / "begun.1").touch()
+    says(tmp_path, "2.alone", pid=2, rank=None, first_step=3, host_ns=[10], gpu_ns=None, data_ns=None)
     watch.look(1, 5.0)
     assert states == [StepState("alone", 3), StepState("alone", 23, 10.0, 0.0), StepState("ended")]
+    assert json.loads((tmp_path / "steps_alone.json").read_text())["processes"][0]["host_ns"] == [10]
 
 
 @pytest.mark.parametrize(("ran_s", "starts"), [(120.0, False), (120.1, True)])
