@@ -298,7 +298,7 @@ class TimedStep:
 def measured_alone(context: TraceContext, window: Window) -> TimedStep | None:
     """Return the typical step that was timed alone: the mean over processes; None where it is unknown.
 
-    Another run may have a clock of the GPU that is a step higher or lower.
+    In another run, the clock of the GPU may be a step higher or lower.
 
     Args:
         context: The recording.
@@ -318,8 +318,8 @@ def measured_alone(context: TraceContext, window: Window) -> TimedStep | None:
         if counts[-1] < FEWEST_STEPS or recorded <= 0:
             return None
         shares.append(np.mean([median_of(one).in_order for one in timed], axis=0) / recorded)
-    low, point, high = np.mean(shares, axis=0).tolist()
-    share = Interval(low * (1 - clock_step(context)), point, high * (1 + clock_step(context)))
+    share, step = Interval(*np.mean(shares, axis=0).tolist()), clock_step(context)
     recorded = float(np.median(length))
     source: AloneSource = "second_run" if alone.in_second_run else "this_process"
-    return TimedStep(share, share.map(lambda each: round(recorded * each)), source, min(counts))
+    in_another_run = Interval(share.low * (1 - step), share.point, share.high * (1 + step))
+    return TimedStep(share, in_another_run.map(lambda each: round(recorded * each)), source, min(counts))
