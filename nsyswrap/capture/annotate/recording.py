@@ -212,7 +212,7 @@ class Recording:
         self._own = os.path.join(folder, str(os.getpid()))
         self._gpu, self._sees_data, self._clock = gpu, sees_data, clock
         self._described = sink.described(TEXT, GRAY)
-        self._thread = self._data_began = self._data_ns = self._began = self._first = self._range = 0
+        self._thread = self._alone_ns = self._data_began = self._data_ns = self._began = self._first = self._range = 0
         self._mark: Any = None
         self._is_whole = self._is_written = self._is_owner = False
         self._laps: deque[Lap] = deque(maxlen=MOST_STEPS)
@@ -292,12 +292,13 @@ class Recording:
             return self._follow(number, described)
         mark = None if self._is_written else self._gpu.mark()
         if self._is_whole and self._began:
+            self._alone_ns += now - self._began
             self._laps.append(Lap(number - 1, now - self._began, (self._mark, mark), self._data_ns))
         if self._waits and self._exists(WANTED):
             with open(self._path(WANTED), encoding="utf-8") as file:  # noqa: PTH123
                 self._schedule = Schedule(file.read())
             return self._record(number, described)
-        if self._schedule.begins(number, len(self._laps), sum(lap.host_ns for lap in self._laps)):
+        if self._schedule.begins(number, len(self._laps), self._alone_ns):
             return self._record(number, described)
         self._mark = mark
         self._pass(now, number)
