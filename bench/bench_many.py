@@ -206,7 +206,7 @@ def main() -> None:
         rows.append(timed("two processes of this machine", words, watch))
         with cluster(place) as file:
             watch = Watch("multiprocessing.spawn", caches[1], kill_at)
-            words = command(place / "captures", caches[1], results[1], "--scheduler-file", str(file))
+            words = command(place / "captures", caches[1], results[1], "--scheduler", str(file))
             rows.append(timed("Dask, two workers", words, watch))
         watch = Watch("multiprocessing.spawn", caches[0], 2 * options.count)
         words = command(place / "captures", caches[0], results[2], "--processes", "2")

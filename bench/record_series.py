@@ -15,11 +15,14 @@ import itertools
 import json
 import lzma
 import os
+import signal
 import subprocess
 import sys
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -149,7 +152,7 @@ def loader_step(device: str) -> Step:
     import torch  # noqa: PLC0415 - as above
 
     workers, size = (4, 64) if device == "cuda" else (1, 8)
-    batches = iter(torch.utils.data.DataLoader(Pictures(), size, num_workers=workers))  # type: ignore[arg-type]
+    batches = iter(torch.utils.data.DataLoader(Pictures(), size, num_workers=workers))
     model = _pictures().to(device)
 
     def step() -> None:
@@ -211,19 +214,26 @@ def run_one(name: str, device: str, *, with_kernels: bool) -> None:
         step()
         at.append(time.perf_counter_ns())
     waited = max(ns - before.get(thread, 0) for thread, ns in waits_ns().items())
-    result = {"steps_ns": [end - start for start, end in itertools.pairwise(at)], "waiting_ns": waited // STEPS}
+    result: dict[str, Any] = {
+        "steps_ns": [end - start for start, end in itertools.pairwise(at)],
+        "waiting_ns": waited // STEPS,
+    }
     if with_kernels:
-        result["kernel_share"] = round(kernel_share(step), 3)  # type: ignore[assignment]
+        result["kernel_share"] = round(kernel_share(step), 3)
     print(json.dumps(result), flush=True)
-    # A loader with workers takes seconds to end.
-    os._exit(0)
+    sys.stdin.readline()
 
 
 def started(name: str, device: str, *, with_kernels: bool) -> subprocess.Popen[str]:
     """Start the process of a run, which waits for its turn."""
     words = [sys.executable, __file__, "--one", name, "--device", device, *(["--kernels"] if with_kernels else [])]
     return subprocess.Popen(  # noqa: S603 - ourselves
-        words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        words,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        start_new_session=True,
     )
 
 
@@ -242,14 +252,38 @@ def record(names: tuple[str, ...], device: str, rounds: int, ahead: int, end: fl
         name, process = waiting.popleft()
         load, began = os.getloadavg()[0], time.time()
         try:
-            output = process.communicate("go\n", timeout=LONGEST_RUN_S)[0]
-            runs[name].append({"started": round(began, 1), "load": round(load, 2), **json.loads(output)})
-        except (subprocess.TimeoutExpired, json.JSONDecodeError) as error:
-            process.kill()
+            runs[name].append({"started": round(began, 1), "load": round(load, 2), **json.loads(answer_of(process))})
+        except (OSError, json.JSONDecodeError) as error:
             print(f"{name}: {error!r}", file=sys.stderr, flush=True)
     for _, process in waiting:
-        process.kill()
+        end_all(process)
     return runs
+
+
+def answer_of(process: subprocess.Popen[str]) -> str:
+    """Let a process run, and return the line that it prints; empty where that takes too long."""
+    if process.stdin is None or process.stdout is None:
+        return ""
+    limit = threading.Timer(LONGEST_RUN_S, end_all, [process])
+    limit.start()
+    try:
+        process.stdin.write("go\n")
+        process.stdin.flush()
+        return process.stdout.readline()
+    finally:
+        limit.cancel()
+        end_all(process)
+
+
+def end_all(process: subprocess.Popen[str]) -> None:
+    """End a process with the workers of its loader, which would disturb the next run."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    for pipe in (process.stdin, process.stdout):
+        if pipe is not None:
+            with suppress(OSError):
+                pipe.close()
 
 
 def main() -> None:

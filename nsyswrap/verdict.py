@@ -99,7 +99,7 @@ def _limit(  # noqa: PLR0913, PLR0917 - one argument a source
         known = f" Apart from that: {first.headline}{_per_step(first, window, step, kind)}" if first and limits else ""
         return f"Cannot tell: the GPU is idle for {share} of the time and the capture does not show why.{known}", None
     if first is None or not limits:
-        return about + _without_finding(by_key["ledger"], by_key.get("compute"), window, plan, kind), None
+        return about + _without_finding(by_key["ledger"], by_key.get("compute"), plan, kind), None
     return f"{about}{first.headline}{_per_step(first, window, step, kind)}", first.rule
 
 
@@ -153,11 +153,11 @@ def _per_step(finding: Finding, window: Window, step: StepTimes, kind: ProgramKi
 def _now(step: CurrentStep) -> str:
     """Return the time of a step in words, with a caution where few steps were measured."""
     recorded = " as recorded" if step.is_recorded else ""
-    few = f", by {step.count} steps only" if step.is_of_few else ""
+    few = ", by a few steps only" if step.is_of_few else ""
     return f"A step takes {units.duration(step.length.point)}{recorded}{few}"
 
 
-def _without_finding(ledger: Section, kernels: Section | None, window: Window, plan: Plan, kind: ProgramKind) -> str:
+def _without_finding(ledger: Section, kernels: Section | None, plan: Plan, kind: ProgramKind) -> str:
     """Return the verdict of a run without warnings; with the kinds of kernels that take most of the time."""
     devices = ledger.tables["devices"]
     compute, whole = int(devices["compute_ns"].sum()), int(devices["window_ns"].sum())
@@ -175,4 +175,4 @@ def _without_finding(ledger: Section, kernels: Section | None, window: Window, p
         return f"{idle_for}, and no change is predicted to save much of it."
     main = kernels.fact("main_kernels") if kernels else None
     most = f" Kernel time: {main.value}." if main and main.value else ""
-    return f"Compute-bound: kernels run {units.share(compute / whole)} of the time, in {window.label}.{most}"
+    return f"Compute-bound: kernels run {units.share(compute / whole)} of the time.{most}"

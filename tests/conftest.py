@@ -4,6 +4,7 @@ import gc
 import importlib
 import lzma
 import os
+import pickle
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -230,14 +231,26 @@ def real_context(real_trace: RealTrace) -> RealContext:
 
 
 @pytest.fixture(scope="session")
-def real_report(real_context: RealContext) -> RealReport:
-    """Return a function that gives the report of a real capture, made once for all tests.
+def real_report(real_context: RealContext, tmp_path_factory: pytest.TempPathFactory) -> RealReport:
+    """Return a function that gives the report of a real capture, made once for all tests and processes of a run.
 
     Its arguments are the name of the capture, the window, and whether the report has a timeline.
     """
-    made = cache(
-        lambda name, wanted, timeline: valid_report(report_of(real_context(name), wanted, with_timeline=timeline))
-    )
+    folder = tmp_path_factory.getbasetemp()
+    # The folders of the processes of xdist are in one folder of the run.
+    folder = folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder
+
+    @cache
+    def made(name: str, wanted: str, timeline: bool) -> Report:  # noqa: FBT001 - a part of the key
+        file = folder / f"{name.replace('/', '-')} {wanted} {timeline}.report"
+        if not file.exists():
+            report = valid_report(report_of(real_context(name), wanted, with_timeline=timeline))
+            half = file.with_suffix(f".{os.getpid()}")
+            half.write_bytes(pickle.dumps(report))
+            half.replace(file)
+        found: Report = pickle.loads(file.read_bytes())  # noqa: S301 - of this run
+        return found
+
     return lambda name, wanted="", *, with_timeline=False: made(name, wanted, with_timeline)
 
 

@@ -6,9 +6,6 @@ It opens the reports in Chromium, does what the tutorial says, and takes a scree
 
 import base64
 import shutil
-import subprocess
-import sys
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -78,18 +75,14 @@ PICTURES: dict[str, tuple[str, Callable[[Page], bytes]]] = {
     "finding": ("before", finding),
     "timeline": ("before", timeline),
     "after": ("after", screen),
-    "compare": ("compare", screen),
     "summary": ("before", summary),
 }
 
 
 def main() -> None:
     """Write all pictures."""
-    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
-        compared = Path(folder, "compare.html")
-        command = [sys.executable, "-m", "nsyswrap", "compare", str(BEFORE), str(AFTER), "-o", str(compared)]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)  # noqa: S603 - nsyswrap itself
-        pages = {"before": BEFORE / "report.html", "after": AFTER / "report.html", "compare": compared}
+    with sync_playwright() as playwright:
+        pages = {"before": BEFORE / "report.html", "after": AFTER / "report.html"}
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         for name, (opened, taken) in PICTURES.items():
             page = browser.new_page(viewport=SCREEN, color_scheme="light")

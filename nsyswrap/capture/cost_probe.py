@@ -117,8 +117,8 @@ def range_kinds() -> Iterator[tuple[str, Call]]:
         yield "range", _empty_call()
         yield "mark", lambda: None
         return
-    described, start, end = sink.described("range", 0), sink.start, sink.end
-    yield "range", lambda: end(start(described))
+    domain, described, start, end = sink.domain, sink.described("range", 0), sink.start, sink.end
+    yield "range", lambda: end(domain, start(domain, described))
     marks = Marks(sink)
 
     def mark() -> None:

@@ -41,6 +41,7 @@ from nsyswrap.capture.progress import Progress, silent
 from nsyswrap.capture.result_folder import (
     EXPORT_NAME,
     HOST_NAME,
+    NUMBERED_REPORT,
     REPORT_NAME,
     TEMPORARY_LINK,
     UNFINISHED_NAME,
@@ -107,12 +108,12 @@ class NothingRecordedError(CaptureError):
     Args:
         message: What happened.
         hint: What to do about it.
-        exit_code: The program's exit code; 0 becomes that of other failures.
+        exit_code: The exit code of `profile`.
     """
 
     def __init__(self, message: str, *, hint: str, exit_code: int) -> None:
         super().__init__(message, hint=hint)
-        self.exit_code = exit_code or CaptureError.exit_code
+        self.exit_code = exit_code
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,18 +232,22 @@ def _attempt(  # noqa: PLR0913, PLR0917 - what to run, where, and who watches
         notes += injection.notes() if options.annotate else ()
         if steps is not None:
             write_steps_alone(private, injection.steps_alone())
-            if recorded[0].started and not injection.has_begun:
-                return _never_recorded(recorded[0], injection)
+            if recorded[0].started and not injection.begun:
+                _check_may_run_again(recorded[0], injection)
+                return None
+            _name_first_report(private)
         notes += _keep_report(recorded, options, nsys, (temporary, private))
         return _Attempt(recorded[0], notes, {} if steps is None else _recorded_steps(injection, steps))
 
 
-def _never_recorded(run: RunResult, injection: Injection) -> None:
-    """Return if a program that ended before its recording began is to run again.
+def _check_may_run_again(run: RunResult, injection: Injection) -> None:
+    """Check that a program which ended before its recording began may run once more, without a question.
 
     Raises:
-        NothingRecordedError: It failed, was ended, or took too long to run it once more unasked.
+        NothingRecordedError: It failed, was ended, or took too long.
     """
+    if injection.is_waiting:
+        raise NothingRecordedError("nothing was recorded: nsyswrap trigger was not used", hint="", exit_code=run.code)
     if run.code == 0 and run.stopped_by is None and not run.timed_out and run.wall_ns <= PATIENCE_S * 1e9:
         return
     taken = max((int(each.get("step", 0)) for each in injection.progress()), default=0)
@@ -250,19 +255,28 @@ def _never_recorded(run: RunResult, injection: Injection) -> None:
     raise NothingRecordedError(
         f"nothing was recorded: the program {how} after {units.counted(taken, 'step')}, before its recording began",
         hint="Record it from its start with --steps all",
-        exit_code=run.code,
+        exit_code=run.code or CaptureError.exit_code,
     )
+
+
+def _name_first_report(private: Path) -> None:
+    """Give the first of several reports the name of the only one; nsys numbers them from 1."""
+    first, only = private / NUMBERED_REPORT.format(1), private / REPORT_NAME
+    if first.is_file() and not only.exists():
+        first.rename(only)
 
 
 def _recorded_steps(injection: Injection, watch: StepWatch) -> dict[str, object]:
     """Return what of a program that recorded its own steps is in the capture."""
-    recorded = injection.recorded() or {}
+    recordings = injection.recorded()
+    recorded = recordings[0] if recordings else {}
     first = max((int(each.get("first", 0)) for each in injection.progress()), default=0)
     return {
         "first": recorded.get("first", first or None),
         "last": recorded.get("last"),
         "warm_up": WARM_UP_STEPS,
         "from_outside": watch.is_outside,
+        "more": recordings[1:],
     }
 
 
@@ -400,7 +414,7 @@ def _prepared(
     def start(pid: int) -> tuple[str, ...]:
         return (*(namespace_entry(pid) if hidden else ()), *start_invocation(nsys, run_dir).argv)
 
-    steps = StepWatch(_injection(temporary, options), start, call.env, stop_after=options.stop_after)
+    steps = StepWatch(_injection(temporary, options), private, start, call.env, stop_after=options.stop_after)
     return dataclasses.replace(call, steps=steps), invocation.notes
 
 
@@ -414,9 +428,14 @@ def _program_environment(options: CaptureOptions, environ: dict[str, str], tempo
     return {**complete, **injection.environment(complete)}
 
 
+def injection_folder(temporary: Path) -> Path:
+    """Return the folder of the marks of a run, in its temporary folder."""
+    return temporary / "annotate"
+
+
 def _injection(temporary: Path, options: CaptureOptions) -> Injection:
     is_armed = options.capture_range == ARMED_RANGE
-    return Injection(temporary / "annotate", steps=options.steps if is_armed else None)
+    return Injection(injection_folder(temporary), steps=options.steps if is_armed else None)
 
 
 def _keep_report(

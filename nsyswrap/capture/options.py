@@ -9,7 +9,7 @@ from pathlib import Path
 
 from nsyswrap.base.errors import UsageError
 from nsyswrap.capture.annotate.nvtx_calls import DOMAIN
-from nsyswrap.capture.annotate.recording import TEXT
+from nsyswrap.capture.annotate.recording import LATER, TEXT
 from nsyswrap.capture.capabilities import Capabilities
 from nsyswrap.capture.locate import Nsys
 from nsyswrap.capture.run_dir import RunDir
@@ -23,7 +23,7 @@ LIGHT_TRACES = ("cuda", "nvtx", "osrt")
 ALL_STEPS = "all"
 # The range with which a program records its own steps.
 ARMED_RANGE = f"{TEXT}@{DOMAIN}"
-_STEPS = re.compile(r"\d+|\d+:\d+|" + ALL_STEPS)
+_STEPS = re.compile(r"\d+|\d+:\d+")
 
 # Older versions of nsys record no completion of events, and have no flag for it.
 _CUDA_EVENTS = "--cuda-event-trace"
@@ -44,8 +44,9 @@ class CaptureOptions:
         duration_s: Seconds to record, 0 for all; the program continues after the recording.
         capture_range: When to record: empty for always, ``cudaProfilerApi``, or the name of an NVTX range as ``text``,
             ``text@domain`` or ``text@*``.
-        steps: Steps to record: how many, or ``FIRST:END`` by their numbers, or ``all`` for the whole program; empty for
-            as many as fit in ten seconds, where the program shows a training loop.
+        steps: Steps to record: how many; ``FIRST:END`` by their numbers; ``all`` for the whole program; ``later`` for
+            those that ``trigger`` asks for; empty for as many as fit in ten seconds, where the program shows a training
+            loop.
         stop_after: End the program when its steps are recorded.
         cuda_graph: ``node`` records each kernel in a CUDA graph, at a cost; ``graph`` records a graph as one
             operation. The default is ``node``, because tensor core use of kernels that are not recorded is unknown.
@@ -235,9 +236,8 @@ def _check_steps(text: str) -> None:
         UsageError: It does not.
     """
     first, _, end = text.partition(":")
-    names_steps = not text or (
-        _STEPS.fullmatch(text) and (text == ALL_STEPS or int(first) < int(end or int(first) * 2))
-    )
+    is_number = _STEPS.fullmatch(text) is not None and int(first) < int(end or 2 * int(first))
+    names_steps = is_number or text in {"", ALL_STEPS, LATER}
     if not names_steps:
         raise UsageError(
             f"--steps {text!r} names no steps", hint="Write it as --steps 30, --steps 200:230 or --steps all"
@@ -255,7 +255,7 @@ def _optional_flags(options: CaptureOptions, capabilities: Capabilities) -> list
         # nsys does not accept exponents.
         flags.append(("--delay", f"{options.delay_s:.6f}".rstrip("0").rstrip(".")))
     if options.capture_range:
-        flags += _range_flags(options.capture_range)
+        flags += _range_flags(options.capture_range, end="repeat" if options.steps == LATER else "stop")
     if options.gpu_metrics:
         plural = "--gpu-metrics-devices"
         name = plural if plural in capabilities.profile_flags else "--gpu-metrics-device"
@@ -279,9 +279,9 @@ def _session_flags(run_dir: RunDir, capabilities: Capabilities) -> list[tuple[st
     return [(flag, value) for flag, value in wanted if flag in capabilities.profile_flags]
 
 
-def _range_flags(capture_range: str) -> list[tuple[str, str]]:
-    """Return the flags that record the first range only and let the program continue after it."""
-    end = ("--capture-range-end", "stop")
+def _range_flags(capture_range: str, end: str) -> list[tuple[str, str]]:
+    """Return the flags that record the first range, or with ``repeat`` each, and let the program continue after it."""
+    ending = ("--capture-range-end", end)
     if capture_range == "cudaProfilerApi":
-        return [("--capture-range", capture_range), end]
-    return [("--capture-range", "nvtx"), ("--nvtx-capture", capture_range), end]
+        return [("--capture-range", capture_range), ending]
+    return [("--capture-range", "nvtx"), ("--nvtx-capture", capture_range), ending]

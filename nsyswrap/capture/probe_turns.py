@@ -16,7 +16,7 @@ import socket
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any, TextIO
@@ -122,8 +122,8 @@ def run_probes(prefixes: Sequence[Sequence[str]], folder: Path) -> list[Times]:
                     times.update({} if prefix else _launches(probe))
             wait(running, END_S)
         except ConnectionError as error:
-            ended = wait(running, END_S, FIRST_COMPLETED).done
-            raise OSError(f"a program that times calls ended: {'; '.join(map(_how_it_ended, ended))}") from error
+            ways = [_how_it_ended(each) for each in running if each in wait(running, END_S).done]
+            raise OSError(f"a program that times calls ended: {'; '.join(dict.fromkeys(ways))}") from error
         finally:
             kill_all(os.getpid(), excluded)  # an nsys that crashed leaves its agent and the program
             reap_children(excluded)

@@ -15,6 +15,8 @@ from nsyswrap.base.errors import CaptureError, UsageError
 from nsyswrap.capture.folder_lock import LOCK_NAME, FolderInUseError, folder_lock
 
 REPORT_NAME = "capture.nsys-rep"
+# What nsys recorded of a program later than the first time, by number, from 2.
+NUMBERED_REPORT = "capture.{}.nsys-rep"
 EXPORT_NAME = "capture.sqlite"
 UNFINISHED_NAME = "capture.qdstrm"
 HOST_NAME = "host.json"
@@ -184,7 +186,9 @@ def publish(folder: Path) -> None:
         return
     if REPORT_NAME in written and UNFINISHED_NAME in written:
         written.remove(UNFINISHED_NAME)  # nsys creates the report from it, and may remove it only later
-    for name in reversed(_RESULT_NAMES):
+    numbered = NUMBERED_REPORT.format("[0-9]*")
+    written += sorted(path.name for path in private.glob(numbered))
+    for name in (*reversed(_RESULT_NAMES), *(path.name for path in folder.glob(numbered))):
         if name not in written:
             (folder / name).unlink(missing_ok=True)
     for name in written:

@@ -7,10 +7,12 @@ import contextlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from nsyswrap.capture.annotate.injection import Injection
-from nsyswrap.capture.annotate.recording import ALONE, ENDED_PHASE, RECORDING, WARM_UP
+from nsyswrap.capture.annotate.recording import ALONE, ENDED_PHASE, RECORDING, WARM_UP, Schedule
 from nsyswrap.capture.process import output_of
+from nsyswrap.capture.steps_alone import write_steps_alone
 
 # How long a program may run without a step before it is recorded from outside, and the longest program that is run
 # once more if it ended before it was recorded. One limit, so that every program is recorded.
@@ -30,11 +32,13 @@ class StepState:
         phase: ``warm-up``, ``alone`` (timed, not recorded), ``recording`` or ``ended``.
         step: The number of the newest step; None where it is not known.
         per_s: Steps in a second; None where it is not known.
+        left_s: Seconds until the phase ends; None where they are not known.
     """
 
     phase: str
     step: int | None = None
     per_s: float | None = None
+    left_s: float | None = None
 
 
 @dataclass(slots=True)
@@ -43,6 +47,7 @@ class StepWatch:
 
     Attributes:
         injection: The marks of the program.
+        folder: The folder of the run, for the times of the steps alone: also a run that is killed has them.
         start: Returns the command that starts the recording, given the program's process id.
         env: The environment of that command.
         stop_after: Whether the program is to end when its recording has ended.
@@ -51,6 +56,7 @@ class StepWatch:
     """
 
     injection: Injection
+    folder: Path
     start: Callable[[int], Sequence[str]]
     env: Mapping[str, str]
     stop_after: bool = False
@@ -72,11 +78,15 @@ class StepWatch:
         if self._is_over or now - self._looked_at < _LOOK_S:
             return
         self._looked_at = now
-        self._is_over = self.injection.recorded() is not None
+        self._is_over = bool(self.injection.recorded()) and not self.injection.is_waiting
+        if self._is_over:
+            write_steps_alone(self.folder, self.injection.steps_alone())
         found = self.injection.progress()
         if found or self._is_over:
             self._show(found)
-        elif ran_s > PATIENCE_S and not self.injection.has_begun and self.injection.begin():
+        elif (
+            ran_s > PATIENCE_S and not self.injection.is_waiting and not self.injection.begun and self.injection.begin()
+        ):
             self.is_outside = True
             # If nsys cannot be started, the program runs on, and what was not recorded is reported at its end.
             with contextlib.suppress(OSError, TimeoutError):
@@ -99,15 +109,20 @@ class StepWatch:
         else:
             first = max(found, key=lambda each: (_ORDER.index(str(each["phase"])), _number(each, "step")))
             phase, step = str(first["phase"]), _number(first, "step")
-            state = StepState(phase, step, self._per_s(phase, step, _number(first, "at_ns")))
+            state = self._state(phase, step, _number(first, "at_ns"))
         if state != self._shown:
             self._shown = state
             self.on_state(state)
 
-    def _per_s(self, phase: str, step: int, at_ns: int) -> float | None:
-        """Return how many steps the program has taken in a second since its phase began."""
+    def _state(self, phase: str, step: int, at_ns: int) -> StepState:
+        """Return the state with the pace of the steps since the phase began."""
         began = self._last.setdefault(phase, (step, at_ns))
-        return (step - began[0]) / (at_ns - began[1]) * 1e9 if at_ns > began[1] and step > began[0] else None
+        taken, taken_s = step - began[0], (at_ns - began[1]) / 1e9
+        if taken <= 0 or taken_s <= 0:
+            return StepState(phase, step)
+        timed = phase in {ALONE, RECORDING} and self.injection.steps is not None
+        left = Schedule(self.injection.steps or "").left_s(phase, step, taken, taken_s) if timed else None
+        return StepState(phase, step, taken / taken_s, left)
 
 
 def _number(values: Mapping[str, object], name: str) -> int:

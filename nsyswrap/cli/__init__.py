@@ -20,6 +20,7 @@ INTERRUPTED = 130
 # Each command and its line in the help. Its module is `nsyswrap.cli.<command>`, with `_` for `-`.
 COMMANDS: Mapping[str, str] = {
     "profile": "Run a program under Nsight Systems and report where the GPU's time went.",
+    "trigger": "Record steps of a program that runs already.",
     "resume": "Finish a run that was interrupted: its capture and its report.",
     "analyze": "Print the report of a capture.",
     "report": "Write the report of a capture as one HTML page.",

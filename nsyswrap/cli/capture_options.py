@@ -88,8 +88,9 @@ _OPTIONS = (
     click.option(
         "--steps",
         default="",
-        metavar="N|FIRST:END|all",
-        help="Record N steps of the training loop, or those with the numbers FIRST to END - 1, or the whole program.  "
+        metavar="N|FIRST:END|all|later",
+        help="Record N steps of the training loop, those with the numbers FIRST to END - 1, the whole program, or "
+        "those that `nsyswrap trigger` asks for.  "
         "[default: of a training program up to 100 steps or 10 s, after 3 for warm-up and up to 100 only timed; "
         "else the whole program]",
     ),

@@ -89,6 +89,6 @@ def _host(export: Path) -> str:
 
 
 def _impersonal(message: str, path: Path) -> str:
-    """Return a message that calls the file "it": a row names it, and the same file may lie elsewhere, too."""
-    words = message.replace(str(path), "it")
-    return neutral(words.replace(path.name, "it"))
+    """Return a message without the name of the file: a row names it, and the same file may lie elsewhere, too."""
+    words = message.removeprefix(f"{path}: ").removeprefix(f"{path.name}: ")
+    return neutral(words.replace(str(path), "it").replace(path.name, "it"))

@@ -88,7 +88,7 @@ def compare(  # noqa: PLR0913 - one argument an option
     \b
       nsyswrap compare reports/before reports/after
       nsyswrap compare before/report.json after/report.json -o compare.html
-      nsyswrap compare base1/ new1/ --base-run base2/ --base-run base3/ --new-run new2/ --new-run new3/
+      nsyswrap compare base1 new1 --base-run base2 --new-run new2
       nsyswrap compare main/ change/ --format markdown --fail-on-regression 5
       nsyswrap compare a100/report.json h200/report.json --accept gpu
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines

@@ -80,7 +80,8 @@ def add(db: str | None, *, reports: tuple[Path, ...], replace: bool, series: str
         click.echo(f"{run.row.run_id[:ID_DIGITS]}  {printable(str(path))} {_verb(became)}{hint}")
     if failed:
         count = f"{len(failed)} of {units.counted(len(reports), 'report')}"
-        raise UnfinishedError(f"{count} could not be added: {'; '.join(failed)}", hint="the others are in the history")
+        hint = "the others are in the history" if len(failed) < len(reports) else ""
+        raise UnfinishedError(f"{count} could not be added: {'; '.join(failed)}", hint=hint)
 
 
 def _verb(became: str) -> str:

@@ -82,7 +82,7 @@ if TYPE_CHECKING:
     help="Before the first profile on a machine, measure what nsys adds to each call, to take it out of the report.",
 )
 @click.option("--record", "to_history", is_flag=True, help="Add the run to the history, as `history add` does.")
-@click.option("-q", "--quiet", is_flag=True, help="Show no progress and no summary, only the path of the report.")
+@click.option("-q", "--quiet", is_flag=True, help="Show no progress and no summary: only notes, warnings and paths.")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="SCRIPT.py [ARGS]...")
 def profile(  # noqa: PLR0913 - one parameter an option
     *,

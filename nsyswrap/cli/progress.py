@@ -48,7 +48,8 @@ def _step_text(state: StepState) -> str:
     """Return where a program is, for its user."""
     step = "" if state.step is None else f", step {state.step}"
     rate = "" if state.per_s is None else f", {state.per_s:.3g} steps/s"
-    return f"{STEP_LABELS[state.phase]}{step}{rate}"
+    left = "" if state.left_s is None else f", {state.left_s:.0f} s left"
+    return f"{STEP_LABELS[state.phase]}{step}{rate}{left}"
 
 
 @contextmanager

@@ -72,6 +72,11 @@ class FindingRow(NamedTuple):
     most_share: float
     worst: str
 
+    @property
+    def is_of_program(self) -> bool:
+        """Return whether it may be why programs are slow."""
+        return is_of_program(self.rule, self.severity)
+
 
 class KernelRow(NamedTuple):
     """The launches of one kernel over all captures."""
@@ -203,8 +208,13 @@ def _sum(one: tuple[int, int, int], other: tuple[int, int, int]) -> tuple[int, i
 
 
 def _problems(sums: CaptureSums) -> dict[str, int]:
-    """Return the GPU time that each finding loses, without notes, which are not why a run is slow."""
-    return {each.rule: each.lost_ns for each in sums.findings if each.severity != Severity.NOTE.value}
+    """Return the GPU time that each finding of the program loses."""
+    return {each.rule: each.lost_ns for each in sums.findings if is_of_program(each.rule, each.severity)}
+
+
+def is_of_program(rule: str, severity: str) -> bool:
+    """Return whether a finding may be why a program is slow: no note, and not about the capture itself."""
+    return severity != Severity.NOTE.value and not rule.startswith("capture/")
 
 
 def _most(lost: Mapping[str, int]) -> tuple[str, int]:

@@ -66,7 +66,7 @@ def document(comparison: Comparison) -> Document:
         outcome=comparison.outcome.value,
         tone=_TONES.get(comparison.outcome, ""),
         verdict=comparison.verdict,
-        lead=(issue_entries(comparison.issues),),
+        lead=(Lines((f"What helps: {comparison.hint}.",) if comparison.hint else ()), issue_entries(comparison.issues)),
         sections=(
             *_plan(comparison),
             _pair(comparison),
@@ -143,7 +143,7 @@ def _quiet(comparison: Comparison) -> Lines:
     """Return which tables the terminal leaves out because they hardly changed."""
     tables = (moved(comparison), *(comparison.table(key) for key in _TABLES[:5]))
     quiet = [one.title for one in tables if one is not None and not _changes(one, comparison).shown("text")]
-    words = f"Changed by less than {units.share(NOTABLE_SHARE)} of a step: {', '.join(quiet)}."
+    words = f"Changed by less than {units.percent(NOTABLE_SHARE)} of a step: {', '.join(quiet)}."
     return Lines((words,) if quiet else (), "fine", TERMINAL)
 
 
@@ -303,6 +303,7 @@ def tree(comparison: Comparison) -> "Tree":
         "schema": SCHEMA,
         "outcome": comparison.outcome.value,
         "verdict": comparison.verdict,
+        "hint": comparison.hint,
         "find_share": comparison.options.find,
         "accepted": sorted(one.value for one in comparison.options.accept),
         "base": _side(comparison.base),

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from nsyswrap.base import units
 from nsyswrap.many.outliers import FEWEST, LEAST_SHARE
 from nsyswrap.many.totals import GroupRow, ManyCaptures
-from nsyswrap.model import Severity
 from nsyswrap.render.charts import LegendRow, stacked
 from nsyswrap.render.document import EVERYWHERE, PAGE, Bar, Bars, Document, DocumentSection, Form, Lines, table_section
 from nsyswrap.render.escape import elide
@@ -41,7 +40,7 @@ _LABELS: Mapping[str, str] = MappingProxyType(
         "text": "why",
         "part": "what changed most",
         "part_ns": "by, in a step",
-        "rule": "costs most",
+        "rule": "loses most",
         "rule_share": "of its GPU time",
         "lost_ns": "time lost",
         "idle_share": "idle",
@@ -85,7 +84,7 @@ def verdict(many: ManyCaptures) -> str:
         return f"{count} {hold} no record of GPU work."
     compute, idle = (units.share_of(many.ledger[part], many.gpu_ns) for part in ("compute_ns", "idle_ns"))
     sentences = [f"{count} {hold} {units.duration(many.gpu_ns)} of GPU time: {compute} compute, {idle} idle."]
-    most = next((each for each in many.findings if each.severity != Severity.NOTE.value and each.lost_ns), None)
+    most = next((each for each in many.findings if each.is_of_program and each.lost_ns), None)
     if most is not None:
         name = rule_name(most.rule)
         where = f"in {most.captures} of {count}" if len(many.captures) > 1 else "in it"
@@ -180,7 +179,7 @@ def _outliers(many: ManyCaptures) -> DocumentSection:
     ]
     about = (
         f"step far from the median of the captures of one command on one host and like GPUs, by at least "
-        f"{units.share(LEAST_SHARE)}; of {FEWEST} or more captures"
+        f"{units.percent(LEAST_SHARE)}; of {FEWEST} or more captures"
     )
     brief = ("capture", "step_ns", "usual_ns", "part", "part_ns")
     return table_section("outliers", "Outliers", about, rows, _LABELS, brief=brief)

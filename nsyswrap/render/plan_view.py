@@ -14,9 +14,10 @@ from nsyswrap.render.escape import elide, visible
 from nsyswrap.rules import code_changes, rule_of
 from nsyswrap.rules.code import CodeChange
 from nsyswrap.rules.program_kind import ProgramKind
+from nsyswrap.what_if.fixed_step import is_known
 
 TITLE = "Plan"
-NOW = "now"
+NOW, UNKNOWN = "now", "unknown"
 # So many changes say what to do; the findings say it for the rest. Source: ours, so that the plan fits on a screen.
 MOST_ACTIONS = 3
 # Stands for the folder of the report in the command that checks the plan.
@@ -45,7 +46,7 @@ class PlanRow(NamedTuple):
 
     Attributes:
         label: What is different, such as "with a fused optimizer"; "now" in the first row.
-        time: The time of a step, such as "2.46 to 2.61 ms".
+        time: The time of a step, such as "2.46 to 2.61 ms"; "unknown" where the range says nothing.
         low: Its lower bound as a share of the step now, in per cent.
         high: Its upper bound, in per cent.
         anchor: Anchor of the first finding that the change fixes; empty where there is none.
@@ -115,14 +116,15 @@ def said_by(shown: PlanView, findings: Iterable[page_findings.FindingView]) -> d
 def _row(report: Report, now_ns: int, change: PlannedChange, *, with_action: bool) -> PlanRow:
     finding = next((each for each in report.findings if each.rule == change.rule), None)
     low, high = (f"{100 * bound / max(now_ns, 1):.2f}" for bound in change.step.ends)
+    known = is_known(change.step)
     return PlanRow(
         label=report.program_kind.fitted(rule_of(change.rule).fixed),
-        time=units.duration_range(*change.step.ends),
+        time=units.duration_range(*change.step.ends) if known else UNKNOWN,
         low=low,
         high=high,
         anchor=page_findings.anchor(change.rule) if finding else "",
-        speed=_speed(now_ns, change),
-        saving=f"saves {units.duration_range(*change.saving(now_ns).ends)}",
+        speed=_speed(now_ns, change) if known else "",
+        saving=f"saves {units.duration_range(*change.saving(now_ns).ends)}" if known else "",
         action=_action(finding, report.program_kind) if finding and with_action else None,
     )
 

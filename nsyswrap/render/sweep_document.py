@@ -192,7 +192,7 @@ def _notes(sweep: Sweep) -> Iterator[str]:
 
 def _interval_note(steps: Sequence[StepInterval]) -> Iterator[str]:
     own = sum(step.from_runs for step in steps)
-    words = f"Intervals hold the time per step with {units.share(CONFIDENCE)} confidence"
+    words = f"Intervals hold the time per step with {units.percent(CONFIDENCE)} confidence"
     if own == len(steps):
         yield f"{words}: Student's t over the runs of a cell."
     elif own:

@@ -6,8 +6,7 @@ from nsyswrap.rules.rule import Group, Rule
 OVERHEAD = Rule(
     key="capture/overhead",
     name="recording of NVTX ranges",
-    headline="The host records NVTX ranges for {share} of the time while the GPU waits: without the profiler "
-    "the program is faster.",
+    headline="The CPU records NVTX ranges for {share} of the time while the GPU waits.",
     advice="Take ranges out of inner loops, or profile with --trace cuda,osrt; the saving is one of profiled "
     "runs alone.",
     code=(

@@ -8,8 +8,7 @@ SLOWED = Rule(key="gpu/slowed", name="GPU clock lowered", fixed="with the GPU at
 BETWEEN_OPERATIONS = Rule(
     key="gpu/between_operations",
     name="time between GPU operations",
-    headline="The GPU runs many short operations: it goes from one to the next for {share} of the time, some "
-    "microseconds for each.",
+    headline="The GPU runs many short operations: the gaps between them take {share} of the time.",
     advice=Wording(
         "Let fewer operations do the same: torch.compile fuses elementwise ones, and a larger batch makes all longer.",
         "Let fewer kernels do the same: fuse small ones, and give each more work.",

@@ -8,7 +8,7 @@ from nsyswrap.rules.rule import Advice, Rule
 CHURN = Rule(
     key="memory/churn",
     name="repeated memory allocation",
-    headline="The GPU is idle for {share} of the time while steps ask the driver for memory and give it back.",
+    headline="The GPU is idle {share} of the time while steps allocate and free GPU memory.",
     advice=Wording(
         "Take torch.cuda.empty_cache() out of the step and keep shapes stable (pad, bucket, "
         "drop_last=True), so that the allocator reuses its blocks; or set "

@@ -7,7 +7,7 @@ from nsyswrap.rules.rule import Rule
 IN_WINDOW = Rule(
     key="modules/in_window",
     name="kernels compiled or loaded in steps",
-    headline="The GPU is idle for {share} of the time while kernels are compiled and loaded{warm}.",
+    headline="The GPU is idle for {share} of the time while kernels are compiled{warm}.",
     advice=Wording(
         "Compile once, before the loop: pass numbers that change as tensors or arguments instead of "
         "writing them into code, mark changing sizes with torch.compile(dynamic=True), and run each shape "

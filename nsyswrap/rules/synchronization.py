@@ -27,9 +27,8 @@ IN_STEP = Rule(
     key="synchronization/in_step",
     name="synchronization inside steps",
     headline=Wording(
-        "The GPU goes idle for {share} of the time because the host waits for it inside the step and then "
-        "has to launch again.",
-        "The GPU goes idle for {share} of the time because the host waits for it before it launches more.",
+        "The GPU is idle {share} of the time, because the CPU waits for it inside the step.",
+        "The GPU is idle {share} of the time, because the CPU waits for it before it launches more.",
     ),
     advice=Wording(
         "Keep .item(), .cpu(), .tolist(), print(loss) and torch.cuda.synchronize() out of the step: "

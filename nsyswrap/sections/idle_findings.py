@@ -119,7 +119,7 @@ def _saving(simulation: Simulation, known: Savings, lost: LostTime) -> Saving:
         return NO_SAVING if lost.rule == PROFILER.key else Saving(None, None, ())
     key = (lost.rule, lost.advice)
     if key not in known:
-        known[key] = predict(simulation, lambda run: fix_of(lost).change(run, lost))
+        known[key] = predict(simulation, lambda run: fix_of(lost.rule).change(run, lost))
     return known[key]
 
 

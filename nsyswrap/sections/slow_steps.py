@@ -182,12 +182,15 @@ def find_findings(
         found.append(
             make_finding(
                 rule=UNEVEN.key,
-                headline=f"{len(mine)} of {measured[process]} measured steps are outliers: the time beyond the median "
-                f"step is {units.share(lost / own.length_ns)} of the time.",
+                headline=f"A few slow steps take {units.share(lost / own.length_ns)} of the time beyond the median.",
                 lost_ns=lost,
                 saving=estimated(lost, own.length_ns, "all of the time that they take longer is saved"),
                 advice=_advice(mine),
-                evidence=(f"process {tables.pid(int(str(process)))}", *_sampled(attributions, devices), *_worst(mine)),
+                evidence=(
+                    f"{len(mine)} of {measured[process]} measured steps of process {tables.pid(int(str(process)))}",
+                    *_sampled(attributions, devices),
+                    *_worst(mine),
+                ),
                 device_id=int(devices.pop()) if len(devices) == 1 else None,
                 window=own,
             )

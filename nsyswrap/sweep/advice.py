@@ -5,7 +5,6 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from nsyswrap.base import units
-from nsyswrap.compare.estimates import WIDEST
 from nsyswrap.sweep.limits import Limit, limit_of, lines_of
 from nsyswrap.sweep.results import CellResult, Sweep, difference_is_shown
 from nsyswrap.sweep.scaling import STRONG, WEAK, ScalingRow, scaling
@@ -13,6 +12,8 @@ from nsyswrap.sweep.spec import GPUS, Axis
 
 # So many sentences are worth reading; the tables have the rest.
 MOST_ADVICE = 8
+# An interval that reaches farther than this is too wide to say that a value is enough. Ours.
+_WIDEST = 0.15
 
 
 class Best(NamedTuple):
@@ -156,7 +157,7 @@ def _choice_words(choice: Choice) -> str:
         return f"{value} is the fastest" if choice.is_faster else f"{choice.axis.name}: no difference is shown"
     if choice.is_last:
         return f"{value} is the best that was measured; {choice.beyond or 'larger values were not tried'}"
-    if choice.possible > WIDEST:
+    if choice.possible > _WIDEST:
         return (
             f"{value} may be enough: these runs neither show nor exclude that a larger value is faster; more runs "
             "would tell"
@@ -166,9 +167,7 @@ def _choice_words(choice: Choice) -> str:
 
 def _sentence(words: str, some: Sequence[Choice], lines: int) -> str:
     """Return a choice with where it holds and what limits the chosen cells."""
-    where = (
-        _where(some[0].others) if len(some) == 1 else "" if len(some) == lines else f", in {len(some)} of {lines} cases"
-    )
+    where = "" if len(some) == lines else " and".join(_where(each.others) for each in some)
     limits = [each.limit for each in some if each.limit is not None]
     if not limits or len({each.words for each in limits}) > 1:
         return f"{words}{where}."

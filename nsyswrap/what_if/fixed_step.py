@@ -50,6 +50,11 @@ class CurrentStep:
         return around(point, max(round(point - sooner), 0), round(point + later))
 
 
+def is_known(time: Interval[int]) -> bool:
+    """Return whether the range of a time is narrow enough to say something."""
+    return time.high <= WIDEST_FACTOR * time.low
+
+
 def typical(step: StepTimes, window: Window) -> CurrentStep | None:
     """Return the time of a step to which savings refer; None where fewer than two steps were measured.
 
@@ -62,7 +67,7 @@ def typical(step: StepTimes, window: Window) -> CurrentStep | None:
     if not step.recorded_ns or (step.count or 0) <= 1:
         return None
     alone, count, total = step.alone, step.count or 0, step.total_in(window)
-    if alone is None or alone.high > WIDEST_FACTOR * alone.low:
+    if alone is None or not is_known(alone):
         mean = step.mean_in(window)
         return CurrentStep(Interval(mean, mean, mean), total, count, is_recorded=True)
     # The mean of the program's own steps; without these, that of the recorded steps gets shorter by the same share.

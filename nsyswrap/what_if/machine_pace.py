@@ -84,10 +84,15 @@ def kernel_factors(context: TraceContext, window: Window, sample: Window) -> tup
         sample: The simulated part of it.
     """
     fastest, slowest = _of_steps(context, window, sample)
+    step = clock_step(context)
+    return fastest * (1 - step), slowest * (1 + step)
+
+
+def clock_step(context: TraceContext) -> float:
+    """Return a step of the clock as a share of the clock of the slowest GPU that was used; 0 where it is unknown."""
     used = set(tables.distinct(context.operations.device_id).tolist())
     clocks = [gpu.clock_hz for gpu in context.trace.gpus if gpu.device_id in used and gpu.clock_hz > 0]
-    step = CLOCK_STEP_HZ / min(clocks) if clocks else 0.0
-    return fastest * max(1 - step, 0.0), slowest * (1 + step)
+    return min(CLOCK_STEP_HZ / min(clocks), 1.0) if clocks else 0.0
 
 
 def _of_steps(context: TraceContext, window: Window, sample: Window) -> tuple[float, float]:

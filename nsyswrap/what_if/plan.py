@@ -18,13 +18,14 @@ from itertools import combinations
 from typing import NamedTuple
 
 from nsyswrap.model import Finding, Plan, PlannedChange, Severity
-from nsyswrap.rules import rule_name
+from nsyswrap.rules import rule_name, rule_of
 from nsyswrap.what_if.critical_path import bounds_after
-from nsyswrap.what_if.fixed_step import CurrentStep
+from nsyswrap.what_if.fixed_step import CurrentStep, is_known
 from nsyswrap.what_if.saving import LEAST_SAVING_SHARE, WhatIf, saving_of
 from nsyswrap.what_if.simulate import Simulation
 
 NO_STEPS = "No plan: the window is not made of at least two measured steps."
+UNKNOWN = "The step {fixed} is unknown: its range is wider than a factor of three. Profile after the change before it."
 FEW = "Only {count} steps were measured, which says little about the next ones. Record at least ten: --steps 20."
 NOT_SIMULATED = "No plan: no saving is simulated for this run."
 NOTHING_SAVES = "No plan: no single change, and no two together, save 1 % of the step."
@@ -78,7 +79,8 @@ def find_plan(simulation: Simulation | None, findings: Sequence[Finding], step: 
     if not changes:
         return Plan(step.length.point, (), (*few, NOTHING_SAVES, *left))
     then = bounds_after(simulation, *(fix.change for fix in reached.fixes))
-    return Plan(step.length.point, tuple(changes), (f"{then}.", *few, *left))
+    unknown = (UNKNOWN.format(fixed=rule_of(each.rule).fixed) for each in changes if not is_known(each.step))
+    return Plan(step.length.point, tuple(changes), (f"{then}.", *unknown, *few, *left))
 
 
 def find_candidates(findings: Sequence[Finding]) -> tuple[Candidate, ...]:

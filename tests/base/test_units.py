@@ -283,3 +283,18 @@ def test_a_difference_has_its_sign_and_unit(value: float, unit: str, shown: str)
 
 def test_how_often_there_is_something_has_a_sign_and_not_a_letter() -> None:
     assert units.times(2, "NVIDIA H200") == "2 × NVIDIA H200"
+
+
+@pytest.mark.parametrize(
+    ("ns", "like", "text"),
+    [
+        (16_040_000, 18_500_000, "about 16"),
+        (5_230_000, 207_000_000, "about 5.2"),
+        (904_000, 18_500_000, "about 900 µs"),
+        (104_000_000, 207_000_000, "about 100"),
+        (999_600_000, 2_000_000_000, "about 1"),
+        (12, 40, "about 12"),
+    ],
+)
+def test_an_estimate_beside_a_time_has_two_digits_and_no_second_unit(ns: int, like: int, text: str) -> None:
+    assert units.about(ns, like) == text

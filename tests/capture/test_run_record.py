@@ -70,6 +70,7 @@ def test_a_record_has_the_fields_of_the_contract(tmp_path: Path) -> None:
         "versions",
         "git",
         "host",
+        "machine",
         "exit_code",
         "wall_ns",
         "notes",

@@ -12,7 +12,7 @@ from nsyswrap.base.privacy import neutral_host
 from nsyswrap.capture.locate import Nsys
 from nsyswrap.capture.recorded_run import SCHEMA
 from nsyswrap.cli import capture_reader
-from nsyswrap.cli.capture_reader import CaptureTask, read_capture
+from nsyswrap.cli.capture_reader import CaptureTask, _impersonal, read_capture
 from nsyswrap.cli.inputs import ReadOptions, report_from
 from nsyswrap.cli.terminal import rendered
 from nsyswrap.many.capture_sums import CaptureSums, decoded
@@ -104,3 +104,9 @@ def test_sums_are_of_whole_captures(capture: Path) -> None:
     assert isinstance(found, str)
     assert found.startswith("reading all would take about 0.4 GB of memory")
     assert read(capture, options=ReadOptions(memory=10**9)) == whole
+
+
+def test_a_message_does_not_begin_with_the_name_of_the_file() -> None:
+    path = Path("runs/x.sqlite")
+    assert _impersonal("x.sqlite: table A has no column b", path) == "table A has no column b"
+    assert _impersonal("runs/x.sqlite is empty", path) == "it is empty"

@@ -8,6 +8,7 @@ import hand_made
 import pytest
 
 from nsyswrap.capture.progress import Phase
+from nsyswrap.capture.step_watch import StepState
 from nsyswrap.cli.progress import LABELS, shown
 from nsyswrap.cli.terminal import NARROWEST, PIPED, WIDEST, printable, rendered
 from nsyswrap.render import RENDERERS, render
@@ -82,6 +83,26 @@ def test_outside_a_terminal_text_is_plain_with_80_columns(*, to_terminal: bool, 
 def test_other_formats_do_not_depend_on_the_terminal(form: str, columns: Callable[[int], None]) -> None:
     columns(100)
     assert rendered(form, REPORT, to_terminal=True, stream=Terminal()) == render(form, REPORT)
+
+
+def test_steps_in_a_log_are_one_line_a_phase(capsys: pytest.CaptureFixture[str]) -> None:
+    with shown() as progress:
+        for state in (StepState("warm-up", 1), StepState("warm-up", 2), StepState("alone", 3), StepState("ended")):
+            progress.show_steps(state)
+    assert capsys.readouterr().err.splitlines() == [
+        "nsyswrap: warm-up, step 1",
+        "nsyswrap: timing steps, not recorded yet, step 3",
+        "nsyswrap: steps are recorded, the program runs on",
+    ]
+
+
+def test_a_terminal_shows_step_rate_and_time_left_in_its_title(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = Terminal()
+    monkeypatch.setattr("sys.stderr", stream)
+    with shown() as progress:
+        progress.show_steps(StepState("recording", 50, 9.8, 5.1))
+        progress(Phase.RUNNING, None)
+    assert "nsyswrap: recording steps, step 50, 9.8 steps/s, 5 s left" in stream.getvalue()
 
 
 def test_progress_in_a_log_is_one_line_a_phase(capsys: pytest.CaptureFixture[str]) -> None:

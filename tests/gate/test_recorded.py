@@ -1,5 +1,7 @@
 """Runs of the history as runs of the gate."""
 
+from typing import Any
+
 import pytest
 from made_runs import made_run
 
@@ -79,7 +81,7 @@ def test_waits_for_a_core_are_known_where_they_were_sampled() -> None:
 def test_what_differs_from_the_last_earlier_run_is_said_first() -> None:
     """Machine, GPU, torch, driver and arguments; a machine that is unknown is no other one."""
     new = series(3, 100)
-    others = {"host": "b", "torch": "2.11", "driver": "590", "arguments": "--large"}
+    others: dict[str, Any] = {"host": "b", "torch": "2.11", "driver": "590", "arguments": "--large"}
     changed = [one._replace(row=one.row._replace(**others)) for one in new]
     before = [one._replace(row=one.row._replace(host="a", torch="2.10", driver="580")) for one in series(12)]
     found = gate_runs(before, changed)

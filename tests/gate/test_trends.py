@@ -61,6 +61,15 @@ def test_a_change_inside_a_commit_is_not_one_of_the_commit() -> None:
     assert trend_of_runs(IDENTITY, 32, series([10.0, 10.5], commit_of=0)).changes[0].is_of_commit is None
 
 
+def test_what_else_changed_with_the_level_is_named() -> None:
+    """The driver, with the commit; the page says both."""
+    runs = series([10.0, 10.5])
+    later = [one._replace(row=one.row._replace(driver="590")) for one in runs[16:]]
+    (change,) = trend_of_runs(IDENTITY, 32, [*runs[:16], *later]).changes
+    assert change.others == ("Other driver: 590 against 580.159.04.",)
+    assert trend_of_runs(IDENTITY, 32, runs).changes[0].others == ()
+
+
 def test_runs_without_steps_are_counted_and_left_out() -> None:
     run = made_run(100)
     bare = in_series(Run(run.row._replace(step_count=0, mean_ns=None), run.content, (), (), ()))

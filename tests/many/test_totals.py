@@ -73,3 +73,12 @@ def test_a_capture_without_gpu_work_is_counted() -> None:
 
 def test_gpus_are_counted_by_name() -> None:
     assert gpu_words(("B", "A", "B")) == "1 x A and 2 x B"
+
+
+def test_what_loses_most_is_a_finding_of_the_program() -> None:
+    """An incomplete capture is a problem of the recording."""
+    findings = (FindingSum("capture/incomplete", "problem", 9 * MS, None), FindingSum("idle/cpu", "warning", MS, None))
+    many = totals_of([("a", made_sums(findings=findings))])
+    assert many.captures[0].rule == "idle/cpu"
+    assert many.groups["program"][0].rule == "idle/cpu"
+    assert [each.is_of_program for each in many.findings] == [False, True]

@@ -4,14 +4,16 @@ import json
 import os
 import signal
 import sys
+import threading
 from pathlib import Path
 
 import pytest
-from capture_fixtures import options, python
+from capture_fixtures import options, python, until
 
 from nsyswrap.capture import step_watch
 from nsyswrap.capture.locate import Nsys
 from nsyswrap.capture.nsys import CaptureResult, NothingRecordedError, profile
+from nsyswrap.capture.trigger import trigger
 from nsyswrap.loop.step_detection import find_steps
 from nsyswrap.trace.load import load_export
 
@@ -143,3 +145,21 @@ def test_a_program_may_end_with_its_recording(nsys: Nsys, tmp_path: Path) -> Non
     assert result.notes == ("The program was ended after its steps were recorded (--stop-after)",)
     assert result.wall_ns < 60 * 10**9
     assert os.environ.get("NSYSWRAP_STEPS") is None
+
+
+def test_each_trigger_records_steps(nsys: Nsys, tmp_path: Path) -> None:
+    """The first capture is that of the run, the second is kept beside it."""
+    found: list[dict[str, int]] = []
+
+    def ask_twice() -> None:
+        until((tmp_path / "result" / ".run" / "temporary" / "annotate" / "status" / "later").exists, "it waits")
+        found.extend([*trigger(tmp_path / "result", "5"), *trigger(tmp_path / "result", "4")])
+
+    user = threading.Thread(target=ask_twice)
+    user.start()
+    result = record(nsys, tmp_path, "later", 400)
+    user.join()
+    assert [each["last"] - each["first"] for each in found] == [4, 3]
+    assert steps_in(result) == [names(found[0]["first"], found[0]["first"] + 5)]
+    assert result.steps["more"] == found[1:]
+    assert (result.folder / "capture.2.nsys-rep").is_file()

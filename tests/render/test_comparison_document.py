@@ -2,8 +2,10 @@
 
 import json
 import re
+from dataclasses import replace
 from typing import Any
 
+import pytest
 from made_comparisons import full, unlike
 
 from nsyswrap.compare import Comparison, Outcome
@@ -60,3 +62,11 @@ def test_each_outcome_has_its_class_on_the_page() -> None:
     page = render("html", full())
     assert f'<span class="outcome good">{Outcome.FASTER.value}</span>' in page
     assert '<span class="outcome unsure">cannot tell</span>' in render("html", unlike())
+
+
+@pytest.mark.parametrize("form", ["text", "markdown", "html"])
+def test_what_helps_is_there_where_runs_cannot_tell(form: str) -> None:
+    """As in a comment of a job, which does not show the hint of the terminal."""
+    one = replace(full(), hint="profile each side three times")
+    assert "What helps: profile each side three times." in render(form, one)
+    assert "What helps" not in render(form, full())

@@ -4,10 +4,11 @@ import html
 from dataclasses import replace
 
 import hand_made
+import pytest
 from hand_made import MS
 from markupsafe import escape
 
-from nsyswrap.base.interval import between
+from nsyswrap.base.interval import Interval, between
 from nsyswrap.model import NO_PLAN, Plan, PlannedChange
 from nsyswrap.render import html_report, plan_view, render
 from nsyswrap.rules import code_changes
@@ -32,6 +33,14 @@ def test_rows_are_the_step_now_and_after_each_change() -> None:
     assert [row.time for row in shown.rows] == ["111 ms", "78.0 to 90.0 ms", "55.5 ms"]
     assert [(row.low, row.high) for row in shown.rows] == [("100.00", "100.00"), ("70.27", "81.08"), ("50.00", "50.00")]
     assert [row.anchor for row in shown.rows] == ["", "finding-idle-data-wait", ""]
+
+
+@pytest.mark.parametrize(("high", "time"), [(90, "30.0 to 90.0 ms"), (91, "unknown")])
+def test_a_range_wider_than_a_factor_of_three_is_unknown(high: int, time: str) -> None:
+    change = PlannedChange("idle/data_wait", Interval(30 * MS, 50 * MS, high * MS))
+    row = plan_view.plan(replace(REPORT, plan=Plan(111 * MS, (change,)))).rows[1]
+    assert row.time == time
+    assert bool(row.saving) == bool(row.speed) == (time != "unknown")
 
 
 def test_text_and_markdown_list_the_plan_below_the_verdict() -> None:

@@ -31,6 +31,6 @@ def loop(*, every: float, kernel: float = 5, steps: int = 12) -> ExportBuilder:
 
 
 def alone(length_us: float) -> StepsAlone:
-    """Return 41 steps alone around a median length, a hundredth shorter to a hundredth longer."""
-    lengths = np.rint(length_us * US * np.linspace(0.99, 1.01, 41)).astype(np.int64)
-    return StepsAlone((ProcessSteps(1, None, lengths),))
+    """Return 41 steps alone around a median length, a hundredth shorter to a hundredth longer, without a drift."""
+    lengths = np.rint(length_us * US * np.random.default_rng(0).permutation(np.linspace(0.99, 1.01, 41)))
+    return StepsAlone((ProcessSteps(1, None, lengths.astype(np.int64)),))

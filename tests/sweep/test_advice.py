@@ -54,6 +54,16 @@ def test_the_same_choice_in_several_lines_is_one_sentence() -> None:
     assert found[2].startswith("Strong scaling: at best 2 GPUs do 1.67 times the work of 1 (83.3 % efficiency)")
 
 
+def test_a_choice_in_some_of_the_lines_names_them() -> None:
+    """More workers help with one batch size only."""
+    steps = {"0_batch-64": 20.0, "1_batch-64": 10.0, "0_batch-128": 10.0, "1_batch-128": 10.0}
+    runs = [made_run(f"workers-{key}", ms, host_ms=0.1) for key, ms in steps.items()]
+    text = "command = ['a', '{workers}', '{batch}']\n[axes]\nworkers = [0, 1]\nbatch = [64, 128]\n"
+    found = advice(sweep_of(spec_of(text), 1, runs))
+    assert not any("cases" in each for each in found)
+    assert any("with batch 64" in each for each in found)
+
+
 def test_a_name_that_is_faster_is_named() -> None:
     steps = {key: 10.0 if "ddp" in key else 20.0 for key in keys_of(GPUS)}
     assert any(each.startswith("mode ddp is the fastest.") for each in advice(gpus_sweep(steps)))

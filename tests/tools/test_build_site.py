@@ -9,11 +9,12 @@ import sys
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 from browser_pages import WIDTHS, listening, needs_chromium, tab, until
 from playwright.sync_api import Browser
+
+tool = importlib.import_module("build_site")
 
 ROOT = Path(__file__).resolve().parents[2]
 LIMIT_S = 120
@@ -116,14 +117,6 @@ def public_names(module: str) -> Iterator[str]:
             yield f"{module}.{node.name}"
 
 
-@pytest.fixture(scope="module", autouse=True)
-def tool() -> Iterator[ModuleType]:
-    """Import the tool with its folder on the path, as when it is started."""
-    sys.path.insert(0, str(ROOT / "tools"))
-    yield importlib.import_module("build_site")
-    sys.path.remove(str(ROOT / "tools"))
-
-
 @pytest.mark.parametrize(
     ("text", "wrong"),
     [
@@ -133,7 +126,7 @@ def tool() -> Iterator[ModuleType]:
         ("[a](/other.md)", "warnings"),
     ],
 )
-def test_a_link_that_leads_nowhere_stops_the_build(tool: ModuleType, tmp_path: Path, text: str, wrong: str) -> None:
+def test_a_link_that_leads_nowhere_stops_the_build(tmp_path: Path, text: str, wrong: str) -> None:
     source = tmp_path / "source"
     (source / "assets").mkdir(parents=True)
     for name in tool.ASSETS:
@@ -143,14 +136,14 @@ def test_a_link_that_leads_nowhere_stops_the_build(tool: ModuleType, tmp_path: P
     assert wrong in tool.build_pages(source, tmp_path / "site", ["index.md", "other.md"])
 
 
-def test_a_page_that_the_configuration_does_not_name_is_in_the_contents(tool: ModuleType) -> None:
+def test_a_page_that_the_configuration_does_not_name_is_in_the_contents() -> None:
     nav = [{"Home": "README.md"}, {"API": []}, {"Start": ["docs/a.md", {"Cards": "reports/index.html"}]}]
     found = tool.contents(nav, {"API": ["api/x.md"]}, ["README.md", "api/x.md", "docs/a.md", "docs/new.md"])
     assert found == [nav[0], {"API": ["api/x.md"]}, nav[2], {"More": ["docs/new.md"]}]
     assert tool.contents(nav, {}, ["docs/a.md"]) == nav
 
 
-def test_links_of_the_gallery_lead_to_pages_of_the_site(tool: ModuleType, tmp_path: Path) -> None:
+def test_links_of_the_gallery_lead_to_pages_of_the_site(tmp_path: Path) -> None:
     page = tmp_path / "index.html"
     page.write_text('<a href="docs/a.md#b">a</a> <a href="x/README.md">b</a> <a href="https://example.org/c.md">c</a>')
     tool.copy([page], tmp_path / "site", tmp_path)

@@ -3,12 +3,10 @@
 import importlib
 import lzma
 import sqlite3
-import sys
-from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 
 import pytest
 from export_builder import ExportBuilder, trace_of
@@ -18,16 +16,10 @@ from nsyswrap.report import build_report
 from nsyswrap.trace.load import load_export
 from nsyswrap.trace.tables import CALLS, KERNELS
 
+tools = importlib.import_module
+
 TOOLS = Path(__file__).resolve().parents[2] / "tools"
 MS = 1_000_000
-
-
-@pytest.fixture(scope="module")
-def tools() -> Iterator[Callable[[str], ModuleType]]:
-    """Return a function that imports a tool, with the folder of the tools on the path."""
-    sys.path.insert(0, str(TOOLS))
-    yield importlib.import_module
-    sys.path.remove(str(TOOLS))
 
 
 def loop(step: int, wait: int, steps: int = 10, *, late: int = 0) -> ExportBuilder:
@@ -48,7 +40,6 @@ def report(builder: ExportBuilder) -> Report:
 
 
 def test_without_a_gpu_only_faults_of_the_host_are_profiled(
-    tools: Callable[[str], ModuleType],
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
@@ -78,9 +69,7 @@ def test_without_a_gpu_only_faults_of_the_host_are_profiled(
     assert {"memory_mapped", "part_of_a_core"} < host
 
 
-def test_the_samples_of_the_host_lie_beside_a_capture_of_its_faults(
-    tools: Callable[[str], ModuleType], tmp_path: Path
-) -> None:
+def test_the_samples_of_the_host_lie_beside_a_capture_of_its_faults(tmp_path: Path) -> None:
     """They explain what the capture alone does not show, so the table reads them."""
     judge = tools("judge_faults")
     chosen = SimpleNamespace(whole=tmp_path / "whole", captures=tmp_path / "cut")
@@ -97,9 +86,7 @@ def test_the_samples_of_the_host_lie_beside_a_capture_of_its_faults(
     assert (chosen.whole / "memory_mapped-fixed.json").exists()
 
 
-def test_gpus_are_counted_as_nvidia_smi_lists_them(
-    tools: Callable[[str], ModuleType], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_gpus_are_counted_as_nvidia_smi_lists_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     judge = tools("judge_faults")
     monkeypatch.setenv("PATH", str(tmp_path))
     assert judge.gpu_count() == 0
@@ -109,7 +96,7 @@ def test_gpus_are_counted_as_nvidia_smi_lists_them(
     assert judge.gpu_count() == 2
 
 
-def test_programs_say_how_many_gpus_they_need(tools: Callable[[str], ModuleType]) -> None:
+def test_programs_say_how_many_gpus_they_need() -> None:
     needs = tools("judge_faults").faults()
     assert {name for name, count in needs.items() if count == 2} == {
         *("exposed_communication", "one_bucket", "one_shard"),
@@ -117,12 +104,12 @@ def test_programs_say_how_many_gpus_they_need(tools: Callable[[str], ModuleType]
     assert set(needs.values()) == {0, 1, 2}
 
 
-def test_each_root_cause_has_three_programs_and_a_librarys_loop(tools: Callable[[str], ModuleType]) -> None:
+def test_each_root_cause_has_three_programs_and_a_librarys_loop() -> None:
     module = tools("fault_programs")
     assert module.shortages(module.find_programs(TOOLS.parent / "workloads" / "faults")) == []
 
 
-def test_missing_programs_are_named(tools: Callable[[str], ModuleType], tmp_path: Path) -> None:
+def test_missing_programs_are_named(tmp_path: Path) -> None:
     """Two programs of one shape count once, and a program with its own loop does not count as a library's loop."""
     module = tools("fault_programs")
     for name, shape in (("first", "a loop"), ("second", "a loop"), ("third", "a graph")):
@@ -140,7 +127,7 @@ def test_missing_programs_are_named(tools: Callable[[str], ModuleType], tmp_path
     assert len(module.shortages([])) == 2 * len(module.ROOT_CAUSES)
 
 
-def test_programs_are_listed_by_root_cause(tools: Callable[[str], ModuleType]) -> None:
+def test_programs_are_listed_by_root_cause() -> None:
     """Programs are in the order of the root causes; rules that are not root causes come last."""
     module = tools("fault_programs")
     made = [module.Program(f"p{number}", rule, "s", "", 1) for number, rule in enumerate(reversed(module.ROOT_CAUSES))]
@@ -148,7 +135,7 @@ def test_programs_are_listed_by_root_cause(tools: Callable[[str], ModuleType]) -
     assert module.by_root_cause([other, *made]) == [*reversed(made), other]
 
 
-def test_a_cut_capture_says_the_same(tools: Callable[[str], ModuleType], tmp_path: Path) -> None:
+def test_a_cut_capture_says_the_same(tmp_path: Path) -> None:
     """Events before the first step are removed; the steps and findings stay."""
     captures = tools("fault_captures")
     export = loop(20, 12).write(tmp_path / "whole.sqlite")
@@ -158,7 +145,7 @@ def test_a_cut_capture_says_the_same(tools: Callable[[str], ModuleType], tmp_pat
     assert [each.rule for each in build_report(small).findings] == [each.rule for each in build_report(whole).findings]
 
 
-def test_a_capture_that_is_too_large_keeps_its_first_steps(tools: Callable[[str], ModuleType], tmp_path: Path) -> None:
+def test_a_capture_that_is_too_large_keeps_its_first_steps(tmp_path: Path) -> None:
     captures = tools("fault_captures")
     export = loop(20, 12, steps=60).write(tmp_path / "whole.sqlite")
     captures.pack(export, tmp_path / "all.sqlite.xz")
@@ -171,7 +158,7 @@ def test_a_capture_that_is_too_large_keeps_its_first_steps(tools: Callable[[str]
         captures.pack(export, tmp_path / "none.sqlite.xz", 100)
 
 
-def test_texts_that_nothing_refers_to_are_dropped(tools: Callable[[str], ModuleType], tmp_path: Path) -> None:
+def test_texts_that_nothing_refers_to_are_dropped(tmp_path: Path) -> None:
     captures = tools("fault_captures")
     export = loop(20, 12).kernel(1, 2, "before the first step", launched=(0, 1)).write(tmp_path / "whole.sqlite")
     captures.pack(export, tmp_path / "small.sqlite.xz")
@@ -179,9 +166,7 @@ def test_texts_that_nothing_refers_to_are_dropped(tools: Callable[[str], ModuleT
     assert b"before the first step" not in lzma.decompress((tmp_path / "small.sqlite.xz").read_bytes())
 
 
-def test_counts_that_nsys_wrote_down_are_those_that_are_left(
-    tools: Callable[[str], ModuleType], tmp_path: Path
-) -> None:
+def test_counts_that_nsys_wrote_down_are_those_that_are_left(tmp_path: Path) -> None:
     captures = tools("fault_captures")
     builder = loop(20, 12).row("DIAGNOSTIC_EVENT", severity=1, text="Number of CUDA events collected: \t21.")
     export = builder.write(tmp_path / "whole.sqlite")
@@ -191,7 +176,7 @@ def test_counts_that_nsys_wrote_down_are_those_that_are_left(
     assert text == "Number of CUDA events collected: \t20."
 
 
-def test_a_fault_is_judged_by_both_reports(tools: Callable[[str], ModuleType]) -> None:
+def test_a_fault_is_judged_by_both_reports() -> None:
     """Steps of 20 ms become steps of 8 ms, so each of the eight measured steps saves a wait of 12 ms."""
     table = tools("fault_table")
     faulty, fixed = report(loop(20, 12)), report(loop(8, 0))
@@ -202,7 +187,7 @@ def test_a_fault_is_judged_by_both_reports(tools: Callable[[str], ModuleType]) -
     assert verdict.fixed == ()
 
 
-def test_what_was_expected_and_is_not_found_has_no_prediction(tools: Callable[[str], ModuleType]) -> None:
+def test_what_was_expected_and_is_not_found_has_no_prediction() -> None:
     table = tools("fault_table")
     faulty = report(loop(20, 12))
     verdict = table.judge("few", "copies/exposed", faulty, faulty)
@@ -212,7 +197,6 @@ def test_what_was_expected_and_is_not_found_has_no_prediction(tools: Callable[[s
 
 @pytest.mark.parametrize(("high", "near"), [(74, False), (75, True), (100, True), (125, True), (126, False)])
 def test_a_prediction_is_near_within_a_quarter(
-    tools: Callable[[str], ModuleType],
     high: int,
     near: bool,  # noqa: FBT001
 ) -> None:
@@ -221,7 +205,7 @@ def test_a_prediction_is_near_within_a_quarter(
     assert replace(verdict, high_ns=high, measured_ns=100).is_near == near
 
 
-def test_the_page_names_what_was_not_captured(tools: Callable[[str], ModuleType], tmp_path: Path) -> None:
+def test_the_page_names_what_was_not_captured(tmp_path: Path) -> None:
     """Programs without captures are listed, and the table holds the others, also after a file."""
     table, module = tools("fault_table"), tools("fault_programs")
     folder, captures = tmp_path / "programs", tmp_path / "captures"
@@ -242,7 +226,7 @@ def test_the_page_names_what_was_not_captured(tools: Callable[[str], ModuleType]
     assert "cut short: `" not in table.page(list(table.judged([captures], programs)), programs)
 
 
-def test_the_committed_page_is_that_of_the_committed_results(tools: Callable[[str], ModuleType]) -> None:
+def test_the_committed_page_is_that_of_the_committed_results() -> None:
     """The plans on it are compared by tests/tools/test_plans.py."""
     table, root = tools("fault_table"), TOOLS.parent
     programs = tools("fault_programs").find_programs(root / "workloads" / "faults")

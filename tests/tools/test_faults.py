@@ -3,11 +3,8 @@
 import importlib
 import lzma
 import re
-import sys
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -16,6 +13,8 @@ from verdict_checks import check_verdict
 from nsyswrap.model import Report
 from nsyswrap.render import json_report
 from nsyswrap.render.json_reader import parse_report
+
+table = importlib.import_module("fault_table")
 
 # A test looks at the reports of all captures; the first one makes them.
 pytestmark = pytest.mark.timeout(1200)
@@ -42,14 +41,6 @@ RAISE_MORE = {
     ),
 }
 NOT_NEAR = {"checkpoints", "growing_history", "hashed_experts", "one_shard", "unpinned_columns"}
-
-
-@pytest.fixture(scope="module")
-def table() -> Iterator[ModuleType]:
-    """Import tools/fault_table.py in the same way as the other tools."""
-    sys.path.insert(0, str(ROOT / "tools"))
-    yield importlib.import_module("fault_table")
-    sys.path.remove(str(ROOT / "tools"))
 
 
 @cache
@@ -95,12 +86,10 @@ def private_words(content: bytes) -> list[bytes]:
     return [*(word for word in PRIVATE if word in content), *found]
 
 
-@pytest.mark.usefixtures("table")
 def test_the_planted_fault_is_the_first_finding() -> None:
     assert {name for name in NAMES if verdict(name).found != verdict(name).expected} == NOT_FIRST
 
 
-@pytest.mark.usefixtures("table")
 @pytest.mark.parametrize("fixed", [False, True])
 def test_the_verdict_of_each_report_is_its_first_finding(fixed: bool) -> None:  # noqa: FBT001
     failures = {}
@@ -112,19 +101,16 @@ def test_the_verdict_of_each_report_is_its_first_finding(fixed: bool) -> None:  
     assert failures == {}
 
 
-@pytest.mark.usefixtures("table")
 def test_each_report_is_written_and_read_again() -> None:
     """The report with the fault has what the other one has, and its findings."""
     texts = {name: json_report.render(reports(name)[0]) for name in NAMES}
     assert [name for name in NAMES if json_report.render(parse_report(texts[name], "x")) != texts[name]] == []
 
 
-@pytest.mark.usefixtures("table")
 def test_nothing_else_is_raised_with_the_fault_or_without() -> None:
     assert {name for name in NAMES if verdict(name).others or verdict(name).fixed} == RAISE_MORE
 
 
-@pytest.mark.usefixtures("table")
 def test_fixing_it_saves() -> None:
     """The steps are shorter without the fault; the predicted saving is within 25 % of the measured one.
 
@@ -138,13 +124,11 @@ def test_fixing_it_saves() -> None:
     assert [name for name, found in enough.items() if not found.is_near and reports(name)[0].gpus] == []
 
 
-@pytest.mark.usefixtures("table")
 def test_what_is_not_near_is_listed() -> None:
     """Each program in the list still has a wrong prediction; one that is near must be removed from it."""
     assert [name for name in NOT_NEAR if verdict(name).is_near] == []
 
 
-@pytest.mark.usefixtures("table")
 def test_few_captures_are_cut_too_short_for_that() -> None:
     assert {name for name in NAMES if verdict(name).steps < ENOUGH_STEPS} == {
         *("columns_one_by_one", "emptied_by_trainer", "filtered_loss", "many_ranges", "optimizer_kernels"),

@@ -2,34 +2,22 @@
 
 import importlib
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 
 import pytest
+
+fuzz = importlib.import_module("fuzz")
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.fixture
-def fuzz() -> Iterator[ModuleType]:
-    """Import tools/fuzz.py."""
-    sys.path.insert(0, str(ROOT / "tools"))
-    yield importlib.import_module("fuzz")
-    sys.path.remove(str(ROOT / "tools"))
-
-
-def test_cases_are_counted(
-    fuzz: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_cases_are_counted(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(sys, "argv", ["fuzz.py", "--first", "1", "--count", "3"])
     assert fuzz.main() == 0
     assert "3 cases in " in capsys.readouterr().out
 
 
-def test_a_failure_is_named_once_and_fails(
-    fuzz: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_failure_is_named_once_and_fails(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     def broken(*_: object) -> None:
         raise OverflowError("too large")
 

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from argparse import Namespace
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -35,13 +35,8 @@ class Tools(NamedTuple):
     gallery: ModuleType
 
 
-@pytest.fixture(scope="module")
-def tools() -> Iterator[Tools]:
-    """Import the tools with their folder on the path, as when they are started."""
-    sys.path.insert(0, str(ROOT / "tools"))
-    names = ("gallery_cases", "gallery_results", "gallery_page", "gallery_index", "gallery")
-    yield Tools(*(importlib.import_module(name) for name in names))
-    sys.path.remove(str(ROOT / "tools"))
+NAMES = ("gallery_cases", "gallery_results", "gallery_page", "gallery_index", "gallery")
+tools = Tools(*map(importlib.import_module, NAMES))
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +46,7 @@ def sample() -> dict[str, Any]:
     return report
 
 
-def put(tools: Tools, report: dict[str, Any], folder: Path, name: str = "mnist-1-worker") -> Path:
+def put(report: dict[str, Any], folder: Path, name: str = "mnist-1-worker") -> Path:
     """Write a report as the result of a case and return its folder."""
     case = folder / name
     case.mkdir(parents=True)
@@ -59,7 +54,7 @@ def put(tools: Tools, report: dict[str, Any], folder: Path, name: str = "mnist-1
     return case
 
 
-def test_each_case_has_a_name_of_its_own_and_a_program(tools: Tools) -> None:
+def test_each_case_has_a_name_of_its_own_and_a_program() -> None:
     names = [case.name for case in tools.cases.CASES]
     assert len(set(names)) == len(names)
     for case in tools.cases.CASES:
@@ -68,12 +63,12 @@ def test_each_case_has_a_name_of_its_own_and_a_program(tools: Tools) -> None:
     assert {case.name for case in tools.cases.CASES} >= tools.gallery.DRAWING
 
 
-def test_each_claim_names_cases_and_each_case_has_a_claim(tools: Tools) -> None:
+def test_each_claim_names_cases_and_each_case_has_a_claim() -> None:
     claimed = {name for claim in tools.cases.CLAIMS for name in claim.cases}
     assert claimed == {case.name for case in tools.cases.CASES}
 
 
-def test_the_programs_take_the_options_of_their_cases(tools: Tools) -> None:
+def test_the_programs_take_the_options_of_their_cases() -> None:
     """Each word that starts with a dash is an option in the program's text, or one that all programs have."""
     shared = {"--steps", "--batch-size", "--amp"}
     for case in tools.cases.CASES:
@@ -82,7 +77,7 @@ def test_the_programs_take_the_options_of_their_cases(tools: Tools) -> None:
         assert {each for each in case.options.split() if each.startswith("--")} <= words | shared, case.name
 
 
-def test_what_programs_expect_is_about_cases(tools: Tools) -> None:
+def test_what_programs_expect_is_about_cases() -> None:
     """An entry of EXPECTS without a case would never be checked."""
     checked = set()
     for case in tools.cases.CASES:
@@ -93,7 +88,7 @@ def test_what_programs_expect_is_about_cases(tools: Tools) -> None:
     assert checked == {case.program for case in tools.cases.CASES if tools.results.expects(case.program)}
 
 
-def test_committed_results_meet_the_expectations_of_their_programs(tools: Tools) -> None:
+def test_committed_results_meet_the_expectations_of_their_programs() -> None:
     found = tools.results.results()
     wrong = [tools.results.broken(each, tools.results.expects(each.case.program)) for each in found]
     assert [each for each in wrong if each] == []
@@ -113,7 +108,7 @@ def test_committed_results_are_small_and_private() -> None:
         assert not re.search(r"/(?:home|root|tmp|srv|Users)/", path.read_text()), path
 
 
-def test_a_case_that_keeps_its_capture_has_it_and_links_it(tools: Tools) -> None:
+def test_a_case_that_keeps_its_capture_has_it_and_links_it() -> None:
     """The index is up to date, and the card of such a case links the capture."""
     index = (ROOT / "reports" / "index.html").read_text()
     assert index == tools.cards.page(tools.results.results())
@@ -123,11 +118,11 @@ def test_a_case_that_keeps_its_capture_has_it_and_links_it(tools: Tools) -> None
             assert f'href="gallery/{case.name}/capture.nsys-rep"' in index
 
 
-def test_the_page_of_results_is_up_to_date(tools: Tools) -> None:
+def test_the_page_of_results_is_up_to_date() -> None:
     assert (ROOT / "docs" / "results.md").read_text() == tools.page.page(tools.results.results())
 
 
-def test_a_cut_report_keeps_what_the_pages_read(tools: Tools, sample: dict[str, Any]) -> None:
+def test_a_cut_report_keeps_what_the_pages_read(sample: dict[str, Any]) -> None:
     """The cut report is far smaller; facts, findings, ledger and attribution are unchanged."""
     cut = tools.results.cut(sample)
     assert len(json.dumps(cut)) < len(json.dumps(sample)) / 8
@@ -141,7 +136,7 @@ def test_a_cut_report_keeps_what_the_pages_read(tools: Tools, sample: dict[str, 
     assert tools.page.cells(tools.results.Result(case, cut)) == tools.page.cells(tools.results.Result(case, sample))
 
 
-def test_the_expected_finding_must_be_the_first(tools: Tools, sample: dict[str, Any]) -> None:
+def test_the_expected_finding_must_be_the_first(sample: dict[str, Any]) -> None:
     result = tools.results.Result(tools.cases.named("mnist-1-worker"), sample)
     assert tools.results.broken(result, {"": ("idle/data_wait", "idle/cpu")}) == ""
     assert tools.results.broken(result, {"--workers 7": ("idle/lock",)}) == ""
@@ -151,8 +146,8 @@ def test_the_expected_finding_must_be_the_first(tools: Tools, sample: dict[str, 
     assert "not the first" in tools.results.broken(result, {"--epochs 1": ("idle/lock",)})
 
 
-def test_the_page_shows_the_figures_of_a_report(tools: Tools, sample: dict[str, Any], tmp_path: Path) -> None:
-    put(tools, sample, tmp_path)
+def test_the_page_shows_the_figures_of_a_report(sample: dict[str, Any], tmp_path: Path) -> None:
+    put(sample, tmp_path)
     found = tools.results.results(tmp_path)
     assert [each.case.name for each in found] == ["mnist-1-worker"]
     text = tools.page.page(found)
@@ -165,17 +160,17 @@ def test_the_page_shows_the_figures_of_a_report(tools: Tools, sample: dict[str, 
     assert all(f"## {claim.title}" in text and claim.source in text for claim in tools.cases.CLAIMS)
 
 
-def test_the_page_shows_the_step_without_nsys(tools: Tools, sample: dict[str, Any], tmp_path: Path) -> None:
+def test_the_page_shows_the_step_without_nsys(sample: dict[str, Any], tmp_path: Path) -> None:
     facts = {"": 0.741, "low_": 0.575, "high_": 0.988}
     costs = {f"without_profiler_{name}share": {"value": value, "unit": "share"} for name, value in facts.items()}
     section = {"title": "", "facts": costs, "tables": {}}
-    put(tools, {**sample, "sections": {**sample["sections"], "profiler_cost": section}}, tmp_path)
+    put({**sample, "sections": {**sample["sections"], "profiler_cost": section}}, tmp_path)
     assert "| 74 % (57 to 99 %) |" in tools.page.page(tools.results.results(tmp_path))
 
 
-def test_alexnet_has_its_longest_activities(tools: Tools, sample: dict[str, Any], tmp_path: Path) -> None:
+def test_alexnet_has_its_longest_activities(sample: dict[str, Any], tmp_path: Path) -> None:
     """Kernels have the names of their functions; copies count as well."""
-    put(tools, sample, tmp_path, "alexnet-8")
+    put(sample, tmp_path, "alexnet-8")
     text = tools.page.page(tools.results.results(tmp_path))
     row = next(line for line in text.splitlines() if line.startswith("| alexnet-8 | `"))
     found = [each.split("` ") for each in row.split("|")[2].strip().split("; ")]
@@ -185,18 +180,18 @@ def test_alexnet_has_its_longest_activities(tools: Tools, sample: dict[str, Any]
     assert "`copy Host-to-Device" in [name for name, _ in found]
 
 
-def test_convolutions_have_the_times_of_their_programs(tools: Tools, sample: dict[str, Any], tmp_path: Path) -> None:
-    (put(tools, sample, tmp_path, "convolution-own-100") / "output.txt").write_text("user 1 s\n\n")
+def test_convolutions_have_the_times_of_their_programs(sample: dict[str, Any], tmp_path: Path) -> None:
+    (put(sample, tmp_path, "convolution-own-100") / "output.txt").write_text("user 1 s\n\n")
     assert "    convolution-own-100: user 1 s\n" in tools.page.page(tools.results.results(tmp_path))
 
 
-def test_bert_has_a_table_of_the_optimizer(tools: Tools, sample: dict[str, Any], tmp_path: Path) -> None:
+def test_bert_has_a_table_of_the_optimizer(sample: dict[str, Any], tmp_path: Path) -> None:
     """A case without that phase is left out of the table."""
     without = json.loads(json.dumps(sample))
     phases = without["sections"]["phases"]["tables"]
     phases["phases"] = [row for row in phases["phases"] if row["phase"] != "optimizer"]
-    put(tools, sample, tmp_path, "bert-amp")
-    put(tools, without, tmp_path, "bert-fp32")
+    put(sample, tmp_path, "bert-amp")
+    put(without, tmp_path, "bert-fp32")
     text = tools.page.page(tools.results.results(tmp_path))
     after = text.split("The optimizer in a mean step:")[1].split("\n\n")[1].splitlines()[2:]
     assert [[cell.strip() for cell in line.strip("|").split("|")] for line in after] == [
@@ -204,9 +199,9 @@ def test_bert_has_a_table_of_the_optimizer(tools: Tools, sample: dict[str, Any],
     ]
 
 
-def test_a_card_shows_verdict_ledger_and_links(tools: Tools, sample: dict[str, Any], tmp_path: Path) -> None:
+def test_a_card_shows_verdict_ledger_and_links(sample: dict[str, Any], tmp_path: Path) -> None:
     first = {**sample["findings"][0], "headline": "It <waits>."}
-    folder = put(tools, {**sample, "findings": [first, *sample["findings"][1:]]}, tmp_path)
+    folder = put({**sample, "findings": [first, *sample["findings"][1:]]}, tmp_path)
     (folder / "report.html").write_text("x")
     text = tools.cards.page(tools.results.results(tmp_path), tmp_path)
     assert "It &lt;waits&gt;." in text
@@ -235,9 +230,7 @@ def chosen(tmp_path: Path, seconds: float) -> Namespace:
     return Namespace(gallery=tmp_path / "gallery", data=tmp_path, option=[], end=time.monotonic() + seconds)
 
 
-def test_a_failed_profile_is_reported_and_leaves_no_folder(
-    tools: Tools, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_profile_is_reported_and_leaves_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tools.gallery, "NSYSWRAP", [sys.executable, "-c", "import sys; sys.exit('it broke')"])
     errors = tools.gallery.record_all([tools.cases.named("decoding")], chosen(tmp_path, 100))
     assert len(errors) == 1
@@ -246,7 +239,7 @@ def test_a_failed_profile_is_reported_and_leaves_no_folder(
     assert not (tmp_path / "gallery").exists()
 
 
-def test_a_case_is_timed_on_the_cpu(tools: Tools, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_case_is_timed_on_the_cpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its output is kept. A case that was not profiled, fails or starts too late is reported."""
     case = tools.cases.named("convolution-cudnn-100")
     assert "not timed" in tools.gallery.time_on_cpu(case, chosen(tmp_path, 100))
@@ -260,7 +253,7 @@ def test_a_case_is_timed_on_the_cpu(tools: Tools, tmp_path: Path, monkeypatch: p
     assert "exit status 1" in tools.gallery.time_on_cpu(case, chosen(tmp_path, 100))
 
 
-def test_paths_and_variables_of_the_machine_are_left_out_of_a_run(tools: Tools) -> None:
+def test_paths_and_variables_of_the_machine_are_left_out_of_a_run() -> None:
     """Paths of data and Python are replaced, names of variables dropped; the output of a program stays."""
     run = {"command": [sys.executable, "a.py", "/x/data/b"], "environment": {"names": ["SECRET"], "values": {"A": "0"}}}
     kept = json.loads(tools.results.plain(json.dumps(run), Path("/x/data")))
@@ -268,7 +261,7 @@ def test_paths_and_variables_of_the_machine_are_left_out_of_a_run(tools: Tools) 
     assert tools.results.plain("/x/data/b: loss 1\n", Path("/x/data")) == "data/b: loss 1\n"
 
 
-def test_private_variables_are_found_in_each_process(tools: Tools, tmp_path: Path) -> None:
+def test_private_variables_are_found_in_each_process(tmp_path: Path) -> None:
     for number, held in (("1", b"PATH=/bin\0TOKEN=x\0"), ("22", b"HOME=/h\0OTHER=\xff\0"), ("self", b"NOT=1\0")):
         (tmp_path / number).mkdir()
         (tmp_path / number / "environ").write_bytes(held)
@@ -278,7 +271,7 @@ def test_private_variables_are_found_in_each_process(tools: Tools, tmp_path: Pat
 
 
 def test_a_capture_is_kept_only_if_no_process_has_private_variables(
-    tools: Tools, sample: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    sample: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The reports are kept in both cases."""
     made = tmp_path / "result"
@@ -299,7 +292,7 @@ def test_a_capture_is_kept_only_if_no_process_has_private_variables(
 
 @pytest.mark.slow
 def test_a_report_uses_what_the_profile_measured_beside_its_capture(
-    tools: Tools, captures: Callable[[str], Path], tmp_path: Path
+    captures: Callable[[str], Path], tmp_path: Path
 ) -> None:
     """The profiler's own cost and the rates of copies are in run.json; without it the report knows neither."""
     made = tmp_path / "result"
@@ -317,9 +310,7 @@ def test_a_report_uses_what_the_profile_measured_beside_its_capture(
     assert "without the profiler" in (folder / "report.html").read_text()
 
 
-def test_no_report_is_written_before_all_programs_have_run(
-    tools: Tools, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_report_is_written_before_all_programs_have_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A report written earlier would take the cores of a running program."""
     calls: list[str] = []
 
@@ -339,7 +330,7 @@ def test_no_report_is_written_before_all_programs_have_run(
     assert sorted(calls[3:]) == ["keep decoding", "keep decoding-graphs"]
 
 
-def test_no_profile_starts_when_time_is_up(tools: Tools, tmp_path: Path) -> None:
+def test_no_profile_starts_when_time_is_up(tmp_path: Path) -> None:
     assert tools.gallery.record_all([tools.cases.named("decoding")], chosen(tmp_path, 1)) == ["decoding: no time left"]
 
 

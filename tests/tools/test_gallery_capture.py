@@ -6,19 +6,18 @@ import re
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 from capture_fixtures import options
 from packed_captures import BEGIN, literal, packed
-from tool_modules import tool_module
 
 from nsyswrap.capture.convert import export_report
 from nsyswrap.capture.locate import Nsys
 from nsyswrap.capture.nsys import profile
+
+capture = importlib.import_module("gallery_capture")
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMITTED = sorted((ROOT / "reports").glob("*/*/capture.nsys-rep"))
@@ -35,16 +34,8 @@ PRIVATE = re.compile(rb"(?<!/srv)/(?:home|root|Users|work|mnt)/|https?://|[Pp]as
 
 
 @pytest.fixture(scope="module")
-def capture() -> Iterator[ModuleType]:
-    """Import the tool with its folder on the path, as when it is started."""
-    with tool_module("gallery_capture") as module:
-        yield module
-
-
-@pytest.fixture(scope="module")
-def shared(capture: ModuleType) -> frozenset[str]:
+def shared() -> frozenset[str]:
     """Return the variables whose values may be public."""
-    assert capture
     found: frozenset[str] = importlib.import_module("gallery_results").SHARED
     return found
 
@@ -54,7 +45,7 @@ def test_there_are_committed_captures() -> None:
 
 
 @pytest.mark.parametrize("path", COMMITTED, ids=lambda path: path.parent.name)
-def test_a_committed_capture_holds_nothing_private(path: Path, capture: ModuleType, shared: frozenset[str]) -> None:
+def test_a_committed_capture_holds_nothing_private(path: Path, shared: frozenset[str]) -> None:
     """The unpacked text is more than twice as long as the file, so the packed parts were read too."""
     content = path.read_bytes()
     whole = capture.unpacked(content)
@@ -65,7 +56,7 @@ def test_a_committed_capture_holds_nothing_private(path: Path, capture: ModuleTy
     assert capture.masked(content) == content
 
 
-def test_no_committed_file_names_a_gpu_or_the_kernel_of_a_machine(capture: ModuleType) -> None:
+def test_no_committed_file_names_a_gpu_or_the_kernel_of_a_machine() -> None:
     """Reports and captures have neutral UUIDs and no release of a kernel. Planted faults have a test of their own."""
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=False)
     names = [name for name in listed.stdout.split("\0") if name and (ROOT / name).is_file()]
@@ -79,7 +70,7 @@ def test_no_committed_file_names_a_gpu_or_the_kernel_of_a_machine(capture: Modul
         assert not (IN_RELEASE.search(content) and capture.RELEASE.search(content)), name
 
 
-def test_a_masked_capture_has_neutral_texts_of_the_same_length(capture: ModuleType) -> None:
+def test_a_masked_capture_has_neutral_texts_of_the_same_length() -> None:
     """Two UUIDs stay two, and masking twice changes nothing."""
     one, other = UUIDS
     content = packed(b"shm-" + one + b"-4026532261", tail=b"\x0d" + EXAMPLE + b"\0" + other + b"\0" + one)
@@ -89,7 +80,7 @@ def test_a_masked_capture_has_neutral_texts_of_the_same_length(capture: ModuleTy
     assert capture.masked(changed) == changed
 
 
-def test_a_packed_text_that_repeats_a_part_of_a_uuid_is_an_error(capture: ModuleType) -> None:
+def test_a_packed_text_that_repeats_a_part_of_a_uuid_is_an_error() -> None:
     """Masking would change that text, too: it refers to the UUID before it."""
     one = UUIDS[0]
     length = len(one) - 15
@@ -100,7 +91,7 @@ def test_a_packed_text_that_repeats_a_part_of_a_uuid_is_an_error(capture: Module
         capture.masked(content)
 
 
-def test_nsys_exports_the_same_tables_of_a_masked_capture(nsys: Nsys, capture: ModuleType, tmp_path: Path) -> None:
+def test_nsys_exports_the_same_tables_of_a_masked_capture(nsys: Nsys, tmp_path: Path) -> None:
     """Only the masked texts, and the names and times of the export itself, differ.
 
     A text may be packed as a part of a UUID, by chance. Such a capture cannot be masked, and is made again.
@@ -130,7 +121,7 @@ def tables(export: Path) -> dict[str, list[tuple[object, ...]]]:
         return {name: database.execute(f'SELECT * FROM "{name}"').fetchall() for name in names}  # noqa: S608
 
 
-def test_blocks_are_unpacked_in_their_order_with_what_is_around_them(capture: ModuleType) -> None:
+def test_blocks_are_unpacked_in_their_order_with_what_is_around_them() -> None:
     long = b"a variable " * 60
     whole = capture.unpacked(packed(b"first", long, b"last"))
     assert whole.startswith(b"first" + long + b"last\0")
@@ -139,7 +130,7 @@ def test_blocks_are_unpacked_in_their_order_with_what_is_around_them(capture: Mo
 
 
 @pytest.mark.parametrize("count", [4, 18, 19, 300, 700])
-def test_a_repeated_part_of_a_block_is_written_out(capture: ModuleType, count: int) -> None:
+def test_a_repeated_part_of_a_block_is_written_out(count: int) -> None:
     """A match may be longer than its distance, and its length may fill bytes."""
     length = count - 4
     token, more = (length, b"") if length < 15 else (15, bytes([255] * ((length - 15) // 255) + [(length - 15) % 255]))
@@ -148,7 +139,7 @@ def test_a_repeated_part_of_a_block_is_written_out(capture: ModuleType, count: i
     assert whole.startswith(b"abc" + (b"abc" * count)[:count] + b"END\0")
 
 
-def test_variables_are_found_everywhere_in_a_capture(capture: ModuleType) -> None:
+def test_variables_are_found_everywhere_in_a_capture() -> None:
     """They may be in a block, around it, or after a length byte. Options and variables of nsys do not count."""
     inside = b"\0HOME=/srv\0http_proxy=x\0NSYS_TSC_SUPPORT=1\0QUADD_AGENT_PID=5\0LD_PRELOAD=y\n!--trace=cuda a==b"
     whole = capture.unpacked(packed(inside, b"\0zPATH=/bin\0", tail=b"\x09LATE_KEY=1"))
@@ -167,12 +158,12 @@ def test_variables_are_found_everywhere_in_a_capture(capture: ModuleType) -> Non
     ],
     ids=["nothing", "another file", "no block", "another size", "a match of nothing"],
 )
-def test_a_file_that_cannot_be_unpacked_is_an_error(capture: ModuleType, content: bytes, message: str) -> None:
+def test_a_file_that_cannot_be_unpacked_is_an_error(content: bytes, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         capture.unpacked(content)
 
 
-def test_a_capture_that_is_cut_short_is_an_error(capture: ModuleType) -> None:
+def test_a_capture_that_is_cut_short_is_an_error() -> None:
     """This holds for each possible length, and no other error is raised."""
     content = packed(b"HOME=/srv")
     for length in range(len(BEGIN), len(content) - 3):
@@ -180,9 +171,8 @@ def test_a_capture_that_is_cut_short_is_an_error(capture: ModuleType) -> None:
             capture.unpacked(content[:length])
 
 
-def test_a_capture_with_private_variables_is_not_kept(capture: ModuleType, tmp_path: Path) -> None:
+def test_a_capture_with_private_variables_is_not_kept(tmp_path: Path) -> None:
     """The capture of an earlier report is removed, too."""
-    assert capture
     gallery = importlib.import_module("gallery")
     made, kept = tmp_path / "made.nsys-rep", tmp_path / "capture.nsys-rep"
     for content, seen, said in (

@@ -1,8 +1,6 @@
 """Figures in the text of docs/results.md come from the reports, with units; missing cases leave remarks out."""
 
 import importlib
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -22,16 +20,11 @@ class Tools(NamedTuple):
     page: ModuleType
 
 
-@pytest.fixture(scope="module")
-def tools() -> Iterator[Tools]:
-    """Import the tools with their folder on the path, as when they are started."""
-    sys.path.insert(0, str(ROOT / "tools"))
-    names = ("gallery_cases", "gallery_results", "gallery_figures", "gallery_remarks", "gallery_page")
-    yield Tools(*(importlib.import_module(name) for name in names))
-    sys.path.remove(str(ROOT / "tools"))
+NAMES = ("gallery_cases", "gallery_results", "gallery_figures", "gallery_remarks", "gallery_page")
+tools = Tools(*map(importlib.import_module, NAMES))
 
 
-def result(tools: Tools, name: str, step_ms: float, *, printed: tuple[str, ...] = ()) -> Any:  # noqa: ANN401 - a Result
+def result(name: str, step_ms: float, *, printed: tuple[str, ...] = ()) -> Any:  # noqa: ANN401 - a Result
     """Return a result of two steps: half kernels, a quarter idle for the CPU, a quarter idle for the loader."""
     step_ns = step_ms * 1e6
     window_ns = 2 * step_ns
@@ -68,16 +61,16 @@ def result(tools: Tools, name: str, step_ms: float, *, printed: tuple[str, ...] 
         ("{bert-fp32 / bert-amp:step}", "3.2"),
     ],
 )
-def test_a_figure_has_its_unit(tools: Tools, text: str, expected: str) -> None:
+def test_a_figure_has_its_unit(text: str, expected: str) -> None:
     by_name = {
-        "bert-fp32": result(tools, "bert-fp32", 8, printed=("epoch 1: loss 1, 8.25 s, data 1.0 ms a batch (median)",)),
-        "bert-amp": result(tools, "bert-amp", 2.5),
+        "bert-fp32": result("bert-fp32", 8, printed=("epoch 1: loss 1, 8.25 s, data 1.0 ms a batch (median)",)),
+        "bert-amp": result("bert-amp", 2.5),
     }
     assert text.format_map(tools.figures.AllFigures(by_name)) == expected
 
 
-def test_an_unknown_measure_is_an_error(tools: Tools) -> None:
-    figures = tools.figures.AllFigures({"bert-amp": result(tools, "bert-amp", 1)})
+def test_an_unknown_measure_is_an_error() -> None:
+    figures = tools.figures.AllFigures({"bert-amp": result("bert-amp", 1)})
     with pytest.raises(ValueError, match="wait is not a measure"):
         "{bert-amp:wait}".format_map(figures)
     for text in ("{bert-fp32:step}", "{bert-fp32 / bert-amp:step}", "{bert-amp / bert-fp32:step}"):
@@ -85,7 +78,7 @@ def test_an_unknown_measure_is_an_error(tools: Tools) -> None:
             text.format_map(figures)
 
 
-def test_a_remark_without_its_results_is_left_out(tools: Tools) -> None:
+def test_a_remark_without_its_results_is_left_out() -> None:
     """The page has each remark whose results are committed."""
     found = tools.results.results()
     assert "The source is confirmed." in tools.page.page(found)

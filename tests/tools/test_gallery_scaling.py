@@ -3,25 +3,15 @@
 import importlib
 import json
 import lzma
-import sys
-from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 
+tool = importlib.import_module("gallery_scaling")
+
 MS = 1_000_000
 ROWS = ("compute_ns", "communication_wait_ns", "communication_transfer_ns", "copy_exposed_ns", "memset_exposed_ns")
-
-
-@pytest.fixture(scope="module")
-def tool() -> Iterator[ModuleType]:
-    """Import tools/gallery_scaling.py, with its folder on the path."""
-    folder = str(Path(__file__).resolve().parents[2] / "tools")
-    sys.path.insert(0, folder)
-    yield importlib.import_module("gallery_scaling")
-    sys.path.remove(folder)
 
 
 def report(options: str, steps: int, step_ms: int, gpus: tuple[tuple[int, ...], ...], nccl: int) -> dict[str, Any]:
@@ -59,13 +49,13 @@ def sweep(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_cells_are_those_of_the_program(tool: ModuleType, sweep: Path) -> None:
+def test_cells_are_those_of_the_program(sweep: Path) -> None:
     """Of several runs of one cell the one of median length counts; of two, the shorter."""
     assert [cell.key for cell in tool.cells(sweep)] == [(1, 16, "one"), (2, 16, "dp")]
     assert tool.cells(sweep)[1].step_ns == 6 * MS
 
 
-def test_published_shares_have_ours_beside_them(tool: ModuleType, sweep: Path) -> None:
+def test_published_shares_have_ours_beside_them(sweep: Path) -> None:
     """Published were four GPUs; the sweep has two. What has no run of its batch is left out."""
     rows = [line for line in tool.part(sweep).splitlines() if "| 4 |" in line or "| 1 |" in line]
     assert "| 16 | NCCL broadcast | 30.6 %, first (128 calls of 3.12 ms) | 4 | 30.0 % | 2 |" in rows
@@ -73,7 +63,7 @@ def test_published_shares_have_ours_beside_them(tool: ModuleType, sweep: Path) -
     assert not any(row.startswith(("| 128 |", "| 8 |", "| 32 |")) for row in rows)
 
 
-def test_ranks_make_a_step_together(tool: ModuleType) -> None:
+def test_ranks_make_a_step_together() -> None:
     """With two ranks a report counts 28 steps of the job; the steps of the ranks are 56, and a step is no shorter."""
     found = {cell.key: cell for cell in tool.cells()}
     alone, ranks = found[1, 128, "one"], found[2, 128, "ddp"]
@@ -83,12 +73,12 @@ def test_ranks_make_a_step_together(tool: ModuleType) -> None:
         assert sum(cell.parts().values()) == pytest.approx(cell.step_ns)
 
 
-def test_the_parts_add_up_to_the_difference_of_the_steps(tool: ModuleType, sweep: Path) -> None:
+def test_the_parts_add_up_to_the_difference_of_the_steps(sweep: Path) -> None:
     """From 5 to 6 ms: 1 ms less compute, half a ms less copies, half a ms waiting, 1 ms transfer, 1 ms idle."""
     row = next(line for line in tool.part(sweep).splitlines() if line.startswith("| 2 GPUs, batch 16, DataParallel"))
     cells = [cell.strip() for cell in row.strip("|").split("|")][1:]
     assert cells == ["5.000", "6.000", "1.000", "-1.000", "-0.500", "0.500", "1.000", "1.000", "0.000"]
 
 
-def test_without_reports_there_is_no_part(tool: ModuleType, tmp_path: Path) -> None:
+def test_without_reports_there_is_no_part(tmp_path: Path) -> None:
     assert not tool.part(tmp_path)

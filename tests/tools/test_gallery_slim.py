@@ -4,36 +4,21 @@ import html
 import importlib
 import json
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
 
 import hand_made
-import pytest
-from tool_modules import tool_module
 
 from nsyswrap.render.escape import unbroken
+
+slim = importlib.import_module("gallery_slim")
+cards = importlib.import_module("gallery_index")
 
 ROOT = Path(__file__).resolve().parents[2]
 LARGEST_PAGE = 60_000  # bytes
 
 
-@pytest.fixture(scope="module")
-def slim() -> Iterator[ModuleType]:
-    """Import the tool with its folder on the path, as when it is started."""
-    with tool_module("gallery_slim") as module:
-        yield module
-
-
-@pytest.fixture(scope="module")
-def cards(slim: ModuleType) -> ModuleType:
-    """Import the tool that writes the cards."""
-    assert slim
-    return importlib.import_module("gallery_index")
-
-
-def test_each_card_leads_to_a_small_page_named_after_its_case(slim: ModuleType, cards: ModuleType) -> None:
+def test_each_card_leads_to_a_small_page_named_after_its_case() -> None:
     """A page has the verdict of today; `make reports` writes it again."""
     found = sys.modules["gallery_results"].results()
     index = (ROOT / "reports" / "index.html").read_text(encoding="utf-8")
@@ -50,21 +35,19 @@ def test_each_card_leads_to_a_small_page_named_after_its_case(slim: ModuleType, 
         assert f"Captured on {session['started_utc'][:10]} with nsys {session['nsys_version']}." in page
 
 
-def test_a_committed_report_has_the_verdict_and_the_order_of_its_page(slim: ModuleType) -> None:
+def test_a_committed_report_has_the_verdict_and_the_order_of_its_page() -> None:
     """`make reports` writes both again."""
     for result in sys.modules["gallery_results"].results():
         assert slim.of_today(result.report) == result.report, result.case.name
 
 
-def test_the_order_of_findings_is_that_of_today(slim: ModuleType) -> None:
+def test_the_order_of_findings_is_that_of_today() -> None:
     report = hand_made.full_report()
     backwards = replace(report, findings=report.findings[::-1])
     assert slim.judged(backwards).findings == tuple(sorted(report.findings, key=lambda each: each.order))
 
 
-def test_an_older_report_is_written_again_with_the_verdict_of_today(
-    slim: ModuleType, cards: ModuleType, tmp_path: Path
-) -> None:
+def test_an_older_report_is_written_again_with_the_verdict_of_today(tmp_path: Path) -> None:
     """Only verdict and order change; a second time nothing does."""
     assert cards
     results = sys.modules["gallery_results"]
@@ -81,7 +64,7 @@ def test_an_older_report_is_written_again_with_the_verdict_of_today(
     assert path.read_text(encoding="utf-8") == json.dumps(now)
 
 
-def test_the_page_says_what_it_lacks_and_where_more_is(slim: ModuleType, tmp_path: Path) -> None:
+def test_the_page_says_what_it_lacks_and_where_more_is(tmp_path: Path) -> None:
     text = (slim.GALLERY / "decoding" / "report.json").read_text(encoding="utf-8")
     assert "The capture is beside it" in slim.slim_page("decoding", text)
     page = slim.slim_page("decoding", text, tmp_path)
@@ -90,8 +73,7 @@ def test_the_page_says_what_it_lacks_and_where_more_is(slim: ModuleType, tmp_pat
     assert "<h1><bdi>decoding</bdi></h1>" in page
 
 
-def test_cards_are_grouped_by_model_and_tensor_share(cards: ModuleType, slim: ModuleType) -> None:
-    assert slim
+def test_cards_are_grouped_by_model_and_tensor_share() -> None:
     results = sys.modules["gallery_results"]
     by_name = {each.case.name: each for each in results.results()}
     named = {

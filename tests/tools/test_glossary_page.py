@@ -1,33 +1,22 @@
 """The glossary of the documentation is written from the terms of the reports."""
 
 import importlib
-import sys
-from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 
 import pytest
+
+tool = importlib.import_module("glossary_page")
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.fixture(scope="module")
-def tool() -> Iterator[ModuleType]:
-    """Import the tool with its folder on the path, as when it is started."""
-    sys.path.insert(0, str(ROOT / "tools"))
-    yield importlib.import_module("glossary_page")
-    sys.path.remove(str(ROOT / "tools"))
-
-
-def test_each_group_is_a_table(tool: ModuleType) -> None:
+def test_each_group_is_a_table() -> None:
     text = tool.page([("Time", [("step", "One iteration."), ("window", "An interval.")]), ("More", [])])
     assert "\n## Time\n\n| term | meaning |\n|---|---|\n| step | One iteration. |\n| window | An interval. |\n" in text
     assert text.index("## Time") < text.index("## More")
 
 
-def test_a_page_that_differs_is_reported_and_written_again(
-    tool: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_page_that_differs_is_reported_and_written_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     page = tmp_path / "glossary.md"
     page.write_text("old")
     assert tool.main(["--check"], page) == 1

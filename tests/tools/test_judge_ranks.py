@@ -3,12 +3,10 @@
 import importlib
 import shutil
 import sqlite3
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 from real_captures import RealReport
@@ -17,38 +15,32 @@ from nsyswrap.loop.context import find_context
 from nsyswrap.trace.load import load_export
 from nsyswrap.trace.tables import KERNELS
 
+tool = importlib.import_module("judge_ranks")
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.fixture(scope="module")
-def tool() -> Iterator[ModuleType]:
-    """Import tools/judge_ranks.py, with its folder on the path."""
-    sys.path.insert(0, str(ROOT / "tools"))
-    yield importlib.import_module("judge_ranks")
-    sys.path.remove(str(ROOT / "tools"))
-
-
-def test_each_fault_of_the_program_is_a_case(tool: ModuleType) -> None:
+def test_each_fault_of_the_program_is_a_case() -> None:
     for case in tool.CASES.values():
         assert f'"{case.fault}"' in (ROOT / "workloads" / "ranks" / f"{case.program}.py").read_text()
         assert set(case.fixed) <= set(tool.CASES)
     assert sum(case.rank is not None for case in tool.CASES.values()) >= 6
 
 
-def test_committed_cases_are_committed(tool: ModuleType) -> None:
+def test_committed_cases_are_committed() -> None:
     there = {path.name.removesuffix(".sqlite.xz") for path in tool.CAPTURES.glob("*.xz")}
     assert there == {name for name, case in tool.CASES.items() if case.committed}
 
 
 @pytest.mark.parametrize("name", ["loader", "uneven_input", "balanced"])
-def test_a_report_is_judged_by_its_first_finding(tool: ModuleType, real_report: RealReport, name: str) -> None:
+def test_a_report_is_judged_by_its_first_finding(real_report: RealReport, name: str) -> None:
     report = real_report(f"ranks/{name}")
     assert tool.is_right(tool.CASES[name], report)
     other = tool.CASES["checkpoints"]
     assert not tool.is_right(other, report)
 
 
-def test_a_row_has_predicted_and_measured_savings(tool: ModuleType, real_report: RealReport) -> None:
+def test_a_row_has_predicted_and_measured_savings(real_report: RealReport) -> None:
     report = real_report("ranks/loader")
     row = tool.row("loader", report, {"balanced": tool.step_ns(report) - 30e6})
     assert "| Rank 1 is late by" in row
@@ -56,9 +48,7 @@ def test_a_row_has_predicted_and_measured_savings(tool: ModuleType, real_report:
     assert row.endswith("| 30.0 | yes |")
 
 
-def test_a_case_is_judged_without_findings_and_without_the_balanced_run(
-    tool: ModuleType, real_report: RealReport
-) -> None:
+def test_a_case_is_judged_without_findings_and_without_the_balanced_run(real_report: RealReport) -> None:
     """Cases may be profiled one by one."""
     report = real_report("ranks/loader")
     assert tool.row("loader", report, {}).endswith("| - | - |")
@@ -68,7 +58,7 @@ def test_a_case_is_judged_without_findings_and_without_the_balanced_run(
     assert "| none | no |" in tool.row("loader", silent, {"balanced": tool.step_ns(report) - 30e6})
 
 
-def test_the_table_goes_between_its_marks(tool: ModuleType, tmp_path: Path) -> None:
+def test_the_table_goes_between_its_marks(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text(f"before\n{tool.BEGIN}\nold\n{tool.END}\nafter\n")
     tool.write_page("new", page)
@@ -76,7 +66,7 @@ def test_the_table_goes_between_its_marks(tool: ModuleType, tmp_path: Path) -> N
 
 
 def test_a_packed_capture_keeps_its_steps(
-    tool: ModuleType, captures: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    captures: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tool, "FIRST_STEPS", 1)
     assert tool.pack(captures("ranks/balanced"), tmp_path / "small.sqlite.xz", 3) < 300_000
@@ -87,7 +77,7 @@ def test_a_packed_capture_keeps_its_steps(
 
 
 def test_a_packed_capture_keeps_the_same_steps_of_each_rank(
-    tool: ModuleType, captures: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    captures: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The marks of one rank begin a step later; the collectives of both are still those of the same steps."""
     monkeypatch.setattr(tool, "FIRST_STEPS", 1)

@@ -1,11 +1,9 @@
 """The tool that moves thresholds: what it changes in a source, and which tests are near."""
 
+import importlib
 from pathlib import Path
 
-from tool_modules import tool_module
-
-with tool_module("mutate") as tool:
-    pass
+tool = importlib.import_module("mutate")
 SOURCE = '''"""é: places in the file are bytes."""
 LEAST, MOST = 5, 0.5
 WIDE = 2 * LEAST

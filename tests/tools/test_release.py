@@ -2,38 +2,29 @@
 
 import importlib
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 
-import pytest
 from committed_files import committed
+
+release = importlib.import_module("release")
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.fixture
-def release() -> Iterator[ModuleType]:
-    """Import tools/release.py."""
-    sys.path.insert(0, str(ROOT / "tools"))
-    yield importlib.import_module("release")
-    sys.path.remove(str(ROOT / "tools"))
-
-
-def test_a_release_is_built_from_committed_files(release: ModuleType, tmp_path: Path) -> None:
+def test_a_release_is_built_from_committed_files(tmp_path: Path) -> None:
     release.committed_tree(tmp_path)
     expected = {path.relative_to(ROOT) for path in committed("nsyswrap")}
     assert expected <= {path.relative_to(tmp_path) for path in tmp_path.rglob("*")}
     assert not (tmp_path / ".git").exists()
 
 
-def test_the_list_of_parts_names_no_folder_of_this_machine(release: ModuleType) -> None:
+def test_the_list_of_parts_names_no_folder_of_this_machine() -> None:
     given = '{"url": "file:///home/someone/dist/nsyswrap-1-py3-none-any.whl", "docs": "https://example.org/a/b"}'
     expected = '{"url": "nsyswrap-1-py3-none-any.whl", "docs": "https://example.org/a/b"}'
     assert release.without_folders(given) == expected
 
 
-def test_there_is_one_python_of_each_version(release: ModuleType) -> None:
+def test_there_is_one_python_of_each_version() -> None:
     """Each has its version as its name, and that of these tests is among them."""
     names = [path.name for path in release.pythons()]
     assert len(set(names)) == len(names)

@@ -1,35 +1,28 @@
 """The committed sweeps: what they describe, what they measured, and how they are packed."""
 
 import ast
+import importlib
 import json
 import lzma
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 
 import pytest
-from tool_modules import tool_module
 
 from nsyswrap.render.json_reader import read_report
 from nsyswrap.sweep.cells import cells_of
 from nsyswrap.sweep.document import sweep_from_tree
 from nsyswrap.sweep.spec import parse
 
+tool = importlib.import_module("run_sweeps")
+
 ROOT = Path(__file__).resolve().parents[2]
 SWEEPS = sorted(each.parent for each in (ROOT / "reports" / "sweeps").glob("*/sweep.toml"))
 every_sweep = pytest.mark.parametrize("folder", SWEEPS, ids=lambda each: str(each.name))
 
 
-@pytest.fixture(scope="module")
-def tool() -> Iterator[ModuleType]:
-    """Import the tool with its folder on the path, as when it is started there."""
-    with tool_module("run_sweeps") as module:
-        yield module
-
-
 @every_sweep
-def test_a_sweep_runs_a_workload_with_options_that_it_has(folder: Path, tool: ModuleType) -> None:
+def test_a_sweep_runs_a_workload_with_options_that_it_has(folder: Path) -> None:
     """Also in its small form, in which each replacement that it needs still finds its text."""
     text = (folder / "sweep.toml").read_text()
     for old, new in tool.TINY.items():
@@ -61,7 +54,7 @@ def test_a_committed_result_is_that_of_its_sweep(folder: Path) -> None:
     assert not {"/root", "/home", "/tmp"} & set(text.split('"'))  # noqa: S108 - a folder that must not be there
 
 
-def test_a_packed_sweep_has_its_result_and_its_reports(tool: ModuleType, tmp_path: Path) -> None:
+def test_a_packed_sweep_has_its_result_and_its_reports(tmp_path: Path) -> None:
     """A second run of a cell has a folder of its own; a run without a report has its output."""
     source, sample = tmp_path / "source", ROOT / "reports" / "samples" / "mnist-8-workers" / "report.json"
     for run in ("1", "2"):
@@ -79,9 +72,7 @@ def test_a_packed_sweep_has_its_result_and_its_reports(tool: ModuleType, tmp_pat
     assert read_report(unpacked).verdict == read_report(sample).verdict
 
 
-def test_a_command_that_fails_or_hangs_does_not_end_the_tool(
-    tool: ModuleType, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_command_that_fails_or_hangs_does_not_end_the_tool(capfd: pytest.CaptureFixture[str]) -> None:
     tool.call("bad", [sys.executable, "-c", "raise SystemExit(3)"], {}, 1e12)
     tool.call("slow", [sys.executable, "-c", "import time; time.sleep(60)"], {}, 0.0)
     said = capfd.readouterr().out

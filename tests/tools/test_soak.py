@@ -4,14 +4,13 @@ import importlib
 import os
 import random
 import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING
 
 import pytest
 from capture_fixtures import until
+
+soak = importlib.import_module("soak")
 
 if TYPE_CHECKING:
     from soak import Soak
@@ -20,22 +19,14 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
-def soak() -> Iterator[ModuleType]:
-    """Import tools/soak.py."""
-    sys.path.insert(0, str(ROOT / "tools"))
-    yield importlib.import_module("soak")
-    sys.path.remove(str(ROOT / "tools"))
-
-
-@pytest.fixture
-def state(soak: ModuleType, tmp_path: Path) -> "Soak":
+def state(tmp_path: Path) -> "Soak":
     """Return a soak that has not begun."""
     (tmp_path / "tmp").mkdir()
     made: Soak = soak.Soak(tmp_path, random.Random(0))  # noqa: S311 - no secret
     return made
 
 
-def test_an_exit_code_that_was_not_expected_fails(soak: ModuleType, state: "Soak") -> None:
+def test_an_exit_code_that_was_not_expected_fails(state: "Soak") -> None:
     """The message has the code and the output."""
     with pytest.raises(soak.CheckFailedError, match=r"reading: exit code 1: nsyswrap: .*gone.sqlite"):
         state.run("reading", "analyze", "gone.sqlite")
@@ -43,7 +34,7 @@ def test_an_exit_code_that_was_not_expected_fails(soak: ModuleType, state: "Soak
     assert [len(state.peaks[task]) for task in ("reading", "version")] == [1, 1]
 
 
-def test_processes_of_the_soak_are_found(soak: ModuleType, state: "Soak") -> None:
+def test_processes_of_the_soak_are_found(state: "Soak") -> None:
     """Those that live through it are left out."""
     with subprocess.Popen(["sleep", "60"], env={**os.environ, soak.MARK: str(state.folder)}) as process:
         until(state.strangers, "the start of sleep")
@@ -53,7 +44,7 @@ def test_processes_of_the_soak_are_found(soak: ModuleType, state: "Soak") -> Non
         process.kill()
 
 
-def test_a_temporary_file_that_is_left_fails(soak: ModuleType, state: "Soak") -> None:
+def test_a_temporary_file_that_is_left_fails(state: "Soak") -> None:
     """It is removed, so that it counts once."""
     (state.folder / "tmp" / "nsyswrap-1").mkdir()
     with pytest.raises(soak.CheckFailedError, match="nsyswrap-1"):
@@ -67,14 +58,12 @@ def test_a_temporary_file_that_is_left_fails(soak: ModuleType, state: "Soak") ->
     ("iyhiapo0", b"data", False),
     ("nsyswrap-iyhiapo0", b"", False),
 ])  # fmt: skip
-def test_a_file_of_python_itself_is_known(
-    soak: ModuleType, tmp_path: Path, name: str, content: bytes, *, expected: bool
-) -> None:
+def test_a_file_of_python_itself_is_known(tmp_path: Path, name: str, content: bytes, *, expected: bool) -> None:
     (tmp_path / name).write_bytes(content)
     assert soak.is_probe(tmp_path / name) == expected
 
 
-def test_the_summary_compares_the_first_and_the_last_quarter(soak: ModuleType, state: "Soak") -> None:
+def test_the_summary_compares_the_first_and_the_last_quarter(state: "Soak") -> None:
     """Eight values have quarters of two; the median of two is their mean."""
     state.peaks["report"] = [2**20 * each for each in (10, 12, 20, 20, 20, 20, 30, 34)]
     state.resident = [2**20]

@@ -2,12 +2,11 @@
 
 import importlib
 import lzma
-import sys
-from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 
 import pytest
+
+tool = importlib.import_module("without_ranges")
 
 ROOT = Path(__file__).resolve().parents[2]
 CAPTURES = ROOT / "tests" / "captures"
@@ -32,17 +31,9 @@ APART = {
 }
 
 
-@pytest.fixture(scope="module")
-def tool() -> Iterator[ModuleType]:
-    """Import the tool with its folder on the path, as when it is started."""
-    sys.path.insert(0, str(ROOT / "tools"))
-    yield importlib.import_module("without_ranges")
-    sys.path.remove(str(ROOT / "tools"))
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SAME)
-def test_without_ranges_a_report_says_the_same(tool: ModuleType, name: str) -> None:
+def test_without_ranges_a_report_says_the_same(name: str) -> None:
     """The number of measured steps agrees within 2, their median within 3 %, and the verdict is the same.
 
     95 % of kernel time is in the same phase.
@@ -56,21 +47,19 @@ def test_without_ranges_a_report_says_the_same(tool: ModuleType, name: str) -> N
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", APART)
-def test_what_differs_without_ranges_is_known(tool: ModuleType, name: str) -> None:
+def test_what_differs_without_ranges_is_known(name: str) -> None:
     """A report differs only in facts that ranges state and operations do not show."""
     ((_, trace),) = tool.captures([CAPTURES / f"{name}.sqlite.xz"])
     assert tool.compare(name, trace).apart == APART[name]
 
 
-def test_a_capture_without_a_clear_loop_has_no_steps(tool: ModuleType) -> None:
+def test_a_capture_without_a_clear_loop_has_no_steps() -> None:
     """A capture that lost most of its calls has none."""
     ((_, trace),) = tool.captures([CAPTURES / "cnn_fp32_nsys2023.sqlite.xz"])
     assert tool.compare("lost", trace).steps == (0, 0)
 
 
-def test_the_tool_fails_where_a_report_differs(
-    tool: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_tool_fails_where_a_report_differs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """It prints a line with the differences of each capture and returns 1; it reads unpacked exports, too."""
     packed = CAPTURES / "faults" / "many_ranges.sqlite.xz"
     (tmp_path / "many_ranges.sqlite").write_bytes(lzma.decompress(packed.read_bytes()))

@@ -4,9 +4,10 @@ from collections.abc import Callable
 
 import pytest
 from analysis_fixtures import window
-from export_builder import ExportBuilder, trace_of
+from export_builder import MAIN, ExportBuilder, trace_of
 from simulations import US, saved_us, simulate_trace
 
+from nsyswrap.base.intervals import Spans, total
 from nsyswrap.what_if.changes.cuda_graphs import cuda_graphs
 
 Fill = Callable[[ExportBuilder], object]
@@ -30,8 +31,9 @@ def saved(builder: ExportBuilder) -> int:
 
 def host_us(builder: ExportBuilder) -> int:
     """Return how much time of the host is in the change, in µs."""
-    (spans,) = dict(cuda_graphs(simulate_trace(trace_of(builder), window(0, 2_000 * US))).change.host).values()
-    return round((spans.end - spans.start).sum() / US)
+    host = cuda_graphs(simulate_trace(trace_of(builder), window(0, 2_000 * US))).change.host
+    assert not isinstance(host, Spans)
+    return int(total(host[MAIN])) // US
 
 
 def test_a_run_of_launches_becomes_one_and_the_kernels_stay() -> None:

@@ -15,7 +15,7 @@ from nsyswrap.base.intervals import Spans
 from nsyswrap.model import Finding, Severity
 from nsyswrap.what_if.dependency_graph import Change
 from nsyswrap.what_if.fixed_step import CurrentStep
-from nsyswrap.what_if.plan import FEW, NO_STEPS, NOT_SIMULATED, NOTHING_SAVES, find_plan
+from nsyswrap.what_if.plan import FEW, NO_STEPS, NOT_SIMULATED, NOTHING_SAVES, UNKNOWN, find_plan
 from nsyswrap.what_if.saving import WhatIf
 from nsyswrap.what_if.simulate import Simulation
 
@@ -141,6 +141,14 @@ def test_a_simulation_that_is_off_widens_the_range() -> None:
     assert exact.step.point == off.step.point == 60 * US
     assert off.step.width > exact.step.width
     assert off.step.high - 60 * US >= 1.645 * 2.5 * US
+
+
+@pytest.mark.parametrize(("low", "is_known"), [(40, True), (30, False)])
+def test_a_step_whose_range_says_nothing_is_named(low: int, is_known: bool) -> None:  # noqa: FBT001
+    """The step now is known to a factor of 2.5, or of 3.3; the saving has an error of its own."""
+    step = replace(STEP, length=Interval(low * US, 60 * US, 100 * US))
+    notes = find_plan(launching(), [finding("a/x", host((10, 12)))], step).notes
+    assert (UNKNOWN.format(fixed="if fixed") in notes) is not is_known
 
 
 def test_under_five_steps_there_is_a_caution() -> None:

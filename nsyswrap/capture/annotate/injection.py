@@ -1,5 +1,6 @@
 """Prepares the environment in which a program's processes mark their calls, and reads their status files."""
 
+import itertools
 import json
 import os
 import tempfile
@@ -18,7 +19,15 @@ from nsyswrap.capture.annotate.process_start import (
     STEPS_VARIABLE,
     TIMED_TEXT_VARIABLE,
 )
-from nsyswrap.capture.annotate.recording import ALONE_SUFFIX, BEGUN, ENDED, FROM_OUTSIDE, PROGRESS_SUFFIX
+from nsyswrap.capture.annotate.recording import (
+    ALONE_SUFFIX,
+    BEGUN,
+    ENDED,
+    FROM_OUTSIDE,
+    LATER,
+    PROGRESS_SUFFIX,
+    WANTED,
+)
 from nsyswrap.capture.annotate.step_clock import SUFFIX
 
 PACKAGE = Path(__file__).parent
@@ -93,6 +102,8 @@ class Injection:
         )
         self._startup.mkdir()
         (self._startup / "sitecustomize.py").write_text(text, encoding="utf-8")
+        if self.steps == LATER:
+            (self._status_files / LATER).touch()
 
     def environment(self, environ: Mapping[str, str]) -> dict[str, str]:
         """Return the variables to set for the program.
@@ -134,25 +145,47 @@ class Injection:
         """Return where each process that takes steps is: phase, step, first recorded step, and the time in ns."""
         return list(_complete(self._status_files.glob(f"*{PROGRESS_SUFFIX}")))
 
-    def recorded(self) -> dict[str, int] | None:
-        """Return the first and the last step that the processes have recorded; None while the recording goes on."""
-        return next(iter(_complete([self._status_files / ENDED])), None)
+    def recorded(self) -> list[dict[str, int]]:
+        """Return the first and the last step of each recording that has ended."""
+        numbered = {number: self._numbered(ENDED, number) for number in range(1, self.begun + 1)}
+        return list(_complete(numbered.values()))
 
     @property
-    def has_begun(self) -> bool:
-        """Return whether a process, or ``begin``, has begun to record."""
-        return (self._status_files / BEGUN).exists()
+    def begun(self) -> int:
+        """Return how many recordings the processes, or ``begin``, have begun."""
+        return next(each for each in itertools.count() if not self._numbered(BEGUN, each + 1).exists())
+
+    @property
+    def is_waiting(self) -> bool:
+        """Return whether the processes record when their user wants it."""
+        return (self._status_files / LATER).exists()
+
+    def want(self, steps: str) -> int | None:
+        """Ask the processes for a recording, and return its number; None where one has not ended.
+
+        Args:
+            steps: How many steps to record; empty for as many as fit in ten seconds.
+        """
+        number = len(self.recorded()) + 1
+        return number if self._create(WANTED, number, steps) else None
 
     def begin(self) -> bool:
         """Tell the processes that nsyswrap begins the recording itself; return whether none of them was first."""
+        return self._create(BEGUN, 1, FROM_OUTSIDE)
+
+    def _create(self, name: str, number: int, text: str) -> bool:
+        """Create a file that the processes share, whole and once; return whether it is new."""
         with tempfile.NamedTemporaryFile("w", dir=self.folder, encoding="utf-8") as file:
-            file.write(FROM_OUTSIDE)
+            file.write(text)
             file.flush()
             try:
-                os.link(file.name, self._status_files / BEGUN)
+                os.link(file.name, self._numbered(name, number))
             except FileExistsError:
                 return False
         return True
+
+    def _numbered(self, name: str, number: int) -> Path:
+        return self._status_files / f"{name}.{number}"
 
     @property
     def _startup(self) -> Path:

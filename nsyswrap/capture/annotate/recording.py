@@ -10,7 +10,9 @@ The profiler waits for a range with the text ``record`` and records all processe
 is recorded slows a step down, also after the recording has ended, so the steps alone come first.
 
 The processes of a program share a folder. The first one that has enough steps creates the file ``begun`` in it and
-opens the range; the others see the file at their next step. The file ``ended`` says that the range is closed.
+opens the range; the others see the file at their next step. The file ``ended`` says that the range is closed. A program
+that records when its user wants it waits for the file ``wanted``. The names of these files end in the number of the
+recording, from 1.
 """
 
 import json
@@ -30,7 +32,9 @@ if TYPE_CHECKING:
 
 # The text of the range, in the domain of our other ranges.
 TEXT = "record"
-BEGUN, ENDED = "begun", "ended"
+BEGUN, ENDED, WANTED = "begun", "ended", "wanted"
+# The schedule of a program that records when its user wants it.
+LATER = "later"
 # Ends of the names of a process's files: its steps alone, and what it does now.
 ALONE_SUFFIX, PROGRESS_SUFFIX = ".alone", ".progress"
 # The content of the file ``begun`` where nsyswrap itself has begun the recording, from outside.
@@ -71,10 +75,12 @@ class Schedule:
 
     Args:
         text: A number of steps; ``FIRST:END`` for the steps from one number to before another; empty for as many as fit
-            in ten seconds, from 5 to 100.
+            in ten seconds, from 5 to 100; ``later`` for none until the file ``wanted`` holds one of the others.
     """
 
     def __init__(self, text: str) -> None:
+        self.waits = text == LATER
+        text = "" if self.waits else text
         first, colon, end = text.partition(":")
         self.first = int(first) if colon else None
         self.count = int(end) - int(first) if colon else int(text) if text else None
@@ -87,10 +93,33 @@ class Schedule:
             alone: How many steps were timed alone.
             alone_ns: How long they took.
         """
+        if self.waits:
+            return False
         if self.first is not None:
             return number >= self.first
         enough = alone >= LEAST_ALONE and alone_ns >= LEAST_ALONE_NS
         return enough or alone >= MOST_STEPS or (alone >= FEWEST_ALONE and alone_ns >= MOST_NS)
+
+    def left_s(self, phase: str, number: int, taken: int, taken_s: float) -> "float | None":
+        """Return the seconds until a phase ends, at the pace so far; None where only the user knows.
+
+        Args:
+            phase: ``ALONE`` or ``RECORDING``.
+            number: The number of the step that has begun.
+            taken: How many steps the phase has taken, at least one.
+            taken_s: How long they took.
+        """
+        each_s = taken_s / taken
+        if self.waits and phase == ALONE:
+            return None
+        if phase == ALONE and self.first is not None:
+            return (self.first - number) * each_s
+        if phase == ALONE:
+            left = max(LEAST_ALONE_NS / 1e9 - taken_s, (LEAST_ALONE - taken) * each_s)
+            return max(min(left, MOST_NS / 1e9 - taken_s), 0.0)
+        if self.count is not None:
+            return (self.count - taken) * each_s
+        return max(min((MOST_STEPS - taken) * each_s, MOST_NS / 1e9 - taken_s), 0.0)
 
     def ends(self, recorded: int, recorded_ns: int) -> bool:
         """Return whether the recording ends after so many steps, which took so long."""
@@ -178,12 +207,12 @@ class Recording:
         clock: Callable[[], int] = time.perf_counter_ns,
     ) -> None:
         self._marks, self._sink, self._schedule = marks, sink, schedule
+        self._folder, self._round, self._waits = folder, 1, schedule.waits
         self._state, self._domain, self._start_recorded = marks.state, sink.domain, sink.start
-        self._begun, self._ended = os.path.join(folder, BEGUN), os.path.join(folder, ENDED)
         self._own = os.path.join(folder, str(os.getpid()))
         self._gpu, self._sees_data, self._clock = gpu, sees_data, clock
         self._described = sink.described(TEXT, GRAY)
-        self._thread = self._data_began = self._data_ns = self._began = self._first = self._range = 0
+        self._thread = self._alone_ns = self._data_began = self._data_ns = self._began = self._first = self._range = 0
         self._mark: Any = None
         self._is_whole = self._is_written = self._is_owner = False
         self._laps: deque[Lap] = deque(maxlen=MOST_STEPS)
@@ -250,7 +279,7 @@ class Recording:
             self._data_began = 0
 
     def _warm_up(self, now: int, number: int, described: Any) -> int:
-        if os.path.exists(self._begun):
+        if self._exists(BEGUN):
             return self._follow(number, described)
         if number >= WARM_UP_STEPS or self._schedule.begins(number, 0, 0):
             self._name, self._phase = ALONE, self._alone
@@ -259,12 +288,17 @@ class Recording:
 
     def _alone(self, now: int, number: int, described: Any) -> int:
         """Time the step that has ended, and record the next one if these are enough."""
-        if os.path.exists(self._begun):  # the step that has ended was recorded in part
+        if self._exists(BEGUN):  # the step that has ended was recorded in part
             return self._follow(number, described)
-        mark = self._gpu.mark()
+        mark = None if self._is_written else self._gpu.mark()
         if self._is_whole and self._began:
+            self._alone_ns += now - self._began
             self._laps.append(Lap(number - 1, now - self._began, (self._mark, mark), self._data_ns))
-        if self._schedule.begins(number, len(self._laps), sum(lap.host_ns for lap in self._laps)):
+        if self._waits and self._exists(WANTED):
+            with open(self._path(WANTED), encoding="utf-8") as file:  # noqa: PTH123
+                self._schedule = Schedule(file.read())
+            return self._record(number, described)
+        if self._schedule.begins(number, len(self._laps), self._alone_ns):
             return self._record(number, described)
         self._mark = mark
         self._pass(now, number)
@@ -283,7 +317,7 @@ class Recording:
         self._first = number
         self.write_alone()
         try:
-            os.close(os.open(self._begun, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+            os.close(os.open(self._path(BEGUN), os.O_CREAT | os.O_EXCL | os.O_WRONLY))
         except FileExistsError:
             return self._follow(number, described)
         self._is_owner = True
@@ -295,7 +329,7 @@ class Recording:
     def _follow(self, number: int, described: Any) -> int:
         """Send the ranges to the profiler, because another process has begun the recording."""
         self.write_alone()
-        with open(self._begun, encoding="utf-8") as file:  # noqa: PTH123
+        with open(self._path(BEGUN), encoding="utf-8") as file:  # noqa: PTH123
             self._is_owner = file.read() == FROM_OUTSIDE
         # Where the recording has begun from outside, it holds the warm-up, too.
         self._first = max(number, WARM_UP_STEPS) if self._is_owner else number
@@ -313,14 +347,32 @@ class Recording:
             if self._range:
                 self._sink.end(self._domain, self._range)
             text = json.dumps({"first": self._first, "last": number - 1})
-            with open(self._ended, "x", encoding="utf-8") as file:  # noqa: PTH123
+            with open(self._path(ENDED), "x", encoding="utf-8") as file:  # noqa: PTH123
                 file.write(text)
-            return self._leave()
-        if not self._is_owner and os.path.exists(self._ended):
-            return self._leave()
+            return self._rest(now, number)
+        if not self._is_owner and self._exists(ENDED):
+            return self._rest(now, number)
         if now - self._written_ns >= PROGRESS_NS:
             self._tell(now, number)
         return self._start_recorded(self._domain, described)
+
+    def _rest(self, now: int, number: int) -> int:
+        """Wait for the next recording, where the user may want one; else record nothing any more."""
+        if not self._waits:
+            return self._leave()
+        self._round, self._schedule = self._round + 1, Schedule(LATER)
+        self._range, self._is_owner, self._name, self._phase = 0, False, ALONE, self._alone
+        self._marks.send_to(self._start, self._end, self.step)
+        self._laps.clear()
+        self._mark, self._began = None, 0
+        return self._pass(now, number)
+
+    def _path(self, name: str) -> str:
+        """Return a file that all processes of the program share."""
+        return os.path.join(self._folder, f"{name}.{self._round}")
+
+    def _exists(self, name: str) -> bool:
+        return os.path.exists(self._path(name))
 
     def _leave(self) -> int:
         """Record nothing any more."""

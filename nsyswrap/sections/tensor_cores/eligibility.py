@@ -52,7 +52,7 @@ REASONS = {
     "depthwise": Reason("depthwise convolutions are bound by memory", "", can_be_faster=False),
     "matrix_vector": Reason("matrix-vector products are bound by memory", "", can_be_faster=False),
     "outside_autocast": Reason(
-        "it is in FP32 although the same phase also multiplies in half precision",
+        "it is in FP32 outside of autocast",
         Wording(
             "Find the code in this phase that torch.autocast does not cover: a module that casts to float32, a product "
             "outside of its context, or code under autocast(enabled=False).",
@@ -60,7 +60,7 @@ REASONS = {
         ),
     ),
     "tf32_off": Reason(
-        "it is in FP32 and nothing like it runs in TF32",
+        "TF32 is off",
         Wording(
             'Let FP32 products use TF32: torch.set_float32_matmul_precision("high"); or use torch.autocast with '
             "bfloat16.",
@@ -226,13 +226,13 @@ def find_findings(
         return ()
     by_reason = improvable.groupby("reason", sort=True)["total_ns"].sum().sort_values(ascending=False, kind="stable")
     main, of_main = str(by_reason.index[0]), int(by_reason.iloc[0])
-    part = "" if len(by_reason) == 1 else f": {units.share(of_main / lost)} of it"
+    part = "" if len(by_reason) == 1 else f" {units.share(of_main / lost)} of it"
     share = units.share(lost / whole)
     return (
         make_finding(
             rule=tensor_cores.NOT_USED.key,
-            headline=f"{share} of kernel time is matrix work that could run on tensor cores and does not"
-            f"{part} because {REASONS[main].words}.",
+            headline=f"{share} of kernel time is matrix work beside the tensor cores,{part} because "
+            f"{REASONS[main].words}.",
             lost_ns=round(lost / gpus),
             saving=saving(),
             advice=REASONS[main].advice,

@@ -64,5 +64,4 @@ def _step_of(simulation: Simulation, thread: int, at: Indices) -> Indices:
     return containing(Spans(array(mine, "start"), array(mine, "end")), at)
 
 
-GRAPHS = Fix((idle.LAUNCH, launches.LAUNCH_BOUND), cuda_graphs)
-FIXES = (GRAPHS,)
+FIXES = (Fix((idle.LAUNCH, launches.LAUNCH_BOUND), cuda_graphs),)

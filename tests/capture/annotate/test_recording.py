@@ -144,6 +144,27 @@ def test_steps_by_number_begin_and_end_there() -> None:
     assert [found.ends(each, 0) for each in (29, 30)] == [False, True]
 
 
+@pytest.mark.parametrize(
+    ("text", "phase", "taken", "taken_s", "left_s"),
+    [
+        ("", "alone", 4, 0.4, 0.6),
+        ("", "alone", 2, 1.0, 4.0),
+        ("", "alone", 2, 8.0, 2.0),
+        ("200:230", "alone", 10, 1.0, 15.0),
+        ("later", "alone", 10, 1.0, None),
+        ("", "recording", 40, 2.0, 3.0),
+        ("", "recording", 4, 4.0, 6.0),
+        ("30", "recording", 10, 5.0, 10.0),
+    ],
+)
+def test_the_time_left_is_that_at_the_pace_so_far(
+    text: str, phase: str, taken: int, taken_s: float, left_s: float | None
+) -> None:
+    """The phase is at step 50."""
+    found = Schedule(text).left_s(phase, 50, taken, taken_s)
+    assert found == (None if left_s is None else pytest.approx(left_s))
+
+
 def test_steps_alone_come_first_and_are_written_before_the_recording(tmp_path: Path) -> None:
     """Three steps of 100 ms are warm-up, ten are timed, and nothing is sent to the profiler until then."""
     program = Program(tmp_path)
@@ -162,7 +183,7 @@ def test_the_recording_ends_between_two_steps(tmp_path: Path) -> None:
     program.take(50, 100)
     assert program.recorded == list(range(13, 33))
     assert program.recorder.lines[-2:] == ["-step 32", "-record"]
-    assert json.loads((tmp_path / ENDED).read_text()) == {"first": 13, "last": 32}
+    assert json.loads((tmp_path / f"{ENDED}.1").read_text()) == {"first": 13, "last": 32}
     assert program.written(PROGRESS_SUFFIX) == {"phase": "ended"}
 
 
@@ -199,23 +220,23 @@ def test_a_process_follows_one_that_has_begun(tmp_path: Path) -> None:
     """It opens no range, and the step in which the other began is not one alone. It stops when the other does."""
     program = Program(tmp_path)
     program.take(7, 100)
-    (tmp_path / BEGUN).touch()
+    (tmp_path / f"{BEGUN}.1").touch()
     program.take(3, 100)
     assert program.recorder.lines[:3] == ["+step 8", "+data", "-data"]
     assert "+record" not in program.recorder.lines
     assert len(program.written(ALONE_SUFFIX)["host_ns"]) == 4
-    (tmp_path / ENDED).write_text("{}")
+    (tmp_path / f"{ENDED}.1").write_text("{}")
     program.take(5, 100)
     assert program.recorder.lines[-1] == "-step 10"
 
 
 def test_where_nsyswrap_has_begun_the_first_process_says_when_it_is_enough(tmp_path: Path) -> None:
     """The warm-up is recorded, too, and does not count."""
-    (tmp_path / BEGUN).write_text(FROM_OUTSIDE)
+    (tmp_path / f"{BEGUN}.1").write_text(FROM_OUTSIDE)
     program = Program(tmp_path, "20")
     program.take(40, 100)
     assert program.recorded == list(range(23))
-    assert json.loads((tmp_path / ENDED).read_text()) == {"first": 3, "last": 22}
+    assert json.loads((tmp_path / f"{ENDED}.1").read_text()) == {"first": 3, "last": 22}
 
 
 def test_other_threads_take_no_steps(tmp_path: Path) -> None:
@@ -241,7 +262,7 @@ def test_a_forked_process_leaves_the_recording_to_its_parent(tmp_path: Path) -> 
     program.recording.leave()
     program.take(30, 100)
     program.recording.write_alone()
-    assert not (tmp_path / BEGUN).exists()
+    assert not (tmp_path / f"{BEGUN}.1").exists()
     assert not (tmp_path / f"{os.getpid()}{ALONE_SUFFIX}").exists()
 
 
@@ -295,3 +316,20 @@ def test_no_event_is_recorded_without_cuda_or_into_a_graph(cuda: Cuda) -> None:
     assert clock.mark() is None
     assert clock.between([(None, None)]) is None
     assert clock.between([]) is None
+
+
+def test_a_program_that_waits_records_each_time_it_is_wanted(tmp_path: Path) -> None:
+    """Only the first recording has steps alone: a program stays slower after one."""
+    program = Program(tmp_path, "later")
+    program.take(20, 100)
+    assert program.recorder.lines == []
+    (tmp_path / "wanted.1").write_text("3")
+    program.take(20, 100)
+    assert program.recorded == [21, 22, 23]
+    alone = program.written(ALONE_SUFFIX)
+    assert (alone["first_step"], len(alone["host_ns"])) == (3, 18)
+    (tmp_path / "wanted.2").write_text("2")
+    program.take(10, 100)
+    assert program.recorded == [21, 22, 23, 41, 42]
+    assert json.loads((tmp_path / "ended.2").read_text()) == {"first": 41, "last": 42}
+    assert program.written(ALONE_SUFFIX) == alone

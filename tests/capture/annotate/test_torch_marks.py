@@ -154,7 +154,7 @@ def test_a_process_times_its_steps_and_then_records_some(
     assert len(host) == 5
     assert min(host) >= 2_000_000
     assert (data is not None) is (python in MONITORING)
-    assert Injection(tmp_path / "run").recorded() == {"first": 8, "last": 9}
+    assert Injection(tmp_path / "run").recorded() == [{"first": 8, "last": 9}]
 
 
 @needs_monitoring

@@ -47,6 +47,12 @@ def program_optimizers():
         print(kind.__name__, digest(model), digest(optimizer.state_dict()), sorted(vars(optimizer)))
 
 
+def program_fused_and_foreach():
+    for named in ({"foreach": True}, {"fused": True}, {"foreach": False}, {"capturable": False, "amsgrad": True}):
+        model = linear()
+        print(named, digest(train(model, torch.optim.AdamW(model.parameters(), **named))))
+
+
 def program_lbfgs():
     model = linear()
     optimizer = torch.optim.LBFGS(model.parameters(), max_iter=4, line_search_fn="strong_wolfe")
@@ -78,6 +84,19 @@ def program_grad_scaler():
         print(scaler.step(optimizer), scaler.get_scale())
         scaler.update()
     print(digest(model), scaler.state_dict())
+
+
+def program_accumulation_and_clipping():
+    model = net()
+    optimizer = torch.optim.Adam(model.parameters())
+    for batch in range(6):
+        (model(X + batch).square().sum() / 3).backward()
+        if batch % 3 == 2:
+            print(float(nn.utils.clip_grad_norm_(model.parameters(), 0.5)))
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=batch == 5)
+            print([each.grad is None for each in model.parameters()])
+    print(digest(model))
 
 
 def program_schedulers():

@@ -103,8 +103,7 @@ def test_a_run_that_waits_most_of_the_time_has_no_note(end: int, *, is_noted: bo
 def test_the_verdict_of_a_run_without_warnings_names_its_kernels() -> None:
     built = ExportBuilder().gpu().kernel(0, 100 * US, GEMM, gridX=132)
     assert build_report(trace_of(built)).verdict == (
-        "Compute-bound: kernels run 100.0 % of the time, in all GPU operations, warm-up included. "
-        "Kernel time: tensor-core kernels 100.0 %."
+        "Compute-bound: kernels run 100.0 % of the time. Kernel time: tensor-core kernels 100.0 %."
     )
 
 

@@ -1,0 +1,26 @@
+"""The file with the times of steps that were not recorded."""
+
+import json
+import stat
+from pathlib import Path
+
+from nsyswrap.capture.steps_alone import write_steps_alone
+
+
+def process(pid: int, rank: int | None) -> dict[str, object]:
+    """Return what a process has timed."""
+    return {"pid": pid, "rank": rank, "first_step": 3, "host_ns": [10, 11], "gpu_ns": None, "data_ns": [1, 2]}
+
+
+def test_the_file_has_the_processes_by_rank(tmp_path: Path) -> None:
+    """It is readable by its owner only."""
+    assert write_steps_alone(tmp_path, [process(7, 1), process(8, 0), process(9, None)])
+    path = tmp_path / "steps_alone.json"
+    expected = [process(9, None), process(8, 0), process(7, 1)]
+    assert json.loads(path.read_text()) == {"version": 1, "processes": expected}
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_without_steps_there_is_no_file(tmp_path: Path) -> None:
+    assert not write_steps_alone(tmp_path, [])
+    assert list(tmp_path.iterdir()) == []
