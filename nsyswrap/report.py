@@ -133,8 +133,7 @@ def report_of(
         alone = _values_and_sections(only, found, given)
     else:
         ledger = [each for each in wanted if each.key == "ledger"]
-        start = {"context": program.context, "window": program.window, "program": program}
-        alone = _values_and_sections([*of_program, *ledger], start, {})
+        alone = _values_and_sections([*of_program, *ledger], program.values(), {})
     sections = [_fitted(_about(each, program, found, alone, chosen), context) for each in wanted]
     used = {gpu.device_id: gpu for gpu in trace.gpus}
     gpus = whole.gpus if whole else tuple(used[device] for device in context.operations.devices if device in used)

@@ -27,6 +27,7 @@ class ProgramAlone:
         step: The typical step alone, in ns; None where it is not known.
         source: What the step comes from.
         parts: How many such windows the steps of the recording's window make up.
+        simulation: The program, simulated; None where it is the recording.
     """
 
     context: TraceContext
@@ -35,11 +36,24 @@ class ProgramAlone:
     step: Interval[int] | None = None
     source: AloneSource | None = None
     parts: float = 1.0
+    simulation: Simulation | None = None
 
     @property
     def is_recording(self) -> bool:
         """Return whether it is the recording itself."""
         return self.calibration is None
+
+    def values(self) -> dict[str, object]:
+        """Return what sections about the program are made of, as far as it is known."""
+        known: dict[str, object] = {"context": self.context, "window": self.window, "program": self}
+        if self.simulation is None:
+            return known
+        simulation = self.simulation
+        return known | {
+            "simulation": simulation,
+            "states": simulation.states,
+            "collectives": simulation.collectives,
+        }
 
     def whole_window(self, window: Window) -> Window:
         """Return the window of the recording with the length that it has in the program."""
@@ -92,11 +106,26 @@ def find_program(
             calibration = calibration.applied(larger, recorded_calls, window)
     found = calibrated_context(context, calibration)
     own = _window(found, calibration, window)
-    if own is None or not find_simulation(found, find_states(found, own), own, find_collectives(found)).predicts:
+    if own is None:
+        return as_recorded
+    simulated = find_simulation(found, find_states(found, own), own, find_collectives(found))
+    if not simulated.predicts:
         return as_recorded
     steps = found.steps.measured_count if window.is_of_steps else 0
     parts = context.steps.measured_count / steps if steps else calibration.simulation.scale
-    return ProgramAlone(found, own, calibration, calibration.step, source, parts)
+    simulated = _with_error(simulated, simulation.error_share or 0.0)
+    return ProgramAlone(found, own, calibration, calibration.step, source, parts, simulated)
+
+
+def _with_error(simulation: Simulation, error_share: float) -> Simulation:
+    """Return a simulation of the program with the error of the simulation that it was made by, on which savings depend.
+
+    Args:
+        simulation: It repeats the calibrated run, which is one of the same model, nearly without an error.
+        error_share: The error by which the recorded run was simulated.
+    """
+    length = round((simulation.simulated_ns or 0) / (1 + error_share))
+    return replace(simulation, ended_ns=simulation.begun_ns + length)
 
 
 def _window(context: TraceContext, calibration: Calibration, window: Window) -> Window | None:
