@@ -1,0 +1,27 @@
+"""The steps timed alone lie beside a capture, and in the table of a redacted export."""
+
+import json
+from pathlib import Path
+
+from export_builder import ExportBuilder
+
+from nsyswrap.capture.recorded_run import recorded_steps_alone, shared_record
+from nsyswrap.hardware.steps_alone import read_steps_alone
+
+
+def test_steps_alone_are_read_beside_a_capture_and_shared(tmp_path: Path) -> None:
+    """The shared ones are numbers alone: no other text of the file gets in."""
+    export = ExportBuilder().kernel(0, 10).write(tmp_path / "capture.sqlite")
+    process = {"pid": 7, "rank": None, "first_step": 3, "host_ns": [9, 9], "gpu_ns": None, "data_ns": None, "by": "x"}
+    (tmp_path / "steps_alone.json").write_text(json.dumps({"version": 1, "processes": [process]}), encoding="utf-8")
+    (timed,) = read_steps_alone(recorded_steps_alone(export)).processes
+    assert (timed.pid, timed.lengths.tolist()) == (7, [9, 9])
+    (shared,) = shared_record(export).values()
+    assert read_steps_alone(shared["steps_alone"]).processes[0].lengths.tolist() == [9, 9]
+    assert "by" not in json.dumps(shared)
+
+
+def test_a_file_that_is_no_json_holds_none(tmp_path: Path) -> None:
+    export = ExportBuilder().kernel(0, 10).write(tmp_path / "capture.sqlite")
+    (tmp_path / "steps_alone.json").write_text("steps", encoding="utf-8")
+    assert recorded_steps_alone(export) is None
