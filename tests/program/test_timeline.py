@@ -36,7 +36,8 @@ def program_of(trace: Trace, steps: StepsAlone = NO_STEPS_ALONE) -> ProgramAlone
 def lengths(context: TraceContext) -> list[int]:
     """Return the lengths of the measured steps in ns."""
     steps = context.steps.measured
-    return (array(steps, "end") - array(steps, "start")).tolist()
+    found: list[int] = (array(steps, "end") - array(steps, "start")).tolist()
+    return found
 
 
 def check(program: ProgramAlone) -> None:
@@ -70,7 +71,7 @@ def order_of_calls(trace: Trace, window: Window) -> dict[int, list[int]]:
     return {each: ids[inside & (thread == each)].tolist() for each in tables.distinct(thread[inside]).tolist()}
 
 
-def order_of_kernels(trace: Trace, window: Window) -> dict[tuple[int, int], list[int]]:
+def order_of_kernels(trace: Trace, window: Window) -> dict[object, list[int]]:
     """Return the correlation ids of the kernels of each stream that begin inside a window, by start."""
     kernels = trace[tables.KERNELS]
     inside = (kernels["start"] >= window.start_ns) & (kernels["start"] < window.end_ns)
