@@ -53,7 +53,7 @@ def test_a_profiled_run_is_in_the_history(profile: Callable[[Path], Result], tmp
     (row,) = open_history(str(tmp_path / "history.sqlite")).runs()
     record = json.loads((tmp_path / "out" / "run.json").read_text())
     assert (row.program, row.arguments, row.exit_code) == ("sh", "-c 'exit 3'", 3)
-    assert (row.host, row.nsyswrap) == (record["host"], record["versions"]["nsyswrap"])
+    assert (row.host, row.nsyswrap) == (record["machine"], record["versions"]["nsyswrap"])
 
 
 def test_a_history_that_cannot_be_opened_is_found_before_the_run(
