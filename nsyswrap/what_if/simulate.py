@@ -45,7 +45,7 @@ class Simulation:
 
     Attributes:
         context: The trace, its events and its loop.
-        window: The window of which a sample is simulated.
+        window: The window; a sample of it is simulated.
         states: What the threads do inside the window.
         graph: What waits for what in the sample.
         sample: The part of the window that is simulated.
