@@ -16,7 +16,7 @@ from gallery_results import GALLERY, REPORT, Result, written
 from nsyswrap.model import Report
 from nsyswrap.render.html_report import render_slim
 from nsyswrap.render.json_reader import parse_report
-from nsyswrap.verdict import find_verdict
+from nsyswrap.verdict import find_verdict, in_order
 
 SLIM = "page.html"
 CAPTURE = "capture.nsys-rep"
@@ -63,8 +63,10 @@ def slim_page(case: str, text: str, folder: Path = GALLERY) -> str:
 
 def judged(report: Report) -> Report:
     """Return a report with what the rules of today make of its numbers, and a note on what is older."""
-    findings = tuple(sorted(report.findings, key=lambda finding: finding.order))
-    verdict, rule = find_verdict(report.sections, findings, report.window, report.step)
+    findings = in_order(report.sections, report.findings)
+    verdict, rule = find_verdict(
+        report.sections, findings, report.window, report.step, report.program_kind, report.plan
+    )
     notes = (*report.notes, _history(report))
     return replace(report, findings=findings, verdict=verdict, verdict_rule=rule, notes=notes)
 

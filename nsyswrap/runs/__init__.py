@@ -21,7 +21,7 @@ What a gate reads::
         gpu_count: int | None
         ranks: int | None           1 for a run of one rank
         rank: str | None            empty for a whole job, "3" for a report of rank 3 alone
-        host: str | None            a neutral number of the machine; empty if unknown
+        host: str | None            the kind of the machine: processor, cores, memory; empty if unknown
 
     class SeriesRun(NamedTuple)
         row: RunRow                 .run_id .started_utc .commit .committed_s .is_dirty and the fields of `Program`

@@ -51,7 +51,7 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
         "gpu_count": "GPUs that ran something",
         "ranks": "ranks of the job",
         "rank": "the rank that the report is about; empty for all",
-        "host": "neutral number of the machine; empty if unknown",
+        "host": "kind of the machine: processor, cores, memory; empty if unknown",
         "commit": "git commit of the program; empty if unknown",
         "committed_s": "when it was committed, seconds since 1970; missing if unknown",
         "is_dirty": "whether tracked files differed from the commit; missing if unknown",

@@ -20,7 +20,7 @@ class Program(NamedTuple):
         gpu_count: Number of GPUs that ran something.
         ranks: Number of ranks of the job.
         rank: The rank that the report is about; empty for all of a job.
-        host: Neutral number of the machine; empty if unknown.
+        host: Kind of the machine: processor, cores and memory; empty if unknown.
     """
 
     program: str

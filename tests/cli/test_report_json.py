@@ -233,17 +233,17 @@ def _devices(tree: dict[str, Any]) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("words", DAMAGE)
 @pytest.mark.parametrize(
-    ("command", "code"),
+    "command",
     [
-        ("analyze {0}", 1),
-        ("report {0} -o page.html", 1),
-        ("compare {0} {0}", 1),
-        ("history --db sqlite:///x.sqlite add {0}", 1),
-        ("gate {0} --against {0}", 4),  # 1 is its verdict
+        "analyze {0}",
+        "report {0} -o page.html",
+        "compare {0} {0}",
+        "history --db sqlite:///x.sqlite add {0}",
+        "gate {0} --against {0}",
     ],
 )
 def test_each_command_names_the_damaged_field(
-    command: str, code: int, words: str, small: Path, monkeypatch: pytest.MonkeyPatch
+    command: str, words: str, small: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The message names the file and its field in one line, and the hint says what to do."""
     monkeypatch.chdir(small.parent)
@@ -251,7 +251,8 @@ def test_each_command_names_the_damaged_field(
     DAMAGE[words](tree)
     small.write_text(json.dumps(tree), encoding="utf-8")
     result = run(*command.format(small).split())
-    assert (result.exit_code, result.stdout) == (code, "")
+    # Code 1 of a gate says that a step became slower, so its errors are code 4.
+    assert (result.exit_code, result.stdout) == (4 if command.startswith("gate") else 1, "")
     message, hint = result.stderr.splitlines()
     assert message.startswith(f"nsyswrap: {small} is damaged: ")
     assert words in message

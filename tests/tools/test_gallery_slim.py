@@ -10,6 +10,7 @@ from pathlib import Path
 import hand_made
 
 from nsyswrap.render.escape import unbroken
+from nsyswrap.verdict import in_order
 
 slim = importlib.import_module("gallery_slim")
 cards = importlib.import_module("gallery_index")
@@ -44,7 +45,7 @@ def test_a_committed_report_has_the_verdict_and_the_order_of_its_page() -> None:
 def test_the_order_of_findings_is_that_of_today() -> None:
     report = hand_made.full_report()
     backwards = replace(report, findings=report.findings[::-1])
-    assert slim.judged(backwards).findings == tuple(sorted(report.findings, key=lambda each: each.order))
+    assert slim.judged(backwards).findings == in_order(report.sections, report.findings)
 
 
 def test_an_older_report_is_written_again_with_the_verdict_of_today(tmp_path: Path) -> None:
