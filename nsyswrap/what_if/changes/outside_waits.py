@@ -7,13 +7,16 @@
     changed    step     |works|..waits..|works|..waits..|
                other    |============|============|
 
-Another process, a server or a timer takes as long as before. So a step takes as long as it waits, or as it takes
-without the wait, whichever is longer. What a step waits for began before the wait did or with it: the wait is the least
-that it takes.
+The other one, a process or a server, takes as long as before. So a step takes as long as it waits, or as it takes
+without the wait, whichever is longer: what a step waits for began no later than the wait. A sleep waits for nobody.
 """
 
-from nsyswrap.base.intervals import total
-from nsyswrap.rules import host
+import numpy as np
+
+from nsyswrap.base.intervals import Spans, merge, subtract, total
+from nsyswrap.events import api_calls
+from nsyswrap.events.thread_states import NAMES
+from nsyswrap.rules import host as rules
 from nsyswrap.what_if.affected_parts import inside_sample
 from nsyswrap.what_if.dependency_graph import Change
 from nsyswrap.what_if.fix import Fix, LostTime
@@ -23,11 +26,24 @@ from nsyswrap.what_if.simulate import Simulation
 
 def asked_earlier(simulation: Simulation, lost: LostTime) -> WhatIf:
     """Return the change: of the wait, as much remains as the rest of the run does not cover."""
-    host_waits = {thread: inside_sample(simulation, each) for thread, each in lost.on_host(simulation).items()}
-    waited = max((total(each) for each in host_waits.values()), default=0)
-    rest = simulation.length(Change(host=host_waits))
-    remains = max(waited - rest, 0) / max(waited, 1)
-    return WhatIf(Change(host=host_waits, host_factor=remains), "what the step waits for is asked for a step earlier")
+    host = lost.on_host(simulation)
+    sleeps = _sleeps(simulation)
+    waited = max((total(inside_sample(simulation, subtract(each, sleeps[thread]))) for thread, each in host.items()))
+    left_over = max(waited - simulation.length(Change(host=host)), 0)
+    most = max(total(inside_sample(simulation, each)) for each in host.values())
+    change = Change(host=host, host_factor=left_over / max(most, 1))
+    return WhatIf(change, "what the step waits for is asked for a step earlier")
 
 
-FIXES = (Fix((host.OUTSIDE_WAIT,), asked_earlier),)
+def _sleeps(simulation: Simulation) -> dict[int, Spans]:
+    """Return when each launching thread sleeps."""
+    names = [at for at, name in enumerate(simulation.states.names) if api_calls.is_sleep(name)]
+    states = {thread: simulation.states.of(thread) for thread in simulation.threads}
+    chosen = {thread: np.isin(each.code % NAMES, names) for thread, each in states.items()}
+    return {
+        thread: merge(each.spans.start[chosen[thread]], each.spans.end[chosen[thread]])
+        for thread, each in states.items()
+    }
+
+
+FIXES = (Fix((rules.OUTSIDE_WAIT,), asked_earlier),)
