@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from nsyswrap.base.interval import Interval
 from nsyswrap.base.intervals import Times, Window
-from nsyswrap.rules import ranks, steps
+from nsyswrap.rules import rule_of
 from nsyswrap.rules.program_kind import UNKNOWN, ProgramKind
 
 if TYPE_CHECKING:  # the history does without it
@@ -127,9 +127,6 @@ class Fact:
 
 # Start of the evidence that names the line of Python with most samples.
 MOST_SAMPLES = "most samples: "
-# How much a predicted saving counts in the order of findings, by rule. A late rank names the place, and slow steps no
-# cause. Source: ours.
-WEIGHTS = {ranks.LATE.key: 1.25, steps.UNEVEN.key: 0.8}
 SavingMethod = Literal["measured", "benchmarked", "simulated", "estimated"]
 
 
@@ -173,7 +170,7 @@ class Finding:
         less.
         """
         saving = self.lost_ns // 2 if self.saving is None else self.saving.point
-        saving = round(saving * WEIGHTS.get(self.rule, 1.0))
+        saving = round(saving * rule_of(self.rule).weight)
         device = -1 if self.device_id is None else self.device_id
         return (self.severity is Severity.NOTE, -saving, -self.lost_ns, self.rule, device)
 

@@ -82,6 +82,7 @@ if TYPE_CHECKING:
     help="Before the first profile on a machine, measure what nsys adds to each call, to take it out of the report.",
 )
 @click.option("--record", "to_history", is_flag=True, help="Add the run to the history, as `history add` does.")
+@click.option("--series", default="", metavar="NAME", help="With --record: the series of the run, as in `history add`.")
 @click.option("-q", "--quiet", is_flag=True, help="Show no progress and no summary: only notes, warnings and paths.")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="SCRIPT.py [ARGS]...")
 def profile(  # noqa: PLR0913 - one parameter an option
@@ -94,6 +95,7 @@ def profile(  # noqa: PLR0913 - one parameter an option
     baseline: bool,
     with_cost: bool,
     to_history: bool,
+    series: str,
     quiet: bool,
     ranks: str | None,
     **capture: object,
@@ -107,7 +109,7 @@ def profile(  # noqa: PLR0913 - one parameter an option
 
     The exit code is that of the program, or 125 if nsys or nsyswrap fails.
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
-    planned, history = checked_before(before, options, to_history=to_history)
+    planned, history = checked_before(before, options, to_history=to_history, series=series)
     launch = this_launch(ranks, os.environ)
     wanted = options_of(command, capture, output_to_stderr=form == "json", annotate=counterfactual is not None)
     wanted = for_launch(dataclasses.replace(wanted, umask=os.umask(0o077)), launch)
@@ -122,7 +124,7 @@ def profile(  # noqa: PLR0913 - one parameter an option
         report = add_alone_runs(report, wanted, options.step_range, runs, code=result.exit_code, calibrated=calibrated)
         write_report(report, place.folder)
     show = functools.partial(print_summary, form=form, quiet=quiet)
-    record_result(history, show_end(report, result, launch, options, show))
+    record_result(history, show_end(report, result, launch, options, show), series)
     sys.exit(result.exit_code)
 
 
@@ -254,14 +256,17 @@ def analyzed(export: Path, read: "Callable[[Path], Report]") -> "Report":
 
 
 def checked_before(
-    base: Path | None, options: ReadOptions, *, to_history: bool
+    base: Path | None, options: ReadOptions, *, to_history: bool, series: str
 ) -> "tuple[Report | None, History | None]":
     """Return the report with the earlier plan, and the history to add to: what can fail fails before a run of hours.
 
     Raises:
-        NsyswrapError: An option is invalid, the earlier report has no plan, or the history cannot be opened.
+        NsyswrapError: An option is invalid or lacks another, the earlier report has no plan, or the history cannot be
+            opened.
     """
     options.check()
+    if series and not to_history:
+        raise UsageError("--series names a run of the history", hint="give --record, too")
     return plan_before(base, options), history_to_record(to_history)
 
 

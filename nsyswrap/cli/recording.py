@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -116,8 +117,13 @@ def history_to_record(wanted: bool) -> "History | None":  # noqa: FBT001 - the v
         raise CaptureError(error.message, hint=error.hint) from error
 
 
-def record_result(history: "History | None", folder: Path | None) -> None:
+def record_result(history: "History | None", folder: Path | None, series: str = "") -> None:
     """Add the result of `profile` to the history; nothing without a history or a result.
+
+    Args:
+        history: The history.
+        folder: The folder of the result.
+        series: A name that stands for the program and its arguments; empty for these.
 
     Raises:
         CaptureError: It cannot be added; the result itself is complete.
@@ -125,8 +131,8 @@ def record_result(history: "History | None", folder: Path | None) -> None:
     if history is None or folder is None:
         return
     try:
-        history.add(recorded_run(folder), replace=True)
+        history.add(recorded_run(folder, series), replace=True)
     except NsyswrapError as error:
-        raise CaptureError(
-            f"the run is not in the history: {error.message}", hint=f"add it later: nsyswrap history add {folder}"
-        ) from error
+        words = ["nsyswrap", "history", "add", *(["--series", series] if series else ()), str(folder)]
+        message, hint = f"the run is not in the history: {error.message}", f"add it later: {shlex.join(words)}"
+        raise CaptureError(message, hint=hint) from error

@@ -5,7 +5,6 @@ from pathlib import Path
 import click
 
 from nsyswrap.cli.output import file_options, write_result
-from nsyswrap.render import json_schema
 
 
 @click.command()
@@ -18,4 +17,6 @@ def schema(output: Path | None, force: bool) -> None:  # noqa: FBT001 - click pa
       nsyswrap schema
       nsyswrap schema -o report.schema.json
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
+    from nsyswrap.render import json_schema  # noqa: PLC0415 - so that --help stays fast
+
     write_result(json_schema.render(), output, force=force)

@@ -4,8 +4,11 @@ Kernel names and range texts come from the profiled program. They may hold line 
 that change the direction of writing, so that a text looks different from what it is.
 """
 
+import json
 import re
 import unicodedata
+
+from markupsafe import Markup
 
 ELISION = "…"
 _NOISE = ("<unnamed>::", "(anonymous namespace)::")
@@ -72,3 +75,8 @@ def escape_in_json(document: str) -> str:
     The values do not change. In JSON such characters occur only inside strings.
     """
     return _ESCAPED_IN_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", document)
+
+
+def as_json(content: object) -> Markup:
+    """Return a value as JSON that cannot end its element: in JSON, "<" occurs only inside strings."""
+    return Markup(json.dumps(content, separators=(",", ":")).replace("<", "\\u003c"))  # noqa: S704

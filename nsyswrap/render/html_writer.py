@@ -12,8 +12,7 @@ from nsyswrap.base import units
 from nsyswrap.render import hues, page_files, page_tables, timeline_view
 from nsyswrap.render.content_policy import policy
 from nsyswrap.render.document import Bars, Document, DrawnStep, DrawnSteps, blocks_of
-from nsyswrap.render.escape import visible
-from nsyswrap.render.step_view import as_json
+from nsyswrap.render.escape import as_json, visible
 
 STYLES = ("page.css", "tables.css", "document.css")
 SCRIPTS = ("copying.js", "page.js", "tables.js")

@@ -1,6 +1,5 @@
 """The part of the page on the typical step: its words, and what the script needs to draw it and any other step."""
 
-import json
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -10,7 +9,7 @@ from markupsafe import Markup
 from nsyswrap.base import units
 from nsyswrap.model import Report, TimelineData, TimelineItems, TimelineRow
 from nsyswrap.render import page_findings, summary_model
-from nsyswrap.render.escape import elide, visible
+from nsyswrap.render.escape import as_json, elide, visible
 from nsyswrap.render.page_tables import Span
 from nsyswrap.rules import rule_name, rule_of
 from nsyswrap.rules.ranks import LATE
@@ -153,8 +152,3 @@ def _devices(found: list[int | None], rule: str) -> list[int]:
     """Return the GPUs of a finding; none where it is about all of them. A late rank is seen on the GPUs that wait."""
     known = [each for each in found if each is not None]
     return [] if len(known) < len(found) or rule == LATE.key else known
-
-
-def as_json(content: object) -> Markup:
-    """Return a value as JSON that cannot end its element: in JSON, "<" occurs only inside strings."""
-    return Markup(json.dumps(content, separators=(",", ":")).replace("<", "\\u003c"))  # noqa: S704

@@ -7,6 +7,7 @@ from nsyswrap.rules.rule import Group, Rule
 LATE = Rule(
     key="ranks/late",
     name="late rank",
+    weight=1.25,  # it names the place
     fixed="if the late rank were in time",
     drawn_as=("gpu", "communication_wait"),
     group=Group.COMMUNICATION,

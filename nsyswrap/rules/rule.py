@@ -53,6 +53,7 @@ class Rule(Advice):
             saved, never more than a warning.
         without_gpu: Headline where the capture has no GPU work.
         keeps_rank: What keeps a late rank, in words; empty where the name and the phase say it.
+        weight: How much a predicted saving counts in the order of findings. Source: ours.
         for_late_rank: Advice for a late rank, where that for one GPU does not fit.
     """
 
@@ -68,6 +69,7 @@ class Rule(Advice):
     is_slight: bool = False
     without_gpu: str = ""
     keeps_rank: str = ""
+    weight: float = 1.0
     for_late_rank: str = ""
 
     @property

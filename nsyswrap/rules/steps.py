@@ -5,6 +5,7 @@ from nsyswrap.rules.rule import Rule
 UNEVEN = Rule(
     key="steps/uneven",
     name="slow steps",
+    weight=0.8,  # they name no cause
     fixed="if all steps were alike",
     hue="idle-cpu",
     keeps_rank="some steps in which its host does more",

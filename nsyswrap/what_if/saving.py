@@ -89,11 +89,14 @@ def predict(simulation: Simulation, what: Callable[[Simulation], WhatIf]) -> Sav
 def saving_of(simulation: Simulation, *fixes: WhatIf) -> Interval[int]:
     """Return how many ns of the window some fixes save together, at least 0, with its range.
 
+    It is the share of the simulated run that they save: a simulation that takes longer than the recorded run saves no
+    more than all of it.
+
     Args:
         simulation: The run as it was; it predicts.
         fixes: What they change.
     """
-    changes, before = [each.change for each in fixes], simulation.simulated_ns or 0
+    changes, before, whole = [each.change for each in fixes], simulation.simulated_ns or 0, simulation.of_window
     point = max(before - simulation.length(*changes), 0)
     if not point:
         return Interval(0, 0, 0)
@@ -104,9 +107,9 @@ def saving_of(simulation: Simulation, *fixes: WhatIf) -> Interval[int]:
     )
     most = max(before - round((1 - RUNS_DIFFER) * work_that_stays(simulation, changes)), point)
     sure = [each for each in fixes if not each.or_nothing]
-    low = max(point - error, 0.0) if len(sure) == len(fixes) else saving_of(simulation, *sure).low / simulation.scale
+    low = max(point - error, 0.0) if len(sure) == len(fixes) else saving_of(simulation, *sure).low / whole
     ends = (min(low, point), point, min(point + error, most))
-    return Interval(*(round(each * simulation.scale) for each in ends))
+    return Interval(*(round(each * whole) for each in ends))
 
 
 def estimated(saved_ns: int, whole_ns: int, said: str) -> Saving:
@@ -130,7 +133,7 @@ def _step_error(simulation: Simulation, changes: Sequence[Change]) -> float:
     steps = simulated_steps(simulation, simulation.graph.run(*changes))
     if len(steps) <= 1 or not steps.sum():
         return 0.0
-    count = max(simulation.context.steps.measured_count or 0, len(steps))
+    count = max(len(simulation.context.steps.measured_inside(simulation.window)), len(steps))
     return NINE_OF_TEN * sqrt(2 / count) * float(steps.std(ddof=1) / steps.mean()) * simulation.length(*changes)
 
 

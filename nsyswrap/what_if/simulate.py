@@ -45,6 +45,7 @@ class Simulation:
 
     Attributes:
         context: The trace, its events and its loop.
+        window: The window; a sample of it is simulated.
         states: What the threads do inside the window.
         graph: What waits for what in the sample.
         sample: The part of the window that is simulated.
@@ -58,6 +59,7 @@ class Simulation:
     """
 
     context: TraceContext
+    window: Window
     states: ThreadStates
     graph: DependencyGraph
     sample: Window
@@ -88,9 +90,8 @@ class Simulation:
     @cached_property
     def fastest(self) -> tuple[float, dict[int, float]]:
         """Return how long kernels, and the work of each thread, take at their fastest pace, relative to the sample."""
-        window = self.context.steps.measured_window() or self.sample
-        paces = find_paces(self.context, window, self.sample)
-        return kernel_factors(self.context, window, self.sample)[0], {
+        paces = find_paces(self.context, self.window, self.sample)
+        return kernel_factors(self.context, self.window, self.sample)[0], {
             thread: 1 / pace.slowdown for thread, pace in paces.items()
         }
 
@@ -100,6 +101,15 @@ class Simulation:
         if self.simulated_ns is None or self.measured_ns <= 0:
             return None
         return (self.simulated_ns - self.measured_ns) / self.measured_ns
+
+    @property
+    def of_window(self) -> float:
+        """Return the factor from simulated time to time of the window, as shares: of all simulated time at most all.
+
+        The steps of the sample may be longer than the mean of the window's, and the simulation longer than the sample.
+        """
+        whole = self.context.steps.together(self.window).length_ns
+        return min(self.scale * self.measured_ns, whole) / max(self.simulated_ns or 0, 1)
 
     @property
     def predicts(self) -> bool:
@@ -150,7 +160,7 @@ def simulated_part(
     backlog = np.flatnonzero((launched < sample.start_ns) & (operations.end > sample.start_ns) & by_host)
     if failure := _failure(context, inside, sample):
         return Simulation(
-            context, states, EMPTY, sample, chosen.steps, 0, sample.length_ns, chosen.scale, failure=failure
+            context, window, states, EMPTY, sample, chosen.steps, 0, sample.length_ns, chosen.scale, failure=failure
         )
     sources = HostSources(context.trace, operations, context.phases, states, sample)
     nodes = find_host(sources, inside)
@@ -171,6 +181,7 @@ def simulated_part(
     ended, whole = (max(last, int(operations.end[rows].max(initial=last))) for rows in (counted, inside))
     return Simulation(
         context=context,
+        window=window,
         states=states,
         graph=graph,
         sample=sample,

@@ -12,6 +12,7 @@ EXIT_CODES = {
     "NsyswrapError": 1,
     "UsageError": 2,
     "CannotTellError": 3,
+    "UnfinishedError": 4,
     "CaptureError": 125,
     "NsysNotFoundError": 125,
     "CommandNotExecutableError": 126,

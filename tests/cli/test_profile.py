@@ -145,7 +145,7 @@ def test_the_summary_is_on_stderr_and_stdout_is_the_program_s(as_text: Run) -> N
     assert as_text.stdout.count("\n") == 1
     assert "said on stderr" in as_text.stderr
     assert "PHASES" in as_text.stderr
-    assert "nsyswrap: recording ..." in as_text.stderr
+    assert "nsyswrap: running under nsys ..." in as_text.stderr
     assert f"report   {Path('out') / 'report.html'}" in as_text.stderr
 
 
@@ -203,7 +203,7 @@ def test_a_program_without_events_has_a_report(called: Callable[..., Run]) -> No
     assert run.code == 0
     assert results_in(run.folder) == RESULTS
     assert "There is no ledger of GPU time" in run.json("report.json")["notes"][0]
-    assert "recording" not in run.stderr
+    assert "running under nsys" not in run.stderr
     assert "report   " in run.stderr
 
 

@@ -25,7 +25,7 @@ SAMPLE = ROOT / "reports" / "samples" / "mnist-1-worker"
 
 
 @pytest.fixture
-def profile(fake_nsys: Nsys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], Result]:
+def profile(fake_nsys: Nsys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
     """Return a function that runs `nsyswrap profile --record` with the fake nsys.
 
     The fake nsys records no GPU work, so the report of its capture is replaced by that of a real one.
@@ -35,8 +35,8 @@ def profile(fake_nsys: Nsys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(module, "report_of_capture", lambda *_, **__: read_report(SAMPLE / "report.json"))
     monkeypatch.chdir(tmp_path)
 
-    def run(database: Path) -> Result:
-        words = ["profile", "-q", "--no-profiler-cost", "--record", "-o", "out", "--", "sh", "-c", "exit 3"]
+    def run(database: Path, *options: str) -> Result:
+        words = ["profile", "-q", "--no-profiler-cost", *options, "-o", "out", "--", "sh", "-c", "exit 3"]
         before = os.umask(0o022)
         try:
             return CliRunner().invoke(cli, words, env={"NSYSWRAP_DB": str(database)})
@@ -46,9 +46,9 @@ def profile(fake_nsys: Nsys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     return run
 
 
-def test_a_profiled_run_is_in_the_history(profile: Callable[[Path], Result], tmp_path: Path) -> None:
+def test_a_profiled_run_is_in_the_history(profile: Callable[..., Result], tmp_path: Path) -> None:
     """With the exit code of the program, which stays that of the command."""
-    done = profile(tmp_path / "history.sqlite")
+    done = profile(tmp_path / "history.sqlite", "--record")
     assert done.exit_code == 3, done.output
     (row,) = open_history(str(tmp_path / "history.sqlite")).runs()
     record = json.loads((tmp_path / "out" / "run.json").read_text())
@@ -56,11 +56,26 @@ def test_a_profiled_run_is_in_the_history(profile: Callable[[Path], Result], tmp
     assert (row.host, row.nsyswrap) == (record["machine"], record["versions"]["nsyswrap"])
 
 
+def test_a_profiled_run_can_be_of_a_series(profile: Callable[..., Result], tmp_path: Path) -> None:
+    done = profile(tmp_path / "history.sqlite", "--record", "--series", "nightly")
+    assert done.exit_code == 3, done.output
+    (row,) = open_history(str(tmp_path / "history.sqlite")).runs()
+    assert (row.program, row.arguments) == ("nightly", "")
+
+
+def test_a_series_without_the_history_is_an_error_before_the_run(
+    profile: Callable[..., Result], tmp_path: Path
+) -> None:
+    done = profile(tmp_path / "history.sqlite", "--series", "nightly")
+    assert (done.exit_code, "give --record" in done.stderr) == (2, True)
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_history_that_cannot_be_opened_is_found_before_the_run(
-    profile: Callable[[Path], Result], tmp_path: Path
+    profile: Callable[..., Result], tmp_path: Path
 ) -> None:
     (tmp_path / "notes.txt").write_text("no database\n" * 100)
-    done = profile(tmp_path / "notes.txt")
+    done = profile(tmp_path / "notes.txt", "--record")
     assert (done.exit_code, "not a database" in done.stderr) == (125, True)
     assert not (tmp_path / "out").exists()
 
@@ -70,10 +85,11 @@ def test_a_run_that_cannot_be_added_is_complete_and_can_be_added_later(tmp_path:
     shutil.copytree(SAMPLE, tmp_path / "out", ignore=shutil.ignore_patterns("capture.*"))
     with history.engine.begin() as connection:
         connection.exec_driver_sql("CREATE TRIGGER full BEFORE INSERT ON facts BEGIN SELECT RAISE(ABORT, 'full'); END")
-    with pytest.raises(CaptureError, match="the run is not in the history") as caught:
-        record_result(history, tmp_path / "out")
-    assert caught.value.exit_code == 125
-    assert caught.value.hint == f"add it later: nsyswrap history add {tmp_path / 'out'}"
+    for series, option in (("", ""), ("two words", "--series 'two words' ")):
+        with pytest.raises(CaptureError, match="the run is not in the history") as caught:
+            record_result(history, tmp_path / "out", series)
+        assert caught.value.exit_code == 125
+        assert caught.value.hint == f"add it later: nsyswrap history add {option}{tmp_path / 'out'}"
     assert history.count() == 0
     with history.engine.begin() as connection:
         connection.exec_driver_sql("DROP TRIGGER full")

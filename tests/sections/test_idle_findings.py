@@ -19,7 +19,7 @@ def test_the_threads_of_a_process_share_its_idle_time() -> None:
     context, whole = find_context(trace_of(builder)), window(0, 60_000)
     attributions = attributions_of(context, whole)
     rule = max(RULES, key=attributions[0].idle_of)
-    found = LostTime(rule, attributions, attributions[0]).on_host(simulate(context, whole))
+    found = LostTime(rule, attributions).on_host(simulate(context, whole))
     of_threads = [found[thread(10_000 + number)] for number in range(4)]
     assert all(each is of_threads[0] for each in of_threads)
     assert found[thread(5000, 5000)] is not of_threads[0]

@@ -6,7 +6,7 @@ import pandas as pd
 from nsyswrap.base.interval import between
 from nsyswrap.base.intervals import Window
 from nsyswrap.model import Fact, Plan, PlannedChange, Section
-from nsyswrap.sections import machine, prediction, profiler_cost, ranks
+from nsyswrap.sections import machine, prediction, profiler_cost, program, ranks
 
 MS = 1_000_000
 STEPS, STEP_NS = 18, 111 * MS
@@ -40,6 +40,7 @@ def more_sections(window: Window, kernels: tuple[str, ...]) -> tuple[Section, ..
         _machine(window),
         _prediction(window),
         _profiler_cost(window),
+        _program(window),
     )
 
 
@@ -246,3 +247,19 @@ def _profiler_cost(window: Window) -> Section:
     )
     spec = profiler_cost.SECTION
     return Section(spec.key, spec.title, window, facts, {"calls": calls})
+
+
+def _program(window: Window) -> Section:
+    accounts = {"compute": 56 * MS, "exposed communication": 5 * MS, "idle: data loader wait": 46_670_000}
+    step = pd.DataFrame({"device_id": 0, "rank": pd.NA, "account": [*accounts], "ns": [*accounts.values()]})
+    length = round(0.97 * STEP_NS)
+    facts = (
+        Fact("step_alone_ns", length, "ns"),
+        Fact("step_alone_low_ns", length - MS, "ns"),
+        Fact("step_alone_high_ns", length + MS, "ns"),
+        Fact("steps_timed_alone", 20, "count"),
+    )
+    spec = program.SECTION
+    return Section(
+        spec.key, spec.title, window, facts, {"step": step.astype({"rank": "Int64"})}, notes=(program.SIMULATED,)
+    )

@@ -1,14 +1,15 @@
 """Laws of the simulation: programs that ran by its rules are reproduced, and less work makes no run longer."""
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import random_traces
-from analysis_fixtures import whole_session, window
+from analysis_fixtures import attributions_of, whole_session, window
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from simulated_programs import START, Act, Machine, programs
-from simulations import change_of, simulate
+from simulations import simulate
 
 from nsyswrap.base.intervals import Spans
 from nsyswrap.loop.context import find_context
@@ -18,7 +19,8 @@ from nsyswrap.trace.tables import CALLS
 from nsyswrap.what_if.changes import FIXES
 from nsyswrap.what_if.critical_path import critical_path
 from nsyswrap.what_if.dependency_graph import Change
-from nsyswrap.what_if.saving import predict
+from nsyswrap.what_if.fix import Fix, LostTime
+from nsyswrap.what_if.saving import WhatIf, predict
 from nsyswrap.what_if.simulate import Simulation
 
 SOME = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -82,16 +84,20 @@ def test_every_trace_is_simulated_or_has_a_failure(sketch: random_traces.Sketch)
     whole = whole_session(context.trace)
     simulation = simulate(context, whole)
     assert simulation.failure or simulation.simulated_ns is not None
-    for rule in CAUSES.values():
-        if rule.key not in FIXES:
-            continue
-        saving = predict(simulation, change_of(rule))
+    attributions = attributions_of(context, whole)
+    for key in sorted({rule.key for rule in CAUSES.values()} & FIXES.keys()):
+        lost, fix = LostTime(key, attributions), FIXES[key]
+        saving = predict(simulation, partial(_changed, fix, lost))
         assert saving.evidence
         assert (saving.method is None) == (saving.time is None) == (saving.what_if is None)
         if saving.time is None:
             assert not simulation.predicts
         else:
             assert 0 <= saving.time.low <= saving.time.high <= simulation.length()
+
+
+def _changed(fix: Fix, lost: LostTime, simulation: Simulation) -> WhatIf:
+    return fix.change(simulation, lost)
 
 
 def drawn_change(data: st.DataObject, simulation: Simulation) -> Change:

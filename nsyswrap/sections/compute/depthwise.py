@@ -1,5 +1,6 @@
 """Depthwise convolutions in PyTorch's own kernels, which read each pixel once for each weight of the filter."""
 
+import re
 from functools import partial
 
 import numpy as np
@@ -16,6 +17,13 @@ OPERATION, LIBRARY = "conv_depthwise", "pytorch"
 READ_AND_WRITTEN = 2
 # In this type cuDNN can be slower. Source: docs/sections/compute.md, depthwise convolutions of 7 x 7.
 FULL = "fp32"
+# Filters of 1, 3 and 5 have kernels of their own, whose names say so. All others have these, whatever their size.
+# Source: DepthwiseConv2d.cu of PyTorch.
+_ANY_FILTER = re.compile(r"conv_depthwise2d_(?:forward_kernel_generic<|backward_kernel<(?:\(int\))?0,)")
+OTHER_FILTER = (
+    "no saving is predicted: the names do not show the size of the filter, and the arithmetic of a large one takes "
+    "longer than its tensors need at the memory's peak rate"
+)
 
 
 def find_findings(simulation: Simulation, kernels: GroupedKernels, window: Window) -> tuple[Finding, ...]:
@@ -31,6 +39,7 @@ def find_findings(simulation: Simulation, kernels: GroupedKernels, window: Windo
         simulation=simulation,
         kernels=kernels,
         window=window,
+        unknown=OTHER_FILTER if any(_ANY_FILTER.search(each.kind.name) for each in kernels.groups) else "",
     )
 
 

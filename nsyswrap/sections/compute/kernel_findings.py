@@ -7,7 +7,7 @@ from nsyswrap.base.intervals import Window
 from nsyswrap.model import Finding, Severity
 from nsyswrap.sections.compute.kernel_groups import GroupedKernels
 from nsyswrap.sections.severity import NOTE_SHARE, make_finding
-from nsyswrap.what_if.saving import WhatIf, predict
+from nsyswrap.what_if.saving import Saving, WhatIf, predict
 from nsyswrap.what_if.simulate import Simulation
 
 
@@ -22,6 +22,7 @@ def find_if_costly(  # noqa: PLR0913 - the parts of a finding that differ
     simulation: Simulation,
     kernels: GroupedKernels,
     window: Window,
+    unknown: str = "",
 ) -> tuple[Finding, ...]:
     """Return the finding where the kernels take enough of the window: a note, and a warning from a fifth of it on.
 
@@ -35,6 +36,7 @@ def find_if_costly(  # noqa: PLR0913 - the parts of a finding that differ
         simulation: The run as it was.
         kernels: All compute kernels of the window.
         window: Window of the kernels.
+        unknown: Why no saving is predicted; empty where one is.
     """
     if (share := kernels.share_of(lost_ns, window)) < NOTE_SHARE:
         return ()
@@ -42,7 +44,7 @@ def find_if_costly(  # noqa: PLR0913 - the parts of a finding that differ
         rule=rule,
         headline=headline.format(share=units.share(share)),
         lost_ns=kernels.per_gpu(lost_ns),
-        saving=predict(simulation, change),
+        saving=Saving(None, None, (unknown,)) if unknown else predict(simulation, change),
         advice=advice,
         evidence=evidence(),
         device_id=None,

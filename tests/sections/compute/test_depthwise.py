@@ -54,3 +54,24 @@ def test_in_float32_channels_last_may_save_nothing() -> None:
         change = at_peak(grouped_kernels(context, chosen), simulation)
         assert change.change.factor == pytest.approx([factor], rel=1e-6)
         assert change.or_nothing == or_nothing
+
+
+@pytest.mark.parametrize(
+    ("name", "is_known"),
+    [
+        ("void at::native::<unnamed>::conv_depthwise2d_forward_kernel<(int)5, c10::BFloat16, int>(int)", True),
+        ("void at::native::<unnamed>::conv_depthwise2d_forward_kernel_generic<c10::BFloat16, int>(int)", False),
+        ("void at::native::<unnamed>::conv_depthwise2d_backward_kernel<(int)5, (int)1, c10::BFloat16, int>(int)", True),
+        (
+            "void at::native::<unnamed>::conv_depthwise2d_backward_kernel<(int)0, (int)1, c10::BFloat16, int>(int)",
+            False,
+        ),
+    ],
+)
+def test_no_saving_is_predicted_for_a_filter_of_unknown_size(name: str, *, is_known: bool) -> None:
+    """Kernels for filters of 1, 3 and 5 say so in their names. Another filter may be large: arithmetic limits it."""
+    built = export().kernel(0, 40 * US, name, launched=(-9, -8), gridX=1000, blockX=1024)
+    found = run_section(section, find_context(trace_of(built)), window(-10, 100 * US)).findings
+    assert [each.rule for each in found] == ["compute/depthwise"]
+    assert (found[0].saving is not None) == is_known
+    assert any("size of the filter" in each for each in found[0].evidence) != is_known
