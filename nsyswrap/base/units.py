@@ -187,8 +187,9 @@ def times(number: int, what: str) -> str:
 
 
 def factor(ratio: Number) -> str:
-    """Return how many times as much something is, with three significant digits: ``1.82``, ``14.0``."""
-    return _three(float(ratio))
+    """Return how many times as much something is, with three significant digits: ``1.82``, ``14.0``, ``10,000``."""
+    shown = _three(float(ratio))
+    return shown if "." in shown else count(int(shown))
 
 
 def number(value: Number) -> str:
