@@ -8,7 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from nsyswrap.attribution.attribution import RULES
+from nsyswrap.base.interval import NAMES, Interval
 from nsyswrap.verdict import LIMIT_SHARE
+from nsyswrap.what_if.fixed_step import WIDEST_FACTOR, is_known
 
 WIDTH = 120
 KINDS = {"fault": "", "fix": ", fixed"}
@@ -19,12 +21,13 @@ whose GPU does is not. The numbers on the first screen of a report are about the
 overhead` runs programs alone and under `nsyswrap profile`, in turns on the same cores, and writes this page from
 `reports/overhead.json`.
 """
-STEPS = """
+STEPS = f"""
 ## The step alone
 
 Times of a step in ms. **alone**: without nsys, the median over turns of the median step. **recorded**: under nsys.
-**report**: the step alone in the report, with its range. **off**: how far that is from the step alone. **held**:
-whether the range holds it.
+**report**: the step alone in the report, with its range; none where the report calls it unknown, because the range is
+wider than a factor of {WIDEST_FACTOR}. **off**: how far that is from the measured step alone. **held**: whether the
+range holds it.
 
 | program | alone | recorded | slower | report | off | held |
 |---|---|---|---|---|---|---|
@@ -33,8 +36,8 @@ PLANS = """
 ## The step with the fix
 
 Mean times of a step in ms. **with the fix**: the fixed program alone. **predicted**: the step with the first changes of
-the plan, which are the planted faults and no others; with its range. **width**: of the range, as a share of the
-measured step.
+the plan, with its range; none where these are not the planted faults alone, or where the plan calls it unknown.
+**width**: of the range, as a share of the measured step.
 
 | program | alone | with the fix | predicted | off | held | width |
 |---|---|---|---|---|---|---|
@@ -54,7 +57,7 @@ class Compared(NamedTuple):
         before_ns: The step alone.
         measured_ns: What was measured.
         recorded_ns: The step under nsys.
-        found: The interval of the report; None where it has none.
+        found: The interval of the report; None where it has none, or one too wide to say something.
     """
 
     program: str
@@ -87,7 +90,7 @@ def steps_of(rows: Sequence[Mapping[str, Any]]) -> list[Compared]:
             row[kind]["median_ns"],
             row[kind]["median_ns"],
             row[kind]["report"]["step"]["recorded_ns"],
-            row[kind]["report"]["step"]["alone"],
+            _known(row[kind]["report"]["step"]["alone"]),
         )
         for row in rows
         for kind, suffix in KINDS.items()
@@ -108,7 +111,12 @@ def _predicted(report: Mapping[str, Any], rules: Sequence[str]) -> Mapping[str, 
     """Return the step after the first changes of a plan, if these are those of the rules."""
     count = len(set(rules))
     first = report["plan"][:count]
-    return first[-1]["step"] if count and {each["rule"] for each in first} == set(rules) else None
+    return _known(first[-1]["step"]) if count and {each["rule"] for each in first} == set(rules) else None
+
+
+def _known(found: Mapping[str, int] | None) -> Mapping[str, int] | None:
+    """Return an interval of a report; None where the report calls it unknown."""
+    return found if found and is_known(Interval(*(found[f"{name}_ns"] for name in NAMES))) else None
 
 
 def lines(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
@@ -126,7 +134,7 @@ def page(results: Mapping[str, Any]) -> str:
         parts += [STEPS, *(f"{_step_line(each)}\n" for each in steps), _wrapped(_summary("step alone", steps))]
         parts += [PLANS, *(f"{_plan_line(each)}\n" for each in plans), _wrapped(_summary("predicted step", plans))]
         parts += [VERDICTS, *map(_wrapped, _verdicts(rows))]
-    return "".join([*parts, *map(_wrapped, results.get("remarks", ())), _costs(results["machine"])])
+    return "".join([*parts, _costs(results["machine"]), *map(_wrapped, results.get("remarks", ()))])
 
 
 def _name(row: Mapping[str, Any]) -> str:
@@ -147,7 +155,7 @@ def _plan_line(one: Compared) -> str:
 
 def _judged(one: Compared) -> tuple[str, str, str]:
     if one.found is None:
-        return "none", "", "no"
+        return "none", "", ""
     low, point, high = (_ms(one.found[f"{key}_ns"]) for key in ("low", "point", "high"))
     return f"{point} ({low} to {high})", f"{100 * one.off + 0.0:+.1f} %", "yes" if one.is_held else "no"
 
@@ -193,7 +201,9 @@ def _waits(run: Mapping[str, Any]) -> bool:
 
 
 def _wrapped(text: str) -> str:
-    return f"\n{textwrap.fill(text, WIDTH, break_long_words=False, break_on_hyphens=False)}\n"
+    indent = "  " if text.startswith("- ") else ""
+    filled = textwrap.fill(text, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+    return f"\n{filled}\n"
 
 
 def _measured_on(machine: Mapping[str, Any]) -> str:
@@ -212,8 +222,8 @@ def _costs(machine: Mapping[str, Any]) -> str:
     if not calls:
         return ""
     rows = "".join(
-        f"| {kind.replace('_', ' ')} | {each['alone_ns'] / 1e3:.2f} | {each['low_ns'] / 1e3:.2f} | "
-        f"{each['usual_ns'] / 1e3:.2f} | {each['high_ns'] / 1e3:.2f} | {_slowdown(each)} |\n"
+        f"| {kind.replace('_', ' ')} | {_us(each['alone_ns'])} | {_us(each['low_ns'])} | {_us(each['usual_ns'])} | "
+        f"{_us(each['high_ns'])} | {_slowdown(each)} |\n"
         for kind, each in calls.items()
     )
     return (
@@ -221,6 +231,12 @@ def _costs(machine: Mapping[str, Any]) -> str:
         "**slowdown**:\nhow many times as long the work from one launch to the next took, usually and at most.\n\n"
         f"| call | alone | adds at least | usually | at most | slowdown |\n|---|---|---|---|---|---|\n{rows}"
     )
+
+
+def _us(ns: float) -> str:
+    """Return a time in us; one that would round to zero is below 0.01."""
+    shown = f"{ns / 1e3:.2f}"
+    return "<0.01" if shown == "0.00" else shown
 
 
 def _slowdown(call: Mapping[str, Any]) -> str:

@@ -186,6 +186,12 @@ def times(number: int, what: str) -> str:
     return f"{count(number)} {TIMES} {what}"
 
 
+def factor(ratio: Number) -> str:
+    """Return how many times as much something is, with three significant digits: ``1.82``, ``14.0``, ``10,000``."""
+    shown = _three(float(ratio))
+    return shown if "." in shown else count(int(shown))
+
+
 def number(value: Number) -> str:
     """Return a number without a unit: in full where it is whole, else with three significant digits."""
     if isinstance(value, int) or float(value).is_integer():

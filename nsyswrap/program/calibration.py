@@ -79,7 +79,7 @@ def median_of(lengths: Times) -> Interval[float]:
     low, point, high = np.quantile(lengths, [max(1 - share, 0.0), 0.5, min(share, 1.0)]).tolist()
     blocks = [float(np.median(each)) for each in np.array_split(lengths, BLOCKS)] if len(lengths) >= 2 * BLOCKS else []
     drift = OF_FIVE * np.sqrt(2 / BLOCKS) * float(np.std(blocks, ddof=1)) if blocks else 0.0
-    return Interval(min(low, point - drift), point, max(high, point + drift))
+    return Interval(min(low, max(point - drift, 0.0)), point, max(high, point + drift))
 
 
 @dataclass(frozen=True, eq=False)

@@ -203,7 +203,7 @@ def _cells(column: rows.ShownColumn, bar: _Bar | None, spans: list[Span]) -> lis
         brief = shorten_all(column.cells, _NAME_WIDTH)
         whole = zip(brief, column.cells, strict=True)
         return [TableCell(short, "" if short == text else text, is_text=True) for short, text in whole]
-    raws = ["" if value is None else str(value) for value in column.raw]
+    raws = ["" if value is None else str(value).removesuffix(".0") for value in column.raw]
     if column.name == "start_ns" and spans:
         trio = zip(column.cells, raws, spans, strict=True)
         return [

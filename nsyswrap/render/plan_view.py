@@ -138,7 +138,7 @@ def _speed(now_ns: int, change: PlannedChange) -> str:
     """Return how many times as fast a step is with a change and those before it; empty where that is not known."""
     if change.step.low <= 0:
         return ""
-    slow, fast = (f"{speed:.2f}" for speed in change.step.map(lambda ns: now_ns / ns).ends)
+    slow, fast = map(units.factor, change.step.map(lambda ns: now_ns / ns).ends)
     return f"{slow if slow == fast else f'{slow} to {fast}'} times as fast"
 
 

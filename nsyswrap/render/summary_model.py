@@ -299,7 +299,7 @@ def step_if_fixed(report: Report, finding: Finding) -> StepIfFixed | None:
     if after.low <= 0:
         return None
     times = units.duration_range(*after.ends)
-    slow, fast = (f"{speed:.2f}" for speed in after.map(lambda ns: step.length.point / ns).ends)
+    slow, fast = map(units.factor, after.map(lambda ns: step.length.point / ns).ends)
     speed = fast if slow == fast else f"up to {fast}" if finding.saving.low <= 0 else f"{slow} to {fast}"
     return StepIfFixed(units.duration(step.length.point), times, f"{speed} times as fast")
 

@@ -32,7 +32,7 @@ IN_STEP = Rule(
     ),
     advice=Wording(
         "Keep .item(), .cpu(), .tolist(), print(loss) and torch.cuda.synchronize() out of the step: "
-        "collect tensors and read them together every n steps.",
+        "collect tensors and read them every n steps.",
         WAIT_LESS,
         **WAIT_LESS_BY_KIND,
     ),

@@ -8,7 +8,7 @@ COUNTER_DISAGREES = Rule(key="tensor_cores/counter_disagrees", name="tensor-core
 LAYOUT = Rule(
     key="tensor_cores/layout",
     name="memory layout conversions",
-    headline="Kernels that only convert tensors to another layout take {share} of the time.",
+    headline="Kernels that only change the layout of tensors take {share} of the time.",
     advice=Wording(
         "Keep images in channels-last layout: model.to(memory_format=torch.channels_last), and the same "
         "for each batch. Convolutions then use them without a conversion.",

@@ -22,8 +22,7 @@ from nsyswrap.what_if.without_profiler import LEAST, MOST
 KEY, TITLE = "program", "The program without the profiler"
 
 AS_RECORDED = (
-    "These numbers are of the recording, with what nsys cost: nothing tells what that was. 'nsyswrap profile' measures "
-    "it."
+    "These numbers are of the recording, with what nsys cost, which was not measured. 'nsyswrap profile' measures it."
 )
 UNCERTAIN = (
     "These numbers are of the recording, with what nsys cost. Where that went is not known well enough: the step alone "
@@ -104,7 +103,7 @@ def _step(
             for name, ns in zip(accounts, shared_out(np.array([*accounts.values()]), length), strict=True)
             if ns
         ]
-    table = typed_table(rows, {"device_id": np.int64, "rank": object, "account": str, "ns": np.int64})
+    table = typed_table(rows, {"device_id": np.int64, "rank": object, "account": str, "step_ns": np.int64})
     return table.assign(rank=table["rank"].astype("Int64"))
 
 
@@ -146,7 +145,7 @@ SECTION = SectionSpec(
     place=155,
     group=PageGroup.PROGRAM,
     on_page_only=True,
-    columns={"step": "device_id rank account ns"},
+    columns={"step": "device_id rank account step_ns"},
     kinds={Kind.TEXT: "account"},
     captions={"step": "A step of the program"},
     headings={"ns": "a step"},

@@ -148,6 +148,13 @@ def test_a_number_has_its_noun_in_singular_or_plural(number: int, noun: str, sev
     assert units.counted(number, noun, several) == shown
 
 
+@pytest.mark.parametrize(
+    ("ratio", "shown"), [(2, "2.00"), (1.824, "1.82"), (14.02, "14.0"), (9_999.6, "10,000"), (0.5, "0.50")]
+)
+def test_factors_have_three_significant_digits(ratio: float, shown: str) -> None:
+    assert units.factor(ratio) == shown
+
+
 def test_counts_are_grouped_by_three() -> None:
     assert units.count(1_234_567) == "1,234,567"
     assert units.count(np.int64(1_234)) == "1,234"

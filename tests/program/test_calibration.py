@@ -128,6 +128,14 @@ def test_a_pace_that_lasts_for_many_steps_widens_the_range() -> None:
     assert 0.85 <= inside / 2000 <= 0.95
 
 
+@pytest.mark.parametrize(("slow", "low"), [(300, 0), (110, 94)])
+def test_the_range_of_a_median_begins_at_zero_or_above(slow: int, low: int) -> None:
+    """Steps that get much slower drift by more than their median."""
+    found = median_of(np.repeat([100, 100, 100, 100, slow], 8))
+    assert found.point == 100
+    assert found.low == pytest.approx(low, abs=1)
+
+
 @pytest.mark.parametrize("count", [1, 2, 3])
 def test_a_few_steps_have_no_median_beyond_the_shortest_and_the_longest(count: int) -> None:
     assert median_of(np.arange(1, count + 1)) == Interval(1, float(np.median(np.arange(1, count + 1))), count)

@@ -24,7 +24,7 @@ def test_a_cell_has_the_value_of_the_report() -> None:
 
 def test_what_was_not_measured_has_no_value() -> None:
     view = table_view(pd.DataFrame({"total_ns": [None, 5.0]}), "", "t")
-    assert [row[0].raw for row in view.rows] == ["", "5.0"]
+    assert [row[0].raw for row in view.rows] == ["", "5"]
 
 
 def test_a_column_is_headed_by_words_and_keeps_its_name() -> None:

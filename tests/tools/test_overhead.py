@@ -67,8 +67,16 @@ def test_the_step_alone_of_a_report_is_compared_with_the_measured_one() -> None:
     lines = list(PAGE.lines([row(run(20, (19, 21, 22)), run(10, None))]))
     assert lines[:2] == [
         "| some program | 20.00 | 30.00 | 1.50 times | 21.00 (19.00 to 22.00) | +5.0 % | yes |",
-        "| some program, fixed | 10.00 | 30.00 | 3.00 times | none |  | no |",
+        "| some program, fixed | 10.00 | 30.00 | 3.00 times | none |  |  |",
     ]
+
+
+@pytest.mark.parametrize(("high", "known"), [(30, True), (31, False)])
+def test_what_a_report_calls_unknown_is_not_compared(high: int, *, known: bool) -> None:
+    """That is a range wider than a factor of 3, of a step and in a plan."""
+    program = row(run(20, (10, 20, high), (("a", (10, 20, high)),)), run(10, None), "a")
+    assert (PAGE.steps_of([program])[0].found is not None) == known
+    assert (PAGE.plans_of([program])[0].found is not None) == known
 
 
 @pytest.mark.parametrize(("low", "high", "held"), [(18, 24, True), (20, 24, True), (21, 24, False), (10, 19, False)])
@@ -112,12 +120,12 @@ def test_the_page_names_verdicts_that_the_profiler_made() -> None:
 
 
 def test_the_page_names_the_machine_and_its_costs() -> None:
-    call = {"alone_ns": 2400, "low_ns": 3000, "usual_ns": 5200, "high_ns": 7900}
+    call = {"alone_ns": 4, "low_ns": 3000, "usual_ns": 5200, "high_ns": 10_000}
     cost = {"conditions": {"cpu": "A CPU"}, "calls": {"graph_node": call}}
     versions = {"driver": "580", "nsys": "2025.3.1", "python": "3.12", "torch": "2.11", "cores": 16}
     page = PAGE.page({"programs": [], "machine": {"gpus": ["A GPU"], "cost": cost, **versions}})
     assert "Measured on: A GPU, driver 580, 16 cores of A CPU, nsys 2025.3.1, Python 3.12, torch 2.11." in page
-    assert "| graph node | 2.40 | 3.00 | 5.20 | 7.90 |" in page
+    assert "| graph node | <0.01 | 3.00 | 5.20 | 10.00 |" in page
     assert "Nothing was measured yet." in PAGE.page({"programs": [], "machine": {}})
 
 
