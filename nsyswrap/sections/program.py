@@ -148,6 +148,7 @@ SECTION = SectionSpec(
     columns={"step": "device_id rank account step_ns"},
     kinds={Kind.TEXT: "account"},
     captions={"step": "A step of the program"},
+    headings={"ns": "a step"},
     facts={
         "step_alone_ns": "step",
         "step_alone_low_ns": "step, at least",

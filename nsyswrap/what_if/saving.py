@@ -89,8 +89,7 @@ def predict(simulation: Simulation, what: Callable[[Simulation], WhatIf]) -> Sav
 def saving_of(simulation: Simulation, *fixes: WhatIf) -> Interval[int]:
     """Return how many ns of the window some fixes save together, at least 0, with its range.
 
-    It is the share of the simulated run that they save: a simulation that takes longer than the recorded run saves no
-    more than all of it.
+    Where the simulation takes longer than the window, it is the share of it that they save: never all of the window.
 
     Args:
         simulation: The run as it was; it predicts.

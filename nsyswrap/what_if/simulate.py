@@ -104,12 +104,12 @@ class Simulation:
 
     @property
     def of_window(self) -> float:
-        """Return the factor from simulated time to time of the window, as shares: of all simulated time at most all.
+        """Return the factor from simulated time to time of the window: by it, all simulated time is at most all of it.
 
         The steps of the sample may be longer than the mean of the window's, and the simulation longer than the sample.
         """
         whole = self.context.steps.together(self.window).length_ns
-        return min(self.scale * self.measured_ns, whole) / max(self.simulated_ns or 0, 1)
+        return min(self.scale, whole / max(self.simulated_ns or 0, 1))
 
     @property
     def predicts(self) -> bool:

@@ -10,6 +10,7 @@ from timeline_fixtures import US, timeline_data, timeline_report
 
 from nsyswrap.base.intervals import Window
 from nsyswrap.render import render, step_view
+from nsyswrap.render.escape import as_json
 from nsyswrap.report import build_report
 from nsyswrap.trace.tables import Trace
 
@@ -56,7 +57,7 @@ def test_findings_have_the_numbers_of_the_page() -> None:
 
 
 def test_a_name_does_not_end_the_element_of_the_data() -> None:
-    assert step_view.as_json({"name": hand_made.HOSTILE}).count("<") == 0
+    assert as_json({"name": hand_made.HOSTILE}).count("<") == 0
     assert hand_made.HOSTILE not in render("html", timeline_report(hostile=hand_made.HOSTILE))
 
 

@@ -14,10 +14,12 @@ from nsyswrap.base.intervals import Spans
 from nsyswrap.rules import CAUSES
 from nsyswrap.sections.copies import beside_kernels
 from nsyswrap.trace.tables import Trace
+from nsyswrap.what_if.changes import fix_of
 from nsyswrap.what_if.changes.blocking_waits import one_copy, reads
 from nsyswrap.what_if.changes.fewer_operations import fused
 from nsyswrap.what_if.changes.fused_optimizer import fused_optimizer
 from nsyswrap.what_if.dependency_graph import Change
+from nsyswrap.what_if.fix import LostTime
 from nsyswrap.what_if.saving import CANNOT, Saving, WhatIf, faster, predict
 from nsyswrap.what_if.simulate import Simulation
 
@@ -87,6 +89,40 @@ def test_a_thread_that_is_off_the_cpu_comes_back_sooner() -> None:
         builder.os_call("read", at, at + 1)
 
     assert saved(trace_of(turns(each)), change_of(CAUSES["off_cpu"])) == 150
+
+
+class Lost(LostTime):
+    """Idle time of the main thread in each turn."""
+
+    def on_host(self, _simulation: Simulation) -> dict[int, Spans]:
+        """Return the µs of each turn that the advice names, from and to."""
+        first, last = map(int, self.advice.split())
+        return {MAIN: spans(*((number * 100 + first, number * 100 + last) for number in range(5)))}
+
+
+def saved_of_lost(trace: Trace, rule: str, first: int, last: int) -> int:
+    """Return what the fix of a rule of idle time saves where the GPU is idle in these µs of each turn, in µs."""
+    lost = Lost(rule, (), f"{first} {last}")
+    return saved(trace, lambda simulation: fix_of(rule).change(simulation, lost))
+
+
+@pytest.mark.parametrize(
+    ("call", "wait", "expected"), [("recv", 40, 200), ("recv", 80, 115), ("poll", 80, 115), ("nanosleep", 80, 400)]
+)
+def test_a_wait_for_others_overlaps_with_the_rest_of_a_run(call: str, wait: int, expected: int) -> None:
+    """Of 515 µs, five waits of 40 µs are covered by the rest; of five of 80 µs, 115 are. A sleep is left out."""
+    trace = trace_of(turns(lambda builder, at: builder.os_call(call, at + 15 * US, at + (15 + wait) * US)))
+    assert saved_of_lost(trace, "host/outside_wait", 15, 15 + wait) == expected
+
+
+def test_tokenizing_is_saved_also_while_the_gpu_works() -> None:
+    """In each turn, 40 µs of it: the GPU is idle in 10 of these."""
+
+    def each(builder: ExportBuilder, at: int) -> None:
+        builder.kernel(at + 15 * US, at + 50 * US, launched=(at + 5 * US, at + 9 * US))
+        builder.range("tokenizer at train.py:8", at + 20 * US, at + 60 * US, domain=7)
+
+    assert saved_of_lost(trace_of(turns(each).domain("nsyswrap", 7)), "host/tokenizer", 50, 60) == 200
 
 
 def test_loading_and_cpu_time_are_shortened_separately() -> None:

@@ -1,14 +1,18 @@
 """The range of a saving: errors that are measured, and the work that no change touches."""
 
+import numpy as np
 import pytest
 from analysis_fixtures import window
 from export_builder import MAIN, ExportBuilder, trace_of
 from simulations import US, simulate_trace
 
 from nsyswrap.base.intervals import Spans
+from nsyswrap.loop.context import find_context, find_states
+from nsyswrap.ranks.collectives import find_collectives
+from nsyswrap.report import choose_window
 from nsyswrap.what_if.dependency_graph import Change
 from nsyswrap.what_if.saving import FIX_ERROR, RUNS_DIFFER, WhatIf, estimated, faster, saving_of, work_that_stays
-from nsyswrap.what_if.simulate import Simulation
+from nsyswrap.what_if.simulate import Simulation, simulated_part
 
 TURNS, TURN = 10, 100 * US
 
@@ -95,3 +99,23 @@ def test_an_estimate_has_the_same_error_and_stays_within_the_time() -> None:
     whole = estimated(1000, 1000, "all of it").time
     assert whole is not None
     assert whole.in_order == (1000, 1000, 1000)
+
+
+def test_a_sample_of_steps_longer_than_the_mean_saves_no_more_than_its_share_of_the_window() -> None:
+    """Six of nine steps take 300 µs, three of them 100; a sample has three of the long ones. Its kernels stay."""
+    builder, at = ExportBuilder(), 0
+    for number in range(11):
+        builder.kernel(at + 10 * US, at + 12 * US, launched=(at, at + 4 * US))
+        until = at + (300 if number < 8 else 100) * US
+        builder.range(f"step {number}", at, until)
+        at = until
+    context = find_context(trace_of(builder))
+    whole = choose_window(context)
+    sample = simulated_part(context, find_states(context, whole), whole, find_collectives(context), 3)
+    assert sample.scale * sample.measured_ns > whole.length_ns
+    fix = WhatIf(Change(host={MAIN: Spans(np.array([0]), np.array([at]))}), "")
+    found = saving_of(sample, fix)
+    left = sample.length(fix.change) / sample.length()
+    assert left > 0
+    assert found.point == pytest.approx((1 - left) * whole.length_ns, rel=0.001)
+    assert found.high < whole.length_ns
