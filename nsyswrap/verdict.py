@@ -99,7 +99,9 @@ def _limit(  # noqa: PLR0913, PLR0917 - one argument a source
         known = f" Apart from that: {first.headline}{_per_step(first, window, step, kind)}" if first and limits else ""
         return f"Cannot tell: the GPU is idle for {share} of the time and the capture does not show why.{known}", None
     if first is None or not limits:
-        return about + _without_finding(by_key["ledger"], by_key.get("compute"), plan, kind), None
+        return about + _without_finding(
+            by_key["ledger"], by_key.get("compute"), plan, typical(step, window), kind
+        ), None
     return f"{about}{first.headline}{_per_step(first, window, step, kind)}", first.rule
 
 
@@ -157,7 +159,9 @@ def _now(step: CurrentStep) -> str:
     return f"A step takes {units.duration(step.length.point)}{recorded}{few}"
 
 
-def _without_finding(ledger: Section, kernels: Section | None, plan: Plan, kind: ProgramKind) -> str:
+def _without_finding(
+    ledger: Section, kernels: Section | None, plan: Plan, step: CurrentStep | None, kind: ProgramKind
+) -> str:
     """Return the verdict of a run without warnings; with the kinds of kernels that take most of the time."""
     devices = ledger.tables["devices"]
     compute, whole = int(devices["compute_ns"].sum()), int(devices["window_ns"].sum())
@@ -167,11 +171,10 @@ def _without_finding(ledger: Section, kernels: Section | None, plan: Plan, kind:
         if not compute:
             return f"The GPU is idle for {units.share(int(devices['idle_ns'].sum()) / whole)} of the time."
         idle_for = f"Kernels do not run for {rest} of the time{mostly}"
-        if plan.step_ns and len(plan.changes) > 1:
+        if step is not None and len(plan.changes) > 1:
             first, second = (kind.fitted(rule_of(each.rule).fixed) for each in plan.changes[:2])
-            after = units.about(plan.changes[1].step.point, plan.step_ns)
-            now = units.duration(plan.step_ns)
-            return f"{idle_for}; two changes help only together. A step takes {now}; {after} {first} and {second}."
+            after = units.about(plan.changes[1].step.point, step.length.point)
+            return f"{idle_for}; two changes help only together. {_now(step)}; {after} {first} and {second}."
         return f"{idle_for}, and no change is predicted to save much of it."
     main = kernels.fact("main_kernels") if kernels else None
     most = f" Kernel time: {main.value}." if main and main.value else ""

@@ -100,7 +100,7 @@ def test_two_changes_that_help_only_together_are_named() -> None:
     text, rule = find_verdict(sections(), (finding(severity=Severity.NOTE),), WHOLE, TEN, plan=plan)
     assert rule is None
     assert text.startswith("Kernels do not run for 50.0 % of the time; two changes help only together. ")
-    assert "about 60 with CUDA graphs and " in text
+    assert " A step takes 100 ms as recorded; about 60 with CUDA graphs and " in text
 
 
 def test_without_steps_no_step_time_is_stated() -> None:

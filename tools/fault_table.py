@@ -44,7 +44,7 @@ captures, cut short, are in `tests/captures/faults`, where the tests judge them 
 - **others**: other warnings and problems of the report with the fault, and, after the slash, without it.
 - **predicted**: the least and the most that the finding predicts to save, over the steps of both captures.
 - **measured**: how much shorter these steps are without the fault, of their length with it.
-- **within 25 %**: whether the most predicted is that near to the measured saving: the whole fault is fixed.
+- **within 25 %**: whether the prediction for the whole fault is that near to the measured saving.
 
 """
 HEADS = "| root cause | program | first | others | predicted, ms | measured, ms | steps | within 25 % |"
@@ -82,6 +82,7 @@ class Verdict:
         others: Other rules raised as warnings or problems.
         fixed: Rules raised so without the fault.
         low_ns: The least that the expected finding predicts; None where there is no finding or no prediction.
+        point_ns: What it predicts where the whole fault is fixed.
         high_ns: The most.
         measured_ns: By how much the steps are shorter without the fault.
         faulty_ns: How long they are with it.
@@ -96,6 +97,7 @@ class Verdict:
     others: tuple[str, ...]
     fixed: tuple[str, ...]
     low_ns: int | None
+    point_ns: int | None
     high_ns: int | None
     measured_ns: int
     faulty_ns: int
@@ -110,15 +112,15 @@ class Verdict:
 
     @property
     def is_near(self) -> bool:
-        """Return whether the upper bound of the saving is within a quarter of the measured saving."""
-        return self.high_ns is not None and abs(self.high_ns - self.measured_ns) <= NEAR * abs(self.measured_ns)
+        """Return whether the predicted saving is within a quarter of the measured one."""
+        return self.point_ns is not None and abs(self.point_ns - self.measured_ns) <= NEAR * abs(self.measured_ns)
 
 
 def judge(name: str, expected: str, faulty: Report, fixed: Report) -> Verdict:
     """Return the verdict on the two reports of a program with a planted fault."""
     raised = _raised(faulty)
     mine = next((each for each in faulty.findings if each.rule == expected), None)
-    low, high = _predicted(mine)
+    saving = None if mine is None else mine.saving
     common, scale = _common_steps(faulty, fixed)
     with_it, without = (_length(report, common) for report in (faulty, fixed))
     return Verdict(
@@ -127,22 +129,14 @@ def judge(name: str, expected: str, faulty: Report, fixed: Report) -> Verdict:
         found=faulty.findings[0].rule if faulty.findings else "",
         others=tuple(dict.fromkeys(each.rule for each in raised if each.rule != expected)),
         fixed=tuple(dict.fromkeys(each.rule for each in _raised(fixed))),
-        low_ns=_scaled(low, scale),
-        high_ns=_scaled(high, scale),
+        low_ns=None if saving is None else round(saving.low * scale),
+        point_ns=None if saving is None else round(saving.point * scale),
+        high_ns=None if saving is None else round(saving.high * scale),
         measured_ns=with_it - without,
         faulty_ns=with_it,
         steps=len(common),
         machine=f"{faulty.gpus[0].name if faulty.gpus else NO_GPU}, nsys {faulty.session.nsys_version}",
     )
-
-
-def _predicted(finding: Finding | None) -> tuple[int | None, int | None]:
-    """Return the lower and the upper bound of a finding's saving, in ns; None where it predicts nothing."""
-    return (None, None) if finding is None or finding.saving is None else finding.saving.ends
-
-
-def _scaled(saving_ns: int | None, scale: float) -> int | None:
-    return None if saving_ns is None else round(saving_ns * scale)
 
 
 def _raised(report: Report) -> list[Finding]:

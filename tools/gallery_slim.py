@@ -16,6 +16,7 @@ from gallery_results import GALLERY, REPORT, Result, written
 from nsyswrap.model import Report
 from nsyswrap.render.html_report import render_slim
 from nsyswrap.render.json_reader import parse_report
+from nsyswrap.sections import program
 from nsyswrap.verdict import find_verdict, in_order
 
 SLIM = "page.html"
@@ -63,6 +64,9 @@ def slim_page(case: str, text: str, folder: Path = GALLERY) -> str:
 
 def judged(report: Report) -> Report:
     """Return a report with what the rules of today make of its numbers, and a note on what is older."""
+    if report.section(program.KEY) is None:
+        # The plan of an older report is about the steps as recorded, so all of its page is.
+        report = replace(report, step=replace(report.step, alone=None, alone_source=None))
     findings = in_order(report.sections, report.findings)
     verdict, rule = find_verdict(
         report.sections, findings, report.window, report.step, report.program_kind, report.plan

@@ -195,14 +195,14 @@ def test_what_was_expected_and_is_not_found_has_no_prediction() -> None:
     assert "idle/data_wait" in verdict.others
 
 
-@pytest.mark.parametrize(("high", "near"), [(74, False), (75, True), (100, True), (125, True), (126, False)])
+@pytest.mark.parametrize(("point", "near"), [(74, False), (75, True), (100, True), (125, True), (126, False)])
 def test_a_prediction_is_near_within_a_quarter(
-    high: int,
+    point: int,
     near: bool,  # noqa: FBT001
 ) -> None:
     table = tools("fault_table")
     verdict = table.judge("few", "idle/data_wait", *[report(loop(20, 12))] * 2)
-    assert replace(verdict, high_ns=high, measured_ns=100).is_near == near
+    assert replace(verdict, point_ns=point, measured_ns=100).is_near == near
 
 
 def test_the_page_names_what_was_not_captured(tmp_path: Path) -> None:

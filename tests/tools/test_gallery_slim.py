@@ -9,6 +9,8 @@ from pathlib import Path
 
 import hand_made
 
+from nsyswrap.base.interval import Interval
+from nsyswrap.model import StepTimes
 from nsyswrap.render.escape import unbroken
 from nsyswrap.verdict import in_order
 
@@ -17,6 +19,7 @@ cards = importlib.import_module("gallery_index")
 
 ROOT = Path(__file__).resolve().parents[2]
 LARGEST_PAGE = 60_000  # bytes
+MS = 1_000_000
 
 
 def test_each_card_leads_to_a_small_page_named_after_its_case() -> None:
@@ -46,6 +49,17 @@ def test_the_order_of_findings_is_that_of_today() -> None:
     report = hand_made.full_report()
     backwards = replace(report, findings=report.findings[::-1])
     assert slim.judged(backwards).findings == in_order(report.sections, report.findings)
+
+
+def test_an_older_report_is_about_the_steps_as_recorded() -> None:
+    """So is its plan: it has no section on the program alone."""
+    report = hand_made.full_report()
+    alone = StepTimes(30, 4 * MS, Interval(2 * MS, 3 * MS, 4 * MS), "this_process", 90 * MS, 120 * MS)
+    older = tuple(section for section in report.sections if section.key != "program")
+    for sections in (report.sections, older):
+        found = slim.judged(replace(report, step=alone, sections=sections))
+        assert found.step.alone == (None if sections is older else alone.alone)
+        assert ("as recorded" in found.verdict) == (sections is older)
 
 
 def test_an_older_report_is_written_again_with_the_verdict_of_today(tmp_path: Path) -> None:
