@@ -181,7 +181,8 @@ def test_measured_steps_that_allocate_are_a_finding() -> None:
     assert finding.evidence[:2] == ("9 allocations, 9.00 MiB in all", "0 releases, 0 B in all")
     assert finding.lost_ns == 164
     assert finding.evidence[3].startswith("36 ns of the host")
-    assert (finding.severity, saving_of(finding).point) == (Severity.PROBLEM, 36)
+    # The simulation lasts until the GPU is done, 8 ns after the window: the saving is its share of the window.
+    assert (finding.severity, saving_of(finding).point) == (Severity.PROBLEM, 35)
 
 
 def test_releases_are_churn_too() -> None:
