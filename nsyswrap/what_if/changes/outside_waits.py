@@ -1,4 +1,4 @@
-"""The change "what the step waits for is asked for a step earlier".
+"""The change "the program asks a step earlier for what it waits for".
 
 ::
 
@@ -8,7 +8,7 @@
                other    |============|============|
 
 The other one, a process or a server, takes as long as before. So a step takes as long as it waits, or as it takes
-without the wait, whichever is longer: what a step waits for began no later than the wait. A sleep waits for nobody.
+without the wait, whichever is longer: what a step waits for began no later than the wait. A sleep waits for nothing else.
 """
 
 import numpy as np
@@ -32,7 +32,7 @@ def asked_earlier(simulation: Simulation, lost: LostTime) -> WhatIf:
     left_over = max(waited - simulation.length(Change(host=host)), 0)
     most = max(total(inside_sample(simulation, each)) for each in host.values())
     change = Change(host=host, host_factor=left_over / max(most, 1))
-    return WhatIf(change, "what the step waits for is asked for a step earlier")
+    return WhatIf(change, "the program asks a step earlier for what it waits for")
 
 
 def _sleeps(simulation: Simulation) -> dict[int, Spans]:
