@@ -8,7 +8,8 @@
                other    |============|============|
 
 The other one, a process or a server, takes as long as before. So a step takes as long as it waits, or as it takes
-without the wait, whichever is longer: what a step waits for began no later than the wait. A sleep waits for nothing else.
+without the wait, whichever is longer: what a step waits for began no later than the wait. A sleep depends on
+nothing else.
 """
 
 import numpy as np
@@ -24,7 +25,7 @@ from nsyswrap.what_if.saving import WhatIf
 from nsyswrap.what_if.simulate import Simulation
 
 
-def asked_earlier(simulation: Simulation, lost: LostTime) -> WhatIf:
+def earlier_request(simulation: Simulation, lost: LostTime) -> WhatIf:
     """Return the change: of the wait, as much remains as the rest of the run does not cover."""
     host = lost.on_host(simulation)
     sleeps = _sleeps(simulation)
@@ -46,4 +47,4 @@ def _sleeps(simulation: Simulation) -> dict[int, Spans]:
     }
 
 
-FIXES = (Fix((rules.OUTSIDE_WAIT,), asked_earlier),)
+FIXES = (Fix((rules.OUTSIDE_WAIT,), earlier_request),)
