@@ -41,6 +41,7 @@ BY_COST = "{share} of the range from the least to the most that was measured for
 BY_PACE = "the machine was faster or slower than while it recorded."
 OPEN = "its kernels set the pace, so all that was measured for a call is possible."
 SCALED = " All times were then scaled by {factor}, since no cost of the calls explains the rest."
+COLUMNS, TYPES = ("device_id", "rank", "account", "rule", "ns"), (np.int64, object, str, str, np.int64)
 # A scale nearer to 1 is not worth a sentence. Source: ours, as the least share of a finding.
 NOTABLE_SCALE = 0.02
 
@@ -77,7 +78,7 @@ def _step(
     attributions: tuple[Attribution, ...],
     step_ns: int | None,
 ) -> pd.DataFrame:
-    """Return the accounts of a step on each GPU, in ns; they add up to the step.
+    """Return the accounts of a step on each GPU, in ns; they add up to the step. Those of idle time have a rule.
 
     Args:
         context: The program.
@@ -92,18 +93,18 @@ def _step(
         own = find_own_windows(context, window).on(device)
         steps = context.steps.measured_count if window.is_of_steps else 1
         ledger = ledger_rows(context.operations, device, own, collectives)
-        accounts = {LEDGER_NAMES[name]: ledger[name] for name in ROWS[:-1]}
+        accounts: dict[tuple[str, str], int] = {(LEDGER_NAMES[name], ""): ledger[name] for name in ROWS[:-1]}
         for each in idle.get(device, ()):
-            name = f"{LEDGER_NAMES['idle_ns']}: {cause_name(each.cause)}"
-            accounts[name] = accounts.get(name, 0) + each.idle_ns
+            account = f"{LEDGER_NAMES['idle_ns']}: {cause_name(each.cause)}", each.rule
+            accounts[account] = accounts.get(account, 0) + each.idle_ns
         length = round(own.length_ns / max(steps, 1)) if step_ns is None else step_ns
         rank = collectives.ranks.number(device) if collectives.ranks.known else None
         rows += [
-            (device, rank, name, ns)
-            for name, ns in zip(accounts, shared_out(np.array([*accounts.values()]), length), strict=True)
+            (device, rank, *account, ns)
+            for account, ns in zip(accounts, shared_out(np.array([*accounts.values()]), length), strict=True)
             if ns
         ]
-    table = typed_table(rows, {"device_id": np.int64, "rank": object, "account": str, "step_ns": np.int64})
+    table = typed_table(rows, dict(zip(COLUMNS, TYPES, strict=True)))
     return table.assign(rank=table["rank"].astype("Int64"))
 
 
@@ -145,9 +146,10 @@ SECTION = SectionSpec(
     place=155,
     group=PageGroup.PROGRAM,
     on_page_only=True,
-    columns={"step": "device_id rank account step_ns"},
+    columns={"step": " ".join(COLUMNS)},
     kinds={Kind.TEXT: "account"},
     captions={"step": "A step of the program"},
+    units={"ns": "ns"},
     headings={"ns": "a step"},
     facts={
         "step_alone_ns": "step",

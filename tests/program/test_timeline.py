@@ -143,7 +143,7 @@ def test_all_findings_are_about_the_program() -> None:
     assert report.plan.step_ns == report.step.alone.point
     section = report.section("program")
     assert section is not None
-    assert section.tables["step"]["step_ns"].sum() == report.step.alone.point
+    assert section.tables["step"]["ns"].sum() == report.step.alone.point
     assert "A step takes 218 µs" in report.verdict
     ledger = report.section("ledger")
     assert ledger is not None

@@ -251,7 +251,10 @@ def _profiler_cost(window: Window) -> Section:
 
 def _program(window: Window) -> Section:
     accounts = {"compute": 56 * MS, "exposed communication": 5 * MS, "idle: data loader wait": 46_670_000}
-    step = pd.DataFrame({"device_id": 0, "rank": pd.NA, "account": [*accounts], "step_ns": [*accounts.values()]})
+    rules = ["", "", "idle/data_wait"]
+    step = pd.DataFrame(
+        {"device_id": 0, "rank": pd.NA, "account": [*accounts], "rule": rules, "ns": [*accounts.values()]}
+    )
     length = round(0.97 * STEP_NS)
     facts = (
         Fact("step_alone_ns", length, "ns"),
