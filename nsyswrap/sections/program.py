@@ -22,10 +22,10 @@ from nsyswrap.what_if.without_profiler import LEAST, MOST
 KEY, TITLE = "program", "The program without the profiler"
 
 AS_RECORDED = (
-    "These numbers are of the recording, with what nsys cost, which was not measured. 'nsyswrap profile' measures it."
+    "This report is about the recording, with what nsys cost, which was not measured. 'nsyswrap profile' measures it."
 )
 UNCERTAIN = (
-    "These numbers are of the recording, with what nsys cost. Where that went is not known well enough: the step alone "
+    "This report is about the recording, with what nsys cost. Where that went is not known well enough: the step alone "
     "was not timed, or the simulation does not reproduce the run."
 )
 TIMED = (
@@ -66,7 +66,7 @@ def run(
             Fact("step_alone_high_ns", None if step is None else step.high, "ns"),
             Fact("steps_timed_alone", 0 if calibration is None else calibration.count, "count"),
         ),
-        tables={"step": _step(context, window, collectives, attributions, length)},
+        tables={"step": _step(context, window, collectives, () if program.is_recording else attributions, length)},
         notes=(_note(program),),
     )
 
@@ -80,6 +80,8 @@ def _step(
 ) -> pd.DataFrame:
     """Return the accounts of a step on each GPU, in ns; they add up to the step. Those of idle time have a rule.
 
+    The recording has none here: its ledger and its idle time have sections of their own.
+
     Args:
         context: The program.
         window: Its window.
@@ -88,13 +90,13 @@ def _step(
         step_ns: Length of a step; None for the mean of the window, or for all of it where it has no steps.
     """
     rows = []
-    idle = {each.device_id: idle_accounts(each, context.phases) for each in attributions}
-    for device in context.operations.used_in(window):
+    for attribution in attributions:
+        device = attribution.device_id
         own = find_own_windows(context, window).on(device)
         steps = context.steps.measured_count if window.is_of_steps else 1
         ledger = ledger_rows(context.operations, device, own, collectives)
         accounts: dict[tuple[str, str], int] = {(LEDGER_NAMES[name], ""): ledger[name] for name in ROWS[:-1]}
-        for each in idle.get(device, ()):
+        for each in idle_accounts(attribution, context.phases):
             account = f"{LEDGER_NAMES['idle_ns']}: {cause_name(each.cause)}", each.rule
             accounts[account] = accounts.get(account, 0) + each.idle_ns
         length = round(own.length_ns / max(steps, 1)) if step_ns is None else step_ns
