@@ -131,7 +131,7 @@ def range_kinds() -> Iterator[tuple[str, Call]]:
 
 def _empty_call() -> Call:
     """Return two calls through ctypes, which cost what those of a range cost without a profiler."""
-    function = ctypes.PYFUNCTYPE(None)(("Py_GetVersion", ctypes.pythonapi))
+    function = ctypes.PYFUNCTYPE(None)(("Py_IsInitialized", ctypes.pythonapi))
     given = ctypes.c_void_p.from_param(1), ctypes.c_void_p.from_param(1)
 
     def both() -> None:

@@ -26,7 +26,7 @@ from nsyswrap.capture.probe_turns import LAUNCHES, LONGEST, Times, run_probes
 from nsyswrap.capture.run_dir import RunDir, private_folder
 from nsyswrap.hardware.profiler_cost import CONVOLUTION_LAUNCH, LAUNCH, SLOWDOWN
 
-SCHEMA = "nsyswrap.profiler-cost/8"
+SCHEMA = "nsyswrap.profiler-cost/9"
 DRIVER = Path("/proc/driver/nvidia/version")
 CPU = Path("/proc/cpuinfo")
 
