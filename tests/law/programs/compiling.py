@@ -41,6 +41,11 @@ def program_own_class_first():
     graphs()
 
 
+def program_fullgraph():
+    print(digest(torch.compile(seeded(), backend="eager", fullgraph=True)(X)))
+    graphs()
+
+
 def program_aot_eager_trains():
     model = seeded(lambda: nn.Sequential(Net(), nn.Linear(4, 2)))
     print(digest(train(model, called=torch.compile(model, backend="aot_eager"))))
@@ -53,10 +58,45 @@ def program_inductor_trains():
     graphs()
 
 
+def program_module_compile():
+    model = seeded()
+    model.compile(backend="eager")
+    print(digest(model(X)), digest(model(X)))
+    graphs()
+
+
+def program_function_first_then_module():
+    print(torch.compile(lambda x: x + 1, backend="eager")(X).sum())
+    print(digest(torch.compile(seeded(), backend="eager", fullgraph=True)(X)))
+    graphs()
+
+
+def program_uncompiled_call_first():
+    model = seeded()
+    print(digest(model(X)))
+    print(digest(torch.compile(model, backend="eager", fullgraph=True)(X)))
+    graphs()
+
+
 def program_training_first_then_compile():
     model = train()
     print(digest(model))
     print(digest(torch.compile(model.eval(), backend="eager", fullgraph=True)(X)))
+    graphs()
+
+
+def program_dynamic_shapes():
+    model = torch.compile(seeded(), backend="eager", dynamic=True)
+    for rows in (2, 3, 5):
+        print(digest(model(torch.ones(rows, 4))))
+    graphs()
+
+
+def program_mark_dynamic():
+    x = torch.ones(3, 4)
+    torch._dynamo.mark_dynamic(x, 0)
+    model = torch.compile(seeded(), backend="eager")
+    print(digest(model(x)), digest(model(torch.ones(7, 4))))
     graphs()
 
 
@@ -66,6 +106,25 @@ def program_graph_breaks():
     graphs()
     with failing():
         torch.compile(seeded(Breaking), backend="eager", fullgraph=True)(X)
+
+
+def program_recompiles():
+    model = torch.compile(seeded(), backend="eager", dynamic=False)
+    for rows in range(1, 12):
+        model(torch.ones(rows, 4))
+    graphs()
+
+
+def program_disable():
+    model = torch.compiler.disable(seeded())
+    print(digest(model(X)))
+
+    @torch.compiler.disable
+    def alone(x):
+        return x * 2
+
+    print(torch.compile(lambda x: alone(x) + 1, backend="eager")(X).sum())
+    graphs()
 
 
 def program_compiled_step_function():
@@ -110,12 +169,30 @@ def program_explain():
         print(reason.reason, [f"{frame.name} {frame.line}" for frame in reason.user_stack])
 
 
+def program_compiled_optimizer_and_module_calls():
+    """A module with hooks of the program is compiled, and called in compiled code of a function."""
+    model = seeded()
+    model.first.register_forward_hook(lambda _module, _inputs, output: output + 1)
+    model.register_forward_pre_hook(lambda _module, inputs: (inputs[0] * 2,))
+    print(digest(torch.compile(model, backend="eager", fullgraph=True)(X)))
+    graphs()
+
+
 def program_compile_after_profiler():
     from torch.profiler import profile
 
     with profile(with_stack=True, with_modules=True):
         seeded()(X)
     print(digest(torch.compile(seeded(), backend="eager", fullgraph=True)(X)))
+    graphs()
+
+
+def program_inference_and_no_grad():
+    model = torch.compile(seeded(), backend="aot_eager")
+    with torch.inference_mode():
+        print(digest(model(X)))
+    with torch.no_grad():
+        print(digest(model(X)))
     graphs()
 
 

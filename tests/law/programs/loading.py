@@ -8,11 +8,17 @@ import threading
 import torch
 from program import digest, failing, run
 from torch.utils.data import (
+    BatchSampler,
+    ConcatDataset,
     DataLoader,
     Dataset,
     IterableDataset,
+    RandomSampler,
+    Subset,
     TensorDataset,
+    WeightedRandomSampler,
     get_worker_info,
+    random_split,
 )
 
 
@@ -92,6 +98,28 @@ def program_iterable_data():
     show(DataLoader(Stream(), batch_size=None))
     with failing():
         print(len(DataLoader(Stream())))
+
+
+def program_worker_init_and_collate():
+    torch.manual_seed(0)
+    loader = DataLoader(
+        Squares(4), num_workers=1, worker_init_fn=start, collate_fn=lambda items: [len(items), items[0][0]]
+    )
+    show(loader)
+    print(loader.worker_init_fn is start, loader.collate_fn.__name__)
+
+
+def program_samplers():
+    torch.manual_seed(0)
+    random.seed(0)
+    data = Squares()
+    show(DataLoader(data, batch_sampler=BatchSampler(RandomSampler(data, num_samples=5), 2, False)))
+    show(DataLoader(data, sampler=WeightedRandomSampler([0.1] * 5 + [1] * 5, 4)))
+    first, second = random_split(data, [0.3, 0.7], torch.Generator().manual_seed(1))
+    show(DataLoader(ConcatDataset([first, Subset(second, [0, 1])]), batch_size=2))
+    sampler = torch.utils.data.DistributedSampler(data, 3, 1, shuffle=True, seed=4)
+    sampler.set_epoch(2)
+    show(DataLoader(data, sampler=sampler, batch_size=2))
 
 
 def program_left_early():
@@ -217,6 +245,15 @@ def program_data_in_a_thread():
     thread.start()
     thread.join()
     print(found)
+
+
+def program_pinned_memory_without_gpu():
+    import warnings
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        show(DataLoader(TensorDataset(torch.arange(3)), pin_memory=True))
+    print([(str(each.message)[:60], each.filename.rpartition("/")[2], each.lineno) for each in caught])
 
 
 if __name__ == "__main__":

@@ -39,6 +39,20 @@ def read():
     return len(list(DataLoader(TensorDataset(torch.ones(3, 1)))))
 
 
+def program_module_call():
+    counts = {}
+    with counted(nn.Module, "__call__", counts):
+        print(digest(train(nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 2)))))
+    print(counts, digest(train()))
+
+
+def program_backward():
+    counts = {}
+    with counted(torch.Tensor, "backward", counts), counted(torch.autograd, "backward", counts):
+        print(digest(train()))
+    print(counts, digest(train()))
+
+
 def program_optimizer_steps():
     counts = {}
     model = nn.Linear(4, 2)
@@ -62,6 +76,13 @@ def program_loader():
     with counted(DataLoader, "__iter__", counts), counted(_BaseDataLoaderIter, "__next__", counts):
         print(read())
     print(counts, read())
+
+
+def program_moves():
+    counts = {}
+    with counted(torch.Tensor, "to", counts), counted(nn.Module, "to", counts), counted(torch.Tensor, "cuda", counts):
+        print(X.to(torch.float64).dtype, nn.Linear(2, 2).to("cpu").weight.device)
+    print(counts, X.to(torch.float16).dtype)
 
 
 def program_save_load_and_collect():
@@ -94,6 +115,36 @@ def program_mock():
     with mock.patch.object(torch.optim.SGD, "step", autospec=True) as step:
         train(steps=2)
     print(step.call_count, digest(train()))
+
+
+def program_subclass_calls_super():
+    class Logged(nn.Linear):
+        def __call__(self, *arguments, **named):
+            print("call")
+            return super().__call__(*arguments, **named)
+
+        def to(self, *arguments, **named):
+            print("to")
+            return super().to(*arguments, **named)
+
+    model = Logged(4, 2).to("cpu")
+    print(digest(train(model, steps=1)), Logged.__call__ is nn.Module.__call__)
+
+
+def program_call_of_instances_and_metaclasses():
+    class Meta(type):
+        def __call__(cls, *arguments):
+            print("made", cls.__name__)
+            return super().__call__(*arguments)
+
+    class Made(nn.Module, metaclass=Meta):
+        def forward(self, x):
+            return x + 1
+
+    model = Made()
+    model.__call__ = lambda _x: "never"
+    model.forward = lambda x: x + 2
+    print(digest(model(X)), type(model).__call__ is nn.Module.__call__)
 
 
 def program_replaced_classes():

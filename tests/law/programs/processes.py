@@ -2,17 +2,22 @@
 
 import asyncio
 import concurrent.futures
+import contextvars
 import functools
 import multiprocessing
 import os
+import pickle
+import queue
 import signal
+import subprocess
 import sys
 import threading
+import time
 
 import torch
 import torch.distributed as dist
 import torch.multiprocessing
-from program import digest, run, train
+from program import digest, failing, run, train
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
@@ -69,6 +74,31 @@ def rank_of_ddp(rank, count, store):
     dist.destroy_process_group()
 
 
+def rank_of_fsdp(rank, count, store):
+    from torch.distributed.fsdp import fully_shard
+
+    dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=count)
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 8), nn.Linear(8, 2))
+    mesh = dist.init_device_mesh("cpu", (count,))
+    for each in model:
+        fully_shard(each, mesh=mesh)
+    fully_shard(model, mesh=mesh)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
+    for _ in range(3):
+        model(X + rank).square().sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    with open(f"rank{rank}.txt", "w") as file:
+        print(
+            rank,
+            [digest(each.full_tensor()) for each in model.parameters()],
+            type(model).__mro__[0].__name__,
+            file=file,
+        )
+    dist.destroy_process_group()
+
+
 def rank_of_checkpoint(rank, count, store):
     import torch.distributed.checkpoint as dcp
 
@@ -83,12 +113,30 @@ def rank_of_checkpoint(rank, count, store):
     dist.destroy_process_group()
 
 
+def rank_that_fails(rank, count, store):
+    linear()(X)
+    if rank == 1:
+        raise ValueError("rank 1 fails")
+    time.sleep(20)
+
+
 def program_ranks_of_ddp():
     in_ranks(rank_of_ddp)
 
 
+def program_ranks_of_fsdp():
+    in_ranks(rank_of_fsdp)
+
+
 def program_ranks_save_a_checkpoint():
     in_ranks(rank_of_checkpoint)
+
+
+def program_rank_fails():
+    try:
+        in_ranks(rank_that_fails)
+    except torch.multiprocessing.ProcessRaisedException as error:
+        print(error, error.error_index)
 
 
 def program_threads_train_at_once():
@@ -161,6 +209,21 @@ def program_generators_that_hold_a_step():
     print(next(one), next(two), next(one), list(two))
     one.close()
     print(list(one))
+
+
+def program_context_variables():
+    variable = contextvars.ContextVar("own", default=0)
+
+    class Setting(nn.Module):
+        def forward(self, x):
+            variable.set(variable.get() + 1)
+            return x
+
+    Setting()(X)
+    print(variable.get(), [each.name for each in contextvars.copy_context() if "decimal" not in each.name])
+    context = contextvars.copy_context()
+    context.run(Setting(), X)
+    print(variable.get(), context[variable])
 
 
 def program_signal_handlers():
@@ -266,6 +329,53 @@ def program_spawned_process_saves():
         print(pool.submit(torch.save, {"a": X}, "c.pt").result(), digest(torch.load("c.pt")))
         print(pool.submit(save, "d.pt").result())
         print(digest(pool.submit(functools.partial(torch.load, map_location="cpu"), "c.pt").result()))
+
+
+def program_module_sent_to_a_child():
+    def receive(connection):
+        model = connection.recv()
+        connection.send((train_without_seed(model), type(model).__call__.__qualname__))
+
+    ours, theirs = multiprocessing.Pipe()
+    child = multiprocessing.get_context("fork").Process(target=receive, args=(theirs,))
+    child.start()
+    ours.send(linear())
+    print(ours.recv())
+    child.join()
+    print(child.exitcode, len(pickle.dumps(linear().state_dict)) > 0)
+
+
+def program_queue_of_tensors():
+    def put(target):
+        target.put(linear()(X).detach())
+        while not done.is_set():
+            time.sleep(0.01)
+
+    context = torch.multiprocessing.get_context("fork")
+    target, done = context.Queue(), context.Event()
+    child = context.Process(target=put, args=(target,))
+    child.start()
+    print(digest(target.get(timeout=30)))
+    done.set()
+    child.join()
+    with failing():
+        queue.Queue().get_nowait()
+
+
+def program_child_of_another_program():
+    """Children that are not Python get the environment, and nothing is printed by anyone else."""
+    print(subprocess.run(["/bin/sh", "-c", "echo shell; echo error >&2; exit 4"], capture_output=True, text=True))
+    print(subprocess.check_output([sys.executable, "-c", "print(1)"], text=True, stderr=subprocess.STDOUT))
+
+
+def program_asyncio_child():
+    async def main():
+        child = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", "import sys; print(sys.argv)", "a", stdout=-1, stderr=-1
+        )
+        return await child.communicate(), child.returncode
+
+    print(asyncio.run(main()))
 
 
 if __name__ == "__main__":

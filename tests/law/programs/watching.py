@@ -13,7 +13,7 @@ import weakref
 import torch
 from program import digest, need, run, train
 from torch import nn
-from torch.profiler import ProfilerActivity, profile, schedule
+from torch.profiler import ProfilerActivity, profile, record_function, schedule
 from torch.utils.data import DataLoader, TensorDataset
 
 X = torch.ones(2, 4)
@@ -70,6 +70,16 @@ def program_profiler_with_modules():
     print(sorted({name for _, name in functions if name.startswith("nn.Module")}))
 
 
+def program_profiler_records_shapes():
+    with profile(activities=CPU, record_shapes=True, profile_memory=True, with_flops=True) as found:
+        with record_function("outer"):
+            train(steps=1)
+    for each in sorted(
+        found.key_averages(group_by_input_shape=True), key=lambda each: (each.key, str(each.input_shapes))
+    ):
+        print(each.key, each.count, each.input_shapes, each.flops)
+
+
 def program_profiler_schedule():
     ready = []
     with profile(
@@ -94,6 +104,36 @@ def program_profiler_after_compile():
         model(X)
         compiled(X)
     print(sorted(each for each, _ in counts(found) if each.startswith("aten")))
+
+
+def program_old_profilers():
+    with torch.autograd.profiler.profile(record_shapes=True) as found:
+        train(steps=1)
+    print(*sorted((each.key, each.count) for each in found.key_averages()), sep="\n")
+    with torch.autograd.profiler.emit_itt(enabled=False), torch.autograd.profiler.record_function("named"):
+        train(steps=1)
+
+
+def program_execution_trace():
+    from torch.profiler import ExecutionTraceObserver
+
+    observer = ExecutionTraceObserver().register_callback("trace.json")
+    with profile(activities=CPU, execution_trace_observer=observer):
+        nn.Linear(4, 2)(X).sum().backward()
+    print([each["name"] for each in json.load(open("trace.json"))["nodes"]])
+
+
+def program_profiler_in_a_worker_thread():
+    def watched():
+        with profile(activities=CPU) as found:
+            nn.Linear(4, 2)(X)
+        names_of_thread.extend(names(found))
+
+    names_of_thread = []
+    thread = threading.Thread(target=watched)
+    thread.start()
+    thread.join()
+    print(names_of_thread)
 
 
 def calls_of(stats, wanted):
@@ -262,6 +302,16 @@ def program_coverage():
         print(short(file), sorted(data.lines(file)))
 
 
+def program_trace_module():
+    import trace
+
+    tracer = trace.Trace(
+        count=True, trace=False, ignoredirs=[sys.prefix, sys.base_prefix, os.path.dirname(os.__file__)]
+    )
+    tracer.runfunc(work)
+    print(*sorted((short(file), line, count) for (file, line), count in tracer.results().counts.items()), sep="\n")
+
+
 def program_audit_hook():
     events = []
     sys.addaudithook(lambda event, arguments: events.append(event) if active else None)
@@ -270,6 +320,17 @@ def program_audit_hook():
     active = False
     kinds = dict.fromkeys(events)
     print(len(events), *sorted(kinds), sep="\n")
+
+
+def program_audit_hook_of_opened_files():
+    files = []
+    sys.addaudithook(
+        lambda event, arguments: files.append(str(arguments[0])) if active and event in {"open", "import"} else None
+    )
+    active = True
+    work()
+    active = False
+    print(*(short(file) for file in files if "/proc/" not in file), sep="\n")
 
 
 def program_collector_callbacks():
@@ -321,6 +382,14 @@ def program_objects_that_training_leaves():
     print(found[-1] - found[-2], len(gc.garbage))
 
 
+def program_freeze():
+    gc.freeze()
+    work()
+    gc.unfreeze()
+    gc.collect()
+    print(gc.get_freeze_count(), gc.isenabled(), gc.get_debug())
+
+
 def program_lifetimes():
     """Objects of torch die as soon as the program drops them, without the collector."""
     gc.disable()
@@ -358,6 +427,23 @@ def program_tracemalloc():
         len(kept),
     )
     print(tracemalloc.get_traceback_limit())
+
+
+def program_flight_of_exceptions():
+    """Exceptions keep exactly the frames of the program and of torch alive."""
+
+    class Failing(nn.Module):
+        def forward(self, x):
+            big = x * 2
+            raise ValueError(tuple(big.shape))
+
+    try:
+        nn.Sequential(Failing())(X)
+    except ValueError as error:
+        trace = error.__traceback__
+        while trace is not None:
+            print(trace.tb_frame.f_code.co_name, sorted(trace.tb_frame.f_locals))
+            trace = trace.tb_next
 
 
 if __name__ == "__main__":
