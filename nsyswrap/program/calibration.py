@@ -132,13 +132,6 @@ class Calibration:
         scaled: Times = np.rint(self.extents.host_work(self.extent.point) * self.scale).astype(np.int64)
         return scaled
 
-    @cached_property
-    def host(self) -> Interval[float]:
-        """Return the work of the host at the admissible extents, as multiples of that at the estimate."""
-        mine = self.simulation.graph.work_end > self.simulation.graph.work_start
-        work = self.extent.map(lambda extent: float(self.extents.host_work(extent)[mine].sum()))
-        return work.map(lambda ns: ns / max(work.point, 1.0))
-
 
 def find_calibration(simulation: Simulation, calls: RecordedCalls, window: Window) -> Calibration | None:
     """Return the recorded run as the program runs alone.

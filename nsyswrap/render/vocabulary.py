@@ -85,7 +85,6 @@ WEIGHTS = ("total_ns", "idle_ns", "kernel_ns", "gpu_ns", "host_ns", "window_ns")
 """Columns that measure how much time a row stands for; the first one that a table has is used."""
 
 SAVINGS = "Largest predicted saving first. Savings do not add up: time that one fix saves, another cannot save again."
-SAVINGS_BRIEFLY = "Largest predicted saving first; savings do not add up. A finding opens with its evidence."
 ADDS_UP = "Each row adds up to its window to the nanosecond; rounded shares may differ from 100 % by a tenth."
 NO_GPU = "No GPU work was recorded, so there is no breakdown of GPU time."
 

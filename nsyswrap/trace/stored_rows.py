@@ -19,7 +19,6 @@ from nsyswrap.trace.table_pages import LEAF, LEAF_HEADER_BYTES, UnknownFormatErr
 
 Array = npt.NDArray[Any]
 
-WORD_BYTES = 8
 # Room for each column behind the last page: a broken row points outside its page by the bytes of its columns at most.
 SPARE_BYTES = 64
 # The first bit of a byte that says that a number of variable length goes on.

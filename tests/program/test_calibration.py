@@ -55,7 +55,6 @@ def test_a_gpu_that_sets_the_pace_leaves_the_cost_open() -> None:
     made = found(trace_of(loop(every=20, kernel=300)), alone(LAUNCHES * 300 + 8))
     assert made.extent == Interval(LEAST, (LEAST + MOST) / 2, MOST)
     assert made.scale == pytest.approx(1, abs=0.01)
-    assert made.host.low < 1 < made.host.high
 
 
 @pytest.mark.parametrize("factor", [0.8, 1.2])
