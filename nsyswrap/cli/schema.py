@@ -1,5 +1,6 @@
 """`nsyswrap schema`: print the JSON Schema of report.json."""
 
+import json
 from pathlib import Path
 
 import click
@@ -17,6 +18,6 @@ def schema(output: Path | None, force: bool) -> None:  # noqa: FBT001 - click pa
       nsyswrap schema
       nsyswrap schema -o report.schema.json
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
-    from nsyswrap.render import json_schema  # noqa: PLC0415 - so that --help stays fast
+    from nsyswrap.render import json_report  # noqa: PLC0415 - so that --help stays fast
 
-    write_result(json_schema.render(), output, force=force)
+    write_result(json.dumps(json_report.schema(), indent=1) + "\n", output, force=force)

@@ -46,7 +46,7 @@ from nsyswrap.render.json_report import section_tree
 from nsyswrap.rules import rule_name
 
 if TYPE_CHECKING:
-    from nsyswrap.render.json_writer import Tree
+    from nsyswrap.base.json_codec import Tree
 
 SCHEMA = "nsyswrap.comparison/3"
 _TONES: dict[Outcome, Tone] = {Outcome.FASTER: "good", Outcome.SLOWER: "bad", Outcome.CANNOT_TELL: "unsure"}

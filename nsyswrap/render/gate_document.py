@@ -10,7 +10,7 @@ from nsyswrap.render.document import Column, Document, DocumentSection, Lines, T
 from nsyswrap.render.issues import issue_entries
 
 if TYPE_CHECKING:
-    from nsyswrap.render.json_writer import Tree
+    from nsyswrap.base.json_codec import Tree
 
 SCHEMA = "nsyswrap.gate/2"
 MARKER = "<!-- nsyswrap gate -->"

@@ -1,33 +1,160 @@
 """The report as JSON, schema ``nsyswrap.report/3``: every number unrounded, for other programs.
 
-Each row of a table is one line, so that two reports can be compared line by line. ``session.hostname`` is always
-empty: reports are attached to public issues, so the name of the machine is withheld.
+Writing, reading and the JSON Schema follow from the types of the report, with what differs from them here. Each row of
+a table is one line, so that two reports can be compared line by line. ``session.hostname`` is always empty: reports are
+attached to public issues, so the name of the machine is withheld.
 """
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from operator import attrgetter
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from nsyswrap.base import units
-from nsyswrap.base.interval import NAMES, Interval
 from nsyswrap.base.intervals import Window
-from nsyswrap.model import Fact, Finding, Gpu, Plan, Report, Section, Session, StepTimes
-from nsyswrap.render import gaps
-from nsyswrap.render.json_writer import Tree, write
-from nsyswrap.render.rows import weight_column
+from nsyswrap.base.json_codec import (
+    NS_INTERVAL,
+    TEXT,
+    WHOLE,
+    Codec,
+    DamagedError,
+    Field,
+    Tree,
+    codec_of,
+    keyed,
+    list_of,
+    mapping_of,
+    null_or,
+    read_scalar,
+    record_of,
+)
+from nsyswrap.model import Fact, Finding, Gpu, Plan, PlannedChange, Report, Section, Session, StepTimes, Unit
+from nsyswrap.render.json_tables import listed_rows, read_table, tables_schema
+from nsyswrap.render.json_writer import write
 from nsyswrap.render.summary_model import records
+from nsyswrap.render.table_columns import known_tables
+from nsyswrap.rules.program_kind import Framework, ProgramKind
 
 SCHEMA = "nsyswrap.report/3"
-MOST_ROWS = 20_000
 
 # The number of the rank on each GPU.
 Ranks = Mapping[int, int | None]
 NO_RANKS: Ranks = MappingProxyType({})
-
-
 _INFINITE = (float("inf"), -float("inf"))
+
+
+def _written(codec: Codec, get: Any = lambda _: None) -> Field:  # noqa: ANN401 - of any record
+    """Return a field that follows from others, or from the whole report."""
+    return Field(codec, get, is_read=False)
+
+
+def _capability(text: Any, place: str) -> tuple[int, int]:  # noqa: ANN401 - a value of JSON
+    major, _, minor = TEXT.read(text, place).partition(".")
+    if not (major.isascii() and major.isdigit() and minor.isascii() and minor.isdigit()):
+        raise DamagedError(f"{place} is {text[:20]!r}")
+    return int(major), int(minor)
+
+
+def _value(fact: Fact) -> object:
+    """Return a fact's value for JSON: a numpy number becomes a Python number, a missing value None."""
+    value = fact.value.item() if isinstance(fact.value, np.generic) else fact.value
+    return None if units.is_missing(value) or value in _INFINITE else value
+
+
+def _fact(label: str, value: object, unit: Unit) -> Fact:
+    of_text = unit == "text"
+    if value is not None and (isinstance(value, bool) or isinstance(value, str) != of_text):
+        raise ValueError(f"its value is {json.dumps(value)[:40]} and its unit {unit}")
+    return Fact(label, value, unit)  # type: ignore[arg-type]  # a text or a number
+
+
+def _framework(text: Any, place: str) -> Framework:  # noqa: ANN401 - a value of JSON
+    """Return what launches kernels; unknown for a framework of a newer nsyswrap."""
+    return Framework(text) if TEXT.read(text, place) in set(Framework) else Framework.UNKNOWN
+
+
+NULL_OR_WHOLE = null_or(WHOLE)
+FRAMEWORK = Codec(TEXT.schema, _framework, attrgetter("value"))
+WINDOW = record_of(Window, "label source start_ns end_ns", "window")
+CAPABILITY = Codec(TEXT.schema, _capability, lambda known: f"{known[0]}.{known[1]}")
+FINDING = record_of(
+    Finding,
+    "rule severity headline lost_ns saving saving_method line advice evidence device_id rank section window",
+    "finding",
+    line=_written(null_or(TEXT), attrgetter("line")),
+    rank=_written(NULL_OR_WHOLE),
+    section=_written(null_or(TEXT)),
+    window=WINDOW,
+)
+VALUE = Field(Codec({"type": ["number", "string", "null"]}, read_scalar), _value)
+CELL = Codec({"type": ["string", "number", "boolean", "null"]}, lambda value, _: value)
+ROWS = Codec({"type": "array", "items": mapping_of(CELL).schema}, CELL.read, records)
+
+
+def _section(key: str, tables: Mapping[str, object], **fields: Any) -> Section:  # noqa: ANN401 - each of its own type
+    found = {name: read_table(key, name, rows, f"sections.{key}.tables.{name}") for name, rows in tables.items()}
+    return Section(key, tables=found, **fields)
+
+
+SECTION = record_of(
+    Section,
+    "title window facts tables findings notes",
+    "section",
+    make=_section,
+    title=TEXT,
+    window=WINDOW,
+    facts=keyed(record_of(Fact, "value unit", make=_fact, value=VALUE), "label"),
+    tables=mapping_of(ROWS),
+    findings=list_of(FINDING),
+)
+PLANNED = record_of(
+    PlannedChange, "rule step saving source", saving=_written(NS_INTERVAL, lambda change: change.saving(0))
+)
+
+
+def _plan(plan: Plan) -> list[Tree]:
+    return [
+        {**PLANNED.write(each), "saving": NS_INTERVAL.write(each.saving(plan.step_ns or 0))} for each in plan.changes
+    ]
+
+
+def _report(plan: Any, plan_base: Any, plan_notes: Any, **fields: Any) -> Report:  # noqa: ANN401 - as read
+    return Report(plan=Plan(plan_base, plan, plan_notes), **fields)
+
+
+REPORT = record_of(
+    Report,
+    "schema capture session gpus window step verdict verdict_rule plan plan_base plan_notes sections findings notes "
+    "program_kind",
+    make=_report,
+    schema=_written(replace(TEXT, schema={"const": SCHEMA}), lambda _: SCHEMA),
+    session=record_of(
+        Session,
+        "nsys_version schema_version started_utc duration_ns hostname command traces graph_trace driver_version "
+        "cuda_version",
+        hostname=_written(TEXT, lambda _: ""),
+    ),
+    gpus=list_of(
+        record_of(
+            Gpu,
+            "device_id name compute_capability sm_count memory_bytes rank",
+            compute_capability=null_or(CAPABILITY),
+        )
+    ),
+    window=WINDOW,
+    # Older reports of this version have no time of all steps alone.
+    step=record_of(StepTimes, alone_total_ns=Field(NULL_OR_WHOLE, attrgetter("alone_total_ns"), is_required=False)),
+    plan=replace(list_of(PLANNED), write=_plan),
+    plan_base=Field(record_of(Plan, "step_ns", make=lambda step_ns: step_ns), attrgetter("plan")),
+    plan_notes=Field(codec_of(tuple[str, ...]), attrgetter("plan.notes")),
+    sections=keyed(SECTION, "key"),
+    findings=list_of(FINDING),
+    program_kind=record_of(ProgramKind, framework=FRAMEWORK),
+)
 
 
 def render(report: Report) -> str:
@@ -38,90 +165,15 @@ def render(report: Report) -> str:
 def tree(report: Report) -> Tree:
     """Return the report as nested dictionaries and lists of plain Python values.
 
-    A table of more than ``MOST_ROWS`` rows is cut to its longest gaps or its largest rows. A note of its section then
-    says how many rows, and how many ns, are left out.
+    A table of many rows is cut. A note of its section then says how many rows, and how many ns, are left out.
     """
     ranks = {gpu.device_id: gpu.rank for gpu in report.gpus}
     section_of = sections_of(report)
     return {
-        "schema": SCHEMA,
-        "capture": {"name": report.capture.name, "bytes": report.capture.bytes},
-        "session": _session(report.session),
-        "gpus": [_gpu(gpu) for gpu in report.gpus],
-        "window": _window(report.window),
-        "step": _step(report.step),
-        "verdict": report.verdict,
-        "verdict_rule": report.verdict_rule,
-        "plan": _plan(report.plan),
-        "plan_base": _plan_base(report.plan),
-        "plan_notes": list(report.plan.notes),
+        **REPORT.write(replace(report, sections=(), findings=())),
         "sections": {section.key: section_tree(section, ranks) for section in report.sections},
-        "findings": [_finding(finding, section_of.get(finding), ranks) for finding in report.findings],
-        "notes": list(report.notes),
-        "program_kind": {
-            "framework": report.program_kind.framework.value,
-            "uses_graphs": report.program_kind.uses_graphs,
-        },
+        "findings": _findings(report.findings, section_of, ranks),
     }
-
-
-def _session(session: Session) -> Tree:
-    return {
-        "nsys_version": session.nsys_version,
-        "schema_version": session.schema_version,
-        "started_utc": session.started_utc,
-        "duration_ns": session.duration_ns,
-        "hostname": "",
-        "command": list(session.command),
-        "traces": list(session.traces),
-        "graph_trace": session.graph_trace,
-        "driver_version": session.driver_version,
-        "cuda_version": session.cuda_version,
-    }
-
-
-def _gpu(gpu: Gpu) -> Tree:
-    capability = gpu.compute_capability
-    return {
-        "device_id": gpu.device_id,
-        "name": gpu.name,
-        "compute_capability": None if capability is None else f"{capability[0]}.{capability[1]}",
-        "sm_count": gpu.sm_count,
-        "memory_bytes": gpu.memory_bytes,
-        "rank": _whole(gpu.rank),
-    }
-
-
-def _window(window: Window) -> Tree:
-    return {"label": window.label, "source": window.source, "start_ns": window.start_ns, "end_ns": window.end_ns}
-
-
-def _step(step: StepTimes) -> Tree:
-    return {
-        "count": _whole(step.count),
-        "recorded_ns": _whole(step.recorded_ns),
-        "alone": _interval(step.alone),
-        "alone_source": step.alone_source,
-        "total_ns": _whole(step.total_ns),
-        "alone_total_ns": _whole(step.alone_total_ns),
-    }
-
-
-def _plan(plan: Plan) -> list[Tree]:
-    return [
-        {
-            "rule": each.rule,
-            "step": _interval(each.step),
-            "saving": _interval(each.saving(plan.step_ns or 0)),
-            "source": each.source,
-        }
-        for each in plan.changes
-    ]
-
-
-def _plan_base(plan: Plan) -> Tree:
-    """Return the step time that the plan begins with."""
-    return {"step_ns": _whole(plan.step_ns)}
 
 
 def section_tree(section: Section, ranks: Ranks = NO_RANKS) -> Tree:
@@ -131,26 +183,26 @@ def section_tree(section: Section, ranks: Ranks = NO_RANKS) -> Tree:
         section: The section.
         ranks: The number of the rank on each GPU.
     """
-    tables: dict[str, list[Tree]] = {}
-    notes = list(section.notes)
-    for name, table in section.tables.items():
-        kept, note = _cut(section.key, name, table)
-        tables[name] = records(kept)
-        notes.extend([note] if note else [])
-    return {
-        "title": section.title,
-        "window": _window(section.window),
-        "facts": {fact.label: {"value": _fact_value(fact), "unit": fact.unit} for fact in section.facts},
-        "tables": tables,
-        "findings": [_finding(finding, section.key, ranks) for finding in section.findings],
-        "notes": notes,
-    }
+    listed = {name: listed_rows(section.key, name, table) for name, table in section.tables.items()}
+    cut = replace(
+        section,
+        tables={name: table for name, (table, _) in listed.items()},
+        findings=(),
+        notes=(*section.notes, *(note for _, note in listed.values() if note)),
+    )
+    section_of = dict.fromkeys(section.findings, section.key)
+    return {**SECTION.write(cut), "findings": _findings(section.findings, section_of, ranks)}
 
 
-def _fact_value(fact: Fact) -> object:
-    """Return a fact's value for JSON: a numpy number becomes a Python number, a missing value None."""
-    value = fact.value.item() if isinstance(fact.value, np.generic) else fact.value
-    return None if units.is_missing(value) or value in _INFINITE else value
+def _findings(findings: Sequence[Finding], section_of: Mapping[Finding, str], ranks: Ranks) -> list[Tree]:
+    return [
+        {
+            **FINDING.write(each),
+            "rank": None if each.device_id is None else NULL_OR_WHOLE.write(ranks.get(each.device_id)),
+            "section": section_of.get(each),
+        }
+        for each in findings
+    ]
 
 
 def sections_of(report: Report) -> dict[Finding, str]:
@@ -158,50 +210,16 @@ def sections_of(report: Report) -> dict[Finding, str]:
     return {finding: section.key for section in reversed(report.sections) for finding in section.findings}
 
 
-def _finding(finding: Finding, section: str | None, ranks: Ranks) -> Tree:
-    return {
-        "rule": finding.rule,
-        "severity": finding.severity.value,
-        "headline": finding.headline,
-        "lost_ns": int(finding.lost_ns),
-        "saving": _interval(finding.saving),
-        "saving_method": finding.saving_method,
-        "line": finding.line,
-        "advice": finding.advice,
-        "evidence": list(finding.evidence),
-        "device_id": _whole(finding.device_id),
-        "rank": None if finding.device_id is None else _whole(ranks.get(finding.device_id)),
-        "section": section,
-        "window": _window(finding.window),
+def schema() -> Tree:
+    """Return the JSON Schema (2020-12) of report.json, from the types of a report and the columns of its tables."""
+    fields = dict(REPORT.schema["properties"])
+    known = {
+        key: {"allOf": [SECTION.reference], "properties": {"tables": tables_schema(key)}} for key in known_tables()
     }
-
-
-def _interval(ns: Interval[int] | None) -> Tree | None:
-    """Return an estimate of a time with its range; None stays None."""
-    return None if ns is None else {f"{name}_ns": int(value) for name, value in zip(NAMES, ns.in_order, strict=True)}
-
-
-def _whole(value: int | None) -> int | None:
-    """Return a whole number as Python's int, which JSON can hold; None stays None."""
-    return None if value is None else int(value)
-
-
-def _cut(key: str, name: str, table: pd.DataFrame) -> tuple[pd.DataFrame, str]:
-    """Return the listed rows of a table, and a sentence about the rest; the sentence is empty if no row is left out."""
-    if len(table) <= MOST_ROWS:
-        return table, ""
-    left_ns: int | None = None
-    weight = weight_column(table)
-    if (key, name) == ("idle", "gaps"):
-        kept, left_ns = gaps.cut(table, MOST_ROWS)
-        which = "those of the longest gaps"
-    elif weight is None:
-        kept, which = table.head(MOST_ROWS), "the first"
-    else:
-        largest = np.argsort(-table[weight].to_numpy(), kind="stable")[:MOST_ROWS]
-        kept, which = table.iloc[np.sort(largest)], f"those of most {weight}"
-        left_ns = int(table[weight].sum() - kept[weight].sum())
-    rest = "" if left_ns is None else f" with {units.count(left_ns)} ns in all"
-    listed = f"{units.count(len(kept))} of {units.count(len(table))} rows are listed, {which}"
-    left = len(table) - len(kept)
-    return kept, f"Table {name}: {listed}; {units.counted(left, 'row')}{rest} {'is' if left == 1 else 'are'} left out."
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "report.json of nsyswrap",
+        **REPORT.schema,
+        "properties": {**fields, "sections": {**fields["sections"], "properties": known}},
+        "$defs": {each.name: each.schema for each in (NS_INTERVAL, WINDOW, FINDING, SECTION)},
+    }

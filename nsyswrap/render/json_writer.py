@@ -2,14 +2,13 @@
 
 import json
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
 from nsyswrap.base import units
+from nsyswrap.base.json_codec import Tree
 from nsyswrap.render.escape import escape_in_json
 
-Tree = dict[str, Any]
 _INFINITE = (float("inf"), -float("inf"))
 
 

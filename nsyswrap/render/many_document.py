@@ -13,7 +13,7 @@ from nsyswrap.render.escape import elide
 from nsyswrap.render.vocabulary import LEDGER_PARTS, fill, rule_name
 
 if TYPE_CHECKING:
-    from nsyswrap.render.json_writer import Tree
+    from nsyswrap.base.json_codec import Tree
 
 SCHEMA = "nsyswrap.many/1"
 # So many groups have a bar; the table has all. Ours: more fill several screens.

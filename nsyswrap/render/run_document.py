@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from nsyswrap.base import units
+from nsyswrap.base.json_codec import Tree
 from nsyswrap.render.document import Column, Document, DocumentSection, Entries, Entry, Lines, Table
-from nsyswrap.render.json_writer import Tree
 from nsyswrap.rules import cause_name, rule_name
 from nsyswrap.rules.work_names import LEDGER_NAMES
 from nsyswrap.runs.run import Account, ListedRun, RunFact, RunFinding, RunRow

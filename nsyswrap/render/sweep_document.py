@@ -32,7 +32,7 @@ from nsyswrap.sweep.scaling import STRONG, WEAK, ScalingRow, kinds, scaling
 from nsyswrap.sweep.spec import BATCH_OF_ALL, GPUS, Axis
 
 if TYPE_CHECKING:
-    from nsyswrap.render.json_writer import Tree
+    from nsyswrap.base.json_codec import Tree
 
 _NOT_RUN = "not run"
 _TITLES = MappingProxyType({STRONG: "Strong scaling", WEAK: "Weak scaling"})

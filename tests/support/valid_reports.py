@@ -7,8 +7,7 @@ from typing import Any
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
 from nsyswrap.model import Report
-from nsyswrap.render.json_report import tree
-from nsyswrap.render.json_schema import schema
+from nsyswrap.render.json_report import schema, tree
 
 # Rows of each table that are checked; all rows of one table are made alike.
 ROWS = 50
