@@ -49,9 +49,12 @@ import postgres_server  # noqa: E402 - beside the tests
 from nsyswrap.cli.recording import recorded_run  # noqa: E402 - after the folder above
 from nsyswrap.runs.database import writing  # noqa: E402
 from nsyswrap.runs.frames import COLUMNS  # noqa: E402
-from nsyswrap.runs.history import History, open_history  # noqa: E402
+from nsyswrap.runs.history import (  # noqa: E402
+    Added,
+    History,
+    open_history,
+)
 from nsyswrap.runs.run import STEP_FIELDS, Program, RunRow  # noqa: E402
-from nsyswrap.runs.store import Added  # noqa: E402
 from nsyswrap.runs.tables import ACCOUNTS, FACTS, FINDINGS, RUNS  # noqa: E402
 
 AT_ONCE = 5_000

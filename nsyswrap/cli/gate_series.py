@@ -139,7 +139,7 @@ def _state(one: "SeriesRun") -> object:
 def _reported(paths: Sequence[Path], series: str) -> "tuple[list[SeriesRun], KnownOfRuns]":
     """Return the runs of reports, which need not be in the history, and what is known of them."""
     from nsyswrap.gate.recorded import INCOMPLETE, SAMPLED, KnownOfRuns  # noqa: PLC0415 - loads pandas
-    from nsyswrap.runs.select import in_series  # noqa: PLC0415 - loads SQLAlchemy
+    from nsyswrap.runs.run import in_series  # noqa: PLC0415 - loads SQLAlchemy
 
     runs = [recorded_run(path, series) for path in paths]
     incomplete = frozenset(run.row.run_id for run in runs if any(each.rule == INCOMPLETE for each in run.findings))

@@ -8,37 +8,7 @@
     history.frame("runs")                          pandas: also "accounts", "findings", "facts"
     series(history, program, "main~10..main")      the runs of one program in order of their commits, for a gate
 
-What a gate reads::
-
-    def series(
-        history: History, program: Program, revisions: str = "", folder: Path | None = None
-    ) -> tuple[SeriesRun, ...]
-
-    class Program(NamedTuple)       None in a field means any
-        program: str                as "train.py"; the arguments are not part of it
-        arguments: str | None       as a shell writes them, "--epochs 1"
-        gpu: str | None             "NVIDIA H200"; empty for a run without a GPU
-        gpu_count: int | None
-        ranks: int | None           1 for a run of one rank
-        rank: str | None            empty for a whole job, "3" for a report of rank 3 alone
-        host: str | None            the kind of the machine: processor, cores, memory; empty if unknown
-
-    class SeriesRun(NamedTuple)
-        row: RunRow                 .run_id .started_utc .commit .committed_s .is_dirty and the fields of `Program`
-        step: StepSummary | None    .count .mean_ns (time per step, start to start) and, of the lengths of steps,
-                                    .median_ns .p05_ns .p25_ns .p75_ns .p95_ns .stddev_ns; .cpu_share. As in `compare`,
-                                    step k is the mean over ranks. None without steps.
-        accounts: tuple[Account, ...]
-
-    class Account(NamedTuple)       time of one part, summed over GPUs, exact to the nanosecond
-        kind: str                   "ledger" (adds up to the window of each GPU), "idle" (adds up to the ledger's
-                                    idle_ns) or "wait" (adds up to communication_wait_ns, where ranks are joined)
-        name: str                   row of the ledger as "compute_ns"; cause of idle time as "data_wait"; for a wait
-                                    the late rank as "3"
-        rule: str                   rule of its finding as "idle/data_wait"; empty in the ledger
-        phase: str                  empty in the ledger
-        total_ns: int               in the window
-        step_ns: float | None       mean over GPUs of the time per step: total_ns / gpus / steps; None without steps
+``nsyswrap.runs.run`` has the types: ``Program`` says which runs, ``SeriesRun`` is a run with its steps and accounts.
 
 Runs come in order of commit time, then of start; runs without a commit by their start. ``revisions`` is a range of git
 ("main~10..main", "v1.2.."), resolved in ``folder``; empty for all runs. Dirty runs of a commit count as runs of it.

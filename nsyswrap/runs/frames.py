@@ -24,7 +24,6 @@ from sqlalchemy import (
 from nsyswrap.runs.checked_rows import check_rows
 from nsyswrap.runs.database import HistoryError, reading
 from nsyswrap.runs.run import Program
-from nsyswrap.runs.select import is_of
 from nsyswrap.runs.tables import (
     ACCOUNT_COLUMNS,
     ACCOUNTS,
@@ -34,94 +33,30 @@ from nsyswrap.runs.tables import (
     FINDINGS,
     RUN_COLUMNS,
     RUNS,
+    is_of,
 )
 
 # Rows that are in memory at once while Parquet is written.
 ROWS_AT_ONCE = 200_000
 
-_RUN_ID = {"run_id": "id of the run"}
-COLUMNS: Mapping[str, Mapping[str, str]] = {
-    "runs": {
-        **_RUN_ID,
-        "started_utc": "start of the capture in UTC; empty if unknown",
-        "added_utc": "when it was added, in UTC",
-        "program": "the script, or the program where there is none",
-        "arguments": "the other words of the command",
-        "gpu": "name of the GPUs; empty without a GPU",
-        "gpu_count": "GPUs that ran something",
-        "ranks": "ranks of the job",
-        "rank": "the rank that the report is about; empty for all",
-        "host": "kind of the machine: processor, cores, memory; empty if unknown",
-        "commit": "git commit of the program; empty if unknown",
-        "committed_s": "when it was committed, seconds since 1970; missing if unknown",
-        "is_dirty": "whether tracked files differed from the commit; missing if unknown",
-        "driver": "version of the NVIDIA driver",
-        "cuda": "CUDA version that the driver supports",
-        "torch": "version of torch",
-        "python": "version of Python",
-        "nsys": "version of nsys",
-        "nsyswrap": "version of nsyswrap",
-        "window": "label of the report's window",
-        "window_ns": "length of the window, ns",
-        "verdict": "verdict of the report",
-        "verdict_rule": "rule of its first finding; empty without one",
-        "exit_code": "exit code of the program; missing if unknown",
-        "wall_ns": "time that the program took, ns; missing if unknown",
-        "folder": "folder of the report inside the project; empty where it is elsewhere",
-        "step_count": "measured steps; 0 without steps",
-        "mean_ns": "time per step, start to start, ns",
-        "median_ns": "median length of the steps, ns",
-        "p05_ns": "5 % of the steps are at most so long, ns",
-        "p25_ns": "25 % of the steps are at most so long, ns",
-        "p75_ns": "75 % of the steps are at most so long, ns",
-        "p95_ns": "95 % of the steps are at most so long, ns",
-        "stddev_ns": "standard deviation of the lengths of the steps, ns",
-        "cpu_share": "share of the time in which no kernel runs",
-    },
-    "accounts": {
-        **_RUN_ID,
-        "kind": "ledger, idle or wait",
-        "name": "row of the ledger, cause of idle time, or the late rank",
-        "rule": "rule of the finding it belongs to; empty in the ledger",
-        "phase": "phase; empty in the ledger",
-        "total_ns": "time in the window, sum over GPUs, ns",
-        "step_ns": "time per step, mean over GPUs, ns; missing without steps",
-    },
-    "findings": {
-        **_RUN_ID,
-        "position": "0 for the first finding of the report",
-        "rule": "rule of the finding",
-        "severity": "note, warning or problem",
-        "headline": "what is wrong",
-        "device_id": "its GPU; missing for all",
-        "lost_ns": "time lost in the window, ns",
-        "saving_low_ns": "least predicted saving in the window, ns; missing without a prediction",
-        "saving_point_ns": "predicted saving in the window, ns; missing without a prediction",
-        "saving_high_ns": "largest predicted saving in the window, ns; missing without a prediction",
-        "lost_step_ns": "time lost per step, ns; missing without steps",
-    },
-    "facts": {
-        **_RUN_ID,
-        "section": "key of the section",
-        "label": "label of the fact",
-        "value": "its number; missing for a text",
-        "text": "its text; missing for a number",
-        "unit": "ns, share, count, bytes or text",
-    },
-}
-"""What each column of each frame holds."""
-
 _PER_GPU = func.nullif(RUNS.c.step_count * RUNS.c.gpu_count, 0)
+_STEP_NS = cast(ACCOUNTS.c.total_ns, Double) / _PER_GPU
+_LOST_STEP_NS = cast(FINDINGS.c.lost_ns, Double) / func.nullif(RUNS.c.step_count, 0)
 _SELECTS: Mapping[str, tuple[Any, ...]] = {
     "runs": RUN_COLUMNS,
-    "accounts": (RUNS.c.run_id, *ACCOUNT_COLUMNS, (cast(ACCOUNTS.c.total_ns, Double) / _PER_GPU).label("step_ns")),
-    "findings": (
-        RUNS.c.run_id,
-        *FINDING_COLUMNS,
-        (cast(FINDINGS.c.lost_ns, Double) / func.nullif(RUNS.c.step_count, 0)).label("lost_step_ns"),
-    ),
+    "accounts": (RUNS.c.run_id, *ACCOUNT_COLUMNS, _STEP_NS.label("step_ns")),
+    "findings": (RUNS.c.run_id, *FINDING_COLUMNS, _LOST_STEP_NS.label("lost_step_ns")),
     "facts": (RUNS.c.run_id, *FACT_COLUMNS),
 }
+_OF_SUMS = {
+    "step_ns": "time per step, mean over GPUs, ns; missing without steps",
+    "lost_step_ns": "time lost per step, ns; missing without steps",
+}
+COLUMNS: Mapping[str, Mapping[str, str]] = {
+    name: {each.name: getattr(each, "doc", None) or _OF_SUMS[each.name] for each in columns}
+    for name, columns in _SELECTS.items()
+}
+"""What each column of each frame holds."""
 _TABLES = {"accounts": ACCOUNTS, "findings": FINDINGS, "facts": FACTS}
 
 
@@ -224,7 +159,6 @@ def _schema(columns: Sequence[Any]) -> pa.Schema:
 
 
 def _type(column: ColumnElement[Any]) -> pa.DataType:
-    """Return the Arrow type of a column."""
     if isinstance(column.type, Boolean):
         return pa.bool_()
     if isinstance(column.type, Integer | BigInteger | SmallInteger):

@@ -258,3 +258,15 @@ class SeriesRun(NamedTuple):
     row: RunRow
     step: StepSummary | None
     accounts: tuple[Account, ...]
+
+
+def per_step(total_ns: int, run: RunRow) -> float | None:
+    """Return the mean over GPUs of a time per step; None without steps or GPUs."""
+    shares = run.step_count * run.gpu_count
+    return total_ns / shares if shares else None
+
+
+def in_series(run: Run) -> SeriesRun:
+    """Return a run, which need not be in the history, as a series has it."""
+    accounts = tuple(each._replace(step_ns=per_step(each.total_ns, run.row)) for each in run.accounts)
+    return SeriesRun(run.row, run.row.step, accounts)

@@ -20,7 +20,7 @@ from nsyswrap.model import Report
 from nsyswrap.render.comparison_tables import moved
 from nsyswrap.report import build_report
 from nsyswrap.runs.from_report import run_from_report
-from nsyswrap.runs.select import per_step
+from nsyswrap.runs.run import per_step
 from nsyswrap.trace.load import load_export
 
 STEPS = 16

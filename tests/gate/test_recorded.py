@@ -8,8 +8,7 @@ from made_runs import made_run
 from nsyswrap.compare import IssueKind
 from nsyswrap.gate import GateOptions, GateOutcome
 from nsyswrap.gate.recorded import KnownOfRuns, gate_runs, parts_of_run, run_name
-from nsyswrap.runs.run import Account, SeriesRun
-from nsyswrap.runs.select import in_series
+from nsyswrap.runs.run import Account, SeriesRun, in_series
 
 
 def series(count: int, first: int = 0, factor: float = 1.0) -> list[SeriesRun]:

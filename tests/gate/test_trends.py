@@ -9,8 +9,7 @@ from made_runs import IDENTITY, made_run
 
 from nsyswrap.gate.change_points import SeriesShape
 from nsyswrap.gate.trends import OTHER, moved, trend_of_runs
-from nsyswrap.runs.run import Run, SeriesRun
-from nsyswrap.runs.select import in_series
+from nsyswrap.runs.run import Run, SeriesRun, in_series
 
 # Differences of up to 0.4 % in an order without a trend.
 NOISE = (0.0, 0.3, -0.1, 0.1, -0.2, 0.2, 0.4, -0.4)

@@ -11,8 +11,7 @@ from nsyswrap.render import documents
 from nsyswrap.render.document import Pictures
 from nsyswrap.render.drawings import Shape
 from nsyswrap.render.history_document import HistoryPage, document, sentence, verdict
-from nsyswrap.runs.run import ListedProgram, Program
-from nsyswrap.runs.select import in_series
+from nsyswrap.runs.run import ListedProgram, Program, in_series
 
 HEIGHT = 190
 

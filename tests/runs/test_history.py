@@ -25,10 +25,9 @@ from nsyswrap.model import Report
 from nsyswrap.runs.database import HistoryError, connect, database_url, reading, writing
 from nsyswrap.runs.frames import COLUMNS, write_parquet
 from nsyswrap.runs.from_report import run_from_report
-from nsyswrap.runs.history import History, open_history
+from nsyswrap.runs.history import Added, History, open_history
 from nsyswrap.runs.migrate import migrate, scripts
 from nsyswrap.runs.run import Program, Run, RunFact
-from nsyswrap.runs.store import Added
 from nsyswrap.runs.tables import ACCOUNTS, FACTS, FINDINGS, HEAD, METADATA, RUNS
 
 ROOT = Path(__file__).resolve().parents[2]

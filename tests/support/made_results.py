@@ -19,8 +19,7 @@ from nsyswrap.gate.trends import Trend, trend_of_runs
 from nsyswrap.many.capture_sums import FindingSum, KernelSum
 from nsyswrap.many.totals import ManyCaptures, totals_of
 from nsyswrap.render.history_document import HistoryPage
-from nsyswrap.runs.run import ListedProgram, Program
-from nsyswrap.runs.select import in_series
+from nsyswrap.runs.run import ListedProgram, Program, in_series
 from nsyswrap.sweep.results import Sweep, sweep_of
 
 LONG_NAME = Program(
