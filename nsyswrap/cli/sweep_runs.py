@@ -92,17 +92,18 @@ def runs_in(spec: "SweepSpec", folder: Path) -> list["CellRun"]:
         UsageError: A cell was run with another command than it has now.
         ExportError: A result is damaged.
     """
-    from nsyswrap.sweep.cells import cells_of  # noqa: PLC0415 - loaded when a sweep runs
-    from nsyswrap.sweep.document import run_from_tree  # noqa: PLC0415
+    from nsyswrap.base.json_codec import DamagedError  # noqa: PLC0415 - loaded when a sweep runs
+    from nsyswrap.sweep.cells import cells_of  # noqa: PLC0415
+    from nsyswrap.sweep.document import RUN  # noqa: PLC0415
 
     found = []
     for cell in cells_of(spec):
         for file in sorted((folder / RUNS / cell.key).glob("run-*.json")):
             try:
                 tree = json.loads(file.read_text(encoding="utf-8"))
-                found.append(run_from_tree(tree))
+                found.append(RUN.read(tree, "the run"))
                 other = tree["request"] != _request_of(cell, spec)
-            except (OSError, ValueError, KeyError, TypeError) as error:
+            except (OSError, ValueError, KeyError, TypeError, DamagedError) as error:
                 raise ExportError(f"{file} is damaged", hint="remove it to repeat this run") from error
             if other:
                 raise UsageError(
@@ -167,7 +168,7 @@ def _line(cell: "Cell", run: "CellRun") -> str:
 def _run(cell: "Cell", number: int, spec: "SweepSpec", settings: SweepSettings) -> "CellRun":
     """Run one cell once, or take the run that an earlier sweep began, and keep its result."""
     from nsyswrap.capture.cell_process import run_cell, wait_for_earlier  # noqa: PLC0415 - loaded when a sweep runs
-    from nsyswrap.sweep.document import run_tree  # noqa: PLC0415
+    from nsyswrap.sweep.document import RUN  # noqa: PLC0415
 
     place = settings.folder / RUNS / cell.key
     folder, output, lock = (place / f"run-{number}{suffix}" for suffix in ("", ".txt", ".lock"))
@@ -185,7 +186,7 @@ def _run(cell: "Cell", number: int, spec: "SweepSpec", settings: SweepSettings) 
             ended = _with_report_kept(ended, folder, cell.label)
         result = _result(cell, number, ended, settings.folder, limit_s)
         result = result if result.started_utc else dataclasses.replace(result, started_utc=when)
-        tree = {**run_tree(result), "request": _request_of(cell, spec)}
+        tree = {**RUN.write(result), "request": _request_of(cell, spec)}
         write_text(json.dumps(tree, indent=1, ensure_ascii=False) + "\n", place / f"run-{number}.json")
     except OSError as error:
         raise ExportError(f"cannot keep the result in {place}: {error.strerror}", hint="check the disk") from error
