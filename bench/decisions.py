@@ -20,10 +20,13 @@ from typing import Any
 
 import numpy as np
 
-from nsyswrap.compare import FIND, Outcome
+from nsyswrap.compare.comparison import FIND, Outcome
 from nsyswrap.compare.estimates import decide, estimate_changes
 from nsyswrap.compare.step_times import KERNEL_ROWS, MeasuredSteps
-from nsyswrap.gate import GateOutcome, TimedRun, judge
+
+# Series, program, its runs, and the spread between their times per step.
+from nsyswrap.gate.decision import judge
+from nsyswrap.gate.timed_runs import GateOutcome, TimedRun
 
 # Series, program, its runs, and the spread between their times per step.
 Series = tuple[str, str, list[MeasuredSteps], float]

@@ -18,7 +18,7 @@ from nsyswrap.cli.verdict_errors import RegressedError, verdict_errors
 from nsyswrap.render.documents import FORMS
 
 if TYPE_CHECKING:
-    from nsyswrap.compare import Comparison, ComparisonOptions, RunMachine
+    from nsyswrap.compare.comparison import Comparison, ComparisonOptions, RunMachine
     from nsyswrap.model import Report
 
 ACCEPTABLE = ("machine", "incomplete", "gpu", "traces", "window")
@@ -118,7 +118,7 @@ def comparison_of(
         ExportError: A file cannot be read.
         CannotTellError: A capture holds too little.
     """
-    from nsyswrap.compare import compare_reports  # noqa: PLC0415 - loads pandas
+    from nsyswrap.compare.reports import compare_reports  # noqa: PLC0415 - loads pandas
 
     reports = [[report_at(path, ReadOptions(), with_timeline=with_timeline) for path in paths] for paths in (base, new)]
     origins = [origin_of(path) for path in base], [origin_of(path) for path in new]
@@ -127,7 +127,7 @@ def comparison_of(
 
 def origin_of(path: Path) -> "RunMachine":
     """Return where a run was made, as the run.json beside its report says."""
-    from nsyswrap.compare import RunMachine  # noqa: PLC0415 - loads pandas
+    from nsyswrap.compare.comparison import RunMachine  # noqa: PLC0415 - loads pandas
 
     record = record_beside(path if path.is_dir() else path.parent)
     versions = record.get("versions")
@@ -181,7 +181,7 @@ def comparison_settings(find: float | None, most_slower: float | None, accept: t
     Raises:
         UsageError: A percentage is out of range.
     """
-    from nsyswrap.compare import FIND, ComparisonOptions, IssueKind  # noqa: PLC0415 - loads pandas
+    from nsyswrap.compare.comparison import FIND, ComparisonOptions, IssueKind  # noqa: PLC0415 - loads pandas
 
     wanted = find if find is not None else most_slower or 100 * FIND
     return ComparisonOptions(wanted / 100, frozenset(map(IssueKind, accept)))
@@ -210,7 +210,7 @@ def check_gate(comparison: "Comparison", most_percent: float | None) -> None:
         RegressedError: New is slower by more than that.
         CannotTellError: The comparison is uncertain.
     """
-    from nsyswrap.compare import Outcome  # noqa: PLC0415 - loads pandas
+    from nsyswrap.compare.comparison import Outcome  # noqa: PLC0415 - loads pandas
 
     if comparison.outcome is Outcome.CANNOT_TELL:
         raise CannotTellError("it is uncertain whether a step became faster or slower", hint=comparison.hint)

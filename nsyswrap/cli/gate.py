@@ -18,8 +18,8 @@ from nsyswrap.cli.verdict_errors import RegressedError, verdict_errors
 from nsyswrap.render.documents import FORMS
 
 if TYPE_CHECKING:
-    from nsyswrap.gate import Gate, GateOptions
     from nsyswrap.gate.reports import NamedReport
+    from nsyswrap.gate.timed_runs import Gate, GateOptions
 
 AGAINST = "--against"
 
@@ -140,8 +140,8 @@ def gate_settings(find: float, accept: tuple[str, ...], *, allow_one: bool) -> "
     Raises:
         UsageError: The slowdown is out of range.
     """
-    from nsyswrap.compare import IssueKind  # noqa: PLC0415 - loads pandas
-    from nsyswrap.gate import GateOptions  # noqa: PLC0415
+    from nsyswrap.compare.comparison import IssueKind  # noqa: PLC0415 - loads pandas
+    from nsyswrap.gate.timed_runs import GateOptions  # noqa: PLC0415
 
     return GateOptions(find=find / 100, accept=frozenset(map(IssueKind, accept)), allow_one=allow_one)
 
@@ -169,7 +169,7 @@ def gate_of(earlier: Sequence[Path], new: Sequence[Path], options: "GateOptions"
     Raises:
         ExportError: A file cannot be read.
     """
-    from nsyswrap.gate import gate_reports  # noqa: PLC0415 - loads pandas
+    from nsyswrap.gate.reports import gate_reports  # noqa: PLC0415 - loads pandas
 
     return gate_reports(_named(earlier), _named(new), options)
 
@@ -204,7 +204,7 @@ def check_outcome(gate: "Gate") -> None:
         RegressedError: The new runs are slower.
         CannotTellError: The runs cannot tell.
     """
-    from nsyswrap.gate import GateOutcome  # noqa: PLC0415 - loads pandas
+    from nsyswrap.gate.timed_runs import GateOutcome  # noqa: PLC0415 - loads pandas
 
     if gate.outcome is GateOutcome.REGRESSED:
         raise RegressedError("the new runs are slower", hint="see the result for what takes longer")

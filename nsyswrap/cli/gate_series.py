@@ -12,8 +12,8 @@ from nsyswrap.capture.git_history import commits_in
 from nsyswrap.cli.recording import history_of, recorded_run
 
 if TYPE_CHECKING:
-    from nsyswrap.gate import Gate, GateOptions
     from nsyswrap.gate.recorded import KnownOfRuns
+    from nsyswrap.gate.timed_runs import Gate, GateOptions
     from nsyswrap.runs.history import History
     from nsyswrap.runs.run import Program, SeriesRun
 

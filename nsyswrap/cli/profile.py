@@ -292,7 +292,7 @@ def add_plan_score(report: "Report", before: "Report | None") -> "Report":
     """Return a report with a section that compares it with the plan of an earlier run; unchanged without one."""
     if before is None:
         return report
-    from nsyswrap.compare import compare_reports  # noqa: PLC0415 - heavy; rarely used
+    from nsyswrap.compare.reports import compare_reports  # noqa: PLC0415 - heavy; rarely used
 
     score = compare_reports([before], [report], ("before", "now")).plan_score
     return report if score is None else _with_section(report, score)

@@ -2,29 +2,3 @@
 
 All but ``reports`` are functions of numbers, one for each run; it does not matter where the runs are kept.
 """
-
-from nsyswrap.gate.decision import judge
-from nsyswrap.gate.reports import gate_reports
-from nsyswrap.gate.timed_runs import (
-    Gate,
-    GateOptions,
-    GateOutcome,
-    Measure,
-    PartChange,
-    TimedRun,
-    noise_words,
-    part_words,
-)
-
-__all__ = [
-    "Gate",
-    "GateOptions",
-    "GateOutcome",
-    "Measure",
-    "PartChange",
-    "TimedRun",
-    "gate_reports",
-    "judge",
-    "noise_words",
-    "part_words",
-]

@@ -9,9 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from nsyswrap.base import units
-from nsyswrap.compare import ComparabilityIssue
 from nsyswrap.compare.bootstrap import Series
-from nsyswrap.compare.comparison import OTHERS
+from nsyswrap.compare.comparison import OTHERS, ComparabilityIssue
 from nsyswrap.compare.estimates import MEAN, MEDIAN
 from nsyswrap.gate.blame import blame_words, blamed
 from nsyswrap.gate.change_points import ChangePoint, SeriesShape, SeriesTrend, change_points, trend_of

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from nsyswrap.base import units
-from nsyswrap.compare import ComparabilityIssue, IssueKind
 from nsyswrap.compare.comparability import FEWEST_STEPS, other
+from nsyswrap.compare.comparison import ComparabilityIssue, IssueKind
 from nsyswrap.compare.step_times import WAITS_FOR_CORE
 from nsyswrap.gate.decision import judge
 from nsyswrap.gate.reports import IDLE, WAIT

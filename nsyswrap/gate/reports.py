@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from nsyswrap.base import units
-from nsyswrap.compare import ComparabilityIssue, ComparisonOptions, IssueKind, RunMachine, Side
 from nsyswrap.compare.comparability import between_runs, find_issues
+from nsyswrap.compare.comparison import ComparabilityIssue, ComparisonOptions, IssueKind, RunMachine, Side
 from nsyswrap.compare.step_times import LEDGER_ROWS, MeasuredSteps, rows_of, step_count
 from nsyswrap.gate.decision import judge
 from nsyswrap.gate.timed_runs import Gate, GateOptions, GateOutcome, TimedRun, part_words

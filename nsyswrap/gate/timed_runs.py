@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from nsyswrap.base import units
 from nsyswrap.base.errors import UsageError
-from nsyswrap.compare import ComparabilityIssue, IssueKind
+from nsyswrap.compare.comparison import ComparabilityIssue, IssueKind
 from nsyswrap.rules import rule_name
 from nsyswrap.rules.work_names import LEDGER_NAMES
 

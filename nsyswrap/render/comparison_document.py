@@ -5,7 +5,16 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from nsyswrap.base import units
-from nsyswrap.compare import AmountChange, ChangeTable, Comparison, Estimate, FindingChange, FindingPair, Outcome, Side
+from nsyswrap.compare.comparison import (
+    AmountChange,
+    ChangeTable,
+    Comparison,
+    Estimate,
+    FindingChange,
+    FindingPair,
+    Outcome,
+    Side,
+)
 from nsyswrap.render import comparison_pictures, vocabulary
 from nsyswrap.render.comparison_tables import (
     NOTABLE_SHARE,

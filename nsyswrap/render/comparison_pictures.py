@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nsyswrap.base import units
-from nsyswrap.compare import ChangeTable, Comparison, Estimate, Side
+from nsyswrap.compare.comparison import ChangeTable, Comparison, Estimate, Side
 from nsyswrap.render import hues
 from nsyswrap.render.charts import stacked
 from nsyswrap.render.document import Bar, Bars, DrawnStep

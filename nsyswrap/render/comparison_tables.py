@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from nsyswrap.base import units
-from nsyswrap.compare import AmountChange, ChangeTable, Comparison, FindingPair, Side
+from nsyswrap.compare.comparison import AmountChange, ChangeTable, Comparison, FindingPair, Side
 from nsyswrap.model import Unit
 from nsyswrap.render import vocabulary
 from nsyswrap.render.document import PAGE, Column, Form, Table

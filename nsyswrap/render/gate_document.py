@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from nsyswrap.base import units
-from nsyswrap.gate import Gate, GateOutcome, Measure, TimedRun, noise_words
+from nsyswrap.gate.timed_runs import Gate, GateOutcome, Measure, TimedRun, noise_words
 from nsyswrap.render.document import Column, Document, DocumentSection, Lines, Table, Tone
 from nsyswrap.render.issues import issue_entries
 

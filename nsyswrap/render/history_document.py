@@ -5,9 +5,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from nsyswrap.base import units
-from nsyswrap.gate import noise_words
 from nsyswrap.gate.change_points import SeriesShape
 from nsyswrap.gate.recorded import parts_of_run, run_name
+from nsyswrap.gate.timed_runs import noise_words
 from nsyswrap.gate.trends import Level, LevelChange, PartMove, Trend
 from nsyswrap.render.distinct_names import shorten_all
 from nsyswrap.render.document import PAGE, Block, Column, Document, DocumentSection, Facts, Lines, Pictures, Table

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from nsyswrap.compare import ComparabilityIssue
+from nsyswrap.compare.comparison import ComparabilityIssue
 from nsyswrap.render.document import Entries, Entry
 
 _MOST = (6, 6)

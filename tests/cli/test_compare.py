@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 from nsyswrap.cli import cli
 from nsyswrap.cli.compare import ACCEPTABLE, names_of
 from nsyswrap.cli.output import form_of
-from nsyswrap.compare import ACCEPTABLE as ACCEPTED_KINDS
+from nsyswrap.compare.comparison import ACCEPTABLE as ACCEPTED_KINDS
 from nsyswrap.model import Report
 from nsyswrap.render import json_report
 from nsyswrap.render.documents import FORMS

@@ -10,7 +10,7 @@ from nsyswrap.base.errors import ExportError
 from nsyswrap.cli.many_ranks import report_of_many
 from nsyswrap.cli.rank_reader import RankCapture
 from nsyswrap.cli.rank_reports import report_of_all
-from nsyswrap.compare import compare_reports
+from nsyswrap.compare.reports import compare_reports
 from nsyswrap.gate.reports import parts_of
 from nsyswrap.loop.context import NO_SETTINGS
 from nsyswrap.model import Finding, Report

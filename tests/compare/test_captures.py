@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from real_captures import RealReport
 
-from nsyswrap.compare import Comparison, ComparisonOptions, FindingChange, IssueKind, Outcome, compare_reports
+from nsyswrap.compare.comparison import Comparison, ComparisonOptions, FindingChange, IssueKind, Outcome
+from nsyswrap.compare.reports import compare_reports
 from nsyswrap.compare.step_times import step_times
 from nsyswrap.model import Report
 from nsyswrap.report import build_report

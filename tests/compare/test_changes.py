@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from paired_reports import COMPUTE_NS, MS
 
-from nsyswrap.compare import AmountChange, Comparison
 from nsyswrap.compare.changes import basis_of
+from nsyswrap.compare.comparison import AmountChange, Comparison
 from nsyswrap.render.comparison_tables import moved
 
 BASE = pairs.report(pairs.lengths(4.0))

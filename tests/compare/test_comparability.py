@@ -11,8 +11,8 @@ import pytest
 from paired_reports import MS
 
 from nsyswrap.base.errors import UsageError
-from nsyswrap.compare import ACCEPTABLE, ComparabilityIssue, ComparisonOptions, IssueKind, Side
 from nsyswrap.compare.comparability import FEWEST_STEPS, find_issues
+from nsyswrap.compare.comparison import ACCEPTABLE, ComparabilityIssue, ComparisonOptions, IssueKind, Side
 from nsyswrap.model import Report, Severity
 
 MOST_DIFFERENCES = 4

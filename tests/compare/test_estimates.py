@@ -12,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from nsyswrap.base.interval import Interval
-from nsyswrap.compare import FIND, Outcome
+from nsyswrap.compare.comparison import FIND, Outcome
 from nsyswrap.compare.estimates import ALONE, MEAN, MEDIAN, MORE_RUNS, Decision, decide, estimate_changes
 from nsyswrap.compare.step_times import LEDGER_ROWS, MeasuredSteps
 

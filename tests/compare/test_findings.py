@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from paired_reports import MS
 
-from nsyswrap.compare import FindingChange, FindingPair
+from nsyswrap.compare.comparison import FindingChange, FindingPair
 from nsyswrap.compare.findings import pair_findings
 from nsyswrap.model import Report, Severity
 

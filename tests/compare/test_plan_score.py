@@ -12,7 +12,7 @@ from nsyswrap.base.errors import UsageError
 from nsyswrap.base.interval import between
 from nsyswrap.cli.inputs import ReadOptions
 from nsyswrap.cli.profile import add_plan_score, plan_before
-from nsyswrap.compare import Comparison
+from nsyswrap.compare.comparison import Comparison
 from nsyswrap.model import Finding, Plan, PlannedChange, Report, Section, Severity, StepTimes
 from nsyswrap.render import documents, json_report
 from nsyswrap.render.json_reader import parse_report

@@ -7,8 +7,9 @@ import paired_reports as pairs
 import pandas as pd
 from paired_reports import MS
 
-from nsyswrap.compare import Comparison, ComparisonOptions, IssueKind, Outcome, RunMachine, compare_reports
+from nsyswrap.compare.comparison import Comparison, ComparisonOptions, IssueKind, Outcome, RunMachine
 from nsyswrap.compare.estimates import MORE_RUNS
+from nsyswrap.compare.reports import compare_reports
 from nsyswrap.model import Report
 
 

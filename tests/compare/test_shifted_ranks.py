@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from random_traces import same_examples
 from shifted_ranks import COPY, GEMM, KERNELS, US, ShiftedRanks
 
-from nsyswrap.compare import Comparison, compare_reports
+from nsyswrap.compare.comparison import Comparison
+from nsyswrap.compare.reports import compare_reports
 from nsyswrap.compare.step_times import LEDGER_ROWS, step_times
 from nsyswrap.gate.reports import NamedReport, timed_run
 from nsyswrap.many.capture_sums import sums_of

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nsyswrap.compare import ComparabilityIssue, IssueKind
+from nsyswrap.compare.comparison import ComparabilityIssue, IssueKind
 from nsyswrap.compare.run_noise import GPU_SPREAD
-from nsyswrap.gate import Gate, GateOptions, GateOutcome, TimedRun, judge
+from nsyswrap.gate.decision import judge
+from nsyswrap.gate.timed_runs import Gate, GateOptions, GateOutcome, TimedRun
 
 STEP_NS = 10e6
 PASSES, REGRESSED, CANNOT_TELL = GateOutcome.PASSES, GateOutcome.REGRESSED, GateOutcome.CANNOT_TELL

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from made_runs import made_run
 
-from nsyswrap.compare import IssueKind
-from nsyswrap.gate import GateOptions, GateOutcome
+from nsyswrap.compare.comparison import IssueKind
 from nsyswrap.gate.recorded import KnownOfRuns, gate_runs, parts_of_run, run_name
+from nsyswrap.gate.timed_runs import GateOptions, GateOutcome
 from nsyswrap.runs.run import Account, SeriesRun, in_series
 
 

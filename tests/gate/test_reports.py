@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 from paired_reports import MS
 
-from nsyswrap.compare import IssueKind, RunMachine
+from nsyswrap.compare.comparison import IssueKind, RunMachine
 from nsyswrap.compare.step_times import step_times
-from nsyswrap.gate import Gate, GateOptions, GateOutcome, gate_reports
-from nsyswrap.gate.reports import NamedReport, in_order, parts_of, timed_run
+from nsyswrap.gate.reports import NamedReport, gate_reports, in_order, parts_of, timed_run
+from nsyswrap.gate.timed_runs import Gate, GateOptions, GateOutcome
 from nsyswrap.model import Report
 
 

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from nsyswrap.base.errors import UsageError
-from nsyswrap.gate import GateOptions, GateOutcome, Measure, noise_words, part_words
+from nsyswrap.gate.timed_runs import GateOptions, GateOutcome, Measure, noise_words, part_words
 
 
 @pytest.mark.parametrize("find", [0.01, 0.0, -0.05, 10.1, math.nan])

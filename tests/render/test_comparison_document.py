@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from made_comparisons import full, unlike
 
-from nsyswrap.compare import Comparison, Outcome
+from nsyswrap.compare.comparison import Comparison, Outcome
 from nsyswrap.render import documents
 from nsyswrap.render.comparison_document import tree
 

@@ -12,7 +12,7 @@ from paired_reports import MS
 from timeline_fixtures import US
 
 from nsyswrap.base.interval import Interval
-from nsyswrap.compare import AmountChange, ChangeTable, Estimate
+from nsyswrap.compare.comparison import AmountChange, ChangeTable, Estimate
 from nsyswrap.render import comparison_pictures, documents
 
 

@@ -9,7 +9,8 @@ import pytest
 from paired_reports import MS
 
 from nsyswrap.base.interval import between
-from nsyswrap.compare import Comparison, compare_reports
+from nsyswrap.compare.comparison import Comparison
+from nsyswrap.compare.reports import compare_reports
 from nsyswrap.model import Finding, Plan, PlannedChange, Report, Severity, StepTimes
 from nsyswrap.render import documents
 from nsyswrap.render.comparison_document import document

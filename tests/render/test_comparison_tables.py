@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nsyswrap.base.interval import Interval
-from nsyswrap.compare import AmountChange, ChangeTable, Comparison
+from nsyswrap.compare.comparison import AmountChange, ChangeTable, Comparison
 from nsyswrap.model import Severity
 from nsyswrap.render import comparison_tables, documents
 from nsyswrap.render.comparison_tables import changes

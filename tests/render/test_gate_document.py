@@ -9,7 +9,8 @@ import hand_made
 import pytest
 from made_results import regressed, timed_runs
 
-from nsyswrap.gate import Gate, GateOptions, GateOutcome, Measure, judge
+from nsyswrap.gate.decision import judge
+from nsyswrap.gate.timed_runs import Gate, GateOptions, GateOutcome, Measure
 from nsyswrap.render import documents
 from nsyswrap.render.gate_document import MARKER, SCHEMA
 

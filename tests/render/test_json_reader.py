@@ -19,7 +19,7 @@ from real_captures import CAPTURE_NAMES, RealReport
 from nsyswrap.base.errors import ExportError
 from nsyswrap.base.interval import Interval
 from nsyswrap.base.intervals import Window
-from nsyswrap.compare import compare_reports
+from nsyswrap.compare.reports import compare_reports
 from nsyswrap.model import (
     Capture,
     Fact,

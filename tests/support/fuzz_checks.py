@@ -17,7 +17,7 @@ import pandas as pd
 from fuzz_cases import fuzz_case
 
 from nsyswrap.base.errors import NsyswrapError
-from nsyswrap.compare import compare_reports
+from nsyswrap.compare.reports import compare_reports
 from nsyswrap.loop.context import TraceContext, find_context
 from nsyswrap.model import Report
 from nsyswrap.render import RENDERERS, documents, render

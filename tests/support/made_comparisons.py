@@ -12,7 +12,8 @@ import pandas as pd
 from paired_reports import MS
 from timeline_fixtures import timeline_data
 
-from nsyswrap.compare import Comparison, compare_reports
+from nsyswrap.compare.comparison import Comparison
+from nsyswrap.compare.reports import compare_reports
 from nsyswrap.model import Report, Severity
 
 

@@ -13,8 +13,9 @@ from made_runs import made_run as run_of_history
 from made_sums import made_sums
 from made_sweeps import failed_run, gpus_sweep, keys_of, made_run, spec_of, workers_sweep
 
-from nsyswrap.compare import ComparabilityIssue, IssueKind
-from nsyswrap.gate import Gate, GateOptions, TimedRun, judge
+from nsyswrap.compare.comparison import ComparabilityIssue, IssueKind
+from nsyswrap.gate.decision import judge
+from nsyswrap.gate.timed_runs import Gate, GateOptions, TimedRun
 from nsyswrap.gate.trends import Trend, trend_of_runs
 from nsyswrap.many.capture_sums import FindingSum, KernelSum
 from nsyswrap.many.totals import ManyCaptures, totals_of

@@ -11,7 +11,8 @@ from whole_tables import whole_section
 
 from nsyswrap.base.interval import between
 from nsyswrap.base.intervals import Window
-from nsyswrap.compare import Comparison, ComparisonOptions, Side, compare_reports
+from nsyswrap.compare.comparison import Comparison, ComparisonOptions, Side
+from nsyswrap.compare.reports import compare_reports
 from nsyswrap.compare.step_times import LEDGER_ROWS
 from nsyswrap.model import Capture, Fact, Finding, Gpu, Report, Section, Session, Severity
 
