@@ -425,3 +425,9 @@ class Report:
     def section(self, key: str) -> Section | None:
         """Return the section with this key, or None where it was skipped."""
         return next((section for section in self.sections if section.key == key), None)
+
+    def rows(self, key: str, table: str) -> "pd.DataFrame | None":
+        """Return a table of a section; None where it is missing or empty."""
+        section = self.section(key)
+        rows = section.tables.get(table) if section is not None else None
+        return rows if rows is not None and len(rows) else None

@@ -52,9 +52,8 @@ def without_baseline(report: Report, reason: str) -> Report:
 
 def _same_steps(report: Report, alone: Steps) -> Times:
     """Return the lengths of the measured steps in ns; only of those that the report measured, too, if enough."""
-    measured, shown = alone.measured, report.section("steps")
-    if shown is not None and "steps" in shown.tables:
-        table = shown.tables["steps"]
+    measured, table = alone.measured, report.rows("steps", "steps")
+    if table is not None:
         names = set(table.loc[~table["warm_up"].astype(bool), "name"].astype(str))
         common = measured[measured["name"].astype(str).isin(names)]
         measured = common if len(common) >= FEWEST_STEPS else measured

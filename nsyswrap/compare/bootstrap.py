@@ -52,22 +52,15 @@ def log_ratio_interval(base: Series, new: Series, statistic: Statistic, confiden
     Source:
         Circular block bootstrap: Politis and Romano, 1992. Blocks as degrees of freedom: batch means, Schmeiser, 1982.
     """
-    drawn = [_draws(one, statistic, stream) for stream, one in enumerate((base, new))]
+    drawn = [np.log(_draws(one, statistic, stream)) for stream, one in enumerate((base, new))]
     centre = float(np.log(statistic(new) / statistic(base)))
-    tail = (1 - confidence) / 2
-    low, high = np.quantile(np.log(drawn[1]) - np.log(drawn[0]), [tail, 1 - tail])
-    factor = _widening(base, new, 1 - tail)
-    return around(centre, centre + (float(low) - centre) * factor, centre + (float(high) - centre) * factor)
+    return _widened_interval(base, new, centre, drawn[1] - drawn[0], confidence)
 
 
 def difference_interval(base: Series, new: Series, confidence: float) -> Interval[float]:
     """Return mean(new) - mean(base) with its interval, computed like that of the ratio; times may be 0."""
     drawn = [_draws(one, mean, stream) for stream, one in enumerate((base, new))]
-    centre = float(mean(new) - mean(base))
-    tail = (1 - confidence) / 2
-    low, high = np.quantile(drawn[1] - drawn[0], [tail, 1 - tail])
-    factor = _widening(base, new, 1 - tail)
-    return around(centre, centre + (float(low) - centre) * factor, centre + (float(high) - centre) * factor)
+    return _widened_interval(base, new, float(mean(new) - mean(base)), drawn[1] - drawn[0], confidence)
 
 
 def runs_interval(base: Series, new: Series, confidence: float, least_spread: float = 0.0) -> Interval[float]:
@@ -166,12 +159,16 @@ def _run_length(count: int) -> int:
     return max(5, math.ceil(math.sqrt(math.log10(count))))
 
 
-def _widening(base: Series, new: Series, quantile: float) -> float:
-    """Return the factor by which an interval of percentiles is widened."""
+def _widened_interval(
+    base: Series, new: Series, centre: float, differences: Series, confidence: float
+) -> Interval[float]:
+    """Return the percentiles of differences of draws, widened as in ``log_ratio_interval``."""
+    quantile = (1 + confidence) / 2
+    low, high = (float(end) - centre for end in np.quantile(differences, [1 - quantile, quantile]))
     parts = [block_length(one) / len(one) for one in (base, new)]
     freedom = max(sum(1 / part for part in parts) - 2, 1.0)
-    student = student_quantile(quantile, freedom) / NormalDist().inv_cdf(quantile)
-    return student / math.sqrt(1 - max(parts))
+    factor = student_quantile(quantile, freedom) / NormalDist().inv_cdf(quantile) / math.sqrt(1 - max(parts))
+    return around(centre, centre + low * factor, centre + high * factor)
 
 
 def student_quantile(quantile: float, freedom: float) -> float:

@@ -4,7 +4,7 @@ Amounts are for one step where both windows are made of steps, else shares of th
 GPUs; CPU time is the sum over threads.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -15,8 +15,8 @@ from nsyswrap.base.interval import Interval
 from nsyswrap.compare.bootstrap import difference_interval, runs_interval
 from nsyswrap.compare.comparison import AmountChange, Basis, ChangeTable, FactChange, Side
 from nsyswrap.compare.scaling import scaling_table
-from nsyswrap.compare.step_times import LEDGER_ROWS, MOST_BETWEEN, MeasuredSteps, rows_of
-from nsyswrap.model import Fact, Report, Section, Unit
+from nsyswrap.compare.step_times import LEDGER_ROWS, MOST_BETWEEN, MeasuredSteps
+from nsyswrap.model import Report, Unit
 from nsyswrap.rules.work_names import TENSOR_USES, operation_name
 
 CONFIDENCE = 0.95
@@ -27,10 +27,10 @@ Row = dict[Any, Any]
 
 
 class Amount(NamedTuple):
-    """A total, and how often it occurs; None where that is not counted."""
+    """A total, and how often it occurs; None where that is unknown."""
 
-    total: float
-    times: float | None
+    total: float | None = None
+    times: float | None = None
 
 
 class ChangeSource(NamedTuple):
@@ -55,10 +55,6 @@ class ChangeSource(NamedTuple):
     unit: Unit = "ns"
 
 
-def _rule_in_phase(row: Row) -> str:
-    return f"{row['rule']} in {row['phase']}"
-
-
 def _family(row: Row) -> str:
     """Return operation, library and precision of a kernel: ``matrix products, cublas, fp16``."""
     known = operation_name(str(row["op"])) if row["op"] else ""
@@ -81,7 +77,7 @@ SOURCES = (
         "Why the GPU was idle, by phase",
         ("idle", "attribution"),
         "idle_ns",
-        _rule_in_phase,
+        lambda row: f"{row['rule']} in {row['phase']}",
         of_gpus=True,
     ),
     ChangeSource("phases", "Phases on the CPU", ("phases", "phases"), "host_ns", _called("phase"), of_gpus=False),
@@ -119,10 +115,7 @@ def change_tables(base: Side, new: Side, basis: Basis) -> tuple[ChangeTable, ...
 
 def fact_changes(base: Report, new: Report) -> tuple[FactChange, ...]:
     """Return the facts of all sections on both sides: in the order of base, then those that only new has."""
-    return tuple(_fact_changes(base, new))
-
-
-def _fact_changes(base: Report, new: Report) -> Iterator[FactChange]:
+    found = []
     for key in dict.fromkeys(section.key for report in (base, new) for section in report.sections):
         sections = [report.section(key) for report in (base, new)]
         title = next(section.title for section in sections if section is not None)
@@ -131,11 +124,9 @@ def _fact_changes(base: Report, new: Report) -> Iterator[FactChange]:
             before, now = (section.fact(label) if section is not None else None for section in sections)
             known = before or now
             if known is not None:
-                yield FactChange(key, title, label, known.unit, _value(before), _value(now))
-
-
-def _value(fact: Fact | None) -> int | float | str | None:
-    return None if fact is None else fact.value
+                values = (fact.value if fact is not None else None for fact in (before, now))
+                found.append(FactChange(key, title, label, known.unit, *values))
+    return tuple(found)
 
 
 def _ledger(base: Side, new: Side, basis: Basis) -> ChangeTable:
@@ -168,7 +159,7 @@ def _interval(base: Sequence[MeasuredSteps], new: Sequence[MeasuredSteps], row: 
 
 
 def _ledger_rows(side: Side, basis: Basis) -> Mapping[str, float]:
-    table = rows_of(side.report, "ledger", "devices")
+    table = side.report.rows("ledger", "devices")
     if table is None:
         return {}
     divisor = _divisor(side, basis, _LEDGER)
@@ -178,38 +169,29 @@ def _ledger_rows(side: Side, basis: Basis) -> Mapping[str, float]:
 def _tensor_share(base: Report, new: Report) -> ChangeTable:
     changes = []
     for label in TENSOR_FACTS:
-        values = [_number(report.section("tensor_cores"), label) for report in (base, new)]
+        sections = (report.section("tensor_cores") for report in (base, new))
+        facts = (section.fact(label) if section is not None else None for section in sections)
+        known = (fact.value if fact is not None else None for fact in facts)
+        values = [None if value is None or isinstance(value, str) else float(value) for value in known]
         if values != [None, None]:
-            changes.append(AmountChange(label, values[0], values[1]))
+            changes.append(AmountChange(label, *values))
     return ChangeTable("tensor_cores", "Tensor-core share", "of kernel time", "share", tuple(changes))
-
-
-def _number(section: Section | None, label: str) -> float | None:
-    fact = section.fact(label) if section is not None else None
-    return None if fact is None or fact.value is None or isinstance(fact.value, str) else float(fact.value)
 
 
 def _table(source: ChangeSource, base: Side, new: Side, basis: Basis) -> ChangeTable:
     before, now = (_amounts(source, side, basis) for side in (base, new))
-    changes = [_change(name, before.get(name), now.get(name)) for name in dict.fromkeys([*before, *now])]
+    changes = []
+    for name in dict.fromkeys([*before, *now]):
+        (base_total, base_times), (new_total, new_times) = (side.get(name, Amount()) for side in (before, now))
+        changes.append(AmountChange(name, base_total, new_total, base_times, new_times))
     changes.sort(key=lambda one: (-abs(one.delta), one.name))
     of = (OF_GPUS if source.of_gpus else OF_CPU)[basis]
     return ChangeTable(source.key, source.title, of, _unit(source.unit, basis), tuple(changes))
 
 
-def _change(name: str, before: Amount | None, now: Amount | None) -> AmountChange:
-    return AmountChange(
-        name,
-        None if before is None else before.total,
-        None if now is None else now.total,
-        None if before is None else before.times,
-        None if now is None else now.times,
-    )
-
-
 def _amounts(source: ChangeSource, side: Side, basis: Basis) -> dict[str, Amount]:
     """Return the amounts of a table by name; rows of one name are added."""
-    table = rows_of(side.report, *source.place)
+    table = side.report.rows(*source.place)
     if table is None or source.column not in table:
         return {}
     named = pd.Series([source.name(dict(row)) for row in table.to_dict("records")], dtype=object)
@@ -226,7 +208,7 @@ def _divisor(side: Side, basis: Basis, table: tuple[str, str] | None = None) -> 
 
     Of a job of many ranks, ledger and idle time are of all GPUs, and other tables of those shown in detail.
     """
-    rows = table and rows_of(side.report, "ledger", "devices" if table in _OF_ALL else "over_time")
+    rows = table and side.report.rows("ledger", "devices" if table in _OF_ALL else "over_time")
     gpu_count = 1 if rows is None else rows["device_id"].nunique()
     return gpu_count * (side.step_count if basis == "step" else side.report.window.length_ns)
 

@@ -60,7 +60,11 @@ def _between(base: Side, new: Side) -> list[ComparabilityIssue]:
         *_versions(base, new),
         *_command(base.report, new.report),
         *_work(base, new),
-        *_same(base.report, new.report),
+        *(
+            [ComparabilityIssue(IssueKind.SAME, "Base and new are the same capture.", blocks=False)]
+            if _is_same(base.report, new.report)
+            else []
+        ),
     ]
 
 
@@ -135,24 +139,19 @@ def _gpu_words(gpus: tuple[Gpu, ...]) -> str:
 
 def _traces(base: Report, new: Report) -> Iterator[ComparabilityIssue]:
     """Yield differences in what nsys recorded; recording takes time, mostly for calls, ranges and graph nodes."""
-    before, now = ({*report.session.traces, *_extras(report)} for report in (base, new))
+    before, now = (
+        {*report.session.traces, *(what for key, what in _EXTRAS.items() if _has_rows(report, key))}
+        for report in (base, new)
+    )
     differences = [f"only base traced {', '.join(sorted(before - now))}"] if before - now else []
     differences += [f"only new traced {', '.join(sorted(now - before))}"] if now - before else []
     graphs = (base.session.graph_trace, new.session.graph_trace)
-    if graphs[0] != graphs[1] and (_has_graphs(base) or _has_graphs(new)):
+    if graphs[0] != graphs[1] and any(_has_rows(report, "cuda_graphs") for report in (base, new)):
         differences.append("CUDA graphs were traced as {} and as {}".format(*(one or "unknown" for one in graphs)))
     if differences:
         words = f"nsys recorded different events, and recording takes time: {'; '.join(differences)}."
         hint = "profile both with the same options, or use --accept traces"
         yield ComparabilityIssue(IssueKind.TRACES, words, blocks=True, hint=hint)
-
-
-def _has_graphs(report: Report) -> bool:
-    return _has_rows(report, "cuda_graphs")
-
-
-def _extras(report: Report) -> list[str]:
-    return [what for key, what in _EXTRAS.items() if _has_rows(report, key)]
 
 
 def _has_rows(report: Report, key: str) -> bool:
@@ -233,18 +232,10 @@ def _work(base: Side, new: Side) -> Iterator[ComparabilityIssue]:
 
 def _input_bytes(side: Side) -> float | None:
     """Return the bytes copied from CPU to GPU in a step; None where they are unknown."""
-    section = side.report.section("copies")
-    if section is None or not side.report.window.is_of_steps or not side.step_count:
-        return None
-    table = section.tables.get("summary")
-    if table is None or not {"kind", "bytes"} <= set(table.columns):
+    table = side.report.rows("copies", "summary")
+    if table is None or not side.report.window.is_of_steps or not side.step_count:
         return None
     return float(table.loc[table["kind"] == "Host-to-Device", "bytes"].sum()) / side.step_count
-
-
-def _same(base: Report, new: Report) -> Iterator[ComparabilityIssue]:
-    if _is_same(base, new):
-        yield ComparabilityIssue(IssueKind.SAME, "Base and new are the same capture.", blocks=False)
 
 
 def _is_same(one: Report, other: Report) -> bool:

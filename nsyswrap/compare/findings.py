@@ -8,6 +8,7 @@ next, while cause and phase stay the same. Such time counts as moved, not as sav
 from collections.abc import Mapping
 
 from nsyswrap.compare.comparison import Basis, FindingChange, FindingPair, MovedTime, Side
+from nsyswrap.compare.scaling import gpu_count
 from nsyswrap.model import Finding
 
 Key = tuple[str, int | None]
@@ -30,33 +31,29 @@ def pair_findings(base: Side, new: Side, basis: Basis) -> tuple[FindingPair, ...
         basis: Whether amounts are ns a step or shares of the window.
     """
     sides = (base, new)
-    found = [_by_key(side) for side in sides]
-    pairs = [
-        _pair(key, (found[0].get(key, []), found[1].get(key, [])), sides, basis) for key in {**found[0], **found[1]}
-    ]
+    keys = dict.fromkeys((each.rule, each.device_id) for side in sides for each in side.report.findings)
+    pairs = [_pair(key, sides, basis) for key in keys]
     order = list(FindingChange)
-    return tuple(sorted(pairs, key=lambda one: (order.index(one.change), *_rank(one))))
+    return tuple(
+        sorted(
+            pairs,
+            key=lambda pair: (
+                order.index(pair.change),
+                -max(pair.base_lost, pair.new_lost),
+                pair.rule,
+                -1 if pair.device_id is None else pair.device_id,
+            ),
+        )
+    )
 
 
-def _rank(pair: FindingPair) -> tuple[float, str, int]:
-    return (-max(pair.base_lost, pair.new_lost), pair.rule, -1 if pair.device_id is None else pair.device_id)
-
-
-def _by_key(side: Side) -> dict[Key, list[Finding]]:
-    found: dict[Key, list[Finding]] = {}
-    for finding in side.report.findings:
-        found.setdefault((finding.rule, finding.device_id), []).append(finding)
-    return found
-
-
-def _pair(
-    key: Key, findings: tuple[list[Finding], list[Finding]], sides: tuple[Side, Side], basis: Basis
-) -> FindingPair:
+def _pair(key: Key, sides: tuple[Side, Side], basis: Basis) -> FindingPair:
     rule, device = key
+    findings = [[each for each in side.report.findings if (each.rule, each.device_id) == key] for side in sides]
     attributions = [_attribution(side, device, basis) for side in sides]
     lost = [
-        _lost(rule, mine, attribution, side, basis)
-        for mine, attribution, side in zip(findings, attributions, sides, strict=True)
+        _lost(rule, found, attribution, side, basis)
+        for found, attribution, side in zip(findings, attributions, sides, strict=True)
     ]
     base, new = (found[0] if found else None for found in findings)
     moved = _moved(rule, attributions[0], attributions[1])
@@ -65,7 +62,12 @@ def _pair(
     # Time that only changed its rule counts on both sides.
     before = lost[0] + sum(one.amount for one in moved if not one.to_other)
     now = lost[1] + sum(one.amount for one in moved if one.to_other)
-    change = _change(before, now, least) if max(lost) > 0 else _presence(base, new)
+    if max(lost) > 0:
+        change = _change(before, now, least)
+    elif base is not None and new is not None:
+        change = FindingChange.SAME
+    else:
+        change = FindingChange.GONE if new is None else FindingChange.NEW
     return FindingPair(rule, device, base, new, lost[0], lost[1], change, moved)
 
 
@@ -83,13 +85,6 @@ def _change(before: float, now: float, least: float) -> FindingChange:
     if larger - smaller <= SAME_SHARE * larger:
         return FindingChange.SAME
     return FindingChange.SMALLER if now < before else FindingChange.LARGER
-
-
-def _presence(base: Finding | None, new: Finding | None) -> FindingChange:
-    """Return the change of a finding that is not about time."""
-    if base is not None and new is not None:
-        return FindingChange.SAME
-    return FindingChange.GONE if new is None else FindingChange.NEW
 
 
 def _moved(rule: str, before: Attribution, now: Attribution) -> tuple[MovedTime, ...]:
@@ -115,13 +110,12 @@ def _moved(rule: str, before: Attribution, now: Attribution) -> tuple[MovedTime,
 
 def _attribution(side: Side, device: int | None, basis: Basis) -> dict[str, dict[tuple[str, str], float]]:
     """Return the idle time of a GPU by rule, cause and phase; the mean over GPUs for the whole capture."""
-    section = side.report.section("idle")
-    table = section.tables.get("attribution") if section is not None else None
-    if table is None or not len(table):
+    table = side.report.rows("idle", "attribution")
+    if table is None:
         return {}
     divisor = _divisor(side, basis)
     if device is None:
-        divisor *= max(_gpu_count(side), 1)
+        divisor *= max(gpu_count(side), 1)
     else:
         table = table[table["device_id"] == device]
     found: dict[str, dict[tuple[str, str], float]] = {}
@@ -130,12 +124,6 @@ def _attribution(side: Side, device: int | None, basis: Basis) -> dict[str, dict
         cells = found.setdefault(str(rule), {})
         cells[str(cause), str(phase)] = cells.get((str(cause), str(phase)), 0.0) + float(ns) / divisor
     return found
-
-
-def _gpu_count(side: Side) -> int:
-    section = side.report.section("ledger")
-    devices = section.tables.get("devices") if section is not None else None
-    return 0 if devices is None else len(devices)
 
 
 def _divisor(side: Side, basis: Basis) -> float:

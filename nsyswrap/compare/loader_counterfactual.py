@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from nsyswrap.base import units
+from nsyswrap.compare.bootstrap import student_limit
 from nsyswrap.loop.step_detection import Steps
 from nsyswrap.model import Fact, Report, Section
 from nsyswrap.rules import data
@@ -45,7 +46,6 @@ BLOCKS = 20
 FEWEST_STEPS = 10
 # A saving and an attributed share agree within this difference, since two runs differ by as much.
 AGREEMENT_SHARE = 0.02
-_NORMAL_97_5 = 1.959964
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ def without_loader(base: Report, alone: Steps, cached: Steps, kept: int) -> Sect
     first, second = _common_steps(alone.measured, cached.measured, kept)
     if min(len(first), len(second)) < FEWEST_STEPS:
         found = f"the runs have {len(first)} and {len(second)} comparable steps, fewer than {FEWEST_STEPS}"
-        return _cannot_tell(base, f"The time of the data loader is unknown: {found}.")
+        return failed(base, found)
     before, after = mean_of(first), mean_of(second)
     share, margin = saving(before, after)
     attributed = attributed_share(base)
@@ -99,7 +99,8 @@ def without_loader(base: Report, alone: Steps, cached: Steps, kept: int) -> Sect
 
 def failed(base: Report, reason: str) -> Section:
     """Return the section for a second run that failed."""
-    return _cannot_tell(base, f"The time of the data loader is unknown: {reason}.")
+    why = f"The time of the data loader is unknown: {reason}."
+    return Section(SECTION.key, SECTION.title, base.window, notes=(why,))
 
 
 def mean_of(length_ns: npt.NDArray[np.int64]) -> Mean:
@@ -120,13 +121,11 @@ def mean_of(length_ns: npt.NDArray[np.int64]) -> Mean:
 def saving(before: Mean, after: Mean) -> tuple[float, float]:
     """Return the saved share of a step, and half of its 95 % confidence interval.
 
-    Source: delta method for a ratio of independent means; Student's t by Abramowitz and Stegun 26.7.5.
+    Source: delta method for a ratio of independent means.
     """
     ratio = after.value_ns / before.value_ns
     spread = ratio * float(np.hypot(before.error_ns / before.value_ns, after.error_ns / after.value_ns))
-    freedom, z = min(before.blocks, after.blocks) - 1, _NORMAL_97_5
-    t = z + (z**3 + z) / (4 * freedom) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)
-    return 1 - ratio, t * spread
+    return 1 - ratio, student_limit(0.975, min(before.blocks, after.blocks) - 1) * spread
 
 
 def attributed_share(report: Report) -> float | None:
@@ -138,18 +137,14 @@ def attributed_share(report: Report) -> float | None:
     ledger, idle, phases = (report.section(key) for key in ("ledger", "idle", "phases"))
     if ledger is not None and idle is not None:
         devices, rows = ledger.tables["devices"], idle.tables["attribution"]
-        attributed = int(rows["idle_ns"][_of_loader(rows)].sum()) + int(devices["copy_exposed_ns"].sum())
+        of_loader = rows["rule"].isin(DATA_RULES) | rows["cause"].isin(DATA_CAUSES) | rows["phase"].isin(DATA_PHASES)
+        attributed = int(rows["idle_ns"][of_loader].sum()) + int(devices["copy_exposed_ns"].sum())
         return attributed / int(devices["window_ns"].sum())
     if phases is None:
         return None
     frame = phases.tables["phases"]
     whole = int(frame["host_ns"].sum())
     return int(frame["host_ns"][frame["phase"].isin(DATA_PHASES)].sum()) / whole if whole else None
-
-
-def _of_loader(rows: pd.DataFrame) -> "pd.Series[bool]":
-    """Return which rows of the attribution go away without the data loader."""
-    return rows["rule"].isin(DATA_RULES) | rows["cause"].isin(DATA_CAUSES) | rows["phase"].isin(DATA_PHASES)
 
 
 def headline(share: float, margin: float, before: Mean, after: Mean) -> str:
@@ -189,7 +184,3 @@ def _common_steps(
     else:
         second = second.iloc[kept:]
     return array(first, "end") - array(first, "start"), array(second, "end") - array(second, "start")
-
-
-def _cannot_tell(base: Report, why: str) -> Section:
-    return Section(SECTION.key, SECTION.title, base.window, notes=(why,))

@@ -44,14 +44,12 @@ def scaling_table(base: Side, new: Side, basis: Basis) -> ChangeTable | None:
 
 def gpu_count(side: Side) -> int:
     """Return how many GPUs the ledger of a side has; 0 without GPU work."""
-    section = side.report.section("ledger")
-    devices = section.tables.get("devices") if section is not None else None
+    devices = side.report.rows("ledger", "devices")
     return 0 if devices is None else len(devices)
 
 
 def _parts(side: Side) -> dict[str, float]:
-    section = side.report.section("ledger")
-    devices = section.tables["devices"] if section is not None else None
+    devices = side.report.rows("ledger", "devices")
     count = gpu_count(side) * side.step_count
     sums = {row: int(devices[row].sum()) if devices is not None and row in devices else 0 for row in LEDGER_ROWS}
     parts = {name: sum(sums[row] for row in rows) / count for name, rows in PARTS.items()}

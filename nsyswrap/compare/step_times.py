@@ -11,18 +11,12 @@ from nsyswrap.base.intervals import Window
 from nsyswrap.compare.bootstrap import Series
 from nsyswrap.model import Report
 from nsyswrap.rules.idle import OFF_CPU
+from nsyswrap.sections.spec import PARTS
 
 if TYPE_CHECKING:
     import pandas as pd
 
-LEDGER_ROWS = (
-    "compute_ns",
-    "communication_wait_ns",
-    "communication_transfer_ns",
-    "copy_exposed_ns",
-    "memset_exposed_ns",
-    "idle_ns",
-)
+LEDGER_ROWS = tuple(PARTS.split())
 KERNEL_ROWS = ("compute_ns", "communication_wait_ns", "communication_transfer_ns")
 MEASURED_ALONE = ("this_process", "second_run")
 """Sources of a step alone that was measured, and not simulated."""
@@ -91,9 +85,8 @@ def step_times(report: Report) -> MeasuredSteps:
     Ranks run the same steps in parallel, so a step is the mean of the steps with its number of all processes. Counting
     ranks as more steps would overstate the evidence.
     """
-    section = report.section("steps")
-    table = section.tables.get("steps") if section is not None else None
-    if table is None or not len(table):
+    table = report.rows("steps", "steps")
+    if table is None:
         return NO_STEPS
     # A report of an earlier state names no processes.
     keys = [name for name in ("device_id", "process") if name in table and table[name].notna().all()]
@@ -133,22 +126,15 @@ def waiting_of(report: Report, count: int) -> float | None:
     sampled = machine.fact("cpu_time_ns") if machine is not None else None
     if sampled is None or not sampled.value or not count or not report.window.is_of_steps:
         return None
-    devices, idle = rows_of(report, "ledger", "devices"), rows_of(report, "idle", "attribution")
+    devices, idle = report.rows("ledger", "devices"), report.rows("idle", "attribution")
     if devices is not None:
         waits = 0.0 if idle is None else float(idle.loc[idle["rule"] == WAITS_FOR_CORE, "idle_ns"].sum())
         return waits / (len(devices) * count)
-    threads = rows_of(report, "machine", "host")
+    threads = report.rows("machine", "host")
     if threads is None:
         return 0.0
     waiting = threads.loc[threads["rule"] == WAITS_FOR_CORE].groupby("thread_id")["total_ns"].sum()
     return float(waiting.max()) / count if len(waiting) else 0.0
-
-
-def rows_of(report: Report, section: str, table: str) -> "pd.DataFrame | None":
-    """Return a table of a report; None where it is missing or empty."""
-    its_section = report.section(section)
-    rows = its_section.tables.get(table) if its_section is not None else None
-    return rows if rows is not None and len(rows) else None
 
 
 def _measured(steps: "pd.DataFrame", window: Window, keys: list[str]) -> "pd.DataFrame":

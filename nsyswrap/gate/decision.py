@@ -63,6 +63,15 @@ def judge(
     return replace(found, verdict=" ".join([*others, found.verdict]), notes=(*found.notes, *left_out))
 
 
+def withheld(
+    earlier: Sequence[TimedRun], new: Sequence[TimedRun], options: GateOptions, issues: Sequence[ComparabilityIssue]
+) -> Gate:
+    """Return the result for new runs that cannot be compared with any: the first issue that blocks says why."""
+    block = next(one for one in issues if one.blocks)
+    cannot, verdict = GateOutcome.CANNOT_TELL, f"Cannot tell: {block.message}"
+    return Gate(tuple(earlier), tuple(new), options, cannot, verdict, hint=block.hint, issues=tuple(issues))
+
+
 def _judged(
     earlier: Sequence[TimedRun],
     new: Sequence[TimedRun],

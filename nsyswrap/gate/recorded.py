@@ -7,9 +7,9 @@ from nsyswrap.base import units
 from nsyswrap.compare.comparability import FEWEST_STEPS, other
 from nsyswrap.compare.comparison import ComparabilityIssue, IssueKind
 from nsyswrap.compare.step_times import WAITS_FOR_CORE
-from nsyswrap.gate.decision import judge
+from nsyswrap.gate.decision import judge, withheld
 from nsyswrap.gate.reports import IDLE, WAIT
-from nsyswrap.gate.timed_runs import Gate, GateOptions, GateOutcome, TimedRun, part_words
+from nsyswrap.gate.timed_runs import Gate, GateOptions, TimedRun, part_words
 from nsyswrap.rules import capture
 from nsyswrap.runs.run import RunRow, SeriesRun
 
@@ -54,9 +54,7 @@ def gate_runs(
     issues = [*_of_new(new, facts, chosen), *_others(usable, new)]
     before, now = (tuple(_timed(one, facts) for one in side) for side in (usable, new))
     if any(one.step is None for one in new):
-        block = next(one for one in issues if one.kind is IssueKind.STEPS)
-        verdict = f"Cannot tell: {block.message}"
-        return Gate(before, now, chosen, GateOutcome.CANNOT_TELL, verdict, hint=block.hint, issues=tuple(issues))
+        return withheld(before, now, chosen, issues)
     left_out, reasons = len(earlier) - len(usable), list(facts.elsewhere)
     if left_out:
         runs = units.counted(left_out, "earlier run does", "earlier runs do")

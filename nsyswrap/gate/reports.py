@@ -2,16 +2,16 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from nsyswrap.base import units
 from nsyswrap.compare.comparability import between_runs, find_issues
 from nsyswrap.compare.comparison import ComparabilityIssue, ComparisonOptions, IssueKind, RunMachine, Side
-from nsyswrap.compare.step_times import LEDGER_ROWS, MeasuredSteps, rows_of, step_count
-from nsyswrap.gate.decision import judge
-from nsyswrap.gate.timed_runs import Gate, GateOptions, GateOutcome, TimedRun, part_words
+from nsyswrap.compare.step_times import LEDGER_ROWS, MeasuredSteps, step_count
+from nsyswrap.gate.decision import judge, withheld
+from nsyswrap.gate.timed_runs import Gate, GateOptions, TimedRun, part_words
 from nsyswrap.model import Report, Session
 
 if TYPE_CHECKING:
@@ -48,7 +48,10 @@ def gate_reports(
     own = [one for one in find_issues(now, now, settings) if one.kind in (IssueKind.STEPS, IssueKind.INCOMPLETE)]
     own += [one for one in between_runs(now, settings) if one.blocks] + [*_given_twice(earlier, new)]
     if any(one.blocks for one in own):
-        return _withheld(in_order(earlier), new, chosen, own)
+        sides = (
+            tuple(TimedRun(one.name, 0, 0, commit=one.commit) for one in runs) for runs in (in_order(earlier), new)
+        )
+        return withheld(*sides, chosen, own)
     usable, reasons = [], []
     for one in in_order(earlier):
         issues = find_issues(_side(BASE, [one]), now, settings)
@@ -61,29 +64,12 @@ def gate_reports(
     ]
     before = _side(BASE, usable) if usable else None
     issues = [one for one in find_issues(before, now, settings) if one.kind is not IssueKind.SAME] if before else []
-    sides = [_timed(named, side) for named, side in ((usable, before), (new, now))]
-    return judge(sides[0], sides[1], chosen, issues, left_out)
+    before_runs = tuple(map(timed_run, usable, before.runs if before else ()))
+    return judge(before_runs, tuple(map(timed_run, new, now.runs)), chosen, issues, left_out)
 
 
 def _side(name: str, runs: Sequence[NamedReport]) -> Side:
     return Side.of(name, [one.report for one in runs], [one.origin for one in runs])
-
-
-def _timed(named: Sequence[NamedReport], side: Side | None) -> tuple[TimedRun, ...]:
-    return tuple(timed_run(one, steps) for one, steps in zip(named, side.runs if side else (), strict=True))
-
-
-def _withheld(
-    earlier: Sequence[NamedReport],
-    new: Sequence[NamedReport],
-    options: GateOptions,
-    issues: Sequence[ComparabilityIssue],
-) -> Gate:
-    """Return the result for new runs that cannot be compared with any."""
-    block = next(one for one in issues if one.blocks)
-    sides = [tuple(TimedRun(one.name, 0.0, 0.0, commit=one.commit) for one in runs) for runs in (earlier, new)]
-    verdict = f"Cannot tell: {block.message}"
-    return Gate(sides[0], sides[1], options, GateOutcome.CANNOT_TELL, verdict, hint=block.hint, issues=tuple(issues))
 
 
 def in_order(runs: Sequence[NamedReport]) -> tuple[NamedReport, ...]:
@@ -114,41 +100,30 @@ def parts_of(report: Report, count: int) -> Mapping[str, float]:
     """
     if not report.window.is_of_steps or not count:
         return {}
-    devices = rows_of(report, "ledger", "devices")
+    devices, idle, waits, phases = (
+        report.rows(*place)
+        for place in (("ledger", "devices"), ("idle", "attribution"), ("communication", "waits"), ("phases", "phases"))
+    )
+    found: list[tuple[str, float]] = []
+    if devices is not None:
+        # Idle time and waits have rows of their own where their parts are known.
+        replaced = {name for name, table in ((IDLE, idle), (WAIT, waits)) if table is not None}
+        rows = [row for row in LEDGER_ROWS if row in devices and row not in replaced]
+        found += [(part_words("ledger", row), float(devices[row].sum())) for row in rows]
+        for row in _records(idle):
+            found.append((part_words("idle", str(row["phase"]), str(row["rule"])), float(row["idle_ns"])))
+        for row in _records(waits):
+            found.append((part_words("wait", str(row["late_rank"]), str(row["rule"] or "")), float(row["wait_ns"])))
+    else:
+        found += [(part_words("phase", str(row["phase"])), float(row["host_ns"])) for row in _records(phases)]
     parts: dict[str, float] = {}
-    if devices is None:
-        for words, amount in _phases(report):
-            parts[words] = parts.get(words, 0.0) + amount / count
-        return parts
-    for words, amount in (*_ledger(report, devices), *_idle(report), *_waits(report)):
-        parts[words] = parts.get(words, 0.0) + amount / (len(devices) * count)
+    for words, amount in found:
+        parts[words] = parts.get(words, 0.0) + amount / (count * (1 if devices is None else len(devices)))
     return parts
 
 
-def _ledger(report: Report, devices: "pd.DataFrame") -> Iterator[tuple[str, float]]:
-    by_rank = rows_of(report, "communication", "waits") is not None
-    by_rule = rows_of(report, "idle", "attribution") is not None
-    for row in LEDGER_ROWS:
-        if row in devices and not (row == WAIT and by_rank) and not (row == IDLE and by_rule):
-            yield part_words("ledger", row), float(devices[row].sum())
-
-
-def _idle(report: Report) -> Iterator[tuple[str, float]]:
-    table = rows_of(report, "idle", "attribution")
-    for row in () if table is None else table.to_dict("records"):
-        yield part_words("idle", str(row["phase"]), str(row["rule"])), float(row["idle_ns"])
-
-
-def _waits(report: Report) -> Iterator[tuple[str, float]]:
-    table = rows_of(report, "communication", "waits")
-    for row in () if table is None else table.to_dict("records"):
-        yield part_words("wait", str(row["late_rank"]), str(row["rule"] or "")), float(row["wait_ns"])
-
-
-def _phases(report: Report) -> Iterator[tuple[str, float]]:
-    table = rows_of(report, "phases", "phases")
-    for row in () if table is None else table.to_dict("records"):
-        yield part_words("phase", str(row["phase"])), float(row["host_ns"])
+def _records(table: "pd.DataFrame | None") -> list[dict[Any, Any]]:
+    return [] if table is None else table.to_dict("records")
 
 
 def _given_twice(earlier: Sequence[NamedReport], new: Sequence[NamedReport]) -> Iterator[ComparabilityIssue]:

@@ -13,12 +13,10 @@ import pandas as pd
 from nsyswrap.base.errors import ExportError
 from nsyswrap.base.program_name import program_and_arguments, working_words
 from nsyswrap.model import Finding, Report, Severity
+from nsyswrap.sections.spec import PARTS
 
 SCHEMA = "nsyswrap.capture-sums/2"
-LEDGER = (
-    *("compute_ns", "communication_wait_ns", "communication_transfer_ns", "copy_exposed_ns", "memset_exposed_ns"),
-    "idle_ns",
-)
+LEDGER = tuple(PARTS.split())
 # So many kernels of a capture have a row of their own; the rest is one sum. Ours: one capture has at most some 60 kB.
 MOST_KERNELS = 200
 
@@ -100,8 +98,8 @@ def sums_of(report: Report, host: str = "") -> CaptureSums:
         report: The report of one capture, or of the ranks of a job.
         host: Neutral name of the machine; reports do not have it.
     """
-    devices, idle = _table(report, "ledger", "devices"), _table(report, "idle", "attribution")
-    kernels, others = _kernels(_table(report, "kernels", "summary"))
+    devices, idle = report.rows("ledger", "devices"), report.rows("idle", "attribution")
+    kernels, others = _kernels(report.rows("kernels", "summary"))
     program, arguments = program_and_arguments(working_words(report.session.command))
     return CaptureSums(
         program=program.rpartition("/")[2],
@@ -115,17 +113,12 @@ def sums_of(report: Report, host: str = "") -> CaptureSums:
         step_count=report.step.count,
         step_ns=None if report.step.recorded_ns is None else int(report.step.recorded_ns),
         verdict=report.verdict,
-        ledger={name: int(devices[name].sum()) if len(devices) else 0 for name in LEDGER},
-        idle={str(rule): int(each.sum()) for rule, each in idle.groupby("rule")["idle_ns"]} if len(idle) else {},
-        findings=_findings(report.findings, max(len(devices), 1)),
+        ledger={name: 0 if devices is None else int(devices[name].sum()) for name in LEDGER},
+        idle={} if idle is None else {str(rule): int(each.sum()) for rule, each in idle.groupby("rule")["idle_ns"]},
+        findings=_findings(report.findings, 1 if devices is None else len(devices)),
         kernels=kernels,
         other_kernels=others,
     )
-
-
-def _table(report: Report, key: str, name: str) -> pd.DataFrame:
-    section = report.section(key)
-    return section.tables.get(name, pd.DataFrame()) if section is not None else pd.DataFrame()
 
 
 def _findings(findings: Iterable[Finding], gpus: int) -> tuple[FindingSum, ...]:
@@ -145,9 +138,9 @@ def _findings(findings: Iterable[Finding], gpus: int) -> tuple[FindingSum, ...]:
     return tuple(by_rule.values())
 
 
-def _kernels(summary: pd.DataFrame) -> tuple[tuple[KernelSum, ...], KernelSum]:
+def _kernels(summary: pd.DataFrame | None) -> tuple[tuple[KernelSum, ...], KernelSum]:
     """Return the largest kernels, and the sum of all others."""
-    if not len(summary):
+    if summary is None:
         return (), KernelSum("", 0, 0)
     columns = (summary[name].tolist() for name in ("name", "count", "total_ns"))
     rows = [KernelSum(str(name), int(count), int(total)) for name, count, total in zip(*columns, strict=True)]

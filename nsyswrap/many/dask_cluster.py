@@ -43,7 +43,11 @@ def answers(
         ExportError: The scheduler cannot be reached, has no workers, or no answer came in time.
     """
     with _connected(cluster) as client:
-        _wait_for_workers(client)
+        try:
+            client.wait_for_workers(1, timeout=WORKERS_LIMIT_S)
+        except TimeoutError as error:
+            hint = "start workers: dask worker ADDRESS"
+            raise ExportError(f"the Dask cluster has no workers after {WORKERS_LIMIT_S} s", hint=hint) from error
         done: queue.SimpleQueue[tuple[int, Future]] = queue.SimpleQueue()
         futures = [client.submit(checked, source_digest(), function, task, pure=False) for task in tasks]
         try:
@@ -91,19 +95,6 @@ def _connected(cluster: str) -> "Iterator[Client]":
         yield client
     finally:
         client.close(timeout=END_LIMIT_S)
-
-
-def _wait_for_workers(client: "Client") -> None:
-    """Wait for the first worker.
-
-    Raises:
-        ExportError: None came in time.
-    """
-    try:
-        client.wait_for_workers(1, timeout=WORKERS_LIMIT_S)
-    except TimeoutError as error:
-        hint = "start workers: dask worker ADDRESS"
-        raise ExportError(f"the Dask cluster has no workers after {WORKERS_LIMIT_S} s", hint=hint) from error
 
 
 def _next(done: "queue.SimpleQueue[tuple[int, Future]]", client: "Client", limit_s: float) -> "tuple[int, Future]":

@@ -172,8 +172,7 @@ class _Totals:
     ledger: dict[str, int] = field(default_factory=lambda: dict.fromkeys(LEDGER, 0))
     idle: dict[str, int] = field(default_factory=dict)
     findings: dict[str, _Finding] = field(default_factory=dict)
-    kernels: dict[str, tuple[int, int, int]] = field(default_factory=dict)
-    others: tuple[int, int, int] = (0, 0, 0)
+    kernels: dict[str, KernelRow] = field(default_factory=dict)
     # GPU time lost, by grouping, group and rule.
     lost: dict[tuple[str, str, str], int] = field(default_factory=dict)
     ledgers: dict[tuple[str, str], dict[str, int]] = field(default_factory=dict)
@@ -188,10 +187,11 @@ class _Totals:
             finding.lost += each.lost_ns
             finding.savings += [] if each.saving_ns is None else [each.saving_ns]
             finding.shares.append((each.lost_ns / sums.gpu_ns if sums.gpu_ns else 0.0, row.name))
-        for name, launches, total in sums.kernels:
-            self.kernels[name] = _sum(self.kernels.get(name, (0, 0, 0)), (1, launches, total))
-        if sums.other_kernels.launches:
-            self.others = _sum(self.others, (1, sums.other_kernels.launches, sums.other_kernels.total_ns))
+        # The other kernels have no name.
+        for name, launches, total in (*sums.kernels, *([sums.other_kernels] if sums.other_kernels.launches else [])):
+            known = self.kernels.get(name, KernelRow(name, 0, 0, 0))
+            of_all = (known.captures + 1, known.launches + launches, known.total_ns + total)
+            self.kernels[name] = KernelRow(name, *of_all)
         for grouping in GROUPINGS:
             group = row.group(grouping)
             _add(self.ledgers.setdefault((grouping, group), dict.fromkeys(LEDGER, 0)), sums.ledger)
@@ -201,10 +201,6 @@ class _Totals:
 def _add(to: dict[Key, int], more: Mapping[Key, int]) -> None:
     for key, value in more.items():
         to[key] = to.get(key, 0) + value
-
-
-def _sum(one: tuple[int, int, int], other: tuple[int, int, int]) -> tuple[int, int, int]:
-    return (one[0] + other[0], one[1] + other[1], one[2] + other[2])
 
 
 def _problems(sums: CaptureSums) -> dict[str, int]:
@@ -244,8 +240,8 @@ def totals_of(
             accounts.append(StepAccount.of(name, sums))
     usual = usual_steps(accounts)
     listed = tuple(row._replace(usual_share=usual.get(row.name)) for row in rows)
-    kernel_rows = [KernelRow(name, *sums) for name, sums in totals.kernels.items()]
-    kernels = tuple(sorted(kernel_rows, key=lambda each: (-each.total_ns, each.name)))
+    other_kernels = totals.kernels.pop("", KernelRow("", 0, 0, 0))
+    kernels = tuple(sorted(totals.kernels.values(), key=lambda each: (-each.total_ns, each.name)))
     return ManyCaptures(
         captures=listed,
         failed=tuple(failed),
@@ -254,7 +250,7 @@ def totals_of(
         idle=dict(sorted(totals.idle.items(), key=lambda each: (-each[1], each[0]))),
         findings=_finding_rows(totals),
         kernels=kernels,
-        other_kernels=KernelRow("", *totals.others),
+        other_kernels=other_kernels,
         outliers=find_outliers(accounts),
         groups={grouping: _group_rows(grouping, totals, listed) for grouping in GROUPINGS},
         without_steps=len(rows) - len(accounts),

@@ -17,8 +17,6 @@ from nsyswrap.runs.run import STEP_FIELDS, Account, Run, RunFact, RunFinding, Ru
 
 # Variables in which launchers set the number of ranks: torchrun, Open MPI, SLURM.
 _SIZE_VARIABLES = ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_NTASKS")
-# Sources of a window that consists of steps.
-_OF_STEPS = ("steps", "pattern")
 _QUANTILES = (0.5, 0.05, 0.25, 0.75, 0.95)
 # What a run is about, but not what was measured: a run that was moved is the same run.
 _NOT_CONTENT = ("run_id", "added_utc", "committed_s", "folder")
@@ -109,7 +107,7 @@ def _row(report: Report, record: Tree, place: RunOrigin, texts: _Texts) -> RunRo
     git, launch = _tree(record, "git"), _tree(record, "launch")
     gpus = {gpu.rank for gpu in report.gpus if gpu.rank is not None}
     named = _tree(_tree(record, "environment"), "values")
-    sizes = (_whole(_number_of(named.get(name))) for name in _SIZE_VARIABLES)
+    sizes = (str(named.get(name)) for name in _SIZE_VARIABLES)
     is_dirty = git.get("dirty")
     return RunRow(
         run_id="",
@@ -119,7 +117,12 @@ def _row(report: Report, record: Tree, place: RunOrigin, texts: _Texts) -> RunRo
         arguments=arguments,
         gpu=texts(", ".join(sorted({gpu.name for gpu in report.gpus}))),
         gpu_count=len(report.gpus),
-        ranks=max(1, len(gpus), _whole(launch.get("size")) or 0, *(size or 0 for size in sizes)),
+        ranks=max(
+            1,
+            len(gpus),
+            _whole(launch.get("size")) or 0,
+            *(int(size) for size in sizes if size.isascii() and size.isdigit()),
+        ),
         rank=texts(launch.get("rank")),
         host=texts(record.get("machine")),
         commit=texts(git.get("commit")),
@@ -159,7 +162,7 @@ def _shortened(report: Report) -> StepSummary | None:
     """Return the summary of steps where the report lists only some of them: its facts are about all."""
     count, median = report.step.count, report.step.recorded_ns
     section = report.section("steps")
-    if not count or median is None or section is None or report.window.source not in _OF_STEPS:
+    if not count or median is None or section is None or not report.window.is_of_steps:
         return None
     low, high = (fact.value if (fact := section.fact(name)) else None for name in ("p05_ns", "p95_ns"))
     devices = _rows(report, "ledger", "devices")
@@ -197,9 +200,7 @@ def _accounts(report: Report, texts: _Texts) -> list[Account]:
 
 
 def _rows(report: Report, section: str, table: str) -> list[dict[Any, Any]]:
-    """Return the rows of a table; none where the report does not have it."""
-    its_section = report.section(section)
-    frame = its_section.tables.get(table) if its_section else None
+    frame = report.rows(section, table)
     return [] if frame is None else frame.to_dict("records")
 
 
@@ -227,8 +228,3 @@ def _whole(value: object) -> int | None:
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
         return None
     return int(value)
-
-
-def _number_of(text: object) -> int | None:
-    """Return the number in a text of digits; None for any other text."""
-    return int(text) if isinstance(text, str) and text.isascii() and text.isdigit() else None

@@ -104,13 +104,17 @@ def _choice(axis: Axis, others: tuple[tuple[str, str], ...], line: Sequence[Cell
     else:
         chosen, other = best, max((each for each in line if each is not best), key=_rate)
     larger = line[line.index(chosen) + 1 :] if all(value.number is not None for value in axis.values) else []
+    beyond, missing = "", next((each for each in tried[tried.index(chosen) + 1 :] if each.step is None), None)
+    if missing is not None:
+        ending = missing.failed.ending.value if missing.failed else "not run"
+        beyond = f"{axis.name} {missing.cell.value(axis.name)}: {ending}"
     return Choice(
         axis=axis,
         others=others,
         chosen=chosen,
         best=best,
         is_last=chosen is line[-1],
-        beyond=_beyond(axis, tried, chosen),
+        beyond=beyond,
         is_faster=_is_better(chosen, other),
         possible=max((_possible(chosen, each) for each in larger), default=0.0),
         limit=limit_of(chosen),
@@ -123,16 +127,6 @@ def _possible(one: CellResult, other: CellResult) -> float:
         return 0.0
     noise = math.hypot(one.step.half_width, other.step.half_width)
     return max(_rate(other) / _rate(one) * math.exp(noise) - 1, 0.0)
-
-
-def _beyond(axis: Axis, tried: Sequence[CellResult], chosen: CellResult) -> str:
-    """Return which larger value was not measured and why; empty if each was."""
-    larger = tried[tried.index(chosen) + 1 :]
-    missing = next((each for each in larger if each.step is None), None)
-    if missing is None:
-        return ""
-    ending = missing.failed.ending.value if missing.failed else "not run"
-    return f"{axis.name} {missing.cell.value(axis.name)}: {ending}"
 
 
 def advice(sweep: Sweep) -> tuple[str, ...]:

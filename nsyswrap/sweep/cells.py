@@ -81,27 +81,22 @@ def _keys(grid: list[dict[str, str]]) -> dict[tuple[str, ...], str]:
 
 def _cell(spec: SweepSpec, values: Mapping[str, str], keys: Mapping[tuple[str, ...], str]) -> Cell:
     texts = {axis.name: axis.value(values[axis.name]).words for axis in spec.axes}
-    gpus, batch = (_number(values.get(name)) for name in (GPUS, BATCH))
+    gpus, batch = (float(values[name]) if name in values else None for name in (GPUS, BATCH))
     if gpus is not None:
         texts[VISIBLE_GPUS] = ",".join(map(str, range(int(gpus))))
     if batch is not None and spec.batch_of == BATCH_OF_EACH:
         batch *= gpus or 1
-    key = keys[tuple(values.values())]
+    varied = [axis.name for axis in spec.axes if len(axis.values) > 1] or list(values)
     return Cell(
-        key=key,
+        key=keys[tuple(values.values())],
         values=tuple(values.items()),
-        label=_label(spec, values),
+        label=", ".join(f"{name} {values[name]}" for name in varied),
         command=tuple(word for each in spec.command for word in _expanded(each, texts)),
         environment={name: " ".join(_expanded(text, texts)) for name, text in spec.environment.items()},
         gpus=None if gpus is None else int(gpus),
         batch=batch,
         same_as=_same_as(spec, values, keys),
     )
-
-
-def _label(spec: SweepSpec, values: Mapping[str, str]) -> str:
-    varied = [axis.name for axis in spec.axes if len(axis.values) > 1] or [axis.name for axis in spec.axes]
-    return ", ".join(f"{name} {values[name]}" for name in varied)
 
 
 def _same_as(spec: SweepSpec, values: Mapping[str, str], keys: Mapping[tuple[str, ...], str]) -> str:
@@ -127,7 +122,3 @@ def _expanded(word: str, texts: Mapping[str, str], depth: int = 0) -> list[str]:
     if not PLACEHOLDER.search(word):
         return [word]
     return [PLACEHOLDER.sub(lambda match: " ".join(_expanded(match[0], texts, depth + 1)), word)]
-
-
-def _number(name: str | None) -> float | None:
-    return None if name is None else float(name)

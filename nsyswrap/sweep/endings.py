@@ -74,7 +74,7 @@ def _crash(code: int, lines: list[str]) -> str:
         if raised and not raised[1].endswith(_OF_LAUNCHERS):
             return _without_rank(line)
     if code > _SIGNALLED:
-        name = _signal_name(code - _SIGNALLED)
+        name = next((each.name for each in signal.Signals if each == code - _SIGNALLED), f"signal {code - _SIGNALLED}")
         more = "; the system kills programs that use up the memory" if name == "SIGKILL" else ""
         return f"ended by {name}{more}"
     said = next((line for line in reversed(lines) if not line.startswith(_OF_PROFILE)), "")
@@ -84,13 +84,6 @@ def _crash(code: int, lines: list[str]) -> str:
 def _without_rank(line: str) -> str:
     """Return a line without the number of the rank that wrote it."""
     return line.partition("]: ")[2].strip() if line.startswith("[rank") else line
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
 
 
 def _short(text: str) -> str:

@@ -1,7 +1,7 @@
 """Which run of a sweep comes next: rounds in random order, until the budget ends or the answer is known."""
 
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from nsyswrap.sweep.cells import Cell, cells_of
 from nsyswrap.sweep.endings import Ending
@@ -47,19 +47,13 @@ def next_run(
     cells = cells_of(spec)
     known = _known(spec, cells, by_cell) if until_stable else set()
     rounds = spec.budget.most_repeats if until_stable else spec.budget.repeats
-    for cell, number in _runs(cells, seed, rounds):
+    for cell, number in ((cell, at) for at in range(1, rounds + 1) for cell in shuffled(cells, seed, at)):
         found = by_cell.get(cell.key, [])
         if number in {run.number for run in found} or any(run.ending is not Ending.MEASURED for run in found):
             continue
         if cell.key not in known:
             return cell, number
     return None
-
-
-def _runs(cells: Sequence[Cell], seed: int, rounds: int) -> Iterator[tuple[Cell, int]]:
-    for number in range(1, rounds + 1):
-        for cell in shuffled(cells, seed, number):
-            yield cell, number
 
 
 def _known(spec: SweepSpec, cells: Sequence[Cell], by_cell: Mapping[str, Sequence[CellRun]]) -> set[str]:

@@ -161,13 +161,11 @@ def sweep_of(spec: SweepSpec, seed: int, runs: Iterable[CellRun]) -> Sweep:
     by_cell: dict[str, list[CellRun]] = {}
     for run in given:
         by_cell.setdefault(run.cell, []).append(run)
-    cells = cells_of(spec)
-    return Sweep(spec, seed, given, tuple(_result(cell, by_cell.get(cell.same_as or cell.key, [])) for cell in cells))
-
-
-def _result(cell: Cell, runs: Sequence[CellRun]) -> CellResult:
-    ordered = tuple(sorted(runs, key=lambda run: run.number))
-    return CellResult(cell, ordered, step_interval(ordered), _mean_parts(ordered))
+    results = []
+    for cell in cells_of(spec):
+        ordered = tuple(sorted(by_cell.get(cell.same_as or cell.key, []), key=lambda run: run.number))
+        results.append(CellResult(cell, ordered, step_interval(ordered), _mean_parts(ordered)))
+    return Sweep(spec, seed, given, tuple(results))
 
 
 def step_interval(runs: Sequence[CellRun]) -> StepInterval | None:

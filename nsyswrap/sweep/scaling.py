@@ -1,7 +1,7 @@
 """Scaling over GPUs: strong with the batch of all GPUs kept, weak with that of each GPU kept; never mixed."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from nsyswrap.base.interval import Interval
@@ -52,34 +52,23 @@ def scaling(sweep: Sweep, kind: str) -> tuple[ScalingRow, ...]:
     Source:
         Strong: Amdahl, 1967. Weak: Gustafson, Communications of the ACM 31(5), 1988.
     """
-    if not _allows(sweep, kind):
+    axis = sweep.spec.axis(GPUS)
+    if axis is None or len(axis.values) < 2:  # noqa: PLR2004 - two points make a comparison
         return ()
-    kept = _kept_batch(kind)
+    # Without batch sizes, the sweep's ``batch_of`` decides what is kept.
+    if sweep.spec.axis(BATCH) is None and (sweep.spec.batch_of == BATCH_OF_ALL) != (kind == STRONG):
+        return ()
     groups: dict[tuple[tuple[tuple[str, str], ...], float | None], list[CellResult]] = {}
     for each in sweep.measured():
-        groups.setdefault((each.cell.others(GPUS, BATCH), kept(each)), []).append(each)
+        batch = each.cell.batch
+        kept = batch if batch is None or kind == STRONG else batch / (each.cell.gpus or 1)
+        groups.setdefault((each.cell.others(GPUS, BATCH), kept), []).append(each)
     return tuple(row for (others, batch), cells in groups.items() for row in _rows(kind, others, batch, cells))
 
 
 def kinds(sweep: Sweep) -> tuple[str, ...]:
     """Return the kinds of scaling that the cells of a sweep show."""
     return tuple(kind for kind in (STRONG, WEAK) if scaling(sweep, kind))
-
-
-def _allows(sweep: Sweep, kind: str) -> bool:
-    """Return whether a sweep has GPUs as an axis; without batch sizes, its ``batch_of`` decides what is kept."""
-    axis = sweep.spec.axis(GPUS)
-    if axis is None or len(axis.values) < 2:  # noqa: PLR2004 - two points make a comparison
-        return False
-    return sweep.spec.axis(BATCH) is not None or (sweep.spec.batch_of == BATCH_OF_ALL) == (kind == STRONG)
-
-
-def _kept_batch(kind: str) -> Callable[[CellResult], float | None]:
-    def kept(result: CellResult) -> float | None:
-        batch, gpus = result.cell.batch, result.cell.gpus or 1
-        return batch if batch is None or kind == STRONG else batch / gpus
-
-    return kept
 
 
 def _rows(
@@ -94,6 +83,7 @@ def _rows(
         ratio = (each.cell.gpus or 1) / (base.cell.gpus or 1)
         # Strong: the same samples in a shorter step. Weak: more samples by the ratio, in a step that may be longer.
         efficiency = base.step.ns.point / each.step.ns.point / (ratio if kind == STRONG else 1.0)
+        before, after = groups_of(base), groups_of(each)
         yield ScalingRow(
             kind=kind,
             others=others,
@@ -104,13 +94,5 @@ def _rows(
             step_ns=each.step.ns.point,
             speedup=efficiency * ratio,
             efficiency=Interval(efficiency / factor, efficiency, efficiency * factor),
-            groups_ns=_added(base, each),
+            groups_ns={group: after[group] - before[group] for group in Group if base.parts and each.parts},
         )
-
-
-def _added(base: CellResult, other: CellResult) -> dict[Group, float]:
-    """Return by how much each group of a step differs, in ns."""
-    if not base.parts or not other.parts:
-        return {}
-    before, after = groups_of(base), groups_of(other)
-    return {group: after[group] - before[group] for group in Group}
