@@ -161,9 +161,6 @@ def options_of(
         given: The option values by parameter name.
         output_to_stderr: Send the program's stdout to stderr.
         annotate: Mark phases in any case.
-
-    Raises:
-        UsageError: A variable is not NAME=VALUE.
     """
     from nsyswrap.capture.launcher import folder_of_rank, launched_as  # noqa: PLC0415 - so that --help stays fast
     from nsyswrap.capture.options import CaptureOptions  # noqa: PLC0415

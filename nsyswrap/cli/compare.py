@@ -113,10 +113,6 @@ def comparison_of(
         new: The same.
         options: How to compare.
         with_timeline: Whether to add the timelines that the typical steps are drawn from.
-
-    Raises:
-        ExportError: A file cannot be read.
-        CannotTellError: A capture holds too little.
     """
     from nsyswrap.compare.reports import compare_reports  # noqa: PLC0415 - loads pandas
 
@@ -177,9 +173,6 @@ def comparison_settings(find: float | None, most_slower: float | None, accept: t
         find: Smallest change that must not pass unseen, in per cent; None for that of ``--fail-on-regression``.
         most_slower: Largest slowdown allowed, in per cent; None for any.
         accept: Kinds of differences that the user accepts.
-
-    Raises:
-        UsageError: A percentage is out of range.
     """
     from nsyswrap.compare.comparison import FIND, ComparisonOptions, IssueKind  # noqa: PLC0415 - loads pandas
 

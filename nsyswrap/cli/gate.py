@@ -136,9 +136,6 @@ def gate_settings(find: float, accept: tuple[str, ...], *, allow_one: bool) -> "
         find: Smallest slowdown that must not pass unseen, in per cent.
         accept: Kinds of differences that the user accepts.
         allow_one: Whether fewer than three new runs are enough.
-
-    Raises:
-        UsageError: The slowdown is out of range.
     """
     from nsyswrap.compare.comparison import IssueKind  # noqa: PLC0415 - loads pandas
     from nsyswrap.gate.timed_runs import GateOptions  # noqa: PLC0415
@@ -164,11 +161,7 @@ def runs_at(paths: Sequence[Path]) -> tuple[Path, ...]:
 
 
 def gate_of(earlier: Sequence[Path], new: Sequence[Path], options: "GateOptions") -> "Gate":
-    """Read the reports of all runs and return the result of the gate.
-
-    Raises:
-        ExportError: A file cannot be read.
-    """
+    """Read the reports of all runs and return the result of the gate."""
     from nsyswrap.gate.reports import gate_reports  # noqa: PLC0415 - loads pandas
 
     return gate_reports(_named(earlier), _named(new), options)

@@ -71,11 +71,6 @@ def gate_of_history(wanted: SeriesQuery, new: Sequence[Path], options: "GateOpti
         wanted: The earlier runs.
         new: Reports of the new runs; none for the runs of the checked-out commit.
         options: What the user wants to find.
-
-    Raises:
-        HistoryError: The history cannot be read, or does not exist.
-        UsageError: There are no new runs, they are of several programs, or git does not know the commits.
-        ExportError: A report cannot be read.
     """
     from nsyswrap.gate.noise import FEWEST  # noqa: PLC0415 - loads pandas
     from nsyswrap.gate.recorded import INCOMPLETE, SAMPLED, KnownOfRuns, gate_runs  # noqa: PLC0415

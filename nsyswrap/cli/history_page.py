@@ -61,9 +61,6 @@ def page_of(kept: "History", program: str, most_runs: int, output: Path) -> "His
         program: A script; empty for all.
         most_runs: The last runs of each program that are read.
         output: Where the page will be.
-
-    Raises:
-        HistoryError: The history cannot be read.
     """
     from nsyswrap.gate.trends import trend_of_runs  # noqa: PLC0415 - loads pandas
     from nsyswrap.render.history_document import HistoryPage  # noqa: PLC0415

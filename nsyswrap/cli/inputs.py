@@ -90,11 +90,7 @@ class ReadOptions(NamedTuple):
         return (*of_capture, *(["--memory"] if self.memory is not None else []))
 
     def settings(self) -> "Settings":
-        """Return the settings for finding steps, phases and kernel classes.
-
-        Raises:
-            UsageError: A phase or a rules file is invalid.
-        """
+        """Return the settings for finding steps, phases and kernel classes."""
         from nsyswrap.loop.context import Settings  # noqa: PLC0415
         from nsyswrap.loop.phase_detection import PhaseRule  # noqa: PLC0415 - heavy; loaded when a capture is read
 
@@ -103,11 +99,7 @@ class ReadOptions(NamedTuple):
         return Settings(self.step_range, phases, rules, step_kernel=self.step_kernel)
 
     def check(self) -> None:
-        """Check the options before any work is done: `profile` may run a program for hours first.
-
-        Raises:
-            UsageError: The window, a pattern, a phase or a rules file is invalid.
-        """
+        """Check the options before any work is done: `profile` may run a program for hours first."""
         if self.flags():
             from nsyswrap import report  # noqa: PLC0415 - heavy; loaded only when there is something to check
 
@@ -181,11 +173,7 @@ def phase_rule(text: str) -> tuple[str, re.Pattern[str]]:
 
 
 def read_kernel_rules(files: tuple[Path, ...]) -> "tuple[NameRule, ...]":
-    """Return the kernel name rules of some files, in order.
-
-    Raises:
-        UsageError: A file cannot be read, or holds an invalid rule.
-    """
+    """Return the kernel name rules of some files, in order."""
     from nsyswrap.hardware.kernel_names.user_rules import read_rules  # noqa: PLC0415 - loaded when there is a file
 
     return tuple(rule for file in files for rule in read_rules(file))
@@ -231,11 +219,6 @@ def report_of_capture(
         options: How to read it.
         with_timeline: Whether to add the timeline of the HTML page.
         quiet: Show no progress.
-
-    Raises:
-        ExportError: The file cannot be exported or read.
-        UsageError: An option is invalid.
-        CannotTellError: The capture holds too little.
     """
     from nsyswrap.cli.memory_settings import load_numpy  # noqa: PLC0415 - loaded when a capture is read
     from nsyswrap.cli.progress import working  # noqa: PLC0415
@@ -249,12 +232,7 @@ def report_of_capture(
 
 
 def trace_context(capture: Path, options: ReadOptions, *, quiet: bool = False) -> "TraceContext":
-    """Read a capture and return its trace with its training loop, named after the file.
-
-    Raises:
-        ExportError: The file cannot be exported or read.
-        UsageError: A pattern, a phase or a rules file is invalid.
-    """
+    """Read a capture and return its trace with its training loop, named after the file."""
     with sqlite_export(capture, quiet=quiet) as export:
         return context_of_export(export, capture, options, quiet=quiet)
 
@@ -267,10 +245,6 @@ def context_of_export(export: Path, capture: Path, options: ReadOptions, *, quie
         capture: The file that it was made from, or the export itself; beside it is what `profile` recorded.
         options: How to read it.
         quiet: Show no progress.
-
-    Raises:
-        ExportError: The file cannot be read.
-        UsageError: A pattern, a phase or a rules file is invalid.
     """
     from nsyswrap.capture_file import with_recorded  # noqa: PLC0415
     from nsyswrap.cli.memory_settings import tune_pages  # noqa: PLC0415
@@ -285,11 +259,7 @@ def context_of_export(export: Path, capture: Path, options: ReadOptions, *, quie
 
 
 def _request(options: ReadOptions, progress: Callable[[str, int, int], None]) -> "ReadRequest":
-    """Return which part of an export to read, and with how much memory.
-
-    Raises:
-        UsageError: The window cannot be read.
-    """
+    """Return which part of an export to read, and with how much memory."""
     from nsyswrap.loop.large_capture import ReadRequest  # noqa: PLC0415
     from nsyswrap.loop.requested_window import between  # noqa: PLC0415
     from nsyswrap.report import ALL, STEPS  # noqa: PLC0415

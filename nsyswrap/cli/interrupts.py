@@ -70,12 +70,7 @@ def leaving_at_once(message: str, hint: str = "", clean_up: Callable[[], object]
 
 @contextmanager
 def reserved(options: "CaptureOptions") -> "Iterator[ReservedFolder]":
-    """Reserve the folder of the result until the end of the block; an ending signal says how to go on.
-
-    Raises:
-        UsageError: The folder is taken.
-        CaptureInterruptedError: Ctrl-C was pressed, or another ending signal arrived.
-    """
+    """Reserve the folder of the result until the end of the block; an ending signal says how to go on."""
     from nsyswrap.capture.result_folder import reserve_folder  # noqa: PLC0415 - loaded when something is captured
     from nsyswrap.capture.signals import signals_as_errors  # noqa: PLC0415
 

@@ -125,11 +125,7 @@ def write_result(text: str, output: Path | None, *, force: bool) -> None:
 
 
 def write_text(text: str, output: Path) -> None:
-    """Write a text file in one step, as UTF-8; characters that UTF-8 cannot encode become escapes.
-
-    Raises:
-        OSError: It cannot be written; an earlier file is unchanged.
-    """
+    """Write a text file in one step, as UTF-8; characters that UTF-8 cannot encode become escapes."""
     with atomic_file(output) as temporary:
         temporary.write_text(text, encoding="utf-8", errors="backslashreplace", newline="")
 
@@ -139,9 +135,6 @@ def atomic_file(target: Path) -> Iterator[Path]:
     """Yield a temporary file that replaces the target at the end of the block; an error removes it.
 
     A symbolic link is followed. A pipe or a device is written to directly.
-
-    Raises:
-        OSError: The file cannot replace the target.
     """
     if target.exists() and not target.is_file():
         yield target
@@ -164,9 +157,6 @@ def atomic_folder(target: Path, names: Iterable[str] = ()) -> Iterator[Path]:
     Args:
         target: A folder; created if missing.
         names: Patterns of ``Path.glob`` for files of earlier results in it. Those that are not replaced are removed.
-
-    Raises:
-        OSError: The files cannot be moved or removed.
     """
     created = not target.exists()
     target.mkdir(parents=True, exist_ok=True)

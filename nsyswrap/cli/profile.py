@@ -187,9 +187,6 @@ def measured_cost(options: "CaptureOptions", *, quiet: bool, kept_only: bool = F
         options: What is recorded.
         quiet: Announce no measurement.
         kept_only: Measure nothing, because other ranks use the machine at the same time.
-
-    Raises:
-        NsyswrapError: There is no nsys, or the program cannot be run.
     """
     from nsyswrap.capture.locate import find_nsys  # noqa: PLC0415 - loaded when something is captured
     from nsyswrap.capture.nsys import resolved_command  # noqa: PLC0415
@@ -221,9 +218,6 @@ def captured(
         quiet: Show no progress.
         place: The folder for the result, if it is reserved already.
         on_recorded: Called with the capture and its folder before it is exported.
-
-    Raises:
-        NsyswrapError: The program cannot be run or recorded.
     """
     from nsyswrap.capture.locate import find_nsys  # noqa: PLC0415 - loaded when something is captured
     from nsyswrap.capture.nsys import profile as record  # noqa: PLC0415
@@ -306,11 +300,7 @@ def _with_section(report: "Report", section: "Section") -> "Report":
 
 
 def write_report(report: "Report", folder: Path) -> None:
-    """Write report.json and report.html to the folder of the capture.
-
-    Raises:
-        CaptureError: A file cannot be written.
-    """
+    """Write report.json and report.html to the folder of the capture."""
     for form, name in (("json", "report.json"), ("html", "report.html")):
         write_private(folder / name, rendered(form, report, to_terminal=False))
 

@@ -112,11 +112,7 @@ def for_launch(wanted: "CaptureOptions", launch: Launch | None) -> "CaptureOptio
 
 
 def become_program(wanted: "CaptureOptions") -> NoReturn:
-    """Replace this process by the program, as its launcher would have started it: same exit code, same signals.
-
-    Raises:
-        NsyswrapError: The program does not exist, or is not executable.
-    """
+    """Replace this process by the program, as its launcher would have started it: same exit code, same signals."""
     from nsyswrap.capture.nsys import resolved_command  # noqa: PLC0415 - loaded when something is captured
 
     program = resolved_command(wanted)

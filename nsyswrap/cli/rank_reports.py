@@ -75,11 +75,6 @@ def report_of_ranks(paths: Sequence[Path], options: ReadOptions, *, with_timelin
         paths: Captures, or folders of captures.
         options: How to read them.
         with_timeline: Whether to add the timeline of the HTML page.
-
-    Raises:
-        ExportError: A file cannot be exported or read.
-        UsageError: The captures are not of one job, or an option is invalid.
-        CannotTellError: The captures hold too little.
     """
     from nsyswrap.capture.recorded_run import recorded_copy_rates, recorded_rank  # noqa: PLC0415
     from nsyswrap.cli.many_ranks import report_of_many  # noqa: PLC0415 - heavy; loaded when captures are read

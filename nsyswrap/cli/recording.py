@@ -24,10 +24,6 @@ def recorded_run(path: Path, series: str = "") -> "Run":
     Args:
         path: A report.json, or a folder with one.
         series: A name that stands for the program and its arguments; empty for these.
-
-    Raises:
-        UsageError: It is neither.
-        ExportError: The report cannot be read.
     """
     from nsyswrap.base.privacy import HOMES, identity_from  # noqa: PLC0415
     from nsyswrap.capture.git_history import committed_s  # noqa: PLC0415 - loaded when a run is added
@@ -95,11 +91,7 @@ def _record(file: Path) -> dict[str, Any]:
 
 
 def history_of(url: str | None, *, create: bool) -> "History":
-    """Open the history.
-
-    Raises:
-        HistoryError: It cannot be opened, or does not exist.
-    """
+    """Open the history."""
     from nsyswrap.runs.history import open_history  # noqa: PLC0415 - loads SQLAlchemy
 
     return open_history(url, create=create)

@@ -61,13 +61,7 @@ def _slim_page(capture: Path, options: ReadOptions) -> str:
 
 
 def page_report(capture: Path, options: ReadOptions) -> "Report":
-    """Return the report to show on the page; if it has no timeline, the page and stderr say so.
-
-    Raises:
-        ExportError: The file cannot be exported or read.
-        UsageError: An option is invalid, or is given for a report.json.
-        CannotTellError: The capture holds too little.
-    """
+    """Return the report to show on the page; if it has no timeline, the page and stderr say so."""
     found = report_from(capture, options, with_timeline=True)
     if not is_report(capture):
         return found

@@ -55,11 +55,7 @@ def interrupted_in(folder: Path) -> list[Path]:
 
 
 def finished(folder: Path, options: ReadOptions, *, quiet: bool) -> "Report":
-    """Export the capture of an interrupted run, write its report, and return it.
-
-    Raises:
-        NsyswrapError: The folder is in use, holds nothing that was recorded, or its capture cannot be read.
-    """
+    """Export the capture of an interrupted run, write its report, and return it."""
     from nsyswrap.capture.resume import resumed  # noqa: PLC0415 - loaded when it is needed
     from nsyswrap.capture.signals import signals_as_errors  # noqa: PLC0415
 

@@ -119,12 +119,7 @@ def _request_of(cell: "Cell", spec: "SweepSpec") -> list[object]:
 
 
 def run_all(spec: "SweepSpec", seed: int, settings: SweepSettings) -> Iterator[list["CellRun"]]:
-    """Run what is left of a sweep; yield all runs that have ended, first and after each run.
-
-    Raises:
-        UsageError: Another command, or another sweep in this folder.
-        ExportError: A file cannot be read or written.
-    """
+    """Run what is left of a sweep; yield all runs that have ended, first and after each run."""
     from nsyswrap.sweep.order import next_run  # noqa: PLC0415 - loaded when a sweep runs
 
     done = runs_in(spec, settings.folder)

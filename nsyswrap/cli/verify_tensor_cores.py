@@ -138,13 +138,7 @@ class MeasurementRequest:
 
 
 def measured(request: MeasurementRequest) -> "Measured":
-    """Choose kernels, measure them, and compare their names with the counters.
-
-    Raises:
-        UsageError: A rules file cannot be read.
-        CaptureError: ncu or nsys is missing or fails, or the program does not exist.
-        CannotTellError: The program ran no kernel on a GPU.
-    """
+    """Choose kernels, measure them, and compare their names with the counters."""
     from nsyswrap.capture.ncu import find_ncu  # noqa: PLC0415
     from nsyswrap.hardware.tensor_cores import has_tensor_cores  # noqa: PLC0415
     from nsyswrap.render.agreement_view import Measured  # noqa: PLC0415
@@ -188,12 +182,7 @@ def learned_rules(found: "Measured") -> str:
 
 
 def save(file: Path | None, text: str, *, force: bool) -> None:
-    """Write a text to a file, or do nothing for None.
-
-    Raises:
-        UsageError: The file exists already.
-        ExportError: It cannot be written.
-    """
+    """Write a text to a file, or do nothing for None."""
     if file is not None:
         write_result(text, file, force=force)
 
