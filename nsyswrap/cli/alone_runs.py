@@ -3,20 +3,21 @@
 They come after the recorded run, and nothing of them is recorded: the program's own processes time their steps.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import click
 
 from nsyswrap.base.errors import NsyswrapError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from nsyswrap.capture.options import CaptureOptions
-    from nsyswrap.hardware.steps_alone import StepsAlone
-    from nsyswrap.loop.step_detection import Steps
-    from nsyswrap.model import Report, Section
+from nsyswrap.capture.baseline import run_alone
+from nsyswrap.capture.options import CaptureOptions
+from nsyswrap.compare.baseline import with_baseline, without_baseline
+from nsyswrap.compare.loader_counterfactual import failed, without_loader
+from nsyswrap.hardware.steps_alone import StepsAlone
+from nsyswrap.loop.step_detection import Steps, step_matcher
+from nsyswrap.loop.timed_ranges import find_timed_steps
+from nsyswrap.model import Report, Section
 
 # How many batches each loader keeps: too many for the GPU's caches, few enough to fit beside the model.
 KEPT_BATCHES = 4
@@ -35,14 +36,14 @@ class WantedRuns(NamedTuple):
 
 
 def add_alone_runs(  # noqa: PLR0913 - one argument a source
-    report: "Report",
-    options: "CaptureOptions",
+    report: Report,
+    options: CaptureOptions,
     step_range: str,
     wanted: WantedRuns,
     *,
     code: int,
-    calibrated: "Callable[[StepsAlone], Report] | None" = None,
-) -> "Report":
+    calibrated: Callable[[StepsAlone], Report] | None = None,
+) -> Report:
     """Run the program again without nsys, and return the report with what these runs show.
 
     Where a run fails, the report says so.
@@ -55,11 +56,6 @@ def add_alone_runs(  # noqa: PLR0913 - one argument a source
         code: Exit code of the run under nsys; a program that failed is not run again.
         calibrated: Returns the report of the run under nsys, calibrated to steps alone; None for the same report.
     """
-    if not any(wanted):
-        return report
-    from nsyswrap.compare.baseline import with_baseline, without_baseline  # noqa: PLC0415 - heavy; rarely used
-    from nsyswrap.compare.loader_counterfactual import failed, without_loader  # noqa: PLC0415
-
     try:
         if code:
             raise _RunFailedError(f"the program ended with exit code {code}")
@@ -86,16 +82,12 @@ class _RunFailedError(NsyswrapError):
     """A run of the program failed."""
 
 
-def _steps_alone(options: "CaptureOptions", step_range: str, cached_batches: int = 0) -> "Steps":
+def _steps_alone(options: CaptureOptions, step_range: str, cached_batches: int = 0) -> Steps:
     """Run the program without nsys, and return its steps; with cached batches, if any are wanted.
 
     Raises:
         NsyswrapError: It cannot be run, or it failed.
     """
-    from nsyswrap.capture.baseline import run_alone  # noqa: PLC0415 - heavy; rarely used
-    from nsyswrap.loop.step_detection import step_matcher  # noqa: PLC0415
-    from nsyswrap.loop.timed_ranges import find_timed_steps  # noqa: PLC0415
-
     # The output of the program was shown once.
     pattern = step_matcher(step_range).pattern
     alone = run_alone(replace(options, output_to_stderr=True), pattern, cached_batches=cached_batches)
@@ -105,11 +97,11 @@ def _steps_alone(options: "CaptureOptions", step_range: str, cached_batches: int
     return find_timed_steps(alone.processes, step_range)
 
 
-def _with_section(report: "Report", section: "Section") -> "Report":
+def _with_section(report: Report, section: Section) -> Report:
     return replace(report, sections=(*report.sections, section))
 
 
-def _with_printed_notes(report: "Report", wanted: WantedRuns) -> "Report":
+def _with_printed_notes(report: Report, wanted: WantedRuns) -> Report:
     """Print what the runs showed, and return the report."""
     cost, loader = report.section("profiler_cost"), report.section("counterfactual")
     notes = cost.notes[-1:] if wanted.baseline and cost is not None else ()

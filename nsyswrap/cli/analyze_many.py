@@ -8,7 +8,6 @@ import click
 from nsyswrap.base.errors import UsageError
 from nsyswrap.cli.inputs import ReadOptions, read_options
 from nsyswrap.cli.many_inputs import find_captures
-from nsyswrap.cli.many_results import Engine, kept_results, many_captures
 from nsyswrap.cli.output import check_not_input, form_of, format_option, write_result
 from nsyswrap.cli.terminal import printable, rendered_result
 from nsyswrap.render.documents import FORMS
@@ -88,6 +87,8 @@ def analyze_many(  # noqa: PLR0913 - one argument an option
       nsyswrap analyze-many 'runs/**/*.sqlite' --processes 4
       nsyswrap analyze-many list.txt --scheduler tcp://10.0.0.5:8786 -o many.html
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
+    from nsyswrap.cli.many_results import Engine, kept_results, many_captures  # noqa: PLC0415 - so that --help stays fast
+
     if scheduler and processes is not None:
         hint = "leave out one of them"
         raise UsageError("--processes is for this machine, and the cluster has its own", hint=hint)

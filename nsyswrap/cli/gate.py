@@ -1,8 +1,6 @@
 """`nsyswrap gate`: tell from runs of a program whether the newest ones became slower."""
 
-import json
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,9 +8,9 @@ import click
 
 from nsyswrap.base.errors import CannotTellError, UsageError
 from nsyswrap.cli.compare import REPORT_NAME, accept_option, origin_of, report_at
-from nsyswrap.cli.gate_series import SeriesQuery, gate_of_history, revisions_in
 from nsyswrap.cli.inputs import ReadOptions
 from nsyswrap.cli.output import check_not_input, file_options, form_of, format_option, write_result
+from nsyswrap.cli.recording import record_beside
 from nsyswrap.cli.terminal import rendered_result
 from nsyswrap.cli.verdict_errors import RegressedError, verdict_errors
 from nsyswrap.render.documents import FORMS
@@ -107,7 +105,7 @@ def gate(  # noqa: PLR0913 - one argument an option
     with verdict_errors():
         settings = gate_settings(find, accept, allow_one=allow_one)
         check_not_input(output, *new, *earlier)
-        found = _result(earlier, new, SeriesQuery(revisions_in(earlier), program, db, series), settings)
+        found = _result(earlier, new, (program, db, series), settings)
         write_result(
             rendered_result("gate", form_of(form, output, FORMS), found, to_terminal=output is None),
             output,
@@ -116,17 +114,23 @@ def gate(  # noqa: PLR0913 - one argument an option
         check_outcome(found)
 
 
-def _result(earlier: Sequence[Path], new: Sequence[Path], wanted: SeriesQuery, options: "GateOptions") -> "Gate":
+def _result(
+    earlier: Sequence[Path], new: Sequence[Path], of_history: tuple[str, str | None, str], options: "GateOptions"
+) -> "Gate":
     """Return the result for the runs of the history, or for reports alone.
 
     Raises:
         UsageError: Reports alone have no new runs.
     """
-    if wanted.revisions:
-        return gate_of_history(wanted, runs_at(new), options)
+    from nsyswrap.cli.gate_series import SeriesQuery, gate_of_history, revisions_in  # noqa: PLC0415 - loads pandas
+    from nsyswrap.gate.reports import gate_reports  # noqa: PLC0415
+
+    revisions = revisions_in(earlier)
+    if revisions:
+        return gate_of_history(SeriesQuery(revisions, *of_history), runs_at(new), options)
     if not new:
         raise UsageError("there is no new run", hint="give its report, or a range of commits with --against main~10..")
-    return gate_of(runs_at(earlier), runs_at(new), options)
+    return gate_reports(_named(runs_at(earlier)), _named(runs_at(new)), options)
 
 
 def gate_settings(find: float, accept: tuple[str, ...], *, allow_one: bool) -> "GateOptions":
@@ -160,13 +164,6 @@ def runs_at(paths: Sequence[Path]) -> tuple[Path, ...]:
     return tuple(found)
 
 
-def gate_of(earlier: Sequence[Path], new: Sequence[Path], options: "GateOptions") -> "Gate":
-    """Read the reports of all runs and return the result of the gate."""
-    from nsyswrap.gate.reports import gate_reports  # noqa: PLC0415 - loads pandas
-
-    return gate_reports(_named(earlier), _named(new), options)
-
-
 def _named(paths: Sequence[Path]) -> "tuple[NamedReport, ...]":
     from nsyswrap.gate.reports import NamedReport  # noqa: PLC0415 - loads pandas
 
@@ -183,11 +180,8 @@ def _name_of(path: Path) -> str:
 
 def _commit_of(path: Path) -> str:
     """Return the commit that `profile` wrote beside a report, with a mark for changed files; empty if unknown."""
-    folder = path if path.is_dir() else path.parent
-    with suppress(OSError, ValueError, AttributeError, TypeError):
-        git = json.loads((folder / "run.json").read_text(encoding="utf-8")).get("git") or {}
-        return str(git.get("commit") or "") + ("+changes" if git.get("dirty") else "")
-    return ""
+    git = record_beside(path if path.is_dir() else path.parent).get("git")
+    return str(git.get("commit") or "") + ("+changes" if git.get("dirty") else "") if isinstance(git, dict) else ""
 
 
 def check_outcome(gate: "Gate") -> None:

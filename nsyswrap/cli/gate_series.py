@@ -4,18 +4,17 @@ import shlex
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from nsyswrap.base import units
 from nsyswrap.base.errors import UsageError
 from nsyswrap.capture.git_history import commits_in
 from nsyswrap.cli.recording import history_of, recorded_run
-
-if TYPE_CHECKING:
-    from nsyswrap.gate.recorded import KnownOfRuns
-    from nsyswrap.gate.timed_runs import Gate, GateOptions
-    from nsyswrap.runs.history import History
-    from nsyswrap.runs.run import Program, SeriesRun
+from nsyswrap.gate.noise import FEWEST
+from nsyswrap.gate.recorded import INCOMPLETE, SAMPLED, KnownOfRuns, differences, gate_runs
+from nsyswrap.gate.timed_runs import Gate, GateOptions
+from nsyswrap.runs.history import History
+from nsyswrap.runs.run import Program, SeriesRun, in_series
 
 # Earlier runs that are read: change points in more take longer than a second. Ours.
 MOST_EARLIER = 200
@@ -64,7 +63,7 @@ def revisions_in(words: Sequence[Path]) -> str:
     raise UsageError(f"there is no run at {others[0]}", hint=hint)
 
 
-def gate_of_history(wanted: SeriesQuery, new: Sequence[Path], options: "GateOptions") -> "Gate":
+def gate_of_history(wanted: SeriesQuery, new: Sequence[Path], options: GateOptions) -> Gate:
     """Return the result of the gate for the runs of the history.
 
     Args:
@@ -72,9 +71,6 @@ def gate_of_history(wanted: SeriesQuery, new: Sequence[Path], options: "GateOpti
         new: Reports of the new runs; none for the runs of the checked-out commit.
         options: What the user wants to find.
     """
-    from nsyswrap.gate.noise import FEWEST  # noqa: PLC0415 - loads pandas
-    from nsyswrap.gate.recorded import INCOMPLETE, SAMPLED, KnownOfRuns, gate_runs  # noqa: PLC0415
-
     _check(wanted)
     kept = history_of(wanted.url, create=False)
     now, known = _reported(new, wanted.series) if new else (_checked_out(kept, wanted), KnownOfRuns())
@@ -92,12 +88,9 @@ def gate_of_history(wanted: SeriesQuery, new: Sequence[Path], options: "GateOpti
 
 
 def _elsewhere(
-    kept: "History", wanted: SeriesQuery, now: "Sequence[SeriesRun]", series: "Sequence[SeriesRun]"
+    kept: History, wanted: SeriesQuery, now: Sequence[SeriesRun], series: Sequence[SeriesRun]
 ) -> tuple[str, ...]:
     """Return sentences about runs of the same program that are not compared: how many, and in what they differ."""
-    from nsyswrap.gate.recorded import differences  # noqa: PLC0415 - loads pandas
-    from nsyswrap.runs.run import Program  # noqa: PLC0415 - loaded when a history is read
-
     known = {one.row.run_id for one in (*series, *now)}
     program = Program(now[-1].row.program)
     every = [row for row in kept.runs(program) if row.run_id not in known]
@@ -126,30 +119,25 @@ def _check(wanted: SeriesQuery) -> None:
         raise UsageError(f"there is no run at {wanted.revisions}, and {error.message}", hint=hint) from error
 
 
-def _state(one: "SeriesRun") -> object:
+def _state(one: SeriesRun) -> object:
     """Return the state of the program in a run; a run of an unknown commit has one of its own."""
     return (one.row.commit, one.row.is_dirty) if one.row.commit else one.row.run_id
 
 
-def _reported(paths: Sequence[Path], series: str) -> "tuple[list[SeriesRun], KnownOfRuns]":
+def _reported(paths: Sequence[Path], series: str) -> tuple[list[SeriesRun], KnownOfRuns]:
     """Return the runs of reports, which need not be in the history, and what is known of them."""
-    from nsyswrap.gate.recorded import INCOMPLETE, SAMPLED, KnownOfRuns  # noqa: PLC0415 - loads pandas
-    from nsyswrap.runs.run import in_series  # noqa: PLC0415 - loads SQLAlchemy
-
     runs = [recorded_run(path, series) for path in paths]
     incomplete = frozenset(run.row.run_id for run in runs if any(each.rule == INCOMPLETE for each in run.findings))
     sampled = {run.row.run_id: fact.value for run in runs for fact in run.facts if fact[:2] == SAMPLED}
     return [in_series(run) for run in runs], KnownOfRuns(incomplete, sampled)
 
 
-def _checked_out(kept: "History", wanted: SeriesQuery) -> "list[SeriesRun]":
+def _checked_out(kept: History, wanted: SeriesQuery) -> list[SeriesRun]:
     """Return the newest runs of the checked-out commit: those with changes, or those without.
 
     Raises:
         UsageError: It has none.
     """
-    from nsyswrap.runs.run import Program  # noqa: PLC0415 - loaded when a history is read
-
     found = kept.series(Program(wanted.series or wanted.program.partition(" ")[0]), f"{HEAD}^!", limit=MOST_EARLIER)
     of_program = [one for one in found if " " not in wanted.program or _words(one.row.identity) == wanted.program]
     if not of_program:
@@ -162,7 +150,7 @@ def _checked_out(kept: "History", wanted: SeriesQuery) -> "list[SeriesRun]":
     return [one for one in of_program if one.row.is_dirty == newest.row.is_dirty]
 
 
-def _one_program(programs: "Sequence[Program]", *, any_machine: bool) -> "Program":
+def _one_program(programs: Sequence[Program], *, any_machine: bool) -> Program:
     """Return the one program that ran.
 
     Args:
@@ -187,5 +175,5 @@ def _one_program(programs: "Sequence[Program]", *, any_machine: bool) -> "Progra
     )
 
 
-def _words(program: "Program") -> str:
+def _words(program: Program) -> str:
     return f"{program.program} {program.arguments or ''}".strip()

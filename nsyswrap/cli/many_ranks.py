@@ -3,34 +3,38 @@
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nsyswrap.attribution.attribution import Attribution
 from nsyswrap.base import units
 from nsyswrap.base.errors import ExportError
+from nsyswrap.base.intervals import Indices, Window
 from nsyswrap.cli.inputs import sqlite_export
 from nsyswrap.cli.progress import working
 from nsyswrap.cli.rank_reader import RankCapture, Unreadable, rank_report, reading
+from nsyswrap.loop.context import Settings, TraceContext, find_context
+from nsyswrap.model import Report
+from nsyswrap.ranks.activity import find_activities
+from nsyswrap.ranks.charging import Charges, charged
+from nsyswrap.ranks.collectives import Collectives
+from nsyswrap.ranks.identity import find_ranks
+from nsyswrap.ranks.join import join, order_of
+from nsyswrap.ranks.late_ranks import late_ranks_of
+from nsyswrap.ranks.lateness import Lateness
+from nsyswrap.ranks.many import ManyRanks, OtherRanks, in_detail, join_heads, restricted
+from nsyswrap.ranks.parts import find_parts
+from nsyswrap.ranks.rank_times import RankTimes
+from nsyswrap.report import Whole, choose_joint_window, report_of
+from nsyswrap.sections.late_ranks import is_named
+from nsyswrap.trace.load import load_export
 
-if TYPE_CHECKING:
-    from nsyswrap.attribution.attribution import Attribution
-    from nsyswrap.base.intervals import Indices, Window
-    from nsyswrap.loop.context import Settings, TraceContext
-    from nsyswrap.model import Report
-    from nsyswrap.ranks.charging import Charges
-    from nsyswrap.ranks.collectives import Collectives
-    from nsyswrap.ranks.heads import Head
-    from nsyswrap.ranks.lateness import Lateness
-    from nsyswrap.ranks.many import ManyRanks
-    from nsyswrap.ranks.rank_times import RankTimes
-
-    Maker = Callable[[TraceContext, Collectives, tuple[Attribution, ...]], Lateness]
+Maker = Callable[[TraceContext, Collectives, tuple[Attribution, ...]], Lateness]
 
 
 def report_of_many(
-    sources: Sequence[RankCapture], settings: "Settings", wanted: str, *, with_timeline: bool = False
-) -> "Report":
+    sources: Sequence[RankCapture], settings: Settings, wanted: str, *, with_timeline: bool = False
+) -> Report:
     """Return one report of many ranks.
 
     Args:
@@ -44,19 +48,14 @@ def report_of_many(
         UsageError: The captures are not of one job, or an option is invalid.
         CannotTellError: The captures hold too little.
     """
-    from nsyswrap.ranks.join import order_of  # noqa: PLC0415 - heavy; loaded when captures are read
-    from nsyswrap.ranks.many import join_heads  # noqa: PLC0415
-    from nsyswrap.report import choose_joint_window  # noqa: PLC0415
-
     with reading(sources, settings) as readers:
         with working(f"reading {units.counted(len(sources), 'capture')}"):
             answers = readers.heads()
-        read = [number for number, each in enumerate(answers) if not isinstance(each, Unreadable)]
+        heads = {number: each for number, each in enumerate(answers) if not isinstance(each, Unreadable)}
         bad = [each for each in answers if isinstance(each, Unreadable)]
-        heads: dict[int, Head] = {number: answers[number] for number in read}  # type: ignore[misc]
         if not heads:
             raise ExportError(f"{bad[0].name}: {bad[0].reason}")
-        read.sort(key=lambda number: order_of(heads[number]))
+        read = sorted(heads, key=lambda number: order_of(heads[number]))
         with working("comparing ranks"):
             many = join_heads([heads[number] for number in read])
             window = choose_joint_window(many.steps, settings, many.extent, wanted)
@@ -70,22 +69,14 @@ def report_of_many(
 
 
 def _report(  # noqa: PLR0913, PLR0917 - one argument a source
-    many: "ManyRanks",
-    times: "Sequence[RankTimes]",
-    window: "Window",
+    many: ManyRanks,
+    times: Sequence[RankTimes],
+    window: Window,
     sources: Sequence[RankCapture],
-    settings: "Settings",
+    settings: Settings,
     with_timeline: bool,  # noqa: FBT001 - passed on
-) -> "Report":
+) -> Report:
     """Return the report of all ranks, from a context of those that are shown in detail."""
-    from nsyswrap.ranks.charging import charged  # noqa: PLC0415
-    from nsyswrap.ranks.identity import find_ranks  # noqa: PLC0415
-    from nsyswrap.ranks.late_ranks import late_ranks_of  # noqa: PLC0415
-    from nsyswrap.ranks.many import OtherRanks, in_detail, restricted  # noqa: PLC0415
-    from nsyswrap.ranks.parts import find_parts  # noqa: PLC0415
-    from nsyswrap.report import Whole, report_of  # noqa: PLC0415
-    from nsyswrap.sections.late_ranks import is_named  # noqa: PLC0415
-
     found, settings = many.collectives, replace(settings, clock_errors=many.clock_errors)
     charges = charged(found, times, window, many.phases)
     late = late_ranks_of(many.steps, many.clock_errors, window, found, charges)
@@ -114,8 +105,8 @@ def _report(  # noqa: PLR0913, PLR0917 - one argument a source
 
 
 def _lateness_makers(
-    many: "ManyRanks", times: "Sequence[RankTimes]", charges: "Charges", chosen: "Indices"
-) -> "tuple[Maker, Callable[[Lateness], Lateness]]":
+    many: ManyRanks, times: Sequence[RankTimes], charges: Charges, chosen: Indices
+) -> tuple[Maker, Callable[[Lateness], Lateness]]:
     """Return the functions that make the lateness of all ranks, and that of the ranks in detail.
 
     Args:
@@ -124,21 +115,16 @@ def _lateness_makers(
         charges: Who waits for whom.
         chosen: The collectives of the ranks in detail.
     """
-    from nsyswrap.ranks.activity import find_activities  # noqa: PLC0415
-    from nsyswrap.ranks.lateness import Lateness  # noqa: PLC0415
-
     wait, transfer = (np.zeros(len(many.collectives.row), np.int64) for _ in range(2))
     for each in times:
         mine = many.collectives.on(each.device_id)
         wait[mine], transfer[mine] = each.exposed_wait, each.exposed_transfer
 
-    def lateness(
-        context: "TraceContext", collectives: "Collectives", attributions: "tuple[Attribution, ...]"
-    ) -> "Lateness":
+    def lateness(context: TraceContext, collectives: Collectives, attributions: tuple[Attribution, ...]) -> Lateness:
         activities = find_activities(context, collectives, attributions)
         return Lateness(charges, activities, wait, transfer, many.phases)
 
-    def in_detail(lateness_of_all: "Lateness") -> "Lateness":
+    def in_detail(lateness_of_all: Lateness) -> Lateness:
         devices = list(lateness_of_all.activities)
         shown = charges.of(np.isin(charges.waiting, devices) & np.isin(charges.late, devices))
         return replace(lateness_of_all, charges=shown, exposed_wait=wait[chosen], exposed_transfer=transfer[chosen])
@@ -147,13 +133,9 @@ def _lateness_makers(
 
 
 def _context(
-    many: "ManyRanks", sources: Sequence[RankCapture], devices: Sequence[int], settings: "Settings"
-) -> "TraceContext":
+    many: ManyRanks, sources: Sequence[RankCapture], devices: Sequence[int], settings: Settings
+) -> TraceContext:
     """Return the context of the reports that some GPUs are in, in the clock of all and with their numbers."""
-    from nsyswrap.loop.context import find_context  # noqa: PLC0415
-    from nsyswrap.ranks.join import join  # noqa: PLC0415
-    from nsyswrap.trace.load import load_export  # noqa: PLC0415
-
     reports = sorted({many.report_of(device) for device in devices})
     found = []
     for number in reports:

@@ -5,7 +5,7 @@ from collections.abc import Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import click
 
@@ -15,12 +15,12 @@ from nsyswrap.cli.capture_reader import CaptureTask, read_capture, reader
 from nsyswrap.cli.inputs import ReadOptions
 from nsyswrap.cli.many_inputs import FoundCapture, names_of
 from nsyswrap.cli.progress import counting, working
-
-if TYPE_CHECKING:
-    from nsyswrap.many.capture_sums import CaptureSums
-    from nsyswrap.many.kept_results import KeptResults
-    from nsyswrap.many.processes import Answer
-    from nsyswrap.many.totals import ManyCaptures
+from nsyswrap.many import dask_cluster, processes
+from nsyswrap.many.capture_sums import CaptureSums, decoded
+from nsyswrap.many.kept_results import KeptResults, content_key, default_folder
+from nsyswrap.many.memory import needed_bytes
+from nsyswrap.many.processes import Answer, Lost
+from nsyswrap.many.totals import ManyCaptures, totals_of
 
 
 class Engine(NamedTuple):
@@ -36,11 +36,8 @@ class Engine(NamedTuple):
     processes: int | None
     limit_s: float
 
-    def answers(self, tasks: Sequence[CaptureTask]) -> "Generator[Answer, None, None]":
+    def answers(self, tasks: Sequence[CaptureTask]) -> Generator[Answer, None, None]:
         """Yield the number of each task and its answer, as they come."""
-        from nsyswrap.many import dask_cluster, processes  # noqa: PLC0415 - loaded when captures are read
-        from nsyswrap.many.memory import needed_bytes  # noqa: PLC0415
-
         if self.cluster:
             return dask_cluster.answers(self.cluster, read_capture, tasks, self.limit_s)
         limits = processes.process_limits(self.processes, self.limit_s)
@@ -48,8 +45,8 @@ class Engine(NamedTuple):
 
 
 def many_captures(
-    found: Sequence[FoundCapture], options: ReadOptions, engine: Engine, results: "KeptResults", *, fresh: bool
-) -> "ManyCaptures":
+    found: Sequence[FoundCapture], options: ReadOptions, engine: Engine, results: KeptResults, *, fresh: bool
+) -> ManyCaptures:
     """Return the totals of many captures.
 
     Args:
@@ -63,8 +60,6 @@ def many_captures(
         UsageError: The engine does not work as given.
         ExportError: No capture can be read, or the engine fails.
     """
-    from nsyswrap.many.totals import totals_of  # noqa: PLC0415 - loaded when captures are read
-
     names = names_of([each.path for each in found])
     with working("looking for earlier results"):
         keys, reasons = _keys(found, options)
@@ -90,8 +85,6 @@ def many_captures(
 
 def _keys(found: Sequence[FoundCapture], options: ReadOptions) -> tuple[list[str], dict[int, str]]:
     """Return the key of each capture, empty for one that cannot be read, and the reasons for those by number."""
-    from nsyswrap.many.kept_results import content_key  # noqa: PLC0415
-
     rules = [path.read_text(encoding="utf-8", errors="replace") for path in options.kernel_rules]
     how = repr((options._replace(kernel_rules=()), rules))
 
@@ -116,7 +109,7 @@ def _analyzed(
     missing: Sequence[tuple[int, str, FoundCapture]],
     options: ReadOptions,
     engine: Engine,
-    results: "KeptResults",
+    results: KeptResults,
     reasons: dict[int, str],
 ) -> Mapping[str, str]:
     """Analyze captures and keep their results; add the reasons of those that failed.
@@ -124,9 +117,6 @@ def _analyzed(
     Returns:
         Results that could not be kept, by key.
     """
-    from nsyswrap.many.capture_sums import decoded  # noqa: PLC0415
-    from nsyswrap.many.processes import Lost  # noqa: PLC0415
-
     if not missing:
         return {}
     absolute = options._replace(kernel_rules=tuple(path.absolute() for path in options.kernel_rules))
@@ -148,7 +138,7 @@ def _analyzed(
     return held
 
 
-def _keep(results: "KeptResults", key: str, text: str, held: dict[str, str]) -> None:
+def _keep(results: KeptResults, key: str, text: str, held: dict[str, str]) -> None:
     """Keep a result; one that cannot be written stays in memory, and the first of them is named on stderr."""
     try:
         results.keep(key, text)
@@ -158,17 +148,13 @@ def _keep(results: "KeptResults", key: str, text: str, held: dict[str, str]) -> 
         held[key] = text
 
 
-def _sums(results: "KeptResults", key: str, held: Mapping[str, str]) -> "CaptureSums | str":
+def _sums(results: KeptResults, key: str, held: Mapping[str, str]) -> CaptureSums | str:
     """Return the sums of a capture that was analyzed, or why there are none."""
-    from nsyswrap.many.capture_sums import decoded  # noqa: PLC0415
-
     if key in held:
         return decoded(held[key])
     return results.find(key) or "its result was removed while others were read"
 
 
-def kept_results(folder: Path | None) -> "KeptResults":
+def kept_results(folder: Path | None) -> KeptResults:
     """Return the results in a folder; None for the default one."""
-    from nsyswrap.many.kept_results import KeptResults, default_folder  # noqa: PLC0415
-
     return KeptResults(folder or default_folder(os.environ))

@@ -13,7 +13,6 @@ import click
 from nsyswrap.base.errors import CaptureError, ExportError, NsyswrapError, UsageError
 from nsyswrap.base.version import __version__
 from nsyswrap.capture.result_folder import STEPS_ALONE_NAME
-from nsyswrap.cli.alone_runs import WantedRuns, add_alone_runs
 from nsyswrap.cli.capture_options import ProfileCommand, capture_options, options_of
 from nsyswrap.cli.compare import report_at
 from nsyswrap.cli.inputs import ReadOptions, read_options, report_of_capture
@@ -119,9 +118,12 @@ def profile(  # noqa: PLR0913 - one parameter an option
         wanted = dataclasses.replace(wanted, folder=place.folder, next_free=False)
         result = captured(wanted, quiet=quiet, place=place, on_recorded=recorder(wanted, cost, launch))
         report = first_report(result, read, planned)
-        runs = WantedRuns(baseline=baseline, loader=counterfactual is not None)
-        calibrated = functools.partial(calibrated_report, result, lambda: first_report(result, read, planned))
-        report = add_alone_runs(report, wanted, options.step_range, runs, code=result.exit_code, calibrated=calibrated)
+        if baseline or counterfactual is not None:
+            from nsyswrap.cli.alone_runs import WantedRuns, add_alone_runs  # noqa: PLC0415 - heavy; rarely used
+
+            runs = WantedRuns(baseline=baseline, loader=counterfactual is not None)
+            again = functools.partial(calibrated_report, result, lambda: first_report(result, read, planned))
+            report = add_alone_runs(report, wanted, options.step_range, runs, code=result.exit_code, calibrated=again)
         write_report(report, place.folder)
     show = functools.partial(print_summary, form=form, quiet=quiet)
     record_result(history, show_end(report, result, launch, options, show), series)

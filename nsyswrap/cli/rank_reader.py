@@ -9,18 +9,21 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from nsyswrap.base.errors import ExportError
+from nsyswrap.capture.recorded_run import recorded_host, recorded_profiler_cost, recorded_steps_alone
 from nsyswrap.cli.inputs import sqlite_export
+from nsyswrap.events.host_record import read_record
+from nsyswrap.hardware.profiler_cost import read_cost
+from nsyswrap.hardware.steps_alone import read_steps_alone
+from nsyswrap.loop.context import Settings, TraceContext, find_context
 from nsyswrap.many.worker import Worker
 from nsyswrap.ranks.heads import Head, Joint, head_of, rank_times
-
-if TYPE_CHECKING:
-    from nsyswrap.loop.context import Settings, TraceContext
-    from nsyswrap.ranks.rank_report import RankReport
-    from nsyswrap.ranks.rank_times import RankTimes
-    from nsyswrap.trace.tables import Trace
+from nsyswrap.ranks.rank_report import RankReport
+from nsyswrap.ranks.rank_times import RankTimes
+from nsyswrap.trace.load import load_export
+from nsyswrap.trace.tables import KERNELS, Trace, distinct
 
 # What was read stays in memory up to this size of the exports in each process. Source: ours; a trace in memory takes
 # one to two times the size of its export, so that two processes stay below 4 GB.
@@ -54,23 +57,13 @@ class Unreadable:
     reason: str
 
 
-def rank_report(source: RankCapture, trace: "Trace") -> "RankReport":
+def rank_report(source: RankCapture, trace: Trace) -> RankReport:
     """Return the report of a rank, with what `profile` recorded beside it.
 
     Args:
         source: The capture.
         trace: Its tables.
     """
-    from nsyswrap.capture.recorded_run import (  # noqa: PLC0415
-        recorded_host,
-        recorded_profiler_cost,
-        recorded_steps_alone,
-    )
-    from nsyswrap.events.host_record import read_record  # noqa: PLC0415 - heavy; loaded when captures are read
-    from nsyswrap.hardware.profiler_cost import read_cost  # noqa: PLC0415
-    from nsyswrap.hardware.steps_alone import read_steps_alone  # noqa: PLC0415
-    from nsyswrap.ranks.rank_report import RankReport  # noqa: PLC0415
-
     return RankReport(
         *(source.name, trace, source.rank, source.world_size),
         host=read_record(recorded_host(source.path), trace.epoch_ns),
@@ -87,7 +80,7 @@ class RankReader:
         settings: How to read them.
     """
 
-    def __init__(self, sources: Sequence[RankCapture], settings: "Settings") -> None:
+    def __init__(self, sources: Sequence[RankCapture], settings: Settings) -> None:
         self._sources, self._settings = sources, settings
         self._held: dict[int, TraceContext] = {}
         self._held_bytes = 0
@@ -110,7 +103,7 @@ class RankReader:
             found.append(head_of(context, source.name, source.rank, source.world_size))
         return found
 
-    def times(self, joints: Sequence[Joint | None]) -> "list[list[RankTimes]]":
+    def times(self, joints: Sequence[Joint | None]) -> list[list[RankTimes]]:
         """Return what compares the ranks, in the order of the captures; nothing where ``joints`` has None."""
         found = []
         for number, (source, joint) in enumerate(zip(self._sources, joints, strict=True)):
@@ -118,10 +111,7 @@ class RankReader:
             found.append([] if joint is None else rank_times(context or self._read(source), joint))
         return found
 
-    def _read(self, source: RankCapture) -> "TraceContext":
-        from nsyswrap.loop.context import find_context  # noqa: PLC0415
-        from nsyswrap.trace.load import load_export  # noqa: PLC0415 - heavy; loaded when captures are read
-        from nsyswrap.trace.tables import KERNELS, distinct  # noqa: PLC0415
+    def _read(self, source: RankCapture) -> TraceContext:
 
         with sqlite_export(source.path) as export:
             trace = load_export(export, os.environ)
@@ -140,7 +130,7 @@ class _Answers:
         settings: How to read them.
     """
 
-    def __init__(self, sources: Sequence[RankCapture], settings: "Settings") -> None:
+    def __init__(self, sources: Sequence[RankCapture], settings: Settings) -> None:
         self._reader = RankReader(sources, settings)
 
     def __call__(self, joints: Sequence[Joint | None] | None) -> object:
@@ -156,7 +146,7 @@ class Readers:
         count: Number of processes; 1 reads in this one.
     """
 
-    def __init__(self, sources: Sequence[RankCapture], settings: "Settings", count: int) -> None:
+    def __init__(self, sources: Sequence[RankCapture], settings: Settings, count: int) -> None:
         self._count, self._total = count, len(sources)
         shares = [sources[each::count] for each in range(count)]
         self._own = RankReader(sources, settings) if count == 1 else None
@@ -173,7 +163,7 @@ class Readers:
             found[place :: self._count] = each.answer()  # type: ignore[call-overload]
         return found
 
-    def times(self, joints: Sequence[Joint | None]) -> "list[list[RankTimes]]":
+    def times(self, joints: Sequence[Joint | None]) -> list[list[RankTimes]]:
         """Return what compares the ranks, in the order of the captures."""
         if self._own:
             return self._own.times(joints)
@@ -191,7 +181,7 @@ class Readers:
 
 
 @contextmanager
-def reading(sources: Sequence[RankCapture], settings: "Settings") -> Iterator[Readers]:
+def reading(sources: Sequence[RankCapture], settings: Settings) -> Iterator[Readers]:
     """Yield the readers of some captures: one for each core, as far as there is enough to read."""
     cores = len(os.sched_getaffinity(0))
     count = max(min(cores, len(sources) // WORTH_A_PROCESS, MOST_PROCESSES), 1)

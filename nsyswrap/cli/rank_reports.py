@@ -5,17 +5,21 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from nsyswrap.base import units
 from nsyswrap.base.errors import UsageError
-from nsyswrap.capture.recorded_run import CAPTURE_SUFFIXES
+from nsyswrap.capture.recorded_run import CAPTURE_SUFFIXES, recorded_copy_rates, recorded_rank
 from nsyswrap.cli.inputs import CAPTURE_NAMES, ReadOptions, sqlite_export
-
-if TYPE_CHECKING:
-    from nsyswrap.cli.rank_reader import RankCapture
-    from nsyswrap.loop.context import Settings
-    from nsyswrap.model import Report
+from nsyswrap.cli.many_ranks import report_of_many
+from nsyswrap.cli.progress import working
+from nsyswrap.cli.rank_reader import RankCapture, rank_report
+from nsyswrap.hardware.copy_rates import read_rates
+from nsyswrap.loop.context import Settings, find_context
+from nsyswrap.model import Report
+from nsyswrap.ranks.join import join
+from nsyswrap.ranks.many import ALL_IN_DETAIL
+from nsyswrap.report import report_of
+from nsyswrap.trace.load import load_export
 
 SUFFIXES = (".sqlite", *CAPTURE_SUFFIXES)
 # rank-3, rank_3, rank3, r3: as a folder's name, or as the end of a file's.
@@ -68,7 +72,7 @@ def rank_in_name(path: Path) -> int | None:
     return int(found.group(1)) if found else None
 
 
-def report_of_ranks(paths: Sequence[Path], options: ReadOptions, *, with_timeline: bool = False) -> "Report":
+def report_of_ranks(paths: Sequence[Path], options: ReadOptions, *, with_timeline: bool = False) -> Report:
     """Return one report of the captures of several ranks.
 
     Args:
@@ -76,12 +80,6 @@ def report_of_ranks(paths: Sequence[Path], options: ReadOptions, *, with_timelin
         options: How to read them.
         with_timeline: Whether to add the timeline of the HTML page.
     """
-    from nsyswrap.capture.recorded_run import recorded_copy_rates, recorded_rank  # noqa: PLC0415
-    from nsyswrap.cli.many_ranks import report_of_many  # noqa: PLC0415 - heavy; loaded when captures are read
-    from nsyswrap.cli.rank_reader import RankCapture  # noqa: PLC0415
-    from nsyswrap.hardware.copy_rates import read_rates  # noqa: PLC0415
-    from nsyswrap.ranks.many import ALL_IN_DETAIL  # noqa: PLC0415
-
     captures = find_reports(paths)
     sources = []
     for capture in captures:
@@ -94,17 +92,8 @@ def report_of_ranks(paths: Sequence[Path], options: ReadOptions, *, with_timelin
     return report_of_all(sources, settings, options.window, with_timeline=with_timeline)
 
 
-def report_of_all(
-    sources: "Sequence[RankCapture]", settings: "Settings", window: str, *, with_timeline: bool
-) -> "Report":
+def report_of_all(sources: Sequence[RankCapture], settings: Settings, window: str, *, with_timeline: bool) -> Report:
     """Return one report of captures whose ranks are all shown in detail."""
-    from nsyswrap.cli.progress import working  # noqa: PLC0415
-    from nsyswrap.cli.rank_reader import rank_report  # noqa: PLC0415
-    from nsyswrap.loop.context import find_context  # noqa: PLC0415
-    from nsyswrap.ranks.join import join  # noqa: PLC0415
-    from nsyswrap.report import report_of  # noqa: PLC0415
-    from nsyswrap.trace.load import load_export  # noqa: PLC0415
-
     reports = []
     for each in sources:
         with sqlite_export(each.path) as export, working(f"reading {each.name}"):

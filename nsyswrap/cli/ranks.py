@@ -6,7 +6,6 @@ import click
 
 from nsyswrap.cli.inputs import ReadOptions, read_options
 from nsyswrap.cli.output import check_not_input, file_options, form_of, format_option, write_result
-from nsyswrap.cli.rank_reports import find_reports, report_of_ranks
 from nsyswrap.cli.terminal import rendered
 
 FORMS = ("text", "json", "csv", "markdown", "html")
@@ -30,6 +29,8 @@ def ranks(
       nsyswrap ranks reports/job -o job.html
       nsyswrap ranks rank0.nsys-rep rank1.nsys-rep --window all
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
+    from nsyswrap.cli.rank_reports import find_reports, report_of_ranks  # noqa: PLC0415 - so that --help stays fast
+
     form = form_of(form, output, FORMS)
     options.check()
     warn_of_interrupted(captures)

@@ -11,11 +11,11 @@ import click
 from nsyswrap.base.errors import CannotTellError, ExportError, UsageError
 from nsyswrap.base.text_file import read_text_file
 from nsyswrap.cli.output import form_of, write_result, write_text
-from nsyswrap.cli.sweep_runs import SweepSettings, planned_seed, run_all
 from nsyswrap.cli.terminal import rendered_result
 from nsyswrap.render.documents import FORMS
 
 if TYPE_CHECKING:
+    from nsyswrap.cli.sweep_runs import SweepSettings
     from nsyswrap.sweep.results import Sweep
 
 RESULT, PAGE = "sweep.json", "sweep.html"
@@ -71,6 +71,8 @@ def sweep(  # noqa: PLR0913 - one argument an option
         write_result(text, output, force=force)
     else:
         folder = output or Path("reports", "sweeps", source.stem)
+        from nsyswrap.cli.sweep_runs import SweepSettings  # noqa: PLC0415 - loaded when something is run
+
         settings = SweepSettings(folder, until_stable=until is not None, record=record, quiet=quiet)
         found = finished_sweep(source, settings)
         write_result(rendered_result("sweep", form or "text", found, to_terminal=True), None, force=False)
@@ -109,7 +111,7 @@ def kept_sweep(source: Path) -> "Sweep":
     return sweep_from_tree(tree, str(file))
 
 
-def finished_sweep(source: Path, settings: SweepSettings) -> "Sweep":
+def finished_sweep(source: Path, settings: "SweepSettings") -> "Sweep":
     """Run what is left of a sweep, keep its result after each run, and return it.
 
     Raises:
@@ -117,6 +119,7 @@ def finished_sweep(source: Path, settings: SweepSettings) -> "Sweep":
         ExportError: A file cannot be read or written.
     """
     from nsyswrap.capture.folder_lock import folder_lock  # noqa: PLC0415 - loaded when something is run
+    from nsyswrap.cli.sweep_runs import planned_seed, run_all  # noqa: PLC0415
     from nsyswrap.sweep.cells import cells_of  # noqa: PLC0415
     from nsyswrap.sweep.results import sweep_of  # noqa: PLC0415
     from nsyswrap.sweep.spec import parse  # noqa: PLC0415

@@ -21,22 +21,25 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import click
 
+from nsyswrap.base import units
 from nsyswrap.base.errors import CaptureError, ExportError, NsyswrapError, UsageError
+from nsyswrap.base.json_codec import DamagedError
+from nsyswrap.base.privacy import HOMES, identity_from
+from nsyswrap.capture.cell_process import CellExit, run_cell, wait_for_earlier
 from nsyswrap.cli.output import write_text
 from nsyswrap.cli.recording import RECORD_NAME, REPORT_NAME, recorded_run
 from nsyswrap.cli.terminal import printable
+from nsyswrap.runs.run import Run
+from nsyswrap.sweep.cells import Cell, cells_of
+from nsyswrap.sweep.document import RUN
 from nsyswrap.sweep.endings import Ending, EndReason, reason_of
-
-if TYPE_CHECKING:
-    from nsyswrap.capture.cell_process import CellExit
-    from nsyswrap.runs.run import Run
-    from nsyswrap.sweep.cells import Cell
-    from nsyswrap.sweep.results import CellRun, StepPart
-    from nsyswrap.sweep.spec import SweepSpec
+from nsyswrap.sweep.order import next_run
+from nsyswrap.sweep.results import CellRun, StepPart
+from nsyswrap.sweep.spec import SweepSpec
 
 # Each run is a process of its own: a crash is a cell, and memory is free afterwards.
 PROFILE = (sys.executable, "-m", "nsyswrap", "profile", "--quiet", "--force")
@@ -61,7 +64,7 @@ class SweepSettings(NamedTuple):
     quiet: bool = False
 
 
-def planned_seed(spec: "SweepSpec", folder: Path) -> int:
+def planned_seed(spec: SweepSpec, folder: Path) -> int:
     """Return the seed of a sweep: that of its first start, else that of its description, else one drawn now.
 
     Raises:
@@ -85,17 +88,13 @@ def planned_seed(spec: "SweepSpec", folder: Path) -> int:
     return seed
 
 
-def runs_in(spec: "SweepSpec", folder: Path) -> list["CellRun"]:
+def runs_in(spec: SweepSpec, folder: Path) -> list[CellRun]:
     """Return the runs of a sweep that have ended, in the order in which they were started.
 
     Raises:
         UsageError: A cell was run with another command than it has now.
         ExportError: A result is damaged.
     """
-    from nsyswrap.base.json_codec import DamagedError  # noqa: PLC0415 - loaded when a sweep runs
-    from nsyswrap.sweep.cells import cells_of  # noqa: PLC0415
-    from nsyswrap.sweep.document import RUN  # noqa: PLC0415
-
     found = []
     for cell in cells_of(spec):
         for file in sorted((folder / RUNS / cell.key).glob("run-*.json")):
@@ -113,15 +112,13 @@ def runs_in(spec: "SweepSpec", folder: Path) -> list["CellRun"]:
     return sorted(found, key=lambda run: (run.started_utc, run.cell, run.number))
 
 
-def _request_of(cell: "Cell", spec: "SweepSpec") -> list[object]:
+def _request_of(cell: Cell, spec: SweepSpec) -> list[object]:
     """Return what is run: command, environment and options of profile."""
     return [list(cell.command), dict(sorted(cell.environment.items())), list(spec.options)]
 
 
-def run_all(spec: "SweepSpec", seed: int, settings: SweepSettings) -> Iterator[list["CellRun"]]:
+def run_all(spec: SweepSpec, seed: int, settings: SweepSettings) -> Iterator[list[CellRun]]:
     """Run what is left of a sweep; yield all runs that have ended, first and after each run."""
-    from nsyswrap.sweep.order import next_run  # noqa: PLC0415 - loaded when a sweep runs
-
     done = runs_in(spec, settings.folder)
     yield done
     while (coming := next_run(spec, seed, done, until_stable=settings.until_stable)) is not None:
@@ -137,7 +134,7 @@ def run_all(spec: "SweepSpec", seed: int, settings: SweepSettings) -> Iterator[l
         yield done
 
 
-def over_budget(spec: "SweepSpec", done: Sequence["CellRun"]) -> str:
+def over_budget(spec: SweepSpec, done: Sequence[CellRun]) -> str:
     """Return why no further run may begin; empty if one may.
 
     A run is begun only if the median run so far would fit into the time that is left.
@@ -151,20 +148,15 @@ def over_budget(spec: "SweepSpec", done: Sequence["CellRun"]) -> str:
     return ""
 
 
-def _line(cell: "Cell", run: "CellRun") -> str:
+def _line(cell: Cell, run: CellRun) -> str:
     """Return one line on a run that has ended."""
-    from nsyswrap.base import units  # noqa: PLC0415
-
     if run.mean_ns is None:
         return f"{cell.label}: {run.ending.value}: {run.reason} ({run.wall_s:.0f} s)"
     return f"{cell.label}: {units.duration(run.mean_ns)} a step ({run.step_count} steps, {run.wall_s:.0f} s in all)"
 
 
-def _run(cell: "Cell", number: int, spec: "SweepSpec", settings: SweepSettings) -> "CellRun":
+def _run(cell: Cell, number: int, spec: SweepSpec, settings: SweepSettings) -> CellRun:
     """Run one cell once, or take the run that an earlier sweep began, and keep its result."""
-    from nsyswrap.capture.cell_process import run_cell, wait_for_earlier  # noqa: PLC0415 - loaded when a sweep runs
-    from nsyswrap.sweep.document import RUN  # noqa: PLC0415
-
     place = settings.folder / RUNS / cell.key
     folder, output, lock = (place / f"run-{number}{suffix}" for suffix in ("", ".txt", ".lock"))
     limit_s = spec.budget.run_time_s
@@ -188,13 +180,13 @@ def _run(cell: "Cell", number: int, spec: "SweepSpec", settings: SweepSettings) 
     return result
 
 
-def _argv(cell: "Cell", spec: "SweepSpec", folder: Path, *, record: bool) -> list[str]:
+def _argv(cell: Cell, spec: SweepSpec, folder: Path, *, record: bool) -> list[str]:
     """Return the command that profiles a cell."""
     recorded = ["--record"] if record else []
     return [*PROFILE, *recorded, "-o", str(folder), *spec.options, "--", *cell.command]
 
 
-def _with_report_kept(ended: "CellExit", folder: Path, label: str) -> "CellExit":
+def _with_report_kept(ended: CellExit, folder: Path, label: str) -> CellExit:
     """Return how the program of a run ended, where `profile` failed only after the report, as with a full history."""
     kept = _ended_before(folder) if ended.code == CaptureError.exit_code and not ended.timed_out else None
     if kept is None:
@@ -203,10 +195,8 @@ def _with_report_kept(ended: "CellExit", folder: Path, label: str) -> "CellExit"
     return kept._replace(wall_s=ended.wall_s)
 
 
-def _ended_before(folder: Path) -> "CellExit | None":
+def _ended_before(folder: Path) -> CellExit | None:
     """Return how a run ended that wrote its report while no sweep waited for it; None if there is none."""
-    from nsyswrap.capture.cell_process import CellExit  # noqa: PLC0415 - loaded when a sweep runs
-
     if not (folder / REPORT_NAME).is_file():
         return None
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
@@ -215,10 +205,8 @@ def _ended_before(folder: Path) -> "CellExit | None":
     return None
 
 
-def _result(cell: "Cell", number: int, ended: "CellExit", root: Path, limit_s: float) -> "CellRun":
+def _result(cell: Cell, number: int, ended: CellExit, root: Path, limit_s: float) -> CellRun:
     """Return the result of a run that has ended."""
-    from nsyswrap.sweep.results import CellRun  # noqa: PLC0415 - loaded when a sweep runs
-
     folder = root / RUNS / cell.key / f"run-{number}"
     reason = reason_of(ended.code, _tail(folder.with_name(f"{folder.name}.txt")), limit_s if ended.timed_out else None)
     run = None
@@ -230,7 +218,7 @@ def _result(cell: "Cell", number: int, ended: "CellExit", root: Path, limit_s: f
     return base if run is None else _with_report(base, run, folder.relative_to(root).as_posix())
 
 
-def _with_report(base: "CellRun", run: "Run", folder: str) -> "CellRun":
+def _with_report(base: CellRun, run: Run, folder: str) -> CellRun:
     """Return a result with what the report of its run says; times only if the run was measured."""
     row = run.row
     found = dataclasses.replace(
@@ -256,10 +244,8 @@ def _with_report(base: "CellRun", run: "Run", folder: str) -> "CellRun":
     )
 
 
-def _parts(run: "Run") -> tuple["StepPart", ...]:
+def _parts(run: Run) -> tuple[StepPart, ...]:
     """Return the parts of a step: the rows of the ledger, with idle time by the rule that it belongs to."""
-    from nsyswrap.sweep.results import StepPart  # noqa: PLC0415 - loaded when a sweep runs
-
     steps = run.row.step_count * max(run.row.gpu_count, 1)
     sums: dict[tuple[str, str], int] = {}
     for account in run.accounts:
@@ -283,6 +269,4 @@ def _tail(file: Path) -> str:
 
 def _cleaned(text: str) -> str:
     """Return a sentence without what is private."""
-    from nsyswrap.base.privacy import HOMES, identity_from  # noqa: PLC0415 - loaded when a sweep runs
-
     return identity_from(os.environ.items(), kept=HOMES).cleaner().text(text)

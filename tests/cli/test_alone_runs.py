@@ -9,9 +9,9 @@ from capture_fixtures import options, python
 from nsyswrap.base.errors import CommandNotFoundError
 from nsyswrap.base.interval import Interval
 from nsyswrap.base.intervals import Window
-from nsyswrap.capture import baseline
 from nsyswrap.capture.baseline import AloneRun
 from nsyswrap.capture.options import CaptureOptions
+from nsyswrap.cli import alone_runs
 from nsyswrap.cli.alone_runs import KEPT_BATCHES, WantedRuns, add_alone_runs
 from nsyswrap.model import Capture, Report, Session, StepTimes
 
@@ -34,7 +34,7 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         assert isinstance(how, AloneRun)
         return how
 
-    monkeypatch.setattr(baseline, "run_alone", run_alone)
+    monkeypatch.setattr(alone_runs, "run_alone", run_alone)
     return ends
 
 

@@ -217,12 +217,12 @@ def test_a_gpu_that_is_never_idle_has_the_same_report_from_its_report_json(tmp_p
 
 
 DAMAGE: dict[str, Callable[[dict[str, Any]], object]] = {
-    "column device_id of table devices": lambda tree: _devices(tree)[0].update(device_id=None),
-    "column idle_ns of table devices": lambda tree: _devices(tree)[0].update(idle_ns="much"),
-    "table devices has no column window_ns": lambda tree: [row.pop("window_ns") for row in _devices(tree)],
+    "column device_id of sections.ledger.tables.devices": lambda tree: _devices(tree)[0].update(device_id=None),
+    "column idle_ns of sections.ledger.tables.devices": lambda tree: _devices(tree)[0].update(idle_ns="much"),
+    "tables.devices has no column window_ns": lambda tree: [row.pop("window_ns") for row in _devices(tree)],
     "window": lambda tree: tree.pop("window"),
     "count is not a whole number": lambda tree: tree["step"].update(count="many"),
-    "table devices is not a list of rows": lambda tree: tree["sections"]["ledger"]["tables"].update(devices=None),
+    "tables.devices is not a list of rows": lambda tree: tree["sections"]["ledger"]["tables"].update(devices=None),
 }
 
 
@@ -267,5 +267,5 @@ def test_one_damaged_report_of_many_has_its_reason_in_its_row(small: Path, tmp_p
     _devices(tree)[0]["idle_ns"] = "much"
     other.write_text(json.dumps(tree), encoding="utf-8")
     result = run("analyze-many", small, other)
-    assert "column idle_ns of table devices" in result.stdout + result.stderr
+    assert "column idle_ns of sections.ledger.tables.devices" in result.stdout + result.stderr
     assert "Traceback" not in result.stdout + result.stderr
