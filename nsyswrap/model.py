@@ -4,7 +4,7 @@ Times are int64 ns since capture start, sizes bytes, ratios shares of 1. Only ``
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -425,6 +425,10 @@ class Report:
     def section(self, key: str) -> Section | None:
         """Return the section with this key, or None where it was skipped."""
         return next((section for section in self.sections if section.key == key), None)
+
+    def with_section(self, section: Section) -> "Report":
+        """Return the report with one more section at its end."""
+        return replace(self, sections=(*self.sections, section))
 
     def rows(self, key: str, table: str) -> "pd.DataFrame | None":
         """Return a table of a section; None where it is missing or empty."""

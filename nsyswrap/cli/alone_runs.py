@@ -17,7 +17,7 @@ from nsyswrap.compare.loader_counterfactual import failed, without_loader
 from nsyswrap.hardware.steps_alone import StepsAlone
 from nsyswrap.loop.step_detection import Steps, step_matcher
 from nsyswrap.loop.timed_ranges import find_timed_steps
-from nsyswrap.model import Report, Section
+from nsyswrap.model import Report
 
 # How many batches each loader keeps: too many for the GPU's caches, few enough to fit beside the model.
 KEPT_BATCHES = 4
@@ -63,7 +63,7 @@ def add_alone_runs(  # noqa: PLR0913 - one argument a source
         alone = _steps_alone(options, step_range)
     except NsyswrapError as error:
         report = without_baseline(report, error.message) if wanted.baseline else report
-        report = _with_section(report, failed(report, error.message)) if wanted.loader else report
+        report = report.with_section(failed(report, error.message)) if wanted.loader else report
         return _with_printed_notes(report, wanted)
     if wanted.baseline:
         report = with_baseline(report, alone, calibrated)
@@ -74,7 +74,7 @@ def add_alone_runs(  # noqa: PLR0913 - one argument a source
             section = without_loader(report, alone, cached, KEPT_BATCHES)
         except NsyswrapError as error:
             section = failed(report, error.message)
-        report = _with_section(report, section)
+        report = report.with_section(section)
     return _with_printed_notes(report, wanted)
 
 
@@ -95,10 +95,6 @@ def _steps_alone(options: CaptureOptions, step_range: str, cached_batches: int =
         how = "with cached batches" if cached_batches else "without nsys"
         raise _RunFailedError(f"{how} the program ended with exit code {alone.exit_code}")
     return find_timed_steps(alone.processes, step_range)
-
-
-def _with_section(report: Report, section: Section) -> Report:
-    return replace(report, sections=(*report.sections, section))
 
 
 def _with_printed_notes(report: Report, wanted: WantedRuns) -> Report:

@@ -7,19 +7,9 @@ import click
 from nsyswrap.base.errors import UsageError
 from nsyswrap.cli.inputs import ReadOptions, capture_argument, read_options, report_from, sections_option
 from nsyswrap.cli.output import check_not_input, file_options, form_of, format_option, write_result
-from nsyswrap.cli.terminal import SUMMARY, check_view, rendered
+from nsyswrap.cli.terminal import SUMMARY, rendered
 
 FORMS = ("text", "json", "csv", "markdown")
-
-
-def check_all_sections(view: str, options: ReadOptions) -> None:
-    """Check that --view and --sections are not given together.
-
-    Raises:
-        UsageError: It is: a view takes its numbers from several sections.
-    """
-    if view != SUMMARY and options.sections:
-        raise UsageError(f"--view {view} shows all of a report, not some sections", hint="leave out --sections")
 
 
 @click.command()
@@ -53,8 +43,11 @@ def analyze(  # noqa: PLR0913 - one argument an option
       nsyswrap analyze report.json --format markdown
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
     form = form_of(form, output, FORMS) if view == SUMMARY else form or "text"
-    check_view(view, form)
-    check_all_sections(view, options)
+    if view != SUMMARY and form != "text":
+        hint = f"leave out --view: --format {form} holds every table of the report, including those of this view"
+        raise UsageError(f"--view {view} exists as text only, not as {form}", hint=hint)
+    if view != SUMMARY and options.sections:
+        raise UsageError(f"--view {view} shows all of a report, not some sections", hint="leave out --sections")
     options.check()
     check_not_input(output, capture, *options.kernel_rules)
     report = report_from(capture, options)

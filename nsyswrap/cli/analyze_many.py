@@ -1,19 +1,15 @@
 """`nsyswrap analyze-many`: what many captures have in common."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from nsyswrap.base.errors import UsageError
 from nsyswrap.cli.inputs import ReadOptions, read_options
 from nsyswrap.cli.many_inputs import find_captures
-from nsyswrap.cli.output import check_not_input, form_of, format_option, write_result
+from nsyswrap.cli.output import check_new, check_not_input, force_option, form_of, format_option, write_result
 from nsyswrap.cli.terminal import printable, rendered_result
 from nsyswrap.render.documents import FORMS
-
-if TYPE_CHECKING:
-    from nsyswrap.many.totals import ManyCaptures
 
 # A capture of some gigabytes takes minutes. Source: docs/performance.md, 725 MB in 7 s.
 LIMIT_S = 3600.0
@@ -59,7 +55,7 @@ LIMIT_S = 3600.0
     multiple=True,
     help="Write to this file instead of stdout; may be repeated, as for a page and a JSON file.",
 )
-@click.option("-f", "--force", is_flag=True, help="Replace files that exist.")
+@force_option()
 def analyze_many(  # noqa: PLR0913 - one argument an option
     *,
     captures: tuple[str, ...],
@@ -87,42 +83,24 @@ def analyze_many(  # noqa: PLR0913 - one argument an option
       nsyswrap analyze-many 'runs/**/*.sqlite' --processes 4
       nsyswrap analyze-many list.txt --scheduler tcp://10.0.0.5:8786 -o many.html
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
-    from nsyswrap.cli.many_results import Engine, kept_results, many_captures  # noqa: PLC0415 - so that --help stays fast
+    from nsyswrap.cli.many_results import Engine, many_captures  # noqa: PLC0415 - so that --help stays fast
 
     if scheduler and processes is not None:
         hint = "leave out one of them"
         raise UsageError("--processes is for this machine, and the cluster has its own", hint=hint)
-    check_outputs(outputs, form, force=force)
+    if form is not None and len(outputs) > 1:
+        raise UsageError("--format is for one result, and there are several files", hint="let their names say it")
+    check_new(outputs, force=force)
     options.check()
     found = find_captures(captures, with_reports=not options.flags())
     for output in outputs:
         check_not_input(output, *(each.path for each in found), *options.kernel_rules)
-    many = many_captures(found, options, Engine(scheduler, processes, limit_s), kept_results(cache), fresh=fresh)
+    many = many_captures(found, options, Engine(scheduler, processes, limit_s), cache, fresh=fresh)
     for place in outputs or (None,):
         write_result(
             rendered_result("many", form_of(form, place, FORMS), many, to_terminal=place is None), place, force=force
         )
-    _warn_of_failed(many)
-
-
-def check_outputs(outputs: tuple[Path, ...], form: str | None, *, force: bool) -> None:
-    """Check the files to write before captures are read for hours.
-
-    Raises:
-        UsageError: A file exists, or one format is given for several files.
-    """
-    if form is not None and len(outputs) > 1:
-        raise UsageError("--format is for one result, and there are several files", hint="let their names say it")
-    for output in outputs:
-        if not force and (output.exists() or output.is_symlink()):
-            raise UsageError(f"{output} exists already", hint="give another file, or --force to replace it")
-
-
-def _warn_of_failed(many: "ManyCaptures") -> None:
-    """Say on stderr which captures are missing from the result."""
-    if not many.failed:
-        return
-    one = many.failed[0]
-    count = len(many.failed) + len(many.captures)
-    words = f"warning: {len(many.failed)} of {count} captures could not be read, such as {one.name}: {one.error}"
-    click.echo(printable(words), err=True)
+    if many.failed:
+        one, count = many.failed[0], len(many.failed) + len(many.captures)
+        words = f"warning: {len(many.failed)} of {count} captures could not be read, such as {one.name}: {one.error}"
+        click.echo(printable(words), err=True)

@@ -163,8 +163,9 @@ def options_of(
         annotate: Mark phases in any case.
     """
     from nsyswrap.capture.launcher import folder_of_rank, launched_as  # noqa: PLC0415 - so that --help stays fast
-    from nsyswrap.capture.options import CaptureOptions  # noqa: PLC0415
+    from nsyswrap.capture.options import DEFAULT_TRACES, LIGHT_TRACES, CaptureOptions  # noqa: PLC0415
 
+    default = LIGHT_TRACES if given["light"] else DEFAULT_TRACES
     sampled = "process-tree" if given["sample_cpu"] else "none"
     return CaptureOptions(
         command=program(command, given["python"]),
@@ -182,22 +183,11 @@ def options_of(
         timeout_s=given["timeout"],
         hide_environment=given["hide_env"],
         output_to_stderr=output_to_stderr,
-        **_traced(given),
+        traces=default if given["traces"] is None else tuple(filter(None, given["traces"].split(","))),
+        cuda_graph=given["cuda_graph"] or ("graph" if given["light"] else "node"),
+        cuda_events=not given["light"],
         **{name: given[name] for name in _UNCHANGED},
     )
-
-
-def _traced(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what is traced, and how much of it: less by default with --light."""
-    from nsyswrap.capture.options import DEFAULT_TRACES, LIGHT_TRACES  # noqa: PLC0415 - so that --help stays fast
-
-    light, traces = bool(given["light"]), given["traces"]
-    default = LIGHT_TRACES if light else DEFAULT_TRACES
-    return {
-        "traces": default if traces is None else tuple(filter(None, traces.split(","))),
-        "cuda_graph": given["cuda_graph"] or ("graph" if light else "node"),
-        "cuda_events": not light,
-    }
 
 
 def program(command: tuple[str, ...], python: str | None = None) -> tuple[str, ...]:

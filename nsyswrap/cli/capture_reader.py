@@ -55,12 +55,13 @@ def read_capture(task: CaptureTask) -> str:
 
 def _sums(task: CaptureTask) -> "CaptureSums":
     from nsyswrap.many.capture_sums import sums_of  # noqa: PLC0415 - as above
+    from nsyswrap.trace.identity import read_host  # noqa: PLC0415
 
     if is_report(task.path):
         host = _recorded_host(task.path)
         if not host and task.host_from is not None:
             with suppress(ExportError):
-                host = _host(task.host_from)
+                host = read_host(task.host_from)
         return sums_of(report_from(task.path, task.options), host)
     from nsyswrap.report import report_of  # noqa: PLC0415 - heavy; loaded when a capture is read
 
@@ -70,7 +71,7 @@ def _sums(task: CaptureTask) -> "CaptureSums":
         context = context_of_export(export, task.path, options, quiet=True)
         if context.trace.excerpt is not None:
             raise ExportError(context.trace.excerpt.reason, hint="allow more with --memory")
-        host = _recorded_host(task.path) or _host(export)
+        host = _recorded_host(task.path) or read_host(export)
     return sums_of(report_of(context, task.options.window), host)
 
 
@@ -80,12 +81,6 @@ def _recorded_host(path: Path) -> str:
         return ""
     host = record_beside(path.parent).get("host")
     return host if isinstance(host, str) and _NUMBER.fullmatch(host) else ""
-
-
-def _host(export: Path) -> str:
-    from nsyswrap.trace.identity import read_host  # noqa: PLC0415 - heavy; loaded when a capture is read
-
-    return read_host(export)
 
 
 def _impersonal(message: str, path: Path) -> str:

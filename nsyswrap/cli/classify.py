@@ -69,7 +69,7 @@ def classify(
       nsyswrap classify --format csv < names.txt
       nsyswrap classify --compute-capability 7.5 ampere_sgemm_128x64_nn
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
-    given = [readable(name) for name in names] or list(lines(standard_input()))
+    given = [readable(name) for name in names] or list(lines(sys.stdin.buffer.read() if sys.stdin else b""))
     learned = read_kernel_rules(kernel_rules)
     found = [classify_name(name, capability, learned) for name in given]
     if text := FORMS[form](found):
@@ -79,11 +79,6 @@ def classify(
 def readable(argument: str) -> str:
     """Return an argument with bytes that are not UTF-8 written as escapes."""
     return argument.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-
-
-def standard_input() -> bytes:
-    """Return all of standard input; nothing if it is closed."""
-    return sys.stdin.buffer.read() if sys.stdin else b""
 
 
 def lines(data: bytes) -> Iterable[str]:
@@ -109,14 +104,10 @@ def csv_of(found: Sequence[Classification]) -> str:
     target = io.StringIO()
     writer = csv.writer(target, lineterminator="\n")
     writer.writerow(COLUMNS)
-    writer.writerows([_cell(str(value)) for value in dataclasses.astuple(each)] for each in found)
+    cells = ([printable(str(value)) for value in dataclasses.astuple(each)] for each in found)
+    # An apostrophe disarms a formula.
+    writer.writerows([f"'{cell}" if cell.startswith(("=", "+", "-", "@")) else cell for cell in row] for row in cells)
     return target.getvalue()
-
-
-def _cell(value: str) -> str:
-    """Return a cell of CSV: control characters are escaped, and an apostrophe disarms a formula."""
-    shown = printable(value)
-    return f"'{shown}" if shown.startswith(("=", "+", "-", "@")) else shown
 
 
 def json_of(found: Sequence[Classification]) -> str:

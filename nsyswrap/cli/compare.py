@@ -92,9 +92,14 @@ def compare(  # noqa: PLR0913 - one argument an option
       nsyswrap compare main/ change/ --format markdown --fail-on-regression 5
       nsyswrap compare a100/report.json h200/report.json --accept gpu
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
-    check_most_slower(most_slower)
+    from nsyswrap.compare.comparison import FIND, ComparisonOptions, IssueKind  # noqa: PLC0415 - loads pandas
+
+    if most_slower is not None and not math.isfinite(most_slower):
+        hint = "give a finite number: 5 for 5 %"
+        raise UsageError(f"--fail-on-regression {most_slower:g} would never fail", hint=hint)
     check_not_input(output, base, new, *more_base, *more_new)
-    settings = comparison_settings(find, most_slower, accept)
+    wanted = find if find is not None else most_slower or 100 * FIND
+    settings = ComparisonOptions(wanted / 100, frozenset(map(IssueKind, accept)))
     chosen = form_of(form, output, FORMS)
     with verdict_errors(decides=most_slower is not None):
         found = comparison_of((base, *more_base), (new, *more_new), settings, with_timeline=chosen == "html")
@@ -164,32 +169,6 @@ def names_of(base: Path, new: Path) -> tuple[str, str]:
             break
         names = [list(one[-depth:]) for one in parts]
     return "/".join(names[0]), "/".join(names[1])
-
-
-def comparison_settings(find: float | None, most_slower: float | None, accept: tuple[str, ...]) -> "ComparisonOptions":
-    """Return the settings of a comparison.
-
-    Args:
-        find: Smallest change that must not pass unseen, in per cent; None for that of ``--fail-on-regression``.
-        most_slower: Largest slowdown allowed, in per cent; None for any.
-        accept: Kinds of differences that the user accepts.
-    """
-    from nsyswrap.compare.comparison import FIND, ComparisonOptions, IssueKind  # noqa: PLC0415 - loads pandas
-
-    wanted = find if find is not None else most_slower or 100 * FIND
-    return ComparisonOptions(wanted / 100, frozenset(map(IssueKind, accept)))
-
-
-def check_most_slower(most_percent: float | None) -> None:
-    """Check the limit of ``--fail-on-regression`` before anything is read.
-
-    Raises:
-        UsageError: It is not a finite number, so no change could exceed it.
-    """
-    if most_percent is not None and not math.isfinite(most_percent):
-        raise UsageError(
-            f"--fail-on-regression {most_percent:g} would never fail", hint="give a finite number: 5 for 5 %"
-        )
 
 
 def check_gate(comparison: "Comparison", most_percent: float | None) -> None:

@@ -32,7 +32,7 @@ def doctor(form: str) -> None:
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
     checks = tuple(run_checks())
     print_result(json_of(checks) if form == "json" else text_of(checks, columns()))
-    sys.exit(int(has_failed(checks)))
+    sys.exit(int(any(check.status is Status.FAILED for check in checks)))
 
 
 def text_of(checks: Iterable[Check], width: int | None = None) -> str:
@@ -60,8 +60,3 @@ def json_of(checks: Iterable[Check]) -> str:
     """Return ``{"schema": "nsyswrap.doctor/1", "checks": [{"name", "status", "detail", "remedy"}, ...]}``."""
     rows = [dataclasses.asdict(check) for check in checks]
     return json.dumps({"schema": "nsyswrap.doctor/1", "checks": rows}, indent=2, ensure_ascii=False)
-
-
-def has_failed(checks: Iterable[Check]) -> bool:
-    """Return whether any check failed; warnings do not count."""
-    return any(check.status is Status.FAILED for check in checks)

@@ -1,7 +1,6 @@
 """`nsyswrap export`: write events or tables of a capture for other programs: Perfetto, Parquet, CSV."""
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,7 +8,7 @@ import click
 
 from nsyswrap.base.errors import ExportError, UsageError
 from nsyswrap.cli.inputs import ReadOptions, capture_argument, read_options, trace_context
-from nsyswrap.cli.output import atomic_file, atomic_folder, check_not_input, write_text
+from nsyswrap.cli.output import atomic_file, atomic_folder, check_not_input, force_option, write_text
 from nsyswrap.cli.terminal import printable
 
 if TYPE_CHECKING:
@@ -33,7 +32,7 @@ PERFETTO, PARQUET, CSV = "perfetto", "parquet", "csv"
 )
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="The file or folder to write.")
 @click.option("--within-window", is_flag=True, help="Leave out events that do not overlap the window.")
-@click.option("-f", "--force", is_flag=True, help="Replace files that exist.")
+@force_option()
 def export(  # noqa: PLR0913 - one argument an option
     *, capture: Path, options: ReadOptions, form: str, output: Path, within_window: bool, force: bool
 ) -> None:
@@ -53,15 +52,18 @@ def export(  # noqa: PLR0913 - one argument an option
 
     context = trace_context(capture, options)
     report = report_of(context, options.window)
-    if form == CSV:
-        _write_csv(report, output)
-    else:
-        from nsyswrap.timeline.event_frames import event_frames, touching  # noqa: PLC0415
+    try:
+        if form == CSV:
+            _write_csv(report, output)
+        else:
+            from nsyswrap.timeline.event_frames import event_frames, touching  # noqa: PLC0415
 
-        idle = report.section("idle")
-        frames = event_frames(context, idle.tables["gaps"] if idle else None)
-        frames = touching(frames, report.window) if within_window else frames
-        (_write_perfetto if form == PERFETTO else _write_parquet)(report, frames, output)
+            idle = report.section("idle")
+            frames = event_frames(context, idle.tables["gaps"] if idle else None)
+            frames = touching(frames, report.window) if within_window else frames
+            (_write_perfetto if form == PERFETTO else _write_parquet)(report, frames, output)
+    except OSError as error:
+        raise ExportError(f"cannot write {output}: {error.strerror}", hint="give another path with -o") from error
     click.echo(f"wrote {printable(str(output))}", err=True)
 
 
@@ -85,7 +87,7 @@ def _check_target(output: Path, *, is_folder: bool, force: bool) -> None:
 def _write_perfetto(report: "Report", frames: Mapping[str, "pd.DataFrame"], output: Path) -> None:
     from nsyswrap.render import perfetto_trace  # noqa: PLC0415 - only for this format
 
-    with _write_errors(output), atomic_file(output) as temporary, temporary.open("w", encoding="utf-8") as file:
+    with atomic_file(output) as temporary, temporary.open("w", encoding="utf-8") as file:
         file.writelines(perfetto_trace.pieces(report, frames))
 
 
@@ -94,7 +96,7 @@ def _write_parquet(report: "Report", frames: Mapping[str, "pd.DataFrame"], outpu
 
     from nsyswrap.render.parquet_tables import arrow_tables  # noqa: PLC0415
 
-    with _write_errors(output), atomic_folder(output) as temporary:
+    with atomic_folder(output) as temporary:
         for key, table in arrow_tables(report, frames).items():
             parquet.write_table(table, temporary / f"{key}.parquet", compression="zstd")
 
@@ -104,19 +106,6 @@ def _write_csv(report: "Report", output: Path) -> None:
     from nsyswrap.sections import SECTIONS  # noqa: PLC0415 - only for this format
 
     names = ["report.findings.csv", *(f"{each.key}.*.csv" for each in SECTIONS)]
-    with _write_errors(output), atomic_folder(output, names) as temporary:
+    with atomic_folder(output, names) as temporary:
         for key, text in csv_report.tables(report).items():
             write_text(text, temporary / f"{key}.csv")
-
-
-@contextmanager
-def _write_errors(output: Path) -> Iterator[None]:
-    """Turn an operating system error of the block into an ``ExportError``.
-
-    Raises:
-        ExportError: A file cannot be written.
-    """
-    try:
-        yield
-    except OSError as error:
-        raise ExportError(f"cannot write {output}: {error.strerror}", hint="give another path with -o") from error

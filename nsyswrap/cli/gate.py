@@ -26,7 +26,6 @@ class _SeriesCommand(click.Command):
     """A command whose option ``--against`` takes all paths that follow it, as a shell expands them."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Read the command line with ``--against`` before each of its paths."""
         return super().parse_args(ctx, list(_repeated(args)))
 
 
@@ -103,7 +102,10 @@ def gate(  # noqa: PLR0913 - one argument an option
       nsyswrap gate reports/new --against v1.2
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
     with verdict_errors():
-        settings = gate_settings(find, accept, allow_one=allow_one)
+        from nsyswrap.compare.comparison import IssueKind  # noqa: PLC0415 - loads pandas
+        from nsyswrap.gate.timed_runs import GateOptions  # noqa: PLC0415
+
+        settings = GateOptions(find=find / 100, accept=frozenset(map(IssueKind, accept)), allow_one=allow_one)
         check_not_input(output, *new, *earlier)
         found = _result(earlier, new, (program, db, series), settings)
         write_result(
@@ -133,20 +135,6 @@ def _result(
     return gate_reports(_named(runs_at(earlier)), _named(runs_at(new)), options)
 
 
-def gate_settings(find: float, accept: tuple[str, ...], *, allow_one: bool) -> "GateOptions":
-    """Return the settings of the gate.
-
-    Args:
-        find: Smallest slowdown that must not pass unseen, in per cent.
-        accept: Kinds of differences that the user accepts.
-        allow_one: Whether fewer than three new runs are enough.
-    """
-    from nsyswrap.compare.comparison import IssueKind  # noqa: PLC0415 - loads pandas
-    from nsyswrap.gate.timed_runs import GateOptions  # noqa: PLC0415
-
-    return GateOptions(find=find / 100, accept=frozenset(map(IssueKind, accept)), allow_one=allow_one)
-
-
 def runs_at(paths: Sequence[Path]) -> tuple[Path, ...]:
     """Return the paths of runs; a folder without a report of its own stands for the results in it, in order of names.
 
@@ -167,21 +155,15 @@ def runs_at(paths: Sequence[Path]) -> tuple[Path, ...]:
 def _named(paths: Sequence[Path]) -> "tuple[NamedReport, ...]":
     from nsyswrap.gate.reports import NamedReport  # noqa: PLC0415 - loads pandas
 
-    return tuple(
-        NamedReport(report_at(path, ReadOptions()), _name_of(path), _commit_of(path), origin_of(path)) for path in paths
-    )
-
-
-def _name_of(path: Path) -> str:
-    """Return a name for a run: its folder's, since parent folders may not be shown to others."""
-    folder = path if path.is_dir() or path.name != REPORT_NAME else path.absolute().parent
-    return folder.absolute().name
-
-
-def _commit_of(path: Path) -> str:
-    """Return the commit that `profile` wrote beside a report, with a mark for changed files; empty if unknown."""
-    git = record_beside(path if path.is_dir() else path.parent).get("git")
-    return str(git.get("commit") or "") + ("+changes" if git.get("dirty") else "") if isinstance(git, dict) else ""
+    found = []
+    for path in paths:
+        git = record_beside(path if path.is_dir() else path.parent).get("git")
+        known = git if isinstance(git, dict) else {}
+        commit = str(known.get("commit") or "") + ("+changes" if known.get("dirty") else "")
+        # Its folder names a run, since parent folders may not be shown to others.
+        folder = path if path.is_dir() or path.name != REPORT_NAME else path.absolute().parent
+        found.append(NamedReport(report_at(path, ReadOptions()), folder.absolute().name, commit, origin_of(path)))
+    return tuple(found)
 
 
 def check_outcome(gate: "Gate") -> None:

@@ -71,7 +71,11 @@ def gate_of_history(wanted: SeriesQuery, new: Sequence[Path], options: GateOptio
         new: Reports of the new runs; none for the runs of the checked-out commit.
         options: What the user wants to find.
     """
-    _check(wanted)
+    try:
+        commits_in(wanted.for_git, Path())
+    except UsageError as error:  # the word may be a mistyped path
+        hint = "give reports, folders written by profile, or commits that git knows, such as main~10.."
+        raise UsageError(f"there is no run at {wanted.revisions}, and {error.message}", hint=hint) from error
     kept = history_of(wanted.url, create=False)
     now, known = _reported(new, wanted.series) if new else (_checked_out(kept, wanted), KnownOfRuns())
     identity = _one_program([one.row.identity for one in now], any_machine=bool(wanted.series))
@@ -104,19 +108,6 @@ def _elsewhere(
         f"{units.counted(count, 'run')} of {program.program} {'does' if count == 1 else 'do'} not count. {words}"
         for words, count in reasons.most_common(_LISTED)
     )
-
-
-def _check(wanted: SeriesQuery) -> None:
-    """Check that git knows the commits, since the word may be a mistyped path.
-
-    Raises:
-        UsageError: Git does not know them.
-    """
-    try:
-        commits_in(wanted.for_git, Path())
-    except UsageError as error:
-        hint = "give reports, folders written by profile, or commits that git knows, such as main~10.."
-        raise UsageError(f"there is no run at {wanted.revisions}, and {error.message}", hint=hint) from error
 
 
 def _state(one: SeriesRun) -> object:

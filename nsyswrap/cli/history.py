@@ -1,26 +1,19 @@
 """`nsyswrap history`: keep runs in a database, list and show them, and export them."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from nsyswrap.base import units
 from nsyswrap.base.errors import ExportError, NsyswrapError, UnfinishedError, UsageError
 from nsyswrap.cli.history_page import page
-from nsyswrap.cli.output import atomic_folder, form_of, write_result
+from nsyswrap.cli.output import atomic_folder, force_option, form_of, output_option, write_result
 from nsyswrap.cli.recording import history_of, recorded_run
 from nsyswrap.cli.terminal import printable, rendered_result
-
-if TYPE_CHECKING:
-    from nsyswrap.runs.history import History
-    from nsyswrap.runs.run import Program
 
 FORMS = ("text", "json", "csv")
 LISTED = 30
 
-_output = click.option("-o", "--output", type=click.Path(path_type=Path), help="Write to this file instead of stdout.")
-_force = click.option("-f", "--force", is_flag=True, help="Replace files that exist.")
 _program = click.option("--program", help="Only runs of this script, such as train.py.")
 
 
@@ -77,16 +70,12 @@ def add(db: str | None, *, reports: tuple[Path, ...], replace: bool, series: str
             continue
         became = kept.add(run, replace=replace)
         hint = "; --replace takes those of the report" if became == became.OTHER else ""
-        click.echo(f"{run.row.run_id[:ID_DIGITS]}  {printable(str(path))} {_verb(became)}{hint}")
+        verb = "was " if became in {became.NEW, became.REPLACED} else ""
+        click.echo(f"{run.row.run_id[:ID_DIGITS]}  {printable(str(path))} {verb}{became}{hint}")
     if failed:
         count = f"{len(failed)} of {units.counted(len(reports), 'report')}"
         hint = "the others are in the history" if len(failed) < len(reports) else ""
         raise UnfinishedError(f"{count} could not be added: {'; '.join(failed)}", hint=hint)
-
-
-def _verb(became: str) -> str:
-    """Return what became of a run, as the end of a sentence."""
-    return f"was {became}" if became in {"added", "replaced"} else became
 
 
 @history.command("list")
@@ -100,39 +89,34 @@ def _verb(became: str) -> str:
     help="How many runs to list, the newest first; 0 for all.",
 )
 @click.option("--format", "form", type=click.Choice(FORMS), help="Output format.  [default: that of the file, or text]")
-@_output
-@_force
+@output_option
+@force_option()
 @click.pass_obj
 def list_(  # noqa: PLR0913 - one argument an option
     db: str | None, program: str | None, limit: int, form: str | None, output: Path | None, *, force: bool
 ) -> None:
     """List the runs, the newest first. A star behind the commit: the program had changes that were not committed."""
-    from nsyswrap.runs.run import Program  # noqa: PLC0415 - loaded when there is something to list
+    from nsyswrap.render.history_text import LISTS, list_as_text  # noqa: PLC0415 - loaded when there is a list
+    from nsyswrap.runs.run import Program  # noqa: PLC0415
 
-    kept, wanted = history_of(db, create=False), Program(program) if program else None
-    count, text = _listed(kept, wanted, limit or None, form_of(form, output, FORMS))
+    kept, wanted, most = history_of(db, create=False), Program(program) if program else None, limit or None
+    if (chosen := form_of(form, output, FORMS)) == "text":  # only the columns that a line has are read
+        lines = kept.lines(wanted, most)
+        count, text = len(lines), list_as_text(lines)
+    else:
+        rows = kept.runs(wanted, most)
+        count, text = len(rows), LISTS[chosen](rows)
     write_result(text, output, force=force)
     total = kept.count(wanted) if limit and count == limit else count
     more = "; --limit 0 lists all" if total > count else ""
     click.echo(f"{count} of {units.counted(total, 'run')} in {printable(kept.place)}{more}", err=True)
 
 
-def _listed(kept: "History", wanted: "Program | None", most: int | None, form: str) -> tuple[int, str]:
-    """Return the number of listed runs and the list; as text, only the columns that a line has are read."""
-    from nsyswrap.render.history_text import LISTS, list_as_text  # noqa: PLC0415 - loaded when there is a list
-
-    if form == "text":
-        lines = kept.lines(wanted, most)
-        return len(lines), list_as_text(lines)
-    rows = kept.runs(wanted, most)
-    return len(rows), LISTS[form](rows)
-
-
 @history.command()
 @click.argument("run")
 @click.option("--format", "form", type=click.Choice(FORMS[:2]), help="Output format.  [default: that of the file]")
-@_output
-@_force
+@output_option
+@force_option()
 @click.pass_obj
 def show(db: str | None, run: str, form: str | None, output: Path | None, *, force: bool) -> None:
     """Show one RUN: what ran, its steps, where the time went, and its findings. The first digits of its id suffice."""
@@ -163,7 +147,7 @@ history.add_command(page)
 @history.command()
 @_program
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="The folder to write.")
-@_force
+@force_option()
 @click.pass_obj
 def export(db: str | None, *, program: str | None, output: Path, force: bool) -> None:
     """Write the history as Parquet files for other programs: runs, accounts, findings and facts.

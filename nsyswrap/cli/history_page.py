@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import click
 
-from nsyswrap.cli.output import write_result
+from nsyswrap.cli.output import force_option, write_result
 from nsyswrap.cli.recording import history_of
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ REPORT_PAGE = "report.html"
     show_default=True,
     help="The file to write.",
 )
-@click.option("-f", "--force", is_flag=True, help="Replace the file if it exists.")
+@force_option("Replace the file if it exists.")
 @click.pass_obj
 def page(db: str | None, *, program: str, runs: int, output: Path, force: bool) -> None:
     """Write one HTML page: how the steps of each program develop, where they change, and what moved there.

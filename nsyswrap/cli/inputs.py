@@ -21,7 +21,6 @@ from nsyswrap.cli.memory_option import memory_bytes, memory_option
 if TYPE_CHECKING:
     from nsyswrap.hardware.kernel_names.user_rules import NameRule
     from nsyswrap.loop.context import Settings, TraceContext
-    from nsyswrap.loop.large_capture import ReadRequest
     from nsyswrap.model import Report
 
 Command = Callable[..., object]
@@ -115,43 +114,42 @@ def read_options(command: Command) -> Command:
         return command(options=ReadOptions(**read), **given)
 
     decorated: Command = with_read_options
-    for decorate in reversed(_read_decorators()):
+    for decorate in reversed(_READ_DECORATORS):
         decorated = decorate(decorated)
     return decorated
 
 
-def _read_decorators() -> tuple[Callable[[Command], Command], ...]:
-    """Return the options for reading a capture, in the order of the help."""
-    return (
-        click.option(
-            "--window",
-            metavar="W",
-            default="",
-            help="Time window of all numbers: steps (the default where steps are found), all, or START:END in seconds.",
-        ),
-        click.option(
-            "--step-range",
-            metavar="REGEX",
-            default="",
-            help='NVTX ranges that are steps; by default names such as "batch 17", "step 17" or "iteration 17".',
-        ),
-        click.option(
-            "--step-kernel",
-            metavar="REGEX",
-            default="",
-            help="Kernels that begin a step, by name; several in a row are one. By default steps are those that ranges "
-            "name, or else the pattern that the GPU's work repeats.",
-        ),
-        click.option(
-            "--phase",
-            "phases",
-            metavar="NAME=REGEX",
-            multiple=True,
-            help="NVTX ranges that are a phase, such as data='^prefetch'; may be repeated.",
-        ),
-        kernel_rules_option,
-        memory_option,
-    )
+# In the order of the help.
+_READ_DECORATORS: tuple[Callable[[Command], Command], ...] = (
+    click.option(
+        "--window",
+        metavar="W",
+        default="",
+        help="Time window of all numbers: steps (the default where steps are found), all, or START:END in seconds.",
+    ),
+    click.option(
+        "--step-range",
+        metavar="REGEX",
+        default="",
+        help='NVTX ranges that are steps; by default names such as "batch 17", "step 17" or "iteration 17".',
+    ),
+    click.option(
+        "--step-kernel",
+        metavar="REGEX",
+        default="",
+        help="Kernels that begin a step, by name; several in a row are one. By default steps are those that ranges "
+        "name, or else the pattern that the GPU's work repeats.",
+    ),
+    click.option(
+        "--phase",
+        "phases",
+        metavar="NAME=REGEX",
+        multiple=True,
+        help="NVTX ranges that are a phase, such as data='^prefetch'; may be repeated.",
+    ),
+    kernel_rules_option,
+    memory_option,
+)
 
 
 def phase_rule(text: str) -> tuple[str, re.Pattern[str]]:
@@ -250,31 +248,25 @@ def context_of_export(export: Path, capture: Path, options: ReadOptions, *, quie
     from nsyswrap.cli.memory_settings import tune_pages  # noqa: PLC0415
     from nsyswrap.cli.progress import reading  # noqa: PLC0415
     from nsyswrap.loop.context import find_context  # noqa: PLC0415 - heavy; loaded when a capture is read
-    from nsyswrap.loop.large_capture import load_within  # noqa: PLC0415
-
-    tune_pages()
-    with reading(quiet=quiet) as progress:
-        trace = load_within(export, _request(options, progress))
-    return find_context(*with_recorded(trace, capture, options.settings()))
-
-
-def _request(options: ReadOptions, progress: Callable[[str, int, int], None]) -> "ReadRequest":
-    """Return which part of an export to read, and with how much memory."""
-    from nsyswrap.loop.large_capture import ReadRequest  # noqa: PLC0415
+    from nsyswrap.loop.large_capture import ReadRequest, load_within  # noqa: PLC0415
     from nsyswrap.loop.requested_window import between  # noqa: PLC0415
     from nsyswrap.report import ALL, STEPS  # noqa: PLC0415
     from nsyswrap.sections import unread_tables  # noqa: PLC0415
 
-    return ReadRequest(
-        memory_bytes=memory_bytes(options.memory),
-        window=None if options.window in {"", STEPS, ALL} else between(options.window),
-        wants_all=options.window == ALL,
-        step_pattern=options.step_range,
-        has_step_kernel=bool(options.step_kernel),
-        environ=os.environ,
-        unread=unread_tables(options.sections),
-        progress=progress,
-    )
+    tune_pages()
+    with reading(quiet=quiet) as progress:
+        request = ReadRequest(
+            memory_bytes=memory_bytes(options.memory),
+            window=None if options.window in {"", STEPS, ALL} else between(options.window),
+            wants_all=options.window == ALL,
+            step_pattern=options.step_range,
+            has_step_kernel=bool(options.step_kernel),
+            environ=os.environ,
+            unread=unread_tables(options.sections),
+            progress=progress,
+        )
+        trace = load_within(export, request)
+    return find_context(*with_recorded(trace, capture, options.settings()))
 
 
 @contextmanager

@@ -3,7 +3,8 @@
 import glob
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -144,7 +145,7 @@ def names_of(paths: Sequence[Path]) -> list[str]:
         return [neutral(str(each)) for each in paths]  # nothing in common: whole paths
     brief = [_brief(each, top) for each in paths]
     whole = [os.path.relpath(each, top) for each in paths]
-    twice = _twice(brief)
+    twice = {name for name, count in Counter(brief).items() if count > 1}
     return [neutral(full if short in twice else short) for short, full in zip(brief, whole, strict=True)]
 
 
@@ -152,8 +153,3 @@ def _brief(path: Path, top: Path) -> str:
     if path.name in {*CAPTURE_NAMES, RESULT_NAME}:
         return os.path.relpath(path.parent, top) if path.parent != top else path.parent.name or path.name
     return os.path.relpath(path, top)
-
-
-def _twice(names: Iterable[str]) -> set[str]:
-    seen: set[str] = set()
-    return {each for each in names if each in seen or seen.add(each)}  # type: ignore[func-returns-value]

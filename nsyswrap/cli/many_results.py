@@ -45,7 +45,7 @@ class Engine(NamedTuple):
 
 
 def many_captures(
-    found: Sequence[FoundCapture], options: ReadOptions, engine: Engine, results: KeptResults, *, fresh: bool
+    found: Sequence[FoundCapture], options: ReadOptions, engine: Engine, folder: Path | None, *, fresh: bool
 ) -> ManyCaptures:
     """Return the totals of many captures.
 
@@ -53,14 +53,14 @@ def many_captures(
         found: The captures.
         options: How to read them.
         engine: What reads them.
-        results: Where the result of each is kept.
+        folder: Where the result of each is kept; None for the default folder.
         fresh: Read all of them, also those that have a result.
 
     Raises:
         UsageError: The engine does not work as given.
         ExportError: No capture can be read, or the engine fails.
     """
-    names = names_of([each.path for each in found])
+    names, results = names_of([each.path for each in found]), KeptResults(folder or default_folder(os.environ))
     with working("looking for earlier results"):
         keys, reasons = _keys(found, options)
         kept = frozenset() if fresh else results.has({key for key in keys if key})
@@ -74,9 +74,13 @@ def many_captures(
     again = {number: first[key] for number, key in enumerate(keys) if number not in reasons and first[key] != number}
     repeated = [(names[number], names[other]) for number, other in again.items()]
     counted = [number for number in range(len(keys)) if number not in again]
-    many = totals_of(
-        ((names[number], reasons.get(number) or _sums(results, keys[number], texts)) for number in counted), repeated
-    )
+
+    def sums(number: int) -> CaptureSums | str:
+        if number in reasons or keys[number] in texts:
+            return reasons.get(number) or decoded(texts[keys[number]])
+        return results.find(keys[number]) or "its result was removed while others were read"
+
+    many = totals_of(((names[number], sums(number)) for number in counted), repeated)
     if not many.captures:
         first_failed = many.failed[0]
         raise ExportError(f"no capture can be read; {first_failed.name}: {first_failed.error}")
@@ -146,15 +150,3 @@ def _keep(results: KeptResults, key: str, text: str, held: dict[str, str]) -> No
         if not held:
             click.echo(f"warning: results cannot be kept for the next call: {error.strerror}", err=True)
         held[key] = text
-
-
-def _sums(results: KeptResults, key: str, held: Mapping[str, str]) -> CaptureSums | str:
-    """Return the sums of a capture that was analyzed, or why there are none."""
-    if key in held:
-        return decoded(held[key])
-    return results.find(key) or "its result was removed while others were read"
-
-
-def kept_results(folder: Path | None) -> KeptResults:
-    """Return the results in a folder; None for the default one."""
-    return KeptResults(folder or default_folder(os.environ))

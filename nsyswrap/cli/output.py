@@ -42,15 +42,19 @@ def format_option(forms: Sequence[str]) -> Decorator:
     return click.option("--format", "form", type=click.Choice(forms), help=words)
 
 
+def force_option(words: str = "Replace files that exist.") -> Decorator:
+    """Return the option ``--force`` of a command, with its help."""
+    return click.option("-f", "--force", is_flag=True, help=words)
+
+
+output_option = click.option(
+    "-o", "--output", type=click.Path(path_type=Path), help="Write to this file instead of stdout."
+)
+
+
 def file_options(command: Command) -> Command:
     """Add the options ``--output`` and ``--force`` to a command with one result."""
-    options = (
-        click.option("-o", "--output", type=click.Path(path_type=Path), help="Write to this file instead of stdout."),
-        click.option("-f", "--force", is_flag=True, help="Replace the file if it exists."),
-    )
-    for option in reversed(options):
-        command = option(command)
-    return command
+    return output_option(force_option("Replace the file if it exists.")(command))
 
 
 def form_of(form: str | None, output: Path | None, forms: Collection[str]) -> str:
@@ -84,6 +88,17 @@ def check_not_input(output: Path | None, *inputs: Path | None) -> None:
                 raise UsageError(f"{output} is an input and would be overwritten", hint="give another file with -o")
 
 
+def check_new(files: Iterable[Path], *, force: bool) -> None:
+    """Check that no file exists yet, unless it may be replaced.
+
+    Raises:
+        UsageError: One does.
+    """
+    for file in files:
+        if not force and (file.exists() or file.is_symlink()):
+            raise UsageError(f"{file} exists already", hint="give another file, or --force to replace it")
+
+
 def print_result(text: str) -> None:
     """Print a result to stdout, with a line break at its end.
 
@@ -115,8 +130,7 @@ def write_result(text: str, output: Path | None, *, force: bool) -> None:
     if output is None:
         print_result(text)
         return
-    if not force and (output.exists() or output.is_symlink()):
-        raise UsageError(f"{output} exists already", hint="give another file, or --force to replace it")
+    check_new([output], force=force)
     try:
         write_text(text, output)
     except OSError as error:
@@ -165,8 +179,9 @@ def atomic_folder(target: Path, names: Iterable[str] = ()) -> Iterator[Path]:
     try:
         yield temporary
         written = [path.name for path in temporary.iterdir()]
-        for path in _outdated(target, names, written):
-            path.unlink()
+        for path in [each for name in names for each in target.glob(name)]:
+            if path.is_file() and path.name not in written:
+                path.unlink()
         for name in written:
             (temporary / name).replace(target / name)
     finally:
@@ -174,8 +189,3 @@ def atomic_folder(target: Path, names: Iterable[str] = ()) -> Iterator[Path]:
         if created:
             with suppress(OSError):
                 target.rmdir()
-
-
-def _outdated(folder: Path, names: Iterable[str], written: Collection[str]) -> list[Path]:
-    """Return the files of earlier results that the new result does not replace."""
-    return [path for name in names for path in folder.glob(name) if path.is_file() and path.name not in written]

@@ -20,12 +20,12 @@ def load_in_background() -> threading.Thread:
 
     A module that cannot be loaded fails again where it is used, and is reported there.
     """
-    thread = threading.Thread(target=_load, name="load the analysis")
+
+    def load() -> None:
+        with suppress(Exception):
+            for name in NEEDED:
+                importlib.import_module(name)
+
+    thread = threading.Thread(target=load, name="load the analysis")
     thread.start()
     return thread
-
-
-def _load() -> None:
-    with suppress(Exception):
-        for name in NEEDED:
-            importlib.import_module(name)

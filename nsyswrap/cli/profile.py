@@ -39,8 +39,7 @@ if TYPE_CHECKING:
     from nsyswrap.capture.options import CaptureOptions
     from nsyswrap.capture.result_folder import ReservedFolder
     from nsyswrap.hardware.steps_alone import StepsAlone
-    from nsyswrap.model import Report, Section
-    from nsyswrap.runs.history import History
+    from nsyswrap.model import Report
 
 
 @click.command(cls=ProfileCommand, context_settings={"allow_interspersed_args": False})
@@ -108,7 +107,10 @@ def profile(  # noqa: PLR0913 - one parameter an option
 
     The exit code is that of the program, or 125 if nsys or nsyswrap fails.
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
-    planned, history = checked_before(before, options, to_history=to_history, series=series)
+    options.check()  # what can fail fails before a run of hours
+    if series and not to_history:
+        raise UsageError("--series names a run of the history", hint="give --record, too")
+    planned, history = plan_before(before, options), history_to_record(to_history)
     launch = this_launch(ranks, os.environ)
     wanted = options_of(command, capture, output_to_stderr=form == "json", annotate=counterfactual is not None)
     wanted = for_launch(dataclasses.replace(wanted, umask=os.umask(0o077)), launch)
@@ -126,7 +128,13 @@ def profile(  # noqa: PLR0913 - one parameter an option
             report = add_alone_runs(report, wanted, options.step_range, runs, code=result.exit_code, calibrated=again)
         write_report(report, place.folder)
     show = functools.partial(print_summary, form=form, quiet=quiet)
-    record_result(history, show_end(report, result, launch, options, show), series)
+    folder: Path | None = place.folder
+    if launch is not None and is_joint(launch):
+        # Only the joint report of the ranks is shown, once all have ended.
+        folder = finish_rank(place.folder, launch, options, functools.partial(write_joint, show=show))
+    else:
+        show(report, place.folder, result.notes)
+    record_result(history, folder, series)
     sys.exit(result.exit_code)
 
 
@@ -140,23 +148,6 @@ def calibrated_report(result: "CaptureResult", again: "Callable[[], Report]", al
     """Keep the steps of a run without nsys beside the capture, and return the report of the capture with them."""
     write_json(result.folder / STEPS_ALONE_NAME, alone.measured())
     return again()
-
-
-def show_end(
-    report: "Report",
-    result: "CaptureResult",
-    launch: Launch | None,
-    options: ReadOptions,
-    show: "Callable[[Report, Path, tuple[str, ...]], None]",
-) -> Path | None:
-    """Show the report of a run, and return its folder; None where another rank shows it.
-
-    Of one of several ranks only the joint report is shown, once all have ended.
-    """
-    if launch is not None and is_joint(launch):
-        return finish_rank(result.folder, launch, options, functools.partial(write_joint, show=show))
-    show(report, result.folder, result.notes)
-    return result.folder
 
 
 def recorder(
@@ -224,13 +215,12 @@ def captured(
     from nsyswrap.capture.locate import find_nsys  # noqa: PLC0415 - loaded when something is captured
     from nsyswrap.capture.nsys import profile as record  # noqa: PLC0415
 
+    def hint(text: str) -> None:
+        # A terminal may show something in the same line.
+        click.echo(f"\nnsyswrap: {text}" if sys.stderr.isatty() else f"nsyswrap: {text}", err=True)
+
     with shown(quiet=quiet) as progress:
-        return record(options, find_nsys(), progress, place, on_recorded, on_hint=_hint, on_state=progress.show_steps)
-
-
-def _hint(text: str) -> None:
-    """Print a hint while the program runs; a terminal may show something in the same line."""
-    click.echo(f"\nnsyswrap: {text}" if sys.stderr.isatty() else f"nsyswrap: {text}", err=True)
+        return record(options, find_nsys(), progress, place, on_recorded, on_hint=hint, on_state=progress.show_steps)
 
 
 def with_notes(report: "Report", notes: tuple[str, ...]) -> "Report":
@@ -249,21 +239,6 @@ def analyzed(export: Path, read: "Callable[[Path], Report]") -> "Report":
     except NsyswrapError as error:
         message = f"the capture is in {export.parent}, but cannot be analyzed: {error.message}"
         raise CaptureError(message, hint=error.hint) from error
-
-
-def checked_before(
-    base: Path | None, options: ReadOptions, *, to_history: bool, series: str
-) -> "tuple[Report | None, History | None]":
-    """Return the report with the earlier plan, and the history to add to: what can fail fails before a run of hours.
-
-    Raises:
-        NsyswrapError: An option is invalid or lacks another, the earlier report has no plan, or the history cannot be
-            opened.
-    """
-    options.check()
-    if series and not to_history:
-        raise UsageError("--series names a run of the history", hint="give --record, too")
-    return plan_before(base, options), history_to_record(to_history)
 
 
 def plan_before(base: Path | None, options: ReadOptions) -> "Report | None":
@@ -291,14 +266,11 @@ def add_plan_score(report: "Report", before: "Report | None") -> "Report":
     from nsyswrap.compare.reports import compare_reports  # noqa: PLC0415 - heavy; rarely used
 
     score = compare_reports([before], [report], ("before", "now")).plan_score
-    return report if score is None else _with_section(report, score)
-
-
-def _with_section(report: "Report", section: "Section") -> "Report":
-    """Return a report with one more section, and print the section's notes."""
-    for note in section.notes:
+    if score is None:
+        return report
+    for note in score.notes:
         click.echo(f"nsyswrap: {note}", err=True)
-    return dataclasses.replace(report, sections=(*report.sections, section))
+    return report.with_section(score)
 
 
 def write_report(report: "Report", folder: Path) -> None:

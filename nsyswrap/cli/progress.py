@@ -11,12 +11,16 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
+from typing import TYPE_CHECKING, Literal
 
 import click
 
 from nsyswrap.base import units
 from nsyswrap.capture.progress import Phase
 from nsyswrap.capture.step_watch import StepState
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
 
 LABELS = {
     Phase.RUNNING: "running under nsys",
@@ -63,13 +67,27 @@ def working(activity: str, *, quiet: bool = False) -> Iterator[None]:
     if quiet or not sys.stderr.isatty():
         yield
         return
-    from rich.console import Console  # noqa: PLC0415 - loaded when something is shown
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn  # noqa: PLC0415
-
-    columns = (SpinnerColumn(), TextColumn("nsyswrap: {task.description}"), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as display:
+    with _display("spinner") as display:
         display.add_task(activity, total=None)
         yield
+
+
+def _display(kind: Literal["spinner", "bar", "count"]) -> "Progress":
+    """Return the display of a terminal: what is done, a spinner, or a bar and for a count its numbers, and the time."""
+    from rich import progress  # noqa: PLC0415 - loaded when something is shown
+    from rich.console import Console  # noqa: PLC0415
+
+    text, bar, time_taken = (
+        progress.TextColumn("nsyswrap: {task.description}"),
+        progress.BarColumn(),
+        progress.TimeElapsedColumn(),
+    )
+    columns = {
+        "spinner": (progress.SpinnerColumn(), text, time_taken),
+        "bar": (text, bar, time_taken),
+        "count": (text, bar, progress.MofNCompleteColumn(), time_taken),
+    }
+    return progress.Progress(*columns[kind], console=Console(stderr=True), transient=True)
 
 
 # Where there is no terminal, a line for each of so many parts of the work.
@@ -95,11 +113,7 @@ def counting(done: str, things: str, total: int) -> Iterator[Callable[[], None]]
 
         yield line
         return
-    from rich.console import Console  # noqa: PLC0415 - loaded when something is shown
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn  # noqa: PLC0415
-
-    columns = (TextColumn("nsyswrap: {task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as display:
+    with _display("count") as display:
         task = display.add_task(f"{done} {things}", total=total)
         yield lambda: display.advance(task)
 
@@ -118,13 +132,18 @@ def reading(*, quiet: bool = False) -> Iterator[Callable[[str, int, int], None]]
         yield lambda _what, _done, _all: None
         return
     if not sys.stderr.isatty():
-        yield _Tenths().update
-        return
-    from rich.console import Console  # noqa: PLC0415 - loaded when something is shown
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn  # noqa: PLC0415
+        last = ("", -1)
 
-    columns = (TextColumn("nsyswrap: {task.description}"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as display:
+        def line(what: str, done: int, every: int) -> None:
+            nonlocal last
+            tenth = done * _PARTS // max(every, 1)
+            if (what, tenth) != last:
+                last = (what, tenth)
+                click.echo(f"nsyswrap: {READING[what]}: {100 * tenth // _PARTS} %", err=True)
+
+        yield line
+        return
+    with _display("bar") as display:
         tasks = {"": display.add_task("reading the export", total=None)}
 
         def update(what: str, done: int, every: int) -> None:
@@ -142,19 +161,6 @@ READING = {
     "adding up": "adding up all GPU operations",
     "reading": "reading a part in detail",
 }
-
-
-class _Tenths:
-    """Prints a line for each tenth of the rows, for logs."""
-
-    def __init__(self) -> None:
-        self._last = ("", -1)
-
-    def update(self, what: str, done: int, every: int) -> None:
-        tenth = done * _PARTS // max(every, 1)
-        if (what, tenth) != self._last:
-            self._last = (what, tenth)
-            click.echo(f"nsyswrap: {READING[what]}: {100 * tenth // _PARTS} %", err=True)
 
 
 class _Lines:
@@ -188,13 +194,8 @@ class _Bars:
     """Shows a bar for each phase after the program, and the elapsed time in the terminal's title while it runs."""
 
     def __init__(self) -> None:
-        from rich.console import Console  # noqa: PLC0415 - loaded when something is shown
-        from rich.progress import BarColumn, TextColumn, TimeElapsedColumn  # noqa: PLC0415
-        from rich.progress import Progress as Bars  # noqa: PLC0415
-
-        columns = (TextColumn("nsyswrap: {task.description}"), BarColumn(), TimeElapsedColumn())
-        self._bars = Bars(*columns, console=Console(stderr=True), transient=True)
-        self._tasks: dict[Phase, int] = {}
+        self._bars = _display("bar")
+        self._tasks: dict[Phase, TaskID] = {}
         self._title = _Title()
 
     def __enter__(self) -> None:
@@ -216,11 +217,9 @@ class _Bars:
         self._title.stop()
         if phase not in self._tasks:
             self._bars.start()
-            self._tasks[phase] = int(self._bars.add_task(LABELS[phase], total=None))
+            self._tasks[phase] = self._bars.add_task(LABELS[phase], total=None)
         if share is not None:
-            from rich.progress import TaskID  # noqa: PLC0415
-
-            self._bars.update(TaskID(self._tasks[phase]), total=1.0, completed=share)
+            self._bars.update(self._tasks[phase], total=1.0, completed=share)
 
 
 class _Title:

@@ -162,8 +162,9 @@ def finish_rank(
     if ended < len(folders):
         return None
     with suppress(FolderInUseError), folder_lock(job):
-        if _is_newer(job, folders):
-            return None
+        with suppress(OSError):  # made after the last rank had ended, by another rank
+            if all((job / PAGE).stat().st_mtime_ns >= (each / PAGE).stat().st_mtime_ns for each in folders):
+                return None
         try:
             with leaving_at_once("stopped before the joint report was made", f"Make it with 'nsyswrap ranks {job}'"):
                 report = report_of_ranks([each / EXPORT_NAME for each in folders], options, with_timeline=True)
@@ -180,14 +181,6 @@ def remove_joint_report(folder: Path) -> None:
     for name in REPORT_NAMES:
         with suppress(OSError):
             (folder.parent / name).unlink()
-
-
-def _is_newer(job: Path, folders: list[Path]) -> bool:
-    """Return whether the joint report was made after the last rank had ended."""
-    try:
-        return all((job / PAGE).stat().st_mtime_ns >= (each / PAGE).stat().st_mtime_ns for each in folders)
-    except OSError:
-        return False
 
 
 def _has_ended(folder: Path, job: str) -> bool:

@@ -49,9 +49,8 @@ def find_reports(paths: Sequence[Path]) -> list[Path]:
 
 def _in_folder(folder: Path) -> list[Path]:
     """Return the captures of a folder of results of `profile`, or else those in the folder itself."""
-    results = (
-        next((each / name for name in CAPTURE_NAMES if (each / name).is_file()), None) for each in _sorted(folder)
-    )
+    folders = sorted(each for each in folder.iterdir() if each.is_dir())
+    results = (next((each / name for name in CAPTURE_NAMES if (each / name).is_file()), None) for each in folders)
     found = [each for each in results if each is not None]
     if found:
         return found
@@ -60,10 +59,6 @@ def _in_folder(folder: Path) -> list[Path]:
         for path in sorted(folder.glob(f"*{suffix}")):
             stems.setdefault(path.stem, path)
     return [stems[stem] for stem in sorted(stems)]
-
-
-def _sorted(folder: Path) -> list[Path]:
-    return sorted(each for each in folder.iterdir() if each.is_dir())
 
 
 def rank_in_name(path: Path) -> int | None:

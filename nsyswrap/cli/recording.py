@@ -54,9 +54,7 @@ def report_file(path: Path) -> Path:
     if path.is_dir():
         if (path / REPORT_NAME).is_file():
             return path / REPORT_NAME
-        hint = (
-            "give a folder that 'nsyswrap profile' wrote; a run that was interrupted is finished by 'nsyswrap resume'"
-        )
+        hint = "give a folder that 'nsyswrap profile' wrote; 'nsyswrap resume' finishes a run that was interrupted"
         raise UsageError(f"{path} holds no {REPORT_NAME}", hint=hint)
     if path.suffix.lower() != REPORT_SUFFIX:
         hint = f"make one: nsyswrap analyze {path} --format json -o {REPORT_NAME}"

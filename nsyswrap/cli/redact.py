@@ -7,7 +7,7 @@ import click
 
 from nsyswrap.base import units
 from nsyswrap.cli.inputs import capture_argument, sqlite_export
-from nsyswrap.cli.output import check_not_input
+from nsyswrap.cli.output import check_not_input, force_option
 from nsyswrap.cli.terminal import printable
 
 
@@ -16,7 +16,7 @@ from nsyswrap.cli.terminal import printable
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), required=True, metavar="FILE.sqlite", help="The export to write."
 )
-@click.option("-f", "--force", is_flag=True, help="Replace the file if it exists.")
+@force_option("Replace the file if it exists.")
 def redact(*, capture: Path, output: Path, force: bool) -> None:
     """Write an export of CAPTURE, a .nsys-rep or a .sqlite export, that is safe to share.
 

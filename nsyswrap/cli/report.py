@@ -2,7 +2,6 @@
 
 import dataclasses
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -14,11 +13,8 @@ from nsyswrap.cli.inputs import (
     report_from,
     timeline_hint,
 )
-from nsyswrap.cli.output import check_not_input, write_result
+from nsyswrap.cli.output import check_not_input, force_option, write_result
 from nsyswrap.cli.terminal import printable, rendered
-
-if TYPE_CHECKING:
-    from nsyswrap.model import Report
 
 
 @click.command()
@@ -33,7 +29,7 @@ if TYPE_CHECKING:
     help="The page to write.",
 )
 @click.option("--slim", is_flag=True, help="Only the first part, at most some 60 kB: for mail and CI.")
-@click.option("-f", "--force", is_flag=True, help="Replace the page if it exists.")
+@force_option("Replace the page if it exists.")
 def report(*, capture: Path, options: ReadOptions, output: Path, slim: bool, force: bool) -> None:
     """Write the report of CAPTURE, a .nsys-rep, a .sqlite export or a report.json, as one offline HTML page.
 
@@ -50,21 +46,15 @@ def report(*, capture: Path, options: ReadOptions, output: Path, slim: bool, for
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
     options.check()
     check_not_input(output, capture, *options.kernel_rules)
-    page = _slim_page(capture, options) if slim else rendered("html", page_report(capture, options), to_terminal=False)
+    found = report_from(capture, options, with_timeline=not slim)
+    if slim:
+        from nsyswrap.render import html_report  # noqa: PLC0415 - loads jinja2
+
+        page = html_report.render_slim(found)
+    else:
+        if is_report(capture):
+            click.echo(f"note: {printable(timeline_hint(capture))}", err=True)
+            note = "This page was made from a report.json, which holds no timeline."
+            found = dataclasses.replace(found, notes=(*found.notes, note))
+        page = rendered("html", found, to_terminal=False)
     write_result(page, output, force=force)
-
-
-def _slim_page(capture: Path, options: ReadOptions) -> str:
-    from nsyswrap.render import html_report  # noqa: PLC0415 - loads jinja2
-
-    return html_report.render_slim(report_from(capture, options))
-
-
-def page_report(capture: Path, options: ReadOptions) -> "Report":
-    """Return the report to show on the page; if it has no timeline, the page and stderr say so."""
-    found = report_from(capture, options, with_timeline=True)
-    if not is_report(capture):
-        return found
-    click.echo(f"note: {printable(timeline_hint(capture))}", err=True)
-    note = "This page was made from a report.json, which holds no timeline."
-    return dataclasses.replace(found, notes=(*found.notes, note))

@@ -4,7 +4,7 @@ import click
 
 from nsyswrap.base.errors import NsyswrapError
 from nsyswrap.capture.install import ensure_nsys
-from nsyswrap.capture.self_test import Check, Status, self_test
+from nsyswrap.capture.self_test import Status, self_test
 
 
 @click.command()
@@ -19,18 +19,8 @@ def setup(*, force: bool) -> None:
       nsyswrap setup
       nsyswrap setup --force
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
-    nsys = ensure_nsys(_print, force=force)
-    check = self_test(nsys)
+    check = self_test(ensure_nsys(_print, force=force))
     _print(f"Self-test: {check.detail}")
-    require(check)
-
-
-def require(check: Check) -> None:
-    """Raise an error if a check failed.
-
-    Raises:
-        NsyswrapError: It failed.
-    """
     if check.status is Status.FAILED:
         raise NsyswrapError(f"nsys is installed, but its self-test failed: {check.detail}", hint=check.remedy)
 

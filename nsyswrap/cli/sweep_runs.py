@@ -130,7 +130,11 @@ def run_all(spec: SweepSpec, seed: int, settings: SweepSettings) -> Iterator[lis
         result = _run(cell, number, spec, settings)
         done = [*done, result]
         if not settings.quiet:
-            click.echo(f"[{len(done)}] {printable(_line(cell, result))}", err=True)
+            line = f"{cell.label}: {result.ending.value}: {result.reason} ({result.wall_s:.0f} s)"
+            if result.mean_ns is not None:
+                steps = f"{result.step_count} steps, {result.wall_s:.0f} s in all"
+                line = f"{cell.label}: {units.duration(result.mean_ns)} a step ({steps})"
+            click.echo(f"[{len(done)}] {printable(line)}", err=True)
         yield done
 
 
@@ -148,13 +152,6 @@ def over_budget(spec: SweepSpec, done: Sequence[CellRun]) -> str:
     return ""
 
 
-def _line(cell: Cell, run: CellRun) -> str:
-    """Return one line on a run that has ended."""
-    if run.mean_ns is None:
-        return f"{cell.label}: {run.ending.value}: {run.reason} ({run.wall_s:.0f} s)"
-    return f"{cell.label}: {units.duration(run.mean_ns)} a step ({run.step_count} steps, {run.wall_s:.0f} s in all)"
-
-
 def _run(cell: Cell, number: int, spec: SweepSpec, settings: SweepSettings) -> CellRun:
     """Run one cell once, or take the run that an earlier sweep began, and keep its result."""
     place = settings.folder / RUNS / cell.key
@@ -168,8 +165,9 @@ def _run(cell: Cell, number: int, spec: SweepSpec, settings: SweepSettings) -> C
         ended = _ended_before(folder)
         if ended is None:
             shutil.rmtree(folder, ignore_errors=True)
-            environment = {**os.environ, **cell.environment}
-            ended = run_cell(_argv(cell, spec, folder, record=settings.record), environment, output, lock, limit_s)
+            recorded = ["--record"] if settings.record else []
+            argv = [*PROFILE, *recorded, "-o", str(folder), *spec.options, "--", *cell.command]
+            ended = run_cell(argv, {**os.environ, **cell.environment}, output, lock, limit_s)
             ended = _with_report_kept(ended, folder, cell.label)
         result = _result(cell, number, ended, settings.folder, limit_s)
         result = result if result.started_utc else dataclasses.replace(result, started_utc=when)
@@ -178,12 +176,6 @@ def _run(cell: Cell, number: int, spec: SweepSpec, settings: SweepSettings) -> C
     except OSError as error:
         raise ExportError(f"cannot keep the result in {place}: {error.strerror}", hint="check the disk") from error
     return result
-
-
-def _argv(cell: Cell, spec: SweepSpec, folder: Path, *, record: bool) -> list[str]:
-    """Return the command that profiles a cell."""
-    recorded = ["--record"] if record else []
-    return [*PROFILE, *recorded, "-o", str(folder), *spec.options, "--", *cell.command]
 
 
 def _with_report_kept(ended: CellExit, folder: Path, label: str) -> CellExit:

@@ -5,8 +5,6 @@ import shutil
 import sys
 from typing import TYPE_CHECKING, Any, TextIO
 
-from nsyswrap.base.errors import UsageError
-
 if TYPE_CHECKING:
     from nsyswrap.model import Report
 
@@ -29,19 +27,6 @@ def _escaped(char: str) -> str:
     if "\udc80" <= char <= "\udcff":
         return f"\\x{ord(char) - 0xDC00:02x}"
     return char.encode("unicode_escape").decode()
-
-
-def check_view(view: str, form: str) -> None:
-    """Check that a view exists in an output format.
-
-    Raises:
-        UsageError: The format is not text. Views exist as text only; the other formats hold their numbers anyway.
-    """
-    if view != SUMMARY and form != "text":
-        raise UsageError(
-            f"--view {view} exists as text only, not as {form}",
-            hint=f"leave out --view: --format {form} holds every table of the report, including those of this view",
-        )
 
 
 def rendered(
@@ -76,7 +61,6 @@ def rendered_result(
     result: Any,  # noqa: ANN401 - as `documents.render` has it
     *,
     to_terminal: bool,
-    stream: TextIO | None = None,
 ) -> str:
     """Return a comparison or another result in one format; text is fitted to the terminal.
 
@@ -84,12 +68,11 @@ def rendered_result(
         kind: A kind of ``nsyswrap.render.documents``.
         form: A format of this kind.
         result: The result.
-        to_terminal: Whether it goes to ``stream``, which may be a terminal.
-        stream: Where it would be printed; stdout if None.
+        to_terminal: Whether it goes to stdout, which may be a terminal.
     """
     from nsyswrap.render.documents import render  # noqa: PLC0415 - loaded when there is a result
 
-    is_terminal = to_terminal and _is_terminal(stream or sys.stdout)
+    is_terminal = to_terminal and _is_terminal(sys.stdout)
     return render(kind, form, result, width=_width(is_terminal), colour=_has_colour(is_terminal))
 
 

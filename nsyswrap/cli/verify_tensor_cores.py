@@ -18,7 +18,7 @@ from nsyswrap.base import units
 from nsyswrap.base.errors import CannotTellError, CaptureError, UsageError
 from nsyswrap.cli.capture_options import program
 from nsyswrap.cli.inputs import kernel_rules_option, read_kernel_rules, sqlite_export
-from nsyswrap.cli.output import check_not_input, write_result
+from nsyswrap.cli.output import check_new, check_not_input, force_option, output_option, write_result
 from nsyswrap.cli.progress import shown
 
 if TYPE_CHECKING:
@@ -74,8 +74,8 @@ LAUNCHES = 200
     show_default=True,
     help="Output format.",
 )
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write to this file instead of stdout.")
-@click.option("-f", "--force", is_flag=True, help="Replace files that exist.")
+@output_option
+@force_option()
 @click.option("--python", metavar="PROGRAM", help="Python that runs SCRIPT.py.  [default: the active environment's]")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="SCRIPT.py [ARGS]...")
 def verify_tensor_cores(  # noqa: PLR0913 - one argument an option
@@ -104,16 +104,24 @@ def verify_tensor_cores(  # noqa: PLR0913 - one argument an option
 
     Exit code 1 if the name of a kernel above 0.1 % of kernel time is wrong, 3 if nothing could be measured.
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
+    from nsyswrap.hardware.kernel_names.user_rules import rules_text  # noqa: PLC0415 - heavy
     from nsyswrap.render.agreement_view import FORMS  # noqa: PLC0415 - loads pandas
+    from nsyswrap.sections.tensor_cores.name_agreement import rules_from  # noqa: PLC0415
 
-    check_targets([output, save_rules, save_counters], force=force)
-    for file in (output, save_rules, save_counters):
+    for file in filter(None, (output, save_rules, save_counters)):
+        check_new([file], force=force)
+        if not file.absolute().parent.is_dir():
+            raise UsageError(f"{file}: its folder does not exist", hint="create the folder first")
         check_not_input(file, capture, *([] if file is save_rules else kernel_rules))
     found = measured(MeasurementRequest(command, capture, launches, timeout, kernel_rules, python))
     write_result(FORMS[form](found), output, force=force)
-    save(save_counters, found.counters, force=force)
-    save(save_rules, learned_rules(found), force=force)
-    sys.exit(exit_code(found.agreement))
+    if save_counters is not None:
+        write_result(found.counters, save_counters, force=force)
+    if save_rules is not None:
+        source = f"Nsight Compute {found.ncu_version} on {found.gpu}"
+        write_result(rules_text(rules_from(found.agreement, source)), save_rules, force=force)
+    # 1 if the name of a kernel that matters is wrong, 3 if nothing was measured.
+    sys.exit(1 if found.agreement.wrong else 0 if found.agreement.measured_share > 0 else 3)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,40 +166,6 @@ def measured(request: MeasurementRequest) -> "Measured":
     launches, counters = _measured_launches(ncu, words, choose(rows, request.launches), request, judge)
     gpu_name = gpu.name if gpu else "GPU"
     return Measured(judge(launches), gpu_name, ncu.version_text, request.command, len(launches), counters)
-
-
-def check_targets(files: Sequence[Path | None], *, force: bool) -> None:
-    """Check before the program runs that the result files can be written.
-
-    Raises:
-        UsageError: A file exists already, or its folder does not exist.
-    """
-    for file in files:
-        if file is not None and file.exists() and not force:
-            raise UsageError(f"{file} exists already", hint="give another file, or --force to replace it")
-        if file is not None and not file.absolute().parent.is_dir():
-            raise UsageError(f"{file}: its folder does not exist", hint="create the folder first")
-
-
-def learned_rules(found: "Measured") -> str:
-    """Return the measured results as the text of a file for ``--kernel-rules``."""
-    from nsyswrap.hardware.kernel_names.user_rules import rules_text  # noqa: PLC0415 - heavy
-    from nsyswrap.sections.tensor_cores.name_agreement import rules_from  # noqa: PLC0415
-
-    return rules_text(rules_from(found.agreement, f"Nsight Compute {found.ncu_version} on {found.gpu}"))
-
-
-def save(file: Path | None, text: str, *, force: bool) -> None:
-    """Write a text to a file, or do nothing for None."""
-    if file is not None:
-        write_result(text, file, force=force)
-
-
-def exit_code(agreement: "Agreement") -> int:
-    """Return 1 if the name of a kernel that matters is wrong, 3 if nothing was measured, else 0."""
-    if agreement.wrong:
-        return 1
-    return 0 if agreement.measured_share > 0 else 3
 
 
 @contextmanager

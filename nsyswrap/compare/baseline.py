@@ -78,5 +78,5 @@ def _noted(report: Report, facts: tuple[Fact, ...], note: str) -> Report:
     base = old or Section(profiler_cost.KEY, profiler_cost.TITLE, report.window)
     new = replace(base, facts=(*base.facts, *facts), notes=(*base.notes, note))
     if old is None:
-        return replace(report, sections=(*report.sections, new))
+        return report.with_section(new)
     return replace(report, sections=tuple(new if each is old else each for each in report.sections))
