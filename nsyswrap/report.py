@@ -23,7 +23,6 @@ from nsyswrap.loop.step_detection import Steps, step_matcher
 from nsyswrap.model import NO_STEP, Gpu, Report, Section, StepTimes, TimelineData
 from nsyswrap.program.program import ProgramAlone, find_program
 from nsyswrap.ranks.collectives import NO_COLLECTIVES, Collectives, find_collectives
-from nsyswrap.ranks.identity import Ranks
 from nsyswrap.ranks.lateness import find_lateness
 from nsyswrap.ranks.many import NO_OTHERS
 from nsyswrap.sections import SECTIONS
@@ -126,14 +125,14 @@ def report_of(
     given = dict(whole.values if whole else {}) | (
         {} if is_simulated else {"program": lambda: ProgramAlone(context, chosen)}
     )
-    found = _values_and_sections(of_recording, {"context": context, "window": chosen}, given, "program")
+    found = values_and_sections(of_recording, {"context": context, "window": chosen}, given, "program")
     program: ProgramAlone = found["program"]
     if program.is_recording:
         only = [each for each in of_program if each.about is About.PROGRAM]
-        alone = _values_and_sections(only, found, given)
+        alone = values_and_sections(only, found, given)
     else:
         ledger = [each for each in wanted if each.key == "ledger"]
-        alone = _values_and_sections([*of_program, *ledger], program.values(), {})
+        alone = values_and_sections([*of_program, *ledger], program.values(), {})
     sections = [_fitted(_about(each, program, found, alone, chosen), context) for each in wanted]
     used = {gpu.device_id: gpu for gpu in trace.gpus}
     gpus = whole.gpus if whole else tuple(used[device] for device in context.operations.devices if device in used)
@@ -144,7 +143,8 @@ def report_of(
     made = Report(
         capture=trace.capture,
         session=trace.session,
-        gpus=_ranked(gpus, ranks),
+        # Ranks have numbers where there are several, or NCCL, MPI or a launcher gave one.
+        gpus=tuple(replace(gpu, rank=ranks.number(gpu.device_id)) for gpu in gpus) if ranks.known else gpus,
         window=chosen,
         verdict=NO_VERDICT,
         program_kind=context.program_kind,
@@ -182,22 +182,14 @@ def _timeline(
     context: TraceContext, window: Window, sections: Sequence[Section], collectives: Collectives
 ) -> TimelineData | None:
     """Return the timeline of the page; None without GPU work."""
-    idle = next((section.tables["gaps"] for section in sections if section.key == "idle"), None)
-    return None if idle is None else timeline(context, window, idle, collectives, _drawn(collectives.ranks, sections))
-
-
-def _ranked(gpus: tuple[Gpu, ...], ranks: Ranks) -> tuple[Gpu, ...]:
-    """Return the GPUs with the numbers of their ranks, where there are several or NCCL, MPI or a launcher gave one."""
-    if not ranks.known:
-        return gpus
-    return tuple(replace(gpu, rank=ranks.number(gpu.device_id)) for gpu in gpus)
-
-
-def _drawn(ranks: Ranks, sections: Sequence[Section]) -> frozenset[int]:
-    """Return the GPUs of the ranks in the picture of a step; none where there is no picture."""
-    found = next((section.tables for section in sections if section.key == "ranks"), {})
-    numbers = set(found["segments"]["rank"].tolist()) if "segments" in found else set()
-    return frozenset(rank.device_id for rank in ranks.each if rank.number in numbers)
+    by_key = {section.key: section.tables for section in sections}
+    if "idle" not in by_key:
+        return None
+    # The GPUs of the ranks in the picture of a step; none where there is no picture.
+    segments = by_key.get("ranks", {}).get("segments")
+    numbers = set() if segments is None else set(segments["rank"].tolist())
+    drawn = frozenset(rank.device_id for rank in collectives.ranks.each if rank.number in numbers)
+    return timeline(context, window, by_key["idle"]["gaps"], collectives, drawn)
 
 
 def _step_times(context: TraceContext, window: Window, program: ProgramAlone) -> StepTimes:
@@ -262,16 +254,10 @@ def _without_ledger(context: TraceContext) -> str:
     return f"There is no ledger of GPU time. {why}. {below}"
 
 
-def run_sections(specs: list[SectionSpec], context: TraceContext, window: Window) -> list[Section]:
-    """Return the sections. A value that several sections name is built once."""
-    found = _values_and_sections(specs, {"context": context, "window": window}, {})
-    return [found[f"section {each.key}"] for each in specs]
-
-
-def _values_and_sections(
+def values_and_sections(
     specs: Sequence[SectionSpec], known: Mapping[str, Any], given: Mapping[str, Maker], *also: str
 ) -> dict[str, Any]:
-    """Return the sections and the values that they name.
+    """Return the sections and the values that they name; a value that several name is built once.
 
     Args:
         specs: The sections.
@@ -371,8 +357,13 @@ def measured_window(steps: Steps, settings: Settings, wanted: str) -> Window | N
     """
     found = steps.measured_window()
     if wanted == STEPS and found is None:
+        why = "the capture has no steps"
+        if settings.step_kernel:
+            why = f"fewer than two kernels match --step-kernel {settings.step_kernel}"
+        elif settings.step_pattern:
+            why = f"no range matches --step-range {settings.step_pattern}"
         raise CannotTellError(
-            _unmatched(settings) or "the capture has no steps",
+            why,
             hint='put an NVTX range such as "batch 17" around each step, name yours with --step-range, name the '
             "kernel that begins a step with --step-kernel, or use --window all",
         )
@@ -403,10 +394,3 @@ def _unmet(context: TraceContext, wanted: str, window: Window) -> Iterator[str]:
     for rule in settings.phase_rules:
         if not any(rule.pattern.search(str(text)) for text in texts):
             yield f"--phase {rule.phase}={rule.pattern.pattern}: no range matches."
-
-
-def _unmatched(settings: Settings) -> str:
-    """Return the option that names the steps and matches nothing, where there are no steps; empty for none."""
-    if settings.step_kernel:
-        return f"fewer than two kernels match --step-kernel {settings.step_kernel}"
-    return f"no range matches --step-range {settings.step_pattern}" if settings.step_pattern else ""

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from analysis_fixtures import window
 from export_builder import ExportBuilder, trace_of
+from section_runs import run_sections
 
 from nsyswrap import report
 from nsyswrap.base.errors import CannotTellError
@@ -15,7 +16,7 @@ from nsyswrap.base.intervals import Window
 from nsyswrap.events.thread_states import ThreadStates
 from nsyswrap.loop.context import TraceContext, find_context
 from nsyswrap.model import Section
-from nsyswrap.report import VALUES, run_sections
+from nsyswrap.report import VALUES
 from nsyswrap.sections import SECTIONS
 from nsyswrap.sections.spec import SectionSpec
 from nsyswrap.what_if.simulate import Simulation

@@ -206,16 +206,14 @@ def _result(cell: Cell, number: int, ended: CellExit, root: Path, limit_s: float
         run = recorded_run(folder)
     if reason.ending is Ending.MEASURED and (run is None or run.row.mean_ns is None):
         reason = EndReason(Ending.NO_STEPS, "its report has no steps: mark them with NVTX ranges")
-    base = CellRun(cell.key, number, reason.ending, _cleaned(reason.text), ended.wall_s)
-    return base if run is None else _with_report(base, run, folder.relative_to(root).as_posix())
-
-
-def _with_report(base: CellRun, run: Run, folder: str) -> CellRun:
-    """Return a result with what the report of its run says; times only if the run was measured."""
+    cleaner = identity_from(os.environ.items(), kept=HOMES).cleaner()
+    base = CellRun(cell.key, number, reason.ending, cleaner.text(reason.text), ended.wall_s)
+    if run is None:
+        return base
     row = run.row
     found = dataclasses.replace(
         base,
-        folder=folder,
+        folder=folder.relative_to(root).as_posix(),
         run_id=row.run_id,
         verdict=row.verdict,
         rule=row.verdict_rule,
@@ -257,8 +255,3 @@ def _tail(file: Path) -> str:
             return stream.read().decode(errors="replace")
     except OSError:
         return ""
-
-
-def _cleaned(text: str) -> str:
-    """Return a sentence without what is private."""
-    return identity_from(os.environ.items(), kept=HOMES).cleaner().text(text)

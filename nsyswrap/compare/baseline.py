@@ -4,7 +4,6 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from nsyswrap.base import units
-from nsyswrap.base.interval import Interval
 from nsyswrap.base.intervals import Times
 from nsyswrap.hardware.steps_alone import ProcessSteps, StepsAlone
 from nsyswrap.loop.step_detection import Steps
@@ -42,7 +41,12 @@ def with_baseline(report: Report, alone: Steps, calibrated: Callable[[StepsAlone
     if simulated is not None:
         difference = (simulated.point - measured.point) / measured.point
         facts.append(Fact("baseline_difference_share", difference, "share"))
-    return _noted(found, tuple(facts), _sentence(measured.point, simulated, len(lengths)))
+    words = f"Measured without nsys: a step takes {units.duration(measured.point)} ({len(lengths)} steps)."
+    if simulated is not None:
+        where = "inside" if measured.point in simulated else "outside"
+        interval = f"{units.duration(simulated.point)} ({units.duration_range(*simulated.ends)})"
+        words += f" Simulated: {interval}; the measured step is {where} this interval."
+    return _noted(found, tuple(facts), words)
 
 
 def without_baseline(report: Report, reason: str) -> Report:
@@ -59,17 +63,6 @@ def _same_steps(report: Report, alone: Steps) -> Times:
         measured = common if len(common) >= FEWEST_STEPS else measured
     found: Times = array(measured, "end") - array(measured, "start")
     return found
-
-
-def _sentence(measured_ns: int, simulated: Interval[int] | None, count: int) -> str:
-    """Return a sentence with the measured step time and the simulated one."""
-    measured = f"Measured without nsys: a step takes {units.duration(measured_ns)} ({count} steps)."
-    if simulated is None:
-        return measured
-    return (
-        f"{measured} Simulated: {units.duration(simulated.point)} ({units.duration_range(*simulated.ends)}); the "
-        f"measured step is {'inside' if measured_ns in simulated else 'outside'} this interval."
-    )
 
 
 def _noted(report: Report, facts: tuple[Fact, ...], note: str) -> Report:

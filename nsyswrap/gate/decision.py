@@ -92,7 +92,10 @@ def _judged(
     outcome = _outcome(measures)
     if outcome is GateOutcome.REGRESSED and (waits := _longer_waits(split, chosen)):
         return _other_load(split, measures, waits, chosen, issues)
-    needed = _needed(split, chosen) if outcome is GateOutcome.CANNOT_TELL else None
+    needed = None
+    if outcome is GateOutcome.CANNOT_TELL:
+        # These tell in any case: below half of what must be found, a slowdown is shown or excluded.
+        needed = runs_needed(_logarithms(split.earlier)[0], math.log1p(chosen.find) / 2, chosen.false_alarms / 2)
     blame = blamed(split.earlier, split.new, chosen.false_alarms) if outcome is GateOutcome.REGRESSED else ()
     block = next((one for one in issues if one.blocks), None)
     verdict = _sentence(outcome, measures, chosen) + (blame_words(blame) if blame else "") + "."
@@ -124,11 +127,6 @@ def _too_few(earlier: int, new: int, options: GateOptions, left_out: Sequence[st
             f"run the program {FEWEST_NEW} times, or use --allow-one",
         )
     return None
-
-
-def _needed(split: _Split, options: GateOptions) -> int | None:
-    """Return the new runs that tell in any case: below half of what must be found, a slowdown is shown or excluded."""
-    return runs_needed(_logarithms(split.earlier)[0], math.log1p(options.find) / 2, options.false_alarms / 2)
 
 
 def _longer_waits(split: _Split, options: GateOptions) -> float:

@@ -5,17 +5,18 @@ Times are int64 ns, added over the GPUs of the capture: GPU time. Two GPUs in a 
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import pandas as pd
 
 from nsyswrap.base.errors import ExportError
+from nsyswrap.base.json_codec import DamagedError, codec_of, read_object
 from nsyswrap.base.program_name import program_and_arguments, working_words
 from nsyswrap.model import Finding, Report, Severity
 from nsyswrap.sections.spec import PARTS
 
-SCHEMA = "nsyswrap.capture-sums/2"
+SCHEMA = "nsyswrap.capture-sums/3"
 LEDGER = tuple(PARTS.split())
 # So many kernels of a capture have a row of their own; the rest is one sum. Ours: one capture has at most some 60 kB.
 MOST_KERNELS = 200
@@ -150,9 +151,12 @@ def _kernels(summary: pd.DataFrame | None) -> tuple[tuple[KernelSum, ...], Kerne
     return tuple(rows[:MOST_KERNELS]), others
 
 
+_SUMS = codec_of(CaptureSums)
+
+
 def encoded(sums: CaptureSums) -> str:
     """Return sums as JSON: the same text for the same sums."""
-    return json.dumps({"schema": SCHEMA, **asdict(sums)}, ensure_ascii=True, allow_nan=False, sort_keys=True)
+    return json.dumps({"schema": SCHEMA, **_SUMS.write(sums)}, ensure_ascii=True, allow_nan=False, sort_keys=True)
 
 
 def failed(reason: str) -> str:
@@ -167,16 +171,10 @@ def decoded(text: str) -> CaptureSums | str:
         ExportError: The text is something else, or damaged.
     """
     try:
-        tree = json.loads(text)
-        if tree.pop("schema") != SCHEMA:
+        tree = read_object(json.loads(text), "")
+        if tree.get("schema") != SCHEMA:
             raise ExportError("these sums are of another version")
-        if "error" in tree:
-            return str(tree["error"])
-        tree["findings"] = tuple(FindingSum(*each) for each in tree["findings"])
-        tree["kernels"] = tuple(KernelSum(*each) for each in tree["kernels"])
-        tree["other_kernels"] = KernelSum(*tree["other_kernels"])
-        return CaptureSums(
-            **{each.name: tree[each.name] for each in fields(CaptureSums)} | {"gpus": tuple(tree["gpus"])}
-        )
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        found: CaptureSums | str = str(tree["error"]) if "error" in tree else _SUMS.read(tree, "")
+    except (ValueError, DamagedError) as error:
         raise ExportError("these sums are damaged") from error
+    return found

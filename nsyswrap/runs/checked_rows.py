@@ -6,7 +6,7 @@ SQLite keeps whatever is written into a column, and anybody can write into its f
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Boolean, ColumnElement, Connection, Double, Integer, Row, Select, String
+from sqlalchemy import Boolean, Connection, Double, Integer, Row, Select, String
 from sqlalchemy.schema import Column
 
 from nsyswrap.runs.database import WrongValueError
@@ -45,8 +45,10 @@ def check_rows(query: Select[Any], rows: Sequence[Row[Any]], run_id: str = "") -
         WrongValueError: One is not.
     """
     for column, values in zip(query.selected_columns, zip(*rows, strict=True), strict=False):
-        allowed, words = _allowed(column)
-        if allowed and not set(map(type, values)) <= allowed:
+        types, words = next((each[1:] for each in _TYPES if isinstance(column.type, each[0])), ((), ""))
+        may_be_missing = not isinstance(column, Column) or bool(column.nullable)
+        allowed = {*types, *([type(None)] if may_be_missing else [])}
+        if types and not set(map(type, values)) <= allowed:
             row, wrong = next(pair for pair in zip(rows, values, strict=True) if type(pair[1]) not in allowed)
             table = getattr(getattr(column, "table", None), "name", "")
             name = f"{table}.{column.key}" if table else column.key
@@ -54,12 +56,3 @@ def check_rows(query: Select[Any], rows: Sequence[Row[Any]], run_id: str = "") -
             run = run_id or found.get("run_id")
             of_run = f" of run {run[:_ID_DIGITS]}" if isinstance(run, str) else ""
             raise WrongValueError(f"column {name}{of_run} holds {str(wrong)[:40]!r}, and must hold {words}")
-
-
-def _allowed(column: ColumnElement[Any]) -> tuple[frozenset[type], str]:
-    """Return the types of Python that a column's values may have, and what they are; none where that is not known."""
-    may_be_missing = not isinstance(column, Column) or bool(column.nullable)
-    for kind, types, words in _TYPES:
-        if isinstance(column.type, kind):
-            return frozenset((*types, type(None)) if may_be_missing else types), words
-    return frozenset(), ""

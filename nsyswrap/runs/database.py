@@ -154,7 +154,9 @@ def reading(engine: Engine) -> Iterator[Connection]:
     Raises:
         HistoryError: It cannot be read.
     """
-    with _errors_of(engine, "read"), engine.execution_options(**_isolation(engine)).begin() as connection:
+    # PostgreSQL needs an option to read one state, as SQLite always does.
+    isolation = {"isolation_level": "REPEATABLE READ"} if engine.dialect.name == "postgresql" else {}
+    with _errors_of(engine, "read"), engine.execution_options(**isolation).begin() as connection:
         yield connection
 
 
@@ -167,11 +169,6 @@ def writing(engine: Engine) -> Iterator[Connection]:
     """
     with _errors_of(engine, "write"), engine.execution_options(**{_WRITES: True}).begin() as connection:
         yield connection
-
-
-def _isolation(engine: Engine) -> dict[str, str]:
-    """Return the option with which PostgreSQL reads one state, as SQLite always does."""
-    return {"isolation_level": "REPEATABLE READ"} if engine.dialect.name == "postgresql" else {}
 
 
 @contextmanager

@@ -14,7 +14,6 @@ from sqlalchemy import (
     Double,
     Engine,
     Integer,
-    Select,
     SmallInteger,
     cast,
     func,
@@ -123,7 +122,14 @@ def _parts(engine: Engine, name: str, wanted: FrameQuery) -> Iterator[pa.Table]:
     """Yield the rows of a table as Arrow, in parts."""
     schema = _schema(_columns(name, wanted))
     with reading(engine) as connection:
-        query = _query(name, wanted)
+        of_table = {column.name: column for column in _SELECTS[name]}
+        # A column of a sum has a label, and a condition is about the sum itself.
+        equal = (getattr(of_table[key], "element", of_table[key]) == value for key, value in wanted.equal.items())
+        query = select(*_columns(name, wanted)).where(is_of(wanted.program), *equal)
+        if name == "runs":
+            query = query.order_by(RUNS.c.started_utc, RUNS.c.run_id)
+        else:
+            query = query.join_from(_TABLES[name], RUNS).order_by(*_TABLES[name].primary_key.columns)
         for rows in connection.execution_options(yield_per=ROWS_AT_ONCE).execute(query).partitions():
             check_rows(query, rows)
             columns = zip(*rows, strict=True)
@@ -141,17 +147,6 @@ def _columns(name: str, wanted: FrameQuery) -> tuple[Any, ...]:
     if unknown:
         raise HistoryError(f"the frame {name!r} has no column {unknown[0]!r}", hint=f"it has {', '.join(of_table)}")
     return tuple(of_table[each] for each in wanted.columns) or _SELECTS[name]
-
-
-def _query(name: str, wanted: FrameQuery) -> Select[Any]:
-    of_table = {column.name: column for column in _SELECTS[name]}
-    # A column of a sum has a label, and a condition is about the sum itself.
-    equal = (getattr(of_table[key], "element", of_table[key]) == value for key, value in wanted.equal.items())
-    query = select(*_columns(name, wanted)).where(is_of(wanted.program), *equal)
-    if name == "runs":
-        return query.order_by(RUNS.c.started_utc, RUNS.c.run_id)
-    table = _TABLES[name]
-    return query.join_from(table, RUNS).order_by(*table.primary_key.columns)
 
 
 def _schema(columns: Sequence[Any]) -> pa.Schema:

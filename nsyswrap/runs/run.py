@@ -47,29 +47,7 @@ class ListedProgram(NamedTuple):
 
 
 class RunRow(NamedTuple):
-    """One run without its accounts, findings and facts.
-
-    Attributes:
-        run_id: 64 hexadecimal digits; a prefix that no other run has names it, too.
-        started_utc: Start of the capture, ISO 8601 in UTC; empty if unknown.
-        added_utc: When it was added.
-        program, arguments, gpu, gpu_count, ranks, rank, host: The fields of ``Program``.
-        commit: Git commit of the program; empty if unknown.
-        committed_s: When it was committed, seconds since 1970 in UTC; None if unknown.
-        is_dirty: Whether tracked files differed from the commit; None if unknown.
-        driver, cuda, torch, python, nsys, nsyswrap: Versions; empty if unknown.
-        window: Label of the report's window.
-        window_ns: Its length.
-        verdict: The verdict of the report.
-        verdict_rule: Rule of its first finding; empty if there is none.
-        exit_code: Exit code of the program; None if unknown.
-        wall_ns: Time that the program took; None if unknown.
-        folder: Folder of the report, relative to that of the project; empty where it is elsewhere.
-        step_count: Number of measured steps; 0 without steps.
-        mean_ns: Time per step, start to start; None without steps, as the others.
-        median_ns, p05_ns, p25_ns, p75_ns, p95_ns, stddev_ns: Of the lengths of steps: the noise inside this run.
-        cpu_share: Share of the time in which no kernel runs.
-    """
+    """One run without its accounts, findings and facts; ``tables.RUNS`` says what each field holds."""
 
     run_id: str
     started_utc: str
@@ -165,14 +143,9 @@ class StepSummary:
 
 
 class Account(NamedTuple):
-    """Time of one part of a run, summed over its GPUs.
+    """Time of one part of a run, summed over its GPUs; ``tables.ACCOUNTS`` says what each field holds.
 
     Attributes:
-        kind: "ledger", "idle" or "wait".
-        name: Row of the ledger, cause of idle time, or the late rank.
-        rule: Rule of the finding it belongs to; empty in the ledger.
-        phase: Phase; empty in the ledger.
-        total_ns: Time in the window.
         step_ns: Mean over GPUs of the time per step; None without steps.
     """
 
@@ -185,17 +158,9 @@ class Account(NamedTuple):
 
 
 class RunFinding(NamedTuple):
-    """One finding of a run.
+    """One finding of a run; ``tables.FINDINGS`` says what each field holds.
 
     Attributes:
-        position: 0 for the first of the report.
-        rule: Key of its rule.
-        severity: "note", "warning" or "problem".
-        headline: What is wrong.
-        device_id: Its GPU; None for all.
-        lost_ns: Time lost in the window.
-        saving_low_ns, saving_point_ns, saving_high_ns: Predicted saving in the window with its range; None without a
-            prediction.
         lost_step_ns: Time lost per step; None without steps.
     """
 
@@ -212,15 +177,7 @@ class RunFinding(NamedTuple):
 
 
 class RunFact(NamedTuple):
-    """One fact of a section: a number with its unit, or a text.
-
-    Attributes:
-        section: Key of the section.
-        label: Its label.
-        value: Its number; None for a text.
-        text: Its text; None for a number.
-        unit: "ns", "share", "count", "bytes" or "text".
-    """
+    """One fact of a section: a number with its unit, or a text; ``tables.FACTS`` says what each field holds."""
 
     section: str
     label: str

@@ -146,13 +146,18 @@ class _Wrong(Exception):  # noqa: N818 - it becomes a UsageError
 
 def _spec(found: Mapping[str, Any], text: str, source: str) -> SweepSpec:
     _check_keys(found, _KEYS, "")
-    axes = _axes(found.get("axes"))
+    tables = {key: found.get(key, {}) for key in ("axes", "environment")}
+    if not isinstance(tables["axes"], Mapping) or not tables["axes"]:
+        raise _Wrong("it needs a table [axes] with at least one axis, such as workers = [0, 1, 2]")
+    if not isinstance(tables["environment"], Mapping):
+        raise _Wrong("environment is a table of texts")
+    axes = tuple(_axis(name, values) for name, values in tables["axes"].items())
     spec = SweepSpec(
         text=text,
         name=_text(found.get("name", source.rpartition("/")[2].removesuffix(".toml")), "name"),
         command=_words(found.get("command"), "command"),
         axes=axes,
-        environment=_environment(found.get("environment", {})),
+        environment={name: _text(value, f"environment.{name}") for name, value in tables["environment"].items()},
         options=_words(found.get("profile", ""), "profile", empty=True),
         batch_of=_batch_of(found.get("batch_of", ""), axes),
         skip=tuple(_values(each, axes, "skip") for each in _list(found.get("skip", []), "skip")),
@@ -169,12 +174,6 @@ def _check_keys(found: Mapping[str, Any], known: frozenset[str], where: str) -> 
     for key in found:
         if key not in known:
             raise _Wrong(f"unknown key '{where}{key}'; known are {', '.join(sorted(known))}")
-
-
-def _axes(found: object) -> tuple[Axis, ...]:
-    if not isinstance(found, Mapping) or not found:
-        raise _Wrong("it needs a table [axes] with at least one axis, such as workers = [0, 1, 2]")
-    return tuple(_axis(name, values) for name, values in found.items())
 
 
 def _axis(name: str, found: object) -> Axis:
@@ -238,12 +237,6 @@ def _budget(found: object) -> Budget:
         repeats=int(numbers.get("repeats", 1)),
         most_repeats=int(numbers.get("most_repeats", MOST_REPEATS)),
     )
-
-
-def _environment(found: object) -> Mapping[str, str]:
-    if not isinstance(found, Mapping):
-        raise _Wrong("environment is a table of texts")
-    return {str(name): _text(value, f"environment.{name}") for name, value in found.items()}
 
 
 def _check_placeholders(spec: SweepSpec) -> None:

@@ -49,7 +49,7 @@ def test_small_kernels_are_one_sum() -> None:
     assert sums.other_kernels == ("", 6, 0 + 1 + 2)
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"schema": "nsyswrap.capture-sums/2"}', '{"schema": "x/9"}'])
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"schema": "nsyswrap.capture-sums/3"}', '{"schema": "x/9"}'])
 def test_damaged_sums_are_an_error(text: str) -> None:
     with pytest.raises(ExportError):
         decoded(text)

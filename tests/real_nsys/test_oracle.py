@@ -17,12 +17,12 @@ import pytest
 from analysis_fixtures import whole_session
 from nsys_reports import Rows, reports_of
 from real_captures import CAPTURE_NAMES, RealContext
+from section_runs import run_sections
 
 from nsyswrap.base.intervals import Spans, gaps, merge, total
 from nsyswrap.capture.locate import Nsys
 from nsyswrap.events.api_calls import base_name
 from nsyswrap.loop.context import TraceContext, find_context
-from nsyswrap.report import run_sections
 from nsyswrap.sections import copies, host_calls, kernels, os_calls, ranges
 from nsyswrap.sections.spec import SectionSpec
 from nsyswrap.trace import tables

@@ -12,7 +12,7 @@ from nsyswrap.attribution.launch_pace import find_launches
 from nsyswrap.base.intervals import Window
 from nsyswrap.loop.context import Settings, TraceContext, find_calls, find_context, find_states
 from nsyswrap.model import Section
-from nsyswrap.report import _values_and_sections
+from nsyswrap.report import values_and_sections
 from nsyswrap.sections import idle
 from nsyswrap.sections.spec import SectionSpec
 from nsyswrap.trace.tables import Trace, array
@@ -51,7 +51,7 @@ def run_section(module: HasSection, context: TraceContext, window: Window) -> Se
         _KEPT.insert(0, (context, window, kept))
         del _KEPT[_MOST_KEPT:]
     given = {name: partial(_as_it_is, value) for name, value in kept.items()}
-    kept |= _values_and_sections([module.SECTION], {"context": context, "window": window}, given)
+    kept |= values_and_sections([module.SECTION], {"context": context, "window": window}, given)
     section: Section = kept[f"section {module.SECTION.key}"]
     return section
 
