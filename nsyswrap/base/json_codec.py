@@ -199,7 +199,8 @@ def codec_of(kind: Any) -> Codec:  # noqa: ANN401, PLR0911 - a type, or what typ
     if outer is Mapping:
         return mapping_of(codec_of(inner[1]))
     if isinstance(kind, EnumType):
-        text = one_of(*(str(each.value) for each in kind.__members__.values()))
+        members: Mapping[str, Any] = kind.__members__
+        text = one_of(*(each.value for each in members.values()))
         return replace(text, read=lambda value, place: kind(text.read(value, place)), write=attrgetter("value"))
     return record_of(kind)
 

@@ -10,9 +10,10 @@ import click
 
 from nsyswrap.base import units
 from nsyswrap.base.errors import CannotTellError, UsageError
+from nsyswrap.capture.result_folder import EXPORT_NAME
 from nsyswrap.cli.inputs import ReadOptions, report_from
 from nsyswrap.cli.output import check_not_input, file_options, form_of, format_option, write_result
-from nsyswrap.cli.recording import record_beside
+from nsyswrap.cli.recording import REPORT_NAME, record_beside
 from nsyswrap.cli.terminal import rendered_result
 from nsyswrap.cli.verdict_errors import RegressedError, verdict_errors
 from nsyswrap.render.documents import FORMS
@@ -22,10 +23,6 @@ if TYPE_CHECKING:
     from nsyswrap.model import Report
 
 ACCEPTABLE = ("machine", "incomplete", "gpu", "traces", "window")
-
-REPORT_NAME = "report.json"
-EXPORT_NAME = "capture.sqlite"
-
 
 accept_option = click.option(
     "--accept",

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import click
 
 from nsyswrap.base.errors import CannotTellError, UsageError
-from nsyswrap.cli.compare import REPORT_NAME, accept_option, origin_of, report_at
+from nsyswrap.cli.compare import accept_option, origin_of, report_at
 from nsyswrap.cli.inputs import ReadOptions
 from nsyswrap.cli.output import check_not_input, file_options, form_of, format_option, write_result
-from nsyswrap.cli.recording import record_beside
+from nsyswrap.cli.recording import REPORT_NAME, record_beside
 from nsyswrap.cli.terminal import rendered_result
 from nsyswrap.cli.verdict_errors import RegressedError, verdict_errors
 from nsyswrap.render.documents import FORMS

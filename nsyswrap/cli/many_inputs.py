@@ -13,12 +13,12 @@ from nsyswrap.base.privacy import neutral
 from nsyswrap.base.text_file import read_text_file
 from nsyswrap.capture.recorded_run import CAPTURE_SUFFIXES
 from nsyswrap.cli.inputs import CAPTURE_NAMES, REPORT_SUFFIX
+from nsyswrap.cli.recording import REPORT_NAME
 
 EXPORT_SUFFIX = ".sqlite"
 SUFFIXES = (EXPORT_SUFFIX, *CAPTURE_SUFFIXES, REPORT_SUFFIX)
 LIST_SUFFIXES = (".txt", ".list", ".lst")
 STDIN = "-"
-RESULT_NAME = "report.json"
 # JSON that `profile` writes beside a capture and that is no report.
 NO_REPORTS = ("run.json", "host.json")
 _PATTERN = frozenset("*?[")
@@ -115,13 +115,13 @@ def _in_folder(folder: Path, *, with_reports: bool) -> Iterator[FoundCapture]:
     """Yield the captures below a folder, in order of paths."""
     for root, folders, names in os.walk(folder):
         place, files = Path(root), frozenset(names)
-        is_report = with_reports and RESULT_NAME in files
+        is_report = with_reports and REPORT_NAME in files
         # The report of a job has the numbers of its ranks, and a hidden folder is one of an unfinished run.
         folders[:] = sorted(
             each for each in folders if not each.startswith(".") and not (is_report and each.startswith("rank-"))
         )
         if is_report:
-            yield FoundCapture(place / RESULT_NAME, _host_from(place / RESULT_NAME))
+            yield FoundCapture(place / REPORT_NAME, _host_from(place / REPORT_NAME))
         taken = CAPTURE_NAMES if is_report else ()
         for name in sorted(files):
             if name.endswith((EXPORT_SUFFIX, *CAPTURE_SUFFIXES)) and name not in taken:
@@ -150,6 +150,6 @@ def names_of(paths: Sequence[Path]) -> list[str]:
 
 
 def _brief(path: Path, top: Path) -> str:
-    if path.name in {*CAPTURE_NAMES, RESULT_NAME}:
+    if path.name in {*CAPTURE_NAMES, REPORT_NAME}:
         return os.path.relpath(path.parent, top) if path.parent != top else path.parent.name or path.name
     return os.path.relpath(path, top)

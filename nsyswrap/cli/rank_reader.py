@@ -5,7 +5,7 @@ The captures are read twice where they do not fit in memory together; otherwise 
 
 import gc
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -122,19 +122,10 @@ class RankReader:
         return find_context(trace, replace(settings, launched_as=launched))
 
 
-class _Answers:
-    """Answers the two messages of ``Readers`` in a process of its own: None for the heads, then joints for the times.
-
-    Args:
-        sources: The captures.
-        settings: How to read them.
-    """
-
-    def __init__(self, sources: Sequence[RankCapture], settings: Settings) -> None:
-        self._reader = RankReader(sources, settings)
-
-    def __call__(self, joints: Sequence[Joint | None] | None) -> object:
-        return self._reader.heads() if joints is None else self._reader.times(joints)
+def _answers(sources: Sequence[RankCapture], settings: Settings) -> Callable[[Sequence[Joint | None] | None], object]:
+    """Return what answers the messages of ``Readers`` in another process: None for heads, then joints for times."""
+    reader = RankReader(sources, settings)
+    return lambda joints: reader.heads() if joints is None else reader.times(joints)
 
 
 class Readers:
@@ -143,21 +134,17 @@ class Readers:
     Args:
         sources: The captures.
         settings: How to read them.
-        count: Number of processes; 1 reads in this one.
+        count: Number of processes.
     """
 
     def __init__(self, sources: Sequence[RankCapture], settings: Settings, count: int) -> None:
         self._count, self._total = count, len(sources)
-        shares = [sources[each::count] for each in range(count)]
-        self._own = RankReader(sources, settings) if count == 1 else None
-        self._remote = [Worker(_Answers, each, settings) for each in shares] if count > 1 else []
+        self._remote = [Worker(_answers, sources[each::count], settings) for each in range(count)]
         for each in self._remote:
             each.send(None)
 
     def heads(self) -> list[Head | Unreadable]:
         """Return what joins the ranks, in the order of the captures."""
-        if self._own:
-            return self._own.heads()
         found: list[Head | Unreadable] = [Unreadable("", "")] * self._total
         for place, each in enumerate(self._remote):
             found[place :: self._count] = each.answer()  # type: ignore[call-overload]
@@ -165,8 +152,6 @@ class Readers:
 
     def times(self, joints: Sequence[Joint | None]) -> list[list[RankTimes]]:
         """Return what compares the ranks, in the order of the captures."""
-        if self._own:
-            return self._own.times(joints)
         for place, each in enumerate(self._remote):
             each.send(joints[place :: self._count])
         found: list[list[RankTimes]] = [[]] * self._total
@@ -181,10 +166,13 @@ class Readers:
 
 
 @contextmanager
-def reading(sources: Sequence[RankCapture], settings: Settings) -> Iterator[Readers]:
-    """Yield the readers of some captures: one for each core, as far as there is enough to read."""
+def reading(sources: Sequence[RankCapture], settings: Settings) -> Iterator[RankReader | Readers]:
+    """Yield the reader of some captures: several processes where there is enough to read for them, else this one."""
     cores = len(os.sched_getaffinity(0))
-    count = max(min(cores, len(sources) // WORTH_A_PROCESS, MOST_PROCESSES), 1)
+    count = min(cores, len(sources) // WORTH_A_PROCESS, MOST_PROCESSES)
+    if count <= 1:
+        yield RankReader(sources, settings)
+        return
     readers = Readers(sources, settings, count)
     try:
         yield readers

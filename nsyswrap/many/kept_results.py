@@ -49,9 +49,6 @@ def content_key(path: Path, options: str, host_from: Path | None = None) -> str:
         path: The capture.
         options: How it is read, as text.
         host_from: A file that only its host is read from; it counts by its size and time.
-
-    Raises:
-        OSError: The capture cannot be read.
     """
     digest = hashlib.sha256(f"{source_digest()}\0{path.suffix}\0{options}\0".encode())
     for each in (path, *(path.parent / name for name in BESIDE)):
@@ -88,11 +85,7 @@ class KeptResults:
         return frozenset(key for key in keys if self.find(key) is not None)
 
     def keep(self, key: str, text: str) -> None:
-        """Keep a result, in one step.
-
-        Raises:
-            OSError: It cannot be written.
-        """
+        """Keep a result, in one step."""
         path = self._path(key)
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         temporary = path.with_name(f".{key[:16]}-{secrets.token_hex(8)}")

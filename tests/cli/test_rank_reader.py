@@ -38,7 +38,7 @@ def test_several_processes_answer_as_one(sources: list[RankCapture]) -> None:
         several = answers(readers)
     finally:
         readers.end()
-    check_same(several, answers(Readers(sources, NO_SETTINGS, 1)))
+    check_same(several, answers(RankReader(sources, NO_SETTINGS)))
 
 
 def test_what_was_not_held_is_read_again(sources: list[RankCapture], monkeypatch: pytest.MonkeyPatch) -> None:
