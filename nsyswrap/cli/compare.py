@@ -2,7 +2,6 @@
 
 import dataclasses
 import math
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +18,7 @@ from nsyswrap.cli.verdict_errors import RegressedError, verdict_errors
 from nsyswrap.render.documents import FORMS
 
 if TYPE_CHECKING:
-    from nsyswrap.compare.comparison import Comparison, ComparisonOptions, RunMachine
+    from nsyswrap.compare.comparison import Comparison, RunMachine
     from nsyswrap.model import Report
 
 ACCEPTABLE = ("machine", "incomplete", "gpu", "traces", "window")
@@ -90,6 +89,7 @@ def compare(  # noqa: PLR0913 - one argument an option
       nsyswrap compare a100/report.json h200/report.json --accept gpu
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
     from nsyswrap.compare.comparison import FIND, ComparisonOptions, IssueKind  # noqa: PLC0415 - loads pandas
+    from nsyswrap.compare.reports import compare_reports  # noqa: PLC0415
 
     if most_slower is not None and not math.isfinite(most_slower):
         hint = "give a finite number: 5 for 5 %"
@@ -99,28 +99,14 @@ def compare(  # noqa: PLR0913 - one argument an option
     settings = ComparisonOptions(wanted / 100, frozenset(map(IssueKind, accept)))
     chosen = form_of(form, output, FORMS)
     with verdict_errors(decides=most_slower is not None):
-        found = comparison_of((base, *more_base), (new, *more_new), settings, with_timeline=chosen == "html")
+        sides = (base, *more_base), (new, *more_new)
+        with_timeline = chosen == "html"  # the typical steps are drawn from it
+        reports = [[report_at(path, ReadOptions(), with_timeline=with_timeline) for path in side] for side in sides]
+        origins = [origin_of(path) for path in sides[0]], [origin_of(path) for path in sides[1]]
+        found = compare_reports(reports[0], reports[1], names_of(base, new), settings, origins)
         text = rendered_result("comparison", chosen, found, to_terminal=output is None)
         write_result(text, output, force=force)
         check_gate(found, most_slower)
-
-
-def comparison_of(
-    base: Sequence[Path], new: Sequence[Path], options: "ComparisonOptions", *, with_timeline: bool = False
-) -> "Comparison":
-    """Read both sides and compare them.
-
-    Args:
-        base: One path for each run; the first names the side in the result.
-        new: The same.
-        options: How to compare.
-        with_timeline: Whether to add the timelines that the typical steps are drawn from.
-    """
-    from nsyswrap.compare.reports import compare_reports  # noqa: PLC0415 - loads pandas
-
-    reports = [[report_at(path, ReadOptions(), with_timeline=with_timeline) for path in paths] for paths in (base, new)]
-    origins = [origin_of(path) for path in base], [origin_of(path) for path in new]
-    return compare_reports(reports[0], reports[1], names_of(base[0], new[0]), options, origins)
 
 
 def origin_of(path: Path) -> "RunMachine":

@@ -103,7 +103,7 @@ def gate(  # noqa: PLR0913 - one argument an option
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
     with verdict_errors():
         from nsyswrap.compare.comparison import IssueKind  # noqa: PLC0415 - loads pandas
-        from nsyswrap.gate.timed_runs import GateOptions  # noqa: PLC0415
+        from nsyswrap.gate.timed_runs import GateOptions, GateOutcome  # noqa: PLC0415
 
         settings = GateOptions(find=find / 100, accept=frozenset(map(IssueKind, accept)), allow_one=allow_one)
         check_not_input(output, *new, *earlier)
@@ -113,7 +113,10 @@ def gate(  # noqa: PLR0913 - one argument an option
             output,
             force=force,
         )
-        check_outcome(found)
+        if found.outcome is GateOutcome.REGRESSED:
+            raise RegressedError("the new runs are slower", hint="see the result for what takes longer")
+        if found.outcome is GateOutcome.CANNOT_TELL:
+            raise CannotTellError("the runs cannot tell whether a step became slower", hint=found.hint)
 
 
 def _result(
@@ -164,18 +167,3 @@ def _named(paths: Sequence[Path]) -> "tuple[NamedReport, ...]":
         folder = path if path.is_dir() or path.name != REPORT_NAME else path.absolute().parent
         found.append(NamedReport(report_at(path, ReadOptions()), folder.absolute().name, commit, origin_of(path)))
     return tuple(found)
-
-
-def check_outcome(gate: "Gate") -> None:
-    """Raise the error that sets the exit code; the result has been written by then.
-
-    Raises:
-        RegressedError: The new runs are slower.
-        CannotTellError: The runs cannot tell.
-    """
-    from nsyswrap.gate.timed_runs import GateOutcome  # noqa: PLC0415 - loads pandas
-
-    if gate.outcome is GateOutcome.REGRESSED:
-        raise RegressedError("the new runs are slower", hint="see the result for what takes longer")
-    if gate.outcome is GateOutcome.CANNOT_TELL:
-        raise CannotTellError("the runs cannot tell whether a step became slower", hint=gate.hint)

@@ -200,7 +200,7 @@ def report_from(path: Path, options: ReadOptions, *, with_timeline: bool = False
     if options.flags():
         raise UsageError(
             f"{path} is a finished report: {' and '.join(options.flags())} cannot change its numbers",
-            hint=f"give {_capture_of(path)}",
+            hint=f"give {capture_of(path)}",
         )
     from nsyswrap.render.json_reader import read_report  # noqa: PLC0415 - loads pandas
 
@@ -283,7 +283,7 @@ def sqlite_export(capture: Path, *, quiet: bool = False) -> Iterator[Path]:
     """
     if is_report(capture):
         raise UsageError(
-            f"{capture} is a report and holds no events of the capture", hint=f"give {_capture_of(capture)} instead"
+            f"{capture} is a report and holds no events of the capture", hint=f"give {capture_of(capture)} instead"
         )
     from nsyswrap.capture_file import exported  # noqa: PLC0415 - heavy; loaded when a capture is read
     from nsyswrap.cli.progress import shown  # noqa: PLC0415
@@ -292,12 +292,7 @@ def sqlite_export(capture: Path, *, quiet: bool = False) -> Iterator[Path]:
         yield export
 
 
-def _capture_of(report: Path) -> str:
+def capture_of(report: Path) -> str:
     """Return the capture to give instead of a report.json: the file beside it, or a description if there is none."""
     files = (report.parent / name for name in CAPTURE_NAMES)
     return next((str(file) for file in files if file.is_file()), "the .nsys-rep or .sqlite file that it was made from")
-
-
-def timeline_hint(report: Path) -> str:
-    """Return the sentence that says why a page made from a report.json has no timeline, and how to get one."""
-    return f"The page has no timeline, because {report.name} holds none: give {_capture_of(report)} to get one."

@@ -29,7 +29,7 @@ from nsyswrap.cli.rank_launch import (
     remove_joint_report,
     this_launch,
 )
-from nsyswrap.cli.recording import history_to_record, record_result
+from nsyswrap.cli.recording import history_of, record_result
 from nsyswrap.cli.terminal import printable, rendered
 
 if TYPE_CHECKING:
@@ -110,7 +110,11 @@ def profile(  # noqa: PLR0913 - one parameter an option
     options.check()  # what can fail fails before a run of hours
     if series and not to_history:
         raise UsageError("--series names a run of the history", hint="give --record, too")
-    planned, history = plan_before(before, options), history_to_record(to_history)
+    planned = plan_before(before, options)
+    try:
+        history = history_of(None, create=True) if to_history else None
+    except NsyswrapError as error:
+        raise CaptureError(error.message, hint=error.hint) from error
     launch = this_launch(ranks, os.environ)
     wanted = options_of(command, capture, output_to_stderr=form == "json", annotate=counterfactual is not None)
     wanted = for_launch(dataclasses.replace(wanted, umask=os.umask(0o077)), launch)
@@ -124,14 +128,24 @@ def profile(  # noqa: PLR0913 - one parameter an option
             from nsyswrap.cli.alone_runs import WantedRuns, add_alone_runs  # noqa: PLC0415 - heavy; rarely used
 
             runs = WantedRuns(baseline=baseline, loader=counterfactual is not None)
-            again = functools.partial(calibrated_report, result, lambda: first_report(result, read, planned))
-            report = add_alone_runs(report, wanted, options.step_range, runs, code=result.exit_code, calibrated=again)
+
+            def calibrated(alone: "StepsAlone") -> "Report":
+                write_json(result.folder / STEPS_ALONE_NAME, alone.measured())
+                return first_report(result, read, planned)
+
+            report = add_alone_runs(
+                report, wanted, options.step_range, runs, code=result.exit_code, calibrated=calibrated
+            )
         write_report(report, place.folder)
     show = functools.partial(print_summary, form=form, quiet=quiet)
     folder: Path | None = place.folder
     if launch is not None and is_joint(launch):
         # Only the joint report of the ranks is shown, once all have ended.
-        folder = finish_rank(place.folder, launch, options, functools.partial(write_joint, show=show))
+        def show_joint(joint: "Report", folder: Path) -> None:
+            write_report(joint, folder)
+            show(joint, folder, ())
+
+        folder = finish_rank(place.folder, launch, options, show_joint)
     else:
         show(report, place.folder, result.notes)
     record_result(history, folder, series)
@@ -142,12 +156,6 @@ def first_report(result: "CaptureResult", read: "Callable[[Path], Report]", plan
     """Return the report of a fresh capture, with its notes and its comparison with an earlier plan."""
     with stopping_at_once(result.folder):
         return add_plan_score(with_notes(analyzed(result.export, read), result.notes), planned)
-
-
-def calibrated_report(result: "CaptureResult", again: "Callable[[], Report]", alone: "StepsAlone") -> "Report":
-    """Keep the steps of a run without nsys beside the capture, and return the report of the capture with them."""
-    write_json(result.folder / STEPS_ALONE_NAME, alone.measured())
-    return again()
 
 
 def recorder(
@@ -165,12 +173,6 @@ def recorder(
         load_in_background()
 
     return write
-
-
-def write_joint(report: "Report", folder: Path, show: "Callable[[Report, Path, tuple[str, ...]], None]") -> None:
-    """Write and show the joint report of the ranks of a job."""
-    write_report(report, folder)
-    show(report, folder, ())
 
 
 def measured_cost(options: "CaptureOptions", *, quiet: bool, kept_only: bool = False) -> "dict[str, Any]":

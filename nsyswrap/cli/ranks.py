@@ -29,21 +29,15 @@ def ranks(
       nsyswrap ranks reports/job -o job.html
       nsyswrap ranks rank0.nsys-rep rank1.nsys-rep --window all
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
+    from nsyswrap.capture.result_folder import is_interrupted  # noqa: PLC0415 - so that --help stays fast
     from nsyswrap.cli.rank_reports import find_reports, report_of_ranks  # noqa: PLC0415 - so that --help stays fast
 
     form = form_of(form, output, FORMS)
     options.check()
-    warn_of_interrupted(captures)
-    check_not_input(output, *find_reports(captures), *options.kernel_rules)
-    report = report_of_ranks(captures, options, with_timeline=form == "html")
-    write_result(rendered(form, report, to_terminal=output is None), output, force=force)
-
-
-def warn_of_interrupted(folders: tuple[Path, ...]) -> None:
-    """Say which ranks of a job were interrupted, since the report lacks what they recorded."""
-    from nsyswrap.capture.result_folder import is_interrupted  # noqa: PLC0415 - loaded when it is needed
-
-    for folder in folders:
+    for folder in captures:
         names = [each.name for each in sorted(folder.glob("rank-*")) if is_interrupted(each)]
         if names:
             click.echo(f"warning: {', '.join(names)} was interrupted: run 'nsyswrap resume {folder}' first", err=True)
+    check_not_input(output, *find_reports(captures), *options.kernel_rules)
+    report = report_of_ranks(captures, options, with_timeline=form == "html")
+    write_result(rendered(form, report, to_terminal=output is None), output, force=force)

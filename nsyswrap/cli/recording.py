@@ -95,18 +95,6 @@ def history_of(url: str | None, *, create: bool) -> "History":
     return open_history(url, create=create)
 
 
-def history_to_record(wanted: bool) -> "History | None":  # noqa: FBT001 - the value of --record
-    """Open the history for `profile --record`; None without that option.
-
-    Raises:
-        CaptureError: It cannot be opened.
-    """
-    try:
-        return history_of(None, create=True) if wanted else None
-    except NsyswrapError as error:
-        raise CaptureError(error.message, hint=error.hint) from error
-
-
 def record_result(history: "History | None", folder: Path | None, series: str = "") -> None:
     """Add the result of `profile` to the history; nothing without a history or a result.
 

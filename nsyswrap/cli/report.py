@@ -8,10 +8,10 @@ import click
 from nsyswrap.cli.inputs import (
     ReadOptions,
     capture_argument,
+    capture_of,
     is_report,
     read_options,
     report_from,
-    timeline_hint,
 )
 from nsyswrap.cli.output import check_not_input, force_option, write_result
 from nsyswrap.cli.terminal import printable, rendered
@@ -53,7 +53,8 @@ def report(*, capture: Path, options: ReadOptions, output: Path, slim: bool, for
         page = html_report.render_slim(found)
     else:
         if is_report(capture):
-            click.echo(f"note: {printable(timeline_hint(capture))}", err=True)
+            words = f"{capture.name} holds none: give {capture_of(capture)} to get one"
+            click.echo(f"note: The page has no timeline, because {printable(words)}.", err=True)
             note = "This page was made from a report.json, which holds no timeline."
             found = dataclasses.replace(found, notes=(*found.notes, note))
         page = rendered("html", found, to_terminal=False)

@@ -19,7 +19,7 @@ import shutil
 import statistics
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -122,7 +122,13 @@ def run_all(spec: SweepSpec, seed: int, settings: SweepSettings) -> Iterator[lis
     done = runs_in(spec, settings.folder)
     yield done
     while (coming := next_run(spec, seed, done, until_stable=settings.until_stable)) is not None:
-        over = over_budget(spec, done)
+        # A run is begun only if the median run so far would fit into the time that is left.
+        budget, over, used_s = spec.budget, "", sum(run.wall_s for run in done)
+        usual_s = statistics.median([run.wall_s for run in done]) if done else 0.0
+        if budget.runs is not None and len(done) >= budget.runs:
+            over = f"the budget of {budget.runs} runs is used up"
+        elif budget.time_s is not None and used_s + usual_s > budget.time_s:
+            over = f"{used_s:.0f} s of the {budget.time_s:.0f} s are used, and a run takes {usual_s:.0f} s"
         if over:
             click.echo(f"nsyswrap: {over}; the same command with a larger budget goes on", err=True)
             return
@@ -136,20 +142,6 @@ def run_all(spec: SweepSpec, seed: int, settings: SweepSettings) -> Iterator[lis
                 line = f"{cell.label}: {units.duration(result.mean_ns)} a step ({steps})"
             click.echo(f"[{len(done)}] {printable(line)}", err=True)
         yield done
-
-
-def over_budget(spec: SweepSpec, done: Sequence[CellRun]) -> str:
-    """Return why no further run may begin; empty if one may.
-
-    A run is begun only if the median run so far would fit into the time that is left.
-    """
-    budget, used_s = spec.budget, sum(run.wall_s for run in done)
-    usual_s = statistics.median([run.wall_s for run in done]) if done else 0.0
-    if budget.runs is not None and len(done) >= budget.runs:
-        return f"the budget of {budget.runs} runs is used up"
-    if budget.time_s is not None and used_s + usual_s > budget.time_s:
-        return f"{used_s:.0f} s of the {budget.time_s:.0f} s are used, and a run takes {usual_s:.0f} s"
-    return ""
 
 
 def _run(cell: Cell, number: int, spec: SweepSpec, settings: SweepSettings) -> CellRun:

@@ -174,7 +174,7 @@ def _tensor_share(base: Report, new: Report) -> ChangeTable:
         known = (fact.value if fact is not None else None for fact in facts)
         values = [None if value is None or isinstance(value, str) else float(value) for value in known]
         if values != [None, None]:
-            changes.append(AmountChange(label, *values))
+            changes.append(AmountChange(label, values[0], values[1]))
     return ChangeTable("tensor_cores", "Tensor-core share", "of kernel time", "share", tuple(changes))
 
 

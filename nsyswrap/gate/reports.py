@@ -51,7 +51,7 @@ def gate_reports(
         sides = (
             tuple(TimedRun(one.name, 0, 0, commit=one.commit) for one in runs) for runs in (in_order(earlier), new)
         )
-        return withheld(*sides, chosen, own)
+        return withheld(next(sides), next(sides), chosen, own)
     usable, reasons = [], []
     for one in in_order(earlier):
         issues = find_issues(_side(BASE, [one]), now, settings)

@@ -125,7 +125,12 @@ def _change(runs: Sequence[SeriesRun], before: Level, after: Level) -> LevelChan
     commits = [one.row for one in runs[max(after.first - 2, 0) : after.first + 2]]
     known = all(row.commit for row in commits)
     states = {(row.commit, row.is_dirty) for row in commits}
-    sides = [mean_parts(runs[level.first : level.end]) for level in (before, after)]
+    sides = []
+    for level in (before, after):
+        every = [parts_of_run(one) for one in runs[level.first : level.end]]
+        names = dict.fromkeys(name for parts in every for name in parts)
+        # The means add up to the mean step.
+        sides.append({name: sum(parts.get(name, 0.0) for parts in every) / len(every) for name in names})
     return LevelChange(
         first=after.first,
         share=after.middle_ns / before.middle_ns - 1,
@@ -133,13 +138,6 @@ def _change(runs: Sequence[SeriesRun], before: Level, after: Level) -> LevelChan
         moved=moved(*sides),
         others=tuple(words for _, words in differences(runs[after.first - 1].row, runs[after.first].row)),
     )
-
-
-def mean_parts(runs: Sequence[SeriesRun]) -> Mapping[str, float]:
-    """Return the mean of each part of a step over runs, ns; the means add up to the mean step."""
-    every = [parts_of_run(one) for one in runs]
-    names = dict.fromkeys(name for parts in every for name in parts)
-    return {name: sum(parts.get(name, 0.0) for parts in every) / len(every) for name in names}
 
 
 def moved(before: Mapping[str, float], after: Mapping[str, float]) -> tuple[PartMove, ...]:

@@ -50,16 +50,15 @@ def listed_rows(key: str, name: str, table: pd.DataFrame) -> tuple[pd.DataFrame,
 
 def tables_schema(section: str) -> Tree:
     """Return the JSON Schema of the tables of a section: what each column holds."""
-    return {"type": "object", "properties": {name: _rows_schema(section, name) for name in known_tables(section)}}
-
-
-def _rows_schema(section: str, table: str) -> Tree:
-    fields = {}
-    for name, kind in known_columns(section, table).items():
-        of_kind = _TYPES[kind][1]
-        fields[name] = {"type": of_kind if is_required(name) and kind is not Kind.NUMBER else [of_kind, "null"]}
-    row = {"type": "object", "required": list(columns_of(section, table)), "properties": fields}
-    return {"type": "array", "items": row}
+    tables = {}
+    for table in known_tables(section):
+        fields = {}
+        for name, kind in known_columns(section, table).items():
+            of_kind = _TYPES[kind][1]
+            fields[name] = {"type": of_kind if is_required(name) and kind is not Kind.NUMBER else [of_kind, "null"]}
+        row = {"type": "object", "required": list(columns_of(section, table)), "properties": fields}
+        tables[table] = {"type": "array", "items": row}
+    return {"type": "object", "properties": tables}
 
 
 def read_table(section: str, name: str, rows: object, place: str) -> pd.DataFrame:
