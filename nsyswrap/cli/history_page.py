@@ -12,8 +12,6 @@ from nsyswrap.cli.output import force_option, write_result
 from nsyswrap.cli.recording import history_of
 
 if TYPE_CHECKING:
-    from nsyswrap.render.history_document import HistoryPage
-    from nsyswrap.runs.history import History
     from nsyswrap.runs.run import SeriesRun
 
 # Ours: the page stays below two megabytes, and is written in two seconds with 100,000 runs in the history.
@@ -47,32 +45,20 @@ def page(db: str | None, *, program: str, runs: int, output: Path, force: bool) 
     The page needs no server and no network. Its links to the reports of the runs work where the reports are in the
     project and the page stays where it is written.
     """
-    from nsyswrap.render.documents import render  # noqa: PLC0415 - loads what a page is made with
-
-    shown = page_of(history_of(db, create=False), program, runs, output)
-    write_result(render("history", "html", shown), output, force=force)
-
-
-def page_of(kept: "History", program: str, most_runs: int, output: Path) -> "HistoryPage":
-    """Return what the page shows.
-
-    Args:
-        kept: The history.
-        program: A script; empty for all.
-        most_runs: The last runs of each program that are read.
-        output: Where the page will be.
-    """
     from nsyswrap.gate.trends import trend_of_runs  # noqa: PLC0415 - loads pandas
+    from nsyswrap.render.documents import render  # noqa: PLC0415
     from nsyswrap.render.history_document import HistoryPage  # noqa: PLC0415
 
+    kept = history_of(db, create=False)
     listed = kept.programs(program)
-    last = kept.last_runs([one.program for one in listed[:MOST_PROGRAMS]], most_runs)
-    return HistoryPage(
+    last = kept.last_runs([one.program for one in listed[:MOST_PROGRAMS]], runs)
+    shown = HistoryPage(
         trends=[trend_of_runs(one.program, one.run_count, last[one.program]) for one in listed[:MOST_PROGRAMS]],
         reports=reports_of((run for runs in last.values() for run in runs), output),
         others=listed[MOST_PROGRAMS:],
         run_count=sum(one.run_count for one in listed),
     )
+    write_result(render("history", "html", shown), output, force=force)
 
 
 def reports_of(runs: "Iterable[SeriesRun]", output: Path) -> Mapping[str, str]:

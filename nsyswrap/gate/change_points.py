@@ -33,12 +33,10 @@ class ChangePoint(NamedTuple):
     Attributes:
         first: Position of the first run of the new level.
         change: New level less old level, in the unit of the series; levels are medians up to the next change points.
-        p_value: Share of random orders of the same runs that show a change as large.
     """
 
     first: int
     change: float
-    p_value: float
 
 
 class SeriesShape(StrEnum):
@@ -61,24 +59,24 @@ def change_points(series: Series) -> tuple[ChangePoint, ...]:
         are absolute differences. Parts are cut in two, without the third interval of Matteson and James.
     """
     generator = np.random.default_rng(_SEED)
-    cuts: dict[int, float] = {}
+    cuts: list[int] = []
     parts = [(0, len(series))]
     while parts:
         start, end = parts.pop()
         place = _cut(series[start:end], generator)
         if place is not None:
-            cuts[start + place[0]] = place[1]
-            parts += [(start, start + place[0]), (start + place[0], end)]
+            cuts.append(start + place)
+            parts += [(start, start + place), (start + place, end)]
     if not cuts:
         return ()
-    ordered = sorted(cuts)
-    bounds = [0, *ordered, len(series)]
+    bounds = [0, *sorted(cuts), len(series)]
     levels = [float(np.median(series[low:high])) for low, high in pairwise(bounds)]
-    return tuple(ChangePoint(cut, levels[at + 1] - levels[at], cuts[cut]) for at, cut in enumerate(ordered))
+    changes = (after - before for before, after in pairwise(levels))
+    return tuple(ChangePoint(cut, change) for cut, change in zip(sorted(cuts), changes, strict=True))
 
 
-def _cut(part: Series, generator: np.random.Generator) -> tuple[int, float] | None:
-    """Return the best place to cut a part and its p-value; None where it is not significant."""
+def _cut(part: Series, generator: np.random.Generator) -> int | None:
+    """Return the best place to cut a part; None where it is not significant."""
     count = len(part)
     if count < 2 * _SHORTEST:
         return None
@@ -99,7 +97,7 @@ def _cut(part: Series, generator: np.random.Generator) -> tuple[int, float] | No
             _random_orders(generator, int(too_many[0]) + 1, count)
             return None
         as_large, done, at_once = int(counts[-1]), done + len(orders), max(_AT_FIRST, _PAIRS // count**2)
-    return place + _SHORTEST, (as_large + 1) / (_PERMUTATIONS + 1)
+    return place + _SHORTEST
 
 
 def _random_orders(generator: np.random.Generator, number: int, count: int) -> Indices:

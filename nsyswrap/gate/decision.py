@@ -59,7 +59,13 @@ def judge(
     """
     chosen = options or GateOptions()
     others = [one.message for one in issues if one.kind in OTHERS and not one.blocks]
-    found = _judged(earlier, new, chosen, issues, left_out)
+    since = _since_last_change(earlier)
+    few = _too_few(len(since.earlier), len(new), chosen, left_out)
+    if few is not None:
+        cannot, (verdict, hint) = GateOutcome.CANNOT_TELL, few
+        found = Gate(tuple(earlier), tuple(new), chosen, cannot, verdict, hint=hint, issues=tuple(issues))
+    else:
+        found = _judged(since, new, chosen, issues)
     return replace(found, verdict=" ".join([*others, found.verdict]), notes=(*found.notes, *left_out))
 
 
@@ -72,21 +78,8 @@ def withheld(
     return Gate(tuple(earlier), tuple(new), options, cannot, verdict, hint=block.hint, issues=tuple(issues))
 
 
-def _judged(
-    earlier: Sequence[TimedRun],
-    new: Sequence[TimedRun],
-    chosen: GateOptions,
-    issues: Sequence[ComparabilityIssue],
-    left_out: Sequence[str],
-) -> Gate:
-    """Return the result without what differs between the runs."""
-    since = _since_last_change(earlier)
-    few = _too_few(len(since.earlier), len(new), chosen, left_out)
-    if few is not None:
-        verdict, hint = few
-        return Gate(
-            tuple(earlier), tuple(new), chosen, GateOutcome.CANNOT_TELL, verdict, hint=hint, issues=tuple(issues)
-        )
+def _judged(since: _Split, new: Sequence[TimedRun], chosen: GateOptions, issues: Sequence[ComparabilityIssue]) -> Gate:
+    """Return the result for enough runs, without what differs between the runs."""
     split = _with_recent_step(since, new, chosen)
     measures = _measures(split, chosen)
     outcome = _outcome(measures)

@@ -57,7 +57,6 @@ class CaptureSums:
         host: Neutral name of the machine; empty if unknown.
         started_utc: Start of the capture, ISO 8601 in UTC; empty if unknown.
         nsys_version: Version of nsys; empty if unknown.
-        window_source: How the window was found: "steps", "pattern", "operations", "session" or "user".
         window_ns: Length of the window.
         step_count: Measured steps; None where there are none.
         step_ns: Their median length.
@@ -75,7 +74,6 @@ class CaptureSums:
     host: str
     started_utc: str
     nsys_version: str
-    window_source: str
     window_ns: int
     step_count: int | None
     step_ns: int | None
@@ -109,7 +107,6 @@ def sums_of(report: Report, host: str = "") -> CaptureSums:
         host=host,
         started_utc=report.session.started_utc,
         nsys_version=report.session.nsys_version,
-        window_source=report.window.source,
         window_ns=report.window.length_ns,
         step_count=report.step.count,
         step_ns=None if report.step.recorded_ns is None else int(report.step.recorded_ns),

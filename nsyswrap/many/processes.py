@@ -74,11 +74,6 @@ class Processes:
         self._waiting: list[tuple[int, int]] = []
         self._attempts: dict[int, int] = {}
 
-    @property
-    def pids(self) -> list[int]:
-        """Return the numbers of the processes that work."""
-        return [worker.pid for worker in self._running]
-
     def answers(self, tasks: Sequence[object], needs: Sequence[int]) -> Generator[Answer, None, None]:
         """Yield the number of each task and its answer, as they come; or why there is none.
 

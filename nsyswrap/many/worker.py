@@ -35,11 +35,6 @@ class Worker:
         self._process.start()
         other.close()
 
-    @property
-    def pid(self) -> int:
-        """Return the number of the process."""
-        return self._process.pid or 0
-
     def send(self, message: object) -> None:
         """Send the process its next message.
 

@@ -26,7 +26,6 @@ def test_a_task_that_never_ends_is_given_up() -> None:
 def test_no_task_starts_no_process() -> None:
     engine = Processes(worker_tasks.maker, ProcessLimits(1, 100, 1))
     assert list(engine.answers([], [])) == []
-    assert engine.pids == []
 
 
 def test_processes_are_as_many_as_cores_or_as_given() -> None:

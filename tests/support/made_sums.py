@@ -24,7 +24,6 @@ def made_sums(step_ms: int = 10, *, host: str = "host-aa", day: str = "2026-11-2
         host=host,
         started_utc=f"{day}T08:00:00",
         nsys_version="2025.3.2",
-        window_source="steps",
         window_ns=2 * half,
         step_count=10,
         step_ns=step_ms * MS,
