@@ -18,7 +18,7 @@ class Added(StrEnum):
 
     NEW = "added"
     SAME = "is in the history already"
-    OTHER = "is in the history already, with other numbers"
+    OTHER = "is in the history already, with other numbers or in another series"
     REPLACED = "replaced"
 
 
