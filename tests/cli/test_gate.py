@@ -188,3 +188,9 @@ def test_an_input_is_not_overwritten(earlier: Path, slow: list[Path]) -> None:
         result = run(*slow, "--against", base, "-o", earlier / "run-00" / "report.json", "--force")
         assert result.exit_code == 2
         assert "is an input" in result.stderr
+
+
+def test_the_sides_are_called_as_in_compare() -> None:
+    words = run("--help").stdout
+    assert "BASE" in words
+    assert "OLD" not in words

@@ -193,7 +193,7 @@ def test_a_series_is_kept_under_its_name(project: Path) -> None:
 
 
 def test_a_run_moves_to_a_series_where_that_is_wanted(project: Path) -> None:
-    """It is in the history under its program already; this is said, and --replace moves it."""
+    """Without --replace a run that is there under its program stays where it is."""
     assert project
     run("add", "reports/mnist-1-worker")
     add = "add", "reports/mnist-1-worker", "--series", "nightly"
