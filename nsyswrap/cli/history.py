@@ -49,9 +49,7 @@ def history(context: click.Context, *, db: str | None) -> None:
 
 @history.command()
 @click.argument("reports", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="REPORT...")
-@click.option(
-    "--replace", is_flag=True, help="Where a run is there with other numbers or in another series, take those of now."
-)
+@click.option("--replace", is_flag=True, help="Where a run is there already, take the numbers and the series of now.")
 @click.option(
     "--series",
     default="",
