@@ -179,10 +179,13 @@ def comparison_settings(find: float | None, most_slower: float | None, accept: t
         accept: Kinds of differences that the user accepts.
 
     Raises:
-        UsageError: A percentage is out of range.
+        UsageError: A percentage is out of range, or more must be found than is allowed.
     """
     from nsyswrap.compare import FIND, ComparisonOptions, IssueKind  # noqa: PLC0415 - loads pandas
 
+    if find is not None and most_slower and find > most_slower:
+        words = f"--find {find:g} would let a slowdown pass that --fail-on-regression {most_slower:g} does not allow"
+        raise UsageError(words, hint="leave out --find, or give at most as much")
     wanted = find if find is not None else most_slower or 100 * FIND
     return ComparisonOptions(wanted / 100, frozenset(map(IssueKind, accept)))
 

@@ -106,8 +106,9 @@ def gate(  # noqa: PLR0913 - one argument an option
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
     with verdict_errors():
         settings = gate_settings(find, accept, allow_one=allow_one)
-        check_not_input(output, *new, *earlier)
-        found = _result(earlier, new, SeriesQuery(revisions_in(earlier), program, db, series), settings)
+        wanted = SeriesQuery(revisions_in(earlier), program, db, series)
+        check_not_input(output, *runs_at(new), *(() if wanted.revisions else runs_at(earlier)))
+        found = _result(earlier, new, wanted, settings)
         write_result(
             rendered_result("gate", form_of(form, output, FORMS), found, to_terminal=output is None),
             output,

@@ -18,7 +18,7 @@ class Added(StrEnum):
 
     NEW = "added"
     SAME = "is in the history already"
-    OTHER = "is in the history already, with other numbers"
+    OTHER = "is in the history already, with other numbers or in another series"
     REPLACED = "replaced"
 
 
@@ -28,7 +28,7 @@ def add_run(engine: Engine, run: Run, *, replace: bool = False) -> Added:
     Args:
         engine: The database.
         run: The run.
-        replace: Take the new numbers where the run is there with others.
+        replace: Take the new numbers where the run is there.
 
     Raises:
         HistoryError: It cannot be written; the history is as it was.
@@ -38,11 +38,9 @@ def add_run(engine: Engine, run: Run, *, replace: bool = False) -> Added:
         if number is not None:
             _insert_rows(connection, number, run)
             return Added.NEW
-        known = connection.execute(select(RUNS.c.content).where(RUNS.c.run_id == run.row.run_id)).scalar()
-        if known == run.content:
-            return Added.SAME
         if not replace:
-            return Added.OTHER
+            known = connection.execute(select(RUNS.c.content).where(RUNS.c.run_id == run.row.run_id)).scalar()
+            return Added.SAME if known == run.content else Added.OTHER
         connection.execute(delete(RUNS).where(RUNS.c.run_id == run.row.run_id))
         number = _insert(connection, run)
         if number is None:  # another process has replaced it in the same moment

@@ -183,6 +183,14 @@ def test_a_damaged_run_json_means_an_unknown_commit(earlier: Path, slow: list[Pa
 
 
 def test_an_input_is_not_overwritten(earlier: Path, slow: list[Path]) -> None:
-    result = run(*slow, "--against", earlier / "run-00", "-o", earlier / "run-00" / "report.json", "--force")
-    assert result.exit_code == 2
-    assert "is an input" in result.stderr
+    """Neither where it is given itself nor where its folder is."""
+    for base in (earlier / "run-00", earlier):
+        result = run(*slow, "--against", base, "-o", earlier / "run-00" / "report.json", "--force")
+        assert result.exit_code == 2
+        assert "is an input" in result.stderr
+
+
+def test_the_sides_are_called_as_in_compare() -> None:
+    words = run("--help").stdout
+    assert "BASE" in words
+    assert "OLD" not in words
