@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from measured_costs import COST, US
 from program_loops import LAUNCHES, alone, loop
-from real_captures import CAPTURE_NAMES, RealTrace
+from real_captures import RealTrace, every_capture
 
 from nsyswrap.attribution.causes import CODE
 from nsyswrap.base.intervals import Window
@@ -128,7 +128,7 @@ def test_laws(every: int, kernel: int, share: float) -> None:
     assert order_of_kernels(program.context.trace, program.window) == order_of_kernels(trace, window)
 
 
-@pytest.mark.parametrize("name", CAPTURE_NAMES)
+@every_capture
 def test_laws_hold_for_real_captures(real_trace: RealTrace, name: str) -> None:
     check(program_of(real_trace(name)))
 
