@@ -216,6 +216,29 @@ def test_an_evaluation_is_part_of_no_step_alone(tmp_path: Path) -> None:
     assert alone["first_step"] == 3
 
 
+def test_the_time_between_steps_is_part_of_none(tmp_path: Path) -> None:
+    """Nor is a wait for the loader there. On the GPU, the host's time between them counts for none."""
+    program = Program(tmp_path)
+    for _ in range(14):
+        program.load(10)
+        program.marks.begin_step((2, "batch #"))
+        program.load(30)
+        program.clock.now += 70 * MS
+        program.marks.close_step()
+    alone = program.written(ALONE_SUFFIX)
+    assert (alone["host_ns"], alone["data_ns"]) == ([100 * MS] * 10, [30 * MS] * 10)
+    assert alone["gpu_ns"] == [(110 * 3 // 2 - 10) * MS] * 10
+
+
+def test_steps_of_another_kind_begin_anew(tmp_path: Path) -> None:
+    program = Program(tmp_path)
+    program.take(8, 100)
+    for _ in range(12):
+        program.marks.begin_step()
+        program.clock.now += 200 * MS
+    assert set(program.written(ALONE_SUFFIX)["host_ns"]) == {200 * MS}
+
+
 def test_a_process_follows_one_that_has_begun(tmp_path: Path) -> None:
     """It opens no range, and the step in which the other began is not one alone. It stops when the other does."""
     program = Program(tmp_path)
