@@ -1,6 +1,6 @@
 """The steps that a program marks itself, with NVTX ranges of ``torch.cuda.nvtx`` or of the package ``nvtx``.
 
-A step is a range of the main thread whose text names one, from its start to its end; ranges inside it are none::
+A step is a range of the main thread whose text names one, from its start to its end. Ranges inside it do not count::
 
     |batch 0|      |batch 1|  validation  |batch 2|
     | step 0 |     | step 1 |             | step 2 |
@@ -29,8 +29,8 @@ _NUMBER = re.compile(r"\d+")
 class OwnRanges:
     """Begins and ends steps with the program's own ranges.
 
-    Ranges that are spelled alike are the steps: those that come first, as long as they go on. So a check before the
-    training loop does not define them, and neither do micro-batches inside a step.
+    Ranges that are spelled alike are the steps: those that come first, as long as they go on. So the steps are those of
+    the training loop also where a check comes before it.
 
     Args:
         marks: Begins and ends the steps.
