@@ -50,8 +50,9 @@ WARM_UP_STEPS = 3
 # often than that; ten seconds are what a user waits.
 LEAST_ALONE, LEAST_ALONE_NS = 10, 1_000_000_000
 MOST_STEPS, MOST_NS = 100, 10_000_000_000
-# Of long steps this many count, however long they take: the least from which a median tells one outlier.
-FEWEST_ALONE, FEWEST_RECORDED = 3, 5
+# Of long steps this many count, however long they take: the least from which a median tells one outlier. A recording of
+# six holds five whole ones also where the program's own ranges are the steps and begin elsewhere.
+FEWEST_ALONE, FEWEST_RECORDED = 3, 6
 
 # A process says once a second where it is.
 PROGRESS_NS = 1_000_000_000
@@ -75,7 +76,7 @@ class Schedule:
 
     Args:
         text: A number of steps; ``FIRST:END`` for the steps from one number to before another; empty for as many as fit
-            in ten seconds, from 5 to 100; ``later`` for none until the file ``wanted`` holds one of the others.
+            in ten seconds, from 6 to 100; ``later`` for none until the file ``wanted`` holds one of the others.
     """
 
     def __init__(self, text: str) -> None:

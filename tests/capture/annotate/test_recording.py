@@ -125,10 +125,10 @@ def test_recording_begins_after_enough_steps_alone(number: int, alone: int, alon
 
 
 @pytest.mark.parametrize(
-    ("recorded", "ms", "ends"), [(99, 9_999, False), (100, 100, True), (5, 10_000, True), (4, 60_000, False)]
+    ("recorded", "ms", "ends"), [(99, 9_999, False), (100, 100, True), (6, 10_000, True), (5, 60_000, False)]
 )
 def test_recording_ends_after_a_hundred_steps_or_ten_seconds(recorded: int, ms: int, *, ends: bool) -> None:
-    """Five steps are recorded however long they take."""
+    """Six steps are recorded however long they take."""
     assert Schedule("").ends(recorded, ms * MS) is ends
 
 
