@@ -435,7 +435,8 @@ def injection_folder(temporary: Path) -> Path:
 
 def _injection(temporary: Path, options: CaptureOptions) -> Injection:
     is_armed = options.capture_range == ARMED_RANGE
-    return Injection(injection_folder(temporary), steps=options.steps if is_armed else None)
+    steps = options.steps if is_armed else None
+    return Injection(injection_folder(temporary), step_text=options.step_text, steps=steps)
 
 
 def _keep_report(

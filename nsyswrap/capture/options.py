@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nsyswrap.base.errors import UsageError
+from nsyswrap.base.step_text import STEP_TEXT
 from nsyswrap.capture.annotate.nvtx_calls import DOMAIN
 from nsyswrap.capture.annotate.recording import LATER, TEXT
 from nsyswrap.capture.capabilities import Capabilities
@@ -47,6 +48,7 @@ class CaptureOptions:
         steps: Steps to record: how many; ``FIRST:END`` by their numbers; ``all`` for the whole program; ``later`` for
             those that ``trigger`` asks for; empty for as many as fit in ten seconds, where the program shows a training
             loop.
+        step_text: Regular expression of the program's own ranges that are steps.
         stop_after: End the program when its steps are recorded.
         cuda_graph: ``node`` records each kernel in a CUDA graph, at a cost; ``graph`` records a graph as one
             operation. The default is ``node``, because tensor core use of kernels that are not recorded is unknown.
@@ -77,6 +79,7 @@ class CaptureOptions:
     duration_s: float = 0.0
     capture_range: str = ""
     steps: str = ""
+    step_text: str = STEP_TEXT.pattern
     stop_after: bool = False
     cuda_graph: str = "node"
     cuda_events: bool = True

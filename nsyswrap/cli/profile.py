@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nsyswrap.base.errors import CaptureError, ExportError, NsyswrapError, UsageError
+from nsyswrap.base.step_text import STEP_TEXT
 from nsyswrap.base.version import __version__
 from nsyswrap.capture.result_folder import STEPS_ALONE_NAME
 from nsyswrap.cli.alone_runs import WantedRuns, add_alone_runs
@@ -112,7 +113,8 @@ def profile(  # noqa: PLR0913 - one parameter an option
     planned, history = checked_before(before, options, to_history=to_history, series=series)
     launch = this_launch(ranks, os.environ)
     wanted = options_of(command, capture, output_to_stderr=form == "json", annotate=counterfactual is not None)
-    wanted = for_launch(dataclasses.replace(wanted, umask=os.umask(0o077)), launch)
+    step_text = options.step_range or STEP_TEXT.pattern
+    wanted = for_launch(dataclasses.replace(wanted, umask=os.umask(0o077), step_text=step_text), launch)
     read = functools.partial(report_of_capture, options=options, with_timeline=True, quiet=quiet)
     cost = measured_cost(wanted, quiet=quiet, kept_only=launch is not None) if with_cost else {}
     with reserved(wanted) as place:
@@ -121,7 +123,7 @@ def profile(  # noqa: PLR0913 - one parameter an option
         report = first_report(result, read, planned)
         runs = WantedRuns(baseline=baseline, loader=counterfactual is not None)
         calibrated = functools.partial(calibrated_report, result, lambda: first_report(result, read, planned))
-        report = add_alone_runs(report, wanted, options.step_range, runs, code=result.exit_code, calibrated=calibrated)
+        report = add_alone_runs(report, wanted, runs, code=result.exit_code, calibrated=calibrated)
         write_report(report, place.folder)
     show = functools.partial(print_summary, form=form, quiet=quiet)
     record_result(history, show_end(report, result, launch, options, show), series)

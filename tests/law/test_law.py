@@ -16,7 +16,12 @@ from real_captures import more
 # Programs of each kind; most of them differed once.
 KEPT = (
     *("compiling:own_class_first", "watching:profiler_after_compile"),
-    *("watching:profiler_with_stack", "pickling:functions_of_torch", "pickling:methods_of_torch"),
+    *(
+        "watching:own_ranges",
+        "watching:profiler_with_stack",
+        "pickling:functions_of_torch",
+        "pickling:methods_of_torch",
+    ),
     *("positions:warning_of_module_to", "positions:error_in_forward", "positions:frames_in_backward_and_step"),
     *("names:attributes_of_classes", "names:identities", "hooks:optimizer_hooks", "patching:optimizer_steps"),
     *(

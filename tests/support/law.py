@@ -48,6 +48,7 @@ ARMED_PROGRAMS = frozenset({
     *("training:two_optimizers", "training:accumulation_and_clipping", "hooks:optimizer_hooks"),
     *("patching:optimizer_steps", "compiling:training_first_then_compile", "compiling:aot_eager_trains"),
     *("loading:forked_workers", "processes:threads_train_at_once", "fresh_torch:order_at_exit"),
+    *("watching:own_ranges", "watching:own_ranges_in_compiled_code"),
     "fresh_torch:children_that_train",
 })  # fmt: skip
 ARMED_STEPS = "4:6"

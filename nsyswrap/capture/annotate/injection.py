@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from nsyswrap.base.step_text import STEP_TEXT
 from nsyswrap.capture.annotate.process_start import (
     CACHED_BATCHES_VARIABLE,
     CLOCK_VARIABLE,
     MARKS_VARIABLE,
     STATUS_VARIABLE,
+    STEP_TEXT_VARIABLE,
     STEPS_VARIABLE,
-    TIMED_TEXT_VARIABLE,
 )
 from nsyswrap.capture.annotate.recording import (
     ALONE_SUFFIX,
@@ -83,15 +84,16 @@ class Injection:
         folder: A folder that exists while the program runs.
         cached_batches: How many batches each loader loads and then repeats; 0 to leave loaders unchanged.
         marks: Whether the calls of PyTorch programs are marked.
-        timed_text: Pattern of the ranges that the program's own processes time, in a run without a profiler; empty
-            for none.
+        step_text: Pattern of the texts of the program's own steps.
+        is_timed: Whether the program's processes time their ranges, in a run without a profiler.
         steps: Which steps the program's processes record, for a ``Schedule``; None to leave the recording alone.
     """
 
     folder: Path
     cached_batches: int = 0
     marks: bool = True
-    timed_text: str = ""
+    step_text: str = STEP_TEXT.pattern
+    is_timed: bool = False
     steps: str | None = None
 
     def prepare(self) -> None:
@@ -118,10 +120,10 @@ class Injection:
         }
         if self.cached_batches:
             variables[CACHED_BATCHES_VARIABLE] = str(self.cached_batches)
-        if self.timed_text:
-            variables |= {CLOCK_VARIABLE: str(self._status_files), TIMED_TEXT_VARIABLE: self.timed_text}
         if self.steps is not None:
-            variables[STEPS_VARIABLE] = self.steps
+            variables |= {STEPS_VARIABLE: self.steps, STEP_TEXT_VARIABLE: self.step_text}
+        elif self.is_timed:
+            variables |= {CLOCK_VARIABLE: str(self._status_files), STEP_TEXT_VARIABLE: self.step_text}
         return variables if self.marks else variables | {MARKS_VARIABLE: "0"}
 
     def timed_ranges(self) -> list[dict[str, object]]:

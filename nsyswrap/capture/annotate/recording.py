@@ -50,8 +50,9 @@ WARM_UP_STEPS = 3
 # often than that; ten seconds are what a user waits.
 LEAST_ALONE, LEAST_ALONE_NS = 10, 1_000_000_000
 MOST_STEPS, MOST_NS = 100, 10_000_000_000
-# Of long steps this many count, however long they take: the least from which a median tells one outlier.
-FEWEST_ALONE, FEWEST_RECORDED = 3, 5
+# Of long steps this many count, however long they take: the least from which a median tells one outlier. A recording of
+# six holds five whole ones also where the program's own ranges are the steps and begin elsewhere.
+FEWEST_ALONE, FEWEST_RECORDED = 3, 6
 
 # A process says once a second where it is.
 PROGRESS_NS = 1_000_000_000
@@ -75,7 +76,7 @@ class Schedule:
 
     Args:
         text: A number of steps; ``FIRST:END`` for the steps from one number to before another; empty for as many as fit
-            in ten seconds, from 5 to 100; ``later`` for none until the file ``wanted`` holds one of the others.
+            in ten seconds, from 6 to 100; ``later`` for none until the file ``wanted`` holds one of the others.
     """
 
     def __init__(self, text: str) -> None:
@@ -170,14 +171,15 @@ class Lap:
     Attributes:
         number: Its number.
         host_ns: Its time by the host's clock.
-        marks: Marks on the GPU at its start and its end.
+        gap_ns: The time from its end to the start of the next one.
+        marks: Marks on the GPU at its start and at that of the next one.
         data_ns: The part of it in which the loader was waited for.
     """
 
-    __slots__ = ("data_ns", "host_ns", "marks", "number")
+    __slots__ = ("data_ns", "gap_ns", "host_ns", "marks", "number")
 
-    def __init__(self, number: int, host_ns: int, marks: "tuple[Any, Any]", data_ns: int) -> None:
-        self.number, self.host_ns, self.marks, self.data_ns = number, host_ns, marks, data_ns
+    def __init__(self, number: int, host_ns: int, gap_ns: int, marks: "tuple[Any, Any]", data_ns: int) -> None:
+        self.number, self.host_ns, self.gap_ns, self.marks, self.data_ns = number, host_ns, gap_ns, marks, data_ns
 
 
 class Recording:
@@ -206,13 +208,14 @@ class Recording:
         sees_data: bool,
         clock: Callable[[], int] = time.perf_counter_ns,
     ) -> None:
-        self._marks, self._sink, self._schedule = marks, sink, schedule
+        self._marks, self._sink, self._schedule, self._loop = marks, sink, schedule, marks.loop
         self._folder, self._round, self._waits = folder, 1, schedule.waits
         self._state, self._domain, self._start_recorded = marks.state, sink.domain, sink.start
         self._own = os.path.join(folder, str(os.getpid()))
         self._gpu, self._sees_data, self._clock = gpu, sees_data, clock
         self._described = sink.described(TEXT, GRAY)
-        self._thread = self._alone_ns = self._data_began = self._data_ns = self._began = self._first = self._range = 0
+        self._thread = self._alone_ns = self._data_began = self._data_ns = self._first = self._range = 0
+        self._began = self._ended = 0
         self._mark: Any = None
         self._is_whole = self._is_written = self._is_owner = False
         self._laps: deque[Lap] = deque(maxlen=MOST_STEPS)
@@ -243,6 +246,7 @@ class Recording:
         laps = list(self._laps)
         try:
             gpu = self._gpu.between([lap.marks for lap in laps])
+            gpu = gpu and [ns - lap.gap_ns for ns, lap in zip(gpu, laps, strict=True)]
         except Exception:  # noqa: BLE001 - the marks are on several GPUs, or the GPU is gone
             gpu = None
         rank = next((os.environ[name] for name in RANK_VARIABLES if os.environ.get(name, "").isdecimal()), None)
@@ -253,7 +257,7 @@ class Recording:
                 "rank": None if rank is None else int(rank),
                 "first_step": laps[0].number,
                 "host_ns": [lap.host_ns for lap in laps],
-                "gpu_ns": gpu,
+                "gpu_ns": gpu if gpu and min(gpu) > 0 else None,
                 "data_ns": [lap.data_ns for lap in laps] if self._sees_data else None,
             },
         )
@@ -265,7 +269,12 @@ class Recording:
 
     def _start(self, _domain: Any, described: Any) -> int:
         """Begin a range that is not recorded."""
-        if self._name == ALONE and get_ident() == self._thread and self._marks.is_data(described):
+        if (
+            self._name == ALONE
+            and not self._is_whole
+            and get_ident() == self._thread
+            and self._marks.is_data(described)
+        ):
             self._data_began = self._clock()
             return DATA_OPEN
         return 0
@@ -273,7 +282,8 @@ class Recording:
     def _end(self, _domain: Any, number: int) -> None:
         """End a range that is not recorded."""
         if number == STEP_OPEN:
-            self._is_whole = get_ident() == self._thread or self._is_whole
+            if get_ident() == self._thread:
+                self._is_whole, self._ended = True, self._clock()
         elif self._data_began:
             self._data_ns += self._clock() - self._data_began
             self._data_began = 0
@@ -291,9 +301,13 @@ class Recording:
         if self._exists(BEGUN):  # the step that has ended was recorded in part
             return self._follow(number, described)
         mark = None if self._is_written else self._gpu.mark()
-        if self._is_whole and self._began:
-            self._alone_ns += now - self._began
-            self._laps.append(Lap(number - 1, now - self._began, (self._mark, mark), self._data_ns))
+        if self._marks.loop != self._loop:  # other steps than those before
+            self._loop, self._alone_ns = self._marks.loop, 0
+            self._laps.clear()
+        elif self._is_whole and self._began:
+            host_ns, gap_ns = self._ended - self._began, now - self._ended
+            self._alone_ns += host_ns
+            self._laps.append(Lap(number - 1, host_ns, gap_ns, (self._mark, mark), self._data_ns))
         if self._waits and self._exists(WANTED):
             with open(self._path(WANTED), encoding="utf-8") as file:  # noqa: PTH123
                 self._schedule = Schedule(file.read())

@@ -125,10 +125,10 @@ def test_recording_begins_after_enough_steps_alone(number: int, alone: int, alon
 
 
 @pytest.mark.parametrize(
-    ("recorded", "ms", "ends"), [(99, 9_999, False), (100, 100, True), (5, 10_000, True), (4, 60_000, False)]
+    ("recorded", "ms", "ends"), [(99, 9_999, False), (100, 100, True), (6, 10_000, True), (5, 60_000, False)]
 )
 def test_recording_ends_after_a_hundred_steps_or_ten_seconds(recorded: int, ms: int, *, ends: bool) -> None:
-    """Five steps are recorded however long they take."""
+    """Six steps are recorded however long they take."""
     assert Schedule("").ends(recorded, ms * MS) is ends
 
 
@@ -214,6 +214,29 @@ def test_an_evaluation_is_part_of_no_step_alone(tmp_path: Path) -> None:
     alone = program.written(ALONE_SUFFIX)
     assert set(alone["host_ns"]) == {100 * MS}
     assert alone["first_step"] == 3
+
+
+def test_the_time_between_steps_is_part_of_none(tmp_path: Path) -> None:
+    """Nor is a wait for the loader there. On the GPU, the host's time between them counts for none."""
+    program = Program(tmp_path)
+    for _ in range(14):
+        program.load(10)
+        program.marks.begin_step((2, "batch #"))
+        program.load(30)
+        program.clock.now += 70 * MS
+        program.marks.close_step()
+    alone = program.written(ALONE_SUFFIX)
+    assert (alone["host_ns"], alone["data_ns"]) == ([100 * MS] * 10, [30 * MS] * 10)
+    assert alone["gpu_ns"] == [(110 * 3 // 2 - 10) * MS] * 10
+
+
+def test_steps_of_another_kind_begin_anew(tmp_path: Path) -> None:
+    program = Program(tmp_path)
+    program.take(8, 100)
+    for _ in range(12):
+        program.marks.begin_step()
+        program.clock.now += 200 * MS
+    assert set(program.written(ALONE_SUFFIX)["host_ns"]) == {200 * MS}
 
 
 def test_a_process_follows_one_that_has_begun(tmp_path: Path) -> None:
