@@ -37,7 +37,7 @@ from nsyswrap.trace import tables
 from nsyswrap.trace.tables import array
 from nsyswrap.what_if.dependency_graph import Change
 from nsyswrap.what_if.fixed_step import WIDEST_FACTOR
-from nsyswrap.what_if.machine_pace import clock_step, find_paces, kernel_factors
+from nsyswrap.what_if.machine_pace import clock_step, kernel_factors
 from nsyswrap.what_if.simulate import Simulation
 from nsyswrap.what_if.simulated_steps import processes_of_steps, simulated_steps, typical_steps
 from nsyswrap.what_if.without_profiler import (
@@ -223,11 +223,7 @@ class _Model:
     @cached_property
     def extents(self) -> Extents:
         """Return the run with more and more of the profiler's cost taken out."""
-        return find_extents(
-            self.simulation,
-            self.calls,
-            find_paces(self.simulation.context, self.window, self.simulation.sample),
-        )
+        return find_extents(self.simulation, self.calls, self.window)
 
     @cached_property
     def kernels(self) -> tuple[float, float]:

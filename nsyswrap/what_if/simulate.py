@@ -174,8 +174,10 @@ def simulated_part(
     begun = max(sample.start_ns, int(operations.end[backlog].max(initial=sample.start_ns)))
     # The operations that start before the part that is left out on their GPU.
     until = whole_until(collectives, launched, inside, sample.end_ns)
-    bounds = np.array([until.get(each, np.iinfo(np.int64).max) for each in operations.device_id[inside].tolist()])
-    counted = inside[operations.start[inside] < bounds] if len(inside) else inside
+    outside = np.zeros(len(inside), bool)
+    for device, end in until.items():
+        outside |= (operations.device_id[inside] == device) & (operations.start[inside] >= end)
+    counted = inside[~outside]
     graph = _ending_with(graph, operations, launched, inside, counted)
     last = int(nodes.moment[-1])
     ended, whole = (max(last, int(operations.end[rows].max(initial=last))) for rows in (counted, inside))
