@@ -96,7 +96,9 @@ class CallTimes:
     def _of_work(self, slowdown: float, costs: ProfilerCost) -> Costs:
         """Return what nsys added to each launch, of the work before it, at a slowdown, in ns."""
         least, most = costs[self.kind].added.ends
-        added: Costs = np.clip((0 if self.work is None else self.work) * (1 - 1 / slowdown), least, most * costs.pace_range)
+        added: Costs = np.clip(
+            (0 if self.work is None else self.work) * (1 - 1 / slowdown), least, most * costs.pace_range
+        )
         return added
 
 
