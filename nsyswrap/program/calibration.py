@@ -21,9 +21,11 @@ are compared with its own steps alone.
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import hypot
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
 from nsyswrap.base.interval import NINE_OF_TEN, Interval, around
 from nsyswrap.base.intervals import Indices, Times, Window
@@ -36,10 +38,10 @@ from nsyswrap.ranks.identity import find_ranks
 from nsyswrap.trace import tables
 from nsyswrap.trace.tables import array
 from nsyswrap.what_if.dependency_graph import Change
-from nsyswrap.what_if.fixed_step import WIDEST_FACTOR
-from nsyswrap.what_if.machine_pace import clock_step, find_paces, kernel_factors
+from nsyswrap.what_if.fixed_step import RUNS_DIFFER, WIDEST_FACTOR
+from nsyswrap.what_if.machine_pace import kernel_factors
 from nsyswrap.what_if.simulate import Simulation
-from nsyswrap.what_if.simulated_steps import processes_of_steps, simulated_steps, typical_steps
+from nsyswrap.what_if.simulated_steps import processes_of_steps, simulated_steps, typical_steps, until_next
 from nsyswrap.what_if.without_profiler import (
     FASTEST,
     LEAST,
@@ -53,6 +55,9 @@ from nsyswrap.what_if.without_profiler import (
 
 # Fewer steps alone do not show a typical one. Source: ours, as the fewest steps of a report without a caution.
 FEWEST_STEPS = 5
+# Before the recording begins, the host's work takes so many times as long if nsys is to record calls of the operating
+# system: they go through it then, too. Source: docs/overhead.md, turns of ten programs.
+ARMED = 1.08
 # A pace that explains less of what is missing does not explain it. Source: ours.
 EXPLAINED = 0.5
 # The error of means of 5 to 10 batches is hardly less than that of more, and each stays long. Source: Schmeiser, "Batch
@@ -64,21 +69,23 @@ OF_FIVE = 2.132
 HALVINGS = 10
 
 
-def median_of(lengths: Times) -> Interval[float]:
-    """Return the median step, and the range of the median of another run of as many steps, in ns.
+def median_of(lengths: Times, *, of_another_run: bool = True) -> Interval[float]:
+    """Return the median step, and the range of the median of another run of as many steps, or its own error, in ns.
 
     Of N steps, the number shorter than the true median has a standard deviation of half the root of N, and two runs
     differ by the root of two times as much. Source: the binomial distribution. It takes no shape of their lengths for
-    granted, but assumes independent steps. The pace of a machine changes for many steps at once, so the range is at
-    least that which follows from the medians of successive blocks of steps. Source: the method of batch means.
+    granted, but assumes independent steps. The pace of a machine changes for many steps at once, and for as long as a
+    whole run: another run lies where another block of steps could. Source: the method of batch means, and the
+    prediction interval of one more batch.
 
     Args:
         lengths: The steps in their order, in ns.
+        of_another_run: Whether the range is that of another run.
     """
-    share = 0.5 + NINE_OF_TEN * np.sqrt(2 / len(lengths)) / 2
+    share = 0.5 + NINE_OF_TEN * np.sqrt((1 + of_another_run) / len(lengths)) / 2
     low, point, high = np.quantile(lengths, [max(1 - share, 0.0), 0.5, min(share, 1.0)]).tolist()
     blocks = [float(np.median(each)) for each in np.array_split(lengths, BLOCKS)] if len(lengths) >= 2 * BLOCKS else []
-    drift = OF_FIVE * np.sqrt(2 / BLOCKS) * float(np.std(blocks, ddof=1)) if blocks else 0.0
+    drift = OF_FIVE * np.sqrt(of_another_run + 1 / BLOCKS) * float(np.std(blocks, ddof=1)) if blocks else 0.0
     return Interval(min(low, max(point - drift, 0.0)), point, max(high, point + drift))
 
 
@@ -150,11 +157,12 @@ def find_calibration(simulation: Simulation, calls: RecordedCalls, window: Windo
         return _fitted(model, measured)
     if (prior := without_profiler(simulation, calls, window)) is None:
         return None
-    recorded = median_of(model.lengths) if len(model.lengths) else None
+    recorded = median_of(model.lengths, of_another_run=False) if len(model.lengths) else None
     step = None
     if recorded is not None:
         low, point, high = prior.step.in_order
         step = around(round(recorded.point * point), round(recorded.point * low), round(recorded.high * high))
+        step = around(step.point, *(round(step.point * (1 + each)) for each in (-RUNS_DIFFER, RUNS_DIFFER)), *step.ends)
     return Calibration(simulation, model.extents, Interval(LEAST, USUAL, FASTEST), step, "simulated")
 
 
@@ -165,32 +173,34 @@ def _fitted(model: "_Model", measured: "TimedStep") -> Calibration:
         model: The simulated steps.
         measured: The step alone.
     """
-    share, (fastest, slowest) = measured.share, model.kernels
-    first = _crossing(lambda extent: model.share(extent, fastest), share.high)
-    last = max(_crossing(lambda extent: model.share(extent, slowest), share.low), first)
+    share, (fastest, slowest), armed = measured.share, model.kernels, model.pace_while_timed(measured.source)
+    first = _crossing(lambda extent: model.share(extent, fastest, armed), share.high)
+    last = max(_crossing(lambda extent: model.share(extent, slowest, armed), share.low), first)
     # The costs that were measured come first. Another pace of the host comes where the step allows none of them.
     low, high = (min(max(each, LEAST), MOST) for each in (first, last))
     if first > MOST or last < LEAST:
-        explained = _is_the_pace(model, low, first, share.point)
+        explained = _is_the_pace(lambda extent: model.share(extent, pace=armed), low, first, share.point)
         low, high = (first, last) if explained else (LEAST, MOST)
     extent = Interval(low, (low + high) / 2, high)
-    scale = share.point / model.share(extent.point)
-    return Calibration(model.simulation, model.extents, extent, measured.step, measured.source, scale, measured.count)
+    scale = share.point / model.share(extent.point, pace=armed)
+    not_armed = model.share(extent.point) / model.share(extent.point, pace=armed)
+    step = model.in_another_run(measured.step.map(lambda each: round(each * not_armed)), extent.point)
+    return Calibration(model.simulation, model.extents, extent, step, measured.source, scale, measured.count)
 
 
-def _is_the_pace(model: "_Model", nearest: float, reached: float, wanted: float) -> bool:
+def _is_the_pace(share: Callable[[float], float], nearest: float, reached: float, wanted: float) -> bool:
     """Return whether another pace of the host explains the step alone, where no measured cost of the calls does.
 
     It does not where most of what is missing stays: then the kernels set the pace, and took longer or shorter.
 
     Args:
-        model: The simulated steps.
+        share: Returns the step at an extent as a share of the recorded one.
         nearest: The extent with the measured cost that comes nearest.
         reached: The extent that comes nearest at any pace of the host.
         wanted: The step alone as a share of the recorded one.
     """
-    missing = wanted - model.share(nearest)
-    return abs(wanted - model.share(reached)) <= EXPLAINED * abs(missing)
+    missing = wanted - share(nearest)
+    return abs(wanted - share(reached)) <= EXPLAINED * abs(missing)
 
 
 def _crossing(share: Callable[[float], float], wanted: float) -> float:
@@ -223,11 +233,7 @@ class _Model:
     @cached_property
     def extents(self) -> Extents:
         """Return the run with more and more of the profiler's cost taken out."""
-        return find_extents(
-            self.simulation,
-            self.calls,
-            find_paces(self.simulation.context, self.window, self.simulation.sample),
-        )
+        return find_extents(self.simulation, self.calls, self.window)
 
     @cached_property
     def kernels(self) -> tuple[float, float]:
@@ -237,9 +243,7 @@ class _Model:
     @cached_property
     def lengths(self) -> Times:
         """Return the recorded lengths of the measured steps of the window, in ns."""
-        steps = self.simulation.context.steps.measured_inside(self.window)
-        found: Times = array(steps, "end") - array(steps, "start")
-        return found
+        return periods(self.simulation.context.steps.measured_inside(self.window))
 
     @cached_property
     def _rows(self) -> list[Indices]:
@@ -254,21 +258,46 @@ class _Model:
         return bool(self._rows)
 
     @memo
-    def _steps(self, extent: float, factor: float) -> npt.NDArray[np.float64]:
-        """Return the typical step of each process at an extent, with kernels so many times as long, in ns."""
+    def _steps(self, extent: float, factor: float, pace: float) -> npt.NDArray[np.float64]:
+        """Return the typical step of each process at an extent, with kernels and work so many times as long, in ns."""
         kernels = np.flatnonzero(self.simulation.context.operations.kind == COMPUTE)
         slower = [Change(operations=kernels, factor=factor)] if factor != 1 else []
-        lengths = simulated_steps(self.simulation, self.extents.run(self.simulation, extent, *slower))
+        slower += [] if pace == 1 else [self.simulation.at_pace(pace)]
+        lengths = simulated_steps(self.simulation, self.extents.run(self.simulation, extent, *slower), whole=True)
         return np.array([np.median(lengths[rows]) for rows in self._rows])
 
     @cached_property
     def _as_recorded(self) -> npt.NDArray[np.float64]:
-        lengths = simulated_steps(self.simulation, self.simulation.graph.run())
+        lengths = simulated_steps(self.simulation, self.simulation.graph.run(), whole=True)
         return np.array([np.median(lengths[rows]) for rows in self._rows])
 
-    def share(self, extent: float, factor: float = 1.0) -> float:
-        """Return the typical step at an extent as a share of the recorded one: the mean over processes."""
-        return float(np.mean(self._steps(extent, factor) / self._as_recorded))
+    def share(self, extent: float, factor: float = 1.0, pace: float = 1.0) -> float:
+        """Return the typical step at an extent as a share of the recorded one: the mean over processes.
+
+        Args:
+            extent: The extent.
+            factor: How many times as long kernels take.
+            pace: How many times as long the host's work takes.
+        """
+        return float(np.mean(self._steps(extent, factor, pace) / self._as_recorded))
+
+    def pace_while_timed(self, source: AloneSource) -> float:
+        """Return how many times as long the host's work took while the steps alone were timed."""
+        has_os_calls = tables.OS_CALLS.name not in self.simulation.context.trace.absent
+        return ARMED if source == "this_process" and has_os_calls else 1.0
+
+    def in_another_run(self, step: Interval[int], extent: float) -> Interval[int]:
+        """Return a step with the range that it has in another run, in which the machine may have another pace.
+
+        Args:
+            step: The step, in ns.
+            extent: The extent at which it is simulated.
+        """
+        pace = 1.0 if self.calls.cost is None else self.calls.cost.pace_of_runs
+        now = self.share(extent)
+        slower, faster = (abs(self.share(extent, pace=each) / now - 1) for each in (pace, 1 / pace))
+        ends = step.point * (1 - hypot(faster, RUNS_DIFFER)), step.point * (1 + hypot(slower, RUNS_DIFFER))
+        return around(step.point, *map(round, ends), *step.ends)
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,8 +320,6 @@ class TimedStep:
 def measured_alone(context: TraceContext, window: Window) -> TimedStep | None:
     """Return the typical step that was timed alone: the mean over processes; None where it is unknown.
 
-    In another run, the clock of the GPU may be a step higher or lower.
-
     Args:
         context: The recording.
         window: The window of the report.
@@ -302,17 +329,31 @@ def measured_alone(context: TraceContext, window: Window) -> TimedStep | None:
         return None
     ranks = find_ranks(context.trace, context.operations, context.settings.launched_as)
     number = {each.process: each.number for each in ranks.each}
-    process, length = array(steps, "process"), array(steps, "end") - array(steps, "start")
-    shares, counts = [], []
+    process, shares, medians, counts = array(steps, "process"), [], [], []
     for each in tables.distinct(process).tolist():
-        recorded = float(np.median(length[process == each]))
+        recorded = float(np.median(periods(steps[process == each])))
         timed = [one.lengths for one in alone.of(tables.pid(each), number.get(each))]
         counts.append(min(map(len, timed)))
         if counts[-1] < FEWEST_STEPS or recorded <= 0:
             return None
-        shares.append(np.mean([median_of(one).in_order for one in timed], axis=0) / recorded)
-    share, step = Interval(*np.mean(shares, axis=0).tolist()), clock_step(context)
-    recorded = float(np.median(length))
+        shares.append(np.mean([median_of(one, of_another_run=False).in_order for one in timed], axis=0) / recorded)
+        medians.append(np.mean([median_of(one).in_order for one in timed], axis=0))
+    low, point, high = np.mean(medians, axis=0).tolist()
+    step = around(
+        *(round(each) for each in (point, low, high, *(point * (1 + sign * RUNS_DIFFER) for sign in (-1, 1))))
+    )
     source: AloneSource = "second_run" if alone.in_second_run else "this_process"
-    in_another_run = Interval(share.low * (1 - step), share.point, share.high * (1 + step))
-    return TimedStep(share, in_another_run.map(lambda each: round(recorded * each)), source, min(counts))
+    return TimedStep(Interval(*np.mean(shares, axis=0).tolist()), step, source, min(counts))
+
+
+def periods(steps: pd.DataFrame) -> Times:
+    """Return the times from the start of each step of a process to the start of the next, in ns; of all processes.
+
+    Args:
+        steps: Steps, by process and start. The last one of a process lasts until its own end.
+    """
+    process, start, end = (array(steps, name) for name in ("process", "start", "end"))
+    found = [until_next(start[process == each], end[process == each]) for each in tables.distinct(process).tolist()]
+    begun = [start[process == each] for each in tables.distinct(process).tolist()]
+    lengths: Times = np.concatenate([np.empty(0, np.int64), *found]) - np.concatenate([np.empty(0, np.int64), *begun])
+    return lengths

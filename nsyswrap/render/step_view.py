@@ -116,7 +116,8 @@ def _note(data: TimelineData, row: TimelineRow, count: int) -> str:
     rank, comma, _ = row.label.partition(", ")
     is_one_of_several = comma and sum(each.kind == "steps" for each in data.rows) > 1
     where = f"of {visible(rank)}" if is_one_of_several else "in the window"
-    return f"the only step {where}" if count == 1 else f"the middle of {units.count(count)} steps {where}"
+    which = f"the only step {where}" if count == 1 else f"the middle of {units.count(count)} steps {where}"
+    return f"{which}, as recorded"
 
 
 def are_inferred(report: Report) -> bool:

@@ -28,15 +28,17 @@ NO_STEPS = np.empty(0)
 FEWEST_TYPICAL = 5
 
 
-def simulated_steps(simulation: Simulation, happened: Times) -> npt.NDArray[np.float64]:
+def simulated_steps(simulation: Simulation, happened: Times, *, whole: bool = False) -> npt.NDArray[np.float64]:
     """Return the lengths of the measured steps of a sample in a simulation, in ns.
 
     Args:
         simulation: The sample; steps on threads that are not in it are left out.
         happened: When each node of its graph happens, as ``DependencyGraph.run`` returns it.
+        whole: Whether a step lasts until the next one begins.
     """
     graph, found = simulation.graph, [NO_STEPS]
-    for thread, start, end in _recorded(simulation):
+    for thread, start, own_end in _recorded(simulation):
+        end = until_next(start, own_end) if whole else own_end
         nodes = np.flatnonzero(graph.thread == thread)
         # A node's work begins with the moment that the node follows.
         nodes = nodes[np.argsort(graph.work_start[nodes], kind="stable")]
@@ -45,6 +47,12 @@ def simulated_steps(simulation: Simulation, happened: Times) -> npt.NDArray[np.f
         moved = np.maximum.accumulate(moved)
         found.append(np.interp(end, recorded, moved) - np.interp(start, recorded, moved))
     return np.concatenate(found)
+
+
+def until_next(start: Times, end: Times) -> Times:
+    """Return where the steps of a thread end, in ns, if each lasts until the next one begins."""
+    found: Times = np.append(start[1:], end[-1:])
+    return found
 
 
 def processes_of_steps(simulation: Simulation) -> Times:

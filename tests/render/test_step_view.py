@@ -19,7 +19,7 @@ def test_the_typical_step_is_the_middle_one() -> None:
     step = step_view.typical_step(timeline_report())
     assert step is not None
     assert step.span == (2_000 * US, 3_000 * US)
-    assert (step.length, step.note, step.steps) == ("1.00 ms", "the middle of 3 steps in the window", 3)
+    assert (step.length, step.note, step.steps) == ("1.00 ms", "the middle of 3 steps in the window, as recorded", 3)
     assert (step.gpu, step.labels) == ("GPU 0", ("GPU 0", "GPU 1"))
 
 
@@ -80,6 +80,6 @@ def test_the_rank_of_a_step_is_named_once(real_trace: Callable[[str], Trace]) ->
     """Ranks may have different numbers of steps, so the note names the rank; the GPU follows without it."""
     step = step_view.typical_step(build_report(real_trace("ranks/loader"), with_timeline=True))
     assert step is not None
-    assert step.note.endswith(" of rank 0")
+    assert step.note.endswith(" of rank 0, as recorded")
     assert step.gpu == "GPU 0"
     assert step.labels == ("rank 0, GPU 0", "rank 1, GPU 1")

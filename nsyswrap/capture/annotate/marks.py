@@ -147,6 +147,8 @@ class Marks:
         start: Callable[[Any, Any], int],
         end: Callable[[Any, int], object],
         start_step: "Callable[[Any, Any], int] | None" = None,
+        *,
+        without_lines: bool = False,
     ) -> None:
         """Send the ranges elsewhere from now on.
 
@@ -154,8 +156,10 @@ class Marks:
             start: Starts a range in a domain, and returns its number.
             end: Ends the range with a number in a domain.
             start_step: Starts the range of a step; None for ``start``.
+            without_lines: Whether calls whose ranges have the calling line have none: to find it takes long.
         """
         self._start, self._end, self._start_step = start, end, start_step or start
+        self._is_without_lines = without_lines
 
     @property
     def state(self) -> ThreadState:
@@ -203,6 +207,8 @@ class Marks:
             _, place, described, text = call
             if place is None:
                 described(sys._getframe(1))  # noqa: SLF001 - the frame of the call
+                return
+            if text and self._is_without_lines:
                 return
             thread = self._main if get_ident() == self._main_thread else self._threads.state
             if thread.open[place] and self._is_nested(place):

@@ -222,7 +222,7 @@ class Recording:
         self._phase: Callable[[int, int, Any], int] = self._warm_up
         self._written_ns = 0
         self._name = WARM_UP
-        marks.send_to(self._start, self._end, self.step)
+        marks.send_to(self._start, self._end, self.step, without_lines=True)
 
     def step(self, _domain: Any, described: Any) -> int:
         """Note that a step begins, where the one before has ended, and return the number of its range."""
@@ -376,7 +376,7 @@ class Recording:
             return self._leave()
         self._round, self._schedule = self._round + 1, Schedule(LATER)
         self._range, self._is_owner, self._name, self._phase = 0, False, ALONE, self._alone
-        self._marks.send_to(self._start, self._end, self.step)
+        self._marks.send_to(self._start, self._end, self.step, without_lines=True)
         self._laps.clear()
         self._mark, self._began = None, 0
         return self._pass(now, number)
@@ -391,7 +391,7 @@ class Recording:
     def _leave(self) -> int:
         """Record nothing any more."""
         self._name = ENDED_PHASE
-        self._marks.send_to(_ignore, _ignore, lambda _domain, _described: STEP_OPEN)
+        self._marks.send_to(_ignore, _ignore, lambda _domain, _described: STEP_OPEN, without_lines=True)
         self._write(PROGRESS_SUFFIX, {"phase": self._name})
         return STEP_OPEN
 
