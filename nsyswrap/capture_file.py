@@ -15,9 +15,11 @@ from nsyswrap.capture.recorded_run import (
     recorded_host,
     recorded_profiler_cost,
     recorded_steps_alone,
+    recorded_xray,
 )
 from nsyswrap.events.blocked_calls import name_blocked_calls
 from nsyswrap.events.host_record import read_record
+from nsyswrap.events.xray_record import read_xray
 from nsyswrap.hardware.copy_rates import read_rates
 from nsyswrap.hardware.profiler_cost import read_cost
 from nsyswrap.hardware.steps_alone import read_steps_alone
@@ -86,4 +88,5 @@ def with_recorded(trace: Trace, capture: Path, settings: Settings) -> tuple[Trac
         profiler_cost=read_cost(recorded_profiler_cost(capture)),
         host=host,
         steps_alone=read_steps_alone(recorded_steps_alone(capture)),
+        xray=read_xray(recorded_xray(capture)),
     )

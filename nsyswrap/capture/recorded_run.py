@@ -11,12 +11,13 @@ from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 
-from nsyswrap.capture.result_folder import HOST_NAME, STEPS_ALONE_NAME
+from nsyswrap.capture.result_folder import HOST_NAME, STEPS_ALONE_NAME, XRAY_NAME
 
 SCHEMA = "nsyswrap.run/1"
 COPY_RATES = "pinned_copy_rates"
 PROFILER_COST = "profiler_cost"
 STEPS_ALONE = "steps_alone"
+XRAY = "xray"
 
 HOST_SCHEMA = "nsyswrap.host/1"
 # The name of a capture of `profile` and of its export, without suffix; and the suffixes of what nsys records: the
@@ -47,9 +48,19 @@ def recorded_host(capture: Path) -> object:
 
 def recorded_steps_alone(capture: Path) -> object:
     """Return the steps timed alone that lie beside a capture of `profile`; None where there are none."""
-    path = capture.parent / STEPS_ALONE_NAME
+    return _beside_or_inside(capture, STEPS_ALONE_NAME, STEPS_ALONE)
+
+
+def recorded_xray(capture: Path) -> object:
+    """Return what PyTorch said of the X-ray step, from beside a capture of `profile`; None where there is nothing."""
+    return _beside_or_inside(capture, XRAY_NAME, XRAY)
+
+
+def _beside_or_inside(capture: Path, file: str, name: str) -> object:
+    """Return what a file beside a capture holds, or what a redacted export holds of it; None where there is neither."""
+    path = capture.parent / file
     if capture.stem != CAPTURE_STEM or not path.is_file():
-        return _record_inside(capture).get(STEPS_ALONE)
+        return _record_inside(capture).get(name)
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
