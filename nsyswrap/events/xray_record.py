@@ -3,8 +3,8 @@
 It is in `xray.json` beside the capture. The ranges of the same step in the capture name operators and lines by number.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, fields
 from math import prod
 from typing import Any, Union
 
@@ -194,3 +194,59 @@ def _argument(found: object) -> Argument:
     if isinstance(found, list):
         return tuple(_argument(each) for each in found)
     return found if isinstance(found, int | float | str) else None
+
+
+def cleaned_xray(record: XrayRecord, name: Callable[[str], str], file: Callable[[str], str]) -> dict[str, object]:
+    """Return a record as `xray.json` has it, fit to share: texts among the arguments of operators are left out.
+
+    Args:
+        record: The record.
+        name: Cleans the name of a function, a class, a module or an operator.
+        file: Cleans the path of a file.
+    """
+    return {"schema": SCHEMA, "processes": [_cleaned(each, name, file) for each in record]}
+
+
+def _cleaned(process: ProcessXray, name: Callable[[str], str], file: Callable[[str], str]) -> dict[str, object]:
+    def arguments(found: tuple[Argument, ...]) -> list[object]:
+        return [_shared(each) for each in found]
+
+    return {
+        "pid": process.pid,
+        "rank": process.rank,
+        "reason": name(process.reason) or None,
+        "sites": [
+            {
+                "file": file(each.file),
+                "line": each.line,
+                "function": name(each.function),
+                "stack": [(file(where), line, name(function)) for where, line, function in each.stack],
+                "module": each.module,
+            }
+            for each in process.sites
+        ],
+        "modules": [
+            {"path": name(each.path), "class": name(each.class_name), "root": each.root} for each in process.modules
+        ],
+        "roots": [{"class": name(each)} for each in process.roots],
+        "operators": [
+            {
+                "id": number,
+                "name": name(each.name),
+                "thread": each.thread,
+                "sequence": each.sequence,
+                "forward_thread": each.forward_thread,
+                "inputs": arguments(each.inputs),
+                "outputs": arguments(each.outputs),
+            }
+            for number, each in process.operators.items()
+        ],
+    }
+
+
+def _shared(argument: Argument) -> object:
+    if isinstance(argument, Tensor):
+        return {each.name: getattr(argument, each.name) for each in fields(argument)}
+    if isinstance(argument, tuple):
+        return [_shared(each) for each in argument]
+    return None if isinstance(argument, str) else argument
