@@ -190,7 +190,9 @@ class _Step:
     def __init__(self, trace: Trace, record: Mapping[int, ProcessXray]) -> None:
         ranges = trace[tables.RANGES]
         texts = [str(each) for each in ranges["text"].cat.categories]
-        self._ranges, self._nesting, self._record = ranges, RangeNesting(ranges), record
+        thread, ended_on = array(ranges, "thread"), array(ranges, "end_thread")
+        own = ranges.assign(end_thread=np.where(ended_on == thread, 0, ended_on))
+        self._nesting, self._record = RangeNesting(own), record
         code = ranges["text"].cat.codes.to_numpy()
         each_named = [named(text) for text in texts]
         self._named = {row: found for row, each in enumerate(code.tolist()) if (found := each_named[each]) is not None}

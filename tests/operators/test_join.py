@@ -91,7 +91,7 @@ def test_shapes_of_a_kernel_of_another_size_are_not_known(tmp_path: Path) -> Non
 
 
 def test_a_thread_of_another_step_is_that_which_launches_the_same(tmp_path: Path) -> None:
-    """Threads may begin anew in each step."""
+    """A program may start other threads in each step."""
     other = tuple((name, grid, where + (where != LAUNCHES[0][2])) for name, grid, where in LAUNCHES)
     assert names(calls_of(program([*STEPS[:4], other]), tmp_path))[10:] == ALL
 
