@@ -59,6 +59,20 @@ class JoinedKernels:
 
 
 @dataclass(frozen=True, slots=True)
+class Launchers:
+    """The calls of operators that launched the operations of a context: arrays of shape (operations,).
+
+    Attributes:
+        call, exact, part, calls: As those of ``JoinedKernels``.
+    """
+
+    call: Indices
+    exact: Flags
+    part: npt.NDArray[np.float64]
+    calls: tuple[OperatorCall, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class _Sequences:
     """What threads launch in steps, by thread, step and start: arrays of equal length.
 
@@ -92,15 +106,11 @@ def has_operators(context: TraceContext) -> bool:
 
 @memo
 def find_joined(context: TraceContext, window: Window) -> JoinedKernels:
-    """Return the kernels of a window with their operators.
-
-    The pattern is the X-ray step. Without one, it is the last measured step, where ranges may name operators.
-    """
-    operations = context.operations
-    rows, _ = running(context, np.flatnonzero(operations.kind == COMPUTE), window)
-    observed = find_observed(context.xray or _last_step(context), context.settings.xray)
-    call, exact, part = _joined(context, observed, rows)
-    return JoinedKernels(rows, _own_time(context, rows, window), call[rows], exact[rows], part[rows], observed.calls)
+    """Return the kernels of a window with their operators."""
+    found = find_launchers(context)
+    rows, _ = running(context, np.flatnonzero(context.operations.kind == COMPUTE), window)
+    own = _own_time(context, rows, window)
+    return JoinedKernels(rows, own, found.call[rows], found.exact[rows], found.part[rows], found.calls)
 
 
 def _last_step(context: TraceContext) -> Trace:
@@ -126,19 +136,16 @@ def _own_time(context: TraceContext, rows: Indices, window: Window) -> Times:
     return found
 
 
-def _joined(
-    context: TraceContext, observed: ObservedCalls, rows: Indices
-) -> tuple[Indices, Flags, npt.NDArray[np.float64]]:
-    """Return the call of each operation of a context, whether it is exact, and its part of the work.
+@memo
+def find_launchers(context: TraceContext) -> Launchers:
+    """Return the calls of operators that launched the operations of all steps.
 
-    Args:
-        context: The trace and its operations.
-        observed: The launches of the X-ray step.
-        rows: The operations that are wanted; the others of their steps are joined, too.
+    The pattern is the X-ray step. Without one, it is the last measured step, where ranges may name operators.
     """
     count = len(context.operations.start)
     call, exact, part = np.full(count, -1, np.intp), np.zeros(count, bool), np.zeros(count)
-    pattern, found = _sequences(context, observed, rows)
+    observed = find_observed(context.xray or _last_step(context), context.settings.xray)
+    pattern, found = _sequences(context, observed)
     patterns = {int(pattern.thread[each.start]): each for each in pattern.groups()}
     names = {thread: Counter(pattern.name[each].tolist()) for thread, each in patterns.items()}
     known: dict[tuple[int, bytes], tuple[Indices, Flags]] = {}
@@ -153,7 +160,7 @@ def _joined(
         matched = place >= 0
         mine, at = found.operation[group][matched], place[matched] + its.start
         call[mine], exact[mine], part[mine] = observed.call[at], same[matched], observed.part[at]
-    return call, exact, part
+    return Launchers(call, exact, part, observed.calls)
 
 
 def _counterpart(thread: int, name: Codes, patterns: Mapping[int, "Counter[int]"]) -> int | None:
@@ -173,8 +180,8 @@ def _counterpart(thread: int, name: Codes, patterns: Mapping[int, "Counter[int]"
     return best if best is not None and common[best] else None
 
 
-def _sequences(context: TraceContext, observed: ObservedCalls, rows: Indices) -> tuple[_Sequences, _Sequences]:
-    """Return the launches of the X-ray step, and those of the steps that launched some operations."""
+def _sequences(context: TraceContext, observed: ObservedCalls) -> tuple[_Sequences, _Sequences]:
+    """Return the launches of the X-ray step, and those of all steps."""
     operations = context.operations
     step = np.full(len(operations.start), -1, np.intp)
     launched = np.flatnonzero(operations.call >= 0)
@@ -184,8 +191,7 @@ def _sequences(context: TraceContext, observed: ObservedCalls, rows: Indices) ->
         steps, mine = np.flatnonzero(process == each), np.flatnonzero(operations.process[launched] == each)
         place = containing(Spans(start[steps], end[steps]), at[mine])
         step[launched[mine]] = np.where(place >= 0, steps[place], -1)
-    wanted = np.isin(step, np.unique(step[rows])) & (step >= 0)
-    chosen = np.flatnonzero(wanted)
+    chosen = np.flatnonzero(step >= 0)
     thread = coded(context.trace[tables.CALLS], "thread")[operations.call[chosen]]
     order = np.lexsort((chosen, operations.call[chosen], step[chosen], thread))
     chosen, thread = chosen[order], thread[order]
