@@ -166,7 +166,7 @@ def report_of(
 def _about(
     spec: SectionSpec, program: ProgramAlone, found: Mapping[str, Any], alone: Mapping[str, Any], window: Window
 ) -> Section:
-    """Return a section of the recording or of the program; with the findings of the program, where it is about both.
+    """Return a section of the recording or of the program; with what is of the program, where it is about both.
 
     The findings are about all measured steps of the window.
     """
@@ -174,8 +174,15 @@ def _about(
     section: Section = (alone if spec.about is About.PROGRAM else found)[name]
     if spec.about is not About.BOTH or program.is_recording:
         return section
-    findings = (program.in_whole_window(each, window) for each in alone[name].findings)
-    return replace(section, findings=tuple(findings))
+    own: Section = alone[name]
+    return replace(
+        section,
+        facts=tuple(
+            (own.fact(each.label) if each.label in spec.of_program else None) or each for each in section.facts
+        ),
+        tables={label: (own if label in spec.of_program else section).tables[label] for label in section.tables},
+        findings=tuple(program.in_whole_window(each, window) for each in own.findings),
+    )
 
 
 def _timeline(
@@ -216,7 +223,13 @@ def _wanted(context: TraceContext, keys: Keys) -> tuple[list[SectionSpec], tuple
     candidates = [each for each in SECTIONS if (not keys or each.key in keys) and (is_part or not each.of_excerpt)]
     missing = {each.key: [spec.name for spec in each.needs if not len(context.trace[spec])] for each in candidates}
     gpu_worked = context.is_about_gpus
-    wanted = [each for each in candidates if not missing[each.key] and (gpu_worked or not each.of_operations)]
+    wanted = [
+        each
+        for each in candidates
+        if not missing[each.key]
+        and (gpu_worked or not each.of_operations)
+        and (each.applies is None or each.applies(context))
+    ]
     if not gpu_worked:
         return wanted, (_without_ledger(context),)
     titles: dict[tuple[str, ...], list[str]] = {}
