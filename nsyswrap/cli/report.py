@@ -15,7 +15,7 @@ from nsyswrap.cli.inputs import (
     timeline_hint,
 )
 from nsyswrap.cli.output import check_not_input, write_result
-from nsyswrap.cli.terminal import printable, rendered
+from nsyswrap.cli.terminal import printable
 
 if TYPE_CHECKING:
     from nsyswrap.model import Report
@@ -50,14 +50,11 @@ def report(*, capture: Path, options: ReadOptions, output: Path, slim: bool, for
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
     options.check()
     check_not_input(output, capture, *options.kernel_rules)
-    page = _slim_page(capture, options) if slim else rendered("html", page_report(capture, options), to_terminal=False)
+    from nsyswrap.render import documents  # noqa: PLC0415 - loads what makes a document
+
+    found = report_from(capture, options) if slim else page_report(capture, options)
+    page = documents.render("report", "slim" if slim else "html", found)
     write_result(page, output, force=force)
-
-
-def _slim_page(capture: Path, options: ReadOptions) -> str:
-    from nsyswrap.render import html_report  # noqa: PLC0415 - loads jinja2
-
-    return html_report.render_slim(report_from(capture, options))
 
 
 def page_report(capture: Path, options: ReadOptions) -> "Report":

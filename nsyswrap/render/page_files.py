@@ -25,8 +25,6 @@ def environment() -> jinja2.Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    # Parts that all pages share ask for it; the slim page of a report sets it.
-    environment.globals["slim"] = False
     environment.filters["unbroken"] = unbroken
     return environment
 

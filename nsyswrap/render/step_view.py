@@ -9,8 +9,8 @@ from markupsafe import Markup
 from nsyswrap.base import units
 from nsyswrap.model import Report, TimelineData, TimelineItems, TimelineRow
 from nsyswrap.render import page_findings, summary_model
+from nsyswrap.render.document import Span
 from nsyswrap.render.escape import as_json, elide, visible
-from nsyswrap.render.page_tables import Span
 from nsyswrap.rules import rule_name, rule_of
 from nsyswrap.rules.ranks import LATE
 from nsyswrap.timeline.typical_step import by_length
@@ -30,6 +30,7 @@ class TypicalStep(NamedTuple):
         note: What it is the middle of.
         steps: Number of measured steps.
         ends: Length of the fastest and of the slowest step, ns.
+        script_data: What the script needs to draw it, as JSON.
     """
 
     data: TimelineData
@@ -39,6 +40,7 @@ class TypicalStep(NamedTuple):
     note: str
     steps: int
     ends: tuple[int, int]
+    script_data: Markup = Markup()
 
     @property
     def length(self) -> str:

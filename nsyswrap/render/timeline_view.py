@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nsyswrap.base import units
-from nsyswrap.model import Numbers, Report, TimelineData, TimelineRow
+from nsyswrap.model import Numbers, TimelineData, TimelineRow
 from nsyswrap.render import charts, hues
 from nsyswrap.render.escape import elide, visible
 from nsyswrap.render.page_files import static
@@ -70,11 +70,8 @@ class TimelineView(NamedTuple):
     span: str
 
 
-def view(report: Report) -> TimelineView | None:
-    """Return the timeline of a report; None where it has none."""
-    data = report.timeline
-    if data is None:
-        return None
+def view(data: TimelineData) -> TimelineView:
+    """Return a timeline for its template."""
     strips = tuple(_strip(data, row) for row in data.rows if row.kind == "gpu")
     start, end = int(data.edges[0]), int(data.edges[-1])
     span = f"{units.point(start)} to {units.point(end)}"
@@ -87,12 +84,6 @@ def script(names: tuple[str, ...] = SCRIPTS) -> str:
     parts = "\n".join(static(name) for name in names)
     table = json.dumps({kind: dict(names) for kind, names in hues.TABLE.items()}, separators=(",", ":"))
     return f'(() => {{\n"use strict";\nconst HUES = {table};\n{parts}}})();\n'
-
-
-@functools.cache
-def style() -> str:
-    """Return the style sheet of the timeline and the typical step."""
-    return "\n".join(static(name) for name in STYLES)
 
 
 def packed(data: TimelineData) -> str:
