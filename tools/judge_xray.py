@@ -1,5 +1,5 @@
 # ruff: noqa: INP001, T201 - a program for the terminal, not a package
-"""Hold what the X-ray step says of kernels against torch.profiler and FlopCounterMode, on a GPU.
+"""Compare operators, modules and lines of the X-ray step with torch.profiler and FlopCounterMode, on a GPU.
 
     python tools/judge_xray.py --out FOLDER [--limit 400] [--lanes 4] [NAME ...]
 
@@ -40,10 +40,10 @@ def measure(name: str, folder: Path) -> dict[str, Any]:
     """
     environment = os.environ | {"PYTHONPATH": f"{ROOT}:{ROOT / 'workloads'}:{os.environ.get('PYTHONPATH', '')}"}
     profile = ("profile", "--output", str(folder / name), "--steps", str(RECORDED), "--stop-after", "--quiet", "--")
-    asked = folder / f"{name}.json"
+    answers = folder / f"{name}.json"
     for words in (
         ("-m", "nsyswrap", *profile, sys.executable, str(PROGRAMS), name),
-        (str(PROGRAMS), name, "--profiler", str(asked)),
+        (str(PROGRAMS), name, "--profiler", str(answers)),
     ):
         run = subprocess.run(  # noqa: S603 - words of ours
             [sys.executable, *words], env=environment, capture_output=True, text=True, timeout=LONGEST_S, check=False
@@ -53,9 +53,15 @@ def measure(name: str, folder: Path) -> dict[str, Any]:
     report = json.loads((folder / name / "report.json").read_text(encoding="utf-8"))
     section = report["sections"]["operators"]
     facts = {label: fact["value"] for label, fact in section["facts"].items()}
-    said = json.loads(asked.read_text(encoding="utf-8")) if asked.exists() else {}
+    said = json.loads(answers.read_text(encoding="utf-8")) if answers.exists() else {}
     same = same_operator(section["tables"]["kernels"], said.get("kernels", {}))
-    return {"program": name, "notes": section["notes"], **facts, "same_operator": same, "asked": said.get("operations")}
+    return {
+        "program": name,
+        "notes": section["notes"],
+        **facts,
+        "same_operator": same,
+        "by_pytorch": said.get("operations"),
+    }
 
 
 def same_operator(rows: list[dict[str, Any]], kernels: dict[str, dict[str, float]]) -> float | None:
@@ -82,7 +88,7 @@ def same_operator(rows: list[dict[str, Any]], kernels: dict[str, dict[str, float
 def line(row: dict[str, Any]) -> str:
     """Return a row of the table."""
     shares = (row["joined_share"], row["module_share"], row["line_share"], row["same_operator"])
-    numbers = (row["step_operations"], row["asked"])
+    numbers = (row["step_operations"], row["by_pytorch"])
     cells = [row["program"].replace("_", " ")]
     cells += ["" if each is None else f"{each:.1%}" for each in shares]
     cells += ["" if each is None else f"{each:.4g}" for each in numbers]

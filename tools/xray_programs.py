@@ -230,8 +230,8 @@ def step_of(name: str) -> Step:
     return step
 
 
-def asked(step: Step) -> dict[str, Any]:
-    """Return what torch.profiler and FlopCounterMode say of a step.
+def answers(step: Step) -> dict[str, Any]:
+    """Return operators of kernels by torch.profiler, and operations by FlopCounterMode.
 
     Returns:
         ``kernels``: for the name of a kernel, its time in us by operator. ``operations``: of one step.
@@ -267,7 +267,7 @@ def main() -> None:
         return
     step = step_of(chosen.name)
     if chosen.profiler:
-        chosen.profiler.write_text(json.dumps(asked(step)), encoding="utf-8")
+        chosen.profiler.write_text(json.dumps(answers(step)), encoding="utf-8")
         return
     for _ in range(chosen.steps):
         step()

@@ -56,7 +56,7 @@ class TypicalStep(NamedTuple):
     def gpu(self) -> str:
         """Return the name of its GPU, without its rank where the note names it; empty where there is one GPU only."""
         rank, comma, rest = self.labels[0].partition(", ")
-        return "" if len(self.gpus) == 1 else rest if comma and self.note.endswith(f" of {rank}") else self.labels[0]
+        return "" if len(self.gpus) == 1 else rest if comma and f" of {rank}," in self.note else self.labels[0]
 
     def alone(self) -> TimelineData:
         """Return the bins of the timeline that hold this step, with their items."""

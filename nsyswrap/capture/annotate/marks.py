@@ -194,7 +194,7 @@ class Marks:
         """Note that an optimizer is made."""
         self.optimizers += 1
 
-    def started(self, code: CodeType, _offset: int = 0) -> None:
+    def started(self, code: CodeType, _offset: int = 0) -> None:  # noqa: C901 - one function, since it is called often
         """Begin a range for a call, unless the call is part of another one of its kind on this thread.
 
         Args:
