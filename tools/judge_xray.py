@@ -27,6 +27,7 @@ HEADS = ("program", "operator", "module", "line", "same operator", "FLOPs of a s
 
 def names_of_programs() -> list[str]:
     """Return the names of all programs, the compiled ones last."""
+    sys.path.append(str(ROOT / "workloads"))
     import xray_programs  # noqa: PLC0415 - it imports torch
 
     return [*xray_programs.NAMES, *(f"{name}{xray_programs.COMPILED}" for name in xray_programs.BOTH)]
