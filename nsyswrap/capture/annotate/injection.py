@@ -18,6 +18,7 @@ from nsyswrap.capture.annotate.process_start import (
     STATUS_VARIABLE,
     STEPS_VARIABLE,
     TIMED_TEXT_VARIABLE,
+    XRAY_VARIABLE,
 )
 from nsyswrap.capture.annotate.recording import (
     ALONE_SUFFIX,
@@ -29,6 +30,7 @@ from nsyswrap.capture.annotate.recording import (
     WANTED,
 )
 from nsyswrap.capture.annotate.step_clock import SUFFIX
+from nsyswrap.capture.annotate.xray import OPERATORS_SUFFIX, SITES_SUFFIX
 
 PACKAGE = Path(__file__).parent
 
@@ -86,6 +88,7 @@ class Injection:
         timed_text: Pattern of the ranges that the program's own processes time, in a run without a profiler; empty
             for none.
         steps: Which steps the program's processes record, for a ``Schedule``; None to leave the recording alone.
+        has_xray: Whether they take an X-ray step after those.
     """
 
     folder: Path
@@ -93,6 +96,7 @@ class Injection:
     marks: bool = True
     timed_text: str = ""
     steps: str | None = None
+    has_xray: bool = False
 
     def prepare(self) -> None:
         """Write the ``sitecustomize`` module that each Python process of the program imports at its start."""
@@ -121,7 +125,7 @@ class Injection:
         if self.timed_text:
             variables |= {CLOCK_VARIABLE: str(self._status_files), TIMED_TEXT_VARIABLE: self.timed_text}
         if self.steps is not None:
-            variables[STEPS_VARIABLE] = self.steps
+            variables |= {STEPS_VARIABLE: self.steps, XRAY_VARIABLE: str(int(self.has_xray))}
         return variables if self.marks else variables | {MARKS_VARIABLE: "0"}
 
     def timed_ranges(self) -> list[dict[str, object]]:
@@ -140,6 +144,11 @@ class Injection:
     def steps_alone(self) -> list[dict[str, object]]:
         """Return the times of the steps that each process has not recorded, in the form that it has written."""
         return list(_complete(self._status_files.glob(f"*{ALONE_SUFFIX}")))
+
+    def xray(self) -> list[tuple[dict[str, object], Path]]:
+        """Return the lines of the X-ray step of each process, and the file of its operators, if there is one."""
+        paths = sorted(self._status_files.glob(f"*{SITES_SUFFIX}"))
+        return [(lines, path.with_suffix(OPERATORS_SUFFIX)) for path in paths for lines in _complete([path])]
 
     def progress(self) -> list[dict[str, Any]]:
         """Return where each process that takes steps is: phase, step, first recorded step, and the time in ns."""
