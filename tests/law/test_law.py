@@ -10,7 +10,7 @@ from pathlib import Path
 
 import law
 import pytest
-from law import ALONE, ARMED, ARMED_PROGRAMS, MARKED, Outcome, Program
+from law import ALONE, ARMED, MARKED, Outcome, Program
 
 # Programs of each kind; most of them differed once.
 KEPT = (
@@ -26,6 +26,7 @@ KEPT = (
         "processes:exit_in_forward",
     ),
     *("fresh_python:other_pythons", "fresh_python:own_sitecustomize"),
+    *("observed_steps:eager", "observed_steps:errors_in_the_step"),
 )
 
 
@@ -53,7 +54,7 @@ def test_the_program_does_the_same(program: Program, outcomes: Mapping[str, Mapp
     assert "\n".join(law.differences(outcomes[ALONE][program], outcomes[MARKED][program])) == ""
 
 
-@pytest.mark.parametrize("program", [each for each in chosen() if str(each) in ARMED_PROGRAMS], ids=str)
+@pytest.mark.parametrize("program", [each for each in chosen() if law.runs_armed(each)], ids=str)
 def test_the_program_does_the_same_when_it_records_its_steps(
     program: Program, outcomes: Mapping[str, Mapping[Program, Outcome]]
 ) -> None:
@@ -64,6 +65,13 @@ def test_the_program_does_the_same_when_it_records_its_steps(
 def test_steps_were_recorded(outcomes: Mapping[str, Mapping[Program, Outcome]]) -> None:
     """Two steps, and the range around them; nothing is sent before and after."""
     assert outcomes[ARMED][Program("training.py", "optimizers")].ranges == 3
+
+
+def test_an_x_ray_step_was_taken_where_calls_can_be_monitored(
+    outcomes: Mapping[str, Mapping[Program, Outcome]],
+) -> None:
+    """That is with Python 3.12 and newer."""
+    assert outcomes[ARMED][Program("observed_steps.py", "eager")].has_xray == hasattr(sys, "monitoring")
 
 
 def test_marks_were_made(outcomes: Mapping[str, Mapping[Program, Outcome]]) -> None:

@@ -190,11 +190,11 @@ class XRay:
 
     def _write(self) -> None:
         """Write the file of this process; it appears whole."""
-        tables = self._sites.tables() if self._sites else {"sites": [], "modules": [], "roots": []}
         path = f"{self._path}{SITES_SUFFIX}"
         try:
+            tables = self._sites.tables() if self._sites else {"sites": [], "modules": [], "roots": []}
             with open(f"{path}.new", "w", encoding="utf-8") as file:  # noqa: PTH123
                 json.dump({**self._record, "reason": "; ".join(self._reasons) or None, **tables}, file)
             os.replace(f"{path}.new", path)  # noqa: PTH105
-        except OSError as error:
-            warn(f"cannot write to {path}: {error.strerror}")
+        except Exception as error:  # noqa: BLE001 - see begin
+            warn(f"cannot write to {path}: {type(error).__name__}: {error}")

@@ -386,11 +386,14 @@ def _name(code: CodeType) -> str:
 
 def _operator_lines(code: CodeType) -> "Iterator[int]":
     """Yield the lines of code with an operator that may work on tensors."""
-    operations = getattr(code, "_co_code_adaptive", code.co_code)
-    if _OPERATORS.isdisjoint(operations[::2]):
+    # The first has no special instructions, the second has numbers of Python's own between the instructions.
+    plain = code.co_code
+    if _OPERATORS.isdisjoint(plain[::2]):
         return
+    adapted = getattr(code, "_co_code_adaptive", plain)
     for start, end, line in code.co_lines():
-        if line is not None and not _OPERATORS.isdisjoint(operations[start:end:2]):
+        places = range(start, end, 2)
+        if line is not None and any(plain[each] in _OPERATORS and plain[each] == adapted[each] for each in places):
             yield line
 
 
