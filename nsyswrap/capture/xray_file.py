@@ -91,14 +91,19 @@ def _operators(path: Path) -> Iterator[dict[str, object]]:
 
 
 def _nodes(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the nodes of a file that can be read; the last one may be written in part."""
+    """Yield the nodes of a file that can be read; the last one may be written in part.
+
+    A PyTorch that is older than this schema writes other ones.
+    """
     try:
         text = path.read_text(encoding="utf-8", errors="replace")
     except OSError:
         return
     for part in _NODE.split(text)[1:]:
         with suppress(ValueError):
-            yield json.JSONDecoder().raw_decode(part)[0]
+            node = json.JSONDecoder().raw_decode(part)[0]
+            if "attrs" in node and isinstance(node["inputs"], dict):
+                yield node
 
 
 def _attributes(node: Mapping[str, Any]) -> dict[str, Any]:
@@ -106,7 +111,8 @@ def _attributes(node: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _values(found: Mapping[str, Any]) -> list[object]:
-    columns = (found["values"], found["shapes"], found["strides"], found["types"])
+    # Strides are written since PyTorch 2.6.
+    columns = (found["values"], found["shapes"], found.get("strides") or (), found["types"])
     return [_value(*each) for each in zip_longest(*columns, fillvalue="")]
 
 
@@ -118,7 +124,7 @@ def _value(value: Any, shape: Any, strides: Any, kind: str) -> object:  # noqa: 
             return None
         return {
             "shape": shape,
-            "strides": strides if len(strides) == len(shape) else None,
+            "strides": list(strides) if len(strides) == len(shape) else None,
             "dtype": _dtype(tensor[1]),
             "storage": value[1] or None,
             "device": value[-1],

@@ -96,6 +96,21 @@ def test_a_file_that_was_written_in_part_has_what_is_whole(tmp_path: Path, trace
     assert 0 < len(operators(tmp_path, part)) < len(operators(tmp_path, traced))
 
 
+def test_without_strides_there_is_the_rest(tmp_path: Path) -> None:
+    """As PyTorch before 2.6 writes a node; one of another schema is left out."""
+    inputs = '{"values": [[2, 3, 0, 6, 4, "cpu"], [1, 2]], "shapes": [[2, 3], [[], []]], '
+    inputs += '"types": ["Tensor(float)", "GenericList[Int,Int]"]}'
+    attributes = '[{"name": "rf_id", "value": 5}, {"name": "seq_id", "value": -1}, {"name": "tid", "value": 1}, '
+    attributes += '{"name": "fw_tid", "value": 0}]'
+    rest = f'"ctrl_deps": 1, "inputs": {inputs}, "outputs": {{"values": [], "shapes": [], "types": []}}'
+    node = f'{{"id": 4, "name": "aten::view", {rest}, "attrs": {attributes}}}'
+    path = tmp_path / "7.execution"
+    path.write_text(f'{{"nodes": [{{"id": 3, "name": "aten::add", "inputs": []}}, {node}]}}')
+    (found,) = operators(tmp_path, path)
+    tensor = {"shape": [2, 3], "strides": None, "dtype": "float32", "storage": 3, "device": "cpu"}
+    assert (found["name"], found["inputs"]) == ("aten::view", [tensor, [1, 2]])
+
+
 def test_a_process_without_operators_says_why(tmp_path: Path) -> None:
     """The file is readable by its owner only."""
     lines = LINES | {"reason": "the program uses a profiler of PyTorch"}

@@ -430,6 +430,8 @@ class Recording:
 
     def _leave(self) -> int:
         """Record nothing any more."""
+        if self._phase == self._xrayed and self._xray is not None:  # after an error
+            self._xray.end()
         self._name = ENDED_PHASE
         self._marks.send_to(_ignore, _ignore, lambda _domain, _described: STEP_OPEN)
         self._write(PROGRESS_SUFFIX, {"phase": self._name})

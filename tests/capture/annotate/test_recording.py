@@ -245,6 +245,15 @@ def test_a_program_that_ends_in_its_x_ray_step_writes_what_it_knows(tmp_path: Pa
     assert json.loads((tmp_path / f"{ENDED}.1").read_text()) == {"first": 4, "last": 5}
 
 
+def test_an_error_ends_the_x_ray_step(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    program = observed(tmp_path, "4:6")
+    program.take(5)
+    program.recording._start_recorded = lambda _domain, _described: 1 // 0  # noqa: SLF001 - the profiler fails
+    program.take(1)
+    assert "no steps are recorded: ZeroDivisionError" in capsys.readouterr().err
+    assert program.recorder.lines[-2:] == ["xray 6", "xray ends"]
+
+
 def test_a_forked_process_leaves_the_x_ray_step_to_its_parent(tmp_path: Path) -> None:
     program = observed(tmp_path, "4:6")
     program.take(6)
