@@ -59,6 +59,7 @@ from nsyswrap.capture.signals import (
 )
 from nsyswrap.capture.step_watch import PATIENCE_S, StepState, StepWatch
 from nsyswrap.capture.steps_alone import write_steps_alone
+from nsyswrap.capture.xray_file import write_xray
 
 # Exit codes of a shell for signals. Codes of real-time signals are left out: they are more often a program's own.
 _LAST_PLAIN_SIGNAL = 31
@@ -232,6 +233,7 @@ def _attempt(  # noqa: PLR0913, PLR0917 - what to run, where, and who watches
         notes += injection.notes() if options.annotate else ()
         if steps is not None:
             write_steps_alone(private, injection.steps_alone())
+            write_xray(private, injection.xray())
             if recorded[0].started and not injection.begun:
                 _check_may_run_again(recorded[0], injection)
                 return None
@@ -436,7 +438,7 @@ def injection_folder(temporary: Path) -> Path:
 def _injection(temporary: Path, options: CaptureOptions) -> Injection:
     is_armed = options.capture_range == ARMED_RANGE
     steps = options.steps if is_armed else None
-    return Injection(injection_folder(temporary), step_text=options.step_text, steps=steps)
+    return Injection(injection_folder(temporary), step_text=options.step_text, steps=steps, has_xray=options.xray)
 
 
 def _keep_report(

@@ -50,6 +50,7 @@ class CaptureOptions:
             loop.
         step_text: Regular expression of the program's own ranges that are steps.
         stop_after: End the program when its steps are recorded.
+        xray: Record one more step after those, in which PyTorch itself says what it computes and for which line.
         cuda_graph: ``node`` records each kernel in a CUDA graph, at a cost; ``graph`` records a graph as one
             operation. The default is ``node``, because tensor core use of kernels that are not recorded is unknown.
         cuda_events: Record when events complete on the GPU, as far as nsys does that by default.
@@ -81,6 +82,7 @@ class CaptureOptions:
     steps: str = ""
     step_text: str = STEP_TEXT.pattern
     stop_after: bool = False
+    xray: bool = True
     cuda_graph: str = "node"
     cuda_events: bool = True
     gpu_metrics: str = ""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import law
 import pytest
-from law import ALONE, ARMED, ARMED_PROGRAMS, MARKED, Outcome, Program
+from law import ALONE, ARMED, MARKED, Outcome, Program
 from real_captures import more
 
 # Programs of each kind; most of them differed once.
@@ -32,6 +32,7 @@ KEPT = (
         "processes:exit_in_forward",
     ),
     *("fresh_python:other_pythons", "fresh_python:own_sitecustomize"),
+    *("observed_steps:eager", "observed_steps:errors_in_the_step"),
 )
 OPTIMIZERS = Program("training.py", "optimizers")
 OF_ARMED = "test_the_program_does_the_same_when_it_records_its_steps"
@@ -71,7 +72,7 @@ def test_the_program_does_the_same(program: Program, outcomes: Mapping[str, Mapp
 
 @pytest.mark.parametrize(
     "program",
-    [each if str(each) in FEW else more(each)[0] for each in chosen() if str(each) in ARMED_PROGRAMS],
+    [each if str(each) in FEW else more(each)[0] for each in chosen() if law.runs_armed(each)],
     ids=str,
 )
 def test_the_program_does_the_same_when_it_records_its_steps(
@@ -84,6 +85,13 @@ def test_the_program_does_the_same_when_it_records_its_steps(
 def test_steps_were_recorded(outcomes: Mapping[str, Mapping[Program, Outcome]]) -> None:
     """Two steps, and the range around them; nothing is sent before and after."""
     assert outcomes[ARMED][OPTIMIZERS].ranges == 3
+
+
+def test_an_x_ray_step_was_taken_where_calls_can_be_monitored(
+    outcomes: Mapping[str, Mapping[Program, Outcome]],
+) -> None:
+    """That is with Python 3.12 and newer."""
+    assert outcomes[ARMED][Program("observed_steps.py", "eager")].has_xray == hasattr(sys, "monitoring")
 
 
 def test_marks_were_made(outcomes: Mapping[str, Mapping[Program, Outcome]]) -> None:

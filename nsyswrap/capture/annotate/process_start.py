@@ -31,6 +31,8 @@ CLOCK_VARIABLE = "NSYSWRAP_STEP_CLOCK"
 STEP_TEXT_VARIABLE = "NSYSWRAP_STEP_TEXT"
 # Which steps are recorded, for a ``Schedule``; not set where the whole program is recorded.
 STEPS_VARIABLE = "NSYSWRAP_STEPS"
+# "1" for an X-ray step after the recorded ones.
+XRAY_VARIABLE = "NSYSWRAP_XRAY"
 
 
 def start(folder: str) -> None:
@@ -161,13 +163,17 @@ def _record_steps(torch: "Any", marks: "Marks", sink: "Sink", *, sees_data: bool
     """Record some steps only."""
     import atexit
 
-    from .recording import CudaEvents, Recording, Schedule
+    from .recording import CudaEvents, Recording, Schedule, rank_of_process
     from .torch_marks import skip_frames
+    from .xray import XRay
+    from .xray_sites import Sites
 
     schedule, folder = Schedule(os.environ[STEPS_VARIABLE]), os.environ[STATUS_VARIABLE]
-    recording = Recording(marks, sink, schedule, folder, CudaEvents(torch), sees_data=sees_data)
-    skip_frames(torch, Recording, CudaEvents, Schedule)
-    atexit.register(recording.write_alone)
+    path = os.path.join(folder, str(os.getpid()))  # noqa: PTH118 - see recording
+    xray = XRay(torch, sink, path, rank_of_process()) if os.environ.get(XRAY_VARIABLE) == "1" else None
+    recording = Recording(marks, sink, schedule, folder, CudaEvents(torch), sees_data=sees_data, xray=xray)
+    skip_frames(torch, Recording, CudaEvents, Schedule, XRay, Sites)
+    atexit.register(recording.finish)
     os.register_at_fork(after_in_child=recording.leave)
 
 

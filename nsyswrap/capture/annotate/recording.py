@@ -3,16 +3,17 @@
 
 ::
 
-    step 0     3                          63                     163
-    | warm-up | timed, nothing is recorded | recorded            | nothing is recorded
+    step 0     3                          63                     163     164
+    | warm-up | timed, nothing is recorded | recorded            | X-ray | nothing is recorded
 
 The profiler waits for a range with the text ``record`` and records all processes of the program while it is open. What
 is recorded slows a step down, also after the recording has ended, so the steps alone come first.
 
 The processes of a program share a folder. The first one that has enough steps creates the file ``begun`` in it and
-opens the range; the others see the file at their next step. The file ``ended`` says that the range is closed. A program
-that records when its user wants it waits for the file ``wanted``. The names of these files end in the number of the
-recording, from 1.
+opens the range; the others see the file at their next step. The file ``xray`` has the number of the step that PyTorch
+itself observes, so that all take the same one. The file ``ended`` says that the range is closed. A program that records
+when its user wants it waits for the file ``wanted``. The names of these files end in the number of the recording, from
+1.
 """
 
 import json
@@ -29,10 +30,11 @@ from .stderr import warn
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .marks import Marks
+    from .xray import XRay
 
 # The text of the range, in the domain of our other ranges.
 TEXT = "record"
-BEGUN, ENDED, WANTED = "begun", "ended", "wanted"
+BEGUN, XRAYED, ENDED, WANTED = "begun", "xray", "ended", "wanted"
 # The schedule of a program that records when its user wants it.
 LATER = "later"
 # Ends of the names of a process's files: its steps alone, and what it does now.
@@ -194,6 +196,7 @@ class Recording:
         folder: The folder that the processes of the program share.
         gpu: Times steps on the GPU.
         sees_data: Whether the marks show when the loader is waited for.
+        xray: Takes the X-ray step after those of the first recording; None for no such step.
         clock: Returns the time in ns.
     """
 
@@ -206,6 +209,7 @@ class Recording:
         gpu: StreamClock,
         *,
         sees_data: bool,
+        xray: "XRay | None" = None,
         clock: Callable[[], int] = time.perf_counter_ns,
     ) -> None:
         self._marks, self._sink, self._schedule, self._loop = marks, sink, schedule, marks.loop
@@ -218,6 +222,9 @@ class Recording:
         self._began = self._ended = 0
         self._mark: Any = None
         self._is_whole = self._is_written = self._is_owner = False
+        self._xray, self._after = xray, 0
+        # Several processes have to know the number of the step before one of them begins it.
+        self._ahead = int(xray is not None and _is_one_of_several())
         self._laps: deque[Lap] = deque(maxlen=MOST_STEPS)
         self._phase: Callable[[int, int, Any], int] = self._warm_up
         self._written_ns = 0
@@ -249,12 +256,11 @@ class Recording:
             gpu = gpu and [ns - lap.gap_ns for ns, lap in zip(gpu, laps, strict=True)]
         except Exception:  # noqa: BLE001 - the marks are on several GPUs, or the GPU is gone
             gpu = None
-        rank = next((os.environ[name] for name in RANK_VARIABLES if os.environ.get(name, "").isdecimal()), None)
         self._write(
             ALONE_SUFFIX,
             {
                 "pid": os.getpid(),
-                "rank": None if rank is None else int(rank),
+                "rank": rank_of_process(),
                 "first_step": laps[0].number,
                 "host_ns": [lap.host_ns for lap in laps],
                 "gpu_ns": gpu if gpu and min(gpu) > 0 else None,
@@ -262,9 +268,20 @@ class Recording:
             },
         )
 
+    def finish(self) -> None:
+        """Write what is known at the end of the process."""
+        self.write_alone()
+        if self._phase == self._xrayed and self._xray is not None:
+            self._xray.end()
+            if self._is_owner:
+                self._write_ended()
+
     def leave(self) -> None:
         """Send all ranges to the profiler: in a forked process, which it does not follow."""
         self._is_written = True
+        if self._phase == self._xrayed and self._xray is not None:
+            self._xray.abandon()
+        self._xray = None
         self._marks.send_to(self._sink.start, self._sink.end)
 
     def _start(self, _domain: Any, described: Any) -> int:
@@ -336,7 +353,7 @@ class Recording:
             return self._follow(number, described)
         self._is_owner = True
         self._range = self._start_recorded(self._domain, self._described)
-        if os.environ.get(NODE_VARIABLE, "1") != "1":
+        if _is_one_of_several():
             time.sleep(SPREAD_S)
         return self._go_on(number, described)
 
@@ -356,19 +373,55 @@ class Recording:
         return self._start_recorded(self._domain, described)
 
     def _recorded(self, now: int, number: int, described: Any) -> int:
-        """End the recording if it is long enough, or if another process has ended it."""
-        if self._is_owner and self._schedule.ends(number - self._first, now - self._began):
-            if self._range:
-                self._sink.end(self._domain, self._range)
-            text = json.dumps({"first": self._first, "last": number - 1})
-            with open(self._path(ENDED), "x", encoding="utf-8") as file:  # noqa: PTH123
-                file.write(text)
-            return self._rest(now, number)
+        """Take the X-ray step when the recording is long enough, or end with the process that began the recording."""
+        if not self._after:
+            self._plan_end(now, number)
+        if number == self._after:
+            if self._xray is not None and self._xray.begin(number):
+                self._phase = self._xrayed
+                return self._start_recorded(self._domain, described)
+            return self._end_recording(now, number)
         if not self._is_owner and self._exists(ENDED):
             return self._rest(now, number)
         if now - self._written_ns >= PROGRESS_NS:
             self._tell(now, number)
         return self._start_recorded(self._domain, described)
+
+    def _plan_end(self, now: int, number: int) -> None:
+        """Find the number of the step after the recorded ones, which is the X-ray step, once it is certain."""
+        if not self._is_owner:
+            if self._xray is not None and self._exists(XRAYED):
+                with open(self._path(XRAYED), encoding="utf-8") as file:  # noqa: PTH123
+                    self._after = int(file.read() or 0)
+        elif self._schedule.ends(number + self._ahead - self._first, now - self._began):
+            self._after = number + self._ahead
+            if self._ahead:
+                with open(self._path(XRAYED), "w", encoding="utf-8") as file:  # noqa: PTH123
+                    file.write(str(self._after))
+
+    def _xrayed(self, now: int, number: int, _described: Any) -> int:
+        """End the X-ray step. The others take theirs until the step that begins now has ended."""
+        if self._xray is not None:
+            self._xray.end()
+        self._xray = None
+        if not (self._ahead and self._is_owner):
+            return self._end_recording(now, number)
+        self._marks.send_to(self._start, self._end, self.step)
+        self._phase = lambda now, number, _described: self._end_recording(now, number)
+        return STEP_OPEN
+
+    def _end_recording(self, now: int, number: int) -> int:
+        """Let the profiler record nothing any more, if this process has begun the recording."""
+        if self._is_owner:
+            if self._range:
+                self._sink.end(self._domain, self._range)
+            self._write_ended()
+        return self._rest(now, number)
+
+    def _write_ended(self) -> None:
+        text = json.dumps({"first": self._first, "last": self._after - 1})
+        with open(self._path(ENDED), "x", encoding="utf-8") as file:  # noqa: PTH123
+            file.write(text)
 
     def _rest(self, now: int, number: int) -> int:
         """Wait for the next recording, where the user may want one; else record nothing any more."""
@@ -376,6 +429,7 @@ class Recording:
             return self._leave()
         self._round, self._schedule = self._round + 1, Schedule(LATER)
         self._range, self._is_owner, self._name, self._phase = 0, False, ALONE, self._alone
+        self._xray, self._after, self._ahead = None, 0, 0
         self._marks.send_to(self._start, self._end, self.step, without_lines=True)
         self._laps.clear()
         self._mark, self._began = None, 0
@@ -390,6 +444,8 @@ class Recording:
 
     def _leave(self) -> int:
         """Record nothing any more."""
+        if self._phase == self._xrayed and self._xray is not None:  # after an error
+            self._xray.end()
         self._name = ENDED_PHASE
         self._marks.send_to(_ignore, _ignore, lambda _domain, _described: STEP_OPEN, without_lines=True)
         self._write(PROGRESS_SUFFIX, {"phase": self._name})
@@ -409,6 +465,15 @@ class Recording:
             os.replace(f"{path}.new", path)  # noqa: PTH105
         except OSError as error:  # a daemon of the program goes on after the run, whose folder is gone
             warn(f"cannot write to {path}: {error.strerror}")
+
+
+def rank_of_process() -> "int | None":
+    """Return the rank of this process; None in a program without ranks."""
+    return next((int(os.environ[name]) for name in RANK_VARIABLES if os.environ.get(name, "").isdecimal()), None)
+
+
+def _is_one_of_several() -> bool:
+    return os.environ.get(NODE_VARIABLE, "1") != "1"
 
 
 def _ignore(_domain: Any, _what: Any) -> int:
