@@ -37,7 +37,7 @@ KEPT = (
 OPTIMIZERS = Program("training.py", "optimizers")
 OF_ARMED = "test_the_program_does_the_same_when_it_records_its_steps"
 # Those that `make test` runs armed: each takes a process of its own, which imports torch.
-FEW = {str(OPTIMIZERS), "processes:threads_train_at_once"}
+FEW = {str(OPTIMIZERS), "processes:threads_train_at_once", "observed_steps:eager"}
 
 
 def chosen() -> list[Program]:
