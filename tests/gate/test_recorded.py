@@ -48,6 +48,12 @@ def test_a_slowdown_is_found_with_its_part() -> None:
     assert found.blame[0].words == "compute"
 
 
+def test_a_new_run_counts_once() -> None:
+    found = gate_runs(series(12), series(1, 100, 1.2) * 3)
+    assert found.outcome is GateOutcome.CANNOT_TELL
+    assert found.verdict.startswith("Cannot tell: One capture is given twice as a new run.")
+
+
 def test_an_incomplete_new_run_blocks_until_it_is_accepted() -> None:
     new = series(3, 100)
     known = KnownOfRuns(frozenset({new[0].row.run_id}))
