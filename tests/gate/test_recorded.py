@@ -73,9 +73,8 @@ def test_a_new_run_without_steps_cannot_be_compared() -> None:
 
 def test_waits_for_a_core_are_known_where_they_were_sampled() -> None:
     """Then a slowdown that they explain is not the program's own."""
-    slow = in_series(made_run(100, 12.0))
     waits = Account("idle", "off_cpu", "idle/off_cpu", "forward", 100, 2.1e6)
-    new = [slow._replace(accounts=(*slow.accounts, waits))] * 3
+    new = [one._replace(accounts=(*one.accounts, waits)) for one in series(3, 100, 1.2)]
     earlier = series(12)
     sampled = {one.row.run_id: 1.0 for one in (*earlier, *new)}
     assert gate_runs(earlier, new).outcome is GateOutcome.REGRESSED
