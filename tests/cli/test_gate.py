@@ -1,6 +1,9 @@
 """`nsyswrap gate` as a user runs it: inputs, outputs and exit codes."""
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -153,6 +156,17 @@ def test_a_history_that_cannot_be_read_exits_with_4(slow: list[Path], tmp_path: 
     (tmp_path / "text.sqlite").write_text("this is no database, but a text")
     result = run(*slow, "--against", "HEAD", "--db", tmp_path / "text.sqlite")
     assert (result.exit_code, result.stdout) == (4, "")
+
+
+def test_a_result_that_is_not_read_exits_with_4(earlier: Path, slow: list[Path]) -> None:
+    """As in `nsyswrap gate ... | head -1`."""
+    read, write = os.pipe()
+    os.close(read)
+    words = [sys.executable, "-m", "nsyswrap", "gate", *map(str, slow), "--against", str(earlier)]
+    done = subprocess.run(words, check=False, stdout=write, stderr=subprocess.PIPE, text=True, timeout=120)
+    os.close(write)
+    assert done.returncode == 4
+    assert done.stderr == "nsyswrap: the result was not read to its end\nhint: write it to a file with -o\n"
 
 
 def test_one_run_passes_or_fails_only_where_it_is_allowed(earlier: Path, slow: list[Path]) -> None:
