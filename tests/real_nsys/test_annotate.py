@@ -10,7 +10,6 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from annotated_program import STEPS
 from capture_fixtures import options, python
 from click.testing import CliRunner, Result
 
@@ -24,6 +23,7 @@ from nsyswrap.trace.load import load_export
 from nsyswrap.trace.tables import RANGES, Trace
 
 PROGRAM = Path(__file__).parents[1] / "support" / "annotated_program.py"
+STEPS = 12  # of the program, whose import would import torch
 TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
 
 
