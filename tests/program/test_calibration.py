@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from measured_costs import COST, US
 from program_loops import LAUNCHES, alone, loop
+from random_traces import several
 from simulations import simulate
 
 from nsyswrap.base.interval import Interval
@@ -128,6 +129,7 @@ def test_four_steps_alone_show_no_typical_step(count: int, *, known: bool) -> No
 
 
 @pytest.mark.slow
+@several
 @given(every=st.integers(12, 40), kernel=st.integers(1, 60), share=st.floats(0.5, 1.1))
 def test_the_typical_step_is_always_the_step_alone(every: int, kernel: int, share: float) -> None:
     """By the cost, the pace of the machine, or a scale for what is left."""

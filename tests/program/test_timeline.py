@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from measured_costs import COST, US
 from program_loops import LAUNCHES, alone, loop
+from random_traces import several
 from real_captures import RealTrace, every_capture
 
 from nsyswrap.attribution.causes import CODE
@@ -117,6 +118,7 @@ def test_kernels_keep_their_lengths() -> None:
 
 
 @pytest.mark.slow
+@several
 @given(every=st.integers(12, 40), kernel=st.integers(1, 60), share=st.floats(0.6, 1.05))
 def test_laws(every: int, kernel: int, share: float) -> None:
     """The ledger adds up, and the order of the events of each thread and stream is kept."""
