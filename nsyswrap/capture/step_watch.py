@@ -86,9 +86,10 @@ class StepWatch:
         found = self.injection.progress()
         if found or self._is_over:
             self._show(found)
-        elif (
-            ran_s > PATIENCE_S and not self.injection.is_waiting and not self.injection.begun and self.injection.begin()
-        ):
+        # The first batch of a loader begins a step that nothing ends where weights are updated by hand.
+        if self._is_over or ran_s <= PATIENCE_S or any(each.get("has_loop", True) for each in found):
+            return
+        if not self.injection.is_waiting and not self.injection.begun and self.injection.begin():
             self.is_outside = True
             # If nsys cannot be started, the program runs on, and what was not recorded is reported at its end.
             with contextlib.suppress(OSError, TimeoutError):

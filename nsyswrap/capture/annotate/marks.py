@@ -316,6 +316,11 @@ class Marks:
         thread.step = 0
 
     @property
+    def has_loop(self) -> bool:
+        """Return whether something ends steps: an optimizer was made, or the program marks its own."""
+        return self.optimizers > 0 or self.loop is not OPTIMIZERS
+
+    @property
     def is_main(self) -> bool:
         """Return whether this is the thread in which torch was imported."""
         return get_ident() == self._main_thread

@@ -454,7 +454,8 @@ class Recording:
     def _tell(self, now: int, number: int) -> None:
         """Write where this process is."""
         self._written_ns = now
-        self._write(PROGRESS_SUFFIX, {"phase": self._name, "step": number, "first": self._first, "at_ns": now})
+        where = {"phase": self._name, "step": number, "first": self._first, "at_ns": now}
+        self._write(PROGRESS_SUFFIX, {**where, "has_loop": number > 0 or self._marks.has_loop})
 
     def _write(self, suffix: str, value: "dict[str, object]") -> None:
         """Write a file of this process; it appears whole."""

@@ -334,6 +334,16 @@ def test_the_time_between_steps_is_part_of_none(tmp_path: Path) -> None:
     assert alone["gpu_ns"] == [(110 * 3 // 2 - 10) * MS] * 10
 
 
+@pytest.mark.parametrize(("made", "has_loop"), [(0, False), (1, True)])
+def test_a_first_batch_without_an_optimizer_is_no_loop_yet(tmp_path: Path, made: int, *, has_loop: bool) -> None:
+    """The program may update its weights by hand; then nothing ends the step."""
+    program = Program(tmp_path)
+    program.marks.optimizers = made
+    program.clock.now = 2_000 * MS
+    program.load(10)
+    assert (program.written(PROGRESS_SUFFIX)["step"], program.written(PROGRESS_SUFFIX)["has_loop"]) == (0, has_loop)
+
+
 def test_steps_of_another_kind_begin_anew(tmp_path: Path) -> None:
     program = Program(tmp_path)
     program.take(8, 100)
