@@ -26,7 +26,7 @@ from nsyswrap.trace.tables import array, blocks, coded
 # T explains the gap unless it waited for more than this share of the time before r. Source: definitions of the
 # root-cause rule, section "three segments".
 ONLY_WAITED = 0.5
-# An idle GPU begins an operation sooner after its launch has returned. Source: ours, five times ``LATENCY_NS`` of launches.
+# An idle GPU begins an operation sooner after its launch. Source: ours, five times ``LATENCY_NS`` of launches.
 QUEUED_NS = 100_000
 EARLIEST = np.iinfo(np.int64).min
 LATEST = np.iinfo(np.int64).max
@@ -139,7 +139,7 @@ def _enders(operations: Operations, mine: Indices, spans: Spans) -> Indices:
 
 
 def _queued_from_the_start(context: TraceContext, mine: Indices) -> int:
-    """Return the first operation of a device, where it waited in a queue behind work that was launched earlier; else -1.
+    """Return the first operation of a device, where it waited in a queue for work that was launched earlier; else -1.
 
     A recording may begin when the program has launched work that has not run yet. That work has no row, so the GPU
     seems to be idle until the first operation of the recording.

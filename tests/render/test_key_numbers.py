@@ -15,7 +15,7 @@ TWO = hand_made.two_gpu_report()
 
 
 def recorded(report: Report) -> Report:
-    """Return a report that knows nothing of the program alone."""
+    """Return a report without the program alone."""
     return replace(report, sections=tuple(each for each in report.sections if each.key != "program"))
 
 
