@@ -126,8 +126,11 @@ def report_of(
     given = dict(whole.values if whole else {}) | (
         {} if is_simulated else {"program": lambda: ProgramAlone(context, chosen)}
     )
-    found = _values_and_sections(of_recording, {"context": context, "window": chosen}, given, "program")
+    found = _values_and_sections([], {"context": context, "window": chosen}, given, "program")
     program: ProgramAlone = found["program"]
+    # The idle time of the program has findings of its own.
+    replaced: Mapping[str, Maker] = {} if program.is_recording else {"idle_findings": lambda: ()}
+    found = _values_and_sections(of_recording, found, {**given, **replaced})
     if program.is_recording:
         only = [each for each in of_program if each.about is About.PROGRAM]
         alone = _values_and_sections(only, found, given)

@@ -21,6 +21,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from nsyswrap.base.intervals import Indices, Spans, Times, Window, covered
+from nsyswrap.base.memo import memo
 from nsyswrap.events.api_calls import base_name
 from nsyswrap.events.kernel_names import KernelNames
 from nsyswrap.events.operations import GRAPH_LAUNCHES, Operations
@@ -123,7 +124,12 @@ class RecordedCalls:
 
     def usual(self, thread: int, start: Times, end: Times) -> Costs:
         """Return what nsys usually added to a thread inside intervals, in ns: ``added`` has it with its bounds."""
-        return _sums(*_together(self.threads.get(thread, ()), self.cost or ProfilerCost()), start, end)
+        return _sums(*self._together(thread), start, end)
+
+    @memo
+    def _together(self, thread: int) -> tuple[Times, Costs]:
+        """Return when each call of a thread began, and what nsys usually added to it; each GPU needs them again."""
+        return _together(self.threads.get(thread, ()), self.cost or ProfilerCost())
 
 
 class AddedTime(NamedTuple):

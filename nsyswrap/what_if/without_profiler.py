@@ -151,6 +151,16 @@ class Extents:
         """Return the graph of a run at an extent; ``change`` is not in it."""
         return replace(simulation.graph, own=self.host_work(extent))
 
+    def with_data(self, share: npt.NDArray[np.float64], factor: float) -> "Extents":
+        """Return the run in which the loading of data takes so many times as long.
+
+        Args:
+            share: The share of each node's work in which data is loaded, or waited for.
+            factor: The factor, also for the pace of a data loader.
+        """
+        work: Times = np.rint(self.work * (1 + (factor - 1) * share)).astype(np.int64)
+        return replace(self, work=work, loader=self.loader * factor)
+
     def run(self, simulation: Simulation, extent: float, *others: Change) -> Times:
         """Return when each node happens at an extent, with other changes, in ns since the start of the sample."""
         return self.graph(simulation, extent).run(self.change(extent), *others)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from export_builder import trace_of
+from export_builder import ExportBuilder, trace_of
 from hypothesis import given
 from hypothesis import strategies as st
 from measured_costs import COST, US
@@ -51,6 +51,28 @@ def test_the_cost_of_a_call_follows_from_the_step_alone(cost: float) -> None:
     assert made.step.point == pytest.approx((LAUNCHES * 20 - 2) * US, abs=1)
     assert made.scale == pytest.approx(1, abs=0.005)
     assert made.source == "this_process"
+
+
+@pytest.mark.parametrize("factor", [0.5, 1, 3])
+def test_the_wait_for_data_has_a_factor_of_its_own(factor: float) -> None:
+    """Each step waits 100 us for data, less 9 for its marks, before ten launches. Alone it waits longer, or less."""
+    builder, at = ExportBuilder().domain("nsyswrap", 7), 0
+    for number in range(12):
+        builder.range("data", at, at + 100 * US, domain=7)
+        for each in range(LAUNCHES):
+            called = at + (100 + 23 * each) * US
+            builder.kernel(called + 10 * US, called + 15 * US, f"kernel {each}", launched=(called, called + 8 * US))
+        builder.range(f"step {number}", at, at + 330 * US)
+        at += 330 * US
+    data = np.full(41, round(100 * factor * US))
+    spread = np.random.default_rng(0).permutation(np.linspace(-1, 1, 41)) * US
+    other = np.rint(LAUNCHES * 20 * US + spread).astype(np.int64)
+    made = found(trace_of(builder), StepsAlone((ProcessSteps(1, None, data + other, data),)))
+    assert made.extent.point == pytest.approx(USUAL, abs=0.4)
+    assert made.data_factor == pytest.approx(factor * 100 / 91, rel=0.03)
+    assert made.step is not None
+    assert made.step.point == pytest.approx((200 + 100 * factor) * US, rel=0.01)
+    assert made.scale == pytest.approx(1, abs=0.02)
 
 
 def test_a_gpu_that_sets_the_pace_leaves_the_cost_open() -> None:
