@@ -30,7 +30,7 @@ def calls_of(builder: ExportBuilder, path: Path) -> list[OperatorCall | None]:
 
 def names(calls: list[OperatorCall | None]) -> list[str | None]:
     """Return the name of each operator, without its namespace."""
-    return [each and each.name.removeprefix("aten::") for each in calls]
+    return [None if each is None else each.name.removeprefix("aten::") for each in calls]
 
 
 ALL = ["embedding", "mm", "relu", "mm", "_fused_adamw_"]

@@ -11,7 +11,7 @@ from typing import Any
 
 from export_builder import MAIN, PID, ExportBuilder, thread
 
-from nsyswrap.capture_file import read_xray
+from nsyswrap.events.xray_record import read_xray
 from nsyswrap.loop.context import Settings, TraceContext, find_context
 from nsyswrap.trace.load import load_export
 
