@@ -20,7 +20,7 @@ from nsyswrap.capture.recorded_run import (
 )
 from nsyswrap.events.blocked_calls import name_blocked_calls
 from nsyswrap.events.host_record import read_record
-from nsyswrap.events.xray_record import cleaned_xray, read_xray
+from nsyswrap.events.xray_record import XrayRecord, cleaned_xray, read_xray
 from nsyswrap.hardware.copy_rates import read_rates
 from nsyswrap.hardware.profiler_cost import read_cost
 from nsyswrap.hardware.steps_alone import read_steps_alone
@@ -89,8 +89,13 @@ def with_recorded(trace: Trace, capture: Path, settings: Settings) -> tuple[Trac
         profiler_cost=read_cost(recorded_profiler_cost(capture)),
         host=host,
         steps_alone=read_steps_alone(recorded_steps_alone(capture)),
-        xray=read_xray(recorded_xray(capture)),
+        xray=xray_of(capture),
     )
+
+
+def xray_of(capture: Path) -> XrayRecord:
+    """Return what PyTorch said of the X-ray step of a capture; nothing where there is none."""
+    return read_xray(recorded_xray(capture))
 
 
 def shared_xray(capture: Path, cleaner: Cleaner) -> dict[str, dict[str, object]]:
@@ -103,5 +108,5 @@ def shared_xray(capture: Path, cleaner: Cleaner) -> dict[str, dict[str, object]]
         capture: The file that the user named.
         cleaner: Cleans the names.
     """
-    record = read_xray(recorded_xray(capture))
+    record = xray_of(capture)
     return {XRAY_TABLE: cleaned_xray(record, cleaner.symbol, cleaner.file)} if record else {}

@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -66,6 +67,7 @@ def rank_report(source: RankCapture, trace: "Trace") -> "RankReport":
         recorded_profiler_cost,
         recorded_steps_alone,
     )
+    from nsyswrap.capture_file import xray_of  # noqa: PLC0415
     from nsyswrap.events.host_record import read_record  # noqa: PLC0415 - heavy; loaded when captures are read
     from nsyswrap.hardware.profiler_cost import read_cost  # noqa: PLC0415
     from nsyswrap.hardware.steps_alone import read_steps_alone  # noqa: PLC0415
@@ -76,6 +78,7 @@ def rank_report(source: RankCapture, trace: "Trace") -> "RankReport":
         host=read_record(recorded_host(source.path), trace.epoch_ns),
         profiler_cost=read_cost(recorded_profiler_cost(source.path)),
         steps_alone=read_steps_alone(recorded_steps_alone(source.path)),
+        xray=partial(xray_of, source.path),
     )
 
 

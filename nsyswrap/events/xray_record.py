@@ -117,6 +117,7 @@ class ProcessXray:
         modules: The modules.
         roots: Class of each model.
         operators: The operators, by the number in the ranges.
+        report: Number of the report that it is of, where those of several ranks are one.
     """
 
     pid: int
@@ -126,6 +127,7 @@ class ProcessXray:
     modules: tuple[ModuleName, ...] = ()
     roots: tuple[str, ...] = ()
     operators: Mapping[int, RecordedOperator] = field(default_factory=dict)
+    report: int = 0
 
 
 XrayRecord = tuple[ProcessXray, ...]

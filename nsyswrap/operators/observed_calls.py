@@ -39,6 +39,7 @@ from nsyswrap.loop.injected_ranges import injected
 from nsyswrap.loop.range_nesting import RangeNesting
 from nsyswrap.operators.fused_names import fused_operators
 from nsyswrap.operators.work import OperatorWork, products_of, tensors_of, work_of
+from nsyswrap.ranks.join import REPORT_BITS
 from nsyswrap.trace import tables
 from nsyswrap.trace.tables import CodedIds, Frame, Trace, array, coded
 
@@ -159,7 +160,7 @@ def find_observed(trace: Trace, record: XrayRecord) -> ObservedCalls:
     order = np.lexsort((rows, operations.call[rows], thread))
     rows, thread = rows[order], thread[order]
     call = operations.call[rows]
-    step = _Step(trace, {each.pid: each for each in record})
+    step = _Step(trace, record)
     around = step.around(thread, Spans(array(calls, "start")[call], array(calls, "end")[call]))
     kernels = _kernel_names(trace, operations, rows)
     origins = [step.origin(*each) for each in zip(around, kernels, strict=True)]
@@ -184,15 +185,16 @@ class _Step:
 
     Args:
         trace: The tables of that step alone.
-        record: What PyTorch said of it, by number of the process.
+        record: What PyTorch said of it.
     """
 
-    def __init__(self, trace: Trace, record: Mapping[int, ProcessXray]) -> None:
+    def __init__(self, trace: Trace, record: XrayRecord) -> None:
         ranges = trace[tables.RANGES]
         texts = [str(each) for each in ranges["text"].cat.categories]
         thread, ended_on = array(ranges, "thread"), array(ranges, "end_thread")
         own = ranges.assign(end_thread=np.where(ended_on == thread, 0, ended_on))
-        self._nesting, self._record = RangeNesting(own), record
+        self._nesting = RangeNesting(own)
+        self._record = {(each.report, each.pid): each for each in record}
         code = ranges["text"].cat.codes.to_numpy()
         each_named = [named(text) for text in texts]
         self._named = {row: found for row, each in enumerate(code.tolist()) if (found := each_named[each]) is not None}
@@ -201,7 +203,7 @@ class _Step:
         self._site = np.where(injected(ranges), site[code], -1) if len(ranges) else np.empty(0, np.int64)
         self._thread, self._start, self._end = (array(ranges, name) for name in ("thread", "start", "end"))
         self._threads = self._numbered_threads()
-        self._shown = {pid: shown_files([_frames(site) for site in each.sites]) for pid, each in record.items()}
+        self._shown = shown_files([_frames(site) for each in record for site in each.sites])
         self._forward, self._node = self._by_sequence()
 
     def around(self, thread: Times, spans: Spans) -> list[_Around]:
@@ -255,14 +257,18 @@ class _Step:
         )
         if origin.site < 0:
             return made
-        process = self._record.get(tables.pid(int(self._thread[origin.site])))
+        process = self._process(int(self._thread[origin.site]))
         number = int(self._site[origin.site])
         if process is None or number >= len(process.sites):
             return made
         site = process.sites[number]
-        line = f"{self._shown[process.pid][site.file]}:{site.line}"
+        line = f"{self._shown[site.file]}:{site.line}"
         module, class_name = _module(process, site.module)
         return replace(made, line=line, module=module, class_name=class_name)
+
+    def _process(self, thread: int) -> ProcessXray | None:
+        """Return what PyTorch said in the process of a thread, by its global id; None where it said nothing."""
+        return self._record.get((thread >> REPORT_BITS, tables.pid(thread)))
 
     def _working(self, rows: Sequence[int]) -> int:
         """Return the innermost of some operators; of those of attention, the innermost whose work is known."""
@@ -275,19 +281,19 @@ class _Step:
     def _recorded(self, row: int) -> RecordedOperator:
         """Return the operator of a range as PyTorch described it, else with the sizes that the range has."""
         found = self._named[row]
-        process = self._record.get(tables.pid(int(self._thread[row])))
+        process = self._process(int(self._thread[row]))
         known = None if process is None else process.operators.get(found.number)
         return known or RecordedOperator(found.name, sequence=found.sequence, inputs=_sizes(found.sizes))
 
     def _numbered_threads(self) -> Mapping[tuple[int, int], int]:
-        """Return the global id of each thread, by the number of its process and its number in PyTorch's count."""
+        """Return the global id of each thread, by that of its process and its number in PyTorch's count."""
         counts: dict[tuple[int, int], Counter[int]] = {}
         for row, each in self._named.items():
             thread = int(self._thread[row])
-            process = self._record.get(tables.pid(thread))
+            process = self._process(thread)
             known = None if process is None else process.operators.get(each.number)
             if process is not None and known is not None:
-                counts.setdefault((process.pid, known.thread), Counter())[thread] += 1
+                counts.setdefault((thread & ~tables.THREAD_MASK, known.thread), Counter())[thread] += 1
         return {key: max(its, key=its.__getitem__) for key, its in counts.items()}
 
     def _by_sequence(self) -> tuple[Mapping[tuple[int, int], int], Mapping[int, int]]:
@@ -315,9 +321,9 @@ class _Step:
         if sequence is None:
             return -1
         thread = int(self._thread[node])
-        process = self._record.get(tables.pid(thread))
+        process = self._process(thread)
         known = None if process is None else process.operators.get(self._named[node].number)
-        origin = None if known is None else self._threads.get((tables.pid(thread), known.forward_thread or 0))
+        origin = None if known is None else self._threads.get((thread & ~tables.THREAD_MASK, known.forward_thread or 0))
         main = thread & ~tables.THREAD_MASK | tables.pid(thread)
         threads = (main, thread) if origin is None else (origin,)
         return next((self._forward[each, sequence] for each in threads if (each, sequence) in self._forward), -1)

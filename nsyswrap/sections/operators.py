@@ -315,7 +315,7 @@ SECTION = SectionSpec(
     headings={
         "dtypes": "types",
         "class_name": "class",
-        "peak_share": "of the peak",
+        "peak_share": "peak share",
         "bound": "bound by",
         "forward_ns": "forward",
         "backward_ns": "backward",

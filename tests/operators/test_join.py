@@ -1,11 +1,13 @@
 """Kernels of measured steps take operator, shapes, module and line from their place in the X-ray step."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from export_builder import ExportBuilder
 from xray_program import LAUNCHES, STEP_NS, context_of, program, record
 
+from nsyswrap.events.xray_record import read_xray
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.operators.join import JoinedKernels, find_joined, has_operators
 from nsyswrap.operators.observed_calls import OperatorCall
@@ -28,7 +30,7 @@ def calls_of(builder: ExportBuilder, path: Path) -> list[OperatorCall | None]:
 
 def names(calls: list[OperatorCall | None]) -> list[str | None]:
     """Return the name of each operator, without its namespace."""
-    return [each and each.name.removeprefix("aten::") for each in calls]
+    return [None if each is None else each.name.removeprefix("aten::") for each in calls]
 
 
 ALL = ["embedding", "mm", "relu", "mm", "_fused_adamw_"]
@@ -134,3 +136,12 @@ def test_the_path_of_a_module_begins_with_its_model_where_there_are_several(tmp_
     process["modules"][2]["path"] = "_orig_mod.layers.0.linear"
     calls = joined(context_of(program(STEPS), tmp_path / "made.sqlite", found)).calls
     assert {each.module for each in calls} == {"", "Model.tokens", "Model.layers.0.linear"}
+
+
+def test_processes_of_two_reports_may_have_the_same_number(tmp_path: Path) -> None:
+    """Each has what PyTorch said in it; of another report, nothing is known."""
+    (process,) = read_xray(record())
+    context = context_of(program(STEPS), tmp_path / "made.sqlite")
+    other = replace(context, settings=replace(context.settings, xray=(replace(process, report=1),)))
+    assert {each.line for each in joined(context).calls} == {"", "model.py:7", "model.py:8", "train.py:30"}
+    assert {each.line for each in joined(other).calls} == {""}

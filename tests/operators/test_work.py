@@ -33,7 +33,7 @@ def recorded(function: object, args: Sequence[Any], result: object) -> RecordedO
     return RecordedOperator(f"aten::{name}", inputs=tuple(map(argument, args)), outputs=tuple(map(argument, outputs)))
 
 
-class Recorder(TorchDispatchMode):
+class Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch has no types for it
     """Records each call of an operator."""
 
     def __init__(self) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from export_builder import MAIN, PID, ExportBuilder, thread
 
-from nsyswrap.capture_file import read_xray
+from nsyswrap.events.xray_record import read_xray
 from nsyswrap.loop.context import Settings, TraceContext, find_context
 from nsyswrap.trace.load import load_export
 
@@ -67,18 +67,21 @@ def record() -> dict[str, Any]:
 
 
 def program(
-    steps: Sequence[Sequence[tuple[str, int, int]]], *, with_xray: bool = True, pattern: bool = True
+    steps: Sequence[Sequence[tuple[str, int, int]]],
+    *,
+    with_xray: bool = True,
+    xray: Sequence[tuple[str, int, int]] = LAUNCHES,
 ) -> ExportBuilder:
     """Return the export of a program.
 
     Args:
         steps: The launches of each step.
         with_xray: Whether an X-ray step follows.
-        pattern: Whether ranges of operators are around the launches of the X-ray step.
+        xray: Its launches.
     """
     builder = ExportBuilder().gpu(clockRate=1_980_000_000, memoryBandwidth=4_000_000_000_000)
     builder.thread_name(AUTOGRAD, "pt_autograd_0").domain("nsyswrap", 3)
-    every = [*steps, *([LAUNCHES] if with_xray else [])]
+    every = [*steps, *([xray] if with_xray else [])]
     for number, launches in enumerate(every):
         begin = number * STEP_NS
         builder.range(f"step {number}", begin, begin + STEP_NS)
@@ -90,8 +93,7 @@ def program(
     if with_xray:
         begin = len(steps) * STEP_NS
         builder.range("xray", begin, begin + STEP_NS, domain=3)
-        if pattern:
-            _observed(builder, begin)
+        _observed(builder, begin)
     return builder
 
 
