@@ -212,6 +212,14 @@ def attribution(report: Report, device_id: int, title: str) -> Table:
     return Table("idle-attribution", name, columns if len(mine) else (), has_row_heads=False)
 
 
+def gaps(report: Report) -> Iterator[Table]:
+    """Yield the gaps that recur, and the longest ones; nothing without gaps."""
+    longest = longest_gaps(report)
+    if longest.row_count:
+        yield patterns(report)
+        yield longest
+
+
 def patterns(report: Report) -> Table:
     """Return the gaps that recur, by GPU, rule and phase, largest first."""
     section = report.section("idle")
