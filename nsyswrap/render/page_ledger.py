@@ -178,7 +178,7 @@ def causes(ledger: summary_model.DeviceLedger, its: Device, of: str) -> Table:
     """
     found = _accounts(ledger)
     columns = (
-        Column("", "", "picture", [charts.swatch(row) for row in its.idle]),
+        Column("", "colour", "picture", [charts.swatch(row) for row in its.idle]),
         Column("rule", "why", "text", [row.label for row in its.idle]),
         Column("cause_text", "what the CPU did", "text", [row.meaning for row in its.idle]),
         Column("share", f"share of {of}", "number", [one[3] for one in found], [row.share for row in its.idle]),
