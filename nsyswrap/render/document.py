@@ -5,7 +5,7 @@ A report, a comparison, the totals of many captures, a sweep, a history and a ga
 writers make names that programs and users chose safe, each in the way of its form.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
@@ -344,7 +344,16 @@ class Fold:
     forms: frozenset[Form] = PAGE
 
 
-Block = Lines | Facts | Meanings | Entries | Pictures | Bars | DrawnSteps | Table | PagePart | Fold
+@dataclass(frozen=True, slots=True)
+class Deferred:
+    """Blocks that are made when a form asks for them, so that a text does not wait for what a page alone has."""
+
+    kind: ClassVar[str] = "deferred"
+    make: "Callable[[], Iterable[Block]]"
+    forms: frozenset[Form] = PAGE
+
+
+Block = Lines | Facts | Meanings | Entries | Pictures | Bars | DrawnSteps | Table | PagePart | Fold | Deferred
 
 
 class DocumentSection(NamedTuple):
@@ -422,8 +431,15 @@ class Document:
 
 def blocks_of(blocks: Sequence[Block], form: Form) -> tuple[Block, ...]:
     """Return the blocks of a form; a block that holds nothing is in none."""
-    folded = (replace(one, blocks=blocks_of(one.blocks, form)) if isinstance(one, Fold) else one for one in blocks)
-    return tuple(one for one in folded if form in one.forms and _holds(one, form))
+    found: list[Block] = []
+    for one in blocks:
+        if form not in one.forms:
+            continue
+        if isinstance(one, Deferred):
+            found += blocks_of(tuple(one.make()), form)
+        else:
+            found.append(replace(one, blocks=blocks_of(one.blocks, form)) if isinstance(one, Fold) else one)
+    return tuple(one for one in found if _holds(one, form))
 
 
 def _holds(block: Block, form: Form) -> bool:

@@ -27,7 +27,7 @@ from nsyswrap.render.document import (
     PagePart,
     blocks_of,
 )
-from nsyswrap.render.escape import as_json, visible
+from nsyswrap.render.escape import as_json, unbroken, visible
 
 STYLES = ("page.css", "tables.css", "document.css")
 SCRIPTS = ("copying.js", "page.js", "tables.js")
@@ -112,9 +112,16 @@ def _colours(blocks: Iterable[Block]) -> Iterator[str]:
 
 @functools.cache
 def _environment() -> jinja2.Environment:
-    environment = page_files.environment()
-    environment.finalize = lambda value: visible(value) if type(value) is str else value
-    environment.filters["duration"] = units.duration
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("nsyswrap.render"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        finalize=lambda value: visible(value) if type(value) is str else value,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters["unbroken"] = unbroken
     environment.filters["count"] = units.count
     environment.filters["step_data"] = _step_data
     environment.filters["timeline"] = timeline_view.view

@@ -178,7 +178,7 @@ def causes(ledger: summary_model.DeviceLedger, its: Device, of: str) -> Table:
     """
     found = _accounts(ledger)
     columns = (
-        Column("", "", "picture", [charts.swatch(row) for row in its.idle]),
+        Column("", "colour", "picture", [charts.swatch(row) for row in its.idle]),
         Column("rule", "why", "text", [row.label for row in its.idle]),
         Column("cause_text", "what the CPU did", "text", [row.meaning for row in its.idle]),
         Column("share", f"share of {of}", "number", [one[3] for one in found], [row.share for row in its.idle]),
@@ -210,6 +210,14 @@ def attribution(report: Report, device_id: int, title: str) -> Table:
     mine = table[table["device_id"] == device_id].sort_values("idle_ns", ascending=False, kind="stable")
     columns = frame_columns(vocabulary.named(mine[_ATTRIBUTION]))
     return Table("idle-attribution", name, columns if len(mine) else (), has_row_heads=False)
+
+
+def gaps(report: Report) -> Iterator[Table]:
+    """Yield the gaps that recur, and the longest ones; nothing without gaps."""
+    longest = longest_gaps(report)
+    if longest.row_count:
+        yield patterns(report)
+        yield longest
 
 
 def patterns(report: Report) -> Table:

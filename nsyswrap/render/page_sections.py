@@ -20,6 +20,7 @@ from nsyswrap.render.document import (
     Bars,
     Block,
     Column,
+    Deferred,
     DocumentSection,
     Facts,
     Form,
@@ -96,9 +97,9 @@ def sections(report: Report) -> Iterator[DocumentSection]:
         for each in sorted(report.sections, key=lambda one: place_of(one.key)):
             if group_of(each.key) is not group:
                 continue
-            found = section(report, with_operators(report, each))
-            if each.key in _ABOVE and not any(isinstance(block, Table) for block in found.blocks):
+            if each.key in _ABOVE and not any(_shown(each)):
                 continue
+            found = section(report, each)
             if has_numbers(each) or each.key == _CHECK:
                 yield found
             else:
@@ -126,28 +127,32 @@ def has_numbers(section: Section) -> bool:
 
 def section(report: Report, its: Section) -> DocumentSection:
     """Return a section with its charts, facts, tables and notes."""
-    notes = () if its.key in ("ledger", "idle") else its.notes
-    blocks = (
-        *_BEFORE_FACTS.get(its.key, _nothing)(report, its),
-        Facts(facts(its) if its.key not in _ABOVE else ()),
-        *_BEFORE_TABLES.get(its.key, _nothing)(report, its),
-        *tables(its),
-        Lines(notes, "fine"),
-    )
-    window = summary_model.short(its.window)
-    return DocumentSection(f"section-{its.key}", its.title, window, blocks, group=group_of(its.key), forms=PAGE)
+    blocks, window = Deferred(lambda: _blocks(report, its)), summary_model.short(its.window)
+    return DocumentSection(f"section-{its.key}", its.title, window, (blocks,), group=group_of(its.key), forms=PAGE)
+
+
+def _blocks(report: Report, its: Section) -> Iterator[Block]:
+    yield from _BEFORE_FACTS.get(its.key, _nothing)(report, its)
+    yield Facts(facts(its) if its.key not in _ABOVE else ())
+    yield from _BEFORE_TABLES.get(its.key, _nothing)(report, its)
+    yield from tables(with_operators(report, its))
+    yield Lines(its.notes if its.key not in _ABOVE else (), "fine")
+
+
+def _shown(section: Section) -> Iterator[str]:
+    """Return the names of the tables that have no form or place of their own."""
+    elsewhere = _ELSEWHERE.get(section.key, ())
+    return (str(name) for name, table in section.tables.items() if name not in elsewhere and not table.empty)
 
 
 def tables(section: Section) -> Iterator[Table]:
     """Yield the tables of a section that have no form or place of their own."""
-    for name, table in section.tables.items():
-        if name in _ELSEWHERE.get(section.key, ()) or table.empty:
-            continue
+    for name in _shown(section):
         key, is_only = f"{section.key}-{name}", len(section.tables) == 1
         yield Table(
             key,
-            section.title if is_only else caption_of(section.key, str(name)),
-            frame_columns(vocabulary.named(table)),
+            section.title if is_only else caption_of(section.key, name),
+            frame_columns(vocabulary.named(section.tables[name])),
             is_titled=not is_only,
             has_row_heads=False,
             most=_MOST_ROWS.get(key, {}),

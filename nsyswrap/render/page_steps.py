@@ -107,7 +107,7 @@ def chart(its: ChartedSteps, median: str) -> Picture:
 
 def _linked(its: ChartedSteps, at: int, parts: tuple[Shape, ...]) -> Shape:
     """Return the shapes of a step as a link to its place in the timeline."""
-    named = {"href": f"#{its.spans[at]}", "tabindex": "-1", "aria-label": f"{its.names[at]} in the timeline"}
+    named = {"href": f"#{its.spans[at]}", "tabindex": "-1", "data-name": its.names[at]}
     return Shape("a", named, title=f"{its.names[at]}: {units.duration(int(its.lengths_ns[at]))}", parts=parts)
 
 

@@ -26,6 +26,7 @@ from nsyswrap.render.document import (
     WRITTEN,
     Block,
     Column,
+    Deferred,
     Document,
     DocumentSection,
     Entries,
@@ -179,7 +180,7 @@ def _ranks(report: Report) -> DocumentSection:
     cut = f"{rest} more on the page" if rest else ""
     table = Table("ranks", "Ranks", columns, most={"text": _MOST_RANKS}, forms=WRITTEN, cut=cut)
     of = f"{found.measure}, {units.duration(int(found.rows[0]['length_ns']))}"
-    blocks = (table, *page_ranks.ranks(report))
+    blocks = (table, Deferred(lambda: page_ranks.ranks(report), PAGES))
     return DocumentSection("ranks", "Ranks", of, blocks, page_of=_window(report), group=_ANSWER)
 
 
@@ -207,7 +208,7 @@ def _ledger(report: Report) -> DocumentSection:
     both = [one for one in (section, report.section("idle")) if one is not None]
     blocks = (
         *tables,
-        *page_ledger.gpus(report),
+        Deferred(lambda: page_ledger.gpus(report), PAGES),
         Facts(tuple(fact for one in both for fact in page_sections.facts(one)), PAGES),
         Lines(tuple(note for one in both for note in one.notes), "fine", PAGES),
     )
@@ -251,20 +252,25 @@ def _idle_columns(
 def _findings(report: Report) -> DocumentSection:
     groups = summary_model.finding_groups(report)
     entries = tuple(_entry(report, group) for group in groups)
-    found = page_findings.findings(report)
-    said = plan_view.said_by(plan_view.plan(report), found)
-    views = tuple(each._replace(planned=said.get(each.anchor, "")) for each in found)
-    first, more = views[:_SHOWN_FINDINGS], views[_SHOWN_FINDINGS:]
     blocks = (
         Lines(() if entries else ("No rule found a problem.",)),
         Entries(entries, "on the page", _MOST_FINDINGS, is_numbered=True, advised=EVERYWHERE, forms=WRITTEN),
         Lines((vocabulary.SAVINGS,) if entries else (), "fine", PAGES),
-        PagePart("findings", first, PAGES),
-        Fold(f"{len(more)} more", (PagePart("findings", more),), "more-findings"),
+        Deferred(lambda: _found(report), PAGES),
     )
     of = "by predicted saving; savings do not add up" if entries else ""
     page_of = _window(report) if entries else ""
     return DocumentSection("findings", "Findings", of, blocks, page_of=page_of, group=_ANSWER)
+
+
+def _found(report: Report) -> Iterator[Block]:
+    """Yield the findings of a page; those that the plan says what to do about lead to it."""
+    found = page_findings.findings(report)
+    said = plan_view.said_by(plan_view.plan(report), found)
+    views = tuple(each._replace(planned=said.get(each.anchor, "")) for each in found)
+    first, more = views[:_SHOWN_FINDINGS], views[_SHOWN_FINDINGS:]
+    yield PagePart("findings", first, PAGES)
+    yield Fold(f"{len(more)} more", (PagePart("findings", more),), "more-findings")
 
 
 def _entry(report: Report, group: tuple[Finding, ...]) -> Entry:
@@ -301,9 +307,8 @@ def _over_time(report: Report) -> Iterator[DocumentSection]:
     """Yield the parts of a page that show single moments."""
     timeline = (PagePart("timeline", report.timeline),)
     yield DocumentSection("timeline", "Timeline", "", timeline, group=_OVER_TIME, forms=PAGE)
-    longest = page_ledger.longest_gaps(report)
-    tables = (page_ledger.patterns(report), longest) if longest.row_count else ()
-    yield DocumentSection("gaps", "Gaps", _window(report), tables, group=_OVER_TIME, forms=PAGE)
+    gaps = Deferred(lambda: page_ledger.gaps(report))
+    yield DocumentSection("gaps", "Gaps", _window(report), (gaps,), group=_OVER_TIME, forms=PAGE)
 
 
 def _phases(report: Report) -> Iterator[DocumentSection]:

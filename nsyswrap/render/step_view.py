@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from nsyswrap.base import units
 from nsyswrap.model import Report, TimelineData, TimelineItems, TimelineRow
-from nsyswrap.render import page_findings, summary_model
+from nsyswrap.render import page_findings, summary_model, timeline_view
 from nsyswrap.render.document import Span
 from nsyswrap.render.escape import as_json, elide, visible
 from nsyswrap.rules import rule_name, rule_of
@@ -16,7 +16,6 @@ from nsyswrap.rules.ranks import LATE
 from nsyswrap.timeline.typical_step import by_length
 
 _NAME_WIDTH = 40
-_HOST_ROWS = frozenset({"steps", "phases", "thread"})
 
 
 class TypicalStep(NamedTuple):
@@ -28,8 +27,6 @@ class TypicalStep(NamedTuple):
         span: Its interval.
         name: Its name.
         note: What it is the middle of.
-        steps: Number of measured steps.
-        ends: Length of the fastest and of the slowest step, ns.
         script_data: What the script needs to draw it, as JSON.
     """
 
@@ -38,8 +35,6 @@ class TypicalStep(NamedTuple):
     span: Span
     name: str
     note: str
-    steps: int
-    ends: tuple[int, int]
     script_data: Markup = Markup()
 
     @property
@@ -83,7 +78,6 @@ def typical_step(report: Report) -> TypicalStep | None:
     ordered = by_length(start, end, row.items.code == 1, data.window)
     if not len(ordered):
         return None
-    fastest, slowest = (int(end[at] - start[at]) for at in ordered[[0, -1]])
     middle = int(ordered[(len(ordered) - 1) // 2])
     names, number = data.texts.get("step", ()), int(row.items.details["step"][middle])
     return TypicalStep(
@@ -92,24 +86,12 @@ def typical_step(report: Report) -> TypicalStep | None:
         span=Span(int(start[middle]), int(end[middle])),
         name=elide(names[number], _NAME_WIDTH) if number < len(names) else "step",
         note=_note(data, row, len(ordered)),
-        steps=len(ordered),
-        ends=(fastest, slowest),
     )
-
-
-def process_of(data: TimelineData, gpu: TimelineRow) -> int:
-    """Return the process that launches on a GPU: that of its streams, the only one, or that of its rank; else -1."""
-    streams = [row for row in data.rows if row.kind == "stream" and row.device_id == gpu.device_id and row.process]
-    host = [row for row in data.rows if row.kind in _HOST_ROWS]
-    rank, comma, _ = gpu.label.partition(", ")
-    of_rank = [row for row in host if comma and row.label.startswith(f"{rank}, ")]
-    only = host if len({row.process for row in host}) == 1 else []
-    return next((row.process for row in (*streams, *only, *of_rank)), -1)
 
 
 def steps_of(data: TimelineData, gpu: TimelineRow) -> TimelineRow | None:
     """Return the row of the steps of a GPU's process; where it has none, the first one, since ranks step together."""
-    steps, process = [row for row in data.rows if row.kind == "steps"], process_of(data, gpu)
+    steps, process = [row for row in data.rows if row.kind == "steps"], timeline_view.process_of(data, gpu)
     return next(iter([*(row for row in steps if row.process == process), *steps]), None)
 
 

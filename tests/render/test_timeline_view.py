@@ -21,7 +21,7 @@ def test_the_strips_show_the_busy_share_of_each_gpu() -> None:
     """GPU 0 is busy half of the time, GPU 1 for a fortieth of it."""
     view = timeline_view.view(timeline_data())
     assert [(strip.label, strip.share) for strip in view.strips] == [("GPU 0", "50.0 %"), ("GPU 1", "2.5 %")]
-    assert "V50.0" in view.strips[0].path
+    assert "V50.0" in view.strips[0].picture.shapes[1].attributes["d"]
 
 
 def test_the_summary_says_what_is_seen() -> None:

@@ -86,9 +86,9 @@
   const steps = once(() => {
     const found = new Map();
     const add = (name, start, end) => found.set(spanKey(start, end), { kind: "step", id: name, start_ns: start, end_ns: end });
-    for (const link of document.querySelectorAll("#section-steps figure a[aria-label]")) {
+    for (const link of document.querySelectorAll("#section-steps figure a[data-name]")) {
       const at = /^#t=(-?\d+)-(-?\d+)$/.exec(link.hash);
-      if (at) add(link.getAttribute("aria-label").replace(/ in the timeline$/, ""), Number(at[1]), Number(at[2]));
+      if (at) add(link.dataset.name, Number(at[1]), Number(at[2]));
     }
     for (const table of nsyswrap.tables.filter((one) => STEP_TABLES.test(named(one)))) {
       table.first.forEach((row) => { const at = spanOf(row); if (at) add(table.text(row, "name"), ...at); });
