@@ -36,14 +36,14 @@ help: ## list the targets
 profile: $(VENV)/.base $(VENV)/.torch nsys ## set up, profile some steps of the MNIST example and write its report
 	$(PY) -m nsyswrap profile --stop-after $(WORKLOAD) $(ARGS)
 
-test: $(VENV)/.base $(VENV)/.dev $(VENV)/.site $(VENV)/.torch nsys-if-possible browser ## set up and run all tests but the thorough ones
+test: $(VENV)/.base $(VENV)/.dev $(VENV)/.site $(VENV)/.torch $(VENV)/.trainers nsys-if-possible browser ## set up and run all tests but the thorough ones
 	$(PY) -m pytest $(WORKERS) $(or $(TESTS),-m "not thorough")
 
 quick: MORE := 0
 quick: $(VENV)/.base $(VENV)/.dev ## run the fast tests: no browser, no nsys, no whole captures
 	$(PY) -m pytest $(WORKERS) -m "not browser and not nsys and not slow and not thorough" $(TESTS)
 
-check: $(VENV)/.base $(VENV)/.dev $(VENV)/.site $(VENV)/.torch nsys-if-possible browser ## all that a change must pass: format, lint, types, all tests with coverage, docs
+check: $(VENV)/.base $(VENV)/.dev $(VENV)/.site $(VENV)/.torch $(VENV)/.trainers nsys-if-possible browser ## all that a change must pass: format, lint, types, all tests with coverage, docs
 	$(PY) -m ruff format --check $(SOURCES)
 	$(PY) -m ruff check $(SOURCES)
 	$(PY) -m mypy --strict $(SOURCES)
@@ -112,6 +112,9 @@ $(VENV)/.site: $(VENV)/.made requirements/site.lock
 
 $(VENV)/.torch: $(VENV)/.made requirements/torch-cpu.lock requirements/torch-cuda.lock
 	@$(SETUP) torch && touch $@
+
+$(VENV)/.trainers: $(VENV)/.torch requirements/trainers.lock
+	@$(SETUP) trainers && touch $@
 
 # These check the machine, so they run each time; they do nothing if nothing is missing.
 nsys: $(VENV)/.base

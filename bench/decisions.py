@@ -2,6 +2,7 @@
 """Print how often `compare` and `gate` are wrong, and what they find: the tables of docs/compare.md and docs/gate.md.
 
     python bench/decisions.py                the series in bench/series
+    python bench/decisions.py --docs         writes their tables into docs/compare.md and docs/gate.md, too
     python bench/decisions.py FILE...        others that bench/record_series.py made
 
 Each series has the runs of several programs in order of time. Nothing changed between the runs of a program, so any
@@ -9,22 +10,26 @@ claim is false. Slowdowns are planted: the step times of the new runs are multip
 that load that lasts stays together, and runs drawn without order.
 """
 
+import argparse
+import itertools
 import json
 import lzma
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 
+from nsyswrap.compare import estimates
+from nsyswrap.compare.bootstrap import Series as Times
+from nsyswrap.compare.bootstrap import Statistic, standard_error
 from nsyswrap.compare.comparison import FIND, Outcome
 from nsyswrap.compare.estimates import decide, estimate_changes
 from nsyswrap.compare.step_times import KERNEL_ROWS, MeasuredSteps
-
-# Series, program, its runs, and the spread between their times per step.
 from nsyswrap.gate.decision import judge
 from nsyswrap.gate.timed_runs import GateOutcome, TimedRun
 
@@ -33,6 +38,8 @@ Series = tuple[str, str, list[MeasuredSteps], float]
 Counts = list[int]
 
 SERIES = Path(__file__).parent / "series"
+DOCS = Path(__file__).parent.parent / "docs"
+BEGIN, END = "<!-- table of bench/decisions.py -->", "<!-- end of the table -->"
 SIDES = (1, 2, 3, 5)
 SEED, DRAWS = 15, 40
 EARLIER, NEW = (10, 15), 3
@@ -107,22 +114,33 @@ def programs_of(file: Path) -> Iterator[tuple[str, list[MeasuredSteps], float]]:
         yield name, found, float(np.log([run.period.mean() for run in found]).std(ddof=1))
 
 
-def show(
-    title: str,
-    heads: Sequence[str],
-    series: Sequence[Series],
-    counts: Callable[[Sequence[MeasuredSteps]], Iterator[Any]],
-) -> None:
-    """Print a table of shares in per cent: a row for each program, and one for all programs of a series."""
-    print(f"\n{title}\n\n| series | program | spread | {' | '.join(heads)} |\n|{'---|' * (len(heads) + 3)}", flush=True)
-    whole: dict[tuple[str, int], Counts] = {}
-    for name, program, runs, spread in series:
-        for number, found in counts(runs):
-            print(row(name, program, f"{100 * spread:.1f} %", number, found), flush=True)
-            kept = whole.setdefault((name, number), [0] * len(found))
-            whole[name, number] = [one + other for one, other in zip(kept, found, strict=True)]
-    for (name, number), found in whole.items():
-        print(row(name, "all", "", number, found), flush=True)
+def remembered(error: Callable[[Times, Statistic], float]) -> Callable[[Times, Statistic], float]:
+    """Return the function with a memory: a run is in many windows, and its standard error takes 2,000 draws."""
+    known: dict[tuple[bytes, Statistic], float] = {}
+
+    def kept(times: Times, statistic: Statistic) -> float:
+        key = times.tobytes(), statistic
+        if key not in known:
+            known[key] = error(times, statistic)
+        return known[key]
+
+    return kept
+
+
+def table(
+    heads: Sequence[str], series: Sequence[Series], counts: Callable[[Sequence[MeasuredSteps]], Iterator[Any]], one: int
+) -> str:
+    """Return a table of shares in per cent: of each program at one number of runs, and of all programs at each."""
+    lines = [f"| series | program | spread | {' | '.join(heads)} |", "|---" * (len(heads) + 3) + "|"]
+    for name, group in itertools.groupby(series, key=itemgetter(0)):
+        whole: dict[int, Counts] = {}
+        for _, program, runs, spread in group:
+            for number, found in counts(runs):
+                whole[number] = [sum(pair) for pair in zip(whole.get(number, [0] * len(found)), found, strict=True)]
+                if number == one:
+                    lines.append(row(name, program, f"{100 * spread:.1f} %", number, found))
+        lines += [row(name, "all", "", number, found) for number, found in whole.items()]
+    return "\n".join(lines)
 
 
 def row(name: str, program: str, spread: str, number: int, found: Counts) -> str:
@@ -131,14 +149,28 @@ def row(name: str, program: str, spread: str, number: int, found: Counts) -> str
     return f"| {' | '.join([name, program, spread, str(number), str(found[0]), *shares])} |"
 
 
-def main(files: Sequence[Path]) -> None:
-    """Print both tables."""
-    series = [(file.name.partition(".")[0], *one) for file in files for one in programs_of(file)]
-    shares = ["false claims", "no difference", "no difference, 2.5 % slower", "5 % slower found"]
-    show("compare, per cent of windows", ["a side", "windows", *shares], series, compare_counts)
-    shares = ["false alarms", "passes", "passes, 5 % slower", "5 % slower found"]
-    show("gate by three new runs, per cent of windows", ["earlier", "windows", *shares], series, gate_counts)
+def main() -> None:
+    """Print both tables, and write them into the documentation where that is wanted."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("files", type=Path, nargs="*")
+    parser.add_argument("--docs", action="store_true", help="Write the tables into the documentation, too.")
+    chosen = parser.parse_args()
+    series = [
+        (file.name.partition(".")[0], *one)
+        for file in chosen.files or sorted(SERIES.glob("*.json.xz"))
+        for one in programs_of(file)
+    ]
+    compare = ["a side", "windows", "false claims", "no difference", "no difference, 2.5 % slower", "5 % slower found"]
+    gate = ["earlier", "windows", "false alarms", "passes", "passes, 5 % slower", "5 % slower found"]
+    for name, heads, counts, one in (("compare", compare, compare_counts, 3), ("gate", gate, gate_counts, 10)):
+        with patch.object(estimates, "standard_error", remembered(standard_error)):
+            text = table(heads, series, counts, one)
+        print(f"{name}, per cent of windows\n\n{text}\n", flush=True)
+        if chosen.docs:
+            page = DOCS / f"{name}.md"
+            before, _, rest = page.read_text().partition(BEGIN)
+            page.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{rest.partition(END)[2]}")
 
 
 if __name__ == "__main__":
-    main([Path(one) for one in sys.argv[1:]] or sorted(SERIES.glob("*.json.xz")))
+    main()

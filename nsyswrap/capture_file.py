@@ -8,16 +8,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nsyswrap.base.errors import CaptureError, ExportError
-from nsyswrap.base.privacy import neutral
+from nsyswrap.base.privacy import Cleaner, neutral
 from nsyswrap.capture.recorded_run import (
     CAPTURE_SUFFIXES,
+    XRAY_TABLE,
     recorded_copy_rates,
     recorded_host,
     recorded_profiler_cost,
     recorded_steps_alone,
+    recorded_xray,
 )
 from nsyswrap.events.blocked_calls import name_blocked_calls
 from nsyswrap.events.host_record import read_record
+from nsyswrap.events.xray_record import XrayRecord, cleaned_xray, read_xray
 from nsyswrap.hardware.copy_rates import read_rates
 from nsyswrap.hardware.profiler_cost import read_cost
 from nsyswrap.hardware.steps_alone import read_steps_alone
@@ -86,4 +89,24 @@ def with_recorded(trace: Trace, capture: Path, settings: Settings) -> tuple[Trac
         profiler_cost=read_cost(recorded_profiler_cost(capture)),
         host=host,
         steps_alone=read_steps_alone(recorded_steps_alone(capture)),
+        xray=xray_of(capture),
     )
+
+
+def xray_of(capture: Path) -> XrayRecord:
+    """Return what PyTorch said of the X-ray step of a capture; nothing where there is none."""
+    return read_xray(recorded_xray(capture))
+
+
+def shared_xray(capture: Path, cleaner: Cleaner) -> dict[str, dict[str, object]]:
+    """Return the table of a redacted export that holds its X-ray step.
+
+    Files are those of their package, or the name alone; of the rest, names of functions, classes, modules and operators
+    are texts, and all other texts are left out.
+
+    Args:
+        capture: The file that the user named.
+        cleaner: Cleans the names.
+    """
+    record = xray_of(capture)
+    return {XRAY_TABLE: cleaned_xray(record, cleaner.symbol, cleaner.file)} if record else {}

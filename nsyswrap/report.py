@@ -125,8 +125,11 @@ def report_of(
     given = dict(whole.values if whole else {}) | (
         {} if is_simulated else {"program": lambda: ProgramAlone(context, chosen)}
     )
-    found = values_and_sections(of_recording, {"context": context, "window": chosen}, given, "program")
+    found = values_and_sections([], {"context": context, "window": chosen}, given, "program")
     program: ProgramAlone = found["program"]
+    # The idle time of the program has findings of its own.
+    replaced: Mapping[str, Maker] = {} if program.is_recording else {"idle_findings": lambda: ()}
+    found = values_and_sections(of_recording, found, {**given, **replaced})
     if program.is_recording:
         only = [each for each in of_program if each.about is About.PROGRAM]
         alone = values_and_sections(only, found, given)
@@ -166,7 +169,7 @@ def report_of(
 def _about(
     spec: SectionSpec, program: ProgramAlone, found: Mapping[str, Any], alone: Mapping[str, Any], window: Window
 ) -> Section:
-    """Return a section of the recording or of the program; with the findings of the program, where it is about both.
+    """Return a section of the recording or of the program; with what is of the program, where it is about both.
 
     The findings are about all measured steps of the window.
     """
@@ -174,8 +177,15 @@ def _about(
     section: Section = (alone if spec.about is About.PROGRAM else found)[name]
     if spec.about is not About.BOTH or program.is_recording:
         return section
-    findings = (program.in_whole_window(each, window) for each in alone[name].findings)
-    return replace(section, findings=tuple(findings))
+    own: Section = alone[name]
+    return replace(
+        section,
+        facts=tuple(
+            (own.fact(each.label) if each.label in spec.of_program else None) or each for each in section.facts
+        ),
+        tables={label: (own if label in spec.of_program else section).tables[label] for label in section.tables},
+        findings=tuple(program.in_whole_window(each, window) for each in own.findings),
+    )
 
 
 def _timeline(
@@ -208,7 +218,13 @@ def _wanted(context: TraceContext, keys: Keys) -> tuple[list[SectionSpec], tuple
     candidates = [each for each in SECTIONS if (not keys or each.key in keys) and (is_part or not each.of_excerpt)]
     missing = {each.key: [spec.name for spec in each.needs if not len(context.trace[spec])] for each in candidates}
     gpu_worked = context.is_about_gpus
-    wanted = [each for each in candidates if not missing[each.key] and (gpu_worked or not each.of_operations)]
+    wanted = [
+        each
+        for each in candidates
+        if not missing[each.key]
+        and (gpu_worked or not each.of_operations)
+        and (each.applies is None or each.applies(context))
+    ]
     if not gpu_worked:
         return wanted, (_without_ledger(context),)
     titles: dict[tuple[str, ...], list[str]] = {}

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from itertools import chain
 
 import pytest
-from real_captures import RealReport
+from real_captures import RealReport, of_captures
 
 import nsyswrap.trace.tables
 from nsyswrap.base import intervals
@@ -21,7 +21,7 @@ def test_blocks_cover_each_row_once_and_in_order(length: int) -> None:
     assert all(0 < block.stop - block.start <= BLOCK for block in found)
 
 
-@pytest.mark.parametrize("name", ["cnn_amp_autograd_ranges", "alexnet_data_parallel_2gpu"])
+@of_captures(["cnn_amp_autograd_ranges", "alexnet_data_parallel_2gpu"])
 def test_the_size_of_a_block_changes_no_number(
     name: str, real_trace: Callable[[str], Trace], real_report: RealReport, monkeypatch: pytest.MonkeyPatch
 ) -> None:

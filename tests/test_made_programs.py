@@ -63,11 +63,11 @@ def test_the_steps_are_those_of_the_program(name: str) -> None:
     assert report.step.count == len(next(iter(program.steps.values())))
 
 
-@pytest.mark.parametrize("name", [name for name in PROGRAMS if PROGRAMS[name]().idle is not None])
+@every_program
 def test_idle_time_has_the_causes_that_were_made(name: str) -> None:
     program, report = made(name)
-    table = report.section("idle").tables["attribution"]  # type: ignore[union-attr]
     for gpu, causes in (program.idle or {}).items():
+        table = report.section("idle").tables["attribution"]  # type: ignore[union-attr]
         found = table[table["device_id"] == gpu].groupby("cause", observed=True)["idle_ns"].sum()
         assert found.to_dict() == causes
 

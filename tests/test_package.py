@@ -105,6 +105,7 @@ def test_the_wheel_carries_the_licence(wheel: zipfile.ZipFile) -> None:
         ("base.lock", [*PROJECT["project"]["dependencies"], *PROJECT["build-system"]["requires"]]),
         ("dev.lock", PROJECT["dependency-groups"]["dev"]),
         ("release.lock", PROJECT["dependency-groups"]["release"]),
+        ("trainers.lock", PROJECT["dependency-groups"]["trainers"]),
         ("torch-cpu.lock", PROJECT["project"]["optional-dependencies"]["workloads"]),
         ("torch-cuda.lock", PROJECT["project"]["optional-dependencies"]["workloads"]),
     ],

@@ -6,9 +6,19 @@ from functools import lru_cache
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
-from random_traces import LONGEST, THREADS, Operation, Sketch, context_of, random_trace, same_examples, sketches
+from random_traces import (
+    LONGEST,
+    THREADS,
+    Operation,
+    Sketch,
+    context_of,
+    random_trace,
+    same_examples,
+    several,
+    sketches,
+)
 from savings import ends_of
 
 from nsyswrap.base.intervals import Spans
@@ -26,7 +36,6 @@ from nsyswrap.trace.tables import Trace, array, coded
 START, END = -40, LONGEST + 60
 SHIFTS = (-1_000, 61, 10**10)
 MOMENTS = {"start_ns", "end_ns", "arrival_ns"}
-several = settings(deadline=None, max_examples=16)
 
 
 def report_from(trace: Trace, shift: int = 0) -> Report:

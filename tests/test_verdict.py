@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from analysis_fixtures import window
 from export_builder import ExportBuilder, trace_of
-from real_captures import CAPTURE_NAMES, RealReport
+from real_captures import RealReport, every_capture
 from verdict_checks import INCOMPLETE, check_verdict
 
 from nsyswrap.base import units
@@ -31,7 +31,7 @@ PREDICT_NOTHING = {
 TEN = StepTimes(10, 100 * MS)
 
 
-@pytest.mark.parametrize("name", CAPTURE_NAMES)
+@every_capture
 def test_the_verdict_of_a_real_capture_is_its_first_finding(name: str, real_report: RealReport) -> None:
     """The finding on missing events does not count. Without a rule, kernels limit the run, or the reason is unknown."""
     check_verdict(real_report(name))

@@ -14,7 +14,7 @@ from typing import Any
 from gallery_results import GALLERY, REPORT, Result, written
 
 from nsyswrap.model import Report
-from nsyswrap.render.html_report import render_slim
+from nsyswrap.render import html_writer, report_document
 from nsyswrap.render.json_reader import parse_report
 from nsyswrap.sections import program
 from nsyswrap.verdict import find_verdict, in_order
@@ -58,8 +58,8 @@ def slim_page(case: str, text: str, folder: Path = GALLERY) -> str:
         text: Its report.json.
         folder: The folder of the gallery.
     """
-    report = judged(parse_report(text, REPORT))
-    return render_slim(report, title=case, closing=" ".join(_closing(folder / case)))
+    document = report_document.document(judged(parse_report(text, REPORT)))
+    return html_writer.write(replace(document, page_title=case, closing=" ".join(_closing(folder / case))), form="slim")
 
 
 def judged(report: Report) -> Report:

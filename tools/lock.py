@@ -36,13 +36,14 @@ NO_HASHES: Mapping[str, Sequence[str]] = MappingProxyType({})
 
 
 class Lock(NamedTuple):
-    """One lock file: its name, its purpose, the arguments of pip, and the lock that limits its versions."""
+    """One lock file: name, purpose, arguments of pip, locks that limit its versions, and one that it leaves out."""
 
     name: str
     purpose: tuple[str, ...]
     wanted: tuple[str, ...]
-    bound_by: str | None = "base.lock"
+    bound_by: tuple[str, ...] = ("base.lock",)
     has_hashes: bool = True
+    without: str | None = None
 
 
 def locks(project: dict[str, Any]) -> tuple[Lock, ...]:
@@ -60,16 +61,23 @@ def locks(project: dict[str, Any]) -> tuple[Lock, ...]:
     # `===` takes this very build, where pip also sees one of the same version with a suffix, such as +cpu.
     cuda = ("The workloads' PyTorch, CUDA build; === keeps pip from taking a +cpu build instead.", *nvtx_why)
     return (
-        Lock("base.lock", ("What nsyswrap runs on, and hatchling, which installs it.",), base, bound_by=None),
+        Lock("base.lock", ("What nsyswrap runs on, and hatchling, which installs it.",), base, bound_by=()),
         Lock("dev.lock", ("What the tests and checks run on.",), tuple(project["dependency-groups"]["dev"])),
         Lock("release.lock", ("What lists the parts of a release.",), tuple(project["dependency-groups"]["release"])),
         Lock("site.lock", ("What builds the site.",), tuple(project["dependency-groups"]["site"])),
         Lock("torch-cpu.lock", cpu, (f"torch=={TORCH}+cpu", f"nvtx=={NVTX}"), has_hashes=False),
         Lock("torch-cuda.lock", cuda, (f"torch==={TORCH}", f"nvtx=={NVTX}"), has_hashes=False),
+        Lock(
+            "trainers.lock",
+            ("What trains in tests of recorded steps, beside the PyTorch of the workloads.",),
+            tuple(project["dependency-groups"]["trainers"]),
+            bound_by=("base.lock", "dev.lock", "release.lock", "site.lock", "torch-cpu.lock"),
+            without="torch-cpu.lock",
+        ),
     )
 
 
-def resolve(wanted: tuple[str, ...], bound_by: Path | None) -> dict[str, str]:
+def resolve(wanted: tuple[str, ...], bound_by: Sequence[Path]) -> dict[str, str]:
     """Ask pip what it would install into an empty environment; return name -> version.
 
     Raises:
@@ -77,7 +85,7 @@ def resolve(wanted: tuple[str, ...], bound_by: Path | None) -> dict[str, str]:
     """
     with tempfile.TemporaryDirectory() as folder:
         limits = Path(folder, "constraints.txt")
-        limits.write_text("\n".join(pins(bound_by.read_text()) if bound_by else ()))
+        limits.write_text("\n".join(pin for path in bound_by for pin in pins(path.read_text())))
         installs = _installs("--constraint", str(limits), *wanted)
     return {item["metadata"]["name"]: item["metadata"]["version"] for item in installs}
 
@@ -134,9 +142,12 @@ def main() -> None:
     """Resolve and write every lock file; with ``--hashes`` keep the versions."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     for lock in locks(project):
-        path, bound_by = REQUIREMENTS / lock.name, REQUIREMENTS / lock.bound_by if lock.bound_by else None
+        path = REQUIREMENTS / lock.name
         keeps = "--hashes" in sys.argv[1:]
+        bound_by = [REQUIREMENTS / name for name in lock.bound_by]
         versions = versions_in(path.read_text()) if keeps else resolve(lock.wanted, bound_by)
+        for name in versions_in((REQUIREMENTS / lock.without).read_text()) if lock.without else ():
+            versions.pop(name, None)
         path.write_text(render(lock, versions, hashes(versions) if lock.has_hashes else NO_HASHES))
         print(f"wrote requirements/{lock.name}")
 

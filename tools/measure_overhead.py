@@ -139,7 +139,8 @@ def _alone(turns: Sequence[Sequence[int]]) -> dict[str, Any]:
 
 def _kept(report: dict[str, Any]) -> dict[str, Any]:
     """Return what is compared of a report."""
-    return {key: report[key] for key in ("step", "plan", "verdict", "verdict_rule")}
+    findings = [{key: each[key] for key in ("rule", "saving")} for each in report["findings"]]
+    return {key: report[key] for key in ("step", "plan", "verdict", "verdict_rule")} | {"findings": findings}
 
 
 @contextmanager

@@ -30,7 +30,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PACKAGES = [f"nsyswrap/{name}" for name in ("attribution", "what_if", "loop", "ranks", "sections")]
 # Of a program in tools/, or in a browser or nsys, no test is near.
-QUICK = "not slow and not browser and not nsys and not tools"
+QUICK = "not slow and not browser and not nsys and not thorough"
 # How much is held or done at a time, and codes: no threshold of a result.
 NO_THRESHOLDS = frozenset(
     {
@@ -169,6 +169,8 @@ def first_failure(runs: list[tuple[list[str], str]], mutation: Mutation | None =
         first = FirstFailure()
         options = ["-xq", "-p", "no:cacheprovider", "--timeout=100", "-m", mark]
         code = pytest.main([*options, *tests], plugins=[first]) if tests else pytest.ExitCode.OK
+        if code == pytest.ExitCode.USAGE_ERROR:
+            raise ValueError(f"pytest cannot run {tests} with the mark {mark}")
         if code not in {pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED}:
             return first.name or "the import of the tests"
     return ""

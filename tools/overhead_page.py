@@ -9,8 +9,10 @@ from typing import Any, NamedTuple
 
 from nsyswrap.attribution.attribution import RULES
 from nsyswrap.base.interval import NAMES, Interval
+from nsyswrap.base.intervals import Window
+from nsyswrap.model import StepTimes
 from nsyswrap.verdict import LIMIT_SHARE
-from nsyswrap.what_if.fixed_step import WIDEST_FACTOR, is_known
+from nsyswrap.what_if.fixed_step import WIDEST_FACTOR, CurrentStep, is_known, typical
 
 WIDTH = 120
 KINDS = {"fault": "", "fix": ", fixed"}
@@ -36,8 +38,9 @@ PLANS = """
 ## The step with the fix
 
 Mean times of a step in ms. **with the fix**: the fixed program alone. **predicted**: the step with the first changes of
-the plan, with its range; none where these are not the planted faults alone, or where the plan calls it unknown.
-**width**: of the range, as a share of the measured step.
+the plan, with its range. Where these are not the planted faults alone, it is the step without the one fault, by its
+finding; none where there are several, or where the report calls it unknown. **width**: of the range, as a share of the
+measured step.
 
 | program | alone | with the fix | predicted | off | held | width |
 |---|---|---|---|---|---|---|
@@ -108,15 +111,36 @@ def plans_of(rows: Sequence[Mapping[str, Any]]) -> list[Compared]:
 
 
 def _predicted(report: Mapping[str, Any], rules: Sequence[str]) -> Mapping[str, int] | None:
-    """Return the step after the first changes of a plan, if these are those of the rules."""
+    """Return the step after the first changes of a plan, if these are those of the rules; else by the one finding."""
     count = len(set(rules))
     first = report["plan"][:count]
-    return _known(first[-1]["step"]) if count and {each["rule"] for each in first} == set(rules) else None
+    if count and {each["rule"] for each in first} == set(rules):
+        return _known(first[-1]["step"])
+    savings = [each["saving"] for each in report.get("findings", ()) if each["rule"] in rules and each["saving"]]
+    now = _now(report["step"]) if count == 1 and savings else None
+    return None if now is None else _known(_as_found(now.after(_interval(savings[0]))))
+
+
+def _now(step: Mapping[str, Any]) -> CurrentStep | None:
+    """Return the time of a step of a report now."""
+    alone = None if step["alone"] is None else _interval(step["alone"])
+    times = StepTimes(
+        step["count"], step["recorded_ns"], alone, step["alone_source"], step["total_ns"], step["alone_total_ns"]
+    )
+    return typical(times, Window(0, max(step["total_ns"], 1), "", "steps"))
+
+
+def _interval(found: Mapping[str, int]) -> Interval[int]:
+    return Interval(*(found[f"{name}_ns"] for name in NAMES))
+
+
+def _as_found(time: Interval[int]) -> Mapping[str, int]:
+    return {f"{name}_ns": ns for name, ns in zip(NAMES, time.in_order, strict=True)}
 
 
 def _known(found: Mapping[str, int] | None) -> Mapping[str, int] | None:
     """Return an interval of a report; None where the report calls it unknown."""
-    return found if found and is_known(Interval(*(found[f"{name}_ns"] for name in NAMES))) else None
+    return found if found and is_known(_interval(found)) else None
 
 
 def lines(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:

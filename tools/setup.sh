@@ -5,6 +5,7 @@
 #   tools/setup.sh base      nsyswrap itself, and what it runs on
 #   tools/setup.sh dev       what its tests and checks run on
 #   tools/setup.sh torch     PyTorch and nvtx, for workloads/
+#   tools/setup.sh trainers  what trains in tests of recorded steps
 #   tools/setup.sh site      what builds the site
 #   tools/setup.sh browser   a Chromium and a Firefox for the tests of the HTML report
 #
@@ -100,6 +101,11 @@ try_cpu_torch() {
   exit 1
 }
 
+install_trainers() {
+  say "installing the pinned packages that train in tests"
+  pip_install --no-deps --require-hashes --requirement requirements/trainers.lock
+}
+
 install_site() {
   say "installing the pinned packages that build the site"
   pip_install --no-deps --require-hashes --requirement requirements/site.lock
@@ -132,7 +138,8 @@ case "${1:-}" in
   base) install_base ;;
   dev) install_dev ;;
   torch) install_torch ;;
+  trainers) install_trainers ;;
   site) install_site ;;
   browser) install_browser ;;
-  *) fail "usage: tools/setup.sh venv | base | dev | torch | site | browser" ;;
+  *) fail "usage: tools/setup.sh venv | base | dev | torch | trainers | site | browser" ;;
 esac

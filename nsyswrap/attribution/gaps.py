@@ -26,6 +26,8 @@ from nsyswrap.trace.tables import array, blocks, coded
 # T explains the gap unless it waited for more than this share of the time before r. Source: definitions of the
 # root-cause rule, section "three segments".
 ONLY_WAITED = 0.5
+# An idle GPU begins an operation sooner after its launch. Source: ours, five times ``LATENCY_NS`` of launches.
+QUEUED_NS = 100_000
 EARLIEST = np.iinfo(np.int64).min
 LATEST = np.iinfo(np.int64).max
 
@@ -120,6 +122,8 @@ def find_gaps(context: TraceContext, states: ThreadStates, device_id: int, windo
         some.active_thread[:] = _active_threads(context, states, some)
         parts.append(np.where(by_call >= 0, not_traced.since(some.spans, operations.process[source]), some.spans.start))
     since = np.concatenate(parts)
+    if (first := _queued_from_the_start(context, mine)) >= 0:
+        since[ender == first] = spans.start[ender == first]
     # Where all is traced, both columns share their memory.
     return found if np.array_equal(since, spans.end) else replace(found, not_traced_from=since)
 
@@ -132,6 +136,20 @@ def _enders(operations: Operations, mine: Indices, spans: Spans) -> Indices:
     at = places(taken(operations.start, real), spans.end, side="left")
     found = np.where(at < len(real), taken(real, np.minimum(at, len(real) - 1)), -1)
     return found.astype(np.int32)
+
+
+def _queued_from_the_start(context: TraceContext, mine: Indices) -> int:
+    """Return the first operation of a device, where it waited in a queue for work that was launched earlier; else -1.
+
+    A recording may begin when the program has launched work that has not run yet. That work has no row, so the GPU
+    seems to be idle until the first operation of the recording.
+    """
+    operations, first = context.operations, int(mine[0])
+    call = int(operations.call[first])
+    if call < 0:
+        return -1
+    returned = int(array(context.trace[tables.CALLS], "end")[call])
+    return first if operations.start[first] - returned > QUEUED_NS else -1
 
 
 class _NotTraced:

@@ -65,13 +65,13 @@ def _taken(pieces: Pieces, calls: RecordedCalls) -> Times:
     cost = np.zeros(len(pieces.start), np.int64)
     if calls.cost is None or not len(cost):
         return cost
-    for owner in distinct(pieces.owner).tolist():
-        mine = np.flatnonzero(pieces.owner == owner)
-        added = calls.added(int(pieces.threads[owner]), pieces.start[mine], pieces.end[mine])
-        cost[mine] = np.rint(added.usual).astype(np.int64)
     running = np.isin(pieces.cause, [CODE[cause] for cause in RUNNING_CAUSES])
+    for owner in distinct(pieces.owner).tolist():
+        mine = np.flatnonzero(running & (pieces.owner == owner))
+        added = calls.usual(int(pieces.threads[owner]), pieces.start[mine], pieces.end[mine])
+        cost[mine] = np.rint(added).astype(np.int64)
     room = np.where(running, pieces.length, 0)
     same = (pieces.gap[1:] == pieces.gap[:-1]) & (pieces.owner[1:] == pieces.owner[:-1])
-    spilled = np.append(np.where(same & running[1:], np.maximum(cost - room, 0)[1:], 0), 0)
-    taken: Times = np.minimum(np.where(running, cost, 0) + spilled, room)
+    spilled = np.append(np.where(same, np.maximum(cost - room, 0)[1:], 0), 0)
+    taken: Times = np.minimum(cost + spilled, room)
     return taken

@@ -25,7 +25,7 @@ class DamagedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Codec:
-    """How the values of one type stand in JSON.
+    """How JSON holds the values of one type.
 
     Attributes:
         schema: Their JSON Schema.

@@ -112,8 +112,9 @@ def difference(value: Number, unit: str) -> str:
         value: The new value minus the old one.
         unit: A unit of ``model.Unit``; the difference of two shares is in percentage points.
     """
-    size = abs(value) if isinstance(value, int) else abs(float(value))
-    return _sign(value) + (change(size).removeprefix("+") if unit == "share" else text(size, unit))
+    if unit == "share":
+        return change(value)
+    return _sign(value) + text(abs(value) if isinstance(value, int) else abs(float(value)), unit)
 
 
 def _sign(value: Number) -> str:

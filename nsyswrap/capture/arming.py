@@ -1,16 +1,19 @@
 """Decides whether a program records some of its steps, or is recorded from its start to its end.
 
 A program that records its steps itself and never takes one would not be recorded. So its text must show a training
-loop before nsyswrap relies on its steps.
+loop, or NVTX ranges that name steps, before nsyswrap relies on its steps.
 """
 
 import os
 import re
+import shutil
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from nsyswrap.capture.options import ALL_STEPS, CaptureOptions
+from nsyswrap.capture.process import output_of
 
 _PYTHON = re.compile(r"(?:python|pypy)[\d.]*")
 # Modules and programs that start the script or the module that follows them.
@@ -20,6 +23,13 @@ _LAUNCHERS = frozenset({
 })  # fmt: skip
 # What a program says that trains with an optimizer of torch, or with a library that does, or that marks its steps.
 _TRAINS = re.compile(r"\boptim\b|\.backward\(|\w*Trainer\b|\.fit\(|\bnsyswrap\.steps\(|\bnsyswrap import .*\bsteps\b")
+# What a program says that marks its own steps: a call that opens a range, with a word for a step in the same line.
+_MARKS_STEPS = re.compile(
+    r"\b(?:range_push|push_range|annotate|nvtx\.range)\([^#\n]*(?:batch|step|iter)", re.IGNORECASE
+)
+# Exits with 0 where the ranges of a program can be seen: in Python 3.12 and newer.
+_CAN_MONITOR = "import sys; sys.exit(not hasattr(sys, 'monitoring'))"
+_ASK_S = 10.0
 # What a program says that chooses itself what a profiler records.
 _OWN_RANGE = re.compile(r"cudaProfilerStart|\bprofiler\.start\(|torch\.cuda\.profiler|\bcudart\(\)\.cudaProfiler")
 
@@ -54,9 +64,39 @@ def arming(options: CaptureOptions) -> Arming:
     if _OWN_RANGE.search(text):
         hint = "To record only what the program itself chooses, add --capture-range cudaProfilerApi"
         return Arming(is_armed=False, why="the program calls cudaProfilerStart itself", note=hint)
-    if not _TRAINS.search(text):
+    return _by_text(text, options)
+
+
+def _by_text(text: str, options: CaptureOptions) -> Arming:
+    """Return whether a program shows steps in its text."""
+    if _TRAINS.search(text):
+        return Arming(is_armed=True, why="the script shows a training loop")
+    if not _MARKS_STEPS.search(text):
         return Arming(is_armed=False, why="the script shows no training loop")
-    return Arming(is_armed=True, why="the script shows a training loop")
+    if not _can_monitor(options):
+        return Arming(is_armed=False, why="the script marks its steps, which is seen with Python 3.12 and newer only")
+    return Arming(is_armed=True, why="the script marks its steps")
+
+
+def _can_monitor(options: CaptureOptions) -> bool:
+    """Return whether the Python of a program, or of the launcher that starts it, can monitor calls."""
+    environ = {**os.environ, **dict(options.environment)}
+    with suppress(OSError, TimeoutError):
+        for word in options.command:
+            path = shutil.which(word, path=environ.get("PATH"))
+            if path and (python := _python_of(Path(path).absolute())):
+                return output_of([*python, "-c", _CAN_MONITOR], timeout_s=_ASK_S, env=environ).code == 0
+    return False
+
+
+def _python_of(program: Path) -> tuple[str, ...]:
+    """Return the Python that a program is, or that the first line of a script names; empty for none."""
+    if _PYTHON.fullmatch(program.name):
+        return (str(program),)
+    with program.open("rb") as file:
+        first = file.readline(_LONGEST).decode(errors="replace")
+    words = first.removeprefix("#!").split() if first.startswith("#!") else ()
+    return tuple(words) if any(_PYTHON.fullmatch(Path(word).name) for word in words) else ()
 
 
 def _excluded(options: CaptureOptions) -> str | None:

@@ -30,16 +30,13 @@ class AloneRun:
     processes: tuple[dict[str, object], ...]
 
 
-def run_alone(
-    options: CaptureOptions, timed_text: str, progress: Progress = silent, *, cached_batches: int = 0
-) -> AloneRun:
+def run_alone(options: CaptureOptions, progress: Progress = silent, *, cached_batches: int = 0) -> AloneRun:
     """Run the program of a capture without nsys.
 
     Phases are marked as in the capture, so that the same steps are timed.
 
     Args:
         options: The options of the capture.
-        timed_text: Regular expression of the program's ranges to time.
         progress: Called with each phase.
         cached_batches: How many batches each loader loads and then repeats; 0 to leave loaders unchanged.
 
@@ -54,7 +51,9 @@ def run_alone(
         environ = kept_environment(os.environ) if options.hide_environment else dict(os.environ)
         complete = {**environ, **dict(options.environment)}
         folder = temporary / "annotate"
-        injection = Injection(folder, cached_batches, marks=options.annotate, timed_text=timed_text)
+        injection = Injection(
+            folder, cached_batches, marks=options.annotate, step_text=options.step_text, is_timed=True
+        )
         injection.prepare()
         call = ForegroundCall(
             argv=run_dir.inner(program),

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from nsyswrap.base.errors import UsageError
+from nsyswrap.capture.process_tree import stat_fields
 from nsyswrap.capture.recorded_run import RANK_VARIABLES, SIZE_VARIABLES
 
 # Variables in which torchrun, Open MPI and SLURM set the rank on the node, and the number of ranks there.
@@ -103,17 +104,15 @@ def common_name(environ: Mapping[str, str]) -> str | None:
 
 def _launcher(pid: int) -> tuple[int, str] | None:
     """Return id and start of the nearest ancestor that has no rank: the launcher, also of a script around this one."""
-    while pid > 1:
+    while pid > 1 and (fields := stat_fields(pid)):
         try:
-            text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
             pairs = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
         except OSError:
             return None
-        _state, parent, *others = text.rpartition(")")[2].split()
         names = {os.fsdecode(pair.partition(b"=")[0]) for pair in pairs}
         if names.isdisjoint(RANK_VARIABLES):
-            return pid, others[17]
-        pid = int(parent)
+            return pid, fields[19]
+        pid = int(fields[1])
     return None
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from nsyswrap.base import units
 from nsyswrap.base.errors import CaptureError, CommandNotExecutableError, CommandNotFoundError, ExportError, UsageError
 from nsyswrap.capture.annotate.injection import Injection
-from nsyswrap.capture.annotate.recording import WARM_UP_STEPS
+from nsyswrap.capture.annotate.recording import ENDED_PHASE, WARM_UP_STEPS
 from nsyswrap.capture.arming import arming
 from nsyswrap.capture.capabilities import Capabilities, capabilities_of
 from nsyswrap.capture.convert import export_report, import_recorded, move_recorded
@@ -59,6 +59,7 @@ from nsyswrap.capture.signals import (
 )
 from nsyswrap.capture.step_watch import PATIENCE_S, StepState, StepWatch
 from nsyswrap.capture.steps_alone import write_steps_alone
+from nsyswrap.capture.xray_file import write_xray
 
 # Exit codes of a shell for signals. Codes of real-time signals are left out: they are more often a program's own.
 _LAST_PLAIN_SIGNAL = 31
@@ -225,13 +226,21 @@ def _attempt(  # noqa: PLR0913, PLR0917 - what to run, where, and who watches
         link.unlink(missing_ok=True)
         link.symlink_to(temporary, target_is_directory=True)
         call, notes = _prepared(options, nsys, capabilities, program, (temporary, private))
-        steps = None if call.steps is None else dataclasses.replace(call.steps, on_state=watched.on_state)
-        call = dataclasses.replace(call, on_hint=watched.on_hint, steps=steps)
-        recorded = _monitored_or_rescued(call, watched.progress, (temporary, private))
+        monitor = HostMonitor()
+
+        def on_state(state: StepState) -> None:
+            if state.phase == ENDED_PHASE:  # a job runs on for hours
+                monitor.stop()
+            watched.on_state(state)
+
+        steps = None if call.steps is None else dataclasses.replace(call.steps, on_state=on_state)
+        call = dataclasses.replace(call, on_hint=watched.on_hint, on_start=monitor.start, steps=steps)
+        recorded = _monitored_or_rescued(call, monitor, watched.progress, (temporary, private))
         injection = _injection(temporary, options)
         notes += injection.notes() if options.annotate else ()
         if steps is not None:
             write_steps_alone(private, injection.steps_alone())
+            write_xray(private, injection.xray())
             if recorded[0].started and not injection.begun:
                 _check_may_run_again(recorded[0], injection)
                 return None
@@ -298,10 +307,16 @@ def _reserved(options: CaptureOptions, place: ReservedFolder | None) -> Abstract
     return reserve_folder(options.folder, force=options.force, next_free=options.next_free)
 
 
-def _monitored_or_rescued(call: ForegroundCall, progress: Progress, folders: tuple[Path, Path]) -> Recorded:
-    """Run the program as ``_monitored`` does; if nsys fails, keep what it recorded."""
+def _monitored_or_rescued(
+    call: ForegroundCall, monitor: HostMonitor, progress: Progress, folders: tuple[Path, Path]
+) -> Recorded:
+    """Run the program; return its result, and what was sampled meanwhile. If nsys fails, keep what it recorded."""
     try:
-        return _monitored(call, progress)
+        try:
+            run = run_in_foreground(call, progress)
+        finally:
+            monitor.stop()
+        return run, monitor.record()
     except (CaptureInterruptedError, CaptureTerminatedError):
         raise
     except CaptureError as error:
@@ -312,16 +327,6 @@ def _monitored_or_rescued(call: ForegroundCall, progress: Progress, folders: tup
         move_recorded(unfinished, private / UNFINISHED_NAME)
         hint = f"{error.hint}. What was recorded is kept: 'nsyswrap resume {private.parent}' tries to read it"
         raise CaptureError(error.message, hint=hint) from error
-
-
-def _monitored(call: ForegroundCall, progress: Progress) -> Recorded:
-    """Run the program; return its result, and what was sampled of the host and the GPUs meanwhile."""
-    monitor = HostMonitor()
-    try:
-        run = run_in_foreground(dataclasses.replace(call, on_start=monitor.start), progress)
-    finally:
-        monitor.stop()
-    return run, monitor.record()
 
 
 @contextmanager
@@ -435,7 +440,8 @@ def injection_folder(temporary: Path) -> Path:
 
 def _injection(temporary: Path, options: CaptureOptions) -> Injection:
     is_armed = options.capture_range == ARMED_RANGE
-    return Injection(injection_folder(temporary), steps=options.steps if is_armed else None)
+    steps = options.steps if is_armed else None
+    return Injection(injection_folder(temporary), step_text=options.step_text, steps=steps, has_xray=options.xray)
 
 
 def _keep_report(

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nsyswrap.base.errors import UsageError
+from nsyswrap.base.step_text import STEP_TEXT
 from nsyswrap.capture.annotate.nvtx_calls import DOMAIN
 from nsyswrap.capture.annotate.recording import LATER, TEXT
 from nsyswrap.capture.capabilities import Capabilities
@@ -47,7 +48,9 @@ class CaptureOptions:
         steps: Steps to record: how many; ``FIRST:END`` by their numbers; ``all`` for the whole program; ``later`` for
             those that ``trigger`` asks for; empty for as many as fit in ten seconds, where the program shows a training
             loop.
+        step_text: Regular expression of the program's own ranges that are steps.
         stop_after: End the program when its steps are recorded.
+        xray: Record one more step after those, in which PyTorch itself says what it computes and for which line.
         cuda_graph: ``node`` records each kernel in a CUDA graph, at a cost; ``graph`` records a graph as one
             operation. The default is ``node``, because tensor core use of kernels that are not recorded is unknown.
         cuda_events: Record when events complete on the GPU, as far as nsys does that by default.
@@ -77,7 +80,9 @@ class CaptureOptions:
     duration_s: float = 0.0
     capture_range: str = ""
     steps: str = ""
+    step_text: str = STEP_TEXT.pattern
     stop_after: bool = False
+    xray: bool = True
     cuda_graph: str = "node"
     cuda_events: bool = True
     gpu_metrics: str = ""

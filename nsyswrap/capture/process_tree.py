@@ -135,13 +135,19 @@ def own_id(fields: dict[str, str], by_namespace: str, plain: str) -> int:
     return int(fields.get(by_namespace, fields[plain]).split()[-1])
 
 
-def start_time(pid: int) -> str:
-    """Return when a process started, in clock ticks since the boot; empty if it has ended."""
+def stat_fields(pid: int) -> list[str]:
+    """Return the fields of a process's ``stat`` file from its state on: state, parent, ...; none if it has ended."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
-        return ""
-    return text.rpartition(")")[2].split()[19]
+        return []
+    # The name is in brackets and may itself hold brackets and spaces; the fields after the last bracket are plain.
+    return text.rpartition(")")[2].split()
+
+
+def start_time(pid: int) -> str:
+    """Return when a process started, in clock ticks since the boot; empty if it has ended."""
+    return "".join(stat_fields(pid)[19:20])
 
 
 def kill_all(pid: int, excluded: frozenset[int]) -> bool:
@@ -195,10 +201,5 @@ def shell_code(code: int) -> int:
 
 def _stat(pid: int) -> tuple[int, str]:
     """Return parent and state letter of a process; 0 and an empty state if it does not exist."""
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return 0, ""
-    # The name is in brackets and may itself hold brackets and spaces; the fields after the last bracket are plain.
-    state, parent, *_ = text.rpartition(")")[2].split()
+    state, parent, *_ = stat_fields(pid) or ("", "0")
     return int(parent), state

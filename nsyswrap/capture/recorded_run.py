@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 
-from nsyswrap.capture.result_folder import HOST_NAME, STEPS_ALONE_NAME
+from nsyswrap.capture.result_folder import HOST_NAME, STEPS_ALONE_NAME, XRAY_NAME
 
 SCHEMA = "nsyswrap.run/1"
 COPY_RATES = "pinned_copy_rates"
@@ -24,9 +24,12 @@ HOST_SCHEMA = "nsyswrap.host/1"
 CAPTURE_STEM = "capture"
 CAPTURE_SUFFIXES = (".nsys-rep", ".qdrep")
 
-# The table of a redacted export, and the longest value in it that is read: what `profile` measures has some kilobytes.
+# The tables of a redacted export, and the longest value in each that is read: what `profile` measures has some
+# kilobytes, and the operators of a step have some megabytes.
 _TABLE = "NSYSWRAP_RUN"
 _LONGEST = 1 << 20
+XRAY_TABLE = "NSYSWRAP_XRAY"
+LONGEST_XRAY = 1 << 28
 
 # Variables in which launchers set the rank and the number of ranks: torchrun, Open MPI, SLURM.
 RANK_VARIABLES = ("RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID")
@@ -47,9 +50,19 @@ def recorded_host(capture: Path) -> object:
 
 def recorded_steps_alone(capture: Path) -> object:
     """Return the steps timed alone that lie beside a capture of `profile`; None where there are none."""
-    path = capture.parent / STEPS_ALONE_NAME
+    return _beside(capture, STEPS_ALONE_NAME) or _record_inside(capture).get(STEPS_ALONE)
+
+
+def recorded_xray(capture: Path) -> object:
+    """Return what PyTorch said of the X-ray step, from beside a capture of `profile`; None where there is nothing."""
+    return _beside(capture, XRAY_NAME) or _record_inside(capture, XRAY_TABLE, LONGEST_XRAY)
+
+
+def _beside(capture: Path, file: str) -> object:
+    """Return what a file beside a capture of `profile` holds; None where there is none."""
+    path = capture.parent / file
     if capture.stem != CAPTURE_STEM or not path.is_file():
-        return _record_inside(capture).get(STEPS_ALONE)
+        return None
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -125,12 +138,12 @@ def _record_beside(capture: Path) -> dict[str, object]:
     return record if isinstance(record, dict) and record.get("schema") == SCHEMA else {}
 
 
-def _record_inside(capture: Path) -> dict[str, object]:
-    """Return what a redacted export holds of the `run.json` of its original; empty for all other captures."""
+def _record_inside(capture: Path, table: str = _TABLE, longest: int = _LONGEST) -> dict[str, object]:
+    """Return what a redacted export holds of a file beside its original; empty for all other captures."""
     if not capture.is_file() or capture.suffix in CAPTURE_SUFFIXES:
         return {}
     address = f"{capture.absolute().as_uri()}?mode=ro&immutable=1"
-    query = f"select name, value from {_TABLE} where length(value) <= {_LONGEST} limit 10"  # noqa: S608 - our own names
+    query = f"select name, value from {table} where length(value) <= {longest} limit 10"  # noqa: S608 - our own names
     try:
         with closing(sqlite3.connect(address, uri=True)) as database:
             return {str(name): json.loads(value) for name, value in database.execute(query)}

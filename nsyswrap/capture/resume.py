@@ -7,8 +7,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from nsyswrap.base.errors import UsageError
+from nsyswrap.capture.annotate.injection import Injection
 from nsyswrap.capture.convert import export_report, import_recorded, is_export, move_recorded
 from nsyswrap.capture.locate import find_nsys
+from nsyswrap.capture.nsys import injection_folder
 from nsyswrap.capture.progress import Progress
 from nsyswrap.capture.result_folder import (
     EXPORT_NAME,
@@ -22,6 +24,7 @@ from nsyswrap.capture.result_folder import (
     reserve_folder,
 )
 from nsyswrap.capture.run_dir import TEMPORARY_PREFIX
+from nsyswrap.capture.steps_alone import write_steps_alone
 
 
 @contextmanager
@@ -62,8 +65,9 @@ def _keep_recorded(place: ReservedFolder) -> None:
     for name in (REPORT_NAME, UNFINISHED_NAME):
         if (private / name).is_file():
             (private / name).chmod(0o600)
-    publish(place.folder)
     link = private / TEMPORARY_LINK
+    write_steps_alone(private, Injection(injection_folder(link)).steps_alone())
+    publish(place.folder)
     if link.is_symlink():
         temporary = link.readlink()
         if (

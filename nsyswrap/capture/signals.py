@@ -2,7 +2,7 @@
 
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from threading import current_thread, main_thread
@@ -163,11 +163,7 @@ def survives(pid: int, number: signal.Signals) -> bool:
 
     Where the kernel does not say, the answer is no: the recording is then stopped before the process gets the signal.
     """
-    try:
-        fields = status_fields(f"/proc/{pid}/status")
-    except OSError:
-        return False
-    return any(int(fields.get(name, "0"), 16) >> (number - 1) & 1 for name in ("SigCgt", "SigIgn", "SigBlk"))
+    return _is_in_one_of(("SigCgt", "SigIgn", "SigBlk"), pid, number)
 
 
 def is_sent_to_all(number: signal.Signals, nsys: int) -> bool:
@@ -177,11 +173,16 @@ def is_sent_to_all(number: signal.Signals, nsys: int) -> bool:
         number: The signal.
         nsys: The process id of nsys.
     """
+    return _is_in_one_of(("ShdPnd",), nsys, number)
+
+
+def _is_in_one_of(names: Sequence[str], pid: int, number: signal.Signals) -> bool:
+    """Return whether one of a process's sets of signals has a signal; no where the kernel does not say."""
     try:
-        fields = status_fields(f"/proc/{nsys}/status")
+        fields = status_fields(f"/proc/{pid}/status")
     except OSError:
         return False
-    return bool(int(fields.get("ShdPnd", "0"), 16) >> (number - 1) & 1)
+    return any(int(fields.get(name, "0"), 16) >> (number - 1) & 1 for name in names)
 
 
 def aborted_error(number: signal.Signals) -> CaptureError:

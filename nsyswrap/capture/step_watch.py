@@ -13,6 +13,7 @@ from nsyswrap.capture.annotate.injection import Injection
 from nsyswrap.capture.annotate.recording import ALONE, ENDED_PHASE, RECORDING, WARM_UP, Schedule
 from nsyswrap.capture.process import output_of
 from nsyswrap.capture.steps_alone import write_steps_alone
+from nsyswrap.capture.xray_file import write_xray
 
 # How long a program may run without a step before it is recorded from outside, and the longest program that is run
 # once more if it ended before it was recorded. One limit, so that every program is recorded.
@@ -81,12 +82,14 @@ class StepWatch:
         self._is_over = bool(self.injection.recorded()) and not self.injection.is_waiting
         if self._is_over:
             write_steps_alone(self.folder, self.injection.steps_alone())
+            write_xray(self.folder, self.injection.xray())
         found = self.injection.progress()
         if found or self._is_over:
             self._show(found)
-        elif (
-            ran_s > PATIENCE_S and not self.injection.is_waiting and not self.injection.begun and self.injection.begin()
-        ):
+        # The first batch of a loader begins a step that nothing ends where weights are updated by hand.
+        if self._is_over or ran_s <= PATIENCE_S or any(each.get("has_loop", True) for each in found):
+            return
+        if not self.injection.is_waiting and not self.injection.begun and self.injection.begin():
             self.is_outside = True
             # If nsys cannot be started, the program runs on, and what was not recorded is reported at its end.
             with contextlib.suppress(OSError, TimeoutError):

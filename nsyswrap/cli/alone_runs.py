@@ -15,7 +15,7 @@ from nsyswrap.capture.options import CaptureOptions
 from nsyswrap.compare.baseline import with_baseline, without_baseline
 from nsyswrap.compare.loader_counterfactual import failed, without_loader
 from nsyswrap.hardware.steps_alone import StepsAlone
-from nsyswrap.loop.step_detection import Steps, step_matcher
+from nsyswrap.loop.step_detection import Steps
 from nsyswrap.loop.timed_ranges import find_timed_steps
 from nsyswrap.model import Report
 
@@ -35,10 +35,9 @@ class WantedRuns(NamedTuple):
     loader: bool
 
 
-def add_alone_runs(  # noqa: PLR0913 - one argument a source
+def add_alone_runs(
     report: Report,
     options: CaptureOptions,
-    step_range: str,
     wanted: WantedRuns,
     *,
     code: int,
@@ -51,7 +50,6 @@ def add_alone_runs(  # noqa: PLR0913 - one argument a source
     Args:
         report: The report of the run under nsys.
         options: The options of that run.
-        step_range: Regular expression of the ranges that are steps; empty for the usual names.
         wanted: Which results the report is to have.
         code: Exit code of the run under nsys; a program that failed is not run again.
         calibrated: Returns the report of the run under nsys, calibrated to steps alone; None for the same report.
@@ -60,7 +58,7 @@ def add_alone_runs(  # noqa: PLR0913 - one argument a source
         if code:
             raise _RunFailedError(f"the program ended with exit code {code}")
         click.echo("nsyswrap: running the program again without nsys", err=True)
-        alone = _steps_alone(options, step_range)
+        alone = _steps_alone(options)
     except NsyswrapError as error:
         report = without_baseline(report, error.message) if wanted.baseline else report
         report = report.with_section(failed(report, error.message)) if wanted.loader else report
@@ -70,7 +68,7 @@ def add_alone_runs(  # noqa: PLR0913 - one argument a source
     if wanted.loader:
         click.echo("nsyswrap: running the program again with cached batches", err=True)
         try:
-            cached = _steps_alone(options, step_range, KEPT_BATCHES)
+            cached = _steps_alone(options, KEPT_BATCHES)
             section = without_loader(report, alone, cached, KEPT_BATCHES)
         except NsyswrapError as error:
             section = failed(report, error.message)
@@ -82,19 +80,18 @@ class _RunFailedError(NsyswrapError):
     """A run of the program failed."""
 
 
-def _steps_alone(options: CaptureOptions, step_range: str, cached_batches: int = 0) -> Steps:
+def _steps_alone(options: CaptureOptions, cached_batches: int = 0) -> Steps:
     """Run the program without nsys, and return its steps; with cached batches, if any are wanted.
 
     Raises:
         NsyswrapError: It cannot be run, or it failed.
     """
     # The output of the program was shown once.
-    pattern = step_matcher(step_range).pattern
-    alone = run_alone(replace(options, output_to_stderr=True), pattern, cached_batches=cached_batches)
+    alone = run_alone(replace(options, output_to_stderr=True), cached_batches=cached_batches)
     if alone.exit_code:
         how = "with cached batches" if cached_batches else "without nsys"
         raise _RunFailedError(f"{how} the program ended with exit code {alone.exit_code}")
-    return find_timed_steps(alone.processes, step_range)
+    return find_timed_steps(alone.processes, options.step_text)
 
 
 def _with_printed_notes(report: Report, wanted: WantedRuns) -> Report:

@@ -25,7 +25,7 @@ _SAMPLE_HZ = 1000
 _OPERATORS = "autograd-nvtx"
 
 # Options whose values are those of the capture option of the same name.
-_UNCHANGED = ("capture_range", "gpu_metrics", "cuda_memory", "cwd", "nsys_args", "force", "stop_after")
+_UNCHANGED = ("capture_range", "gpu_metrics", "cuda_memory", "cwd", "nsys_args", "force", "stop_after", "xray")
 
 _GPU_METRICS = "--gpu-metrics"
 _IDS = re.compile(r"all|none|cuda-visible|\d+(,\d+)*")
@@ -95,6 +95,12 @@ _OPTIONS = (
         "else the whole program]",
     ),
     click.option("--stop-after", is_flag=True, help="End the program when its steps are recorded, with exit code 0."),
+    click.option(
+        "--xray/--no-xray",
+        default=True,
+        show_default=True,
+        help="Record one more step after those, in which PyTorch names the operator, line and module of each kernel.",
+    ),
     click.option("--delay", type=Seconds(min=0), default=0.0, metavar="S", help="Start recording after S seconds."),
     click.option("--duration", type=Seconds(min=0), default=0.0, metavar="S", help="Record for S seconds."),
     click.option("--timeout", type=Seconds(min=0, min_open=True), metavar="S", help="End the program after S seconds."),

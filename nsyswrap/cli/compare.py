@@ -94,6 +94,9 @@ def compare(  # noqa: PLR0913 - one argument an option
     if most_slower is not None and not math.isfinite(most_slower):
         hint = "give a finite number: 5 for 5 %"
         raise UsageError(f"--fail-on-regression {most_slower:g} would never fail", hint=hint)
+    if find is not None and most_slower and find > most_slower:
+        words = f"--find {find:g} would let a slowdown pass that --fail-on-regression {most_slower:g} does not allow"
+        raise UsageError(words, hint="leave out --find, or give at most as much")
     check_not_input(output, base, new, *more_base, *more_new)
     wanted = find if find is not None else most_slower or 100 * FIND
     settings = ComparisonOptions(wanted / 100, frozenset(map(IssueKind, accept)))

@@ -16,6 +16,7 @@ from nsyswrap.cli.verdict_errors import RegressedError, verdict_errors
 from nsyswrap.render.documents import FORMS
 
 if TYPE_CHECKING:
+    from nsyswrap.cli.gate_series import SeriesQuery
     from nsyswrap.gate.reports import NamedReport
     from nsyswrap.gate.timed_runs import Gate, GateOptions
 
@@ -102,12 +103,14 @@ def gate(  # noqa: PLR0913 - one argument an option
       nsyswrap gate reports/new --against v1.2
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
     with verdict_errors():
-        from nsyswrap.compare.comparison import IssueKind  # noqa: PLC0415 - loads pandas
+        from nsyswrap.cli.gate_series import SeriesQuery, revisions_in  # noqa: PLC0415 - loads pandas
+        from nsyswrap.compare.comparison import IssueKind  # noqa: PLC0415
         from nsyswrap.gate.timed_runs import GateOptions, GateOutcome  # noqa: PLC0415
 
         settings = GateOptions(find=find / 100, accept=frozenset(map(IssueKind, accept)), allow_one=allow_one)
-        check_not_input(output, *new, *earlier)
-        found = _result(earlier, new, (program, db, series), settings)
+        wanted = SeriesQuery(revisions_in(earlier), program, db, series)
+        check_not_input(output, *runs_at(new), *(() if wanted.revisions else runs_at(earlier)))
+        found = _result(earlier, new, wanted, settings)
         write_result(
             rendered_result("gate", form_of(form, output, FORMS), found, to_terminal=output is None),
             output,
@@ -119,20 +122,17 @@ def gate(  # noqa: PLR0913 - one argument an option
             raise CannotTellError("the runs cannot tell whether a step became slower", hint=found.hint)
 
 
-def _result(
-    earlier: Sequence[Path], new: Sequence[Path], of_history: tuple[str, str | None, str], options: "GateOptions"
-) -> "Gate":
+def _result(earlier: Sequence[Path], new: Sequence[Path], wanted: "SeriesQuery", options: "GateOptions") -> "Gate":
     """Return the result for the runs of the history, or for reports alone.
 
     Raises:
         UsageError: Reports alone have no new runs.
     """
-    from nsyswrap.cli.gate_series import SeriesQuery, gate_of_history, revisions_in  # noqa: PLC0415 - loads pandas
+    from nsyswrap.cli.gate_series import gate_of_history  # noqa: PLC0415 - loads pandas
     from nsyswrap.gate.reports import gate_reports  # noqa: PLC0415
 
-    revisions = revisions_in(earlier)
-    if revisions:
-        return gate_of_history(SeriesQuery(revisions, *of_history), runs_at(new), options)
+    if wanted.revisions:
+        return gate_of_history(wanted, runs_at(new), options)
     if not new:
         raise UsageError("there is no new run", hint="give its report, or a range of commits with --against main~10..")
     return gate_reports(_named(runs_at(earlier)), _named(runs_at(new)), options)

@@ -132,7 +132,8 @@ def _checked_out(kept: History, wanted: SeriesQuery) -> list[SeriesRun]:
     found = kept.series(Program(wanted.series or wanted.program.partition(" ")[0]), f"{HEAD}^!", limit=MOST_EARLIER)
     of_program = [one for one in found if " " not in wanted.program or _words(one.row.identity) == wanted.program]
     if not of_program:
-        what = f" of {wanted.program}" if wanted.program else ""
+        name = wanted.series or wanted.program
+        what = f" of {name}" if name else ""
         hint = (
             "run the program with 'nsyswrap profile --record', or give its reports: nsyswrap gate NEW --against RANGE"
         )

@@ -42,7 +42,7 @@ def history(context: click.Context, *, db: str | None) -> None:
 
 @history.command()
 @click.argument("reports", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="REPORT...")
-@click.option("--replace", is_flag=True, help="Where a run is there with other numbers, take those of the report.")
+@click.option("--replace", is_flag=True, help="Where a run is there already, take the numbers and the series of now.")
 @click.option(
     "--series",
     default="",
@@ -66,10 +66,10 @@ def add(db: str | None, *, reports: tuple[Path, ...], replace: bool, series: str
         except NsyswrapError as error:
             if len(reports) == 1:
                 raise
-            failed.append(f"{path}: {error.message}")
+            failed.append(error.message if str(path) in error.message else f"{path}: {error.message}")
             continue
         became = kept.add(run, replace=replace)
-        hint = "; --replace takes those of the report" if became == became.OTHER else ""
+        hint = "; --replace takes those of now" if became == became.OTHER else ""
         verb = "was " if became in {became.NEW, became.REPLACED} else ""
         click.echo(f"{run.row.run_id[:ID_DIGITS]}  {printable(str(path))} {verb}{became}{hint}")
     if failed:

@@ -9,8 +9,8 @@ NEEDED = (
     "nsyswrap.trace.load",
     "nsyswrap.report",
     "nsyswrap.render.json_report",
-    "nsyswrap.render.html_report",
     "nsyswrap.render.report_document",
+    "nsyswrap.render.html_writer",
     "nsyswrap.render.text_writer",
 )
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nsyswrap.base.errors import CaptureError, ExportError, NsyswrapError, UsageError
+from nsyswrap.base.step_text import STEP_TEXT
 from nsyswrap.base.version import __version__
 from nsyswrap.capture.result_folder import STEPS_ALONE_NAME
 from nsyswrap.cli.capture_options import ProfileCommand, capture_options, options_of
@@ -117,7 +118,8 @@ def profile(  # noqa: PLR0913 - one parameter an option
         raise CaptureError(error.message, hint=error.hint) from error
     launch = this_launch(ranks, os.environ)
     wanted = options_of(command, capture, output_to_stderr=form == "json", annotate=counterfactual is not None)
-    wanted = for_launch(dataclasses.replace(wanted, umask=os.umask(0o077)), launch)
+    step_text = options.step_range or STEP_TEXT.pattern
+    wanted = for_launch(dataclasses.replace(wanted, umask=os.umask(0o077), step_text=step_text), launch)
     read = functools.partial(report_of_capture, options=options, with_timeline=True, quiet=quiet)
     cost = measured_cost(wanted, quiet=quiet, kept_only=launch is not None) if with_cost else {}
     with reserved(wanted) as place:
@@ -133,9 +135,7 @@ def profile(  # noqa: PLR0913 - one parameter an option
                 write_json(result.folder / STEPS_ALONE_NAME, alone.measured())
                 return first_report(result, read, planned)
 
-            report = add_alone_runs(
-                report, wanted, options.step_range, runs, code=result.exit_code, calibrated=calibrated
-            )
+            report = add_alone_runs(report, wanted, runs, code=result.exit_code, calibrated=calibrated)
         write_report(report, place.folder)
     show = functools.partial(print_summary, form=form, quiet=quiet)
     folder: Path | None = place.folder

@@ -163,13 +163,18 @@ READING = {
 }
 
 
+# A log gets a line on a program's steps so often, in seconds: a run of an hour has 360.
+_LINE_S = 10.0
+
+
 class _Lines:
-    """Prints one line for each phase, for logs."""
+    """Prints one line for each phase, and some for the steps of a program, for logs."""
 
     def __init__(self, *, quiet: bool) -> None:
         self._quiet = quiet
         self._phase: Phase | None = None
-        self._steps = ""
+        self._steps: tuple[str, bool] | None = None
+        self._printed_s = 0.0
 
     def __enter__(self) -> None:
         return
@@ -185,9 +190,10 @@ class _Lines:
         self._phase = phase
 
     def show_steps(self, state: StepState) -> None:
-        if state.phase != self._steps and not self._quiet:
+        steps, now_s = (state.phase, state.per_s is None), time.monotonic()
+        if not self._quiet and (steps != self._steps or now_s - self._printed_s >= _LINE_S):
             click.echo(f"nsyswrap: {_step_text(state)}", err=True)
-        self._steps = state.phase
+            self._steps, self._printed_s = steps, now_s
 
 
 class _Bars:

@@ -8,11 +8,13 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 from nsyswrap.base.errors import ExportError
 from nsyswrap.capture.recorded_run import recorded_host, recorded_profiler_cost, recorded_steps_alone
+from nsyswrap.capture_file import xray_of
 from nsyswrap.cli.inputs import sqlite_export
 from nsyswrap.events.host_record import read_record
 from nsyswrap.hardware.profiler_cost import read_cost
@@ -69,6 +71,7 @@ def rank_report(source: RankCapture, trace: Trace) -> RankReport:
         host=read_record(recorded_host(source.path), trace.epoch_ns),
         profiler_cost=read_cost(recorded_profiler_cost(source.path)),
         steps_alone=read_steps_alone(recorded_steps_alone(source.path)),
+        xray=partial(xray_of, source.path),
     )
 
 

@@ -4,7 +4,6 @@ import json
 import os
 import shlex
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,10 +38,9 @@ def recorded_run(path: Path, series: str = "") -> "Run":
     if not isinstance(made, int):
         made = committed_s(str(known.get("commit") or ""), file.parent)
     project, folder = project_folder(Path.cwd()).resolve(), file.parent.resolve()
-    place = RunOrigin(made, folder.relative_to(project).as_posix() if folder.is_relative_to(project) else "")
+    inside = folder.relative_to(project).as_posix() if folder.is_relative_to(project) else ""
     cleaner = identity_from(os.environ.items(), kept=HOMES).cleaner()
-    run = run_from_report(read_report(file), record, place, cleaner)
-    return replace(run, row=run.row._replace(program=series, arguments="")) if series else run
+    return run_from_report(read_report(file), record, RunOrigin(made, inside, series), cleaner)
 
 
 def report_file(path: Path) -> Path:

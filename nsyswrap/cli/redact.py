@@ -22,19 +22,22 @@ def redact(*, capture: Path, output: Path, force: bool) -> None:
 
     It leaves out the environment, host name, user name, home and working folders, other processes, and the program's
     output. Times, sizes and counts stay the same, and nsys's own reports can read it. It also holds what `profile`
-    measured beside the capture: the profiler's own cost, and the rates of copies. NVTX range texts of the program stay,
-    with the names above removed: check them before you share the file.
+    measured beside the capture: the profiler's own cost, the rates of copies, and the X-ray step. NVTX range texts of
+    the program stay, with the names above removed: check them before you share the file.
 
     \b
       nsyswrap redact capture.nsys-rep -o shared.sqlite
       nsyswrap redact reports/base/capture.sqlite -o shared.sqlite --force
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
     from nsyswrap.capture.recorded_run import shared_record  # noqa: PLC0415 - loaded when an export is read
+    from nsyswrap.capture_file import shared_xray  # noqa: PLC0415
     from nsyswrap.trace import redact as redaction  # noqa: PLC0415
 
     check_not_input(output, capture)
     with sqlite_export(capture) as export:
-        done = redaction.redact(export, output, force=force, more=shared_record(capture))
+        done = redaction.redact(
+            export, output, force=force, more=lambda cleaner: shared_record(capture) | shared_xray(capture, cleaner)
+        )
     click.echo(f"wrote {printable(str(output))}: {_rows_of(done.kept)}", err=True)
     click.echo(f"left out: {_rows_of(done.left_out)}, {units.counted(done.texts_left_out, 'text')}", err=True)
     click.echo(f"changed: {done.texts_changed:,} of the {done.texts_kept:,} texts that were kept", err=True)

@@ -14,7 +14,7 @@ from nsyswrap.cli.inputs import (
     report_from,
 )
 from nsyswrap.cli.output import check_not_input, force_option, write_result
-from nsyswrap.cli.terminal import printable, rendered
+from nsyswrap.cli.terminal import printable
 
 
 @click.command()
@@ -46,16 +46,12 @@ def report(*, capture: Path, options: ReadOptions, output: Path, slim: bool, for
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
     options.check()
     check_not_input(output, capture, *options.kernel_rules)
-    found = report_from(capture, options, with_timeline=not slim)
-    if slim:
-        from nsyswrap.render import html_report  # noqa: PLC0415 - loads jinja2
+    from nsyswrap.render import documents  # noqa: PLC0415 - loads what makes a document
 
-        page = html_report.render_slim(found)
-    else:
-        if is_report(capture):
-            words = f"{capture.name} holds none: give {capture_of(capture)} to get one"
-            click.echo(f"note: The page has no timeline, because {printable(words)}.", err=True)
-            note = "This page was made from a report.json, which holds no timeline."
-            found = dataclasses.replace(found, notes=(*found.notes, note))
-        page = rendered("html", found, to_terminal=False)
-    write_result(page, output, force=force)
+    found = report_from(capture, options, with_timeline=not slim)
+    if is_report(capture) and not slim:
+        words = f"{capture.name} holds none: give {capture_of(capture)} to get one"
+        click.echo(f"note: The page has no timeline, because {printable(words)}.", err=True)
+        note = "This page was made from a report.json, which holds no timeline."
+        found = dataclasses.replace(found, notes=(*found.notes, note))
+    write_result(documents.render("report", "slim" if slim else "html", found), output, force=force)

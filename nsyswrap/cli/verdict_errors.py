@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import click
 
 from nsyswrap.base.errors import CannotTellError, NsyswrapError, UnfinishedError, UsageError
+from nsyswrap.cli.streams import discard_stdout
 
 
 class RegressedError(NsyswrapError):
@@ -32,9 +33,12 @@ def verdict_errors(*, decides: bool = True) -> Iterator[None]:
         if not decides:
             raise
         raise UnfinishedError(error.message, hint=error.hint) from error
-    except Exception:
+    except Exception as error:
         if not decides:
             raise
+        if isinstance(error, BrokenPipeError):
+            discard_stdout()
+            raise UnfinishedError("the result was not read to its end", hint="write it to a file with -o") from error
         # A mistake of ours must not look like a slower program.
         traceback.print_exc()
         sys.exit(UnfinishedError.exit_code)

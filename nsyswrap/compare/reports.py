@@ -58,12 +58,14 @@ def compare_reports(
     tables = change_tables(before, now, basis)
     blocks = tuple(one for one in issues if one.blocks)
     findings = pair_findings(before, now, basis)
+    tells = estimates and not (blocks and decision.outcome is Outcome.CANNOT_TELL)
+    sentence = _sentence(decision, estimates, tables, chosen.find) if tells else ""
     return Comparison(
         base=before,
         new=now,
         options=chosen,
         outcome=Outcome.CANNOT_TELL if blocks else decision.outcome,
-        verdict=" ".join([*others, _verdict(decision, estimates, tables, blocks, chosen.find)]),
+        verdict=_verdict(sentence, blocks, others),
         hint=next((one.hint for one in blocks if one.hint), decision.hint),
         issues=issues,
         estimates=estimates,
@@ -75,27 +77,18 @@ def compare_reports(
     )
 
 
-def _verdict(
-    decision: Decision,
-    estimates: tuple[Estimate, ...],
-    tables: tuple[ChangeTable, ...],
-    blocks: tuple[ComparabilityIssue, ...],
-    find: float,
-) -> str:
-    """Return the verdict; where an issue withholds it, the issue comes first."""
-    sentence = _sentence(decision, estimates, tables, find) if estimates else ""
+def _verdict(sentence: str, blocks: tuple[ComparabilityIssue, ...], others: Sequence[str]) -> str:
+    """Return the verdict: first what withholds it and what else differs, then the sentence about the step."""
     if not blocks:
-        return sentence
-    reason = f"Cannot tell: {_as_clause(blocks[0].message)}."
-    if not sentence or decision.outcome is Outcome.CANNOT_TELL:
-        return reason
-    return f"{reason} Apart from that: {sentence}"
+        return " ".join([*others, sentence])
+    reason = " ".join([f"Cannot tell: {_as_clause(blocks[0].message)}.", *others])
+    return f"{reason} Apart from that: {sentence}" if sentence else reason
 
 
 def _as_clause(sentence: str) -> str:
-    """Return a sentence as a clause: without its full stop, and in lower case where it begins with an article."""
+    """Return a sentence as a clause: without its full stop, and in lower case where no name begins it."""
     words = sentence.removesuffix(".")
-    return words[0].lower() + words[1:] if words.startswith(("The ", "A ")) else words
+    return words[0].lower() + words[1:] if words.startswith(("The ", "A ", "Other ")) else words
 
 
 def _sentence(decision: Decision, estimates: tuple[Estimate, ...], tables: tuple[ChangeTable, ...], find: float) -> str:

@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
@@ -33,20 +34,30 @@ class SourceLines:
 
 def find_lines(trace: Trace) -> SourceLines:
     """Return the line of each stack of a trace."""
-    files = {frame.file for stack in trace.stacks for frame in stack}
-    mine = {file for file in files if _is_own(file)}
-    # The folder of the program: that of the file in which most stacks begin.
-    outermost = (next((frame.file for frame in reversed(stack) if frame.file in mine), None) for stack in trace.stacks)
-    counts = Counter(file for file in outermost if file)
-    first = max(counts, key=lambda file: (counts[file], file), default="")
-    folder = PurePosixPath(first).parent
-    shown = {file: _shown(file, folder) for file in files}
+    shown = shown_files(trace.stacks)
+    mine = {file for file in shown if _is_own(file)}
     innermost, own = [], []
     for stack in trace.stacks:
         innermost.append(_as_shown(stack[0], shown))
         own.append(_as_shown(_own_frame(stack, mine), shown))
     stacks = tuple(tuple(_as_shown(frame, shown) for frame in stack) for stack in trace.stacks)
     return SourceLines(tuple(innermost), tuple(own), stacks)
+
+
+def shown_files(stacks: Sequence[Sequence[Frame]]) -> dict[str, str]:
+    """Return how each file of some stacks is shown.
+
+    The folder of the program is that of the file in which most stacks begin.
+
+    Args:
+        stacks: The stacks, innermost frame first.
+    """
+    files = {frame.file for stack in stacks for frame in stack}
+    outermost = (next((frame.file for frame in reversed(stack) if _is_own(frame.file)), None) for stack in stacks)
+    counts = Counter(file for file in outermost if file)
+    first = max(counts, key=lambda file: (counts[file], file), default="")
+    folder = PurePosixPath(first).parent
+    return {file: _shown(file, folder) for file in files}
 
 
 def _own_frame(stack: tuple[Frame, ...], mine: set[str]) -> Frame:

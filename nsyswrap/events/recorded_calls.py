@@ -21,6 +21,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from nsyswrap.base.intervals import Indices, Spans, Times, Window, covered
+from nsyswrap.base.memo import memo
 from nsyswrap.events.api_calls import base_name
 from nsyswrap.events.kernel_names import KernelNames
 from nsyswrap.events.operations import GRAPH_LAUNCHES, Operations
@@ -63,9 +64,13 @@ class CallTimes:
         if self.number is not None:
             so_far = np.append(0, self.number)
             first, last = so_far[first], so_far[last]
-        share = 0.5 if self.kind in {kinds.RANGE, kinds.MARK} else 1.0
-        counts: Costs = np.maximum(last - first, 0) * share
+        counts: Costs = np.maximum(last - first, 0) * self._share
         return counts
+
+    @property
+    def _share(self) -> float:
+        """Return the part of a call that one counts as: the begin and the end of a range are half a range each."""
+        return 0.5 if self.kind in {kinds.RANGE, kinds.MARK} else 1.0
 
     def added(self, start: Times, end: Times, costs: ProfilerCost) -> "AddedTime":
         """Return what nsys added to the calls that begin inside each interval, in ns."""
@@ -73,26 +78,32 @@ class CallTimes:
         low, usual, high = (count * each for each in cost.added.in_order)
         nothing, alone = np.zeros(len(count)), count * cost.alone
         if self.length is not None and self.number is not None:
-            usual = self._sums(_added_to_nodes(np.diff(self.number, prepend=0), self.length, costs), start, end)
+            usual = _sums(self.at, self.usual(costs), start, end)
             return AddedTime(low, usual, high, usual, nothing, alone)
         if self.work is not None and cost.slowdown is not None:
-            least, most = cost.added.ends
-            usual, high = (
-                self._sums(np.clip(self.work * (1 - 1 / each), least, most * costs.pace_range), start, end)
-                for each in cost.slowdown
-            )
+            usual, high = (_sums(self.at, self._of_work(each, costs), start, end) for each in cost.slowdown)
             return AddedTime(low, usual, high, usual, high, alone)
         return AddedTime(low, usual, high, nothing, nothing, alone)
 
-    def _sums(self, each: Costs, start: Times, end: Times) -> Costs:
-        """Return the sums of one number for each call over the calls that begin inside intervals."""
-        so_far = np.append(0.0, np.cumsum(each))
-        first, last = (so_far[np.searchsorted(self.at, side)] for side in (start, end))
-        sums: Costs = np.maximum(last - first, 0)
-        return sums
+    def usual(self, costs: ProfilerCost) -> Costs:
+        """Return what nsys usually added to each call, in ns."""
+        cost = costs[self.kind]
+        if self.length is not None and self.number is not None:
+            return _added_to_nodes(np.diff(self.number, prepend=0), self.length, costs)
+        if self.work is not None and cost.slowdown is not None:
+            return self._of_work(cost.slowdown[0], costs)
+        return np.full(len(self.at), self._share * cost.added.point)
+
+    def _of_work(self, slowdown: float, costs: ProfilerCost) -> Costs:
+        """Return what nsys added to each launch, of the work before it, at a slowdown, in ns."""
+        least, most = costs[self.kind].added.ends
+        added: Costs = np.clip(
+            (0 if self.work is None else self.work) * (1 - 1 / slowdown), least, most * costs.pace_range
+        )
+        return added
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False)
 class RecordedCalls:
     """The recorded calls of some threads inside a window, with the measured cost of each kind.
 
@@ -110,6 +121,15 @@ class RecordedCalls:
         for each in self.threads.get(thread, ()):
             sums += each.added(start, end, costs)
         return AddedTime(*sums)
+
+    def usual(self, thread: int, start: Times, end: Times) -> Costs:
+        """Return what nsys usually added to a thread inside intervals, in ns: ``added`` has it with its bounds."""
+        return _sums(*self._together(thread), start, end)
+
+    @memo
+    def _together(self, thread: int) -> tuple[Times, Costs]:
+        """Return when each call of a thread began, and what nsys usually added to it; each GPU needs them again."""
+        return _together(self.threads.get(thread, ()), self.cost or ProfilerCost())
 
 
 class AddedTime(NamedTuple):
@@ -173,14 +193,30 @@ def _with_work(calls: Sequence[CallTimes], cost: ProfilerCost, waiting: Spans) -
         cost: What nsys adds to a call.
         waiting: When the thread does not work.
     """
-    others = [each for each in calls if each.piece is None]
+    at, usual = _together([each for each in calls if each.piece is None], cost)
     for each in calls:
         if each.piece is None:
             yield each
             continue
         start, end = each.piece
-        added = sum((other.added(start, end, cost).usual for other in others), np.zeros(len(start)))
+        added = _sums(at, usual, start, end)
         yield replace(each, work=np.maximum(end - start - covered(waiting, start, end) - added, 0.0))
+
+
+def _together(calls: Sequence[CallTimes], cost: ProfilerCost) -> tuple[Times, Costs]:
+    """Return when each of some calls began, ascending, and what nsys usually added to it, in ns."""
+    at = np.concatenate([np.empty(0, np.int64), *(each.at for each in calls)])
+    added = np.concatenate([np.empty(0), *(each.usual(cost) for each in calls)])
+    order = np.argsort(at, kind="stable")
+    return at[order], added[order]
+
+
+def _sums(at: Times, each: Costs, start: Times, end: Times) -> Costs:
+    """Return the sums of one number for each call over the calls that begin inside intervals."""
+    so_far = np.append(0.0, np.cumsum(each))
+    first, last = (so_far[np.searchsorted(at, side)] for side in (start, end))
+    sums: Costs = np.maximum(last - first, 0)
+    return sums
 
 
 def _inside(trace: Trace, spec: TableSpec, window: Window) -> slice:

@@ -105,6 +105,9 @@ def _waiting(one: SeriesRun, known: KnownOfRuns) -> float | None:
 
 def _of_new(new: Sequence[SeriesRun], known: KnownOfRuns, options: GateOptions) -> Iterator[ComparabilityIssue]:
     """Yield what keeps new runs from being compared."""
+    if len({one.row.run_id for one in new}) < len(new):
+        words = "One capture is given twice as a new run."
+        yield ComparabilityIssue(IssueKind.SAME, words, blocks=True, hint="give each run once")
     for one in new:
         name, count = run_name(one.row), one.row.step_count
         if count < FEWEST_STEPS:

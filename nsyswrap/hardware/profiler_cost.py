@@ -88,6 +88,15 @@ class ProfilerCost:
         """Return the cost of a kind; that of the general kind where a special one was not measured, else nothing."""
         return self.calls.get(kind, self.calls.get(GENERAL.get(kind, kind), FREE))
 
+    @property
+    def pace_of_runs(self) -> float:
+        """Return how many times as long the same code takes in nine of ten other runs, or as short, at most.
+
+        Either end of the measured range is its root from the middle. That is for moments; a second of steps has about
+        half of it. Source: reports/overhead.json, turns of a second of programs whose CPU sets the pace.
+        """
+        return float(self.pace_range**0.25)
+
     def measured(self) -> dict[str, object]:
         """Return the costs as `run.json` holds them; of the pace of the machine only its range."""
         calls = {kind: cost.measured() for kind, cost in self.calls.items()}

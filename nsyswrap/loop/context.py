@@ -17,6 +17,7 @@ from nsyswrap.events.operations import Operations, find_operations
 from nsyswrap.events.python_stacks import SourceLines, find_lines
 from nsyswrap.events.recorded_calls import NOT_MEASURED, RecordedCalls, find_recorded_calls
 from nsyswrap.events.thread_states import ThreadStates, find_thread_states
+from nsyswrap.events.xray_record import XrayRecord
 from nsyswrap.hardware.copy_rates import CopyRate
 from nsyswrap.hardware.kernel_names.user_rules import NameRule
 from nsyswrap.hardware.profiler_cost import ProfilerCost
@@ -29,6 +30,7 @@ from nsyswrap.loop.pattern_steps import find_marked_steps, find_pattern_steps
 from nsyswrap.loop.phase_detection import PhaseRule, Phases, find_phases
 from nsyswrap.loop.step_detection import PATTERN, Steps, find_steps
 from nsyswrap.loop.work_sequence import WorkSequence, work_sequences
+from nsyswrap.loop.xray_step import without_xray
 from nsyswrap.rules.program_kind import ProgramKind
 from nsyswrap.trace import tables
 from nsyswrap.trace.tables import Trace
@@ -50,6 +52,7 @@ class Settings:
         launched_as: Rank of each process as its launcher numbered it, by global id of the process.
         clock_errors: How wrong the times of a process can be against those of others, in ns, by its global id.
         steps_alone: The steps that were timed without recording.
+        xray: What PyTorch said of the X-ray step of each process.
     """
 
     step_pattern: str = ""
@@ -62,6 +65,7 @@ class Settings:
     launched_as: Mapping[int, int] = field(default_factory=dict)
     clock_errors: Mapping[int, int] = field(default_factory=dict)
     steps_alone: StepsAlone = NO_STEPS_ALONE
+    xray: XrayRecord = ()
 
 
 NO_SETTINGS = Settings()
@@ -86,6 +90,7 @@ class TraceContext:
         phases: The phase open on each thread at each time.
         phase_of_operations: Code of the phase in which each operation was launched, shape (operations,); -1 for none or
             an unknown launch.
+        xray: The X-ray steps, which the trace does not hold; None where there are none.
     """
 
     trace: Trace
@@ -101,6 +106,7 @@ class TraceContext:
     steps: Steps
     phases: Phases
     phase_of_operations: npt.NDArray[np.int32]
+    xray: Trace | None = None
 
 
 def find_context(trace: Trace, settings: Settings = NO_SETTINGS, known: Steps | None = None) -> TraceContext:
@@ -114,6 +120,7 @@ def find_context(trace: Trace, settings: Settings = NO_SETTINGS, known: Steps | 
     Raises:
         UsageError: The pattern of steps is no regular expression.
     """
+    trace, xray = without_xray(trace)
     operations = find_operations(trace)
     with ThreadPoolExecutor(1) as pool:  # beside the steps
         kernel_names = pool.submit(find_kernel_names, trace, operations, settings.kernel_rules)
@@ -138,6 +145,7 @@ def find_context(trace: Trace, settings: Settings = NO_SETTINGS, known: Steps | 
             phase_of_operations=phases.of_operations(trace, operations),
             kernel_names=named,
             program_kind=find_program_kind(trace, operations, named),
+            xray=xray,
         )
 
 

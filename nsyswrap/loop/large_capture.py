@@ -30,6 +30,8 @@ from nsyswrap.loop.interval_choice import (
 )
 from nsyswrap.loop.step_detection import Steps, find_steps, step_matcher
 from nsyswrap.loop.whole_ledger import LedgerSweep, Swept, extent_of_operations, whole_ledgers
+from nsyswrap.loop.xray_step import TEXT as XRAY
+from nsyswrap.loop.xray_step import without_xray
 from nsyswrap.trace import tables
 from nsyswrap.trace.connection import opened
 from nsyswrap.trace.large_export import LargeExport, Progress, RowCounter
@@ -149,10 +151,10 @@ class _LargeCapture:
 
         def are_wanted(texts: Iterable[str]) -> set[str]:
             with time_limit("--step-range", matcher.pattern):
-                return {text for text in texts if text in _PASSES or matcher.search(text)}
+                return {text for text in texts if text in {*_PASSES, XRAY} or matcher.search(text)}
 
         ranges = self.large.ranges(are_wanted)
-        trace = self.large.trace_of_ranges(ranges, _FOR_STEPS)
+        trace, _ = without_xray(self.large.trace_of_ranges(ranges, _FOR_STEPS))
         return _StepRanges(find_steps(trace, self.request.step_pattern), ranges)
 
     def _read(self, chosen: ReadInterval, swept: Swept, steps: Arrays | None) -> Trace:

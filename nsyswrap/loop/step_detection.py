@@ -16,12 +16,12 @@ from nsyswrap.base.excerpt import Excerpt, StepsRead
 from nsyswrap.base.intervals import Indices, Window
 from nsyswrap.base.memo import memo
 from nsyswrap.base.patterns import time_limit
+from nsyswrap.base.step_text import STEP_TEXT
 from nsyswrap.events.operations import SOURCES, launch_calls
 from nsyswrap.loop.injected_ranges import steps_before, without_doubtful_steps
 from nsyswrap.trace import tables
 from nsyswrap.trace.tables import Trace, array, coded
 
-STEP_TEXT = re.compile(r"(?:batch|step|iteration|iter)[\s_#:=\-\[(]*\d+[\])]?$", re.IGNORECASE)
 _NUMBER = re.compile(r"\d+")
 
 PATTERN: Final = "pattern"

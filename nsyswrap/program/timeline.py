@@ -74,7 +74,8 @@ def calibrated_context(context: TraceContext, calibration: Calibration) -> Trace
     )
     thread = array(steps, "thread")
     start, end = (threads.moved(thread, array(steps, name)) for name in ("start", "end"))
-    return find_context(trace, settings, replace(context.steps, frame=steps.assign(start=start, end=end), read=None))
+    found = find_context(trace, settings, replace(context.steps, frame=steps.assign(start=start, end=end), read=None))
+    return replace(found, xray=context.xray)
 
 
 def _steps_of(steps: Steps, sample: Window) -> pd.DataFrame:

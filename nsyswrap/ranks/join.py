@@ -88,6 +88,7 @@ def join(
         host=host_of_job([each.host for each in reports], clocks, uuids),
         profiler_cost=cost_of_job([each.profiler_cost for each in reports]),
         steps_alone=steps_of_job([(each.rank, each.steps_alone) for each in reports]),
+        xray=tuple(each.xray for each in reports),
     )
 
 

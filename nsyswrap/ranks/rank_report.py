@@ -1,9 +1,10 @@
 """The report of one rank, and the reports of several ranks as one."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from nsyswrap.events.host_record import NO_RECORD, HostRecord
+from nsyswrap.events.xray_record import XrayRecord
 from nsyswrap.hardware.profiler_cost import ProfilerCost
 from nsyswrap.hardware.steps_alone import NO_STEPS_ALONE, StepsAlone
 from nsyswrap.loop.context import Settings
@@ -23,6 +24,7 @@ class RankReport:
         host: What was sampled of its host, by its own clock.
         profiler_cost: What nsys adds to each call there; None if unknown.
         steps_alone: The steps that were timed without recording.
+        xray: Reads what PyTorch said of its X-ray step.
     """
 
     name: str
@@ -32,6 +34,7 @@ class RankReport:
     host: HostRecord = NO_RECORD
     profiler_cost: ProfilerCost | None = None
     steps_alone: StepsAlone = NO_STEPS_ALONE
+    xray: Callable[[], XrayRecord] = tuple
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,7 @@ class Joined:
         host: What was sampled of the hosts.
         profiler_cost: What nsys adds to each call; None if unknown.
         steps_alone: The steps of all ranks that were timed without recording.
+        xray: Reads what PyTorch said of the X-ray step of each report.
     """
 
     trace: Trace
@@ -57,6 +61,7 @@ class Joined:
     host: HostRecord = NO_RECORD
     profiler_cost: ProfilerCost | None = None
     steps_alone: StepsAlone = NO_STEPS_ALONE
+    xray: tuple[Callable[[], XrayRecord], ...] = ()
 
     def settings(self, given: Settings) -> Settings:
         """Return the user's settings with what the reports say.
@@ -71,4 +76,5 @@ class Joined:
             host=self.host,
             profiler_cost=self.profiler_cost,
             steps_alone=self.steps_alone,
+            xray=tuple(replace(each, report=number) for number, read in enumerate(self.xray) for each in read()),
         )

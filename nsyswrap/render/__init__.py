@@ -34,7 +34,7 @@ def _written(form: str) -> Renderer:
 RENDERERS: Mapping[str, Renderer] = MappingProxyType(
     {
         "text": _written("text"),
-        "html": _renderer("html_report"),
+        "html": _written("html"),
         "json": _renderer("json_report"),
         "csv": _renderer("csv_report"),
         "markdown": _written("markdown"),

@@ -64,6 +64,18 @@ def cell_bar(fills: Sequence[tuple[str, str]], parts: Sequence[int], titles: Seq
     return Picture(tuple(shapes), 14)
 
 
+def area(path: str, height: int, alt: str) -> Picture:
+    """Return an outline in a box 1000 wide and 100 high, as ``busy_area`` makes it, on its ground."""
+    ground = shape("rect", "ground", width=1000, height=100, fill="#929292", fill_opacity=".15")
+    return Picture((ground, shape("path", "p-compute", d=path, fill="#0054A9")), height, alt, box="1000 100")
+
+
+def swatch(row: "LegendRow") -> Picture:
+    """Return the colour of a part of a bar for a cell of a table."""
+    square = shape("rect", f"p-{row.key}", width=12, height=12, rx=2, fill=row.fill)
+    return Picture((square,), 12, width="12")
+
+
 class Label(NamedTuple):
     """The text of a part of a bar, the width of its plate in pixels, and the pages that show it: ``all``, ``wide``."""
 

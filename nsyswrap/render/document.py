@@ -1,12 +1,12 @@
 """What a result says before it has a form: a verdict, then sections of lines, facts, tables and pictures.
 
-A comparison, the totals of many captures, a sweep, a history and a gate each make one ``Document``; ``html_writer``,
-``text_writer`` and ``markdown_writer`` turn any document into their form. Texts are raw here: the writers make names
-that programs and users chose safe, each in the way of its form.
+A report, a comparison, the totals of many captures, a sweep, a history and a gate each make one ``Document``;
+``html_writer``, ``text_writer`` and ``markdown_writer`` turn any document into their form. Texts are raw here: the
+writers make names that programs and users chose safe, each in the way of its form.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
@@ -22,23 +22,48 @@ if TYPE_CHECKING:
     from nsyswrap.model import TimelineData
     from nsyswrap.render.charts import LegendRow
 
-Form = Literal["html", "text", "markdown"]
-EVERYWHERE: frozenset[Form] = frozenset({"html", "text", "markdown"})
+Form = Literal["html", "slim", "text", "markdown"]
+"""A page, a short page for mail and CI, a text for a terminal, a comment on a pull request."""
+EVERYWHERE: frozenset[Form] = frozenset({"html", "slim", "text", "markdown"})
 PAGE: frozenset[Form] = frozenset({"html"})
+SLIM: frozenset[Form] = frozenset({"slim"})
+PAGES: frozenset[Form] = PAGE | SLIM
 TERMINAL: frozenset[Form] = frozenset({"text"})
+MARKDOWN: frozenset[Form] = frozenset({"markdown"})
+WRITTEN: frozenset[Form] = TERMINAL | MARKDOWN
 Tone = Literal["", "good", "bad", "unsure"]
-# Rows of a table in each form. Ours: a screen, a comment, and what a browser sorts at once.
-MOST_ROWS: Mapping[Form, int] = MappingProxyType({"html": 100, "text": 5, "markdown": 8})
+# Rows of a table in each form. Ours: what a browser sorts at once, 60 kB, a screen, and a comment.
+MOST_ROWS: Mapping[Form, int] = MappingProxyType({"html": 100, "slim": 6, "text": 5, "markdown": 8})
+
+
+class Span(NamedTuple):
+    """An interval of the timeline, ns since capture start."""
+
+    start_ns: int
+    end_ns: int
+
+    @property
+    def anchor(self) -> str:
+        """Return the anchor of a link to it, without the #."""
+        return f"t={self.start_ns}-{self.end_ns}"
 
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """Sentences: paragraphs, small print, limits of the numbers, a list, or lines of code."""
+    """Sentences: paragraphs, headlines, small print, limits of the numbers, a list, or lines of code.
+
+    Attributes:
+        lines: The sentences.
+        role: What they are.
+        forms: Forms that have them.
+        links: Where each line leads, on a page that has the place; empty for nowhere.
+    """
 
     kind: ClassVar[str] = "lines"
     lines: tuple[str, ...]
-    role: Literal["plain", "fine", "notes", "bullets", "code"] = "plain"
+    role: Literal["plain", "headline", "fine", "notes", "bullets", "code"] = "plain"
     forms: frozenset[Form] = EVERYWHERE
+    links: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +73,25 @@ class Facts:
     kind: ClassVar[str] = "facts"
     facts: tuple[tuple[str, str], ...]
     forms: frozenset[Form] = EVERYWHERE
+
+
+class Meaning(NamedTuple):
+    """A label with words about it, which may be a command, and its anchor."""
+
+    label: str
+    words: str
+    anchor: str = ""
+    is_code: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Meanings:
+    """Labels with sentences about them, under a heading of their own where there is one."""
+
+    kind: ClassVar[str] = "meanings"
+    meanings: tuple[Meaning, ...]
+    title: str = ""
+    forms: frozenset[Form] = PAGE
 
 
 class Entry(NamedTuple):
@@ -104,11 +148,12 @@ class Entries:
 
 @dataclass(frozen=True, slots=True)
 class Pictures:
-    """Drawings side by side, where there is room."""
+    """Drawings side by side, where there is room; ``wide`` ones take what a narrow one beside them leaves."""
 
     kind: ClassVar[str] = "pictures"
     pictures: tuple[Picture, ...]
     forms: frozenset[Form] = PAGE
+    is_wide: bool = False
 
 
 class Bar(NamedTuple):
@@ -170,6 +215,9 @@ class Column(NamedTuple):
         cells: The values as text; empty where their unit says how they read.
         links: Where each cell leads; empty for nowhere.
         tags: A word behind each cell; empty for none.
+        spans: The interval that each row is about; empty for none.
+        more: Lines that a click on each cell opens; empty for none.
+        shades: How dark the ground of each cell is, from 0 to 5; empty for plain cells.
         forms: Forms that have it, where a table has no brief columns.
     """
 
@@ -180,6 +228,9 @@ class Column(NamedTuple):
     cells: Sequence[str] = ()
     links: Sequence[str] = ()
     tags: Sequence[str] = ()
+    spans: Sequence[Span] = ()
+    more: Sequence[Sequence[str]] = ()
+    shades: Sequence[int] = ()
     forms: frozenset[Form] = EVERYWHERE
 
     @property
@@ -198,10 +249,13 @@ class Table:
         columns: Its columns.
         brief: Names of the columns in text and Markdown; empty for all.
         most: Largest number of rows of a form, where it is not the usual one; 0 leaves the table out.
+        forms: Forms that have it.
         cut: A sentence about rows that it does not have.
+        noun: What its rows are, where they are no parts of one time.
         folded: Forms in which a click opens it.
         is_titled: Whether its caption is shown; elsewhere the heading of its section says the same.
         of_programs: Whether the profiled program chose the texts of its first column.
+        has_row_heads: Whether a text in the first cell of a row is its heading on the page.
         keeps_last: Whether the last rows are kept where it is cut.
         row_attributes: Attributes of each row on the page.
         attributes: Attributes of the table on the page.
@@ -213,10 +267,13 @@ class Table:
     columns: tuple[Column, ...]
     brief: tuple[str, ...] = ()
     most: Mapping[Form, int] = field(default_factory=dict)
+    forms: frozenset[Form] = EVERYWHERE
     cut: str = ""
+    noun: str = ""
     folded: frozenset[Form] = frozenset()
     is_titled: bool = False
     of_programs: bool = False
+    has_row_heads: bool = True
     keeps_last: bool = False
     row_attributes: tuple[Mapping[str, str], ...] = ()
     attributes: Mapping[str, str] = field(default_factory=dict)
@@ -225,11 +282,6 @@ class Table:
     def row_count(self) -> int:
         """Return its number of rows."""
         return len(self.columns[0].raw) if self.columns else 0
-
-    @property
-    def forms(self) -> frozenset[Form]:
-        """Return the forms that have it."""
-        return frozenset(form for form in EVERYWHERE if self.shown(form))
 
     def shown(self, form: Form) -> range:
         """Return which rows a form has."""
@@ -241,11 +293,11 @@ class Table:
 
         Columns of pictures are left out.
         """
-        at, brief = self.shown(form), self.brief if form != "html" else ()
+        at, brief = self.shown(form), () if form in PAGES else self.brief
         named = [one for one in self.columns if not brief or one.name in brief]
         kept = [one for one in named if one.unit != "picture" and form in one.forms]
         plain = [(one.name, one.unit, [one.raw[row] for row in at]) for one in kept if one.unit != "picture"]
-        written = rows.written(plain, aligned=form == "html")
+        written = rows.written(plain, aligned=form in PAGES)
         return [
             shown._replace(label=own.label, **(_given(own, at) if own.cells else {}))
             for shown, own in zip(written, kept, strict=True)
@@ -256,7 +308,8 @@ class Table:
         at, weight = self.shown(form), next((one for one in self.columns if one.name in WEIGHTS), None)
         times = None if weight is None else [value or 0 for value in weight.raw]
         part = times and (sum(times[row] for row in at), sum(times))
-        return "; ".join(filter(None, (rows.part_of(len(at), self.row_count, part or None), self.cut)))
+        said = rows.part_of(len(at), self.row_count, None if self.noun else part or None)
+        return "; ".join(filter(None, (said.replace("rows", self.noun or "rows"), self.cut)))
 
 
 def _given(column: Column, at: range) -> dict[str, Any]:
@@ -265,7 +318,42 @@ def _given(column: Column, at: range) -> dict[str, Any]:
     return {"unit": "", "kind": kind, "cells": [column.cells[row] for row in at]}
 
 
-Block = Lines | Facts | Entries | Pictures | Bars | DrawnSteps | Table
+@dataclass(frozen=True, slots=True)
+class PagePart:
+    """What pages alone can show, by a template of its own.
+
+    Attributes:
+        kind: Name of the template.
+        content: What the template reads.
+        forms: Forms that have it.
+    """
+
+    kind: str
+    content: Any
+    forms: frozenset[Form] = PAGE
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """Blocks of a page that a click opens."""
+
+    kind: ClassVar[str] = "fold"
+    title: str
+    blocks: "tuple[Block, ...]"
+    look: str = ""
+    forms: frozenset[Form] = PAGE
+
+
+@dataclass(frozen=True, slots=True)
+class Deferred:
+    """Blocks that are made when a form asks for them, so that a text does not wait for what a page alone has."""
+
+    kind: ClassVar[str] = "deferred"
+    make: "Callable[[], Iterable[Block]]"
+    forms: frozenset[Form] = PAGE
+
+
+Block = Lines | Facts | Meanings | Entries | Pictures | Bars | DrawnSteps | Table | PagePart | Fold | Deferred
 
 
 class DocumentSection(NamedTuple):
@@ -273,10 +361,13 @@ class DocumentSection(NamedTuple):
 
     Attributes:
         key: Its anchor.
-        title: Its heading; empty for none, in text and Markdown alone.
+        title: Its heading; empty for none.
         of: What its numbers are about.
         blocks: What it holds.
         brief: Its name in the contents; empty for its heading.
+        page_of: What its numbers are about in the words of a page, where these are others.
+        group: Its group in the contents; a page folds all groups but the first one.
+        forms: Forms that have it.
     """
 
     key: str
@@ -284,6 +375,9 @@ class DocumentSection(NamedTuple):
     of: str
     blocks: tuple[Block, ...]
     brief: str = ""
+    page_of: str | None = None
+    group: str = ""
+    forms: frozenset[Form] = EVERYWHERE
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,6 +395,12 @@ class Document:
         lead: What belongs to the answer: advice, limits, issues.
         marker: A hidden first line of Markdown, by which a job finds its earlier comment.
         scripts: Scripts of its own, which its page adds.
+        styles: Style sheets of its own, which its page adds.
+        page_title: Its title on a page, where that is another one.
+        page_about: The pairs below the title of a page, where they are others.
+        source: Anchor of the finding that the verdict states; empty for none.
+        closing: The last sentence of a slim page.
+        is_explored: Whether its page lets the reader select and find things, and copy a summary.
     """
 
     command: str
@@ -313,27 +413,56 @@ class Document:
     lead: tuple[Block, ...] = ()
     marker: str = ""
     scripts: tuple[str, ...] = ()
+    styles: tuple[str, ...] = ()
+    page_title: str = ""
+    page_about: tuple[tuple[str, str], ...] = ()
+    source: str = ""
+    closing: str = ""
+    is_explored: bool = False
 
     def in_form(self, form: Form) -> Iterator[DocumentSection]:
         """Yield the sections of a form, with the blocks that it has."""
         for section in self.sections:
-            if blocks := blocks_of(section.blocks, form):
-                yield section._replace(blocks=blocks)
+            blocks = blocks_of(section.blocks, form) if form in section.forms else ()
+            if blocks:
+                of = section.of if form in WRITTEN or section.page_of is None else section.page_of
+                yield section._replace(blocks=blocks, of=of)
 
 
 def blocks_of(blocks: Sequence[Block], form: Form) -> tuple[Block, ...]:
     """Return the blocks of a form; a block that holds nothing is in none."""
-    return tuple(one for one in blocks if form in one.forms and _holds(one))
+    found: list[Block] = []
+    for one in blocks:
+        if form not in one.forms:
+            continue
+        if isinstance(one, Deferred):
+            found += blocks_of(tuple(one.make()), form)
+        else:
+            found.append(replace(one, blocks=blocks_of(one.blocks, form)) if isinstance(one, Fold) else one)
+    return tuple(one for one in found if _holds(one, form))
 
 
-def _holds(block: Block) -> bool:
-    """Return whether a block holds something, which the field of its kind has."""
-    return bool(block.row_count if isinstance(block, Table) else getattr(block, block.kind))
+def _holds(block: Block, form: Form) -> bool:
+    """Return whether a block holds something; for most, that is in the field of its kind."""
+    match block:
+        case Table():
+            return bool(block.shown(form))
+        case PagePart():
+            return bool(block.content)
+        case Fold():
+            return bool(block.blocks)
+        case Bars():
+            return bool(block.bars or block.legend)
+    return bool(getattr(block, block.kind))
 
 
 def frame_columns(frame: "pd.DataFrame") -> tuple[Column, ...]:
-    """Return the columns of a table of a section."""
-    return tuple(Column(name, column_label(name), unit, values) for name, unit, values in rows.plain_columns(frame))
+    """Return the columns of a table of a section; a start leads to the interval of its row."""
+    found = tuple(Column(name, column_label(name), unit, values) for name, unit, values in rows.plain_columns(frame))
+    if not {"start_ns", "end_ns"} <= set(frame.columns):
+        return found
+    spans = [Span(int(start), int(end)) for start, end in zip(frame["start_ns"], frame["end_ns"], strict=True)]
+    return tuple(one._replace(spans=spans) if one.name == "start_ns" else one for one in found)
 
 
 def columns(records: Sequence[Mapping[str, Any]], labels: Mapping[str, str]) -> tuple[Column, ...]:

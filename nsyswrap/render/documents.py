@@ -16,7 +16,7 @@ FORMS = ("text", "json", "html", "markdown")
 KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType({
     **dict.fromkeys(("comparison", "gate", "many", "sweep"), FORMS),
     "history": ("html",),
-    "report": ("text", "markdown"),
+    "report": ("text", "html", "slim", "markdown"),
     "run": ("text", "json"),
 })  # fmt: skip
 """Each kind of result, and the forms that its command offers."""
@@ -38,8 +38,8 @@ def render(kind: str, form: str, result: Any, *, width: int = 80, colour: bool =
     if form not in KINDS[kind]:
         raise UsageError(f"there is no form {form!r}", hint=f"Choose one of: {', '.join(KINDS[kind])}.")
     made = importlib.import_module(f"nsyswrap.render.{kind}_document")
-    writer = importlib.import_module(f"nsyswrap.render.{form}_writer")
+    writer = importlib.import_module(f"nsyswrap.render.{'html' if form == 'slim' else form}_writer")
     if form == "json":
         return str(writer.write(made.tree(result)))
-    fitting = {"width": width, "colour": colour} if form == "text" else {}
-    return str(writer.write(made.document(result), **fitting))
+    of_form: dict[str, dict[str, Any]] = {"text": {"width": width, "colour": colour}, "slim": {"form": form}}
+    return str(writer.write(made.document(result), **of_form.get(form, {})))

@@ -61,6 +61,7 @@ class Picture(NamedTuple):
         alt: What it shows; empty where the numbers beside it say the same.
         width: Its width; 100 % for that of its place.
         box: Width and height of its own scale, which is stretched to its place; empty for none.
+        title: Its name, before its heading.
         caption: Its heading.
         edges: Texts at the upper and the lower edge of the scale.
         ends: Texts at the left and the right edge.
@@ -73,6 +74,7 @@ class Picture(NamedTuple):
     alt: str = ""
     width: str = "100%"
     box: str = ""
+    title: str = ""
     caption: str = ""
     edges: tuple[str, str] = ("", "")
     ends: tuple[str, str] = ("", "")

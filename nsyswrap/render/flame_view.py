@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from nsyswrap.base import units
 from nsyswrap.model import Report, Section
@@ -19,13 +19,13 @@ ROW, _BOX = 20, 19
 _NARROWEST = 0.001
 _NAME_WIDTH = 160
 _SEPARATOR = ";"
-
-
-class FlameView(NamedTuple):
-    """The flame graph: its boxes, each after the one above it, and how many are left out."""
-
-    picture: Picture
-    left_out: int
+_CAPTION = (
+    "width: idle time, estimated from samples; from the top: root cause, then the frames of Python, the program's own "
+    "ones bold"
+)
+_LEFT_OUT = (
+    "frames are left out, because each has less than a thousandth of this time. The table below names all lines."
+)
 
 
 @dataclass
@@ -45,7 +45,7 @@ class _Node:
             node.samples += samples
 
 
-def flame(report: Report) -> FlameView | None:
+def flame(report: Report) -> Picture | None:
     """Return the flame graph of a report; None where Python was not sampled in idle time."""
     section = report.section("python_lines")
     rows = [row for row in summary_model.rows(section, "stacks") if row["idle_estimate_ns"] > 0]
@@ -58,8 +58,16 @@ def flame(report: Report) -> FlameView | None:
     anchors = {finding.rule: page_findings.anchor(finding.rule) for finding in report.findings}
     drawn = tuple(_boxes(root, _own_files(section), anchors))
     height = max(int(box.attributes["y"]) for box in drawn) + ROW
-    picture = Picture(drawn, height, "Flame graph of Python over idle time", role="group")
-    return FlameView(picture, _count(root) - len(drawn))
+    left_out = _count(root) - len(drawn)
+    return Picture(
+        drawn,
+        height,
+        "Flame graph of Python over idle time",
+        title="Flame graph of idle time",
+        caption=_CAPTION,
+        note=f"{units.count(left_out)} {_LEFT_OUT}" if left_out else "",
+        role="group",
+    )
 
 
 def _own_files(section: Section) -> frozenset[str]:

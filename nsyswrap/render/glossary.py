@@ -146,7 +146,7 @@ _TERM_OF = MappingProxyType(
         "exposed communication": "exposed", "exposed copies": "exposed", "exposed memsets": "exposed",
         "median step": "step", "Steps": "step", "Phases": "phase", "phases": "phase", "Breakdown": "ledger",
         "Tensor cores": "tensor-core share", "tensor cores": "tensor-core share", "Findings": "finding",
-        "GPU counters": "counter", "Launches": "launch", "gaps": "gap", "Longest gaps": "gap",
+        "GPU counters": "counter", "Launches": "launch", "gaps": "gap", "gap length": "gap",
         "Why the GPU was idle": "root cause", "why": "root cause", "Idle by cause": "cause",
         "Verdict": "verdict", "Plan": "plan", "operations": "operation", "NVTX ranges": "range",
         "outliers": "outlier",

@@ -1,4 +1,4 @@
-"""The operator of PyTorch beside each kernel of a table, where ranges of the capture name operators."""
+"""The operator of PyTorch beside each kernel of a table, where the capture shows operators."""
 
 from dataclasses import replace
 
@@ -8,7 +8,7 @@ from nsyswrap.render import summary_model
 
 
 def with_operators(report: Report, section: Section) -> Section:
-    """Return the section on kernels with a column ``operator``; unchanged where no range names one.
+    """Return the section on kernels with a column ``operator``; unchanged where none is known.
 
     A kernel that several operators launch has the one with most of its time, and how many more there are.
 
@@ -19,7 +19,7 @@ def with_operators(report: Report, section: Section) -> Section:
     summary = section.tables.get("summary")
     if section.key != "kernels" or summary is None:
         return section
-    found = summary_model.rows(report.section("ranges"), "operators")
+    found = summary_model.rows(report.section("operators"), "kernels")
     if not found:
         return section
     times: dict[str, dict[str, int]] = {}

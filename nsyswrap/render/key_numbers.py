@@ -1,10 +1,16 @@
-"""The numbers that a report shows large: busy and idle share, tensor-core share, median step."""
+"""The numbers that a report shows large: busy and idle share, tensor-core share, median step.
+
+They are those of the program as it runs alone, as far as they are known; the others say that they are as recorded.
+"""
 
 from dataclasses import dataclass
 
 from nsyswrap.base import units
 from nsyswrap.model import Fact, Report, Section
 from nsyswrap.render import summary_model
+from nsyswrap.what_if.fixed_step import is_known
+
+AS_RECORDED = ", as recorded"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +42,16 @@ def median_step(report: Report) -> Fact | None:
 
 def _busy_and_idle(report: Report) -> tuple[KeyNumber, ...]:
     found = summary_model.ledgers(report)
-    section = report.section("ledger")
+    section, program = report.section("ledger"), report.section("program")
     if not found or section is None:
         return ()
-    window, idle = sum(one.window_ns for one in found), sum(one.idle_ns for one in found)
-    note = f"of {summary_model.short(section.window)}"
+    accounts = None if program is None else program.tables.get("step")
+    if accounts is not None and len(accounts):
+        window, idle = (int(part["ns"].sum()) for part in (accounts, accounts[accounts["rule"] != ""]))
+        note = "of a step"
+    else:
+        window, idle = sum(one.window_ns for one in found), sum(one.idle_ns for one in found)
+        note = f"of {summary_model.short(section.window)}{AS_RECORDED}"
     if len(found) > 1:
         note += f", mean of {len(found)} GPUs"
     return (
@@ -56,7 +67,7 @@ def _tensor_cores(report: Report) -> tuple[KeyNumber, ...]:
     low, high, counter = (section.fact(label) for label in ("share_low", "share_high", "counter_share"))
     if low is None or high is None:
         return ()
-    note = f"in {summary_model.short(section.window)}"
+    note = f"in {summary_model.short(section.window)}{AS_RECORDED}"
     if _number(low) is not None:
         note = f"of kernel time {note}"
     if counter is not None and not units.is_missing(counter.value):
@@ -69,7 +80,10 @@ def _median_step(report: Report) -> tuple[KeyNumber, ...]:
     fact, section = median_step(report), report.section("steps")
     if fact is None or section is None:
         return ()
-    return (KeyNumber("median step", units.text(fact.value, "ns"), f"over {_median_of(report, section)}"),)
+    if (alone := report.step.alone) is not None and is_known(alone):
+        return (KeyNumber("median step", units.text(alone.point, "ns"), "alone, without nsys"),)
+    note = f"over {_median_of(report, section)}{AS_RECORDED}"
+    return (KeyNumber("median step", units.text(fact.value, "ns"), note),)
 
 
 def _median_of(report: Report, section: Section) -> str:

@@ -1,34 +1,14 @@
-"""The files that pages are made of: the templates, with the settings of all pages, and the styles and scripts."""
+"""The styles and scripts of pages."""
 
 import functools
 import re
 from importlib import resources
-
-import jinja2
-
-from nsyswrap.render.escape import unbroken
 
 # Lines that are a comment as a whole, and indentation. Our files have no text that spans lines.
 _FOR_AUTHORS = re.compile(r"^[ \t]*(?:(?://[^\n]*|/\*(?:(?!\*/)[^\n])*\*/)[ \t]*\n|\n)|^[ \t]+", re.MULTILINE)
 
 # In a style sheet: a text in quotes, which stays, or spaces that mean nothing. A space before a colon means something.
 _STYLE_SPACES = re.compile(r"""("[^"]*"|'[^']*')|\s*([{};,])\s*|(:)\s+""")
-
-
-def environment() -> jinja2.Environment:
-    """Return an environment for templates that escapes all values and refuses unknown names."""
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("nsyswrap.render"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    # Parts that all pages share ask for it; the slim page of a report sets it.
-    environment.globals["slim"] = False
-    environment.filters["unbroken"] = unbroken
-    return environment
 
 
 @functools.cache

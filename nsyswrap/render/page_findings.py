@@ -9,8 +9,8 @@ import pandas as pd
 from nsyswrap.base import units
 from nsyswrap.model import Finding, Report
 from nsyswrap.render import summary_model
+from nsyswrap.render.document import Span
 from nsyswrap.render.escape import shorten, visible
-from nsyswrap.render.page_tables import Span
 from nsyswrap.render.vocabulary import rule_name
 from nsyswrap.rules.ranks import LATE
 
@@ -33,6 +33,7 @@ class FindingView(NamedTuple):
     """A finding as it is printed; the same finding on further GPUs takes one line each.
 
     Attributes:
+        number: Its place among the findings, from 1.
         anchor: Its anchor on the page, such as ``finding-idle-data-wait``.
         severity: "problem", "warning" or "note".
         rule: Name of the rule.
@@ -45,10 +46,12 @@ class FindingView(NamedTuple):
         step: The saving as the time of a step; None where there are no steps.
         also: Place and times of the same finding on other GPUs.
         advice: What to try.
+        planned: The change of the plan that says the same; empty where none does.
         evidence: The numbers that support it.
         section: Anchor and title of the section it comes from; None where the page has none.
     """
 
+    number: int
     anchor: str
     severity: str
     rule: str
@@ -63,13 +66,17 @@ class FindingView(NamedTuple):
     advice: str
     evidence: tuple[EvidenceLine, ...]
     section: tuple[str, str] | None
+    planned: str = ""
 
 
 def findings(report: Report) -> tuple[FindingView, ...]:
     """Return the findings in the order of the report."""
     groups = summary_model.finding_groups(report)
     anchors = _anchors([group[0].rule for group in groups])
-    return tuple(_finding(report, group, anchor) for group, anchor in zip(groups, anchors, strict=True))
+    return tuple(
+        _finding(report, group, number, anchor)
+        for number, (group, anchor) in enumerate(zip(groups, anchors, strict=True), 1)
+    )
 
 
 def anchor(rule: str) -> str:
@@ -93,10 +100,11 @@ def _anchors(rules: Sequence[str]) -> Iterator[str]:
         yield found if seen[found] == 1 else f"{found}-{seen[found]}"
 
 
-def _finding(report: Report, group: tuple[Finding, ...], name: str) -> FindingView:
+def _finding(report: Report, group: tuple[Finding, ...], number: int, name: str) -> FindingView:
     first = group[0]
     share = first.lost_ns / first.window.length_ns
     return FindingView(
+        number=number,
         anchor=name,
         severity=first.severity.value,
         rule=visible(rule_name(first.rule)),

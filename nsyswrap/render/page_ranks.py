@@ -1,23 +1,21 @@
-"""The ranks on the page: a headline, the picture of a step, the table rank by rank, and who waits for whom."""
+"""The ranks on a page: a headline, the picture of a step, the table rank by rank, and who waits for whom."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from nsyswrap.base import units
 from nsyswrap.model import Report, Section
-from nsyswrap.render import charts, page_findings, page_parts, summary_model
-from nsyswrap.render.document import Column, Table, times
+from nsyswrap.render import charts, page_findings, summary_model
+from nsyswrap.render.charts import LegendRow
+from nsyswrap.render.document import PAGE, PAGES, SLIM, Bars, Block, Column, Fold, Lines, Pictures, Table, times
 from nsyswrap.render.drawings import Picture, shape
-from nsyswrap.render.escape import visible
-from nsyswrap.render.page_tables import TableView, document_table
-from nsyswrap.render.rank_picture import PARTS, PictureView, pictures, sizes_for
+from nsyswrap.render.rank_picture import PARTS, pictures, sizes_for
 from nsyswrap.render.rank_rows import MOST_BY_NUMBER, in_order, reason, why
 from nsyswrap.render.summary_model import Row
 from nsyswrap.rules.ranks import LATE, WITHOUT_CAUSE
 
-MOST_ROWS = 100
-# Ranks of the table on the slim page, and segments of its pictures. Ours: the page is to stay below 60 kB.
-SLIM_ROWS, SLIM_SEGMENTS = 6, 12
+# Segments of the pictures on the slim page. Ours: the page is to stay below 60 kB.
+_SLIM_SEGMENTS = 12
 # Pixels: the most width of the drawn matrix and of a cell. A cell is as high as a row of the picture beside it.
 _MATRIX_WIDTH, _WIDEST_CELL = 320, 20
 # The headline names a rank that is not late beyond chance from this share of its time on. Ours.
@@ -32,100 +30,44 @@ _LABELS = {
     "rank_wait": "waiting for other ranks",
     "idle": "idle",
 }
+_LEGEND = tuple(LegendRow(key, _LABELS[key], "", fill, "", "", "0", "") for _, key, fill in PARTS)
 
 
-class CellView(NamedTuple):
-    """One cell of the matrix: its text and its shade, from 0 for none."""
+def ranks(report: Report) -> Iterator[Block]:
+    """Yield the blocks of a page about the ranks; none where the report has none or one rank only.
 
-    text: str
-    shade: int
-
-
-class MatrixView(NamedTuple):
-    """Who waits for whom: numbers for a few ranks, else a picture.
-
-    Attributes:
-        names: Name of each rank or group.
-        cells: A row for each waiting rank; empty where it is a picture.
-        picture: The picture; None where there are numbers.
+    A slim page has the pictures where they are small, else the first ranks of the table.
     """
-
-    names: tuple[str, ...]
-    cells: tuple[tuple[CellView, ...], ...]
-    picture: Picture | None
-
-
-class RanksView(NamedTuple):
-    """The section on ranks as the template prints it.
-
-    Attributes:
-        said: What a reader must know first, with the anchor of the finding; no anchor where no rank is late.
-        pictures: The picture of each chosen step.
-        legend: Key, fill and label of each colour.
-        measure: What the times of the table are.
-        table: The ranks, late ones first where there are many; None for none.
-        matrix: Who waits for whom; None where none does.
-        facts: Further facts of the section.
-        notes: Its notes.
-    """
-
-    said: tuple[tuple[str, str], ...]
-    pictures: tuple[PictureView, ...]
-    legend: tuple[tuple[str, str, str], ...]
-    measure: str
-    table: TableView | None
-    matrix: MatrixView | None
-    facts: tuple[tuple[str, str], ...]
-    notes: tuple[str, ...]
-
-
-def ranks(report: Report) -> RanksView | None:
-    """Return the section on ranks; None where the report has none or one rank only."""
     section = report.section("ranks")
     found = summary_model.rows(section, "ranks")
     if section is None or not found:
-        return None
-    measure = "mean step" if section.window.is_of_steps else "window"
-    return RanksView(
-        said=_said(report, found, "a step" if section.window.is_of_steps else "in the window"),
-        pictures=pictures(section),
-        legend=tuple((key, fill, _LABELS[key]) for _, key, fill in PARTS),
-        measure=measure,
-        table=_table(found, measure),
-        matrix=_matrix(section, {int(row["rank"]) for row in found if row["late"]}),
-        facts=page_parts.facts(section),
-        notes=tuple(visible(note) for note in section.notes),
-    )
-
-
-def slim(report: Report, anchors: Collection[str]) -> RanksView | None:
-    """Return the section for the slim page: pictures without links where they are small, else the first ranks.
-
-    Args:
-        report: The report.
-        anchors: The findings that the page has.
-    """
-    view = ranks(report)
-    if view is None:
-        return None
-    section = report.section("ranks")
-    found = summary_model.rows(section, "ranks")
-    drawn = () if section is None else pictures(section, is_linked=False)
-    is_small = 0 < sum(each.segments for each in drawn) <= SLIM_SEGMENTS
-    return view._replace(
-        said=tuple((headline, anchor if anchor in anchors else "") for headline, anchor in view.said),
-        pictures=drawn if is_small else (),
-        table=None if is_small else _table(found, view.measure, is_slim=True),
-        matrix=None,
-    )
+        return
+    is_of_steps = section.window.is_of_steps
+    measure = "mean step" if is_of_steps else "window"
+    said, links = zip(*_said(report, found, "a step" if is_of_steps else "in the window"), strict=True)
+    yield Lines(said, "headline", PAGES, links)
+    yield Bars((), _LEGEND, forms=PAGES)
+    drawn = pictures(section)
+    is_small = 0 < sum(each.segments for each in drawn) <= _SLIM_SEGMENTS
+    waits = matrix(section, {int(row["rank"]) for row in found if row["late"]}, measure)
+    beside = (waits,) if isinstance(waits, Picture) else ()
+    steps = tuple(each.picture for each in drawn)
+    yield Pictures((*steps, *beside), is_wide=True)
+    yield Pictures(steps if is_small else (), SLIM, is_wide=True)
+    yield _table(found, measure, is_slim=not is_small)
+    yield Fold("Who waits for whom", (waits,) if isinstance(waits, Table) else ())
+    yield Lines(section.notes, "fine", PAGES)
 
 
 def _said(report: Report, rows: Sequence[Row], measure: str) -> tuple[tuple[str, str], ...]:
-    """Return the headlines on late ranks; without any, that no rank is late beyond chance."""
-    anchors = {view.headline: view.anchor for view in page_findings.findings(report)}
-    late = [visible(finding.headline) for finding in report.findings if finding.rule == LATE.key]
+    """Return the headlines on late ranks, each with the anchor of its finding; without any, that none is late."""
+    late = [
+        (view.headline, view.anchor)
+        for group, view in zip(summary_model.finding_groups(report), page_findings.findings(report), strict=True)
+        if group[0].rule == LATE.key
+    ]
     if late:
-        return tuple((headline, anchors.get(headline, "")) for headline in late)
+        return tuple(late)
     waited = units.share_of(sum(row["wait_ns"] for row in rows), sum(row["length_ns"] for row in rows))
     first = max(rows, key=lambda row: int(row["waited_for_ns"]))
     longest = ""
@@ -135,10 +77,9 @@ def _said(report: Report, rows: Sequence[Row], measure: str) -> tuple[tuple[str,
     return ((f"No rank is late beyond chance. Ranks wait for one another for {waited} of their time.{longest}", ""),)
 
 
-def _table(found: Sequence[Row], measure: str, *, is_slim: bool = False) -> TableView:
-    """Return the first ranks, each with its bar on the scale of the longest one."""
-    most = SLIM_ROWS if is_slim else MOST_ROWS
-    longest, ordered = max(int(row["length_ns"]) for row in found), in_order(found)[:most]
+def _table(found: Sequence[Row], measure: str, *, is_slim: bool) -> Table:
+    """Return the ranks, each with its bar on the scale of the longest one."""
+    longest, ordered = max(int(row["length_ns"]) for row in found), in_order(found)
     fills = [(key, fill) for _, key, fill in PARTS]
     bars = []
     for row in ordered:
@@ -159,29 +100,31 @@ def _table(found: Sequence[Row], measure: str, *, is_slim: bool = False) -> Tabl
         *(times(name, label, [int(row[name]) for row in ordered]) for name, label in labels.items()),
         Column("why", "first cause", "text", list(map(reason, ordered))),
     )
-    table = Table(
+    return Table(
         "ranks-ranks",
         f"{measure.capitalize()} of each rank",
         columns,
-        most={"html": most},
-        cut=f"{most} of {units.count(len(found))} ranks" if len(found) > most else "",
+        forms=PAGES if is_slim else PAGE,
+        noun="ranks",
+        is_titled=True,
         row_attributes=tuple({"class": "late-rank"} if each else {} for each in late),
     )
-    return document_table(table, with_terms=not is_slim)
 
 
-def _matrix(section: Section, late: set[int]) -> MatrixView | None:
-    """Return who waits for whom; None where none does."""
+def matrix(section: Section, late: set[int], measure: str) -> Table | Picture | None:
+    """Return who waits for whom: numbers for a few ranks, else a picture; None where none does.
+
+    Args:
+        section: The section on ranks.
+        late: The late ranks.
+        measure: What its times are.
+    """
     rows = summary_model.rows(section, "matrix")
-    numbers = sorted(int(row["rank"]) for row in summary_model.rows(section, "ranks"))
     if not rows:
         return None
+    numbers = sorted(int(row["rank"]) for row in summary_model.rows(section, "ranks"))
     size = max(-(-len(numbers) // 64), 1)
     groups = [(part[0], part[-1]) for part in (numbers[at : at + size] for at in range(0, len(numbers), size))]
-    return _drawn(rows, groups, late)
-
-
-def _drawn(rows: Sequence[Row], groups: Sequence[tuple[int, int]], late: set[int]) -> MatrixView:
     place = {first: at for at, (first, _) in enumerate(groups)}
     names = tuple(str(first) if first == last else f"{first} to {last}" for first, last in groups)
     waits = {
@@ -189,20 +132,26 @@ def _drawn(rows: Sequence[Row], groups: Sequence[tuple[int, int]], late: set[int
     }
     most = max(waits.values(), default=0) or 1
     shades = {where: sum(ns >= share * most for share in _SHADES) for where, ns in waits.items()}
+    title = f"Who waits for whom, {measure}"
     if len(groups) > MOST_BY_NUMBER:
         is_late = [any(first <= one <= last for one in late) for first, last in groups]
         marks = [(at, str(groups[at][0]), is_late[at]) for at in range(len(groups))]
         every = max(len(groups) // 8, 1)
         shown = [mark for mark in marks if mark[-1] or mark[0] % every == 0]
-        return MatrixView(names, (), _map(shades, len(groups), shown, _longest(waits, names)))
-    cells = tuple(
-        tuple(
-            CellView(units.duration(waits[at, to]), shades[at, to]) if waits.get((at, to)) else CellView("", 0)
-            for to in range(len(groups))
-        )
-        for at in range(len(groups))
+        drawn = _map(shades, len(groups), shown, _longest(waits, names))
+        return drawn._replace(title=title, caption="row waits for column")
+    every_rank = range(len(groups))
+    columns = (
+        Column("waiting", "waiting", "text", [f"rank {name} waits" for name in names]),
+        *(
+            times(f"for_{name}_ns", f"for rank {name}", [waits.get((at, to), 0) for at in every_rank])._replace(
+                cells=[units.duration(waits[at, to]) if waits.get((at, to)) else "" for at in every_rank],
+                shades=[shades.get((at, to), 0) for at in every_rank],
+            )
+            for to, name in enumerate(names)
+        ),
     )
-    return MatrixView(names, cells, None)
+    return Table("ranks-matrix", title, columns, is_titled=True)
 
 
 def _map(

@@ -10,9 +10,9 @@ import pandas as pd
 from nsyswrap.base import units
 from nsyswrap.model import Report, Section
 from nsyswrap.render import key_numbers, vocabulary
+from nsyswrap.render.document import Pictures, Span, Table, frame_columns
 from nsyswrap.render.drawings import Picture, Shape, shape
 from nsyswrap.render.escape import elide
-from nsyswrap.render.page_tables import Span, TableView, table_view
 
 _NAME_WIDTH = 40
 _HEIGHT = 160
@@ -22,28 +22,6 @@ _MOST_COLUMNS, _MOST_DOTS, _MOST_RANGES = 120, 400, 400
 _COLUMN_WIDTH = 0.76
 # The scale ends this far above the longest measured step. Ours.
 _HEADROOM = 1.15
-
-
-class StepsView(NamedTuple):
-    """The chart of step times, and the slowest steps; the mean over GPUs where there are several.
-
-    Attributes:
-        picture: The chart: columns, dots or ranges.
-        median: Median of the measured steps; empty where it was not measured.
-        slowest: The slowest measured steps.
-        warm_up: Number of warm-up steps.
-        outliers: Number of outliers.
-        above: Number of steps above the upper edge.
-        has_parts: Whether a step is a column of its parts.
-    """
-
-    picture: Picture
-    median: str
-    slowest: TableView
-    warm_up: int
-    outliers: int
-    above: int
-    has_parts: bool
 
 
 class ChartedSteps(NamedTuple):
@@ -66,24 +44,26 @@ class ChartedSteps(NamedTuple):
     spans: Sequence[str]
 
 
-def steps(report: Report) -> StepsView | None:
-    """Return the chart of step times; None where no steps were found."""
-    section = report.section("steps")
-    if section is None or "steps" not in section.tables or section.tables["steps"].empty:
-        return None
-    table = _one_row_a_step(section.tables["steps"])
-    measured = table[~table["warm_up"].astype(bool)].drop(columns="warm_up")
-    slowest = measured.sort_values("length_ns", ascending=False, kind="stable").head(_SLOWEST)
-    median = key_numbers.median_step(report)
-    shown = table_view(slowest, "Slowest steps", "slowest", "steps")
-    return chart(
-        _charted(section, table),
-        "" if median is None else units.text(median.value, "ns"),
-        shown._replace(cut=f"{len(shown.rows)} of {units.count(len(measured))} steps" if len(measured) else ""),
-    )
+def chart_of(report: Report, section: Section) -> Iterator[Pictures]:
+    """Yield the chart of step times, the mean over GPUs where there are several; nothing where no steps were found."""
+    table = _one_row_a_step(section)
+    if len(table):
+        median = key_numbers.median_step(report)
+        yield Pictures((chart(_charted(section, table), "" if median is None else units.text(median.value, "ns")),))
 
 
-def chart(its: ChartedSteps, median: str, slowest: TableView) -> StepsView:
+def slowest_of(_report: Report, section: Section) -> Iterator[Table]:
+    """Yield the slowest measured steps."""
+    table = _one_row_a_step(section)
+    if len(table):
+        measured = table[~table["warm_up"].astype(bool)].drop(columns="warm_up")
+        slowest = measured.sort_values("length_ns", ascending=False, kind="stable").head(_SLOWEST)
+        cut = f"{len(slowest)} of {units.count(len(measured))} steps" if len(measured) else ""
+        columns = frame_columns(slowest)
+        yield Table("steps-slowest", "Slowest steps", columns, cut=cut, is_titled=True, has_row_heads=False)
+
+
+def chart(its: ChartedSteps, median: str) -> Picture:
     """Return the chart of at least one step; its scale starts at 0 and ends above the longest measured step."""
     lengths, warm_up = np.asarray(its.lengths_ns, np.float64), np.asarray(its.warm_up, bool)
     measured = lengths if warm_up.all() else lengths[~warm_up]
@@ -106,28 +86,28 @@ def chart(its: ChartedSteps, median: str, slowest: TableView) -> StepsView:
         shape("line", "median", x2="100%", y1=median_y, y2=median_y, stroke="#16202C", stroke_dasharray="2 4"),
         *(_mark(its, at, y[at]) for at, is_outlier in enumerate(its.outlier) if is_outlier),
     )
-    outliers = sum(its.outlier)
-    return StepsView(
-        picture=Picture(
-            (shape("svg", "", y=14, width="100%", height=_HEIGHT, overflow="visible", parts=shapes),),
-            _HEIGHT + 22,
-            f"Time of each of {len(lengths)} steps; {outliers} outliers",
-            edges=(units.duration(int(top)), ""),
-            ends=(its.names[0], its.names[-1]),
-            role="group",
-        ),
-        median=median,
-        slowest=slowest,
-        warm_up=sum(its.warm_up),
-        outliers=outliers,
-        above=int((lengths > top).sum()),
-        has_parts=has_parts,
+    outliers, above = sum(its.outlier), int((lengths > top).sum())
+    said = (
+        "Time of each step",
+        f"dashed line: median {median}" if median else "",
+        f"\N{BLACK DOWN-POINTING TRIANGLE} {units.counted(outliers, 'outlier')}" if outliers else "",
+        f"hollow: {sum(its.warm_up)} warm-up" if any(its.warm_up) else "",
+        f"{above} above the upper edge" if above else "",
+    )
+    return Picture(
+        (shape("svg", "", y=14, width="100%", height=_HEIGHT, overflow="visible", parts=shapes),),
+        _HEIGHT + 22,
+        f"Time of each of {len(lengths)} steps; {outliers} outliers",
+        caption="; ".join(filter(None, said)) + (". Colours as in the breakdown." if has_parts else "."),
+        edges=(units.duration(int(top)), ""),
+        ends=(its.names[0], its.names[-1]),
+        role="group",
     )
 
 
 def _linked(its: ChartedSteps, at: int, parts: tuple[Shape, ...]) -> Shape:
     """Return the shapes of a step as a link to its place in the timeline."""
-    named = {"href": f"#{its.spans[at]}", "tabindex": "-1", "aria-label": f"{its.names[at]} in the timeline"}
+    named = {"href": f"#{its.spans[at]}", "tabindex": "-1", "data-name": its.names[at]}
     return Shape("a", named, title=f"{its.names[at]}: {units.duration(int(its.lengths_ns[at]))}", parts=parts)
 
 
@@ -197,8 +177,11 @@ def _charted(section: Section, table: pd.DataFrame) -> ChartedSteps:
     )
 
 
-def _one_row_a_step(table: pd.DataFrame) -> pd.DataFrame:
+def _one_row_a_step(section: Section) -> pd.DataFrame:
     """Return the steps with their length, and with the mean over GPUs where each GPU has a row."""
+    table = section.tables.get("steps", pd.DataFrame())
+    if table.empty:
+        return table
     table = table.drop(columns="number", errors="ignore")
     if "process" in table and len(table["process"].unique()) == 1:
         table = table.drop(columns="process")

@@ -76,6 +76,7 @@ class PlanView(NamedTuple):
         lines: How to see lines of Python in the first change; empty where Python was sampled.
         check_words: What the command does.
         instead: What the first finding says to do, with its anchor, where there is no plan but a finding; else None.
+        most_actions: So many rows are in sight.
     """
 
     measure: str
@@ -85,6 +86,7 @@ class PlanView(NamedTuple):
     lines: str = ""
     check_words: str = CHECK
     instead: tuple[str, Action] | None = None
+    most_actions: int = MOST_ACTIONS
 
 
 def plan(report: Report) -> PlanView:

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 from nsyswrap.base import units
 from nsyswrap.model import Section
 from nsyswrap.render import summary_model
+from nsyswrap.render.document import Span
 from nsyswrap.render.drawings import Picture, Shape, shape
 from nsyswrap.render.escape import elide, visible
-from nsyswrap.render.page_tables import Span
 from nsyswrap.render.rank_rows import WAITS, said
 from nsyswrap.render.vocabulary import rule_name
 
@@ -51,11 +51,9 @@ _SIZES = ((8, PixelSizes(17, 24, 6, 5, 58, 1)), (24, PixelSizes(0, 15, 4, 4, 22,
 _SMALL = PixelSizes(0, 6, 2, 4, 9, 8)
 
 
-class PictureView(NamedTuple):
-    """One step of all ranks: which step it is, what is drawn of it, the drawing, and how many segments that has."""
+class DrawnRanks(NamedTuple):
+    """One step of all ranks: the drawing, and how many segments it has."""
 
-    title: str
-    note: str
     picture: Picture
     segments: int
 
@@ -79,13 +77,8 @@ def sizes_for(ranks: int) -> PixelSizes:
     return next((sizes for most, sizes in _SIZES if ranks <= most), _SMALL)
 
 
-def pictures(section: Section, *, is_linked: bool = True) -> tuple[PictureView, ...]:
-    """Return the picture of each step that the section on ranks has.
-
-    Args:
-        section: The section.
-        is_linked: Whether each rank leads to its time in the timeline.
-    """
+def pictures(section: Section) -> tuple[DrawnRanks, ...]:
+    """Return the picture of each step that the section on ranks has; each rank leads to its time in the timeline."""
     ranks = {int(row["rank"]): row for row in summary_model.rows(section, "ranks")}
     segments, bars = summary_model.rows(section, "segments"), summary_model.rows(section, "collectives")
     found = []
@@ -94,13 +87,11 @@ def pictures(section: Section, *, is_linked: bool = True) -> tuple[PictureView, 
         mine = [row for row in segments if row["step"] == name]
         if mine:
             its = [row for row in bars if row["step"] == name]
-            found.append(_picture(step, ranks, mine, its, is_linked=is_linked))
+            found.append(_picture(step, ranks, mine, its))
     return tuple(found)
 
 
-def _picture(
-    step: Row, ranks: Mapping[int, Row], segments: Sequence[Row], bars: Sequence[Row], *, is_linked: bool
-) -> PictureView:
+def _picture(step: Row, ranks: Mapping[int, Row], segments: Sequence[Row], bars: Sequence[Row]) -> DrawnRanks:
     axis = TimeAxis(int(step["start_ns"]), int(step["end_ns"]))
     drawn = sorted({int(row["rank"]) for row in segments})
     awaited, sizes = _awaited(axis, bars), sizes_for(len(drawn))
@@ -118,7 +109,7 @@ def _picture(
                 "rank-row",
                 parts=(
                     *_head(ranks[number], tops[number], sizes),
-                    *(_linked(ranks[number], parts, span, len(drawn)) if is_linked else parts),
+                    *_linked(ranks[number], parts, span, len(drawn)),
                     *_frame(ranks[number], tops[number], sizes),
                     *(
                         each
@@ -145,14 +136,15 @@ def _picture(
           for at, number in enumerate(drawn) if left and (number in late or at % sizes.every == 0)),
         shape("svg", "", **box, parts=inner),
     )  # fmt: skip
-    return PictureView(
+    picture = Picture(
+        shapes,
+        height + 24,
+        f"{name} on {len(drawn)} ranks" + (f"; late: {names}" if late else ""),
         title=f"{name.capitalize()}, {units.duration(step['length_ns'])}",
-        note=_note(step),
-        picture=Picture(
-            shapes, height + 24, f"{name} on {len(drawn)} ranks" + (f"; late: {names}" if late else ""), role="group"
-        ),
-        segments=len(segments),
+        caption=_note(step),
+        role="group",
     )
+    return DrawnRanks(picture, len(segments))
 
 
 def _name(rank: Row) -> str:
@@ -164,7 +156,8 @@ def _note(step: Row) -> str:
     which = "the median" if step["which"] == "median" else "the longest waits"
     drawn, every = int(step["collective_count"]), int(step["all_collectives"])
     part = f"; the longest {drawn} of {units.count(every)} collectives" if drawn < every else ""
-    return f"{which} of {units.counted(int(step['step_count']), 'step')} that all ranks take in the window{part}"
+    steps = units.counted(int(step["step_count"]), "step")
+    return f"{which} of {steps} that all ranks take in the window{part}; \N{BLACK DIAMOND} arrives last at a collective"
 
 
 def _short(number: int, top: int, sizes: PixelSizes, left: float, *, is_late: bool) -> Shape:

@@ -1,16 +1,56 @@
-"""The report for a terminal and for a comment on a pull request: its answer, and the first rows of its tables."""
+"""The report as a document: its answer in all forms, the first rows of its tables as text, and all of it on a page."""
 
 from collections.abc import Iterator, Sequence
 
 from nsyswrap.base import units
 from nsyswrap.model import Finding, Report, Section
-from nsyswrap.render import document as parts
-from nsyswrap.render import key_numbers, plan_view, rank_rows, summary_model, vocabulary
-from nsyswrap.render.document import EVERYWHERE, TERMINAL, Column, Document, Entries, Entry, Lines, Table, frame_columns
+from nsyswrap.render import (
+    key_numbers,
+    page_findings,
+    page_ledger,
+    page_ranks,
+    page_sections,
+    plan_view,
+    rank_rows,
+    step_bar,
+    step_view,
+    summary_model,
+    vocabulary,
+)
+from nsyswrap.render.document import (
+    EVERYWHERE,
+    MARKDOWN,
+    PAGE,
+    PAGES,
+    TERMINAL,
+    WRITTEN,
+    Block,
+    Column,
+    Deferred,
+    Document,
+    DocumentSection,
+    Entries,
+    Entry,
+    Facts,
+    Fold,
+    Lines,
+    PagePart,
+    Table,
+    frame_columns,
+)
 from nsyswrap.render.escape import elide
 from nsyswrap.render.section_heads import is_on_page_only
 
-_MARKDOWN: frozenset[parts.Form] = frozenset({"markdown"})
+STYLES = ("ranks.css", "selection.css", "flame.css")
+SCRIPTS = (
+    *("summary_picture.js", "things.js", "selection.js", "selection_rows.js", "selection_panel.js", "palette.js"),
+    "flame.js",
+)
+# Groups of the contents above those of the sections.
+_ANSWER, _OVER_TIME = "Answer", "Over time"
+# Findings in sight on a page; a slim page has no others.
+_SHOWN_FINDINGS = 3
+_TITLE_WIDTH = 80
 # Columns of the table of phases about the GPU.
 _OF_GPU = ("gpu_ns", "idle_ns", "kernel_count")
 _SHOWN = ("ledger", "idle", "tensor_cores", "steps", "phases", "ranks")
@@ -22,34 +62,73 @@ _MOST_RANKS = 8
 _MOST_COLUMNS = 8
 _MOST_PARTS = 4
 _CAUSE_WIDTH = 17
-_IDLE = "Why the GPU was idle"
+_LEDGER, _IDLE = "GPU time breakdown", "Why the GPU was idle"
 
 
 def document(report: Report) -> Document:
     """Return the report as a document."""
     window = f"{report.window.label}, {units.duration(report.window.length_ns)}"
+    gpus, started = summary_model.gpus_in_words(report), report.session.started_utc
+    below = tuple(page_sections.sections(report))
     return Document(
         command="",
         title=report.capture.name,
-        about=(("GPU", f"{summary_model.gpus_in_words(report)}; {window}"),),
+        about=(("GPU", f"{gpus}; {window}"),),
         verdict=report.verdict,
+        lead=(PagePart("now", step_bar.step_bar(report), PAGES),),
         sections=(
             _plan(report),
-            *_ranks(report),
-            *_ledger(report),
+            DocumentSection("step", "Typical step", "", (PagePart("step", _step(report)),), group=_ANSWER),
+            _key_numbers(report),
+            _ranks(report),
+            _ledger(report),
             *_idle(report),
             _findings(report),
-            parts.DocumentSection("numbers", "", "", (Lines(tuple(_numbers(report)), "bullets"),)),
+            DocumentSection("numbers", "", "", (Lines(tuple(_numbers(report)), "bullets", WRITTEN),)),
+            *_over_time(report),
             *_phases(report),
             *_gaps(report),
             *_kernels(report),
             *_unknown(report),
             *_elsewhere(report),
+            *below,
         ),
+        scripts=SCRIPTS,
+        styles=STYLES,
+        page_title=_title(report),
+        page_about=(("GPU", gpus), ("window", window), *((("started", started),) if started else ())),
+        source=page_findings.verdict_anchor(report),
+        closing=f"This is the short form. The whole report has {_left_out(report, below)}: nsyswrap report "
+        f"{report.capture.name}",
+        is_explored=True,
     )
 
 
-def _plan(report: Report) -> parts.DocumentSection:
+def _title(report: Report) -> str:
+    """Return what was profiled: the script of the command, else its program, else the capture's name."""
+    words = [word for word in report.session.command if not word.startswith("-")]
+    scripts = [word for word in words if word.endswith(".py")]
+    chosen = scripts[0] if scripts else (words[0] if words else report.capture.name)
+    return elide(chosen.rsplit("/", maxsplit=1)[-1] or chosen, _TITLE_WIDTH)
+
+
+def _left_out(report: Report, below: Sequence[DocumentSection]) -> str:
+    """Return what a slim page does not have."""
+    findings = len(summary_model.finding_groups(report)) - _SHOWN_FINDINGS
+    gpus = len(summary_model.ledgers(report)) - page_ledger.SLIM_GPUS
+    sections = sum(section.key.startswith("section-") for section in below)
+    more = [f"{findings} more finding{'s' * (findings > 1)}"] if findings > 0 else []
+    more += [f"{gpus} more GPU{'s' * (gpus > 1)}"] if gpus > 0 else []
+    return ", ".join([*more, "the timeline", "the longest gaps"]) + f" and {sections} more sections"
+
+
+def _window(report: Report) -> str:
+    """Return the window of the breakdown."""
+    ledger = report.section("ledger")
+    return summary_model.short((report if ledger is None else ledger).window)
+
+
+def _plan(report: Report) -> DocumentSection:
     shown = plan_view.plan(report)
     now, changes = (shown.rows[0], shown.rows[1:]) if shown.rows else (None, ())
     of = "" if now is None else f"{now.time} {now.label}: {shown.measure}"
@@ -64,57 +143,77 @@ def _plan(report: Report) -> parts.DocumentSection:
     )
     check = (shown.check_words,) if shown.check else ()
     blocks = (
-        Entries(entries, "changes", (len(entries),) * 2, is_numbered=True, advised=_MARKDOWN),
-        Lines(shown.notes),
-        Lines(check, forms=_MARKDOWN),
-        Lines((shown.check,) if check else (), "code", _MARKDOWN),
+        Entries(entries, "changes", (len(entries),) * 2, is_numbered=True, advised=MARKDOWN, forms=WRITTEN),
+        Lines(shown.notes, forms=WRITTEN),
+        Lines(check, forms=MARKDOWN),
+        Lines((shown.check,) if check else (), "code", MARKDOWN),
+        PagePart("plan", shown if shown.rows or shown.notes or shown.instead else None, PAGES),
         Lines(report.notes, "notes"),
     )
-    return parts.DocumentSection("plan", plan_view.TITLE if entries else "", of, blocks)
+    title = plan_view.TITLE if entries else ""
+    return DocumentSection("plan", title, of, blocks, page_of=shown.measure, group=_ANSWER)
 
 
-def _ranks(report: Report) -> Iterator[parts.DocumentSection]:
-    """Yield the ranks: the mean step of each in parts, and why others wait for it or for whom it waits."""
+def _step(report: Report) -> step_view.TypicalStep | None:
+    step = step_view.typical_step(report)
+    return step and step._replace(script_data=step_view.script_data(report))
+
+
+def _key_numbers(report: Report) -> DocumentSection:
+    numbers = PagePart("numbers", key_numbers.key_numbers(report), PAGES)
+    return DocumentSection("key_numbers", "", "", (numbers,), group=_ANSWER)
+
+
+def _ranks(report: Report) -> DocumentSection:
+    """Return the ranks: the mean step of each in parts, and why others wait for it or for whom it waits."""
     found = rank_rows.shown(report, _MOST_RANKS)
     if found is None:
-        return
+        return DocumentSection("ranks", "Ranks", "", ())
     rest, times = found.total - len(found.rows), {"compute": "compute_ns", "copies": "copies_ns", "waiting": "wait_ns"}
     times |= {"transfer": "transfer_ns", "idle": "idle_ns"}
     columns = (
         Column("rank", "rank", "number", [int(row["rank"]) for row in found.rows]),
         *(Column(name, label, "ns", [int(row[name]) for row in found.rows]) for label, name in times.items()),
-        Column(
-            "waited_for_ns", "others wait", "ns", [int(row["waited_for_ns"]) for row in found.rows], forms=_MARKDOWN
-        ),
+        Column("waited_for_ns", "others wait", "ns", [int(row["waited_for_ns"]) for row in found.rows], forms=MARKDOWN),
         Column("why", "why", "text", list(map(rank_rows.said, found.rows))),
     )
-    table = Table("ranks", "Ranks", columns, most={"text": _MOST_RANKS}, cut=f"{rest} more on the page" if rest else "")
-    yield parts.DocumentSection(
-        "ranks", "Ranks", f"{found.measure}, {units.duration(int(found.rows[0]['length_ns']))}", (table,)
-    )
-
-
-def _ledger(report: Report) -> Iterator[parts.DocumentSection]:
-    found, section = summary_model.ledgers(report), report.section("ledger")
-    if not found or section is None:
-        return
-    shown = rank_rows.first_ledgers(report, found, _MOST_RANKS)
-    rest = len(found) - len(shown)
-    ranks = [one.rank for one in shown]
-    columns = (
-        Column("device_id", "GPU", "number", [one.device_id for one in shown]),
-        *([Column("rank", "rank", "number", ranks)] if any(rank is not None for rank in ranks) else []),
-        Column("window_ns", "window", "ns", [one.window_ns for one in shown]),
-        *(
-            Column(amount.part.key, _starred(amount.part.label), "share", [one.parts[at].share for one in shown])
-            for at, amount in enumerate(found[0].parts)
-        ),
-    )
     cut = f"{rest} more on the page" if rest else ""
-    table = Table("ledger", "GPU time breakdown", columns, most={"text": _MOST_RANKS}, cut=cut)
-    exposed = "; * exposed: no kernel runs" if any(column.label.endswith("*") for column in columns) else ""
-    of = f"share of {summary_model.short(section.window)}{exposed}"
-    yield parts.DocumentSection("ledger", "GPU time breakdown", of, (table,))
+    table = Table("ranks", "Ranks", columns, most={"text": _MOST_RANKS}, forms=WRITTEN, cut=cut)
+    of = f"{found.measure}, {units.duration(int(found.rows[0]['length_ns']))}"
+    blocks = (table, Deferred(lambda: page_ranks.ranks(report), PAGES))
+    return DocumentSection("ranks", "Ranks", of, blocks, page_of=_window(report), group=_ANSWER)
+
+
+def _ledger(report: Report) -> DocumentSection:
+    """Return where the time of each GPU went; without a GPU, a page says so."""
+    found, section = summary_model.ledgers(report), report.section("ledger")
+    tables, of = list[Block](), ""
+    if found and section is not None:
+        shown = rank_rows.first_ledgers(report, found, _MOST_RANKS)
+        rest = len(found) - len(shown)
+        ranks = [one.rank for one in shown]
+        columns = (
+            Column("device_id", "GPU", "number", [one.device_id for one in shown]),
+            *([Column("rank", "rank", "number", ranks)] if any(rank is not None for rank in ranks) else []),
+            Column("window_ns", "window", "ns", [one.window_ns for one in shown]),
+            *(
+                Column(amount.part.key, _starred(amount.part.label), "share", [one.parts[at].share for one in shown])
+                for at, amount in enumerate(found[0].parts)
+            ),
+        )
+        cut = f"{rest} more on the page" if rest else ""
+        tables.append(Table("ledger", _LEDGER, columns, most={"text": _MOST_RANKS}, forms=WRITTEN, cut=cut))
+        exposed = "; * exposed: no kernel runs" if any(column.label.endswith("*") for column in columns) else ""
+        of = f"share of {summary_model.short(section.window)}{exposed}"
+    both = [one for one in (section, report.section("idle")) if one is not None]
+    blocks = (
+        *tables,
+        Deferred(lambda: page_ledger.gpus(report), PAGES),
+        Facts(tuple(fact for one in both for fact in page_sections.facts(one)), PAGES),
+        Lines(tuple(note for one in both for note in one.notes), "fine", PAGES),
+    )
+    page_of = _window(report) if found else ""
+    return DocumentSection("ledger", _LEDGER, of, blocks, "Breakdown", page_of=page_of, group=_ANSWER)
 
 
 def _starred(label: str) -> str:
@@ -122,7 +221,7 @@ def _starred(label: str) -> str:
     return f"{label.removeprefix(_EXPOSED)}*" if label.startswith(_EXPOSED) else label
 
 
-def _idle(report: Report) -> Iterator[parts.DocumentSection]:
+def _idle(report: Report) -> Iterator[DocumentSection]:
     found = summary_model.idle_by_phase(report, {one.device_id: one.window_ns for one in summary_model.ledgers(report)})
     section = report.section("idle")
     if not found or section is None:
@@ -131,10 +230,10 @@ def _idle(report: Report) -> Iterator[parts.DocumentSection]:
     more = f"{len(rest)} more take {units.duration(sum(one.ns for one in rest))}" if rest else ""
     with_gpu = len(report.gpus) > 1
     causes = [elide(one.cause_names, _CAUSE_WIDTH) for one in shown]
-    brief = Table("idle", _IDLE, _idle_columns(shown, causes, with_gpu=with_gpu), most={"markdown": 0}, cut=more)
+    brief = Table("idle", _IDLE, _idle_columns(shown, causes, with_gpu=with_gpu), forms=TERMINAL, cut=more)
     columns = _idle_columns(found, [one.cause_names for one in found], with_gpu=with_gpu)
-    whole = Table("idle", _IDLE, columns, most={"text": 0}, folded=_MARKDOWN)
-    yield parts.DocumentSection("idle", _IDLE, f"share of {summary_model.short(section.window)}", (brief, whole))
+    whole = Table("idle", _IDLE, columns, forms=MARKDOWN, folded=MARKDOWN)
+    yield DocumentSection("idle", _IDLE, f"share of {summary_model.short(section.window)}", (brief, whole))
 
 
 def _idle_columns(
@@ -150,13 +249,28 @@ def _idle_columns(
     )
 
 
-def _findings(report: Report) -> parts.DocumentSection:
+def _findings(report: Report) -> DocumentSection:
     groups = summary_model.finding_groups(report)
     entries = tuple(_entry(report, group) for group in groups)
-    none = Lines(() if entries else ("No rule found a problem.",))
+    blocks = (
+        Lines(() if entries else ("No rule found a problem.",)),
+        Entries(entries, "on the page", _MOST_FINDINGS, is_numbered=True, advised=EVERYWHERE, forms=WRITTEN),
+        Lines((vocabulary.SAVINGS,) if entries else (), "fine", PAGES),
+        Deferred(lambda: _found(report), PAGES),
+    )
     of = "by predicted saving; savings do not add up" if entries else ""
-    listed = Entries(entries, "on the page", _MOST_FINDINGS, is_numbered=True, advised=EVERYWHERE)
-    return parts.DocumentSection("findings", "Findings", of, (none, listed))
+    page_of = _window(report) if entries else ""
+    return DocumentSection("findings", "Findings", of, blocks, page_of=page_of, group=_ANSWER)
+
+
+def _found(report: Report) -> Iterator[Block]:
+    """Yield the findings of a page; those that the plan says what to do about lead to it."""
+    found = page_findings.findings(report)
+    said = plan_view.said_by(plan_view.plan(report), found)
+    views = tuple(each._replace(planned=said.get(each.anchor, "")) for each in found)
+    first, more = views[:_SHOWN_FINDINGS], views[_SHOWN_FINDINGS:]
+    yield PagePart("findings", first, PAGES)
+    yield Fold(f"{len(more)} more", (PagePart("findings", more),), "more-findings")
 
 
 def _entry(report: Report, group: tuple[Finding, ...]) -> Entry:
@@ -189,7 +303,15 @@ def _numbers(report: Report) -> Iterator[str]:
         yield f"steps: {' '.join(steps.notes) if no_median else _facts(steps)}"
 
 
-def _phases(report: Report) -> Iterator[parts.DocumentSection]:
+def _over_time(report: Report) -> Iterator[DocumentSection]:
+    """Yield the parts of a page that show single moments."""
+    timeline = (PagePart("timeline", report.timeline),)
+    yield DocumentSection("timeline", "Timeline", "", timeline, group=_OVER_TIME, forms=PAGE)
+    gaps = Deferred(lambda: page_ledger.gaps(report))
+    yield DocumentSection("gaps", "Gaps", _window(report), (gaps,), group=_OVER_TIME, forms=PAGE)
+
+
+def _phases(report: Report) -> Iterator[DocumentSection]:
     section = report.section("phases")
     if section is None or "phases" not in section.tables:
         return
@@ -197,11 +319,11 @@ def _phases(report: Report) -> Iterator[parts.DocumentSection]:
     if report.section("ledger") is None:
         # Nothing is known of the GPU, which is not the same as nothing.
         table = table.drop(columns=list(_OF_GPU), errors="ignore")
-    shown = Table("phases", "Phases", frame_columns(table), most={"text": 6, "markdown": 0})
-    yield parts.DocumentSection("phases", "Phases", summary_model.short(section.window), (shown,))
+    shown = Table("phases", "Phases", frame_columns(table), most={"text": 6}, forms=TERMINAL)
+    yield DocumentSection("phases", "Phases", summary_model.short(section.window), (shown,))
 
 
-def _gaps(report: Report) -> Iterator[parts.DocumentSection]:
+def _gaps(report: Report) -> Iterator[DocumentSection]:
     found = summary_model.gap_patterns(report)
     if not found:
         return
@@ -214,38 +336,37 @@ def _gaps(report: Report) -> Iterator[parts.DocumentSection]:
         Column("median_ns", "median", "ns", [one.median_ns for one in found]),
         *([Column("often", "how often", "text", often)] if any(often) else []),
     )
-    table = Table("gaps", "Gaps by reason", columns, most={"text": 3, "markdown": 0})
-    yield parts.DocumentSection("gaps", "Gaps by reason", "the longest gaps are on the page", (table,))
+    table = Table("gaps", "Gaps by reason", columns, most={"text": 3}, forms=TERMINAL)
+    yield DocumentSection("gaps", "Gaps by reason", "the longest gaps are on the page", (table,))
 
 
-def _kernels(report: Report) -> Iterator[parts.DocumentSection]:
+def _kernels(report: Report) -> Iterator[DocumentSection]:
     section = report.section("kernels")
     if section is None or "summary" not in section.tables:
         return
     columns = frame_columns(section.tables["summary"])[:_MOST_COLUMNS]
-    table = Table("kernels", section.title, columns, most={"text": 0}, folded=_MARKDOWN, of_programs=True)
-    yield parts.DocumentSection("kernels", section.title, summary_model.short(section.window), (table,))
+    table = Table("kernels", section.title, columns, forms=MARKDOWN, folded=MARKDOWN, of_programs=True)
+    yield DocumentSection("kernels", section.title, summary_model.short(section.window), (table,))
 
 
-def _unknown(report: Report) -> Iterator[parts.DocumentSection]:
+def _unknown(report: Report) -> Iterator[DocumentSection]:
     """Yield the sections that this module does not know, formatted by the suffixes of their columns."""
     for section in report.sections:
         if section.key in _SHOWN or is_on_page_only(section.key):
             continue
         tables = (
-            Table(name, section.title, frame_columns(table), most={"markdown": 0})
-            for name, table in section.tables.items()
+            Table(name, section.title, frame_columns(table), forms=TERMINAL) for name, table in section.tables.items()
         )
         facts = Lines((_facts(section),) if section.facts else (), forms=TERMINAL)
-        yield parts.DocumentSection(section.key, section.title, summary_model.short(section.window), (facts, *tables))
+        yield DocumentSection(section.key, section.title, summary_model.short(section.window), (facts, *tables))
 
 
-def _elsewhere(report: Report) -> Iterator[parts.DocumentSection]:
+def _elsewhere(report: Report) -> Iterator[DocumentSection]:
     count = sum(is_on_page_only(section.key) for section in report.sections)
     if count:
         more = units.counted(count, "more section")
         words = f"The page and JSON hold {more}: kernels, copies, calls and the rest."
-        yield parts.DocumentSection("elsewhere", "", "", (Lines((words,), "fine", TERMINAL),))
+        yield DocumentSection("elsewhere", "", "", (Lines((words,), "fine", TERMINAL),))
 
 
 def _facts(section: Section) -> str:

@@ -38,6 +38,11 @@ class StepBar(NamedTuple):
     parts: tuple[LegendRow, ...]
 
     @property
+    def colours(self) -> tuple[LegendRow, ...]:
+        """Return the parts that have a colour."""
+        return self.parts
+
+    @property
     def beside(self) -> tuple[LegendRow, ...]:
         """Return the parts in their order whose name and share have no room in the bar on some page."""
         return tuple(row for row in self.parts if float(row.width) >= _SEEN and row.complete.fits != "all")

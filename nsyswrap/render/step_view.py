@@ -8,15 +8,14 @@ from markupsafe import Markup
 
 from nsyswrap.base import units
 from nsyswrap.model import Report, TimelineData, TimelineItems, TimelineRow
-from nsyswrap.render import page_findings, summary_model
+from nsyswrap.render import page_findings, summary_model, timeline_view
+from nsyswrap.render.document import Span
 from nsyswrap.render.escape import as_json, elide, visible
-from nsyswrap.render.page_tables import Span
 from nsyswrap.rules import rule_name, rule_of
 from nsyswrap.rules.ranks import LATE
 from nsyswrap.timeline.typical_step import by_length
 
 _NAME_WIDTH = 40
-_HOST_ROWS = frozenset({"steps", "phases", "thread"})
 
 
 class TypicalStep(NamedTuple):
@@ -28,8 +27,7 @@ class TypicalStep(NamedTuple):
         span: Its interval.
         name: Its name.
         note: What it is the middle of.
-        steps: Number of measured steps.
-        ends: Length of the fastest and of the slowest step, ns.
+        script_data: What the script needs to draw it, as JSON.
     """
 
     data: TimelineData
@@ -37,8 +35,7 @@ class TypicalStep(NamedTuple):
     span: Span
     name: str
     note: str
-    steps: int
-    ends: tuple[int, int]
+    script_data: Markup = Markup()
 
     @property
     def length(self) -> str:
@@ -54,7 +51,7 @@ class TypicalStep(NamedTuple):
     def gpu(self) -> str:
         """Return the name of its GPU, without its rank where the note names it; empty where there is one GPU only."""
         rank, comma, rest = self.labels[0].partition(", ")
-        return "" if len(self.gpus) == 1 else rest if comma and self.note.endswith(f" of {rank}") else self.labels[0]
+        return "" if len(self.gpus) == 1 else rest if comma and f" of {rank}," in self.note else self.labels[0]
 
     def alone(self) -> TimelineData:
         """Return the bins of the timeline that hold this step, with their items."""
@@ -81,7 +78,6 @@ def typical_step(report: Report) -> TypicalStep | None:
     ordered = by_length(start, end, row.items.code == 1, data.window)
     if not len(ordered):
         return None
-    fastest, slowest = (int(end[at] - start[at]) for at in ordered[[0, -1]])
     middle = int(ordered[(len(ordered) - 1) // 2])
     names, number = data.texts.get("step", ()), int(row.items.details["step"][middle])
     return TypicalStep(
@@ -90,24 +86,12 @@ def typical_step(report: Report) -> TypicalStep | None:
         span=Span(int(start[middle]), int(end[middle])),
         name=elide(names[number], _NAME_WIDTH) if number < len(names) else "step",
         note=_note(data, row, len(ordered)),
-        steps=len(ordered),
-        ends=(fastest, slowest),
     )
-
-
-def process_of(data: TimelineData, gpu: TimelineRow) -> int:
-    """Return the process that launches on a GPU: that of its streams, the only one, or that of its rank; else -1."""
-    streams = [row for row in data.rows if row.kind == "stream" and row.device_id == gpu.device_id and row.process]
-    host = [row for row in data.rows if row.kind in _HOST_ROWS]
-    rank, comma, _ = gpu.label.partition(", ")
-    of_rank = [row for row in host if comma and row.label.startswith(f"{rank}, ")]
-    only = host if len({row.process for row in host}) == 1 else []
-    return next((row.process for row in (*streams, *only, *of_rank)), -1)
 
 
 def steps_of(data: TimelineData, gpu: TimelineRow) -> TimelineRow | None:
     """Return the row of the steps of a GPU's process; where it has none, the first one, since ranks step together."""
-    steps, process = [row for row in data.rows if row.kind == "steps"], process_of(data, gpu)
+    steps, process = [row for row in data.rows if row.kind == "steps"], timeline_view.process_of(data, gpu)
     return next(iter([*(row for row in steps if row.process == process), *steps]), None)
 
 
@@ -116,7 +100,8 @@ def _note(data: TimelineData, row: TimelineRow, count: int) -> str:
     rank, comma, _ = row.label.partition(", ")
     is_one_of_several = comma and sum(each.kind == "steps" for each in data.rows) > 1
     where = f"of {visible(rank)}" if is_one_of_several else "in the window"
-    return f"the only step {where}" if count == 1 else f"the middle of {units.count(count)} steps {where}"
+    which = f"the only step {where}" if count == 1 else f"the middle of {units.count(count)} steps {where}"
+    return f"{which}, as recorded"
 
 
 def are_inferred(report: Report) -> bool:

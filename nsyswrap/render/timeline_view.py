@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nsyswrap.base import units
-from nsyswrap.model import Numbers, Report, TimelineData, TimelineRow
+from nsyswrap.model import Numbers, TimelineData, TimelineRow
 from nsyswrap.render import charts, hues
+from nsyswrap.render.drawings import Picture
 from nsyswrap.render.escape import elide, visible
 from nsyswrap.render.page_files import static
 from nsyswrap.render.timeline_codec import LARGEST, Packer
@@ -40,16 +41,17 @@ STYLES = ("timeline.css", "step.css")
 _NAME_WIDTH = 320
 _TEXT_WIDTH = 120
 _STRIP_BINS = 400
+_HOST_ROWS = frozenset({"steps", "phases", "thread"})
 # Classes of a GPU row in which the GPU is busy; all others are idle time.
 _BUSY = frozenset({"compute", "communication", "communication_wait", "copy", "memset"})
 
 
 class Strip(NamedTuple):
-    """The busy share of a GPU over time: its name, its share, and an outline in a box 1000 wide and 100 high."""
+    """The busy share of a GPU over time: its name, its share, and its curve."""
 
     label: str
     share: str
-    path: str
+    picture: Picture
 
 
 class TimelineView(NamedTuple):
@@ -70,11 +72,8 @@ class TimelineView(NamedTuple):
     span: str
 
 
-def view(report: Report) -> TimelineView | None:
-    """Return the timeline of a report; None where it has none."""
-    data = report.timeline
-    if data is None:
-        return None
+def view(data: TimelineData) -> TimelineView:
+    """Return a timeline for its template."""
     strips = tuple(_strip(data, row) for row in data.rows if row.kind == "gpu")
     start, end = int(data.edges[0]), int(data.edges[-1])
     span = f"{units.point(start)} to {units.point(end)}"
@@ -89,12 +88,6 @@ def script(names: tuple[str, ...] = SCRIPTS) -> str:
     return f'(() => {{\n"use strict";\nconst HUES = {table};\n{parts}}})();\n'
 
 
-@functools.cache
-def style() -> str:
-    """Return the style sheet of the timeline and the typical step."""
-    return "\n".join(static(name) for name in STYLES)
-
-
 def packed(data: TimelineData) -> str:
     """Return everything that the page's script draws, packed into one text of base64."""
     packer = Packer()
@@ -103,7 +96,7 @@ def packed(data: TimelineData) -> str:
         "window": [data.window.start_ns, data.window.end_ns],
         "windowLabel": visible(data.window.label),
         "edges": packer.add(data.edges, differences=True),
-        "rows": [_row(packer, row) for row in data.rows],
+        "rows": [_row(packer, data, row) for row in data.rows],
         "gaps": [list(gap) for gap in data.gaps],
         "phases": [visible(name) for name in data.phases],
         "texts": {name: [elide(text, _TEXT_WIDTH) for text in texts] for name, texts in data.texts.items()},
@@ -114,7 +107,17 @@ def packed(data: TimelineData) -> str:
     return packer.text(head)
 
 
-def _row(packer: Packer, row: TimelineRow) -> dict[str, Any]:
+def process_of(data: TimelineData, gpu: TimelineRow) -> int:
+    """Return the process that launches on a GPU: that of its streams, the only one, or that of its rank; else -1."""
+    streams = [row for row in data.rows if row.kind == "stream" and row.device_id == gpu.device_id and row.process]
+    host = [row for row in data.rows if row.kind in _HOST_ROWS]
+    rank, comma, _ = gpu.label.partition(", ")
+    of_rank = [row for row in host if comma and row.label.startswith(f"{rank}, ")]
+    only = host if len({row.process for row in host}) == 1 else []
+    return next((row.process for row in (*streams, *only, *of_rank)), -1)
+
+
+def _row(packer: Packer, data: TimelineData, row: TimelineRow) -> dict[str, Any]:
     items, whole = row.items, bool(row.exact.all())
     # Where all items are present, their sums follow from them.
     used = [] if whole else np.flatnonzero(row.sums.any(axis=1)).tolist()
@@ -122,7 +125,7 @@ def _row(packer: Packer, row: TimelineRow) -> dict[str, Any]:
         "kind": row.kind,
         "label": elide(row.label, _TEXT_WIDTH),
         "device": row.device_id,
-        "process": row.process,
+        "process": process_of(data, row) if row.kind == "gpu" else row.process,
         "thread": row.thread,
         "classes": [visible(name) for name in row.classes],
         "exact": 1 if whole else packer.add(np.flatnonzero(np.diff(row.exact, prepend=False, append=False))),
@@ -147,7 +150,7 @@ def _strip(data: TimelineData, row: TimelineRow) -> Strip:
     share = np.add.reduceat(busy, first) / np.maximum(end - start, 1)
     path = charts.busy_area(start.tolist(), end.tolist(), share.tolist())
     whole = units.share_of(int(busy.sum()), int(data.edges[-1] - data.edges[0]))
-    return Strip(visible(row.label), whole, path)
+    return Strip(row.label, whole, charts.area(path, 48, f"Busy share of {row.label} over time"))
 
 
 def _summary(data: TimelineData, strips: tuple[Strip, ...]) -> str:

@@ -5,10 +5,13 @@ causes come from ``nsyswrap.rules``, which lower layers use, too.
 """
 
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from nsyswrap.rules import cause_name, rule_name
-from nsyswrap.rules.work_names import LEDGER_NAMES
+from nsyswrap.rules.work_names import LEDGER_NAMES, TENSOR_REASONS, TENSOR_USES, operation_name
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = ["cause_name", "rule_name"]
 
@@ -107,3 +110,19 @@ def fact_label(label: str) -> str:
     from nsyswrap.render.section_heads import FACTS  # noqa: PLC0415 - loads all sections
 
     return FACTS.get(label) or (column_label(label) if "_" in label else label)
+
+
+def named(table: "pd.DataFrame") -> "pd.DataFrame":
+    """Return a table with names in place of keys: rules, causes, uses of tensor cores, operations, parts of steps."""
+    names = {
+        "rule": rule_name,
+        "cause": cause_name,
+        "verdict": lambda key: TENSOR_USES.get(key, key),
+        "reason": lambda key: TENSOR_REASONS.get(key, key),
+        "op": lambda key: operation_name(key) if key else "",
+        "part": column_label,
+        "role": lambda key: column_label(f"{key}_ns"),
+    }
+    return table.assign(
+        **{column: table[column].astype(str).map(name) for column, name in names.items() if column in table}
+    )

@@ -26,7 +26,7 @@ CHECKPOINT = Rule(
         ),
         CodeChange(TRANSFORMERS, "arguments = TrainingArguments(save_steps=1000)  # less often"),
     ),
-    fixed="if checkpoints were written in the background",
+    fixed="without checkpoints in the step",
     hue="idle-cpu",
     without_gpu="The training loop writes or reads checkpoints {share} of the time.",
 )

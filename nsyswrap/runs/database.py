@@ -182,4 +182,6 @@ def _errors_of(engine: Engine, what: str) -> Iterator[None]:
         password = engine.url.password
         text = line.replace(str(password), "***") if password else line
         hint = "check the disk, the permissions and the address; nothing was changed by this step"
+        if isinstance(error, WrongValueError):
+            hint = "take the run from its report again: nsyswrap history add --replace REPORT"
         raise HistoryError(f"cannot {what} the history {shown(engine.url)}: {neutral(text)}", hint=hint) from error

@@ -30,10 +30,12 @@ class RunOrigin(NamedTuple):
     Attributes:
         committed_s: When its commit was made, seconds since 1970 in UTC; None if unknown.
         folder: Folder of the report, relative to that of the project; empty where it is elsewhere.
+        series: A name that stands for the program and its arguments; empty for these.
     """
 
     committed_s: int | None = None
     folder: str = ""
+    series: str = ""
 
 
 def run_from_report(
@@ -104,6 +106,8 @@ def _row(report: Report, record: Tree, place: RunOrigin, texts: _Texts) -> RunRo
     """Return the row of a run, still without its id and its steps."""
     session, versions = report.session, _tree(record, "versions")
     program, arguments = program_and_arguments(working_words(texts.command(record.get("command") or session.command)))
+    if place.series:
+        program, arguments = texts(place.series), ""
     git, launch = _tree(record, "git"), _tree(record, "launch")
     gpus = {gpu.rank for gpu in report.gpus if gpu.rank is not None}
     named = _tree(_tree(record, "environment"), "values")

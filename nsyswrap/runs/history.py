@@ -75,7 +75,7 @@ class Added(StrEnum):
 
     NEW = "added"
     SAME = "is in the history already"
-    OTHER = "is in the history already, with other numbers"
+    OTHER = "is in the history already, with other numbers or in another series"
     REPLACED = "replaced"
 
 
@@ -98,16 +98,14 @@ class History:
 
         Args:
             run: The run.
-            replace: Take the new numbers where the run is there with others.
+            replace: Take the new numbers where the run is there.
         """
         with writing(self.engine) as connection:
             if _inserted(connection, run):
                 return Added.NEW
-            known = connection.execute(select(RUNS.c.content).where(RUNS.c.run_id == run.row.run_id)).scalar()
-            if known == run.content:
-                return Added.SAME
             if not replace:
-                return Added.OTHER
+                known = connection.execute(select(RUNS.c.content).where(RUNS.c.run_id == run.row.run_id)).scalar()
+                return Added.SAME if known == run.content else Added.OTHER
             connection.execute(delete(RUNS).where(RUNS.c.run_id == run.row.run_id))
             # It is there again where another process has replaced it in the same moment.
             return Added.REPLACED if _inserted(connection, run) else Added.OTHER

@@ -267,7 +267,7 @@ SECTION = SectionSpec(
         "capture_peak_bytes": "peak of the capture",
         "start_bytes": "at the start",
         "end_bytes": "at the end",
-        "peak_share": "peak, of the GPU's memory",
+        "peak_share": "peak share",
         "allocation_count": "allocations",
         "release_count": "releases",
     },

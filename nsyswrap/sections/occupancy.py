@@ -165,7 +165,8 @@ def busy_multiprocessors(start: Times, end: Times, blocks: npt.NDArray[np.int64]
 
 
 def _notes(launches: pd.DataFrame) -> tuple[str, ...]:
-    unknown = int(launches.loc[launches["limiter"] == UNKNOWN_LIMITER, "total_ns"].sum())
+    time = zip(launches["limiter"].tolist(), launches["total_ns"].tolist(), strict=True)
+    unknown = sum(ns for limiter, ns in time if limiter == UNKNOWN_LIMITER)
     if not unknown:
         return (NOTE,)
     left_out = f"The capture lacks the GPU or the launch configuration for {units.duration(unknown)} of kernel time."
@@ -181,23 +182,21 @@ def find_findings(simulation: Simulation, launches: pd.DataFrame, window: Window
         window: Window that the launches are from.
     """
     found: list[Finding | None] = []
-    long = launches["total_ns"] >= SHORT_NS * launches["count"]
-    of_few_blocks = launches["sm_efficiency_estimate"] < FEW_BLOCKS
-    small = launches[of_few_blocks & (launches["verdict"] != Verdict.SIMT_ELIGIBLE) & long]
+    verdicts, filled = launches["verdict"].tolist(), array(launches, "sm_efficiency_estimate")
+    long = array(launches, "total_ns") >= SHORT_NS * array(launches, "count")
+    small = (filled < FEW_BLOCKS) & long & np.array([each != Verdict.SIMT_ELIGIBLE for each in verdicts], bool)
     # More work adds no block to these: they have a finding of their own, compute/batch_norm.
-    small = small[~small["name"].map(has_block_a_channel).astype(bool)]
-    low = launches[
-        ~launches["verdict"].isin(FEW_WARPS_BY_DESIGN)
-        & (launches["theoretical_occupancy"] < LOW_OCCUPANCY)
-        & (launches["sm_efficiency_estimate"] >= FEW_BLOCKS)
-    ]
-    for kernels, ratio, find in (
-        (small, small["sm_efficiency_estimate"], _small_grid),
-        (low, low["theoretical_occupancy"] / LOW_OCCUPANCY, _low),
-    ):
+    small[small] = [not has_block_a_channel(name) for name in launches["name"].array[small]]
+    by_design = np.array([each in FEW_WARPS_BY_DESIGN for each in verdicts], bool)
+    occupancy = array(launches, "theoretical_occupancy")
+    low = ~by_design & (occupancy < LOW_OCCUPANCY) & (filled >= FEW_BLOCKS)
+    for rows, ratio, find in ((small, filled, _small_grid), (low, occupancy / LOW_OCCUPANCY, _low)):
+        if not rows.any():
+            continue
+        kernels = launches[rows].assign(ratio=ratio[rows])
         # A fix of the program is one for all devices, so it is simulated once.
-        saving = cache(partial(predict, simulation, partial(_filled, kernels, ratio)))
-        for device, mine in kernels.groupby("device_id") if len(kernels) else ():
+        saving = cache(partial(predict, simulation, partial(_filled, kernels)))
+        for device, mine in kernels.groupby("device_id"):
             found.append(find(saving, int(str(device)), mine, window))
     return tuple(sorted((each for each in found if each), key=lambda finding: finding.order))
 
@@ -259,8 +258,8 @@ def _finding(  # noqa: PLR0913 - the parts of a finding that differ
     )
 
 
-def _filled(spent: pd.DataFrame, ratio: "pd.Series[float]", simulation: Simulation) -> WhatIf:
-    """Return the change "the kernels fill the GPU": their length gets the factor ``ratio``."""
+def _filled(spent: pd.DataFrame, simulation: Simulation) -> WhatIf:
+    """Return the change "the kernels fill the GPU": their length gets the factor in the column ``ratio``."""
     context = simulation.context
     operations, kernels = context.operations, context.trace[tables.KERNELS]
     ran = simulation.operations
@@ -269,20 +268,20 @@ def _filled(spent: pd.DataFrame, ratio: "pd.Series[float]", simulation: Simulati
     codes, ids = pd.factorize(coded(kernels, "name_id")[rows])
     names = np.array([context.trace.text(int(each)) for each in ids], dtype=object)[codes]
     launched = pd.MultiIndex.from_arrays([names, coded(kernels, "grid_blocks")[rows]])
-    known = ratio.groupby([spent["name"], spent["blocks"]]).mean()
+    known = spent.groupby(["name", "blocks"])["ratio"].mean()
     factor = np.asarray(known.reindex(launched).fillna(1.0), np.float64)
     return faster(ran, factor, "those kernels take the time that a full GPU would")
 
 
 def _costliest(spent: pd.DataFrame) -> tuple[str, ...]:
     """Return one line for each of the launch configurations that take most time."""
-    rows = spent.sort_values(["total_ns", "name"], ascending=[False, True]).head(LISTED)
-    wanted = rows[["total_ns", "count", "blocks", "theoretical_occupancy", "name"]]
+    wanted = spent[["total_ns", "count", "blocks", "theoretical_occupancy", "name"]]
+    costliest = largest_first(array(spent, "total_ns"), spent["name"].tolist())[:LISTED]
     return tuple(
         f"{units.duration(int(total))} in {units.counted(int(count), 'launch')} of "
         f"{units.counted(int(blocks), 'block')}, "
         f"theoretical occupancy {units.share(occupancy)}: {name}"
-        for total, count, blocks, occupancy, name in wanted.itertuples(index=False)
+        for total, count, blocks, occupancy, name in wanted.take(costliest).itertuples(index=False)
     )
 
 

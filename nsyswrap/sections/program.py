@@ -92,14 +92,8 @@ def _step(
     rows = []
     for attribution in attributions:
         device = attribution.device_id
-        own = find_own_windows(context, window).on(device)
-        steps = context.steps.measured_count if window.is_of_steps else 1
-        ledger = ledger_rows(context.operations, device, own, collectives)
-        accounts: dict[tuple[str, str], int] = {(LEDGER_NAMES[name], ""): ledger[name] for name in ROWS[:-1]}
-        for each in idle_accounts(attribution, context.phases):
-            account = f"{LEDGER_NAMES['idle_ns']}: {cause_name(each.cause)}", each.rule
-            accounts[account] = accounts.get(account, 0) + each.idle_ns
-        length = round(own.length_ns / max(steps, 1)) if step_ns is None else step_ns
+        accounts = window_accounts(context, window, collectives, attribution)
+        length = mean_step(context, window, device) if step_ns is None else step_ns
         rank = collectives.ranks.number(device) if collectives.ranks.known else None
         rows += [
             (device, rank, *account, ns)
@@ -108,6 +102,28 @@ def _step(
         ]
     table = typed_table(rows, dict(zip(COLUMNS, TYPES, strict=True)))
     return table.assign(rank=table["rank"].astype("Int64"))
+
+
+def window_accounts(
+    context: TraceContext, window: Window, collectives: Collectives, attribution: Attribution
+) -> dict[tuple[str, str], int]:
+    """Return the time of a GPU in its part of a window by account and rule, in ns; the sum is the length of the part.
+
+    An account is a part of the ledger, or a cause of idle time, which has a rule.
+    """
+    own = find_own_windows(context, window).on(attribution.device_id)
+    ledger = ledger_rows(context.operations, attribution.device_id, own, collectives)
+    accounts: dict[tuple[str, str], int] = {(LEDGER_NAMES[name], ""): ledger[name] for name in ROWS[:-1]}
+    for each in idle_accounts(attribution, context.phases):
+        account = f"{LEDGER_NAMES['idle_ns']}: {cause_name(each.cause)}", each.rule
+        accounts[account] = accounts.get(account, 0) + each.idle_ns
+    return accounts
+
+
+def mean_step(context: TraceContext, window: Window, device_id: int) -> int:
+    """Return the mean time of a step of a GPU in a window, in ns; all of it where the window is not made of steps."""
+    steps = context.steps.measured_count if window.is_of_steps else 1
+    return round(find_own_windows(context, window).on(device_id).length_ns / max(steps, 1))
 
 
 def shared_out(parts: np.ndarray, whole: int) -> list[int]:

@@ -1,4 +1,4 @@
-"""Kernels by what launched them: the innermost operator of PyTorch, and the path of the program's own ranges."""
+"""Kernels by the path of the program's own ranges around their launch."""
 
 from collections.abc import Sequence
 
@@ -13,35 +13,11 @@ from nsyswrap.loop.phase_detection import of_library
 from nsyswrap.loop.range_names import of_operators, plain_names
 from nsyswrap.loop.range_projection import Pairs
 from nsyswrap.trace import tables
-from nsyswrap.trace.tables import array, coded
+from nsyswrap.trace.tables import array
 
 # Between the parts of a path, as in a path of files.
 SEPARATOR = " / "
-_OPERATORS = ["operator", "name", "count", "total_ns"]
 _MODULES = ["module", "count", "total_ns", "self_ns"]
-
-
-def operators(context: TraceContext, pairs: Pairs) -> pd.DataFrame:
-    """Return the kernels of each operator: the innermost one around their launch, the most time first.
-
-    Args:
-        context: The trace and its operations.
-        pairs: Operations with the ranges around their launch, from the outermost to the innermost of each operation.
-    """
-    ranges = context.trace[tables.RANGES]
-    found = _of_kernels(context, [pairs], of_operators(ranges))
-    if found.empty:
-        return _empty(_OPERATORS)
-    # Of the ranges of an operation, the last one is the innermost.
-    last = found[~found.duplicated("operation", keep="last")]
-    names = plain_names(ranges)
-    kernels = coded(context.trace[tables.KERNELS], "name_id")[context.operations.row[last["operation"]]]
-    frame = pd.DataFrame({"text": last["text"].to_numpy(), "kernel": kernels, "ns": _length(context, last)})
-    frame["operator"] = frame["text"].map(dict(enumerate(names)))
-    grouped = frame.groupby(["operator", "kernel"], as_index=False).agg(count=("ns", "size"), total_ns=("ns", "sum"))
-    grouped["name"] = [context.trace.text(int(one)) for one in grouped["kernel"]]
-    merged = grouped.groupby(["operator", "name"], as_index=False)[["count", "total_ns"]].sum()
-    return _ordered(merged, _OPERATORS)
 
 
 def modules(context: TraceContext, *parts: Pairs) -> pd.DataFrame:

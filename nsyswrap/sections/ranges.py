@@ -15,7 +15,7 @@ from nsyswrap.loop.phase_detection import of_library
 from nsyswrap.loop.range_nesting import MOST_LEVELS, RangeNesting
 from nsyswrap.loop.range_projection import Pairs, projection
 from nsyswrap.model import Section
-from nsyswrap.sections.range_paths import modules, operators
+from nsyswrap.sections.range_paths import modules
 from nsyswrap.sections.spec import STATISTICS, Kind, PageGroup, SectionSpec
 from nsyswrap.sections.summaries import clipped
 from nsyswrap.trace import tables
@@ -37,7 +37,7 @@ def run(context: TraceContext, window: Window) -> Section:
     codes, unique = pd.factorize(names[rows])
     nesting = RangeNesting(ranges)
     own = _own_pairs(context, nesting, window)
-    kernels, of_operators = _kernels(context, names, own), operators(context, own)
+    kernels = _kernels(context, names, own)
     handed = _handed_pairs(context, nesting, window)
     return Section(
         key="ranges",
@@ -47,7 +47,6 @@ def run(context: TraceContext, window: Window) -> Section:
             "summary": by_name([str(name) for name in unique], codes, duration),
             "projection": projection(context, names, own, handed),
             "kernels": kernels,
-            "operators": of_operators,
             "modules": modules(context, handed, own),
         },
         notes=_notes(nesting),
@@ -172,14 +171,13 @@ SECTION = SectionSpec(
     columns={
         "kernels": f"range name {STATISTICS}",
         "modules": "module count total_ns self_ns",
-        "operators": "operator name count total_ns",
         "projection": (
             "name count range_ns envelope_ns busy_ns operation_count envelope_any_thread_ns "
             "busy_any_thread_ns operation_count_any_thread"
         ),
         "summary": f"name {STATISTICS}",
     },
-    kinds={Kind.TEXT: "module operator range"},
+    kinds={Kind.TEXT: "module range"},
     units={"operation_count_any_thread": "count"},
     captions={"summary": "On the CPU", "projection": "On the GPU", "kernels": "Kernels by range"},
     headings={

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from nsyswrap.base.units import ColumnUnit
+from nsyswrap.loop.context import TraceContext
 from nsyswrap.model import Section
 from nsyswrap.trace.tables import TableSpec
 
@@ -94,6 +95,8 @@ class SectionSpec(SectionHead):
             them, as for sections that read the attribution of idle time or count the rows of all tables.
         of_operations: Whether it needs GPU operations; without any, the section is left out.
         of_excerpt: Whether it is made only where the trace holds a part of a capture.
+        applies: Whether it is made for a trace that has all these; None for always.
+        of_program: Names of tables and facts that are about the program where it is about both.
     """
 
     run: Callable[..., Section]
@@ -102,3 +105,5 @@ class SectionSpec(SectionHead):
     reads: tuple[TableSpec, ...] | None = None
     of_operations: bool = False
     of_excerpt: bool = False
+    applies: Callable[[TraceContext], bool] | None = None
+    of_program: frozenset[str] = frozenset()

@@ -33,6 +33,7 @@ KEPT = 256
 FEW_IDS = 64
 
 
+@lru_cache(maxsize=KEPT)
 def present_columns(source: Source, present: frozenset[str]) -> dict[str, str]:
     """Return the columns that are read from one table: our name to the export's column or expression.
 

@@ -7,6 +7,7 @@ the same arrays. Rows of whole numbers are decoded from the pages of the file; S
 import itertools
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -203,7 +204,7 @@ class TableReader:
     def _stream(self, own: Export, part: TablePart) -> int:
         rows = 0
         self._begin_codes(part)
-        for batch in own.batches(self._query(part), self.source.table):
+        for batch in own.batches(self._query(own, part), self.source.table):
             first, rows = part.at + rows, rows + batch.num_rows
             if rows > part.length:
                 raise ExportError(
@@ -214,13 +215,13 @@ class TableReader:
                 self._write(name, part, first, _values(values, self.source, name, own.path))
         return rows
 
-    def _query(self, part: TablePart) -> SelectBase:
-        present = self.export.columns[self.source.table]
+    def _query(self, own: Export, part: TablePart) -> SelectBase:
+        present = own.columns[self.source.table]
         numbers = None if part.first_row is None else range(part.first_row, part.first_row + part.length)
         if self.source.spec is tables.RANGES:
             return queries.ranges(self.source, present, numbers)
         if self.source.spec is tables.COUNTERS:
-            metrics = {metric for _, metric in counters.names(self.export)}
+            metrics = {metric for _, metric in counters.names(own)}
             return queries.counters(self.source, present, metrics, numbers)
         return queries.rows(self.source, present, numbers)
 
@@ -296,6 +297,7 @@ def _column_at_fault(export: Export, source: Source) -> ExportError | None:
     )
 
 
+@cache
 def _dtype(source: Source, name: str) -> str:
     """Return the dtype of a column while it is read: object for texts, that of the numbers for codes."""
     if name in source.texts:

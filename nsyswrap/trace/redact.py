@@ -19,7 +19,6 @@ from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 
 from nsyswrap.base.errors import ExportError, NsyswrapError, UsageError
 from nsyswrap.base.privacy import Cleaner, DistinctCleaner, neutral_command
@@ -125,7 +124,7 @@ class Redaction:
 
 
 def redact(
-    source: Path, target: Path, *, force: bool = False, more: Mapping[str, Values] = MappingProxyType({})
+    source: Path, target: Path, *, force: bool = False, more: Callable[[Cleaner], Mapping[str, Values]] = lambda _: {}
 ) -> Redaction:
     """Write an export without environment, host, user, folders, processes and output. Its numbers stay the same.
 
@@ -133,7 +132,7 @@ def redact(
         source: A ``.sqlite`` export; opened read-only.
         target: The file to write, in one step, readable by all.
         force: Replace ``target`` if it exists.
-        more: Tables to add: values by name, written as JSON. They are harmless.
+        more: Returns tables to add, from what cleans texts: values by name, written as JSON. They are harmless.
 
     Returns:
         What was kept and what was left out.
@@ -168,7 +167,11 @@ class _Copy:
     """One pass over an export, table by table, into an empty database."""
 
     def __init__(
-        self, database: sqlite3.Connection, export: Export, cleaner: Cleaner, more: Mapping[str, Values]
+        self,
+        database: sqlite3.Connection,
+        export: Export,
+        cleaner: Cleaner,
+        more: Callable[[Cleaner], Mapping[str, Values]],
     ) -> None:
         self._database = database
         self._export = export
@@ -207,7 +210,7 @@ class _Copy:
             self._copy(_PROCESSES, {"name": "program"}, f"globalPid in ({self._processes()})")
         self._copy_options()
         texts = self._copy_texts()
-        for table, values in self._more.items():
+        for table, values in self._more(self._cleaner).items():
             self._create(table, {"name": "TEXT", "value": "TEXT"})
             self._insert(table, [(name, json.dumps(value)) for name, value in sorted(values.items())])
         self._database.execute("commit")

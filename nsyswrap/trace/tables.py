@@ -62,7 +62,7 @@ class TableSpec:
 
     def empty(self) -> pd.DataFrame:
         """Return the table without rows."""
-        return _empty(self).copy()
+        return _empty(self).copy(deep=False)
 
 
 @cache

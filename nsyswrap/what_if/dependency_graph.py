@@ -42,6 +42,8 @@ class Change:
         loader_factor: Factor for the time from one batch of the data loader to the next; 0 for a loader that is always
             ahead.
         latency_factor: Factor for the time from a launch to the begin of its operation.
+        pace_factor: Factor for all work of the host that remains, and for the pace of a data loader.
+        waited: How much of each node's work has no pace, since it is a wait in the operating system, in ns.
         host_work: The host's own work in each node, in ns, where it is not as measured; None for as measured.
         sooner_ns: How much sooner each operation of a queue ends after the one before it: one number, or one for each
             row of the context's operations. First the gap between the two gets shorter; the rest shortens the
@@ -55,8 +57,13 @@ class Change:
     waits: Indices = field(default_factory=lambda: NO_ROWS)
     loader_factor: float = 1.0
     latency_factor: float = 1.0
+    pace_factor: float = 1.0
+    waited: Times | None = None
     host_work: Times | None = None
     sooner_ns: Factors = 0.0
+
+
+NO_CHANGE = Change()
 
 
 @dataclass(frozen=True)
@@ -114,13 +121,19 @@ class DependencyGraph:
         """
         factors = self.factors(*changes)
         latency = min((each.latency_factor for each in changes), default=1.0)
-        loader = min((each.loader_factor for each in changes), default=1.0)
+        paced = max(changes, key=lambda each: abs(each.pace_factor - 1), default=NO_CHANGE)
+        pace = paced.pace_factor
+        loader = min((each.loader_factor for each in changes), default=1.0) * pace
         shorter = self.length * (1 - factors)
         waited = np.maximum(np.where(self.operation >= 0, self.own - self.length, 0), 0) * (1 - latency)
         own = self.own - np.rint(self._saved(changes) + shorter + waited).astype(np.int64)
+        if pace != 1:
+            worked = np.maximum(own - (0 if paced.waited is None else paced.waited), 0)
+            own += np.where(self.thread != 0, np.rint(worked * (pace - 1)), 0).astype(np.int64)
         shorter += self._sooner(changes)
         held = np.where(self.held > FREE, self.held - np.rint(shorter).astype(np.int64), FREE)
-        held = np.where(self.is_batch & (held > FREE), np.rint(held * loader).astype(np.int64), held)
+        batches = self.is_batch & (held > FREE)
+        held[batches] = np.rint(held[batches] * loader)
         gone = (self.operation >= 0) & (factors == 0)
         own = np.where(gone, np.minimum(own, 0), own)
         held = np.where(gone & (held > FREE), 0, held)

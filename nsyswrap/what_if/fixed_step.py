@@ -13,6 +13,8 @@ from nsyswrap.model import StepTimes
 
 # A mean of fewer steps says little about the next ones. Source: issue of the project; below it, a page warns.
 FEW_STEPS = 5
+# Two runs of one program differ by as much, whatever limits them. Source: as the margin of a comparison of two runs.
+RUNS_DIFFER = 0.03
 # A range that is wider than this factor says nothing. Source: ours; a third of the step or all of it.
 WIDEST_FACTOR = 3
 
@@ -38,15 +40,24 @@ class CurrentStep:
         """Return whether so few steps were measured that their mean needs a caution."""
         return self.count < FEW_STEPS
 
-    def after(self, saving: Interval[int]) -> Interval[int]:
+    def after(self, saving: Interval[int], error_left: float = 1.0) -> Interval[int]:
         """Return its length where some time of the window is saved: each step gets shorter by the same share.
 
         The errors of the step and of the saving do not depend on one another.
+
+        Args:
+            saving: The time that is saved, in ns.
+            error_left: How much of the error of the step is in what is left, as a share of its share there.
         """
         each, left = self.length.point / self.window_ns, 1 - saving.point / self.window_ns
         point = max(round(self.length.point * left), 0)
-        sooner = hypot((self.length.point - self.length.low) * left, (saving.high - saving.point) * each)
-        later = hypot((self.length.high - self.length.point) * left, (saving.point - saving.low) * each)
+        sooner, later = (
+            hypot(max(end * error_left, min(end, RUNS_DIFFER * self.length.point)) * left, error * each)
+            for end, error in (
+                (self.length.point - self.length.low, saving.high - saving.point),
+                (self.length.high - self.length.point, saving.point - saving.low),
+            )
+        )
         return around(point, max(round(point - sooner), 0), round(point + later))
 
 

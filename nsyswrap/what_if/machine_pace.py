@@ -51,6 +51,7 @@ class ThreadPace(NamedTuple):
 UNKNOWN_PACE = ThreadPace(1.0, 1.0)
 
 
+@memo
 def find_paces(context: TraceContext, window: Window, sample: Window) -> dict[int, ThreadPace]:
     """Return the pace of each launching thread in a sample, compared with the steps of a window.
 
@@ -71,6 +72,7 @@ def find_paces(context: TraceContext, window: Window, sample: Window) -> dict[in
     return {each: pace for each, pace in found.items() if pace is not None}
 
 
+@memo
 def kernel_factors(context: TraceContext, window: Window, sample: Window) -> tuple[float, float]:
     """Return how long kernels take in the fastest and in the slowest steps of a window, relative to a sample.
 

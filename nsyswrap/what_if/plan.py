@@ -21,7 +21,7 @@ from nsyswrap.model import Finding, Plan, PlannedChange, Severity
 from nsyswrap.rules import rule_name, rule_of
 from nsyswrap.what_if.critical_path import bounds_after
 from nsyswrap.what_if.fixed_step import CurrentStep, is_known
-from nsyswrap.what_if.saving import LEAST_SAVING_SHARE, WhatIf, saving_of
+from nsyswrap.what_if.saving import LEAST_SAVING_SHARE, WhatIf, saving_of, set_by_host
 from nsyswrap.what_if.simulate import Simulation
 
 NO_STEPS = "No plan: the window is not made of at least two measured steps."
@@ -74,7 +74,8 @@ def find_plan(simulation: Simulation | None, findings: Sequence[Finding], step: 
     while more := _next(simulation, reached, [each for each in candidates if each not in reached.chosen]):
         for each in more:
             reached = each
-            changes.append(PlannedChange(each.chosen[-1].rule, step.after(saving_of(simulation, *each.fixes))))
+            after = step.after(saving_of(simulation, *each.fixes), set_by_host(simulation, *each.fixes))
+            changes.append(PlannedChange(each.chosen[-1].rule, after))
     few = (FEW.format(count=step.count),) if step.is_of_few else ()
     if not changes:
         return Plan(step.length.point, (), (*few, NOTHING_SAVES, *left))

@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
-from nsyswrap.base.intervals import Indices, Times, Window
+from nsyswrap.base.intervals import Indices, Times, Window, covered
 from nsyswrap.base.memo import memo
 from nsyswrap.events.operations import Operations, launch_rows
 from nsyswrap.events.thread_states import ThreadStates
@@ -37,6 +37,11 @@ HIDDEN_GRAPHS = "CUDA graphs were launched that left no trace on the GPU"
 
 # A simulation with a larger error share than this does not predict. Source: ours.
 TOLERANCE = 0.05
+
+
+# A step that takes more than so many times as long as the typical one does not only run at another pace. Source: ours,
+# the pace of machines that others share changes by as much while the cost of calls is measured.
+SAME_WORK = 2.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,14 +107,21 @@ class Simulation:
             return None
         return (self.simulated_ns - self.measured_ns) / self.measured_ns
 
-    @property
+    @cached_property
     def of_window(self) -> float:
         """Return the factor from simulated time to time of the window: by it, all simulated time is at most all of it.
 
-        The steps of the sample may be longer than the mean of the window's, and the simulation longer than the sample.
+        The steps of the sample may be shorter than those of the window, or longer, as the pace of the machine changes.
+        Steps much longer than the typical one do something else, and may not be in the sample.
         """
-        whole = self.context.steps.together(self.window).length_ns
-        return min(self.scale, whole / max(self.simulated_ns or 0, 1))
+        steps, whole = self.context.steps, self.context.steps.together(self.window).length_ns
+        pace, each = 1.0, [steps.measured_inside(part) for part in (self.window, self.sample)]
+        if self.steps and all(map(len, each)):
+            lengths = [array(some, "end") - array(some, "start") for some in each]
+            usual = SAME_WORK * np.median(lengths[0])
+            of_window, of_sample = (float(np.minimum(some, usual).mean()) for some in lengths)
+            pace = of_window / of_sample
+        return min(self.scale * pace, whole / max(self.simulated_ns or 0, 1))
 
     @property
     def predicts(self) -> bool:
@@ -128,6 +140,15 @@ class Simulation:
     def length_of(self, happened: Times) -> int:
         """Return the length of the sample from when each node of the graph happens, in ns."""
         return max(int(happened[self.graph.is_end].max(initial=0)) - self.begun_ns, 0)
+
+    @memo
+    def at_pace(self, factor: float) -> Change:
+        """Return the change "all work of the host takes so many times as long"; waits do not."""
+        graph, waited = self.graph, np.zeros(len(self.graph.own), np.int64)
+        for thread in self.threads:
+            mine = np.flatnonzero(graph.thread == thread)
+            waited[mine] = covered(self.states.waits(thread), graph.work_start[mine], graph.work_end[mine])
+        return Change(pace_factor=factor, waited=waited)
 
     def saving(self, change: Change) -> int | None:
         """Return how many ns of the window a change saves; None where the simulation cannot predict."""
@@ -174,8 +195,10 @@ def simulated_part(
     begun = max(sample.start_ns, int(operations.end[backlog].max(initial=sample.start_ns)))
     # The operations that start before the part that is left out on their GPU.
     until = whole_until(collectives, launched, inside, sample.end_ns)
-    bounds = np.array([until.get(each, np.iinfo(np.int64).max) for each in operations.device_id[inside].tolist()])
-    counted = inside[operations.start[inside] < bounds] if len(inside) else inside
+    outside = np.zeros(len(inside), bool)
+    for device, end in until.items():
+        outside |= (operations.device_id[inside] == device) & (operations.start[inside] >= end)
+    counted = inside[~outside]
     graph = _ending_with(graph, operations, launched, inside, counted)
     last = int(nodes.moment[-1])
     ended, whole = (max(last, int(operations.end[rows].max(initial=last))) for rows in (counted, inside))

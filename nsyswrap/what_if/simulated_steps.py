@@ -13,38 +13,58 @@ longer or shorter than those of the window. So the typical steps of a sample cou
 median length of the window's steps.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
 
-from nsyswrap.base.intervals import Indices, Times, Window
+from nsyswrap.base.intervals import NOTHING, Indices, Spans, Times, Window
 from nsyswrap.trace import tables
 from nsyswrap.trace.tables import array
 from nsyswrap.what_if.simulate import Simulation
 
 NO_STEPS = np.empty(0)
+NOTHING_BY_THREAD: Mapping[int, Spans] = MappingProxyType({})
 # The typical steps of a sample are a quarter of them, and at least so many. Source: ours.
 FEWEST_TYPICAL = 5
 
 
-def simulated_steps(simulation: Simulation, happened: Times) -> npt.NDArray[np.float64]:
+def simulated_steps(
+    simulation: Simulation, happened: Times, *, whole: bool = False, without: Mapping[int, Spans] = NOTHING_BY_THREAD
+) -> npt.NDArray[np.float64]:
     """Return the lengths of the measured steps of a sample in a simulation, in ns.
 
     Args:
         simulation: The sample; steps on threads that are not in it are left out.
         happened: When each node of its graph happens, as ``DependencyGraph.run`` returns it.
+        whole: Whether a step lasts until the next one begins.
+        without: Recorded spans of each thread that do not count.
     """
     graph, found = simulation.graph, [NO_STEPS]
-    for thread, start, end in _recorded(simulation):
+    for thread, start, own_end in _recorded(simulation):
+        end = until_next(start, own_end) if whole else own_end
         nodes = np.flatnonzero(graph.thread == thread)
         # A node's work begins with the moment that the node follows.
         nodes = nodes[np.argsort(graph.work_start[nodes], kind="stable")]
         recorded = np.append(graph.work_start[nodes], simulation.sample.end_ns)
         moved = np.append(happened[graph.after[nodes]], happened[graph.is_end].max(initial=0))
         moved = np.maximum.accumulate(moved)
-        found.append(np.interp(end, recorded, moved) - np.interp(start, recorded, moved))
+        length = np.interp(end, recorded, moved) - np.interp(start, recorded, moved)
+        if len((spans := without.get(thread, NOTHING)).start):
+            inside = np.append(
+                0.0, np.cumsum(np.interp(spans.end, recorded, moved) - np.interp(spans.start, recorded, moved))
+            )
+            first, last = (inside[np.searchsorted(spans.start, side)] for side in (start, end))
+            length -= last - first
+        found.append(length)
     return np.concatenate(found)
+
+
+def until_next(start: Times, end: Times) -> Times:
+    """Return where the steps of a thread end, in ns, if each lasts until the next one begins."""
+    found: Times = np.append(start[1:], end[-1:])
+    return found
 
 
 def processes_of_steps(simulation: Simulation) -> Times:

@@ -22,7 +22,7 @@ The kernels take as long as in the sample, and for the bounds as long as in the 
 clock that is a step higher or lower.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -31,13 +31,14 @@ import numpy.typing as npt
 
 from nsyswrap.base.interval import Interval, around
 from nsyswrap.base.intervals import Times, Window, covered
+from nsyswrap.base.memo import memo
 from nsyswrap.events.operations import COMPUTE, launch_rows
 from nsyswrap.events.recorded_calls import RecordedCalls
 from nsyswrap.hardware.profiler_cost import GRAPH_OPERATION, OPERATION, ProfilerCost
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.trace import tables
 from nsyswrap.what_if.dependency_graph import Change, DependencyGraph
-from nsyswrap.what_if.machine_pace import UNKNOWN_PACE, ThreadPace, find_paces, kernel_factors
+from nsyswrap.what_if.machine_pace import UNKNOWN_PACE, find_paces, kernel_factors
 from nsyswrap.what_if.simulate import Simulation
 from nsyswrap.what_if.simulated_steps import simulated_steps, typical_steps
 
@@ -67,6 +68,7 @@ class WithoutProfiler:
     machine: float = 1.0
 
 
+@memo
 def without_profiler(simulation: Simulation, calls: RecordedCalls, window: Window) -> WithoutProfiler | None:
     """Return how long the run takes without the profiler; None where the simulation or the cost is not known.
 
@@ -77,11 +79,10 @@ def without_profiler(simulation: Simulation, calls: RecordedCalls, window: Windo
     """
     if calls.cost is None or not simulation.predicts or not simulation.simulated_ns:
         return None
-    paces = find_paces(simulation.context, window, simulation.sample)
     fastest, slowest = kernel_factors(simulation.context, window, simulation.sample)
     operations = simulation.context.operations
     kernels = np.flatnonzero(operations.kind == COMPUTE)
-    extents = find_extents(simulation, calls, paces)
+    extents = find_extents(simulation, calls, window)
     runs = [
         extents.run(simulation, extent, Change(operations=kernels, factor=factor))
         for extent, factor in ((LEAST, slowest), (USUAL, 1.0), (FASTEST, fastest))
@@ -93,7 +94,8 @@ def without_profiler(simulation: Simulation, calls: RecordedCalls, window: Windo
         for each in (simulation.graph.run(), *runs)
     )
     step = _shares(steps, recorded) if recorded > 0 else run
-    slowdown = max((each.slowdown for each in paces.values()), default=1.0)
+    paces = find_paces(simulation.context, window, simulation.sample).values()
+    slowdown = max((each.slowdown for each in paces), default=1.0)
     return WithoutProfiler(run, step, slowdown, calls.cost.pace_range)
 
 
@@ -149,6 +151,16 @@ class Extents:
         """Return the graph of a run at an extent; ``change`` is not in it."""
         return replace(simulation.graph, own=self.host_work(extent))
 
+    def with_data(self, share: npt.NDArray[np.float64], factor: float) -> "Extents":
+        """Return the run in which the loading of data takes so many times as long.
+
+        Args:
+            share: The share of each node's work in which data is loaded, or waited for.
+            factor: The factor, also for the pace of a data loader.
+        """
+        work: Times = np.rint(self.work * (1 + (factor - 1) * share)).astype(np.int64)
+        return replace(self, work=work, loader=self.loader * factor)
+
     def run(self, simulation: Simulation, extent: float, *others: Change) -> Times:
         """Return when each node happens at an extent, with other changes, in ns since the start of the sample."""
         return self.graph(simulation, extent).run(self.change(extent), *others)
@@ -162,7 +174,8 @@ def _at(values: npt.NDArray[Any], extent: float) -> npt.NDArray[np.float64]:
     return found
 
 
-def find_extents(simulation: Simulation, calls: RecordedCalls, paces: Mapping[int, ThreadPace]) -> Extents:
+@memo
+def find_extents(simulation: Simulation, calls: RecordedCalls, window: Window) -> Extents:
     """Return the run with more and more of the profiler's cost taken out.
 
     The least, the usual and the most cost are taken from the work as recorded. The work at the fastest pace is that
@@ -173,10 +186,10 @@ def find_extents(simulation: Simulation, calls: RecordedCalls, paces: Mapping[in
     Args:
         simulation: The run as it was.
         calls: The recorded calls of its threads, with their cost.
-        paces: The pace of its threads.
+        window: The window that was simulated.
     """
     graph, cost = simulation.graph, calls.cost or ProfilerCost()
-    machine = cost.pace_range
+    machine, paces = cost.pace_range, find_paces(simulation.context, window, simulation.sample)
     work = np.tile(graph.own, (FASTEST + 1, 1))
     for thread in simulation.threads:
         mine = np.flatnonzero((graph.thread == thread) & (graph.work_end > graph.work_start))

@@ -8,10 +8,10 @@ import pytest
 from analysis_fixtures import attributions_of, window
 from counting import holes, work_of
 from export_builder import ExportBuilder, trace_of
-from hypothesis import given, settings
+from hypothesis import given
 from made_steps import MEASURED, STEP, STEPS, US, each_step, made_loop
-from random_traces import LONGEST, Sketch, context_of, same_examples, sketches
-from real_captures import CAPTURE_NAMES, RealContext
+from random_traces import LONGEST, Sketch, context_of, same_examples, several, sketches
+from real_captures import RealContext, every_gpu_capture
 
 from nsyswrap.attribution.attribution import RULES, Attribution
 from nsyswrap.attribution.causes import CAUSES
@@ -25,8 +25,6 @@ from nsyswrap.sections.ledger import ledger_rows
 from nsyswrap.trace.tables import array
 
 START, END = -10, LONGEST + 20
-few = settings(max_examples=25)
-with_gpu = pytest.mark.parametrize("name", [name for name in CAPTURE_NAMES if name != "ranges_nsys2022"])
 
 
 def check_sums(context: TraceContext, chosen: Window) -> None:
@@ -66,7 +64,7 @@ def check_equal(one: Attribution, other: Attribution) -> None:
 
 
 @pytest.mark.slow
-@few
+@several
 @same_examples
 @given(sketches)
 def test_each_idle_nanosecond_of_a_random_trace_has_one_rule(sketch: Sketch) -> None:
@@ -80,14 +78,14 @@ def test_each_idle_nanosecond_of_a_random_trace_has_one_rule(sketch: Sketch) -> 
         assert {when for pair in pairs for when in range(*pair)} == counted
 
 
-@with_gpu
+@every_gpu_capture
 def test_each_idle_nanosecond_of_a_real_capture_has_one_rule(name: str, real_context: RealContext) -> None:
     context = real_context(name)
     check_sums(context, choose_window(context))
 
 
 @pytest.mark.slow
-@few
+@several
 @same_examples
 @given(sketches)
 def test_the_attribution_of_a_trace_is_the_same_each_time(sketch: Sketch) -> None:

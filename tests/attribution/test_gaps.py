@@ -29,3 +29,10 @@ def test_a_thread_that_waits_for_more_than_half_of_a_gap_too_does_not_explain_it
     """The main thread explains the gap from 20 to 80, or only what autograd waits for, which is until 78."""
     main_waits = autograd_waits(78).os_call("pthread_cond_wait", 10, until).call("cudaMalloc", 60, 70)
     assert explained(trace_of(main_waits), 0, 100)[-1] == Piece(last, 80, "cpu", "backward")
+
+
+@pytest.mark.parametrize(("begun", "cause"), [(90_000, "queued"), (150_000, "not_traced")])
+def test_what_runs_when_a_recording_begins_is_not_traced(begun: int, cause: str) -> None:
+    """The first operation is launched at once. If it begins much later, the GPU still did what came before."""
+    built = ExportBuilder().kernel(begun, begun + 100, launched=(0, 10)).kernel(begun + 200, begun + 300)
+    assert explained(trace_of(built), 0, begun + 300)[-2].cause == cause

@@ -281,6 +281,7 @@ def test_a_change_has_its_sign(ratio: float, shown: str) -> None:
         (1 << 20, "bytes", "+1.00 MiB"),
         (-0.114, "share", "-11.4 %"),
         (1.5, "share", "+150.0 %"),
+        (-0.0004, "share", "<0.1 %"),
         (3, "count", "+3"),
     ],
 )

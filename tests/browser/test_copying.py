@@ -81,7 +81,7 @@ def test_the_picture_names_the_parts_of_the_step_and_nothing_runs_out_of_it(brow
         page.locator("#status").get_by_text("Copied", exact=True).wait_for()
         drawn = page.evaluate("globalThis.drawn")
         titles = page.locator(".now .bar > rect title").all_text_contents()
-        changes = page.locator("#plan > ol > li .saving").all_inner_texts()
+        changes = page.locator(".plan > ol > li .saving").all_inner_texts()
     texts = [text for text, _ in drawn]
     parts = [f"{title.split(':')[0]} {title.split(', ')[-1]}" for title in titles]
     assert parts

@@ -155,7 +155,7 @@ def test_a_dotted_word_says_what_it_means(page: Page, way: str) -> None:
 
 
 def test_a_heading_with_a_word_says_what_it_means(page: Page) -> None:
-    page.locator("table.gaps th", has_text="length").locator("button").focus()
+    page.locator("table[data-name='gaps'] th", has_text="length").locator("button").focus()
     assert page.locator("#tip").inner_text() == page.locator("#term-gap dd").inner_text()
 
 

@@ -49,8 +49,8 @@ def test_texts_of_a_step_lie_inside_their_segments(browser: Browser, few: Path, 
 
 def test_sixty_four_ranks_and_their_matrix_fit_on_one_screen(browser: Browser, many: Path) -> None:
     with opened(browser, many) as page:
-        top = page.locator("#ranks .rank-steps").bounding_box()
-        matrix = page.locator("#ranks .rank-map").bounding_box()
+        top = page.locator("#ranks .beside > figure:first-child").bounding_box()
+        matrix = page.locator("#ranks .beside > figure:last-child").bounding_box()
         assert top is not None
         assert matrix is not None
         assert abs(top["y"] - matrix["y"]) < 4, "they are side by side"

@@ -12,7 +12,7 @@ from firefox import Firefox, firefox, needs_firefox
 from page_tasks import MOST_ACTIONS, TASKS, failed
 from playwright.sync_api import Browser, Page
 
-from nsyswrap.render import html_report
+from nsyswrap.render import render
 from nsyswrap.report import build_report
 from nsyswrap.trace.tables import Trace
 
@@ -69,7 +69,7 @@ def pages(real_trace: Callable[[str], Trace], tmp_path_factory: pytest.TempPathF
         made = folder / f"{name}.html"
         if not made.exists():
             report = build_report(real_trace(CAPTURES[name]), with_timeline=True)
-            made.write_text(html_report.render(report), encoding="utf-8")
+            made.write_text(render("html", report), encoding="utf-8")
         return made
 
     return path
@@ -131,7 +131,7 @@ def test_the_first_screen_has_three_actions_and_the_command_that_checks_them(
     command = page.locator("#plan .check pre").bounding_box()
     assert command is not None
     assert command["y"] + command["height"] <= LAPTOP
-    rows = page.locator("#plan > ol").first.locator("li")
+    rows = page.locator(".plan > ol").first.locator("li")
     assert 1 <= rows.count() <= 3
     for part in (".when", ".saving", ".speed", ".to-do"):
         assert rows.locator(part).locator("visible=true").count() == rows.count(), part

@@ -26,7 +26,7 @@ from timeline_page import (  # noqa: F401 - a fixture
 )
 
 from nsyswrap.model import Report, TimelineItems
-from nsyswrap.render.html_report import SCRIPTS
+from nsyswrap.render import html_writer, report_document
 from nsyswrap.report import build_report
 from nsyswrap.trace.tables import Trace
 
@@ -250,7 +250,7 @@ def test_nothing_of_hostile_names_runs_or_reaches_the_markup(opened: Callable[..
     assert "<img src=x onerror=alert(1)>" in page.inner_text(DETAIL)
     assert "[U+202E]" in page.inner_text(DETAIL)
     assert page.locator("img").count() == 0
-    assert page.locator("script").count() == len(SCRIPTS) + 3
+    assert page.locator("script").count() == len(html_writer.SCRIPTS) + len(report_document.SCRIPTS) + 3
 
 
 def test_dark_pages_have_dark_rows(browser: Browser, tmp_path: Path) -> None:

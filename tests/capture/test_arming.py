@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from capture_fixtures import options
+from capture_fixtures import executable, options
 
 from nsyswrap.capture.arming import arming, program_text
 from nsyswrap.capture.options import DEFAULT_TRACES
@@ -69,6 +69,30 @@ def test_a_program_that_shows_a_training_loop_records_its_steps(tmp_path: Path, 
     found = arming(options(tmp_path, "python", "train.py", annotate=True, cwd=written(tmp_path, text)))
     assert found.is_armed is is_armed
     assert bool(found.note) == ("rofiler" in text)
+
+
+@pytest.mark.parametrize(
+    ("text", "monitors", "is_armed"),
+    [
+        ('torch.cuda.nvtx.range_push(f"batch {batch}")', True, True),
+        ('with nvtx.annotate("Step %d" % number):', True, True),
+        ('nvtx.push_range(message=f"iteration {each}")', True, True),
+        ('with torch.cuda.nvtx.range("step {}", number):', True, True),
+        ('torch.cuda.nvtx.range_push(f"batch {batch}")', False, False),
+        ('torch.cuda.nvtx.range_push("forward")', True, False),
+        ('nvtx.annotate("forward")  # in each step', True, False),
+    ],
+)
+@pytest.mark.parametrize("command", ["./python3 train.py", "./launch train.py"])
+def test_a_program_that_marks_its_steps_records_them_where_its_python_can_show_them(  # noqa: PLR0913
+    tmp_path: Path, text: str, command: str, monkeypatch: pytest.MonkeyPatch, *, monitors: bool, is_armed: bool
+) -> None:
+    """That is the Python of the command, or of the launcher in it."""
+    monkeypatch.chdir(tmp_path)
+    python = executable(tmp_path / "python3", f"#!/bin/sh\nexit {int(not monitors)}\n")
+    executable(tmp_path / "launch", f"#!{python} -s\n")
+    found = arming(options(tmp_path, *command.split(), annotate=True, cwd=written(tmp_path, text)))
+    assert found.is_armed is is_armed
 
 
 @pytest.mark.parametrize(

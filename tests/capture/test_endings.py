@@ -12,6 +12,7 @@ import hand_made
 import pytest
 from capture_fixtures import fake_nsys, options, results_in
 from click.testing import CliRunner, Result
+from real_captures import more
 
 from nsyswrap.base.errors import CaptureError
 from nsyswrap.capture.locate import Nsys
@@ -135,7 +136,7 @@ def test_a_note_is_in_the_report_and_once_on_stderr(
     assert (shown.err.count(note), shown.out.count(note)) == (1, form == "json")
 
 
-@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize("closed", ["<&- >&- 2>&-", *more("<&-", ">&-", "2>&-")])
 @pytest.mark.usefixtures("fake_nsys")
 def test_closed_standard_streams_are_replaced_by_empty_ones(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, closed: str

@@ -57,10 +57,12 @@ def test_a_program_without_steps_is_recorded_after_two_minutes(
     assert not watch.stops_recording
 
 
-def test_one_that_takes_steps_is_left_alone(watch: StepWatch, tmp_path: Path) -> None:
-    says(tmp_path, "1.progress", phase="warm-up", step=0, first=0, at_ns=1)
+@pytest.mark.parametrize("has_loop", [True, False])
+def test_one_that_takes_steps_is_left_alone(watch: StepWatch, tmp_path: Path, *, has_loop: bool) -> None:
+    """A step that a loader has begun, and that nothing will end, does not count."""
+    says(tmp_path, "1.progress", phase="warm-up", step=0, first=0, at_ns=1, has_loop=has_loop)
     watch.look(7, 1000.0)
-    assert not watch.is_outside
+    assert watch.is_outside is not has_loop
 
 
 def test_a_recording_from_outside_ends_with_the_steps_that_come_later(watch: StepWatch, tmp_path: Path) -> None:

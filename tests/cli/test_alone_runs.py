@@ -25,10 +25,10 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Replace the runs. Return a list of their results, last one first; their arguments are put before them."""
     ends: list[Any] = []
 
-    def run_alone(options: CaptureOptions, pattern: str, *, cached_batches: int) -> AloneRun:
+    def run_alone(options: CaptureOptions, *, cached_batches: int) -> AloneRun:
         assert options.output_to_stderr
         how = ends.pop()
-        ends.insert(0, (pattern, cached_batches))
+        ends.insert(0, (options.step_text, cached_batches))
         if isinstance(how, Exception):
             raise how
         assert isinstance(how, AloneRun)
@@ -54,7 +54,7 @@ BASELINE, LOADER = WantedRuns(baseline=True, loader=False), WantedRuns(baseline=
 
 
 def test_no_second_run_is_made_without_the_option(tmp_path: Path) -> None:
-    assert add_alone_runs(REPORT, options(tmp_path, "nothing"), "", WantedRuns(False, False), code=0) is REPORT  # noqa: FBT003
+    assert add_alone_runs(REPORT, options(tmp_path, "nothing"), WantedRuns(False, False), code=0) is REPORT  # noqa: FBT003
 
 
 def test_the_measured_step_is_in_the_report_and_on_stderr(
@@ -62,7 +62,7 @@ def test_the_measured_step_is_in_the_report_and_on_stderr(
 ) -> None:
     """The second run times the ranges that are steps in the report."""
     runs.append(timed(7, 8, "round"))
-    found = add_alone_runs(REPORT, options(tmp_path, *python("")), "^round", BASELINE, code=0)
+    found = add_alone_runs(REPORT, options(tmp_path, *python(""), step_text="^round"), BASELINE, code=0)
     assert (found.step.alone, runs) == (Interval(7, 7, 7), [("^round", 0)])
     printed = capsys.readouterr()
     assert printed.out == ""
@@ -78,12 +78,12 @@ def test_the_measured_step_is_in_the_report_and_on_stderr(
 )
 def test_a_second_run_that_fails_leaves_the_report(how: object, said: str, runs: list[Any], tmp_path: Path) -> None:
     runs.append(how)
-    found = add_alone_runs(REPORT, options(tmp_path, *python("")), "", BASELINE, code=0)
+    found = add_alone_runs(REPORT, options(tmp_path, *python("")), BASELINE, code=0)
     assert note(found) == f"The step without nsys was not measured: {said}."
 
 
 def test_a_program_that_failed_is_not_run_again(tmp_path: Path) -> None:
-    found = add_alone_runs(REPORT, options(tmp_path, "nothing"), "", BASELINE, code=5)
+    found = add_alone_runs(REPORT, options(tmp_path, "nothing"), BASELINE, code=5)
     assert "the program ended with exit code 5" in note(found)
 
 
@@ -92,7 +92,7 @@ def test_the_loader_is_measured_without_nsys_in_turn_with_the_program(
 ) -> None:
     """The result is in the report and on stderr."""
     runs += [timed(600), timed(1000)]
-    found = add_alone_runs(REPORT, options(tmp_path, *python("")), "", LOADER, code=0)
+    found = add_alone_runs(REPORT, options(tmp_path, *python("")), LOADER, code=0)
     assert [cached for _, cached in runs] == [KEPT_BATCHES, 0]
     assert found.sections[-1].key == "counterfactual"
     assert "nsyswrap: The data loader takes 40 %" in capsys.readouterr().err
@@ -100,7 +100,7 @@ def test_the_loader_is_measured_without_nsys_in_turn_with_the_program(
 
 def test_one_run_serves_both(runs: list[Any], tmp_path: Path) -> None:
     runs += [timed(600), timed(1000)]
-    found = add_alone_runs(REPORT, options(tmp_path, *python("")), "", WantedRuns(baseline=True, loader=True), code=0)
+    found = add_alone_runs(REPORT, options(tmp_path, *python("")), WantedRuns(baseline=True, loader=True), code=0)
     assert found.step.alone == Interval(1000, 1000, 1000)
     assert [section.key for section in found.sections] == ["profiler_cost", "counterfactual"]
 
@@ -108,6 +108,6 @@ def test_one_run_serves_both(runs: list[Any], tmp_path: Path) -> None:
 @pytest.mark.parametrize("first", [timed(1000), AloneRun(4, ())])
 def test_a_run_that_fails_leaves_the_loader_unknown(first: AloneRun, runs: list[Any], tmp_path: Path) -> None:
     runs += [AloneRun(4, ()), first]
-    found = add_alone_runs(REPORT, options(tmp_path, *python("")), "", LOADER, code=0)
+    found = add_alone_runs(REPORT, options(tmp_path, *python("")), LOADER, code=0)
     assert note(found).startswith("The time of the data loader is unknown: with")
     assert note(found).endswith("the program ended with exit code 4.")

@@ -187,6 +187,7 @@ def test_only_a_default_folder_may_get_a_number() -> None:
         "duration",
         "steps",
         "stop_after",
+        "xray",
         "capture_range",
         "cuda_graph",
         "gpu_metrics",

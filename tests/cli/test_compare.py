@@ -166,6 +166,14 @@ def test_the_change_to_find_is_in_per_cent(slow: Path, fast: Path, alike: Path) 
         assert "is out of range" in result.stderr
 
 
+def test_a_slowdown_that_is_not_allowed_cannot_be_left_unfound(slow: Path, alike: Path) -> None:
+    """No difference of 10 % says nothing about a limit of 5 %."""
+    result = run(slow, alike, "--fail-on-regression", "5", "--find", "10")
+    assert result.exit_code == 2
+    assert "--find 10 would let a slowdown pass that --fail-on-regression 5 does not allow" in result.stderr
+    assert run(slow, alike, "--fail-on-regression", "5", "--find", "5").exit_code == 0
+
+
 @pytest.mark.parametrize(("options", "code"), [((), 1), (("--fail-on-regression", "5"), 4)])
 def test_a_report_that_cannot_be_read_is_no_regression(
     options: tuple[str, ...], code: int, slow: Path, tmp_path: Path

@@ -1,6 +1,9 @@
 """`nsyswrap gate` as a user runs it: inputs, outputs and exit codes."""
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +33,8 @@ def stored(folder: Path, median_ms: float, number: int, commit: str = "") -> Pat
     )
     (target / "report.json").write_text(json_report.render(whole), encoding="utf-8")
     if commit:
-        (target / "run.json").write_text(json.dumps({"git": {"commit": commit, "dirty": number % 2 == 0}}))
+        record = {"schema": SCHEMA, "git": {"commit": commit, "dirty": number % 2 == 0}}
+        (target / "run.json").write_text(json.dumps(record))
     return target
 
 
@@ -143,7 +147,7 @@ def test_a_damaged_report_exits_with_4(earlier: Path, slow: list[Path]) -> None:
 
 def test_a_mistake_of_ours_exits_with_4(earlier: Path, slow: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
     """It keeps its traceback."""
-    monkeypatch.setattr("nsyswrap.cli.gate.gate_of", lambda *_: 1 // 0)
+    monkeypatch.setattr("nsyswrap.cli.gate._named", lambda *_: 1 // 0)
     result = run(*slow, "--against", earlier)
     assert result.exit_code == 4
     assert "ZeroDivisionError" in result.stderr
@@ -153,6 +157,17 @@ def test_a_history_that_cannot_be_read_exits_with_4(slow: list[Path], tmp_path: 
     (tmp_path / "text.sqlite").write_text("this is no database, but a text")
     result = run(*slow, "--against", "HEAD", "--db", tmp_path / "text.sqlite")
     assert (result.exit_code, result.stdout) == (4, "")
+
+
+def test_a_result_that_is_not_read_exits_with_4(earlier: Path, slow: list[Path]) -> None:
+    """As in `nsyswrap gate ... | head -1`."""
+    read, write = os.pipe()
+    os.close(read)
+    words = [sys.executable, "-m", "nsyswrap", "gate", *map(str, slow), "--against", str(earlier)]
+    done = subprocess.run(words, check=False, stdout=write, stderr=subprocess.PIPE, text=True, timeout=120)
+    os.close(write)
+    assert done.returncode == 4
+    assert done.stderr == "nsyswrap: the result was not read to its end\nhint: write it to a file with -o\n"
 
 
 def test_one_run_passes_or_fails_only_where_it_is_allowed(earlier: Path, slow: list[Path]) -> None:
@@ -183,6 +198,14 @@ def test_a_damaged_run_json_means_an_unknown_commit(earlier: Path, slow: list[Pa
 
 
 def test_an_input_is_not_overwritten(earlier: Path, slow: list[Path]) -> None:
-    result = run(*slow, "--against", earlier / "run-00", "-o", earlier / "run-00" / "report.json", "--force")
-    assert result.exit_code == 2
-    assert "is an input" in result.stderr
+    """Neither where it is given itself nor where its folder is."""
+    for base in (earlier / "run-00", earlier):
+        result = run(*slow, "--against", base, "-o", earlier / "run-00" / "report.json", "--force")
+        assert result.exit_code == 2
+        assert "is an input" in result.stderr
+
+
+def test_the_sides_are_called_as_in_compare() -> None:
+    words = run("--help").stdout
+    assert "BASE" in words
+    assert "OLD" not in words

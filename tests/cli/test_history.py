@@ -61,7 +61,7 @@ def test_other_numbers_of_a_run_are_kept_out_until_they_are_wanted(project: Path
     file = project / "reports" / NAMES[0] / "report.json"
     tree = json.loads(file.read_text())
     file.write_text(json.dumps({**tree, "verdict": "Analyzed again."}))
-    assert "with other numbers; --replace takes those of the report" in run("add", str(file)).stdout
+    assert "with other numbers or in another series; --replace takes those of now" in run("add", str(file)).stdout
     assert "Analyzed again." not in run("list", "--format", "json").stdout
     assert run("add", str(file), "--replace").stdout.endswith("was replaced\n")
     assert "Analyzed again." in run("list", "--format", "json").stdout
@@ -180,8 +180,8 @@ def test_good_reports_are_added_beside_a_bad_one(project: Path) -> None:
     done = run("add", "bad.json", "reports/mnist-1-worker", "missing.json", "reports/mnist-8-workers")
     assert done.exit_code == 4
     assert len(done.stdout.splitlines()) == 2
-    assert "2 of 4 reports could not be added: bad.json: " in done.stderr
-    assert "missing.json: " in done.stderr
+    assert "2 of 4 reports could not be added: bad.json is " in done.stderr
+    assert "; cannot read missing.json: " in done.stderr
     assert "2 of 2 runs" in run("list").stderr
 
 
@@ -190,6 +190,16 @@ def test_a_series_is_kept_under_its_name(project: Path) -> None:
     assert run("add", "reports/mnist-1-worker", "--series", "nightly").exit_code == 0
     rows = json.loads(run("list", "--format", "json").stdout)["runs"]
     assert [(row["program"], row["arguments"]) for row in rows] == [("nightly", "")]
+
+
+def test_a_run_moves_to_a_series_where_that_is_wanted(project: Path) -> None:
+    """Without --replace a run that is there under its program stays where it is."""
+    assert project
+    run("add", "reports/mnist-1-worker")
+    add = "add", "reports/mnist-1-worker", "--series", "nightly"
+    assert "or in another series; --replace takes those of now" in run(*add).stdout
+    assert "was replaced" in run(*add, "--replace").stdout
+    assert [row["program"] for row in json.loads(run("list", "--format", "json").stdout)["runs"]] == ["nightly"]
 
 
 def test_the_database_of_another_program_is_left_as_it_is(project: Path) -> None:

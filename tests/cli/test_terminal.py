@@ -3,6 +3,7 @@
 import io
 import os
 from collections.abc import Callable
+from types import SimpleNamespace
 
 import hand_made
 import pytest
@@ -93,6 +94,21 @@ def test_steps_in_a_log_are_one_line_a_phase(capsys: pytest.CaptureFixture[str])
         "nsyswrap: warm-up, step 1",
         "nsyswrap: timing steps, not recorded yet, step 3",
         "nsyswrap: steps are recorded, the program runs on",
+    ]
+
+
+def test_a_log_has_step_rate_and_time_left_once_they_are_known_and_then_every_ten_seconds(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = iter([0.0, 1.0, 10.9, 11.0])
+    monkeypatch.setattr("nsyswrap.cli.progress.time", SimpleNamespace(monotonic=lambda: next(now)))
+    with shown() as progress:
+        for step, rate in ((10, None), (11, 0.5), (14, 0.5), (15, 0.5)):
+            progress.show_steps(StepState("recording", step, rate, rate and 20.0 - step))
+    assert capsys.readouterr().err.splitlines() == [
+        "nsyswrap: recording steps, step 10",
+        "nsyswrap: recording steps, step 11, 0.5 steps/s, 9 s left",
+        "nsyswrap: recording steps, step 15, 0.5 steps/s, 5 s left",
     ]
 
 

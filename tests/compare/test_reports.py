@@ -93,7 +93,10 @@ def test_another_machine_withholds_the_verdict_until_it_is_accepted() -> None:
     origins = [RunMachine("a")] * 3, [RunMachine("b")] * 3
     found = compare_reports(BASE, FAST, ("before", "after"), None, origins)
     assert found.outcome is Outcome.CANNOT_TELL
-    assert found.verdict.startswith("Cannot tell: Other machine: b against a. Apart from that: Faster")
+    assert found.verdict.startswith("Cannot tell: other machine: b against a. Apart from that: Faster")
+    newer = [RunMachine("b", "2.11")] * 3
+    found = compare_reports(BASE, FAST, ("before", "after"), None, (origins[0], newer))
+    assert found.verdict.startswith("Cannot tell: other machine: b against a. Other torch: 2.11 against unknown. Apart")
     accepted = ComparisonOptions(accept=frozenset({IssueKind.MACHINE}))
     found = compare_reports(BASE, FAST, ("before", "after"), accepted, origins)
     assert found.outcome is Outcome.FASTER

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from export_builder import ExportBuilder, trace_of
-from real_captures import CAPTURE_NAMES, RealContext
+from real_captures import RealContext, every_capture
 
 from nsyswrap.events.kernel_names import find_kernel_names
 from nsyswrap.events.operations import find_operations
@@ -59,7 +59,7 @@ def test_rules_from_files_come_first() -> None:
     assert (kind.verdict, kind.precision) == (Verdict.TENSOR, "bf16")
 
 
-@pytest.mark.parametrize("name", CAPTURE_NAMES)
+@every_capture
 def test_each_kernel_of_a_real_capture_has_the_class_of_its_name(real_context: RealContext, name: str) -> None:
     context = real_context(name)
     operations, names = context.operations, context.kernel_names

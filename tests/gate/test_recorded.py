@@ -47,6 +47,12 @@ def test_a_slowdown_is_found_with_its_part() -> None:
     assert found.blame[0].words == "compute"
 
 
+def test_a_new_run_counts_once() -> None:
+    found = gate_runs(series(12), series(1, 100, 1.2) * 3)
+    assert found.outcome is GateOutcome.CANNOT_TELL
+    assert found.verdict.startswith("Cannot tell: One capture is given twice as a new run.")
+
+
 def test_an_incomplete_new_run_blocks_until_it_is_accepted() -> None:
     new = series(3, 100)
     known = KnownOfRuns(frozenset({new[0].row.run_id}))
@@ -66,9 +72,8 @@ def test_a_new_run_without_steps_cannot_be_compared() -> None:
 
 def test_waits_for_a_core_are_known_where_they_were_sampled() -> None:
     """Then a slowdown that they explain is not the program's own."""
-    slow = in_series(made_run(100, 12.0))
     waits = Account("idle", "off_cpu", "idle/off_cpu", "forward", 100, 2.1e6)
-    new = [slow._replace(accounts=(*slow.accounts, waits))] * 3
+    new = [one._replace(accounts=(*one.accounts, waits)) for one in series(3, 100, 1.2)]
     earlier = series(12)
     sampled = {one.row.run_id: 1.0 for one in (*earlier, *new)}
     assert gate_runs(earlier, new).outcome is GateOutcome.REGRESSED

@@ -10,12 +10,18 @@ from pathlib import Path
 
 import law
 import pytest
-from law import ALONE, ARMED, ARMED_PROGRAMS, MARKED, Outcome, Program
+from law import ALONE, ARMED, MARKED, Outcome, Program
+from real_captures import more
 
 # Programs of each kind; most of them differed once.
 KEPT = (
     *("compiling:own_class_first", "watching:profiler_after_compile"),
-    *("watching:profiler_with_stack", "pickling:functions_of_torch", "pickling:methods_of_torch"),
+    *(
+        "watching:own_ranges",
+        "watching:profiler_with_stack",
+        "pickling:functions_of_torch",
+        "pickling:methods_of_torch",
+    ),
     *("positions:warning_of_module_to", "positions:error_in_forward", "positions:frames_in_backward_and_step"),
     *("names:attributes_of_classes", "names:identities", "hooks:optimizer_hooks", "patching:optimizer_steps"),
     *(
@@ -26,7 +32,12 @@ KEPT = (
         "processes:exit_in_forward",
     ),
     *("fresh_python:other_pythons", "fresh_python:own_sitecustomize"),
+    *("observed_steps:eager", "observed_steps:errors_in_the_step"),
 )
+OPTIMIZERS = Program("training.py", "optimizers")
+OF_ARMED = "test_the_program_does_the_same_when_it_records_its_steps"
+# Those that `make test` runs armed: each takes a process of its own, which imports torch.
+FEW = {str(OPTIMIZERS), "processes:threads_train_at_once", "observed_steps:eager"}
 
 
 def chosen() -> list[Program]:
@@ -35,9 +46,15 @@ def chosen() -> list[Program]:
 
 
 @pytest.fixture(scope="module")
-def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Mapping[Program, Outcome]]:
-    """Run the programs in each mode, once for all tests."""
-    return law.run(chosen(), (ALONE, MARKED, ARMED), Path(sys.executable), tmp_path_factory.mktemp("law"))
+def outcomes(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Mapping[str, Mapping[Program, Outcome]]:
+    """Run the programs in each mode, once for all tests; armed only those that a test wants."""
+    tests = [each for each in request.session.items if isinstance(each, pytest.Function)]
+    armed = {each.callspec.params["program"] for each in tests if each.originalname == OF_ARMED}
+    python, folder = Path(sys.executable), tmp_path_factory.mktemp("law")
+    recorded = law.run(armed | {OPTIMIZERS}, (ARMED,), python, tmp_path_factory.mktemp("armed"))
+    return law.run(chosen(), (ALONE, MARKED), python, folder) | recorded
 
 
 def test_each_program_has_a_name_of_its_own() -> None:
@@ -53,7 +70,11 @@ def test_the_program_does_the_same(program: Program, outcomes: Mapping[str, Mapp
     assert "\n".join(law.differences(outcomes[ALONE][program], outcomes[MARKED][program])) == ""
 
 
-@pytest.mark.parametrize("program", [each for each in chosen() if str(each) in ARMED_PROGRAMS], ids=str)
+@pytest.mark.parametrize(
+    "program",
+    [each if str(each) in FEW else more(each)[0] for each in chosen() if law.runs_armed(each)],
+    ids=str,
+)
 def test_the_program_does_the_same_when_it_records_its_steps(
     program: Program, outcomes: Mapping[str, Mapping[Program, Outcome]]
 ) -> None:
@@ -63,7 +84,14 @@ def test_the_program_does_the_same_when_it_records_its_steps(
 
 def test_steps_were_recorded(outcomes: Mapping[str, Mapping[Program, Outcome]]) -> None:
     """Two steps, and the range around them; nothing is sent before and after."""
-    assert outcomes[ARMED][Program("training.py", "optimizers")].ranges == 3
+    assert outcomes[ARMED][OPTIMIZERS].ranges == 3
+
+
+def test_an_x_ray_step_was_taken_where_calls_can_be_monitored(
+    outcomes: Mapping[str, Mapping[Program, Outcome]],
+) -> None:
+    """That is with Python 3.12 and newer."""
+    assert outcomes[ARMED][Program("observed_steps.py", "eager")].has_xray == hasattr(sys, "monitoring")
 
 
 def test_marks_were_made(outcomes: Mapping[str, Mapping[Program, Outcome]]) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 import pytest
 from export_builder import ExportBuilder
+from real_captures import of_captures
 from shifted_ranks import ShiftedRanks
 
 from nsyswrap.base.errors import ExportError
@@ -103,7 +104,7 @@ def assert_all_same(part: Report, whole: Report) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", WITH_STEPS)
+@of_captures(WITH_STEPS, few={"cnn_amp", "mnist_counters_python", "host/shared_core"})
 def test_a_part_has_the_numbers_that_the_whole_capture_has_for_its_steps(
     name: str, captures: Captures, real_context: Contexts
 ) -> None:

@@ -1,5 +1,6 @@
 """A real Dask cluster of two processes answers as this machine does; errors name what it lacks."""
 
+import json
 import os
 import sys
 from collections.abc import Iterator
@@ -64,11 +65,18 @@ def test_a_scheduler_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.slow
-def test_a_cluster_without_workers_is_named_soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The limit for an answer is an hour; that for workers is ten seconds, here half a second."""
+def test_a_cluster_without_workers_is_named_soon(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The limit for an answer is an hour; that for workers is ten seconds, here half a second.
+
+    The cluster is given by the address of its scheduler, or by the file that the scheduler wrote.
+    """
     pytest.importorskip("distributed")
     assert dask_cluster.WORKERS_LIMIT_S == 10
     monkeypatch.setattr(dask_cluster, "WORKERS_LIMIT_S", 0.5)
-    with local_cluster(workers=0) as address, pytest.raises(ExportError, match="has no workers after") as caught:
-        list(answers(address, worker_tasks.answer, ["a"], 3600))
-    assert caught.value.hint.startswith("start workers")
+    file = tmp_path / "scheduler.json"
+    with local_cluster(workers=0) as address:
+        file.write_text(json.dumps({"address": address}))
+        for cluster in (address, str(file)):
+            with pytest.raises(ExportError, match="has no workers after") as caught:
+                list(answers(cluster, worker_tasks.answer, ["a"], 3600))
+            assert caught.value.hint.startswith("start workers")

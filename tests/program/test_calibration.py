@@ -3,21 +3,24 @@
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
-from export_builder import trace_of
+from export_builder import ExportBuilder, trace_of
 from hypothesis import given
 from hypothesis import strategies as st
 from measured_costs import COST, US
 from program_loops import LAUNCHES, alone, loop
+from random_traces import several
 from simulations import simulate
 
 from nsyswrap.base.interval import Interval
 from nsyswrap.hardware.profiler_cost import ProfilerCost
 from nsyswrap.hardware.steps_alone import NO_STEPS_ALONE, ProcessSteps, StepsAlone
 from nsyswrap.loop.context import Settings, find_calls, find_context
-from nsyswrap.program.calibration import Calibration, find_calibration, median_of
+from nsyswrap.program.calibration import Calibration, find_calibration, median_of, periods
 from nsyswrap.report import choose_window
 from nsyswrap.trace.tables import Trace
+from nsyswrap.what_if.fixed_step import RUNS_DIFFER
 from nsyswrap.what_if.without_profiler import FASTEST, LEAST, MOST, USUAL
 
 
@@ -48,6 +51,28 @@ def test_the_cost_of_a_call_follows_from_the_step_alone(cost: float) -> None:
     assert made.step.point == pytest.approx((LAUNCHES * 20 - 2) * US, abs=1)
     assert made.scale == pytest.approx(1, abs=0.005)
     assert made.source == "this_process"
+
+
+@pytest.mark.parametrize("factor", [0.5, 1, 3])
+def test_the_wait_for_data_has_a_factor_of_its_own(factor: float) -> None:
+    """Each step waits 100 us for data, less 9 for its marks, before ten launches. Alone it waits longer, or less."""
+    builder, at = ExportBuilder().domain("nsyswrap", 7), 0
+    for number in range(12):
+        builder.range("data", at, at + 100 * US, domain=7)
+        for each in range(LAUNCHES):
+            called = at + (100 + 23 * each) * US
+            builder.kernel(called + 10 * US, called + 15 * US, f"kernel {each}", launched=(called, called + 8 * US))
+        builder.range(f"step {number}", at, at + 330 * US)
+        at += 330 * US
+    data = np.full(41, round(100 * factor * US))
+    spread = np.random.default_rng(0).permutation(np.linspace(-1, 1, 41)) * US
+    other = np.rint(LAUNCHES * 20 * US + spread).astype(np.int64)
+    made = found(trace_of(builder), StepsAlone((ProcessSteps(1, None, data + other, data),)))
+    assert made.extent.point == pytest.approx(USUAL, abs=0.4)
+    assert made.data_factor == pytest.approx(factor * 100 / 91, rel=0.03)
+    assert made.step is not None
+    assert made.step.point == pytest.approx((200 + 100 * factor) * US, rel=0.01)
+    assert made.scale == pytest.approx(1, abs=0.02)
 
 
 def test_a_gpu_that_sets_the_pace_leaves_the_cost_open() -> None:
@@ -87,6 +112,33 @@ def test_without_a_cost_the_step_alone_still_says_how_long_the_host_took() -> No
     assert made.scale == pytest.approx(1, abs=0.01)
 
 
+def test_the_host_is_faster_than_it_was_while_its_calls_went_through_the_profiler() -> None:
+    """Calls of the operating system are recorded: before, each 20 us of work took 8 % longer. Kernels do not."""
+    plain, by_kernels = (loop(every=20, kernel=each).os_call("read", 0, 1) for each in (5, 300))
+    made, of_kernels = found(trace_of(plain), alone(170)), found(trace_of(by_kernels), alone(LAUNCHES * 300 + 8))
+    assert made.step is not None
+    assert of_kernels.step is not None
+    assert made.step.point == pytest.approx(170 / 1.08 * US, rel=0.01)
+    assert of_kernels.step.point == pytest.approx((LAUNCHES * 300 + 8) * US, rel=0.001)
+
+
+def test_another_run_may_have_another_pace_unless_kernels_set_it() -> None:
+    """While the cost was measured, the machine was up to 16 times as slow: twice, or half, in a second of steps."""
+    cost = replace(COST, pace_range=16.0)
+    by_host = found(trace_of(loop(every=20)), alone(170), cost).step
+    by_kernels = found(trace_of(loop(every=20, kernel=300)), alone(LAUNCHES * 300 + 8), cost).step
+    assert by_host is not None
+    assert by_kernels is not None
+    assert by_host.high > 1.9 * by_host.point > 3.5 * by_host.low
+    assert by_kernels.width == pytest.approx(2 * RUNS_DIFFER * by_kernels.point, rel=0.01)
+
+
+def test_a_step_lasts_until_the_next_one_begins() -> None:
+    """Ranges of 190 us begin 200 us after one another, and alone 150: the program keeps three quarters of the time."""
+    frame = pd.DataFrame({"process": [1, 1, 2], "start": [0, 200, 50], "end": [190, 390, 90]})
+    assert periods(frame).tolist() == [200, 190, 40]
+
+
 def test_there_is_none_without_a_cost_and_without_steps_alone() -> None:
     assert calibrated(trace_of(loop(every=20)), cost=None) is None
 
@@ -99,6 +151,7 @@ def test_four_steps_alone_show_no_typical_step(count: int, *, known: bool) -> No
 
 
 @pytest.mark.slow
+@several
 @given(every=st.integers(12, 40), kernel=st.integers(1, 60), share=st.floats(0.5, 1.1))
 def test_the_typical_step_is_always_the_step_alone(every: int, kernel: int, share: float) -> None:
     """By the cost, the pace of the machine, or a scale for what is left."""
@@ -111,23 +164,30 @@ def test_the_typical_step_is_always_the_step_alone(every: int, kernel: int, shar
 
 
 @pytest.mark.parametrize("skewed", [False, True])
-def test_another_run_has_a_median_in_the_range_in_nine_of_ten_cases(*, skewed: bool) -> None:
-    """Of 2,000 pairs of runs of 40 steps each, or more; the shape of their lengths does not matter."""
+def test_another_run_has_a_median_in_the_range_in_more_than_nine_of_ten_cases(*, skewed: bool) -> None:
+    """Of 2,000 pairs of runs of 40 independent steps each; the shape of their lengths does not matter."""
     draw = np.random.default_rng(1)
     lengths = 1000 + draw.exponential(100, (2, 2000, 40)) if skewed else draw.normal(1000, 10, (2, 2000, 40))
     inside = sum(float(np.median(other)) in median_of(run) for run, other in zip(*lengths, strict=True))
-    assert 0.88 <= inside / 2000 <= 0.97
+    assert inside / 2000 >= 0.9
 
 
-def test_a_pace_that_lasts_for_many_steps_widens_the_range() -> None:
-    """Of pairs of runs whose pace changes after each 8 steps, nine of ten medians are in the range, or nearly."""
+def test_runs_that_differ_as_much_as_their_parts_have_their_medians_in_the_range() -> None:
+    """The pace changes after each 8 steps, and by as much from run to run: four of five medians are in it, nearly."""
     draw = np.random.default_rng(2)
-    lengths = 1000 + np.repeat(draw.normal(0, 50, (2, 2000, 5)), 8, axis=2) + draw.normal(0, 1, (2, 2000, 40))
+    of_runs, of_parts = draw.normal(0, 50, (2, 2000, 1)), np.repeat(draw.normal(0, 50, (2, 2000, 5)), 8, axis=2)
+    lengths = 1000 + of_runs + of_parts + draw.normal(0, 1, (2, 2000, 40))
     inside = sum(float(np.median(other)) in median_of(run) for run, other in zip(*lengths, strict=True))
-    assert 0.85 <= inside / 2000 <= 0.95
+    assert 0.75 <= inside / 2000 <= 0.95
 
 
-@pytest.mark.parametrize(("slow", "low"), [(300, 0), (110, 94)])
+def test_the_error_of_the_median_itself_is_less_than_that_of_another_run() -> None:
+    run = np.random.default_rng(3).normal(1000, 10, 40)
+    own, other = (median_of(run, of_another_run=each) for each in (False, True))
+    assert other.low < own.low < own.point == other.point < own.high < other.high
+
+
+@pytest.mark.parametrize(("slow", "low"), [(300, 0), (110, 89.6)])
 def test_the_range_of_a_median_begins_at_zero_or_above(slow: int, low: int) -> None:
     """Steps that get much slower drift by more than their median."""
     found = median_of(np.repeat([100, 100, 100, 100, slow], 8))

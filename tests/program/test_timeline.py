@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from measured_costs import COST, US
 from program_loops import LAUNCHES, alone, loop
-from real_captures import CAPTURE_NAMES, RealTrace
+from random_traces import several
+from real_captures import RealTrace, every_capture
 
 from nsyswrap.attribution.causes import CODE
 from nsyswrap.base.intervals import Window
@@ -117,6 +118,7 @@ def test_kernels_keep_their_lengths() -> None:
 
 
 @pytest.mark.slow
+@several
 @given(every=st.integers(12, 40), kernel=st.integers(1, 60), share=st.floats(0.6, 1.05))
 def test_laws(every: int, kernel: int, share: float) -> None:
     """The ledger adds up, and the order of the events of each thread and stream is kept."""
@@ -128,7 +130,7 @@ def test_laws(every: int, kernel: int, share: float) -> None:
     assert order_of_kernels(program.context.trace, program.window) == order_of_kernels(trace, window)
 
 
-@pytest.mark.parametrize("name", CAPTURE_NAMES)
+@every_capture
 def test_laws_hold_for_real_captures(real_trace: RealTrace, name: str) -> None:
     check(program_of(real_trace(name)))
 

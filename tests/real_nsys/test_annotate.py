@@ -10,9 +10,9 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from annotated_program import STEPS
 from capture_fixtures import options, python
 from click.testing import CliRunner, Result
+from real_captures import more
 
 from nsyswrap.base.errors import CaptureError
 from nsyswrap.capture.isolate import namespace_prefix
@@ -24,6 +24,7 @@ from nsyswrap.trace.load import load_export
 from nsyswrap.trace.tables import RANGES, Trace
 
 PROGRAM = Path(__file__).parents[1] / "support" / "annotated_program.py"
+STEPS = 12  # of the program, whose import would import torch
 TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
 
 
@@ -64,10 +65,9 @@ def can_hide() -> bool:
 
 PLAIN, MIXED, RANKS = "plain", "accumulate,amp,persistent", "accumulate,ddp"
 # The trainings of a run: one after another in one process, which imports torch once, or in a process that it starts.
-RUNS = {
-    "one process": (PLAIN, "workers", MIXED),
-    "child process with a spawned worker, hidden environment, without the nvtx package": ("spawned",),
-}
+ONE_PROCESS = "one process"
+CHILD_PROCESS = "child process with a spawned worker, hidden environment, without the nvtx package"
+RUNS = {ONE_PROCESS: (PLAIN, "workers", MIXED), CHILD_PROCESS: ("spawned",)}
 
 # Starts the program in another process, and needs no torch itself.
 IN_CHILD = """
@@ -114,7 +114,7 @@ def printed(modes: str) -> str:
     return f"losses {losses} {modes.split(',')}\n"
 
 
-@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize("name", [ONE_PROCESS, *more(CHILD_PROCESS)])
 def test_losses_and_exit_codes_are_unchanged_and_steps_are_recorded(
     name: str, nsys: Nsys, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -143,6 +143,7 @@ def test_losses_and_exit_codes_are_unchanged_and_steps_are_recorded(
     assert names == [f"step {number}" for number in range(first, STEPS * len(trainings))]
 
 
+@pytest.mark.thorough
 def test_each_rank_of_torchrun_is_marked(nsys: Nsys, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """The program uses DistributedDataParallel with gradient accumulation, two processes and gloo."""
     plain = [line for line in unmarked() if line.startswith("rank")]

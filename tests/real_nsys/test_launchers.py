@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from capture_fixtures import executable, living, until
+from real_captures import more
 
 from nsyswrap.capture.locate import Nsys
 
@@ -93,7 +94,7 @@ def script_of(launcher: str) -> str:
     ("launcher", "options", "recorded"),
     [
         ("torchrun", "--trace nvtx,osrt", {0, 1}),
-        ("srun", "--ranks all --trace nvtx,osrt", {0, 1}),
+        *more(("srun", "--ranks all --trace nvtx,osrt", {0, 1})),
         ("mpirun", "--ranks 1 --trace nvtx,osrt", {1}),
     ],
 )

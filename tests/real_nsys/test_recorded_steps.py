@@ -8,6 +8,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from annotate_fixtures import write_torch
 from capture_fixtures import options, python, until
 
 from nsyswrap.capture import step_watch
@@ -21,28 +22,43 @@ from nsyswrap.trace.load import load_export
 TRAIN = """
 import os, sys, time, torch
 steps, killed_at = int(sys.argv[1]), int(sys.argv[2])
-torch.set_num_threads(1)
-model = torch.nn.Linear(4, 2)
-if "RANK" in os.environ:
-    torch.distributed.init_process_group("gloo")
-    model = torch.nn.parallel.DistributedDataParallel(model)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+{setup}
 for step in range(steps):
     if step == killed_at:
         os.kill(os.getpid(), 9)
-    model(torch.ones(3, 4)).sum().backward()
+    {work}
     optimizer.step()
     time.sleep(0.02)
 print("trained", flush=True)
 if killed_at < 0:
     time.sleep(60)
 """
+REAL = TRAIN.format(
+    setup="""
+torch.set_num_threads(1)
+model = torch.nn.Linear(4, 2)
+if "RANK" in os.environ:
+    torch.distributed.init_process_group("gloo")
+    model = torch.nn.parallel.DistributedDataParallel(model)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+""",
+    work="model(torch.ones(3, 4)).sum().backward()",
+)
+# For the small package in place of torch, whose import takes a twentieth of the time.
+SMALL = TRAIN.format(setup="optimizer = torch.optim.Optimizer()", work="")
 NEVER = 10**6
+
+
+@pytest.fixture
+def small_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let programs import the small package in place of torch."""
+    write_torch(tmp_path / "packages")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "packages"))
 
 
 def record(nsys: Nsys, folder: Path, steps: str, count: int, killed_at: int = NEVER, **fields: object) -> CaptureResult:
     """Record a program with so many steps."""
-    command = fields.pop("command", python(TRAIN))
+    command = fields.pop("command", python(SMALL))
     given = (*command, str(count), str(killed_at))  # type: ignore[misc]
     return profile(options(folder / "result", *given, traces=("nvtx",), annotate=True, steps=steps, **fields), nsys)
 
@@ -62,7 +78,7 @@ def test_the_steps_that_were_chosen_are_recorded_and_the_program_runs_on(
     nsys: Nsys, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """All of them are measured, because the warm-up is over. Those before are timed, and not recorded."""
-    result = record(nsys, tmp_path, "30:40", 60)
+    result = record(nsys, tmp_path, "30:40", 60, command=python(REAL))
     assert (result.exit_code, capfd.readouterr().out) == (0, "trained\n")
     assert steps_in(result) == [names(30, 40)]
     assert {name: result.steps[name] for name in ("armed", "first", "last")} == {"armed": True, "first": 30, "last": 39}
@@ -79,7 +95,7 @@ def test_ranks_record_the_same_steps(nsys: Nsys, tmp_path: Path) -> None:
     On busy cores the other begins to record some steps later.
     """
     script = tmp_path / "train.py"
-    script.write_text(TRAIN)
+    script.write_text(REAL)
     command = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", str(script))
     result = record(nsys, tmp_path, "20:30", 50, command=command)
     assert result.exit_code == 0
@@ -90,6 +106,7 @@ def test_ranks_record_the_same_steps(nsys: Nsys, tmp_path: Path) -> None:
     assert [each["rank"] for each in alone] == [0, 1]
 
 
+@pytest.mark.usefixtures("small_torch")
 def test_a_program_that_is_killed_while_it_records_leaves_its_capture(nsys: Nsys, tmp_path: Path) -> None:
     result = record(nsys, tmp_path, "10:1000", 60, killed_at=40)
     assert result.exit_code == 128 + signal.SIGKILL
@@ -98,6 +115,7 @@ def test_a_program_that_is_killed_while_it_records_leaves_its_capture(nsys: Nsys
     assert (result.folder / "steps_alone.json").exists()
 
 
+@pytest.mark.usefixtures("small_torch")
 def test_a_program_that_is_killed_before_it_records_leaves_an_error(nsys: Nsys, tmp_path: Path) -> None:
     with pytest.raises(NothingRecordedError, match="before its recording began") as caught:
         record(nsys, tmp_path, "50:60", 60, killed_at=10)
@@ -105,12 +123,13 @@ def test_a_program_that_is_killed_before_it_records_leaves_an_error(nsys: Nsys, 
     assert "--steps all" in caught.value.hint
 
 
+@pytest.mark.usefixtures("small_torch")
 def test_a_program_with_too_few_steps_runs_once_more(
     nsys: Nsys, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """The second run is recorded from start to end. The first one has timed its steps."""
     hints: list[str] = []
-    wanted = options(tmp_path / "result", *python(TRAIN, "8", str(NEVER)), traces=("nvtx",), annotate=True, steps="30")
+    wanted = options(tmp_path / "result", *python(SMALL, "8", str(NEVER)), traces=("nvtx",), annotate=True, steps="30")
     result = profile(wanted, nsys, on_hint=hints.append)
     assert capfd.readouterr().out == "trained\ntrained\n"
     assert ["runs once more" in hint for hint in hints] == [True]
@@ -122,11 +141,11 @@ def test_a_program_with_too_few_steps_runs_once_more(
 LOOP = """
 import sys, time, torch
 for _ in range(int(sys.argv[1])):
-    torch.ones(3)
     time.sleep(0.1)
 """
 
 
+@pytest.mark.usefixtures("small_torch")
 def test_a_program_without_steps_is_recorded_after_a_while(
     nsys: Nsys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -137,6 +156,7 @@ def test_a_program_without_steps_is_recorded_after_a_while(
     assert result.steps["from_outside"] is True
 
 
+@pytest.mark.usefixtures("small_torch")
 def test_a_program_may_end_with_its_recording(nsys: Nsys, tmp_path: Path) -> None:
     """It would run for another minute. The exit code says that it did what was wanted."""
     result = record(nsys, tmp_path, "10:20", 30, killed_at=-1, stop_after=True)
@@ -147,6 +167,7 @@ def test_a_program_may_end_with_its_recording(nsys: Nsys, tmp_path: Path) -> Non
     assert os.environ.get("NSYSWRAP_STEPS") is None
 
 
+@pytest.mark.usefixtures("small_torch")
 def test_each_trigger_records_steps(nsys: Nsys, tmp_path: Path) -> None:
     """The first capture is that of the run, the second is kept beside it."""
     found: list[dict[str, int]] = []

@@ -2,6 +2,7 @@
 
 import html
 import re
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -13,6 +14,7 @@ from nsyswrap.render.charts import stacked
 from nsyswrap.render.document import (
     EVERYWHERE,
     PAGE,
+    PAGES,
     Bar,
     Bars,
     Block,
@@ -22,15 +24,22 @@ from nsyswrap.render.document import (
     Entries,
     Entry,
     Facts,
+    Fold,
     Form,
     Lines,
+    Meaning,
+    Meanings,
     Pictures,
     Table,
     columns,
 )
 from nsyswrap.render.drawings import Picture, shape
 
-WRITERS = {"html": html_writer.write, "text": text_writer.write, "markdown": markdown_writer.write}
+WRITERS: dict[str, Callable[[Document], str]] = {
+    "html": html_writer.write,
+    "text": text_writer.write,
+    "markdown": markdown_writer.write,
+}
 every_form = pytest.mark.parametrize("form", WRITERS)
 
 
@@ -62,6 +71,7 @@ def hostile() -> Document:
         Entries((Entry(HOSTILE, headline=HOSTILE, evidence=(HOSTILE,)),) * 9, HOSTILE, advised=EVERYWHERE),
         Bars((Bar(HOSTILE, HOSTILE, parts),), parts, with_amounts=True, forms=EVERYWHERE),
         Pictures((drawing,)),
+        Fold(HOSTILE, (Meanings((Meaning(HOSTILE, HOSTILE),), HOSTILE),)),
         made,
     )
     about = ((HOSTILE, HOSTILE),)
@@ -89,7 +99,7 @@ def test_a_form_has_its_blocks_and_no_others(form: str) -> None:
 
 @every_form
 def test_a_section_without_blocks_is_left_out(form: str) -> None:
-    empty = (Lines(()), Facts(()), Entries((), "more"), Bars(()), Pictures(()), table(0))
+    empty = (Lines(()), Facts(()), Entries((), "more"), Bars(()), Pictures(()), table(0), Fold("part", (Lines(()),)))
     assert "part" not in shown(form, *empty).lower().partition("the verdict")[2].partition("keys")[0]
 
 
@@ -105,7 +115,7 @@ def test_a_table_is_cut_after_its_most_rows_and_says_so(form: Form, rows: int) -
 def test_a_table_may_have_its_own_limits_and_keep_its_last_rows() -> None:
     days = replace(table(9), most={"text": 2, "markdown": 0}, keeps_last=True)
     assert list(days.shown("text")) == [7, 8]
-    assert days.forms == {"html", "text"}
+    assert "row 8" not in shown("markdown", days)
     assert "row 8" in shown("text", days)
     assert "row 0" not in shown("text", days)
 
@@ -180,3 +190,34 @@ def test_a_picture_is_on_the_page_alone_and_says_what_it_shows() -> None:
 def test_the_marker_is_the_first_line_of_markdown() -> None:
     marked = replace(document(), marker="<!-- mine -->", outcome="passes")
     assert markdown_writer.write(marked).startswith("<!-- mine -->\n### nsyswrap try: passes, title\n")
+
+
+def test_a_click_opens_the_blocks_of_a_fold_on_the_page_alone() -> None:
+    folded = Fold("more of it", (Lines(("what it holds",)),))
+    page = html_writer.write(document(folded))
+    assert page.index("<summary>more of it</summary>") < page.index("what it holds")
+    assert "what it holds" not in shown("text", folded) + shown("markdown", folded)
+
+
+def test_groups_but_the_first_are_folded_and_listed_in_the_contents() -> None:
+    first, second = (
+        DocumentSection(name, name, "", (Lines((f"of {name}",)),), group=f"{name}s") for name in ("a", "b")
+    )
+    page = html_writer.write(replace(document(), sections=(first, second)))
+    assert re.findall(r"<p>(\w+)</p>\s<ul>", page) == ["as", "bs"]
+    assert page.index("of a") < page.index('<details class="group">') < page.index("of b")
+
+
+def test_a_line_leads_only_to_what_the_page_has() -> None:
+    lines = Lines(("to the part", "to nowhere"), "headline", links=("part", "elsewhere"))
+    page = html_writer.write(document(lines))
+    assert '<a href="#part">to the part</a>' in page
+    assert '<p class="headline">to nowhere</p>' in page
+
+
+def test_a_slim_page_has_its_blocks_and_its_last_sentence() -> None:
+    both, page_alone = Lines(("here it is",), forms=PAGES), Lines(("elsewhere",), forms=PAGE)
+    slim = html_writer.write(replace(document(both, page_alone), closing="More is there."), form="slim")
+    assert "here it is" in slim
+    assert "elsewhere" not in slim
+    assert "More is there." in slim

@@ -9,7 +9,7 @@ import pytest
 from nsyswrap.base.intervals import Window
 from nsyswrap.model import Report, Section
 from nsyswrap.render import flame_view, render
-from nsyswrap.render.drawings import Shape
+from nsyswrap.render.drawings import Picture, Shape
 
 MAIN, LOSS = "train.py:10 in <module>", "train.py:42 in loss"
 CONV = "torch/conv.py:500 in conv"
@@ -27,10 +27,10 @@ def report(*rows: tuple[str, str, int]) -> Report:
     return replace(whole, sections=(*(one for one in whole.sections if one.key != "python_lines"), made))
 
 
-def boxes(view: flame_view.FlameView | None) -> tuple[Shape, ...]:
+def boxes(view: Picture | None) -> tuple[Shape, ...]:
     """Return the boxes of a flame graph."""
     assert view is not None
-    return view.picture.shapes
+    return view.shapes
 
 
 def name_of(box: Shape) -> str:
@@ -53,7 +53,7 @@ def test_each_box_is_as_wide_as_its_time_and_lies_below_its_caller() -> None:
         ("data loader wait", [80, 20, 20]),
         (MAIN, [80, 20, 40]),
     ]
-    assert (view.picture.height, view.left_out) == (100, 0)
+    assert (view.height, view.note) == (100, "")
     grounds = [box.parts[0].attributes["class"] for box in boxes(view)]
     assert [look for look in grounds if look != "frame"] == ["h-idle-cpu", "h-idle-data"]
     assert [name_of(box) for box in boxes(view) if "font-weight" in box.parts[-1].attributes] == [MAIN, LOSS, MAIN]
@@ -63,7 +63,7 @@ def test_each_box_is_as_wide_as_its_time_and_lies_below_its_caller() -> None:
 def test_boxes_too_narrow_to_see_are_counted() -> None:
     view = flame_view.flame(report(("idle/cpu", MAIN, 100_000), ("idle/cpu", f"{MAIN};{LOSS}", 1)))
     assert view is not None
-    assert (len(boxes(view)), view.left_out) == (3, 1)
+    assert (len(boxes(view)), view.note[:10]) == (3, "1 frames a")
 
 
 def test_stacks_that_the_table_leaves_out_have_one_box() -> None:

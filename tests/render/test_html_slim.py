@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from real_captures import RealReport
 
-from nsyswrap.render import html_report
+from nsyswrap.render import documents, html_writer, report_document
 
 
 def test_the_slim_page_of_many_gpus_and_findings_stays_small() -> None:
@@ -23,7 +23,7 @@ def test_the_slim_page_of_many_gpus_and_findings_stays_small() -> None:
     gpus = tuple(replace(report.gpus[0], device_id=number) for number in range(64))
     report, first = replace(report, gpus=gpus, sections=sections), report.findings[0]
     many = tuple(replace(first, rule=f"idle/rule_{number}") for number in range(30))
-    slim = html_report.render_slim(replace(report, findings=many))
+    slim = documents.render("report", "slim", replace(report, findings=many))
     assert "27 more findings, 62 more GPUs, the timeline" in slim
     assert len(slim.encode()) < 60_000
 
@@ -32,13 +32,14 @@ def test_the_slim_page_of_many_gpus_and_findings_stays_small() -> None:
 def test_the_slim_page_of_a_real_capture_is_small_and_names_each_fill_that_it_uses(
     name: str, real_report: RealReport
 ) -> None:
-    slim = html_report.render_slim(real_report(name))
+    slim = documents.render("report", "slim", real_report(name))
     assert len(slim.encode()) < 60_000
     assert set(re.findall(r"url\(#([\w-]+)\)", slim)) <= set(re.findall(r'<pattern id="([\w-]+)"', slim))
 
 
 def test_the_slim_page_takes_a_name_and_a_last_sentence() -> None:
-    slim = html_report.render_slim(hand_made.full_report(), title="a <case>", closing="More is <there>.")
+    document = report_document.document(hand_made.full_report())
+    slim = html_writer.write(replace(document, page_title="a <case>", closing="More is <there>."), form="slim")
     assert "<h1><bdi>a &lt;case&gt;</bdi></h1>" in slim
     assert "More is &lt;there&gt;." in slim
     assert "This is the short form" not in slim

@@ -18,10 +18,10 @@ KERNELS = Section(
 
 
 def report(*rows: tuple[str, str, int]) -> Report:
-    """Return a report whose ranges name these operators: operator, kernel and ns."""
+    """Return a report with these operators: operator, kernel and ns."""
     table = pd.DataFrame(rows, columns=["operator", "name", "total_ns"])
-    ranges = Section("ranges", "", Window(0, 1, "", "steps"), tables={"operators": table})
-    return replace(hand_made.full_report(), sections=(ranges, KERNELS))
+    operators = Section("operators", "", Window(0, 1, "", "steps"), tables={"kernels": table})
+    return replace(hand_made.full_report(), sections=(operators, KERNELS))
 
 
 def test_a_kernel_has_the_operator_with_most_of_its_time_beside_it() -> None:

@@ -6,10 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from nsyswrap.render import html_report, page_files, timeline_view
+from nsyswrap.render import html_writer, page_files, report_document, timeline_view
 from nsyswrap.render.page_files import static
 
-NAMES = [*html_report.STYLES, *html_report.SCRIPTS, *timeline_view.SCRIPTS, *timeline_view.STYLES]
+NAMES = [
+    *(*html_writer.STYLES, *html_writer.SCRIPTS, *report_document.STYLES, *report_document.SCRIPTS),
+    *(*timeline_view.SCRIPTS, *timeline_view.STYLES),
+]
 
 
 SCRIPTS = [name for name in NAMES if name.endswith(".js")]

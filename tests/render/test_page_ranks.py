@@ -7,56 +7,64 @@ import pytest
 from made_rank_sections import HEADLINE, LATE, LENGTH, with_ranks
 
 from nsyswrap.model import Report
-from nsyswrap.render import html_report, page_ranks, render
+from nsyswrap.render import documents, page_ranks, render
+from nsyswrap.render.document import Block, Lines, Table
 from nsyswrap.render.drawings import Picture
-from nsyswrap.render.page_ranks import RanksView
-from nsyswrap.render.page_tables import TableView
+from nsyswrap.render.table_cells import TableView, table_view
 
 FULL = hand_made.full_report()
 # What the page of many ranks may take more than the page without them.
 MOST_BYTES = {8: 40_000, 64: 150_000, 1_024: 200_000}
 
 
-def view_of(count: int, late: int) -> RanksView:
-    """Return the view of a report with ranks."""
-    found = page_ranks.ranks(with_ranks(FULL, count, late))
-    assert found is not None
+def blocks_of(count: int, late: int) -> list[Block]:
+    """Return the blocks of a report with ranks."""
+    return list(page_ranks.ranks(with_ranks(FULL, count, late)))
+
+
+def said(report: Report) -> Lines:
+    """Return the headlines of a report."""
+    return next(one for one in page_ranks.ranks(report) if isinstance(one, Lines))
+
+
+def table_of(count: int, late: int) -> tuple[Table, TableView]:
+    """Return the table of a report with ranks, and how a page shows it."""
+    table = next(one for one in blocks_of(count, late) if isinstance(one, Table))
+    return table, table_view(table)
+
+
+def matrix_of(count: int, late: int) -> Table | Picture | None:
+    """Return who waits for whom."""
+    section = with_ranks(FULL, count, late).section("ranks")
+    assert section is not None
+    return page_ranks.matrix(section, {late}, "mean step")
+
+
+def map_of(count: int, late: int) -> Picture:
+    """Return the picture of who waits for whom."""
+    found = matrix_of(count, late)
+    assert isinstance(found, Picture)
     return found
-
-
-def table_of(count: int, late: int) -> TableView:
-    """Return the table of a report with ranks."""
-    table = view_of(count, late).table
-    assert table is not None
-    return table
-
-
-def map_of(count: int, late: int) -> tuple[tuple[str, ...], Picture]:
-    """Return the names of the ranks or groups of a report, and the picture of who waits for whom."""
-    matrix = view_of(count, late).matrix
-    assert matrix is not None
-    assert matrix.cells == ()
-    assert matrix.picture is not None
-    return matrix.names, matrix.picture
 
 
 @pytest.mark.parametrize("report", [FULL, hand_made.empty_report(), hand_made.no_gpu_report()])
 def test_without_ranks_there_is_no_part(report: Report) -> None:
-    assert page_ranks.ranks(report) is None
+    assert list(page_ranks.ranks(report)) == []
     assert 'id="ranks"' not in render("html", report)
 
 
 def test_the_headline_is_that_of_the_finding_and_leads_to_it() -> None:
-    view = view_of(8, 3)
-    assert view.said == ((HEADLINE.format(3), "finding-ranks-late"),)
+    found = said(with_ranks(FULL, 8, 3))
+    assert (found.lines, found.links) == ((HEADLINE.format(3),), ("finding-ranks-late",))
     page = render("html", with_ranks(FULL, 8, 3))
     assert '<a href="#finding-ranks-late">' in page
     assert 'All numbers: <a href="#ranks">Ranks</a>' in page
 
 
 def test_without_a_late_rank_the_headline_names_none() -> None:
-    (said,) = view_of(8, -1).said
-    assert said == ("No rank is late beyond chance. Ranks wait for one another for 0.0 % of their time.", "")
+    found = said(with_ranks(FULL, 8, -1))
+    assert found.lines == ("No rank is late beyond chance. Ranks wait for one another for 0.0 % of their time.",)
+    assert found.links == ("",)
 
 
 def test_a_wait_that_may_be_chance_is_named_with_its_cause() -> None:
@@ -67,13 +75,12 @@ def test_a_wait_that_may_be_chance_is_named_with_its_cause() -> None:
     sections = tuple(
         replace(one, tables={**one.tables, "ranks": table}) if one is section else one for one in report.sections
     )
-    view = page_ranks.ranks(replace(report, sections=sections, findings=FULL.findings))
-    assert view is not None
-    assert view.said[0][0].endswith("Longest for rank 1, 15.0 ms a step: data loader wait in data.")
+    (line,) = said(replace(report, sections=sections, findings=FULL.findings)).lines
+    assert line.endswith("Longest for rank 1, 15.0 ms a step: data loader wait in data.")
 
 
 def test_the_table_marks_the_late_rank_and_its_numbers_add_up() -> None:
-    table = table_of(4, 2)
+    _, table = table_of(4, 2)
     assert [row[0].tag for row in table.rows] == ["", "", "late", ""]
     assert [each.get("class") for each in table.row_attributes] == [None, None, "late-rank", None]
     for row in table.rows:
@@ -87,23 +94,21 @@ def test_the_table_marks_the_late_rank_and_its_numbers_add_up() -> None:
 
 
 def test_the_table_of_many_ranks_begins_with_the_late_one_and_says_what_it_leaves_out() -> None:
-    table = table_of(1_024, 700)
-    assert (table.rows[0][0].text, len(table.rows)) == ("700", 100)
-    assert table.cut.endswith("100 of 1,024 ranks")
+    _, table = table_of(1_024, 700)
+    assert (table.rows[0][0].text, len(table.rows), table.cut) == ("700", 100, "100 of 1,024 ranks")
 
 
 def test_the_matrix_of_a_few_ranks_has_numbers() -> None:
-    matrix = view_of(3, 1).matrix
-    assert matrix is not None
-    texts = [[cell.text for cell in row] for row in matrix.cells]
+    matrix = matrix_of(3, 1)
+    assert isinstance(matrix, Table)
+    rows = table_view(matrix).rows
+    texts = [[cell.text for cell in row[1:]] for row in rows]
     assert texts == [["", "15.0 ms", ""], ["", "", ""], ["", "15.0 ms", ""]]
-    assert matrix.cells[0][1].shade == 5
-    assert matrix.picture is None
+    assert [cell.shade for cell in rows[0]] == [0, 0, 5, 0]
 
 
 def test_the_matrix_of_many_ranks_is_a_picture_of_few_shapes() -> None:
-    names, picture = map_of(64, 21)
-    assert len(names) == 64
+    picture = map_of(64, 21)
     blocks = [one for one in picture.shapes[0].parts if one.attributes["class"] == "p-rank_wait"]
     # A cell is 5 pixels wide and 9 high; no rank waits for itself.
     places = [tuple(int(one.attributes[name]) for name in ("x", "y", "height")) for one in blocks]
@@ -113,15 +118,15 @@ def test_the_matrix_of_many_ranks_is_a_picture_of_few_shapes() -> None:
 
 
 def test_the_matrix_of_a_thousand_ranks_has_groups() -> None:
-    names, picture = map_of(1_024, 700)
-    assert (len(names), names[1]) == (64, "16 to 31")
+    picture = map_of(1_024, 700)
+    assert picture.alt == "Who waits for whom; longest: 0 to 15 waits 240 ms for 688 to 703"
     blocks = [one for one in picture.shapes[0].parts if one.attributes["class"] == "p-rank_wait"]
     assert {int(one.attributes["x"]) for one in blocks} == {5 * (700 // 16)}
     assert picture.height < 624
 
 
 def test_without_waits_there_is_no_matrix() -> None:
-    assert view_of(4, -1).matrix is None
+    assert matrix_of(4, -1) is None
 
 
 @pytest.mark.parametrize("count", MOST_BYTES)
@@ -131,7 +136,7 @@ def test_the_page_of_many_ranks_stays_small(count: int) -> None:
 
 
 def test_the_slim_page_has_the_picture_of_a_few_ranks_and_stays_small() -> None:
-    few, many = (html_report.render_slim(with_ranks(FULL, count, 1)) for count in (2, 64))
+    few, many = (documents.render("report", "slim", with_ranks(FULL, count, 1)) for count in (2, 64))
     assert few.count('class="rank-row"') == 2
     assert 'class="rank-row"' not in many
     assert "6 of 64 ranks" in many
@@ -140,7 +145,7 @@ def test_the_slim_page_has_the_picture_of_a_few_ranks_and_stays_small() -> None:
 
 def test_ranks_come_before_the_breakdown_and_are_in_the_contents() -> None:
     page = render("html", with_ranks(FULL, 2, 1))
-    assert page.index('<a href="#ranks">Ranks</a>') < page.index('id="ranks"') < page.index('id="ledger"')
+    assert page.index('<a href="#ranks"><bdi>Ranks</bdi></a>') < page.index('id="ranks"') < page.index('id="ledger"')
     assert 'id="section-ranks"' not in page
 
 

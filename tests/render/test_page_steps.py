@@ -11,11 +11,14 @@ from hand_made import MS
 
 from nsyswrap.model import Report, Section
 from nsyswrap.render import page_steps
-from nsyswrap.render.drawings import Shape
+from nsyswrap.render.document import Table
+from nsyswrap.render.drawings import Picture, Shape
 from nsyswrap.render.page_steps import ChartedSteps
+from nsyswrap.render.table_cells import TableView, table_view
 
 FULL = hand_made.full_report()
 HEIGHT = 160
+COLOURS = "Colours as in the breakdown."
 
 
 def with_steps(**tables: pd.DataFrame) -> Report:
@@ -34,22 +37,33 @@ def _section() -> Section:
 TABLE = _section().tables["steps"]
 
 
-def view_of(report: Report) -> page_steps.StepsView:
+def chart_of(report: Report) -> Picture:
     """Return the chart of a report that has one."""
-    view = page_steps.steps(report)
-    assert view is not None
-    return view
+    ((picture,),) = (block.pictures for block in page_steps.chart_of(report, _steps_of(report)))
+    return picture
 
 
-def shapes(view: page_steps.StepsView, tag: str) -> list[Shape]:
+def slowest_of(report: Report) -> tuple[Table, TableView]:
+    """Return the slowest steps of a report, and how a page shows them."""
+    (table,) = page_steps.slowest_of(report, _steps_of(report))
+    return table, table_view(table)
+
+
+def _steps_of(report: Report) -> Section:
+    section = report.section("steps")
+    assert section is not None
+    return section
+
+
+def shapes(view: Picture, tag: str) -> list[Shape]:
     """Return the shapes of one kind that are not inside another one."""
-    return [one for one in view.picture.shapes[0].parts if one.tag == tag]
+    return [one for one in view.shapes[0].parts if one.tag == tag]
 
 
-def looks(view: page_steps.StepsView) -> dict[str, list[Shape]]:
+def looks(view: Picture) -> dict[str, list[Shape]]:
     """Return all shapes by their class."""
     found: dict[str, list[Shape]] = defaultdict(list)
-    waiting = list(view.picture.shapes)
+    waiting = list(view.shapes)
     while waiting:
         one = waiting.pop(0)
         found[one.attributes.get("class", "")].append(one)
@@ -62,40 +76,40 @@ def numbers(drawn: Sequence[Shape], name: str) -> list[float]:
     return [float(one.attributes[name].rstrip("%")) for one in drawn]
 
 
-def charted(*lengths: int, warm_up: int = 0, parts: Sequence[Sequence[float]] = ()) -> page_steps.StepsView:
+def charted(*lengths: int, warm_up: int = 0, parts: Sequence[Sequence[float]] = ()) -> Picture:
     """Return the chart of steps; the first ones are warm-up."""
     names, none = [f"s{at}" for at in range(len(lengths))], [False] * len(lengths)
     warm = [at < warm_up for at in range(len(lengths))]
-    return page_steps.chart(ChartedSteps(names, lengths, warm, parts, none, names), "", view_of(FULL).slowest)
+    return page_steps.chart(ChartedSteps(names, lengths, warm, parts, none, names), "")
 
 
 def test_steps_have_a_chart_a_median_and_the_slowest() -> None:
-    view = view_of(FULL)
-    assert (view.warm_up, view.median, view.slowest.cut) == (2, "111 ms", "10 of 18 steps")
-    assert view.picture.alt == "Time of each of 20 steps; 0 outliers"
-    assert view.slowest.rows[0][0].text == "step 5"
+    chart, (table, slowest) = chart_of(FULL), slowest_of(FULL)
+    assert "; dashed line: median 111 ms; hollow: 2 warm-up; 2 above the upper edge." in chart.caption
+    assert chart.alt == "Time of each of 20 steps; 0 outliers"
+    assert (table.cut, slowest.rows[0][0].text) == ("10 of 18 steps", "step 5")
 
 
 def test_the_axis_names_the_first_step_and_the_last() -> None:
-    assert view_of(FULL).picture.ends == ("step 1", "step 20")
+    assert chart_of(FULL).ends == ("step 1", "step 20")
 
 
 def test_slowest_steps_name_their_process_where_there_are_several() -> None:
     """A process has a number, not a count: 4711 has no separator of thousands."""
     other = TABLE.assign(process=4712, start_ns=TABLE["start_ns"] + 1, end_ns=TABLE["end_ns"] + 1)
     both = pd.concat([TABLE.assign(process=4711), other], ignore_index=True)
-    one, two = (view_of(with_steps(steps=table)).slowest for table in (TABLE.assign(process=4711), both))
+    one, two = (slowest_of(with_steps(steps=table))[1] for table in (TABLE.assign(process=4711), both))
     assert "process" not in [head.label for head in one.heads]
     place = [head.label for head in two.heads].index("process")
     assert {row[place].text for row in two.rows} == {"4711", "4712"}
 
 
 def test_the_slowest_steps_are_measured_ones() -> None:
-    assert {"step 1", "step 2"}.isdisjoint(row[0].text for row in view_of(FULL).slowest.rows)
+    assert {"step 1", "step 2"}.isdisjoint(row[0].text for row in slowest_of(FULL)[1].rows)
 
 
 def test_the_slowest_steps_lead_to_their_place_in_time() -> None:
-    row = view_of(FULL).slowest.rows[0]
+    row = slowest_of(FULL)[1].rows[0]
     start, end = (int(TABLE.loc[TABLE["name"] == "step 5", name].iloc[0]) for name in ("start_ns", "end_ns"))
     assert row[1].span == (start, end)
     assert row[1].span is not None
@@ -103,17 +117,17 @@ def test_the_slowest_steps_lead_to_their_place_in_time() -> None:
 
 
 def test_each_step_leads_to_its_place_in_time() -> None:
-    links = shapes(view_of(FULL), "a")
+    links = shapes(chart_of(FULL), "a")
     assert links[0].attributes["href"] == f"#t=0-{1_900 * MS}"
-    assert links[0].attributes["aria-label"] == "step 1 in the timeline"
+    assert (links[0].attributes["data-name"], links[0].title) == ("step 1", "step 1: 1.90 s")
     assert len({link.attributes["href"] for link in links}) == 20
 
 
 def test_outliers_are_marked_in_their_column() -> None:
     """There is one mark, above the third of twenty columns, at the height of its step."""
     outliers = TABLE.iloc[[2]].assign(excess_ns=9 * MS)
-    view = view_of(with_steps(outliers=outliers))
-    assert view.outliers == 1
+    view = chart_of(with_steps(outliers=outliers))
+    assert "\N{BLACK DOWN-POINTING TRIANGLE} 1 outlier;" in view.caption
     (mark,) = shapes(view, "svg")
     assert mark.parts[0].title.startswith("outlier: step 3, ")
     assert mark.attributes["x"] == "12.5%"
@@ -122,40 +136,38 @@ def test_outliers_are_marked_in_their_column() -> None:
 
 
 def test_without_outliers_nothing_is_marked() -> None:
-    assert (view_of(FULL).outliers, shapes(view_of(FULL), "svg")) == (0, [])
+    assert shapes(chart_of(FULL), "svg") == []
+    assert "outlier" not in chart_of(FULL).caption
 
 
 def test_steps_of_several_gpus_are_their_mean() -> None:
     both = pd.concat([TABLE.assign(device_id=0), TABLE.assign(device_id=1, compute_ns=0, copy_exposed_ns=0)])
     both.loc[both["device_id"] == 1, "idle_ns"] = (TABLE["end_ns"] - TABLE["start_ns"]).to_numpy()
-    view = view_of(with_steps(steps=both))
-    assert (view.has_parts, len(shapes(view, "a"))) == (True, 20)
-    assert "device_id" not in [head.name for head in view.slowest.heads]
+    report = with_steps(steps=both)
+    assert len(shapes(chart_of(report), "a")) == 20
+    assert chart_of(report).caption.endswith(COLOURS)
+    assert "device_id" not in [head.name for head in slowest_of(report)[1].heads]
 
 
 def test_steps_without_a_ledger_are_dots() -> None:
-    view = view_of(with_steps(steps=TABLE.drop(columns="idle_ns")))
-    assert (view.has_parts, len(shapes(view, "a")), {one.tag for one in looks(view)["p-compute"]}) == (
-        False,
-        20,
-        {"circle"},
-    )
+    view = chart_of(with_steps(steps=TABLE.drop(columns="idle_ns")))
+    assert (len(shapes(view, "a")), {one.tag for one in looks(view)["p-compute"]}) == (20, {"circle"})
+    assert not view.caption.endswith(COLOURS)
 
 
 def test_a_table_of_outliers_without_rows_and_columns_marks_none() -> None:
     """A report.json keeps no columns of a table without rows."""
-    view = view_of(with_steps(outliers=pd.DataFrame()))
-    assert view.outliers == 0
+    assert "outlier" not in chart_of(with_steps(outliers=pd.DataFrame())).caption
 
 
-@pytest.mark.parametrize("report", [hand_made.empty_report(), with_steps(steps=pd.DataFrame())])
-def test_without_steps_there_is_no_chart(report: Report) -> None:
-    assert page_steps.steps(report) is None
+def test_without_steps_there_is_no_chart() -> None:
+    section = Section("steps", "Steps", hand_made.WINDOW, tables={"steps": pd.DataFrame()})
+    assert [*page_steps.chart_of(FULL, section), *page_steps.slowest_of(FULL, section)] == []
 
 
 def test_steps_that_are_all_warm_up_have_no_slowest() -> None:
-    view = view_of(with_steps(steps=TABLE.head(2)))
-    assert (view.slowest.rows, view.slowest.cut) == ((), "")
+    table, _ = slowest_of(with_steps(steps=TABLE.head(2)))
+    assert (table.row_count, table.cut) == (0, "")
 
 
 def test_the_scale_of_steps_starts_at_zero() -> None:
@@ -166,8 +178,9 @@ def test_the_scale_of_steps_starts_at_zero() -> None:
 
 def test_warm_up_does_not_set_the_scale() -> None:
     view = charted(10_000, 100, warm_up=1)
-    assert (view.picture.edges[0], view.above, numbers(looks(view)["hollow"], "cy")) == ("114 ns", 1, [0.0])
-    assert charted(100, warm_up=1).picture.edges[0] == "114 ns"
+    assert (view.edges[0], numbers(looks(view)["hollow"], "cy")) == ("114 ns", [0.0])
+    assert "; 1 above the upper edge" in view.caption
+    assert charted(100, warm_up=1).edges[0] == "114 ns"
 
 
 def test_a_step_is_a_column_of_its_parts_where_they_add_up() -> None:
@@ -175,7 +188,7 @@ def test_a_step_is_a_column_of_its_parts_where_they_add_up() -> None:
     assert "p-rank_wait" not in drawn
     heights = numbers([*drawn["p-compute"], *drawn["p-communication"]], "height")
     assert heights == pytest.approx([0.6 * HEIGHT / 1.15, 0.4 * HEIGHT / 1.15], abs=0.1)
-    assert not charted(100, parts=[[60], [30]]).has_parts
+    assert not charted(100, parts=[[60], [30]]).caption.endswith(COLOURS)
 
 
 def test_a_warm_up_step_is_one_hollow_column_cut_off_at_the_edge() -> None:

@@ -8,7 +8,7 @@ from real_captures import RealReport
 
 from nsyswrap.attribution.causes import CAUSES
 from nsyswrap.model import Report
-from nsyswrap.render import html_report
+from nsyswrap.render import documents, render
 from nsyswrap.rules import RULES
 from nsyswrap.rules.work_names import OPERATION_NAMES, TENSOR_REASONS, TENSOR_USES
 from nsyswrap.sections.step_breakdown import ROLES
@@ -27,11 +27,11 @@ def keys_of(report: Report) -> set[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("form", ["whole", "slim"])
+@pytest.mark.parametrize("form", ["html", "slim"])
 @pytest.mark.parametrize("name", ["cnn_amp", "ranks/loader", "ranks/pipeline_bubbles", "mnist_counters_python"])
 def test_a_page_of_a_real_capture_shows_no_key(name: str, form: str, real_report: RealReport) -> None:
     report = real_report(name)
-    page = (html_report.render if form == "whole" else html_report.render_slim)(report)
+    page = documents.render("report", form, report)
     shown = {html.unescape(text).strip() for text in TEXT.findall(UNSEEN.sub("", page))}
     assert len(shown) > 50
     assert shown & keys_of(report) == set()
@@ -40,7 +40,7 @@ def test_a_page_of_a_real_capture_shows_no_key(name: str, form: str, real_report
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["cnn_amp", "ranks/loader"])
 def test_a_heading_of_a_page_has_no_underscore(name: str, real_report: RealReport) -> None:
-    page = html_report.render(real_report(name))
+    page = render("html", real_report(name))
     heads = re.findall(r"<(?:th scope=\"col\"|caption|h2|h3|dt|summary)[^>]*>(.*?)</(?:th|caption|h2|h3|dt)>", page)
     plain = [html.unescape(re.sub(r"<[^>]+>", "", head)).strip() for head in heads]
     assert len(plain) > 100

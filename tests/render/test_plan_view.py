@@ -10,7 +10,7 @@ from markupsafe import escape
 
 from nsyswrap.base.interval import Interval, between
 from nsyswrap.model import NO_PLAN, Plan, PlannedChange
-from nsyswrap.render import html_report, plan_view, render
+from nsyswrap.render import documents, plan_view, render
 from nsyswrap.rules import code_changes
 from nsyswrap.rules.idle import DATA_WAIT
 
@@ -54,7 +54,7 @@ def test_text_and_markdown_list_the_plan_below_the_verdict() -> None:
 
 
 def test_the_page_draws_each_step_as_a_bar_and_links_its_finding() -> None:
-    page = html_report.render(PLANNED)
+    page = render("html", PLANNED)
     part = page[page.index('id="plan"') : page.index('class="notes"')]
     assert part.count("<li>") == part.count("<svg") == 2
     assert '<a href="#finding-idle-data-wait">if the data loader kept up</a>' in part
@@ -64,7 +64,7 @@ def test_the_page_draws_each_step_as_a_bar_and_links_its_finding() -> None:
 
 def test_a_finding_whose_advice_the_plan_gives_leads_there() -> None:
     """The advice is on the page once; a finding that the plan leaves out has its own."""
-    page = html_report.render(PLANNED)
+    page = render("html", PLANNED)
     first, second = (str(escape(one.advice)) for one in PLANNED.findings[:2])
     assert first != second
     assert (page.count(f">{first}<"), page.count(second)) == (1, 1)
@@ -78,7 +78,7 @@ def test_where_there_is_no_plan_the_reason_is_said_or_nothing() -> None:
     for form in ("text", "markdown", "html"):
         assert "No plan: the window is not made of steps." in render(form, reason)
         assert "No plan" not in render(form, nothing)
-    assert 'id="plan"' not in html_report.render(nothing)
+    assert 'id="plan"' not in render("html", nothing)
 
 
 def test_without_a_plan_the_first_finding_says_what_to_try() -> None:
@@ -91,7 +91,7 @@ def test_without_a_plan_the_first_finding_says_what_to_try() -> None:
         "finding-idle-data-wait",
         plan_view.Action(waits.advice, "", code_changes("idle/data_wait")),
     )
-    for page in map(str, (html_report.render(report), html_report.render_slim(report))):
+    for page in map(str, (render("html", report), documents.render("report", "slim", report))):
         part = page[page.index('aria-label="What to try"') :]
         assert str(escape(waits.advice)) in part[: part.index("No plan: no change")]
         assert "persistent_workers=True,\n" in part[: part.index("No plan: no change")]
@@ -127,14 +127,14 @@ def test_each_change_says_how_many_times_as_fast_the_step_gets() -> None:
 
 def test_each_change_says_what_a_step_saves_with_it_and_those_before_it() -> None:
     assert [row.saving for row in plan_view.plan(PLANNED).rows] == ["", "saves 21.0 to 33.0 ms", "saves 55.5 ms"]
-    page = html_report.render(PLANNED)
+    page = render("html", PLANNED)
     assert "saves 21.0 to 33.0 ms</span>" in page
 
 
 def test_changes_after_the_third_are_folded() -> None:
     """The folded list goes on counting, and its heading says how short the step gets."""
     five = replace(TWO, changes=(*TWO.changes, *TWO.changes, TWO.changes[1]))
-    page = html_report.render(replace(PLANNED, plan=five))
+    page = render("html", replace(PLANNED, plan=five))
     part = page[page.index('id="plan"') : page.index('class="notes"')]
     shown, folded = part.split('<details class="more-changes">')
     assert (shown.count("<li>"), folded.count("<li>")) == (3, 2)
@@ -163,7 +163,7 @@ def test_the_check_runs_the_profiled_command_again() -> None:
 
 
 def test_the_page_holds_advice_code_and_the_check() -> None:
-    page = html_report.render(PLANNED)
+    page = render("html", PLANNED)
     part = page[page.index('id="plan"') : page.index('class="notes"')]
     assert "persistent_workers=True,\n" in part
     assert part.count("<pre ") == len(code_changes("idle/data_wait")) + 1
@@ -171,7 +171,7 @@ def test_the_page_holds_advice_code_and_the_check() -> None:
 
 
 def test_the_page_holds_the_summary_in_markdown() -> None:
-    page = html_report.render(PLANNED)
+    page = render("html", PLANNED)
     held = page[page.index('<template id="summary">') + 23 : page.index("</template>")]
     assert html.unescape(held) == render("markdown", PLANNED)
 
@@ -181,6 +181,6 @@ def test_the_first_change_says_how_to_see_lines_where_python_was_not_sampled() -
     sections = tuple(one for one in REPORT.sections if one.key != "python_lines")
     report = replace(REPORT, sections=sections, findings=tuple(replace(one, evidence=()) for one in REPORT.findings))
     assert plan_view.plan(report).lines == plan_view.NO_LINES
-    assert html_report.render(report).count(html.escape(plan_view.NO_LINES)) == 1
+    assert render("html", report).count(html.escape(plan_view.NO_LINES)) == 1
     assert plan_view.plan(REPORT).lines == ""
-    assert plan_view.NO_LINES not in html_report.render(REPORT)
+    assert plan_view.NO_LINES not in render("html", REPORT)

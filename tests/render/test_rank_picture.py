@@ -11,21 +11,21 @@ from made_rank_sections import BACKWARD, FORWARD, LATE, LENGTH, LOAD, TRANSFER, 
 from nsyswrap.model import Section
 from nsyswrap.render import rank_picture
 from nsyswrap.render.drawings import Shape
-from nsyswrap.render.rank_picture import PARTS, PictureView
+from nsyswrap.render.rank_picture import PARTS, DrawnRanks
 
 
-def drawn(section: Section) -> PictureView:
+def drawn(section: Section) -> DrawnRanks:
     """Return the only picture of a section."""
     (found,) = rank_picture.pictures(section)
     return found
 
 
-def picture_of(count: int, late: int) -> PictureView:
+def picture_of(count: int, late: int) -> DrawnRanks:
     """Return the picture of a made job."""
     return drawn(rank_section(count, late, hand_made.WINDOW))
 
 
-def shapes(view: PictureView, look: str, row: int | None = None) -> list[Shape]:
+def shapes(view: DrawnRanks, look: str, row: int | None = None) -> list[Shape]:
     """Return the shapes of a class, in order; those of one rank where a row is given."""
     waiting = list(view.picture.shapes) if row is None else [shapes(view, "rank-row")[row]]
     found = []
@@ -41,13 +41,13 @@ def numbers(shown: list[Shape], name: str) -> list[float]:
     return [float(one.attributes[name].rstrip("%")) for one in shown]
 
 
-def segments(view: PictureView, row: int) -> list[Shape]:
+def segments(view: DrawnRanks, row: int) -> list[Shape]:
     """Return the segments of a rank."""
     (link,) = [one for one in shapes(view, "rank-row")[row].parts if one.tag == "a"]
     return [one for one in link.parts if one.tag == "g"]
 
 
-def texts(view: PictureView, row: int) -> list[str]:
+def texts(view: DrawnRanks, row: int) -> list[str]:
     """Return the texts on the bar of a rank on a wide page."""
     shown = shapes(view, "rank-text", row)
     return [one.words for one in shown if not one.attributes["class"].endswith("narrow")]
@@ -176,12 +176,11 @@ def test_of_many_ranks_every_eighth_and_the_late_one_have_a_label() -> None:
 
 
 def test_the_note_says_which_step_and_what_is_left_out() -> None:
-    assert (TWO.title, TWO.note) == (
-        "Step 7, 48.0 ms",
-        "the median of 10 steps that all ranks take in the window; the longest 1 of 3 collectives",
-    )
+    words = "the median of 10 steps that all ranks take in the window; the longest 1 of 3 collectives"
+    said = f"{words}; \N{BLACK DIAMOND} arrives last at a collective"
+    assert (TWO.picture.title, TWO.picture.caption) == ("Step 7, 48.0 ms", said)
     second = rank_picture.pictures(rank_section(2, 1, hand_made.WINDOW, pictures=2))[1]
-    assert second.note.startswith("the longest waits of 10 steps")
+    assert second.picture.caption.startswith("the longest waits of 10 steps")
 
 
 def test_a_section_without_steps_has_no_picture() -> None:

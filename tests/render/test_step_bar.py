@@ -9,7 +9,7 @@ import pytest
 from real_captures import RealReport
 
 from nsyswrap.model import NO_PLAN, NO_STEP, Gpu, Report
-from nsyswrap.render import html_report, step_bar
+from nsyswrap.render import documents, render, step_bar
 
 REPORT = hand_made.full_report()
 
@@ -84,12 +84,12 @@ def test_without_a_gpu_there_is_no_bar() -> None:
     sections = tuple(section for section in REPORT.sections if section.key != "ledger")
     report = replace(REPORT, sections=sections)
     assert step_bar.step_bar(report) is None
-    assert 'class="now"' not in html_report.render(report)
+    assert 'class="now"' not in render("html", report)
 
 
-@pytest.mark.parametrize("form", ["whole", "slim"])
+@pytest.mark.parametrize("form", ["html", "slim"])
 def test_the_page_labels_the_bar_before_the_plan(form: str) -> None:
-    page = (html_report.render if form == "whole" else html_report.render_slim)(REPORT)
+    page = documents.render("report", form, REPORT)
     part = page[page.index('<figure class="now">') : page.index('id="plan"')]
     largest = max(bar_of(REPORT).parts, key=lambda row: float(row.width))
     assert f">{largest.inside.text}</text>" in part
@@ -101,7 +101,7 @@ def test_the_page_labels_the_bar_before_the_plan(form: str) -> None:
 def test_each_part_has_its_name_and_share_in_the_bar_or_beside_it(name: str, real_report: RealReport) -> None:
     """On a wide page once. Only parts below 1 % have no name; a label in the bar is never without name or share."""
     report = real_report(name)
-    page = html_report.render(report)
+    page = render("html", report)
     figure = page[page.index('<figure class="now">') : page.index('id="plan"')]
     in_bar = re.findall(r">([^<>]+)</text>", figure)
     beside = re.findall(r"<span( class=\"only-narrow\")?>.*?</svg>(.*?) <b>(.*?)</b></span>", figure)

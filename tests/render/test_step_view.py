@@ -9,7 +9,7 @@ import pytest
 from timeline_fixtures import US, timeline_data, timeline_report
 
 from nsyswrap.base.intervals import Window
-from nsyswrap.render import render, step_view
+from nsyswrap.render import render, step_view, timeline_view
 from nsyswrap.render.escape import as_json
 from nsyswrap.report import build_report
 from nsyswrap.trace.tables import Trace
@@ -19,7 +19,7 @@ def test_the_typical_step_is_the_middle_one() -> None:
     step = step_view.typical_step(timeline_report())
     assert step is not None
     assert step.span == (2_000 * US, 3_000 * US)
-    assert (step.length, step.note, step.steps) == ("1.00 ms", "the middle of 3 steps in the window", 3)
+    assert (step.length, step.note) == ("1.00 ms", "the middle of 3 steps in the window, as recorded")
     assert (step.gpu, step.labels) == ("GPU 0", ("GPU 0", "GPU 1"))
 
 
@@ -68,8 +68,8 @@ def test_a_gpu_without_streams_has_the_host_of_its_rank() -> None:
     host = [row for row in data.rows if row.kind in ("steps", "phases")]
     of_ranks = [replace(row, label=f"rank {rank}, {row.kind}", process=rank) for rank in (3, 4) for row in host]
     without = replace(data, rows=tuple(of_ranks))
-    assert step_view.process_of(without, replace(gpu, label="rank 4, GPU 0")) == 4
-    assert step_view.process_of(without, gpu) == -1
+    assert timeline_view.process_of(without, replace(gpu, label="rank 4, GPU 0")) == 4
+    assert timeline_view.process_of(without, gpu) == -1
     steps = step_view.steps_of(without, gpu)
     assert steps is not None
     assert steps.process == 3
@@ -80,6 +80,6 @@ def test_the_rank_of_a_step_is_named_once(real_trace: Callable[[str], Trace]) ->
     """Ranks may have different numbers of steps, so the note names the rank; the GPU follows without it."""
     step = step_view.typical_step(build_report(real_trace("ranks/loader"), with_timeline=True))
     assert step is not None
-    assert step.note.endswith(" of rank 0")
+    assert step.note.endswith(" of rank 0, as recorded")
     assert step.gpu == "GPU 0"
     assert step.labels == ("rank 0, GPU 0", "rank 1, GPU 1")

@@ -32,7 +32,13 @@ def test_page_text_and_json_say_the_same() -> None:
     page, text, tree = render("html", sweep), render("text", sweep), json.loads(render("json", sweep))
     assert unbroken(verdict(sweep)) in page
     assert tree["verdict"] == verdict(sweep)
-    for words in ("out of memory", "workers 4 is the best", "launch-bound kernels (host)", "seed 7"):
+    for words in (
+        "out of memory",
+        "workers 4 is the best",
+        "launch-bound kernels (host)",
+        "seed 7",
+        "with 95 % confid",
+    ):
         assert words in page
         assert words in " ".join(text.split())
     assert tree["best"] == "workers-4_batch-64"

@@ -6,7 +6,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from made_runs import made_run
+from made_runs import STEPS, made_run
 from sqlalchemy import Boolean, Column, Double, Integer
 
 from nsyswrap.runs.database import HistoryError
@@ -69,6 +69,18 @@ def test_a_wrong_value_is_named_with_its_run(tmp_path: Path, table: str) -> None
     read = {"accounts": history.accounts, "findings": history.findings, "facts": history.facts}
     with pytest.raises(HistoryError, match=rf"column {table}\.{name} of run 0000000[0-9a-f]ee holds 'much'"):
         history.runs() if table == "runs" else [read[table](each) for each in history.runs()]
+
+
+def test_a_wrong_value_goes_where_its_run_is_taken_again(tmp_path: Path) -> None:
+    """As the hint says. The digest of the run does not show that a value was changed."""
+    column = next(each for each in EVERY_COLUMN if each.name == "step_count")
+    history = changed(tmp_path / "x.sqlite", (column, "much"))
+    with pytest.raises(HistoryError) as caught:
+        history.runs()
+    assert "history add --replace REPORT" in caught.value.hint
+    for number in (1, 2):
+        history.add(made_run(number), replace=True)
+    assert [row.step_count for row in history.runs()] == [STEPS, STEPS]
 
 
 def is_text(column: "Column[object]") -> bool:

@@ -3,8 +3,8 @@
 import pytest
 from analysis_fixtures import run_section, window
 from export_builder import ExportBuilder, global_id, thread, trace_of
-from hypothesis import given, settings
-from random_traces import Sketch, context_of, same_examples, sketches
+from hypothesis import given
+from random_traces import Sketch, context_of, same_examples, several, sketches
 from savings import ends_of
 
 from nsyswrap.base.intervals import Window, total
@@ -250,7 +250,7 @@ def test_without_the_section_no_verdict_is_silenced() -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=25)
+@several
 @same_examples
 @given(sketches)
 def test_no_time_with_a_compute_kernel_can_be_wrong(sketch: Sketch) -> None:

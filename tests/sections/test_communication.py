@@ -6,7 +6,7 @@ import pytest
 from analysis_fixtures import run_section, window
 from export_builder import ExportBuilder, global_id, trace_of
 from made_ranks import split
-from real_captures import CAPTURE_NAMES, RealContext
+from real_captures import RealContext, every_gpu_capture
 from savings import ends_of, saving_of
 
 from nsyswrap.loop.context import find_context
@@ -27,7 +27,6 @@ from nsyswrap.trace.tables import Trace
 
 RealTrace = Callable[[str], Trace]
 REDUCE, GATHER = "ncclDevKernel_AllReduce_Sum_f32_RING_LL", "ncclDevKernel_AllGather_RING_LL"
-WITH_GPU = pytest.mark.parametrize("name", [name for name in CAPTURE_NAMES if name != "ranges_nsys2022"])
 STEP, STEPS = 1000, 6
 
 
@@ -191,7 +190,7 @@ def test_only_the_three_most_exposed_kernels_are_evidence() -> None:
     assert [line.rpartition("_")[2] for line in lines] == ["0", "1", "2"]
 
 
-@WITH_GPU
+@every_gpu_capture
 def test_exposed_time_of_a_real_capture_is_that_of_the_ledger(real_context: RealContext, name: str) -> None:
     """The collectives of each GPU run one after another, so their exposed times add up to the ledger's."""
     context = real_context(name)

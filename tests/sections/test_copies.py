@@ -18,7 +18,7 @@ from export_builder import (
     ExportBuilder,
     trace_of,
 )
-from real_captures import CAPTURE_NAMES, RealContext
+from real_captures import RealContext, every_gpu_capture
 from savings import ends_of, saving_of
 
 from nsyswrap.base.intervals import LabelledSpans
@@ -32,7 +32,6 @@ from nsyswrap.trace.tables import Trace
 
 RealTrace = Callable[[str], Trace]
 FROM_PAGEABLE: dict[str, Any] = {"srcKind": PAGEABLE, "dstKind": DEVICE}
-WITH_COPIES = pytest.mark.parametrize("name", [name for name in CAPTURE_NAMES if name != "ranges_nsys2022"])
 
 
 def section(trace: Trace, start: int = 0, end: int = 1000) -> Section:
@@ -309,7 +308,7 @@ def test_old_exports_without_kinds_of_memory_have_all_other_columns(kind: int) -
     assert rows(found, "source_memory", "target_memory", "total_ns", "blocking_count") == [("", "", 100, 0)]
 
 
-@WITH_COPIES
+@every_gpu_capture
 def test_exposed_time_is_that_of_the_ledger(real_context: RealContext, name: str) -> None:
     """Rows add up to at least the ledger's exposed copy time, and to no more than their own; facts are the ledger's."""
     context = real_context(name)
@@ -338,7 +337,7 @@ def test_a_real_capture_shows_its_pageable_batches(real_context: RealContext) ->
     assert pageable.evidence[1].endswith(", in 28 calls")
 
 
-@WITH_COPIES
+@every_gpu_capture
 def test_the_findings_count_the_idle_and_the_exposed_time_of_other_sections(
     real_context: RealContext, name: str
 ) -> None:

@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 from analysis_fixtures import attributions_of, idle_section, run_section, window
 from export_builder import ExportBuilder, global_id, trace_of
-from hypothesis import given, settings
+from hypothesis import given
 from made_steps import MEASURED, US, each_step, made_loop
-from random_traces import LONGEST, Sketch, context_of, same_examples, sketches
-from real_captures import CAPTURE_NAMES, RealContext, RealReport
+from random_traces import LONGEST, Sketch, context_of, same_examples, several, sketches
+from real_captures import RealContext, RealReport, every_gpu_capture
 
 from nsyswrap.attribution.attribution import RULES
 from nsyswrap.attribution.causes import CAUSES
@@ -20,7 +20,6 @@ from nsyswrap.model import Section
 from nsyswrap.report import choose_window
 from nsyswrap.sections import idle, ledger
 
-WITH_GPU = pytest.mark.parametrize("name", [name for name in CAPTURE_NAMES if name != "ranges_nsys2022"])
 ACCOUNT = ["device_id", "cause", "rule", "phase"]
 PATTERN = ["device_id", "rule", "phase"]
 
@@ -77,7 +76,7 @@ def check_findings(section: Section) -> None:
         assert each.lost_ns == by_rule[each.device_id, each.rule] >= 0.02 * section.window.length_ns
 
 
-@WITH_GPU
+@every_gpu_capture
 @pytest.mark.parametrize("wanted", ["", "all"])
 def test_the_tables_of_a_real_capture_agree(
     real_context: RealContext, real_report: RealReport, name: str, wanted: str
@@ -92,7 +91,7 @@ def test_the_tables_of_a_real_capture_agree(
 
 
 @pytest.mark.slow
-@settings(max_examples=16)
+@several
 @same_examples
 @given(sketches)
 def test_the_tables_of_random_traces_agree(sketch: Sketch) -> None:

@@ -5,7 +5,7 @@ from analysis_fixtures import attributions_of, run_section, window
 from export_builder import ExportBuilder, global_id, trace_of
 from hypothesis import example, given
 from hypothesis import strategies as st
-from real_captures import CAPTURE_NAMES, RealContext
+from real_captures import RealContext, every_gpu_capture
 
 from nsyswrap.attribution.attribution import RULES
 from nsyswrap.attribution.launch_pace import Pace
@@ -16,7 +16,6 @@ from nsyswrap.sections import idle, launches
 from nsyswrap.trace.tables import Trace
 
 RULE = "launches/launch_bound"
-WITH_CALLS = pytest.mark.parametrize("name", [name for name in CAPTURE_NAMES if name != "ranges_nsys2022"])
 
 
 def paced(count: int, *, every: int, call: int, length: int, builder: ExportBuilder | None = None) -> ExportBuilder:
@@ -267,7 +266,7 @@ def test_the_rule(share: float, interval: float | None, operation: float) -> Non
     assert Pace(10, share / 2, share, interval, operation).is_bound == expected
 
 
-@WITH_CALLS
+@every_gpu_capture
 def test_rules_of_a_real_capture_share_its_idle_time(real_context: RealContext, name: str) -> None:
     """Each idle nanosecond belongs to one rule, and a finding counts exactly those of its rule."""
     context = real_context(name)
@@ -282,7 +281,7 @@ def test_rules_of_a_real_capture_share_its_idle_time(real_context: RealContext, 
         assert lost.get(each.device_id, each.idle_of(RULE)) == each.idle_of(RULE)
 
 
-@WITH_CALLS
+@every_gpu_capture
 def test_phases_of_a_real_capture_hold_every_launch(real_context: RealContext, name: str) -> None:
     context = real_context(name)
     found = run_section(launches, context, choose_window(context))

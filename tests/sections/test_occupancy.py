@@ -12,7 +12,7 @@ from analysis_fixtures import run_section, window
 from export_builder import ExportBuilder, trace_of
 from hypothesis import given
 from hypothesis import strategies as st
-from real_captures import CAPTURE_NAMES, RealContext
+from real_captures import RealContext, every_gpu_capture
 from savings import ends_of
 
 from nsyswrap.base.intervals import Window
@@ -24,7 +24,6 @@ from nsyswrap.sections.occupancy import busy_multiprocessors
 from nsyswrap.trace.tables import Trace
 
 RealTrace = Callable[[str], Trace]
-WITH_KERNELS = pytest.mark.parametrize("name", [name for name in CAPTURE_NAMES if name != "ranges_nsys2022"])
 # An H200 has 132 multiprocessors. A block of 256 threads and 32 registers fits 8 times, so 1056 blocks are one wave.
 WAVE = 8 * 132
 US = 1000
@@ -274,7 +273,7 @@ def test_busy_multiprocessors_are_what_counting_finds(kernels: list[tuple[int, i
     assert found == counted(start, end, blocks, 5)
 
 
-@WITH_KERNELS
+@every_gpu_capture
 def test_every_kernel_of_a_real_capture_fits(real_context: RealContext, name: str) -> None:
     """A kernel that ran had a resident block, so an occupancy of 0 means that the formula is wrong."""
     context = real_context(name)
@@ -285,7 +284,7 @@ def test_every_kernel_of_a_real_capture_fits(real_context: RealContext, name: st
     assert table["limiter"].ne("").all()
 
 
-@WITH_KERNELS
+@every_gpu_capture
 def test_multiprocessors_are_no_busier_than_their_gpu(real_context: RealContext, name: str) -> None:
     context = real_context(name)
     chosen = choose_window(context)

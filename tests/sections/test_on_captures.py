@@ -14,7 +14,17 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 from analysis_fixtures import run_section, whole_session
-from real_captures import CAPTURE_NAMES, RealContext, RealReport, RealTrace
+from real_captures import (
+    CAPTURE_NAMES,
+    NO_GPU,
+    OLD,
+    RealContext,
+    RealReport,
+    RealTrace,
+    every_capture,
+    every_gpu_capture,
+    of_captures,
+)
 
 from nsyswrap.base.intervals import Window, gaps, merge, overlap, total
 from nsyswrap.events.operations import COMMUNICATION, COMPUTE
@@ -30,14 +40,9 @@ from nsyswrap.trace.load import load_export
 from nsyswrap.trace.tables import Trace, array
 
 CNN, BERT, TWO_GPUS = "cnn_amp", "bench_source", "alexnet_data_parallel_2gpu"
-OPERATOR_RANGES, OLD = "cnn_amp_autograd_ranges", "cnn_fp32_nsys2023"
+OPERATOR_RANGES = "cnn_amp_autograd_ranges"
 NODES, GRAPHS = "cuda_graph_node_trace", "cuda_graph_graph_trace"
-NO_GPU = "ranges_nsys2022"
-WITH_GPU = [name for name in CAPTURE_NAMES if name != NO_GPU]
-WHOLE = [name for name in WITH_GPU if name != OLD]
 
-every_gpu_capture = pytest.mark.parametrize("name", WITH_GPU)
-every_capture = pytest.mark.parametrize("name", CAPTURE_NAMES)
 every_window = pytest.mark.parametrize("wanted", ["", ALL])
 
 
@@ -259,7 +264,7 @@ def test_an_incomplete_capture_is_found_out(real_report: RealReport) -> None:
     assert "the capture is incomplete" in report.verdict.lower()
 
 
-@pytest.mark.parametrize("name", WHOLE)
+@of_captures(name for name in CAPTURE_NAMES if name not in {OLD, NO_GPU})
 @every_window
 def test_a_complete_capture_is_not_called_incomplete(name: str, wanted: str, real_report: RealReport) -> None:
     report = real_report(name, wanted)

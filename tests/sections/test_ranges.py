@@ -212,5 +212,5 @@ def test_the_work_of_a_range_does_not_grow_with_the_levels_below_the_bound() -> 
         run_section(ranges, find_context(trace_of(nested(ExportBuilder(), count))), window(0, 100_000)).tables
         for count in (MOST_LEVELS, 100 * MOST_LEVELS)
     )
-    for name in ("projection", "kernels", "operators", "modules"):
+    for name in ("projection", "kernels", "modules"):
         assert len(many[name]) == len(few[name])

@@ -10,7 +10,7 @@ from analysis_fixtures import attributions_of, run_section, window
 from export_builder import ExportBuilder, global_id, trace_of
 from hypothesis import given
 from hypothesis import strategies as st
-from real_captures import CAPTURE_NAMES, RealContext
+from real_captures import CAPTURE_NAMES, NO_GPU, OLD, RealContext, every_gpu_capture, of_captures
 from savings import saving_of
 
 from nsyswrap.attribution.attribution import RULES
@@ -26,9 +26,6 @@ from nsyswrap.sections.slow_steps import find_outliers
 from nsyswrap.trace.tables import Trace
 
 RealTrace = Callable[[str], Trace]
-WITH_GPU = [name for name in CAPTURE_NAMES if name != "ranges_nsys2022"]
-WITH_KERNELS = pytest.mark.parametrize("name", WITH_GPU)
-WITH_STEPS = pytest.mark.parametrize("name", [name for name in CAPTURE_NAMES if name != "cnn_fp32_nsys2023"])
 LENGTH = 1000
 SLOW = 6
 # Twelve steps of 1000 ns; the seventh takes 500 ns more, and the first two are warm-up.
@@ -243,7 +240,7 @@ def test_outliers_are_the_longest_and_fewer_than_half(lengths: list[int]) -> Non
         assert least > np.median(lengths)
 
 
-@WITH_KERNELS
+@every_gpu_capture
 def test_idle_time_of_steps_is_that_of_the_idle_section(real_context: RealContext, name: str) -> None:
     """It agrees by cause and by rule, and the steps have no more idle time than the window."""
     context = real_context(name)
@@ -261,12 +258,12 @@ def test_idle_time_of_steps_is_that_of_the_idle_section(real_context: RealContex
         assert each.steps_by_cause.sum(axis=0).tolist() == each.steps_by_rule.sum(axis=0).tolist()
 
 
-@WITH_STEPS
+@of_captures(name for name in CAPTURE_NAMES if name != OLD)
 def test_what_grew_in_a_real_step_is_no_more_than_the_step(real_context: RealContext, name: str) -> None:
     context = real_context(name)
     chosen = choose_window(context)
     found = find_outliers(
-        context, find_collectives(context), attributions_of(context, chosen) if name in WITH_GPU else (), chosen
+        context, find_collectives(context), attributions_of(context, chosen) if name != NO_GPU else (), chosen
     )
     for column in ("part_grown_ns", "cause_grown_ns", "phase_grown_ns", "excess_ns"):
         assert (found[column] >= 0).all()

@@ -1,27 +1,22 @@
 """No advice speaks of PyTorch to a program that is not one of PyTorch, whatever the finding."""
 
 import importlib
-import lzma
 import pkgutil
 import re
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass, replace
-from pathlib import Path
 
 import pytest
+from real_captures import RealContext, of_captures
 
 import nsyswrap.rules
 import nsyswrap.sections
-from nsyswrap.loop.context import find_context
-from nsyswrap.model import Report
 from nsyswrap.render.plan_view import plan
 from nsyswrap.report import report_of
 from nsyswrap.rules import rule_of
 from nsyswrap.rules.program_kind import Framework, ProgramKind, Wording
 from nsyswrap.sections.idle_advice import OWN_RULES
-from nsyswrap.trace.load import load_export
 
-CAPTURES = Path(__file__).resolve().parents[1] / "captures"
 OF_PYTORCH = re.compile(
     r"torch|DataLoader|\.item\(|\.cpu\(|autocast|num_workers|pin_memory|non_blocking|fused=|persistent_workers|Lightning"
     r"|DistributedDataParallel|FSDP|fully_shard|bucket_cap|no_sync|loader|training (?:loop|process)|Python|\bGIL\b"
@@ -81,18 +76,12 @@ def test_advice_for_all_programs_does_not_speak_of_pytorch() -> None:
     assert [each for each in for_all if OF_PYTORCH.search(each[1])] == []
 
 
-def of_kind(name: str, kind: ProgramKind, folder: Path) -> Report:
-    """Return the report of a capture, as if its program were of a kind."""
-    export = folder / f"{name}.sqlite"
-    export.write_bytes(lzma.decompress((CAPTURES / "faults" / f"{name}.sqlite.xz").read_bytes()))
-    return report_of(replace(find_context(load_export(export)), program_kind=kind))
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("name", FAULTS)
-def test_no_finding_speaks_of_pytorch_to_other_programs(name: str, tmp_path: Path) -> None:
+@of_captures(FAULTS, few={"launch_bound", "no_tensor_cores", "exposed_communication"})
+def test_no_finding_speaks_of_pytorch_to_other_programs(name: str, real_context: RealContext) -> None:
     """The programs of these captures are PyTorch's; here they count as programs in C++ that launch graphs."""
-    report = of_kind(name, ProgramKind(Framework.OTHER, uses_graphs=True), tmp_path)
+    kind = ProgramKind(Framework.OTHER, uses_graphs=True)
+    report = report_of(replace(real_context(f"faults/{name}"), program_kind=kind))
     assert report.findings
     for finding in report.findings:
         for text in (finding.headline, finding.advice):

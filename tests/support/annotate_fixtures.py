@@ -83,7 +83,17 @@ _C = None
 def save(value, path): return path
 def load(path): return {}
 """,
-    "cuda": "def is_initialized(): return False\n",
+    "cuda/__init__": "from . import nvtx\ndef is_initialized(): return False\n",
+    "cuda/nvtx": """
+from contextlib import contextmanager
+def range_push(msg): return 0
+def range_pop(): return 0
+@contextmanager
+def range(msg):
+    range_push(msg)
+    try: yield
+    finally: range_pop()
+""",
     "compiler": "tracing = False\ndef is_dynamo_compiling(): return tracing\n",
     "optim/__init__": "from .optimizer import Optimizer\nimport sys\ndel sys.modules[__name__].optimizer\n",
     "optim/optimizer": """
@@ -136,9 +146,25 @@ class DataLoader:
 }
 
 
+# A package with the parts of nvtx that marks are connected to.
+_NVTX = {
+    "__init__": "from .nvtx import annotate, pop_range, push_range\n",
+    "nvtx": """
+from types import SimpleNamespace
+class annotate:
+    def __init__(self, message=None): self.attributes = SimpleNamespace(message=SimpleNamespace(string=message))
+    def __enter__(self): pass
+    def __exit__(self, *error): return False
+def push_range(message=None): pass
+def pop_range(): pass
+""",
+}
+
+
 def write_torch(folder: Path) -> None:
-    """Write a package ``torch`` into a folder, with the parts that marks are connected to."""
-    for name, text in _TORCH.items():
-        path = folder / "torch" / f"{name}.py"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
+    """Write packages ``torch`` and ``nvtx`` into a folder, with the parts that marks are connected to."""
+    for package, modules in (("torch", _TORCH), ("nvtx", _NVTX)):
+        for name, text in modules.items():
+            path = folder / package / f"{name}.py"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)

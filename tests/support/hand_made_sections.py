@@ -6,7 +6,8 @@ import pandas as pd
 from nsyswrap.base.interval import between
 from nsyswrap.base.intervals import Window
 from nsyswrap.model import Fact, Plan, PlannedChange, Section
-from nsyswrap.sections import machine, prediction, profiler_cost, program, ranks
+from nsyswrap.operators.peak import ACCOUNTS
+from nsyswrap.sections import machine, operators, prediction, profiler_cost, program, ranks
 
 MS = 1_000_000
 STEPS, STEP_NS = 18, 111 * MS
@@ -28,6 +29,7 @@ def more_sections(window: Window, kernels: tuple[str, ...]) -> tuple[Section, ..
         _python_lines(window),
         _counters(window),
         _breakdown(window),
+        _operators(window, kernels),
         _compute(window, kernels),
         _occupancy(window, kernels),
         _launches(window),
@@ -94,6 +96,62 @@ def _breakdown(window: Window) -> Section:
     )
     tables = {"mean": mean, "devices": devices, "steps": steps}
     return Section("step_breakdown", "Step-time breakdown", window, facts, tables)
+
+
+def _operators(window: Window, kernels: tuple[str, ...]) -> Section:
+    peak = pd.DataFrame(
+        {
+            "device_id": [0, 0, 0],
+            "rank": pd.array([pd.NA] * 3, "Int64"),
+            "account": [*ACCOUNTS[:1], *ACCOUNTS[8:9], "idle: data loader wait"],
+            "rule": ["", "", "idle/data_wait"],
+            "ns": [19 * MS, 34 * MS, 58 * MS],
+            "share": [19 / 111, 34 / 111, 58 / 111],
+        }
+    )
+    modules = pd.DataFrame(
+        {
+            "module": ["layers", "layers.0", operators.NO_MODULE],
+            "class_name": ["torch.nn.ModuleList", "app.Block", ""],
+            "count": [1_080, 1_080, 12_345],
+            "total_ns": [695 * MS, 695 * MS, 266 * MS],
+            "forward_ns": [238 * MS, 238 * MS, 266 * MS],
+            "backward_ns": [457 * MS, 457 * MS, 0],
+            "recomputed_ns": [0, 0, 0],
+            "self_ns": [0, 695 * MS, 266 * MS],
+            "operations": [9e13, 9e13, float("nan")],
+            "peak_share": [0.71, 0.71, float("nan")],
+            "bound": ["tensor cores", "tensor cores", ""],
+        }
+    )
+    names = ["aten::mm", "aten::relu", operators.NOT_JOINED]
+    count, total = [864, 216, 12_345], [476 * MS, 219 * MS, 266 * MS]
+    calls = pd.DataFrame(
+        {
+            "device_id": [0, 0, 0],
+            "operator": names,
+            "shapes": ["[512, 512], [512, 512]", "[512, 512]", ""],
+            "dtypes": ["bfloat16", "bfloat16", ""],
+            "module": ["layers.0", "layers.0", ""],
+            "line": ["model.py:31", "model.py:32", ""],
+            "phase": ["backward", "forward", "optimizer"],
+            "count": count,
+            "total_ns": total,
+            "operations": [9e13, 2e9, float("nan")],
+            "bytes": [4e9, 8e9, float("nan")],
+            "peak_share": [0.71, 0.86, float("nan")],
+            "bound": ["tensor cores", "memory", ""],
+        }
+    )
+    launched = pd.DataFrame({"operator": names, "name": kernels[:3], "count": count, "total_ns": total})
+    facts = (
+        *(Fact(f"{each}_share", 0.72, "share") for each in ("joined", "exact", "line", "module")),
+        Fact("mfu_share", 0.17, "share"),
+        Fact("hfu_share", 0.17, "share"),
+        Fact("step_operations", 5e12, "count"),
+    )
+    tables = {"peak": peak, "modules": modules, "operators": calls, "kernels": launched}
+    return Section(operators.KEY, operators.TITLE, window, facts, tables)
 
 
 def _compute(window: Window, kernels: tuple[str, ...]) -> Section:

@@ -32,6 +32,7 @@ from pathlib import Path
 from listener_library import LOG_VARIABLE, build_listener
 
 from nsyswrap.capture.annotate.nvtx_calls import VARIABLE
+from nsyswrap.capture.annotate.xray import TEXT
 from nsyswrap.capture.nsys import _program_environment
 from nsyswrap.capture.options import ARMED_RANGE, CaptureOptions
 
@@ -42,12 +43,15 @@ FRESH = "fresh_"
 SKIPPED = 77
 LIMIT_S = 120.0
 ALONE, MARKED, AGAIN, ARMED = MODES = "alone", "marked", "again", "armed"
-# The programs that run armed, and the steps that they record. One that takes fewer steps waits for them to its end.
+# The programs that run armed, and the steps that they record, before an X-ray step. One that takes fewer steps waits
+# for them to its end. Those of this file take more.
+OBSERVED = "observed_steps.py"
 ARMED_PROGRAMS = frozenset({
     *("training:optimizers", "training:states_of_generators", "training:fused_and_foreach", "training:grad_scaler"),
     *("training:two_optimizers", "training:accumulation_and_clipping", "hooks:optimizer_hooks"),
     *("patching:optimizer_steps", "compiling:training_first_then_compile", "compiling:aot_eager_trains"),
     *("loading:forked_workers", "processes:threads_train_at_once", "fresh_torch:order_at_exit"),
+    *("watching:own_ranges", "watching:own_ranges_in_compiled_code"),
     "fresh_torch:children_that_train",
 })  # fmt: skip
 ARMED_STEPS = "4:6"
@@ -95,6 +99,7 @@ class Outcome:
         stderr: The same for stderr.
         ranges: How many ranges of nsyswrap its processes opened.
         seconds: How long it took.
+        has_xray: Whether one of its processes took an X-ray step.
     """
 
     code: int
@@ -102,6 +107,7 @@ class Outcome:
     stderr: str
     ranges: int
     seconds: float
+    has_xray: bool = False
 
 
 def programs(wanted: Iterable[str] = ()) -> list[Program]:
@@ -128,7 +134,7 @@ def run(
     """
     chosen, listener = list(wanted), build_listener(folder)
     environments = {mode: _environment(mode, folder, listener) for mode in modes if mode != ARMED}
-    armed = [each for each in chosen if str(each) in ARMED_PROGRAMS] if ARMED in modes else []
+    armed = [each for each in chosen if runs_armed(each)] if ARMED in modes else []
     fresh = [each for each in chosen if each.is_fresh]
     forked = [each for each in chosen if not each.is_fresh]
     # The servers run beside each other; programs that need a process of their own wait for the cores.
@@ -152,6 +158,11 @@ def run(
             done.result()
     ran = dict.fromkeys(environments, chosen) | ({ARMED: armed} if armed else {})
     return {mode: {each: _outcome(_place(folder / mode, each)) for each in those} for mode, those in ran.items()}
+
+
+def runs_armed(program: Program) -> bool:
+    """Return whether a program runs armed, too."""
+    return program.file == OBSERVED or str(program) in ARMED_PROGRAMS
 
 
 def differences(before: Outcome, after: Outcome) -> list[str]:
@@ -248,8 +259,10 @@ def _outcome(place: Path) -> Outcome:
         return without_chance(text.replace(str(place / "work"), "WORK"))
 
     code, seconds = (place / "code").read_text().split()
-    ranges = sum(line.startswith("start ") for line in read("ranges").splitlines())
-    return Outcome(int(code), read("stdout"), read("stderr"), ranges, float(seconds))
+    lines = read("ranges").splitlines()
+    ranges = sum(line.startswith("start ") for line in lines)
+    has_xray = any(line.startswith(f"start {TEXT} ") for line in lines)
+    return Outcome(int(code), read("stdout"), read("stderr"), ranges, float(seconds), has_xray)
 
 
 def _print_table(outcomes: Mapping[str, Mapping[Program, Outcome]], chosen: list[Program], *, verbose: bool) -> int:
@@ -265,7 +278,7 @@ def _print_table(outcomes: Mapping[str, Mapping[Program, Outcome]], chosen: list
         states = [
             f"{mode} differs: {first_difference(lines)}"
             if lines
-            else f"{mode} same, {outcomes[mode][each].ranges} ranges"
+            else f"{mode} same, {outcomes[mode][each].ranges} ranges{', X-ray' * outcomes[mode][each].has_xray}"
             for mode, lines in found.items()
         ]
         alone = before.stdout.strip() if is_skipped else f"exit code {before.code}, {before.seconds:.1f} s"

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any
 
 from export_builder import DEVICE, HOST_TO_DEVICE, PAGEABLE, PINNED, ExportBuilder, global_id, trace_of
-from hypothesis import seed
+from hypothesis import seed, settings
 from hypothesis import strategies as st
 
 from nsyswrap.loop.context import TraceContext, find_context
@@ -37,6 +37,8 @@ TEXTS = ("data", "forward", "backward", "batch 1", "batch 2", "batch 3", "of my 
 # them. The seed is always the same, but where new examples are wanted; hypothesis prints the example that breaks a law.
 same_examples = seed(secrets.randbits(32) if os.environ.get("NSYSWRAP_NEW_EXAMPLES") else 1)
 _KEPT = 256
+# Laws about values that take long to make: half as many examples as others.
+several = settings(max_examples=settings.default.max_examples // 2)
 
 times = st.integers(1, LONGEST)  # CUPTI writes 0 for an operation without times
 lengths = st.integers(0, 12)

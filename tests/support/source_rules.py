@@ -26,6 +26,7 @@ LAYERS = {
     "capture_file": 7,
     "ranks": 8,
     "what_if": 9,
+    "operators": 10,
     "program": 10,
     "sections": 11,
     "timeline": 11,

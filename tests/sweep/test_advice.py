@@ -55,13 +55,17 @@ def test_the_same_choice_in_several_lines_is_one_sentence() -> None:
 
 
 def test_a_choice_in_some_of_the_lines_names_them() -> None:
-    """More workers help with one batch size only."""
-    steps = {"0_batch-64": 20.0, "1_batch-64": 10.0, "0_batch-128": 10.0, "1_batch-128": 10.0}
-    runs = [made_run(f"workers-{key}", ms, host_ms=0.1) for key, ms in steps.items()]
-    text = "command = ['a', '{workers}', '{batch}']\n[axes]\nworkers = [0, 1]\nbatch = [64, 128]\n"
+    """More workers help with two of three batch sizes."""
+    steps = {64: (20.0, 10.0), 128: (20.0, 10.0), 256: (10.0, 10.0)}
+    runs = [
+        made_run(f"workers-{workers}_batch-{batch}", ms, host_ms=0.1)
+        for batch, its in steps.items()
+        for workers, ms in enumerate(its)
+    ]
+    text = "command = ['a', '{workers}', '{batch}']\n[axes]\nworkers = [0, 1]\nbatch = [64, 128, 256]\n"
     found = advice(sweep_of(spec_of(text), 1, runs))
     assert not any("cases" in each for each in found)
-    assert any("with batch 64" in each for each in found)
+    assert any("with batch 64 and with batch 128" in each for each in found)
 
 
 def test_a_name_that_is_faster_is_named() -> None:

@@ -7,10 +7,10 @@ from functools import lru_cache
 import numpy as np
 import pytest
 from export_builder import ExportBuilder, trace_of
-from hypothesis import given, reject, settings
+from hypothesis import given, reject
 from hypothesis import strategies as st
-from random_traces import Sketch, context_of, random_trace, same_examples, sketches
-from real_captures import RealContext, RealReport
+from random_traces import Sketch, context_of, random_trace, same_examples, several, sketches
+from real_captures import RealContext, RealReport, of_captures
 
 import nsyswrap.report
 from nsyswrap.base.errors import UsageError
@@ -27,7 +27,6 @@ from nsyswrap.timeline.gpu_rows import BUSY_CLASSES, GPU_CLASSES, OUTSIDE
 from nsyswrap.timeline.operation_names import STREAM_CLASSES
 from nsyswrap.trace.tables import Trace
 
-several = settings(deadline=None, max_examples=15)
 bins = st.sampled_from((1, 3, 8, 1 << 13))
 BUSY = BUSY_CLASSES
 CAPTURES = ("alexnet_data_parallel_2gpu", "cnn_amp", "cuda_graph_graph_trace", "mnist_counters_python")
@@ -167,7 +166,7 @@ def test_an_exact_bin_has_all_its_items(sketch: Sketch, count: int, most: int) -
             assert taken.tolist() == row.sums[:, at].tolist()
 
 
-@pytest.mark.parametrize("name", CAPTURES)
+@of_captures(CAPTURES)
 def test_of_a_real_capture_the_window_is_the_ledger(name: str, real_report: RealReport) -> None:
     report, data = timeline_of(real_report(name, with_timeline=True))
     for row in rows_of(data, "gpu"):
@@ -175,7 +174,7 @@ def test_of_a_real_capture_the_window_is_the_ledger(name: str, real_report: Real
         assert found == {key: ns for key, ns in ledger(report, row.device_id).items() if ns}
 
 
-@pytest.mark.parametrize("name", CAPTURES)
+@of_captures(CAPTURES)
 def test_a_real_capture_is_exact_everywhere(name: str, real_context: RealContext, real_report: RealReport) -> None:
     """These captures are small enough to show every operation."""
     _, data = timeline_of(real_report(name, "all", with_timeline=True))
@@ -183,7 +182,7 @@ def test_a_real_capture_is_exact_everywhere(name: str, real_context: RealContext
     assert sum(len(row.items.start) for row in rows_of(data, "stream")) == len(real_context(name).operations.start)
 
 
-@pytest.mark.parametrize("name", CAPTURES)
+@of_captures(CAPTURES)
 def test_steps_begin_and_end_at_edges(name: str, real_context: RealContext, real_report: RealReport) -> None:
     """The ledger of a step is therefore exact even where its operations are not shown."""
     _, data = timeline_of(real_report(name, "all", with_timeline=True))

@@ -53,7 +53,7 @@ def run(
     """Return what is kept of a program and its report, in ms. Its mean step is 10 ms longer than the median."""
     step = {"recorded_ns": 30 * MS, "alone": None if found is None else interval(*found)}
     planned = [{"rule": name, "step": interval(*each)} for name, each in plan]
-    report = {"step": step, "plan": planned, "verdict": "V.", "verdict_rule": rule}
+    report = {"step": step, "plan": planned, "verdict": "V.", "verdict_rule": rule, "findings": []}
     return {"median_ns": median * MS, "mean_ns": (median + 10) * MS, "busy": busy, "report": report}
 
 
@@ -97,6 +97,18 @@ def test_the_first_changes_of_a_plan_are_compared_with_the_fixed_program() -> No
     for rules in (("a",), ("a", "c"), ("d",)):
         assert [each.found for each in PAGE.plans_of([row(run(20, None, plan), fixed, *rules)])] == [None]
     assert PAGE.plans_of([row(run(20, None, plan))]) == []
+
+
+def test_without_the_fault_first_in_the_plan_its_finding_is_compared() -> None:
+    """Of ten steps of 30 ms, the finding saves 200 ms. Two faults have no such step."""
+    fault = run(20, (19, 20, 21), (("b", (15, 16, 17)),))
+    fault["report"]["findings"] = [{"rule": "a", "saving": interval(180, 200, 220)}]
+    fault["report"]["step"] |= {"count": 10, "alone_source": "this_process", "total_ns": 310 * MS}
+    fault["report"]["step"] |= {"alone_total_ns": 300 * MS}
+    (found,) = PAGE.plans_of([row(fault, run(0, None), "a")])
+    assert found.found["point_ns"] == 10 * MS
+    assert found.found["low_ns"] == pytest.approx(8 * MS, rel=0.01)
+    assert [each.found for each in PAGE.plans_of([row(fault, run(0, None), "a", "b")])] == [None]
 
 
 def test_the_page_sums_up_errors_and_ranges() -> None:

@@ -7,15 +7,13 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
-import pytest
-from real_captures import CAPTURE_NAMES
+from real_captures import CAPTURE_NAMES, every_capture
 
 from nsyswrap.trace import schema
 from nsyswrap.trace.tables import Trace
 
 Captures = Callable[[str], Path]
 RealTrace = Callable[[str], Trace]
-EVERY = pytest.mark.parametrize("name", CAPTURE_NAMES)
 COUNTED = re.compile(r"Number of (CUDA|NVTX) events collected:\s*([\d,]+)")
 
 
@@ -31,7 +29,7 @@ def test_there_are_captures() -> None:
     assert len(CAPTURE_NAMES) >= 7
 
 
-@EVERY
+@every_capture
 def test_counts_and_sums_are_those_of_sqlite(captures: Captures, real_trace: RealTrace, name: str) -> None:
     trace = real_trace(name)
     for source in schema.SOURCES:
@@ -44,7 +42,7 @@ def test_counts_and_sums_are_those_of_sqlite(captures: Captures, real_trace: Rea
         assert found == answer(captures(name), query), source.table
 
 
-@EVERY
+@every_capture
 def test_ranges_are_those_of_sqlite(captures: Captures, real_trace: RealTrace, name: str) -> None:
     frame = real_trace(name).frames["ranges"]
     texts = "select count(*), count(distinct coalesce(s.value, n.text)) from NVTX_EVENTS n"
@@ -52,12 +50,12 @@ def test_ranges_are_those_of_sqlite(captures: Captures, real_trace: RealTrace, n
     assert (len(frame), frame["text"].nunique()) == answer(captures(name), f"{texts} {join}")
 
 
-@EVERY
+@every_capture
 def test_nothing_of_a_real_capture_is_left_out(real_trace: RealTrace, name: str) -> None:
     assert real_trace(name).dropped == {}
 
 
-@EVERY
+@every_capture
 def test_every_kernel_has_a_name_and_a_launch(real_trace: RealTrace, name: str) -> None:
     """This also holds for the capture that lost host calls, since it lost their kernels too."""
     trace = real_trace(name)
@@ -66,7 +64,7 @@ def test_every_kernel_has_a_name_and_a_launch(real_trace: RealTrace, name: str) 
     assert set(kernels["correlation_id"]) <= set(calls["correlation_id"])
 
 
-@EVERY
+@every_capture
 def test_events_are_as_many_as_nsys_counted(real_trace: RealTrace, name: str) -> None:
     """The numbers of events equal the counts that nsys 2025 writes for each process and family into its diagnostics."""
     trace = real_trace(name)
@@ -78,7 +76,7 @@ def test_events_are_as_many_as_nsys_counted(real_trace: RealTrace, name: str) ->
     assert bool(said) == (trace.session.nsys_version > "2025")
 
 
-@EVERY
+@every_capture
 def test_a_real_capture_says_how_it_was_made(real_trace: RealTrace, name: str) -> None:
     session = real_trace(name).session
     assert re.fullmatch(r"20\d\d\.\d+\.\d+\.\d+", session.nsys_version)

@@ -13,7 +13,7 @@ from sqlalchemy.dialects import sqlite
 
 from nsyswrap.base.errors import ExportError
 from nsyswrap.trace import queries, schema
-from nsyswrap.trace.connection import Export, check, connected, opened, text_of
+from nsyswrap.trace.connection import check, connected, opened, text_of
 
 ALL_COLUMNS = {source.table: frozenset({**source.required, **source.optional}.values()) for source in schema.SOURCES}
 
@@ -84,13 +84,15 @@ def test_texts_are_read_past_a_nul(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("value", "whole"), [(5, 5), (None, 0), (-(2**63), -(2**63))])
 def test_whole_numbers_pass(path: Path, value: int | None, whole: int) -> None:
-    assert Export(path, None, {}).whole(value, "T", "c") == whole
+    with connected(path, {}) as export:
+        assert export.whole(value, "T", "c") == whole
 
 
 @pytest.mark.parametrize("value", ["5", 5.0, b"5"])
 def test_anything_else_does_not(path: Path, value: object) -> None:
-    with pytest.raises(ExportError, match=r"x\.sqlite: column c of T holds a value that is not a whole number"):
-        Export(path, None, {}).whole(value, "T", "c")
+    wrong = pytest.raises(ExportError, match=r"x\.sqlite: column c of T holds a value that is not a whole number")
+    with connected(path, {}) as export, wrong:
+        export.whole(value, "T", "c")
 
 
 def test_bytes_that_are_not_utf_8_are_marked() -> None:
@@ -106,6 +108,8 @@ def test_a_connection_ends_with_its_block(path: Path) -> None:
     with connected(path, {}) as export:
         pass
     with pytest.raises(ExportError, match="INVALID_STATE"):
+        list(export.batches(queries.row_count("StringIds")))
+    with pytest.raises(ExportError, match="closed"):
         export.rows(queries.row_count("StringIds"))
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from export_builder import MAIN, ExportBuilder, global_id
-from real_captures import CAPTURE_NAMES, Planted
+from real_captures import Planted, every_capture
 
 from nsyswrap.base.errors import ExportError, NsyswrapError, UsageError
 from nsyswrap.capture.locate import Nsys
@@ -214,7 +214,7 @@ def test_texts_that_are_not_utf_8_are_marked(redacted: Redacted) -> None:
 # The numbers stay.
 
 
-@pytest.mark.parametrize("name", CAPTURE_NAMES)
+@every_capture
 def test_a_real_capture_reads_the_same(captures: Captures, tmp_path: Path, name: str) -> None:
     redact(captures(name), tmp_path / "shared.sqlite")
     whole, shared = load_export(captures(name)), load_export(tmp_path / "shared.sqlite")

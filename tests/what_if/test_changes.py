@@ -125,6 +125,33 @@ def test_tokenizing_is_saved_also_while_the_gpu_works() -> None:
     assert saved_of_lost(trace_of(turns(each).domain("nsyswrap", 7)), "host/tokenizer", 50, 60) == 200
 
 
+def test_a_checkpoint_goes_with_its_copies_and_its_waits() -> None:
+    """In each turn it takes 60 us. Meanwhile the GPU copies for 20, and is idle for 10. Five turns take 300 us less."""
+
+    def each(builder: ExportBuilder, at: int) -> None:
+        builder.range("torch.save at train.py:8", at + 20 * US, at + 80 * US, domain=7)
+        builder.copy(at + 40 * US, at + 60 * US, DEVICE_TO_HOST, launched=(at + 30 * US, at + 62 * US))
+
+    assert saved_of_lost(trace_of(turns(each).domain("nsyswrap", 7)), "host/checkpoint", 65, 75) == 300
+
+
+def test_who_reads_the_files_prepares_the_data_as_well() -> None:
+    """In each turn, 40 us of it: reading takes 10 of these, and the GPU is busy in 5."""
+
+    def each(builder: ExportBuilder, at: int) -> None:
+        builder.range("data", at + 10 * US, at + 50 * US)
+        builder.os_call("read", at + 20 * US, at + 30 * US)
+
+    assert saved_of_lost(trace_of(turns(each)), "host/file_reads", 20, 30) == 200
+
+
+def test_work_has_a_pace_and_waits_in_the_operating_system_have_none() -> None:
+    """Of 500 us of the host, 100 are waits: at half its pace it takes 400 us more. The last launch takes 4 more."""
+    trace = trace_of(turns(lambda builder, at: builder.os_call("nanosleep", at + 20 * US, at + 40 * US)))
+    simulation = simulate_trace(trace, WHOLE)
+    assert simulation.length(simulation.at_pace(2.0)) - simulation.length() == 404 * US
+
+
 def test_loading_and_cpu_time_are_shortened_separately() -> None:
     """In each turn the launch takes 4 µs, the data phase 36 µs and other code 60 µs; there is one launch more."""
     trace = trace_of(turns(lambda builder, at: builder.range("data", at + 4 * US, at + 40 * US)))

@@ -8,6 +8,7 @@ import random_traces
 from analysis_fixtures import attributions_of, whole_session, window
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from random_traces import several
 from simulated_programs import START, Act, Machine, programs
 from simulations import simulate
 
@@ -23,7 +24,7 @@ from nsyswrap.what_if.fix import Fix, LostTime
 from nsyswrap.what_if.saving import WhatIf, predict
 from nsyswrap.what_if.simulate import Simulation
 
-SOME = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+SOME = settings(several, suppress_health_check=[HealthCheck.function_scoped_fixture])
 pieces = st.lists(st.tuples(st.integers(0, 1500), st.integers(1, 120)), max_size=6)
 
 

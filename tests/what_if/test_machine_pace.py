@@ -55,6 +55,11 @@ def test_a_sample_of_fast_steps_is_not_slower() -> None:
     assert pace(trace_of(steps(FAST_THEN_SLOW)), sample) == pytest.approx(1, abs=0.02)
 
 
+def test_one_step_of_twenty_may_be_faster_by_an_error_of_the_clock() -> None:
+    """Of 21 measured steps one seems to be twice as fast as the next one, which counts as the fastest."""
+    assert pace(trace_of(steps((*[1.5] * 12, 0.5, 1, *[1.5] * 9)))) == pytest.approx(1.5, abs=0.02)
+
+
 def test_a_machine_that_does_not_change_has_one_pace() -> None:
     assert pace(trace_of(steps([1] * 14))) == 1
 
@@ -137,14 +142,14 @@ def test_the_step_without_the_profiler_is_at_the_recorded_pace() -> None:
     """A slow step of 24 launches takes 720 us. Less 3 us a launch it takes 648 us.
 
     It takes at least 360 us, with 5 us a launch at the fast pace; at most 93 % of the longest median step, with 2 us a
-    launch. Five blocks of steps have medians of 480, 720, 720, 720 and 720 us, so the median of another run may be
-    longer by 145 us.
+    launch. Five blocks of steps have medians of 480, 720, 720, 720 and 720 us, so the median itself may be
+    longer by 102 us.
     """
     step = build_report(trace_of(steps(FAST_THEN_SLOW)), settings=Settings(profiler_cost=COST)).step
     assert step.recorded_ns == 720 * US
     assert step.alone is not None
     assert step.alone_source == "simulated"
-    longest = (720 + 145) * (720 - 48) / 720
+    longest = (720 + 102) * (720 - 48) / 720
     assert step.alone.in_order == pytest.approx(((480 - 120) * US, (720 - 72) * US, longest * US), rel=0.03)
 
 

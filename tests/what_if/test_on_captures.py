@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from real_captures import CAPTURE_NAMES, RealContext, RealReport
+from real_captures import CAPTURE_NAMES, NO_GPU, OLD, RealContext, RealReport, of_captures
 from savings import ends_of, saving_of
 from simulations import simulate
 
@@ -22,8 +22,7 @@ from nsyswrap.what_if.without_profiler import WithoutProfiler, without_profiler
 
 RealTrace = Callable[[str], Trace]
 ROOT = Path(__file__).parents[2]
-INCOMPLETE, NO_GPU = "cnn_fp32_nsys2023", "ranges_nsys2022"
-SIMULATED = [name for name in CAPTURE_NAMES if name not in {INCOMPLETE, NO_GPU}]
+simulated = of_captures(name for name in CAPTURE_NAMES if name not in {OLD, NO_GPU})
 
 # The prediction error in thousandths, as in docs/sections/prediction.md. A change of the model changes it.
 ERROR = {
@@ -54,7 +53,7 @@ def sample(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Trace]:
     return trace
 
 
-@pytest.mark.parametrize("name", SIMULATED)
+@simulated
 def test_a_real_run_is_reproduced(name: str, real_context: RealContext) -> None:
     context = real_context(name)
     found = simulate(context)
@@ -64,7 +63,7 @@ def test_a_real_run_is_reproduced(name: str, real_context: RealContext) -> None:
 
 
 def test_a_capture_that_lost_calls_is_not_simulated(real_report: RealReport) -> None:
-    report = real_report(INCOMPLETE)
+    report = real_report(OLD)
     section = report.section("prediction")
     assert section is not None
     assert "calls of its main thread were lost" in section.notes[0]
@@ -116,7 +115,7 @@ def test_the_lock_of_the_interpreter_is_not_a_loader_that_sets_the_pace(real_con
     assert saving_of(found).high > 5e6
 
 
-@pytest.mark.parametrize("name", SIMULATED)
+@simulated
 def test_no_saving_is_larger_than_the_window(name: str, real_report: RealReport) -> None:
     report = real_report(name)
     predicted = [each for each in report.findings if each.saving is not None]

@@ -11,13 +11,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from nsyswrap.base.step_text import STEP_TEXT
 from nsyswrap.capture.annotate.process_start import (
     CACHED_BATCHES_VARIABLE,
     CLOCK_VARIABLE,
     MARKS_VARIABLE,
     STATUS_VARIABLE,
+    STEP_TEXT_VARIABLE,
     STEPS_VARIABLE,
-    TIMED_TEXT_VARIABLE,
+    XRAY_VARIABLE,
 )
 from nsyswrap.capture.annotate.recording import (
     ALONE_SUFFIX,
@@ -29,6 +31,7 @@ from nsyswrap.capture.annotate.recording import (
     WANTED,
 )
 from nsyswrap.capture.annotate.step_clock import SUFFIX
+from nsyswrap.capture.annotate.xray import OPERATORS_SUFFIX, SITES_SUFFIX
 
 PACKAGE = Path(__file__).parent
 
@@ -83,16 +86,19 @@ class Injection:
         folder: A folder that exists while the program runs.
         cached_batches: How many batches each loader loads and then repeats; 0 to leave loaders unchanged.
         marks: Whether the calls of PyTorch programs are marked.
-        timed_text: Pattern of the ranges that the program's own processes time, in a run without a profiler; empty
-            for none.
+        step_text: Pattern of the texts of the program's own steps.
+        is_timed: Whether the program's processes time their ranges, in a run without a profiler.
         steps: Which steps the program's processes record, for a ``Schedule``; None to leave the recording alone.
+        has_xray: Whether they take an X-ray step after those.
     """
 
     folder: Path
     cached_batches: int = 0
     marks: bool = True
-    timed_text: str = ""
+    step_text: str = STEP_TEXT.pattern
+    is_timed: bool = False
     steps: str | None = None
+    has_xray: bool = False
 
     def prepare(self) -> None:
         """Write the ``sitecustomize`` module that each Python process of the program imports at its start."""
@@ -118,10 +124,11 @@ class Injection:
         }
         if self.cached_batches:
             variables[CACHED_BATCHES_VARIABLE] = str(self.cached_batches)
-        if self.timed_text:
-            variables |= {CLOCK_VARIABLE: str(self._status_files), TIMED_TEXT_VARIABLE: self.timed_text}
         if self.steps is not None:
-            variables[STEPS_VARIABLE] = self.steps
+            step = {STEP_TEXT_VARIABLE: self.step_text, XRAY_VARIABLE: str(int(self.has_xray))}
+            variables |= {STEPS_VARIABLE: self.steps} | step
+        elif self.is_timed:
+            variables |= {CLOCK_VARIABLE: str(self._status_files), STEP_TEXT_VARIABLE: self.step_text}
         return variables if self.marks else variables | {MARKS_VARIABLE: "0"}
 
     def timed_ranges(self) -> list[dict[str, object]]:
@@ -140,6 +147,11 @@ class Injection:
     def steps_alone(self) -> list[dict[str, object]]:
         """Return the times of the steps that each process has not recorded, in the form that it has written."""
         return list(_complete(self._status_files.glob(f"*{ALONE_SUFFIX}")))
+
+    def xray(self) -> list[tuple[dict[str, object], Path]]:
+        """Return the lines of the X-ray step of each process, and the file of its operators, if there is one."""
+        paths = sorted(self._status_files.glob(f"*{SITES_SUFFIX}"))
+        return [(lines, path.with_suffix(OPERATORS_SUFFIX)) for path in paths for lines in _complete([path])]
 
     def progress(self) -> list[dict[str, Any]]:
         """Return where each process that takes steps is: phase, step, first recorded step, and the time in ns."""

@@ -28,14 +28,19 @@ from .nvtx_calls import Sink
 from .stderr import warn
 
 DATA = "data"
-# The step of an optimizer ends a step of the loop. Neither it nor the making of an optimizer has a range of its own.
-OPTIMIZER, MADE = "optimizer", "an optimizer is made"
+# The step of an optimizer ends a step of the loop. It has no range of its own.
+OPTIMIZER = "optimizer"
 COLLECTION, TOKENIZER, CHECKPOINT = "garbage collection", "tokenizer", "checkpoint"
 # Kinds whose calls have ranges: a call keeps the place of its kind here.
 KINDS = (DATA, TOKENIZER, CHECKPOINT)
 DATA_PLACE = KINDS.index(DATA)
 RED, OLIVE = 0xD62728, 0xBCBD22
 AT = " at "
+
+# What steps are, each before those to the left of it: those of optimizers, of ``nsyswrap.steps``, and of the program's
+# own ranges, which add their text without its number.
+OPTIMIZERS, OWN_LOOP = (0, ""), (1, "")
+OWN_RANGES = 2
 
 # Ranges with the calling line are described once for each text. A program has few such lines; after this many, new
 # texts have no line.
@@ -53,8 +58,8 @@ class Call(NamedTuple):
 
     Attributes:
         code: Their code.
-        place: The place of their kind; None where an optimizer is made.
-        described: What describes their ranges.
+        place: The place of their kind; None where they have no range.
+        described: What describes their ranges; where they have none, what is called with their frame.
         text: Text of the ranges, to which the calling line is added; empty for what describes them alone.
     """
 
@@ -111,6 +116,7 @@ class Marks:
 
     Attributes:
         optimizers: How many optimizers were made; where there is one, it need not be looked at.
+        loop: What the steps are.
         codes: The code whose calls are marked.
     """
 
@@ -132,8 +138,8 @@ class Marks:
         self.codes: list[CodeType] = []
         self._described: dict[str, Any] = {}
         self._collecting: dict[int, tuple[CodeType, frozenset[int]]] = {}
-        self._failed = self._is_own_loop = False
-        self.optimizers = 0
+        self._failed = False
+        self.loop, self.optimizers = OPTIMIZERS, 0
         self.reset()
 
     def send_to(
@@ -141,6 +147,8 @@ class Marks:
         start: Callable[[Any, Any], int],
         end: Callable[[Any, int], object],
         start_step: "Callable[[Any, Any], int] | None" = None,
+        *,
+        without_lines: bool = False,
     ) -> None:
         """Send the ranges elsewhere from now on.
 
@@ -148,8 +156,10 @@ class Marks:
             start: Starts a range in a domain, and returns its number.
             end: Ends the range with a number in a domain.
             start_step: Starts the range of a step; None for ``start``.
+            without_lines: Whether calls whose ranges have the calling line have none: to find it takes long.
         """
         self._start, self._end, self._start_step = start, end, start_step or start
+        self._is_without_lines = without_lines
 
     @property
     def state(self) -> ThreadState:
@@ -172,11 +182,19 @@ class Marks:
         if kind is OPTIMIZER:
             self._step_code = code
             return
-        place = None if kind is MADE else KINDS.index(kind)
         described = self._sink.described(text or kind, RED if kind is DATA else OLIVE)
-        self._calls[id(code)] = Call(code, place, described, text)
+        self._calls[id(code)] = Call(code, KINDS.index(kind), described, text)
 
-    def started(self, code: CodeType, _offset: int = 0) -> None:
+    def look_at(self, code: CodeType, then: Callable[[FrameType], object]) -> None:
+        """Call a function with the frame of each call of some code; it may raise nothing but what ends the marks."""
+        self.codes.append(code)
+        self._calls[id(code)] = Call(code, None, then, "")
+
+    def note_made(self, _frame: object = None) -> None:
+        """Note that an optimizer is made."""
+        self.optimizers += 1
+
+    def started(self, code: CodeType, _offset: int = 0) -> None:  # noqa: C901 - one function, since it is called often
         """Begin a range for a call, unless the call is part of another one of its kind on this thread.
 
         Args:
@@ -188,7 +206,9 @@ class Marks:
                 self._last = call = self._calls[id(code)]
             _, place, described, text = call
             if place is None:
-                self.optimizers += 1
+                described(sys._getframe(1))  # noqa: SLF001 - the frame of the call
+                return
+            if text and self._is_without_lines:
                 return
             thread = self._main if get_ident() == self._main_thread else self._threads.state
             if thread.open[place] and self._is_nested(place):
@@ -198,7 +218,7 @@ class Marks:
                 described = self._with_line(text, sys._getframe(1).f_back)  # noqa: SLF001 - who calls
             elif place == DATA_PLACE:
                 # Evaluation is part of no step; the first step begins with its first batch.
-                if self._is_own_loop:
+                if self.loop is not OPTIMIZERS:
                     pass
                 elif not self._is_grad_enabled():
                     thread.step = 0
@@ -229,6 +249,7 @@ class Marks:
                 self._last = call = found
             place = call[1]
             if place is None:
+                call[2](sys._getframe(1))  # noqa: SLF001 - the frame of the call
                 return
             thread = self._main if get_ident() == self._main_thread else self._threads.state
             if thread.nested and place in thread.nested:
@@ -250,7 +271,7 @@ class Marks:
         Args:
             optimizer: The optimizer; None where there is only one.
         """
-        if self._is_own_loop:
+        if self.loop is not OPTIMIZERS:
             return
         try:
             thread = self._main if get_ident() == self._main_thread else self._threads.state
@@ -268,18 +289,41 @@ class Marks:
         except Exception as error:  # noqa: BLE001 - see started
             self._fail(error)
 
-    def begin_step(self) -> None:
-        """Begin a step of a loop that marks its own; until ``leave_step`` no optimizer ends steps."""
+    def begin_step(self, loop: "tuple[int, str]" = OWN_LOOP) -> None:
+        """Begin a step of a loop that marks its own; until ``leave_step`` no optimizer ends steps.
+
+        Args:
+            loop: What the steps are; nothing happens where others come before them.
+        """
         try:
-            self._is_own_loop = True
-            self._next_step(self._main if get_ident() == self._main_thread else self._threads.state)
+            if loop[0] >= self.loop[0]:
+                self.loop = loop
+                self._next_step(self.state)
         except Exception as error:  # noqa: BLE001 - see started
             self._fail(error)
 
     def leave_step(self) -> None:
         """Leave the open step without an end: the loop that marks its own steps is over."""
-        self._is_own_loop = False
-        (self._main if get_ident() == self._main_thread else self._threads.state).step = 0
+        if self.loop is OWN_LOOP:
+            self.loop = OPTIMIZERS
+            self.state.step = 0
+
+    def close_step(self) -> None:
+        """End the open step of this thread; none follows it at once."""
+        thread = self.state
+        self._end(self._domain, thread.step)
+        self._count_step(thread)
+        thread.step = 0
+
+    @property
+    def has_loop(self) -> bool:
+        """Return whether something ends steps: an optimizer was made, or the program marks its own."""
+        return self.optimizers > 0 or self.loop is not OPTIMIZERS
+
+    @property
+    def is_main(self) -> bool:
+        """Return whether this is the thread in which torch was imported."""
+        return get_ident() == self._main_thread
 
     def _next_step(self, thread: ThreadState) -> None:
         """End the open step of a thread, if there is one, and begin the next."""

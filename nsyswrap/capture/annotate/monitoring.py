@@ -32,7 +32,7 @@ class Monitor:
         if found is None:
             raise LookupError("only Python 3.12 and newer can monitor calls")
         self._monitoring = found
-        self._tool = _taken(found)
+        self._tool = take_tool(found)
         self._then: dict[str, Callable[[ModuleType], object]] = {}
         bootstrap: Any = sys.modules["_frozen_importlib"]
         self._import: CodeType = bootstrap._load_unlocked.__code__  # noqa: SLF001 - where each import ends
@@ -85,7 +85,7 @@ class Monitor:
             warn(f"{value.__name__} is not marked: {type(error).__name__}: {error}")
 
 
-def _taken(found: "Any") -> int:
+def take_tool(found: "Any") -> int:
     """Take a number for tools, and return it.
 
     Raises:

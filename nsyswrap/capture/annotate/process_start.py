@@ -26,11 +26,13 @@ if TYPE_CHECKING:
 STATUS_VARIABLE = "NSYSWRAP_ANNOTATE"
 CACHED_BATCHES_VARIABLE = "NSYSWRAP_CACHED_BATCHES"
 MARKS_VARIABLE = "NSYSWRAP_MARKS"
-# In a run without a profiler: the folder for the times of ranges, and the pattern of the texts to time.
+# In a run without a profiler: the folder for the times of ranges. The pattern of the texts of the program's own steps.
 CLOCK_VARIABLE = "NSYSWRAP_STEP_CLOCK"
-TIMED_TEXT_VARIABLE = "NSYSWRAP_TIMED_TEXT"
+STEP_TEXT_VARIABLE = "NSYSWRAP_STEP_TEXT"
 # Which steps are recorded, for a ``Schedule``; not set where the whole program is recorded.
 STEPS_VARIABLE = "NSYSWRAP_STEPS"
+# "1" for an X-ray step after the recorded ones.
+XRAY_VARIABLE = "NSYSWRAP_XRAY"
 
 
 def start(folder: str) -> None:
@@ -78,7 +80,7 @@ def _step_clock() -> "StepClock | None":
 
     from .step_clock import StepClock, watch_nvtx, watch_torch
 
-    clock = StepClock(os.environ.get(TIMED_TEXT_VARIABLE, ""))
+    clock = StepClock(os.environ.get(STEP_TEXT_VARIABLE, ""))
     _after_import("torch.cuda.nvtx", lambda nvtx: watch_torch(nvtx, clock))
     _after_import("nvtx", lambda nvtx: watch_nvtx(nvtx, clock))
     atexit.register(clock.write, folder)
@@ -130,6 +132,8 @@ def _mark_torch(torch: "Any", clock: "StepClock | None", monitor: "Monitor | Non
             watch_optimizers(monitor, marks)
             for name in dict.fromkeys(each.module for each in WATCHED):
                 monitor.after_import(name, lambda module: watch_calls(monitor, marks, module))
+            if STEPS_VARIABLE in os.environ:
+                _watch_own_ranges(torch, monitor, marks)
     except (LookupError, OSError, AttributeError) as error:
         write_status(version, problem=str(error))
     except Exception as error:  # noqa: BLE001 - the program runs without marks
@@ -144,17 +148,32 @@ def _mark_torch(torch: "Any", clock: "StepClock | None", monitor: "Monitor | Non
             _record_steps(torch, marks, sink, sees_data=monitor is not None)
 
 
+def _watch_own_ranges(torch: "Any", monitor: "Monitor", marks: "Marks") -> None:
+    """See the steps that the program marks itself."""
+    from .own_ranges import MODULES, OwnRanges
+    from .torch_marks import skip_frames
+
+    own = OwnRanges(marks, os.environ[STEP_TEXT_VARIABLE])
+    skip_frames(torch, OwnRanges)
+    for name in MODULES:
+        monitor.after_import(name, lambda module: own.watch(monitor, module))
+
+
 def _record_steps(torch: "Any", marks: "Marks", sink: "Sink", *, sees_data: bool) -> None:
     """Record some steps only."""
     import atexit
 
-    from .recording import CudaEvents, Recording, Schedule
+    from .recording import CudaEvents, Recording, Schedule, rank_of_process
     from .torch_marks import skip_frames
+    from .xray import XRay
+    from .xray_sites import Sites
 
     schedule, folder = Schedule(os.environ[STEPS_VARIABLE]), os.environ[STATUS_VARIABLE]
-    recording = Recording(marks, sink, schedule, folder, CudaEvents(torch), sees_data=sees_data)
-    skip_frames(torch, Recording, CudaEvents, Schedule)
-    atexit.register(recording.write_alone)
+    path = os.path.join(folder, str(os.getpid()))  # noqa: PTH118 - see recording
+    xray = XRay(torch, sink, path, rank_of_process()) if os.environ.get(XRAY_VARIABLE) == "1" else None
+    recording = Recording(marks, sink, schedule, folder, CudaEvents(torch), sees_data=sees_data, xray=xray)
+    skip_frames(torch, Recording, CudaEvents, Schedule, XRay, Sites)
+    atexit.register(recording.finish)
     os.register_at_fork(after_in_child=recording.leave)
 
 

@@ -3,16 +3,17 @@
 
 ::
 
-    step 0     3                          63                     163
-    | warm-up | timed, nothing is recorded | recorded            | nothing is recorded
+    step 0     3                          63                     163     164
+    | warm-up | timed, nothing is recorded | recorded            | X-ray | nothing is recorded
 
 The profiler waits for a range with the text ``record`` and records all processes of the program while it is open. What
 is recorded slows a step down, also after the recording has ended, so the steps alone come first.
 
 The processes of a program share a folder. The first one that has enough steps creates the file ``begun`` in it and
-opens the range; the others see the file at their next step. The file ``ended`` says that the range is closed. A program
-that records when its user wants it waits for the file ``wanted``. The names of these files end in the number of the
-recording, from 1.
+opens the range; the others see the file at their next step. The file ``xray`` has the number of the step that PyTorch
+itself observes, so that all take the same one. The file ``ended`` says that the range is closed. A program that records
+when its user wants it waits for the file ``wanted``. The names of these files end in the number of the recording, from
+1.
 """
 
 import json
@@ -29,10 +30,11 @@ from .stderr import warn
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .marks import Marks
+    from .xray import XRay
 
 # The text of the range, in the domain of our other ranges.
 TEXT = "record"
-BEGUN, ENDED, WANTED = "begun", "ended", "wanted"
+BEGUN, XRAYED, ENDED, WANTED = "begun", "xray", "ended", "wanted"
 # The schedule of a program that records when its user wants it.
 LATER = "later"
 # Ends of the names of a process's files: its steps alone, and what it does now.
@@ -50,8 +52,9 @@ WARM_UP_STEPS = 3
 # often than that; ten seconds are what a user waits.
 LEAST_ALONE, LEAST_ALONE_NS = 10, 1_000_000_000
 MOST_STEPS, MOST_NS = 100, 10_000_000_000
-# Of long steps this many count, however long they take: the least from which a median tells one outlier.
-FEWEST_ALONE, FEWEST_RECORDED = 3, 5
+# Of long steps this many count, however long they take: the least from which a median tells one outlier. A recording of
+# six holds five whole ones also where the program's own ranges are the steps and begin elsewhere.
+FEWEST_ALONE, FEWEST_RECORDED = 3, 6
 
 # A process says once a second where it is.
 PROGRESS_NS = 1_000_000_000
@@ -75,7 +78,7 @@ class Schedule:
 
     Args:
         text: A number of steps; ``FIRST:END`` for the steps from one number to before another; empty for as many as fit
-            in ten seconds, from 5 to 100; ``later`` for none until the file ``wanted`` holds one of the others.
+            in ten seconds, from 6 to 100; ``later`` for none until the file ``wanted`` holds one of the others.
     """
 
     def __init__(self, text: str) -> None:
@@ -170,14 +173,15 @@ class Lap:
     Attributes:
         number: Its number.
         host_ns: Its time by the host's clock.
-        marks: Marks on the GPU at its start and its end.
+        gap_ns: The time from its end to the start of the next one.
+        marks: Marks on the GPU at its start and at that of the next one.
         data_ns: The part of it in which the loader was waited for.
     """
 
-    __slots__ = ("data_ns", "host_ns", "marks", "number")
+    __slots__ = ("data_ns", "gap_ns", "host_ns", "marks", "number")
 
-    def __init__(self, number: int, host_ns: int, marks: "tuple[Any, Any]", data_ns: int) -> None:
-        self.number, self.host_ns, self.marks, self.data_ns = number, host_ns, marks, data_ns
+    def __init__(self, number: int, host_ns: int, gap_ns: int, marks: "tuple[Any, Any]", data_ns: int) -> None:
+        self.number, self.host_ns, self.gap_ns, self.marks, self.data_ns = number, host_ns, gap_ns, marks, data_ns
 
 
 class Recording:
@@ -192,6 +196,7 @@ class Recording:
         folder: The folder that the processes of the program share.
         gpu: Times steps on the GPU.
         sees_data: Whether the marks show when the loader is waited for.
+        xray: Takes the X-ray step after those of the first recording; None for no such step.
         clock: Returns the time in ns.
     """
 
@@ -204,22 +209,27 @@ class Recording:
         gpu: StreamClock,
         *,
         sees_data: bool,
+        xray: "XRay | None" = None,
         clock: Callable[[], int] = time.perf_counter_ns,
     ) -> None:
-        self._marks, self._sink, self._schedule = marks, sink, schedule
+        self._marks, self._sink, self._schedule, self._loop = marks, sink, schedule, marks.loop
         self._folder, self._round, self._waits = folder, 1, schedule.waits
         self._state, self._domain, self._start_recorded = marks.state, sink.domain, sink.start
         self._own = os.path.join(folder, str(os.getpid()))
         self._gpu, self._sees_data, self._clock = gpu, sees_data, clock
         self._described = sink.described(TEXT, GRAY)
-        self._thread = self._alone_ns = self._data_began = self._data_ns = self._began = self._first = self._range = 0
+        self._thread = self._alone_ns = self._data_began = self._data_ns = self._first = self._range = 0
+        self._began = self._ended = 0
         self._mark: Any = None
         self._is_whole = self._is_written = self._is_owner = False
+        self._xray, self._after = xray, 0
+        # Several processes have to know the number of the step before one of them begins it.
+        self._ahead = int(xray is not None and _is_one_of_several())
         self._laps: deque[Lap] = deque(maxlen=MOST_STEPS)
         self._phase: Callable[[int, int, Any], int] = self._warm_up
         self._written_ns = 0
         self._name = WARM_UP
-        marks.send_to(self._start, self._end, self.step)
+        marks.send_to(self._start, self._end, self.step, without_lines=True)
 
     def step(self, _domain: Any, described: Any) -> int:
         """Note that a step begins, where the one before has ended, and return the number of its range."""
@@ -243,29 +253,45 @@ class Recording:
         laps = list(self._laps)
         try:
             gpu = self._gpu.between([lap.marks for lap in laps])
+            gpu = gpu and [ns - lap.gap_ns for ns, lap in zip(gpu, laps, strict=True)]
         except Exception:  # noqa: BLE001 - the marks are on several GPUs, or the GPU is gone
             gpu = None
-        rank = next((os.environ[name] for name in RANK_VARIABLES if os.environ.get(name, "").isdecimal()), None)
         self._write(
             ALONE_SUFFIX,
             {
                 "pid": os.getpid(),
-                "rank": None if rank is None else int(rank),
+                "rank": rank_of_process(),
                 "first_step": laps[0].number,
                 "host_ns": [lap.host_ns for lap in laps],
-                "gpu_ns": gpu,
+                "gpu_ns": gpu if gpu and min(gpu) > 0 else None,
                 "data_ns": [lap.data_ns for lap in laps] if self._sees_data else None,
             },
         )
 
+    def finish(self) -> None:
+        """Write what is known at the end of the process."""
+        self.write_alone()
+        if self._phase == self._xrayed and self._xray is not None:
+            self._xray.end()
+            if self._is_owner:
+                self._write_ended()
+
     def leave(self) -> None:
         """Send all ranges to the profiler: in a forked process, which it does not follow."""
         self._is_written = True
+        if self._phase == self._xrayed and self._xray is not None:
+            self._xray.abandon()
+        self._xray = None
         self._marks.send_to(self._sink.start, self._sink.end)
 
     def _start(self, _domain: Any, described: Any) -> int:
         """Begin a range that is not recorded."""
-        if self._name == ALONE and get_ident() == self._thread and self._marks.is_data(described):
+        if (
+            self._name == ALONE
+            and not self._is_whole
+            and get_ident() == self._thread
+            and self._marks.is_data(described)
+        ):
             self._data_began = self._clock()
             return DATA_OPEN
         return 0
@@ -273,7 +299,8 @@ class Recording:
     def _end(self, _domain: Any, number: int) -> None:
         """End a range that is not recorded."""
         if number == STEP_OPEN:
-            self._is_whole = get_ident() == self._thread or self._is_whole
+            if get_ident() == self._thread:
+                self._is_whole, self._ended = True, self._clock()
         elif self._data_began:
             self._data_ns += self._clock() - self._data_began
             self._data_began = 0
@@ -291,9 +318,13 @@ class Recording:
         if self._exists(BEGUN):  # the step that has ended was recorded in part
             return self._follow(number, described)
         mark = None if self._is_written else self._gpu.mark()
-        if self._is_whole and self._began:
-            self._alone_ns += now - self._began
-            self._laps.append(Lap(number - 1, now - self._began, (self._mark, mark), self._data_ns))
+        if self._marks.loop != self._loop:  # other steps than those before
+            self._loop, self._alone_ns = self._marks.loop, 0
+            self._laps.clear()
+        elif self._is_whole and self._began:
+            host_ns, gap_ns = self._ended - self._began, now - self._ended
+            self._alone_ns += host_ns
+            self._laps.append(Lap(number - 1, host_ns, gap_ns, (self._mark, mark), self._data_ns))
         if self._waits and self._exists(WANTED):
             with open(self._path(WANTED), encoding="utf-8") as file:  # noqa: PTH123
                 self._schedule = Schedule(file.read())
@@ -322,7 +353,7 @@ class Recording:
             return self._follow(number, described)
         self._is_owner = True
         self._range = self._start_recorded(self._domain, self._described)
-        if os.environ.get(NODE_VARIABLE, "1") != "1":
+        if _is_one_of_several():
             time.sleep(SPREAD_S)
         return self._go_on(number, described)
 
@@ -342,19 +373,55 @@ class Recording:
         return self._start_recorded(self._domain, described)
 
     def _recorded(self, now: int, number: int, described: Any) -> int:
-        """End the recording if it is long enough, or if another process has ended it."""
-        if self._is_owner and self._schedule.ends(number - self._first, now - self._began):
-            if self._range:
-                self._sink.end(self._domain, self._range)
-            text = json.dumps({"first": self._first, "last": number - 1})
-            with open(self._path(ENDED), "x", encoding="utf-8") as file:  # noqa: PTH123
-                file.write(text)
-            return self._rest(now, number)
+        """Take the X-ray step when the recording is long enough, or end with the process that began the recording."""
+        if not self._after:
+            self._plan_end(now, number)
+        if number == self._after:
+            if self._xray is not None and self._xray.begin(number):
+                self._phase = self._xrayed
+                return self._start_recorded(self._domain, described)
+            return self._end_recording(now, number)
         if not self._is_owner and self._exists(ENDED):
             return self._rest(now, number)
         if now - self._written_ns >= PROGRESS_NS:
             self._tell(now, number)
         return self._start_recorded(self._domain, described)
+
+    def _plan_end(self, now: int, number: int) -> None:
+        """Find the number of the step after the recorded ones, which is the X-ray step, once it is certain."""
+        if not self._is_owner:
+            if self._xray is not None and self._exists(XRAYED):
+                with open(self._path(XRAYED), encoding="utf-8") as file:  # noqa: PTH123
+                    self._after = int(file.read() or 0)
+        elif self._schedule.ends(number + self._ahead - self._first, now - self._began):
+            self._after = number + self._ahead
+            if self._ahead:
+                with open(self._path(XRAYED), "w", encoding="utf-8") as file:  # noqa: PTH123
+                    file.write(str(self._after))
+
+    def _xrayed(self, now: int, number: int, _described: Any) -> int:
+        """End the X-ray step. The others take theirs until the step that begins now has ended."""
+        if self._xray is not None:
+            self._xray.end()
+        self._xray = None
+        if not (self._ahead and self._is_owner):
+            return self._end_recording(now, number)
+        self._marks.send_to(self._start, self._end, self.step)
+        self._phase = lambda now, number, _described: self._end_recording(now, number)
+        return STEP_OPEN
+
+    def _end_recording(self, now: int, number: int) -> int:
+        """Let the profiler record nothing any more, if this process has begun the recording."""
+        if self._is_owner:
+            if self._range:
+                self._sink.end(self._domain, self._range)
+            self._write_ended()
+        return self._rest(now, number)
+
+    def _write_ended(self) -> None:
+        text = json.dumps({"first": self._first, "last": self._after - 1})
+        with open(self._path(ENDED), "x", encoding="utf-8") as file:  # noqa: PTH123
+            file.write(text)
 
     def _rest(self, now: int, number: int) -> int:
         """Wait for the next recording, where the user may want one; else record nothing any more."""
@@ -362,7 +429,8 @@ class Recording:
             return self._leave()
         self._round, self._schedule = self._round + 1, Schedule(LATER)
         self._range, self._is_owner, self._name, self._phase = 0, False, ALONE, self._alone
-        self._marks.send_to(self._start, self._end, self.step)
+        self._xray, self._after, self._ahead = None, 0, 0
+        self._marks.send_to(self._start, self._end, self.step, without_lines=True)
         self._laps.clear()
         self._mark, self._began = None, 0
         return self._pass(now, number)
@@ -376,15 +444,18 @@ class Recording:
 
     def _leave(self) -> int:
         """Record nothing any more."""
+        if self._phase == self._xrayed and self._xray is not None:  # after an error
+            self._xray.end()
         self._name = ENDED_PHASE
-        self._marks.send_to(_ignore, _ignore, lambda _domain, _described: STEP_OPEN)
+        self._marks.send_to(_ignore, _ignore, lambda _domain, _described: STEP_OPEN, without_lines=True)
         self._write(PROGRESS_SUFFIX, {"phase": self._name})
         return STEP_OPEN
 
     def _tell(self, now: int, number: int) -> None:
         """Write where this process is."""
         self._written_ns = now
-        self._write(PROGRESS_SUFFIX, {"phase": self._name, "step": number, "first": self._first, "at_ns": now})
+        where = {"phase": self._name, "step": number, "first": self._first, "at_ns": now}
+        self._write(PROGRESS_SUFFIX, {**where, "has_loop": number > 0 or self._marks.has_loop})
 
     def _write(self, suffix: str, value: "dict[str, object]") -> None:
         """Write a file of this process; it appears whole."""
@@ -395,6 +466,15 @@ class Recording:
             os.replace(f"{path}.new", path)  # noqa: PTH105
         except OSError as error:  # a daemon of the program goes on after the run, whose folder is gone
             warn(f"cannot write to {path}: {error.strerror}")
+
+
+def rank_of_process() -> "int | None":
+    """Return the rank of this process; None in a program without ranks."""
+    return next((int(os.environ[name]) for name in RANK_VARIABLES if os.environ.get(name, "").isdecimal()), None)
+
+
+def _is_one_of_several() -> bool:
+    return os.environ.get(NODE_VARIABLE, "1") != "1"
 
 
 def _ignore(_domain: Any, _what: Any) -> int:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, NamedTuple
 
-from .marks import CHECKPOINT, DATA, MADE, OPTIMIZER, TOKENIZER, Marks
+from .marks import CHECKPOINT, DATA, OPTIMIZER, TOKENIZER, Marks
 from .monitoring import Monitor
 
 
@@ -143,7 +143,7 @@ def watch_optimizers(monitor: Monitor, marks: Marks) -> None:
     step, made = _step_code(), _optimizers().Optimizer.__init__.__code__
     marks.watch(step, OPTIMIZER)
     monitor.watch(step, starts=False)
-    marks.watch(made, MADE)
+    marks.look_at(made, marks.note_made)
     monitor.watch(made, returns=False)
 
 
@@ -156,13 +156,13 @@ def watch_calls(monitor: Monitor, marks: Marks, module: ModuleType) -> None:
         module: The module, completely imported.
     """
     for watched in WATCHED:
-        code = _code_of(module, watched.name) if watched.module == module.__name__ else None
+        code = code_of(module, watched.name) if watched.module == module.__name__ else None
         if code is not None:
             marks.watch(code, watched.kind, watched.text)
             monitor.watch(code)
 
 
-def _code_of(module: ModuleType, name: str) -> "CodeType | None":
+def code_of(module: ModuleType, name: str) -> "CodeType | None":
     """Return the code of a function; None where this version of its library has none."""
     found: Any = module
     for part in name.split("."):

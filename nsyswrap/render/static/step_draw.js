@@ -171,16 +171,6 @@ function stepWanted(name, sums, finding) {
   return { cluster: stepCluster(sums), number, texts: [`${name} ${time}`, name], anchor, title: `${name}: ${time}` };
 }
 
-/** Return the process that launches on a GPU: that of its streams, the only one, or that of its rank; else -1. */
-function processOf(data, gpu) {
-  const streams = data.rows.filter((row) => row.kind === "stream" && row.device === gpu.device && row.process);
-  const host = data.rows.filter(({ kind }) => ["steps", "phases", "thread"].includes(kind));
-  const only = new Set(host.map(({ process }) => process)).size === 1 ? host : [];
-  const comma = gpu.label.indexOf(", ") + 1;
-  const ofRank = comma ? host.filter(({ label }) => label.startsWith(gpu.label.slice(0, comma + 1))) : [];
-  return [...streams, ...only, ...ofRank][0]?.process ?? -1;
-}
-
 /** Return the rows of one kind of a process. */
 function rowsOf(data, kind, process) {
   return data.rows.filter((row) => row.kind === kind && row.process === process);
@@ -189,7 +179,7 @@ function rowsOf(data, kind, process) {
 /** Return the measured steps inside the window as items of their row, the fastest first. */
 function stepsOf(data, gpu) {
   // Ranks step together, so the first row of steps stands for a process without one.
-  const row = rowsOf(data, "steps", processOf(data, gpu))[0] ?? data.rows.find(({ kind }) => kind === "steps");
+  const row = rowsOf(data, "steps", gpu.process)[0] ?? data.rows.find(({ kind }) => kind === "steps");
   if (!row) {
     return { row: null, order: [] };
   }
@@ -316,7 +306,7 @@ function stepModel(data, say, gpu, span, scale) {
   const taken = stepTaken(gpu, data.edges, columns);
   const findings = stepFindings(data, say, gpu, streams, columns, taken);
   const lanes = [
-    ...hostLanes(data, say, processOf(data, gpu), columns, widths, whole),
+    ...hostLanes(data, say, gpu.process, columns, widths, whole),
     ...gpuLanes(data, gpu, taken, findings, widths, whole),
   ];
   let top = 0;

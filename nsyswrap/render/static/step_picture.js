@@ -10,6 +10,8 @@ class StepPicture {
     this.part = (name) => root.querySelector(`[data-step="${name}"]`);
     this.root = root;
     this.gpus = data.rows.filter(({ kind }) => kind === "gpu");
+    this.part("gpu").append(...this.gpus.map(({ label }, at) => new Option(label, at)));
+    this.part("gpu").parentElement.hidden = this.gpus.length < 2;
     this.pinned = null;
     this.choose(this.gpus[0]);
     this.part("controls").hidden = false;
@@ -46,7 +48,7 @@ class StepPicture {
     this.part("slowest").addEventListener("click", () => this.jump(this.order.length - 1));
     this.part("pin").addEventListener("click", () => this.pin());
     listenToOtherRuns(this);
-    this.part("gpu")?.addEventListener("change", (event) => {
+    this.part("gpu").addEventListener("change", (event) => {
       this.choose(this.gpus[Number(event.target.value)], this.byTime.indexOf(this.order[this.at]));
       this.changed();
     });
@@ -195,10 +197,7 @@ class StepPicture {
       this.part(name).textContent = `${name} ${time}`;
       this.part(name).setAttribute("aria-pressed", String(at === this.at));
     }
-    const select = this.part("gpu");
-    if (select) {
-      select.value = this.gpus.indexOf(this.gpu);
-    }
+    this.part("gpu").value = this.gpus.indexOf(this.gpu);
   }
 
   /** Put a step into a figure: its name, its drawing and its findings. */

@@ -57,7 +57,7 @@
 
   /** Draw the first rows of the plan. */
   function drawPlan(pen, y, colours) {
-    [...document.querySelectorAll("#plan > ol > li")].slice(0, 3).forEach((row, at) => {
+    [...document.querySelectorAll(".plan > ol > li")].slice(0, 3).forEach((row, at) => {
       const top = y + at * 42;
       const word = (name, x, options) => write(pen, textOf(row.querySelector(name)), EDGE + x, top, options);
       word(".what", 0, { colour: colours.ink, width: 380 });

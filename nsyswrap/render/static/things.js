@@ -32,8 +32,7 @@
   const phaseOf = (table, row) => row.dataset.phase ?? table.text(row, "phase");
 
   /** Return the rules and phases of the parts of a gap, from the row of the gap. */
-  const piecesOf = (row) =>
-    [...row.querySelectorAll("li > .piece")].map((piece) => [...piece.querySelectorAll("bdi")].map((one) => one.textContent));
+  const piecesOf = (row) => JSON.parse(row.dataset.parts);
 
   const findings = once(() => [...document.querySelectorAll(".finding")]);
   const ruleOf = (finding) => finding.querySelector(".rule").textContent;
@@ -87,9 +86,9 @@
   const steps = once(() => {
     const found = new Map();
     const add = (name, start, end) => found.set(spanKey(start, end), { kind: "step", id: name, start_ns: start, end_ns: end });
-    for (const link of document.querySelectorAll(".steps a[aria-label]")) {
+    for (const link of document.querySelectorAll("#section-steps figure a[data-name]")) {
       const at = /^#t=(-?\d+)-(-?\d+)$/.exec(link.hash);
-      if (at) add(link.getAttribute("aria-label").replace(/ in the timeline$/, ""), Number(at[1]), Number(at[2]));
+      if (at) add(link.dataset.name, Number(at[1]), Number(at[2]));
     }
     for (const table of nsyswrap.tables.filter((one) => STEP_TABLES.test(named(one)))) {
       table.first.forEach((row) => { const at = spanOf(row); if (at) add(table.text(row, "name"), ...at); });

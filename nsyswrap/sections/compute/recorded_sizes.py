@@ -7,14 +7,18 @@ import numpy as np
 import numpy.typing as npt
 
 from nsyswrap.base.intervals import Indices, Spans
+from nsyswrap.events.xray_record import ITEM_BYTES
 from nsyswrap.hardware.kernel_names.classify import Verdict
 from nsyswrap.hardware.operator_sizes import SIZES_MARK, ProductWork, product_work
 from nsyswrap.hardware.peak_rates import peak_operations
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.range_nesting import RangeNesting
+from nsyswrap.operators.join import find_launchers
 from nsyswrap.sections.compute.kernel_groups import GroupedKernels, LaunchGroup
 from nsyswrap.trace import tables
 from nsyswrap.trace.tables import array, coded
+
+Amounts = npt.NDArray[np.float64]
 
 # Bytes of an operand, and the name of its peak rate, by precision.
 _OPERANDS = {"fp16": (2, "half"), "bf16": (2, "half"), "tf32": (4, "tf32"), "fp32": (4, "fp32")}
@@ -34,29 +38,51 @@ class ProductRates:
 
 
 def find_rates(context: TraceContext, kernels: GroupedKernels) -> Mapping[int, ProductRates]:
-    """Return the rates of each group of matrix kernels all of whose products have recorded sizes."""
+    """Return the rates of each group of matrix kernels all of whose products have recorded sizes.
+
+    The X-ray step has them, else the ranges of operators may.
+    """
     chosen = kernels.which([_peaks(each) is not None for each in kernels.groups])
-    texts = context.trace[tables.RANGES]["text"].cat.categories
-    if not chosen.any() or not any(SIZES_MARK in str(text) for text in texts):
-        return {}
     mine = np.flatnonzero(chosen[kernels.code])
-    ranges = _ranges_of(context, kernels.rows[mine])
-    known = ranges >= 0
+    operations, elements = (_of_xray if context.xray is not None else _of_ranges)(context, kernels.rows[mine])
+    known = ~np.isnan(operations)
     complete = np.bincount(kernels.code[mine[~known]], minlength=len(chosen)) == 0
-    mine, ranges = mine[known], ranges[known]
-    _, number = np.unique(ranges, return_inverse=True)
-    length = _length(context, kernels.rows[mine])
-    # One operator may launch several matrix kernels: its work is divided by their time.
-    part = length / np.bincount(number, length)[number]
-    works = _works(context, ranges)
-    operations = np.array([each.operations for each in works], np.float64) * part
-    elements = np.array([each.elements for each in works], np.float64) * part
-    size, code = len(chosen), kernels.code[mine]
+    mine, operations, elements = mine[known], operations[known], elements[known]
+    size, code, length = len(chosen), kernels.code[mine], _length(context, kernels.rows[mine])
     time, done, moved = (np.bincount(code, each, size) for each in (length, operations, elements))
     return {
         each: _rates(kernels.groups[each], float(done[each] / time[each]), float(moved[each] / time[each]))
         for each in np.flatnonzero(complete & (time > 0)).tolist()
     }
+
+
+def _of_xray(context: TraceContext, rows: Indices) -> tuple[Amounts, Amounts]:
+    """Return operations and elements of the products that launched some operations; NaN where they are not known."""
+    found = find_launchers(context)
+    works = [each.work if each.work is not None and each.work.is_product else None for each in found.calls]
+    sizes = [None if each is None else ITEM_BYTES.get(each.dtype) for each in works]
+    done = [each.operations if each and size else np.nan for each, size in zip(works, sizes, strict=True)]
+    moved = [(each.bytes or 0) / size if each and size else np.nan for each, size in zip(works, sizes, strict=True)]
+    part = np.where(found.exact[rows], found.part[rows], np.nan)
+    operations, elements = (np.append(each, np.nan)[found.call[rows]] * part for each in (done, moved))
+    return operations, elements
+
+
+def _of_ranges(context: TraceContext, rows: Indices) -> tuple[Amounts, Amounts]:
+    """Return the same from the ranges around the launches."""
+    operations, elements = np.full((2, len(rows)), np.nan)
+    if not any(SIZES_MARK in str(text) for text in context.trace[tables.RANGES]["text"].cat.categories):
+        return operations, elements
+    ranges = _ranges_of(context, rows)
+    known = np.flatnonzero(ranges >= 0)
+    _, number = np.unique(ranges[known], return_inverse=True)
+    length = _length(context, rows[known])
+    # One operator may launch several matrix kernels: its work is divided by their time.
+    part = length / np.bincount(number, length)[number] if len(known) else length
+    works = _works(context, ranges[known])
+    operations[known] = np.array([each.operations for each in works], np.float64) * part
+    elements[known] = np.array([each.elements for each in works], np.float64) * part
+    return operations, elements
 
 
 def _peaks(group: LaunchGroup) -> tuple[int, float] | None:

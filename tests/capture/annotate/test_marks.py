@@ -114,6 +114,15 @@ def test_a_range_has_the_line_of_the_caller_where_its_kind_wants_it(marks: Marks
     assert recorder.lines[0] == f"+torch.save at test_marks.py:{line}"
 
 
+def test_a_call_whose_line_takes_long_to_find_has_no_range_where_none_is_wanted(
+    marks: Marks, recorder: Recorder
+) -> None:
+    marks.send_to(recorder.start, recorder.end, without_lines=True)
+    save(marks)
+    tokenize(marks)
+    assert recorder.lines == ["+tokenizer", "-tokenizer"]
+
+
 def test_many_lines_are_not_kept(marks: Marks, recorder: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_TEXTS", 1)
     """After many different lines, new ones have only the text."""

@@ -273,7 +273,7 @@ def test_the_environment_keeps_the_program_s_path_and_requests_cached_batches(tm
 
 def test_a_process_that_was_killed_while_it_wrote_does_not_lose_the_notes(tmp_path: Path) -> None:
     """The same is true of the times of its ranges."""
-    injection = Injection(tmp_path / "annotate", timed_text="step")
+    injection = Injection(tmp_path / "annotate", step_text="step", is_timed=True)
     injection.prepare()
     folder = Path(injection.environment({})[process_start.STATUS_VARIABLE])
     for name, text in {"1.json": "", "2.json": '{"pid": 2, "torch": "2.9", "problem": "deaf"}'}.items():

@@ -55,6 +55,27 @@ class Gpu:
 
 
 @dataclass
+class XRay:
+    """Notes when the X-ray step begins and ends, among the ranges."""
+
+    lines: list[str]
+    can_begin: bool = True
+
+    def begin(self, step: int) -> bool:
+        """Note the step."""
+        self.lines.append(f"xray {step}")
+        return self.can_begin
+
+    def end(self) -> None:
+        """Note the end."""
+        self.lines.append("xray ends")
+
+    def abandon(self) -> None:
+        """Note that nothing is written."""
+        self.lines.append("xray is abandoned")
+
+
+@dataclass
 class Program:
     """A process that takes steps, whose marks are recorded by a schedule."""
 
@@ -62,6 +83,7 @@ class Program:
     schedule: str = ""
     recorder: Recorder = field(default_factory=Recorder)
     clock: Clock = field(default_factory=Clock)
+    xray: Any = None
 
     def __post_init__(self) -> None:
         """Mark the calls of ``load``."""
@@ -76,6 +98,7 @@ class Program:
             str(self.folder),
             self.gpu,
             sees_data=True,
+            xray=self.xray,
             clock=self.clock,
         )
 
@@ -125,10 +148,10 @@ def test_recording_begins_after_enough_steps_alone(number: int, alone: int, alon
 
 
 @pytest.mark.parametrize(
-    ("recorded", "ms", "ends"), [(99, 9_999, False), (100, 100, True), (5, 10_000, True), (4, 60_000, False)]
+    ("recorded", "ms", "ends"), [(99, 9_999, False), (100, 100, True), (6, 10_000, True), (5, 60_000, False)]
 )
 def test_recording_ends_after_a_hundred_steps_or_ten_seconds(recorded: int, ms: int, *, ends: bool) -> None:
-    """Five steps are recorded however long they take."""
+    """Six steps are recorded however long they take."""
     assert Schedule("").ends(recorded, ms * MS) is ends
 
 
@@ -187,6 +210,87 @@ def test_the_recording_ends_between_two_steps(tmp_path: Path) -> None:
     assert program.written(PROGRESS_SUFFIX) == {"phase": "ended"}
 
 
+def observed(folder: Path, schedule: str, *, can_begin: bool = True) -> Program:
+    """Return a program with an X-ray step."""
+    recorder = Recorder()
+    return Program(folder, schedule, recorder, xray=XRay(recorder.lines, can_begin))
+
+
+def test_the_step_after_the_recorded_ones_is_the_x_ray_step(tmp_path: Path) -> None:
+    """The recording ends after it. It is none of the recorded steps."""
+    program = observed(tmp_path, "4:6")
+    program.take(4)
+    program.take(6)
+    lines = [each for each in program.recorder.lines if "data" not in each]
+    assert lines == [
+        *("+record", "+step 4", "-step 4", "+step 5", "-step 5"),
+        *("xray 6", "+step 6", "-step 6", "xray ends", "-record"),
+    ]
+    assert json.loads((tmp_path / f"{ENDED}.1").read_text()) == {"first": 4, "last": 5}
+
+
+def test_without_an_x_ray_step_the_recording_ends_before_it(tmp_path: Path) -> None:
+    """Its file says why there is none."""
+    program = observed(tmp_path, "4:6", can_begin=False)
+    program.take(9)
+    assert program.recorder.lines[-3:] == ["-step 5", "xray 6", "-record"]
+    assert json.loads((tmp_path / f"{ENDED}.1").read_text()) == {"first": 4, "last": 5}
+
+
+def test_a_program_that_ends_in_its_x_ray_step_writes_what_it_knows(tmp_path: Path) -> None:
+    program = observed(tmp_path, "4:6")
+    program.take(6)
+    program.recording.finish()
+    assert program.recorder.lines[-2:] == ["+step 6", "xray ends"]
+    assert json.loads((tmp_path / f"{ENDED}.1").read_text()) == {"first": 4, "last": 5}
+
+
+def test_an_error_ends_the_x_ray_step(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    program = observed(tmp_path, "4:6")
+    program.take(5)
+    program.recording._start_recorded = lambda _domain, _described: 1 // 0  # noqa: SLF001 - the profiler fails
+    program.take(1)
+    assert "no steps are recorded: ZeroDivisionError" in capsys.readouterr().err
+    assert program.recorder.lines[-2:] == ["xray 6", "xray ends"]
+
+
+def test_a_forked_process_leaves_the_x_ray_step_to_its_parent(tmp_path: Path) -> None:
+    program = observed(tmp_path, "4:6")
+    program.take(6)
+    program.recording.leave()
+    program.recording.finish()
+    assert program.recorder.lines[-1] == "xray is abandoned"
+    assert not (tmp_path / f"{ENDED}.1").exists()
+
+
+def test_the_processes_of_a_node_take_the_x_ray_step_of_the_same_number(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One says the number a step ahead, and records on until the others, which are a step behind, have ended theirs."""
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
+    monkeypatch.setattr("nsyswrap.capture.annotate.recording.SPREAD_S", 0.0)
+    first, second = observed(tmp_path, "10:15"), observed(tmp_path, "10:15")
+    first.take(10)
+    second.take(10)
+    for _ in range(8):
+        first.take(1)
+        assert "-record" not in first.recorder.lines or "xray ends" in second.recorder.lines
+        second.take(1)
+    for program in (first, second):
+        assert [each for each in program.recorder.lines if "xray" in each] == ["xray 15", "xray ends"]
+    assert first.recorder.lines[-2:] == ["xray ends", "-record"]
+    assert json.loads((tmp_path / f"{ENDED}.1").read_text()) == {"first": 10, "last": 14}
+
+
+def test_only_the_first_recording_of_a_program_that_waits_has_an_x_ray_step(tmp_path: Path) -> None:
+    program = observed(tmp_path, "later")
+    for number in (1, 2):
+        (tmp_path / f"wanted.{number}").write_text("3")
+        program.take(20)
+    assert [each for each in program.recorder.lines if "xray" in each] == ["xray 6", "xray ends"]
+    assert program.recorder.lines.count("-record") == 2
+
+
 def test_steps_by_number_keep_the_last_hundred_before_as_steps_alone(tmp_path: Path) -> None:
     program = Program(tmp_path, "200:203")
     program.take(300)
@@ -214,6 +318,39 @@ def test_an_evaluation_is_part_of_no_step_alone(tmp_path: Path) -> None:
     alone = program.written(ALONE_SUFFIX)
     assert set(alone["host_ns"]) == {100 * MS}
     assert alone["first_step"] == 3
+
+
+def test_the_time_between_steps_is_part_of_none(tmp_path: Path) -> None:
+    """Nor is a wait for the loader there. On the GPU, the host's time between them counts for none."""
+    program = Program(tmp_path)
+    for _ in range(14):
+        program.load(10)
+        program.marks.begin_step((2, "batch #"))
+        program.load(30)
+        program.clock.now += 70 * MS
+        program.marks.close_step()
+    alone = program.written(ALONE_SUFFIX)
+    assert (alone["host_ns"], alone["data_ns"]) == ([100 * MS] * 10, [30 * MS] * 10)
+    assert alone["gpu_ns"] == [(110 * 3 // 2 - 10) * MS] * 10
+
+
+@pytest.mark.parametrize(("made", "has_loop"), [(0, False), (1, True)])
+def test_a_first_batch_without_an_optimizer_is_no_loop_yet(tmp_path: Path, made: int, *, has_loop: bool) -> None:
+    """The program may update its weights by hand; then nothing ends the step."""
+    program = Program(tmp_path)
+    program.marks.optimizers = made
+    program.clock.now = 2_000 * MS
+    program.load(10)
+    assert (program.written(PROGRESS_SUFFIX)["step"], program.written(PROGRESS_SUFFIX)["has_loop"]) == (0, has_loop)
+
+
+def test_steps_of_another_kind_begin_anew(tmp_path: Path) -> None:
+    program = Program(tmp_path)
+    program.take(8, 100)
+    for _ in range(12):
+        program.marks.begin_step()
+        program.clock.now += 200 * MS
+    assert set(program.written(ALONE_SUFFIX)["host_ns"]) == {200 * MS}
 
 
 def test_a_process_follows_one_that_has_begun(tmp_path: Path) -> None:

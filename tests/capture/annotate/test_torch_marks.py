@@ -157,6 +157,45 @@ def test_a_process_times_its_steps_and_then_records_some(
     assert Injection(tmp_path / "run").recorded() == [{"first": 8, "last": 9}]
 
 
+OWN_RANGES = """
+import contextlib, time, torch
+optimizer = torch.optim.Optimizer()
+def use(batch):
+    time.sleep(0.002)
+    optimizer.step()
+def push(batch):
+    torch.cuda.nvtx.range_push(f"batch {batch}")
+    use(batch)
+    torch.cuda.nvtx.range_pop()
+def enter(batch):
+    with torch.cuda.nvtx.range(f"batch {batch}"): use(batch)
+def annotate(batch):
+    import nvtx
+    with nvtx.annotate(f"batch {batch}"): use(batch)
+def push_nvtx(batch):
+    import nvtx
+    nvtx.push_range(f"batch {batch}")
+    use(batch)
+    nvtx.pop_range()
+for batch in range(12):
+    HOW(batch)
+    time.sleep(0.02)
+"""
+
+
+@needs_monitoring
+@pytest.mark.parametrize("how", ["push", "enter", "annotate", "push_nvtx"])
+def test_a_process_records_the_steps_that_its_own_ranges_name(how: str, heard: Started, tmp_path: Path) -> None:
+    """They are timed from their start to their end, without the time between them."""
+    lines = heard(MONITORING[0], OWN_RANGES.replace("HOW", how), "8:10")
+    assert lines == ["+record", "+step 8", "-step 8", "+step 9", "-step 9", "-record"]
+    (alone,) = Injection(tmp_path / "run", steps="").steps_alone()
+    host = alone["host_ns"]
+    assert isinstance(host, list)
+    assert (alone["first_step"], len(host)) == (3, 5)
+    assert min(host) < 20_000_000
+
+
 @needs_monitoring
 @pytest.mark.parametrize("python", MONITORING)
 def test_calls_are_marked_where_python_can_monitor_them(python: tuple[int, int], heard: Started) -> None:

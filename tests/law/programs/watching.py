@@ -9,6 +9,7 @@ import sys
 import threading
 import tracemalloc
 import weakref
+from contextlib import suppress
 
 import torch
 from program import digest, need, run, train
@@ -444,6 +445,57 @@ def program_flight_of_exceptions():
         while trace is not None:
             print(trace.tb_frame.f_code.co_name, sorted(trace.tb_frame.f_locals))
             trace = trace.tb_next
+
+
+def opened(nvtx):
+    """Yield functions that make a range with a text: of the package nvtx, and of torch where it is built with them."""
+    yield nvtx.annotate
+    yield lambda text: torch.cuda.nvtx.range(text) if torch.cuda.is_available() else nvtx.annotate(text)
+
+
+def program_own_ranges():
+    need("nvtx")
+    import nvtx
+
+    model = train()
+    called = []
+    gc.disable()  # a profiler sees callbacks of collections
+    for made in opened(nvtx):
+        for number in range(8):
+            sys.setprofile(lambda frame, event, _: called.append((event, frame.f_code.co_name, sorted(frame.f_locals))))
+            with made(f"batch {number}"):
+                nvtx.push_range("forward")
+                loss = model(X + number).sum()
+                nvtx.pop_range()
+                loss.backward()
+                with torch.no_grad():
+                    for each in model.parameters():
+                        each -= 0.1 * each.grad
+                model.zero_grad()
+            sys.setprofile(None)
+            with suppress(RuntimeError):
+                torch.cuda.nvtx.range_push(f"step {number}")
+                torch.cuda.nvtx.range_pop()
+    print(digest(model), len(called), digest(called))
+    print(vars(nvtx.annotate("batch 3")).keys(), nvtx.push_range.__code__.co_code.hex())
+
+
+def program_own_ranges_in_compiled_code():
+    need("nvtx")
+    import nvtx
+
+    model = torch.compile(nn.Linear(4, 2), backend="eager")
+    for number in range(10):
+        with nvtx.annotate(f"batch {number}"), torch.no_grad():
+            model(X + number)
+
+    @torch.compile(backend="eager")
+    def step(x, number):
+        with nvtx.annotate("batch 1"):
+            return x * number
+
+    print(digest([step(X, number) for number in range(8)]))
+    print(torch._dynamo.utils.counters["frames"], torch._dynamo.utils.counters["graph_break"])
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from analysis_fixtures import window
 from export_builder import ExportBuilder, trace_of
-from real_captures import CAPTURE_NAMES
+from real_captures import every_gpu_capture
 
 from nsyswrap.loop.context import find_context
 from nsyswrap.report import choose_window
@@ -163,7 +163,7 @@ def test_a_group_with_a_product_of_unknown_size_has_no_rate() -> None:
     assert limit.known_from == limits.NOT_KNOWN
 
 
-@pytest.mark.parametrize("name", [name for name in CAPTURE_NAMES if name != "ranges_nsys2022"])
+@every_gpu_capture
 def test_no_kernel_of_a_real_capture_is_faster_than_the_memory(real_trace: RealTrace, name: str) -> None:
     """Bytes that are in the cache neither before nor after a kernel are read or written at most at the peak rate."""
     context = find_context(real_trace(name))

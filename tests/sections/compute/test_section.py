@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from analysis_fixtures import run_section, window
 from export_builder import ExportBuilder, trace_of
-from real_captures import CAPTURE_NAMES
+from real_captures import every_gpu_capture
 
 from nsyswrap.hardware.kernel_names.readers import READERS
 from nsyswrap.hardware.kernel_names.rules import RULES
@@ -24,7 +24,6 @@ TO_HALF = (
     "at::TensorIteratorBase &)::[lambda(float) (instance 1)], std::array<char *, (unsigned long)2>>(int, T2, T3)"
 )
 GEMM = "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_warpgroupsize1x1x1_execute_segment_k_off_kernel"
-REAL = pytest.mark.parametrize("name", [name for name in CAPTURE_NAMES if name != "ranges_nsys2022"])
 
 
 def export() -> ExportBuilder:
@@ -107,7 +106,7 @@ def test_the_verdict_of_a_run_without_warnings_names_its_kernels() -> None:
     )
 
 
-@REAL
+@every_gpu_capture
 def test_the_table_holds_all_kernel_time(real_trace: RealTrace, name: str) -> None:
     context = find_context(real_trace(name))
     found = run_section(section, context, choose_window(context))

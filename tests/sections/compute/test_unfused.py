@@ -7,7 +7,7 @@ from analysis_fixtures import run_section, window
 from export_builder import ExportBuilder, trace_of
 from hypothesis import given
 from hypothesis import strategies as st
-from real_captures import CAPTURE_NAMES, RealContext
+from real_captures import RealContext, every_gpu_capture
 
 from nsyswrap.loop.context import find_context
 from nsyswrap.model import Finding
@@ -109,7 +109,7 @@ def assert_bounded(found: Chains) -> None:
     assert (found.saved <= 1).all()
 
 
-@pytest.mark.parametrize("name", [name for name in CAPTURE_NAMES if name != "ranges_nsys2022"])
+@every_gpu_capture
 def test_savings_of_real_captures_are_bounded(real_context: RealContext, name: str) -> None:
     context = real_context(name)
     kernels: GroupedKernels = grouped_kernels(context, choose_window(context))

@@ -4,18 +4,23 @@ import hand_made
 import pandas as pd
 import pytest
 
-from nsyswrap.render import page_tables
-from nsyswrap.render.page_tables import table_view
+from nsyswrap.render.document import Column, Span, Table, frame_columns
+from nsyswrap.render.table_cells import TableView, table_view
 
 
-def bars(table: pd.DataFrame, column: int, section: str = "odd", name: str = "t") -> list[str]:
+def shown(frame: pd.DataFrame) -> TableView:
+    """Return a table of a section as a page prints it."""
+    return table_view(Table("t", "", frame_columns(frame)))
+
+
+def bars(table: pd.DataFrame, column: int) -> list[str]:
     """Return the bars of a column."""
-    return [row[column].bar for row in table_view(table, "", name, section).rows]
+    return [row[column].bar for row in shown(table).rows]
 
 
 def test_a_cell_has_the_value_of_the_report() -> None:
     """The text is rounded and in its column's unit; the raw value is what report.json holds."""
-    view = table_view(pd.DataFrame({"name": ["a"], "total_ns": [1_234_567], "share": [1 / 3]}), "", "t")
+    view = shown(pd.DataFrame({"name": ["a"], "total_ns": [1_234_567], "share": [1 / 3]}))
     name, total, share = view.rows[0]
     assert (name.text, name.raw) == ("a", "")
     assert (total.text, total.raw) == ("1.23", "1234567")
@@ -23,17 +28,17 @@ def test_a_cell_has_the_value_of_the_report() -> None:
 
 
 def test_what_was_not_measured_has_no_value() -> None:
-    view = table_view(pd.DataFrame({"total_ns": [None, 5.0]}), "", "t")
+    view = shown(pd.DataFrame({"total_ns": [None, 5.0]}))
     assert [row[0].raw for row in view.rows] == ["", "5"]
 
 
 def test_a_column_is_headed_by_words_and_keeps_its_name() -> None:
-    (head,) = table_view(pd.DataFrame({"gap_count": [1]}), "", "t").heads
+    (head,) = shown(pd.DataFrame({"gap_count": [1]})).heads
     assert (head.name, head.label, head.is_text, head.term) == ("gap_count", "gaps", False, "term-gap")
 
 
 def test_a_column_without_a_glossary_term_has_no_anchor() -> None:
-    (head,) = table_view(pd.DataFrame({"library": ["x"]}), "", "t").heads
+    (head,) = shown(pd.DataFrame({"library": ["x"]})).heads
     assert (head.is_text, head.term) == (True, "")
 
 
@@ -53,7 +58,7 @@ def test_a_single_row_has_no_bar() -> None:
 
 
 def test_a_sentence_is_not_cut() -> None:
-    (row,) = table_view(pd.DataFrame({"text": ["word " * 40]}), "", "diagnostics").rows
+    (row,) = shown(pd.DataFrame({"text": ["word " * 40]})).rows
     assert (row[0].prose, row[0].whole, len(row[0].text)) == (True, "", 200)
 
 
@@ -74,7 +79,7 @@ def test_without_a_share_the_weight_of_a_row_has_the_bar() -> None:
 
 def test_idle_time_has_the_colour_of_idle_time() -> None:
     table = pd.DataFrame({"name": ["a", "b"], "idle_ns": [4, 2]})
-    assert [(row[1].bar, row[1].fill) for row in table_view(table, "", "t").rows] == [
+    assert [(row[1].bar, row[1].fill) for row in shown(table).rows] == [
         ("66.7", "idle"),
         ("33.3", "idle"),
     ]
@@ -82,33 +87,29 @@ def test_idle_time_has_the_colour_of_idle_time() -> None:
 
 def test_a_row_with_start_and_end_leads_to_its_place_in_time() -> None:
     table = pd.DataFrame({"name": ["a", "b"], "start_ns": [5, 7], "end_ns": [6, 7]})
-    spans = [row[1].span for row in table_view(table, "", "t").rows]
-    assert spans == [page_tables.Span(5, 6), None], "an interval of length 0 has no link"
+    spans = [row[1].span for row in shown(table).rows]
+    assert spans == [Span(5, 6), None], "an interval of length 0 has no link"
 
 
 def test_a_start_without_an_end_is_a_number() -> None:
-    (row,) = table_view(pd.DataFrame({"start_ns": [5]}), "", "t").rows
+    (row,) = shown(pd.DataFrame({"start_ns": [5]})).rows
     assert row[0].span is None
 
 
-def test_an_empty_table_has_headings_and_no_rows() -> None:
-    view = table_view(hand_made.names_table(), "", "t")
-    assert ([head.name for head in view.heads], view.rows) == (["name", "total_ns"], ())
-
-
 def test_a_long_table_is_cut_and_says_so() -> None:
-    view = table_view(pd.DataFrame({"name": [str(at) for at in range(500)]}), "", "t")
-    assert (len(view.rows), view.cut) == (page_tables.MOST_ROWS, "100 of 500 rows")
+    view = shown(pd.DataFrame({"name": [str(at) for at in range(500)]}))
+    assert (len(view.rows), view.cut) == (100, "100 of 500 rows")
 
 
-def test_kernels_by_range_are_cut_sooner() -> None:
-    table = pd.DataFrame({"range": "forward", "name": [str(at) for at in range(500)]})
-    assert table_view(table, "", "kernels", "ranges").cut == "40 of 500 rows"
+def test_a_cell_has_what_its_column_has_beside_its_text() -> None:
+    """A word behind it, lines that a click opens, a shade, and a place that it leads to."""
+    own = Column("name", "name", "text", ["a"], ["A"], ["#x"], ["late"], more=[("one", "two")], shades=[3])
+    ((cell,),) = table_view(Table("t", "", (own,))).rows
+    assert (cell.text, cell.href, cell.tag, cell.more, cell.shade) == ("A", "#x", "late", ("one", "two"), 3)
 
 
 @pytest.mark.parametrize("hostile", [hand_made.HOSTILE])
 def test_a_long_name_keeps_its_whole_and_hides_nothing(hostile: str) -> None:
-    view = table_view(pd.DataFrame({"name": [hostile * 20]}), hostile, hostile)
-    cell = view.rows[0][0]
+    ((cell,),) = shown(pd.DataFrame({"name": [hostile * 20]})).rows
     assert len(cell.text) < len(cell.whole)
-    assert not any(mark in text for text in (cell.text, cell.whole, view.caption, view.name) for mark in "\u202e\x1b\n")
+    assert not any(mark in cell.text for mark in "\u202e\x1b\n")

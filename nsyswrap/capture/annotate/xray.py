@@ -1,0 +1,200 @@
+# ruff: noqa: ANN401, PTH110, PTH118, PTH120, SLF001 - see recording; what torch's own classes call is private
+"""The X-ray step: one more step of the recording, in which PyTorch itself says what it computes, and for which line.
+
+::
+
+    | warm-up | alone | recorded | X-ray | nothing is recorded
+
+It is left out of all times, so it may be slow. Three observers are on from its start to its end:
+
+- the one behind ``torch.autograd.profiler.emit_nvtx``: each operator is an NVTX range with its number;
+- the one behind ``torch.profiler.ExecutionTraceObserver``, which writes the inputs and outputs of the operators, by the
+  same numbers, to a file of this process;
+- ``Sites``: ranges with the number of the line that called, which is in the other file of this process.
+
+They are turned on by the C functions that these classes call. The classes would also synchronize with the GPU, which an
+ongoing capture of a CUDA graph does not survive. As they do, the step says in Python that a profiler is on: Inductor
+then makes operators of its Triton kernels. A program that turns on a profiler itself ends the observation first.
+"""
+
+import ctypes
+import json
+import os
+import sys
+import time
+from _thread import get_ident
+from collections.abc import Callable
+from typing import Any
+
+from .nvtx_calls import GRAY, Sink
+from .stderr import warn
+from .xray_sites import Sites
+
+# The text of the range around the step, in the domain of our other ranges.
+TEXT = "xray"
+# Ends of the names of a process's files: the lines and modules, and what the execution trace observer writes.
+SITES_SUFFIX, OPERATORS_SUFFIX = ".xray", ".execution"
+
+# A step with an evaluation in it lasts until the next optimizer step. A minute is what a user waits.
+MOST_NS = 60_000_000_000
+
+# The observer of operators logs, as a warning, that it is turned on. Source: c10/util/Logging.h, the level of errors.
+_ERRORS = 2
+# Shapes of inputs, but neither memory, nor stacks, nor floating-point operations, nor modules.
+_SHAPES_ONLY = (True, False, False, False, False)
+
+
+class XRay:
+    """Takes the X-ray step of this process.
+
+    Args:
+        torch: The module, completely imported.
+        sink: The profiler.
+        path: Start of the names of the files of this process.
+        rank: The rank of this process; None in a program without ranks.
+        clock: Returns the time in ns.
+    """
+
+    def __init__(
+        self,
+        torch: Any,
+        sink: Sink,
+        path: str,
+        rank: "int | None",
+        clock: Callable[[], int] = time.perf_counter_ns,
+    ) -> None:
+        self._torch, self._sink, self._path, self._clock = torch, sink, path, clock
+        self._record: dict[str, Any] = {"pid": os.getpid(), "rank": rank, "torch": str(torch.__version__)}
+        self._reasons: list[str] = []
+        self._sites: Sites | None = None
+        self._undo: list[Callable[[], object]] = []
+        self._thread = self._range = self._began = 0
+        self._has_ranges = False
+
+    def begin(self, step: int) -> bool:
+        """Begin the X-ray step, and return whether it can be taken; if not, the file of this process says why.
+
+        Args:
+            step: The number of the step.
+        """
+        self._record["step"], self._thread, self._began = step, get_ident(), self._clock()
+        try:
+            self._sites = self._begin_observing()
+        except Exception as error:  # noqa: BLE001 - no error here may end the program
+            self._stop(str(error) if isinstance(error, LookupError) else f"{type(error).__name__}: {error}")
+            self._write()
+            return False
+        self._range = self._sink.start(self._sink.domain, self._sink.described(TEXT, GRAY))
+        return True
+
+    def end(self) -> None:
+        """End the X-ray step, and write the file of this process."""
+        self._stop()
+        self._sink.end(self._sink.domain, self._range)
+        self._write()
+
+    def abandon(self) -> None:
+        """Observe nothing any more: in a forked process, whose files are not its own."""
+        self._undo = [each for each in self._undo if each != self._remove_operators]
+        self._stop()
+
+    def _begin_observing(self) -> Sites:
+        """Turn everything on.
+
+        Raises:
+            LookupError: There can be no X-ray step.
+            Exception: Another one of this version of torch.
+        """
+        if not hasattr(sys, "monitoring"):
+            raise LookupError(f"Python {sys.version_info[0]}.{sys.version_info[1]} cannot monitor calls, 3.12 can")
+        torch, autograd = self._torch, self._torch._C._autograd
+        profiler: Any = torch._C._profiler
+        if autograd._profiler_enabled() or torch.autograd.profiler._is_profiler_enabled:
+            raise LookupError("the program uses a profiler of PyTorch")
+        if torch._C._current_graph_task_id() != -1:
+            raise LookupError("the steps of the program end inside of backward passes")
+        if torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing():
+            raise LookupError("the program is capturing a CUDA graph")
+        sites = Sites(torch, self._sink, frozenset(map(id, self._guarded())), self._stop, self._is_over)
+        self._undo.append(sites.stop)
+        self._observe_operators(profiler)
+        if torch.version.cuda is None:
+            self._reasons.append("this PyTorch is built without CUDA, so operators have no ranges")
+        else:
+            config = profiler.ProfilerConfig(profiler.ProfilerState.NVTX, *_SHAPES_ONLY, profiler._ExperimentalConfig())
+            # Not the ranges that the program itself opens: one that is open at the end would fail to close.
+            scopes = {profiler.RecordScope.FUNCTION, profiler.RecordScope.BACKWARD_FUNCTION}
+            autograd._enable_profiler(config, set(), scopes)
+            self._has_ranges = torch.autograd.profiler._is_profiler_enabled = True
+        sites.start()
+        return sites
+
+    def _guarded(self) -> "list[Callable[..., object]]":
+        """Return the functions with which a program turns on a profiler, or sees that one is on."""
+        functions = [getattr(vars(sys)["monitoring"], name) for name in ("use_tool_id", "get_tool")]
+        functions += [self._torch.autograd.profiler._run_on_profiler_start]
+        functions += [self._torch._C._profiler._add_execution_trace_observer]
+        names = (
+            "_prepare_profiler",
+            "_enable_profiler",
+            "_enable_profiler_legacy",
+            "_profiler_enabled",
+            "_profiler_type",
+        )
+        return [*functions, *(getattr(self._torch._C._autograd, name) for name in names)]
+
+    def _observe_operators(self, profiler: Any) -> None:
+        file = f"{self._path}{OPERATORS_SUFFIX}"
+        self._quietly(profiler._add_execution_trace_observer, file)
+        if not os.path.exists(file):
+            raise LookupError("the program uses an execution trace observer")
+        self._undo += [self._disable_operators, self._remove_operators]
+        self._quietly(profiler._enable_execution_trace_observer)
+
+    def _disable_operators(self) -> None:
+        self._quietly(self._torch._C._profiler._disable_execution_trace_observer)
+
+    def _remove_operators(self) -> None:
+        self._quietly(self._torch._C._profiler._remove_execution_trace_observer)
+
+    def _disable_ranges(self) -> None:
+        # They are on in one thread, and in the backward passes that it begins.
+        if self._has_ranges and get_ident() == self._thread:
+            self._has_ranges = self._torch.autograd.profiler._is_profiler_enabled = False
+            self._torch._C._autograd._disable_profiler()
+
+    def _is_over(self) -> bool:
+        return self._clock() - self._began > MOST_NS
+
+    def _stop(self, reason: str = "") -> None:
+        """Turn everything off that is on."""
+        if reason:
+            self._reasons.append(reason)
+        undo, self._undo = [*self._undo, self._disable_ranges], []
+        for call in undo:
+            try:
+                call()
+            except Exception as error:  # noqa: BLE001 - the rest is to be turned off, too
+                self._reasons.append(f"{type(error).__name__}: {error}")
+
+    def _quietly(self, call: Callable[..., object], *arguments: object) -> None:
+        """Call a C function of torch that logs a warning each time, without it."""
+        library = os.path.join(os.path.dirname(self._torch.__file__), "lib", "libc10.so")
+        level = ctypes.c_int.in_dll(ctypes.PyDLL(library), "FLAGS_caffe2_log_level")
+        before = level.value
+        level.value = max(before, _ERRORS)
+        try:
+            call(*arguments)
+        finally:
+            level.value = before
+
+    def _write(self) -> None:
+        """Write the file of this process; it appears whole."""
+        path = f"{self._path}{SITES_SUFFIX}"
+        try:
+            tables = self._sites.tables() if self._sites else {"sites": [], "modules": [], "roots": []}
+            with open(f"{path}.new", "w", encoding="utf-8") as file:  # noqa: PTH123
+                json.dump({**self._record, "reason": "; ".join(self._reasons) or None, **tables}, file)
+            os.replace(f"{path}.new", path)  # noqa: PTH105
+        except Exception as error:  # noqa: BLE001 - see begin
+            warn(f"cannot write to {path}: {type(error).__name__}: {error}")

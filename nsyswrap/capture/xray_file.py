@@ -1,0 +1,152 @@
+"""What PyTorch said of the X-ray step: `xray.json` in the folder of a run, from two files of each process.
+
+::
+
+    {"schema": "nsyswrap.xray/1", "processes": [{"pid": 123, "rank": 0, "torch": "2.11.0", "step": 163, "reason": null,
+     "sites": [{"file", "line", "function", "stack", "module"}], "modules": [{"path", "class", "root"}],
+     "roots": [{"class", "parameters", "trainable"}],
+     "operators": [{"id": 7, "name": "aten::mm", "thread": 1, "sequence": 12, "forward_thread": null, "parent": 6,
+                    "inputs": [{"shape", "strides", "dtype", "storage", "device"}], "outputs": [...]}]}]}
+
+``sites`` are numbered by the ranges ``nsyswrap xray N`` of the process, ``operators`` by the ``op_id`` of theirs. An
+operator has no other entry where an exception ended it. ``stack`` has the outermost frame last; ``line`` is that of the
+innermost frame that is not PyTorch's own. ``reason`` says why something is lacking.
+
+Source of the operators: the file of ``torch.profiler.ExecutionTraceObserver``, schema 1.1 of Chakra, in
+torch/csrc/profiler/standalone/execution_trace_observer.cpp.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+from nsyswrap.capture.result_folder import XRAY_NAME
+
+SCHEMA = "nsyswrap.xray/1"
+
+# Where a node of the file begins. The name of a range of the program may break the JSON of its own node only.
+_NODE = re.compile(r',?\s*(?=\{\s*"id": \d+, "name": ")')
+_TENSOR = re.compile(r"Tensor\((.*)\)")
+# PyTorch writes the names of C++ types. Source: c10/util/typeid.cpp.
+_TYPES = {
+    "float": "float32",
+    "double": "float64",
+    "long int": "int64",
+    "long": "int64",
+    "int": "int32",
+    "short int": "int16",
+    "short": "int16",
+    "signed char": "int8",
+    "unsigned char": "uint8",
+    "short unsigned int": "uint16",
+    "unsigned int": "uint32",
+    "long unsigned int": "uint64",
+    "bool": "bool",
+    "c10::BFloat16": "bfloat16",
+    "c10::Half": "float16",
+    "c10::complex<c10::Half>": "complex32",
+    "c10::complex<float>": "complex64",
+    "c10::complex<double>": "complex128",
+}
+
+
+def write_xray(folder: Path, processes: Iterable[tuple[Mapping[str, object], Path]]) -> bool:
+    """Write what PyTorch said of the X-ray step into the folder of a run, and return whether there is anything.
+
+    Args:
+        folder: The folder.
+        processes: What each process has written of its lines, and the file in which its operators are, if it exists.
+    """
+    known = [{**lines, "operators": list(_operators(path))} for lines, path in processes]
+    if known:
+        path = folder / XRAY_NAME
+        path.touch(mode=0o600)
+        text = json.dumps({"schema": SCHEMA, "processes": known}, separators=(",", ":"))
+        path.write_text(f"{text}\n", encoding="utf-8")
+    return bool(known)
+
+
+def _operators(path: Path) -> Iterator[dict[str, object]]:
+    """Yield the operators in the file of a process, in the order of their ends."""
+    nodes = list(_nodes(path))
+    numbers = {node["id"]: _attributes(node)["rf_id"] for node in nodes}
+    for node in nodes:
+        known = _attributes(node)
+        if not known["rf_id"]:  # stands for a thread, or for the process
+            continue
+        yield {
+            "id": known["rf_id"],
+            "name": node["name"],
+            "thread": known["tid"],
+            "sequence": known["seq_id"] if known["seq_id"] >= 0 else None,
+            "forward_thread": known["fw_tid"] or None,
+            "parent": numbers.get(node["ctrl_deps"]) or None,
+            "inputs": _values(node["inputs"]),
+            "outputs": _values(node["outputs"]),
+        }
+
+
+def _nodes(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield the nodes of a file that can be read; the last one may be written in part.
+
+    A PyTorch that is older than this schema writes other ones.
+    """
+    try:
+        text = path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return
+    for part in _NODE.split(text)[1:]:
+        with suppress(ValueError):
+            node = json.JSONDecoder().raw_decode(part)[0]
+            if "attrs" in node and isinstance(node["inputs"], dict):
+                yield node
+
+
+def _attributes(node: Mapping[str, Any]) -> dict[str, Any]:
+    return {each["name"]: each["value"] for each in node["attrs"]}
+
+
+def _values(found: Mapping[str, Any]) -> list[object]:
+    # Strides are written since PyTorch 2.6.
+    columns = (found["values"], found["shapes"], found.get("strides") or (), found["types"])
+    return [_value(*each) for each in zip_longest(*columns, fillvalue="")]
+
+
+def _value(value: Any, shape: Any, strides: Any, kind: str) -> object:  # noqa: ANN401 - as in the file
+    """Return an input or an output: a tensor, a number or a text, a list of these, or None."""
+    tensor = _TENSOR.fullmatch(kind)
+    if tensor and isinstance(value, list):
+        if not value[-1] and not shape:  # an undefined tensor is on no device
+            return None
+        return {
+            "shape": shape,
+            "strides": list(strides) if len(strides) == len(shape) else None,
+            "dtype": _dtype(tensor[1]),
+            "storage": value[1] or None,
+            "device": value[-1],
+        }
+    if isinstance(value, list):
+        inner = _inner_kinds(kind)
+        return [_value(*each) for each in zip_longest(value, shape or (), strides or (), inner, fillvalue="")]
+    return None if isinstance(value, str) and value.startswith("<") else value
+
+
+def _inner_kinds(kind: str) -> list[str]:
+    """Return the types of the values in a list: those between the outer brackets, at commas outside of inner ones."""
+    found, depth, start = [], 0, kind.find("[") + 1
+    inner = kind[start : kind.rfind("]")] if start else ""
+    begin = 0
+    for place, letter in enumerate(inner):
+        depth += (letter in "[(<") - (letter in "])>")
+        if letter == "," and not depth:
+            found.append(inner[begin:place])
+            begin = place + 1
+    return [*found, inner[begin:]] if inner else []
+
+
+def _dtype(name: str) -> str:
+    return _TYPES.get(name, name.rpartition("::")[2].lower())

@@ -1,0 +1,84 @@
+"""The X-ray step: one more step of the program, observed by PyTorch itself, that is part of no time of the report.
+
+::
+
+    steps     | warm-up | measured | measured | X-ray |
+    range                                     |-xray--|   in our domain, on the thread that steps
+
+It is taken out of the trace here, before anything is found in it. What its calls launched goes with it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from nsyswrap.base.intervals import Spans, Times, containing, merge
+from nsyswrap.events.operations import SOURCES, launch_calls
+from nsyswrap.loop.injected_ranges import injected
+from nsyswrap.trace import tables
+from nsyswrap.trace.tables import TableSpec, Trace, array, coded
+
+# Source: nsyswrap/capture/annotate/xray.py.
+TEXT = "xray"
+
+Flags = npt.NDArray[np.bool_]
+_OPERATIONS = frozenset(spec.name for spec in SOURCES)
+_BY_CALL = frozenset({tables.EVENT_RECORDS.name, tables.EVENT_WAITS.name})
+
+
+def without_xray(trace: Trace) -> tuple[Trace, Trace | None]:
+    """Return a trace without its X-ray steps, and these alone; the trace itself and None where it has none."""
+    spans = _spans(trace[tables.RANGES])
+    return split(trace, spans) if spans else (trace, None)
+
+
+def split(trace: Trace, spans: Mapping[int, Spans]) -> tuple[Trace, Trace]:
+    """Return a trace without what its processes do during some spans, and that alone.
+
+    Args:
+        trace: The tables of one export.
+        spans: Spans of each process, by its global id.
+    """
+    inside = {spec.name: _inside(trace, spec, spans) for spec in tables.SPECS}
+    rest, xray = (
+        replace(
+            trace,
+            frames={name: frame[inside[name] == wanted].reset_index(drop=True) for name, frame in trace.frames.items()},
+        )
+        for wanted in (False, True)
+    )
+    return rest, xray
+
+
+def _spans(ranges: pd.DataFrame) -> Mapping[int, Spans]:
+    """Return when each process takes its X-ray step, by its global id."""
+    rows = np.flatnonzero(injected(ranges) & (ranges["text"] == TEXT).to_numpy(bool))
+    process = tables.process_of(array(ranges, "thread")[rows])
+    start, end = (array(ranges, name)[rows] for name in ("start", "end"))
+    return {int(each): merge(start[process == each], end[process == each]) for each in np.unique(process)}
+
+
+def _inside(trace: Trace, spec: TableSpec, spans: Mapping[int, Spans]) -> Flags:
+    """Return which rows of a table are of an X-ray step."""
+    frame, calls = trace[spec], trace[tables.CALLS]
+    if spec.name in _OPERATIONS or spec.name in _BY_CALL:
+        process = array(frame, "process")
+        call = launch_calls(trace, process, array(frame, "correlation_id"))
+        at = array(frame, "start").copy() if spec.name in _OPERATIONS else np.full(len(frame), -1, np.int64)
+        at[call >= 0] = array(calls, "start")[call[call >= 0]]
+        return _during(spans, process, at)
+    if "start" not in spec.columns or not {"thread", "process"} & spec.columns.keys():
+        return np.zeros(len(frame), bool)
+    process = array(frame, "process") if "process" in spec.columns else tables.process_of(coded(frame, "thread")[:])
+    return _during(spans, process, array(frame, "start"))
+
+
+def _during(spans: Mapping[int, Spans], process: Times, at: Times) -> Flags:
+    found = np.zeros(len(at), bool)
+    for each, its in spans.items():
+        mine = np.flatnonzero(process == each)
+        found[mine] = containing(its, at[mine]) >= 0
+    return found

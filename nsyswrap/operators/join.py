@@ -1,0 +1,224 @@
+"""The kernels of a window, each with the operator that launched it: by its place in the sequence of its step.
+
+The sequence of launches of a thread repeats from step to step, and in the X-ray step the operators are known::
+
+    X-ray step    gemm  add  norm  gemm  relu          each with its operator, module and line
+    step 7        gemm  add  norm  gemm  relu          the same places
+    step 8        gemm  add        gemm  relu  copy    by alignment; the copy is not joined
+
+Sequences that are equal are aligned once. Where a step has no counterpart, its kernels are not joined.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from nsyswrap.base.intervals import Indices, Spans, Times, Window, containing
+from nsyswrap.base.memo import memo
+from nsyswrap.events.operations import COMPUTE, SOURCES, Operations
+from nsyswrap.loop.context import TraceContext
+from nsyswrap.loop.own_windows import find_own_windows, running
+from nsyswrap.loop.range_names import of_operators
+from nsyswrap.loop.xray_step import split
+from nsyswrap.operators.alignment import Codes, aligned_twice
+from nsyswrap.operators.observed_calls import ObservedCalls, OperatorCall, find_observed
+from nsyswrap.trace import tables
+from nsyswrap.trace.tables import Trace, array, coded
+
+Flags = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class JoinedKernels:
+    """The compute kernels of a window, and graphs traced as a whole: arrays of equal length.
+
+    Attributes:
+        rows: Row of each in the context's operations.
+        own_ns: Time of each inside the window; time in which several run on one GPU belongs to the first to start, so
+            that the sum over a GPU is the compute time of its ledger.
+        call: Index into ``calls`` of the call of an operator that launched it; -1 where it is not joined.
+        exact: Whether it was launched as in the X-ray step, so that shapes and work are those of that step.
+        part: Its part of the work of that call.
+        calls: The calls of operators in the X-ray step.
+    """
+
+    rows: Indices
+    own_ns: Times
+    call: Indices
+    exact: Flags
+    part: npt.NDArray[np.float64]
+    calls: tuple[OperatorCall, ...]
+
+    def taken(self, at: Indices) -> "JoinedKernels":
+        """Return some of the kernels."""
+        names = ("rows", "own_ns", "call", "exact", "part")
+        return replace(self, **{name: getattr(self, name)[at] for name in names})
+
+
+@dataclass(frozen=True, slots=True)
+class Launchers:
+    """The calls of operators that launched the operations of a context: arrays of shape (operations,).
+
+    Attributes:
+        call, exact, part, calls: As those of ``JoinedKernels``.
+    """
+
+    call: Indices
+    exact: Flags
+    part: npt.NDArray[np.float64]
+    calls: tuple[OperatorCall, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Sequences:
+    """What threads launch in steps, by thread, step and start: arrays of equal length.
+
+    Attributes:
+        operation: Row of ``Operations``.
+        thread: Global id of the thread.
+        step: Number of the step.
+        name: Code of what was launched.
+        exact: Code of that with its size.
+    """
+
+    operation: Indices
+    thread: Times
+    step: Indices
+    name: Codes
+    exact: Codes
+
+    def groups(self) -> Iterator[slice]:
+        """Yield the launches of each thread in each step."""
+        if len(self.thread):
+            changes = (np.diff(self.thread) != 0) | (np.diff(self.step) != 0)
+            bounds = [0, *(np.flatnonzero(changes) + 1).tolist(), len(self.thread)]
+            yield from map(slice, bounds[:-1], bounds[1:])
+
+
+def has_operators(context: TraceContext) -> bool:
+    """Return whether the capture shows which operators launched its kernels."""
+    named = len(context.steps.measured) > 0 and bool(of_operators(context.trace[tables.RANGES]).any())
+    return context.xray is not None or named
+
+
+@memo
+def find_joined(context: TraceContext, window: Window) -> JoinedKernels:
+    """Return the kernels of a window with their operators."""
+    found = find_launchers(context)
+    rows, _ = running(context, np.flatnonzero(context.operations.kind == COMPUTE), window)
+    own = _own_time(context, rows, window)
+    return JoinedKernels(rows, own, found.call[rows], found.exact[rows], found.part[rows], found.calls)
+
+
+def _last_step(context: TraceContext) -> Trace:
+    """Return what the last measured step of each process did."""
+    steps = context.steps.measured
+    process = array(steps, "process")
+    last = {int(each): steps[process == each].iloc[-1] for each in np.unique(process)}
+    spans = {each: Spans(np.array([step["start"]]), np.array([step["end"]])) for each, step in last.items()}
+    return split(context.trace, spans)[1]
+
+
+def _own_time(context: TraceContext, rows: Indices, window: Window) -> Times:
+    """Return the time of each kernel in the window that no kernel of its GPU before it takes."""
+    operations, own = context.operations, find_own_windows(context, window)
+    found = np.zeros(len(rows), np.int64)
+    device = operations.device_id[rows]
+    for each in np.unique(device).tolist():
+        mine, part = np.flatnonzero(device == each), own.on(each)
+        start = np.maximum(operations.start[rows[mine]], part.start_ns)
+        end = np.minimum(operations.end[rows[mine]], part.end_ns)
+        before = np.append(part.start_ns, np.maximum.accumulate(end)[:-1])
+        found[mine] = np.maximum(end - np.maximum(start, before), 0)
+    return found
+
+
+@memo
+def find_launchers(context: TraceContext) -> Launchers:
+    """Return the calls of operators that launched the operations of all steps.
+
+    The pattern is the X-ray step. Without one, it is the last measured step, where ranges may name operators.
+    """
+    count = len(context.operations.start)
+    call, exact, part = np.full(count, -1, np.intp), np.zeros(count, bool), np.zeros(count)
+    observed = find_observed(context.xray or _last_step(context), context.settings.xray)
+    pattern, found = _sequences(context, observed)
+    patterns = {int(pattern.thread[each.start]): each for each in pattern.groups()}
+    names = {thread: Counter(pattern.name[each].tolist()) for thread, each in patterns.items()}
+    known: dict[tuple[int, bytes], tuple[Indices, Flags]] = {}
+    for group in found.groups():
+        thread = _counterpart(int(found.thread[group.start]), found.name[group], names)
+        if thread is None:
+            continue
+        its, key = patterns[thread], (thread, found.exact[group].tobytes())
+        if key not in known:
+            known[key] = aligned_twice(pattern.exact[its], found.exact[group], pattern.name[its], found.name[group])
+        place, same = known[key]
+        matched = place >= 0
+        mine, at = found.operation[group][matched], place[matched] + its.start
+        call[mine], exact[mine], part[mine] = observed.call[at], same[matched], observed.part[at]
+    return Launchers(call, exact, part, observed.calls)
+
+
+def _counterpart(thread: int, name: Codes, patterns: Mapping[int, "Counter[int]"]) -> int | None:
+    """Return the thread of the X-ray step that does what a thread does: itself, else the one that launches the same.
+
+    Args:
+        thread: Global id of the thread.
+        name: Codes of what it launches in a step.
+        patterns: How often each thread of the X-ray step launches what.
+    """
+    if thread in patterns:
+        return thread
+    counts = Counter(name.tolist())
+    process = thread & ~tables.THREAD_MASK
+    common = {each: (its & counts).total() for each, its in patterns.items() if each & ~tables.THREAD_MASK == process}
+    best = max(common, key=lambda each: (common[each], -each), default=None)
+    return best if best is not None and common[best] else None
+
+
+def _sequences(context: TraceContext, observed: ObservedCalls) -> tuple[_Sequences, _Sequences]:
+    """Return the launches of the X-ray step, and those of all steps."""
+    operations = context.operations
+    step = np.full(len(operations.start), -1, np.intp)
+    launched = np.flatnonzero(operations.call >= 0)
+    at = array(context.trace[tables.CALLS], "start")[operations.call[launched]]
+    process, start, end = (array(context.steps.frame, name) for name in ("process", "start", "end"))
+    for each in tables.distinct(process).tolist():
+        steps, mine = np.flatnonzero(process == each), np.flatnonzero(operations.process[launched] == each)
+        place = containing(Spans(start[steps], end[steps]), at[mine])
+        step[launched[mine]] = np.where(place >= 0, steps[place], -1)
+    chosen = np.flatnonzero(step >= 0)
+    thread = coded(context.trace[tables.CALLS], "thread")[operations.call[chosen]]
+    order = np.lexsort((chosen, operations.call[chosen], step[chosen], thread))
+    chosen, thread = chosen[order], thread[order]
+    parts = (
+        _content(observed.trace, observed.operations, observed.operation),
+        _content(context.trace, operations, chosen),
+    )
+    name, size = (np.concatenate(each) for each in zip(*parts, strict=True))
+    name, exact = (tables.groups(each)[0].astype(np.int64) if len(name) else name for each in ([name], [name, size]))
+    count = len(observed.operation)
+    return (
+        _Sequences(observed.operation, observed.thread, np.zeros(count, np.intp), name[:count], exact[:count]),
+        _Sequences(chosen, thread, step[chosen], name[count:], exact[count:]),
+    )
+
+
+def _content(trace: Trace, operations: Operations, rows: Indices) -> tuple[Codes, Codes]:
+    """Return what each of some operations is, and its size: the grid and the block of a kernel."""
+    name, size = operations.table[rows].astype(np.int64), np.zeros(len(rows), np.int64)
+    for index, spec in enumerate(SOURCES):
+        mine = np.flatnonzero(operations.table[rows] == index)
+        at, frame = operations.row[rows[mine]], trace[spec]
+        if spec is tables.KERNELS:
+            name[mine] = coded(frame, "name_id")[at] * len(SOURCES)
+            size[mine] = coded(frame, "grid_blocks")[at] << 11 | coded(frame, "block_threads")[at]
+        elif spec is tables.COPIES:
+            name[mine] += array(frame, "copy_kind")[at].astype(np.int64) * len(SOURCES)
+    # Ids of names are not negative, so the kinds of other operations are.
+    name[operations.table[rows] != 0] = -1 - name[operations.table[rows] != 0]
+    return name, size

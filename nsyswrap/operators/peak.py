@@ -1,0 +1,236 @@
+"""How near kernels come to the peak of their GPU, and where the time of products of matrices goes.
+
+A kernel cannot take less time than its operations need at the peak of their type, nor less than its bytes need at the
+peak of the memory. The longer of the two bounds it. What a product takes beyond that has a reason::
+
+    | at the GPU's highest peak | lower peak of its type | memory | alignment, older kernels, small size, or unknown |
+
+The highest peak is that of FP16 and BF16 on tensor cores, or of FP8 for products in FP8.
+"""
+
+import re
+from dataclasses import dataclass, fields, replace
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from nsyswrap.base.intervals import Indices
+from nsyswrap.events.operations import SOURCES
+from nsyswrap.events.xray_record import ITEM_BYTES
+from nsyswrap.hardware.kernel_names.classify import Classification, Verdict
+from nsyswrap.hardware.peak_rates import published_peak
+from nsyswrap.loop.context import TraceContext
+from nsyswrap.model import Gpu
+from nsyswrap.operators.join import JoinedKernels
+from nsyswrap.operators.observed_calls import RECOMPUTED
+from nsyswrap.operators.work import OperatorWork
+from nsyswrap.trace import tables
+from nsyswrap.trace.tables import coded
+
+Amounts = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
+
+TENSOR, CUDA_CORES, MEMORY, UNKNOWN = "tensor cores", "CUDA cores", "memory", ""
+BOUNDS = (UNKNOWN, TENSOR, CUDA_CORES, MEMORY)
+
+MODEL, AGAIN, PRECISION, OF_MEMORY, ALIGNMENT, OLDER, SMALL, BELOW, OTHER, NOT_JOINED = range(10)
+ACCOUNTS = (
+    "products at the peak",
+    "recomputed products at the peak",
+    "products: lower peak of their type",
+    "products: bounded by memory",
+    "products: misaligned sizes",
+    "products: kernels for an older GPU",
+    "products: too small for the GPU",
+    "products: below their peak",
+    "work bounded by memory",
+    "kernels without a known operator",
+)
+"""Where the time of kernels goes, in order; the first two are use of the peak."""
+
+_HALF = {"float16": "half", "bfloat16": "half"}
+# Elements that a kernel loads at once: with fewer than 16 bytes of them, tensor cores wait. Source: the names of
+# CUTLASS, and NVIDIA's Deep Learning Performance guide on alignment of matrices.
+_ALIGNED = re.compile(r"_align(\d+)")
+_ALIGNED_BYTES = 16
+NO_BLOCKS = 0
+# The GPU that a kernel was made for, in its name. Source: kernel names of cuBLAS, cuDNN and CUTLASS.
+_MADE_FOR = re.compile(r"(?:\bcutlass_|\bsm_?)(\d\d)(?!\d)|\b(volta|turing|ampere)_")
+_NAMED = {"volta": 70, "turing": 75, "ampere": 80}
+
+
+@dataclass(frozen=True, eq=False)
+class KernelRates:
+    """The work of joined kernels and the time that it needs at least: arrays of equal length, NaN where not known.
+
+    Attributes:
+        operations: Floating-point operations, causal attention in full.
+        model_operations: Those of them that no pass repeats.
+        bytes: Bytes, at least.
+        at_peak_ns: Time that the operations of a product need at the highest peak, causal attention in full.
+        needed_ns: Time that operations or bytes need at the peak of what bounds it.
+        bound: Index into ``BOUNDS``.
+        is_product: Whether it multiplies matrices; 0 where that is not known.
+        accounts: Time of each in each of ``ACCOUNTS``, shape (accounts, kernels); the sum is its own time.
+    """
+
+    operations: Amounts
+    model_operations: Amounts
+    bytes: Amounts
+    at_peak_ns: Amounts
+    needed_ns: Amounts
+    bound: npt.NDArray[np.int8]
+    is_product: Flags
+    accounts: Amounts
+
+    def taken(self, at: Indices) -> "KernelRates":
+        """Return those of some kernels."""
+        found: KernelRates = replace(self, **{each.name: getattr(self, each.name)[..., at] for each in fields(self)})
+        return found
+
+
+def find_rates(context: TraceContext, joined: JoinedKernels) -> KernelRates:
+    """Return the work of joined kernels, and where their time goes."""
+    works = [each.work for each in joined.calls]
+
+    def column(name: str) -> Amounts:
+        values = [np.nan if each is None or (one := getattr(each, name)) is None else float(one) for each in works]
+        return np.where(joined.exact, np.append(values, np.nan)[joined.call] * joined.part, np.nan)
+
+    operations, least, repeated = map(column, ("operations", "least_operations", "repeated_operations"))
+    product = np.append([each is not None and each.is_product for each in works], False)[joined.call].astype(bool)
+    again = np.append([each.role == RECOMPUTED for each in joined.calls], False)[joined.call].astype(bool)
+    peaks, moved = _peaks(context, joined), column("bytes")
+    compute_ns = np.where(product, least / peaks.own, np.nan)
+    needed = np.fmax(compute_ns, moved / peaks.memory)
+    bound = np.where(needed > np.nan_to_num(compute_ns), BOUNDS.index(MEMORY), peaks.unit)
+    return KernelRates(
+        operations=operations,
+        model_operations=np.where(again, 0.0, operations * (1 - repeated / np.fmax(least, 1))),
+        bytes=moved,
+        at_peak_ns=np.where(product, operations / peaks.highest, np.nan),
+        needed_ns=needed,
+        bound=np.where(np.isnan(needed), BOUNDS.index(UNKNOWN), bound).astype(np.int8),
+        is_product=product,
+        accounts=_accounts(joined, product, (again, repeated), (least / peaks.highest, compute_ns, needed), peaks),
+    )
+
+
+class _Peaks(NamedTuple):
+    """The peaks for each kernel, per ns: NaN where not known; and what its name says.
+
+    Attributes:
+        own: Operations of its type.
+        highest: Operations of the fastest type; of FP8 for products in FP8.
+        memory: Bytes.
+        unit: Index into ``BOUNDS`` of what multiplies.
+        is_misaligned, is_older, is_small: Why a product is slow, as name and grid show it.
+    """
+
+    own: Amounts
+    highest: Amounts
+    memory: Amounts
+    unit: npt.NDArray[np.int8]
+    is_misaligned: Flags
+    is_older: Flags
+    is_small: Flags
+
+
+def _peaks(context: TraceContext, joined: JoinedKernels) -> _Peaks:
+    """Return the peaks for each kernel."""
+    operations, gpus = context.operations, {gpu.device_id: gpu for gpu in context.trace.gpus}
+    kernels = operations.table[joined.rows] == SOURCES.index(tables.KERNELS)
+    blocks = np.full(len(joined.rows), NO_BLOCKS)
+    blocks[kernels] = coded(context.trace[tables.KERNELS], "grid_blocks")[operations.row[joined.rows[kernels]]]
+    keys, first = tables.groups(
+        [operations.device_id[joined.rows], context.kernel_names.code[joined.rows], joined.call]
+    )
+    rows = []
+    for at in first.tolist():
+        gpu = gpus.get(int(operations.device_id[joined.rows[at]]), Gpu(0, ""))
+        code, call = int(context.kernel_names.code[joined.rows[at]]), int(joined.call[at])
+        kind = context.kernel_names.kinds[code] if code >= 0 else None
+        work = joined.calls[call].work if call >= 0 else None
+        target = "" if work is None else target_of(work, kind)
+        name, unit = kind.name if kind else "", CUDA_CORES if target == "fp32" else TENSOR
+        rows.append((
+            _per_ns(published_peak(gpu, target) if target else None),
+            _per_ns(published_peak(gpu, "fp8" if target == "fp8" else "half")),
+            gpu.memory_bytes_per_second / 1e9 or np.nan,
+            BOUNDS.index(unit),
+            work is not None and _is_misaligned(name, work),
+            _is_older(name, gpu),
+            gpu.sm_count,
+        ))  # fmt: skip
+    own, highest, memory, units, misaligned, older, sm_count = (
+        np.array(each)[keys] for each in (zip(*rows, strict=True) if rows else ((),) * 7)
+    )
+    small = (blocks > NO_BLOCKS) & (blocks < sm_count)
+    return _Peaks(own, highest, memory, units.astype(np.int8), misaligned.astype(bool), older.astype(bool), small)
+
+
+def _per_ns(peak: float | None) -> float:
+    return np.nan if peak is None else peak / 1e9
+
+
+def target_of(work: OperatorWork, kind: Classification | None) -> str:
+    """Return which peak a product can reach, by its type and by its kernel's name; empty where it is not known."""
+    if work.dtype.startswith("float8"):
+        return "fp8"
+    if work.dtype == "float32":
+        return "tf32" if kind is not None and kind.verdict is Verdict.TENSOR else "fp32"
+    return _HALF.get(work.dtype, "")
+
+
+def _is_misaligned(name: str, work: OperatorWork) -> bool:
+    """Return whether a kernel loads fewer than 16 bytes of its matrices at once, by its name."""
+    found = _ALIGNED.search(name)
+    return found is not None and int(found[1]) * ITEM_BYTES.get(work.dtype, _ALIGNED_BYTES) < _ALIGNED_BYTES
+
+
+def _is_older(name: str, gpu: Gpu) -> bool:
+    """Return whether a kernel was made for an older GPU, by its name."""
+    found = _MADE_FOR.search(name)
+    if found is None or gpu.compute_capability is None:
+        return False
+    return (_NAMED[found[2]] if found[2] else int(found[1])) // 10 < gpu.compute_capability[0]
+
+
+def _accounts(
+    joined: JoinedKernels,
+    product: Flags,
+    repetition: tuple[Flags, Amounts],
+    least: tuple[Amounts, Amounts, Amounts],
+    peaks: _Peaks,
+) -> Amounts:
+    """Return the time of each kernel in each of ``ACCOUNTS``: each takes what it needs of what those before it left.
+
+    Args:
+        joined: The kernels.
+        product: Which of them multiply matrices.
+        repetition: Which of them are computed again, and the operations of the others that are.
+        least: Time that the operations need at the highest peak and at that of their type, and that the kernel needs.
+        peaks: The peaks.
+    """
+    (again, repeated), (at_highest, at_own, needed) = repetition, least
+    found, left = np.zeros((len(ACCOUNTS), len(joined.rows))), joined.own_ns.astype(np.float64)
+
+    def take(account: int, wanted: Amounts | float, which: Flags) -> None:
+        nonlocal left
+        part = np.where(which, np.clip(np.nan_to_num(wanted, nan=0.0, posinf=np.inf), 0, left), 0.0)
+        found[account], left = found[account] + part, left - part
+
+    everything = np.full(len(joined.rows), np.inf)
+    repeated_ns = np.where(again, at_highest, repeated / peaks.highest)
+    take(MODEL, at_highest - repeated_ns, product)
+    take(AGAIN, repeated_ns, product)
+    take(PRECISION, at_own - at_highest, product)
+    take(OF_MEMORY, needed - at_own, product)
+    take(ALIGNMENT, everything, product & peaks.is_misaligned)
+    take(OLDER, everything, product & peaks.is_older)
+    take(SMALL, everything, product & peaks.is_small)
+    take(BELOW, everything, product)
+    take(OTHER, everything, joined.call >= 0)
+    take(NOT_JOINED, everything, joined.call < 0)
+    return found

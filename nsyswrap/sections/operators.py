@@ -1,0 +1,335 @@
+"""Kernels by operator and by module of the model, and how much of the GPU's peak a step uses."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from nsyswrap.attribution.attribution import Attribution
+from nsyswrap.base.intervals import Window
+from nsyswrap.base.row_sums import largest_first, sums_by_text, typed_table
+from nsyswrap.loop.context import TraceContext
+from nsyswrap.model import Fact, Section
+from nsyswrap.operators.join import JoinedKernels, find_joined, has_operators
+from nsyswrap.operators.observed_calls import BACKWARD, RECOMPUTED, module_classes
+from nsyswrap.operators.peak import ACCOUNTS, BOUNDS, KernelRates, find_rates
+from nsyswrap.program.program import ProgramAlone
+from nsyswrap.ranks.collectives import Collectives
+from nsyswrap.rules.work_names import LEDGER_NAMES
+from nsyswrap.sections.program import mean_step, shared_out, window_accounts
+from nsyswrap.sections.spec import About, Kind, PageGroup, SectionSpec
+from nsyswrap.trace import tables
+
+KEY, TITLE = "operators", "Operators and modules"
+NOT_JOINED, NO_OPERATOR, NO_MODULE = "not joined", "outside operators", "outside modules"
+LACKING = "The X-ray step lacks something: {reason}."
+OF_STEP = (
+    "Operators, shapes, modules and lines are those of one more step, the X-ray step, which is part of no time here. "
+    "Each kernel takes them from its place in the sequence of its step."
+)
+OF_RANGES = (
+    "Operators are those that ranges of the capture name in the last measured step. Their types, modules and lines are "
+    "not recorded; 'nsyswrap profile' records them in one more step."
+)
+ADDITIVE = ("count", "total_ns", "forward_ns", "backward_ns", "recomputed_ns")
+MODULE_COLUMNS = ("module", "class_name", *ADDITIVE, "self_ns", "operations", "peak_share", "bound")
+PEAK_TYPES = {"device_id": np.int64, "rank": object, "account": str, "rule": str, "ns": np.int64, "share": np.float64}
+_NAMES = ("operator", "shapes", "dtypes", "module", "line", "phase")
+
+
+def run(
+    context: TraceContext,
+    window: Window,
+    program: ProgramAlone,
+    collectives: Collectives,
+    attributions: tuple[Attribution, ...],
+) -> Section:
+    """Return kernel time by operator and by module, and the ledger of the peak of a step.
+
+    The tables ``operators``, ``kernels`` and ``modules`` add up to the compute time of the ledger. The table ``peak``
+    adds up to the step.
+    """
+    joined = find_joined(context, window)
+    rates = find_rates(context, joined)
+    whole = int(joined.own_ns.sum())
+    known = joined.call >= 0
+    lines, modules = (
+        np.append([bool(getattr(each, name)) for each in joined.calls], False)[joined.call].astype(bool)
+        for name in ("line", "module")
+    )
+    return Section(
+        key=KEY,
+        title=TITLE,
+        window=window,
+        facts=(
+            *(
+                Fact(label, int(joined.own_ns[mask].sum()) / whole if whole else None, "share")
+                for label, mask in (
+                    ("joined_share", known),
+                    ("exact_share", joined.exact),
+                    ("line_share", lines),
+                    ("module_share", modules),
+                )
+            ),
+            *_use(context, window, program, joined, rates),
+        ),
+        tables={
+            "peak": _peak(context, window, program, collectives, attributions, joined, rates),
+            "modules": _modules(context, joined, rates),
+            "operators": _operators(context, joined, rates),
+            "kernels": _kernels(context, joined),
+        },
+        notes=(OF_RANGES if context.xray is None else OF_STEP, *_reasons(context)),
+    )
+
+
+def _reasons(context: TraceContext) -> tuple[str, ...]:
+    """Return why the X-ray step lacks something, as far as it does."""
+    found = dict.fromkeys(each.reason for each in context.settings.xray if each.reason)
+    return tuple(LACKING.format(reason=each) for each in found)
+
+
+def _operators(context: TraceContext, joined: JoinedKernels, rates: KernelRates) -> pd.DataFrame:
+    """Return the kernels by GPU, operator, shapes, types, module, line and phase, the most time first.
+
+    Shapes, types and work are not known of kernels that were launched with another size than in the X-ray step.
+    """
+    operations = context.operations
+    device, phase = operations.device_id[joined.rows], context.phase_of_operations[joined.rows]
+    labels: dict[tuple[str, ...], int] = {}
+    call = np.array(
+        [labels.setdefault(_label(joined, at), len(labels)) for at in range(-1, len(joined.calls))], np.intp
+    )
+    code, first = tables.groups([device, call[joined.call + 1], phase, joined.exact])
+    sums = _Sums.of(code, len(first), joined, rates)
+    texts = list(labels)
+    rows = []
+    for each, at in enumerate(first.tolist()):
+        operator, shapes, dtypes, module, line, role = texts[call[joined.call[at] + 1]]
+        known = (shapes, dtypes) if joined.exact[at] else ("", "")
+        name = role or context.phases.name(int(phase[at]))
+        rows.append((int(device[at]), operator, *known, module, line, name, *sums.row(each)))
+    rows = [rows[each] for each in largest_first(sums.total_ns, [row[:7] for row in rows])]
+    types = {"device_id": np.int64, **dict.fromkeys(_NAMES, str), **_SUM_TYPES}
+    return typed_table(rows, types)
+
+
+def _label(joined: JoinedKernels, call: int) -> tuple[str, ...]:
+    """Return operator, shapes, types, module, line and role of a call of an operator; -1 is no call."""
+    if call < 0:
+        return (NOT_JOINED, "", "", "", "", "")
+    each = joined.calls[call]
+    return (each.name or NO_OPERATOR, each.shapes, each.dtypes, each.module, each.line, each.role)
+
+
+_SUM_TYPES = {
+    **dict.fromkeys(("count", "total_ns"), np.int64),
+    **dict.fromkeys(("operations", "bytes", "peak_share"), np.float64),
+    "bound": str,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Sums:
+    """Sums over groups of kernels: arrays of one value a group, NaN where nothing is known."""
+
+    count: npt.NDArray[np.intp]
+    total_ns: npt.NDArray[np.int64]
+    operations: npt.NDArray[np.float64]
+    bytes: npt.NDArray[np.float64]
+    peak_share: npt.NDArray[np.float64]
+    bound: npt.NDArray[np.intp]
+
+    @classmethod
+    def of(cls, code: npt.NDArray[np.intp], size: int, joined: JoinedKernels, rates: KernelRates) -> "_Sums":
+        """Return the sums of each group."""
+        total = np.zeros(size, np.int64)
+        np.add.at(total, code, joined.own_ns)
+
+        def known(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+            is_known = ~np.isnan(values)
+            sums = np.bincount(code[is_known], values[is_known], size)
+            return np.where(np.bincount(code[is_known], minlength=size) > 0, sums, np.nan)
+
+        needed = known(rates.needed_ns)
+        time = known(np.where(np.isnan(rates.needed_ns), np.nan, joined.own_ns.astype(np.float64)))
+        by_bound = np.stack([np.bincount(code, joined.own_ns * (rates.bound == at), size) for at in range(len(BOUNDS))])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            share = np.where(time > 0, np.minimum(needed / time, 1.0), np.nan)
+        count = np.bincount(code, minlength=size)
+        return cls(count, total, known(rates.operations), known(rates.bytes), share, by_bound.argmax(axis=0))
+
+    def row(self, at: int) -> tuple[int, int, float, float, float, str]:
+        """Return the columns of one group."""
+        operations, moved, share = (float(each[at]) for each in (self.operations, self.bytes, self.peak_share))
+        return int(self.count[at]), int(self.total_ns[at]), operations, moved, share, BOUNDS[int(self.bound[at])]
+
+
+def _kernels(context: TraceContext, joined: JoinedKernels) -> pd.DataFrame:
+    """Return the kernels of each operator by their names, the most time first."""
+    names = context.kernel_names
+    kernel = names.code[joined.rows]
+    code, first = tables.groups([joined.call, kernel])
+    ns, count = np.zeros(len(first), np.int64), np.bincount(code, minlength=len(first))
+    np.add.at(ns, code, joined.own_ns)
+    texts = [
+        (
+            _label(joined, int(joined.call[at]))[0],
+            names.kinds[int(kernel[at])].name if kernel[at] >= 0 else "CUDA graph",
+        )
+        for at in first.tolist()
+    ]
+    found = sums_by_text(("operator", "name"), texts, 2, total_ns=ns, count=count)
+    return found[["operator", "name", "count", "total_ns"]]
+
+
+def _modules(context: TraceContext, joined: JoinedKernels, rates: KernelRates) -> pd.DataFrame:
+    """Return the kernels of each module with those of the modules in it, as the model folds."""
+    classes = module_classes(context.settings.xray)
+    roles = np.append([(BACKWARD, RECOMPUTED).index(each.role) + 1 if each.role else 0 for each in joined.calls], 0)
+    paths = [*(_paths(each.module) for each in joined.calls), (NOT_JOINED,)]
+    place = {path: at for at, path in enumerate(sorted({path for each in paths for path in each}))}
+    own = np.array([place[each[-1]] for each in paths], np.intp)[joined.call]
+    # A kernel is in each module around the one that launched it.
+    depth = max(map(len, paths))
+    around = np.array([[place[each[level]] if level < len(each) else -1 for each in paths] for level in range(depth)])
+    kernel = np.tile(np.arange(len(joined.rows)), depth)
+    module = around[:, joined.call].ravel()
+    kernel, module = kernel[module >= 0], module[module >= 0]
+    sums = _Sums.of(module, len(place), joined.taken(kernel), rates.taken(kernel))
+    own_ns = joined.own_ns
+    parts = [
+        np.bincount(module, own_ns[kernel] * (roles[joined.call[kernel]] == role), len(place)) for role in range(3)
+    ]
+    self_ns = np.bincount(own, own_ns, len(place))
+    found = [(path, at) for path, at in place.items() if sums.count[at]]
+    rows = []
+    for each in largest_first(np.array([sums.total_ns[at] for _, at in found]), [path for path, _ in found]):
+        path, at = found[each]
+        count, total, operations, _, share, bound = sums.row(at)
+        times = (int(column[at]) for column in (*parts, self_ns))
+        rows.append((path, classes.get(path, ""), count, total, *times, operations, share, bound))
+    whole = dict.fromkeys((*ADDITIVE, "self_ns"), np.int64)
+    numbers = dict.fromkeys(("operations", "peak_share"), np.float64)
+    return typed_table(rows, {**dict.fromkeys(MODULE_COLUMNS[:2], str), **whole, **numbers, "bound": str})
+
+
+def _paths(module: str) -> tuple[str, ...]:
+    """Return the paths of a module and of those around it, the outermost first."""
+    parts = module.split(".") if module else [NO_MODULE]
+    return tuple(".".join(parts[: at + 1]) for at in range(len(parts)))
+
+
+def _use(
+    context: TraceContext, window: Window, program: ProgramAlone, joined: JoinedKernels, rates: KernelRates
+) -> tuple[Fact, ...]:
+    """Return facts on the use of the peak, the mean over GPUs: of the model's operations, and with those repeated."""
+    device = context.operations.device_id[joined.rows]
+    steps = max(context.steps.measured_count if window.is_of_steps else 1, 1)
+    shares = []
+    for each in np.unique(device).tolist():
+        mine = (device == each) & rates.is_product
+        length = _step_ns(context, window, program, each)
+        model = np.nansum(rates.at_peak_ns[mine] * rates.model_operations[mine] / np.fmax(rates.operations[mine], 1))
+        shares.append((model / steps / length, np.nansum(rates.at_peak_ns[mine]) / steps / length))
+    known = bool(np.isfinite(rates.at_peak_ns[rates.is_product]).any())
+    mfu, hfu = np.mean(shares, axis=0).tolist() if known else (None, None)
+    total = np.nansum(rates.operations[rates.is_product]) / steps
+    return (
+        Fact("mfu_share", mfu, "share"),
+        Fact("hfu_share", hfu, "share"),
+        Fact("step_operations", float(total), "count"),
+    )
+
+
+def _step_ns(context: TraceContext, window: Window, program: ProgramAlone, device_id: int) -> int:
+    """Return the length of a step that the numbers are about, in ns."""
+    is_known = not program.is_recording and program.step is not None
+    return program.step.point if is_known and program.step else mean_step(context, window, device_id)
+
+
+def _peak(  # noqa: PLR0913, PLR0917 - all that a step is made of
+    context: TraceContext,
+    window: Window,
+    program: ProgramAlone,
+    collectives: Collectives,
+    attributions: Sequence[Attribution],
+    joined: JoinedKernels,
+    rates: KernelRates,
+) -> pd.DataFrame:
+    """Return the ledger of the peak of a step of each GPU, in ns; the rows of a GPU add up to the step.
+
+    The compute time of the ledger is divided into the time that products need at the peak, and what takes the rest.
+    """
+    device, compute = context.operations.device_id[joined.rows], LEDGER_NAMES["compute_ns"]
+    rows = []
+    for attribution in attributions:
+        each = attribution.device_id
+        accounts = window_accounts(context, window, collectives, attribution)
+        kernels = rates.accounts[:, device == each].sum(axis=1)
+        whole = accounts.pop((compute, ""))
+        parts = shared_out(np.rint(kernels * 1000).astype(np.int64), whole) if kernels.any() else [0] * len(ACCOUNTS)
+        found = {**dict(zip(((name, "") for name in ACCOUNTS), parts, strict=True)), **accounts}
+        length = _step_ns(context, window, program, each)
+        rank = collectives.ranks.number(each) if collectives.ranks.known else None
+        rows += [
+            (each, rank, *account, ns, ns / length)
+            for account, ns in zip(found, shared_out(np.array([*found.values()]), length), strict=True)
+            if ns
+        ]
+    table = typed_table(rows, PEAK_TYPES)
+    return table.assign(rank=table["rank"].astype("Int64"))
+
+
+SECTION = SectionSpec(
+    key=KEY,
+    title=TITLE,
+    run=run,
+    about=About.BOTH,
+    applies=has_operators,
+    of_program=frozenset({"peak", "mfu_share", "hfu_share"}),
+    needs=(tables.KERNELS,),
+    of_operations=True,
+    place=78,
+    group=PageGroup.GPU,
+    on_page_only=True,
+    columns={
+        "peak": "device_id rank account rule ns share",
+        "modules": " ".join(MODULE_COLUMNS),
+        "operators": f"device_id {' '.join(_NAMES)} count total_ns operations bytes peak_share bound",
+        "kernels": "operator name count total_ns",
+    },
+    kinds={
+        Kind.TEXT: "operator shapes dtypes module class_name line bound account",
+        Kind.NUMBER: "operations bytes",
+    },
+    units={"ns": "ns", "operations": "number"},
+    captions={
+        "peak": "Where a step's time goes, against the peak",
+        "modules": "Modules",
+        "operators": "Operators",
+        "kernels": "Kernels of each operator",
+    },
+    headings={
+        "dtypes": "types",
+        "class_name": "class",
+        "peak_share": "peak share",
+        "bound": "bound by",
+        "forward_ns": "forward",
+        "backward_ns": "backward",
+        "recomputed_ns": "recomputed",
+        "self_ns": "without modules in it",
+    },
+    facts={
+        "joined_share": "kernel time with a known operator",
+        "exact_share": "with known shapes",
+        "line_share": "with a known line",
+        "module_share": "in a known module",
+        "mfu_share": "model FLOPs utilization",
+        "hfu_share": "hardware FLOPs utilization",
+        "step_operations": "floating-point operations of products, a step",
+    },
+)
+"""The definition of the section."""

@@ -1,0 +1,158 @@
+"""The join on captures of H100 runs."""
+
+import lzma
+from collections import Counter
+from collections.abc import Callable
+from functools import cache
+
+import numpy as np
+import pytest
+from real_captures import CAPTURES, RealContext
+
+from nsyswrap.base.intervals import Spans
+from nsyswrap.capture_file import with_recorded
+from nsyswrap.loop.context import NO_SETTINGS, TraceContext, find_context
+from nsyswrap.loop.range_names import plain_names
+from nsyswrap.loop.range_nesting import RangeNesting
+from nsyswrap.operators.join import JoinedKernels, find_joined
+from nsyswrap.operators.observed_calls import RECOMPUTED
+from nsyswrap.operators.peak import ALIGNMENT, find_rates
+from nsyswrap.report import report_of
+from nsyswrap.trace import tables
+from nsyswrap.trace.load import load_export
+from nsyswrap.trace.tables import array, coded
+
+# Operations of the products of a step, by hand. gpt: 2 x 2,048 tokens x 35,168,768 weights x 3, attention of 1.07e9
+# operations in three layers, fused (3.5 times) in two of them, and the checkpointed block again up to its last product.
+OPERATIONS = {
+    "gpt": 6 * 2048 * 35_168_768 + (2 * 3.5 + 3 + 1) * 2**30 + 2 * 2048 * 512 * 4096,
+    "conv": 173_899_776_000,
+}
+
+
+@pytest.fixture(scope="module")
+def contexts(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], TraceContext]:
+    """Return the context of a capture with an X-ray step, by name."""
+    folder = tmp_path_factory.mktemp("xray")
+
+    @cache
+    def read(name: str) -> TraceContext:
+        path = folder / f"{name}.sqlite"
+        path.write_bytes(lzma.decompress((CAPTURES / "xray" / f"{name}.sqlite.xz").read_bytes()))
+        trace, settings = with_recorded(load_export(path), path, NO_SETTINGS)
+        return find_context(trace, settings)
+
+    return read
+
+
+@pytest.fixture(scope="module", params=("gpt", "conv", "compiled"))
+def context(request: pytest.FixtureRequest, contexts: Callable[[str], TraceContext]) -> TraceContext:
+    """Return the context of each of these captures."""
+    return contexts(request.param)
+
+
+def joined_in(context: TraceContext) -> JoinedKernels:
+    """Return the joined kernels of the measured steps."""
+    window = context.steps.measured_window()
+    assert window is not None
+    return find_joined(context, window)
+
+
+def share(joined: JoinedKernels, attribute: str) -> float:
+    """Return the share of the time of kernels whose operator has something."""
+    known = np.append([bool(getattr(each, attribute)) for each in joined.calls], False)[joined.call].astype(bool)
+    return float(joined.own_ns[known].sum() / joined.own_ns.sum())
+
+
+def test_all_kernels_have_an_operator_and_nearly_all_a_line(context: TraceContext) -> None:
+    """Lines lack where Python calls no function, as for `a + b`."""
+    joined = joined_in(context)
+    assert share(joined, "name") == 1.0
+    assert joined.exact.all()
+    assert share(joined, "line") >= 0.98
+
+
+def test_the_accounts_of_a_kernel_add_up_to_its_time(context: TraceContext) -> None:
+    """And none is negative."""
+    joined = joined_in(context)
+    accounts = find_rates(context, joined).accounts
+    assert (accounts >= 0).all()
+    assert np.allclose(accounts.sum(axis=0), joined.own_ns)
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_operations_of_a_step_are_those_of_its_formula(name: str, contexts: Callable[[str], TraceContext]) -> None:
+    """To the operation: each call of an operator counts once, however many kernels it takes."""
+    context = contexts(name)
+    rates = find_rates(context, joined_in(context))
+    assert np.nansum(rates.operations[rates.is_product]) == pytest.approx(2 * OPERATIONS[name], rel=1e-12)
+
+
+def test_the_largest_product_is_misaligned_and_has_its_line(contexts: Callable[[str], TraceContext]) -> None:
+    """Of a vocabulary of 50,257: all three products of the last layer, which take most time of the products."""
+    context = contexts("gpt")
+    joined = joined_in(context)
+    rates = find_rates(context, joined)
+    misaligned = np.flatnonzero(rates.accounts[ALIGNMENT] > 0)
+    assert {joined.calls[each].module for each in joined.call[misaligned]} == {"head"}
+    assert {joined.calls[each].line for each in joined.call[misaligned]} == {"xray0.py:41"}
+    assert {joined.calls[each].role for each in joined.call[misaligned]} == {"", "backward"}
+    assert rates.accounts[ALIGNMENT].sum() / joined.own_ns[rates.is_product].sum() > 0.7
+
+
+def test_the_checkpointed_block_is_computed_again(contexts: Callable[[str], TraceContext]) -> None:
+    """Its operators are known as such; without a checkpoint, none is."""
+    joined, other = (joined_in(contexts(name)) for name in ("gpt", "conv"))
+    again = Counter(
+        each.name for each in joined.calls if each.role == RECOMPUTED and each.work and each.work.is_product
+    )
+    assert again == {"aten::addmm": 3, "aten::_scaled_dot_product_cudnn_attention": 1}
+    assert not any(each.role == RECOMPUTED for each in other.calls)
+
+
+def test_kernels_of_a_compiled_model_have_their_fused_operators(contexts: Callable[[str], TraceContext]) -> None:
+    """And the module that was compiled."""
+    context = contexts("compiled")
+    joined = joined_in(context)
+    fused = [each for each in joined.calls if "native_layer_norm" in each.name]
+    assert {each.module for each in fused} == {"OptimizedModule"}
+    assert any(each.name == "_to_copy + add + embedding + native_layer_norm" for each in fused)
+
+
+def test_places_and_ranges_say_the_same(real_context: RealContext) -> None:
+    """Where ranges name the operator of each launch, it is that of its place in the last step."""
+    context = real_context("cnn_amp_autograd_ranges")
+    joined, ranges, calls = joined_in(context), context.trace[tables.RANGES], context.trace[tables.CALLS]
+    call = context.operations.call[joined.rows]
+    innermost = np.full(len(call), -1)
+    spans = array(calls, "start")[call], array(calls, "end")[call]
+    threads = coded(calls, "thread").only(call)
+    for which, rows in RangeNesting(ranges).enclosing(threads, lambda some: Spans(*(each[some] for each in spans))):
+        innermost[which] = rows
+    names, codes = plain_names(ranges), ranges["text"].cat.codes.to_numpy()[innermost]
+    assert [joined.calls[each].name for each in joined.call] == [names[code] for code in codes]
+
+
+def test_the_tables_add_up_to_the_ledger_and_the_step(context: TraceContext) -> None:
+    """Operators, kernels and modules to the compute time of the ledger, the ledger of the peak to the step."""
+    report = report_of(context)
+    operators, ledger = report.section("operators"), report.section("ledger")
+    assert operators is not None
+    assert ledger is not None
+    compute = ledger.tables["devices"]["compute_ns"].sum()
+    found = operators.tables
+    assert compute == found["operators"]["total_ns"].sum() == found["kernels"]["total_ns"].sum()
+    assert compute == found["modules"]["self_ns"].sum()
+    parts = found["modules"][["forward_ns", "backward_ns", "recomputed_ns"]].sum(axis=1)
+    assert (parts == found["modules"]["total_ns"]).all()
+    assert found["peak"]["ns"].sum() == round(report.window.length_ns / 2)
+    assert found["peak"]["share"].sum() == pytest.approx(1)
+    used = operators.fact("mfu_share"), operators.fact("hfu_share")
+    assert all(each is not None and isinstance(each.value, float) for each in used)
+
+
+def test_a_redacted_export_names_no_folders(contexts: Callable[[str], TraceContext]) -> None:
+    """Files of the program have their name, those of packages their place in them."""
+    files = {frame[0] for each in contexts("gpt").settings.xray for site in each.sites for frame in site.stack}
+    assert files
+    assert not any(each.startswith("/") for each in files)

@@ -1,0 +1,90 @@
+"""The tables of operators and modules, and the ledger of the peak."""
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from analysis_fixtures import run_section
+from xray_program import LAUNCHES, STEP_NS, context_of, program, record
+
+from nsyswrap.loop.context import TraceContext
+from nsyswrap.model import Section
+from nsyswrap.report import report_of
+from nsyswrap.sections import operators
+
+KERNEL_NS = 20_000
+STEPS = [LAUNCHES] * 5
+
+
+def section_of(context: TraceContext) -> Section:
+    """Return the section of the measured steps."""
+    window = context.steps.measured_window()
+    assert window is not None
+    return run_section(operators, context, window)
+
+
+def table(name: str, path: Path, steps: list[tuple[tuple[str, int, int], ...]] = STEPS) -> pd.DataFrame:
+    """Return a table of the section on a made program."""
+    return section_of(context_of(program(steps), path / "made.sqlite")).tables[name]
+
+
+def test_operators_have_a_row_by_shapes_module_line_and_phase(tmp_path: Path) -> None:
+    """Three measured steps of five kernels: the products of the forward and of the backward pass are two rows."""
+    found = table("operators", tmp_path)
+    products = found[found["operator"] == "aten::mm"]
+    columns = ["shapes", "dtypes", "module", "line", "phase", "count", "total_ns", "operations"]
+    same = ["[64, 64], [64, 64]", "bfloat16", "layers.0.linear", "model.py:8"]
+    rows = sorted(products[columns].to_numpy().tolist(), key=lambda row: str(row[4]))
+    assert [row[:4] for row in rows] == [same, same]
+    assert [row[4] for row in rows] == ["backward", "forward"]
+    assert [row[5:] for row in rows] == [[3, 3 * KERNEL_NS, 3 * 2 * 64**3]] * 2
+
+
+def test_kernels_of_another_size_have_no_shapes_and_no_work(tmp_path: Path) -> None:
+    """What is not joined is a row of its own."""
+    other = (LAUNCHES[0], ("gemm", 99, LAUNCHES[1][2]), ("log", 1, LAUNCHES[0][2]), *LAUNCHES[2:])
+    found = table("operators", tmp_path, [*STEPS[:4], other])
+    (unknown,) = found[(found["operator"] == "aten::mm") & (found["shapes"] == "")].to_dict("records")
+    assert (unknown["module"], unknown["dtypes"], unknown["count"]) == ("layers.0.linear", "", 1)
+    assert pd.isna(unknown["operations"])
+    assert found[found["operator"] == operators.NOT_JOINED][["count", "module"]].to_numpy().tolist() == [[1, ""]]
+
+
+def test_modules_hold_those_in_them(tmp_path: Path) -> None:
+    """`layers` has no kernel of its own; the optimizer and what has no line are in no module."""
+    found = table("modules", tmp_path).set_index("module")
+    assert set(found.index) == {"layers", "layers.0", "layers.0.linear", "tokens", operators.NO_MODULE}
+    whole = found.loc["layers"]
+    assert (whole["total_ns"], whole["forward_ns"], whole["backward_ns"]) == tuple(
+        3 * KERNEL_NS * each for each in (2, 1, 1)
+    )
+    assert (whole["self_ns"], found.loc["layers.0.linear"]["self_ns"]) == (0, 6 * KERNEL_NS)
+    assert found.loc["layers.0.linear"]["class_name"] == "torch.nn.Linear"
+
+
+def test_the_ledger_of_the_peak_adds_up_to_a_step(tmp_path: Path) -> None:
+    """Of a program whose steps take a millisecond, and its utilization is what its two products need."""
+    found = section_of(context_of(program(STEPS), tmp_path / "made.sqlite"))
+    peak = found.tables["peak"]
+    assert peak["ns"].sum() == STEP_NS
+    assert peak["share"].sum() == pytest.approx(1)
+    needed = 2 * 2 * 64**3 / 989_400 / STEP_NS
+    facts = {label: each.value for label in ("mfu_share", "hfu_share") if (each := found.fact(label)) is not None}
+    assert facts == {"mfu_share": pytest.approx(needed), "hfu_share": pytest.approx(needed)}
+
+
+def test_there_is_no_section_without_operators(tmp_path: Path) -> None:
+    """A capture without an X-ray step and without ranges of operators."""
+    keys = [
+        {each.key for each in report_of(context_of(program(STEPS, with_xray=has), tmp_path / "made.sqlite")).sections}
+        for has in (True, False)
+    ]
+    assert keys[0] - keys[1] == {"operators"}
+
+
+def test_what_the_xray_step_lacks_is_said(tmp_path: Path) -> None:
+    """The reason of the process is a note."""
+    found = record()
+    found["processes"][0]["reason"] = "the program uses a profiler of PyTorch"
+    notes = section_of(context_of(program(STEPS), tmp_path / "made.sqlite", found)).notes
+    assert any("the program uses a profiler of PyTorch" in each for each in notes)
