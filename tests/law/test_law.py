@@ -4,7 +4,7 @@
 """
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Container, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,10 +28,15 @@ KEPT = (
     ),
     *("fresh_python:other_pythons", "fresh_python:own_sitecustomize"),
 )
-OPTIMIZERS = Program("training.py", "optimizers")
+OPTIMIZERS, OWN_OPTIMIZER = Program("training.py", "optimizers"), Program("training.py", "own_optimizer")
 OF_ARMED = "test_the_program_does_the_same_when_it_records_its_steps"
-# Those that `make test` runs armed: each takes a process of its own, which imports torch.
-FEW = {str(OPTIMIZERS), "processes:threads_train_at_once"}
+# Those that `make test` runs, and the ones of them that it runs armed, each in a process that imports torch.
+FEW_ARMED = {str(OPTIMIZERS), "processes:threads_train_at_once"}
+FEW = FEW_ARMED | {
+    *("training:own_optimizer", "loading:forked_workers", "processes:exit_in_forward", "hooks:optimizer_hooks"),
+    *("positions:error_in_forward", "pickling:functions_of_torch", "names:attributes_of_classes"),
+    *("watching:profiler_with_stack", "fresh_python:own_sitecustomize"),
+}
 
 
 def chosen() -> list[Program]:
@@ -39,16 +44,22 @@ def chosen() -> list[Program]:
     return [each for each in law.programs() if str(each) in KEPT]
 
 
+def cases(programs: Iterable[Program], few: Collection[str], among: Container[str] = KEPT) -> list[object]:
+    """Return some programs as cases of a test; `make test` runs only few."""
+    return [each if str(each) in few else more(each)[0] for each in programs if str(each) in among]
+
+
 @pytest.fixture(scope="module")
 def outcomes(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Mapping[str, Mapping[Program, Outcome]]:
-    """Run the programs in each mode, once for all tests; armed only those that a test wants."""
-    tests = [each for each in request.session.items if isinstance(each, pytest.Function)]
+    """Run the programs that tests want in each mode, once for all tests."""
+    tests = [each for each in request.session.items if isinstance(each, pytest.Function) and hasattr(each, "callspec")]
+    wanted = {each.callspec.params["program"] for each in tests if "program" in each.callspec.params}
     armed = {each.callspec.params["program"] for each in tests if each.originalname == OF_ARMED}
     python, folder = Path(sys.executable), tmp_path_factory.mktemp("law")
     recorded = law.run(armed | {OPTIMIZERS}, (ARMED,), python, tmp_path_factory.mktemp("armed"))
-    return law.run(chosen(), (ALONE, MARKED), python, folder) | recorded
+    return law.run({*wanted, OPTIMIZERS, OWN_OPTIMIZER}, (ALONE, MARKED), python, folder) | recorded
 
 
 def test_each_program_has_a_name_of_its_own() -> None:
@@ -58,17 +69,13 @@ def test_each_program_has_a_name_of_its_own() -> None:
     assert {str(each) for each in found} >= set(KEPT)
 
 
-@pytest.mark.parametrize("program", chosen(), ids=str)
+@pytest.mark.parametrize("program", cases(chosen(), FEW), ids=str)
 def test_the_program_does_the_same(program: Program, outcomes: Mapping[str, Mapping[Program, Outcome]]) -> None:
     """The message shows what differs, line by line."""
     assert "\n".join(law.differences(outcomes[ALONE][program], outcomes[MARKED][program])) == ""
 
 
-@pytest.mark.parametrize(
-    "program",
-    [each if str(each) in FEW else more(each)[0] for each in chosen() if str(each) in ARMED_PROGRAMS],
-    ids=str,
-)
+@pytest.mark.parametrize("program", cases(chosen(), FEW_ARMED, ARMED_PROGRAMS), ids=str)
 def test_the_program_does_the_same_when_it_records_its_steps(
     program: Program, outcomes: Mapping[str, Mapping[Program, Outcome]]
 ) -> None:
@@ -83,9 +90,8 @@ def test_steps_were_recorded(outcomes: Mapping[str, Mapping[Program, Outcome]]) 
 
 def test_marks_were_made(outcomes: Mapping[str, Mapping[Program, Outcome]]) -> None:
     """Otherwise the programs would be the same for another reason. Alone there are none."""
-    training = Program("training.py", "own_optimizer")
-    assert outcomes[ALONE][training].ranges == 0
-    assert outcomes[MARKED][training].ranges >= 9
+    assert outcomes[ALONE][OWN_OPTIMIZER].ranges == 0
+    assert outcomes[MARKED][OWN_OPTIMIZER].ranges >= 9
 
 
 def test_differences_name_what_differs() -> None:
