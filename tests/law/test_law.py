@@ -55,11 +55,12 @@ def outcomes(
 ) -> Mapping[str, Mapping[Program, Outcome]]:
     """Run the programs that tests want in each mode, once for all tests."""
     tests = [each for each in request.session.items if isinstance(each, pytest.Function) and hasattr(each, "callspec")]
-    wanted = {each.callspec.params["program"] for each in tests if "program" in each.callspec.params}
-    armed = {each.callspec.params["program"] for each in tests if each.originalname == OF_ARMED}
+    of_tests = [(each.originalname, str(each.callspec.params.get("program"))) for each in tests]
+    wanted = {OPTIMIZERS, OWN_OPTIMIZER, *(each for each in chosen() if str(each) in {name for _, name in of_tests})}
+    armed = {OPTIMIZERS, *(each for each in wanted if (OF_ARMED, str(each)) in of_tests)}
     python, folder = Path(sys.executable), tmp_path_factory.mktemp("law")
-    recorded = law.run(armed | {OPTIMIZERS}, (ARMED,), python, tmp_path_factory.mktemp("armed"))
-    return law.run({*wanted, OPTIMIZERS, OWN_OPTIMIZER}, (ALONE, MARKED), python, folder) | recorded
+    recorded = law.run(armed, (ARMED,), python, tmp_path_factory.mktemp("armed"))
+    return law.run(wanted, (ALONE, MARKED), python, folder) | recorded
 
 
 def test_each_program_has_a_name_of_its_own() -> None:

@@ -70,7 +70,7 @@ def depthwise() -> ExportBuilder:
 
 
 def uneven() -> ExportBuilder:
-    """Return forty steps of 1 ms, five of which take longer, each by more than the one before it."""
+    """Return forty steps of 1 ms. Five take longer, each by more than the one before it."""
     made, at = ExportBuilder().os_call("mmap", 0, 1), 0
     for number in range(40):
         end = at + 1000 * US + (500 + 10 * number) * US * (number % 8 == 7)
