@@ -30,6 +30,7 @@ from nsyswrap.sections.capture_check import calls_without_record, only_operation
 from nsyswrap.sections.idle import find_idle_gaps, find_idle_sums
 from nsyswrap.sections.idle_findings import find_idle_findings
 from nsyswrap.sections.missing_events import calls_in_words, warnings_of
+from nsyswrap.sections.operators import without_operators
 from nsyswrap.sections.spec import About, SectionSpec
 from nsyswrap.timeline.build import timeline
 from nsyswrap.trace import tables
@@ -153,7 +154,7 @@ def report_of(
         program_kind=context.program_kind,
         sections=tuple(sections),
         findings=findings,
-        notes=(*_unmet(context, window, chosen), *left_out, *warnings_of(trace)),
+        notes=(*_unmet(context, window, chosen), *left_out, *without_operators(context), *warnings_of(trace)),
         timeline=_timeline(context, chosen, sections, collectives) if with_timeline else None,
         step=step,
     )

@@ -7,13 +7,15 @@ import pytest
 from capture_fixtures import fake_tree
 from export_builder import ExportBuilder
 from host_records import recorded
+from xray_program import LAUNCHES, program, record
 
 import nsyswrap
 from nsyswrap.base.errors import ExportError
-from nsyswrap.capture_file import exported, with_recorded
+from nsyswrap.capture_file import exported, shared_xray, with_recorded, xray_of
 from nsyswrap.cli.inputs import ReadOptions, report_from, trace_context
 from nsyswrap.loop.context import NO_SETTINGS
 from nsyswrap.trace.load import load_export
+from nsyswrap.trace.redact import redact
 
 RATE = {"low_bytes_per_second": 2e10, "high_bytes_per_second": 3e10}
 
@@ -90,3 +92,14 @@ def test_a_committed_capture_can_be_read_without_its_nsys(capture: Path, monkeyp
         pass
     assert f"Its finished report is {capture.parent / 'report.json'}" in caught.value.hint
     assert report_from(capture.parent / "report.json", ReadOptions()).findings
+
+
+def test_a_redacted_export_holds_the_xray_step_without_folders(tmp_path: Path) -> None:
+    """Operators, modules and lines are the same; files have their names alone."""
+    capture, shared = program([LAUNCHES] * 3).write(tmp_path / "capture.sqlite"), tmp_path / "shared.sqlite"
+    (tmp_path / "xray.json").write_text(json.dumps(record()), encoding="utf-8")
+    redact(capture, shared, more=lambda cleaner: shared_xray(capture, cleaner))
+    (found,), (original,) = xray_of(shared), xray_of(capture)
+    assert (found.operators, found.modules) == (original.operators, original.modules)
+    assert [each.file for each in found.sites] == ["model.py", "model.py", "train.py"]
+    assert b"someone" not in shared.read_bytes()

@@ -92,8 +92,8 @@ class ProfilerCost:
     def pace_of_runs(self) -> float:
         """Return how many times as long the same code takes in nine of ten other runs, or as short, at most.
 
-        Either end of the measured range is its root from the middle. That is for moments; a second of steps has about
-        half of it. Source: reports/overhead.json, turns of a second of programs whose CPU sets the pace.
+        Either end of the measured range is its root from the middle. That is for moments; a second of steps is taken to
+        have half of it. Source: ours, chosen with the turns of reports/overhead.json, of one kind of machine.
         """
         return float(self.pace_range**0.25)
 

@@ -64,7 +64,7 @@ from nsyswrap.what_if.without_profiler import (
 # Fewer steps alone do not show a typical one. Source: ours, as the fewest steps of a report without a caution.
 FEWEST_STEPS = 5
 # Before the recording begins, the host's work takes so many times as long if nsys is to record calls of the operating
-# system: they go through it then, too. Source: docs/overhead.md, turns of ten programs.
+# system: they go through it then, too. Source: docs/overhead.md, the mean of nine programs on one machine.
 ARMED = 1.08
 # A pace that explains less of what is missing does not explain it. Source: ours.
 EXPLAINED = 0.5

@@ -25,6 +25,7 @@ from nsyswrap.trace import tables
 KEY, TITLE = "operators", "Operators and modules"
 NOT_JOINED, NO_OPERATOR, NO_MODULE = "not joined", "outside operators", "outside modules"
 LACKING = "The X-ray step lacks something: {reason}."
+NO_STEP = "No operators, modules and lines, since there is no X-ray step: {reason}."
 OF_STEP = (
     "Operators, shapes, modules and lines are those of one more step, the X-ray step, which is part of no time here. "
     "Each kernel takes them from its place in the sequence of its step."
@@ -81,14 +82,19 @@ def run(
             "operators": _operators(context, joined, rates),
             "kernels": _kernels(context, joined),
         },
-        notes=(OF_RANGES if context.xray is None else OF_STEP, *_reasons(context)),
+        notes=(OF_RANGES if context.xray is None else OF_STEP, *_reasons(context, LACKING)),
     )
 
 
-def _reasons(context: TraceContext) -> tuple[str, ...]:
-    """Return why the X-ray step lacks something, as far as it does."""
+def without_operators(context: TraceContext) -> tuple[str, ...]:
+    """Return why there is no section on operators, as far as that is known."""
+    return () if has_operators(context) else _reasons(context, NO_STEP)
+
+
+def _reasons(context: TraceContext, words: str) -> tuple[str, ...]:
+    """Return the reasons of the processes whose X-ray step lacks something, in words."""
     found = dict.fromkeys(each.reason for each in context.settings.xray if each.reason)
-    return tuple(LACKING.format(reason=each) for each in found)
+    return tuple(words.format(reason=each) for each in found)
 
 
 def _operators(context: TraceContext, joined: JoinedKernels, rates: KernelRates) -> pd.DataFrame:

@@ -33,11 +33,11 @@ LEAST_SAVING_SHARE = 0.01
 # So many times as long takes the host's work to see what it sets. Source: ours; any small change shows the same.
 SLOWER = 1.1
 CANNOT = "no saving is predicted: the simulation does not reproduce this run"
-# Nine of ten savings that were predicted for planted faults differ from the measured ones by at most this share of what
-# is saved or of what is left, whichever is less. What a fix leaves of the host's work is known; how fast kernels run
-# that no capture shows is assumed. Source: pairs of runs on H200s and H100s, tests/captures/faults and
-# reports/overhead.json.
-HOST_FIX_ERROR, KERNEL_FIX_ERROR = 0.15, 0.25
+# About nine of ten savings predicted for planted faults differ from the measured ones by at most this share of
+# what is saved or of what is left, whichever is less. What a fix leaves of the host's work is known; how fast kernels
+# run that no capture shows is assumed. Source: 31 of 35 and 16 of 18 pairs of runs on an H200 with at least 8 steps, in
+# tests/captures/faults and tests/captures/plans; uneven steps, page faults and a fix that saved nothing are left out.
+HOST_FIX_ERROR, KERNEL_FIX_ERROR = 0.20, 0.25
 
 
 @dataclass(frozen=True)

@@ -29,20 +29,6 @@ def test_a_variable_that_names_no_ncu_is_an_error(tmp_path: Path, content: str |
     assert caught.value.hint == "Correct NSYSWRAP_NCU, or unset it"
 
 
-def test_path_takes_precedence_over_installation_folders(tmp_path: Path) -> None:
-    on_path = fake_ncu(tmp_path / "bin" / "ncu", "2023.1.0.0")
-    fake_ncu(tmp_path / "opt/nvidia/nsight-compute/2025.3.1/ncu", "2025.3.1.0")
-    assert find_ncu({"PATH": str(on_path.parent)}, tmp_path).path == on_path
-
-
-def test_of_several_versions_the_newest_is_used(tmp_path: Path) -> None:
-    """Version numbers are compared: 2025.10 is newer than 2025.3."""
-    for version in ("2025.3.1.0", "2025.10.0.0", "2023.3.0.0"):
-        fake_ncu(tmp_path / f"opt/nvidia/nsight-compute/{version[:-2]}/ncu", version)
-    found = find_ncu({"PATH": ""}, tmp_path)
-    assert (found.version, found.source) == ((2025, 10, 0, 0), "NVIDIA's installer")
-
-
 @pytest.mark.parametrize("place", ["usr/local/cuda-13.0/bin/ncu", "usr/local/cuda/nsight-compute-2025.3.1/ncu"])
 def test_the_ncu_of_a_cuda_toolkit_is_found(tmp_path: Path, place: str) -> None:
     fake_ncu(tmp_path / place)

@@ -14,7 +14,6 @@ from nsyswrap.base.errors import (
     CommandNotExecutableError,
     CommandNotFoundError,
     ExportError,
-    NsyswrapError,
     UsageError,
 )
 from nsyswrap.capture.convert import export_report, is_export
@@ -128,17 +127,6 @@ def test_an_existing_result_is_not_touched(fake_nsys: Nsys, tmp_path: Path) -> N
     assert "--force" in caught.value.hint
     assert (folder / "capture.sqlite").read_text() == "precious"
     assert not (tmp_path / "ran").exists()
-
-
-def test_force_replaces_the_complete_result(fake_nsys: Nsys, tmp_path: Path) -> None:
-    """Reports of the earlier run are removed, too, and other files stay."""
-    folder = tmp_path / "result"
-    profile(options(folder, "true"), fake_nsys)
-    for name in ("report.html", "run.json", "notes.txt"):
-        (folder / name).write_text("old")
-    profile(options(folder, "false", force=True), fake_nsys)
-    assert results_in(folder) == ["capture.nsys-rep", "capture.sqlite", "notes.txt"]
-    assert report_of(folder)["arguments"][-1].endswith("/false")
 
 
 @pytest.mark.parametrize(
@@ -300,20 +288,6 @@ def test_the_phases_of_a_capture(fake_nsys: Nsys, tmp_path: Path) -> None:
     assert exported[-1] == 1.0
 
 
-def test_two_captures_at_once_cannot_use_one_folder(fake_nsys: Nsys, tmp_path: Path) -> None:
-    """The second is refused while the first runs."""
-    inner = (
-        "from pathlib import Path\nfrom capture_fixtures import options\n"
-        "from nsyswrap.capture.locate import find_nsys\nfrom nsyswrap.capture.nsys import profile\n"
-        f"profile(options(Path({str(tmp_path / 'result')!r}), 'true'), find_nsys())"
-    )
-    result = profile(
-        options(tmp_path / "result", sys.executable, "-c", inner, cwd=Path(__file__).parents[1]), fake_nsys
-    )
-    assert result.exit_code == 1
-    assert report_of(tmp_path / "result")["arguments"][-1] == inner
-
-
 def test_an_export_replaces_an_old_one(fake_nsys: Nsys, tmp_path: Path) -> None:
     """Even a newer file is replaced."""
     report = tmp_path / "x.nsys-rep"
@@ -397,14 +371,6 @@ def test_an_export_is_a_database_with_tables(tmp_path: Path) -> None:
         (tmp_path / name).write_bytes(content)
         assert not is_export(tmp_path / name), name
     assert not is_export(tmp_path / "absent")
-
-
-def test_a_folder_that_cannot_be_created_is_an_error(fake_nsys: Nsys, tmp_path: Path) -> None:
-    """There is a file in place of the folder."""
-    (tmp_path / "file").write_text("")
-    with pytest.raises(NsyswrapError, match="cannot be created") as caught:
-        profile(options(tmp_path / "file" / "result", "true"), fake_nsys)
-    assert "-o" in caught.value.hint
 
 
 def test_a_temporary_folder_with_a_percent_sign_is_not_used(

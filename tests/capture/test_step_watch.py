@@ -29,7 +29,7 @@ def says(folder: Path, name: str, **values: object) -> None:
 def test_the_states_are_those_of_the_process_that_has_got_furthest(watch: StepWatch, tmp_path: Path) -> None:
     """The rate is that since the phase began. A state is shown once.
 
-    The times of the steps alone are written when the recording ends, in case the run is killed later.
+    The steps alone and the X-ray step are written when the recording ends, in case the run is killed later.
     """
     states: list[StepState] = []
     watch.on_state = states.append
@@ -42,9 +42,11 @@ def test_the_states_are_those_of_the_process_that_has_got_furthest(watch: StepWa
     says(tmp_path, "ended.1", first=30, last=39)
     (tmp_path / "status" / "begun.1").touch()
     says(tmp_path, "2.alone", pid=2, rank=None, first_step=3, host_ns=[10], gpu_ns=None, data_ns=None)
+    says(tmp_path, "2.xray", pid=2, rank=None, step=40, reason="other tools monitor the calls of this process")
     watch.look(1, 5.0)
     assert states == [StepState("alone", 3), StepState("alone", 23, 10.0, 0.0), StepState("ended")]
     assert json.loads((tmp_path / "steps_alone.json").read_text())["processes"][0]["host_ns"] == [10]
+    assert json.loads((tmp_path / "xray.json").read_text())["processes"][0]["step"] == 40
 
 
 @pytest.mark.parametrize(("ran_s", "starts"), [(120.0, False), (120.1, True)])

@@ -4,7 +4,7 @@
 """
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -34,10 +34,16 @@ KEPT = (
     *("fresh_python:other_pythons", "fresh_python:own_sitecustomize"),
     *("observed_steps:eager", "observed_steps:errors_in_the_step"),
 )
-OPTIMIZERS = Program("training.py", "optimizers")
+OPTIMIZERS, OWN_OPTIMIZER = Program("training.py", "optimizers"), Program("training.py", "own_optimizer")
+OBSERVED = Program("observed_steps.py", "eager")
 OF_ARMED = "test_the_program_does_the_same_when_it_records_its_steps"
-# Those that `make test` runs armed: each takes a process of its own, which imports torch.
-FEW = {str(OPTIMIZERS), "processes:threads_train_at_once", "observed_steps:eager"}
+# Those that `make test` runs, and the ones of them that it runs armed, each in a process that imports torch.
+FEW_ARMED = {str(OPTIMIZERS), "processes:threads_train_at_once", "observed_steps:eager"}
+FEW = FEW_ARMED | {
+    *("training:own_optimizer", "loading:forked_workers", "processes:exit_in_forward", "hooks:optimizer_hooks"),
+    *("positions:error_in_forward", "pickling:functions_of_torch", "names:attributes_of_classes"),
+    *("watching:profiler_with_stack", "fresh_python:own_sitecustomize"),
+}
 
 
 def chosen() -> list[Program]:
@@ -45,16 +51,28 @@ def chosen() -> list[Program]:
     return [each for each in law.programs() if str(each) in KEPT]
 
 
+def cases(programs: Iterable[Program], few: Collection[str]) -> list[object]:
+    """Return some programs as cases of a test; `make test` runs only few."""
+    return [each if str(each) in few else more(each)[0] for each in programs]
+
+
 @pytest.fixture(scope="module")
 def outcomes(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Mapping[str, Mapping[Program, Outcome]]:
-    """Run the programs in each mode, once for all tests; armed only those that a test wants."""
-    tests = [each for each in request.session.items if isinstance(each, pytest.Function)]
-    armed = {each.callspec.params["program"] for each in tests if each.originalname == OF_ARMED}
+    """Run the programs that tests want in each mode, once for all tests."""
+    tests = [each for each in request.session.items if isinstance(each, pytest.Function) and hasattr(each, "callspec")]
+    of_tests = [(each.originalname, str(each.callspec.params.get("program"))) for each in tests]
+    wanted = {
+        OPTIMIZERS,
+        OWN_OPTIMIZER,
+        OBSERVED,
+        *(each for each in chosen() if str(each) in {name for _, name in of_tests}),
+    }
+    armed = {OPTIMIZERS, OBSERVED, *(each for each in wanted if (OF_ARMED, str(each)) in of_tests)}
     python, folder = Path(sys.executable), tmp_path_factory.mktemp("law")
-    recorded = law.run(armed | {OPTIMIZERS}, (ARMED,), python, tmp_path_factory.mktemp("armed"))
-    return law.run(chosen(), (ALONE, MARKED), python, folder) | recorded
+    recorded = law.run(armed, (ARMED,), python, tmp_path_factory.mktemp("armed"))
+    return law.run(wanted, (ALONE, MARKED), python, folder) | recorded
 
 
 def test_each_program_has_a_name_of_its_own() -> None:
@@ -64,17 +82,13 @@ def test_each_program_has_a_name_of_its_own() -> None:
     assert {str(each) for each in found} >= set(KEPT)
 
 
-@pytest.mark.parametrize("program", chosen(), ids=str)
+@pytest.mark.parametrize("program", cases(chosen(), FEW), ids=str)
 def test_the_program_does_the_same(program: Program, outcomes: Mapping[str, Mapping[Program, Outcome]]) -> None:
     """The message shows what differs, line by line."""
     assert "\n".join(law.differences(outcomes[ALONE][program], outcomes[MARKED][program])) == ""
 
 
-@pytest.mark.parametrize(
-    "program",
-    [each if str(each) in FEW else more(each)[0] for each in chosen() if law.runs_armed(each)],
-    ids=str,
-)
+@pytest.mark.parametrize("program", cases(filter(law.runs_armed, chosen()), FEW_ARMED), ids=str)
 def test_the_program_does_the_same_when_it_records_its_steps(
     program: Program, outcomes: Mapping[str, Mapping[Program, Outcome]]
 ) -> None:
@@ -91,14 +105,13 @@ def test_an_x_ray_step_was_taken_where_calls_can_be_monitored(
     outcomes: Mapping[str, Mapping[Program, Outcome]],
 ) -> None:
     """That is with Python 3.12 and newer."""
-    assert outcomes[ARMED][Program("observed_steps.py", "eager")].has_xray == hasattr(sys, "monitoring")
+    assert outcomes[ARMED][OBSERVED].has_xray == hasattr(sys, "monitoring")
 
 
 def test_marks_were_made(outcomes: Mapping[str, Mapping[Program, Outcome]]) -> None:
     """Otherwise the programs would be the same for another reason. Alone there are none."""
-    training = Program("training.py", "own_optimizer")
-    assert outcomes[ALONE][training].ranges == 0
-    assert outcomes[MARKED][training].ranges >= 9
+    assert outcomes[ALONE][OWN_OPTIMIZER].ranges == 0
+    assert outcomes[MARKED][OWN_OPTIMIZER].ranges >= 9
 
 
 def test_differences_name_what_differs() -> None:

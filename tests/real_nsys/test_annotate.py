@@ -195,6 +195,7 @@ def without_loader(nsys: Nsys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     return profiled
 
 
+@pytest.mark.thorough
 def test_the_report_has_the_cost_of_the_loader(
     without_loader: Callable[[str], Result], tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

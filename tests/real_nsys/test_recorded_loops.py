@@ -100,7 +100,7 @@ def test_a_capture_is_as_large_however_long_the_job_is(nsys: Nsys, tmp_path: Pat
     for name in ("capture.nsys-rep", "capture.sqlite"):
         assert (long / name).stat().st_size < 1.1 * (short / name).stat().st_size
     times = json.loads((long / "host.json").read_text())["times_ns"]
-    assert times[-1] - times[0] < long_ns / 2
+    assert long_ns - (times[-1] - times[0]) > 2_000_000_000  # the steps after the recording take at least 4 s
 
 
 def test_a_program_that_is_killed_after_its_recording_leaves_all_of_it(

@@ -87,6 +87,8 @@ def test_the_steps_that_were_chosen_are_recorded_and_the_program_runs_on(
     assert (alone["version"], process["first_step"], process["rank"], process["gpu_ns"]) == (1, 3, None, None)
     assert len(process["host_ns"]) == 27
     assert min(process["host_ns"]) >= 20_000_000
+    (xray,) = json.loads((result.folder / "xray.json").read_text())["processes"]
+    assert (xray["step"], bool(xray["operators"])) == (40, hasattr(sys, "monitoring"))
 
 
 def test_ranks_record_the_same_steps(nsys: Nsys, tmp_path: Path) -> None:

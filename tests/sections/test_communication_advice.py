@@ -236,3 +236,10 @@ def test_links_of_real_jobs(real_context: RealContext) -> None:
         rate = link_rate(find_collectives(real_context(name)), 0)
         assert rate is not None
         assert low < rate < high
+
+
+@pytest.mark.parametrize(("size", "rate"), [(4 << 20, 8.0), ((4 << 20) - 1, None)])
+def test_copies_of_4_mib_show_the_rate_of_a_link(size: int, rate: float | None) -> None:
+    """Smaller ones take long to begin."""
+    made = ExportBuilder().gpu().copy(0, (4 << 20) // 8, launched=(0, 1), bytes=size)
+    assert pinned_rate(find_context(trace_of(made))) == rate

@@ -58,8 +58,19 @@ def chained() -> ExportBuilder:
     return made
 
 
+def depthwise() -> ExportBuilder:
+    """Return five depthwise convolutions in a row, each 10 us longer."""
+    made, at = ExportBuilder().gpu(), 0
+    for number in range(5):
+        end = at + (60 + 10 * number) * US
+        name = f"void at::native::<unnamed>::conv_depthwise2d_forward_kernel<(int){2 * number + 1}, float, int>(int)"
+        made.kernel(at, end, name, gridX=1000, blockX=1024)
+        at = end
+    return made
+
+
 def uneven() -> ExportBuilder:
-    """Return forty steps of 1 ms, five of which take longer, each by more than the one before it."""
+    """Return forty steps of 1 ms. Five take longer, each by more than the one before it."""
     made, at = ExportBuilder().os_call("mmap", 0, 1), 0
     for number in range(40):
         end = at + 1000 * US + (500 + 10 * number) * US * (number % 8 == 7)
@@ -76,6 +87,7 @@ def uneven() -> ExportBuilder:
         (occupancy, "occupancy/small_grid", unfilled, "launch of", 3),
         (compute, "compute/small_matrices", repeated, "in a row", 3),
         (compute, "compute/unfused", chained, "launch of", 3),
+        (compute, "compute/depthwise", depthwise, "launch of", 3),
         (compute, "compute/kernels", chained, "in 1 launch", 5),
         (steps, "steps/uneven", uneven, "batch", 3),
     ],
@@ -87,3 +99,20 @@ def test_the_costliest_are_named(
     found = run_section(module, context, choose_window(context)).findings
     (lines,) = [[line for line in each.evidence if among in line] for each in found if each.rule == rule]
     assert len(lines) == count, lines
+
+
+def test_the_three_kinds_of_kernels_that_take_most_time_are_named() -> None:
+    made = ExportBuilder().gpu()
+    names = (
+        "nvjet_sm90_tst_64x8_64x16_4x2_h_bz_bias_TNT",
+        "void at::native::<unnamed>::conv_depthwise2d_forward_kernel<(int)3, float, int>(int)",
+        "void at::native::<unnamed>::vectorized_layer_norm_kernel<float, float, (bool)0>(int, T2, const T1 *)",
+        LOOP.format(f"at::native::AUnaryFunctor<{TYPES}, at::native::MulFunctor<float>>"),
+        "ampere_sgemm_128x64_nn",
+    )
+    for number, name in enumerate(names):
+        made.kernel(number * 100 * US, (number * 100 + 95 - number) * US, name, gridX=1000, blockX=128)
+    context = find_context(trace_of(made))
+    found = run_section(compute, context, choose_window(context)).findings
+    (headline,) = [each.headline for each in found if each.rule == "compute/kernels"]
+    assert headline.partition("Kernel time: ")[2].count("%") == 3

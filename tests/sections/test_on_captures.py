@@ -53,22 +53,6 @@ def context_of(trace: Trace) -> TraceContext:
 
 @every_gpu_capture
 @every_window
-def test_idle_time_is_the_same_in_ledger_attribution_and_gaps(name: str, wanted: str, real_report: RealReport) -> None:
-    report = real_report(name, wanted)
-    idle, ledger = report.section("idle"), report.section("ledger")
-    assert idle
-    assert ledger
-    table = idle.tables["gaps"]
-    lengths = (table["end_ns"] - table["start_ns"]).groupby(table["device_id"]).sum().to_dict()
-    attributed = idle.tables["attribution"].groupby("device_id")["idle_ns"].sum().to_dict()
-    devices = ledger.tables["devices"].set_index("device_id")
-    assert devices["idle_ns"].to_dict() == attributed == lengths
-    assert (devices[list(ROWS)].sum(axis=1) == devices["window_ns"]).all()
-    assert report.window.length_ns >= devices["window_ns"].max()
-
-
-@every_gpu_capture
-@every_window
 def test_gaps_and_operations_tile_the_window(
     name: str, wanted: str, real_context: RealContext, real_report: RealReport
 ) -> None:

@@ -88,3 +88,11 @@ def test_what_the_xray_step_lacks_is_said(tmp_path: Path) -> None:
     found["processes"][0]["reason"] = "the program uses a profiler of PyTorch"
     notes = section_of(context_of(program(STEPS), tmp_path / "made.sqlite", found)).notes
     assert any("the program uses a profiler of PyTorch" in each for each in notes)
+
+
+def test_a_report_without_an_xray_step_says_why(tmp_path: Path) -> None:
+    """Where the process has said it."""
+    found = record()
+    found["processes"][0] |= {"reason": "the program uses a profiler of PyTorch", "operators": []}
+    context = context_of(program(STEPS, with_xray=False), tmp_path / "made.sqlite", found)
+    assert any("the program uses a profiler of PyTorch" in each for each in report_of(context).notes)

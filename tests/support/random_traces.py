@@ -38,7 +38,7 @@ TEXTS = ("data", "forward", "backward", "batch 1", "batch 2", "batch 3", "of my 
 same_examples = seed(secrets.randbits(32) if os.environ.get("NSYSWRAP_NEW_EXAMPLES") else 1)
 _KEPT = 256
 # Laws about values that take long to make: half as many examples as others.
-several = settings(max_examples=settings.default.max_examples // 2)
+several = settings(max_examples=settings().max_examples // 2)
 
 times = st.integers(1, LONGEST)  # CUPTI writes 0 for an operation without times
 lengths = st.integers(0, 12)

@@ -22,7 +22,7 @@ MS = 1_000_000
 # docs/faults.md says why.
 NOT_PLANNED = [("recommender", "norms")]
 NOT_IN_ORDER = [*NOT_PLANNED, ("tabular", "optimizer")]
-STEP_NOT_NEAR = [("library_loop", "tf32"), ("simulation", "cache"), ("tabular", "optimizer")]
+STEP_NOT_NEAR = [("library_loop", "tf32"), ("tabular", "optimizer")]
 SAVING_NOT_NEAR = {("epochs", "kept"), ("pictures", "workers"), ("tabular", "optimizer")}
 SAVING_NOT_NEAR |= {("recommender", "pinned"), ("recommender", "optimizer"), *NOT_PLANNED}
 

@@ -8,12 +8,14 @@ operators: ``a + b`` and ``a[0]`` are no calls. Nothing is replaced, and no hook
     model.py:32             |x + y            |  a line with an operator: until the next one, or the end of its function
 
 The module is the innermost object with ``torch.nn.Module`` among its classes whose call has not ended. Its path is
-looked up in the outermost one. Attributes of a program's objects are not read, because that may run its code.
+looked up in the outermost one. Attributes of a program's objects are not read, because that may run its code. Classes,
+code and modules are known by weak references, so that they live no longer than without this.
 """
 
 import opcode
 import os
 import sys
+import weakref
 from _thread import get_ident
 from collections.abc import Callable, Iterator
 from types import (
@@ -50,6 +52,8 @@ _C_FUNCTIONS = frozenset({BuiltinFunctionType, MethodDescriptorType, ClassMethod
 _PLAIN = frozenset({int, float, bool, str, bytes, complex})
 # Modules whose C functions start no work on a GPU.
 _INERT = frozenset({*sys.stdlib_module_names, "numpy"})
+# What compiled functions call to check sizes and to allocate.
+_INERT_PART = "torch._C._dynamo"
 # Files of PyTorch whose code runs while a function is compiled. Its tensors without data are not for observers.
 _COMPILING = (os.path.join("_dynamo", "convert_frame.py"), os.path.join("_subclasses", "fake_tensor.py"))
 # Functions of PyTorch that each call of a module or of a function makes, and that start no work either.
@@ -64,14 +68,16 @@ class _Code(NamedTuple):
     """What is known of some code.
 
     Attributes:
-        code: The code.
+        code: Weak reference to it.
+        number: Its number: after its end other code may have its id.
         lines: Its lines with operators that may work on tensors.
         is_left_out: Whether its frames are in no stack: they are between the call of a module and its ``forward``.
         is_own: Whether it is the program's, or of a library other than PyTorch.
         is_compiling: Whether it runs while a function is compiled.
     """
 
-    code: CodeType
+    code: "weakref.ref[CodeType]"
+    number: int
     lines: frozenset[int]
     is_left_out: bool
     is_own: bool
@@ -123,11 +129,14 @@ class Sites:
         folder = os.path.dirname(torch.__file__)  # noqa: PTH120 - see recording
         self._compiling = frozenset(os.path.join(folder, each) for each in _COMPILING)
         self._library = (f"{folder}{os.sep}", f"{os.path.dirname(folder)}{os.sep}triton{os.sep}")  # noqa: PTH120
+        # Code that Inductor has written runs in frames that its own code calls.
+        self._inductor, self._written = os.path.join(folder, "_inductor", ""), set[str]()
         self._standard = f"{os.path.dirname(os.__file__)}{os.sep}"  # noqa: PTH120
         self._threads: dict[int, _Thread] = {}
-        self._kinds: dict[int, tuple[type, int]] = {}
+        self._kinds: dict[int, tuple[weakref.ref[type], int]] = {}
         self._functions: dict[int, tuple[Any, bool]] = {}
         self._codes: dict[int, _Code] = {}
+        self._code_count = 0
         self._known: dict[tuple[int, ...], Any] = {}
         self._numbers: dict[tuple[Any, ...], int] = {}
         self._modules = _Modules()
@@ -156,7 +165,7 @@ class Sites:
         """Return the sites by their numbers, the modules and the roots, as `xray.json` holds them."""
         sites = []
         for module, stack in self._numbers:
-            own = next((each for each in stack if each[3]), stack[0])
+            own = next((each for each in stack if each[3] and each[0] not in self._written), stack[0])
             file, line, function, _ = own
             kept = [list(each[:3]) for each in stack]
             sites.append({"file": file, "line": line, "function": function, "stack": kept, "module": module})
@@ -207,7 +216,7 @@ class Sites:
 
     def _line_began(self, code: CodeType, line: int) -> Any:
         try:
-            known = self._codes.get(id(code)) or self._know(code)
+            known = self._know(code)
             if known.is_compiling:
                 self._leave("a function was compiled in the step")
                 return None
@@ -256,14 +265,14 @@ class Sites:
         if cls is MethodType:
             return _C_FUNCTION if type(called.__func__) is BuiltinFunctionType else _OTHER
         known = self._kinds.get(id(cls))
-        if known is None:
+        if known is None or known[0]() is not cls:
             if cls in _C_FUNCTIONS:
                 kind = _C_FUNCTION
             elif cls is type:
                 kind = _CLASS
             else:
                 kind = _MODULE if self._module in type.mro(cls) else _OTHER
-            known = self._kinds[id(cls)] = cls, kind
+            known = self._kinds[id(cls)] = weakref.ref(cls), kind
         return known[1]
 
     def _reaches(self, called: Any, kind: int, first: Any) -> bool:
@@ -281,40 +290,51 @@ class Sites:
                 self._functions[id(function)] = known
         return known[1]
 
+    def _is_written(self, frame: FrameType) -> bool:
+        """Return whether a frame runs code that Inductor has written."""
+        caller, file = frame.f_back, frame.f_code.co_filename
+        if caller is not None and caller.f_code.co_filename.startswith(self._inductor):
+            self._written.add(file)
+        return file in self._written
+
     def _know(self, code: CodeType) -> _Code:
+        known = self._codes.get(id(code))
+        if known is not None and known.code() is code:
+            return known
         name = code.co_filename
         is_standard = name.startswith((self._standard, "<frozen")) and "-packages" not in name
-        is_own = not is_standard and not name.startswith(self._library)
+        is_own = not is_standard and not name.startswith((*self._library, "<"))
         lines: frozenset[int] = frozenset() if is_standard else frozenset(_operator_lines(code))
-        known = _Code(code, lines, code in self._between, is_own, name in self._compiling)
+        self._code_count += 1
+        is_left_out, is_compiling = code in self._between, name in self._compiling
+        known = _Code(weakref.ref(code), self._code_count, lines, is_left_out, is_own, is_compiling)
         self._codes[id(code)] = known
         return known
 
     def _site(self, frame: FrameType, thread: _Thread) -> Any:
         """Return what describes the ranges of a site."""
-        module = thread.modules[-1] if thread.modules else None
+        module = self._modules.index(thread.modules)
         kept: list[tuple[FrameType, _Code]] = []
-        key, is_own_kept = [id(module)], False
+        key, is_own_kept = [-1 if module is None else module], False
         each: FrameType | None = frame
         for _ in range(MOST_FRAMES):
             if each is None or (is_own_kept and len(kept) >= MOST_KEPT):
                 break
             code = each.f_code
-            known = self._codes.get(id(code)) or self._know(code)
+            known = self._know(code)
             # The innermost frame of the program is kept, however deep PyTorch is in its own.
             if not known.is_left_out and (len(kept) < MOST_KEPT or known.is_own):
                 kept.append((each, known))
-                key += (id(code), each.f_lasti)
-                is_own_kept = is_own_kept or known.is_own
+                key += (known.number, each.f_lasti)
+                is_own_kept = is_own_kept or (known.is_own and not self._is_written(each))
             each = each.f_back
         found = self._known.get(tuple(key))
         if found is None:
             stack = tuple(
-                (known.code.co_filename, each.f_lineno or known.code.co_firstlineno, _name(known.code), known.is_own)
+                (each.f_code.co_filename, each.f_lineno or each.f_code.co_firstlineno, _name(each.f_code), known.is_own)
                 for each, known in kept
             )
-            site = self._modules.index(thread.modules), stack
-            number = self._numbers.setdefault(site, len(self._numbers))
+            number = self._numbers.setdefault((module, stack), len(self._numbers))
             found = self._known[tuple(key)] = self._sink.described(f"{TEXT} {number}", GRAY)
         return found
 
@@ -330,24 +350,30 @@ class _Modules:
     def __init__(self) -> None:
         self.modules: list[dict[str, Any]] = []
         self.roots: list[dict[str, Any]] = []
-        self._indexes: dict[int, int] = {}
-        self._paths: dict[int, tuple[int, dict[int, str]]] = {}
+        self._indexes: dict[int, tuple[weakref.ref[Any], int]] = {}
+        self._paths: dict[int, tuple[weakref.ref[Any], int, dict[int, str]]] = {}
 
     def index(self, called: "list[Any]") -> "int | None":
         """Return the index of the last of the modules that are being called; None for none."""
         if not called:
             return None
         root, module = called[0], called[-1]
-        found = self._indexes.get(id(module))
-        if found is None:
-            if id(root) not in self._paths:
-                named = list(_named(root, "", set()))
-                self._paths[id(root)] = len(self.roots), {id(each): path for path, each in named}
-                self.roots.append({"class": _class_name(root), **_parameters(each for _, each in named)})
-            number, paths = self._paths[id(root)]
-            found = self._indexes[id(module)] = len(self.modules)
+        known = self._indexes.get(id(module))
+        if known is None or known[0]() is not module:
+            _, number, paths = self._root(root)
+            known = self._indexes[id(module)] = weakref.ref(module), len(self.modules)
             self.modules.append({"path": paths.get(id(module), ""), "class": _class_name(module), "root": number})
-        return found
+        return known[1]
+
+    def _root(self, root: Any) -> "tuple[weakref.ref[Any], int, dict[int, str]]":
+        """Return the number of a model, and the paths of its modules by their ids."""
+        known = self._paths.get(id(root))
+        if known is None or known[0]() is not root:
+            named = list(_named(root, "", set()))
+            known = weakref.ref(root), len(self.roots), {id(each): path for path, each in named}
+            self._paths[id(root)] = known
+            self.roots.append({"class": _class_name(root), **_parameters(each for _, each in named)})
+        return known
 
 
 def _named(module: Any, path: str, seen: "set[int]") -> "Iterator[tuple[str, Any]]":
@@ -407,4 +433,6 @@ def _is_foreign(function: Any) -> bool:
         bound = function.__self__
         classes = type.mro(bound if isinstance(bound, type) else type(bound))
         module = next((each.__module__ for each in classes if function.__name__ in vars(each)), None)
-    return isinstance(module, str) and module.partition(".")[0] not in _INERT
+    if not isinstance(module, str) or module.startswith(_INERT_PART):
+        return False
+    return module.partition(".")[0] not in _INERT

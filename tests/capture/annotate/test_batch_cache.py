@@ -168,7 +168,9 @@ def test_all_tensors_of_a_batch_move(torch: ModuleType, monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize("workers", [0, 1])
 def test_an_iterable_data_set_is_not_changed(workers: int, torch: ModuleType, loader_of: Loader) -> None:
-    class Stream(torch.utils.data.IterableDataset):  # type: ignore[misc]
+    base: Any = torch.utils.data.IterableDataset
+
+    class Stream(base):  # type: ignore[misc]
         def __iter__(self) -> Iterator[int]:
             return iter(range(10))
 

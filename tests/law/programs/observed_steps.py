@@ -239,9 +239,14 @@ def program_lifetimes():
         module = nn.Linear(4, 4)
         weakref.finalize(module, ends.append, f"module {step}")
         module(X)
-        reference = weakref.ref(module)
-        del made, module
-        print(reference(), ends)
+        call = eval("lambda x: x + 1")
+        call(X)
+        own = type("Own", (nn.Identity,), {})
+        own()(X)
+        references = [weakref.ref(each) for each in (module, call.__code__, own)]
+        del made, module, call, own
+        gc.collect()
+        print([each() for each in references], ends)
 
     train(inside)
 
