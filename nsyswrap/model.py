@@ -22,6 +22,8 @@ if TYPE_CHECKING:  # the history does without it
 Unit = Literal["ns", "share", "count", "bytes", "text"]
 Flags = npt.NDArray[np.bool_]
 Numbers = npt.NDArray[np.integer[Any]]
+PARTS = "compute_ns communication_wait_ns communication_transfer_ns copy_exposed_ns memset_exposed_ns idle_ns"
+"""Columns of the parts of GPU time."""
 
 
 class Severity(StrEnum):

@@ -9,9 +9,8 @@ import numpy as np
 from nsyswrap.base.interval import Interval
 from nsyswrap.base.intervals import Window
 from nsyswrap.compare.bootstrap import Series
-from nsyswrap.model import Report
+from nsyswrap.model import PARTS, Report
 from nsyswrap.rules.idle import OFF_CPU
-from nsyswrap.sections.spec import PARTS
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -13,8 +13,7 @@ import pandas as pd
 from nsyswrap.base.errors import ExportError
 from nsyswrap.base.json_codec import DamagedError, codec_of, read_object
 from nsyswrap.base.program_name import program_and_arguments, working_words
-from nsyswrap.model import Finding, Report, Severity
-from nsyswrap.sections.spec import PARTS
+from nsyswrap.model import PARTS, Finding, Report, Severity
 
 SCHEMA = "nsyswrap.capture-sums/3"
 LEDGER = tuple(PARTS.split())

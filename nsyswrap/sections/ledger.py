@@ -7,11 +7,11 @@ from nsyswrap.base.intervals import Spans, Times, Window, covered, total, union
 from nsyswrap.events.operations import Operations
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.own_windows import find_own_windows
-from nsyswrap.model import Fact, Section
+from nsyswrap.model import PARTS, Fact, Section
 from nsyswrap.ranks.collectives import NO_COLLECTIVES, Collectives
 from nsyswrap.ranks.identity import Ranks
 from nsyswrap.ranks.many import OtherRanks
-from nsyswrap.sections.spec import PARTS, SectionSpec
+from nsyswrap.sections.spec import SectionSpec
 
 ROWS = (
     "compute_ns",

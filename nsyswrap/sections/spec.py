@@ -11,8 +11,6 @@ from nsyswrap.trace.tables import TableSpec
 
 STATISTICS = "count total_ns mean_ns median_ns min_ns max_ns stddev_ns share"
 """Columns of statistics by name, in each table that has them."""
-PARTS = "compute_ns communication_wait_ns communication_transfer_ns copy_exposed_ns memset_exposed_ns idle_ns"
-"""Columns of the parts of GPU time."""
 
 
 class PageGroup(StrEnum):

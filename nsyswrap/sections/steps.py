@@ -7,11 +7,11 @@ from nsyswrap.attribution.attribution import Attribution
 from nsyswrap.base.intervals import Times, Window
 from nsyswrap.loop.context import TraceContext
 from nsyswrap.loop.own_windows import find_own_windows
-from nsyswrap.model import Fact, Finding, Section
+from nsyswrap.model import PARTS, Fact, Finding, Section
 from nsyswrap.ranks.collectives import Collectives
 from nsyswrap.sections.ledger import ledger_of_spans
 from nsyswrap.sections.slow_steps import find_findings, find_outliers
-from nsyswrap.sections.spec import PARTS, About, Kind, PageGroup, SectionSpec
+from nsyswrap.sections.spec import About, Kind, PageGroup, SectionSpec
 from nsyswrap.trace import tables
 from nsyswrap.trace.tables import array
 from nsyswrap.what_if.simulate import Simulation

@@ -129,7 +129,7 @@ def test_a_section_nobody_knows_is_shown_and_its_cut_stated() -> None:
 
 
 def test_sections_the_screen_has_no_room_for_are_announced() -> None:
-    assert LINES[-1] == "The page and JSON hold 20 more sections: kernels, copies, calls and the rest."
+    assert LINES[-1] == "The page and JSON hold 21 more sections: kernels, copies, calls and the rest."
 
 
 def test_one_section_is_not_called_sections() -> None:
