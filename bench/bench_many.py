@@ -1,7 +1,7 @@
 # ruff: noqa: INP001, T201 - a program for the terminal
 """Analyze 500 captures with processes of this machine and with a Dask cluster of two, and kill a process in the middle.
 
-Prints a table for docs/many.md: time, CPU time, peak memory of the largest process and of all together. It fails if the
+Prints a table: time, CPU time, peak memory of the largest process and of all together. It fails if the
 results of both differ in one byte, if a broken file is not named, or if what was planted is not found.
 
 python bench/bench_many.py

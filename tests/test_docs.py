@@ -132,11 +132,10 @@ def is_path(span: str) -> bool:
     return re.fullmatch(r"(?:nsyswrap|tests|docs|tools|workloads|bench)/[\w/.]*", span) is not None
 
 
-@pytest.mark.parametrize("page", [ROOT / "docs" / "method.md", ROOT / "CONTRIBUTING.md"], ids=lambda page: page.name)
-def test_files_that_a_page_names_exist(page: Path) -> None:
-    named = [span for span in code_spans(page.read_text()) if is_path(span)]
-    assert len(named) > 5
-    assert [name for name in named if not (ROOT / name).exists()] == []
+def test_files_that_pages_name_exist() -> None:
+    named = {(page, span) for page in PAGES for span in code_spans(page.read_text()) if is_path(span)}
+    assert len(named) > 50
+    assert [(page, name) for page, name in named if not (ROOT / name).exists()] == []
 
 
 def test_the_picture_of_the_house_is_true() -> None:

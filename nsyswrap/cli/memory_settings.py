@@ -34,7 +34,7 @@ def tune_pages() -> None:
     """Make numpy use small pages of memory.
 
     It asks the kernel for pages of 2 MiB. To make one, the kernel may have to move other memory first. In the same
-    analysis on a virtual machine, large pages cost the kernel 1.6 seconds more than small ones (docs/performance.md).
+    analysis on a virtual machine, large pages cost the kernel 1.6 seconds more than small ones (bench_analysis.py).
     """
     # numpy has a variable of the environment for this, which it reads when it is loaded; the programs that nsyswrap
     # starts would inherit it.
@@ -47,7 +47,7 @@ def load_numpy() -> None:
     """Load numpy without the threads of its BLAS, unless the user wants some: the analysis multiplies no matrices.
 
     BLAS starts a thread for each core when it is loaded, and they wait for work in a loop: 0.1 to 0.4 CPU seconds
-    on two cores (docs/performance.md). The variable is taken back: programs that nsyswrap starts would inherit it.
+    on two cores (bench/bench_analysis.py). The variable is taken back: programs that nsyswrap starts would inherit it.
     """
     if BLAS_THREADS in os.environ:
         return

@@ -24,7 +24,7 @@ RealTrace = Callable[[str], Trace]
 ROOT = Path(__file__).parents[2]
 simulated = of_captures(name for name in CAPTURE_NAMES if name not in {OLD, NO_GPU})
 
-# The prediction error in thousandths, as in docs/sections/prediction.md. A change of the model changes it.
+# The prediction error in thousandths. A change of the model changes it.
 ERROR = {
     "alexnet_data_parallel_2gpu": -0.09,
     "bench_source": -2.22,
