@@ -5,9 +5,6 @@ A short program (:mod:`nsyswrap.capture.cost_probe`) makes calls of each kind, a
 recorded, so it is measured again when one of these changes.
 """
 
-import hashlib
-import json
-import os
 import platform
 import statistics
 from collections.abc import Callable, Mapping, Sequence
@@ -17,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from nsyswrap.base.errors import NsyswrapError
-from nsyswrap.base.user_folder import user_folder
 from nsyswrap.capture.capabilities import capabilities_of
 from nsyswrap.capture.cost_probe import TIGHT
+from nsyswrap.capture.kept_measurement import driver_version, keep, kept, kept_at
 from nsyswrap.capture.locate import Nsys
 from nsyswrap.capture.options import CaptureOptions, profile_invocation
 from nsyswrap.capture.probe_turns import LAUNCHES, LONGEST, Times, run_probes
@@ -27,7 +24,7 @@ from nsyswrap.capture.run_dir import RunDir, private_folder
 from nsyswrap.hardware.profiler_cost import CONVOLUTION_LAUNCH, LAUNCH, SLOWDOWN
 
 SCHEMA = "nsyswrap.profiler-cost/9"
-DRIVER = Path("/proc/driver/nvidia/version")
+KIND = "profiler_cost"
 CPU = Path("/proc/cpuinfo")
 
 GRAPH_NODES = 20
@@ -80,10 +77,10 @@ def profiler_cost(
         kept: ``failure`` says why. ``pace`` has ``fastest_ns`` and ``slowest_ns`` of the same work.
     """
     conditions = conditions_of(options, nsys)
-    path = kept_at({**conditions, "arguments": list(options.nsys_args)})
-    kept = None if again else _kept(path)
-    if kept is not None:
-        return {"conditions": conditions, **kept}
+    path = kept_at(KIND, {**conditions, "arguments": list(options.nsys_args)})
+    found = {} if again else kept(path)
+    if found.get("calls"):
+        return {"conditions": conditions, **found}
     if kept_only:
         return {}
     announce()
@@ -93,7 +90,7 @@ def profiler_cost(
         return {"conditions": conditions, "calls": {}, "pace": {}, FAILURE: str(error)}
     measured = {"calls": costs(alone, recorded), "pace": pace_range((alone, recorded))}
     if measured["calls"]:
-        _keep(path, measured)
+        keep(path, measured)
     return {"conditions": conditions, **measured}
 
 
@@ -102,7 +99,7 @@ def conditions_of(options: CaptureOptions, nsys: Nsys) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
         "nsys": nsys.version_text,
-        "driver": _driver_version(),
+        "driver": driver_version(),
         "cpu": _cpu_name(),
         "python": platform.python_version(),
         "traces": sorted(options.traces),
@@ -114,13 +111,6 @@ def conditions_of(options: CaptureOptions, nsys: Nsys) -> dict[str, Any]:
         "gpu_metrics": bool(options.gpu_metrics),
         "cuda_memory": options.cuda_memory,
     }
-
-
-def kept_at(conditions: Mapping[str, Any]) -> Path:
-    """Return the file in the user's cache folder that keeps the costs for these conditions."""
-    base = user_folder(os.environ, "XDG_CACHE_HOME", ".cache")
-    text = json.dumps(conditions, sort_keys=True)
-    return base / "nsyswrap" / "profiler_cost" / f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.json"
 
 
 def measure(options: CaptureOptions, nsys: Nsys) -> tuple[Times, Times]:
@@ -291,39 +281,9 @@ def _cost(name: str, alone: Times, recorded: Times) -> dict[str, Any]:
     }
 
 
-def _driver_version() -> str:
-    """Return the version of the NVIDIA driver; empty where there is none."""
-    try:
-        words = DRIVER.read_text(encoding="ascii", errors="replace").split()
-    except OSError:
-        return ""
-    return next((word for word in words if word[:1].isdigit()), "")
-
-
 def _cpu_name() -> str:
     try:
         lines = CPU.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         return platform.machine()
     return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())
-
-
-def _kept(path: Path) -> dict[str, Any] | None:
-    """Return the costs in a file; None where there is none, or where it cannot be read."""
-    try:
-        kept = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    return kept if isinstance(kept, dict) and kept.get("calls") else None
-
-
-def _keep(path: Path, measured: Mapping[str, Any]) -> None:
-    """Write the costs to a file for this user only; nothing is kept if the folder cannot be written."""
-    try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        fresh = path.with_suffix(f".{os.getpid()}")
-        fresh.touch(mode=0o600)
-        fresh.write_text(json.dumps(measured, sort_keys=True), encoding="utf-8")
-        fresh.replace(path)
-    except OSError:
-        return

@@ -10,11 +10,13 @@ import pytest
 from capture_fixtures import fake_nsys, options
 
 from nsyswrap.base.interval import Interval
+from nsyswrap.capture import kept_measurement
 from nsyswrap.capture import profiler_cost as measuring
+from nsyswrap.capture.kept_measurement import kept_at
 from nsyswrap.capture.locate import Nsys
 from nsyswrap.capture.options import CaptureOptions
 from nsyswrap.capture.probe_turns import Times
-from nsyswrap.capture.profiler_cost import conditions_of, costs, kept_at, pace_range, profiler_cost
+from nsyswrap.capture.profiler_cost import conditions_of, costs, pace_range, profiler_cost
 from nsyswrap.hardware.profiler_cost import CallCost, Slowdown, read_cost
 
 __all__ = ["fake_nsys"]
@@ -226,13 +228,16 @@ def test_it_is_measured_again_with_another_nsys_driver_cpu_or_python(
 ) -> None:
     chosen, nsys = options(tmp_path, "python"), Nsys(Path("nsys"), (2025, 3, 1), "PATH")
     found = [conditions_of(chosen, nsys), conditions_of(chosen, replace(nsys, version=(2025, 5, 1)))]
-    for name, text in (("DRIVER", "NVRM version: NVIDIA UNIX 590.1 now\n"), ("CPU", "model name\t: Another CPU\n")):
+    for module, name, text in (
+        (kept_measurement, "DRIVER", "NVRM version: NVIDIA UNIX 590.1 now\n"),
+        (measuring, "CPU", "model name\t: Another CPU\n"),
+    ):
         (tmp_path / name).write_text(text)
-        monkeypatch.setattr(measuring, name, tmp_path / name)
+        monkeypatch.setattr(module, name, tmp_path / name)
         found.append(conditions_of(chosen, nsys))
     monkeypatch.setattr("nsyswrap.capture.profiler_cost.platform.python_version", lambda: "3.99")
     found.append(conditions_of(chosen, nsys))
-    assert len({str(kept_at(each)) for each in found}) == len(found) == 5
+    assert len({str(kept_at("cost", each)) for each in found}) == len(found) == 5
     assert (found[-1]["driver"], found[-1]["cpu"]) == ("590.1", "Another CPU")
 
 
