@@ -4,6 +4,7 @@ Calls are those of CUDA, of the operating system, and the overhead of the profil
 """
 
 import re
+from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
@@ -93,6 +94,11 @@ def base_name(name: str) -> str:
     return _VERSION.sub("", name)
 
 
+def calls_named(trace: Trace, wanted: Callable[[str], object]) -> Mask:
+    """Return which rows of ``trace[CALLS]`` have a name that is wanted, without its version and default stream."""
+    return tables.rows_named(trace, tables.CALLS, lambda name: wanted(base_name(name)))
+
+
 def call_kind(name: str) -> int | None:
     """Return the kind of a CUDA call; None for a call that does not explain idle time, such as a launch."""
     if _SYNCHRONIZATION.match(name):
@@ -102,6 +108,11 @@ def call_kind(name: str) -> int | None:
     if _COPY.match(name) and not _ASYNC.search(name):
         return BLOCKING_COPY
     return MODULE_LOAD if _MODULE_LOAD.match(name) else None
+
+
+def synchronizes(name: str) -> bool:
+    """Return whether the call waits for the GPU."""
+    return call_kind(name) == SYNCHRONIZATION
 
 
 def is_copy(name: str) -> bool:

@@ -18,11 +18,11 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
 from nsyswrap.base.intervals import Indices, Spans, Times, Window, covered
 from nsyswrap.base.memo import memo
-from nsyswrap.events.api_calls import base_name
+from nsyswrap.events.api_calls import calls_named
+from nsyswrap.events.host_marks import injected
 from nsyswrap.events.kernel_names import KernelNames
 from nsyswrap.events.operations import GRAPH_LAUNCHES, Operations
 from nsyswrap.events.thread_states import ThreadStates
@@ -230,15 +230,8 @@ def _cuda_calls(
 ) -> Iterator[tuple[int, CallTimes]]:
     """Yield the CUDA calls: launches, those of convolutions, launches of graphs, their nodes, and the rest."""
     calls, rows = trace[tables.CALLS], _inside(trace, tables.CALLS, window)
-    thread, start, end = (
-        column[rows] for column in (coded(calls, "thread"), array(calls, "start"), array(calls, "end"))
-    )
-    code, ids = pd.factorize(coded(calls, "name_id")[rows])
-    texts = [base_name(trace.text(int(each))) for each in ids]
-    graph, own = (
-        np.array([text in wanted for text in texts], bool)[code] if texts else np.zeros(0, bool)
-        for wanted in (GRAPH_LAUNCHES, OWN_CALLS)
-    )
+    thread, start, end = coded(calls, "thread")[rows], array(calls, "start")[rows], array(calls, "end")[rows]
+    graph, own = (calls_named(trace, wanted.__contains__)[rows] for wanted in (GRAPH_LAUNCHES, OWN_CALLS))
     inside = np.flatnonzero((operations.call >= rows.start) & (operations.call < rows.stop))
     by_call = operations.call[inside] - rows.start
     launched = np.bincount(by_call, minlength=len(start))
@@ -247,8 +240,8 @@ def _cuda_calls(
     convolution[by_call[of_convolution[names.code[inside]]]] = True  # no kernel has the code -1: the last flag
     for each in threads:
         mine = thread == each
-        launches = mine & (launched > 0) & ~graph
-        any_launch = mine & (launched > 0)
+        any_launch, graphs = mine & (launched > 0), mine & graph
+        launches = any_launch & ~graph
         # The work before the first launch of the window may have begun outside it.
         since = np.zeros(len(start), np.int64)
         since[any_launch] = np.append(start[any_launch][:1], np.maximum.accumulate(end[any_launch])[:-1])[
@@ -260,8 +253,7 @@ def _cuda_calls(
         ):
             yield each, CallTimes(kind, start[chosen], piece=Spans(since[chosen], end[chosen]))
         yield each, CallTimes(kinds.CALL, start[mine & ~launches & ~graph & ~own])
-        yield each, CallTimes(kinds.GRAPH_LAUNCH, start[mine & graph])
-        graphs = mine & graph
+        yield each, CallTimes(kinds.GRAPH_LAUNCH, start[graphs])
         yield each, CallTimes(kinds.GRAPH_NODE, start[graphs], np.cumsum(launched[graphs]), (end - start)[graphs])
 
 
@@ -286,8 +278,7 @@ def _added_to_nodes(number: Times, length: Times, cost: ProfilerCost) -> Costs:
 def _range_ends(trace: Trace, window: Window, threads: Iterable[int]) -> Iterator[tuple[int, CallTimes]]:
     """Yield the begins and ends of ranges."""
     ranges = trace[tables.RANGES]
-    ours = np.array([str(each) == tables.OWN_DOMAIN for each in ranges["domain"].cat.categories], bool)
-    marks = ours[ranges["domain"].cat.codes.to_numpy()] if len(ours) else np.zeros(len(ranges), bool)
+    marks = injected(ranges)
     thread, start, end = (array(ranges, name) for name in ("thread", "start", "end"))
     for each in threads:
         for kind, flags in ((kinds.RANGE, ~marks), (kinds.MARK, marks)):
