@@ -54,7 +54,8 @@ _WAIT = re.compile(
     r"p?poll|p?select|epoll_p?wait|recv\w*|accept4?|wait(?:pid|id|3|4)?"
     r"|(?:clock_)?nanosleep|u?sleep|sig(?:timed)?wait\w*|mq_\w*receive|msgrcv|io_getevents|connect"
 )
-_SLEEP = re.compile(r"(?:clock_)?nanosleep|u?sleep")
+# Those that wait for nothing but time.
+SLEEP = re.compile(r"(?:clock_)?nanosleep|u?sleep")
 # Calls on files. `read` and `write` may also be calls on a pipe or a socket: the capture does not show which, and only
 # samples of the host may (blocked_calls).
 _FILE = re.compile(
@@ -82,11 +83,6 @@ _LOADED = re.compile(r"dlopen|dlclose|dlmopen")
 # The end of a call's name: its version, and ptds or ptsz where each thread has a default stream of its own. The runtime
 # and the driver write the two in different order. Source: cuda_runtime_api.h and cuda.h.
 _VERSION = re.compile(r"(?:_pt[ds][sz])?(?:_v\d+)?(?:_pt[ds][sz])?$")
-
-
-def is_sleep(name: str) -> bool:
-    """Return whether a call of the operating system waits for nothing but time."""
-    return _SLEEP.fullmatch(name) is not None
 
 
 def base_name(name: str) -> str:
