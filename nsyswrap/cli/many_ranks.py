@@ -80,7 +80,7 @@ def _report(  # noqa: PLR0913, PLR0917 - one argument a source
     """Return the report of all ranks, from a context of those that are shown in detail."""
     from nsyswrap.ranks.charging import charged  # noqa: PLC0415
     from nsyswrap.ranks.identity import find_ranks  # noqa: PLC0415
-    from nsyswrap.ranks.late_ranks import late_ranks_of  # noqa: PLC0415
+    from nsyswrap.ranks.late_ranks import find_late_ranks  # noqa: PLC0415
     from nsyswrap.ranks.many import OtherRanks, in_detail, restricted  # noqa: PLC0415
     from nsyswrap.ranks.parts import find_parts  # noqa: PLC0415
     from nsyswrap.report import Whole, report_of  # noqa: PLC0415
@@ -88,7 +88,7 @@ def _report(  # noqa: PLR0913, PLR0917 - one argument a source
 
     found, settings = many.collectives, replace(settings, clock_errors=many.clock_errors)
     charges = charged(found, times, window, many.phases)
-    late = late_ranks_of(many.steps, many.clock_errors, window, found, charges)
+    late = find_late_ranks(many.steps, many.clock_errors, window, found, charges)
     chosen = in_detail(many, times, [each for each in late if is_named(each, window)])
     context = _context(many, sources, sorted(chosen), settings)
     number, detailed = {rank.device_id: rank.number for rank in many.ranks.each}, set(context.operations.devices)
