@@ -78,10 +78,10 @@ class CallTimes:
         low, usual, high = (count * each for each in cost.added.in_order)
         nothing, alone = np.zeros(len(count)), count * cost.alone
         if self.length is not None and self.number is not None:
-            usual = _sums(self.at, self.usual(costs), start, end)
+            usual = sums_inside(self.at, self.usual(costs), start, end)
             return AddedTime(low, usual, high, usual, nothing, alone)
         if self.work is not None and cost.slowdown is not None:
-            usual, high = (_sums(self.at, self._of_work(each, costs), start, end) for each in cost.slowdown)
+            usual, high = (sums_inside(self.at, self._of_work(each, costs), start, end) for each in cost.slowdown)
             return AddedTime(low, usual, high, usual, high, alone)
         return AddedTime(low, usual, high, nothing, nothing, alone)
 
@@ -124,7 +124,7 @@ class RecordedCalls:
 
     def usual(self, thread: int, start: Times, end: Times) -> Costs:
         """Return what nsys usually added to a thread inside intervals, in ns: ``added`` has it with its bounds."""
-        return _sums(*self._together(thread), start, end)
+        return sums_inside(*self._together(thread), start, end)
 
     @memo
     def _together(self, thread: int) -> tuple[Times, Costs]:
@@ -186,20 +186,14 @@ def find_recorded_calls(  # noqa: PLR0913, PLR0917 - what the calls and their wo
 
 
 def _with_work(calls: Sequence[CallTimes], cost: ProfilerCost, waiting: Spans) -> Iterator[CallTimes]:
-    """Yield the calls of a thread, the launches with the thread's work before them.
-
-    Args:
-        calls: Its calls.
-        cost: What nsys adds to a call.
-        waiting: When the thread does not work.
-    """
+    """Yield the calls of a thread, the launches with the thread's work before them."""
     at, usual = _together([each for each in calls if each.piece is None], cost)
     for each in calls:
         if each.piece is None:
             yield each
             continue
         start, end = each.piece
-        added = _sums(at, usual, start, end)
+        added = sums_inside(at, usual, start, end)
         yield replace(each, work=np.maximum(end - start - covered(waiting, start, end) - added, 0.0))
 
 
@@ -211,7 +205,7 @@ def _together(calls: Sequence[CallTimes], cost: ProfilerCost) -> tuple[Times, Co
     return at[order], added[order]
 
 
-def _sums(at: Times, each: Costs, start: Times, end: Times) -> Costs:
+def sums_inside(at: Times, each: Costs, start: Times, end: Times) -> Costs:
     """Return the sums of one number for each call over the calls that begin inside intervals."""
     so_far = np.append(0.0, np.cumsum(each))
     first, last = (so_far[np.searchsorted(at, side)] for side in (start, end))
@@ -263,11 +257,6 @@ def _added_to_nodes(number: Times, length: Times, cost: ProfilerCost) -> Costs:
     The call handles all nodes, and alone it takes hardly longer for many than for one. So its recorded length tells
     what nsys added, between the least that was measured and the most, at the slowest pace of the machine: the call may
     also wait until the GPU has room.
-
-    Args:
-        number: The recorded nodes of each launch.
-        length: Recorded length of each call, in ns.
-        cost: What nsys adds to a call.
     """
     launch, node = cost[kinds.GRAPH_LAUNCH], cost[kinds.GRAPH_NODE]
     added = length - launch.alone - launch.added.point - number * node.alone

@@ -196,14 +196,7 @@ def _find_calls(
 def _changed_codes(
     trace: Trace, operations: Operations, numbers: npt.NDArray[np.int32], name_index: Mapping[int, int]
 ) -> tuple[Indices, npt.NDArray[np.int32]]:
-    """Return the calls of copies whose state does not follow from their name, ascending, and the state code of each.
-
-    Args:
-        trace: The tables of one export.
-        operations: All that ran on the GPUs; they show which asynchronous copies block the host.
-        numbers: The state code of each code of a name.
-        name_index: Index of the name of each string id.
-    """
+    """Return the calls of copies whose state does not follow from their name, ascending, and the state code of each."""
     ids = coded(trace[tables.CALLS], "name_id")
     copies = operations.from_table(tables.COPIES)
     call = operations.call[copies]
@@ -274,12 +267,8 @@ def _with_unrecorded(
 ) -> LabelledSpans:
     """Return the states of a thread: its calls, and what nsys does not record as a call, in the order of kinds.
 
-    Args:
-        sources: What the states follow from.
-        opened: The open calls.
-        unrecorded: When the thread had no core, when it waited for pages of memory, and when it was off its core for a
-            reason that was not traced.
-        thread: Its global id.
+    The latter is when it had no core, when it waited for pages of memory, and when it was off its core for a reason
+    that was not traced.
     """
     off_cpu, faulting, untraced = unrecorded
     collecting = _mark_states(sources, thread, api_calls.GARBAGE_COLLECTION)
